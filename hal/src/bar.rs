@@ -1,0 +1,84 @@
+//! A real BAR0: the one place where registers are memory.
+
+use core::ptr::NonNull;
+
+use volatile_register::RW;
+
+use crate::bus::{BAR0_LEN, Bus, Off};
+
+/// BAR0 mapped into this address space.
+///
+/// The length is checked once, here; [`Off`] is checked when it is made. So an
+/// access has no branch and compiles to one `mov`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar0 {
+    base: NonNull<u8>,
+}
+
+// SAFETY: device registers may be accessed from any thread; the contract of
+// `new` keeps the mapping alive.
+unsafe impl Send for Bar0 {}
+// SAFETY: as above.
+unsafe impl Sync for Bar0 {}
+
+impl Bar0 {
+    /// Wraps a mapping of `len` bytes at `base`; `None` when it is shorter
+    /// than [`BAR0_LEN`] or not 4-aligned.
+    ///
+    /// # Safety
+    /// `base` points to `len` bytes of BAR0 of an E810 (or memory standing in
+    /// for it), mapped uncached, that stay mapped while any copy is used.
+    #[must_use]
+    pub unsafe fn new(base: NonNull<u8>, len: usize) -> Option<Self> {
+        let aligned = base.addr().get().is_multiple_of(4);
+        (aligned && len >= BAR0_LEN as usize).then_some(Self { base })
+    }
+
+    #[inline(always)]
+    fn register(&self, off: Off) -> &RW<u32> {
+        // SAFETY: `off` is 4-aligned and below `BAR0_LEN` by construction, the
+        // mapping is at least that long and aligned (checked in `new`). The
+        // reference exists for this one volatile access.
+        unsafe { self.base.add(off.get() as usize).cast::<RW<u32>>().as_ref() }
+    }
+}
+
+impl Bus for Bar0 {
+    #[inline(always)]
+    fn read32(&self, off: Off) -> u32 {
+        u32::from_le(self.register(off).read())
+    }
+
+    #[inline(always)]
+    fn write32(&self, off: Off, value: u32) {
+        // SAFETY: writing a register has whatever effect the device gives it;
+        // which register and value is the driver's business (contract of `new`).
+        unsafe { self.register(off).write(value.to_le()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+    #[test]
+    fn registers_are_little_endian_words_of_the_mapping() {
+        let layout = Layout::from_size_align(BAR0_LEN as usize, 4096).unwrap();
+        // SAFETY: the layout has a size; freed below with the same layout.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
+        // SAFETY: that many bytes, alive until `dealloc`.
+        let bar = unsafe { Bar0::new(base, BAR0_LEN as usize) }.unwrap();
+        bar.write32(Off::new(0x50_0800), 0x0102_0304);
+        assert_eq!(bar.read32(Off::new(0x50_0800)), 0x0102_0304);
+        // SAFETY: inside the allocation.
+        let first = unsafe { base.add(0x50_0800).read() };
+        assert_eq!(first, 4);
+        // SAFETY: no access follows a `None`.
+        assert!(unsafe { Bar0::new(base, 4096) }.is_none());
+        // SAFETY: as above.
+        assert!(unsafe { Bar0::new(base.add(1), usize::MAX) }.is_none());
+        // SAFETY: allocated above with this layout; `bar` is not used again.
+        unsafe { dealloc(base.as_ptr(), layout) };
+    }
+}

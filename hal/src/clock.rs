@@ -1,0 +1,208 @@
+//! Time, and the one way to wait.
+//!
+//! Nothing in the core loops on its own: every wait goes through
+//! [`poll_until`], which has a limit and a name. Both are in its error.
+
+use core::fmt;
+use core::ops::{Add, Sub};
+
+/// A time or a duration in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(transparent)]
+pub struct Ns(pub u64);
+
+impl Ns {
+    /// `us` microseconds (saturating).
+    #[must_use]
+    pub const fn from_us(us: u64) -> Self {
+        Self(us.saturating_mul(1_000))
+    }
+    /// `ms` milliseconds (saturating).
+    #[must_use]
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms.saturating_mul(1_000_000))
+    }
+}
+
+impl Add for Ns {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Ns {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl fmt::Display for Ns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0;
+        if ns >= 1_000_000 && ns.is_multiple_of(1_000_000) {
+            write!(f, "{} ms", ns / 1_000_000)
+        } else if ns >= 1_000 && ns.is_multiple_of(1_000) {
+            write!(f, "{} µs", ns / 1_000)
+        } else {
+            write!(f, "{ns} ns")
+        }
+    }
+}
+
+/// A monotonic clock.
+pub trait Clock {
+    /// Time since an arbitrary start; never goes back.
+    fn now(&self) -> Ns;
+
+    /// Lets at least `time` pass. Virtual time advances by it.
+    fn delay(&self, time: Ns);
+
+    /// Called once per empty turn of every loop: a spin hint on silicon, one
+    /// event of the simulator in virtual time.
+    fn relax(&self);
+}
+
+/// A wait ended without the thing waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The limit passed.
+    #[error("{label}: nothing after {limit}; reset the function and start again")]
+    Timeout {
+        /// What was waited for.
+        label: &'static str,
+        /// The limit that passed.
+        limit: Ns,
+    },
+    /// A register answered all-ones: the function left the bus, or its
+    /// backend is gone.
+    #[error(
+        "{label}: the device is gone (a register reads all-ones); check that the function is still bound and powered, then start again"
+    )]
+    DeviceGone {
+        /// What was waited for.
+        label: &'static str,
+    },
+}
+
+/// Asks `ready` until it has an answer or `limit` has passed.
+///
+/// Between two questions it lets `pause` pass, or only relaxes when `pause` is
+/// zero. `ready` is asked at least once, and once more after the limit, so a
+/// late thread does not report a timeout for a device that was on time.
+///
+/// # Errors
+/// [`WaitError::Timeout`], or what `ready` returns.
+pub fn poll_until<C: Clock + ?Sized, T, E: From<WaitError>>(
+    clock: &C,
+    label: &'static str,
+    limit: Ns,
+    pause: Ns,
+    mut ready: impl FnMut() -> Result<Option<T>, E>,
+) -> Result<T, E> {
+    let start = clock.now();
+    loop {
+        let late = clock.now() - start >= limit;
+        if let Some(answer) = ready()? {
+            return Ok(answer);
+        }
+        if late {
+            return Err(WaitError::Timeout { label, limit }.into());
+        }
+        if pause == Ns(0) {
+            clock.relax();
+        } else {
+            clock.delay(pause);
+        }
+    }
+}
+
+/// `value`, unless it is the all-ones that a missing device reads as.
+///
+/// # Errors
+/// [`WaitError::DeviceGone`].
+pub const fn live(label: &'static str, value: u32) -> Result<u32, WaitError> {
+    if value == u32::MAX {
+        Err(WaitError::DeviceGone { label })
+    } else {
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+    use std::string::ToString;
+
+    struct Ticks(Cell<u64>);
+    impl Clock for Ticks {
+        fn now(&self) -> Ns {
+            Ns(self.0.get())
+        }
+        fn delay(&self, time: Ns) {
+            self.0.set(self.0.get() + time.0);
+        }
+        fn relax(&self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_limit_and_says_so() {
+        let clock = Ticks(Cell::new(0));
+        let mut asked = 0;
+        let got: Result<(), WaitError> = poll_until(
+            &clock,
+            "the thing",
+            Ns::from_us(100),
+            Ns::from_us(10),
+            || {
+                asked += 1;
+                Ok(None)
+            },
+        );
+        let error = got.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the thing: nothing after 100 µs; reset the function and start again"
+        );
+        assert_eq!(asked, 11, "ten pauses and a last look");
+    }
+
+    #[test]
+    fn a_limit_of_zero_looks_once() {
+        let clock = Ticks(Cell::new(5));
+        let got: Result<u8, WaitError> = poll_until(&clock, "now", Ns(0), Ns(0), || Ok(Some(3)));
+        assert_eq!(got, Ok(3));
+        let mut asked = 0;
+        let got: Result<u8, WaitError> = poll_until(&clock, "now", Ns(0), Ns(0), || {
+            asked += 1;
+            Ok(None)
+        });
+        assert!(got.is_err());
+        assert_eq!(asked, 1);
+    }
+
+    #[test]
+    fn a_late_answer_still_counts() {
+        let clock = Ticks(Cell::new(0));
+        let got: Result<u8, WaitError> = poll_until(&clock, "late", Ns(10), Ns(1_000), || {
+            Ok((clock.0.get() > 0).then_some(1))
+        });
+        assert_eq!(got, Ok(1));
+    }
+
+    #[test]
+    fn all_ones_is_a_missing_device() {
+        assert_eq!(live("x", 0x80), Ok(0x80));
+        assert_eq!(
+            live("x", u32::MAX),
+            Err(WaitError::DeviceGone { label: "x" })
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! Memory the device can read and write: allocation, ownership, word view.
+//!
+//! A [`DmaBuf`] is coherent, zeroed when handed out, and addressed by the
+//! device through an [`Iova`] that has nothing to do with its virtual address.
+//! Dropping one does **not** free it: a device that was not quiesced might
+//! still write there. [`DmaBuf::release`] frees, and is called by the code
+//! that has stopped the device first.
+
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
+
+use crate::words::Words;
+
+/// An address as the device sees it (after the IOMMU, before memory).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(transparent)]
+pub struct Iova(pub u64);
+
+impl Iova {
+    /// The address `bytes` further on, or `None` past the end of the space.
+    #[must_use]
+    pub const fn offset(self, bytes: u64) -> Option<Self> {
+        match self.0.checked_add(bytes) {
+            Some(address) => Some(Self(address)),
+            None => None,
+        }
+    }
+}
+
+impl core::fmt::Display for Iova {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Size and alignment wanted of a DMA allocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct DmaLayout {
+    bytes: usize,
+    align: usize,
+}
+
+impl DmaLayout {
+    /// `bytes` (rounded up to whole 64-bit words, at least one) aligned to
+    /// `align` (rounded up to a power of two, at least 8). The alignment holds
+    /// for the IOVA.
+    #[must_use]
+    pub const fn new(bytes: usize, align: usize) -> Self {
+        let bytes = if bytes < 8 { 8 } else { bytes };
+        let bytes = match bytes.checked_next_multiple_of(8) {
+            Some(bytes) => bytes,
+            // Not allocatable; the allocator refuses it.
+            None => usize::MAX & !7,
+        };
+        let align = match align.checked_next_power_of_two() {
+            Some(align) if align >= 8 => align,
+            _ => 8,
+        };
+        Self { bytes, align }
+    }
+
+    /// Bytes, a multiple of 8.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// Alignment of the IOVA in bytes, a power of two, at least 8.
+    #[must_use]
+    pub const fn align(self) -> usize {
+        self.align
+    }
+}
+
+/// Why memory could not be given to the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum DmaError {
+    /// No memory, or no IOVA space, for that size and alignment.
+    #[error(
+        "no DMA memory for {bytes} bytes aligned to {align}: raise the memory or memlock limit, or ask for less"
+    )]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
+        /// Alignment asked for.
+        align: usize,
+    },
+    /// The memory to map is empty, or wraps the address space.
+    #[error("cannot map {bytes} bytes at {address:#x} for the device: the range is empty or wraps")]
+    BadRange {
+        /// Virtual address of the first byte.
+        address: u64,
+        /// Length in bytes.
+        bytes: usize,
+    },
+    /// The platform refused the mapping (limit reached, memory not mappable).
+    #[error("the platform refused to map {bytes} bytes at {address:#x} for the device")]
+    Refused {
+        /// Virtual address of the first byte.
+        address: u64,
+        /// Length in bytes.
+        bytes: usize,
+    },
+}
+
+/// An allocation before it has an owner: what [`DmaAlloc`] gives and takes.
+#[derive(Clone, Copy, Debug)]
+pub struct RawDma {
+    /// Address of the first byte for the device.
+    pub iova: Iova,
+    /// Address of the first word for the CPU.
+    pub words: NonNull<AtomicU64>,
+    /// Number of 64-bit words.
+    pub len: usize,
+}
+
+/// Allocates memory that CPU and device both reach.
+///
+/// # Implementation safety
+/// `dma_alloc` returns memory that is zeroed, coherent (or mapped uncached),
+/// valid for `len` words of atomic access from any thread until `dma_free`,
+/// aliased by no Rust reference other than `&[AtomicU64]`, at least as large
+/// as asked, with `iova` aligned as asked and the whole range mapped for the
+/// device to read and write.
+/// `dma_free` takes the mapping away from the device before the memory is
+/// used for anything else.
+pub unsafe trait DmaAlloc {
+    /// Allocates.
+    ///
+    /// # Errors
+    /// [`DmaError::OutOfMemory`].
+    fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError>;
+
+    /// Gives an allocation back.
+    ///
+    /// # Safety
+    /// `raw` came from `dma_alloc` of this same platform, was not freed
+    /// before, and no reference to its words is left.
+    unsafe fn dma_free(&self, raw: RawDma);
+}
+
+/// An owned piece of DMA memory. See the [module documentation](self).
+#[derive(Debug)]
+#[must_use = "dropping DMA memory leaks it; call release() once the device is quiet"]
+pub struct DmaBuf<P: DmaAlloc> {
+    platform: P,
+    raw: RawDma,
+}
+
+// SAFETY: `raw.words` points to memory that, by the contract of `DmaAlloc`,
+// may be accessed atomically from any thread; nothing else in here is shared.
+unsafe impl<P: DmaAlloc + Send> Send for DmaBuf<P> {}
+// SAFETY: as above; `&DmaBuf` only gives out `&[AtomicU64]`.
+unsafe impl<P: DmaAlloc + Sync> Sync for DmaBuf<P> {}
+
+impl<P: DmaAlloc> DmaBuf<P> {
+    /// Allocates zeroed memory.
+    ///
+    /// # Errors
+    /// [`DmaError::OutOfMemory`].
+    pub fn new(platform: P, layout: DmaLayout) -> Result<Self, DmaError> {
+        let raw = platform.dma_alloc(layout)?;
+        Ok(Self { platform, raw })
+    }
+
+    /// Device address of the first byte.
+    #[inline(always)]
+    pub fn iova(&self) -> Iova {
+        self.raw.iova
+    }
+
+    /// Size in bytes.
+    #[inline(always)]
+    pub fn bytes(&self) -> usize {
+        // `len` words exist in memory, so their byte count fits.
+        self.raw.len.wrapping_mul(8)
+    }
+
+    /// Frees the memory. The device must no longer use it: the caller has
+    /// destroyed the object that named it, or reset the function.
+    pub fn release(self) {
+        // SAFETY: `raw` came from this platform's `dma_alloc` (the only
+        // constructor), `self` is consumed so it is freed once, and every
+        // borrow of the words ended with the borrow of `self`.
+        unsafe { self.platform.dma_free(self.raw) }
+    }
+}
+
+impl<P: DmaAlloc> Words for DmaBuf<P> {
+    type Cell = AtomicU64;
+    #[inline(always)]
+    fn cells(&self) -> &[AtomicU64] {
+        // SAFETY: the contract of `DmaAlloc` gives `len` words, valid for
+        // atomic access until freed, and freeing consumes `self`.
+        unsafe { core::slice::from_raw_parts(self.raw.words.as_ptr(), self.raw.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_whole_words_and_powers_of_two() {
+        assert_eq!(DmaLayout::new(0, 0), DmaLayout::new(8, 8));
+        assert_eq!(DmaLayout::new(9, 3).bytes(), 16);
+        assert_eq!(DmaLayout::new(9, 500).align(), 512);
+        assert_eq!(DmaLayout::new(usize::MAX, usize::MAX).align(), 8);
+    }
+
+    #[test]
+    fn iovas_do_not_wrap() {
+        assert_eq!(Iova(1).offset(2), Some(Iova(3)));
+        assert_eq!(Iova(u64::MAX).offset(1), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! Interrupt vectors: which there are, not how to wait on them.
+//!
+//! Waiting belongs to the host's threads or to a unikernel's handler; the core
+//! only asks for vectors and programs which causes go to them.
+
+use crate::bus::Vector;
+
+/// Hands out MSI-X vectors of the function (PF-relative, control-path 1.3).
+pub trait Vectors {
+    /// Vectors that could be had at most.
+    fn vector_count(&self) -> u16;
+
+    /// Takes a free vector, growing the set where the platform can. `None`
+    /// when there is no more.
+    fn vector_alloc(&self) -> Option<Vector>;
+
+    /// Gives a vector back. Its causes are disabled by then.
+    fn vector_free(&self, vector: Vector);
+
+    /// Says which CPU will consume the vector's events; a hint.
+    fn vector_affinity(&self, vector: Vector, cpu: u32) {
+        let _ = (vector, cpu);
+    }
+}
