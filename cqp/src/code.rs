@@ -1,0 +1,204 @@
+//! Names and remedies of the codes that a failed command carries.
+//!
+//! One table, from control-path 4.5. A complete list of minor codes is not in
+//! the sources; codes that are not here keep their numbers.
+
+/// What a pair of codes means, and what to do about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Meaning {
+    /// Short name.
+    pub name: &'static str,
+    /// What the caller can do.
+    pub remedy: &'static str,
+    /// Whether existing drivers treat it as harmless (control-path 4.5,
+    /// "not critical").
+    pub harmless: bool,
+}
+
+struct Row {
+    major: u16,
+    /// `None`: any minor code.
+    minor: Option<u16>,
+    meaning: Meaning,
+}
+
+const fn row(
+    major: u16,
+    minor: Option<u16>,
+    harmless: bool,
+    name: &'static str,
+    remedy: &'static str,
+) -> Row {
+    Row {
+        major,
+        minor,
+        meaning: Meaning {
+            name,
+            remedy,
+            harmless,
+        },
+    }
+}
+
+const SERIOUS: bool = false;
+const HARMLESS: bool = true;
+
+/// First match wins, so rows with a minor code stand before those without.
+static TABLE: &[Row] = &[
+    row(
+        0,
+        Some(0x0001),
+        SERIOUS,
+        "STag invalid",
+        "the region or window does not exist, or its key is an old one: register it again",
+    ),
+    row(
+        0,
+        Some(0x0005),
+        HARMLESS,
+        "suspend pending",
+        "wait for the QP's asynchronous event 0x0900 before going on",
+    ),
+    row(
+        0xFFFF,
+        Some(0x8002),
+        HARMLESS,
+        "invalid state",
+        "the object is not in a state that allows this command: check its state and retry",
+    ),
+    row(
+        0xFFFF,
+        Some(0x8006),
+        HARMLESS,
+        "flush, no WQE pending",
+        "nothing was outstanding: no action needed",
+    ),
+    row(
+        0xFFFF,
+        Some(0x8007),
+        HARMLESS,
+        "modify QP, bad close",
+        "the connection was closing already: destroy the QP",
+    ),
+    row(
+        0xFFFF,
+        Some(0x8009),
+        HARMLESS,
+        "LLP closed",
+        "the connection is gone: destroy the QP",
+    ),
+    row(
+        0xFFFF,
+        Some(0x800A),
+        HARMLESS,
+        "reset not sent",
+        "the peer may not know that the connection ended: destroy the QP",
+    ),
+    row(
+        0xFFFF,
+        Some(0x8029),
+        SERIOUS,
+        "function reset requested",
+        "reset the function and bring it up again",
+    ),
+    row(
+        0xFFFF,
+        Some(0x0200),
+        HARMLESS,
+        "failover pending",
+        "retry after the link failover",
+    ),
+    row(
+        0xF000,
+        None,
+        SERIOUS,
+        "object cache error",
+        "an HMC object could not be reached: check that the HMC is backed, then reset the function",
+    ),
+    row(
+        0xF001,
+        None,
+        SERIOUS,
+        "context cache error",
+        "a context could not be read: check that the HMC is backed, then reset the function",
+    ),
+    row(
+        0xFFFF,
+        None,
+        SERIOUS,
+        "command error",
+        "this minor code is not documented: check the arguments of the command",
+    ),
+];
+
+static UNKNOWN: Meaning = Meaning {
+    name: "unknown error",
+    remedy: "this code is not documented: check the arguments of the command",
+    harmless: false,
+};
+
+/// What the codes of a failed command mean (control-path 4.5).
+#[must_use]
+pub fn meaning(major: u16, minor: u16) -> Meaning {
+    TABLE
+        .iter()
+        .find(|row| row.major == major && row.minor.is_none_or(|m| m == minor))
+        .map_or(UNKNOWN, |row| row.meaning)
+}
+
+/// What a *successful* FLUSH_WQES reports through its minor code
+/// (control-path 4.12).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Flushed {
+    /// Nothing was flushed.
+    Nothing,
+    /// Only the receive queue was flushed.
+    RqOnly,
+    /// Only the send queue was flushed.
+    SqOnly,
+    /// Both requested sides were flushed `[inf]`; the code is kept.
+    Both(u16),
+}
+
+impl Flushed {
+    /// The meaning of minor code `minor`.
+    #[must_use]
+    pub const fn from_minor(minor: u16) -> Self {
+        match minor {
+            0 => Self::Nothing,
+            2 => Self::RqOnly,
+            3 => Self::SqOnly,
+            other => Self::Both(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_row_hides_another() {
+        for (i, row) in TABLE.iter().enumerate() {
+            let minor = row.minor.unwrap_or(0x7777);
+            assert_eq!(meaning(row.major, minor), row.meaning, "row {i}");
+        }
+    }
+
+    #[test]
+    fn unknown_codes_have_a_meaning_too() {
+        assert_eq!(meaning(0x1234, 5), UNKNOWN);
+        assert_eq!(meaning(0xFFFF, 0x8FFF).name, "command error");
+        assert_eq!(meaning(0xF000, 3).name, "object cache error");
+    }
+
+    #[test]
+    fn flush_minors() {
+        assert_eq!(Flushed::from_minor(0), Flushed::Nothing);
+        assert_eq!(Flushed::from_minor(2), Flushed::RqOnly);
+        assert_eq!(Flushed::from_minor(3), Flushed::SqOnly);
+        assert_eq!(Flushed::from_minor(1), Flushed::Both(1));
+    }
+}

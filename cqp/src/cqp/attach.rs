@@ -1,0 +1,185 @@
+//! The CCQ's life: created by its own first completion, destroyed by registers
+//! (control-path 3.1 step 15, 3.4, 4.3, 4.4).
+
+use e810_hal::bus::{CeqId, VsiId};
+use e810_hal::{DmaBuf, DmaLayout, Platform, log_error, log_info, poll_until};
+
+use super::create::offset;
+use super::poll::Tail;
+use super::{Ccq, Cqp, shadow_of};
+use crate::ccq::CompletionRing;
+use crate::error::{Error, Result};
+use crate::limits::{
+    CCQ_ID, CCQ_POLL_LIMIT, CCQ_SHADOW_THRESHOLD, CQE_BYTES, POLL_PAUSE, QUEUE_ALIGN,
+    REGISTER_LIMIT,
+};
+use crate::op::{Command, CqAttributes, CreateCq, DestroyCq};
+use crate::ticket::Ticket;
+
+/// CCQ entries beyond those of the send queue, as existing drivers have them.
+const SPARE_ENTRIES: u32 = 2;
+
+/// Choices at the creation of the CCQ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CcqConfig {
+    /// CEQ for its events. CEQ 0 in existing drivers, created after the CCQ.
+    pub ceq: CeqId,
+    /// VSIIDX: the main VSI.
+    pub vsi: VsiId,
+    /// CQCTX, 63 bits: what a CEQE for the CCQ carries.
+    pub context: u64,
+}
+
+impl<P: Platform> Ccq<P> {
+    fn attributes(&self) -> Result<CqAttributes> {
+        let shadow = (self.shadow as u64).wrapping_mul(8);
+        Ok(CqAttributes {
+            context: self.context,
+            // Every completion raises an event while armed (control-path 4.8).
+            mask_ceqe: false,
+            ..CqAttributes::new(
+                CCQ_ID,
+                self.entries,
+                self.memory.iova(),
+                offset(self.memory.iova(), shadow)?,
+                self.config.ceq,
+            )
+        })
+    }
+}
+
+impl<P: Platform> Cqp<P> {
+    /// Creates the CCQ; from then on completions come through it. The HMC must
+    /// be backed, CQ 0 with it ([`Hmc::ensure`](crate::hmc::Hmc::ensure) under
+    /// [`Backing::OnDemand`](crate::hmc::Backing::OnDemand)).
+    ///
+    /// # Errors
+    /// [`Error::CcqAttached`]; [`Error::Unfinished`]; [`Error::Dma`];
+    /// [`Error::Cqp`] when the device refuses; [`Error::Wait`] after 1 s or
+    /// when the device is gone. The memory is given back, unless the device
+    /// may still write to it; completions are learnt from registers as before.
+    pub fn attach_ccq(&mut self, config: CcqConfig) -> Result<()> {
+        if self.ccq.is_some() {
+            return Err(Error::CcqAttached);
+        }
+        let ccq = self.allocate_ccq(config)?;
+        let ticket = match self.post_creation(&ccq) {
+            Ok(ticket) => ticket,
+            Err(error) => {
+                give_back(ccq, error);
+                return Err(error);
+            }
+        };
+        self.ccq = Some(ccq);
+        let ended = self.wait_for_first(ticket);
+        if let Err(error) = self.finish(ticket, ended) {
+            if let Some(ccq) = self.ccq.take() {
+                give_back(ccq, error);
+            }
+            return Err(error);
+        }
+        log_info!("CCQ attached");
+        Ok(())
+    }
+
+    fn allocate_ccq(&self, config: CcqConfig) -> Result<Ccq<P>> {
+        let entries = self.ring.entries().saturating_add(SPARE_ENTRIES);
+        let ring = CompletionRing::new(entries)?;
+        let align = QUEUE_ALIGN as usize;
+        let shadow = (entries as usize)
+            .saturating_mul(CQE_BYTES)
+            .next_multiple_of(align);
+        let layout = DmaLayout::new(shadow.saturating_add(align), align);
+        Ok(Ccq {
+            ring,
+            entries,
+            memory: DmaBuf::new(self.platform.clone(), layout)?,
+            shadow: shadow / 8,
+            context: config.context,
+            config,
+        })
+    }
+
+    fn post_creation(&mut self, ccq: &Ccq<P>) -> Result<Ticket> {
+        let command = CreateCq {
+            cq: ccq.attributes()?,
+            shadow_threshold: CCQ_SHADOW_THRESHOLD,
+            vsi: ccq.config.vsi,
+            check_overflow: true,
+        };
+        self.submit(&command)
+    }
+
+    /// Waits for the completion of the CCQ's own creation on the CCQ. A device
+    /// that refuses has no CCQ to say so, hence CQP_OP_ERR is looked at too
+    /// [inf]; that the tail moves is no success.
+    fn wait_for_first(&mut self, ticket: Ticket) -> Result<()> {
+        let platform = self.platform.clone();
+        let label = "CCQ creation";
+        poll_until(&platform, label, CCQ_POLL_LIMIT, POLL_PAUSE, || {
+            self.drain_ccq();
+            if !self.has_ended(ticket)? && self.read_tail()? == Some(Tail::Failed) {
+                self.fail_by_registers()?;
+            }
+            Ok(self.has_ended(ticket)?.then_some(()))
+        })
+    }
+
+    /// Destroys the CCQ, with its end learnt from registers, and gives its
+    /// memory back. Nothing may be in flight.
+    ///
+    /// # Errors
+    /// [`Error::NoCcq`]; [`Error::Unfinished`]; [`Error::Cqp`], the CCQ then
+    /// stays attached; [`Error::Wait`] after 10 ms or when the device is gone,
+    /// the CCQ's memory is then leaked.
+    pub fn detach_ccq(&mut self) -> Result<()> {
+        self.drain_ccq();
+        let ccq = self.ccq.as_ref().ok_or(Error::NoCcq)?;
+        if self.outstanding() > 0 {
+            let op = self.slots().op(self.ring.index_of(self.completed));
+            return Err(Error::Unfinished { op });
+        }
+        let wqe = DestroyCq {
+            cq: ccq.attributes()?,
+        }
+        .encode()?;
+        let entry = self.ring.claim()?;
+        let ticket = self.post_watching(entry, &wqe, true)?;
+        let ended = self.wait_on_registers(ticket, REGISTER_LIMIT);
+        let result = self.finish(ticket, ended);
+        let refused = matches!(result, Err(Error::Cqp { .. }));
+        if !refused && let Some(ccq) = self.ccq.take() {
+            match result {
+                Ok(_) => ccq.memory.release(),
+                Err(error) => log_error!("the CCQ's memory is leaked: {}", error),
+            }
+        }
+        result.map(|_| log_info!("CCQ detached"))
+    }
+
+    /// Asks for an event with the next completion. Poll once more afterwards:
+    /// what completed before may raise none.
+    ///
+    /// # Errors
+    /// [`Error::NoCcq`].
+    pub fn arm_ccq(&mut self) -> Result<()> {
+        let Ccq {
+            ring,
+            memory,
+            shadow,
+            ..
+        } = self.ccq.as_mut().ok_or(Error::NoCcq)?;
+        ring.arm(shadow_of(memory, *shadow), &self.platform, &self.platform);
+        Ok(())
+    }
+}
+
+/// Frees the memory of a CCQ that was not created, unless the device may have
+/// created it after all.
+fn give_back<P: Platform>(ccq: Ccq<P>, error: Error) {
+    if error.leaves_command_open() {
+        log_error!("the CCQ's memory is leaked: {}", error);
+    } else {
+        ccq.memory.release();
+    }
+}

@@ -1,0 +1,190 @@
+//! Creating and destroying the CQP (control-path 3.1 steps 7 to 9, 3.4).
+
+use e810_hal::clock::live;
+use e810_hal::regs::{PFPE_CCQPSTATUS, PFPE_CQPERRCODES};
+use e810_hal::{
+    Cell, DmaBuf, DmaLayout, HostBuf, Iova, Platform, Words, log_error, log_info, poll_until,
+};
+
+use super::{Config, Cqp};
+use crate::error::{Error, Result};
+use crate::host_context::{HostContext, clear_registers, write_address};
+use crate::limits::{
+    HOST_CONTEXT_BYTES, POLL_PAUSE, REGISTER_LIMIT, SD_SLOT_BYTES, SQ_ALIGN, WQE_BYTES,
+};
+use crate::ring::SendRing;
+use crate::slots::SLOT_WORDS;
+use crate::ticket::Counters;
+
+/// Where things are in the CQP's one allocation: send queue at 0 (512-aligned),
+/// then the SD slots (128-aligned, as WQEs are 64 bytes and at least 4), then
+/// the host context.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Places {
+    entries: u64,
+}
+
+impl Places {
+    pub(super) const fn new(entries: u32) -> Self {
+        Self {
+            entries: entries as u64,
+        }
+    }
+
+    /// Byte offset of SD slot `index`.
+    pub(super) const fn slot(self, index: u32) -> u64 {
+        let sq = self.entries.wrapping_mul(WQE_BYTES as u64);
+        sq.wrapping_add((SD_SLOT_BYTES as u64).wrapping_mul(index as u64))
+    }
+
+    /// Byte offset of the host context.
+    const fn context(self) -> u64 {
+        self.slot(self.entries as u32)
+    }
+
+    const fn bytes(self) -> usize {
+        (self.context() as usize).wrapping_add(HOST_CONTEXT_BYTES)
+    }
+}
+
+/// The device address `offset` bytes into an allocation.
+pub(super) fn offset(base: Iova, offset: u64) -> Result<Iova> {
+    base.offset(offset).ok_or(Error::Invalid {
+        what: "DMA memory wraps the device's address space",
+    })
+}
+
+impl<P: Platform> Cqp<P> {
+    /// Creates the CQP of a function that has none.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a bad size; [`Error::Dma`],
+    /// [`Error::HostMemory`]; [`Error::CqpRefused`]; [`Error::Wait`] when the
+    /// device does not answer within 10 ms or is gone. Whatever was allocated
+    /// is given back, unless the device may still use it.
+    pub fn create(platform: P, config: Config) -> Result<Self> {
+        let ring = SendRing::new(config.entries)?;
+        let words = (config.entries as usize).saturating_mul(SLOT_WORDS);
+        let slots = HostBuf::new(platform.clone(), words)?;
+        let places = Places::new(config.entries);
+        let layout = DmaLayout::new(places.bytes(), SQ_ALIGN);
+        let memory = DmaBuf::new(platform.clone(), layout)?;
+        let cookie = match write_context(&memory, places, config.entries) {
+            Ok(cookie) => cookie,
+            Err(error) => {
+                memory.release();
+                return Err(error);
+            }
+        };
+        let context = offset(memory.iova(), places.context());
+        if let Err(error) = context.and_then(|context| start(&platform, context)) {
+            give_back_if_stopped(&platform, memory);
+            return Err(error);
+        }
+        log_info!("CQP created with {} entries", config.entries);
+        Ok(Self {
+            platform,
+            function: config.function,
+            ring,
+            memory,
+            slots,
+            cookie,
+            completed: 0,
+            register_wait: None,
+            ccq: None,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Destroys the CQP and gives its memory back. Commands in flight are lost.
+    ///
+    /// A CCQ that is still attached was not destroyed in the device; its memory
+    /// is leaked, so call [`Cqp::detach_ccq`] first.
+    ///
+    /// # Errors
+    /// [`Error::Wait`] when the device does not let go within 10 ms or is gone;
+    /// the memory is then leaked.
+    pub fn destroy(self) -> Result<()> {
+        stop(&self.platform).inspect_err(|error| {
+            log_error!("CQP not destroyed, its memory is leaked: {}", error);
+        })?;
+        if self.ccq.is_some() {
+            log_error!("the CCQ was not destroyed before the CQP: its memory is leaked");
+        }
+        self.memory.release();
+        log_info!("CQP destroyed");
+        Ok(())
+    }
+
+    /// Gives all memory back without a word to the device, which must have
+    /// been reset: a reset ends the CQP and everything behind it.
+    pub fn release_after_reset(self) {
+        if let Some(ccq) = self.ccq {
+            ccq.memory.release();
+        }
+        self.memory.release();
+    }
+}
+
+/// Fills in the host context; gives the cookie.
+fn write_context<P: Platform>(memory: &DmaBuf<P>, places: Places, entries: u32) -> Result<u64> {
+    // Any number will do as long as it is not what empty memory reads as; the
+    // queue's address names this CQP among several.
+    let cookie = !memory.iova().0;
+    let words = HostContext::roce(entries, memory.iova(), cookie).encode()?;
+    let first = (places.context() / 8) as usize;
+    let cells = memory.cells().get(first..).unwrap_or_default();
+    for (cell, word) in cells.iter().zip(words) {
+        cell.set(word);
+    }
+    Ok(cookie)
+}
+
+fn start<P: Platform>(platform: &P, context: Iova) -> Result<()> {
+    clear_registers(platform);
+    // The context in memory before its address in the register.
+    platform.to_device();
+    write_address(platform, context);
+    let label = "CQP creation";
+    poll_until(platform, label, REGISTER_LIMIT, POLL_PAUSE, || {
+        let status = PFPE_CCQPSTATUS.read(platform);
+        if live(label, status.get())? == 0 {
+            return Ok(None);
+        }
+        if status.is_set(PFPE_CCQPSTATUS::CCQP_ERR) {
+            let (major, minor) = error_codes(platform)?;
+            return Err(Error::CqpRefused { major, minor });
+        }
+        Ok(Some(()))
+    })
+}
+
+/// PFPE_CQPERRCODES, major first.
+pub(super) fn error_codes<P: Platform>(platform: &P) -> Result<(u16, u16)> {
+    let codes = PFPE_CQPERRCODES.read(platform);
+    live("PFPE_CQPERRCODES", codes.get())?;
+    // Both fields have 16 bits.
+    Ok((
+        codes.read(PFPE_CQPERRCODES::CQP_MAJOR_CODE) as u16,
+        codes.read(PFPE_CQPERRCODES::CQP_MINOR_CODE) as u16,
+    ))
+}
+
+fn stop<P: Platform>(platform: &P) -> Result<()> {
+    write_address(platform, Iova(0));
+    let label = "CQP destruction";
+    poll_until(platform, label, REGISTER_LIMIT, POLL_PAUSE, || {
+        let status = PFPE_CCQPSTATUS.read(platform);
+        live(label, status.get())?;
+        let done = status.is_set(PFPE_CCQPSTATUS::CCQP_DONE);
+        Ok((!done).then_some(()))
+    })
+}
+
+/// After a failed creation: frees the memory once the device has let go of it.
+fn give_back_if_stopped<P: Platform>(platform: &P, memory: DmaBuf<P>) {
+    match stop(platform) {
+        Ok(()) => memory.release(),
+        Err(error) => log_error!("the memory of a failed CQP is leaked: {}", error),
+    }
+}

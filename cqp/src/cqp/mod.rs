@@ -1,0 +1,143 @@
+//! The control QP: its life, its commands, their completions.
+
+mod attach;
+mod create;
+mod poll;
+mod submit;
+
+use e810_hal::bus::PfId;
+use e810_hal::{DmaBuf, HostBuf, Platform, Words};
+
+use crate::ccq::CompletionRing;
+use crate::error::Result;
+use crate::limits::DEFAULT_SQ_ENTRIES;
+use crate::op::Command;
+use crate::ring::SendRing;
+use crate::slots::Slots;
+use crate::ticket::{Completion, Counters, Ticket};
+
+pub use attach::CcqConfig;
+
+/// Choices at the creation of a CQP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Entries of the send queue, a power of two from 4 to 2048. One less can
+    /// be in flight.
+    pub entries: u32,
+    /// The physical function: its number is the HMC function id of commands.
+    pub function: PfId,
+}
+
+impl Config {
+    /// 64 entries.
+    #[must_use]
+    pub const fn new(function: PfId) -> Self {
+        Self {
+            entries: DEFAULT_SQ_ENTRIES,
+            function,
+        }
+    }
+}
+
+/// The CCQ while it is attached.
+#[derive(Debug)]
+struct Ccq<P: Platform> {
+    ring: CompletionRing,
+    entries: u32,
+    /// Entries, then the shadow area.
+    memory: DmaBuf<P>,
+    /// Word at which the shadow area starts.
+    shadow: usize,
+    context: u64,
+    config: CcqConfig,
+}
+
+/// The shadow area at the end of the CCQ's memory.
+fn shadow_of<P: Platform>(memory: &DmaBuf<P>, first: usize) -> &[<DmaBuf<P> as Words>::Cell] {
+    memory.cells().get(first..).unwrap_or_default()
+}
+
+/// A command posted while only registers tell of its end (control-path 4.3).
+#[derive(Clone, Copy, Debug)]
+struct RegisterWait {
+    /// WQTAIL read between header and doorbell.
+    tail: u32,
+    /// CQP_OP_ERR was set in that read already.
+    stale_error: bool,
+}
+
+/// The control QP of a function.
+///
+/// Created by [`Cqp::create`], it learns the end of a command from registers,
+/// one command at a time. After [`Cqp::attach_ccq`] completions come through
+/// the CCQ and many commands may be in flight; [`Cqp::detach_ccq`] goes back.
+///
+/// The memory of a CQP that is dropped is leaked, because the device may still
+/// use it: call [`Cqp::destroy`], or [`Cqp::release_after_reset`].
+#[derive(Debug)]
+#[must_use = "dropping a CQP leaks its memory: call destroy() or release_after_reset()"]
+pub struct Cqp<P: Platform> {
+    platform: P,
+    function: PfId,
+    ring: SendRing,
+    /// Send queue, SD slots and host context; see `create`.
+    memory: DmaBuf<P>,
+    slots: HostBuf<P>,
+    cookie: u64,
+    /// Number of the command that completes next: completions are in order.
+    completed: u64,
+    register_wait: Option<RegisterWait>,
+    ccq: Option<Ccq<P>>,
+    counters: Counters,
+}
+
+impl<P: Platform> Cqp<P> {
+    /// The platform.
+    #[must_use]
+    pub fn platform(&self) -> &P {
+        &self.platform
+    }
+
+    /// The physical function.
+    #[must_use]
+    pub fn function(&self) -> PfId {
+        self.function
+    }
+
+    /// Whether completions come through the CCQ.
+    #[must_use]
+    pub fn has_ccq(&self) -> bool {
+        self.ccq.is_some()
+    }
+
+    /// Commands in flight.
+    #[must_use]
+    pub fn outstanding(&self) -> u32 {
+        // Never more than the ring has entries.
+        self.ring.next_sequence().wrapping_sub(self.completed) as u32
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Posts a command and waits for its end, at most 10 ms by registers, or
+    /// until nothing at all has completed for 5 s on the CCQ.
+    ///
+    /// # Errors
+    /// As [`Cqp::submit`] and [`Cqp::wait`].
+    pub fn execute(&mut self, command: &impl Command) -> Result<Completion> {
+        let ticket = self.submit(command)?;
+        self.wait(ticket)
+    }
+
+    fn slots(&self) -> Slots<'_> {
+        Slots(self.slots.words())
+    }
+
+    fn slot_of(&self, ticket: Ticket) -> u32 {
+        self.ring.index_of(ticket.sequence)
+    }
+}

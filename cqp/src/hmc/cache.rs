@@ -1,0 +1,126 @@
+//! The host memory cache of a function: committed, backed, grown, taken down.
+
+use e810_hal::bus::PfId;
+use e810_hal::{HostBuf, Platform, log_error, log_info};
+
+use super::capacity::Backing;
+use super::layout::Layout;
+use super::object::Object;
+use super::pble::PblePool;
+use super::plan::Plan;
+use super::query::FpmQuery;
+use super::segments::Segments;
+use super::store::Store;
+use crate::cqp::Cqp;
+use crate::error::Result;
+
+/// The HMC of a function.
+///
+/// Made by [`Hmc::create`] once per CQP, before the CCQ is attached.
+/// The memory of one that is dropped is leaked, because the device may still
+/// use it: call [`Hmc::destroy`], or [`Hmc::release_after_reset`].
+#[derive(Debug)]
+#[must_use = "dropping an HMC leaks its memory: call destroy() or release_after_reset()"]
+pub struct Hmc<P: Platform> {
+    pub(super) function: PfId,
+    pub(super) layout: Layout,
+    pub(super) backing: Backing,
+    pub(super) store: Store<P>,
+    pub(super) segments: HostBuf<P>,
+    pub(super) pbles: PblePool<P>,
+}
+
+impl<P: Platform> Hmc<P> {
+    /// Commits the plan's counts, backs what its policy says, and tells the
+    /// device so (control-path 3.1 steps 11 to 13).
+    ///
+    /// # Errors
+    /// [`Error::Dma`](crate::Error::Dma), [`Error::HostMemory`](crate::Error::HostMemory), [`Error::Reply`](crate::Error::Reply),
+    /// [`Error::Segments`](crate::Error::Segments), and those of [`Cqp::execute`]. Segments that were
+    /// programmed are cleared and their memory is given back, unless the device
+    /// may still use it.
+    pub fn create(cqp: &mut Cqp<P>, query: &FpmQuery, plan: &Plan) -> Result<Self> {
+        let layout = Layout::commit(cqp, &plan.counts, query)?;
+        let platform = cqp.platform();
+        let segments = HostBuf::new(platform.clone(), layout.segments() as usize)?;
+        let pbles = PblePool::new(platform.clone(), layout.area(Object::Pble))?;
+        let mut hmc = Self {
+            function: cqp.function(),
+            layout,
+            backing: plan.backing,
+            store: Store::new(platform.clone(), layout.segments()),
+            segments,
+            pbles,
+        };
+        match hmc.back_static(cqp) {
+            Ok(()) => {
+                log_info!("HMC backed with {} bytes", hmc.backed_bytes());
+                Ok(hmc)
+            }
+            Err(error) => {
+                if let Err(second) = hmc.destroy(cqp) {
+                    log_error!("while undoing the HMC: {}", second);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Where the objects are.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Bytes of host memory the device has been given.
+    #[must_use]
+    pub fn backed_bytes(&self) -> u64 {
+        self.store.bytes()
+    }
+
+    /// PBLEs that are free, and all there are.
+    #[must_use]
+    pub fn pbles(&self) -> (u32, u32) {
+        (self.pbles.free_entries(), self.pbles.entries())
+    }
+
+    /// Sees to it that object `index` has backing. Call it before the first
+    /// command that names the id; with [`Backing::Full`] it has nothing to do.
+    ///
+    /// # Errors
+    /// [`Error::NoObject`](crate::Error::NoObject); [`Error::Dma`](crate::Error::Dma), [`Error::Allocations`](crate::Error::Allocations) and those of
+    /// [`Cqp::execute`]: then the object may be tried again.
+    pub fn ensure(&mut self, cqp: &mut Cqp<P>, object: Object, index: u32) -> Result<()> {
+        let (from, to) = self.layout.object(object, index)?;
+        self.back(cqp, from, to)
+    }
+
+    /// Takes the HMC down: page descriptors, then segments, then the memory
+    /// (control-path 3.4). Nothing that lives in it is in use any more.
+    ///
+    /// # Errors
+    /// Those of [`Cqp::execute`]; the memory is then leaked.
+    pub fn destroy(self, cqp: &mut Cqp<P>) -> Result<()> {
+        match self.clear(cqp) {
+            Ok(()) => {
+                self.store.release();
+                log_info!("HMC taken down");
+                Ok(())
+            }
+            Err(error) => {
+                log_error!("HMC memory is leaked: {}", error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives all memory back without a word to the device, which must have
+    /// been reset.
+    pub fn release_after_reset(self) {
+        self.store.release();
+    }
+
+    pub(super) fn table(&self) -> Segments<'_> {
+        Segments(self.segments.words())
+    }
+}

@@ -1,0 +1,46 @@
+//! Host memory cache: what the device keeps in the host's memory.
+//!
+//! The device has an address space of its own for its objects. Bring-up asks
+//! for its limits ([`FpmQuery`]), chooses counts ([`Plan`]) and lets
+//! [`Hmc::create`] commit them, back them with memory and say so. After that
+//! the HMC gives out PBLE lists, grows, and is taken down in the end.
+//!
+//! # Memory
+//!
+//! [`Backing::Full`], the default, is what existing drivers do: direct segments
+//! of 2 MiB for everything but PBLEs. Objects that share a segment share its
+//! memory, because the device lays them out one after another; at
+//! [`Capacity::DEFAULT`] that keeps it to a few segments without anything
+//! unproven. [`Backing::OnDemand`] takes pages instead of segments, and fewer
+//! of them; it is `[inf]` and says why.
+
+mod backing;
+mod bitmap;
+mod buffer;
+mod cache;
+mod capacity;
+mod features;
+mod layout;
+mod linux;
+mod lists;
+mod need;
+mod object;
+mod pble;
+mod plan;
+mod query;
+mod segments;
+mod store;
+#[cfg(test)]
+mod testing;
+
+pub use cache::Hmc;
+pub use capacity::{Backing, Capacity};
+pub use features::{Features, query_features};
+pub use layout::{
+    Area, Layout, MAX_SEGMENTS, PAGE_BYTES, PAGES_PER_SEGMENT, SEGMENT_BYTES, commit_request,
+};
+pub use linux::{LinuxPlan, linux_plan, linux_plan_for};
+pub use object::{KINDS, Object, PerObject};
+pub use pble::{PbleList, PbleUse};
+pub use plan::{Footprint, Plan};
+pub use query::{FpmQuery, ObjectLimits};

@@ -1,0 +1,200 @@
+//! How many objects to commit (control-path 6.5, for our own number of QPs).
+
+use super::capacity::{Backing, Capacity};
+use super::layout::{Layout, align_up, segments_of};
+use super::linux::{Derived, derived};
+use super::object::{Object, PerObject};
+use super::query::FpmQuery;
+use crate::error::{Error, Result};
+use crate::limits::{RESERVED_CQS, RESERVED_QPS};
+
+/// PBLEs of a 4 KiB page: the first usable one lies on a page boundary, so up
+/// to this many are lost (control-path 6.7).
+const PBLES_PER_PAGE: u32 = 512;
+/// PBLE indexes have 28 bits.
+const MAX_PBLES: u32 = 1 << 28;
+/// Objects are counted in blocks of this many bytes.
+const SIZE_UNIT: u64 = 512;
+
+/// The counts to commit, and what they cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Plan {
+    /// Counts by kind.
+    pub counts: PerObject<u32>,
+    /// The policy the counts are for.
+    pub backing: Backing,
+}
+
+/// What one kind of object takes in function-private memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Footprint {
+    /// Objects.
+    pub count: u32,
+    /// Bytes, rounded up to 512.
+    pub bytes: u64,
+    /// Segments of 2 MiB, if it had them for itself.
+    pub segments: u64,
+}
+
+impl Plan {
+    /// Counts for `capacity` on the device that gave `query`.
+    ///
+    /// QPs, CQs, regions, address handles, ARP entries, groups and PBLEs follow
+    /// the capacity. HTE, XF, Q1, TIMER, RRF, HDR and the free lists follow the
+    /// number of QPs by the formulas existing drivers use. MD has no formula
+    /// there: with [`Backing::Full`] it is the device's maximum, as existing
+    /// drivers leave it; with [`Backing::OnDemand`] the same share of the
+    /// maximum as the QPs are of theirs, and at least one a QP `[inf]`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a capacity below what is reserved,
+    /// [`Error::Capacity`] when the device has fewer of an object,
+    /// [`Error::Segments`] when they do not fit together.
+    pub fn new(query: &FpmQuery, capacity: &Capacity, backing: Backing) -> Result<Self> {
+        check_reserved(capacity)?;
+        let qps = capacity.qps.checked_next_power_of_two();
+        let qps = qps.ok_or(Error::Capacity {
+            object: Object::Qp,
+            wanted: u64::from(capacity.qps),
+            max: u64::from(query.limits(Object::Qp).max),
+        })?;
+        let groups = capacity.groups();
+        let mut wanted = PerObject::<u64>::default();
+        let mut want = |object, count: u64| wanted.set(object, count);
+        want(Object::Qp, u64::from(qps));
+        want(Object::Cq, u64::from(capacity.cqs));
+        want(Object::Mr, u64::from(capacity.mrs));
+        want(Object::FsiAv, u64::from(capacity.ahs));
+        want(Object::Arp, u64::from(capacity.arps));
+        want(Object::FsiMc, u64::from(groups));
+        want(Object::Apbvt, 1);
+        want(Object::Pble, pbles(capacity));
+        want(Object::Md, md(query, qps, backing));
+        for (object, count) in derived(
+            query,
+            Derived {
+                qps: u64::from(qps),
+                groups: u64::from(groups),
+            },
+        ) {
+            want(object, count);
+        }
+        let counts = within_limits(&wanted, query)?;
+        let plan = Self { counts, backing };
+        let (needed, max) = (plan.segments(query), u64::from(query.max_sds));
+        if needed > max {
+            return Err(Error::Segments { needed, max });
+        }
+        Ok(plan)
+    }
+
+    /// What one kind takes.
+    #[must_use]
+    pub fn footprint(&self, query: &FpmQuery, object: Object) -> Footprint {
+        footprint(&self.counts, query, object)
+    }
+
+    /// Bytes of function-private memory.
+    #[must_use]
+    pub fn bytes(&self, query: &FpmQuery) -> u64 {
+        total_bytes(&self.counts, query)
+    }
+
+    /// Segments of function-private memory.
+    #[must_use]
+    pub fn segments(&self, query: &FpmQuery) -> u64 {
+        segments_of(self.bytes(query))
+    }
+
+    /// Host memory that will back the objects before the first PBLE is used,
+    /// if the device packs them ([`Layout::packed`], `[inf]`). After the commit
+    /// [`Hmc::backed_bytes`](super::Hmc::backed_bytes) is exact.
+    ///
+    /// # Errors
+    /// [`Error::Segments`].
+    pub fn backing_bytes(&self, query: &FpmQuery) -> Result<u64> {
+        let layout = Layout::packed(&self.counts, query)?;
+        Ok(super::need::backing_bytes(&layout, self.backing))
+    }
+}
+
+fn check_reserved(capacity: &Capacity) -> Result<()> {
+    let enough = capacity.qps > RESERVED_QPS
+        && capacity.cqs > RESERVED_CQS
+        && capacity.mrs > 1
+        && capacity.arps > 1;
+    if enough {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        what: "the capacity leaves nothing beside the reserved ids: \
+               at least 4 QPs, 4 CQs, 2 regions and 2 ARP entries are needed",
+    })
+}
+
+/// PBLEs to commit: those wanted, and those that rounding the base up loses.
+fn pbles(capacity: &Capacity) -> u64 {
+    let whole = align_up(u64::from(capacity.pbles), u64::from(PBLES_PER_PAGE));
+    whole.saturating_add(u64::from(PBLES_PER_PAGE))
+}
+
+fn md(query: &FpmQuery, qps: u32, backing: Backing) -> u64 {
+    let max = u64::from(query.limits(Object::Md).max);
+    let all_qps = u64::from(query.limits(Object::Qp).max);
+    match backing {
+        Backing::Full => max,
+        Backing::OnDemand => {
+            let qps = u64::from(qps);
+            let share = max.saturating_mul(qps).checked_div(all_qps);
+            share.unwrap_or(max).max(qps).min(max)
+        }
+    }
+}
+
+/// The counts, unless the device has fewer.
+fn within_limits(wanted: &PerObject<u64>, query: &FpmQuery) -> Result<PerObject<u32>> {
+    let mut counts = PerObject::default();
+    for (object, wanted) in wanted.iter() {
+        let limit = query.limits(object).max;
+        let limit = if object == Object::Pble {
+            limit.min(MAX_PBLES)
+        } else {
+            limit
+        };
+        match u32::try_from(wanted) {
+            Ok(count) if count <= limit => counts.set(object, count),
+            _ => {
+                return Err(Error::Capacity {
+                    object,
+                    wanted,
+                    max: u64::from(limit),
+                });
+            }
+        }
+    }
+    Ok(counts)
+}
+
+pub(super) fn footprint(counts: &PerObject<u32>, query: &FpmQuery, object: Object) -> Footprint {
+    let count = counts.get(object);
+    let bytes = u64::from(count).saturating_mul(u64::from(query.limits(object).bytes));
+    let bytes = align_up(bytes, SIZE_UNIT);
+    Footprint {
+        count,
+        bytes,
+        segments: segments_of(bytes),
+    }
+}
+
+/// Sum over all kinds, each rounded up to 512 bytes.
+pub(super) fn total_bytes(counts: &PerObject<u32>, query: &FpmQuery) -> u64 {
+    Object::ALL
+        .into_iter()
+        .map(|object| footprint(counts, query, object).bytes)
+        .fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests;

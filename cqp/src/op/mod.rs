@@ -1,0 +1,92 @@
+//! Typed commands: pure functions from arguments to eight words.
+//!
+//! Each command is a struct whose [`Command::encode`] gives the WQE as the
+//! device reads it, except for the VALID bit, which depends on the lap of the
+//! ring and is put there when the WQE is posted. Arguments that do not fit
+//! their field are refused, not truncated.
+//!
+//! Every GEN_2 command whose format is in control-path 4 is here. Opcodes
+//! without a format in the sources (QUERY_STAG, REG_SMR, NOP,
+//! MANAGE_VF_PBLE_BP) are named by [`Opcode`] and cannot be built.
+//!
+//! ```
+//! use e810_cqp::op::{Command, SuspendQp};
+//!
+//! let wqe = SuspendQp { qp: 99 }.encode().unwrap();
+//! assert_eq!(wqe, [0, 0, 0, 0x29_0000_0063, 0, 0, 0, 0]);
+//! assert!(SuspendQp { qp: 1 << 24 }.encode().is_err());
+//! ```
+
+use crate::error::Result;
+use crate::opcode::Opcode;
+
+mod address;
+mod ah;
+mod ceq;
+mod cq;
+mod features;
+mod flush;
+mod fpm;
+mod mcast;
+mod neighbour;
+mod port;
+mod push;
+mod qp;
+mod qp_control;
+mod sched;
+mod sd;
+mod stag;
+mod stats;
+
+pub use address::{IpPair, MacAddr};
+pub use ah::{AddressHandle, CreateAh, DestroyAh, ModifyAh};
+pub use ceq::{CreateAeq, CreateCeq, DestroyAeq, DestroyCeq};
+pub use cq::{CqAttributes, CreateCq, DestroyCq, ModifyCq, QueueMemory};
+pub use features::QueryFeatures;
+pub use flush::{AsyncEvent, FlushCode, FlushWqes, GenerateAe};
+pub use fpm::{
+    COMMIT_BYTES, CommitFpm, ManageHmcPmFunction, QUERY_BYTES, QueryFpm, ShmcPagesAllocated,
+};
+pub use mcast::{CreateMcast, DestroyMcast, GroupMember, McastGroup, ModifyMcast, group_context};
+pub use neighbour::{AllocateLocalMac, ArpChange, LocalMacChange, ManageArp, ManageLocalMac};
+pub use port::{HashChange, HashEntry, ManageApbvt, ManageQuadHash, QuadEndpoint};
+pub use push::ManagePushPages;
+pub use qp::{CreateQp, DestroyQp, ModifyQp, QpState, QpType, Terminate};
+pub use qp_control::{ResumeQp, SuspendQp, UploadContext};
+pub use sched::{NodeChange, PriorityType, UpMap, WorkSchedNode};
+pub use sd::{INLINE_SDS, MAX_SDS_PER_COMMAND, SdEntry, SdKind, UpdatePeSds};
+pub use stag::{
+    Access, AllocMrStag, AllocMwStag, DeallocStag, Extent, PageSize, Pages, RegisterMr, StagKind,
+    TagBase,
+};
+pub use stats::{GATHER_BYTES, GatherStats, ManageStats};
+
+/// A CQP WQE: word *n* lies at byte 8 × *n*, word 3 is the header.
+pub type Wqe = [u64; 8];
+
+/// Index of the header word in a [`Wqe`] (q24).
+pub const HEADER: usize = 3;
+/// VALID, header bit 63 (control-path 4.6).
+pub const VALID: u64 = 1 << 63;
+
+/// A command for the CQP.
+pub trait Command {
+    /// The WQE with its VALID bit clear.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`](crate::Error::OutOfRange),
+    /// [`Error::Misaligned`](crate::Error::Misaligned) or
+    /// [`Error::Invalid`](crate::Error::Invalid), naming the argument.
+    fn encode(&self) -> Result<Wqe>;
+}
+
+/// The header word: opcode and the command's own fields (control-path 4.6).
+const fn header(op: Opcode, fields: u64) -> u64 {
+    ((op.code() as u64) << 32) | fields
+}
+
+/// The opcode in a WQE's header word.
+#[must_use]
+pub const fn opcode_of(header: u64) -> Opcode {
+    Opcode::from_code(((header >> 32) & 0x3F) as u8)
+}
