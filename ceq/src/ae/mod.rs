@@ -1,0 +1,336 @@
+//! Asynchronous event codes: what each means, and what to do about it.
+//!
+//! One table, in files by topic, from control-path 7.5 and data-path 8.8. The
+//! sources give the names only; causes are read off them, and so is which
+//! codes a RoCE QP can raise at all (`[inf]`). A code that is not in the table
+//! keeps its number and is treated as existing drivers treat one they do not
+//! single out: the QP fails with the general flush code.
+//!
+//! ```
+//! use e810_ceq::ae::{AeCode, FlushCode, QpEvent};
+//!
+//! let rnr = AeCode::LLP_TOO_MANY_RNRS;
+//! assert_eq!(rnr.flush(), FlushCode::RnrRetryExceeded);
+//! assert_eq!(rnr.flush().event(), QpEvent::Fatal);
+//! assert!(rnr.remedy().contains("receive"));
+//! assert_eq!(AeCode(0xFFF).to_string(), "unknown (0x0fff)");
+//! ```
+
+use core::fmt;
+
+mod connection;
+mod engine;
+mod packet;
+mod request;
+mod stag;
+
+/// How existing drivers class a code (control-path 7.5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Class {
+    /// "Q": a QP's, and whatever else the source names.
+    Qp,
+    /// "Q*": a QP's; the source is not heeded.
+    QpOnly,
+    /// "C": a CQ's; the source is not heeded.
+    Cq,
+    /// "S": of whatever the source names.
+    Source,
+    /// A shared receive queue's; the source is not heeded. Later hardware.
+    Srq,
+    /// Of no queue, whatever the source says. Later hardware.
+    Nothing,
+}
+
+/// What follows an event (control-path 7.5, 7.6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Action {
+    /// The QP has stopped: move it to ERROR, flush both queues with the code
+    /// on the blamed side, then report it. Nothing, when no QP is named.
+    Flush,
+    /// Report a CQ error to the CQ's users.
+    CqError,
+    /// A suspended QP is quiet: wake whoever waits for it.
+    SuspendDone,
+    /// The connection is up: wake whoever waits for it (iWARP).
+    Connected,
+    /// The connection ends: iWARP's closing sequence.
+    Close,
+    /// Only report it.
+    Report,
+}
+
+/// Who can raise a code `[inf]`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Origin {
+    /// A RoCEv2 QP, or the function, on this device.
+    Roce,
+    /// Only an iWARP QP.
+    Iwarp,
+    /// Only later hardware (GEN_3).
+    Gen3,
+}
+
+macro_rules! flush_codes {
+    ($($(#[$doc:meta])* $variant:ident = $value:literal, $name:literal;)+) => {
+        /// Minor code with which a QP's requests are flushed (control-path
+        /// 4.12, data-path 4.4).
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+        #[repr(u8)]
+        pub enum FlushCode {
+            $($(#[$doc])* $variant = $value),+
+        }
+
+        impl FlushCode {
+            /// Every code.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Name, as in the reference.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name),+
+                }
+            }
+        }
+    };
+}
+
+flush_codes! {
+    /// Flushed because another request failed, or for no particular reason.
+    General = 1, "GENERAL_ERR";
+    /// Local protection error.
+    Protection = 2, "PROT_ERR";
+    /// The peer refused access to its memory.
+    RemoteAccess = 3, "REM_ACCESS_ERR";
+    /// The request itself was bad.
+    LocalQpOperation = 4, "LOC_QP_OP_ERR";
+    /// The peer could not complete the request.
+    RemoteOperation = 5, "REM_OP_ERR";
+    /// A message and a buffer do not fit.
+    LocalLength = 6, "LOC_LEN_ERR";
+    /// The QP failed.
+    Fatal = 7, "FATAL_ERR";
+    /// Transport retries were used up.
+    RetryExceeded = 8, "RETRY_EXC_ERR";
+    /// A memory window could not be bound.
+    MwBind = 9, "MW_BIND_ERR";
+    /// The peer called the request invalid.
+    RemoteInvalidRequest = 10, "REM_INV_REQ_ERR";
+    /// The peer had no receive posted for too long.
+    RnrRetryExceeded = 11, "RNR_RETRY_EXC_ERR";
+}
+
+impl FlushCode {
+    /// The number the device is given as minor code.
+    #[must_use]
+    pub const fn minor(self) -> u16 {
+        self as u16
+    }
+
+    /// What the QP's user is told (data-path 8.8: each flush code goes with
+    /// one event).
+    #[must_use]
+    pub const fn event(self) -> QpEvent {
+        match self {
+            Self::Protection | Self::RemoteAccess | Self::MwBind => QpEvent::AccessError,
+            Self::RemoteInvalidRequest => QpEvent::RequestError,
+            Self::General
+            | Self::LocalQpOperation
+            | Self::RemoteOperation
+            | Self::LocalLength
+            | Self::Fatal
+            | Self::RetryExceeded
+            | Self::RnrRetryExceeded => QpEvent::Fatal,
+        }
+    }
+}
+
+impl fmt::Display for FlushCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How a failed QP is reported to its user (control-path 7.6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum QpEvent {
+    /// "catastrophic": QP_FATAL.
+    Fatal,
+    /// "access_err": QP_ACCESS_ERR.
+    AccessError,
+    /// "req_err": QP_REQ_ERR.
+    RequestError,
+}
+
+impl QpEvent {
+    /// Name, as verbs has it without its prefix.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fatal => "QP_FATAL",
+            Self::AccessError => "QP_ACCESS_ERR",
+            Self::RequestError => "QP_REQ_ERR",
+        }
+    }
+}
+
+impl fmt::Display for QpEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What is known of one code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct AeInfo {
+    /// The code.
+    pub code: AeCode,
+    /// Name, as in the reference.
+    pub name: &'static str,
+    /// How the entry's id and source are read.
+    pub class: Class,
+    /// Code for the flush of the blamed queue.
+    pub flush: FlushCode,
+    /// What follows.
+    pub action: Action,
+    /// Who can raise it.
+    pub origin: Origin,
+    /// What happened.
+    pub cause: &'static str,
+    /// What to check or change.
+    pub remedy: &'static str,
+}
+
+/// AECODE: an asynchronous event code, 12 bits. Any value is kept.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(transparent)]
+pub struct AeCode(pub u16);
+
+impl AeCode {
+    /// What is known of the code; `None` for one that is not in the table.
+    #[must_use]
+    pub fn info(self) -> Option<&'static AeInfo> {
+        all().find(|info| info.code == self)
+    }
+
+    /// Name, as in the reference.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        self.info().map(|info| info.name)
+    }
+
+    /// How the entry's id and source are read; [`Class::Source`] when unknown.
+    #[must_use]
+    pub fn class(self) -> Class {
+        self.info().map_or(Class::Source, |info| info.class)
+    }
+
+    /// Code for the flush of the blamed queue; the general one when unknown
+    /// (data-path 8.8).
+    #[must_use]
+    pub fn flush(self) -> FlushCode {
+        self.info().map_or(FlushCode::General, |info| info.flush)
+    }
+
+    /// What follows; [`Action::Flush`] when unknown.
+    #[must_use]
+    pub fn action(self) -> Action {
+        self.info().map_or(Action::Flush, |info| info.action)
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn cause(self) -> &'static str {
+        self.info().map_or(
+            "the device reported a code that no source describes",
+            |info| info.cause,
+        )
+    }
+
+    /// What to check or change.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        self.info().map_or(
+            "note the code, and the request the QP was working on; check the firmware version (devlink dev info) for known errata",
+            |info| info.remedy,
+        )
+    }
+}
+
+impl fmt::Display for AeCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name().unwrap_or("unknown");
+        write!(f, "{name} ({:#06x})", self.0)
+    }
+}
+
+impl fmt::Debug for AeCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Every known code, in ascending order.
+pub fn all() -> impl Iterator<Item = &'static AeInfo> {
+    [
+        stag::TABLE,
+        request::TABLE,
+        packet::TABLE,
+        connection::TABLE,
+        engine::TABLE,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Defines the codes of one topic: a constant of [`AeCode`] each, and `TABLE`.
+///
+/// ```text
+/// asynchronous_events! {
+///     0x0102 AMP_UNALLOCATED_STAG: Source, Protection, Flush, Roce,
+///         "what happened", "what to check or change";
+/// }
+/// ```
+macro_rules! asynchronous_events {
+    ($($code:literal $name:ident: $class:ident, $flush:ident, $action:ident, $origin:ident,
+        $cause:literal, $remedy:expr;)+) => {
+        impl $crate::ae::AeCode {
+            $(
+                #[doc = concat!(stringify!($code), ": ", $cause, ".")]
+                pub const $name: Self = Self($code);
+            )+
+        }
+
+        /// The codes of this file, in ascending order.
+        pub(super) static TABLE: &[$crate::ae::AeInfo] = &[$(
+            $crate::ae::AeInfo {
+                code: $crate::ae::AeCode::$name,
+                name: stringify!($name),
+                class: $crate::ae::Class::$class,
+                flush: $crate::ae::FlushCode::$flush,
+                action: $crate::ae::Action::$action,
+                origin: $crate::ae::Origin::$origin,
+                cause: $cause,
+                remedy: $remedy,
+            }
+        ),+];
+    };
+}
+use asynchronous_events;
+
+/// Remedy of codes that need an iWARP QP.
+const IWARP: &str = "only an iWARP QP raises this, and this driver makes none: check QPTYPE in the QP's context, and that no other driver uses the function";
+
+/// Remedy of codes that need later hardware.
+const GEN3: &str =
+    "only later hardware raises this: check the PCI device id, the E810 has none of these features";
+
+#[cfg(test)]
+mod tests;
