@@ -1,0 +1,221 @@
+//! Flushing: completions for requests of a QP in error.
+//!
+//! The sources do not say whether the device writes one flush entry for a queue
+//! or one for each request, so both are right here: the first entry completes
+//! everything that is outstanding, in order, from the trackers; the ones that
+//! find nothing left are dropped, and the batch goes on. A queue flushed once
+//! stays on a list, and so do those that control sweeps
+//! ([`Registry::sweep`](crate::Registry::sweep)): whenever the ring is empty,
+//! what was posted to them meanwhile is completed as well. Each request
+//! completes once, because only this poller moves the queue's tail.
+
+use e810_hal::{Barrier, Bus, Words};
+
+use super::entry::vendor_error;
+use super::{CompletionQueue, posted_opcode};
+use crate::error::Queue;
+use crate::slot::{Atom, Node, QpSlot, SlotMemory, list};
+use crate::status::{FlushCode, WcOpcode};
+use crate::track;
+use crate::wc::{Wc, WcFlags};
+
+/// A flush entry at work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parked {
+    pub(super) id: u32,
+    /// The entry's context: the QP may be gone before all is given out.
+    pub(super) context: u64,
+    pub(super) queue: Queue,
+    pub(super) flush: Flush,
+    /// It completed something.
+    pub(super) used: bool,
+}
+
+/// Codes of the completions of a flush.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flush {
+    pub(super) major: u16,
+    /// Of the next completion; general afterwards.
+    pub(super) code: FlushCode,
+}
+
+/// Major code of a flush (data-path 4.4).
+const MAJOR_FLUSH: u16 = 1;
+
+impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+    /// Goes on with the parked flush entry.
+    pub(super) fn drain_parked(&mut self, out: &mut [Wc]) -> usize {
+        let Some(mut parked) = self.parked.take() else {
+            return 0;
+        };
+        let slot = self
+            .slots
+            .qp(parked.id)
+            .filter(|slot| slot.has_context(parked.context));
+        let Some(slot) = slot else {
+            return 0;
+        };
+        let of = (slot, parked.id, parked.queue);
+        let done = drain(self.slots.trackers(), of, &mut parked.flush, out);
+        parked.used |= done > 0;
+        if done == out.len() {
+            // Perhaps there is more; the next call sees.
+            self.parked = Some(parked);
+        } else if !parked.used {
+            self.counters.late_flushes = self.counters.late_flushes.wrapping_add(1);
+        }
+        done
+    }
+
+    /// The ring is empty: everything the device wrote before `epoch` was raised
+    /// is behind us.
+    pub(super) fn when_empty(&mut self, epoch: u64, out: &mut [Wc], done: usize) -> usize {
+        let rest = out.get_mut(done..).unwrap_or_default();
+        let more = self.walk(rest);
+        if epoch != self.passed {
+            self.confirm(epoch);
+        }
+        done.wrapping_add(more)
+    }
+
+    /// The ring is never empty, but a whole ring of entries later everything
+    /// written before `epoch` was raised is behind us too.
+    pub(super) fn when_busy(&mut self, epoch: u64) {
+        let all = self.consumed().wrapping_add(self.entries.into());
+        let (epoch, until) = *self.watched.get_or_insert((epoch, all));
+        if self.consumed() >= until {
+            self.walk(&mut []);
+            self.confirm(epoch);
+        }
+    }
+
+    fn confirm(&mut self, epoch: u64) {
+        self.watched = None;
+        self.passed = epoch;
+        if let Some(slot) = self.slots.cq(self.key.id()) {
+            slot.confirm(epoch);
+        }
+    }
+
+    /// Takes in queues that control wants swept, lets go of those whose QP is
+    /// gone, and completes what the others have outstanding.
+    fn walk(&mut self, out: &mut [Wc]) -> usize {
+        self.take_inbox();
+        let mut done = 0;
+        let mut before = None;
+        let mut node = self.flushing;
+        let mut first = node;
+        while let Some((id, queue)) = node.get() {
+            let Some(slot) = self.slots.qp(id) else {
+                break;
+            };
+            let link = slot.queue(queue).link();
+            let next = list::next(link);
+            if slot.is_live() {
+                if let Some(rest) = out.get_mut(done..)
+                    && !rest.is_empty()
+                {
+                    let mut flush = Flush {
+                        major: MAJOR_FLUSH,
+                        code: first_code(slot, queue),
+                    };
+                    let of = (slot, id, queue);
+                    let more = drain(self.slots.trackers(), of, &mut flush, rest);
+                    done = done.wrapping_add(more);
+                }
+                before = Some(link);
+            } else {
+                match before {
+                    Some(before) => list::set(before, next),
+                    None => first = next,
+                }
+            }
+            node = next;
+        }
+        self.flushing = first;
+        done
+    }
+
+    /// Moves what is in the inbox to the front of the own list.
+    fn take_inbox(&mut self) {
+        let Some(cq) = self.slots.cq(self.key.id()) else {
+            return;
+        };
+        let first = cq.take_inbox();
+        let mut node = first;
+        while let Some((id, queue)) = node.get() {
+            let Some(slot) = self.slots.qp(id) else {
+                return;
+            };
+            let link = slot.queue(queue).link();
+            let next = list::next(link);
+            if next == Node::END {
+                list::set(link, self.flushing);
+                self.flushing = first;
+            }
+            node = next;
+        }
+    }
+}
+
+/// Code of the next completion of a sweep: the cause, if this is the first one
+/// of a flush that no entry of the device began.
+fn first_code<A: Atom>(slot: QpSlot<'_, A>, queue: Queue) -> FlushCode {
+    if slot.queue(queue).begin_flush() {
+        slot.cause(queue).unwrap_or(FlushCode::GENERAL)
+    } else {
+        FlushCode::GENERAL
+    }
+}
+
+/// Completes outstanding requests of a queue in order until there is no more
+/// room, or no more of them.
+fn drain<A: Atom>(
+    trackers: &[[A; 2]],
+    (slot, id, queue): (QpSlot<'_, A>, u32, Queue),
+    flush: &mut Flush,
+    out: &mut [Wc],
+) -> usize {
+    let line = slot.queue(queue);
+    // Acquire: requests before the head have trackers.
+    let head = slot.head(queue);
+    let mut tail = line.own_tail();
+    let mut done = 0;
+    while tail < head
+        && let Some(wc) = out.get_mut(done)
+    {
+        let index = (tail & line.mask()) as usize;
+        let Some(tracker) = trackers.get(line.trackers().wrapping_add(index)) else {
+            break;
+        };
+        let tag = track::tag(tracker);
+        tail = tail.wrapping_add(tag.quanta());
+        if queue == Queue::Send && tag.is_nop() {
+            continue;
+        }
+        let (opcode, byte_len) = match queue {
+            Queue::Send => (posted_opcode(tag), tag.bytes()),
+            Queue::Recv => (WcOpcode::Recv, 0),
+        };
+        let code = match flush.code {
+            // Kernel drivers report so what the device calls a protection error.
+            FlushCode::PROT if opcode == WcOpcode::BindMw => FlushCode::MW_BIND,
+            code => code,
+        };
+        *wc = Wc {
+            wr_id: track::wr_id(tracker),
+            byte_len,
+            qp_num: id,
+            src_qp: id,
+            imm: 0,
+            vendor_err: vendor_error(flush.major, code.0),
+            flags: WcFlags::empty(),
+            status: code.status(),
+            opcode,
+        };
+        flush.code = FlushCode::GENERAL;
+        done = done.wrapping_add(1);
+    }
+    line.set_tail(tail);
+    done
+}

@@ -1,0 +1,322 @@
+//! The completion queue: entries the device wrote, given back by value.
+//!
+//! Nothing that an entry says is believed before it was compared with what this
+//! side remembers: the context with the slot of the QP, the index with the
+//! tracker of the request. What does not fit is counted ([`Counters`]) and
+//! skipped, and moves no QP.
+//!
+//! # Order
+//! For each entry: valid bit (acquire), `from_device`, the rest, then the head
+//! index to the shadow area.
+
+use e810_hal::regs::PFPE_CQARM;
+use e810_hal::{Barrier, Bus, Cell, Words};
+
+use crate::arm::{ArmPolicy, ArmWord, Notify};
+use crate::error::{Bound, SizeError};
+use crate::sizing::{CqSize, MAX_CQE, QUANTUM_WORDS};
+use crate::slot::{CqKey, Node, SlotMemory, Slots};
+use crate::status::{WcOpcode, WcStatus, opcode};
+use crate::track::Tag;
+use crate::wc::Wc;
+
+mod common;
+mod entry;
+mod flush;
+mod slow;
+
+use common::Request;
+use entry::VALID;
+use flush::Parked;
+
+/// Entries that were not completions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Counters {
+    /// Of a QP that does not exist (any more): expected after destroying one.
+    pub stale: u64,
+    /// That no working device writes: index not outstanding, another CQ's
+    /// QP, a success nobody asked to hear of.
+    pub malformed: u64,
+    /// Flush entries of queues that had nothing left: expected, since the
+    /// first one already stood for all.
+    pub late_flushes: u64,
+    /// Receives that the device passed over. They never complete.
+    pub receives_passed_over: u64,
+}
+
+/// A completion queue. `P` rings the doorbell, `W` is the ring and the shadow
+/// area, `M` the slot table.
+#[derive(Debug)]
+pub struct CompletionQueue<P, W, M: SlotMemory> {
+    platform: P,
+    ring: W,
+    shadow: W,
+    slots: Slots<M>,
+    key: CqKey,
+    /// The key's id.
+    cq_id: u32,
+    /// Index of the slot's epoch in the slot table's memory.
+    epoch_word: usize,
+    entries: u32,
+    /// The entry the device writes next.
+    index: u32,
+    /// Its valid bit when it is valid.
+    valid: u64,
+    /// Times the ring was gone through.
+    laps: u64,
+    /// The epoch confirmed last (see [`crate::slot`]).
+    passed: u64,
+    /// An epoch not confirmed yet, and the count of consumed entries from
+    /// which it is.
+    watched: Option<(u64, u64)>,
+    /// A flush entry that stands for more requests than were given out yet.
+    parked: Option<Parked>,
+    /// Work queues to flush whenever the ring is empty.
+    flushing: Node,
+    arm: ArmWord,
+    policy: ArmPolicy,
+    /// Events taken so far.
+    events: u64,
+    counters: Counters,
+}
+
+/// Why the fast way stopped.
+enum Stop {
+    /// `out` is full.
+    Full,
+    /// There is no entry.
+    Empty,
+    /// The entry at the head is valid, or may be, and takes the long way.
+    LongWay,
+}
+
+/// Index of the head in the shadow area, in words (data-path 3).
+const SHADOW_HEAD: usize = 0;
+/// Index of the arm word in the shadow area.
+const SHADOW_ARM: usize = 4;
+
+impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+    /// The completion queue `cq` of `entries` entries
+    /// ([`CqSize`]) on `ring` and `shadow` (64 bytes),
+    /// both zeroed. The arm word goes on from what the shadow area holds.
+    ///
+    /// # Errors
+    /// [`SizeError`] when the memory is too small, or `CQ` when it does not
+    /// exist.
+    pub fn new(
+        platform: P,
+        ring: W,
+        shadow: W,
+        slots: Slots<M>,
+        cq: CqKey,
+        entries: u32,
+    ) -> Result<Self, SizeError> {
+        if slots.live_cq(cq).is_none() {
+            return Err(SizeError {
+                field: "CQ",
+                value: cq.id().into(),
+                bound: Bound::Exactly(cq.bits()),
+            });
+        }
+        let most = CqSize::new(MAX_CQE).map_or(0, |size| size.entries);
+        if entries > most {
+            return Err(SizeError {
+                field: "CQ entries",
+                value: entries.into(),
+                bound: Bound::AtMost(most.into()),
+            });
+        }
+        let words = u64::from(entries).wrapping_mul(QUANTUM_WORDS as u64);
+        for (field, value, least) in [
+            // An entry and its extension have to fit.
+            ("CQ entries", u64::from(entries), 2),
+            ("CQ words", ring.cells().len() as u64, words),
+            ("CQ shadow words", shadow.cells().len() as u64, 8),
+        ] {
+            if value < least {
+                return Err(SizeError {
+                    field,
+                    value,
+                    bound: Bound::AtLeast(least),
+                });
+            }
+        }
+        let arm = shadow.cells().get(SHADOW_ARM).map_or(0, Cell::get);
+        Ok(Self {
+            platform,
+            ring,
+            shadow,
+            epoch_word: slots.epoch_word(cq.id()),
+            slots,
+            key: cq,
+            cq_id: cq.id(),
+            entries,
+            index: 0,
+            valid: VALID,
+            laps: 0,
+            passed: 0,
+            watched: None,
+            parked: None,
+            flushing: Node::END,
+            arm: ArmWord::from_bits(arm),
+            policy: ArmPolicy::default(),
+            events: 0,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Fills `out` from the front with completions and says how many there
+    /// were.
+    ///
+    /// Fewer than asked for means that the queue was empty. A QP that the
+    /// device stopped completes nothing until the control path has moved it to
+    /// ERR and flushed it: a program that only polls has to call its
+    /// `Control::service` in the same loop.
+    #[inline]
+    pub fn poll(&mut self, out: &mut [Wc]) -> usize {
+        // An empty queue is polled most often, and costs little.
+        if self.is_settled() && self.parked.is_none() && !self.has_entry() {
+            return 0;
+        }
+        self.poll_some(out)
+    }
+
+    #[inline(never)]
+    fn poll_some(&mut self, out: &mut [Wc]) -> usize {
+        let settled = self.is_settled();
+        if self.parked.is_some() {
+            return self.poll_long(out, 0);
+        }
+        let (done, stop) = match out {
+            [wc] => self.take_one_common(wc),
+            _ => self.take_common(out),
+        };
+        match stop {
+            Stop::Full | Stop::Empty if settled => done,
+            _ => self.poll_long(out, done),
+        }
+    }
+
+    /// Whether there is nothing to do but to poll. Asked before the ring is
+    /// looked at: see `confirm`.
+    #[inline(always)]
+    fn is_settled(&self) -> bool {
+        self.slots.epoch_at(self.epoch_word) == self.passed && self.flushing == Node::END
+    }
+
+    /// Whether the entry at the head is valid.
+    #[inline(always)]
+    fn has_entry(&self) -> bool {
+        let (entries, _) = self.ring.cells().as_chunks::<QUANTUM_WORDS>();
+        match entries.get(self.index as usize) {
+            Some([_, _, _, header]) => (header.observe() ^ self.valid) & VALID == 0,
+            None => false,
+        }
+    }
+
+    /// Asks for an event at the next completion. Poll once more afterwards:
+    /// what came before the request raises none.
+    pub fn arm(&mut self, notify: Notify) {
+        if let Some(notify) = self.policy.request(notify) {
+            self.arm_hardware(notify);
+        }
+    }
+
+    /// Whether an event came since the last call; several count as one. After
+    /// an event the queue has to be armed again for the next one. Call this
+    /// from the thread that waits for the queue, once it was woken.
+    pub fn take_event(&mut self) -> bool {
+        let events = match self.slots.cq(self.key.id()) {
+            Some(slot) => slot.events(),
+            None => return false,
+        };
+        if events == self.events {
+            return false;
+        }
+        self.events = events;
+        if let Some(notify) = self.policy.event() {
+            self.arm_hardware(notify);
+        }
+        true
+    }
+
+    /// Whether the device reported the queue as failed, in practice because it
+    /// overflowed: more completions were outstanding than it has entries for.
+    /// What is in the ring can still be polled; what came after is lost, and
+    /// the QPs on it have to be destroyed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.slots
+            .cq(self.key.id())
+            .is_some_and(|slot| slot.has_failed())
+    }
+
+    /// Entries that were not completions.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Entries of the ring. A completion takes one, with immediate data two;
+    /// requests outstanding on all its QPs should not need more.
+    #[must_use]
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// The queue's key.
+    #[must_use]
+    pub fn key(&self) -> CqKey {
+        self.key
+    }
+
+    /// Gives ring and shadow area back, once the CQ is destroyed.
+    pub fn into_memory(self) -> (W, W) {
+        (self.ring, self.shadow)
+    }
+
+    fn arm_hardware(&mut self, notify: Notify) {
+        self.arm = self.arm.request(notify);
+        if let Some(word) = self.shadow.cells().get(SHADOW_ARM) {
+            word.publish(self.arm.bits());
+        }
+        self.platform.to_device();
+        PFPE_CQARM.set(&self.platform, self.key.id());
+    }
+}
+
+/// Status and operation of a successful send entry. 09 and 0b have a meaning
+/// only when that is what was posted; a code without one is an error (data-path
+/// 4.5), and the operation is what was posted, as far as that has a name.
+fn sent_opcode(op: u8, tag: Tag) -> (WcStatus, WcOpcode) {
+    match WcOpcode::of_sq(op) {
+        Some(opcode) => (WcStatus::Success, opcode),
+        None if op == tag.opcode() && op == opcode::FAST_REGISTER => {
+            (WcStatus::Success, WcOpcode::RegMr)
+        }
+        None if op == tag.opcode() && op == opcode::READ_LOCAL_INV => {
+            (WcStatus::Success, WcOpcode::RdmaRead)
+        }
+        None => (WcStatus::GeneralErr, posted_opcode(tag)),
+    }
+}
+
+/// The operation that was posted.
+fn posted_opcode(tag: Tag) -> WcOpcode {
+    match tag.opcode() {
+        opcode::FAST_REGISTER => WcOpcode::RegMr,
+        opcode::READ_LOCAL_INV => WcOpcode::RdmaRead,
+        op => WcOpcode::of_sq(op).unwrap_or_default(),
+    }
+}
+
+/// Wire opcodes of a write with immediate, or anything else (data-path 4.5).
+#[inline(always)]
+fn received_opcode(op: u8) -> WcOpcode {
+    if op == opcode::WIRE_WRITE_LAST_IMM || op == opcode::WIRE_WRITE_ONLY_IMM {
+        WcOpcode::RecvRdmaWithImm
+    } else {
+        WcOpcode::Recv
+    }
+}

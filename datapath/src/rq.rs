@@ -1,0 +1,234 @@
+//! The receive queue: buffers for messages to come (data-path 2).
+//!
+//! There is no doorbell: the device finds receives by their valid bit, so each
+//! is there as soon as its header is published.
+
+use e810_hal::{Barrier, Cell, Words};
+
+use crate::error::{Bound, PostError, Queue, Refused, SizeError};
+use crate::post::Poster;
+use crate::sizing::{MAX_MESSAGE, MAX_SGES, RqSize};
+use crate::slot::{QpKey, SlotMemory, Slots};
+use crate::sq::too_long;
+use crate::state::QpState;
+use crate::track::{SIGNALED, Tag};
+use crate::wqe::fragment;
+use crate::wr::RecvWr;
+
+/// A receive queue. `P` orders stores, `W` is the ring, `M` the slot table.
+#[derive(Debug)]
+pub struct RecvQueue<P, W, M: SlotMemory> {
+    platform: P,
+    poster: Poster<W, M>,
+    max_sge: u32,
+    /// Quanta of a slot.
+    slot: u64,
+    /// SGEs of a receive of the plain kind: 1, or more than there are.
+    plain_sges: usize,
+}
+
+const MEMORY: PostError = PostError::Memory { queue: Queue::Recv };
+
+impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
+    /// The receive queue of an opened QP, on `ring`: zeroed memory of at least
+    /// the quanta that the QP was opened with. `size` is that of
+    /// [`RqSize::new`], for which the QP was opened, `max_sge` what the size was
+    /// computed from.
+    ///
+    /// # Errors
+    /// [`SizeError`]: more SGEs than a slot or the device takes, a ring or QP
+    /// smaller than the size; `QP` when the QP does not exist.
+    pub fn new(
+        platform: P,
+        ring: W,
+        slots: Slots<M>,
+        qp: QpKey,
+        size: RqSize,
+        max_sge: u32,
+    ) -> Result<Self, SizeError> {
+        // A slot of n quanta has room for 2n - 1 SGEs (data-path 1.6).
+        let fits = (2u32 << (size.shift & 3)).wrapping_sub(1).min(MAX_SGES);
+        if max_sge > fits {
+            return Err(SizeError {
+                field: "max_recv_sge",
+                value: max_sge.into(),
+                bound: Bound::AtMost(fits.into()),
+            });
+        }
+        let slot = 1u64 << (size.shift & 3);
+        // Two slots, of which one stays free.
+        let poster = Poster::new(ring, slots, qp, Queue::Recv, slot.saturating_mul(2), slot)?;
+        let quanta = poster.quanta_in_all();
+        if quanta != u64::from(size.quanta()) {
+            return Err(SizeError {
+                field: "receive queue quanta",
+                value: size.quanta().into(),
+                bound: Bound::Exactly(quanta),
+            });
+        }
+        Ok(Self {
+            platform,
+            poster,
+            max_sge,
+            slot,
+            plain_sges: if slot == 1 && max_sge == 1 {
+                1
+            } else {
+                usize::MAX
+            },
+        })
+    }
+
+    /// Posts a list of receives.
+    ///
+    /// # Errors
+    /// [`Refused`] at the first one that cannot be posted; those before it are
+    /// posted.
+    #[inline]
+    pub fn post_recv(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
+        if !self.poster.is_open(Queue::Recv) {
+            return refuse(list, self.poster.state());
+        }
+        for (posted, wr) in list.iter().enumerate() {
+            if self.post_plain(wr).is_none() {
+                return self.post_others(list, posted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Posts one receive: what [`post_recv`](Self::post_recv) does for a list of
+    /// one, with a little less work.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn post_one(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        if self.poster.is_open(Queue::Recv) && self.post_plain(wr).is_some() {
+            return Ok(());
+        }
+        self.post_rare(wr)
+    }
+
+    /// Posts any receive.
+    #[cold]
+    #[inline(never)]
+    fn post_rare(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        if !self.poster.is_open(Queue::Recv) {
+            return Err(wrong_state(self.poster.state()));
+        }
+        self.post(wr)
+    }
+
+    /// Goes on with a list whose first `posted` receives are in the ring.
+    #[inline(never)]
+    fn post_others(&mut self, list: &[RecvWr<'_>], first: usize) -> Result<(), Refused> {
+        for (posted, wr) in list.iter().enumerate().skip(first) {
+            self.post(wr).map_err(|error| Refused { posted, error })?;
+        }
+        Ok(())
+    }
+
+    /// Receives that can still be posted.
+    #[must_use]
+    pub fn free_slots(&mut self) -> u32 {
+        let free = self.poster.refresh();
+        (free >> self.slot.trailing_zeros()) as u32
+    }
+
+    /// Gives the ring back, once the QP is destroyed.
+    pub fn into_ring(self) -> W {
+        self.poster.into_ring()
+    }
+
+    /// Posts a receive of one SGE into a queue of slots of one quantum. `None`,
+    /// with nothing changed, for any other, and for one that is not in order.
+    #[inline(always)]
+    fn post_plain(&mut self, wr: &RecvWr<'_>) -> Option<()> {
+        let sge = wr.sges.first()?;
+        if wr.sges.len() != self.plain_sges || sge.length > MAX_MESSAGE || self.poster.free() == 0 {
+            return None;
+        }
+        let tag = Tag::new(0, 0, 1, SIGNALED);
+        let ([q0, q1, q2, q3], valid) = self.poster.claim_one(wr.wr_id, tag)?;
+        fragment::write_first(q0, q1, Some(sge), valid);
+        q2.set(0);
+        self.platform.to_device();
+        q3.publish(valid);
+        Some(())
+    }
+
+    /// Posts any receive.
+    fn post(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        let sges = wr.sges;
+        if sges.len() > self.max_sge as usize {
+            return Err(too_many(sges.len(), self.max_sge));
+        }
+        let mut bytes = 0;
+        for sge in sges {
+            bytes += u64::from(sge.length);
+        }
+        if bytes > u64::from(MAX_MESSAGE) {
+            return Err(too_long(sges, bytes));
+        }
+        if self.slot > self.poster.free() {
+            self.find_room()?;
+        }
+        // The length of a receive is not what completes, so it is not kept.
+        let tag = Tag::new(0, 0, self.slot, SIGNALED);
+        let claim = self.poster.claim(self.slot, wr.wr_id, tag).ok_or(MEMORY)?;
+        let wqe = self.poster.quanta(claim.index).ok_or(MEMORY)?;
+        let (first, rest) = wqe.split_first().ok_or(MEMORY)?;
+        let [q0, q1, q2, q3] = first;
+        fragment::write_first(q0, q1, sges.first(), claim.valid);
+        if let Some(others) = sges.get(1..)
+            && !others.is_empty()
+        {
+            fragment::write_rest(rest.as_flattened(), others, sges.len(), claim.valid);
+        }
+        q2.set(0);
+        self.platform.to_device();
+        q3.publish(fragment::count_field(sges.len()) | claim.valid);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_room(&mut self) -> Result<(), PostError> {
+        if self.poster.refresh() >= self.slot {
+            return Ok(());
+        }
+        Err(PostError::Full {
+            queue: Queue::Recv,
+            needed: 1,
+            free: 0,
+        })
+    }
+}
+
+#[cold]
+fn refuse(list: &[RecvWr<'_>], state: QpState) -> Result<(), Refused> {
+    if list.is_empty() {
+        return Ok(());
+    }
+    Err(Refused {
+        posted: 0,
+        error: wrong_state(state),
+    })
+}
+
+fn wrong_state(state: QpState) -> PostError {
+    PostError::WrongState {
+        queue: Queue::Recv,
+        state,
+    }
+}
+
+#[cold]
+fn too_many(got: usize, limit: u32) -> PostError {
+    PostError::TooManySges {
+        queue: Queue::Recv,
+        got,
+        limit,
+    }
+}

@@ -1,0 +1,69 @@
+//! Lists through the slots: many push, one takes all.
+//!
+//! A node is in at most one list of its kind at a time (a flag in the slot sees
+//! to that), and only the taker unlinks, always everything at once: there is no
+//! ABA problem and no reclamation to think about.
+
+use core::sync::atomic::Ordering;
+
+use super::Atom;
+use crate::error::Queue;
+
+/// A link: a QP id and which of its work queues; 0 is the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Node(u64);
+
+impl Node {
+    pub(crate) const END: Self = Self(0);
+
+    /// The QP as a whole (attention, retirement).
+    pub(crate) const fn qp(id: u32) -> Self {
+        Self::queue(id, Queue::Send)
+    }
+
+    /// One work queue (flush).
+    pub(crate) const fn queue(id: u32, queue: Queue) -> Self {
+        let recv = matches!(queue, Queue::Recv) as u64;
+        Self(((id as u64) << 1 | recv) + 1)
+    }
+
+    /// What the link leads to.
+    pub(crate) const fn get(self) -> Option<(u32, Queue)> {
+        match self.0.checked_sub(1) {
+            None => None,
+            Some(code) if code & 1 == 0 => Some(((code >> 1) as u32, Queue::Send)),
+            Some(code) => Some(((code >> 1) as u32, Queue::Recv)),
+        }
+    }
+}
+
+/// Follows a link that this thread owns.
+pub(crate) fn next<A: Atom>(link: &A) -> Node {
+    Node(link.load(Ordering::Relaxed))
+}
+
+/// Sets a link that this thread owns.
+pub(crate) fn set<A: Atom>(link: &A, node: Node) {
+    link.store(node.0, Ordering::Relaxed);
+}
+
+/// Puts `node`, whose link is `link`, first in the list at `head`.
+pub(crate) fn push<A: Atom>(head: &A, link: &A, node: Node) {
+    let mut first = head.load(Ordering::Relaxed);
+    loop {
+        // Published by the exchange below, acquired by `take`.
+        link.store(first, Ordering::Relaxed);
+        match head.compare_exchange(first, node.0) {
+            Ok(_) => return,
+            Err(now) => first = now,
+        }
+    }
+}
+
+/// Takes the whole list; its links belong to this thread from now on.
+pub(crate) fn take<A: Atom>(head: &A) -> Node {
+    if head.load(Ordering::Relaxed) == 0 {
+        return Node::END;
+    }
+    Node(head.swap(0))
+}

@@ -1,0 +1,362 @@
+//! Slot of a QP.
+
+use core::sync::atomic::Ordering;
+
+use super::queue::{Guard, LINE, QueueLine};
+use super::{Atom, FREE, QpKey};
+use crate::error::Queue;
+use crate::state::QpState;
+use crate::status::FlushCode;
+
+/// Lines of a slot, by who writes them: control (and events), the poster, the
+/// pollers of the send and of the receive queue.
+pub(super) const LINES: usize = 4;
+/// Words of a slot.
+pub(super) const WORDS: usize = LINES * LINE;
+
+// Control's line; events write STATE.
+/// The key, or [`FREE`].
+const IDENTITY: usize = 0;
+/// [2:0] state, [3] takes sends, [4] takes receives, [8] on the attention list,
+/// [9] failed, [11:10] queue that caused it, [31:16] its flush code, [63:33]
+/// generation (0: hidden).
+pub(super) const STATE: usize = 1;
+const ATTENTION_LINK: usize = 2;
+const RETIRE_LINK: usize = 3;
+const GENERATION: usize = 4;
+const EXTENT: usize = 5;
+const RETIRED: usize = 6;
+// The poster's line; what control alone uses is at its end.
+const SQ_HEAD: usize = 0;
+const RQ_HEAD: usize = 1;
+const SEND_CQ: usize = 2;
+const RECV_CQ: usize = 3;
+const SEND_EPOCH: usize = 4;
+const RECV_EPOCH: usize = 5;
+
+/// Where in a slot the poster says how far a queue is filled.
+pub(super) const fn head_at(queue: Queue) -> usize {
+    LINE + match queue {
+        Queue::Send => SQ_HEAD,
+        Queue::Recv => RQ_HEAD,
+    }
+}
+
+const STATE_MASK: u64 = 0x1F;
+const ATTENTION_BIT: u64 = 1 << 8;
+const FAILED_BIT: u64 = 1 << 9;
+const CAUSE_SHIFT: u32 = 10;
+const CODE_SHIFT: u32 = 16;
+const GENERATION_SHIFT: u32 = 33;
+
+/// A state and what it takes: sends from RTS on, receives from INIT on (IB).
+const fn state_bits(state: QpState) -> u64 {
+    let sends = state as u64 >= QpState::Rts as u64;
+    let receives = state as u64 >= QpState::Init as u64;
+    state as u64 | (sends as u64) << 3 | (receives as u64) << 4
+}
+
+/// Whether a QP with this STATE takes requests to `queue`.
+#[inline(always)]
+pub(super) const fn takes(state: u64, queue: Queue) -> bool {
+    match queue {
+        Queue::Send => state & 1 << 3 != 0,
+        Queue::Recv => state & 1 << 4 != 0,
+    }
+}
+
+const fn generation_bits(key: QpKey) -> u64 {
+    (key.generation() as u64) << GENERATION_SHIFT
+}
+
+/// Why the device stopped a QP, as its asynchronous event says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Cause {
+    /// The work queue whose request failed, where the event names one.
+    pub queue: Option<Queue>,
+    /// The flush code that the event stands for (data-path 8.8).
+    pub code: FlushCode,
+}
+
+/// What marking a QP as failed did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Marked {
+    /// The QP is in ERR now; control has to move the device's side there.
+    Now,
+    /// It had been marked before.
+    Before,
+    /// No such QP (any more).
+    Unknown,
+}
+
+const fn queue_code(queue: Option<Queue>) -> u64 {
+    match queue {
+        None => 0,
+        Some(Queue::Send) => 1,
+        Some(Queue::Recv) => 2,
+    }
+}
+
+/// The cause in a STATE word.
+pub(super) const fn cause_of(state: u64) -> Cause {
+    Cause {
+        queue: match state >> CAUSE_SHIFT & 3 {
+            1 => Some(Queue::Send),
+            2 => Some(Queue::Recv),
+            _ => None,
+        },
+        code: FlushCode((state >> CODE_SHIFT) as u16),
+    }
+}
+
+/// View of a slot.
+#[derive(Debug)]
+pub(crate) struct QpSlot<'a, A>(&'a [[A; LINE]; LINES]);
+
+impl<A> Clone for QpSlot<'_, A> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<A> Copy for QpSlot<'_, A> {}
+
+impl<'a, A: Atom> QpSlot<'a, A> {
+    #[inline(always)]
+    pub(super) const fn new(lines: &'a [[A; LINE]; LINES]) -> Self {
+        Self(lines)
+    }
+
+    #[inline(always)]
+    fn control(&self) -> &'a [A; LINE] {
+        let [control, ..] = self.0;
+        control
+    }
+
+    #[inline(always)]
+    fn poster(&self) -> &'a [A; LINE] {
+        let [_, poster, ..] = self.0;
+        poster
+    }
+
+    /// A work queue's line.
+    #[inline(always)]
+    pub(crate) fn queue(&self, queue: Queue) -> QueueLine<'a, A> {
+        let [.., send, recv] = self.0;
+        QueueLine::new(match queue {
+            Queue::Send => send,
+            Queue::Recv => recv,
+        })
+    }
+
+    /// Whether this is the slot of the context in a CQE.
+    pub(crate) fn has_context(&self, context: u64) -> bool {
+        self.control()[IDENTITY].load(Ordering::Acquire) == context && context != FREE
+    }
+
+    pub(super) fn is(&self, key: QpKey) -> bool {
+        self.has_context(key.bits())
+    }
+
+    /// Whether any QP lives here.
+    pub(crate) fn is_live(&self) -> bool {
+        self.control()[IDENTITY].load(Ordering::Acquire) != FREE
+    }
+
+    /// The live QP's key.
+    pub(super) fn key(&self) -> Option<QpKey> {
+        QpKey::from_bits(self.control()[IDENTITY].load(Ordering::Acquire))
+    }
+
+    /// Makes a slot of zeroed memory a free one.
+    pub(super) fn clear(&self) {
+        self.control()[IDENTITY].store(FREE, Ordering::Relaxed);
+        for queue in [Queue::Send, Queue::Recv] {
+            self.queue(queue).hide();
+        }
+    }
+
+    /// The QP's state.
+    #[inline(always)]
+    pub(crate) fn state(&self) -> QpState {
+        QpState::from_bits(self.control()[STATE].load(Ordering::Acquire))
+    }
+
+    /// The flush code of the request of `queue` that the device stopped at, if
+    /// an event named one.
+    pub(crate) fn cause(&self, queue: Queue) -> Option<FlushCode> {
+        let state = self.control()[STATE].load(Ordering::Acquire);
+        let cause = cause_of(state);
+        (state & FAILED_BIT != 0 && cause.queue == Some(queue)).then_some(cause.code)
+    }
+
+    /// Replaces STATE by what `next` makes of it, unless that is `None`; gives
+    /// what it was.
+    fn update(&self, next: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+        let word = &self.control()[STATE];
+        let mut state = word.load(Ordering::Acquire);
+        while let Some(new) = next(state) {
+            match word.compare_exchange(state, new) {
+                Ok(_) => return Ok(state),
+                Err(now) => state = now,
+            }
+        }
+        Err(state)
+    }
+
+    /// Marks the QP failed. After [`Marked::Now`] the caller puts it on the
+    /// attention list.
+    pub(super) fn mark(&self, key: QpKey, cause: Cause) -> Marked {
+        let is_ours =
+            |state: u64| state >> GENERATION_SHIFT << GENERATION_SHIFT == generation_bits(key);
+        let marked = self.update(|state| {
+            (is_ours(state) && state & FAILED_BIT == 0).then_some(
+                generation_bits(key)
+                    | state_bits(QpState::Err)
+                    | ATTENTION_BIT
+                    | FAILED_BIT
+                    | queue_code(cause.queue) << CAUSE_SHIFT
+                    | u64::from(cause.code.0) << CODE_SHIFT,
+            )
+        });
+        match marked {
+            Ok(_) => Marked::Now,
+            Err(state) if is_ours(state) => Marked::Before,
+            Err(_) => Marked::Unknown,
+        }
+    }
+
+    /// Control: moves the QP to `to`; `false` when the device has failed it and
+    /// `to` is a working state.
+    pub(super) fn move_to(&self, to: QpState) -> bool {
+        let stays = matches!(to, QpState::Err | QpState::Reset);
+        self.update(|state| {
+            (stays || state & FAILED_BIT == 0).then_some(state & !STATE_MASK | state_bits(to))
+        })
+        .is_ok()
+    }
+
+    /// Control: the QP was taken from the attention list; gives its cause.
+    pub(super) fn attended(&self) -> Cause {
+        match self.update(|state| Some(state & !ATTENTION_BIT)) {
+            Ok(state) | Err(state) => cause_of(state),
+        }
+    }
+
+    /// Control: whether the slot is still on the attention list, or about to be.
+    pub(super) fn needs_attention(&self) -> bool {
+        self.control()[STATE].load(Ordering::Acquire) & ATTENTION_BIT != 0
+    }
+
+    pub(super) fn attention_link(&self) -> &'a A {
+        &self.control()[ATTENTION_LINK]
+    }
+
+    pub(super) fn retire_link(&self) -> &'a A {
+        &self.control()[RETIRE_LINK]
+    }
+
+    /// Poller: quanta up to here have trackers.
+    pub(crate) fn head(&self, queue: Queue) -> u64 {
+        let word = match queue {
+            Queue::Send => &self.poster()[SQ_HEAD],
+            Queue::Recv => &self.poster()[RQ_HEAD],
+        };
+        word.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_free(&self) -> bool {
+        !self.is_live() && self.extent() == 0
+    }
+
+    pub(super) fn extent(&self) -> u64 {
+        self.control()[EXTENT].load(Ordering::Relaxed)
+    }
+
+    /// Control: gives a free slot to a new QP.
+    pub(super) fn open(&self, id: u32, opening: &Opening) -> QpKey {
+        let control = self.control();
+        let generation = control[GENERATION].load(Ordering::Relaxed) as u32;
+        let generation = super::key::next_generation(generation);
+        let key = QpKey::new(id, generation);
+        control[GENERATION].store(generation.into(), Ordering::Relaxed);
+        control[EXTENT].store(opening.extent, Ordering::Relaxed);
+        control[RETIRED].store(0, Ordering::Relaxed);
+        let poster = self.poster();
+        poster[SQ_HEAD].store(0, Ordering::Relaxed);
+        poster[RQ_HEAD].store(0, Ordering::Relaxed);
+        poster[SEND_CQ].store(opening.send_cq, Ordering::Relaxed);
+        poster[RECV_CQ].store(opening.recv_cq, Ordering::Relaxed);
+        let state = generation_bits(key) | state_bits(QpState::Reset);
+        control[STATE].store(state, Ordering::Release);
+        for (queue, shape) in [(Queue::Send, &opening.send), (Queue::Recv, &opening.recv)] {
+            let guard = Guard::new(generation, shape.cq, opening.service);
+            self.queue(queue).open(guard, shape.quanta, shape.trackers);
+        }
+        control[IDENTITY].store(key.bits(), Ordering::Release);
+        key
+    }
+
+    /// Control: from now on no CQE and no event finds the QP.
+    pub(super) fn hide(&self) {
+        self.clear();
+        let generation = u64::MAX << GENERATION_SHIFT;
+        // Never refused, so there is nothing to look at.
+        let _ =
+            self.update(|state| Some(state & !generation & !STATE_MASK | state_bits(QpState::Err)));
+    }
+
+    /// Control: whether `key` was hidden here and not retired yet.
+    pub(super) fn is_hidden(&self, key: QpKey) -> bool {
+        let control = self.control();
+        !self.is_live()
+            && self.extent() != 0
+            && control[GENERATION].load(Ordering::Relaxed) == u64::from(key.generation())
+            && control[RETIRED].load(Ordering::Relaxed) == 0
+    }
+
+    /// Control: the device knows the QP no more.
+    pub(super) fn retire(&self, send_epoch: u64, recv_epoch: u64) {
+        self.control()[RETIRED].store(1, Ordering::Relaxed);
+        let poster = self.poster();
+        poster[SEND_EPOCH].store(send_epoch, Ordering::Relaxed);
+        poster[RECV_EPOCH].store(recv_epoch, Ordering::Relaxed);
+    }
+
+    /// Key bits of the CQ of each queue, and the epoch each has to pass.
+    pub(super) fn awaited(&self) -> [(u64, u64); 2] {
+        let word = |word: &A| word.load(Ordering::Relaxed);
+        let poster = self.poster();
+        [
+            (word(&poster[SEND_CQ]), word(&poster[SEND_EPOCH])),
+            (word(&poster[RECV_CQ]), word(&poster[RECV_EPOCH])),
+        ]
+    }
+
+    /// Control: the slot may be opened again.
+    pub(super) fn release(&self) {
+        self.control()[EXTENT].store(0, Ordering::Relaxed);
+    }
+}
+
+/// One queue of an opening.
+#[derive(Debug)]
+pub(super) struct QueueOpening {
+    pub(super) cq: u32,
+    pub(super) quanta: u32,
+    /// Index of the first tracker, in pairs of words.
+    pub(super) trackers: u32,
+}
+
+/// What a slot is opened with.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) service: crate::state::Service,
+    pub(super) send: QueueOpening,
+    pub(super) recv: QueueOpening,
+    pub(super) extent: u64,
+    pub(super) send_cq: u64,
+    pub(super) recv_cq: u64,
+}

@@ -1,0 +1,344 @@
+//! The send queue: requests into the ring, straight into its cells.
+//!
+//! ```text
+//! body words ─ to_device ─ header (valid bit) ─ ... ─ to_device ─ PFPE_WQEALLOC
+//! ```
+//! Each request is valid to the device as soon as its header is; the doorbell
+//! is rung once a list, after the header of the last posted request, also when
+//! a later request of the list was refused, and never when nothing was posted.
+
+use e810_hal::regs::PFPE_WQEALLOC;
+use e810_hal::{Barrier, Bus, Cell, Words};
+
+use crate::error::{Bound, PostError, Queue, Refused, SizeError};
+use crate::post::Poster;
+use crate::sizing::{MAX_INLINE, MAX_MESSAGE, MAX_SGES, SQ_RESERVE};
+use crate::slot::{QpKey, SlotMemory, Slots};
+use crate::state::Service;
+use crate::status::opcode;
+use crate::track::Tag;
+use crate::wqe::fragment;
+use crate::wqe::header::flags;
+use crate::wr::{Data, ExtraOps, Op, SendFlags, SendWr, Sge, UdTarget};
+
+mod place;
+mod refuse;
+mod write;
+
+use place::CLEAR;
+pub(crate) use refuse::too_long;
+use write::Body;
+
+/// Quanta that stay free while the queue runs (data-path 1.1).
+const RUN_RESERVE: u64 = SQ_RESERVE as u64 - 1;
+
+/// What a send queue was created with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct SendLimits {
+    /// Kind of service.
+    pub service: Service,
+    /// Most SGEs of a request, at most 13.
+    pub max_sge: u32,
+    /// Most inline bytes of a request, at most 101.
+    pub max_inline: u32,
+    /// Every request is signaled.
+    pub signal_all: bool,
+    /// Operations offered beyond those of this generation.
+    #[cfg_attr(feature = "defmt", defmt(Debug2Format))]
+    pub extra: ExtraOps,
+}
+
+/// A send queue. `P` rings the doorbell, `W` is the ring, `M` the slot table.
+#[derive(Debug)]
+pub struct SendQueue<P, W, M: SlotMemory> {
+    platform: P,
+    poster: Poster<W, M>,
+    limits: SendLimits,
+    /// Flags of every request.
+    always: SendFlags,
+    datagram: bool,
+}
+
+/// No flag of a request: set in those of every request of a queue that has none
+/// of the plain kind.
+const NEVER_PLAIN: SendFlags = SendFlags::from_bits_retain(1 << 7);
+/// Flags that a plain request may have: the lowest bits.
+const PLAIN: SendFlags = SendFlags::FENCE
+    .union(SendFlags::LOCAL_FENCE)
+    .union(SendFlags::SIGNALED);
+
+const _: () = assert!(PLAIN.bits() == 7);
+
+const MEMORY: PostError = PostError::Memory { queue: Queue::Send };
+
+impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+    /// The send queue of an opened QP, on `ring`: zeroed memory of at least the
+    /// quanta that the QP was opened with.
+    ///
+    /// # Errors
+    /// [`SizeError`]: limits beyond the device, a ring smaller than the QP's,
+    /// or one below 512 quanta; `QP` when the QP does not exist.
+    pub fn new(
+        platform: P,
+        ring: W,
+        slots: Slots<M>,
+        qp: QpKey,
+        limits: SendLimits,
+    ) -> Result<Self, SizeError> {
+        for (field, value, limit) in [
+            ("max_send_sge", limits.max_sge, MAX_SGES),
+            ("max_inline_data", limits.max_inline, MAX_INLINE),
+        ] {
+            if value > limit {
+                return Err(SizeError {
+                    field,
+                    value: value.into(),
+                    bound: Bound::AtMost(limit.into()),
+                });
+            }
+        }
+        // Below that, the reserve leaves no room.
+        let least = u64::from(SQ_RESERVE).next_power_of_two();
+        let poster = Poster::new(ring, slots, qp, Queue::Send, least, RUN_RESERVE)?;
+        let mut always = SendFlags::empty();
+        always.set(SendFlags::SIGNALED, limits.signal_all);
+        if limits.service.is_datagram() || limits.max_sge == 0 {
+            always = always.union(NEVER_PLAIN);
+        }
+        Ok(Self {
+            platform,
+            poster,
+            limits,
+            always,
+            datagram: limits.service.is_datagram(),
+        })
+    }
+
+    /// Posts a list of requests and rings the doorbell once.
+    ///
+    /// # Errors
+    /// [`Refused`] at the first request that cannot be posted: those before it
+    /// are posted and the doorbell was rung for them; nothing of it or of those
+    /// after it is in the ring.
+    #[inline]
+    pub fn post_send(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
+        if !self.poster.is_open(Queue::Send) {
+            return refuse::state(list, self.poster.state());
+        }
+        for (posted, wr) in list.iter().enumerate() {
+            if self.post_plain(wr).is_none() {
+                return self.post_others(list, posted);
+            }
+        }
+        if !list.is_empty() {
+            self.ring();
+        }
+        Ok(())
+    }
+
+    /// Posts one request and rings the doorbell: what
+    /// [`post_send`](Self::post_send) does for a list of one, with a little less
+    /// work.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn post_one(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if self.poster.is_open(Queue::Send) && self.post_plain(wr).is_some() {
+            self.ring();
+            return Ok(());
+        }
+        self.post_rare(wr)
+    }
+
+    /// Posts any request and rings the doorbell.
+    #[inline(never)]
+    fn post_rare(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if !self.poster.is_open(Queue::Send) {
+            return Err(refuse::one(self.poster.state()));
+        }
+        self.post(wr)?;
+        self.ring();
+        Ok(())
+    }
+
+    /// Goes on with a list whose first `posted` requests are in the ring.
+    #[inline(never)]
+    fn post_others(&mut self, list: &[SendWr<'_>], mut posted: usize) -> Result<(), Refused> {
+        let mut result = Ok(());
+        for wr in list.iter().skip(posted) {
+            if self.post_plain(wr).is_none()
+                && let Err(error) = self.post(wr)
+            {
+                result = Err(Refused { posted, error });
+                break;
+            }
+            posted = posted.wrapping_add(1);
+        }
+        if posted > 0 {
+            self.ring();
+        }
+        result
+    }
+
+    /// Tells the device: orders the headers before the doorbell.
+    #[inline(always)]
+    fn ring(&self) {
+        self.platform.to_device();
+        PFPE_WQEALLOC.set(&self.platform, self.poster.qp_id());
+    }
+
+    /// Quanta free for requests and their padding.
+    #[must_use]
+    pub fn free_quanta(&mut self) -> u32 {
+        self.poster.refresh() as u32
+    }
+
+    /// The QP's id.
+    #[must_use]
+    pub fn qp_id(&self) -> u32 {
+        self.poster.qp_id()
+    }
+
+    /// Gives the ring back, once the QP is destroyed.
+    pub fn into_ring(self) -> W {
+        self.poster.into_ring()
+    }
+
+    /// Posts a plain request: one SGE on a connected QP, where nothing but the
+    /// WQE is to be written. `None`, with nothing changed, for any other, and for
+    /// one that is not in order.
+    #[inline(always)]
+    fn post_plain(&mut self, wr: &SendWr<'_>) -> Option<()> {
+        // Code for each: a key and an address that are not there, or an opcode
+        // that is a constant, cost nothing then.
+        match &wr.op {
+            Op::Send {
+                data: Data::Sges([sge]),
+                imm: None,
+            } => self.post_sge(wr, sge, opcode::SEND, 0, 0),
+            Op::Write {
+                data: Data::Sges([sge]),
+                remote,
+                imm: None,
+            } => self.post_sge(wr, sge, opcode::RDMA_WRITE, remote.rkey, remote.addr),
+            Op::Read {
+                into: [sge],
+                remote,
+            } => self.post_sge(wr, sge, opcode::RDMA_READ, remote.rkey, remote.addr),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn post_sge(
+        &mut self,
+        wr: &SendWr<'_>,
+        sge: &Sge,
+        opcode: u8,
+        low: u32,
+        addr: u64,
+    ) -> Option<()> {
+        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
+        if wanted.bits() > PLAIN.bits()
+            || sge.length > MAX_MESSAGE
+            || self.poster.head().is_multiple_of(CLEAR)
+            || self.poster.free() == 0
+        {
+            return None;
+        }
+        let opcode = Tag::opcode_bits(opcode);
+        // No other bit is set: see above.
+        let bits = u64::from(wanted.bits());
+        let tag = Tag::new(opcode, sge.length.into(), 1, bits);
+        let ([q0, q1, q2, q3], valid) = self.poster.claim_one(wr.wr_id, tag)?;
+        fragment::write_first(q0, q1, Some(sge), valid);
+        q2.set(addr);
+        self.platform.to_device();
+        q3.publish(opcode | u64::from(low) | flags(bits) | valid);
+        Some(())
+    }
+
+    /// Posts any request.
+    #[inline(never)]
+    fn post(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        let flags = wr.flags.union(self.always);
+        let solicited = flags.contains(SendFlags::SOLICITED);
+        let (data, body) = match wr.op {
+            Op::Send { data, imm } => {
+                self.connected(&wr.op)?;
+                let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
+                (data, Body::new(opcode, 0, 0, imm))
+            }
+            Op::SendInv { data, rkey } => {
+                self.connected(&wr.op)?;
+                let opcode = either(solicited, opcode::SEND_SOLICITED_INV, opcode::SEND_INV);
+                (data, Body::new(opcode, rkey, 0, None))
+            }
+            Op::Write { data, remote, imm } => {
+                self.connected(&wr.op)?;
+                let opcode = either(solicited, opcode::RDMA_WRITE_SOLICITED, opcode::RDMA_WRITE);
+                (data, Body::remote(opcode, remote, imm))
+            }
+            Op::Read { into, remote } => {
+                self.connected(&wr.op)?;
+                (
+                    Data::Sges(into),
+                    Body::remote(opcode::RDMA_READ, remote, None),
+                )
+            }
+            Op::UdSend { data, imm, to } => {
+                let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
+                (
+                    data,
+                    Body::new(opcode, to.ah, self.datagram_to(&wr.op, to)?, imm),
+                )
+            }
+            Op::ReadInv { into, remote } => {
+                self.connected(&wr.op)?;
+                self.offered(&wr.op, ExtraOps::READ_INV)?;
+                let opcode = opcode::READ_LOCAL_INV;
+                (Data::Sges(into), Body::remote(opcode, remote, None))
+            }
+            Op::LocalInv { .. } | Op::BindMw(_) | Op::FastRegister(_) | Op::Nop => {
+                return self.post_memory(wr, flags);
+            }
+        };
+        match data {
+            Data::Sges(sges) => self.post_sges(wr.wr_id, sges, body, flags),
+            Data::Inline(pieces) => self.post_inline(wr.wr_id, pieces, body, flags),
+        }
+    }
+
+    /// Not an operation of datagram queues.
+    #[inline(always)]
+    fn connected(&self, op: &Op<'_>) -> Result<(), PostError> {
+        if self.datagram {
+            return Err(refuse::op(op, self.limits.service));
+        }
+        Ok(())
+    }
+
+    /// q2 of a datagram: [55:32] destination QP, [31:0] Q_Key.
+    fn datagram_to(&self, op: &Op<'_>, to: UdTarget) -> Result<u64, PostError> {
+        if !self.datagram {
+            return Err(refuse::op(op, self.limits.service));
+        }
+        refuse::field("address handle", to.ah, (1 << 25) - 1)?;
+        refuse::field("destination QP", to.qpn, (1 << 24) - 1)?;
+        Ok(u64::from(to.qpn) << 32 | u64::from(to.qkey))
+    }
+
+    fn offered(&self, op: &Op<'_>, extra: ExtraOps) -> Result<(), PostError> {
+        if self.limits.extra.contains(extra) {
+            return Ok(());
+        }
+        Err(PostError::NotOffered { op: op.name() })
+    }
+}
+
+#[inline(always)]
+const fn either(solicited: bool, with: u8, without: u8) -> u8 {
+    if solicited { with } else { without }
+}

@@ -1,0 +1,84 @@
+//! Where a WQE goes: room, padding, clearing ahead.
+
+use e810_hal::{Barrier, Bus, Cell, Words};
+
+use super::{MEMORY, SendQueue};
+use crate::error::{PostError, Queue};
+use crate::post::Claim;
+use crate::sizing::{CHUNK_QUANTA, QUANTUM_WORDS};
+use crate::slot::SlotMemory;
+use crate::status::opcode;
+use crate::track::Tag;
+use crate::wqe::memory;
+
+const CHUNK: u64 = CHUNK_QUANTA as u64;
+/// Quanta cleared ahead at once, and how often (data-path 1.3).
+pub(super) const CLEAR: u64 = 128;
+
+impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+    /// Finds room for `quanta`, pads the chunk before them if it must, clears
+    /// ahead if it is due.
+    #[inline(always)]
+    pub(super) fn place(&mut self, quanta: u64, wr_id: u64, tag: Tag) -> Result<Claim, PostError> {
+        let room = CHUNK - self.poster.head() % CHUNK;
+        if quanta > room || quanta > self.poster.free() {
+            self.make_room(quanta, room)?;
+        }
+        if self.poster.head().is_multiple_of(CLEAR) {
+            self.clear_ahead();
+        }
+        self.poster.claim(quanta, wr_id, tag).ok_or(MEMORY)
+    }
+
+    /// Looks for free quanta, and fills the rest of a chunk with NOPs if that
+    /// is too short (data-path 1.2).
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, quanta: u64, room: u64) -> Result<(), PostError> {
+        let pads = if quanta > room { room } else { 0 };
+        let needed = quanta.wrapping_add(pads);
+        if needed > self.poster.free() && needed > self.poster.refresh() {
+            return Err(PostError::Full {
+                queue: Queue::Send,
+                needed: needed as u32,
+                free: self.poster.free() as u32,
+            });
+        }
+        let [w0, w1, w2, header] = memory::nop();
+        for _ in 0..pads {
+            let opcode = Tag::opcode_bits(opcode::NOP);
+            let tag = Tag::new(opcode, 0, 1, 0);
+            let claim = self.poster.claim(1, 0, tag).ok_or(MEMORY)?;
+            let [q0, q1, q2, q3] = self.poster.quantum(claim.index).ok_or(MEMORY)?;
+            q0.set(w0);
+            q1.set(w1);
+            q2.set(w2);
+            self.platform.to_device();
+            q3.publish(header | claim.valid);
+        }
+        Ok(())
+    }
+
+    /// Makes stale valid bits of the 128 quanta 128 further on read as "not
+    /// valid" in the lap they will be used in (data-path 1.3).
+    #[cold]
+    #[inline(never)]
+    fn clear_ahead(&self) {
+        let target = self.poster.head().wrapping_add(CLEAR);
+        let invalid = if self.poster.valid_at(target) == 0 {
+            u64::MAX
+        } else {
+            0
+        };
+        let ahead = self.poster.quanta(self.poster.index_of(target));
+        let ahead = ahead.unwrap_or_default().as_flattened();
+        let words = ahead.get(..CLEAR as usize * QUANTUM_WORDS);
+        // Sixteen at a time: cells are atomic, so the compiler unrolls nothing.
+        let (lines, _) = words.unwrap_or_default().as_chunks::<16>();
+        for line in lines {
+            for cell in line {
+                cell.set(invalid);
+            }
+        }
+    }
+}

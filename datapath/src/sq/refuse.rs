@@ -1,0 +1,73 @@
+//! Why a request is not posted; kept out of the way of those that are.
+
+use crate::error::{PostError, Queue, Refused};
+use crate::sizing::MAX_MESSAGE;
+use crate::state::{QpState, Service};
+use crate::wr::{Op, SendWr, Sge};
+
+#[cold]
+pub(super) fn state(list: &[SendWr<'_>], state: QpState) -> Result<(), Refused> {
+    if list.is_empty() {
+        return Ok(());
+    }
+    Err(Refused {
+        posted: 0,
+        error: one(state),
+    })
+}
+
+pub(super) fn one(state: QpState) -> PostError {
+    PostError::WrongState {
+        queue: Queue::Send,
+        state,
+    }
+}
+
+#[cold]
+pub(super) fn op(op: &Op<'_>, service: Service) -> PostError {
+    PostError::WrongOp {
+        op: op.name(),
+        service,
+    }
+}
+
+#[cold]
+pub(super) fn too_many(got: usize, limit: u32) -> PostError {
+    PostError::TooManySges {
+        queue: Queue::Send,
+        got,
+        limit,
+    }
+}
+
+#[cold]
+pub(super) fn inline(got: usize, limit: u32) -> PostError {
+    PostError::InlineTooLong { got, limit }
+}
+
+pub(super) fn field(field: &'static str, value: u32, limit: u32) -> Result<(), PostError> {
+    if value <= limit {
+        return Ok(());
+    }
+    Err(PostError::Field {
+        field,
+        value: value.into(),
+        limit: limit.into(),
+    })
+}
+
+/// Which limit a list of SGEs breaks that is longer than a message.
+#[cold]
+pub(crate) fn too_long(sges: &[Sge], bytes: u64) -> PostError {
+    let limit = MAX_MESSAGE;
+    for (index, sge) in sges.iter().enumerate() {
+        if sge.length > limit {
+            return PostError::SgeTooLong {
+                index: index as u32,
+                length: sge.length,
+                limit,
+            };
+        }
+    }
+    PostError::MessageTooLong { bytes, limit }
+}

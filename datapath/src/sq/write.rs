@@ -1,0 +1,180 @@
+//! Send WQEs, written into the ring (data-path 1.7).
+
+use e810_hal::{Barrier, Bus, Cell, Words};
+
+use super::{MEMORY, SendQueue, refuse, too_long};
+use crate::error::PostError;
+use crate::post::Claim;
+use crate::sizing::{MAX_MESSAGE, inline_quanta};
+use crate::slot::SlotMemory;
+use crate::track::{Tag, flag_bits};
+use crate::wqe::header::{HDR, flags, report_rtt};
+use crate::wqe::{fragment, inline, memory};
+use crate::wr::{ExtraOps, Op, Remote, SendFlags, SendWr, Sge};
+
+/// What a WQE has beside its data.
+#[derive(Clone, Copy)]
+pub(super) struct Body {
+    /// In its place in the header.
+    opcode: u64,
+    /// Header bits 31:0: key or address handle.
+    low: u32,
+    q2: u64,
+    imm: Option<u32>,
+}
+
+impl Body {
+    #[inline(always)]
+    pub(super) fn new(opcode: u8, low: u32, q2: u64, imm: Option<u32>) -> Self {
+        Self {
+            opcode: Tag::opcode_bits(opcode),
+            low,
+            q2,
+            imm,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn remote(opcode: u8, remote: Remote, imm: Option<u32>) -> Self {
+        Self::new(opcode, remote.rkey, remote.addr, imm)
+    }
+
+    #[inline(always)]
+    fn header(&self, wanted: SendFlags, claim: Claim) -> u64 {
+        let flags = flags(flag_bits(wanted)) | report_rtt(wanted);
+        self.opcode | u64::from(self.low) | flags | claim.valid
+    }
+}
+
+impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+    #[inline(always)]
+    pub(super) fn post_sges(
+        &mut self,
+        wr_id: u64,
+        sges: &[Sge],
+        body: Body,
+        wanted: SendFlags,
+    ) -> Result<(), PostError> {
+        if sges.len() > self.limits.max_sge as usize {
+            return Err(refuse::too_many(sges.len(), self.limits.max_sge));
+        }
+        let mut bytes = 0;
+        for sge in sges {
+            bytes += u64::from(sge.length);
+        }
+        if bytes > u64::from(MAX_MESSAGE) {
+            return Err(too_long(sges, bytes));
+        }
+        // Immediate data takes the place of the first fragment.
+        let fragments = sges.len() + usize::from(body.imm.is_some());
+        let quanta = fragments as u64 / 2 + 1;
+        let tag = Tag::new(body.opcode, bytes, quanta, flag_bits(wanted));
+        let claim = self.place(quanta, wr_id, tag)?;
+        let header = body.header(wanted, claim) | fragment::count_field(fragments);
+        let wqe = self.poster.quanta(claim.index).ok_or(MEMORY)?;
+        let (first, rest) = wqe.split_first().ok_or(MEMORY)?;
+        let [q0, q1, q2, q3] = first;
+        let header = match body.imm {
+            None => {
+                fragment::write_first(q0, q1, sges.first(), claim.valid);
+                if quanta > 1 {
+                    let others = sges.get(1..).unwrap_or_default();
+                    fragment::write_rest(rest.as_flattened(), others, fragments, claim.valid);
+                }
+                header
+            }
+            Some(imm) => {
+                // q1 keeps what it holds (data-path 1.6).
+                q0.set(imm.into());
+                fragment::write_rest(rest.as_flattened(), sges, fragments, claim.valid);
+                header | HDR::IMMDATAFLAG::SET.value
+            }
+        };
+        q2.set(body.q2);
+        self.platform.to_device();
+        q3.publish(header);
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(super) fn post_inline(
+        &mut self,
+        wr_id: u64,
+        pieces: &[&[u8]],
+        body: Body,
+        wanted: SendFlags,
+    ) -> Result<(), PostError> {
+        if pieces.len() > self.limits.max_sge as usize {
+            return Err(refuse::too_many(pieces.len(), self.limits.max_sge));
+        }
+        let mut bytes = 0usize;
+        for piece in pieces {
+            bytes = bytes.saturating_add(piece.len());
+        }
+        if bytes > self.limits.max_inline as usize {
+            return Err(refuse::inline(bytes, self.limits.max_inline));
+        }
+        let quanta = inline_quanta(bytes as u32);
+        let tag = Tag::new(body.opcode, bytes as u64, quanta.into(), flag_bits(wanted));
+        let claim = self.place(quanta.into(), wr_id, tag)?;
+        let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes as u64);
+        let header = body.header(wanted, claim) | fields.value;
+        let wqe = self.poster.quanta(claim.index).ok_or(MEMORY)?;
+        let wqe = wqe.get(..quanta as usize).ok_or(MEMORY)?;
+        let (first, rest) = wqe.split_first().ok_or(MEMORY)?;
+        let [q0, q1, q2, q3] = first;
+        inline::write(q1, rest, pieces, claim.valid);
+        q2.set(body.q2);
+        let header = match body.imm {
+            // q0 keeps what it holds (data-path 1.7).
+            None => header,
+            Some(imm) => {
+                q0.set(imm.into());
+                header | HDR::IMMDATAFLAG::SET.value
+            }
+        };
+        self.platform.to_device();
+        q3.publish(header);
+        Ok(())
+    }
+
+    /// Operations without data.
+    #[inline(never)]
+    pub(super) fn post_memory(
+        &mut self,
+        wr: &SendWr<'_>,
+        wanted: SendFlags,
+    ) -> Result<(), PostError> {
+        let op = &wr.op;
+        let [w0, w1, w2, header] = match op {
+            Op::LocalInv { stag } => {
+                self.connected(op)?;
+                memory::local_inv(*stag)
+            }
+            Op::BindMw(bind) => {
+                self.offered(op, ExtraOps::BIND_MW)?;
+                self.connected(op)?;
+                memory::bind_mw(bind)
+            }
+            Op::FastRegister(reg) => {
+                self.offered(op, ExtraOps::FAST_REGISTER)?;
+                self.connected(op)?;
+                memory::fast_register(reg)?
+            }
+            _ => {
+                self.offered(op, ExtraOps::NOP)?;
+                memory::nop()
+            }
+        };
+        let bits = flag_bits(wanted);
+        let opcode = Tag::opcode_bits(HDR::OPCODE.read(header) as u8);
+        let claim = self.place(1, wr.wr_id, Tag::new(opcode, 0, 1, bits))?;
+        let [q0, q1, q2, q3] = self.poster.quantum(claim.index).ok_or(MEMORY)?;
+        q0.set(w0);
+        q1.set(w1);
+        q2.set(w2);
+        self.platform.to_device();
+        q3.publish(header | flags(bits) | claim.valid);
+        Ok(())
+    }
+}

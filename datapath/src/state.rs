@@ -1,0 +1,331 @@
+//! States of a QP, and which change needs which attributes.
+//!
+//! The device can move a QP to ERR at any time, so the state is a value, not a
+//! type. Changes are checked against one table, [`TRANSITIONS`] (data-path
+//! 8.2); an error says from, to, and which attributes are missing or out of
+//! place.
+//!
+//! ```
+//! use e810_datapath::state::{AttrMask, QpState, Service, TransitionError, check};
+//!
+//! let error = check(Service::Rc, QpState::Init, QpState::Rts, AttrMask::STATE).unwrap_err();
+//! assert!(matches!(error, TransitionError::NotPossible { .. }));
+//!
+//! let given = AttrMask::STATE | AttrMask::TIMEOUT | AttrMask::SQ_PSN;
+//! let Err(TransitionError::Missing { missing, .. }) =
+//!     check(Service::Rc, QpState::Rtr, QpState::Rts, given) else { panic!() };
+//! assert_eq!(
+//!     missing,
+//!     AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC
+//! );
+//! ```
+
+use core::fmt;
+
+use bitflags::bitflags;
+
+/// State of a QP, numbered as in verbs (data-path 8.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u8)]
+pub enum QpState {
+    /// Just created.
+    #[default]
+    Reset = 0,
+    /// Takes receives.
+    Init = 1,
+    /// Ready to receive.
+    Rtr = 2,
+    /// Ready to send.
+    Rts = 3,
+    /// Send queue drained.
+    Sqd = 4,
+    /// Send queue in error (not RC).
+    Sqe = 5,
+    /// In error; every request is flushed.
+    Err = 6,
+}
+
+impl QpState {
+    /// All states, by number.
+    pub const ALL: [Self; 7] = [
+        Self::Reset,
+        Self::Init,
+        Self::Rtr,
+        Self::Rts,
+        Self::Sqd,
+        Self::Sqe,
+        Self::Err,
+    ];
+
+    /// The state of a number; 7, which no state has, counts as ERR.
+    #[inline(always)]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        match bits & 7 {
+            0 => Self::Reset,
+            1 => Self::Init,
+            2 => Self::Rtr,
+            3 => Self::Rts,
+            4 => Self::Sqd,
+            5 => Self::Sqe,
+            _ => Self::Err,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reset => "RESET",
+            Self::Init => "INIT",
+            Self::Rtr => "RTR",
+            Self::Rts => "RTS",
+            Self::Sqd => "SQD",
+            Self::Sqe => "SQE",
+            Self::Err => "ERR",
+        }
+    }
+}
+
+impl fmt::Display for QpState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Kind of service of a QP. The device has RC, UD and the GSI QP, which is a UD
+/// one (data-path 5.4); the others are in the table of transitions for its
+/// completeness.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u8)]
+pub enum Service {
+    /// Reliable connection.
+    Rc = 0,
+    /// Unreliable connection; not on this device.
+    Uc = 1,
+    /// Unreliable datagram.
+    Ud = 2,
+    /// General services (and subnet management): QP 1.
+    Gsi = 3,
+    /// Raw packets; not on this device.
+    RawPacket = 4,
+    /// XRC initiator; not on this device.
+    XrcIni = 5,
+    /// XRC target; not on this device.
+    XrcTgt = 6,
+}
+
+impl Service {
+    /// Whether the device has QPs of this kind.
+    #[must_use]
+    pub const fn is_offered(self) -> bool {
+        matches!(self, Self::Rc | Self::Ud | Self::Gsi)
+    }
+
+    /// Whether its messages are datagrams.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_datagram(self) -> bool {
+        matches!(self, Self::Ud | Self::Gsi)
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rc => "RC",
+            Self::Uc => "UC",
+            Self::Ud => "UD",
+            Self::Gsi => "GSI",
+            Self::RawPacket => "RAW_PACKET",
+            Self::XrcIni => "XRC_INI",
+            Self::XrcTgt => "XRC_TGT",
+        })
+    }
+}
+
+/// Attributes of a QP; bit numbers are those of `ib_qp_attr_mask`
+/// (data-path 8.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AttrMask(u32);
+
+bitflags! {
+    impl AttrMask: u32 {
+        /// The new state.
+        const STATE = 1 << 0;
+        /// The state the caller believes the QP in.
+        const CUR_STATE = 1 << 1;
+        /// Notify when the send queue is drained.
+        const EN_SQD_ASYNC_NOTIFY = 1 << 2;
+        /// What peers may do.
+        const ACCESS_FLAGS = 1 << 3;
+        /// Index of the partition key.
+        const PKEY_INDEX = 1 << 4;
+        /// Port.
+        const PORT = 1 << 5;
+        /// Q_Key.
+        const QKEY = 1 << 6;
+        /// Address vector.
+        const AV = 1 << 7;
+        /// Path MTU.
+        const PATH_MTU = 1 << 8;
+        /// Acknowledge timeout.
+        const TIMEOUT = 1 << 9;
+        /// Retries.
+        const RETRY_CNT = 1 << 10;
+        /// Retries after RNR.
+        const RNR_RETRY = 1 << 11;
+        /// First expected PSN.
+        const RQ_PSN = 1 << 12;
+        /// Reads outstanding as requester.
+        const MAX_QP_RD_ATOMIC = 1 << 13;
+        /// Alternate path.
+        const ALT_PATH = 1 << 14;
+        /// RNR timer.
+        const MIN_RNR_TIMER = 1 << 15;
+        /// First PSN sent.
+        const SQ_PSN = 1 << 16;
+        /// Reads outstanding as responder.
+        const MAX_DEST_RD_ATOMIC = 1 << 17;
+        /// Path migration state.
+        const PATH_MIG_STATE = 1 << 18;
+        /// Capabilities.
+        const CAP = 1 << 19;
+        /// Destination QP.
+        const DEST_QPN = 1 << 20;
+        /// Rate limit.
+        const RATE_LIMIT = 1 << 25;
+    }
+}
+
+impl fmt::Display for AttrMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        bitflags::parser::to_writer(self, f)
+    }
+}
+
+#[cfg(feature = "defmt")]
+impl defmt::Format for AttrMask {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "{=u32:#x}", self.bits());
+    }
+}
+
+/// Why a state change is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum TransitionError {
+    /// No such change.
+    #[error("a {service} QP cannot go from {from} to {to}")]
+    NotPossible {
+        /// Kind of QP.
+        service: Service,
+        /// Its state.
+        from: QpState,
+        /// The state wanted.
+        to: QpState,
+    },
+    /// Attributes that the change needs were not given.
+    #[error("{from} to {to} of a {service} QP also needs {missing}")]
+    Missing {
+        /// Kind of QP.
+        service: Service,
+        /// Its state.
+        from: QpState,
+        /// The state wanted.
+        to: QpState,
+        /// What is missing.
+        missing: AttrMask,
+    },
+    /// Attributes that may not be changed with it were given.
+    #[error("{from} to {to} of a {service} QP does not take {forbidden}")]
+    Forbidden {
+        /// Kind of QP.
+        service: Service,
+        /// Its state.
+        from: QpState,
+        /// The state wanted.
+        to: QpState,
+        /// What is out of place.
+        forbidden: AttrMask,
+    },
+    /// CUR_STATE was given, and the QP is in a state that cannot be named so.
+    #[error("CUR_STATE cannot be given in state {from}")]
+    CurState {
+        /// State of the QP.
+        from: QpState,
+    },
+}
+
+/// Attributes of one change for one kind of service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Masks {
+    /// Have to be given.
+    pub required: AttrMask,
+    /// May be given.
+    pub optional: AttrMask,
+}
+
+/// One change of state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transition {
+    /// From.
+    pub from: QpState,
+    /// To.
+    pub to: QpState,
+    /// Attributes by kind of service, in the order of [`Service`].
+    pub masks: [Masks; 7],
+}
+
+/// Every change of state there is (data-path 8.2).
+pub const TRANSITIONS: &[Transition] = table::TRANSITIONS;
+
+mod table;
+
+/// Checks a change of state with the attributes `given` (STATE may be among
+/// them or not).
+///
+/// # Errors
+/// [`TransitionError`].
+pub fn check(
+    service: Service,
+    from: QpState,
+    to: QpState,
+    given: AttrMask,
+) -> Result<(), TransitionError> {
+    use QpState::{Rtr, Rts, Sqd, Sqe};
+    if given.contains(AttrMask::CUR_STATE) && !matches!(from, Rtr | Rts | Sqd | Sqe) {
+        return Err(TransitionError::CurState { from });
+    }
+    let masks = TRANSITIONS
+        .iter()
+        .find(|transition| transition.from == from && transition.to == to)
+        .and_then(|transition| transition.masks.get(service as usize))
+        .ok_or(TransitionError::NotPossible { service, from, to })?;
+    let missing = masks.required.difference(given);
+    if !missing.is_empty() {
+        return Err(TransitionError::Missing {
+            service,
+            from,
+            to,
+            missing,
+        });
+    }
+    let always = AttrMask::STATE.union(AttrMask::RATE_LIMIT);
+    let allowed = masks.required.union(masks.optional).union(always);
+    let forbidden = given.difference(allowed);
+    if !forbidden.is_empty() {
+        return Err(TransitionError::Forbidden {
+            service,
+            from,
+            to,
+            forbidden,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

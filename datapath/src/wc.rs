@@ -1,0 +1,55 @@
+//! Work completions: what a completion queue gives back.
+
+use bitflags::bitflags;
+
+use crate::status::{WcOpcode, WcStatus};
+
+/// What else a completion says; numbers of GRH, IMM and INV are those of
+/// `ibv_wc_flags`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WcFlags(u16);
+
+bitflags! {
+    impl WcFlags: u16 {
+        /// The first 40 bytes of a UD receive are the GRH area.
+        const GRH = 1 << 0;
+        /// [`Wc::imm`] is immediate data.
+        const WITH_IMM = 1 << 1;
+        /// [`Wc::imm`] is the local key that the peer's send invalidated.
+        const WITH_INV = 1 << 3;
+        /// The sender asked for an event (SOEVENT).
+        const SOLICITED = 1 << 8;
+        /// A UD message came over IPv4 (CQE bit 53).
+        const IPV4 = 1 << 9;
+    }
+}
+
+/// A completed work request: 32 bytes.
+///
+/// After an error only `wr_id`, `status`, `qp_num` and `vendor_err` mean
+/// something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Wc {
+    /// The request's `wr_id`.
+    pub wr_id: u64,
+    /// Bytes received, or bytes of the request.
+    pub byte_len: u32,
+    /// The local QP.
+    pub qp_num: u32,
+    /// The peer's QP for UD receives, else the local QP (data-path 4.5).
+    pub src_qp: u32,
+    /// Immediate data as a number, or the invalidated key: see
+    /// [`WcFlags`].
+    pub imm: u32,
+    /// Major code in the upper, minor code in the lower half; 0 on success.
+    pub vendor_err: u32,
+    /// What else is known.
+    pub flags: WcFlags,
+    /// How it ended.
+    pub status: WcStatus,
+    /// What it was.
+    pub opcode: WcOpcode,
+}
+
+const _: () = assert!(size_of::<Wc>() == 32);

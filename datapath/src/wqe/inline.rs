@@ -1,0 +1,116 @@
+//! Inline data: bytes in the WQE itself (data-path 1.8).
+
+use e810_hal::Cell;
+
+/// A stream of bytes over the pieces of a request, read a word at a time.
+struct Gather<'a> {
+    now: &'a [u8],
+    later: &'a [&'a [u8]],
+}
+
+impl Gather<'_> {
+    /// The next 8 bytes as a little-endian word; zeros after the end.
+    #[inline(always)]
+    fn take_8(&mut self) -> u64 {
+        match self.now.split_first_chunk::<8>() {
+            Some((bytes, rest)) => {
+                self.now = rest;
+                u64::from_le_bytes(*bytes)
+            }
+            None => self.take_slowly(8),
+        }
+    }
+
+    /// The next 7 bytes likewise.
+    #[inline(always)]
+    fn take_7(&mut self) -> u64 {
+        match self.now.split_first_chunk::<7>() {
+            Some(([a, b, c, d, e, f, g], rest)) => {
+                self.now = rest;
+                u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, 0])
+            }
+            None if self.now.is_empty() && self.later.is_empty() => 0,
+            None => self.take_slowly(7),
+        }
+    }
+
+    /// As these, across piece borders and at the end.
+    #[inline(never)]
+    fn take_slowly(&mut self, count: usize) -> u64 {
+        let mut word = [0; 8];
+        for to in word.iter_mut().take(count) {
+            while self.now.is_empty() {
+                let Some((first, later)) = self.later.split_first() else {
+                    return u64::from_le_bytes(word);
+                };
+                self.now = first;
+                self.later = later;
+            }
+            if let Some((byte, rest)) = self.now.split_first() {
+                *to = *byte;
+                self.now = rest;
+            }
+        }
+        u64::from_le_bytes(word)
+    }
+}
+
+/// Writes the bytes of `pieces`: 8 into `q1`, then 31 to each quantum of
+/// `rest`, whose last byte has the valid bit. `rest` is exactly the quanta from
+/// byte 32 on. Bytes that the data does not fill are written as zero.
+#[inline(always)]
+pub(crate) fn write<C: Cell>(q1: &C, rest: &[[C; 4]], pieces: &[&[u8]], valid: u64) {
+    let mut bytes = match pieces.split_first() {
+        Some((now, later)) => Gather { now, later },
+        None => Gather {
+            now: &[],
+            later: &[],
+        },
+    };
+    q1.set(bytes.take_8());
+    for [w0, w1, w2, w3] in rest {
+        w0.set(bytes.take_8());
+        w1.set(bytes.take_8());
+        w2.set(bytes.take_8());
+        // Byte 31: bit 7 is the polarity, the rest 0.
+        w3.set(bytes.take_7() | valid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicU64, Ordering};
+    use std::vec::Vec;
+
+    #[test]
+    fn pieces_of_any_size_make_one_stream() {
+        let data: Vec<u8> = (1..=101).collect();
+        for cut in [1, 3, 7, 8, 9, 31, 40, 100, 101] {
+            let pieces: Vec<&[u8]> = data.chunks(cut).collect();
+            let cells: Vec<AtomicU64> = (0..13).map(|_| AtomicU64::new(!0)).collect();
+            write(&cells[0], cells[1..].as_chunks().0, &pieces, 1 << 63);
+            let bytes: Vec<u8> = cells
+                .iter()
+                .flat_map(|cell| u64::from_le(cell.load(Ordering::Relaxed)).to_le_bytes())
+                .collect();
+            let mut stream = bytes[..8].to_vec();
+            for quantum in bytes[8..].chunks(32) {
+                stream.extend(&quantum[..31]);
+                assert_eq!(quantum[31], 0x80, "trailer");
+            }
+            assert_eq!(stream, data, "pieces of {cut}");
+        }
+    }
+
+    #[test]
+    fn what_the_data_does_not_fill_is_zero() {
+        let cells: Vec<AtomicU64> = (0..5).map(|_| AtomicU64::new(!0)).collect();
+        write(&cells[0], cells[1..].as_chunks().0, &[&[], &[7; 9], &[]], 0);
+        let words: Vec<u64> = cells
+            .iter()
+            .map(|cell| u64::from_le(cell.load(Ordering::Relaxed)))
+            .collect();
+        assert_eq!(words, [0x0707_0707_0707_0707, 7, 0, 0, 0]);
+    }
+}

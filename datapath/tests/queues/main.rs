@@ -1,0 +1,15 @@
+//! Work queues and completion queues together, against models.
+
+#![cfg(not(loom))]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by a panic"
+)]
+
+mod common;
+mod completions;
+mod flush;
+mod order;
+mod ring;
+mod slots;

@@ -1,0 +1,241 @@
+//! The slot protocol, one thread: generations, references, reuse.
+
+use e810_datapath::slot::{Cause, Layout, Marked, QpShape};
+use e810_datapath::{CqKey, FlushCode, Notify, QpKey, QpState, Registry, Service, SlotError, Wc};
+
+use crate::common::{Bench, FLUSH, SQ_BIT, TestCq, words};
+
+fn poll(cq: &mut TestCq) -> usize {
+    cq.cq.poll(&mut [Wc::default(); 4])
+}
+
+#[test]
+fn a_slot_is_free_once_both_cqs_have_passed() {
+    let mut bench = Bench::new();
+    let (mut send_cq, mut recv_cq) = (bench.cq(0, 16), bench.cq(1, 16));
+    let mut qp = bench.qp(2, send_cq.key, recv_cq.key);
+    qp.post(1, 1, true).unwrap();
+    qp.post_recv(2).unwrap();
+    send_cq.device.sent(qp.key, 0);
+    let old = qp.key;
+
+    bench.registry.hide_qp(old).unwrap();
+    assert!(bench.registry.hide_qp(old).is_err());
+    recv_cq.device.received(old, 0);
+    bench.registry.retire(old).unwrap();
+    assert!(bench.registry.retire(old).is_err());
+    assert_eq!(bench.registry.reap(), None);
+    assert_eq!(poll(&mut send_cq), 0, "its entries are skipped");
+    assert_eq!(bench.registry.reap(), None, "the receive CQ has not passed");
+    let shape = QpShape {
+        sq_quanta: 512,
+        rq_quanta: 16,
+        service: Service::Rc,
+        send_cq: send_cq.key,
+        recv_cq: recv_cq.key,
+    };
+    assert!(matches!(
+        bench.registry.open_qp(2, &shape),
+        Err(SlotError::Busy { id: 2, .. })
+    ));
+    assert_eq!(poll(&mut recv_cq), 0);
+    assert_eq!(bench.registry.reap(), Some(2));
+    assert_eq!(bench.registry.reap(), None);
+    assert_eq!(send_cq.cq.counters().stale, 1);
+    assert_eq!(recv_cq.cq.counters().stale, 1);
+
+    // The next one has another generation; entries of the old one are stale.
+    let mut qp = bench.qp(2, send_cq.key, recv_cq.key);
+    assert_eq!(qp.key.generation(), old.generation() + 1);
+    qp.post(3, 1, true).unwrap();
+    send_cq.device.sent(old, 0);
+    assert_eq!(poll(&mut send_cq), 0);
+    send_cq.device.sent(qp.key, 0);
+    assert_eq!(poll(&mut send_cq), 1);
+    assert_eq!(send_cq.cq.counters().stale, 2);
+}
+
+/// A CQ that is never empty passes after as many entries as it has.
+#[test]
+fn a_busy_cq_passes_too() {
+    let mut bench = Bench::new();
+    let mut cq = bench.cq(0, 16);
+    let mut busy = bench.qp(0, cq.key, cq.key);
+    let qp = bench.qp(1, cq.key, cq.key);
+    bench.registry.hide_qp(qp.key).unwrap();
+    bench.registry.retire(qp.key).unwrap();
+    let mut position = 0;
+    for n in 0..40 {
+        while position < n + 3 {
+            busy.post(position, 1, true).unwrap();
+            cq.device.sent(busy.key, position);
+            position += 1;
+        }
+        let mut wc = [Wc::default()];
+        assert_eq!(cq.cq.poll(&mut wc), 1);
+        assert_eq!(wc[0].wr_id, n);
+        let reaped = bench.registry.reap();
+        if reaped.is_some() {
+            assert_eq!(reaped, Some(1));
+            assert!(n >= 16, "not before a whole ring was consumed, {n}");
+            return;
+        }
+    }
+    panic!("a busy CQ never passed");
+}
+
+/// A QP that is being flushed leaves the CQ's list when it is destroyed.
+#[test]
+fn a_flushed_qp_can_be_destroyed_and_its_slot_used_again() {
+    let mut bench = Bench::new();
+    let mut cq = bench.cq(0, 16);
+    for round in 0..5 {
+        let mut qp = bench.qp(1, cq.key, cq.key);
+        let keeps = bench.qp(2 + round % 2, cq.key, cq.key);
+        qp.post(round.into(), 1, true).unwrap();
+        if round % 2 == 0 {
+            cq.device.complete(qp.key, SQ_BIT | FLUSH);
+        }
+        bench.registry.set_state(qp.key, QpState::Err).unwrap();
+        bench.registry.sweep(qp.key).unwrap();
+        bench.registry.sweep(keeps.key).unwrap();
+        assert_eq!(poll(&mut cq), 1);
+        for key in [qp.key, keeps.key] {
+            bench.registry.hide_qp(key).unwrap();
+            bench.registry.retire(key).unwrap();
+        }
+        assert_eq!(bench.registry.reap(), None);
+        assert_eq!(poll(&mut cq), 0);
+        assert!(bench.registry.reap().is_some() && bench.registry.reap().is_some());
+        assert_eq!(bench.registry.reap(), None);
+    }
+}
+
+#[test]
+fn a_cq_lives_as_long_as_queues_refer_to_it() {
+    let mut bench = Bench::new();
+    let cq = bench.cq(0, 16);
+    let qp = bench.qp(1, cq.key, cq.key);
+    assert_eq!(
+        bench.registry.close_cq(cq.key),
+        Err(SlotError::InUse { id: 0, queues: 2 })
+    );
+    bench.registry.hide_qp(qp.key).unwrap();
+    bench.registry.retire(qp.key).unwrap();
+    bench.registry.close_cq(cq.key).unwrap();
+    // Nobody polls it any more, so nobody has to pass.
+    assert_eq!(bench.registry.reap(), Some(1));
+    assert!(bench.registry.close_cq(cq.key).is_err());
+    assert_eq!(bench.cq(0, 16).key.generation(), cq.key.generation() + 1);
+}
+
+#[test]
+fn handles_of_the_dead_do_nothing() {
+    let mut bench = Bench::new();
+    let mut cq = bench.cq(0, 16);
+    let qp = bench.qp(1, cq.key, cq.key);
+    let slots = bench.registry.slots().clone();
+    bench.registry.hide_qp(qp.key).unwrap();
+    let cause = Cause {
+        queue: None,
+        code: FlushCode::GENERAL,
+    };
+    assert_eq!(slots.mark_failed(qp.key, cause), Marked::Unknown);
+    assert!(bench.registry.set_state(qp.key, QpState::Rts).is_err());
+    assert!(bench.registry.sweep(qp.key).is_err());
+    assert_eq!(slots.qp_state(qp.key), None);
+    assert!(bench.registry.take_attention().is_none());
+    for bits in [
+        0,
+        1,
+        u64::MAX,
+        1 << 63,
+        qp.key.bits() + (5 << 32),
+        1 << 32 | 77,
+    ] {
+        if let Some(key) = QpKey::from_bits(bits) {
+            assert_eq!(slots.mark_failed(key, cause), Marked::Unknown);
+        }
+        if let Some(key) = CqKey::from_bits(bits)
+            && key != cq.key
+        {
+            assert!(!slots.signal_cq(key));
+            assert!(!slots.mark_cq_failed(key));
+        }
+    }
+    assert!(slots.mark_cq_failed(cq.key));
+    assert!(cq.cq.has_failed());
+    cq.cq.arm(Notify::Any);
+    assert!(!cq.cq.take_event());
+    assert!(slots.signal_cq(cq.key) && slots.signal_cq(cq.key));
+    assert!(cq.cq.take_event(), "two events are taken as one");
+    assert!(!cq.cq.take_event());
+}
+
+/// A failed QP that is destroyed before anybody attended to it.
+#[test]
+fn attention_is_not_lost_and_not_given_to_the_dead() {
+    let mut bench = Bench::new();
+    let mut cq = bench.cq(0, 16);
+    let (first, second) = (bench.qp(1, cq.key, cq.key), bench.qp(2, cq.key, cq.key));
+    let slots = bench.registry.slots().clone();
+    let cause = Cause {
+        queue: None,
+        code: FlushCode(7),
+    };
+    assert_eq!(slots.mark_failed(first.key, cause), Marked::Now);
+    assert_eq!(slots.mark_failed(second.key, cause), Marked::Now);
+    bench.registry.hide_qp(second.key).unwrap();
+    bench.registry.retire(second.key).unwrap();
+    assert_eq!(poll(&mut cq), 0);
+    assert_eq!(bench.registry.reap(), None, "it is still on the list");
+    assert_eq!(
+        bench
+            .registry
+            .take_attention()
+            .map(|attention| attention.qp),
+        Some(first.key)
+    );
+    assert_eq!(bench.registry.take_attention(), None);
+    assert_eq!(bench.registry.reap(), Some(2));
+}
+
+#[test]
+fn tables_and_shapes_are_checked() {
+    let layout = Layout {
+        cqs: 2,
+        qps: 2,
+        tracker_words: 1200,
+    };
+    assert!(matches!(
+        Registry::new(words(layout.words() - 1), layout),
+        Err(SlotError::Memory { .. })
+    ));
+    let many = Layout {
+        qps: (1 << 24) + 1,
+        ..layout
+    };
+    assert!(Registry::new(words(1), many).is_err());
+    let mut registry = Registry::new(words(layout.words()), layout).unwrap();
+    assert!(registry.open_cq(2).is_err());
+    let cq = registry.open_cq(1).unwrap();
+    assert!(matches!(registry.open_cq(1), Err(SlotError::Busy { .. })));
+    let shape = QpShape {
+        sq_quanta: 512,
+        rq_quanta: 16,
+        service: Service::Rc,
+        send_cq: cq,
+        recv_cq: cq,
+    };
+    assert!(registry.open_qp(2, &shape).is_err());
+    let odd = QpShape {
+        sq_quanta: 513,
+        ..shape
+    };
+    assert!(registry.open_qp(0, &odd).is_err());
+    registry.open_qp(0, &shape).unwrap();
+    assert!(matches!(
+        registry.open_qp(1, &shape),
+        Err(SlotError::NoSpace { words: 1056 })
+    ));
+}
