@@ -1,0 +1,218 @@
+//! BAR0 as the driver sees it: what reading or writing a register does.
+
+use e810_hal::regs as hw;
+use e810_hal::{Off, Vector};
+
+use crate::findings::{Class, Log, kind};
+use crate::function::Function;
+use crate::pe::Doorbell;
+use crate::regs::{self, ResetSource};
+
+/// What a register write does beyond its own function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effect {
+    None,
+    /// The whole card is reset.
+    GlobalReset(ResetSource),
+}
+
+/// PFGEN_CTRL.PFSWR.
+const PFSWR: u32 = 1;
+/// PFPE_CCQPSTATUS.CCQP_DONE.
+const CCQP_DONE: u32 = 1;
+
+/// Bits that a doorbell has: QP id and WQE_DESC_INDEX, CQ id, and so on (control-path 2.2).
+const fn doorbell_bits(doorbell: Doorbell) -> u32 {
+    match doorbell {
+        Doorbell::CqpDb => 0x7ff,
+        Doorbell::CcqpHigh | Doorbell::CcqpLow | Doorbell::AeqAlloc => u32::MAX,
+        // The driver clears the whole register.
+        Doorbell::CqpTail => 0x8000_07ff,
+        Doorbell::WqeAlloc => 0xfff3_ffff,
+        Doorbell::CqArm | Doorbell::CqAck => 0x7_ffff,
+        Doorbell::PdInv => 0x01ff_8fff,
+    }
+}
+
+/// Whether the doorbell says that something is to be fetched, as opposed to one that sets the engine up.
+const fn rings(doorbell: Doorbell) -> bool {
+    matches!(
+        doorbell,
+        Doorbell::CqpDb
+            | Doorbell::WqeAlloc
+            | Doorbell::CqArm
+            | Doorbell::CqAck
+            | Doorbell::AeqAlloc
+    )
+}
+
+/// The doorbell at `off`.
+fn doorbell(off: Off) -> Option<Doorbell> {
+    const WQEALLOC: Off = hw::PFPE_WQEALLOC.off();
+    const PAGE_WQEALLOC: Off = hw::DB_WQE_ALLOC.off();
+    const CQARM: Off = hw::PFPE_CQARM.off();
+    const PAGE_CQARM: Off = hw::DB_CQ_ARM.off();
+    const CQACK: Off = hw::PFPE_CQACK.off();
+    const AEQALLOC: Off = hw::PFPE_AEQALLOC.off();
+    const CQPDB: Off = hw::PFPE_CQPDB.off();
+    const CCQPHIGH: Off = hw::PFPE_CCQPHIGH.off();
+    const CCQPLOW: Off = hw::PFPE_CCQPLOW.off();
+    const CQPTAIL: Off = hw::PFPE_CQPTAIL.off();
+    const PDINV: Off = hw::PFHMC_PDINV.off();
+    const PDINV_FPMAT: Off = hw::PFHMC_PDINV_FPMAT.off();
+    Some(match off {
+        WQEALLOC | PAGE_WQEALLOC => Doorbell::WqeAlloc,
+        CQARM | PAGE_CQARM => Doorbell::CqArm,
+        CQACK => Doorbell::CqAck,
+        AEQALLOC => Doorbell::AeqAlloc,
+        CQPDB => Doorbell::CqpDb,
+        CCQPHIGH => Doorbell::CcqpHigh,
+        CCQPLOW => Doorbell::CcqpLow,
+        CQPTAIL => Doorbell::CqpTail,
+        PDINV | PDINV_FPMAT => Doorbell::PdInv,
+        _ => return None,
+    })
+}
+
+impl Function {
+    /// The driver reads the register at `off`.
+    pub(crate) fn read32(&mut self, off: Off, log: &mut Log, now: u64) -> u32 {
+        self.body.stats.register_reads += 1;
+        let Some(element) = self.body.registers.element(off) else {
+            let text = format!("read of {}", regs::name(off));
+            self.lint(log, now, kind::REGISTER_UNKNOWN, text);
+            return regs::POISON;
+        };
+        if !regs::is_readable(&element) {
+            self.lint(
+                log,
+                now,
+                kind::REGISTER_WRITE_ONLY,
+                format!("read of {element}"),
+            );
+            return regs::POISON;
+        }
+        if let Some(vector) = hw::GLINT_DYN_CTL.locate(off) {
+            return self.body.irq.control(vector.get() as u16);
+        }
+        if let Some((itr, vector)) = hw::GLINT_ITR.locate(off) {
+            return self.body.irq.itr(itr.get(), vector.get() as u16);
+        }
+        if off == hw::PFGEN_CTRL.off() {
+            let resetting = self
+                .body
+                .reset
+                .is_some_and(|reset| reset.source == ResetSource::Pfr);
+            return if resetting { PFSWR } else { 0 };
+        }
+        let value = self.body.registers.get(off);
+        if off == hw::PFINT_OICR.off() {
+            self.body.registers.set(off, 0);
+        }
+        value
+    }
+
+    /// The driver writes the register at `off`.
+    pub(crate) fn write32(&mut self, off: Off, value: u32, log: &mut Log, now: u64) -> Effect {
+        self.body.stats.register_writes += 1;
+        if self.body.reset.is_some() {
+            let text = format!("write of {value:#x} to {}", regs::name(off));
+            self.lint(log, now, kind::REGISTER_IN_RESET, text);
+            return Effect::None;
+        }
+        match doorbell(off) {
+            Some(doorbell) => {
+                self.write_doorbell(doorbell, off, value, log, now);
+                Effect::None
+            }
+            None => self.write_register(off, value, log, now),
+        }
+    }
+
+    fn write_doorbell(
+        &mut self,
+        doorbell: Doorbell,
+        off: Off,
+        value: u32,
+        log: &mut Log,
+        now: u64,
+    ) {
+        self.body.stats.doorbells += u64::from(rings(doorbell));
+        if value & !doorbell_bits(doorbell) != 0 {
+            let text = format!("write of {value:#x} to {}", regs::name(off));
+            self.lint(log, now, kind::REGISTER_BITS, text);
+        }
+        self.with_engine(log, now, |engine, env| {
+            engine.doorbell(doorbell, value, env);
+        });
+        self.runnable = true;
+    }
+
+    fn write_register(&mut self, off: Off, value: u32, log: &mut Log, now: u64) -> Effect {
+        let Some(element) = self.body.registers.element(off) else {
+            let text = format!("write of {value:#x} to {}", regs::name(off));
+            self.lint(log, now, kind::REGISTER_UNKNOWN, text);
+            return Effect::None;
+        };
+        if !regs::is_writable(&element) {
+            let text = format!("write of {value:#x} to {element}");
+            self.lint(log, now, kind::REGISTER_READ_ONLY, text);
+            return Effect::None;
+        }
+        if value & !regs::named_bits(&element) != 0 {
+            let text = format!("write of {value:#x} to {element}");
+            self.lint(log, now, kind::REGISTER_BITS, text);
+        }
+        if let Some(vector) = hw::GLINT_DYN_CTL.locate(off) {
+            self.surroundings(log, now).write_dyn_ctl(vector, value);
+        } else if let Some((itr, vector)) = hw::GLINT_ITR.locate(off) {
+            self.write_itr(itr.get(), vector, value, log, now);
+        } else if off == hw::PFINT_OICR.off() {
+            // Writing a bit sets it (control-path 2.6).
+            self.surroundings(log, now).set_oicr(value);
+        } else if off == hw::PFGEN_CTRL.off() {
+            if value & PFSWR != 0 {
+                self.start_pf_reset(now);
+            }
+        } else if off == hw::GLGEN_RTRIG.off() {
+            return global_reset(value);
+        } else if off == hw::PFPE_CCQPSTATUS.off() {
+            // The driver clears it before a create; the state of a live CQP is the device's [inf].
+            if self.body.registers.get(off) & CCQP_DONE == 0 {
+                self.body.registers.set(off, value);
+            }
+        } else {
+            self.body.registers.set(off, value);
+        }
+        Effect::None
+    }
+
+    fn write_itr(&mut self, itr: u32, vector: Vector, value: u32, log: &mut Log, now: u64) {
+        let index = vector.get() as u16;
+        if !self.body.irq.set_itr(itr, index, value) {
+            self.surroundings(log, now)
+                .no_such_vector("GLINT_ITR", index);
+        }
+    }
+
+    fn lint(&mut self, log: &mut Log, now: u64, kind: &'static str, text: String) {
+        self.surroundings(log, now).found(Class::Lint, kind, text);
+    }
+}
+
+/// The widest reset that GLGEN_RTRIG asks for.
+fn global_reset(value: u32) -> Effect {
+    // CORER [0], GLOBR [1], EMPFWR [2].
+    if value & 4 != 0 {
+        Effect::GlobalReset(ResetSource::Empr)
+    } else if value & 2 != 0 {
+        Effect::GlobalReset(ResetSource::Globr)
+    } else if value & 1 != 0 {
+        Effect::GlobalReset(ResetSource::Corer)
+    } else {
+        Effect::None
+    }
+}
+
+#[cfg(test)]
+mod tests;

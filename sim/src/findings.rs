@@ -1,0 +1,158 @@
+//! What the driver did wrong, as the device and its IOMMU see it.
+//!
+//! A test ends with [`Sim::findings`](crate::Sim::findings) being empty. A **fault** is something the device could not
+//! have done; a **lint** is something it would have done, but that a driver has no business doing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use e810_hal::Ns;
+
+pub use crate::pe::Class;
+
+/// Stable names of the findings that are recorded outside the protocol engine.
+pub mod kind {
+    /// The device reached for an IOVA that nothing is mapped at.
+    pub const DMA_UNMAPPED: &str = "dma-unmapped";
+    /// The device reached for memory that was mapped once and was taken away.
+    pub const DMA_FREED: &str = "dma-freed";
+    /// The device reached past the end of a mapping.
+    pub const DMA_BOUNDS: &str = "dma-bounds";
+    /// The device wrote to memory that was mapped for reading.
+    pub const DMA_READ_ONLY: &str = "dma-read-only";
+    /// A queue word at an address that is not a multiple of 8.
+    pub const DMA_MISALIGNED: &str = "dma-misaligned";
+    /// Memory was given back that was not handed out, or twice, or with another size.
+    pub const BAD_FREE: &str = "bad-free";
+    /// Memory changed after it was given back.
+    pub const USE_AFTER_FREE: &str = "use-after-free";
+    /// An access to BAR0 where no register is known.
+    pub const REGISTER_UNKNOWN: &str = "register-unknown";
+    /// A read of a register whose value when read is not known.
+    pub const REGISTER_WRITE_ONLY: &str = "register-write-only";
+    /// A write to a register that the driver only reads.
+    pub const REGISTER_READ_ONLY: &str = "register-read-only";
+    /// A value with bits set that the register does not have.
+    pub const REGISTER_BITS: &str = "register-bits";
+    /// An access that is not 32 bits wide or not aligned to 4 bytes.
+    pub const REGISTER_WIDTH: &str = "register-width";
+    /// An access to BAR0 while the function is being reset.
+    pub const REGISTER_IN_RESET: &str = "register-in-reset";
+    /// An interrupt cause names a vector that the function does not have.
+    pub const VECTOR_RANGE: &str = "vector-range";
+    /// A vector was given back that was not taken.
+    pub const VECTOR_FREE: &str = "vector-free";
+}
+
+/// Findings kept as text; later ones are only counted.
+const KEPT: usize = 1024;
+
+/// One thing that the driver should not have caused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// How bad it is.
+    pub class: Class,
+    /// A stable short name, for example [`kind::DMA_UNMAPPED`].
+    pub kind: &'static str,
+    /// The function concerned.
+    pub function: u8,
+    /// Details for a person.
+    pub text: String,
+    /// When it happened.
+    pub time: Ns,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "[{} ns] function {}: {:?} {}: {}",
+            self.time.0, self.function, self.class, self.kind, self.text
+        )
+    }
+}
+
+/// All findings of a world: the first ones whole, the rest as counts.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    kept: Vec<Finding>,
+    counts: BTreeMap<(u8, &'static str), u64>,
+}
+
+impl Log {
+    pub(crate) fn add(
+        &mut self,
+        time: Ns,
+        function: u8,
+        class: Class,
+        kind: &'static str,
+        text: String,
+    ) {
+        *self.counts.entry((function, kind)).or_default() += 1;
+        if self.kept.len() < KEPT {
+            self.kept.push(Finding {
+                class,
+                kind,
+                function,
+                text,
+                time,
+            });
+        }
+    }
+
+    pub(crate) fn kept(&self) -> &[Finding] {
+        &self.kept
+    }
+
+    pub(crate) fn counts(&self) -> Vec<(u8, &'static str, u64)> {
+        self.counts
+            .iter()
+            .map(|(&(function, kind), &n)| (function, kind, n))
+            .collect()
+    }
+
+    /// Hands out what was found so far and starts anew.
+    pub(crate) fn take(&mut self) -> Vec<Finding> {
+        self.counts.clear();
+        std::mem::take(&mut self.kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_is_bounded_and_counts_are_not() {
+        let mut log = Log::default();
+        for n in 0..(KEPT as u64 + 5) {
+            log.add(Ns(n), 1, Class::Lint, kind::REGISTER_BITS, String::new());
+        }
+        log.add(Ns(0), 0, Class::Fault, kind::DMA_FREED, "late".to_owned());
+        assert_eq!(log.kept().len(), KEPT);
+        assert_eq!(
+            log.counts(),
+            [
+                (0, kind::DMA_FREED, 1),
+                (1, kind::REGISTER_BITS, KEPT as u64 + 5)
+            ]
+        );
+        assert_eq!(log.take().len(), KEPT);
+        assert_eq!(log.counts(), []);
+    }
+
+    #[test]
+    fn a_finding_reads_as_one_line() {
+        let finding = Finding {
+            class: Class::Fault,
+            kind: kind::DMA_UNMAPPED,
+            function: 3,
+            text: "read of 8 bytes at 0x1000".to_owned(),
+            time: Ns(12),
+        };
+        assert_eq!(
+            finding.to_string(),
+            "[12 ns] function 3: Fault dma-unmapped: read of 8 bytes at 0x1000"
+        );
+    }
+}

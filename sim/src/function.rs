@@ -1,0 +1,353 @@
+//! One function: its engine, and everything that the engine reaches through [`Env`].
+
+use std::sync::Arc;
+
+use e810_hal::bus::{CeqId, PfId};
+use e810_hal::regs as hw;
+use e810_hal::{Ns, Off, Vector};
+
+use crate::findings::{Class, Log, kind};
+use crate::iommu::Refused;
+use crate::irq::{Cause, Interrupts};
+use crate::lines::Lines;
+use crate::link::Mac;
+use crate::memory::Memory;
+use crate::pe::{DmaFault, Env, OicrCause, PeReg, ProtocolEngine, ResetKind};
+use crate::regs::{Identity, RegisterFile, ResetSource};
+use crate::rng::Rng;
+use crate::stats::{ResetCounts, Stats};
+
+/// GRST \[20\] of PFINT_OICR: a global reset was requested.
+const OICR_GRST: u32 = 1 << 20;
+/// Shortest time that a reset takes, and what is drawn on top, in ns. Not in the sources; below the driver's first look.
+const PFR_TIME: (u64, u64) = (50_000, 400_000);
+/// The same for the global resets.
+const GLOBAL_RESET_TIME: (u64, u64) = (500_000, 2_000_000);
+
+/// A reset that is not over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResetInProgress {
+    pub(crate) source: ResetSource,
+    pub(crate) until: u64,
+}
+
+/// One PF.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) engine: ProtocolEngine,
+    pub(crate) body: Body,
+    /// The engine has something to do, besides its deadlines.
+    pub(crate) runnable: bool,
+    /// Until then the engine is occupied with its last step (virtual time only).
+    pub(crate) busy_until: u64,
+}
+
+/// The function without its engine.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) identity: Identity,
+    pub(crate) mac: Mac,
+    pub(crate) registers: RegisterFile,
+    pub(crate) irq: Interrupts,
+    pub(crate) memory: Memory,
+    /// Vectors that the host has taken.
+    pub(crate) taken: Vec<bool>,
+    pub(crate) stats: Stats,
+    pub(crate) resets: ResetCounts,
+    pub(crate) reset: Option<ResetInProgress>,
+    /// Frames that the engine has sent and that are not yet on the wire.
+    pub(crate) outbox: Vec<Vec<u8>>,
+    pub(crate) lines: Arc<Lines>,
+    pub(crate) rng: Rng,
+}
+
+/// The engine's view of the world, for the length of one call.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) body: &'a mut Body,
+    pub(crate) log: &'a mut Log,
+    pub(crate) now: u64,
+}
+
+impl Function {
+    /// What the engine would see now.
+    pub(crate) fn surroundings<'a>(&'a mut self, log: &'a mut Log, now: u64) -> Surroundings<'a> {
+        Surroundings {
+            body: &mut self.body,
+            log,
+            now,
+        }
+    }
+
+    /// Calls the engine with its surroundings.
+    pub(crate) fn with_engine<R>(
+        &mut self,
+        log: &mut Log,
+        now: u64,
+        call: impl FnOnce(&mut ProtocolEngine, &mut Surroundings<'_>) -> R,
+    ) -> R {
+        let mut surroundings = Surroundings {
+            body: &mut self.body,
+            log,
+            now,
+        };
+        call(&mut self.engine, &mut surroundings)
+    }
+
+    /// PFGEN_CTRL.PFSWR: the PF resets itself, without touching others.
+    pub(crate) fn start_pf_reset(&mut self, now: u64) {
+        self.body.resets.pfr += 1;
+        self.engine.reset(ResetKind::Pfr);
+        self.begin_reset(ResetSource::Pfr, now, PFR_TIME);
+    }
+
+    /// The card is being reset: warns the driver, then resets.
+    pub(crate) fn start_global_reset(&mut self, source: ResetSource, log: &mut Log, now: u64) {
+        self.surroundings(log, now).set_oicr(OICR_GRST);
+        let resets = &mut self.body.resets;
+        // Where the count of each kind is in GLGEN_RSTAT: CORERCNT [5:4], GLOBRCNT [7:6], EMPRCNT [9:8].
+        let shift = match source {
+            ResetSource::Pfr => return,
+            ResetSource::Corer => {
+                resets.corer += 1;
+                4
+            }
+            ResetSource::Globr => {
+                resets.globr += 1;
+                6
+            }
+            ResetSource::Empr => {
+                resets.empr += 1;
+                8
+            }
+        };
+        self.engine.reset(ResetKind::Core);
+        self.begin_reset(source, now, GLOBAL_RESET_TIME);
+        self.body.irq.reset();
+        let registers = &mut self.body.registers;
+        let rstat = registers.get(hw::GLGEN_RSTAT.off());
+        let count = (rstat >> shift).wrapping_add(1) & 3;
+        let kept = rstat & !(3 << shift | 0xf);
+        // DEVSTATE 1: any value but 0 means "not active" (control-path 2.7).
+        let state = kept | count << shift | source.rstat_type() << 2 | 1;
+        registers.set(hw::GLGEN_RSTAT.off(), state);
+        registers.set(hw::GLNVM_ULD.off(), 0);
+    }
+
+    fn begin_reset(&mut self, source: ResetSource, now: u64, time: (u64, u64)) {
+        let body = &mut self.body;
+        body.registers.clear(source);
+        body.outbox.clear();
+        let until = now + time.0 + body.rng.below(time.1);
+        // A wider reset during a narrower one takes over.
+        let wider = body.reset.is_none_or(|running| running.source <= source);
+        if wider {
+            body.reset = Some(ResetInProgress { source, until });
+        }
+        self.runnable = false;
+    }
+
+    /// The reset is over: firmware has loaded what it loads.
+    pub(crate) fn finish_reset(&mut self) {
+        if let Some(reset) = self.body.reset.take() {
+            let registers = &mut self.body.registers;
+            if reset.source != ResetSource::Pfr {
+                let rstat = registers.get(hw::GLGEN_RSTAT.off());
+                registers.set(hw::GLGEN_RSTAT.off(), rstat & !3);
+            }
+            registers.load_again(reset.source);
+        }
+    }
+}
+
+impl Body {
+    pub(crate) fn index(&self) -> u8 {
+        self.identity.pf
+    }
+
+    fn auto_mask(&self) -> bool {
+        // DIS_AUTOMASK [0].
+        self.registers.get(hw::GLINT_CTL.off()) & 1 == 0
+    }
+}
+
+impl Surroundings<'_> {
+    /// Records a finding about this function.
+    pub(crate) fn found(&mut self, class: Class, kind: &'static str, text: String) {
+        self.log
+            .add(Ns(self.now), self.body.index(), class, kind, text);
+    }
+
+    /// A cause register fires, if it may.
+    fn raise_cause(&mut self, name: &str, register: Off) {
+        let cause = Cause::from(self.body.registers.get(register));
+        if !cause.enabled {
+            // Whether a cause that is enabled later still interrupts for what came before is not in the sources: here
+            // it does not, so a driver must not count on it.
+            return;
+        }
+        self.raise_vector(name, cause.vector, cause.itr);
+    }
+
+    fn raise_vector(&mut self, name: &str, vector: u16, itr: u32) {
+        let auto_mask = self.body.auto_mask();
+        if !self.body.irq.raise(vector, itr, auto_mask) {
+            let count = self.body.irq.count();
+            self.found(
+                Class::Fault,
+                kind::VECTOR_RANGE,
+                format!("{name} is routed to vector {vector}, the function has {count}"),
+            );
+        }
+    }
+
+    /// A write to GLINT_DYN_CTL(`vector`).
+    pub(crate) fn write_dyn_ctl(&mut self, vector: Vector, value: u32) {
+        let auto_mask = self.body.auto_mask();
+        let index = vector.get() as u16;
+        if !self.body.irq.set_control(index, value, auto_mask) {
+            self.no_such_vector("GLINT_DYN_CTL", index);
+        }
+    }
+
+    /// A register of a vector that the function does not have was written.
+    pub(crate) fn no_such_vector(&mut self, name: &str, vector: u16) {
+        let count = self.body.irq.count();
+        self.found(
+            Class::Lint,
+            kind::VECTOR_RANGE,
+            format!("{name}({vector}) was written, the function has {count} vectors"),
+        );
+    }
+
+    /// Sets causes of PFINT_OICR, and interrupts if one of them may.
+    pub(crate) fn set_oicr(&mut self, causes: u32) {
+        let registers = &mut self.body.registers;
+        let oicr = registers.get(hw::PFINT_OICR.off()) | causes;
+        registers.set(hw::PFINT_OICR.off(), oicr);
+        if causes & registers.get(hw::PFINT_OICR_ENA.off()) != 0 {
+            self.raise_cause("PFINT_OICR_CTL", hw::PFINT_OICR_CTL.off());
+        }
+    }
+
+    fn refused(&mut self, refused: Refused) -> DmaFault {
+        self.body.stats.dma_faults += 1;
+        let fault = DmaFault::from(refused);
+        self.found(Class::Fault, refused.refusal.kind(), fault.to_string());
+        fault
+    }
+
+    fn did_read(&mut self, bytes: usize) {
+        self.body.stats.dma_reads += 1;
+        self.body.stats.dma_read_bytes += bytes as u64;
+    }
+
+    fn did_write(&mut self, bytes: usize) {
+        self.body.stats.dma_writes += 1;
+        self.body.stats.dma_write_bytes += bytes as u64;
+    }
+
+    fn place(&self, register: PeReg) -> Option<Off> {
+        let pf = PfId::new(u16::from(self.body.index()))?;
+        Some(match register {
+            PeReg::CqpTail => hw::PFPE_CQPTAIL.off(),
+            PeReg::CcqpStatus => hw::PFPE_CCQPSTATUS.off(),
+            PeReg::CqpErrCodes => hw::PFPE_CQPERRCODES.off(),
+            PeReg::CritErr => hw::GLPE_CRITERR.off(),
+            PeReg::HmcErrorInfo => hw::PFHMC_ERRORINFO.off(),
+            PeReg::HmcErrorData => hw::PFHMC_ERRORDATA.off(),
+            PeReg::AeqDropCount => hw::GLPE_PFAEQEDROPCNT.at(pf).off(),
+            PeReg::CeqDropCount => hw::GLPE_PFCEQEDROPCNT.at(pf).off(),
+            PeReg::CqDropCount => hw::GLPE_PFCQEDROPCNT.at(pf).off(),
+            PeReg::FlmXmitAllocErr => hw::GLPE_PFFLMXMITALLOCERR.at(pf).off(),
+            PeReg::FlmQ1AllocErr => hw::GLPE_PFFLMQ1ALLOCERR.at(pf).off(),
+            PeReg::FlmRrfAllocErr => hw::GLPE_PFFLMRRFALLOCERR.at(pf).off(),
+        })
+    }
+}
+
+impl Env for Surroundings<'_> {
+    fn read(&mut self, iova: u64, into: &mut [u8]) -> Result<(), DmaFault> {
+        let done = self.body.memory.iommu.read(iova, into);
+        done.map_err(|refused| self.refused(refused))?;
+        self.did_read(into.len());
+        Ok(())
+    }
+
+    fn write(&mut self, iova: u64, from: &[u8]) -> Result<(), DmaFault> {
+        let done = self.body.memory.iommu.write(iova, from);
+        done.map_err(|refused| self.refused(refused))?;
+        self.did_write(from.len());
+        Ok(())
+    }
+
+    fn load(&mut self, iova: u64) -> Result<u64, DmaFault> {
+        let done = self.body.memory.iommu.load(iova);
+        let value = done.map_err(|refused| self.refused(refused))?;
+        self.did_read(8);
+        Ok(value)
+    }
+
+    fn store(&mut self, iova: u64, value: u64) -> Result<(), DmaFault> {
+        self.write_entry(iova, &[value], 0)
+    }
+
+    fn write_entry(&mut self, iova: u64, words: &[u64], valid_word: usize) -> Result<(), DmaFault> {
+        let done = self.body.memory.iommu.write_entry(iova, words, valid_word);
+        done.map_err(|refused| self.refused(refused))?;
+        self.did_write(words.len() * 8);
+        Ok(())
+    }
+
+    fn raise_ceq(&mut self, ceq: u16) {
+        match CeqId::new(ceq) {
+            Some(id) => self.raise_cause(
+                &format!("GLINT_CEQCTL({ceq})"),
+                hw::GLINT_CEQCTL.at(id).off(),
+            ),
+            None => self.found(
+                Class::Fault,
+                kind::VECTOR_RANGE,
+                format!("CEQ {ceq} has no cause register"),
+            ),
+        }
+    }
+
+    fn raise_aeq(&mut self) {
+        self.raise_cause("PFINT_AEQCTL", hw::PFINT_AEQCTL.off());
+    }
+
+    fn raise_oicr(&mut self, cause: OicrCause) {
+        self.set_oicr(1 << (cause as u32));
+    }
+
+    fn register(&mut self, register: PeReg) -> u32 {
+        self.place(register)
+            .map_or(0, |off| self.body.registers.get(off))
+    }
+
+    fn set_register(&mut self, register: PeReg, value: u32) {
+        if let Some(off) = self.place(register) {
+            self.body.registers.set(off, value);
+        }
+    }
+
+    fn transmit(&mut self, frame: &[u8]) {
+        self.body.stats.frames_sent += 1;
+        self.body.outbox.push(frame.to_vec());
+    }
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn finding(&mut self, class: Class, kind: &'static str, text: String) {
+        self.found(class, kind, text);
+    }
+
+    fn random(&mut self) -> u64 {
+        self.body.rng.next_u64()
+    }
+}
+
+#[cfg(test)]
+mod tests;

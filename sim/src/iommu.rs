@@ -1,0 +1,274 @@
+//! The IOMMU domain of one function: the only way from the device to memory.
+//!
+//! Addresses are exact to the byte, so an access one byte past a mapping is refused although a real IOMMU, which works
+//! in pages, might let it through. Mappings never touch: at least one unmapped page lies between two of them. An IOVA
+//! says nothing about the virtual address behind it, is no better aligned than was asked for, and is not used twice
+//! while anybody could remember it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use e810_hal::{Access, SharedBytes};
+
+use crate::findings::kind;
+use crate::pe::DmaFault;
+use crate::rng::Rng;
+
+/// Granularity of an IOMMU, and the least distance between two mappings.
+pub(crate) const PAGE: u64 = 4096;
+
+/// First IOVA handed out: nothing is mapped at and near zero.
+const LOW: u64 = 1 << 20;
+/// IOVAs stay below: the width of today's I/O page tables.
+const HIGH: u64 = 1 << 47;
+/// Ranges remembered after they were unmapped, to tell "freed" from "never mapped".
+const REMEMBERED: usize = 4096;
+/// Random places tried before giving up.
+const TRIES: u32 = 64;
+
+/// Why an access was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    Unmapped,
+    Freed,
+    Bounds,
+    ReadOnly,
+    Misaligned,
+}
+
+impl Refusal {
+    /// Name of the finding.
+    pub(crate) const fn kind(self) -> &'static str {
+        match self {
+            Self::Unmapped => kind::DMA_UNMAPPED,
+            Self::Freed => kind::DMA_FREED,
+            Self::Bounds => kind::DMA_BOUNDS,
+            Self::ReadOnly => kind::DMA_READ_ONLY,
+            Self::Misaligned => kind::DMA_MISALIGNED,
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Unmapped => "not mapped",
+            Self::Freed => "freed",
+            Self::Bounds => "runs past the end of the mapping",
+            Self::ReadOnly => "not writable",
+            Self::Misaligned => "misaligned",
+        }
+    }
+}
+
+/// A refused access: what was asked, and why not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Refused {
+    pub(crate) refusal: Refusal,
+    pub(crate) iova: u64,
+    pub(crate) bytes: usize,
+    pub(crate) write: bool,
+}
+
+impl From<Refused> for DmaFault {
+    fn from(refused: Refused) -> Self {
+        Self {
+            iova: refused.iova,
+            bytes: refused.bytes,
+            write: refused.write,
+            reason: refused.refusal.text(),
+        }
+    }
+}
+
+/// A mapping that is contiguous on both sides.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    memory: SharedBytes,
+    access: Access,
+}
+
+/// One domain.
+#[derive(Debug)]
+pub(crate) struct Iommu {
+    /// By first IOVA; disjoint, with guard gaps.
+    segments: BTreeMap<u64, Segment>,
+    /// First IOVA and length of what was unmapped last.
+    gone: VecDeque<(u64, u64)>,
+    /// Places of aligned ranges.
+    rng: Rng,
+    /// Places of ranges within a page. A stream of its own: how often it is drawn from depends on virtual addresses,
+    /// which no seed decides.
+    page_rng: Rng,
+}
+
+impl Iommu {
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self {
+            segments: BTreeMap::new(),
+            gone: VecDeque::new(),
+            page_rng: rng.fork("pages"),
+            rng,
+        }
+    }
+
+    /// A free range of `bytes` whose first IOVA is an odd multiple of `align` (a power of two).
+    pub(crate) fn place_aligned(&mut self, bytes: u64, align: u64) -> Option<u64> {
+        let odd_multiples = |top: u64| top.checked_div(align).map_or(0, |n| n / 2);
+        for _ in 0..TRIES {
+            let top = ceiling(&mut self.rng);
+            let steps = odd_multiples(top).checked_sub(odd_multiples(LOW))?;
+            let step = odd_multiples(LOW) + self.rng.below(steps);
+            let iova = step.checked_mul(2)?.checked_add(1)?.checked_mul(align)?;
+            if self.is_free(iova, bytes) {
+                return Some(iova);
+            }
+        }
+        None
+    }
+
+    /// A free range of `bytes` that begins `in_page` bytes into a page.
+    pub(crate) fn place_in_page(&mut self, bytes: u64, in_page: u64) -> Option<u64> {
+        for _ in 0..TRIES {
+            let pages = (ceiling(&mut self.page_rng) - LOW) / PAGE;
+            let iova = LOW + self.page_rng.below(pages) * PAGE + in_page;
+            if self.is_free(iova, bytes) {
+                return Some(iova);
+            }
+        }
+        None
+    }
+
+    /// Whether `bytes` from `iova` on touch no mapping and no guard page, and lie in the address space.
+    pub(crate) fn is_free(&self, iova: u64, bytes: u64) -> bool {
+        let Some(end) = iova.checked_add(bytes).filter(|end| *end <= HIGH) else {
+            return false;
+        };
+        let below = self.segments.range(..end + PAGE).next_back();
+        below.is_none_or(|(&start, segment)| start + segment.memory.len() as u64 + PAGE <= iova)
+    }
+
+    /// Maps `memory` at `iova`; false when the place is not free.
+    pub(crate) fn map(&mut self, iova: u64, memory: SharedBytes, access: Access) -> bool {
+        let free = self.is_free(iova, memory.len() as u64);
+        if free {
+            self.segments.insert(iova, Segment { memory, access });
+        }
+        free
+    }
+
+    /// Takes away what is mapped from `iova` on.
+    pub(crate) fn unmap(&mut self, iova: u64) {
+        if let Some(segment) = self.segments.remove(&iova) {
+            if self.gone.len() == REMEMBERED {
+                self.gone.pop_front();
+            }
+            self.gone.push_back((iova, segment.memory.len() as u64));
+        }
+    }
+
+    /// Memory behind `bytes` bytes at `iova`.
+    fn translate(&self, iova: u64, bytes: usize, write: bool) -> Result<SharedBytes, Refused> {
+        let refuse = |refusal| Refused {
+            refusal,
+            iova,
+            bytes,
+            write,
+        };
+        let (start, segment) = self
+            .segments
+            .range(..=iova)
+            .next_back()
+            .filter(|(start, segment)| iova - *start < segment.memory.len() as u64)
+            .ok_or_else(|| refuse(self.absence(iova)))?;
+        if write && segment.access == Access::Read {
+            return Err(refuse(Refusal::ReadOnly));
+        }
+        segment
+            .memory
+            .window((iova - start) as usize, bytes)
+            .map_err(|_| refuse(Refusal::Bounds))
+    }
+
+    fn absence(&self, iova: u64) -> Refusal {
+        let was_mapped = |&(start, len): &(u64, u64)| iova >= start && iova - start < len;
+        if self.gone.iter().any(was_mapped) {
+            Refusal::Freed
+        } else {
+            Refusal::Unmapped
+        }
+    }
+
+    /// Copies bytes out.
+    pub(crate) fn read(&self, iova: u64, into: &mut [u8]) -> Result<(), Refused> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        let memory = self.translate(iova, into.len(), false)?;
+        // The window has exactly this length.
+        let _ = memory.read(0, into);
+        Ok(())
+    }
+
+    /// Copies bytes in.
+    pub(crate) fn write(&self, iova: u64, from: &[u8]) -> Result<(), Refused> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        let memory = self.translate(iova, from.len(), true)?;
+        let _ = memory.write(0, from);
+        Ok(())
+    }
+
+    /// Reads one word; acquire, because it may be the one with a valid bit.
+    pub(crate) fn load(&self, iova: u64) -> Result<u64, Refused> {
+        let memory = self.aligned(iova, 1, false)?;
+        Ok(u64::from_le(word(&memory, 0).load(Ordering::Acquire)))
+    }
+
+    /// Writes consecutive words, `last` after all others and with release.
+    pub(crate) fn write_entry(&self, iova: u64, words: &[u64], last: usize) -> Result<(), Refused> {
+        let memory = self.aligned(iova, words.len(), true)?;
+        for (index, value) in words.iter().enumerate().filter(|(index, _)| *index != last) {
+            word(&memory, index).store(value.to_le(), Ordering::Relaxed);
+        }
+        if let Some(value) = words.get(last) {
+            word(&memory, last).store(value.to_le(), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// `words` whole words at `iova`.
+    fn aligned(&self, iova: u64, words: usize, write: bool) -> Result<SharedBytes, Refused> {
+        let bytes = words.saturating_mul(8);
+        let memory = self.translate(iova, bytes, write)?;
+        // Virtual and device address agree modulo 8 by the rules of mapping; a caller that maps otherwise gets the
+        // refusal and not an unaligned atomic.
+        if iova.is_multiple_of(8) && memory.address().is_multiple_of(8) {
+            Ok(memory)
+        } else {
+            Err(Refused {
+                refusal: Refusal::Misaligned,
+                iova,
+                bytes,
+                write,
+            })
+        }
+    }
+}
+
+/// Some IOVAs fit 32 bits and most do not: both halves of an address matter.
+fn ceiling(rng: &mut Rng) -> u64 {
+    if rng.below(4) == 0 { 1 << 32 } else { HIGH }
+}
+
+/// Word `index` of memory that [`Iommu::aligned`] answered with.
+fn word(memory: &SharedBytes, index: usize) -> &AtomicU64 {
+    debug_assert!(index * 8 + 8 <= memory.len());
+    let start: NonNull<AtomicU64> = memory.as_ptr().cast();
+    // SAFETY: `aligned` checked that the window starts at a multiple of 8 and has that many words; the memory behind
+    // a mapping stays valid while it is mapped, and is only accessed atomically (contract of `SharedBytes`).
+    unsafe { start.add(index).as_ref() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! A register-level model of the Intel E810 RDMA engine and of its RoCEv2 wire.
+//!
+//! The crate models the *device*: it decodes what a driver writes and encodes what the card writes with code of its
+//! own, written from the hardware reference, so that a mistake in a driver's encoder is not mirrored here. From
+//! `e810-hal` it takes the platform traits and the places and names of registers, and nothing else.
+//!
+//! Start with [`Sim`]: it makes a world of functions, gives out a [`SimPlatform`] for each, and keeps the
+//! [`findings`]. The same driver code that runs on a card runs on a `SimPlatform`.
+//!
+//! * [`SimPlatform`], [`Mode`], [`link`]: what a driver runs on, how time passes, and the cable.
+//! * [`findings`]: what the driver did that a card would not have stood, or that is not its to do.
+//! * [`middleware`]: tracing and fault injection on the registers of any platform.
+//! * [`pe`]: the protocol engine: CQP, HMC, queues and events.
+//! * [`wqe`]: the device's view of send and receive queue entries, and the completion entries it writes.
+//! * [`wire`]: RoCEv2 packets as bytes.
+//! * [`rc`]: the reliable-connection requester and responder.
+//!
+//! A function starts *warm*: its LAN side (AdminQ, switch, scheduler) is set up already. PCI configuration space and
+//! the MSI-X table are not modelled.
+
+mod bar;
+pub mod findings;
+mod function;
+mod iommu;
+mod irq;
+mod lines;
+pub mod link;
+mod memory;
+pub mod middleware;
+pub mod pe;
+mod platform;
+pub mod rc;
+mod regs;
+mod rng;
+mod shared;
+mod sim;
+mod stats;
+pub mod wire;
+mod world;
+pub mod wqe;
+
+pub use findings::{Class, Finding};
+pub use irq::ClearPba;
+pub use lines::InterruptHook;
+pub use link::Quality;
+pub use memory::{Allocation, MemoryCounts, Runs};
+pub use pe::FpmProfile as Profile;
+pub use platform::SimPlatform;
+pub use regs::ResetSource;
+pub use shared::Mode;
+pub use sim::{Builder, Sim};
+pub use stats::{ResetCounts, Stats};

@@ -1,0 +1,270 @@
+//! The wire between the functions of a world: addressing, latency and everything a bad cable does.
+//!
+//! A frame goes to the function that owns its destination MAC address, to the sender itself if that is it, and to all
+//! others when the address is a group. Frames between two functions keep their order unless a fault reorders them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::sync::Arc;
+
+use e810_hal::Ns;
+
+use crate::rng::Rng;
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// How good the wire is. The rates are parts per million of all frames.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Quality {
+    /// Frames lost.
+    pub loss: u32,
+    /// Frames delivered twice.
+    pub duplicate: u32,
+    /// Frames held back until later ones have overtaken them.
+    pub reorder: u32,
+    /// Frames with one bit flipped behind the Ethernet addresses. As if the frame check had been redone after the damage:
+    /// the receiver finds it, or not, by its own checks.
+    pub corrupt: u32,
+    /// Time on the wire of each frame. The bandwidth is not limited.
+    pub latency: Ns,
+}
+
+impl Quality {
+    /// A wire that loses nothing.
+    pub const PERFECT: Self = Self {
+        loss: 0,
+        duplicate: 0,
+        reorder: 0,
+        corrupt: 0,
+        latency: Ns(1_000),
+    };
+}
+
+impl Default for Quality {
+    fn default() -> Self {
+        Self::PERFECT
+    }
+}
+
+/// How much longer a frame that is to be overtaken travels.
+const OVERTAKEN: Ns = Ns(20_000);
+
+/// What a [`LinkHook`] decides about a frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It travels as the [`Quality`] says.
+    Pass,
+    /// It is lost.
+    Drop,
+    /// It is delivered twice.
+    Duplicate,
+    /// It travels that much longer; later ones overtake it.
+    Delay(Ns),
+    /// This travels in its place.
+    Replace(Vec<u8>),
+}
+
+/// A frame on the wire, as a hook sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// When it was sent.
+    pub time: Ns,
+    /// The function that sent it.
+    pub from: u8,
+    /// From the destination address on, without FCS.
+    pub bytes: &'a [u8],
+}
+
+/// Decides about each frame, in the order they are sent.
+///
+/// It is called with the world locked: it must not use the simulator.
+pub type LinkHook = Box<dyn FnMut(Frame<'_>) -> Verdict + Send>;
+
+/// Sees each frame when it is sent, before anything happens to it; as [`LinkHook`].
+pub type Capture = Box<dyn FnMut(Frame<'_>) + Send>;
+
+/// What became of the frames so far.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct LinkCounts {
+    /// Put on the wire.
+    pub sent: u64,
+    /// Handed to a function; a group address counts each receiver.
+    pub delivered: u64,
+    /// Lost by chance or by a hook.
+    pub lost: u64,
+    /// Delivered twice.
+    pub duplicated: u64,
+    /// Held back.
+    pub reordered: u64,
+    /// Changed by chance.
+    pub corrupted: u64,
+    /// Sent to an address that nobody has, or too short to have one.
+    pub unroutable: u64,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct InFlight {
+    due: u64,
+    /// Breaks ties: first sent, first delivered.
+    order: u64,
+    to: usize,
+    bytes: Arc<[u8]>,
+}
+
+/// The wire.
+pub(crate) struct Link {
+    macs: Vec<Mac>,
+    quality: Quality,
+    in_flight: BinaryHeap<Reverse<InFlight>>,
+    order: u64,
+    rng: Rng,
+    counts: LinkCounts,
+    hook: Option<LinkHook>,
+    capture: Option<Capture>,
+}
+
+impl Link {
+    pub(crate) fn new(macs: Vec<Mac>, quality: Quality, rng: Rng) -> Self {
+        Self {
+            macs,
+            quality,
+            in_flight: BinaryHeap::new(),
+            order: 0,
+            rng,
+            counts: LinkCounts::default(),
+            hook: None,
+            capture: None,
+        }
+    }
+
+    pub(crate) fn set_quality(&mut self, quality: Quality) {
+        self.quality = quality;
+    }
+
+    pub(crate) fn set_hook(&mut self, hook: Option<LinkHook>) {
+        self.hook = hook;
+    }
+
+    pub(crate) fn set_capture(&mut self, capture: Option<Capture>) {
+        self.capture = capture;
+    }
+
+    pub(crate) fn counts(&self) -> LinkCounts {
+        self.counts
+    }
+
+    /// Function `from` sends a frame.
+    pub(crate) fn send(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
+        self.counts.sent += 1;
+        let frame = Frame {
+            time: Ns(now),
+            from,
+            bytes: &bytes,
+        };
+        if let Some(capture) = &mut self.capture {
+            capture(frame);
+        }
+        let verdict = self.hook.as_mut().map_or(Verdict::Pass, |hook| hook(frame));
+        let mut due = now + self.quality.latency.0;
+        let (mut bytes, copies) = match verdict {
+            Verdict::Pass => {
+                if self.rng.chance(self.quality.loss) {
+                    self.counts.lost += 1;
+                    return;
+                }
+                if self.rng.chance(self.quality.reorder) {
+                    self.counts.reordered += 1;
+                    due += self.rng.below(OVERTAKEN.0);
+                }
+                let twice = self.rng.chance(self.quality.duplicate);
+                (bytes, 1 + usize::from(twice))
+            }
+            Verdict::Drop => {
+                self.counts.lost += 1;
+                return;
+            }
+            Verdict::Duplicate => (bytes, 2),
+            Verdict::Delay(more) => {
+                self.counts.reordered += 1;
+                due += more.0;
+                (bytes, 1)
+            }
+            Verdict::Replace(other) => (other, 1),
+        };
+        if self.rng.chance(self.quality.corrupt) {
+            self.flip_a_bit(&mut bytes);
+        }
+        self.counts.duplicated += copies as u64 - 1;
+        let bytes: Arc<[u8]> = bytes.into();
+        for _ in 0..copies {
+            self.enqueue(due, from, &bytes);
+        }
+    }
+
+    fn flip_a_bit(&mut self, bytes: &mut [u8]) {
+        /// Both addresses and the EtherType: damage there is no business of the receiver's engine.
+        const ETHERNET: usize = 14;
+        let body = bytes.get_mut(ETHERNET..).unwrap_or_default();
+        let bit = self.rng.below(body.len() as u64 * 8);
+        if let Some(byte) = body.get_mut((bit / 8) as usize) {
+            *byte ^= 1 << (bit % 8);
+            self.counts.corrupted += 1;
+        }
+    }
+
+    fn enqueue(&mut self, due: u64, from: u8, bytes: &Arc<[u8]>) {
+        let Some(to) = bytes.first_chunk::<6>() else {
+            self.counts.unroutable += 1;
+            return;
+        };
+        let is_group = to[0] & 1 != 0;
+        let receives = |&(index, mac): &(usize, &Mac)| {
+            if is_group {
+                index != usize::from(from)
+            } else {
+                mac == to
+            }
+        };
+        let mut nobody = true;
+        for (to, _) in self.macs.iter().enumerate().filter(receives) {
+            nobody = false;
+            self.order += 1;
+            self.in_flight.push(Reverse(InFlight {
+                due,
+                order: self.order,
+                to,
+                bytes: Arc::clone(bytes),
+            }));
+        }
+        self.counts.unroutable += u64::from(nobody);
+    }
+
+    /// When the next frame arrives.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        self.in_flight.peek().map(|Reverse(frame)| frame.due)
+    }
+
+    /// The frame that has arrived by `now`, and for which function.
+    pub(crate) fn arrive(&mut self, now: u64) -> Option<(usize, Arc<[u8]>)> {
+        self.next_due().filter(|due| *due <= now)?;
+        let Reverse(frame) = self.in_flight.pop()?;
+        self.counts.delivered += 1;
+        Some((frame.to, frame.bytes))
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("quality", &self.quality)
+            .field("in_flight", &self.in_flight.len())
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use super::*;
+
+use std::sync::Mutex;
+
+const A: Mac = [2, 0, 0, 0, 0, 1];
+const B: Mac = [2, 0, 0, 0, 0, 2];
+const C: Mac = [2, 0, 0, 0, 0, 3];
+const GROUP: Mac = [0x33, 0x33, 0, 0, 0, 1];
+
+fn link(quality: Quality) -> Link {
+    Link::new(vec![A, B, C], quality, Rng::new(5))
+}
+
+/// A frame to `to` with `tag` behind the Ethernet header.
+fn frame(to: Mac, tag: u8) -> Vec<u8> {
+    let mut frame = vec![0; 64];
+    frame[..6].copy_from_slice(&to);
+    frame[14] = tag;
+    frame
+}
+
+/// Everything that arrives, in order: receiver and tag.
+fn arrivals(link: &mut Link) -> Vec<(usize, u8)> {
+    std::iter::from_fn(|| link.arrive(u64::MAX))
+        .map(|(to, frame)| (to, frame[14]))
+        .collect()
+}
+
+#[test]
+fn frames_go_to_whom_they_name() {
+    let mut link = link(Quality::PERFECT);
+    link.send(0, 0, frame(B, 1));
+    link.send(0, 0, frame(A, 2));
+    link.send(0, 1, frame(GROUP, 3));
+    link.send(0, 1, frame([2; 6], 4));
+    link.send(0, 1, vec![1, 2, 3]);
+    assert_eq!(arrivals(&mut link), [(1, 1), (0, 2), (0, 3), (2, 3)]);
+    let counts = link.counts();
+    assert_eq!(
+        (counts.sent, counts.delivered, counts.unroutable),
+        (5, 4, 2)
+    );
+}
+
+#[test]
+fn a_frame_takes_its_time_and_frames_keep_their_order() {
+    let mut link = link(Quality::PERFECT);
+    for tag in 0..20 {
+        link.send(u64::from(tag / 4), 0, frame(B, tag));
+    }
+    assert_eq!(link.next_due(), Some(1_000));
+    assert_eq!(link.arrive(999), None);
+    let tags: Vec<u8> = arrivals(&mut link).iter().map(|(_, tag)| *tag).collect();
+    assert_eq!(tags, (0..20).collect::<Vec<u8>>());
+    assert_eq!(link.next_due(), None);
+}
+
+#[test]
+fn a_bad_wire_does_what_its_rates_say() {
+    let sent = if cfg!(miri) { 50 } else { 2_000 };
+    let run = |quality| {
+        let mut link = link(quality);
+        for n in 0..sent {
+            link.send(n * 100, 0, frame(B, n as u8));
+        }
+        let arrived = arrivals(&mut link);
+        (link.counts(), arrived)
+    };
+    let all = 1_000_000;
+    let (counts, arrived) = run(Quality {
+        loss: all,
+        ..Quality::PERFECT
+    });
+    assert_eq!((counts.lost, arrived.len()), (sent, 0));
+    let (counts, arrived) = run(Quality {
+        duplicate: all,
+        ..Quality::PERFECT
+    });
+    assert_eq!((counts.duplicated, arrived.len() as u64), (sent, 2 * sent));
+    let (counts, arrived) = run(Quality {
+        loss: 300_000,
+        ..Quality::PERFECT
+    });
+    assert_eq!(counts.lost + arrived.len() as u64, sent);
+    assert!(counts.lost > sent / 10 && counts.lost < sent / 2);
+    let (counts, arrived) = run(Quality {
+        reorder: 200_000,
+        ..Quality::PERFECT
+    });
+    assert!(counts.reordered > 0);
+    assert_eq!(arrived.len() as u64, sent);
+    let (_, straight) = run(Quality::PERFECT);
+    assert_ne!(arrived, straight);
+    let same = run(Quality {
+        reorder: 200_000,
+        ..Quality::PERFECT
+    });
+    assert_eq!(same.1, arrived, "the seed decides");
+}
+
+#[test]
+fn corruption_flips_one_bit_behind_the_addresses() {
+    let mut link = link(Quality {
+        corrupt: 1_000_000,
+        ..Quality::PERFECT
+    });
+    let original = frame(B, 0);
+    for _ in 0..20 {
+        link.send(0, 0, original.clone());
+    }
+    // A frame with no body cannot be hurt.
+    link.send(0, 0, original[..14].to_vec());
+    let differing = |frame: &[u8]| -> u32 {
+        let pairs = frame.iter().zip(&original);
+        pairs.map(|(a, b)| (a ^ b).count_ones()).sum()
+    };
+    let mut damaged = 0;
+    while let Some((_, frame)) = link.arrive(u64::MAX) {
+        assert_eq!(frame[..14], original[..14]);
+        damaged += differing(&frame);
+    }
+    assert_eq!(damaged, 20);
+    assert_eq!(link.counts().corrupted, 20);
+}
+
+#[test]
+fn a_hook_decides_and_a_capture_sees_what_was_sent() {
+    let mut link = link(Quality::PERFECT);
+    link.set_hook(Some(Box::new(|sent: Frame<'_>| match sent.bytes[14] {
+        1 => Verdict::Drop,
+        2 => Verdict::Duplicate,
+        3 => Verdict::Delay(Ns(5_000)),
+        4 => Verdict::Replace(frame(C, 40)),
+        _ => Verdict::Pass,
+    })));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    link.set_capture(Some(Box::new(move |frame: Frame<'_>| {
+        log.lock()
+            .unwrap()
+            .push((frame.time, frame.from, frame.bytes[14]));
+    })));
+    for tag in 0..6 {
+        link.send(7, 0, frame(B, tag));
+    }
+    let arrived = arrivals(&mut link);
+    assert_eq!(arrived, [(1, 0), (1, 2), (1, 2), (2, 40), (1, 5), (1, 3)]);
+    let expected: Vec<(Ns, u8, u8)> = (0..6).map(|tag| (Ns(7), 0, tag)).collect();
+    assert_eq!(*seen.lock().unwrap(), expected);
+    link.set_hook(None);
+    link.set_capture(None);
+    link.send(8, 0, frame(B, 1));
+    assert_eq!(arrivals(&mut link), [(1, 1)]);
+    assert_eq!(seen.lock().unwrap().len(), 6);
+}

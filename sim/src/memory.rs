@@ -1,0 +1,395 @@
+//! Memory of the machine around one function: what the driver gets, and what of it the device can reach.
+//!
+//! Everything is held by pointer and never by `Box`: the driver keeps pointers of its own into the same memory. Given
+//! back, a block is first taken away from the device, then poisoned, then kept aside for a while, so that a late
+//! access is seen instead of hitting somebody else's memory.
+
+mod block;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
+
+use e810_hal::{
+    Access, DmaError, DmaLayout, Iova, Mapping, NoHostMemory, RawDma, Run, SharedBytes,
+};
+
+use crate::findings::kind;
+use crate::iommu::{Iommu, PAGE};
+use crate::rng::Rng;
+
+use block::Block;
+
+/// How memory that the driver maps is cut into runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Runs {
+    /// One run, as with an IOMMU that has room.
+    Contiguous,
+    /// One run a page, in no order, as on a machine without an IOMMU.
+    PerPage,
+    /// Runs of one to four pages, in no order.
+    Chunks,
+    /// Each mapping draws one of the others.
+    #[default]
+    Seeded,
+}
+
+/// What can be made to fail, see [`Sim::fail_allocation`](crate::Sim::fail_allocation).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Allocation {
+    /// `DmaAlloc::dma_alloc`.
+    Dma,
+    /// `HostMem::host_alloc`.
+    Host,
+    /// `DmaMap::dma_map`.
+    Map,
+}
+
+/// How much memory a driver holds, and how often it asked for some.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct MemoryCounts {
+    /// DMA allocations not given back.
+    pub dma_blocks: u64,
+    /// Bytes of them.
+    pub dma_bytes: u64,
+    /// Host allocations not given back.
+    pub host_blocks: u64,
+    /// Bytes of them.
+    pub host_bytes: u64,
+    /// Live mappings of the driver's own memory.
+    pub mappings: u64,
+    /// Bytes of them.
+    pub mapped_bytes: u64,
+    /// DMA allocations asked for so far, also those that failed.
+    pub dma_requests: u64,
+    /// Host allocations asked for so far.
+    pub host_requests: u64,
+    /// Mappings asked for so far.
+    pub map_requests: u64,
+}
+
+impl MemoryCounts {
+    /// Whether everything was given back.
+    #[must_use]
+    pub const fn nothing_held(&self) -> bool {
+        self.dma_blocks == 0 && self.host_blocks == 0 && self.mappings == 0
+    }
+}
+
+/// Freed blocks kept aside.
+const QUARANTINE: usize = 32;
+
+/// Blocks that were never given back when their simulator ended. `DmaAlloc` promises memory that is valid until
+/// `dma_free`, whatever becomes of the platform, so they stay; being reachable, they are no leak to a leak checker
+/// (a driver that loses its device leaves its memory behind on purpose).
+static LEFT_BEHIND: Mutex<Vec<Block>> = Mutex::new(Vec::new());
+
+/// Where findings about memory go: kind and text.
+pub(crate) type Found<'a> = &'a mut dyn FnMut(&'static str, String);
+
+/// The memory of one function.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) iommu: Iommu,
+    /// DMA blocks by IOVA.
+    blocks: BTreeMap<u64, Block>,
+    /// Host blocks by virtual address.
+    host: BTreeMap<usize, Block>,
+    mappings: BTreeMap<u64, Vec<Run>>,
+    next_mapping: u64,
+    quarantine: VecDeque<Block>,
+    runs: Runs,
+    rng: Rng,
+    counts: MemoryCounts,
+    /// Requests left until one fails, by [`Allocation`].
+    fail_in: [Option<u64>; 3],
+}
+
+impl Memory {
+    pub(crate) fn new(runs: Runs, rng: &Rng) -> Self {
+        Self {
+            iommu: Iommu::new(rng.fork("iova")),
+            blocks: BTreeMap::new(),
+            host: BTreeMap::new(),
+            mappings: BTreeMap::new(),
+            next_mapping: 1,
+            quarantine: VecDeque::new(),
+            runs,
+            rng: rng.fork("runs"),
+            counts: MemoryCounts::default(),
+            fail_in: [None; 3],
+        }
+    }
+
+    pub(crate) fn counts(&self) -> MemoryCounts {
+        self.counts
+    }
+
+    /// The `nth` request from now (the next one is 1) fails, once; 0 takes an order back.
+    pub(crate) fn fail(&mut self, what: Allocation, nth: u64) {
+        if let Some(slot) = self.fail_in.get_mut(what as usize) {
+            *slot = nth.checked_sub(1);
+        }
+    }
+
+    fn fails_now(&mut self, what: Allocation) -> bool {
+        let Some(slot) = self.fail_in.get_mut(what as usize) else {
+            return false;
+        };
+        let now = *slot == Some(0);
+        *slot = slot.and_then(|left| left.checked_sub(1));
+        now
+    }
+
+    pub(crate) fn dma_alloc(&mut self, layout: DmaLayout) -> Result<RawDma, DmaError> {
+        let no_memory = DmaError::OutOfMemory {
+            bytes: layout.bytes(),
+            align: layout.align(),
+        };
+        self.counts.dma_requests += 1;
+        if self.fails_now(Allocation::Dma) {
+            return Err(no_memory);
+        }
+        let words = layout.bytes() / 8;
+        // The alignment is a promise about the IOVA; the virtual address gets no more than a page of it.
+        let align = layout.align().min(PAGE as usize);
+        let block = Block::new(words, align).ok_or(no_memory)?;
+        let iova = self
+            .iommu
+            .place_aligned(layout.bytes() as u64, layout.align() as u64)
+            .filter(|&iova| self.iommu.map(iova, block.bytes(), Access::ReadWrite))
+            .ok_or(no_memory)?;
+        let raw = RawDma {
+            iova: Iova(iova),
+            words: block.start,
+            len: words,
+        };
+        self.blocks.insert(iova, block);
+        self.counts.dma_blocks += 1;
+        self.counts.dma_bytes += layout.bytes() as u64;
+        Ok(raw)
+    }
+
+    pub(crate) fn dma_free(&mut self, raw: RawDma, found: Found<'_>) {
+        let known = self
+            .blocks
+            .get(&raw.iova.0)
+            .is_some_and(|block| block.start == raw.words && block.words == raw.len);
+        if !known {
+            found(
+                kind::BAD_FREE,
+                format!(
+                    "{} bytes at {} are no live DMA allocation",
+                    raw.len * 8,
+                    raw.iova
+                ),
+            );
+            return;
+        }
+        self.iommu.unmap(raw.iova.0);
+        if let Some(block) = self.blocks.remove(&raw.iova.0) {
+            self.counts.dma_blocks -= 1;
+            self.counts.dma_bytes -= (block.words * 8) as u64;
+            self.set_aside(block, found);
+        }
+    }
+
+    pub(crate) fn host_alloc(&mut self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
+        self.counts.host_requests += 1;
+        if self.fails_now(Allocation::Host) {
+            return Err(NoHostMemory { words });
+        }
+        // A block of no words still needs an address of its own.
+        let block = Block::new(words.max(1), 8).ok_or(NoHostMemory { words })?;
+        let start = block.start;
+        self.counts.host_blocks += 1;
+        self.counts.host_bytes += (block.words * 8) as u64;
+        self.host.insert(start.addr().get(), block);
+        Ok(start)
+    }
+
+    pub(crate) fn host_free(&mut self, memory: NonNull<AtomicU64>, words: usize, found: Found<'_>) {
+        let address = memory.addr().get();
+        let known = self
+            .host
+            .get(&address)
+            .is_some_and(|block| block.words == words.max(1));
+        if !known {
+            found(
+                kind::BAD_FREE,
+                format!("{words} words at {address:#x} are no live host allocation"),
+            );
+            return;
+        }
+        if let Some(block) = self.host.remove(&address) {
+            self.counts.host_blocks -= 1;
+            self.counts.host_bytes -= (block.words * 8) as u64;
+            self.set_aside(block, found);
+        }
+    }
+
+    /// Poisons a freed block and keeps it for a while.
+    fn set_aside(&mut self, mut block: Block, found: Found<'_>) {
+        block.poison();
+        self.quarantine.push_back(block);
+        while self.quarantine.len() > QUARANTINE {
+            if let Some(oldest) = self.quarantine.pop_front() {
+                check_untouched(&oldest, found);
+            }
+        }
+    }
+
+    /// Looks at all freed blocks that are still at hand; each is reported once.
+    pub(crate) fn check_freed(&mut self, found: Found<'_>) {
+        self.quarantine
+            .retain(|block| check_untouched(block, found));
+    }
+
+    pub(crate) fn dma_map(
+        &mut self,
+        memory: SharedBytes,
+        access: Access,
+    ) -> Result<Mapping, DmaError> {
+        let (address, bytes) = (memory.address(), memory.len());
+        if bytes == 0 || address.checked_add(bytes as u64).is_none() {
+            return Err(DmaError::BadRange { address, bytes });
+        }
+        self.counts.map_requests += 1;
+        if self.fails_now(Allocation::Map) {
+            return Err(DmaError::Refused { address, bytes });
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        let most_pages = self.pages_of_a_run();
+        let mut done = 0;
+        while done < bytes {
+            let at = address + done as u64;
+            let to_boundary = PAGE - at % PAGE;
+            let pages = most_pages.map(|most| self.rng.below(most));
+            let most = pages.map_or(u64::MAX, |pages| to_boundary + pages * PAGE);
+            let len = ((bytes - done) as u64).min(most);
+            let run = self.map_run(memory, done, len, access);
+            let Some(iova) = run else {
+                self.unmap_runs(&runs);
+                return Err(DmaError::OutOfMemory {
+                    bytes,
+                    align: PAGE as usize,
+                });
+            };
+            runs.push(Run {
+                iova: Iova(iova),
+                bytes: len,
+            });
+            done += len as usize;
+        }
+        Ok(self.enter(runs))
+    }
+
+    /// Maps one run of `memory`; answers with its IOVA.
+    fn map_run(
+        &mut self,
+        memory: SharedBytes,
+        from: usize,
+        len: u64,
+        access: Access,
+    ) -> Option<u64> {
+        let window = memory.window(from, len as usize).ok()?;
+        let iova = self.iommu.place_in_page(len, window.address() % PAGE)?;
+        self.iommu.map(iova, window, access).then_some(iova)
+    }
+
+    /// Maps `memory` where the caller wants it, in one run.
+    pub(crate) fn map_at(
+        &mut self,
+        iova: u64,
+        memory: SharedBytes,
+        access: Access,
+    ) -> Result<Mapping, DmaError> {
+        let (address, bytes) = (memory.address(), memory.len());
+        if bytes == 0 || iova % PAGE != address % PAGE {
+            return Err(DmaError::BadRange { address, bytes });
+        }
+        self.counts.map_requests += 1;
+        if self.fails_now(Allocation::Map) || !self.iommu.map(iova, memory, access) {
+            return Err(DmaError::Refused { address, bytes });
+        }
+        Ok(self.enter(vec![Run {
+            iova: Iova(iova),
+            bytes: bytes as u64,
+        }]))
+    }
+
+    fn enter(&mut self, runs: Vec<Run>) -> Mapping {
+        let mapping = Mapping {
+            id: self.next_mapping,
+            runs: runs.len() as u32,
+        };
+        self.next_mapping += 1;
+        self.counts.mappings += 1;
+        self.counts.mapped_bytes += runs.iter().map(|run| run.bytes).sum::<u64>();
+        self.mappings.insert(mapping.id, runs);
+        mapping
+    }
+
+    /// Most pages of a run of the next mapping; `None`: no limit.
+    fn pages_of_a_run(&mut self) -> Option<u64> {
+        let runs = match self.runs {
+            Runs::Seeded => match self.rng.below(3) {
+                0 => Runs::Contiguous,
+                1 => Runs::PerPage,
+                _ => Runs::Chunks,
+            },
+            fixed => fixed,
+        };
+        match runs {
+            Runs::Contiguous | Runs::Seeded => None,
+            Runs::PerPage => Some(1),
+            Runs::Chunks => Some(4),
+        }
+    }
+
+    pub(crate) fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
+        self.mappings.get(&mapping.id)?.get(index as usize).copied()
+    }
+
+    pub(crate) fn dma_unmap(&mut self, mapping: Mapping) {
+        if let Some(runs) = self.mappings.remove(&mapping.id) {
+            self.counts.mappings -= 1;
+            self.counts.mapped_bytes -= runs.iter().map(|run| run.bytes).sum::<u64>();
+            self.unmap_runs(&runs);
+        }
+    }
+
+    fn unmap_runs(&mut self, runs: &[Run]) {
+        for run in runs {
+            self.iommu.unmap(run.iova.0);
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let mut left = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
+        left.extend(std::mem::take(&mut self.blocks).into_values());
+        left.extend(std::mem::take(&mut self.host).into_values());
+    }
+}
+
+/// Reports a freed block that was written to, and says whether it was not.
+fn check_untouched(block: &Block, found: Found<'_>) -> bool {
+    let untouched = block.is_untouched();
+    if !untouched {
+        found(
+            kind::USE_AFTER_FREE,
+            format!(
+                "{} bytes at {:#x} were written after they had been given back",
+                block.words * 8,
+                block.start.addr()
+            ),
+        );
+    }
+    untouched
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! One allocation: raw memory, poisoned when it is given back.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use e810_hal::SharedBytes;
+
+/// What freed memory is filled with: as an address it is unmapped, as a queue entry it is nonsense.
+pub(super) const POISON: u64 = 0xdead_beef_dead_beef;
+/// Words poisoned at the start of a block. Whole blocks of 2 MiB would cost more than the test that frees them.
+const POISONED: usize = 512;
+
+/// An allocation, owned by whoever holds this.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) start: NonNull<AtomicU64>,
+    pub(super) words: usize,
+    layout: Layout,
+}
+
+// SAFETY: a block is memory that is only accessed atomically; it may be given back from any thread.
+unsafe impl Send for Block {}
+
+impl Block {
+    pub(super) fn new(words: usize, align: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(words.checked_mul(8)?, align.max(8)).ok()?;
+        if layout.size() == 0 {
+            return None;
+        }
+        // SAFETY: the layout has a size.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast();
+        Some(Self {
+            start,
+            words,
+            layout,
+        })
+    }
+
+    pub(super) fn bytes(&self) -> SharedBytes {
+        // SAFETY: the memory is valid until the block is dropped, which `Memory` does only after the range was unmapped
+        // and given back; nobody makes references to it other than atomic ones.
+        unsafe { SharedBytes::new(self.start.cast(), self.words * 8) }
+    }
+
+    fn poisoned_words(&self) -> &[AtomicU64] {
+        // SAFETY: inside the allocation, atomic, alive as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words.min(POISONED)) }
+    }
+
+    /// Fills the start of the block. The block was given back: nobody but the caller reaches it.
+    pub(super) fn poison(&mut self) {
+        for index in 0..self.words.min(POISONED) {
+            // SAFETY: inside the allocation. Not atomic: whoever gave the block back promised that no reference to it is
+            // left, the device lost it, and both happened before.
+            unsafe { self.start.as_ptr().cast::<u64>().add(index).write(POISON) };
+        }
+    }
+
+    pub(super) fn is_untouched(&self) -> bool {
+        let is_poison = |word: &AtomicU64| word.load(Ordering::Relaxed) == POISON;
+        self.poisoned_words().iter().all(is_poison)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout; whoever drops the block says that nobody uses it any more.
+        unsafe { dealloc(self.start.as_ptr().cast(), self.layout) }
+    }
+}

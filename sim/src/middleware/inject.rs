@@ -1,0 +1,147 @@
+//! A device that misbehaves on the bus.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use e810_hal::{Bus, Off};
+
+use super::Layer;
+
+/// One way to misbehave. Accesses are counted from when the rule was added, beginning with 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Rule {
+    /// All registers read as all-ones from the `nth` read on, and writes go nowhere: the device left the bus.
+    Gone {
+        /// First read that is answered with all-ones.
+        nth: u64,
+    },
+    /// One register reads as all-ones from the `nth` read of it on.
+    AllOnes {
+        /// The register.
+        off: Off,
+        /// First read of it that is answered with all-ones.
+        nth: u64,
+    },
+    /// One register reads as a value of its own.
+    Reads {
+        /// The register.
+        off: Off,
+        /// What it reads as.
+        value: u32,
+    },
+    /// Writes to one register go nowhere from the `nth` on.
+    DropWrites {
+        /// The register.
+        off: Off,
+        /// First write that goes nowhere.
+        nth: u64,
+    },
+    /// One register reads as what it read first; writes to it go nowhere.
+    Frozen {
+        /// The register.
+        off: Off,
+    },
+    /// All writes go nowhere: a device that does not react.
+    Silent,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    rule: Rule,
+    seen: u64,
+    first: Option<u32>,
+}
+
+/// A layer that follows a set of [`Rule`]s. Clones share the set.
+#[derive(Clone, Debug, Default)]
+pub struct Inject {
+    rules: Arc<Mutex<Vec<Active>>>,
+}
+
+impl Inject {
+    /// A layer that does nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A layer with one rule.
+    #[must_use]
+    pub fn with(rule: Rule) -> Self {
+        let inject = Self::new();
+        inject.add(rule);
+        inject
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Active>> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a rule. Of several that apply to an access, the last one decides.
+    pub fn add(&self, rule: Rule) {
+        self.lock().push(Active {
+            rule,
+            seen: 0,
+            first: None,
+        });
+    }
+
+    /// Behaves again.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+}
+
+impl Active {
+    /// What a read of `at` gives under this rule.
+    fn on_read(&mut self, at: Off, mut below: impl FnMut() -> u32) -> Option<u32> {
+        match self.rule {
+            Rule::Gone { nth } => {
+                self.seen += 1;
+                (self.seen >= nth).then_some(u32::MAX)
+            }
+            Rule::AllOnes { off, nth } if off == at => {
+                self.seen += 1;
+                (self.seen >= nth).then_some(u32::MAX)
+            }
+            Rule::Reads { off, value } if off == at => Some(value),
+            Rule::Frozen { off } if off == at => Some(*self.first.get_or_insert_with(&mut below)),
+            _ => None,
+        }
+    }
+
+    /// Whether a write to `at` goes nowhere under this rule.
+    fn drops_write(&mut self, at: Off) -> bool {
+        match self.rule {
+            Rule::Gone { nth } => self.seen >= nth,
+            Rule::DropWrites { off, nth } if off == at => {
+                self.seen += 1;
+                self.seen >= nth
+            }
+            Rule::Frozen { off } => off == at,
+            Rule::Silent => true,
+            _ => false,
+        }
+    }
+}
+
+impl Layer for Inject {
+    fn read32(&self, below: &impl Bus, off: Off) -> u32 {
+        let mut answer = None;
+        for active in self.lock().iter_mut() {
+            let given = active.on_read(off, || below.read32(off));
+            answer = given.or(answer);
+        }
+        answer.unwrap_or_else(|| below.read32(off))
+    }
+
+    fn write32(&self, below: &impl Bus, off: Off, value: u32) {
+        let mut dropped = false;
+        for active in self.lock().iter_mut() {
+            dropped |= active.drops_write(off);
+        }
+        if !dropped {
+            below.write32(off, value);
+        }
+    }
+}

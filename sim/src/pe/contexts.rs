@@ -1,0 +1,317 @@
+//! Contexts of numbered objects: kept in HMC backing, cached on the chip.
+//!
+//! A [`Cache`] holds a few contexts of one type. A context that is not in it is read from the host memory behind the
+//! HMC; a changed one is written back when its line is needed for another, when its SD goes, or (test mode) after
+//! each step. A destroyed object is marked in memory by the destroying command and never written again.
+//!
+//! The layouts are this model's own (the card's are not in the sources). The first word of a stored context says
+//! which object it is and in which life of the CQP it was made, so that what a previous life left in the same memory
+//! is not taken for an object.
+
+use std::collections::BTreeMap;
+
+use super::env::Env;
+use super::fpm::{Kind, SD_BYTES};
+use super::hmc::{Hmc, HmcFault};
+use super::word::put;
+
+/// Contexts of one type kept on the chip. The card's number is not in the sources; small, so that it matters.
+const LINES: usize = 64;
+/// Words of the largest stored context, its first word included.
+const MAX_WORDS: usize = 128;
+
+/// A context that can be stored.
+pub(crate) trait Context: Clone {
+    /// Its object type.
+    const KIND: Kind;
+    /// Words that `save` writes.
+    const WORDS: usize;
+    /// Writes the context.
+    fn save(&self, words: &mut Writer<'_>);
+    /// Reads what `save` wrote.
+    fn load(words: &mut Reader<'_>) -> Self;
+}
+
+/// Takes the words of a context one after the other.
+pub(crate) struct Writer<'a>(std::slice::IterMut<'a, u64>);
+
+impl Writer<'_> {
+    /// Appends a word; what does not fit is a mistake in `WORDS`.
+    pub(crate) fn put(&mut self, value: u64) {
+        let slot = self.0.next();
+        debug_assert!(slot.is_some(), "a context is longer than its WORDS");
+        if let Some(slot) = slot {
+            *slot = value;
+        }
+    }
+}
+
+/// Gives the words of a context one after the other.
+pub(crate) struct Reader<'a>(std::slice::Iter<'a, u64>);
+
+impl Reader<'_> {
+    /// The next word.
+    pub(crate) fn take(&mut self) -> u64 {
+        self.0.next().copied().unwrap_or(0)
+    }
+}
+
+/// One cached context.
+#[derive(Clone, Debug)]
+struct Line<T> {
+    context: T,
+    dirty: bool,
+    used: u64,
+}
+
+/// The contexts of one type.
+#[derive(Debug)]
+pub(crate) struct Cache<T> {
+    lines: BTreeMap<u64, Line<T>>,
+    /// Counts accesses, to find the line not used for longest.
+    now: u64,
+    /// Names the life of the CQP that the contexts belong to.
+    epoch: u32,
+}
+
+impl<T: Context> Cache<T> {
+    /// An empty cache; `epoch` differs from life to life of the CQP.
+    pub(crate) fn new(epoch: u32) -> Self {
+        Self {
+            lines: BTreeMap::new(),
+            now: 0,
+            epoch,
+        }
+    }
+
+    /// First word of a stored context.
+    fn marker(&self, index: u64) -> u64 {
+        u64::from(self.epoch) | put(T::KIND as u64 + 1, 39, 32) | put(index, 63, 40)
+    }
+
+    /// The context of an object; `None` when there is no such object.
+    pub(crate) fn get(
+        &mut self,
+        index: u64,
+        hmc: &mut Hmc,
+        env: &mut dyn Env,
+    ) -> Result<Option<T>, HmcFault> {
+        self.now += 1;
+        if let Some(line) = self.lines.get_mut(&index) {
+            line.used = self.now;
+            return Ok(Some(line.context.clone()));
+        }
+        let mut words = [0; MAX_WORDS];
+        let used = words.get_mut(..=T::WORDS).unwrap_or_default();
+        hmc.read((T::KIND, index), 0, used, env)?;
+        let mut reader = Reader(used.iter());
+        if reader.take() != self.marker(index) {
+            return Ok(None);
+        }
+        let context = T::load(&mut reader);
+        self.insert(index, context.clone(), false, hmc, env)?;
+        Ok(Some(context))
+    }
+
+    /// Replaces the context of an object that is there.
+    pub(crate) fn put(
+        &mut self,
+        index: u64,
+        context: T,
+        hmc: &mut Hmc,
+        env: &mut dyn Env,
+    ) -> Result<(), HmcFault> {
+        self.insert(index, context, true, hmc, env)
+    }
+
+    /// Makes an object: its context reaches the backing at once, so that missing backing shows at creation.
+    pub(crate) fn create(
+        &mut self,
+        index: u64,
+        context: T,
+        hmc: &mut Hmc,
+        env: &mut dyn Env,
+    ) -> Result<(), HmcFault> {
+        self.write_back(index, &context, hmc, env)?;
+        self.insert(index, context, false, hmc, env)
+    }
+
+    /// Ends an object: nothing of it is written after this.
+    pub(crate) fn destroy(
+        &mut self,
+        index: u64,
+        hmc: &mut Hmc,
+        env: &mut dyn Env,
+    ) -> Result<(), HmcFault> {
+        self.lines.remove(&index);
+        hmc.write((T::KIND, index), 0, &[0], env)
+    }
+
+    fn insert(
+        &mut self,
+        index: u64,
+        context: T,
+        dirty: bool,
+        hmc: &mut Hmc,
+        env: &mut dyn Env,
+    ) -> Result<(), HmcFault> {
+        if self.lines.len() >= LINES && !self.lines.contains_key(&index) {
+            let oldest = self.lines.iter().min_by_key(|(_, line)| line.used);
+            if let Some(oldest) = oldest.map(|(index, _)| *index)
+                && let Some(line) = self.lines.remove(&oldest)
+                && line.dirty
+            {
+                self.write_back(oldest, &line.context, hmc, env)?;
+            }
+        }
+        let line = Line {
+            context,
+            dirty,
+            used: self.now,
+        };
+        self.lines.insert(index, line);
+        Ok(())
+    }
+
+    fn write_back(
+        &self,
+        index: u64,
+        context: &T,
+        hmc: &mut Hmc,
+        env: &mut dyn Env,
+    ) -> Result<(), HmcFault> {
+        let mut words = [0; MAX_WORDS];
+        let used = words.get_mut(..=T::WORDS).unwrap_or_default();
+        let mut writer = Writer(used.iter_mut());
+        writer.put(self.marker(index));
+        context.save(&mut writer);
+        hmc.write((T::KIND, index), 0, used, env)
+    }
+
+    /// Writes back and drops every line, or only those that lie (partly) in SD `sd`.
+    pub(crate) fn flush(
+        &mut self,
+        sd: Option<u64>,
+        hmc: &mut Hmc,
+        env: &mut dyn Env,
+    ) -> Result<(), HmcFault> {
+        let mut result = Ok(());
+        let lines = std::mem::take(&mut self.lines);
+        for (index, line) in lines {
+            let touches = |sd: u64| {
+                hmc.address(T::KIND, index).is_ok_and(|fpm| {
+                    (fpm / SD_BYTES..=(fpm + T::KIND.bytes() - 1) / SD_BYTES).contains(&sd)
+                })
+            };
+            if !sd.is_none_or(touches) {
+                self.lines.insert(index, line);
+            } else if line.dirty {
+                result = result.and(self.write_back(index, &line.context, hmc, env));
+            }
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arp::Arp;
+    use super::super::config::Config;
+    use super::super::fpm::{Layout, SD_BYTES};
+    use super::super::hmc::Sd;
+    use super::super::tests::env::TestEnv;
+    use super::*;
+
+    /// 256 ARP entries behind one SD.
+    fn backed(env: &mut TestEnv) -> (Hmc, u64) {
+        let mut hmc = Hmc::default();
+        let mut buffer = [0; 26];
+        buffer[4] = 256;
+        hmc.commit(Layout::commit(Config::default().profile, &buffer).unwrap());
+        let address = env.alloc(SD_BYTES, 4096);
+        hmc.set_sd(
+            0,
+            Some(Sd {
+                direct: true,
+                address,
+                pages: 512,
+            }),
+        );
+        let base = hmc.address(Kind::Arp, 0).unwrap();
+        (hmc, address + base)
+    }
+
+    fn entry(mac: u64) -> Arp {
+        Arp {
+            mac,
+            permanent: false,
+            reach_max: 0,
+        }
+    }
+
+    #[test]
+    fn lines_are_written_back_when_others_need_them() {
+        let mut env = TestEnv::new(1);
+        let (mut hmc, first) = backed(&mut env);
+        let mut cache = Cache::new(5);
+        for n in 0..200 {
+            cache.create(n, entry(n), &mut hmc, &mut env).unwrap();
+        }
+        assert!(cache.lines.len() <= LINES);
+        // A change stays on the chip until its line is needed.
+        cache.put(7, entry(0x777), &mut hmc, &mut env).unwrap();
+        assert_eq!(env.word(first + 7 * 64 + 8), 7);
+        for n in 100..100 + LINES as u64 {
+            assert_eq!(cache.get(n, &mut hmc, &mut env).unwrap(), Some(entry(n)));
+        }
+        assert_eq!(env.word(first + 7 * 64 + 8), 0x777);
+        assert_eq!(
+            cache.get(7, &mut hmc, &mut env).unwrap(),
+            Some(entry(0x777))
+        );
+        assert_eq!(cache.get(250, &mut hmc, &mut env).unwrap(), None);
+    }
+
+    #[test]
+    fn a_destroyed_object_is_never_written_again() {
+        let mut env = TestEnv::new(1);
+        let (mut hmc, first) = backed(&mut env);
+        let mut cache = Cache::new(5);
+        cache.create(3, entry(1), &mut hmc, &mut env).unwrap();
+        cache.put(3, entry(2), &mut hmc, &mut env).unwrap();
+        cache.destroy(3, &mut hmc, &mut env).unwrap();
+        env.set_word(first + 3 * 64, 0x1111);
+        cache.flush(None, &mut hmc, &mut env).unwrap();
+        assert_eq!(env.word(first + 3 * 64), 0x1111);
+        assert_eq!(cache.get(3, &mut hmc, &mut env).unwrap(), None);
+    }
+
+    #[test]
+    fn another_life_does_not_see_what_is_left() {
+        let mut env = TestEnv::new(1);
+        let (mut hmc, _) = backed(&mut env);
+        Cache::new(5)
+            .create(3, entry(1), &mut hmc, &mut env)
+            .unwrap();
+        assert_eq!(
+            Cache::<Arp>::new(6).get(3, &mut hmc, &mut env).unwrap(),
+            None
+        );
+        assert_eq!(
+            Cache::new(5).get(3, &mut hmc, &mut env).unwrap(),
+            Some(entry(1))
+        );
+    }
+
+    #[test]
+    fn only_the_lines_of_a_cleared_sd_go() {
+        let mut env = TestEnv::new(1);
+        let (mut hmc, _) = backed(&mut env);
+        let mut cache = Cache::new(5);
+        cache.create(3, entry(1), &mut hmc, &mut env).unwrap();
+        cache.flush(Some(1), &mut hmc, &mut env).unwrap();
+        assert_eq!(cache.lines.len(), 1);
+        cache.flush(Some(0), &mut hmc, &mut env).unwrap();
+        assert!(cache.lines.is_empty());
+    }
+}

@@ -1,0 +1,115 @@
+//! Events of completion queues: the arm word (data-path 4.6), PFPE_CQARM, PFPE_CQACK, CEQEs that are due.
+
+use super::cq::{ARM_WORD, Arm, Cq};
+use super::device::{Device, Unreachable};
+use super::env::{Class, Env};
+use super::fpm::Kind;
+use super::word::{bit, bits, bits8, bits32};
+
+impl Device {
+    /// Writes the CEQE that is due, if it may be written now.
+    pub(super) fn fire(
+        &mut self,
+        id: u32,
+        cq: &mut Cq,
+        env: &mut dyn Env,
+    ) -> Result<(), Unreachable> {
+        if !cq.due || (cq.mask_events && cq.unacknowledged > 0) {
+            return Ok(());
+        }
+        // A CQ may name a CEQ that is not there yet (the CCQ does); its event waits.
+        let Some(ceq) = cq.ceq.filter(|ceq| self.ceqs.contains_key(ceq)) else {
+            return Ok(());
+        };
+        cq.due = false;
+        if self.ceq_event(ceq, id, cq.context, env)? {
+            cq.unacknowledged += 1;
+        }
+        Ok(())
+    }
+
+    /// A CEQ came to be: events that waited for it are written.
+    pub(crate) fn fire_waiting(&mut self, id: u32, env: &mut dyn Env) -> Result<(), Unreachable> {
+        if let Some(mut cq) = self.cq(id, env)? {
+            self.fire(id, &mut cq, env)?;
+            self.put_cq(id, cq, env)?;
+        }
+        Ok(())
+    }
+
+    /// PFPE_CQARM: takes the request in the shadow area if it is a new one (ARM_SEQ_NUM).
+    pub(crate) fn arm_cq(&mut self, value: u32, env: &mut dyn Env) -> Result<(), Unreachable> {
+        let Some((id, mut cq)) = self.cq_of_doorbell("PFPE_CQARM", value, env)? else {
+            return Ok(());
+        };
+        let word = env.load(cq.shadow + ARM_WORD)?;
+        if bits(word, 63, 18) != 0 {
+            env.finding(
+                Class::Lint,
+                "cq-arm",
+                format!("CQ {id}: arm word {word:#x} has undefined bits set"),
+            );
+        }
+        let seq = bits8(word, 17, 16);
+        if seq == cq.arm_seq {
+            env.finding(
+                Class::Lint,
+                "cq-arm",
+                format!("CQ {id}: armed again with ARM_SEQ_NUM {seq}"),
+            );
+            return Ok(());
+        }
+        cq.arm_seq = seq;
+        cq.arm = if bit(word, 14) {
+            Arm::Next
+        } else if bit(word, 15) {
+            Arm::Solicited
+        } else {
+            Arm::Off
+        };
+        self.put_cq(id, cq, env)
+    }
+
+    /// PFPE_CQACK: one CEQE of this CQ was taken.
+    pub(crate) fn acknowledge_cq(
+        &mut self,
+        value: u32,
+        env: &mut dyn Env,
+    ) -> Result<(), Unreachable> {
+        let Some((id, mut cq)) = self.cq_of_doorbell("PFPE_CQACK", value, env)? else {
+            return Ok(());
+        };
+        match cq.unacknowledged.checked_sub(1) {
+            Some(left) => {
+                cq.unacknowledged = left;
+                self.ceq_acknowledged(cq.ceq);
+            }
+            None => env.finding(
+                Class::Lint,
+                "cq-ack",
+                format!("CQ {id} has no CEQE to acknowledge"),
+            ),
+        }
+        self.fire(id, &mut cq, env)?;
+        self.put_cq(id, cq, env)
+    }
+
+    fn cq_of_doorbell(
+        &mut self,
+        register: &str,
+        value: u32,
+        env: &mut dyn Env,
+    ) -> Result<Option<(u32, Cq)>, Unreachable> {
+        let id = bits32(value.into(), 18, 0);
+        let known = u64::from(id) < self.hmc.count(Kind::Cq);
+        let cq = if known { self.cq(id, env)? } else { None };
+        if cq.is_none() {
+            env.finding(
+                Class::Lint,
+                "doorbell-cq",
+                format!("{register} = {id}: there is no such CQ"),
+            );
+        }
+        Ok(cq.map(|cq| (id, cq)))
+    }
+}

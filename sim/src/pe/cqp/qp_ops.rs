@@ -1,0 +1,293 @@
+//! CREATE_QP, MODIFY_QP, DESTROY_QP (control-path 4.7, 5).
+
+use super::command::{Command, DONE, Outcome, Refusal};
+use crate::pe::device::{Device, Unreachable};
+use crate::pe::env::{Class, Env};
+use crate::pe::fpm::Kind;
+use crate::pe::hmc::PAGE_BYTES;
+use crate::pe::host_context::{Pieces, undefined_bits};
+use crate::pe::qp::{HOST_WORDS, Qp, QpType, State};
+use crate::pe::word::{bit, bits, bits8, bits32};
+use crate::rc::{Mode, QpRcState};
+
+/// QPID of a command.
+pub(super) fn qp_id(c: &Command) -> u32 {
+    bits32(c.header(), 23, 0)
+}
+
+fn next_state(c: &Command) -> Option<State> {
+    State::new(bits8(c.header(), 62, 60))
+}
+
+impl Device {
+    /// The QP that a command names; it must exist.
+    pub(super) fn named_qp(
+        &mut self,
+        id: u32,
+        what: &str,
+        env: &mut dyn Env,
+    ) -> Result<Qp, Refusal> {
+        self.in_range(Kind::Qp, id.into(), env)?;
+        match self.qp(id, env)? {
+            Some(qp) => Ok(qp),
+            None => Err(Refusal::state(env, format!("{what}: there is no QP {id}"))),
+        }
+    }
+
+    fn read_host_context(
+        &mut self,
+        c: &Command,
+        id: u32,
+        kind: QpType,
+        env: &mut dyn Env,
+    ) -> Result<[u64; HOST_WORDS], Refusal> {
+        let mut host = [0; HOST_WORDS];
+        for (n, word) in host.iter_mut().enumerate() {
+            *word = env
+                .load(c.q(16) + 8 * n as u64)
+                .map_err(Unreachable::from)?;
+        }
+        if matches!(kind, QpType::RoceRc | QpType::RoceUd)
+            && let Some((offset, extra)) = undefined_bits(&host)
+        {
+            let text =
+                format!("QP {id}: host context word {offset} has undefined bits {extra:#x} set");
+            env.finding(Class::Lint, "qp-context-bits", text);
+        }
+        Ok(host)
+    }
+
+    /// The CQs of a QP gain a user each; none does when one of them is missing.
+    fn use_cqs(&mut self, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
+        for id in [qp.send_cq(), qp.receive_cq()] {
+            self.named_cq(id, "a QP's CQ", env)?;
+        }
+        for id in [qp.send_cq(), qp.receive_cq()] {
+            let mut cq = self.named_cq(id, "a QP's CQ", env)?;
+            cq.users += 1;
+            self.put_cq(id, cq, env)?;
+        }
+        Ok(())
+    }
+
+    /// The CQs of a QP lose a user each.
+    fn leave_cqs(&mut self, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
+        for id in [qp.send_cq(), qp.receive_cq()] {
+            let mut cq = self.named_cq(id, "a QP's CQ", env)?;
+            cq.users = cq.users.saturating_sub(1);
+            self.put_cq(id, cq, env)?;
+        }
+        Ok(())
+    }
+
+    fn lint_queue_set(&self, id: u32, qp: &Qp, env: &mut dyn Env) {
+        let handle = qp.queue_set();
+        if !self.tables.queue_set_exists(handle) {
+            let text =
+                format!("QP {id}: QSHANDLE {handle} is not one that WORK_SCHED_NODE returned");
+            env.finding(Class::Lint, "qp-queue-set", text);
+        }
+    }
+
+    /// CREATE_QP 0x00.
+    pub(super) fn create_qp(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
+        let id = qp_id(c);
+        self.in_range(Kind::Qp, id.into(), env)?;
+        if self.qp(id, env)?.is_some() {
+            return Err(Refusal::state(env, format!("CREATE_QP: QP {id} exists")));
+        }
+        let code = bits8(c.header(), 50, 48);
+        let Some(kind) = QpType::new(code) else {
+            return Err(Refusal::parameter(
+                env,
+                format!("CREATE_QP {id}: QPTYPE {code}"),
+            ));
+        };
+        let state = match (next_state(c), kind) {
+            (Some(State::Idle), _) => State::Idle,
+            (Some(State::Rts), QpType::Uda) => State::Rts,
+            _ => {
+                return Err(Refusal::parameter(
+                    env,
+                    format!("CREATE_QP {id}: NEXTIWSTATE is not idle"),
+                ));
+            }
+        };
+        let pieces = Pieces::new(c.header());
+        if !pieces.cq_numbers {
+            return Err(Refusal::parameter(
+                env,
+                format!("CREATE_QP {id} without CQNUMVALID"),
+            ));
+        }
+        let mut host = self.read_host_context(c, id, kind, env)?;
+        if !pieces.mac {
+            host[19] = 0;
+        }
+        let mut qp = Qp::new(kind, host, bit(c.header(), 45), c.q(40));
+        qp.other_state = state;
+        self.check_queues(id, &qp, env)?;
+        if matches!(kind, QpType::RoceRc | QpType::RoceUd) {
+            // The checks are the same for both; only a connection has the state.
+            let config = qp
+                .rc_config(id)
+                .map_err(|bad| Refusal::parameter(env, format!("CREATE_QP {id}: {bad}")))?;
+            qp.rc = (kind == QpType::RoceRc).then(|| QpRcState::new(config));
+        }
+        self.lint_queue_set(id, &qp, env);
+        self.use_cqs(&qp, env)?;
+        let created = self.qps.create(id.into(), qp, &mut self.hmc, env);
+        self.reached(created, env)?;
+        DONE
+    }
+
+    /// Queue memory: alignment, or PBLEs that are committed.
+    fn check_queues(&mut self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
+        let queues = [
+            ("SQ", qp.host[1], qp.send_quanta()),
+            ("RQ", qp.host[2], qp.receive_quanta()),
+        ];
+        for (name, base, quanta) in queues {
+            if qp.mapped {
+                self.pbles(base, (u64::from(quanta) * 32).div_ceil(PAGE_BYTES), env)?;
+            } else if !base.is_multiple_of(256) {
+                // Work requests must not cross a 256-byte chunk, and Linux aligns queues to that.
+                let text = format!("QP {id}: {name} at {base:#x} is not 256-aligned");
+                env.finding(Class::Lint, "qp-alignment", text);
+            }
+        }
+        if !qp.shadow.is_multiple_of(8) {
+            return Err(Refusal::parameter(
+                env,
+                format!("QP {id}: shadow area at {:#x}", qp.shadow),
+            ));
+        }
+        Ok(())
+    }
+
+    /// MODIFY_QP 0x01.
+    pub(super) fn modify_qp(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
+        let id = qp_id(c);
+        let old = self.named_qp(id, "MODIFY_QP", env)?;
+        if bits8(c.header(), 50, 48) != old.kind as u8 || bit(c.header(), 45) != old.mapped {
+            return Err(Refusal::parameter(
+                env,
+                format!("MODIFY_QP {id}: QPTYPE or VQ differ from CREATE_QP"),
+            ));
+        }
+        let Some(next) = next_state(c) else {
+            return Err(Refusal::parameter(
+                env,
+                format!("MODIFY_QP {id}: NEXTIWSTATE 7"),
+            ));
+        };
+        let present = old.state();
+        // Nothing says what state 0 asks for; it is taken as "stay" [inf].
+        let next = if next == State::Invalid {
+            present
+        } else {
+            next
+        };
+        if !present.may_become(next, old.kind) {
+            // The device may have stopped the QP while the driver posted this.
+            return Err(if old.stopped {
+                Refusal::state_race()
+            } else {
+                Refusal::state(env, format!("MODIFY_QP {id}: from {present:?} to {next:?}"))
+            });
+        }
+        let host = self.read_host_context(c, id, old.kind, env)?;
+        let mut qp = old.clone();
+        qp.take(&host, Pieces::new(c.header()), next);
+        if (qp.send_cq(), qp.receive_cq()) != (old.send_cq(), old.receive_cq()) {
+            self.use_cqs(&qp, env)?;
+            self.leave_cqs(&old, env)?;
+        }
+        if next != State::Error {
+            self.lint_queue_set(id, &qp, env);
+        }
+        self.move_qp(id, &mut qp, next, env)?;
+        self.put_qp(id, qp, env)?;
+        DONE
+    }
+
+    /// Carries out a state change that is allowed.
+    fn move_qp(
+        &mut self,
+        id: u32,
+        qp: &mut Qp,
+        next: State,
+        env: &mut dyn Env,
+    ) -> Result<(), Refusal> {
+        let present = qp.state();
+        if next == State::Rtr || next == State::Rts {
+            if qp.host[19] >> 16 == 0 {
+                let text = format!("QP {id}: no source MAC was ever marked valid (MACVALID)");
+                env.finding(Class::Lint, "qp-mac", text);
+            }
+            self.reserve(id, qp, next, env)?;
+        }
+        qp.other_state = next;
+        // On iWARP the same number is "closing".
+        let drains = matches!(qp.kind, QpType::RoceRc | QpType::RoceUd);
+        qp.draining |= drains && next == State::Sqd && present != State::Sqd;
+        self.schedule.wake(id);
+        let (send_psn, receive_psn) = qp.psns();
+        let config = qp.rc_config(id);
+        let Some(rc) = &mut qp.rc else {
+            return Ok(());
+        };
+        if next != State::Error {
+            rc.config =
+                config.map_err(|bad| Refusal::parameter(env, format!("MODIFY_QP {id}: {bad}")))?;
+        }
+        if next == State::Rtr && present == State::Idle {
+            rc.set_receive_psn(receive_psn);
+        }
+        if next == State::Rts && present == State::Rtr {
+            rc.set_send_psn(send_psn);
+        }
+        rc.set_mode(match next {
+            State::Idle | State::Invalid => Mode::Idle,
+            State::Rtr => Mode::Rtr,
+            State::Rts => Mode::Rts,
+            State::Sqd => Mode::Sqd,
+            State::Terminate | State::Error => Mode::Error,
+        });
+        Ok(())
+    }
+
+    /// Takes the entries the device hands out itself.
+    fn reserve(&mut self, id: u32, qp: &Qp, next: State, env: &mut dyn Env) -> Result<(), Refusal> {
+        let reads = qp
+            .rc_config(id)
+            .map_or(0, |config| 2 * u64::from(config.ird));
+        let enough = self.reserve_receive(id, reads, env)?
+            && (next == State::Rtr || self.reserve_send(id, env)?);
+        if !enough {
+            return Err(Refusal::parameter(
+                env,
+                format!("QP {id}: no Q1, XF or RRF entry is left"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// DESTROY_QP 0x02.
+    pub(super) fn destroy_qp(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
+        let id = qp_id(c);
+        let qp = self.named_qp(id, "DESTROY_QP", env)?;
+        if bits(c.header(), 50, 48) != qp.kind as u64 {
+            return Err(Refusal::parameter(
+                env,
+                format!("DESTROY_QP {id}: QPTYPE differs from CREATE_QP"),
+            ));
+        }
+        self.leave_cqs(&qp, env)?;
+        self.release(id);
+        self.schedule.forget(id);
+        let destroyed = self.qps.destroy(id.into(), &mut self.hmc, env);
+        self.reached(destroyed, env)?;
+        DONE
+    }
+}

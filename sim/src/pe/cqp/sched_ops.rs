@@ -1,0 +1,187 @@
+//! Work scheduler, statistics, user-priority map (control-path 4.13).
+
+use super::command::{Command, DONE, Outcome, Refusal, Reply};
+use super::hmc_ops::write_words;
+use super::set;
+use crate::pe::device::Device;
+use crate::pe::env::{Class, Env};
+use crate::pe::tables::Node;
+use crate::pe::word::{bits, bits8, bits16};
+
+/// Largest node id (`IRDMA_MAX_WS_NODES`, control-path 3.2).
+const MAX_NODE: u16 = 0x3FF;
+/// Statistics instances (control-path 4.13).
+const INSTANCES: u8 = 128;
+
+impl Device {
+    /// WORK_SCHED_NODE 0x2c.
+    pub(super) fn manage_node(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
+        let header = c.header();
+        let id = bits16(header, 13, 0);
+        if id > MAX_NODE {
+            return Err(Refusal::parameter(
+                env,
+                format!("work scheduler node {id}: ids end at {MAX_NODE}"),
+            ));
+        }
+        match bits(header, 55, 52) {
+            0 => self.add_node(c, id, env),
+            1 => {
+                let node = node(c, None);
+                match self.tables.nodes.get_mut(&id) {
+                    Some(old) if old.queue_set.is_some() == set(c, 61) => {
+                        *old = Node {
+                            parent: old.parent,
+                            queue_set: old.queue_set,
+                            ..node
+                        };
+                        Ok(Reply {
+                            value: old.queue_set.unwrap_or(0).into(),
+                            minor: 0,
+                        })
+                    }
+                    Some(_) => Err(Refusal::parameter(
+                        env,
+                        format!("node {id}: NODETYPE differs from its ADD"),
+                    )),
+                    None => Err(Refusal::state(
+                        env,
+                        format!("WORK_SCHED_NODE modify: there is no node {id}"),
+                    )),
+                }
+            }
+            2 => {
+                if self.tables.has_children(id) {
+                    return Err(Refusal::state(
+                        env,
+                        format!("WORK_SCHED_NODE delete: node {id} has children"),
+                    ));
+                }
+                match self.tables.nodes.remove(&id) {
+                    Some(_) => DONE,
+                    None => Err(Refusal::state(
+                        env,
+                        format!("WORK_SCHED_NODE delete: there is no node {id}"),
+                    )),
+                }
+            }
+            op => Err(Refusal::parameter(
+                env,
+                format!("work scheduler node {id}: NODEOP {op}"),
+            )),
+        }
+    }
+
+    fn add_node(&mut self, c: &Command, id: u16, env: &mut dyn Env) -> Outcome {
+        if self.tables.nodes.contains_key(&id) {
+            return Err(Refusal::state(
+                env,
+                format!("WORK_SCHED_NODE add: node {id} exists"),
+            ));
+        }
+        let parent = bits16(c.header(), 29, 16);
+        let leaf = set(c, 61);
+        // The root is its own parent; a leaf has no children.
+        let parent_ok = match self.tables.nodes.get(&parent) {
+            Some(parent) => parent.queue_set.is_none(),
+            None => parent == id && !leaf,
+        };
+        if !parent_ok {
+            return Err(Refusal::state(
+                env,
+                format!("WORK_SCHED_NODE add {id}: no inner node {parent}"),
+            ));
+        }
+        if !(1..=3).contains(&bits8(c.header(), 60, 59)) {
+            return Err(Refusal::parameter(
+                env,
+                format!("work scheduler node {id}: PRIOTYPE 0"),
+            ));
+        }
+        let queue_set = match leaf {
+            true => match self.tables.free_queue_set() {
+                Some(handle) => Some(handle),
+                None => return Err(Refusal::parameter(env, "no queue-set handle is left")),
+            },
+            false => None,
+        };
+        self.tables.nodes.insert(id, node(c, queue_set));
+        Ok(Reply {
+            value: queue_set.unwrap_or(0).into(),
+            minor: 0,
+        })
+    }
+
+    /// MANAGE_STATS 0x2d.
+    pub(super) fn manage_statistics(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
+        if set(c, 60) {
+            self.own_function(bits(c.q(40), 15, 0), env)?;
+        }
+        let instances = &mut self.tables.statistics_instances;
+        if set(c, 62) {
+            let free = (0..INSTANCES).find(|index| !instances.contains(index));
+            return match free {
+                Some(index) => {
+                    instances.insert(index);
+                    Ok(Reply {
+                        value: index.into(),
+                        minor: 0,
+                    })
+                }
+                None => Err(Refusal::parameter(env, "no statistics instance is left")),
+            };
+        }
+        let index = bits8(c.header(), 6, 0);
+        if !instances.remove(&index) {
+            return Err(Refusal::state(
+                env,
+                format!("statistics instance {index} is not allocated"),
+            ));
+        }
+        DONE
+    }
+
+    /// GATHER_STATS 0x2e. Counters are not kept apart by instance: an instance shows those of the function, which is
+    /// what Linux asks for.
+    pub(super) fn gather_statistics(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
+        if set(c, 60) {
+            self.own_function(bits(c.q(40), 15, 0), env)?;
+        }
+        let index = bits8(c.header(), 6, 0);
+        if set(c, 61) && !self.tables.statistics_instances.contains(&index) {
+            return Err(Refusal::state(
+                env,
+                format!("statistics instance {index} is not allocated"),
+            ));
+        }
+        write_words(c.q(32), &self.statistics.gather(), env)?;
+        DONE
+    }
+
+    /// UP_MAP 0x2f.
+    pub(super) fn set_up_map(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
+        let (map, target) = (c.q(0), c.q(40));
+        if map.to_le_bytes().iter().any(|priority| *priority > 7) {
+            env.finding(
+                Class::Lint,
+                "up-map",
+                format!("UP_MAP {map:#x}: priorities are 0 to 7"),
+            );
+        }
+        self.own_function(bits(target, 15, 0), env)?;
+        self.tables.up_map = [map, target];
+        DONE
+    }
+}
+
+fn node(c: &Command, queue_set: Option<u16>) -> Node {
+    Node {
+        parent: bits16(c.header(), 29, 16),
+        queue_set,
+        enabled: set(c, 62),
+        vsi: bits16(c.q(32), 63, 48),
+        class: bits8(c.header(), 58, 56),
+        weight: bits8(c.q(32), 38, 32),
+        priority: bits8(c.header(), 60, 59),
+    }
+}

@@ -1,0 +1,437 @@
+//! Commands that Linux's own functions wrote, byte for byte: a fault found in them would be a wrong rule here.
+
+use super::command::{Command, Format, Outcome};
+use super::set;
+use crate::pe::ah::AddressHandle;
+use crate::pe::arp::Arp;
+use crate::pe::ceq::Ceq;
+use crate::pe::config::{Config, FlushStyle};
+use crate::pe::contexts::Cache;
+use crate::pe::cq::{Arm, Cq};
+use crate::pe::device::Device;
+use crate::pe::env::Class;
+use crate::pe::fpm::{COMMIT_BYTES, FpmProfile, Layout};
+use crate::pe::group::Group;
+use crate::pe::hmc::Sd;
+use crate::pe::host_context::undefined_bits;
+use crate::pe::mr::{Mr, Window};
+use crate::pe::qp::{HOST_WORDS, Qp, QpType, State};
+use crate::pe::ring::Memory;
+use crate::pe::tables::Node;
+use crate::pe::tests::env::TestEnv;
+use crate::pe::word::{bits, bits8, bits16, bits32};
+use crate::rc::QpRcState;
+
+const COMMANDS: &str = include_str!("../../../../tests/vectors/cqp_wqes.json");
+const CONTEXTS: &str = include_str!("../../../../tests/vectors/qp_contexts.json");
+
+/// A recorded case: one line of the file.
+struct Case(&'static str);
+
+impl Case {
+    fn all(file: &'static str) -> impl Iterator<Item = Self> {
+        file.lines()
+            .filter(|line| line.starts_with("{\"name\""))
+            .map(Case)
+    }
+
+    /// The value of `"key":"value"`.
+    fn text(&self, key: &str) -> Option<&'static str> {
+        let (_, rest) = self.0.split_once(&format!("\"{key}\":\""))?;
+        rest.split('"').next()
+    }
+
+    fn name(&self) -> &'static str {
+        self.text("name").unwrap()
+    }
+
+    fn words<const N: usize>(&self, key: &str) -> Option<[u64; N]> {
+        let hex = self.text(key)?;
+        let byte = |n: usize| u8::from_str_radix(&hex[2 * n..2 * n + 2], 16).unwrap();
+        Some(std::array::from_fn(|w| {
+            u64::from_le_bytes(std::array::from_fn(|b| byte(8 * w + b)))
+        }))
+    }
+
+    fn command(&self) -> Option<Command> {
+        self.words("wqe_hex").map(Command)
+    }
+}
+
+#[test]
+fn linux_sets_only_bits_that_the_formats_define() {
+    let mut seen = 0;
+    for case in Case::all(COMMANDS) {
+        let Some(command) = case.command() else {
+            continue;
+        };
+        let format = Format::of(command.opcode());
+        let format =
+            format.unwrap_or_else(|| panic!("{}: opcode {:#x}", case.name(), command.opcode()));
+        assert_eq!(format.undefined(&command), None, "{}", case.name());
+        seen += 1;
+    }
+    assert_eq!(seen, 113);
+}
+
+#[test]
+fn each_opcode_has_one_format() {
+    for opcode in 0..64 {
+        let Some(format) = Format::of(opcode) else {
+            continue;
+        };
+        assert_eq!(format.opcode, opcode);
+        // A bit that no format has: [39] of the header, above the opcode.
+        let mut command = Command([0; 8]);
+        command.0[3] = u64::from(opcode) << 32 | 1 << 39;
+        if opcode != 0x21 && opcode != 0x12 {
+            assert_eq!(
+                format.undefined(&command),
+                Some((24, 1 << 39)),
+                "{}",
+                format.name
+            );
+        }
+    }
+}
+
+#[test]
+fn linux_contexts_have_no_undefined_bits_and_mean_what_went_in() {
+    let mut roce = 0;
+    for case in Case::all(CONTEXTS).filter(|case| case.name().starts_with("roce")) {
+        let host = case.words::<HOST_WORDS>("ctx_hex").unwrap();
+        assert_eq!(undefined_bits(&host), None, "{}", case.name());
+        let number = |key: &str| -> u64 {
+            let (_, rest) = case.0.split_once(&format!("\"{key}\":")).unwrap();
+            rest.split(&[',', '}'][..]).next().unwrap().parse().unwrap()
+        };
+        let qp = Qp::new(QpType::RoceRc, host, false, 0);
+        let config = qp.rc_config(77).unwrap();
+        assert_eq!(u64::from(qp.send_cq()), number("send_cq_num"));
+        assert_eq!(u64::from(qp.receive_cq()), number("rcv_cq_num"));
+        assert_eq!(u64::from(qp.queue_set()), number("qs_handle"));
+        assert_eq!(u64::from(qp.arp_index()), number("arp_idx"));
+        assert_eq!(qp.completion_context(), number("qp_compl_ctx"));
+        assert_eq!(qp.psns(), (number("psn_nxt") as u32, number("epsn") as u32));
+        assert_eq!(u64::from(config.pd), number("pd_id"));
+        assert_eq!(u64::from(config.dest_qpn), number("dest_qp"));
+        assert_eq!(u64::from(config.mtu.bytes()), number("snd_mss"));
+        assert_eq!(u64::from(config.sq_quanta), number("sq_ring_quanta"));
+        assert_eq!(
+            u64::from(config.rq_slot_quanta),
+            1 << number("rq_wqe_shift")
+        );
+        assert_eq!(u64::from(config.ord), number("ord_size"));
+        assert!(u64::from(config.ird) >= number("ird_size"));
+        assert_eq!(u64::from(config.retry), number("rexmit_thresh"));
+        assert_eq!(u64::from(config.rnr_retry), number("rnr_nak_thresh"));
+        assert_eq!(u64::from(config.path.src_port), number("src_port"));
+        assert_eq!(config.path.src_mac, [0x01, 0x23, 0x45, 0x67, 0x89, 0xab]);
+        assert_eq!(config.path.vlan.is_some(), number("insert_vlan_tag") == 1);
+        match config.path.ip {
+            crate::wire::Addresses::V4 { src, dst } => {
+                assert_eq!(
+                    (src.to_string(), dst.to_string()),
+                    ("192.168.1.1".into(), "192.168.1.2".into())
+                );
+            }
+            crate::wire::Addresses::V6 { src, .. } => {
+                assert_eq!(src.to_string(), "fe80::5:0:6:0:7");
+            }
+        }
+        roce += 1;
+    }
+    assert!(roce >= 8, "{roce}");
+}
+
+/// A device large enough for every id in the recordings, over one run of memory.
+fn device(env: &mut TestEnv) -> Device {
+    let config = Config {
+        profile: FpmProfile::Card,
+        flush: Some(FlushStyle::PerQueue),
+        ..Config::default()
+    };
+    let mut device = Device::new(config, 1);
+    let mut buffer = [0; COMMIT_BYTES / 8];
+    let ids = [
+        (0, 262_144),
+        (8, 524_288),
+        (32, 4_096),
+        (48, 524_288),
+        (96, 4_096),
+        (104, 131_072),
+        (112, 1 << 28),
+    ];
+    let handed_out = [
+        (24, 4_096),
+        (56, 256),
+        (64, 32),
+        (72, 2_048),
+        (80, 256),
+        (128, 256),
+        (136, 32),
+    ];
+    for (offset, count) in ids.into_iter().chain(handed_out) {
+        buffer[offset / 8] = count;
+    }
+    let layout = Layout::commit(FpmProfile::Card, &buffer).unwrap();
+    let base = 0x100_0000_0000;
+    env.map(base, layout.sds() << 21);
+    for sd in 0..layout.sds() {
+        device.hmc.set_sd(
+            sd,
+            Some(Sd {
+                direct: true,
+                address: base + (sd << 21),
+                pages: 512,
+            }),
+        );
+    }
+    device.hmc.commit(layout);
+    device.hmc.announced = true;
+    device
+}
+
+/// A CQ on CEQ 0, as Linux makes them.
+fn some_cq(shadow: u64) -> Cq {
+    Cq {
+        memory: Memory::Contiguous(0x5_0000_0000),
+        shadow,
+        context: 0,
+        size: 64,
+        threshold: 32,
+        ceq: Some(0),
+        check_overflow: true,
+        mask_events: true,
+        producer: 0,
+        polarity: true,
+        consumer: 0,
+        used: 0,
+        resizes: 0,
+        arm_seq: 0,
+        arm: Arm::Off,
+        due: false,
+        unacknowledged: 0,
+        stopped: false,
+        users: 0,
+    }
+}
+
+/// What a driver has done before this command.
+fn prepare(device: &mut Device, env: &mut TestEnv, c: &Command, mut host: [u64; HOST_WORDS]) {
+    let header = c.header();
+    if c.opcode() <= 1 && set(c, 45) {
+        // The recorded contexts are of other QPs; with VQ these words are PBLE indexes.
+        (host[1], host[2]) = (0x4321, 0x4331);
+    }
+    // Contexts and buffers are where the recording had them.
+    for at in [c.q(16), c.q(32)] {
+        env.map(at & !0xFFF, 8192);
+    }
+    env.set_words(c.q(16), &host);
+    env.map(host[1], 0x1_0000);
+    let (send, receive) = (bits32(host[17], 24, 0), bits32(host[17], 56, 32));
+    let hmc = &mut device.hmc;
+    if matches!(c.opcode(), 0x00..=0x02 | 0x13 | 0x22 | 0x29 | 0x2a) {
+        for cq in [send, receive] {
+            device
+                .cqs
+                .create(cq.into(), some_cq(0x2_0000_0000), hmc, env)
+                .unwrap();
+        }
+    }
+    if matches!(c.opcode(), 0x01 | 0x02 | 0x13 | 0x22 | 0x29 | 0x2a) {
+        let kind = QpType::new(bits8(header, 50, 48)).unwrap_or(QpType::RoceRc);
+        let mut qp = Qp::new(kind, host, set(c, 45), c.q(40));
+        // The state that the next one follows.
+        qp.other_state = match bits8(header, 62, 60) {
+            4 => State::Idle,
+            2 if kind == QpType::RoceRc => State::Rtr,
+            1 => State::Idle,
+            _ => State::Rts,
+        };
+        qp.suspended = c.opcode() == 0x2a;
+        if kind == QpType::RoceRc && c.opcode() == 0x01 {
+            let mut rc = QpRcState::new(qp.rc_config(1).unwrap());
+            rc.set_mode(match qp.other_state {
+                State::Idle => crate::rc::Mode::Idle,
+                State::Rtr => crate::rc::Mode::Rtr,
+                _ => crate::rc::Mode::Rts,
+            });
+            qp.rc = Some(rc);
+        }
+        device
+            .qps
+            .create(bits(header, 23, 0), qp, hmc, env)
+            .unwrap();
+    }
+    match c.opcode() {
+        0x03 => drop(device.ceqs.insert(
+            bits16(header, 31, 22) | bits16(header, 59, 54) << 10,
+            Ceq::new(Memory::Contiguous(0), 1),
+        )),
+        0x04 | 0x05 => device
+            .cqs
+            .create(bits(header, 18, 0), some_cq(c.q(40)), hmc, env)
+            .unwrap(),
+        0x0d => {
+            let index = bits(c.q(16), 31, 8) & 0x7_FFFF;
+            let mr = Mr {
+                window: (!set(c, 43)).then(Window::default),
+                valid: false,
+                key: 0,
+                pd: bits32(c.q(8), 63, 46),
+                start: 0,
+                len: 0,
+                va_based: true,
+                rights: 0,
+                remote: false,
+                level: 0,
+                page_size: 0,
+                pages: 0,
+                bound: 0,
+            };
+            device.mrs.create(index, mr, hmc, env).unwrap();
+        }
+        0x0e => drop(device.tables.local_macs.insert(bits8(header, 5, 0), None)),
+        0x0f if !set(c, 42) => {
+            let entry = Arp {
+                mac: 1,
+                permanent: true,
+                reach_max: 0,
+            };
+            device
+                .arps
+                .create(bits(header, 11, 0), entry, hmc, env)
+                .unwrap();
+        }
+        0x11 if set(c, 62) => drop(device.tables.push_pages.insert(bits16(header, 15, 0), 0)),
+        0x15 if set(c, 62) => drop(device.tables.pm_functions.insert(bits16(header, 15, 0))),
+        0x18 => drop(
+            device
+                .ceqs
+                .insert(bits16(header, 9, 0), Ceq::new(Memory::Contiguous(0), 2048)),
+        ),
+        0x1b => device.aeq = Some(crate::pe::aeq::Aeq::new(Memory::Contiguous(0), 2048)),
+        0x1d | 0x1e => {
+            let ah = AddressHandle {
+                head: [0; 3],
+                flags: 0,
+                addresses: [0; 4],
+            };
+            device
+                .ahs
+                .create(bits(header, 23, 0), ah, hmc, env)
+                .unwrap();
+        }
+        0x27 | 0x28 => {
+            let group = Group {
+                words: [0; 5],
+                flags: 0,
+                members: [0; 8],
+            };
+            device
+                .groups
+                .create(bits(header, 12, 0), group, hmc, env)
+                .unwrap();
+        }
+        0x25 if bits8(header, 62, 61) == 0 => {
+            let mut add = *c;
+            add.0[3] |= 1 << 61;
+            device.manage_quad_hash(&add, env).unwrap();
+        }
+        0x2c => {
+            let node = |queue_set| Node {
+                parent: 0,
+                queue_set,
+                enabled: true,
+                vsi: 0,
+                class: 0,
+                weight: 1,
+                priority: 1,
+            };
+            let (id, parent) = (bits16(header, 13, 0), bits16(header, 29, 16));
+            if parent != id {
+                device.tables.nodes.insert(parent, node(None));
+            }
+            if bits(header, 55, 52) != 0 {
+                device
+                    .tables
+                    .nodes
+                    .insert(id, node(set(c, 61).then_some(1)));
+            }
+        }
+        0x2e if set(c, 61) => drop(
+            device
+                .tables
+                .statistics_instances
+                .insert(bits8(header, 6, 0)),
+        ),
+        _ => {}
+    }
+}
+
+/// Forgets every object, but not the backing.
+fn clear(device: &mut Device, epoch: u32) {
+    device.qps = Cache::new(epoch);
+    device.cqs = Cache::new(epoch);
+    device.mrs = Cache::new(epoch);
+    device.arps = Cache::new(epoch);
+    device.ahs = Cache::new(epoch);
+    device.groups = Cache::new(epoch);
+    device.ceqs.clear();
+    device.aeq = None;
+    device.tables = Default::default();
+}
+
+/// Recorded commands that a device has to refuse, because the recorder's inputs cannot be in a real device.
+const IMPOSSIBLE: [(&str, &str); 3] = [
+    ("cq_create_3_ov0", "CEQ 1023, and MAX_CEQS is at most 1023"),
+    ("cq_create_3_ov1", "CEQ 1023, and MAX_CEQS is at most 1023"),
+    (
+        "mr_reg_ps0_lvl1_va0",
+        "16 TiB in pages of 4 KiB need more PBLEs than there can be",
+    ),
+];
+
+#[test]
+fn linux_commands_run_without_a_fault() {
+    let mut env = TestEnv::new(7);
+    let mut device = device(&mut env);
+    let host = Case::all(CONTEXTS)
+        .next()
+        .unwrap()
+        .words::<HOST_WORDS>("ctx_hex")
+        .unwrap();
+    let (mut run, mut wrong) = (0, Vec::new());
+    let step = if cfg!(miri) { 12 } else { 1 };
+    for (n, case) in Case::all(COMMANDS).enumerate().step_by(step) {
+        let Some(command) = case.command() else {
+            continue;
+        };
+        // COMMIT and SHMC change the layout that the others stand on, and belong to a device that has not begun.
+        let c = &command;
+        if matches!(c.opcode(), 0x21 | 0x1f)
+            || IMPOSSIBLE.iter().any(|(name, _)| *name == case.name())
+        {
+            continue;
+        }
+        clear(&mut device, 2 + n as u32);
+        device.config.pf = bits8(c.q(16), 5, 0);
+        if matches!(c.opcode(), 0x2d..=0x2f) {
+            device.config.pf = bits8(c.q(40), 15, 0);
+        }
+        if matches!(c.opcode(), 0x26..=0x28) {
+            device.config.pf = bits8(c.q(8), 5, 0);
+        }
+        prepare(&mut device, &mut env, c, host);
+        let outcome: Outcome = device.execute(c, &mut env);
+        env.findings.retain(|(class, ..)| *class == Class::Fault);
+        if outcome.is_err() || !env.findings.is_empty() {
+            wrong.push((case.name(), outcome, std::mem::take(&mut env.findings)));
+        }
+        run += 1;
+    }
+    assert!(wrong.is_empty(), "{wrong:#x?}");
+    assert!(run > 100 / step, "{run}");
+}

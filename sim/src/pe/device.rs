@@ -1,0 +1,108 @@
+//! The parts of the engine that commands and queue pairs share.
+
+use std::collections::BTreeMap;
+
+use super::aeq::Aeq;
+use super::ah::AddressHandle;
+use super::arp::Arp;
+use super::ceq::Ceq;
+use super::config::Config;
+use super::contexts::Cache;
+use super::cq::Cq;
+use super::env::{DmaFault, Env};
+use super::group::Group;
+use super::hmc::{Hmc, HmcFault};
+use super::mr::Mr;
+use super::pools::Pools;
+use super::qp::Qp;
+use super::schedule::Schedule;
+use super::stats::Statistics;
+use super::tables::Tables;
+
+/// Something could not be reached. The finding is recorded and the card's own report (HMC error) is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unreachable;
+
+impl From<DmaFault> for Unreachable {
+    fn from(_: DmaFault) -> Self {
+        // Whoever implements `Env` has recorded the finding.
+        Self
+    }
+}
+
+/// Everything on the chip except the CQP itself.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) config: Config,
+    pub(crate) hmc: Hmc,
+    pub(crate) qps: Cache<Qp>,
+    pub(crate) cqs: Cache<Cq>,
+    pub(crate) mrs: Cache<Mr>,
+    pub(crate) arps: Cache<Arp>,
+    pub(crate) ahs: Cache<AddressHandle>,
+    pub(crate) groups: Cache<Group>,
+    pub(crate) ceqs: BTreeMap<u16, Ceq>,
+    pub(crate) aeq: Option<Aeq>,
+    pub(crate) pools: Pools,
+    pub(crate) schedule: Schedule,
+    pub(crate) tables: Tables,
+    pub(crate) statistics: Statistics,
+}
+
+impl Device {
+    /// A device with no object, at power-up or for a new life of the CQP named by `epoch`.
+    pub(crate) fn new(config: Config, epoch: u32) -> Self {
+        Self {
+            config,
+            hmc: Hmc::default(),
+            qps: Cache::new(epoch),
+            cqs: Cache::new(epoch),
+            mrs: Cache::new(epoch),
+            arps: Cache::new(epoch),
+            ahs: Cache::new(epoch),
+            groups: Cache::new(epoch),
+            ceqs: BTreeMap::new(),
+            aeq: None,
+            pools: Pools::default(),
+            schedule: Schedule::default(),
+            tables: Tables::default(),
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Forgets everything that a PF reset or the end of the CQP ends; statistics stay.
+    pub(crate) fn restart(&mut self, epoch: u32) {
+        let statistics = std::mem::take(&mut self.statistics);
+        *self = Self::new(self.config.clone(), epoch);
+        self.statistics = statistics;
+    }
+
+    /// Reports an HMC error, if it is one.
+    pub(crate) fn reached<T>(
+        &self,
+        result: Result<T, HmcFault>,
+        env: &mut dyn Env,
+    ) -> Result<T, Unreachable> {
+        result.map_err(|fault| {
+            self.hmc.report(self.config.pf, fault, env);
+            Unreachable
+        })
+    }
+
+    /// Writes back and drops the cached contexts: all, or those in one SD.
+    pub(crate) fn flush_contexts(&mut self, sd: Option<u64>, env: &mut dyn Env) {
+        let hmc = &mut self.hmc;
+        let results = [
+            self.qps.flush(sd, hmc, env),
+            self.cqs.flush(sd, hmc, env),
+            self.mrs.flush(sd, hmc, env),
+            self.arps.flush(sd, hmc, env),
+            self.ahs.flush(sd, hmc, env),
+            self.groups.flush(sd, hmc, env),
+        ];
+        for result in results {
+            // Reported; the other contexts are written all the same.
+            let _ = self.reached(result, env);
+        }
+    }
+}

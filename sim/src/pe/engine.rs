@@ -1,0 +1,162 @@
+//! The engine's entry points: doorbells, steps, packets, resets.
+//!
+//! One [`ProtocolEngine`] per function; see the [module](super) page for how to drive it.
+
+use std::collections::VecDeque;
+
+use super::cqp::Cqp;
+use super::device::Device;
+use super::env::{Class, PeReg};
+use super::stats::Statistics;
+use super::word::{bit, bits};
+use super::{Config, Doorbell, Env, ResetKind};
+
+/// The RDMA half of one function.
+#[derive(Debug)]
+pub struct ProtocolEngine {
+    cqp: Cqp,
+    device: Device,
+    /// Doorbells not yet acted on.
+    inbox: VecDeque<(Waiting, u32)>,
+}
+
+/// Doorbells acted on in one step.
+const DOORBELLS: usize = 16;
+
+/// A doorbell that needs a context.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Waiting {
+    Post,
+    Arm,
+    Acknowledge,
+}
+
+impl ProtocolEngine {
+    /// An engine after power-up: no CQP, no SD, no queue.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            cqp: Cqp::default(),
+            device: Device::new(config, 0),
+            inbox: VecDeque::new(),
+        }
+    }
+
+    /// The choices this engine was made with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.device.config
+    }
+
+    /// Changes the choices from now on; `pf` and `profile` count from the next CQP create.
+    pub fn config_mut(&mut self) -> &mut Config {
+        &mut self.device.config
+    }
+
+    /// Whether `handle` is the queue set of a work-scheduler leaf: what AQ 0x0C33 may register (control-path 9.8).
+    #[must_use]
+    pub fn queue_set_exists(&self, handle: u16) -> bool {
+        self.device.tables.queue_set_exists(handle)
+    }
+
+    /// The driver wrote `value` to a doorbell register.
+    ///
+    /// What only changes the state of the chip is done at once; what needs a context waits for [`step`](Self::step).
+    pub fn doorbell(&mut self, doorbell: Doorbell, value: u32, env: &mut dyn Env) {
+        let device = &mut self.device;
+        match doorbell {
+            Doorbell::CqpDb => self.cqp.ring(value, env),
+            Doorbell::CcqpHigh => self.cqp.write_high(value),
+            Doorbell::CcqpLow => self.cqp.write_low(value, device, env),
+            Doorbell::CqpTail => {
+                // Read-only while there is a CQP; drivers clear it before.
+                if !self.cqp.exists() {
+                    env.set_register(PeReg::CqpTail, value);
+                }
+            }
+            Doorbell::AeqAlloc => device.return_aeqes(value, env),
+            Doorbell::PdInv => {
+                let value = u64::from(value);
+                if !bit(value, 15) {
+                    // PDs of the LAN's part of the function.
+                    let text = format!("PFHMC_PDINV = {value:#x}: PMSDPARTSEL is not set");
+                    env.finding(Class::Lint, "doorbell-partsel", text);
+                }
+                device
+                    .hmc
+                    .invalidate_pd(bits(value, 11, 0), bits(value, 24, 16));
+            }
+            Doorbell::WqeAlloc => self.inbox.push_back((Waiting::Post, value)),
+            Doorbell::CqArm => self.inbox.push_back((Waiting::Arm, value)),
+            Doorbell::CqAck => self.inbox.push_back((Waiting::Acknowledge, value)),
+        }
+    }
+
+    fn act(&mut self, what: Waiting, value: u32, env: &mut dyn Env) {
+        // What cannot be reached is reported where it is found.
+        let _ = match what {
+            Waiting::Post => {
+                self.device.ring_qp(value, env);
+                Ok(())
+            }
+            Waiting::Arm => self.device.arm_cq(value, env),
+            Waiting::Acknowledge => self.device.acknowledge_cq(value, env),
+        };
+    }
+
+    /// Does one bounded piece of work of each sort: some doorbells, the CQP, a timer, a queue pair. `true` when there is
+    /// more to do now.
+    pub fn step(&mut self, env: &mut dyn Env) -> bool {
+        for _ in 0..DOORBELLS {
+            if let Some((what, value)) = self.inbox.pop_front() {
+                self.act(what, value, env);
+            }
+        }
+        if self.inbox.is_empty() {
+            // A command does not overtake a doorbell that was written before it.
+            self.cqp.step(&mut self.device, env);
+        }
+        self.device.expire(env);
+        self.device.serve_next(env);
+        self.write_through(env);
+        let now = env.now();
+        !self.inbox.is_empty()
+            || self.device.schedule.has_work()
+            || self.next_deadline().is_some_and(|deadline| deadline <= now)
+    }
+
+    /// The time ([`Env::now`]) at which `step` has something to do although no doorbell or packet came; 0 is now.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<u64> {
+        if !self.inbox.is_empty() || self.device.schedule.has_work() {
+            return Some(0);
+        }
+        [self.cqp.deadline(), self.device.schedule.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// A frame (without FCS) arrived for this function. The answer is sent by a later [`step`](Self::step).
+    pub fn receive(&mut self, frame: &[u8], env: &mut dyn Env) {
+        self.device.receive(frame, env);
+        self.write_through(env);
+    }
+
+    fn write_through(&mut self, env: &mut dyn Env) {
+        if self.device.config.write_through {
+            self.device.flush_contexts(None, env);
+        }
+    }
+
+    /// A reset reached the PE. Nothing is written back: the SDs are gone before the next step. Registers are the
+    /// owner's to clear.
+    pub fn reset(&mut self, kind: ResetKind) {
+        self.cqp = Cqp::default();
+        self.inbox.clear();
+        self.device.restart(0);
+        if kind == ResetKind::Core {
+            self.device.statistics = Statistics::default();
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The seam between the engine and the function around it.
+//!
+//! Implement [`Env`] to give an engine memory, registers, interrupts, a wire and time.
+
+/// How bad a finding is (either fails a driver's test).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Class {
+    /// The device could not have done this: unmapped access, missing HMC backing, bad state, unknown opcode.
+    Fault,
+    /// Allowed, but not the driver's to do: undefined bits set, a doorbell for a queue that is not there.
+    Lint,
+}
+
+/// A DMA access that the IOMMU (or the memory behind it) refused.
+///
+/// Whoever implements [`Env`] records the finding; the engine only reacts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{} of {bytes} bytes at IOVA {iova:#x} refused: {reason}", if *.write { "DMA write" } else { "DMA read" })]
+pub struct DmaFault {
+    /// First byte asked for.
+    pub iova: u64,
+    /// Bytes asked for.
+    pub bytes: usize,
+    /// Whether it was a write.
+    pub write: bool,
+    /// Why: "not mapped", "freed", "not writable", "misaligned" …
+    pub reason: &'static str,
+}
+
+/// Registers that the engine writes (or reads back) itself. The index of the per-PF arrays is the owner's business.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PeReg {
+    /// PFPE_CQPTAIL: WQTAIL \[10:0\], CQP_OP_ERR \[31\].
+    CqpTail,
+    /// PFPE_CCQPSTATUS: CCQP_DONE \[0\], HMC_PROFILE \[6:4\], RDMA_EN_VFS \[21:16\], CCQP_ERR \[31\].
+    CcqpStatus,
+    /// PFPE_CQPERRCODES: minor \[15:0\], major \[31:16\].
+    CqpErrCodes,
+    /// GLPE_CRITERR.
+    CritErr,
+    /// PFHMC_ERRORINFO.
+    HmcErrorInfo,
+    /// PFHMC_ERRORDATA.
+    HmcErrorData,
+    /// GLPE_PFAEQEDROPCNT of this PF (16 bit).
+    AeqDropCount,
+    /// GLPE_PFCEQEDROPCNT of this PF (16 bit).
+    CeqDropCount,
+    /// GLPE_PFCQEDROPCNT of this PF (16 bit).
+    CqDropCount,
+    /// GLPE_PFFLMXMITALLOCERR of this PF (16 bit): no transmit FIFO entry left.
+    FlmXmitAllocErr,
+    /// GLPE_PFFLMQ1ALLOCERR of this PF (16 bit): no inbound read (Q1) entry left.
+    FlmQ1AllocErr,
+    /// GLPE_PFFLMRRFALLOCERR of this PF (16 bit): no read response FIFO entry left.
+    FlmRrfAllocErr,
+}
+
+/// Causes of PFINT_OICR that the engine sets; the discriminant is the bit number (control-path 2.6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OicrCause {
+    /// HMC_ERR \[26\].
+    HmcErr = 26,
+    /// PE_PUSH \[27\].
+    PePush = 27,
+    /// PE_CRITERR \[28\].
+    PeCritErr = 28,
+}
+
+/// Doorbells of the engine: a 32-bit write by the driver.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Doorbell {
+    /// PFPE_CQPDB: CQP SQ head \[10:0\].
+    CqpDb,
+    /// PFPE_CCQPHIGH: bits \[63:32\] of the host context address.
+    CcqpHigh,
+    /// PFPE_CCQPLOW: bits \[31:0\]; the write that starts create, or destroy when both halves are zero.
+    CcqpLow,
+    /// PFPE_CQPTAIL: the driver clears it before a CQP create; a device with a live CQP ignores it.
+    CqpTail,
+    /// PFPE_WQEALLOC: QP id \[17:0\], WQE_DESC_INDEX \[31:20\] (also offset 0 of the doorbell page).
+    WqeAlloc,
+    /// PFPE_CQARM: CQ id \[18:0\] (also offset 64 of the doorbell page).
+    CqArm,
+    /// PFPE_CQACK: CQ id \[18:0\].
+    CqAck,
+    /// PFPE_AEQALLOC: number of AEQEs consumed.
+    AeqAlloc,
+    /// PFHMC_PDINV: SD \[11:0\], PARTSEL \[15\], PD \[24:16\].
+    PdInv,
+}
+
+/// A reset that reaches the PE. All of them forget the CQP, queues, contexts and SDs; the global ones also clear
+/// what only a CORER clears (statistics).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ResetKind {
+    /// PF reset (PFGEN_CTRL.PFSWR, FLR).
+    Pfr,
+    /// CORER, GLOBR, EMPR or power-up.
+    Core,
+}
+
+/// The world around one engine.
+///
+/// All IOVAs are the function's own: the implementation translates them through the function's IOMMU domain, and
+/// **records a finding for every access it refuses** before it answers with a [`DmaFault`].
+pub trait Env {
+    /// DMA read of `into.len()` bytes at any alignment; payload order is not defined.
+    ///
+    /// # Errors
+    /// [`DmaFault`]; `into` is unspecified then.
+    fn read(&mut self, iova: u64, into: &mut [u8]) -> Result<(), DmaFault>;
+
+    /// DMA write of `from.len()` bytes at any alignment; payload order is not defined.
+    ///
+    /// # Errors
+    /// [`DmaFault`]; nothing is written then.
+    fn write(&mut self, iova: u64, from: &[u8]) -> Result<(), DmaFault>;
+
+    /// Reads one 64-bit little-endian word with acquire order: the word that holds a valid bit.
+    ///
+    /// # Errors
+    /// [`DmaFault`], also when `iova` is not 8-aligned.
+    fn load(&mut self, iova: u64) -> Result<u64, DmaFault>;
+
+    /// Writes one 64-bit little-endian word with release order.
+    ///
+    /// # Errors
+    /// [`DmaFault`], also when `iova` is not 8-aligned.
+    fn store(&mut self, iova: u64, value: u64) -> Result<(), DmaFault>;
+
+    /// Writes a queue entry as the card does: all words but `valid_word` first, `valid_word` last with release.
+    ///
+    /// # Errors
+    /// [`DmaFault`]; nothing is written then.
+    fn write_entry(&mut self, iova: u64, words: &[u64], valid_word: usize) -> Result<(), DmaFault>;
+
+    /// A CEQE was written: raise the cause GLINT_CEQCTL(`ceq`).
+    fn raise_ceq(&mut self, ceq: u16);
+
+    /// An AEQE was written: raise the cause PFINT_AEQCTL.
+    fn raise_aeq(&mut self);
+
+    /// Sets one cause of PFINT_OICR.
+    fn raise_oicr(&mut self, cause: OicrCause);
+
+    /// Reads a register of the engine back.
+    fn register(&mut self, register: PeReg) -> u32;
+
+    /// Writes a register of the engine.
+    fn set_register(&mut self, register: PeReg, value: u32);
+
+    /// Puts one Ethernet frame (no FCS) on the wire.
+    fn transmit(&mut self, frame: &[u8]);
+
+    /// Nanoseconds since an arbitrary start.
+    fn now(&self) -> u64;
+
+    /// Records a finding. `kind` is a short stable name ("cqp-opcode", "hmc-backing"), `text` the details.
+    fn finding(&mut self, class: Class, kind: &'static str, text: String);
+
+    /// The next number of a seeded generator.
+    fn random(&mut self) -> u64;
+}

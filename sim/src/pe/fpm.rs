@@ -1,0 +1,370 @@
+//! The FPM table: which HMC objects there are, how big, how many, and where a commit puts them.
+//!
+//! Object sizes, maxima and block sizes of the E810 are **not in the sources** (control-path 12): a driver learns them
+//! from QUERY_FPM_VAL at run time. The two profiles here are this model's own, written before and without any
+//! driver's planner:
+//!
+//! * [`FpmProfile::Card`]: maxima at which Linux's formula (control-path 6.5) gives 256 Ki queue pairs and 5 to 6 GiB
+//!   of static objects, and about 55 MB when it is held to 128 queue pairs;
+//! * [`FpmProfile::Small`]: 1024 queue pairs, fits a guest with 1 GiB.
+//!
+//! Sizes are at least what the engine itself stores in an object (see `contexts`).
+
+use super::word::{bits, put};
+
+/// Which maxima QUERY_FPM_VAL reports.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum FpmProfile {
+    /// As much as a card may have.
+    Card,
+    /// Fits a machine with 1 GiB.
+    #[default]
+    Small,
+}
+
+/// HMC object types; the discriminant is the number of control-path 6.2.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Kind {
+    Qp = 0,
+    Cq = 1,
+    Srq = 2,
+    Hte = 3,
+    Arp = 4,
+    Apbvt = 5,
+    Mr = 6,
+    Xf = 7,
+    XfFl = 8,
+    Q1 = 9,
+    Q1Fl = 10,
+    Timer = 11,
+    FsiMc = 12,
+    FsiAv = 13,
+    Pble = 14,
+    Rrf = 15,
+    RrfFl = 16,
+    Hdr = 17,
+    Md = 18,
+    Ooisc = 19,
+    OoiscFl = 20,
+}
+
+/// Number of object types.
+pub(crate) const KINDS: usize = 21;
+
+/// How an object type appears in the query reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Query {
+    /// Not there.
+    None,
+    /// \[31:0\] maximum, \[63:32\] log2 of the size, at this byte offset.
+    Object(usize),
+    /// \[31:0\] maximum, \[63:32\] block size of the list's entries, at this byte offset.
+    FreeList(usize),
+    /// \[31:0\] maximum only.
+    Count(usize),
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    kind: Kind,
+    name: &'static str,
+    query: Query,
+    /// Byte offset in the commit buffer (control-path 6.2).
+    commit: usize,
+    /// Bits of the count in the commit reply (QP \[20:0\], CQ \[19:0\], others \[31:0\]).
+    count_bits: u32,
+    /// log2 of the size in bytes.
+    log2: u32,
+    /// Maximum, or block size where `query` is a free list: `card`, `small`.
+    card: u64,
+    small: u64,
+    /// Entries of the free list's object per list entry (XF, Q1, RRF, OOISC blocks), else 0.
+    block: u64,
+}
+
+/// Shorthand that keeps one object type on one line of the table below.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one argument a column of the table"
+)]
+const fn row(
+    kind: Kind,
+    name: &'static str,
+    query: Query,
+    commit: usize,
+    count_bits: u32,
+    log2: u32,
+    card: u64,
+    small: u64,
+    block: u64,
+) -> Row {
+    Row {
+        kind,
+        name,
+        query,
+        commit,
+        count_bits,
+        log2,
+        card,
+        small,
+        block,
+    }
+}
+
+use Kind as K;
+use Query::{Count, FreeList, None as Absent, Object};
+
+/// Every object type, in the order of control-path 6.2, which is also the order in which a commit lays them out.
+/// Offsets are from control-path 6.2 and 6.3; sizes and maxima are not in the sources.
+#[rustfmt::skip]
+const TABLE: [Row; KINDS] = [
+    //  kind       name        query           commit bits log2  card       small  block
+    row(K::Qp,     "QP",       Object(8),      0,     21,  10,   262_144,   1_024,  0),
+    row(K::Cq,     "CQ",       Object(16),     8,     20,  7,    524_288,   2_048,  0),
+    row(K::Srq,    "SRQ",      Object(24),     16,    32,  6,    0,         0,      0),
+    row(K::Hte,    "HTE",      Object(32),     24,    32,  6,    524_288,   4_096,  0),
+    row(K::Arp,    "ARP",      Object(40),     32,    32,  6,    4_096,     256,    0),
+    row(K::Apbvt,  "APBVT",    Absent,         40,    32,  13,   1,         1,      0),
+    row(K::Mr,     "MR",       Object(48),     48,    32,  6,    524_288,   16_384, 0),
+    row(K::Xf,     "XF",       Object(56),     56,    32,  6,    1 << 23,   65_536, 0),
+    row(K::XfFl,   "XFFL",     FreeList(64),   64,    32,  2,    1 << 20,   8_192,  8),
+    row(K::Q1,     "Q1",       Object(72),     72,    32,  6,    1 << 26,   1 << 18, 0),
+    row(K::Q1Fl,   "Q1FL",     FreeList(80),   80,    32,  2,    1 << 23,   1 << 15, 8),
+    row(K::Timer,  "TIMER",    Object(88),     88,    32,  6,    1 << 19,   8_192,  0),
+    row(K::FsiMc,  "FSIMC",    Object(96),     96,    32,  8,    4_096,     512,    0),
+    row(K::FsiAv,  "FSIAV",    Object(104),    104,   32,  6,    131_072,   1_024,  0),
+    row(K::Pble,   "PBLE",     Count(112),     112,   32,  3,    1 << 28,   1 << 20, 0),
+    row(K::Rrf,    "RRF",      Object(128),    128,   32,  6,    1 << 23,   32_768, 0),
+    row(K::RrfFl,  "RRFFL",    FreeList(136),  136,   32,  2,    1 << 20,   4_096,  8),
+    row(K::Hdr,    "HDR",      Object(144),    144,   32,  6,    262_144,   1_024,  0),
+    row(K::Md,     "MD",       Object(152),    152,   32,  6,    65_536,    4_096,  0),
+    row(K::Ooisc,  "OOISC",    Object(160),    160,   32,  6,    1 << 23,   32_768, 0),
+    row(K::OoiscFl,"OOISCFFL", FreeList(168),  168,   32,  2,    1 << 20,   4_096,  8),
+];
+
+/// Bytes of the query reply (control-path 6.3).
+pub(crate) const QUERY_BYTES: usize = 200;
+/// Bytes of the commit buffer (control-path 6.4).
+pub(crate) const COMMIT_BYTES: usize = 208;
+/// Objects start at multiples of this: the commit reply counts in them.
+const BASE_UNIT: u64 = 512;
+/// Bytes of FPM one SD covers.
+pub(crate) const SD_BYTES: u64 = 0x20_0000;
+
+impl Kind {
+    /// Every type in table order.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| row.kind)
+    }
+
+    fn row(self) -> &'static Row {
+        let at = self as usize;
+        TABLE.get(at).unwrap_or(&TABLE[0])
+    }
+
+    /// Name as the reference spells it.
+    pub(crate) fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Size of one object in bytes.
+    pub(crate) fn bytes(self) -> u64 {
+        1 << self.row().log2
+    }
+
+    /// Whether the device hands objects of this type out itself, so that all of them must be backed before
+    /// SHMC_PAGES_ALLOCATED; the others are addressed by ids that software chooses.
+    pub(crate) fn handed_out_by_device(self) -> bool {
+        !matches!(
+            self,
+            K::Qp | K::Cq | K::Srq | K::Arp | K::Mr | K::FsiMc | K::FsiAv | K::Pble
+        )
+    }
+
+    /// For a free list: the type whose blocks it lists, and the entries of a block.
+    pub(crate) fn lists(self) -> Option<(Self, u64)> {
+        let of = match self {
+            K::XfFl => K::Xf,
+            K::Q1Fl => K::Q1,
+            K::RrfFl => K::Rrf,
+            K::OoiscFl => K::Ooisc,
+            _ => return None,
+        };
+        Some((of, self.row().block))
+    }
+}
+
+impl FpmProfile {
+    /// The largest count a commit may ask for.
+    pub(crate) fn maximum(self, kind: Kind) -> u64 {
+        let row = kind.row();
+        match self {
+            Self::Card => row.card,
+            Self::Small => row.small,
+        }
+    }
+
+    /// SDs this function has (MAX_PE_SDS).
+    pub(crate) fn max_sds(self) -> u32 {
+        match self {
+            // A little less than everything at its maximum, so that Linux's shrink loop has work.
+            Self::Card => 3_776,
+            Self::Small => 64,
+        }
+    }
+
+    /// CEQs this function has (MAX_CEQS).
+    pub(crate) fn max_ceqs(self) -> u32 {
+        match self {
+            Self::Card => 512,
+            Self::Small => 32,
+        }
+    }
+
+    /// HTMULTIPLIER.
+    pub(crate) fn hash_multiplier(self) -> u32 {
+        1
+    }
+
+    /// TIMERBUCKET.
+    pub(crate) fn timer_bucket(self) -> u32 {
+        match self {
+            Self::Card => 512,
+            Self::Small => 256,
+        }
+    }
+
+    /// The reply of QUERY_FPM_VAL (control-path 6.3).
+    pub(crate) fn query_reply(self) -> [u64; QUERY_BYTES / 8] {
+        let mut reply = [0; QUERY_BYTES / 8];
+        let mut set = |offset: usize, value: u64| {
+            if let Some(word) = reply.get_mut(offset / 8) {
+                *word = value;
+            }
+        };
+        for row in &TABLE {
+            let maximum = put(self.maximum(row.kind), 31, 0);
+            match row.query {
+                Absent => {}
+                Object(at) => set(at, maximum | put(row.log2.into(), 63, 32)),
+                FreeList(at) => set(at, maximum | put(row.block, 63, 32)),
+                Count(at) => set(at, maximum),
+            }
+        }
+        // FIRST_PE_SD_INDEX 0: SD indexes in commands are relative to the PE part of the function anyway.
+        set(0, put(self.max_sds().into(), 44, 32));
+        set(
+            120,
+            put(self.max_ceqs().into(), 9, 0)
+                | put(self.hash_multiplier().into(), 19, 16)
+                | put(self.timer_bucket().into(), 47, 32),
+        );
+        reply
+    }
+}
+
+/// Where the objects of one type are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Extent {
+    /// FPM address of object 0.
+    pub(crate) base: u64,
+    /// Objects.
+    pub(crate) count: u64,
+}
+
+/// What a commit laid out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Layout {
+    extents: [Extent; KINDS],
+    /// FPM bytes in use.
+    end: u64,
+}
+
+/// Why a commit was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// More objects than the maximum.
+    TooMany {
+        kind: Kind,
+        count: u64,
+        maximum: u64,
+    },
+    /// All together need more SDs than the function has.
+    TooBig { sds: u64, maximum: u32 },
+}
+
+impl Layout {
+    /// Lays out the counts of a commit buffer.
+    pub(crate) fn commit(
+        profile: FpmProfile,
+        buffer: &[u64; COMMIT_BYTES / 8],
+    ) -> Result<Self, Refused> {
+        let mut extents = [Extent::default(); KINDS];
+        let mut end = 0_u64;
+        for (row, extent) in TABLE.iter().zip(&mut extents) {
+            let word = buffer.get(row.commit / 8).copied().unwrap_or(0);
+            let count = match row.kind {
+                // Fixed: the commit buffer carries 0 for it.
+                Kind::Apbvt => 1,
+                _ => bits(word, row.count_bits - 1, 0),
+            };
+            let maximum = profile.maximum(row.kind);
+            if count > maximum {
+                return Err(Refused::TooMany {
+                    kind: row.kind,
+                    count,
+                    maximum,
+                });
+            }
+            *extent = Extent { base: end, count };
+            end = (end + count * row.kind.bytes()).next_multiple_of(BASE_UNIT);
+        }
+        let sds = end.div_ceil(SD_BYTES);
+        if sds > profile.max_sds().into() {
+            return Err(Refused::TooBig {
+                sds,
+                maximum: profile.max_sds(),
+            });
+        }
+        Ok(Self { extents, end })
+    }
+
+    /// Writes counts and bases over the commit buffer, as the device does (control-path 6.4).
+    pub(crate) fn reply(&self, buffer: &mut [u64; COMMIT_BYTES / 8]) {
+        for row in &TABLE {
+            let extent = self.extent(row.kind);
+            if let Some(word) = buffer.get_mut(row.commit / 8) {
+                *word =
+                    put(extent.count, row.count_bits - 1, 0) | put(extent.base / BASE_UNIT, 63, 32);
+            }
+        }
+    }
+
+    /// Objects of one type.
+    pub(crate) fn extent(&self, kind: Kind) -> Extent {
+        self.extents.get(kind as usize).copied().unwrap_or_default()
+    }
+
+    /// FPM address of one object; `None` when the index is not below the count.
+    pub(crate) fn address(&self, kind: Kind, index: u64) -> Option<u64> {
+        let extent = self.extent(kind);
+        (index < extent.count).then(|| extent.base + index * kind.bytes())
+    }
+
+    /// SDs that the layout spans.
+    pub(crate) fn sds(&self) -> u64 {
+        self.end.div_ceil(SD_BYTES)
+    }
+}
+
+/// Bits that a driver may set in a word of the commit buffer.
+pub(crate) fn commit_bits(word: usize) -> u64 {
+    TABLE
+        .iter()
+        .find(|row| row.commit / 8 == word && row.kind != Kind::Apbvt)
+        .map_or(0, |row| put(u64::MAX, row.count_bits - 1, 0))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! The protocol engine: what the RDMA half of one function does.
+//!
+//! [`ProtocolEngine`] is the device side of the CQP, the HMC, completion and event queues and queue pairs. It owns no
+//! registers, no memory and no clock: everything outside it goes through [`Env`], which the owner of the function
+//! implements. Drive it like this:
+//!
+//! 1. [`ProtocolEngine::doorbell`] for each write to one of its doorbell registers ([`Doorbell`]),
+//! 2. [`ProtocolEngine::receive`] for each packet the wire brings,
+//! 3. [`ProtocolEngine::step`] until it answers `false`, and again when [`ProtocolEngine::next_deadline`] has come,
+//! 4. [`ProtocolEngine::reset`] when a reset reaches the PE.
+//!
+//! A call does a bounded piece of work and never blocks. The engine is deterministic: its only choices come from
+//! [`Env::random`] and its only time from [`Env::now`].
+
+mod aeq;
+mod ah;
+mod arp;
+mod ceq;
+mod config;
+mod contexts;
+mod cq;
+mod cq_events;
+mod cqp;
+mod device;
+mod engine;
+mod env;
+mod fpm;
+mod group;
+mod hmc;
+mod host_context;
+mod mr;
+mod pools;
+mod qp;
+mod rc_host;
+mod ring;
+mod schedule;
+mod service;
+mod stag_wqe;
+mod stats;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod ud;
+mod word;
+
+pub use config::{Config, CqpErrors, FlushStyle};
+pub use engine::ProtocolEngine;
+pub use env::{Class, DmaFault, Doorbell, Env, OicrCause, PeReg, ResetKind};
+pub use fpm::FpmProfile;

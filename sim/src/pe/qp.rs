@@ -1,0 +1,231 @@
+//! Queue pairs: their states (control-path 5.3) and what the device keeps of them. The part that the host writes is in
+//! `host_context`.
+
+use super::contexts::{Context, Reader, Writer};
+use super::fpm::Kind;
+use super::ud::UdState;
+use super::word::{bit, bits8, bits16, bits32, flag, put};
+use crate::rc::{QP_STATE_BYTES, QpRcState};
+
+/// Words of the host context.
+pub(crate) const HOST_WORDS: usize = 32;
+
+/// QPTYPE (control-path 5.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum QpType {
+    Iwarp = 1,
+    Uda = 2,
+    RoceRc = 3,
+    RoceUd = 4,
+}
+
+impl QpType {
+    /// From the field of a command.
+    pub(crate) fn new(code: u8) -> Option<Self> {
+        [Self::Iwarp, Self::Uda, Self::RoceRc, Self::RoceUd]
+            .into_iter()
+            .find(|kind| *kind as u8 == code)
+    }
+}
+
+/// QP state (NEXTIWSTATE, IWSTATE; control-path 5.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum State {
+    Invalid = 0,
+    Idle = 1,
+    Rts = 2,
+    /// Closing on iWARP.
+    Sqd = 3,
+    Rtr = 4,
+    Terminate = 5,
+    Error = 6,
+}
+
+impl State {
+    /// From a 3-bit field.
+    pub(crate) fn new(code: u8) -> Option<Self> {
+        [
+            Self::Invalid,
+            Self::Idle,
+            Self::Rts,
+            Self::Sqd,
+            Self::Rtr,
+            Self::Terminate,
+            Self::Error,
+        ]
+        .into_iter()
+        .find(|state| *state as u8 == code)
+    }
+
+    /// Whether MODIFY_QP may lead there. The reference names the codes and what Linux does (5.3, 5.5); the table is
+    /// \[inf\] from that.
+    pub(crate) fn may_become(self, next: Self, kind: QpType) -> bool {
+        match (self, next) {
+            (_, Self::Error) => true,
+            (Self::Idle, Self::Idle | Self::Rtr) | (Self::Rtr, Self::Rts) => true,
+            // RoCE RC gets to RTS through RTR only.
+            (Self::Idle, Self::Rts) => kind != QpType::RoceRc,
+            (Self::Rts | Self::Sqd, Self::Rts | Self::Sqd) => true,
+            (Self::Rts | Self::Sqd | Self::Terminate, Self::Terminate) => kind == QpType::Iwarp,
+            _ => false,
+        }
+    }
+}
+
+/// A queue pair.
+#[derive(Clone, Debug)]
+pub(crate) struct Qp {
+    /// The host context as far as it was taken.
+    pub(crate) host: [u64; HOST_WORDS],
+    pub(crate) kind: QpType,
+    /// State of a QP that is not RoCE RC; for those it is that of `rc`.
+    pub(crate) other_state: State,
+    /// Queue addresses are PBLE indexes (VQ).
+    pub(crate) mapped: bool,
+    /// IOVA of the shadow area.
+    pub(crate) shadow: u64,
+    /// The RC engine's state; `None` for the other types, and when what was stored is damaged.
+    pub(crate) rc: Option<QpRcState>,
+    /// AE 0x0900 is owed when the send queue is idle.
+    pub(crate) draining: bool,
+    /// SUSPEND_QP was executed; the state to go back to is RTS.
+    pub(crate) suspended: bool,
+    /// The device stopped the QP itself (an AE said so).
+    pub(crate) stopped: bool,
+    /// Quanta flushed from the send queue, counted from the oldest entry not completed.
+    pub(crate) flushed_send: u32,
+    /// Quanta flushed from the receive queue.
+    pub(crate) flushed_receive: u32,
+    /// Last HW_SQ_TAIL written to the shadow area.
+    pub(crate) shadow_tail: u16,
+    /// Progress of a RoCE UD queue pair.
+    pub(crate) ud: UdState,
+}
+
+impl Qp {
+    /// A QP as CREATE_QP makes it, without its protocol state.
+    pub(crate) fn new(kind: QpType, host: [u64; HOST_WORDS], mapped: bool, shadow: u64) -> Self {
+        Self {
+            host,
+            kind,
+            other_state: State::Idle,
+            mapped,
+            shadow,
+            rc: None,
+            draining: false,
+            suspended: false,
+            stopped: false,
+            flushed_send: 0,
+            flushed_receive: 0,
+            shadow_tail: 0,
+            ud: UdState::default(),
+        }
+    }
+
+    /// Quantum index and polarity of the oldest send queue entry not completed.
+    pub(crate) fn send_head(&self) -> (u16, bool) {
+        match &self.rc {
+            Some(rc) => rc.send_head(),
+            None => place(self.ud.sent, self.send_quanta(), 1),
+        }
+    }
+
+    /// Quantum index and polarity of the oldest receive not used.
+    pub(crate) fn receive_head(&self) -> (u16, bool) {
+        match &self.rc {
+            Some(rc) => rc.receive_head(),
+            None => {
+                let slot = self.receive_slot_quanta();
+                place(self.ud.received, self.receive_quanta() / slot, slot)
+            }
+        }
+    }
+
+    /// The present state.
+    pub(crate) fn state(&self) -> State {
+        match &self.rc {
+            Some(rc) => State::new(rc.mode() as u8).unwrap_or(State::Error),
+            None => self.other_state,
+        }
+    }
+}
+
+/// Quantum index of the `n`-th slot since the start in a ring of `slots` slots of `quanta`, and the valid bit of its
+/// lap: 1 in the first.
+fn place(n: u64, slots: u32, quanta: u32) -> (u16, bool) {
+    let slots = u64::from(slots.max(1));
+    // A ring that passed the checks at creation has at most 32768 quanta.
+    let index = n % slots * u64::from(quanta);
+    (index as u16, (n / slots).is_multiple_of(2))
+}
+
+impl Context for Qp {
+    const KIND: Kind = Kind::Qp;
+    const WORDS: usize = HOST_WORDS + QP_STATE_BYTES / 8 + 6;
+
+    fn save(&self, words: &mut Writer<'_>) {
+        for word in self.host {
+            words.put(word);
+        }
+        words.put(self.shadow);
+        words.put(
+            put(self.kind as u64, 2, 0)
+                | put(self.other_state as u64, 6, 4)
+                | flag(self.mapped, 8)
+                | flag(self.draining, 9)
+                | flag(self.suspended, 10)
+                | flag(self.stopped, 11)
+                | flag(self.rc.is_some(), 12)
+                | put(self.shadow_tail.into(), 31, 16),
+        );
+        words.put(put(self.flushed_send.into(), 31, 0) | put(self.flushed_receive.into(), 63, 32));
+        words.put(self.ud.sent);
+        words.put(self.ud.received);
+        words.put(self.ud.psn.into());
+        let bytes = self
+            .rc
+            .as_ref()
+            .map_or([0; QP_STATE_BYTES], QpRcState::to_bytes);
+        let (chunks, _) = bytes.as_chunks::<8>();
+        for chunk in chunks {
+            words.put(u64::from_le_bytes(*chunk));
+        }
+    }
+
+    fn load(words: &mut Reader<'_>) -> Self {
+        let host = std::array::from_fn(|_| words.take());
+        let shadow = words.take();
+        let flags = words.take();
+        let flushed = words.take();
+        let ud = UdState {
+            sent: words.take(),
+            received: words.take(),
+            psn: words.take() as u32,
+        };
+        let mut bytes = [0; QP_STATE_BYTES];
+        let (chunks, _) = bytes.as_chunks_mut::<8>();
+        for chunk in chunks {
+            *chunk = words.take().to_le_bytes();
+        }
+        let kind = QpType::new(bits8(flags, 2, 0)).unwrap_or(QpType::RoceRc);
+        Self {
+            host,
+            kind,
+            other_state: State::new(bits8(flags, 6, 4)).unwrap_or(State::Error),
+            mapped: bit(flags, 8),
+            shadow,
+            rc: bit(flags, 12)
+                .then(|| QpRcState::from_bytes(&bytes).ok())
+                .flatten(),
+            draining: bit(flags, 9),
+            suspended: bit(flags, 10),
+            stopped: bit(flags, 11),
+            flushed_send: bits32(flushed, 31, 0),
+            flushed_receive: bits32(flushed, 63, 32),
+            shadow_tail: bits16(flags, 31, 16),
+            ud,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The device around the RC engine: rings, STags, completions, events and the wire for one QP.
+
+use super::aeq::Event;
+use super::cq::Completion;
+use super::device::Device;
+use super::env::{Class, Env};
+use super::fpm::Kind;
+use super::host_context::mac_bytes;
+use super::qp::{Qp, State};
+use super::stats::Direction;
+use crate::rc::{
+    Access, AsyncEvent, Fault, Host, HostFault, Invalidator, READ_ENTRY_WORDS, ReceiveCompletion,
+    Ring, SendCompletion,
+};
+use crate::wqe::{AeCode, Lints, Operation};
+
+/// INVALID_ARP_ENTRY (control-path 7.5).
+const INVALID_ARP_ENTRY: u16 = 0x0401;
+/// The send queue as an AE source (control-path 7.4).
+const SOURCE_SEND_QUEUE: u8 = 0x5;
+
+/// One QP's view of the device.
+pub(super) struct QpHost<'a> {
+    pub(super) device: &'a mut Device,
+    pub(super) env: &'a mut dyn Env,
+    pub(super) id: u32,
+    pub(super) qp: &'a Qp,
+    /// The QP was stopped by an event.
+    pub(super) stopped: bool,
+    /// A frame had no valid ARP entry.
+    pub(super) no_arp: bool,
+    /// Frames sent, to move through the transmit FIFO entries.
+    pub(super) sent: u64,
+}
+
+impl QpHost<'_> {
+    fn ring_iova(&mut self, ring: Ring, offset: u32) -> Result<u64, HostFault> {
+        let memory = match ring {
+            Ring::Send => self.qp.send_memory(),
+            Ring::Receive => self.qp.receive_memory(),
+        };
+        let at = memory.at(offset.into(), &mut self.device.hmc, self.env);
+        self.device.reached(at, self.env).map_err(|_| HostFault)
+    }
+
+    fn read_entry(&self, slot: u16) -> Result<(Kind, u64), HostFault> {
+        let entry = self.device.q1_entry(self.id, slot).ok_or(HostFault)?;
+        Ok((Kind::Q1, entry))
+    }
+
+    fn privileged(&self) -> bool {
+        self.qp.allowed(self.id).privileged
+    }
+
+    fn event(&mut self, code: u16, source: u8, wqe_index: u16) {
+        self.stopped = true;
+        let event = Event {
+            code,
+            source,
+            id: self.id,
+            wqe_index,
+            context: self.qp.completion_context(),
+            state: State::Error as u8,
+        };
+        self.device.async_event(event, self.env);
+    }
+
+    /// The event owed for a frame without a destination.
+    pub(super) fn report_no_arp(&mut self) {
+        self.event(INVALID_ARP_ENTRY, SOURCE_SEND_QUEUE, 0);
+    }
+}
+
+impl Host for QpHost<'_> {
+    fn now_ns(&self) -> u64 {
+        self.env.now()
+    }
+
+    fn load_ring(&mut self, ring: Ring, offset: u32) -> Result<u64, HostFault> {
+        let at = self.ring_iova(ring, offset)?;
+        self.env.load(at).map_err(|_| HostFault)
+    }
+
+    fn read_ring(&mut self, ring: Ring, offset: u32, words: &mut [u64]) -> Result<(), HostFault> {
+        // Inside a 256-byte chunk, so inside a page.
+        let at = self.ring_iova(ring, offset)?;
+        for (n, word) in words.iter_mut().enumerate() {
+            *word = self.env.load(at + 8 * n as u64).map_err(|_| HostFault)?;
+        }
+        Ok(())
+    }
+
+    fn load_read(&mut self, slot: u16) -> Result<[u64; READ_ENTRY_WORDS], HostFault> {
+        let mut words = [0; READ_ENTRY_WORDS];
+        let entry = self.read_entry(slot)?;
+        let read = self.device.hmc.read(entry, 0, &mut words, self.env);
+        self.device.reached(read, self.env).map_err(|_| HostFault)?;
+        Ok(words)
+    }
+
+    fn store_read(&mut self, slot: u16, words: [u64; READ_ENTRY_WORDS]) -> Result<(), HostFault> {
+        let entry = self.read_entry(slot)?;
+        let written = self.device.hmc.write(entry, 0, &words, self.env);
+        self.device
+            .reached(written, self.env)
+            .map_err(|_| HostFault)
+    }
+
+    fn check(&mut self, access: Access, len: u32) -> Result<(), Fault> {
+        let privileged = self.privileged();
+        self.device
+            .grant(&access, len.into(), privileged, self.env)
+            .map(drop)
+    }
+
+    fn read(&mut self, access: Access, out: &mut [u8]) -> Result<(), Fault> {
+        let privileged = self.privileged();
+        let grant = self
+            .device
+            .grant(&access, out.len() as u64, privileged, self.env)?;
+        Ok(self.device.read_grant(&grant, out, self.env)?)
+    }
+
+    fn write(&mut self, access: Access, data: &[u8]) -> Result<(), Fault> {
+        let privileged = self.privileged();
+        let grant = self
+            .device
+            .grant(&access, data.len() as u64, privileged, self.env)?;
+        Ok(self.device.write_grant(&grant, data, self.env)?)
+    }
+
+    fn invalidate(&mut self, stag: u32, by: Invalidator) -> Result<(), Fault> {
+        self.device
+            .invalidate_stag(stag, by, self.qp.pd(), self.env)?;
+        self.device.statistics.invalidate();
+        Ok(())
+    }
+
+    fn local_operation(&mut self, operation: &Operation) -> Result<(), Fault> {
+        self.device
+            .stag_operation(operation, self.qp.allowed(self.id), self.env)?;
+        if matches!(operation, Operation::BindWindow { .. }) {
+            self.device.statistics.bind();
+        }
+        Ok(())
+    }
+
+    fn complete_send(&mut self, completion: &SendCompletion) -> Result<(), HostFault> {
+        let cqe = completion.cqe(self.id, self.qp.completion_context());
+        let encode = |polarity, next| cqe.encode(polarity, next);
+        let completion = Completion {
+            slots: cqe.slots() as u32,
+            encode: &encode,
+            solicited: false,
+        };
+        self.device
+            .complete(self.qp.send_cq(), &completion, self.env)
+            .map_err(|_| HostFault)
+    }
+
+    fn complete_receive(&mut self, completion: &ReceiveCompletion) -> Result<(), HostFault> {
+        let solicited = completion.solicited;
+        let cqe = completion.cqe(self.id, self.qp.completion_context());
+        let encode = |polarity, next| cqe.encode(polarity, next);
+        let completion = Completion {
+            slots: cqe.slots() as u32,
+            encode: &encode,
+            solicited,
+        };
+        self.device
+            .complete(self.qp.receive_cq(), &completion, self.env)
+            .map_err(|_| HostFault)
+    }
+
+    fn report(&mut self, event: AsyncEvent) {
+        let AeCode(code) = event.code;
+        self.event(code, event.source as u8, event.wqe_index);
+    }
+
+    fn transmit(&mut self, mut frame: Vec<u8>) {
+        // The destination MAC is looked up for each packet, as the card does it from ARPIDX; it is not part of the
+        // ICRC.
+        let arp = self.device.arp(self.qp.arp_index(), self.env);
+        let (Ok(Some(arp)), Some(destination)) = (arp, frame.first_chunk_mut::<6>()) else {
+            self.no_arp = true;
+            return;
+        };
+        *destination = mac_bytes(arp.mac);
+        if let Some(entry) = self.device.xf_entry(self.id, self.sent) {
+            let touched = self
+                .device
+                .hmc
+                .touch(Kind::Xf, entry, self.id.into(), self.env);
+            if self.device.reached(touched, self.env).is_err() {
+                return;
+            }
+        }
+        self.sent += 1;
+        self.device.statistics.frame(&frame, Direction::Transmit);
+        self.env.transmit(&frame);
+    }
+
+    fn lint(&mut self, ring: Ring, wqe_index: u16, lints: Lints) {
+        if !lints.is_empty() {
+            let text = format!(
+                "QP {}: {ring:?} queue entry {wqe_index}: {lints:?}",
+                self.id
+            );
+            self.env.finding(Class::Lint, "wqe-bits", text);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Serving queue pairs: doorbells, packets, timers, drains.
+
+use super::aeq::Event;
+use super::device::{Device, Unreachable};
+use super::env::{Class, Env};
+use super::fpm::Kind;
+use super::qp::{Qp, QpType};
+use super::rc_host::QpHost;
+use super::stats::Direction;
+use super::word::{bits32, replace};
+use crate::rc::{self, Mode, QpRcState};
+use crate::wire::Packet;
+
+/// QP_SUSPEND_COMPLETE (control-path 7.5).
+const SUSPEND_COMPLETE: u16 = 0x0900;
+/// LCE_QP_CATASTROPHIC: the QP's context is unusable.
+const LCE_QP_CATASTROPHIC: u16 = 0x0700;
+
+impl Device {
+    /// The context of a QP; the id must be below the committed count.
+    pub(crate) fn qp(&mut self, id: u32, env: &mut dyn Env) -> Result<Option<Qp>, Unreachable> {
+        let found = self.qps.get(id.into(), &mut self.hmc, env);
+        self.reached(found, env)
+    }
+
+    /// Stores the context of a QP that exists.
+    pub(crate) fn put_qp(&mut self, id: u32, qp: Qp, env: &mut dyn Env) -> Result<(), Unreachable> {
+        let stored = self.qps.put(id.into(), qp, &mut self.hmc, env);
+        self.reached(stored, env)
+    }
+
+    /// The QP with this number, if there is one.
+    fn qp_by_number(&mut self, id: u32, env: &mut dyn Env) -> Option<Qp> {
+        if u64::from(id) >= self.hmc.count(Kind::Qp) {
+            return None;
+        }
+        self.qp(id, env).ok().flatten()
+    }
+
+    /// PFPE_WQEALLOC. Which state the QP is in does not matter: software may post at any time (data-path 8.5).
+    pub(crate) fn ring_qp(&mut self, value: u32, env: &mut dyn Env) {
+        let id = bits32(value.into(), 17, 0);
+        if self.qp_by_number(id, env).is_none() {
+            env.finding(
+                Class::Lint,
+                "doorbell-qp",
+                format!("PFPE_WQEALLOC = {id}: there is no such QP"),
+            );
+            return;
+        }
+        self.schedule.wake(id);
+    }
+
+    /// Does what a QP has to do: `connected` for a connection, `datagram` for a datagram QP; stores what that left.
+    /// Either answers whether there is more.
+    fn serve(
+        &mut self,
+        id: u32,
+        mut qp: Qp,
+        env: &mut dyn Env,
+        connected: impl FnOnce(&mut QpRcState, &mut QpHost<'_>) -> bool,
+        datagram: impl FnOnce(&mut Self, &mut Qp, &mut dyn Env) -> bool,
+    ) {
+        let more = match (qp.kind, qp.rc.take()) {
+            (QpType::RoceRc, Some(rc)) => self.serve_connected(id, &mut qp, rc, env, connected),
+            (QpType::RoceRc, None) => return self.lost_context(id, qp, env),
+            (QpType::RoceUd, _) => datagram(self, &mut qp, env),
+            // iWARP and UDA have states, but no traffic here.
+            (QpType::Iwarp | QpType::Uda, _) => false,
+        };
+        self.drained(id, &mut qp, env);
+        self.update_shadow(&mut qp, env);
+        if more {
+            self.schedule.wake(id);
+        }
+        // A failure is reported, and there is nobody else to tell.
+        let _ = self.put_qp(id, qp, env);
+    }
+
+    /// Runs `work` on the RC state of a QP.
+    fn serve_connected(
+        &mut self,
+        id: u32,
+        qp: &mut Qp,
+        mut rc: QpRcState,
+        env: &mut dyn Env,
+        work: impl FnOnce(&mut QpRcState, &mut QpHost<'_>) -> bool,
+    ) -> bool {
+        let mut host = QpHost {
+            device: self,
+            env,
+            id,
+            qp,
+            stopped: false,
+            no_arp: false,
+            sent: 0,
+        };
+        let more = work(&mut rc, &mut host);
+        if host.no_arp && rc.mode() != Mode::Error {
+            rc.set_mode(Mode::Error);
+            host.report_no_arp();
+        }
+        let stopped = host.stopped;
+        qp.stopped |= stopped;
+        self.schedule.set_deadline(id, rc.next_deadline());
+        qp.rc = Some(rc);
+        more
+    }
+
+    /// The stored RC state does not decode: someone else wrote to the backing.
+    fn lost_context(&mut self, id: u32, qp: Qp, env: &mut dyn Env) {
+        if qp.stopped {
+            return;
+        }
+        env.finding(
+            Class::Fault,
+            "hmc-context",
+            format!("QP {id}: its context in HMC backing is damaged"),
+        );
+        let context = qp.completion_context();
+        let event = Event {
+            code: LCE_QP_CATASTROPHIC,
+            id,
+            context,
+            state: Mode::Error as u8,
+            ..Event::default()
+        };
+        self.async_event(event, env);
+        let _ = self.put_qp(
+            id,
+            Qp {
+                stopped: true,
+                ..qp
+            },
+            env,
+        );
+    }
+
+    /// AE 0x0900 when a drain has come to its end.
+    fn drained(&mut self, id: u32, qp: &mut Qp, env: &mut dyn Env) {
+        let busy = qp
+            .rc
+            .as_ref()
+            .is_some_and(|rc| rc.mode() == Mode::Sqd && !rc.send_queue_idle());
+        if !qp.draining || busy {
+            return;
+        }
+        qp.draining = false;
+        let context = qp.completion_context();
+        let state = qp.state() as u8;
+        let event = Event {
+            code: SUSPEND_COMPLETE,
+            id,
+            context,
+            state,
+            ..Event::default()
+        };
+        self.async_event(event, env);
+    }
+
+    /// HW_SQ_TAIL in the QP's shadow area. When the card writes it is not in the sources; nobody reads it.
+    fn update_shadow(&mut self, qp: &mut Qp, env: &mut dyn Env) {
+        let (tail, _) = qp.send_head();
+        if tail != qp.shadow_tail {
+            qp.shadow_tail = tail;
+            // A refused write is recorded and hurts nobody else.
+            let _ = env.store(qp.shadow, replace(0, tail.into(), 14, 0));
+        }
+    }
+
+    /// Serves the QP whose turn it is.
+    pub(crate) fn serve_next(&mut self, env: &mut dyn Env) {
+        if let Some(id) = self.schedule.next()
+            && let Some(qp) = self.qp_by_number(id, env)
+        {
+            let datagram =
+                |device: &mut Self, qp: &mut Qp, env: &mut dyn Env| device.serve_ud(id, qp, env);
+            self.serve(id, qp, env, |rc, host| rc::poll(rc, host), datagram);
+        }
+    }
+
+    /// Acts on one deadline that has come.
+    pub(crate) fn expire(&mut self, env: &mut dyn Env) {
+        if let Some(id) = self.schedule.expired(env.now())
+            && let Some(qp) = self.qp_by_number(id, env)
+        {
+            // Datagrams have no deadlines.
+            self.serve(id, qp, env, |rc, host| rc::timer(rc, host), |_, _, _| false);
+        }
+    }
+
+    /// Takes in a frame. One that is no packet for a QP of this function is dropped, as on the wire.
+    pub(crate) fn receive(&mut self, frame: &[u8], env: &mut dyn Env) {
+        let Ok(packet) = Packet::parse(frame) else {
+            return;
+        };
+        self.statistics.frame(frame, Direction::Receive);
+        let id = packet.headers.bth.dest_qp;
+        let Some(qp) = self.qp_by_number(id, env) else {
+            return;
+        };
+        let connected = |rc: &mut QpRcState, host: &mut QpHost<'_>| {
+            rc::handle_packet(rc, &packet, host);
+            // The answer is sent by the next poll.
+            true
+        };
+        let datagram = |device: &mut Self, qp: &mut Qp, env: &mut dyn Env| {
+            device.receive_ud(id, qp, &packet, frame, env);
+            false
+        };
+        self.serve(id, qp, env, connected, datagram);
+    }
+}

@@ -1,0 +1,353 @@
+//! From CQP create to the event queues, and what goes wrong on the way.
+
+use super::env::TestEnv;
+use super::rig::{Done, GOOD, Rig};
+use crate::pe::{Class, Config, CqpErrors, Doorbell, FpmProfile, PeReg, ProtocolEngine, ResetKind};
+
+const ERROR: u16 = 0xFFFF;
+
+#[test]
+fn a_driver_gets_from_reset_to_events_without_a_finding() {
+    let mut rig = Rig::new(Config::default());
+    rig.create_cqp();
+    let features = rig.env.alloc(272, 16);
+    rig.good(0x12, [0, 0, 0, 272, features, 0, 0, 0]);
+    // FEATURE_CNT [47:32] of the first word counts the entries, types are in [63:48].
+    let count = rig.env.word(features) >> 32 & 0xFFFF;
+    assert!(count >= 2);
+    let types: Vec<u64> = (0..count)
+        .map(|n| rig.env.word(features + 8 * n) >> 48)
+        .collect();
+    assert_eq!(types[0], 0);
+    assert!(types.is_sorted());
+    rig.hmc();
+    rig.events(64);
+    assert_eq!(rig.env.findings, []);
+    // The CCQ armed: the next command's CQE makes one CEQE and one interrupt.
+    let (_, shadow, _) = rig.ccq.unwrap();
+    rig.env.set_word(shadow + 32, 1 << 16 | 1 << 14);
+    rig.ring(Doorbell::CqArm, 0);
+    rig.good(0x23, [0, 0, 4791, 1 << 62, 0, 0, 0, 0]);
+    rig.good(0x23, [0, 0, 4791, 0, 0, 0, 0, 0]);
+    assert_eq!(rig.env.ceqs, [0]);
+    rig.ring(Doorbell::CqAck, 0);
+    assert_eq!(rig.env.findings, []);
+}
+
+#[test]
+fn the_commit_reply_lays_objects_out_in_512_byte_steps() {
+    let mut rig = Rig::new(Config::default());
+    rig.create_cqp();
+    rig.commit();
+    let order = [
+        0, 8, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 128, 136, 144, 152,
+    ];
+    let bases: Vec<u64> = order.iter().map(|offset| rig.base(*offset)).collect();
+    assert!(bases.is_sorted_by(|a, b| a < b), "{bases:?}");
+    // QP objects of 1 KiB come first; APBVT is one object of 8 KiB.
+    assert_eq!(bases[1], super::rig::QPS * 1024);
+    assert_eq!(bases[5] - bases[4], 8192);
+    assert_eq!(rig.env.word(rig.commit + 40) & 0xFFFF_FFFF, 1);
+    assert_eq!(rig.env.findings, []);
+}
+
+#[test]
+fn a_wrong_host_context_gives_ccqp_err() {
+    // SQSIZE 0, HMC_PROFILE 0, HW_MAJVER 2.
+    for broken in [(0, 0x10), (16, 0), (32, 2 << 16)] {
+        let mut env = TestEnv::new(1);
+        let mut engine = ProtocolEngine::new(Config::default());
+        let sq = env.alloc(512, 512);
+        let context = env.alloc(64, 64);
+        env.set_words(context, &[0x210, sq, 1, 0, 1 << 16, 0, 0, 0]);
+        env.set_word(context + broken.0, broken.1);
+        engine.doorbell(Doorbell::CcqpHigh, (context >> 32) as u32, &mut env);
+        engine.doorbell(Doorbell::CcqpLow, context as u32, &mut env);
+        env.now = engine.next_deadline().unwrap();
+        engine.step(&mut env);
+        assert_eq!(env.reg(PeReg::CcqpStatus), 1 << 31);
+        assert_eq!(env.reg(PeReg::CqpErrCodes) >> 16, u32::from(ERROR));
+        assert_eq!(env.kinds(), ["cqp-parameter"]);
+    }
+}
+
+#[test]
+fn a_context_that_is_not_mapped_is_a_dma_fault_and_ccqp_err() {
+    let mut rig = Rig::new(Config::default());
+    rig.ring(Doorbell::CcqpHigh, 1);
+    rig.ring(Doorbell::CcqpLow, 0x1000);
+    assert_eq!(rig.env.reg(PeReg::CcqpStatus), 1 << 31);
+    assert_eq!(rig.env.faults, 1);
+}
+
+#[test]
+fn commands_take_time_and_the_tail_moves_at_their_end() {
+    let config = Config {
+        cqp_delay: (1_000, 1_000),
+        ..Config::default()
+    };
+    let mut rig = Rig::new(config);
+    rig.create_cqp();
+    let buffer = rig.env.alloc(512, 16);
+    rig.post(0x20, [0, 0, 0, 0, buffer, 0, 0, 0]);
+    rig.engine.doorbell(Doorbell::CqpDb, 1, &mut rig.env);
+    while rig.engine.step(&mut rig.env) {}
+    assert_eq!(rig.env.reg(PeReg::CqpTail), 0);
+    let due = rig.engine.next_deadline().unwrap();
+    assert_eq!(due, rig.env.now + 1_000);
+    rig.env.now = due;
+    while rig.engine.step(&mut rig.env) {}
+    assert_eq!(rig.env.reg(PeReg::CqpTail), 1);
+    assert_ne!(rig.env.word(buffer + 8), 0);
+}
+
+#[test]
+fn a_wqe_of_the_wrong_lap_is_not_executed() {
+    let mut rig = Rig::new(Config::default());
+    rig.create_cqp();
+    // Rung before the header is there.
+    rig.ring(Doorbell::CqpDb, 1);
+    assert_eq!(rig.env.reg(PeReg::CqpTail), 0);
+    assert_eq!(rig.env.kinds(), ["cqp-valid"]);
+    rig.env.findings.clear();
+    // Rung again it is.
+    let buffer = rig.env.alloc(512, 16);
+    rig.good(0x12, [0, 0, 0, 272, buffer, 0, 0, 0]);
+    assert_eq!(rig.env.findings, []);
+}
+
+#[test]
+fn doorbells_without_a_cqp_or_beyond_the_ring_are_found() {
+    let mut rig = Rig::new(Config::default());
+    rig.ring(Doorbell::CqpDb, 1);
+    rig.create_cqp();
+    rig.ring(Doorbell::CqpDb, 8);
+    rig.ring(Doorbell::WqeAlloc, 3);
+    rig.ring(Doorbell::CqArm, 3);
+    rig.ring(Doorbell::AeqAlloc, 1);
+    let kinds = [
+        "doorbell-cqp",
+        "cqp-head",
+        "doorbell-qp",
+        "doorbell-cq",
+        "doorbell-aeq",
+    ];
+    assert_eq!(rig.env.kinds(), kinds);
+}
+
+#[test]
+fn unknown_opcodes_and_undefined_bits() {
+    let mut rig = Rig::ready(Config::default());
+    // QUERY_STAG, REG_SMR, MANAGE_VF_PBLE_BP, "modify CEQ", NOP: named or numbered, but without a format.
+    for opcode in [0x0b, 0x0c, 0x10, 0x17, 0x24, 0x3f] {
+        let done = rig.command(opcode, [0; 8]);
+        assert!(done.error && done.major == ERROR, "{opcode:#x} {done:?}");
+        assert_eq!(rig.env.findings.pop().unwrap().1, "cqp-opcode");
+    }
+    rig.good(0x23, [1, 0, 4791, 1 << 62, 0, 0, 0, 0]);
+    let (class, kind, _) = rig.env.findings.pop().unwrap();
+    assert_eq!((class, kind), (Class::Lint, "cqp-bits"));
+    assert_eq!(rig.env.findings, []);
+}
+
+#[test]
+fn objects_need_shmc_pages_allocated() {
+    let mut rig = Rig::new(Config::default());
+    rig.create_cqp();
+    rig.commit();
+    let done = rig.command(0x03, [64, 0, 16, 1 << 49, 0x1000, 0x1000, 0, 0]);
+    assert_eq!((done.error, done.minor), (true, 0x8002));
+    assert_eq!(rig.env.kinds(), ["cqp-state"]);
+}
+
+#[test]
+fn missing_backing_is_an_hmc_error() {
+    let mut rig = Rig::new(Config::default());
+    rig.create_cqp();
+    rig.commit();
+    let done = rig.command(0x2b, [0; 8]);
+    assert_eq!((done.error, done.major), (true, 0xF000));
+    assert!(rig.env.kinds().iter().all(|kind| *kind == "hmc-backing"));
+    assert_eq!(rig.env.oicr, 1 << 26);
+    // ERROR_DETECTED, and the first object type that was not backed: HTE, 3.
+    let info = rig.env.reg(PeReg::HmcErrorInfo);
+    assert_eq!((info >> 31, info >> 16 & 0x1F, info & 0x1F), (1, 3, 0));
+}
+
+#[test]
+fn a_paged_sd_must_have_the_pages_of_what_the_device_hands_out() {
+    let mut rig = Rig::new(Config::default());
+    rig.create_cqp();
+    rig.commit();
+    let (pds, page) = (rig.env.alloc(4096, 4096), rig.env.alloc(4096, 4096));
+    // HTE is the first type that the device hands out; PBLEs and what software addresses may come later.
+    let pages = |first: u64, last: u64| first / 4096..=(last - 1) / 4096;
+    let needed = pages(rig.base(24), rig.base(32)).chain(pages(rig.base(40), rig.base(48)));
+    let needed = needed
+        .chain(pages(rig.base(56), rig.base(96)))
+        .chain(pages(rig.base(128), rig.base(152) + 16 * 64));
+    for pd in needed.clone() {
+        rig.env.set_word(pds + 8 * pd, page | 1);
+    }
+    let missing = needed.clone().next().unwrap();
+    rig.env.set_word(pds + 8 * missing, 0);
+    // Paged: TYPE 0.
+    rig.good(
+        0x1f,
+        [1 << 15 | 1 << 31, pds | 512 << 2 | 1, 0, 0, 0, 0, 0, 0],
+    );
+    assert!(rig.command(0x2b, [0; 8]).error);
+    assert_eq!(rig.env.kinds()[0], "hmc-backing");
+    rig.env.set_word(pds + 8 * missing, page | 1);
+    rig.ring(Doorbell::PdInv, 1 << 15 | (missing as u32) << 16);
+    assert!(!rig.command(0x2b, [0; 8]).error);
+}
+
+#[test]
+fn refused_commits() {
+    let mut rig = Rig::new(Config::default());
+    rig.create_cqp();
+    let buffer = rig.env.alloc(208, 64);
+    // One QP more than the maximum of the small profile.
+    rig.env.set_word(buffer, 1025);
+    assert!(rig.command(0x21, [0, 0, 0, 208, buffer, 0, 0, 0]).error);
+    // A wrong size, a wrong function.
+    rig.env.set_word(buffer, 8);
+    assert!(rig.command(0x21, [0, 0, 0, 200, buffer, 0, 0, 0]).error);
+    assert!(rig.command(0x21, [0, 0, 5, 208, buffer, 0, 0, 0]).error);
+    assert_eq!(rig.env.kinds(), ["cqp-parameter"; 3]);
+}
+
+#[test]
+fn injected_errors_and_silence() {
+    let injected = Done {
+        value: 0,
+        major: ERROR,
+        minor: 0x80FF,
+        error: true,
+    };
+    let mut rig = Rig::new(Config {
+        cqp_errors: CqpErrors::Nth(1),
+        ..Config::default()
+    });
+    rig.create_cqp();
+    let buffer = rig.env.alloc(512, 16);
+    let query = [0, 0, 0, 0, buffer, 0, 0, 0];
+    assert_eq!(rig.command(0x20, query), GOOD);
+    assert_eq!(rig.command(0x20, query), injected);
+    assert_eq!(rig.command(0x20, query), GOOD);
+    rig.engine.config_mut().cqp_errors = CqpErrors::Opcode(0x20);
+    assert_eq!(rig.command(0x20, query), injected);
+    assert_eq!(rig.command(0x12, [0, 0, 0, 272, buffer, 0, 0, 0]), GOOD);
+    rig.engine.config_mut().cqp_silent = true;
+    rig.post(0x20, query);
+    rig.ring_cqp();
+    assert_eq!(rig.env.reg(PeReg::CqpTail), 5);
+    assert_eq!(rig.env.findings, []);
+    // Destroy works all the same.
+    rig.ring(Doorbell::CcqpHigh, 0);
+    rig.ring(Doorbell::CcqpLow, 0);
+    assert_eq!(rig.env.reg(PeReg::CcqpStatus), 0);
+}
+
+#[test]
+fn destroy_and_create_start_anew() {
+    let mut rig = Rig::ready(Config::default());
+    rig.create_cq(5, 64);
+    rig.ring(Doorbell::CcqpHigh, 0);
+    rig.ring(Doorbell::CcqpLow, 0);
+    assert_eq!(rig.env.reg(PeReg::CcqpStatus), 0);
+    // The same backing again: what was in it is not taken for objects.
+    let backing = rig.backing.clone();
+    rig.ccq = None;
+    rig.create_cqp();
+    rig.commit();
+    rig.good(
+        0x1f,
+        [
+            1 << 15 | 1 << 31,
+            backing[0] | 512 << 2 | 3,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ],
+    );
+    rig.good(0x2b, [0; 8]);
+    rig.events(64);
+    rig.create_cq(5, 64);
+    assert_eq!(rig.env.findings, []);
+}
+
+#[test]
+fn nothing_is_touched_after_a_reset() {
+    let mut rig = Rig::ready(Config::default());
+    rig.create_cq(5, 64);
+    rig.post(0x23, [0, 0, 1, 1 << 62, 0, 0, 0, 0]);
+    rig.engine.doorbell(Doorbell::CqpDb, 1, &mut rig.env);
+    rig.engine.step(&mut rig.env);
+    rig.engine.reset(ResetKind::Pfr);
+    for backing in rig.backing.clone() {
+        rig.env.unmap(backing);
+    }
+    rig.settle();
+    assert_eq!(rig.engine.next_deadline(), None);
+    assert_eq!((rig.env.faults, rig.env.findings.len()), (0, 0));
+}
+
+#[test]
+fn contexts_leave_the_chip_when_their_sd_is_cleared() {
+    let mut rig = Rig::ready(Config::default());
+    let mut cq = rig.create_cq(5, 64);
+    // CQ 0 lies in the same SD: its context is there too, so the CCQ answers once more, from its cache.
+    rig.post(0x1f, [1 << 15 | 1 << 31, 512 << 2 | 2, 0, 0, 0, 0, 0, 0]);
+    rig.ring_cqp();
+    // The completion needs the CCQ's context: gone.
+    assert!(rig.take_ccq().is_none());
+    assert_eq!(rig.env.kinds(), ["hmc-backing"]);
+    assert_eq!(rig.env.oicr, 1 << 26);
+    assert!(cq.poll(&mut rig.env).is_none());
+    // Clearing wrote the contexts back before it dropped them: mapped again they are as they were.
+    rig.env.findings.clear();
+    let backing = rig.backing[0];
+    rig.post(
+        0x1f,
+        [1 << 15 | 1 << 31, backing | 512 << 2 | 3, 0, 0, 0, 0, 0, 0],
+    );
+    rig.ring_cqp();
+    assert!(rig.take_ccq().is_some());
+    assert_eq!(rig.env.findings, []);
+}
+
+#[test]
+fn sd_entries_behind_the_used_ones_are_not_looked_at() {
+    let mut rig = Rig::new(Config {
+        profile: FpmProfile::Card,
+        ..Config::default()
+    });
+    rig.create_cqp();
+    let buffer = rig.env.alloc(208, 64);
+    // 2 Mi PBLEs make eight SDs.
+    rig.env.set_words(buffer, &[8, 16]);
+    rig.env.set_word(buffer + 112, 1 << 20);
+    rig.good(0x21, [0, 0, 0, 208, buffer, 0, 0, 0]);
+    let slot = rig.env.alloc(128, 128);
+    let entry = |n: u64| {
+        [
+            n | 1 << 15 | 1 << 31,
+            (0x10_0000_0000 + (n << 21)) | 512 << 2 | 3,
+        ]
+    };
+    let [c0, d0] = entry(0);
+    let [c1, d1] = entry(1);
+    let [c2, d2] = entry(2);
+    rig.env.set_words(slot, &entry(3));
+    // Left from an earlier use: not even a valid command.
+    rig.env.set_words(slot + 16, &[0xdead, 0xbeef]);
+    rig.good(0x1f, [c0, d0, slot, 1, c1 | 1 << 63, d1, c2 | 1 << 63, d2]);
+    assert_eq!(rig.env.findings, []);
+    // A ninth entry cannot be.
+    assert!(rig.command(0x1f, [c0, d0, slot, 9, 0, 0, 0, 0]).error);
+}

@@ -1,0 +1,14 @@
+//! The engine as a driver meets it: commands, queues and packets, in raw words.
+
+mod bring_up;
+mod datagram;
+pub(in crate::pe) mod env;
+mod flush;
+mod memory;
+mod pair;
+mod qp;
+mod queues;
+mod rig;
+mod stags;
+mod tables;
+mod traffic;

@@ -1,0 +1,272 @@
+//! One function as a platform: what a driver's generic parameter is on the simulator.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use e810_hal::{
+    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, Mapping,
+    NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector, Vectors,
+};
+
+use crate::findings::{Class, kind};
+use crate::function::{Body, Surroundings};
+use crate::lines::Lines;
+use crate::link::Mac;
+use crate::shared::{Mode, Owner};
+
+/// A handle on one function of a [`Sim`](crate::Sim). Cloning gives another one on the same function.
+///
+/// The type is the same in virtual and in real time, and may be used from any thread in both. In virtual time the
+/// order in which threads come decides what happens, so only a single thread gets the same run twice.
+#[derive(Clone, Debug)]
+pub struct SimPlatform {
+    owner: Arc<Owner>,
+    function: u8,
+}
+
+impl SimPlatform {
+    pub(crate) fn new(owner: Arc<Owner>, function: u8) -> Self {
+        Self { owner, function }
+    }
+
+    /// Number of this PF.
+    #[must_use]
+    pub fn pf(&self) -> u8 {
+        self.function
+    }
+
+    /// Ethernet address of this function.
+    #[must_use]
+    pub fn mac(&self) -> Mac {
+        self.with(|env| env.body.mac)
+    }
+
+    /// Hardware number of this function's main VSI.
+    #[must_use]
+    pub fn vsi(&self) -> u16 {
+        self.with(|env| env.body.identity.vsi)
+    }
+
+    /// How time passes.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.owner.shared.mode()
+    }
+
+    /// The interrupts that were not taken yet, in the order of their vectors.
+    #[must_use]
+    pub fn take_interrupts(&self) -> Vec<Vector> {
+        self.lines().take()
+    }
+
+    /// How often `vector` has fired.
+    #[must_use]
+    pub fn interrupt_count(&self, vector: Vector) -> u64 {
+        self.lines().count(vector)
+    }
+
+    /// Waits until `vector` fires and takes that interrupt; false when `limit` has passed first.
+    ///
+    /// In virtual time, waiting is what makes time pass.
+    #[must_use]
+    pub fn wait_interrupt(&self, vector: Vector, limit: Ns) -> bool {
+        match self.mode() {
+            Mode::Real => self.lines().wait(vector, Duration::from_nanos(limit.0)),
+            Mode::Virtual => {
+                let start = self.now();
+                loop {
+                    if self.lines().take_one(vector) {
+                        return true;
+                    }
+                    if self.now() - start >= limit {
+                        return false;
+                    }
+                    self.relax();
+                }
+            }
+        }
+    }
+
+    /// Makes `memory` visible to the device at the address the caller chose: for a process that brings its own I/O
+    /// address space. [`DmaMap::dma_unmap`] takes it away.
+    ///
+    /// # Errors
+    /// [`DmaError::BadRange`] for empty memory or an address whose place in its page differs, [`DmaError::Refused`] when
+    /// it touches, or comes nearer than 4 KiB to, what is mapped already.
+    pub fn map_at(
+        &self,
+        iova: u64,
+        memory: SharedBytes,
+        access: Access,
+    ) -> Result<Mapping, DmaError> {
+        self.with(|env| env.body.memory.map_at(iova, memory, access))
+    }
+
+    /// Reads `into.len()` bytes of BAR0, as a process that only knows offsets and lengths does.
+    ///
+    /// Registers are 32 bits wide: anything else is a finding and reads as all-ones.
+    pub fn bar0_read(&self, offset: u64, into: &mut [u8]) {
+        match self.register_at(offset, into.len(), "read") {
+            Some(off) => into.copy_from_slice(&self.read32(off).to_le_bytes()),
+            None => into.fill(0xff),
+        }
+    }
+
+    /// Writes bytes of BAR0; as [`SimPlatform::bar0_read`]. Anything but a whole register is dropped.
+    pub fn bar0_write(&self, offset: u64, from: &[u8]) {
+        if let Some(off) = self.register_at(offset, from.len(), "write")
+            && let Ok(value) = from.try_into()
+        {
+            self.write32(off, u32::from_le_bytes(value));
+        }
+    }
+
+    fn register_at(&self, offset: u64, bytes: usize, what: &str) -> Option<Off> {
+        let off = u32::try_from(offset).ok().and_then(Off::try_new);
+        if bytes != 4 || off.is_none() {
+            let text = format!("{what} of {bytes} bytes at {offset:#x} of BAR0");
+            self.with(|env| env.found(Class::Fault, kind::REGISTER_WIDTH, text));
+            return None;
+        }
+        off
+    }
+
+    fn lines(&self) -> &Lines {
+        // `Sim::function` made sure that the function is there.
+        match self.owner.shared.lines.get(usize::from(self.function)) {
+            Some(lines) => lines,
+            None => unreachable!("a platform of a function that is not there"),
+        }
+    }
+
+    /// Uses the function.
+    fn with<R>(&self, use_it: impl FnOnce(&mut Surroundings<'_>) -> R) -> R {
+        self.owner.shared.with_world(|world| {
+            let now = world.now().0;
+            match world.functions.get_mut(usize::from(self.function)) {
+                Some(function) => use_it(&mut function.surroundings(&mut world.log, now)),
+                None => unreachable!("a platform of a function that is not there"),
+            }
+        })
+    }
+
+    /// Uses the function's memory, with somewhere to put findings.
+    fn give_back(&self, use_it: impl FnOnce(&mut Body, &mut Vec<(&'static str, String)>)) {
+        self.with(|env| {
+            let mut findings = Vec::new();
+            use_it(env.body, &mut findings);
+            for (kind, text) in findings {
+                env.found(Class::Fault, kind, text);
+            }
+        });
+    }
+}
+
+impl Bus for SimPlatform {
+    fn read32(&self, off: Off) -> u32 {
+        self.owner.shared.read32(self.function, off)
+    }
+
+    fn write32(&self, off: Off, value: u32) {
+        self.owner.shared.write32(self.function, off, value);
+    }
+}
+
+// SAFETY: `Memory` gives out zeroed blocks of its own, aligned to at least 8, that it holds by pointer and touches only
+// atomically; they stay valid until `dma_free` (or for ever), and the range is mapped for reading and writing before
+// the block is handed out. `dma_free` unmaps first, under the lock that every device access takes.
+unsafe impl DmaAlloc for SimPlatform {
+    fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
+        self.with(|env| env.body.memory.dma_alloc(layout))
+    }
+
+    unsafe fn dma_free(&self, raw: RawDma) {
+        self.give_back(|body, findings| {
+            body.memory
+                .dma_free(raw, &mut |kind, text| findings.push((kind, text)));
+        });
+    }
+}
+
+// SAFETY: every run is a window of the caller's memory, mapped byte for byte in order; `dma_unmap` removes all of them
+// under the lock that every device access takes.
+unsafe impl DmaMap for SimPlatform {
+    fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
+        self.with(|env| env.body.memory.dma_map(memory, access))
+    }
+
+    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
+        self.with(|env| env.body.memory.dma_run(mapping, index))
+    }
+
+    fn dma_unmap(&self, mapping: Mapping) {
+        self.with(|env| env.body.memory.dma_unmap(mapping));
+    }
+}
+
+// SAFETY: blocks as for `DmaAlloc`, without a mapping.
+unsafe impl HostMem for SimPlatform {
+    fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
+        self.with(|env| env.body.memory.host_alloc(words))
+    }
+
+    unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize) {
+        self.give_back(|body, findings| {
+            body.memory
+                .host_free(memory, words, &mut |kind, text| findings.push((kind, text)));
+        });
+    }
+}
+
+impl Clock for SimPlatform {
+    fn now(&self) -> Ns {
+        self.owner.shared.now()
+    }
+
+    fn delay(&self, time: Ns) {
+        self.owner.shared.delay(time);
+    }
+
+    fn relax(&self) {
+        self.owner.shared.relax();
+    }
+}
+
+impl Barrier for SimPlatform {}
+
+impl Vectors for SimPlatform {
+    fn vector_count(&self) -> u16 {
+        self.with(|env| env.body.irq.count())
+    }
+
+    fn vector_alloc(&self) -> Option<Vector> {
+        self.with(|env| {
+            let free = env
+                .body
+                .taken
+                .iter_mut()
+                .enumerate()
+                .find(|(_, taken)| !**taken);
+            free.and_then(|(index, taken)| {
+                *taken = true;
+                Vector::new(index as u16)
+            })
+        })
+    }
+
+    fn vector_free(&self, vector: Vector) {
+        self.with(|env| {
+            let slot = env.body.taken.get_mut(vector.get() as usize);
+            let was_taken = slot.is_some_and(std::mem::take);
+            if !was_taken {
+                let text = format!("{vector} was given back but not taken");
+                env.found(Class::Lint, kind::VECTOR_FREE, text);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

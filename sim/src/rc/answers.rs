@@ -1,0 +1,79 @@
+//! Responder, sending side: read responses, acknowledges and NAKs, in PSN order.
+
+use super::engine::Stop;
+use super::host::{Fault, Host};
+use super::state::{QpRcState, Refusal};
+use super::timing::RNR_TIMER_CODE;
+use super::{psn, reads, segment};
+use crate::wire::{Aeth, Headers, Nak, Opcode, Syndrome};
+use crate::wqe::AeSource;
+
+/// How the peer is told that its access to this memory failed.
+pub(super) fn nak_for(fault: Fault) -> Nak {
+    match fault {
+        Fault::Stag(_) => Nak::RemoteAccess,
+        Fault::Host(_) => Nak::RemoteOperation,
+    }
+}
+
+/// Sends read responses, then acknowledges and NAKs, in PSN order. `true` if only the budget ended it.
+///
+/// # Errors
+/// The reason to stop, after the NAK that tells the peer.
+pub(super) fn poll<H: Host + ?Sized>(
+    state: &mut QpRcState,
+    host: &mut H,
+    budget: &mut u32,
+) -> Result<bool, Stop> {
+    while let Some(psn) = reads::next_response(state, host)? {
+        if let Some(ack) = state.responder.ack.take_if(|ack| psn::before(*ack, psn)) {
+            answer(state, ack, Syndrome::Ack(reads::UNLIMITED), host)?;
+        }
+        if *budget == 0 {
+            return Ok(true);
+        }
+        if let Err(reads::Failed { psn, fault }) = reads::respond(state, host, budget)? {
+            answer(state, psn, Syndrome::Nak(nak_for(fault)), host)?;
+            return Err(Stop::fault(fault, AeSource::OutboundReadResponse, 0));
+        }
+    }
+    let epsn = state.responder.epsn;
+    let ack = state.responder.ack.take();
+    match state.responder.refusal {
+        Refusal::Sequence { sent: false } => {
+            state.responder.refusal = Refusal::Sequence { sent: true };
+            answer(state, epsn, Syndrome::Nak(Nak::Sequence), host)?;
+        }
+        Refusal::NotReady { sent: false } => {
+            state.responder.refusal = Refusal::NotReady { sent: true };
+            answer(state, epsn, Syndrome::RnrNak(RNR_TIMER_CODE), host)?;
+        }
+        Refusal::Fatal { psn, nak, event } => {
+            answer(state, psn, Syndrome::Nak(nak), host)?;
+            return Err(Stop(event));
+        }
+        // A NAK acknowledges what is before it; otherwise the acknowledge is still to be sent.
+        Refusal::None | Refusal::Sequence { sent: true } | Refusal::NotReady { sent: true } => {
+            if let Some(psn) = ack {
+                answer(state, psn, Syndrome::Ack(reads::UNLIMITED), host)?;
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn answer<H: Host + ?Sized>(
+    state: &QpRcState,
+    psn: u32,
+    syndrome: Syndrome,
+    host: &mut H,
+) -> Result<(), Stop> {
+    let config = &state.config;
+    let mut headers = Headers::new(segment::bth(config, Opcode::ACKNOWLEDGE, psn));
+    headers.aeth = Some(Aeth {
+        syndrome,
+        msn: state.responder.msn,
+    });
+    host.transmit(segment::frame(&config.path, &headers, 0)?.seal());
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! What the QP context tells the engine.
+
+use crate::wire::Path;
+
+/// Path MTU: payload bytes of a full packet (SNDMSS of the QP context; data-path 8.10).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum PathMtu {
+    /// 256 bytes.
+    B256 = 256,
+    /// 512 bytes.
+    B512 = 512,
+    /// 1024 bytes.
+    B1024 = 1024,
+    /// 2048 bytes.
+    B2048 = 2048,
+    /// 4096 bytes.
+    B4096 = 4096,
+}
+
+/// Not a path MTU.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is no path MTU; use 256, 512, 1024, 2048 or 4096")]
+pub struct BadMtu(pub u16);
+
+impl PathMtu {
+    /// Bytes.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        u32::from(self as u16)
+    }
+}
+
+impl TryFrom<u16> for PathMtu {
+    type Error = BadMtu;
+
+    fn try_from(bytes: u16) -> Result<Self, BadMtu> {
+        Ok(match bytes {
+            256 => Self::B256,
+            512 => Self::B512,
+            1024 => Self::B1024,
+            2048 => Self::B2048,
+            4096 => Self::B4096,
+            other => return Err(BadMtu(other)),
+        })
+    }
+}
+
+/// The part of the QP context (control-path 5.2) that the engine needs.
+///
+/// Ring geometry, `mtu` and `ird` must not change once the QP has sent or received: positions, PSNs and Q1 slots are
+/// counted by them.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct QpConfig {
+    /// Own QP number.
+    pub qpn: u32,
+    /// DESTQP.
+    pub dest_qpn: u32,
+    /// Protection domain.
+    pub pd: u32,
+    /// PKEY.
+    pub pkey: u16,
+    /// Addresses of outbound packets; `dst_mac` is that of the ARP table entry ARPIDX.
+    pub path: Path,
+    /// SNDMSS.
+    pub mtu: PathMtu,
+    /// SQSIZE as quanta: a power of two, at most 32768.
+    pub sq_quanta: u32,
+    /// RQSIZE as quanta: a power of two, at most 32768.
+    pub rq_quanta: u32,
+    /// RQWQESIZE as quanta per slot: 1, 2, 4 or 8.
+    pub rq_slot_quanta: u8,
+    /// ORDSIZE: reads outstanding at most as requester.
+    pub ord: u8,
+    /// IRDSIZE as reads pending at most as responder: 2, 8, 32, 64 or 128 for codes 0 to 4 (data-path 5.2).
+    pub ird: u16,
+    /// REXMIT_THRESH: retries before LLP_TOO_MANY_RETRIES, 6 bits.
+    pub retry: u8,
+    /// RNRNAK_THRESH: RNR retries before LLP_TOO_MANY_RNRS, 3 bits; 7 retries without end (data-path 8.9).
+    pub rnr_retry: u8,
+    /// RDOK: accept inbound reads.
+    pub read_ok: bool,
+    /// WRRDRSPOK: accept inbound writes and read responses.
+    pub write_ok: bool,
+}
+
+/// A [`QpConfig`] the engine cannot work with.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A ring is not a power of two of 4 to 32768 quanta.
+    #[error("a ring of {0} quanta; it must be a power of two from 4 to 32768")]
+    Ring(u32),
+    /// Receive slots are not 1, 2, 4 or 8 quanta, or longer than the ring.
+    #[error("receive slots of {0} quanta; they must be 1, 2, 4 or 8 and fit the ring")]
+    Slot(u8),
+    /// IRD is 0 or above 128.
+    #[error("IRD {0}; it must be 1 to 128")]
+    Ird(u16),
+}
+
+impl QpConfig {
+    /// Checks what the engine relies on.
+    ///
+    /// # Errors
+    /// [`ConfigError`] naming the field.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        for quanta in [self.sq_quanta, self.rq_quanta] {
+            if !quanta.is_power_of_two() || !(4..=32768).contains(&quanta) {
+                return Err(ConfigError::Ring(quanta));
+            }
+        }
+        if !matches!(self.rq_slot_quanta, 1 | 2 | 4 | 8)
+            || u32::from(self.rq_slot_quanta) > self.rq_quanta
+        {
+            return Err(ConfigError::Slot(self.rq_slot_quanta));
+        }
+        if !(1..=128).contains(&self.ird) {
+            return Err(ConfigError::Ird(self.ird));
+        }
+        Ok(())
+    }
+}

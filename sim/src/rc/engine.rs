@@ -1,0 +1,168 @@
+//! The entry points: who handles what, and how an error stops the QP.
+
+use super::host::{AsyncEvent, Fault, Host, HostFault};
+use super::ring::FetchError;
+use super::state::{Mode, QpRcState};
+use super::timing::POLL_BUDGET;
+use super::{answers, progress, requester, responder, response};
+use crate::wire::{Addresses, Packet, Verb};
+use crate::wqe::{AeCode, AeSource};
+
+/// What became of a packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did what it asked for.
+    Accepted,
+    /// It had been here before; it is acknowledged or executed again.
+    Duplicate,
+    /// Something before it is missing.
+    OutOfOrder,
+    /// No receive is posted for it.
+    NotReady,
+    /// It is refused, or reports a refusal: the QP stops.
+    Refused,
+    /// It is ignored.
+    Dropped(DropReason),
+}
+
+/// Why a packet is ignored.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// The mode does not allow it.
+    Mode,
+    /// Not a packet of a reliable connection.
+    Service,
+    /// Another destination QP.
+    Qp,
+    /// Another partition.
+    Partition,
+    /// Not between the two addresses of this connection.
+    Address,
+    /// A transport header version that does not exist.
+    Version,
+    /// An answer to something that was never asked, or was answered long ago.
+    Stale,
+    /// An answer that has no meaning.
+    Meaningless,
+    /// A refusal is under way.
+    Refusing,
+}
+
+/// The reason for which the QP stops.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stop(pub(super) AsyncEvent);
+
+impl Stop {
+    pub(super) fn new(code: AeCode, source: AeSource, wqe_index: u16) -> Self {
+        Self(AsyncEvent {
+            code,
+            source,
+            wqe_index,
+        })
+    }
+
+    /// A failed access on behalf of `source`.
+    pub(super) fn fault(fault: Fault, source: AeSource, wqe_index: u16) -> Self {
+        match fault {
+            Fault::Stag(code) => Self::new(code, source, wqe_index),
+            Fault::Host(fault) => fault.into(),
+        }
+    }
+
+    /// An entry that could not be fetched or decoded.
+    pub(super) fn fetch(error: FetchError, source: AeSource, wqe_index: u16) -> Self {
+        match error {
+            FetchError::Wqe(error) => Self::new(error.ae(), source, wqe_index),
+            FetchError::Host => HostFault.into(),
+        }
+    }
+}
+
+impl From<HostFault> for Stop {
+    fn from(_: HostFault) -> Self {
+        Self::new(AeCode::LOCAL_QP_CATASTROPHIC, AeSource::None, 0)
+    }
+}
+
+fn stop<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H, Stop(event): Stop) {
+    state.mode = Mode::Error;
+    host.report(event);
+}
+
+/// Sends what may be sent now, at most [`POLL_BUDGET`] packets. `true` if there is more: call again.
+pub fn poll<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
+    let mut budget = POLL_BUDGET;
+    let result = match state.mode {
+        Mode::Idle | Mode::Error => Ok(false),
+        Mode::Rtr => answers::poll(state, host, &mut budget),
+        Mode::Rts | Mode::Sqd => answers::poll(state, host, &mut budget)
+            .and_then(|more| requester::poll(state, host, &mut budget).map(|again| more || again)),
+    };
+    result.unwrap_or_else(|reason| {
+        stop(state, host, reason);
+        false
+    })
+}
+
+/// Acts on a time-out. `true` if [`poll`] has something to send now.
+pub fn timer<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
+    if state.next_deadline().is_none_or(|at| host.now_ns() < at) {
+        return false;
+    }
+    match progress::time_out(state, host) {
+        Ok(()) => true,
+        Err(reason) => {
+            stop(state, host, reason);
+            false
+        }
+    }
+}
+
+/// Takes in a packet. Call [`poll`] afterwards: the answer is sent there.
+pub fn handle_packet<H: Host + ?Sized>(
+    state: &mut QpRcState,
+    packet: &Packet<'_>,
+    host: &mut H,
+) -> Outcome {
+    if let Some(reason) = unwanted(state, packet) {
+        return Outcome::Dropped(reason);
+    }
+    let response = matches!(
+        packet.headers.bth.opcode.rc(),
+        Some((
+            Verb::Acknowledge | Verb::ReadResponse | Verb::AtomicResponse,
+            _
+        ))
+    );
+    let result = match (response, state.mode) {
+        (true, Mode::Rts | Mode::Sqd) => response::handle(state, packet, host),
+        (false, Mode::Rtr | Mode::Rts | Mode::Sqd) => Ok(responder::handle(state, packet, host)),
+        _ => return Outcome::Dropped(DropReason::Mode),
+    };
+    result.unwrap_or_else(|reason| {
+        stop(state, host, reason);
+        Outcome::Refused
+    })
+}
+
+/// Why the packet is none of this QP's business.
+fn unwanted(state: &QpRcState, packet: &Packet<'_>) -> Option<DropReason> {
+    let config = &state.config;
+    let bth = &packet.headers.bth;
+    if !bth.opcode.is_reliable_connection() {
+        return Some(DropReason::Service);
+    }
+    if bth.version != 0 {
+        return Some(DropReason::Version);
+    }
+    if bth.dest_qp != config.qpn {
+        return Some(DropReason::Qp);
+    }
+    // The top bit tells full from limited membership: two limited members may not talk.
+    let (theirs, ours) = (bth.pkey, config.pkey);
+    if theirs & 0x7FFF != ours & 0x7FFF || (theirs | ours) & 0x8000 == 0 {
+        return Some(DropReason::Partition);
+    }
+    let expected: Addresses = config.path.ip.reversed();
+    (packet.path.ip != expected).then_some(DropReason::Address)
+}

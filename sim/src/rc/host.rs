@@ -1,0 +1,234 @@
+//! The seam: what the engine asks of the device around it.
+//!
+//! Implement [`Host`] for one QP at a time (it may borrow the whole device): the engine decides what happens, the host
+//! knows where memory is, how STags are checked and how completions and events reach software.
+
+use crate::wqe::{AeCode, AeSource, Cqe, Lints, Operation};
+
+/// The device could not reach its own memory: an IOMMU fault, or HMC backing that is not there.
+///
+/// Whoever returns it has recorded the finding; the engine stops the QP with LOCAL_QP_CATASTROPHIC (0x0704).
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the device cannot reach host memory")]
+pub struct HostFault;
+
+/// Why an access through an STag, or an operation on one, failed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The STag check refused it; the code is that of the AE (0x0102 to 0x0121, 0x0206).
+    #[error("refused: {0}")]
+    Stag(AeCode),
+    /// The memory behind it cannot be reached.
+    #[error(transparent)]
+    Host(#[from] HostFault),
+}
+
+/// What an access does to the memory behind an STag.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// Payload of a send or write.
+    LocalRead,
+    /// Receive buffer, or sink of a read.
+    LocalWrite,
+    /// Inbound read.
+    RemoteRead,
+    /// Inbound write.
+    RemoteWrite,
+}
+
+/// An access to memory through an STag. The length is that of the data that goes with it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// QP on whose behalf.
+    pub qpn: u32,
+    /// Protection domain of that QP.
+    pub pd: u32,
+    /// Local or remote STag.
+    pub stag: u32,
+    /// Tagged offset: virtual address, or offset if the STag is zero based.
+    pub addr: u64,
+    /// Right needed.
+    pub right: Right,
+}
+
+/// One of the two rings of a QP.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Ring {
+    /// Send queue.
+    Send,
+    /// Receive queue.
+    Receive,
+}
+
+/// Who asks for an STag to be invalidated.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Invalidator {
+    /// This QP's software: local invalidate, or the sink of a read with local invalidate.
+    Local,
+    /// The peer, by a send with invalidate.
+    Remote,
+}
+
+/// A send queue entry has completed successfully and asked to be told.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SendCompletion {
+    /// Quantum index of the entry.
+    pub wqe_index: u16,
+    /// WQE opcode.
+    pub op: u8,
+    /// PSN of the last packet of the message (for an operation without packets, the next PSN to be acknowledged).
+    pub psn: u32,
+}
+
+impl SendCompletion {
+    /// The completion entry.
+    #[must_use]
+    pub fn cqe(&self, qp_id: u32, context: u64) -> Cqe {
+        Cqe {
+            context,
+            qp_id,
+            psn: self.psn,
+            wqe_index: self.wqe_index,
+            op: self.op,
+            send_queue: true,
+            ..Cqe::default()
+        }
+    }
+}
+
+/// A message has filled a receive.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ReceiveCompletion {
+    /// Quantum index of the receive queue slot.
+    pub wqe_index: u16,
+    /// BTH opcode of the last packet (data-path 4.1: OP of a receive is the wire opcode).
+    pub op: u8,
+    /// Bytes received; for a write with immediate, bytes written.
+    pub byte_len: u32,
+    /// Immediate data as a number.
+    pub immediate: Option<u32>,
+    /// STag that the message invalidated.
+    pub invalidated: Option<u32>,
+    /// The sender asked for a solicited event.
+    pub solicited: bool,
+    /// PSN of the last packet.
+    pub psn: u32,
+}
+
+impl ReceiveCompletion {
+    /// The completion entry.
+    #[must_use]
+    pub fn cqe(&self, qp_id: u32, context: u64) -> Cqe {
+        Cqe {
+            context,
+            qp_id,
+            payload_len: self.byte_len,
+            psn: self.psn,
+            invalidated: self.invalidated,
+            wqe_index: self.wqe_index,
+            solicited: self.solicited,
+            op: self.op,
+            immediate: self.immediate,
+            ..Cqe::default()
+        }
+    }
+}
+
+/// The engine has stopped the QP for this reason; it writes no flush completion (data-path 8.4).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct AsyncEvent {
+    /// AECODE.
+    pub code: AeCode,
+    /// AESRC.
+    pub source: AeSource,
+    /// WQDESCIDX: quantum index of the entry concerned, 0 if there is none.
+    pub wqe_index: u16,
+}
+
+/// Words of an inbound read request as the engine keeps it (see [`Host::store_read`]).
+pub const READ_ENTRY_WORDS: usize = 4;
+
+/// The device around the engine.
+///
+/// All calls are for the QP whose state the engine was entered with.
+pub trait Host {
+    /// Time in nanoseconds; it must not run backwards.
+    fn now_ns(&self) -> u64;
+
+    /// One 64-bit word of a ring at a byte offset from its start, read with acquire order: words read by later calls
+    /// are at least as new as this one.
+    ///
+    /// # Errors
+    /// [`HostFault`] if the ring memory cannot be reached.
+    fn load_ring(&mut self, ring: Ring, offset: u32) -> Result<u64, HostFault>;
+
+    /// Words of a ring from a byte offset on. Never crosses a 256-byte boundary.
+    ///
+    /// # Errors
+    /// [`HostFault`] if the ring memory cannot be reached.
+    fn read_ring(&mut self, ring: Ring, offset: u32, words: &mut [u64]) -> Result<(), HostFault>;
+
+    /// Reads slot `slot` of the QP's inbound read queue (Q1), last written by [`store_read`](Self::store_read).
+    ///
+    /// # Errors
+    /// [`HostFault`] if the backing cannot be reached.
+    fn load_read(&mut self, slot: u16) -> Result<[u64; READ_ENTRY_WORDS], HostFault>;
+
+    /// Writes slot `slot` of the QP's inbound read queue. The engine uses slots 0 to
+    /// `2 * ird - 1`([`QpConfig::ird`](super::QpConfig::ird)), as Linux sizes Q1 (control-path 6.5).
+    ///
+    /// # Errors
+    /// [`HostFault`] if the backing cannot be reached.
+    fn store_read(&mut self, slot: u16, entry: [u64; READ_ENTRY_WORDS]) -> Result<(), HostFault>;
+
+    /// Checks an access of `len` bytes without making it.
+    ///
+    /// # Errors
+    /// [`Fault`], as for the access itself.
+    fn check(&mut self, access: Access, len: u32) -> Result<(), Fault>;
+
+    /// Reads memory through an STag.
+    ///
+    /// # Errors
+    /// [`Fault`]; `out` is unspecified then.
+    fn read(&mut self, access: Access, out: &mut [u8]) -> Result<(), Fault>;
+
+    /// Writes memory through an STag.
+    ///
+    /// # Errors
+    /// [`Fault`]; part of the data may be written then.
+    fn write(&mut self, access: Access, data: &[u8]) -> Result<(), Fault>;
+
+    /// Invalidates an STag.
+    ///
+    /// # Errors
+    /// [`Fault`] if the STag may not be invalidated that way.
+    fn invalidate(&mut self, stag: u32, by: Invalidator) -> Result<(), Fault>;
+
+    /// Carries out [`Operation::BindWindow`] or [`Operation::FastRegister`]; no other operation is passed.
+    ///
+    /// # Errors
+    /// [`Fault`] with the AE that the operation raises.
+    fn local_operation(&mut self, operation: &Operation) -> Result<(), Fault>;
+
+    /// Writes a completion to the send CQ.
+    ///
+    /// # Errors
+    /// [`HostFault`] if the CQ cannot take it.
+    fn complete_send(&mut self, completion: &SendCompletion) -> Result<(), HostFault>;
+
+    /// Writes a completion to the receive CQ.
+    ///
+    /// # Errors
+    /// [`HostFault`] if the CQ cannot take it.
+    fn complete_receive(&mut self, completion: &ReceiveCompletion) -> Result<(), HostFault>;
+
+    /// Reports an asynchronous event; the QP is already in [`Mode::Error`](super::Mode::Error).
+    fn report(&mut self, event: AsyncEvent);
+
+    /// Puts a frame (without FCS) on the wire.
+    fn transmit(&mut self, frame: Vec<u8>);
+
+    /// Software set bits in an entry that mean nothing. Called once per entry executed.
+    fn lint(&mut self, ring: Ring, wqe_index: u16, lints: Lints);
+}

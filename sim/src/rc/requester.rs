@@ -1,0 +1,269 @@
+//! Requester: begins entries, sends their packets, goes back and completes them.
+
+use super::config::QpConfig;
+use super::engine::Stop;
+use super::host::{Fault, Host, Invalidator, Ring};
+use super::progress::acknowledge;
+use super::psn;
+use super::ring::{fetch_send, send_slot};
+use super::segment::{self, Segment};
+use super::state::{Cursor, Mode, QpRcState, Requester, Timer};
+use super::timing::{
+    ACK_EVERY, MAX_OUTSTANDING, READ_CHUNK_PACKETS, RETRANSMIT_NS, WINDOW_PACKETS,
+};
+use crate::wire::{Headers, Opcode};
+use crate::wqe::{AeCode, AeSource, Operation, SendWqe};
+
+/// Longest message in bytes (data-path 5.1).
+pub(super) const MAX_MESSAGE: u64 = 0x7FFF_FFFF;
+
+/// What stands in the way of the next packet.
+enum Step {
+    Done,
+    Blocked,
+}
+
+/// Packets of an entry; 0 for one that does not use the wire.
+pub(super) fn packets(config: &QpConfig, wqe: &SendWqe) -> u32 {
+    message_len(wqe).map_or(0, |len| psn::packets(len, config.mtu.bytes()))
+}
+
+/// Bytes that an entry moves; `None` for one that does not use the wire.
+pub(super) fn message_len(wqe: &SendWqe) -> Option<u64> {
+    match &wqe.operation {
+        Operation::Send { payload, .. } | Operation::Write { payload, .. } => Some(payload.total()),
+        Operation::Read { sink, .. } => Some(sink.total()),
+        _ => None,
+    }
+}
+
+/// Packet index behind the read request that covers packet `index` of a read of `count` packets.
+pub(super) fn read_chunk_end(index: u32, count: u32) -> u32 {
+    (index / READ_CHUNK_PACKETS + 1)
+        .saturating_mul(READ_CHUNK_PACKETS)
+        .min(count)
+}
+
+/// The send queue to blame, at a position.
+pub(super) fn blame(config: &QpConfig, code: AeCode, pos: u64) -> Stop {
+    Stop::new(code, AeSource::SendQueue, send_slot(config, pos).0)
+}
+
+/// Sends as much as window, fences and budget permit. `true` if only the budget ended it.
+pub(super) fn poll<H: Host + ?Sized>(
+    state: &mut QpRcState,
+    host: &mut H,
+    budget: &mut u32,
+) -> Result<bool, Stop> {
+    loop {
+        let QpRcState {
+            config,
+            requester,
+            mode,
+            ..
+        } = state;
+        if matches!(requester.timer, Timer::NotReady(_)) {
+            return Ok(false);
+        }
+        let at = requester.next;
+        let begun = requester.next_psn != at.first_psn || at.pos < requester.max_pos;
+        if *mode == Mode::Sqd && !begun {
+            return Ok(false);
+        }
+        let (index, _) = send_slot(config, at.pos);
+        let fetched = fetch_send(config, at.pos, host)
+            .map_err(|error| Stop::fetch(error, AeSource::SendQueue, index))?;
+        let Some(wqe) = fetched else { return Ok(false) };
+        if message_len(&wqe).is_some_and(|len| len > MAX_MESSAGE) {
+            return Err(blame(config, AeCode::WQE_INVALID_PARAMETER, at.pos));
+        }
+        if requester.next_psn == at.first_psn && requester.fenced(&wqe) {
+            return Ok(false);
+        }
+        if *budget == 0 {
+            return Ok(true);
+        }
+        if !begun && !wqe.lints.is_empty() {
+            host.lint(Ring::Send, index, wqe.lints);
+        }
+        let step = match &wqe.operation {
+            Operation::Send { .. } | Operation::Write { .. } => {
+                send_message(config, requester, &wqe, index, host, budget)?
+            }
+            Operation::Read { .. } => send_read(config, requester, &wqe, host, budget)?,
+            _ => {
+                *budget -= 1;
+                execute(config, requester, &wqe, index, host)?;
+                Step::Done
+            }
+        };
+        if matches!(step, Step::Blocked) {
+            return Ok(false);
+        }
+    }
+}
+
+impl Requester {
+    /// True if a fence of the entry at `next` holds it back. Either fence waits for completions, not just answers.
+    fn fenced(&self, wqe: &SendWqe) -> bool {
+        wqe.local_fence && self.una.pos != self.next.pos || wqe.read_fence && self.reads != 0
+    }
+
+    /// Moves `next` behind an entry.
+    fn pass(&mut self, wqe: &SendWqe) {
+        self.next = Cursor {
+            pos: self.next.pos + u64::from(wqe.quanta),
+            first_psn: self.next_psn,
+        };
+        self.max_pos = self.max_pos.max(self.next.pos);
+    }
+
+    /// Uses `count` PSNs, and starts the clock if it stands.
+    fn use_psns(&mut self, count: u32, now: u64) {
+        self.next_psn = psn::add(self.next_psn, count);
+        if psn::before(self.max_psn, self.next_psn) {
+            self.max_psn = self.next_psn;
+        }
+        if self.timer == Timer::Off {
+            self.timer = Timer::Retransmit(now.saturating_add(RETRANSMIT_NS));
+        }
+    }
+
+    /// PSNs used and not acknowledged, counted up to the next one to send.
+    fn in_flight(&self) -> u32 {
+        psn::distance(self.next_psn, self.una_psn)
+    }
+
+    /// Something came back: the counters start again, and so does the clock.
+    pub(super) fn progress(&mut self, now: u64) {
+        self.retries = 0;
+        self.rnr_retries = 0;
+        self.recovering = false;
+        self.timer = if self.una_psn == self.max_psn {
+            Timer::Off
+        } else {
+            Timer::Retransmit(now.saturating_add(RETRANSMIT_NS))
+        };
+    }
+
+    /// Sends again from the oldest packet not acknowledged.
+    pub(super) fn rewind(&mut self) {
+        self.next = self.una;
+        self.next_psn = self.una_psn;
+        self.reads = 0;
+    }
+}
+
+/// Sends the packets of a send or write from `next_psn` on.
+fn send_message<H: Host + ?Sized>(
+    config: &QpConfig,
+    requester: &mut Requester,
+    wqe: &SendWqe,
+    wqe_index: u16,
+    host: &mut H,
+    budget: &mut u32,
+) -> Result<Step, Stop> {
+    let mtu = config.mtu.bytes();
+    let len = message_len(wqe).unwrap_or_default();
+    let count = psn::packets(len, mtu);
+    loop {
+        if *budget == 0 {
+            // The caller sees the budget before it sends more.
+            return Ok(Step::Done);
+        }
+        if requester.in_flight() >= WINDOW_PACKETS {
+            return Ok(Step::Blocked);
+        }
+        let index = psn::distance(requester.next_psn, requester.next.first_psn);
+        let offset = u64::from(index) * u64::from(mtu);
+        let mut segment = Segment {
+            index,
+            count,
+            psn: requester.next_psn,
+            offset,
+            // At most one MTU.
+            len: (len.saturating_sub(offset)).min(u64::from(mtu)) as u32,
+            ack_request: requester.next_psn % ACK_EVERY == ACK_EVERY - 1,
+        };
+        segment.ack_request |= segment.ends();
+        segment::transmit(config, wqe, wqe_index, segment, host)?;
+        *budget -= 1;
+        requester.use_psns(1, host.now_ns());
+        if segment.ends() {
+            requester.pass(wqe);
+            return Ok(Step::Done);
+        }
+    }
+}
+
+/// Sends one read request for what is still missing of a read (all of it, the first time).
+fn send_read<H: Host + ?Sized>(
+    config: &QpConfig,
+    requester: &mut Requester,
+    wqe: &SendWqe,
+    host: &mut H,
+    budget: &mut u32,
+) -> Result<Step, Stop> {
+    let Operation::Read { sink, remote, .. } = &wqe.operation else {
+        return Ok(Step::Done);
+    };
+    if config.ord == 0 {
+        return Err(blame(
+            config,
+            AeCode::RDMA_READ_WHILE_ORD_ZERO,
+            requester.next.pos,
+        ));
+    }
+    let mtu = u64::from(config.mtu.bytes());
+    let total = sink.total();
+    let count = psn::packets(total, config.mtu.bytes());
+    let index = psn::distance(requester.next_psn, requester.next.first_psn);
+    let end = read_chunk_end(index, count);
+    let answers = end.saturating_sub(index);
+    if requester.reads >= u16::from(config.ord) || requester.in_flight() + answers > MAX_OUTSTANDING
+    {
+        return Ok(Step::Blocked);
+    }
+    let offset = u64::from(index) * mtu;
+    // A read is shorter than 2^31.
+    let len = (u64::from(end) * mtu).min(total).saturating_sub(offset) as u32;
+    let mut headers = Headers::new(segment::bth(
+        config,
+        Opcode::READ_REQUEST,
+        requester.next_psn,
+    ));
+    headers.bth.ack_request = true;
+    headers.reth = Some(segment::reth(remote, offset, len));
+    host.transmit(segment::frame(&config.path, &headers, 0)?.seal());
+    *budget -= 1;
+    requester.reads += 1;
+    requester.use_psns(answers, host.now_ns());
+    if end >= count {
+        requester.pass(wqe);
+    }
+    Ok(Step::Done)
+}
+
+/// Carries out an entry that does not use the wire, unless that has been done before going back.
+fn execute<H: Host + ?Sized>(
+    config: &QpConfig,
+    requester: &mut Requester,
+    wqe: &SendWqe,
+    wqe_index: u16,
+    host: &mut H,
+) -> Result<(), Stop> {
+    if requester.next.pos >= requester.max_pos {
+        let result: Result<(), Fault> = match &wqe.operation {
+            Operation::LocalInvalidate { stag } => host.invalidate(*stag, Invalidator::Local),
+            operation @ (Operation::BindWindow { .. } | Operation::FastRegister { .. }) => {
+                host.local_operation(operation)
+            }
+            Operation::GenerateRtsAe => Err(Fault::Stag(AeCode::WQE_UNEXPECTED_OPCODE)),
+            _ => Ok(()),
+        };
+        result.map_err(|fault| Stop::fault(fault, AeSource::SendQueue, wqe_index))?;
+    }
+    requester.pass(wqe);
+    let target = requester.una_psn;
+    acknowledge(config, requester, target, host).map(|_| ())
+}

@@ -1,0 +1,189 @@
+//! Requester, receiving side: acknowledges, NAKs and read responses.
+
+use super::config::QpConfig;
+use super::engine::{DropReason, Outcome, Stop};
+use super::host::{Access, Host, Right};
+use super::progress::{acknowledge, go_back, not_ready};
+use super::psn;
+use super::requester::{packets, read_chunk_end};
+use super::ring::{fetch_send, send_slot};
+use super::state::{QpRcState, Requester, Timer};
+use crate::wire::{Nak, Packet, Place, Syndrome, Verb};
+use crate::wqe::{AeCode, AeSource, Fragments, Operation};
+
+/// Takes in a packet that answers a request of this QP.
+pub(super) fn handle<H: Host + ?Sized>(
+    state: &mut QpRcState,
+    packet: &Packet<'_>,
+    host: &mut H,
+) -> Result<Outcome, Stop> {
+    let QpRcState {
+        config, requester, ..
+    } = state;
+    match (packet.headers.bth.opcode.rc(), packet.headers.aeth) {
+        (Some((Verb::ReadResponse, place)), aeth) => {
+            // A NAK comes as an acknowledge, never inside a response.
+            if aeth.is_some_and(|aeth| !matches!(aeth.syndrome, Syndrome::Ack(_))) {
+                return Ok(Outcome::Dropped(DropReason::Meaningless));
+            }
+            read_response(config, requester, packet, place, host)
+        }
+        (Some((Verb::Acknowledge, _)), Some(aeth)) => answer(
+            config,
+            requester,
+            packet.headers.bth.psn,
+            aeth.syndrome,
+            host,
+        ),
+        _ => Ok(Outcome::Dropped(DropReason::Meaningless)),
+    }
+}
+
+/// True if `psn` has been sent and is not acknowledged.
+fn outstanding(requester: &Requester, psn: u32) -> bool {
+    psn::distance(psn, requester.una_psn) < psn::distance(requester.max_psn, requester.una_psn)
+}
+
+fn answer<H: Host + ?Sized>(
+    config: &QpConfig,
+    requester: &mut Requester,
+    psn: u32,
+    syndrome: Syndrome,
+    host: &mut H,
+) -> Result<Outcome, Stop> {
+    // "The next packet is missing" may name a packet that has not been sent yet.
+    let expected_next = syndrome == Syndrome::Nak(Nak::Sequence) && psn == requester.max_psn;
+    if !outstanding(requester, psn) && !expected_next {
+        return Ok(Outcome::Dropped(DropReason::Stale));
+    }
+    match syndrome {
+        Syndrome::Ack(_) => {
+            if !acknowledge(config, requester, psn::add(psn, 1), host)? {
+                go_back(config, requester, host)?;
+            }
+            Ok(Outcome::Accepted)
+        }
+        Syndrome::Nak(Nak::Sequence) => {
+            // It acknowledges everything before the packet it asks for.
+            acknowledge(config, requester, psn, host)?;
+            if requester.una_psn != requester.max_psn {
+                go_back(config, requester, host)?;
+            }
+            Ok(Outcome::Accepted)
+        }
+        Syndrome::RnrNak(timer_code) => {
+            if matches!(requester.timer, Timer::NotReady(_)) {
+                return Ok(Outcome::Duplicate);
+            }
+            if acknowledge(config, requester, psn, host)? {
+                not_ready(config, requester, timer_code, host)?;
+            } else {
+                go_back(config, requester, host)?;
+            }
+            Ok(Outcome::NotReady)
+        }
+        Syndrome::Nak(nak @ (Nak::InvalidRequest | Nak::RemoteAccess | Nak::RemoteOperation)) => {
+            acknowledge(config, requester, psn, host)?;
+            let code = match nak {
+                Nak::RemoteAccess => AeCode::IB_REMOTE_ACCESS_ERROR,
+                Nak::RemoteOperation => AeCode::IB_REMOTE_OP_ERROR,
+                _ => AeCode::IB_INVALID_REQUEST,
+            };
+            let (index, _) = send_slot(config, requester.una.pos);
+            Err(Stop::new(code, AeSource::SendQueue, index))
+        }
+        Syndrome::Nak(Nak::Other(_)) | Syndrome::Reserved(_) => {
+            Ok(Outcome::Dropped(DropReason::Meaningless))
+        }
+    }
+}
+
+fn read_response<H: Host + ?Sized>(
+    config: &QpConfig,
+    requester: &mut Requester,
+    packet: &Packet<'_>,
+    place: Place,
+    host: &mut H,
+) -> Result<Outcome, Stop> {
+    let psn = packet.headers.bth.psn;
+    if !outstanding(requester, psn) {
+        return Ok(Outcome::Dropped(DropReason::Stale));
+    }
+    // It acknowledges every request before the read.
+    if !acknowledge(config, requester, psn, host)? {
+        go_back(config, requester, host)?;
+        return Ok(Outcome::OutOfOrder);
+    }
+    let at = requester.una;
+    let (index, _) = send_slot(config, at.pos);
+    let wqe = fetch_send(config, at.pos, host)
+        .map_err(|error| Stop::fetch(error, AeSource::SendQueue, index))?;
+    let Some((wqe, Operation::Read { sink, .. })) = wqe.as_ref().map(|wqe| (wqe, &wqe.operation))
+    else {
+        return Err(Stop::new(
+            AeCode::INVALID_RDMA_WRITE_OR_READ_RESP,
+            AeSource::InboundData,
+            index,
+        ));
+    };
+    if !config.write_ok {
+        return Err(Stop::new(
+            AeCode::INVALID_RDMA_WRITE_OR_READ_RESP,
+            AeSource::InboundData,
+            index,
+        ));
+    }
+    let number = psn::distance(psn, at.first_psn);
+    let count = packets(config, wqe);
+    let chunk_end = read_chunk_end(number, count);
+    let offset = u64::from(number) * u64::from(config.mtu.bytes());
+    let wanted = sink
+        .total()
+        .saturating_sub(offset)
+        .min(u64::from(config.mtu.bytes()));
+    let ends = number + 1 == chunk_end;
+    // Where a response begins depends on how often the request was repeated; where it ends does not.
+    if packet.payload.len() as u64 != wanted || place.ends() != ends {
+        return Err(Stop::new(
+            AeCode::ROCE_RSP_LENGTH_ERROR,
+            AeSource::InboundData,
+            index,
+        ));
+    }
+    scatter(config, sink, offset, packet.payload, host)
+        .map_err(|fault| Stop::fault(fault, AeSource::InboundData, index))?;
+    requester.una_psn = psn::add(psn, 1);
+    // A read that was answered after going back and before it was asked for again is not counted, and neither is any
+    // read behind it: the count is 0 then.
+    if ends {
+        requester.reads = requester.reads.saturating_sub(1);
+    }
+    requester.progress(host.now_ns());
+    let target = requester.una_psn;
+    acknowledge(config, requester, target, host)?;
+    Ok(Outcome::Accepted)
+}
+
+/// Writes payload bytes to where a receive or a read puts byte `offset` of its message.
+pub(super) fn scatter<H: Host + ?Sized>(
+    config: &QpConfig,
+    fragments: &Fragments,
+    offset: u64,
+    mut payload: &[u8],
+    host: &mut H,
+) -> Result<(), super::host::Fault> {
+    // A packet is at most 4096 bytes.
+    for piece in fragments.span(offset, payload.len() as u32) {
+        let (head, rest) = payload.split_at((piece.len as usize).min(payload.len()));
+        let access = Access {
+            qpn: config.qpn,
+            pd: config.pd,
+            stag: piece.stag,
+            addr: piece.addr,
+            right: Right::LocalWrite,
+        };
+        host.write(access, head)?;
+        payload = rest;
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! The state of one QP: plain data.
+
+use super::config::QpConfig;
+use super::host::AsyncEvent;
+use super::psn;
+use crate::wire::Nak;
+
+/// What the QP may do (NEXTIWSTATE, control-path 5.3).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    /// Nothing is sent and packets are dropped.
+    Idle = 1,
+    /// Ready to send: requester and responder.
+    Rts = 2,
+    /// SQ drain: what was begun is finished, no new send queue entry is begun.
+    Sqd = 3,
+    /// Ready to receive: responder only.
+    Rtr = 4,
+    /// Stopped, by the engine after an error or by software.
+    Error = 6,
+}
+
+/// A place in the send queue: ring position of an entry and PSN of its first packet.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// Quanta since the QP started; the ring index is this modulo the ring size.
+    pub(super) pos: u64,
+    pub(super) first_psn: u32,
+}
+
+/// What the requester waits for.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Timer {
+    #[default]
+    Off,
+    /// Nothing came back until this time: send again.
+    Retransmit(u64),
+    /// The responder asked to be left alone until this time.
+    NotReady(u64),
+}
+
+/// Requester half. Invariant, in ring order and PSN order: `una <= next <= max`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Requester {
+    /// Oldest entry not completed.
+    pub(super) una: Cursor,
+    /// Oldest PSN not acknowledged; within the entry at `una`.
+    pub(super) una_psn: u32,
+    /// Entry to send from next.
+    pub(super) next: Cursor,
+    /// PSN to send next; behind `max_psn` while sending again.
+    pub(super) next_psn: u32,
+    /// Position behind the last entry begun and fully sent (or executed) at least once.
+    pub(super) max_pos: u64,
+    /// PSN behind the last one used.
+    pub(super) max_psn: u32,
+    /// Read requests sent and not answered in full.
+    pub(super) reads: u16,
+    /// Attempts without progress.
+    pub(super) retries: u8,
+    /// RNR NAKs without progress.
+    pub(super) rnr_retries: u8,
+    /// Going back has happened and nothing has come back since: signs of the same loss are ignored.
+    pub(super) recovering: bool,
+    pub(super) timer: Timer,
+}
+
+/// The inbound message that has begun and not ended.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Message {
+    #[default]
+    None,
+    /// A send; it fills the receive at `rq_pos`.
+    Send { received: u32 },
+    /// A write of `total` bytes to `addr`.
+    Write {
+        addr: u64,
+        rkey: u32,
+        total: u32,
+        received: u32,
+    },
+}
+
+/// A negative answer.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Refusal {
+    #[default]
+    None,
+    /// A packet is missing. Once sent, no other is sent until the missing packet comes.
+    Sequence { sent: bool },
+    /// No receive was posted.
+    NotReady { sent: bool },
+    /// The QP stops when the NAK has been sent.
+    Fatal {
+        psn: u32,
+        nak: Nak,
+        event: AsyncEvent,
+    },
+}
+
+/// Responder half.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Responder {
+    /// Expected PSN.
+    pub(super) epsn: u32,
+    /// Messages completed, modulo 2^24.
+    pub(super) msn: u32,
+    /// Receive slots completed since the QP started.
+    pub(super) rq_pos: u64,
+    pub(super) message: Message,
+    /// First used slot of the inbound read queue.
+    pub(super) read_head: u16,
+    /// Pending reads of which this is the first execution; at most `ird`.
+    pub(super) reads_new: u16,
+    /// Pending reads that are executed again; at most `ird`.
+    pub(super) reads_again: u16,
+    /// Acknowledge to send: the PSN it carries.
+    pub(super) ack: Option<u32>,
+    pub(super) refusal: Refusal,
+}
+
+/// All that the engine knows of a QP.
+///
+/// It can be stored with [`to_bytes`](Self::to_bytes) and read back after every call. What is outstanding is not
+/// listed in it: the engine reads the send queue entries again when an answer comes or when it has to send again, as
+/// software may not reuse them before their completion.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct QpRcState {
+    /// Decoded QP context.
+    pub config: QpConfig,
+    pub(super) mode: Mode,
+    pub(super) requester: Requester,
+    pub(super) responder: Responder,
+}
+
+impl QpRcState {
+    /// A QP that has sent and received nothing, in [`Mode::Idle`], with both PSNs 0.
+    ///
+    /// `config` must satisfy [`QpConfig::validate`].
+    #[must_use]
+    pub fn new(config: QpConfig) -> Self {
+        Self {
+            config,
+            mode: Mode::Idle,
+            requester: Requester::default(),
+            responder: Responder::default(),
+        }
+    }
+
+    /// Present mode.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Changes the mode as software asks. Leaving [`Mode::Error`] is the caller's to refuse.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+    }
+
+    /// Sets the PSN of the next request (PSNNXT = PSNUNA = PSNMAX, control-path 5.5). Only before the first request.
+    pub fn set_send_psn(&mut self, send_psn: u32) {
+        let start = psn::add(send_psn, 0);
+        let requester = &mut self.requester;
+        requester.una.first_psn = start;
+        requester.next.first_psn = start;
+        requester.una_psn = start;
+        requester.next_psn = start;
+        requester.max_psn = start;
+    }
+
+    /// Sets the expected PSN (EPSN). Only before the first packet.
+    pub fn set_receive_psn(&mut self, receive_psn: u32) {
+        self.responder.epsn = psn::add(receive_psn, 0);
+    }
+
+    /// PSN to be used next, oldest PSN unacknowledged, and expected PSN.
+    #[must_use]
+    pub fn psns(&self) -> (u32, u32, u32) {
+        (
+            self.requester.max_psn,
+            self.requester.una_psn,
+            self.responder.epsn,
+        )
+    }
+
+    /// Time at which [`timer`](super::timer) has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<u64> {
+        match self.requester.timer {
+            Timer::Retransmit(at) | Timer::NotReady(at)
+                if self.mode == Mode::Rts || self.mode == Mode::Sqd =>
+            {
+                Some(at)
+            }
+            _ => None,
+        }
+    }
+
+    /// Quantum index and polarity of the oldest send queue entry not completed: where a flush starts.
+    #[must_use]
+    pub fn send_head(&self) -> (u16, bool) {
+        super::ring::send_slot(&self.config, self.requester.una.pos)
+    }
+
+    /// Quantum index and polarity of the oldest receive slot not completed: where a flush starts.
+    #[must_use]
+    pub fn receive_head(&self) -> (u16, bool) {
+        super::ring::receive_slot(&self.config, self.responder.rq_pos)
+    }
+
+    /// True if every send queue entry that was begun has completed (the condition of AE 0x0900 in [`Mode::Sqd`]).
+    #[must_use]
+    pub fn send_queue_idle(&self) -> bool {
+        let requester = &self.requester;
+        requester.una.pos == requester.max_pos
+            && requester.una_psn == requester.max_psn
+            && requester.next_psn == requester.next.first_psn
+    }
+}

@@ -1,0 +1,389 @@
+//! Links that lose, double and reorder: every message arrives exactly once, in order, unharmed.
+
+use super::world::Random;
+use super::*;
+use crate::rc::tests::post::Sge;
+
+/// What a random run must have done in the end.
+#[derive(Default)]
+struct Expected {
+    sent: Vec<(u16, u8)>,
+    /// Receive: where it goes, its bytes, its immediate.
+    received: Vec<(usize, Vec<u8>, Option<u32>)>,
+    /// Memory of `b` after writes, memory of `a` after reads.
+    written: Vec<(usize, Vec<u8>)>,
+    read: Vec<(usize, Vec<u8>)>,
+}
+
+/// Sources lie in the first 256 KiB, results behind; every result has a place of its own.
+const SOURCES: u64 = 0x4_0000;
+
+struct Run {
+    world: World,
+    random: Random,
+    expected: Expected,
+    place: usize,
+}
+
+impl Run {
+    fn new(mtu: PathMtu, weather: Weather, seed: u64) -> Self {
+        let psn = |seed: u64| Random::new(seed).below(1 << 24) as u32;
+        // Some runs start just before the wrap.
+        let start = if seed.is_multiple_of(3) {
+            0xFF_FFF0
+        } else {
+            psn(seed)
+        };
+        Self {
+            world: World::with_psns(mtu, start, psn(seed + 1)).with_weather(weather, seed),
+            random: Random::new(seed ^ 0xABCD),
+            expected: Expected::default(),
+            place: SOURCES as usize,
+        }
+    }
+
+    fn len(&mut self) -> u32 {
+        let limit = [1, 10, 300, 3000, 12_000][self.random.below(5) as usize];
+        self.random.below(limit) as u32
+    }
+
+    fn source(&mut self, len: u32) -> Vec<Sge> {
+        let cut = self.random.below(u64::from(len) + 1) as u32;
+        let mut offset = || self.random.below(SOURCES - 16_000) as usize;
+        vec![(offset(), cut), (offset(), len - cut)]
+    }
+
+    /// Room for a result.
+    fn room(&mut self, len: u32) -> usize {
+        let at = self.place;
+        self.place += len as usize;
+        at
+    }
+
+    /// Posts a random request, and says whether it needs a receive.
+    fn post(&mut self) -> Option<(usize, u32)> {
+        let len = self.len();
+        let local = self.source(len);
+        let bytes: Vec<u8> = local
+            .iter()
+            .flat_map(|&(offset, len)| self.world.a.node.bytes(offset, len as usize).to_vec())
+            .collect();
+        let kind = self.random.below(5);
+        let at = self.room(len);
+        let (post, receive) = match kind {
+            0 | 1 => {
+                let immediate = (kind == 1).then_some(len ^ 0x5A5A);
+                self.expected.received.push((at, bytes, immediate));
+                let post = Post::send(&local);
+                (
+                    immediate.map_or(post.clone(), |value| post.immediate(value)),
+                    Some((at, len)),
+                )
+            }
+            2 => {
+                self.expected.written.push((at, bytes));
+                (Post::write(&local, at), None)
+            }
+            3 => {
+                self.expected.written.push((at, bytes));
+                // An empty place: the receive takes no bytes.
+                self.expected.received.push((0, Vec::new(), Some(len)));
+                (Post::write(&local, at).immediate(len), Some((0, 0)))
+            }
+            _ => {
+                let source = self.random.below(SOURCES - 16_000) as usize;
+                let bytes = self.world.b.node.bytes(source, len as usize).to_vec();
+                self.expected.read.push((at, bytes));
+                (Post::read(&[(at, len)], source), None)
+            }
+        };
+        let signaled = self.random.below(4) != 0;
+        let index = self
+            .world
+            .a
+            .post(&if signaled { post } else { post.unsignaled() });
+        if signaled {
+            let op = [3, 3, 0, 0, 1][kind as usize];
+            self.expected.sent.push((index, op));
+        }
+        receive
+    }
+
+    fn round(&mut self) {
+        let mut late = Vec::new();
+        for _ in 0..1 + self.random.below(6) {
+            let receive = self.post();
+            late.extend(receive);
+        }
+        // Some receives come only when the sender has been turned away.
+        if self.random.below(3) == 0 {
+            self.world.settle();
+        }
+        for (at, len) in late {
+            self.world.b.receive(&[(at, len)]);
+        }
+        self.world.run();
+    }
+
+    fn check(&self, name: &str) {
+        let (a, b) = (&self.world.a.node, &self.world.b.node);
+        clean(&self.world);
+        let sent: Vec<_> = a
+            .sent
+            .iter()
+            .map(|completion| (completion.wqe_index, completion.op))
+            .collect();
+        assert_eq!(sent, self.expected.sent, "{name}");
+        assert_eq!(b.received.len(), self.expected.received.len(), "{name}");
+        for (got, (at, bytes, immediate)) in b.received.iter().zip(&self.expected.received) {
+            assert_eq!(got.immediate, *immediate, "{name}");
+            if immediate.is_none() || !bytes.is_empty() {
+                assert_eq!(got.byte_len as usize, bytes.len(), "{name}");
+            }
+            assert!(
+                b.bytes(*at, bytes.len()) == bytes,
+                "{name}: receive at {at}"
+            );
+        }
+        for (node, results) in [(b, &self.expected.written), (a, &self.expected.read)] {
+            for (at, bytes) in results {
+                assert!(
+                    node.bytes(*at, bytes.len()) == bytes,
+                    "{name}: data at {at}"
+                );
+            }
+        }
+    }
+}
+
+fn runs(weather: Weather, stored: bool) {
+    let seeds = if cfg!(miri) { 1 } else { 60 };
+    for seed in 1..=seeds {
+        let mtu = [PathMtu::B256, PathMtu::B1024, PathMtu::B4096][seed as usize % 3];
+        let mut run = Run::new(mtu, weather, seed);
+        run.world.stored = stored;
+        for _ in 0..if cfg!(miri) { 2 } else { 25 } {
+            run.round();
+        }
+        run.check(&format!("{weather:?} seed {seed}"));
+    }
+}
+
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "minutes under Miri; the same code runs there in the other tests"
+)]
+fn a_good_link() {
+    runs(Weather::default(), false);
+}
+
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "minutes under Miri; the same code runs there in the other tests"
+)]
+fn loss() {
+    runs(
+        Weather {
+            loss: 50,
+            ..Weather::default()
+        },
+        false,
+    );
+    runs(
+        Weather {
+            loss: 250,
+            ..Weather::default()
+        },
+        false,
+    );
+}
+
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "minutes under Miri; the same code runs there in the other tests"
+)]
+fn duplication() {
+    runs(
+        Weather {
+            duplication: 300,
+            ..Weather::default()
+        },
+        false,
+    );
+}
+
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "minutes under Miri; the same code runs there in the other tests"
+)]
+fn reordering() {
+    runs(
+        Weather {
+            reordering: 200,
+            ..Weather::default()
+        },
+        false,
+    );
+}
+
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "minutes under Miri; the same code runs there in the other tests"
+)]
+fn all_at_once() {
+    runs(
+        Weather {
+            loss: 80,
+            duplication: 80,
+            reordering: 80,
+        },
+        false,
+    );
+}
+
+#[test]
+fn all_at_once_with_the_state_stored_after_every_call() {
+    runs(
+        Weather {
+            loss: 80,
+            duplication: 80,
+            reordering: 80,
+        },
+        true,
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let weather = Weather {
+        loss: 100,
+        duplication: 100,
+        reordering: 100,
+    };
+    let play = |stored| {
+        let mut run = Run::new(PathMtu::B256, weather, 42);
+        run.world.stored = stored;
+        for _ in 0..if cfg!(miri) { 1 } else { 10 } {
+            run.round();
+        }
+        run.world
+    };
+    let (one, two, stored) = (play(false), play(false), play(true));
+    assert!(one.a == two.a && one.b == two.b && one.frames == two.frames);
+    assert!(one.a == stored.a && one.b == stored.b && one.frames == stored.frames);
+}
+
+#[test]
+fn a_lost_acknowledge_is_made_up_for() {
+    let mut world = World::new(PathMtu::B256);
+    world.b.receive(&[(0, 1000)]);
+    world.a.post(&Post::send(&[(5000, 600)]));
+    for frame in world.a.emit() {
+        world.b.take_in(&frame);
+    }
+    assert_eq!(world.b.emit().len(), 1, "the acknowledge, lost");
+    assert_eq!(world.a.state.next_deadline(), Some(RETRANSMIT_NS));
+    world.run();
+    clean(&world);
+    assert_eq!(
+        (world.a.node.sent.len(), world.b.node.received.len()),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_retransmission_reads_memory_again() {
+    let mut world = World::new(PathMtu::B256);
+    world.a.post(&Post::write(&[(0, 100)], 0));
+    world.a.emit();
+    world.a.node.memory[..100].fill(0x77);
+    world.run();
+    clean(&world);
+    assert_eq!(world.b.node.bytes(0, 100), [0x77; 100]);
+}
+
+#[test]
+fn local_operations_are_not_repeated() {
+    let mut world = World::new(PathMtu::B256);
+    world.a.post(&Post::write(&[(0, 10)], 0));
+    world.a.post(&Post::local_invalidate(RKEY));
+    world.a.post(&Post::write(&[(0, 10)], 0));
+    world.a.emit();
+    world.run();
+    clean(&world);
+    assert_eq!(
+        (world.a.node.invalidated.len(), world.a.node.sent.len()),
+        (1, 3)
+    );
+}
+
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "minutes under Miri; the same code runs there in the other tests"
+)]
+fn sending_again_never_returns_to_a_completed_entry() {
+    let mut world = World::new(PathMtu::B256);
+    // Exactly one budget of packets, so that the entry behind it is not reached.
+    world.a.post(&Post::write(&[(0, POLL_BUDGET * 256)], 0));
+    world.a.post(&Post::nop());
+    let frames = world.a.emit();
+    world.a.node.now = RETRANSMIT_NS;
+    assert!(timer(&mut world.a.state, &mut world.a.node));
+    poll(&mut world.a.state, &mut world.a.node);
+    for frame in &frames {
+        world.b.take_in(frame);
+    }
+    for frame in world.b.emit() {
+        world.a.take_in(&frame);
+    }
+    assert_eq!(world.a.node.sent.len(), 2);
+    let requester = &world.a.state.requester;
+    assert_eq!(requester.next, requester.una);
+    clean(&world);
+}
+
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "minutes under Miri; the same code runs there in the other tests"
+)]
+fn duplication_alone_costs_no_retry() {
+    for seed in 1..if cfg!(miri) { 2 } else { 40 } {
+        let weather = Weather {
+            duplication: 300,
+            ..Weather::default()
+        };
+        let mut run = Run::new(PathMtu::B256, weather, seed);
+        run.world.a.state.config.retry = 0;
+        for _ in 0..if cfg!(miri) { 1 } else { 20 } {
+            run.round();
+        }
+        run.check(&format!("seed {seed}"));
+    }
+}
+
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "minutes under Miri; the same code runs there in the other tests"
+)]
+fn an_acknowledge_of_the_first_transmission_counts_while_sending_again() {
+    let mut world = World::new(PathMtu::B256);
+    world.a.post(&Post::write(&[(0, 100 * 256)], 0));
+    for frame in world.a.emit() {
+        world.b.take_in(&frame);
+    }
+    let acknowledge = world.b.emit();
+    world.a.node.now = RETRANSMIT_NS;
+    assert!(timer(&mut world.a.state, &mut world.a.node));
+    poll(&mut world.a.state, &mut world.a.node);
+    assert_eq!(world.a.take_in(&acknowledge[0]), Outcome::Accepted);
+    clean(&world);
+    assert_eq!(world.a.node.sent.len(), 1);
+}

@@ -1,0 +1,47 @@
+//! Two engines, joined by a link in memory.
+
+mod errors;
+mod loss;
+mod node;
+mod not_ready;
+mod post;
+mod queue;
+mod reads;
+mod requester;
+mod responder;
+mod stored;
+mod transfer;
+mod world;
+
+use super::*;
+use node::{BASE, LKEY, RKEY};
+use post::Post;
+use world::{Weather, World};
+
+/// The event that one end reported, and that it has stopped.
+fn event(end: &world::End) -> (u16, u8, u16) {
+    assert_eq!(end.state.mode(), Mode::Error);
+    assert_eq!(end.node.events.len(), 1);
+    let event = end.node.events[0];
+    (event.code.0, event.source as u8, event.wqe_index)
+}
+
+/// Nothing went wrong and nothing is left.
+fn clean(world: &World) {
+    for end in [&world.a, &world.b] {
+        assert_eq!(end.node.events, []);
+        assert_eq!(end.node.lints, []);
+        assert_eq!(end.state.mode(), Mode::Rts);
+        assert!(end.state.send_queue_idle());
+        assert_eq!(end.state.next_deadline(), None);
+    }
+}
+
+/// Index and opcode of every send completion.
+fn sent(end: &world::End) -> Vec<(u16, u8)> {
+    end.node
+        .sent
+        .iter()
+        .map(|completion| (completion.wqe_index, completion.op))
+        .collect()
+}

@@ -1,0 +1,140 @@
+//! The requester against answers made by hand.
+
+use super::*;
+use crate::wire::{Aeth, Bth, Frame, Headers, Nak, Opcode, Packet, Syndrome};
+
+/// PSN of the first packet sent.
+const PSN: u32 = 0x12_3456;
+
+const ACK: Syndrome = Syndrome::Ack(31);
+const MISSING: Syndrome = Syndrome::Nak(Nak::Sequence);
+
+/// A requester with one write of three packets outstanding, and the sender of answers to it.
+struct Requester {
+    world: World,
+}
+
+impl Requester {
+    fn new() -> Self {
+        let mut world = World::new(PathMtu::B256);
+        world.a.post(&Post::write(&[(0, 600)], 0));
+        assert_eq!(world.a.emit().len(), 3);
+        Self { world }
+    }
+
+    fn answer(&mut self, offset: u32, syndrome: Syndrome) -> Outcome {
+        let mut headers = Headers::new(Bth::new(
+            Opcode::ACKNOWLEDGE,
+            0x101,
+            PSN.wrapping_add(offset),
+        ));
+        headers.aeth = Some(Aeth { syndrome, msn: 0 });
+        let frame = Frame::new(&self.world.b.state.config.path, &headers, 0)
+            .unwrap()
+            .seal();
+        self.world.a.take_in(&frame)
+    }
+
+    /// PSN offsets of what is sent now.
+    fn sends(&mut self) -> Vec<u32> {
+        let frames = self.world.a.emit();
+        frames
+            .iter()
+            .map(|frame| Packet::parse(frame).unwrap().headers.bth.psn - PSN)
+            .collect()
+    }
+}
+
+#[test]
+fn acknowledges_of_other_psns_are_stale() {
+    let mut requester = Requester::new();
+    for offset in [u32::MAX, 3, 4, 1 << 22] {
+        assert_eq!(
+            requester.answer(offset, ACK),
+            Outcome::Dropped(DropReason::Stale)
+        );
+    }
+    assert_eq!(requester.answer(1, ACK), Outcome::Accepted);
+    assert_eq!(
+        requester.answer(0, ACK),
+        Outcome::Dropped(DropReason::Stale)
+    );
+    assert_eq!(requester.world.a.node.sent, []);
+    assert_eq!(requester.answer(2, ACK), Outcome::Accepted);
+    assert_eq!(requester.world.a.node.sent.len(), 1);
+    assert_eq!(
+        requester.answer(2, ACK),
+        Outcome::Dropped(DropReason::Stale)
+    );
+}
+
+#[test]
+fn a_sequence_nak_goes_back_once() {
+    let mut requester = Requester::new();
+    assert_eq!(requester.answer(1, MISSING), Outcome::Accepted);
+    assert_eq!(requester.sends(), [1, 2]);
+    // Copies of it change nothing.
+    requester.answer(1, MISSING);
+    assert_eq!(requester.sends(), []);
+    requester.answer(2, MISSING);
+    assert_eq!(requester.sends(), [2]);
+    requester.answer(3, MISSING);
+    assert_eq!(
+        (requester.sends(), requester.world.a.node.sent.len()),
+        (vec![], 1)
+    );
+    clean(&requester.world);
+}
+
+#[test]
+fn an_acknowledge_that_overtakes_sending_again() {
+    let mut requester = Requester::new();
+    requester.answer(0, MISSING);
+    requester.answer(1, ACK);
+    assert_eq!(requester.sends(), [2]);
+}
+
+#[test]
+fn naks_name_their_event() {
+    let table = [
+        (Nak::InvalidRequest, 0x0208),
+        (Nak::RemoteAccess, 0x020D),
+        (Nak::RemoteOperation, 0x020E),
+    ];
+    for (nak, code) in table {
+        let mut requester = Requester::new();
+        assert_eq!(requester.answer(1, Syndrome::Nak(nak)), Outcome::Refused);
+        assert_eq!(event(&requester.world.a), (code, 0x5, 0));
+    }
+}
+
+#[test]
+fn answers_without_meaning_are_dropped() {
+    for syndrome in [
+        Syndrome::Nak(Nak::Other(4)),
+        Syndrome::Reserved(0x40),
+        Syndrome::Reserved(0xFF),
+    ] {
+        let mut requester = Requester::new();
+        assert_eq!(
+            requester.answer(1, syndrome),
+            Outcome::Dropped(DropReason::Meaningless)
+        );
+        assert_eq!(requester.sends(), []);
+    }
+}
+
+#[test]
+fn copies_of_an_rnr_nak_count_once() {
+    let mut requester = Requester::new();
+    requester.world.a.state.config.rnr_retry = 1;
+    assert_eq!(requester.answer(1, Syndrome::RnrNak(1)), Outcome::NotReady);
+    assert_eq!(requester.answer(1, Syndrome::RnrNak(1)), Outcome::Duplicate);
+    let end = &mut requester.world.a;
+    assert_eq!(end.state.next_deadline(), Some(10_000));
+    end.node.now = 9_999;
+    assert!(!timer(&mut end.state, &mut end.node));
+    end.node.now = 10_000;
+    assert!(timer(&mut end.state, &mut end.node));
+    assert_eq!(requester.sends(), [1, 2]);
+}

@@ -1,0 +1,411 @@
+//! The responder against requests made by hand.
+
+use super::*;
+use crate::rc::tests::world::End;
+use crate::wire::{Aeth, Bth, Frame, Headers, Nak, Opcode, Packet, Reth, Syndrome};
+
+/// PSN of the first packet expected.
+const PSN: u32 = 0x12_3456;
+
+/// A responder that expects [`PSN`], and the sender of packets to it.
+struct Responder {
+    world: World,
+}
+
+impl Responder {
+    fn new() -> Self {
+        Self {
+            world: World::new(PathMtu::B256),
+        }
+    }
+
+    fn end(&mut self) -> &mut End {
+        &mut self.world.b
+    }
+
+    fn frame(&self, headers: &Headers, payload: usize) -> Vec<u8> {
+        Frame::new(&self.world.a.state.config.path, headers, payload)
+            .unwrap()
+            .seal()
+    }
+
+    fn headers(&self, opcode: Opcode, offset: u32) -> Headers {
+        let mut headers = Headers::new(Bth::new(
+            opcode,
+            self.world.b.state.config.qpn,
+            PSN + offset,
+        ));
+        headers.bth.ack_request = true;
+        headers.immediate = opcode.has_immediate().then_some(1);
+        headers.invalidate = opcode.has_ieth().then_some(RKEY);
+        headers.reth = opcode.has_reth().then_some(Reth {
+            addr: BASE,
+            rkey: RKEY,
+            len: 0,
+        });
+        headers
+    }
+
+    fn request(&mut self, opcode: Opcode, offset: u32, payload: usize) -> Outcome {
+        let frame = self.frame(&self.headers(opcode, offset), payload);
+        self.end().take_in(&frame)
+    }
+
+    fn write(&mut self, opcode: Opcode, offset: u32, total: u32, payload: usize) -> Outcome {
+        let mut headers = self.headers(opcode, offset);
+        headers.reth = Some(Reth {
+            addr: BASE,
+            rkey: RKEY,
+            len: total,
+        });
+        let frame = self.frame(&headers, payload);
+        self.end().take_in(&frame)
+    }
+
+    /// PSN offset and syndrome of each answer.
+    fn answers(&mut self) -> Vec<(u32, Syndrome)> {
+        let frames = self.end().emit();
+        let parse = |frame: &Vec<u8>| {
+            let headers = Packet::parse(frame).unwrap().headers;
+            (headers.bth.psn - PSN, headers.aeth.unwrap().syndrome)
+        };
+        frames.iter().map(parse).collect()
+    }
+
+    /// The last request was refused as invalid, with this event.
+    fn refused_as_invalid(&mut self, offset: u32, code: u16) {
+        assert_eq!(
+            self.answers(),
+            [(offset, Syndrome::Nak(Nak::InvalidRequest))]
+        );
+        assert_eq!(event(self.end()).0, code);
+    }
+}
+
+const ACK: Syndrome = Syndrome::Ack(31);
+const MISSING: Syndrome = Syndrome::Nak(Nak::Sequence);
+
+#[test]
+fn what_is_not_meant_for_the_qp_is_dropped() {
+    let outcome = |change: &dyn Fn(&mut Headers, &mut World)| {
+        let mut responder = Responder::new();
+        responder.end().receive(&[(0, 100)]);
+        let mut headers = responder.headers(Opcode::SEND_ONLY, 0);
+        change(&mut headers, &mut responder.world);
+        let frame = responder.frame(&headers, 4);
+        let outcome = responder.end().take_in(&frame);
+        if matches!(outcome, Outcome::Dropped(_)) {
+            assert_eq!(
+                (responder.answers(), responder.end().node.received.len()),
+                (vec![], 0)
+            );
+        }
+        outcome
+    };
+    assert_eq!(outcome(&|_, _| ()), Outcome::Accepted);
+    assert_eq!(
+        outcome(&|headers, _| headers.bth.pkey = 0x7FFF),
+        Outcome::Accepted
+    );
+    let dropped = |change: &dyn Fn(&mut Headers, &mut World)| match outcome(change) {
+        Outcome::Dropped(reason) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        dropped(&|headers, _| headers.bth.dest_qp += 1),
+        DropReason::Qp
+    );
+    assert_eq!(
+        dropped(&|headers, _| headers.bth.pkey = 0x8001),
+        DropReason::Partition
+    );
+    // Both are limited members.
+    let limited = |headers: &mut Headers, world: &mut World| {
+        headers.bth.pkey = 0x7FFF;
+        world.b.state.config.pkey = 0x7FFF;
+    };
+    assert_eq!(dropped(&limited), DropReason::Partition);
+    assert_eq!(
+        dropped(&|headers, _| headers.bth.version = 1),
+        DropReason::Version
+    );
+    assert_eq!(
+        dropped(&|headers, _| headers.bth.opcode = Opcode(0x24)),
+        DropReason::Service
+    );
+    assert_eq!(
+        dropped(&|_, world| world.b.state.set_mode(Mode::Idle)),
+        DropReason::Mode
+    );
+    assert_eq!(
+        dropped(&|_, world| world.b.state.set_mode(Mode::Error)),
+        DropReason::Mode
+    );
+    assert_eq!(
+        dropped(&|_, world| world.a.state.config.path.ip = world.b.state.config.path.ip),
+        DropReason::Address
+    );
+    let ack = |headers: &mut Headers| {
+        headers.bth.opcode = Opcode::ACKNOWLEDGE;
+        headers.aeth = Some(Aeth {
+            syndrome: ACK,
+            msn: 0,
+        });
+    };
+    assert_eq!(
+        dropped(&|headers, world| (ack(headers), world.b.state.set_mode(Mode::Rtr)).1),
+        DropReason::Mode
+    );
+    assert_eq!(dropped(&|headers, _| ack(headers)), DropReason::Stale);
+}
+
+#[test]
+fn a_gap_is_told_once() {
+    let mut responder = Responder::new();
+    for _ in 0..4 {
+        responder.end().receive(&[(0, 100)]);
+    }
+    assert_eq!(
+        responder.request(Opcode::SEND_ONLY, 0, 1),
+        Outcome::Accepted
+    );
+    assert_eq!(
+        responder.request(Opcode::SEND_ONLY, 2, 1),
+        Outcome::OutOfOrder
+    );
+    // The NAK acknowledges what came before it.
+    assert_eq!(responder.answers(), [(1, MISSING)]);
+    assert_eq!(
+        responder.request(Opcode::SEND_ONLY, 3, 1),
+        Outcome::OutOfOrder
+    );
+    assert_eq!(responder.answers(), []);
+    // What came before is still acknowledged when it comes again.
+    assert_eq!(
+        responder.request(Opcode::SEND_ONLY, 0, 1),
+        Outcome::Duplicate
+    );
+    assert_eq!(responder.answers(), [(0, ACK)]);
+    assert_eq!(
+        responder.request(Opcode::SEND_ONLY, 1, 1),
+        Outcome::Accepted
+    );
+    assert_eq!(responder.answers(), [(1, ACK)]);
+    // A new gap is told again.
+    assert_eq!(
+        responder.request(Opcode::SEND_ONLY, 4, 1),
+        Outcome::OutOfOrder
+    );
+    assert_eq!(responder.answers(), [(2, MISSING)]);
+    assert_eq!(responder.end().node.received.len(), 2);
+}
+
+#[test]
+fn a_gap_that_closes_before_it_is_told() {
+    let mut responder = Responder::new();
+    for _ in 0..2 {
+        responder.end().receive(&[(0, 100)]);
+    }
+    responder.request(Opcode::SEND_ONLY, 1, 1);
+    responder.request(Opcode::SEND_ONLY, 0, 1);
+    // Packet 1 was dropped, so it is missing now.
+    assert_eq!(responder.answers(), [(1, MISSING)]);
+}
+
+#[test]
+fn duplicates_are_acknowledged_and_not_executed() {
+    let mut responder = Responder::new();
+    responder.end().receive(&[(0, 1000)]);
+    assert_eq!(
+        responder.request(Opcode::SEND_FIRST, 0, 256),
+        Outcome::Accepted
+    );
+    assert_eq!(
+        responder.request(Opcode::SEND_LAST, 1, 4),
+        Outcome::Accepted
+    );
+    assert_eq!(responder.answers(), [(1, ACK)]);
+    assert_eq!(
+        responder.request(Opcode::SEND_FIRST, 0, 256),
+        Outcome::Duplicate
+    );
+    assert_eq!(
+        responder.request(Opcode::SEND_LAST, 1, 4),
+        Outcome::Duplicate
+    );
+    assert_eq!(
+        responder.request(Opcode::SEND_FIRST, 0, 256),
+        Outcome::Duplicate
+    );
+    assert_eq!(responder.answers(), [(1, ACK)]);
+    assert_eq!(responder.end().node.received.len(), 1);
+}
+
+#[test]
+fn a_repeated_read_must_lie_in_the_past() {
+    let mut responder = Responder::new();
+    responder.write(Opcode::READ_REQUEST, 0, 300, 0);
+    responder.end().emit();
+    assert_eq!(
+        responder.write(Opcode::READ_REQUEST, 1, 44, 0),
+        Outcome::Duplicate
+    );
+    let longer = responder.write(Opcode::READ_REQUEST, 1, 300, 0);
+    assert_eq!(longer, Outcome::Dropped(DropReason::Stale));
+}
+
+#[test]
+fn no_acknowledge_that_nobody_asked_for() {
+    let mut responder = Responder::new();
+    responder.end().receive(&[(0, 1000)]);
+    let mut headers = responder.headers(Opcode::SEND_FIRST, 0);
+    headers.bth.ack_request = false;
+    let frame = responder.frame(&headers, 256);
+    responder.end().take_in(&frame);
+    assert_eq!(responder.answers(), []);
+    responder.request(Opcode::SEND_LAST, 1, 1);
+    assert_eq!(responder.answers(), [(1, ACK)]);
+}
+
+#[test]
+fn rnr_silences_what_follows_until_the_packet_comes_again() {
+    let mut responder = Responder::new();
+    let turned_away = [(0, Syndrome::RnrNak(RNR_TIMER_CODE))];
+    assert_eq!(
+        responder.request(Opcode::SEND_ONLY, 0, 1),
+        Outcome::NotReady
+    );
+    assert_eq!(responder.answers(), turned_away);
+    assert_eq!(
+        responder.request(Opcode::SEND_ONLY, 1, 1),
+        Outcome::OutOfOrder
+    );
+    assert_eq!(responder.answers(), []);
+    assert_eq!(
+        responder.request(Opcode::SEND_ONLY, 0, 1),
+        Outcome::NotReady
+    );
+    assert_eq!(responder.answers(), turned_away);
+    responder.end().receive(&[(0, 10)]);
+    assert_eq!(
+        responder.request(Opcode::SEND_ONLY, 0, 1),
+        Outcome::Accepted
+    );
+    assert_eq!(responder.answers(), [(0, ACK)]);
+}
+
+#[test]
+fn packets_out_of_turn() {
+    for first in [
+        Opcode::SEND_MIDDLE,
+        Opcode::SEND_LAST,
+        Opcode::WRITE_MIDDLE,
+        Opcode::WRITE_LAST_IMM,
+    ] {
+        let mut responder = Responder::new();
+        assert_eq!(responder.request(first, 0, 256), Outcome::Refused);
+        responder.refused_as_invalid(0, 0x0312);
+    }
+    let second = [
+        Opcode::SEND_FIRST,
+        Opcode::SEND_ONLY,
+        Opcode::WRITE_LAST,
+        Opcode::READ_REQUEST,
+        Opcode(0x15),
+    ];
+    for second in second {
+        let mut responder = Responder::new();
+        responder.end().receive(&[(0, 1000)]);
+        assert_eq!(
+            responder.request(Opcode::SEND_FIRST, 0, 256),
+            Outcome::Accepted
+        );
+        assert_eq!(
+            responder.request(second, 1, 256),
+            Outcome::Refused,
+            "{second:?}"
+        );
+        // From here on nothing is taken, and the NAK covers the acknowledge.
+        let dropped = Outcome::Dropped(DropReason::Refusing);
+        assert_eq!(responder.request(Opcode::SEND_LAST, 1, 1), dropped);
+        responder.refused_as_invalid(1, 0x0312);
+    }
+}
+
+#[test]
+fn packets_of_the_wrong_size() {
+    let cases = [
+        (Opcode::SEND_FIRST, 255),
+        (Opcode::SEND_FIRST, 257),
+        (Opcode::SEND_ONLY, 257),
+    ];
+    for (opcode, payload) in cases {
+        let mut responder = Responder::new();
+        responder.end().receive(&[(0, 1000)]);
+        assert_eq!(
+            responder.request(opcode, 0, payload),
+            Outcome::Refused,
+            "{opcode:?} {payload}"
+        );
+        responder.refused_as_invalid(0, 0x0312);
+    }
+    for (opcode, payload) in [
+        (Opcode::SEND_MIDDLE, 4),
+        (Opcode::SEND_LAST, 0),
+        (Opcode::SEND_LAST, 257),
+    ] {
+        let mut responder = Responder::new();
+        responder.end().receive(&[(0, 1000)]);
+        responder.request(Opcode::SEND_FIRST, 0, 256);
+        assert_eq!(
+            responder.request(opcode, 1, payload),
+            Outcome::Refused,
+            "{opcode:?} {payload}"
+        );
+        responder.refused_as_invalid(1, 0x0312);
+    }
+}
+
+#[test]
+fn writes_whose_length_does_not_add_up() {
+    for (total, payload) in [(10, 9), (10, 11), (0, 1), (0x8000_0000, 256)] {
+        let mut responder = Responder::new();
+        let outcome = responder.write(Opcode::WRITE_ONLY, 0, total, payload);
+        assert_eq!(outcome, Outcome::Refused, "{total} {payload}");
+        responder.refused_as_invalid(0, 0x0314);
+    }
+    let mut responder = Responder::new();
+    assert_eq!(
+        responder.write(Opcode::WRITE_FIRST, 0, 256, 256),
+        Outcome::Refused
+    );
+    responder.refused_as_invalid(0, 0x0314);
+    for (opcode, payload) in [
+        (Opcode::WRITE_MIDDLE, 256),
+        (Opcode::WRITE_LAST, 1),
+        (Opcode::WRITE_LAST, 256),
+    ] {
+        let mut responder = Responder::new();
+        assert_eq!(
+            responder.write(Opcode::WRITE_FIRST, 0, 300, 256),
+            Outcome::Accepted
+        );
+        assert_eq!(
+            responder.request(opcode, 1, payload),
+            Outcome::Refused,
+            "{opcode:?} {payload}"
+        );
+        responder.refused_as_invalid(1, 0x0314);
+    }
+}
+
+#[test]
+fn atomics_are_refused() {
+    let mut responder = Responder::new();
+    // The builder makes no atomics: a send is turned into one, with room for the atomic header.
+    let mut frame = responder.frame(&responder.headers(Opcode::SEND_ONLY, 0), 28);
+    frame[42] = Opcode::FETCH_ADD.0;
+    crate::wire::reseal(&mut frame);
+    assert_eq!(responder.end().take_in(&frame), Outcome::Refused);
+    responder.refused_as_invalid(0, 0x0312);
+}

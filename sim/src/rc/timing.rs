@@ -1,0 +1,64 @@
+//! Times and windows of the engine. None of them is in the sources: the QP context has no time-out field and GEN_2
+//! software programs only RTOMIN, whose unit is unknown (data-path 8.9, 11). All are \[inf\].
+
+/// Time without progress after which the requester sends again: the InfiniBand time-out code 14, which most
+/// applications use (67.1 ms). Long enough for a peer in another process that is not scheduled for a while.
+pub const RETRANSMIT_NS: u64 = 4096 << 14;
+
+/// RNR timer code that the responder asks for: 0.64 ms. MIN_RNR_TIMER does not reach a GEN_2 device (data-path 8.3).
+pub const RNR_TIMER_CODE: u8 = 12;
+
+/// Packets of sends and writes that may be unacknowledged.
+pub const WINDOW_PACKETS: u32 = 256;
+
+/// Packets after which the requester asks for an acknowledge inside a message; several times in a window, so that a
+/// full window always has an answer coming.
+pub(super) const ACK_EVERY: u32 = 32;
+
+/// Response packets that one read request asks for at most; a longer read is split. Only a read of more than 512 MiB
+/// at the smallest MTU needs it: half of the PSN space is the limit of what may be outstanding.
+pub(super) const READ_CHUNK_PACKETS: u32 = 1 << 21;
+
+/// PSNs that may be outstanding, reads included.
+pub(super) const MAX_OUTSTANDING: u32 = 1 << 22;
+
+/// Packets sent by one call of [`poll`](super::poll).
+pub const POLL_BUDGET: u32 = 64;
+
+/// The code that never runs out (data-path 8.9).
+pub(super) const RNR_RETRY_FOREVER: u8 = 7;
+
+/// Units of 10 µs per RNR timer code (data-path 8.9).
+const RNR_UNITS: [u64; 32] = [
+    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
+    2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+];
+
+/// Nanoseconds of an RNR timer code (low five bits).
+#[must_use]
+pub fn rnr_ns(code: u8) -> u64 {
+    RNR_UNITS
+        .get(usize::from(code & 0x1F))
+        .map_or(0, |units| units * 10_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timer_codes() {
+        // Corners of the table in data-path 8.9, in milliseconds.
+        let table = [
+            (0, 655.36),
+            (1, 0.01),
+            (12, 0.64),
+            (16, 2.56),
+            (25, 61.44),
+            (31, 491.52),
+        ];
+        for (code, ms) in table {
+            assert!((rnr_ns(code) as f64 / 1e6 - ms).abs() < 1e-9, "code {code}");
+        }
+    }
+}

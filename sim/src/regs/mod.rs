@@ -1,0 +1,121 @@
+//! The register file: values, access classes and reset domains.
+//!
+//! What a register *does* is in [`bar`](crate::bar); here it only has a value. Offsets, fields and reset sources come
+//! from [`e810_hal::regs::ALL`].
+
+mod domain;
+mod warm;
+
+use std::collections::{BTreeMap, HashMap};
+
+use e810_hal::Off;
+use e810_hal::reg::AccessKind;
+use e810_hal::regs::{self, Element, find};
+
+pub use domain::ResetSource;
+pub(crate) use warm::Identity;
+
+/// What a read of a register without a readable value gives. A driver that uses it will notice.
+pub(crate) const POISON: u32 = 0xdead_beef;
+
+/// Second addresses of the PFHMC registers, and where the first ones are (control-path 2.3).
+const FPMAT: std::ops::Range<u32> = 0x10_0000..0x10_0600;
+const FPMAT_TO_PFHMC: u32 = 0x42_0000;
+
+/// The offset at which the value of a register is kept: one for both addresses of a register that has two.
+fn canonical(off: Off) -> u32 {
+    let off = off.get();
+    if FPMAT.contains(&off) {
+        off + FPMAT_TO_PFHMC
+    } else {
+        off
+    }
+}
+
+/// Values of all registers of one function.
+#[derive(Debug)]
+pub(crate) struct RegisterFile {
+    identity: Identity,
+    /// Only registers that are not zero or were written.
+    values: BTreeMap<u32, u32>,
+    /// Answers of `find`, which walks a table.
+    known: HashMap<u32, Option<Element>>,
+}
+
+impl RegisterFile {
+    /// The registers of a function whose LAN side is up.
+    pub(crate) fn new(identity: Identity) -> Self {
+        Self {
+            identity,
+            values: warm::values(&identity).collect(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// The register at `off`, if the sources name one.
+    pub(crate) fn element(&mut self, off: Off) -> Option<Element> {
+        *self.known.entry(off.get()).or_insert_with(|| find(off))
+    }
+
+    pub(crate) fn get(&self, off: Off) -> u32 {
+        self.values.get(&canonical(off)).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn set(&mut self, off: Off, value: u32) {
+        self.values.insert(canonical(off), value);
+    }
+
+    /// A reset clears the registers of its domain.
+    pub(crate) fn clear(&mut self, source: ResetSource) {
+        self.values.retain(|off, _| !is_cleared(*off, source));
+    }
+
+    /// After the reset, what firmware loads is there again, and what the LAN side sets up: this function is always
+    /// ready for RDMA. The done bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
+    pub(crate) fn load_again(&mut self, source: ResetSource) {
+        let done_bits = regs::GLNVM_ULD.off().get();
+        for (off, value) in warm::values(&self.identity) {
+            if is_cleared(off, source) || off == done_bits {
+                self.values.insert(off, value);
+            }
+        }
+    }
+}
+
+fn is_cleared(off: u32, source: ResetSource) -> bool {
+    let element = Off::try_new(off).and_then(find);
+    element.is_some_and(|element| source.clears(element.register.reset))
+}
+
+/// The bits of a register that have a name.
+pub(crate) fn named_bits(element: &Element) -> u32 {
+    let fields = element.register.fields.iter();
+    fields.fold(0, |bits, field| {
+        let width = field.hi - field.lo + 1;
+        bits | (u32::MAX >> (u32::BITS - width)) << field.lo
+    })
+}
+
+/// Whether a read of the register means something.
+pub(crate) fn is_readable(element: &Element) -> bool {
+    element.register.access != AccessKind::WriteOnly
+}
+
+/// Whether a driver writes the register.
+pub(crate) fn is_writable(element: &Element) -> bool {
+    element.register.access != AccessKind::ReadOnly
+}
+
+/// The register at `off` as a person reads it: its name, or the offset.
+pub(crate) fn name(off: Off) -> String {
+    match find(off) {
+        Some(element) => element.to_string(),
+        None => match off.get().checked_sub(regs::DOORBELL_PAGE) {
+            Some(at) if at < regs::DOORBELL_PAGE_LEN => format!("DOORBELL_PAGE+{at:#x}"),
+            _ => off.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! What all handles of one simulator share: the locked world, time, posted writes and the engine's thread.
+//!
+//! Writes are posted, as on PCI Express: in real time they queue up until the engine takes them, and a read first
+//! pushes all earlier writes ahead of it. Virtual time has no queue: what a write does happens before it returns.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use e810_hal::{Ns, Off};
+
+use crate::lines::Lines;
+use crate::world::{Fired, World};
+
+/// How time passes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Mode {
+    /// By what the driver does; no thread, and the same seed gives the same run.
+    ///
+    /// A register access takes 100 ns, a step of an engine some tens to hundreds, a delay what it says. Each
+    /// `relax` does one event; with none near, time goes on by itself, in turns of 1 µs that grow to 100 µs. These are
+    /// choices of the model: nothing measured in virtual time says how fast a card or a driver is.
+    #[default]
+    Virtual,
+    /// By the clock on the wall: a thread is the device, and ends with the last handle.
+    Real,
+}
+
+/// Virtual time that one register access takes.
+const ACCESS: Ns = Ns(100);
+/// Events that the thread does before it lets others at the world.
+const BATCH: u32 = 64;
+/// How long the thread looks for work before it sleeps: about what waking it costs.
+const SPIN: Duration = Duration::from_micros(20);
+/// Longest sleep, for the clock's sake only.
+const NAP: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+struct Posted {
+    writes: VecDeque<(u8, Off, u32)>,
+    /// The thread sleeps and must be woken.
+    asleep: bool,
+}
+
+/// Shared by the handles and, in real time, the thread.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    mode: Mode,
+    world: Mutex<World>,
+    /// Copy of virtual time, to be read without the lock.
+    virtual_now: AtomicU64,
+    start: Instant,
+    posted: Mutex<Posted>,
+    /// There are posted writes, or the thread is to stop.
+    poked: AtomicBool,
+    /// How often that was said. A reader carries out posted writes as well and takes `poked` back, so only the number
+    /// tells the thread that the engine may have got something to do since it last looked.
+    pokes: AtomicU64,
+    stop: AtomicBool,
+    wake: Condvar,
+    /// Threads that want the world; the engine's thread steps back for them.
+    waiting: AtomicU32,
+    pub(crate) lines: Vec<Arc<Lines>>,
+}
+
+impl Shared {
+    pub(crate) fn new(mode: Mode, world: World, lines: Vec<Arc<Lines>>) -> Self {
+        Self {
+            mode,
+            world: Mutex::new(world),
+            virtual_now: AtomicU64::new(0),
+            start: Instant::now(),
+            posted: Mutex::new(Posted::default()),
+            poked: AtomicBool::new(false),
+            pokes: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            wake: Condvar::new(),
+            waiting: AtomicU32::new(0),
+            lines,
+        }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(crate) fn now(&self) -> Ns {
+        match self.mode {
+            Mode::Virtual => Ns(self.virtual_now.load(Ordering::Relaxed)),
+            Mode::Real => self.wall(),
+        }
+    }
+
+    fn wall(&self) -> Ns {
+        Ns(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Uses the world, with everything that was posted before done, and delivers the interrupts that come of it.
+    pub(crate) fn with_world<R>(&self, use_it: impl FnOnce(&mut World) -> R) -> R {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut world = self.lock();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        if self.mode == Mode::Real {
+            world.set_now(self.wall());
+            self.drain(&mut world);
+        }
+        let result = use_it(&mut world);
+        self.virtual_now.store(world.now().0, Ordering::Relaxed);
+        let fired = world.take_fired();
+        drop(world);
+        deliver(fired);
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, World> {
+        // A panic inside the model is a bug of its own; what it left is still good enough to clean up with.
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn posted(&self) -> MutexGuard<'_, Posted> {
+        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn read32(&self, function: u8, off: Off) -> u32 {
+        self.with_world(|world| {
+            if self.mode == Mode::Virtual {
+                world.advance(ACCESS);
+            }
+            world.read32(usize::from(function), off)
+        })
+    }
+
+    pub(crate) fn write32(&self, function: u8, off: Off, value: u32) {
+        match self.mode {
+            Mode::Virtual => self.with_world(|world| {
+                world.write32(usize::from(function), off, value);
+                world.advance(ACCESS);
+            }),
+            Mode::Real => {
+                let mut posted = self.posted();
+                posted.writes.push_back((function, off, value));
+                self.poke(&mut posted);
+            }
+        }
+    }
+
+    /// Makes the thread look; `posted` says why.
+    fn poke(&self, posted: &mut Posted) {
+        self.poked.store(true, Ordering::Release);
+        self.pokes.fetch_add(1, Ordering::Release);
+        if std::mem::take(&mut posted.asleep) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Lets `time` pass.
+    pub(crate) fn delay(&self, time: Ns) {
+        match self.mode {
+            Mode::Virtual => self.with_world(|world| world.advance(time)),
+            Mode::Real => {
+                /// Sleeping is this inexact; shorter delays are waited for.
+                const SLEEP: Duration = Duration::from_micros(100);
+                let start = Instant::now();
+                let time = Duration::from_nanos(time.0);
+                if time >= SLEEP {
+                    std::thread::sleep(time);
+                }
+                while start.elapsed() < time {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    /// One empty turn of a loop.
+    pub(crate) fn relax(&self) {
+        match self.mode {
+            Mode::Virtual => self.with_world(World::relax),
+            // The thread that is the device may need this very CPU.
+            Mode::Real => std::thread::yield_now(),
+        }
+    }
+
+    /// Carries out the posted writes in the order they were made.
+    ///
+    /// The lock on the queue is not held meanwhile, and the one on the world is: nobody else drains.
+    fn drain(&self, world: &mut World) {
+        while self.poked.swap(false, Ordering::Acquire) {
+            let writes = std::mem::take(&mut self.posted().writes);
+            for (function, off, value) in writes {
+                world.write32(usize::from(function), off, value);
+            }
+        }
+    }
+
+    /// The life of the thread.
+    fn run(&self) {
+        let mut idle_since = Instant::now();
+        while !self.stop.load(Ordering::Relaxed) {
+            self.step_back();
+            let pokes = self.pokes.load(Ordering::Acquire);
+            let mut world = self.lock();
+            let did = self.batch(&mut world);
+            let next = world.next_event();
+            let fired = world.take_fired();
+            drop(world);
+            if did || !fired.is_empty() {
+                idle_since = Instant::now();
+                deliver(fired);
+            } else if !self.look_around(idle_since, next, pokes) {
+                self.sleep(next, pokes);
+            }
+        }
+    }
+
+    /// Some events; false when there was nothing to do.
+    fn batch(&self, world: &mut World) -> bool {
+        for done in 0..BATCH {
+            world.set_now(self.wall());
+            self.drain(world);
+            if self.waiting.load(Ordering::Relaxed) != 0 || !world.step() {
+                return done != 0;
+            }
+        }
+        true
+    }
+
+    /// Lets threads in that wait for the world: locks are not fair.
+    fn step_back(&self) {
+        while self.waiting.load(Ordering::Relaxed) != 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether something was posted since there were `pokes` pokes, even if somebody else has carried it out.
+    fn is_news(&self, pokes: u64) -> bool {
+        self.pokes.load(Ordering::Relaxed) != pokes
+    }
+
+    /// Spins until something is to be done; false when it is time to sleep.
+    ///
+    /// `pokes` was read before the thread last looked at the world.
+    fn look_around(&self, idle_since: Instant, next: Option<u64>, pokes: u64) -> bool {
+        while idle_since.elapsed() < SPIN {
+            if self.is_news(pokes) || next.is_some_and(|due| due <= self.wall().0) {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+
+    /// Sleeps until poked (more often than `pokes`) or until `next`.
+    fn sleep(&self, next: Option<u64>, pokes: u64) {
+        let until_next = |due: u64| Duration::from_nanos(due.saturating_sub(self.wall().0));
+        let nap = next.map_or(NAP, |due| until_next(due).min(NAP));
+        let mut posted = self.posted();
+        // Under the lock that `poke` is called with: a poke is seen here, or finds `asleep`.
+        if !self.is_news(pokes) {
+            posted.asleep = true;
+            let waited = self.wake.wait_timeout(posted, nap);
+            waited.unwrap_or_else(PoisonError::into_inner).0.asleep = false;
+        }
+    }
+}
+
+fn deliver(fired: Fired) {
+    for (lines, vectors) in fired {
+        lines.raise(&vectors);
+    }
+}
+
+/// The last handle ends the thread.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    pub(crate) shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Owner {
+    /// # Errors
+    /// When the thread cannot be had.
+    pub(crate) fn new(shared: Shared) -> std::io::Result<Self> {
+        let shared = Arc::new(shared);
+        let thread = match shared.mode {
+            Mode::Virtual => None,
+            Mode::Real => {
+                let device = Arc::clone(&shared);
+                let builder = std::thread::Builder::new().name("e810-sim".to_owned());
+                Some(builder.spawn(move || device.run())?)
+            }
+        };
+        Ok(Self { shared, thread })
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let mut posted = self.shared.posted();
+        self.shared.poke(&mut posted);
+        drop(posted);
+        // An interrupt hook may hold the last handle: the thread cannot wait for itself, and ends anyway.
+        if thread.thread().id() != std::thread::current().id() {
+            // A panic of the model was already printed; handles are gone, so there is nobody to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::{Link, Quality};
+    use crate::rng::Rng;
+
+    /// The write rings the engine, the read carries it out before the thread sees it: the thread must not sleep.
+    #[test]
+    fn a_write_that_a_reader_carried_out_is_news_to_the_thread() {
+        let rng = Rng::new(0);
+        let link = Link::new(Vec::new(), Quality::PERFECT, rng.clone());
+        let world = World::new(Vec::new(), link, false, rng);
+        let shared = Shared::new(Mode::Real, world, Vec::new());
+        let pokes = shared.pokes.load(Ordering::Relaxed);
+        assert!(!shared.is_news(pokes));
+        shared.write32(0, Off::new(0), 1);
+        assert!(shared.is_news(pokes));
+        shared.read32(0, Off::new(0));
+        assert!(
+            shared.posted().writes.is_empty(),
+            "the read pushed the write"
+        );
+        assert!(shared.is_news(pokes));
+    }
+}

@@ -1,0 +1,41 @@
+//! Counts of what passed between a driver and its function.
+
+/// Traffic of one function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Stats {
+    /// Register reads.
+    pub register_reads: u64,
+    /// Register writes, doorbells included.
+    pub register_writes: u64,
+    /// Writes to PFPE_CQPDB, PFPE_WQEALLOC, PFPE_CQARM, PFPE_CQACK, PFPE_AEQALLOC and the doorbell page.
+    pub doorbells: u64,
+    /// DMA reads that were carried out.
+    pub dma_reads: u64,
+    /// Bytes of them.
+    pub dma_read_bytes: u64,
+    /// DMA writes that were carried out.
+    pub dma_writes: u64,
+    /// Bytes of them.
+    pub dma_write_bytes: u64,
+    /// DMA accesses that the IOMMU refused.
+    pub dma_faults: u64,
+    /// Frames put on the wire.
+    pub frames_sent: u64,
+    /// Frames taken from the wire.
+    pub frames_received: u64,
+    /// MSI-X messages sent.
+    pub interrupts: u64,
+}
+
+/// Resets of one function so far.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ResetCounts {
+    /// PF resets.
+    pub pfr: u64,
+    /// Core resets.
+    pub corer: u64,
+    /// Global resets.
+    pub globr: u64,
+    /// Firmware resets.
+    pub empr: u64,
+}

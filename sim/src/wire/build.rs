@@ -1,0 +1,181 @@
+//! Builds a frame: headers first, then the payload in place, then pad, checksums and ICRC.
+
+use super::headers::{Bth, Headers};
+use super::path::{Addresses, Path};
+use super::{Opcode, checksum, icrc};
+
+/// Largest payload of a packet: the largest InfiniBand path MTU, in bytes.
+pub const MAX_PAYLOAD: usize = 4096;
+
+/// Shortest Ethernet frame without its FCS; shorter ones are filled with zeros.
+const MIN_FRAME: usize = 60;
+
+/// Why a frame cannot be built.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// The optional headers given are not those of the opcode.
+    #[error("{0:?} has other headers than those given; set exactly those that the opcode asks for")]
+    Headers(Opcode),
+    /// The payload does not fit the largest path MTU.
+    #[error("payload of {0} bytes; a packet carries at most {MAX_PAYLOAD}")]
+    Payload(usize),
+}
+
+/// A frame whose payload is still to be written.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    bytes: Vec<u8>,
+    /// Offset of the IP header.
+    ip: usize,
+    payload: usize,
+    payload_len: usize,
+    ipv6: bool,
+}
+
+impl Frame {
+    /// Writes all headers for a payload of `payload_len` bytes, which starts as zeros.
+    ///
+    /// # Errors
+    /// [`BuildError::Headers`] if the headers are not those of the opcode, [`BuildError::Payload`] if the payload is
+    /// longer than [`MAX_PAYLOAD`].
+    pub fn new(path: &Path, headers: &Headers, payload_len: usize) -> Result<Self, BuildError> {
+        // Atomic headers have no field in `Headers`: this device never sends them.
+        if !headers.match_opcode() || headers.bth.opcode.atomic_bytes() != 0 {
+            return Err(BuildError::Headers(headers.bth.opcode));
+        }
+        if payload_len > MAX_PAYLOAD {
+            return Err(BuildError::Payload(payload_len));
+        }
+        let pad = payload_len.wrapping_neg() & 3;
+        // At most 8 + 60 + 4096 + 4: fits the 16-bit length fields.
+        let udp_len = 8 + headers.len() + payload_len + pad + icrc::LEN;
+        let ipv6 = matches!(path.ip, Addresses::V6 { .. });
+
+        let mut bytes = Vec::with_capacity(MIN_FRAME.max(18 + 40 + udp_len));
+        ethernet(&mut bytes, path, ipv6);
+        let ip = bytes.len();
+        match path.ip {
+            Addresses::V4 { src, dst } => {
+                let start = bytes.len();
+                bytes.extend([0x45, path.tos]);
+                bytes.extend(((20 + udp_len) as u16).to_be_bytes());
+                // Identification 0, don't fragment.
+                bytes.extend([0, 0, 0x40, 0, path.ttl, 17]);
+                let sum = bytes.get(start..).map_or(0, |head| checksum::add(0, head));
+                let sum = checksum::add(checksum::add(sum, &src.octets()), &dst.octets());
+                bytes.extend((!checksum::fold(sum)).to_be_bytes());
+                bytes.extend(src.octets());
+                bytes.extend(dst.octets());
+            }
+            Addresses::V6 { src, dst } => {
+                let word = 6 << 28 | u32::from(path.tos) << 20 | path.flow_label & 0xF_FFFF;
+                bytes.extend(word.to_be_bytes());
+                bytes.extend((udp_len as u16).to_be_bytes());
+                bytes.extend([17, path.ttl]);
+                bytes.extend(src.octets());
+                bytes.extend(dst.octets());
+            }
+        }
+        bytes.extend(path.src_port.to_be_bytes());
+        bytes.extend(path.dst_port.to_be_bytes());
+        bytes.extend((udp_len as u16).to_be_bytes());
+        // Checksum: none over IPv4; over IPv6 it is set when the frame is sealed.
+        bytes.extend([0, 0]);
+        transport(&mut bytes, headers, pad as u8);
+        let payload = bytes.len();
+        bytes.resize(payload + payload_len + pad + icrc::LEN, 0);
+        Ok(Self {
+            bytes,
+            ip,
+            payload,
+            payload_len,
+            ipv6,
+        })
+    }
+
+    /// The payload, to be filled by the caller.
+    #[must_use]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        self.bytes
+            .get_mut(self.payload..self.payload + self.payload_len)
+            .unwrap_or_default()
+    }
+
+    /// Adds ICRC and checksum and gives the frame as it goes on the wire (without Ethernet FCS).
+    #[must_use]
+    pub fn seal(mut self) -> Vec<u8> {
+        let end = self.bytes.len() - icrc::LEN;
+        let crc = self
+            .bytes
+            .get(self.ip..end)
+            .and_then(|datagram| icrc::icrc(datagram, self.ipv6));
+        if let (Some(crc), Some(slot)) = (crc, self.bytes.last_chunk_mut::<{ icrc::LEN }>()) {
+            *slot = crc;
+        }
+        if self.ipv6 {
+            self.seal_udp();
+        }
+        if self.bytes.len() < MIN_FRAME {
+            self.bytes.resize(MIN_FRAME, 0);
+        }
+        self.bytes
+    }
+
+    /// UDP over IPv6 must have a checksum; it covers the ICRC, which masks it.
+    fn seal_udp(&mut self) {
+        let Some(datagram) = self.bytes.get_mut(self.ip..) else {
+            return;
+        };
+        let sum = checksum::fold(udp_sum(datagram));
+        // A sum of zero is sent as ones: zero says "none".
+        let value = if sum == 0xFFFF { 0xFFFF } else { !sum };
+        if let Some(field) = datagram.get_mut(46..48) {
+            field.copy_from_slice(&value.to_be_bytes());
+        }
+    }
+}
+
+/// Sum of an IPv6 datagram's pseudo header and UDP part (RFC 8200).
+pub(super) fn udp_sum(datagram: &[u8]) -> u64 {
+    let addresses = datagram.get(8..40).unwrap_or_default();
+    let udp = datagram.get(40..).unwrap_or_default();
+    // The length of the pseudo header is that of the UDP part; 17 is its protocol.
+    checksum::add(checksum::add(udp.len() as u64 + 17, addresses), udp)
+}
+
+fn ethernet(bytes: &mut Vec<u8>, path: &Path, ipv6: bool) {
+    bytes.extend(path.dst_mac);
+    bytes.extend(path.src_mac);
+    if let Some(tag) = path.vlan {
+        bytes.extend([0x81, 0x00]);
+        bytes.extend(tag.to_be_bytes());
+    }
+    bytes.extend(if ipv6 { [0x86, 0xDD] } else { [0x08, 0x00] });
+}
+
+fn transport(bytes: &mut Vec<u8>, headers: &Headers, pad: u8) {
+    let Headers {
+        bth,
+        deth,
+        reth,
+        aeth,
+        immediate,
+        invalidate,
+    } = headers;
+    bytes.extend(Bth::encode(bth, pad));
+    if let Some(deth) = deth {
+        bytes.extend(deth.encode());
+    }
+    if let Some(reth) = reth {
+        bytes.extend(reth.encode());
+    }
+    if let Some(aeth) = aeth {
+        bytes.extend(aeth.encode());
+    }
+    if let Some(immediate) = immediate {
+        bytes.extend(immediate.to_be_bytes());
+    }
+    if let Some(stag) = invalidate {
+        bytes.extend(stag.to_be_bytes());
+    }
+}

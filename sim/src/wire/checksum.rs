@@ -1,0 +1,20 @@
+//! The internet checksum, for the IPv4 header and for UDP over IPv6.
+
+/// One's-complement sum of `bytes` as big-endian 16-bit words added to `sum`; an odd last byte counts as the high half.
+pub(super) fn add(sum: u64, bytes: &[u8]) -> u64 {
+    let (pairs, odd) = bytes.as_chunks::<2>();
+    let sum = pairs
+        .iter()
+        .fold(sum, |sum, pair| sum + u64::from(u16::from_be_bytes(*pair)));
+    odd.first()
+        .map_or(sum, |&last| sum + (u64::from(last) << 8))
+}
+
+/// Folds a sum to 16 bits. A correct header, its checksum included, folds to 0xFFFF.
+pub(super) fn fold(mut sum: u64) -> u16 {
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    // The loop has made it fit.
+    sum as u16
+}

@@ -1,0 +1,63 @@
+//! The invariant CRC: a CRC-32 over everything that no router may change.
+
+use crc32fast::Hasher;
+
+/// Bytes of the ICRC on the wire.
+pub(super) const LEN: usize = 4;
+
+/// The fields a router may change, taken as ones: 28 bytes of IPv4 and UDP header.
+const fn ipv4_mask() -> [u8; 28] {
+    let mut mask = [0; 28];
+    mask[1] = 0xFF; // TOS
+    mask[8] = 0xFF; // TTL
+    mask[10] = 0xFF; // header checksum
+    mask[11] = 0xFF;
+    mask[26] = 0xFF; // UDP checksum
+    mask[27] = 0xFF;
+    mask
+}
+
+/// The same for 48 bytes of IPv6 and UDP header.
+const fn ipv6_mask() -> [u8; 48] {
+    let mut mask = [0; 48];
+    mask[0] = 0x0F; // traffic class, high half
+    mask[1] = 0xFF; // traffic class, low half, and flow label
+    mask[2] = 0xFF;
+    mask[3] = 0xFF;
+    mask[7] = 0xFF; // hop limit
+    mask[46] = 0xFF; // UDP checksum
+    mask[47] = 0xFF;
+    mask
+}
+
+/// Hashes `bytes` with the bits of `mask` set.
+fn hash_masked<const N: usize>(crc: &mut Hasher, bytes: &[u8; N], mask: [u8; N]) {
+    let mut masked = mask;
+    for (out, byte) in masked.iter_mut().zip(bytes) {
+        *out |= byte;
+    }
+    crc.update(&masked);
+}
+
+/// The ICRC of `datagram`, which starts at the IP header and ends before the ICRC.
+///
+/// `None` if the datagram is too short to hold its IP, UDP and base transport headers.
+pub(super) fn icrc(datagram: &[u8], ipv6: bool) -> Option<[u8; LEN]> {
+    let mut crc = Hasher::new();
+    // In place of the local route header that InfiniBand has there.
+    crc.update(&[0xFF; 8]);
+    let transport = if ipv6 {
+        let (lower, rest) = datagram.split_first_chunk::<48>()?;
+        hash_masked(&mut crc, lower, ipv6_mask());
+        rest
+    } else {
+        let (lower, rest) = datagram.split_first_chunk::<28>()?;
+        hash_masked(&mut crc, lower, ipv4_mask());
+        rest
+    };
+    // Byte 4 of the BTH (resv8a) carries the congestion bits.
+    let (bth, rest) = transport.split_first_chunk::<12>()?;
+    hash_masked(&mut crc, bth, [0, 0, 0, 0, 0xFF, 0, 0, 0, 0, 0, 0, 0]);
+    crc.update(rest);
+    Some(crc.finalize().to_le_bytes())
+}

@@ -1,0 +1,243 @@
+//! A world: functions, the wire between them, and the one way things happen in it.
+//!
+//! Everything that takes time is an event: an engine's step, a frame that arrives, a reset that ends. [`World::step`]
+//! does one. Virtual time goes from event to event; in real time a thread does the events whose time has come.
+
+use std::sync::Arc;
+
+use e810_hal::{Ns, Off};
+
+use crate::bar::Effect;
+use crate::findings::{Class, Log};
+use crate::function::Function;
+use crate::lines::Lines;
+use crate::link::Link;
+use crate::rng::Rng;
+
+/// Shortest time of an engine's step in virtual time, and what is drawn on top, in ns.
+const STEP_TIME: (u64, u64) = (20, 200);
+/// How far virtual time goes when there is nothing to do and somebody waits: more and more, so that long time-outs
+/// are reached, and starting small, so that short ones are not overshot.
+const IDLE: (u64, u64) = (1_000, 100_000);
+
+/// What happens next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    Engine(usize),
+    ResetDone(usize),
+    Frame,
+}
+
+/// All functions of a card, and their wire.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) functions: Vec<Function>,
+    pub(crate) link: Link,
+    pub(crate) log: Log,
+    /// ns since the start.
+    now: u64,
+    /// Steps take time (virtual time), or are as fast as they are (real time).
+    steps_take_time: bool,
+    idle: u64,
+    rng: Rng,
+}
+
+/// Vectors that fired, and the lines they go to. Delivered when the world is not locked.
+pub(crate) type Fired = Vec<(Arc<Lines>, Vec<u16>)>;
+
+impl World {
+    pub(crate) fn new(functions: Vec<Function>, link: Link, virtual_time: bool, rng: Rng) -> Self {
+        Self {
+            functions,
+            link,
+            log: Log::default(),
+            now: 0,
+            steps_take_time: virtual_time,
+            idle: IDLE.0,
+            rng,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Ns {
+        Ns(self.now)
+    }
+
+    /// Real time: the clock says `now`.
+    pub(crate) fn set_now(&mut self, now: Ns) {
+        self.now = self.now.max(now.0);
+    }
+
+    pub(crate) fn read32(&mut self, function: usize, off: Off) -> u32 {
+        let (log, now) = (&mut self.log, self.now);
+        self.functions
+            .get_mut(function)
+            .map_or(u32::MAX, |function| function.read32(off, log, now))
+    }
+
+    pub(crate) fn write32(&mut self, function: usize, off: Off, value: u32) {
+        self.idle = IDLE.0;
+        let (log, now) = (&mut self.log, self.now);
+        let effect = self
+            .functions
+            .get_mut(function)
+            .map(|function| function.write32(off, value, log, now));
+        if let Some(Effect::GlobalReset(source)) = effect {
+            for function in &mut self.functions {
+                function.start_global_reset(source, log, now);
+            }
+        }
+        self.collect_frames(function);
+    }
+
+    /// Time of the next event, at the earliest now.
+    pub(crate) fn next_event(&self) -> Option<u64> {
+        let functions = (0..self.functions.len())
+            .flat_map(|index| [Event::Engine(index), Event::ResetDone(index)]);
+        functions
+            .chain([Event::Frame])
+            .filter_map(|event| self.due(event))
+            .min()
+            .map(|due| due.max(self.now))
+    }
+
+    fn due(&self, event: Event) -> Option<u64> {
+        match event {
+            Event::Frame => self.link.next_due(),
+            Event::ResetDone(index) => Some(self.functions.get(index)?.body.reset?.until),
+            Event::Engine(index) => {
+                let function = self.functions.get(index)?;
+                if function.body.reset.is_some() {
+                    return None;
+                }
+                let wanted = if function.runnable {
+                    0
+                } else {
+                    function.engine.next_deadline()?
+                };
+                Some(wanted.max(function.busy_until))
+            }
+        }
+    }
+
+    /// Does one of the events whose time has come; false when there is none.
+    ///
+    /// Which one comes first is open on a card: the seed says.
+    pub(crate) fn step(&mut self) -> bool {
+        let all = (0..self.functions.len())
+            .flat_map(|index| [Event::Engine(index), Event::ResetDone(index)])
+            .chain([Event::Frame]);
+        let ready = all.filter(|event| self.due(*event).is_some_and(|due| due <= self.now));
+        // Reservoir sampling of one: no list, and one draw for each event that is ready.
+        let mut rng = self.rng.clone();
+        let mut chosen = None;
+        for (seen, event) in ready.enumerate() {
+            if rng.below(seen as u64 + 1) == 0 {
+                chosen = Some(event);
+            }
+        }
+        self.rng = rng;
+        match chosen {
+            None => return false,
+            Some(Event::Engine(index)) => self.step_engine(index),
+            Some(Event::ResetDone(index)) => {
+                if let Some(function) = self.functions.get_mut(index) {
+                    function.finish_reset();
+                }
+            }
+            Some(Event::Frame) => self.deliver_frame(),
+        }
+        true
+    }
+
+    fn step_engine(&mut self, index: usize) {
+        let Some(function) = self.functions.get_mut(index) else {
+            return;
+        };
+        let more = function.with_engine(&mut self.log, self.now, |engine, env| engine.step(env));
+        function.runnable = more;
+        if self.steps_take_time {
+            function.busy_until = self.now + STEP_TIME.0 + self.rng.below(STEP_TIME.1);
+        }
+        self.collect_frames(index);
+    }
+
+    fn deliver_frame(&mut self) {
+        let Some((index, frame)) = self.link.arrive(self.now) else {
+            return;
+        };
+        let Some(function) = self.functions.get_mut(index) else {
+            return;
+        };
+        if function.body.reset.is_some() {
+            return;
+        }
+        function.body.stats.frames_received += 1;
+        function.with_engine(&mut self.log, self.now, |engine, env| {
+            engine.receive(&frame, env);
+        });
+        function.runnable = true;
+        self.collect_frames(index);
+    }
+
+    /// Puts what an engine has sent on the wire.
+    fn collect_frames(&mut self, index: usize) {
+        let Some(function) = self.functions.get_mut(index) else {
+            return;
+        };
+        for frame in function.body.outbox.drain(..) {
+            self.link.send(self.now, index as u8, frame);
+        }
+    }
+
+    /// Virtual time: `time` passes, and everything in it happens.
+    pub(crate) fn advance(&mut self, time: Ns) {
+        let end = self.now.saturating_add(time.0);
+        while let Some(due) = self.next_event().filter(|due| *due <= end) {
+            self.now = due;
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// Virtual time: somebody waits, so the next event happens, or some time passes without one.
+    pub(crate) fn relax(&mut self) {
+        let horizon = self.now + self.idle;
+        match self.next_event().filter(|due| *due <= horizon) {
+            Some(due) => {
+                self.now = due;
+                self.step();
+                self.idle = IDLE.0;
+            }
+            None => {
+                self.now = horizon;
+                self.idle = (self.idle * 2).min(IDLE.1);
+            }
+        }
+    }
+
+    /// Looks whether memory was used after it had been given back.
+    pub(crate) fn check_freed(&mut self) {
+        for (index, function) in self.functions.iter_mut().enumerate() {
+            function.body.memory.check_freed(&mut |kind, text| {
+                let now = Ns(self.now);
+                self.log.add(now, index as u8, Class::Fault, kind, text);
+            });
+        }
+    }
+
+    /// The messages sent since the last call.
+    pub(crate) fn take_fired(&mut self) -> Fired {
+        let mut all = Vec::new();
+        for function in &mut self.functions {
+            let fired = function.body.irq.take_fired();
+            if !fired.is_empty() {
+                function.body.stats.interrupts += fired.len() as u64;
+                all.push((Arc::clone(&function.body.lines), fired));
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests;
