@@ -1,0 +1,60 @@
+//! A completion queue in a program's hands.
+
+use e810_cqp::op::CqAttributes;
+use e810_datapath::slot::CqKey;
+use e810_datapath::{CompletionQueue, Counters, Notify, Wc};
+use e810_hal::{DmaBuf, HostBuf, Platform};
+
+/// A completion queue. `Send`: it may live on the thread that polls it.
+#[derive(Debug)]
+#[must_use = "a completion queue is given back with Control::destroy_cq"]
+pub struct Cq<P: Platform> {
+    pub(crate) owner: u64,
+    pub(crate) attributes: CqAttributes,
+    pub(crate) key: CqKey,
+    pub(crate) queue: CompletionQueue<P, DmaBuf<P>, HostBuf<P>>,
+}
+
+impl<P: Platform> Cq<P> {
+    /// Its number.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.key.id()
+    }
+
+    /// Takes completions into `into`; says how many. 0: none was there.
+    ///
+    /// A failing queue pair completes its requests only after
+    /// [`Control::service`](crate::Control::service) has run, on whatever
+    /// thread: a program that only polls calls it in its loop.
+    #[inline]
+    pub fn poll(&mut self, into: &mut [Wc]) -> usize {
+        self.queue.poll(into)
+    }
+
+    /// Asks for an event with the next completion (or the next solicited one,
+    /// or error). Poll once more after arming: what arrived before gives no
+    /// event.
+    pub fn arm(&mut self, notify: Notify) {
+        self.queue.arm(notify);
+    }
+
+    /// Whether an event came since the last call.
+    pub fn take_event(&mut self) -> bool {
+        self.queue.take_event()
+    }
+
+    /// Whether the device reported the queue as failed: it overflowed. What
+    /// is in it can still be polled; later completions are lost, and the
+    /// queue pairs on it have to be destroyed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.queue.has_failed()
+    }
+
+    /// Entries that were no completions, counted and skipped.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.queue.counters()
+    }
+}

@@ -1,0 +1,60 @@
+//! What the caller decides before a bring-up.
+
+use e810_cqp::hmc::{Backing, Capacity};
+use e810_hal::bus::VsiId;
+
+use crate::addr::MacAddr;
+
+/// What the LAN side of a ready function says of itself.
+///
+/// On a function whose LAN side another driver (or firmware model) has set up,
+/// these are given; they cannot be read back from the RDMA engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lan {
+    /// Hardware number of the main VSI (control-path 3.0, vport_id).
+    pub vsi: VsiId,
+    /// The port's MAC address.
+    pub mac: MacAddr,
+    /// Interface MTU in bytes, Ethernet header not counted.
+    pub mtu: u16,
+}
+
+/// How a device is to be brought up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The LAN side.
+    pub lan: Lan,
+    /// How many objects of each kind.
+    pub capacity: Capacity,
+    /// When HMC memory is allocated.
+    pub backing: Backing,
+    /// Entries of the CQP's send queue: a power of two, 4 to 2048
+    /// (control-path 4.1).
+    pub cqp_entries: u32,
+    /// Completion event queues wanted; fewer are made when the device, its
+    /// vectors or [`MAX_CEQS`] do not allow as many.
+    pub ceqs: u16,
+    /// 64-bit words of host memory for trackers, counted per queue pair of the
+    /// capacity and shared by all: a queue pair takes two for each quantum of
+    /// its rings.
+    pub tracker_words_per_qp: u32,
+}
+
+/// Completion event queues this driver drives at most.
+pub const MAX_CEQS: usize = 16;
+
+impl Config {
+    /// The default capacity on a given LAN side.
+    #[must_use]
+    pub fn new(lan: Lan) -> Self {
+        Self {
+            lan,
+            capacity: Capacity::default(),
+            backing: Backing::default(),
+            cqp_entries: 64,
+            ceqs: 4,
+            // The smallest send ring (512 quanta) three times over.
+            tracker_words_per_qp: 3072,
+        }
+    }
+}

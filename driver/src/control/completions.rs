@@ -1,0 +1,136 @@
+//! Completion queues: made, destroyed.
+
+use e810_cqp::hmc::Object as HmcObject;
+use e810_cqp::op::{CqAttributes, CreateCq, DestroyCq};
+use e810_datapath::CompletionQueue;
+use e810_datapath::sizing::{CqSize, SHADOW_BYTES};
+use e810_datapath::slot::CqKey;
+use e810_hal::{CeqId, DmaBuf, DmaLayout, Platform};
+
+use super::Control;
+use crate::completion::Cq;
+use crate::error::{Error, Object, Result};
+
+/// Alignment of a CQ's memory (control-path 4.8).
+const RING_ALIGN: usize = 256;
+/// Alignment of its shadow area (control-path 4.8).
+const SHADOW_ALIGN: usize = 64;
+
+impl<P: Platform> Control<P> {
+    /// Makes a completion queue with room for at least `cqe` completions,
+    /// whose events go to completion vector `vector`.
+    ///
+    /// A vector that does not exist is taken as 0, as existing drivers do
+    /// (control-path 4.8).
+    ///
+    /// # Errors
+    /// A size outside 1..=1048574, no id or memory left, or the device's
+    /// refusal. Nothing is left behind, unless the device did not answer.
+    pub fn create_cq(&mut self, cqe: u32, vector: u16) -> Result<Cq<P>> {
+        let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
+        let id = self.cqs.take().ok_or(Error::Exhausted {
+            object: Object::Cq,
+            limit: self.cqs.capacity(),
+        })?;
+        let made = self.create_cq_as(id, size, vector);
+        if made.is_err() {
+            self.cqs.give(id);
+        }
+        made
+    }
+
+    fn create_cq_as(&mut self, id: u32, size: CqSize, vector: u16) -> Result<Cq<P>> {
+        self.hmc.hmc.ensure(&mut self.cqp, HmcObject::Cq, id)?;
+        let ring = DmaBuf::new(
+            self.platform.clone(),
+            DmaLayout::new(size.bytes() as usize, RING_ALIGN),
+        )?;
+        let shadow = DmaLayout::new(SHADOW_BYTES as usize, SHADOW_ALIGN);
+        let shadow = match DmaBuf::new(self.platform.clone(), shadow) {
+            Ok(shadow) => shadow,
+            Err(error) => {
+                ring.release();
+                return Err(error.into());
+            }
+        };
+        let key = match self.registry.open_cq(id) {
+            Ok(key) => key,
+            Err(error) => {
+                ring.release();
+                shadow.release();
+                return Err(e810_datapath::Error::from(error).into());
+            }
+        };
+        let ceq = Some(vector)
+            .filter(|vector| *vector < self.ceqs)
+            .and_then(CeqId::new)
+            .unwrap_or(crate::device::CEQ_0);
+        let mut attributes = CqAttributes::new(id, size.entries, ring.iova(), shadow.iova(), ceq);
+        attributes.context = key.bits();
+        match self.cqp.execute(&CreateCq::new(attributes, self.lan.vsi)) {
+            Ok(_) => {
+                let platform = self.platform.clone();
+                let queue =
+                    CompletionQueue::new(platform, ring, shadow, self.slots(), key, size.entries)
+                        .map_err(e810_datapath::Error::from)?;
+                Ok(Cq {
+                    owner: self.tag(),
+                    attributes,
+                    key,
+                    queue,
+                })
+            }
+            Err(error) => {
+                self.forget_cq(key);
+                if !error.leaves_command_open() {
+                    ring.release();
+                    shadow.release();
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Destroys a completion queue and frees its memory.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while queue pairs complete into it, [`Error::Foreign`],
+    /// the device's refusal; the queue is returned.
+    pub fn destroy_cq(&mut self, cq: Cq<P>) -> Result<(), (Cq<P>, Error)> {
+        if let Err(error) = self.own(cq.owner, Object::Cq, cq.key.id()) {
+            return Err((cq, error));
+        }
+        // Asked before the command: a CQ that is in use stays usable.
+        let queues = self.cq_users.of(cq.key.id());
+        if queues > 0 {
+            let error = Error::InUse {
+                object: Object::Cq,
+                id: cq.key.id(),
+                users: queues,
+            };
+            return Err((cq, error));
+        }
+        if let Err(error) = self.cqp.execute(&DestroyCq { cq: cq.attributes }) {
+            return Err((cq, error.into()));
+        }
+        self.forget_cq(cq.key);
+        self.cqs.give(cq.key.id());
+        let (ring, shadow) = cq.queue.into_memory();
+        ring.release();
+        shadow.release();
+        self.reap();
+        Ok(())
+    }
+
+    fn forget_cq(&mut self, key: CqKey) {
+        // Only a CQ with users is refused, and this one has none.
+        let _ = self.registry.close_cq(key);
+    }
+
+    /// Frees the numbers of queue pairs that no completion can name any more.
+    pub(super) fn reap(&mut self) {
+        while let Some(id) = self.registry.reap() {
+            self.qps.give(id);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The control path: one owner of the CQP, the HMC and every table of ids.
+//!
+//! A blocking call posts one command and polls the CCQ itself, so it never
+//! depends on an interrupt thread. What events report is finished by
+//! [`Control::service`], which never waits.
+
+use e810_cqp::Cqp;
+use e810_cqp::hmc::Object as HmcObject;
+use e810_cqp::limits::{MAX_PD, RESERVED_CQS, RESERVED_PDS, RESERVED_QPS};
+use e810_cqp::op::Command;
+use e810_datapath::slot::{Layout, Registry, Slots};
+use e810_hal::{DmaBuf, DmaLayout, HostBuf, Platform};
+
+use crate::config::{Config, Lan};
+use crate::device::{Below, Memory};
+use crate::error::{Error, Object, Result};
+use crate::ids::Ids;
+use crate::memory::Pd;
+use crate::users::Users;
+
+mod completions;
+mod neighbours;
+mod pairs;
+mod regions;
+mod scheduler;
+mod service;
+mod shutdown;
+mod transitions;
+
+use neighbours::Neighbours;
+use scheduler::Scheduler;
+use service::Failing;
+
+pub use scheduler::{LanHook, NoLanHook};
+pub use service::Served;
+pub use shutdown::ShutdownError;
+
+/// MR indexes that are never handed out (control-path 3.2).
+const RESERVED_MRS: u32 = 1;
+/// Bytes of the shared pool that each QP number has: its host context and its
+/// shadow area, each aligned as the device needs (control-path 5.1).
+const PAIR_BYTES: usize = 512;
+/// Offset of the shadow area in them.
+const PAIR_SHADOW: u64 = 256;
+
+/// The control path of a device that is up. See the [module
+/// documentation](self).
+#[derive(Debug)]
+pub struct Control<P: Platform> {
+    platform: P,
+    lan: Lan,
+    cqp: Cqp<P>,
+    hmc: Memory<P>,
+    registry: Registry<HostBuf<P>>,
+    ceqs: u16,
+    pds: Ids<P>,
+    mrs: Ids<P>,
+    cqs: Ids<P>,
+    qps: Ids<P>,
+    /// Key byte that each MR index gets next, eight to a word.
+    keys: HostBuf<P>,
+    pd_users: Users<P>,
+    cq_users: Users<P>,
+    scheduler: Scheduler,
+    neighbours: Neighbours<P>,
+    /// Host contexts and shadow areas of all QPs, by number.
+    pool: DmaBuf<P>,
+    failing: Failing,
+    below: Option<Below>,
+}
+
+/// Protection domains kept track of: the device has 2^18, a program few.
+const PDS: u32 = 4096;
+
+impl<P: Platform> Control<P> {
+    /// Tables for what the HMC committed. On failure the commands and the HMC
+    /// are given back.
+    pub(crate) fn new(
+        platform: P,
+        config: &Config,
+        cqp: Cqp<P>,
+        hmc: Memory<P>,
+        ceqs: u16,
+    ) -> Result<Self, (Cqp<P>, Memory<P>, Error)> {
+        let tables = match Tables::new(&platform, config, &hmc) {
+            Ok(tables) => tables,
+            Err(error) => return Err((cqp, hmc, error)),
+        };
+        Ok(Self {
+            platform,
+            lan: config.lan,
+            cqp,
+            hmc,
+            registry: tables.registry,
+            ceqs,
+            pds: tables.pds,
+            mrs: tables.mrs,
+            cqs: tables.cqs,
+            qps: tables.qps,
+            keys: tables.keys,
+            pd_users: tables.pd_users,
+            cq_users: tables.cq_users,
+            scheduler: Scheduler::new(config.lan.vsi),
+            neighbours: tables.neighbours,
+            pool: tables.pool,
+            failing: Failing::new(),
+            below: None,
+        })
+    }
+
+    /// What [`Control::shutdown`] goes back to.
+    pub(crate) fn remember(&mut self, below: Below) {
+        self.below = Some(below);
+    }
+
+    /// Handle on the slots that all parts share.
+    pub(crate) fn slots(&self) -> Slots<HostBuf<P>> {
+        self.registry.slots().clone()
+    }
+
+    /// What tells this device's objects from another's: an address that is its
+    /// own while it lives.
+    pub(crate) fn tag(&self) -> u64 {
+        self.keys.words().as_ptr().addr() as u64
+    }
+
+    /// The LAN side this device was brought up on.
+    #[must_use]
+    pub const fn lan(&self) -> Lan {
+        self.lan
+    }
+
+    /// CQP commands posted so far.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.cqp.counters().posted
+    }
+
+    /// Completion vectors: a CQ names one, below this.
+    #[must_use]
+    pub const fn completion_vectors(&self) -> u16 {
+        self.ceqs
+    }
+
+    /// The host memory cache: what was planned and what is backed.
+    #[must_use]
+    pub const fn hmc(&self) -> &Memory<P> {
+        &self.hmc
+    }
+
+    /// Makes a protection domain. No command: the device learns of it from
+    /// what is put in it.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`].
+    pub fn alloc_pd(&mut self) -> Result<Pd> {
+        let id = self.pds.take().ok_or(Error::Exhausted {
+            object: Object::Pd,
+            limit: self.pds.capacity(),
+        })?;
+        Ok(Pd {
+            id,
+            owner: self.tag(),
+        })
+    }
+
+    /// Gives a protection domain back.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while regions or queue pairs are in it,
+    /// [`Error::Foreign`]; the protection domain is returned.
+    pub fn dealloc_pd(&mut self, pd: Pd) -> Result<(), (Pd, Error)> {
+        if let Err(error) = self.own(pd.owner, Object::Pd, pd.id) {
+            return Err((pd, error));
+        }
+        let users = self.pd_users.of(pd.id);
+        if users > 0 {
+            let error = Error::InUse {
+                object: Object::Pd,
+                id: pd.id,
+                users,
+            };
+            return Err((pd, error));
+        }
+        self.pds.give(pd.id);
+        Ok(())
+    }
+
+    fn own(&self, owner: u64, object: Object, id: u32) -> Result<()> {
+        if owner == self.tag() {
+            Ok(())
+        } else {
+            Err(Error::Foreign { object, id })
+        }
+    }
+}
+
+/// Runs a command whose completion says nothing but that it worked.
+pub(crate) fn run<P: Platform>(cqp: &mut Cqp<P>, command: &impl Command) -> Result<()> {
+    Ok(cqp.execute(command).map(drop)?)
+}
+
+/// Everything [`Control`] allocates, so that a failure half-way frees it all.
+struct Tables<P: Platform> {
+    registry: Registry<HostBuf<P>>,
+    pds: Ids<P>,
+    mrs: Ids<P>,
+    cqs: Ids<P>,
+    qps: Ids<P>,
+    keys: HostBuf<P>,
+    pd_users: Users<P>,
+    cq_users: Users<P>,
+    neighbours: Neighbours<P>,
+    pool: DmaBuf<P>,
+}
+
+impl<P: Platform> Tables<P> {
+    fn new(platform: &P, config: &Config, hmc: &Memory<P>) -> Result<Self> {
+        let count = |object| hmc.count(object);
+        let (qps, cqs, mrs) = (
+            count(HmcObject::Qp),
+            count(HmcObject::Cq),
+            count(HmcObject::Mr),
+        );
+        let layout = Layout {
+            cqs,
+            qps,
+            tracker_words: qps.saturating_mul(config.tracker_words_per_qp),
+        };
+        let host = |words| HostBuf::new(platform.clone(), words);
+        let registry =
+            Registry::new(host(layout.words())?, layout).map_err(e810_datapath::Error::from)?;
+        let pds = PDS.min(MAX_PD);
+        Ok(Self {
+            registry,
+            pds: Ids::new(platform.clone(), pds, RESERVED_PDS)?,
+            mrs: Ids::new(platform.clone(), mrs, RESERVED_MRS)?,
+            cqs: Ids::new(platform.clone(), cqs, RESERVED_CQS)?,
+            qps: Ids::new(platform.clone(), qps, RESERVED_QPS)?,
+            keys: host(mrs.div_ceil(8) as usize)?,
+            pd_users: Users::new(platform.clone(), pds)?,
+            cq_users: Users::new(platform.clone(), cqs)?,
+            neighbours: Neighbours::new(platform.clone(), count(HmcObject::Arp))?,
+            // Last: DMA memory is not freed by a drop.
+            pool: DmaBuf::new(
+                platform.clone(),
+                DmaLayout::new((qps as usize).saturating_mul(PAIR_BYTES), PAIR_BYTES),
+            )?,
+        })
+    }
+}

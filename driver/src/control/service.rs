@@ -1,0 +1,212 @@
+//! What events only marked, finished: the flush of a failed queue pair.
+//!
+//! The card reports a failing queue pair by an asynchronous event and stops it;
+//! it completes nothing until software moves it to ERROR and posts FLUSH_WQES
+//! with the code taken from the event (control-path 7.6, data-path 8.4).
+//! [`Control::service`] posts both without waiting and finishes them on a
+//! later call.
+
+use e810_cqp::Ticket;
+use e810_cqp::op::{Command, FlushCode, FlushWqes};
+use e810_datapath::error::Queue;
+use e810_datapath::slot::{Cause, QpKey};
+use e810_hal::{Ns, Platform};
+use heapless::Vec;
+
+use super::Control;
+use crate::error::Result;
+
+/// Queue pairs whose failure is being dealt with at one time; more wait on the
+/// list of marked ones.
+const AT_ONCE: usize = 16;
+
+/// How long after FLUSH_WQES the pollers complete what is left by themselves:
+/// the device's own flush CQEs come first then (data-path 4.10, 20 ms).
+const SETTLE: Ns = Ns::from_ms(20);
+
+/// Major code of every flush (control-path 4.12).
+const FLUSH_MAJOR: u16 = 1;
+
+/// How far the failure of one queue pair has been dealt with.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// To be moved to ERROR as soon as the CQP has room.
+    Marked(Cause),
+    /// MODIFY_QP to ERROR is posted.
+    Stopping(Cause, Ticket),
+    /// Stopped; the flush waits for room in the CQP.
+    Stopped(Cause),
+    /// FLUSH_WQES is posted.
+    Flushing(Ticket),
+    /// The device's flush CQEs are on their way until then.
+    Settling(Ns),
+}
+
+/// Failures being dealt with.
+pub(super) type Failing = Vec<(QpKey, Phase), AT_ONCE>;
+
+/// What a call of [`Control::service`] left behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Served {
+    /// Queue pairs whose failure is not finished: call again.
+    pub unfinished: usize,
+}
+
+impl<P: Platform> Control<P> {
+    /// Finishes what events marked; never waits. A program that only polls
+    /// calls it in its loop, a host on its event thread.
+    ///
+    /// # Errors
+    /// The device failed a command, or is gone. The queue pair concerned is
+    /// given up: its requests are completed by software.
+    pub fn service(&mut self) -> Result<Served> {
+        while !self.failing.is_full() {
+            let Some(attention) = self.registry.take_attention() else {
+                break;
+            };
+            // There is room, as just asked.
+            let _ = self
+                .failing
+                .push((attention.qp, Phase::Marked(attention.cause)));
+        }
+        if self.failing.is_empty() {
+            return Ok(Served::default());
+        }
+        self.collect()?;
+        let mut result = Ok(());
+        let mut all = core::mem::take(&mut self.failing);
+        while let Some((key, phase)) = all.pop() {
+            match self.advance(key, phase) {
+                // There is room: it was taken from a list of the same size.
+                Ok(Some(phase)) => drop(self.failing.push((key, phase))),
+                Ok(None) => {}
+                Err(error) => {
+                    // Nothing more will come from the device for it.
+                    let _ = self.registry.sweep(key);
+                    result = Err(error);
+                }
+            }
+        }
+        result.map(|()| Served {
+            unfinished: self.failing.len(),
+        })
+    }
+
+    /// Takes one queue pair off the list.
+    fn take_failing(&mut self, key: QpKey) -> Option<Phase> {
+        let mut found = None;
+        let mut all = core::mem::take(&mut self.failing);
+        while let Some((failing, phase)) = all.pop() {
+            if failing == key {
+                found = Some(phase);
+            } else {
+                drop(self.failing.push((failing, phase)));
+            }
+        }
+        found
+    }
+
+    /// One step of one queue pair; `None` when it is done.
+    fn advance(&mut self, key: QpKey, phase: Phase) -> Result<Option<Phase>> {
+        let id = key.id();
+        Ok(Some(match phase {
+            Phase::Marked(cause) => match self.post_if_room(&self.to_error(id))? {
+                Some(ticket) => Phase::Stopping(cause, ticket),
+                None => Phase::Marked(cause),
+            },
+            Phase::Stopping(..) | Phase::Flushing(_) => phase,
+            Phase::Stopped(cause) => match self.post_if_room(&flush_for(id, cause))? {
+                Some(ticket) => Phase::Flushing(ticket),
+                None => Phase::Stopped(cause),
+            },
+            Phase::Settling(until) if self.platform.now() < until => Phase::Settling(until),
+            Phase::Settling(_) => {
+                // A queue pair that was destroyed meanwhile has nothing left.
+                let _ = self.registry.sweep(key);
+                return Ok(None);
+            }
+        }))
+    }
+
+    /// Takes the completions that are there and moves their queue pairs on.
+    fn collect(&mut self) -> Result<()> {
+        let mut result = Ok(());
+        while let Some(done) = self.cqp.poll()? {
+            let now = self.platform.now();
+            for (_, phase) in &mut self.failing {
+                match *phase {
+                    Phase::Stopping(cause, ticket) if ticket == done.ticket => {
+                        *phase = Phase::Stopped(cause);
+                    }
+                    Phase::Flushing(ticket) if ticket == done.ticket => {
+                        *phase = Phase::Settling(now + SETTLE);
+                    }
+                    _ => continue,
+                }
+                // A queue pair that cannot be stopped is still flushed, and
+                // one that cannot be flushed is completed by software.
+                if let Err(error) = done.check() {
+                    result = Err(error.into());
+                }
+            }
+        }
+        result
+    }
+
+    /// Posts a command, unless the CQP is full at the moment.
+    fn post_if_room(&mut self, command: &impl Command) -> Result<Option<Ticket>> {
+        match self.cqp.submit(command) {
+            Ok(ticket) => Ok(Some(ticket)),
+            Err(e810_cqp::Error::RingFull { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// After an error transition that this program asked for: what the device
+    /// does not flush is completed after a while.
+    pub(super) fn settle(&mut self, key: QpKey) {
+        let until = self.platform.now() + SETTLE;
+        if self.failing.push((key, Phase::Settling(until))).is_err() {
+            // Too many at once: the flush CQEs of this one have to be quick.
+            let _ = self.registry.sweep(key);
+        }
+    }
+
+    /// Waits for what is in flight for a queue pair that is about to be
+    /// destroyed; `true` when the device has been told to stop and flush it.
+    pub(super) fn forget_failing(&mut self, key: QpKey) -> Result<bool> {
+        let Some(phase) = self.take_failing(key) else {
+            return Ok(false);
+        };
+        match phase {
+            Phase::Marked(_) => return Ok(false),
+            Phase::Stopping(cause, ticket) => {
+                self.cqp.wait(ticket).map(drop)?;
+                self.last_flush(&flush_for(key.id(), cause))?;
+            }
+            Phase::Stopped(cause) => {
+                self.last_flush(&flush_for(key.id(), cause))?;
+            }
+            Phase::Flushing(ticket) => {
+                self.cqp.wait(ticket).map(drop)?;
+            }
+            Phase::Settling(_) => {}
+        }
+        Ok(true)
+    }
+}
+
+/// The flush that an event asks for: its code on the side it blames, "general"
+/// on the other (control-path 4.12, 7.6).
+fn flush_for(id: u32, cause: Cause) -> FlushWqes {
+    let blamed = FlushCode {
+        major: FLUSH_MAJOR,
+        minor: cause.code.0,
+    };
+    let (sq, rq) = match cause.queue {
+        Some(Queue::Send) => (blamed, FlushCode::GENERAL),
+        Some(Queue::Recv) => (FlushCode::GENERAL, blamed),
+        None => (FlushCode::GENERAL, FlushCode::GENERAL),
+    };
+    FlushWqes::both(id, sq, rq)
+}

@@ -1,0 +1,87 @@
+//! The end: every queue destroyed in order, every byte given back.
+
+use e810_cqp::hmc::Object as HmcObject;
+use e810_hal::Platform;
+
+use super::Control;
+use crate::error::{Error, Object, Result};
+use crate::events::EventSet;
+
+/// A shutdown that did not happen, or not to the end.
+#[derive(Debug)]
+pub struct ShutdownError<P: Platform> {
+    /// What went wrong.
+    pub error: Error,
+    /// The parts, when nothing was undone yet: objects are still alive, or a
+    /// consumer of events is missing. Otherwise what the device may still use
+    /// was leaked, and only a reset of the function helps.
+    pub parts: Option<(Control<P>, EventSet<P>)>,
+}
+
+impl<P: Platform> core::fmt::Display for ShutdownError<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<P: Platform> Control<P> {
+    /// Undoes the bring-up in order (control-path 3.4). All objects have been
+    /// given back before.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while objects are alive and [`Error::Invalid`] when
+    /// `events` is not the whole set, with the parts; the first step that
+    /// failed otherwise.
+    pub fn shutdown(mut self, events: EventSet<P>) -> Result<(), ShutdownError<P>> {
+        self.reap();
+        if let Err(error) = self.ready_to_end(&events) {
+            let parts = Some((self, events));
+            return Err(ShutdownError { error, parts });
+        }
+        let Self {
+            platform,
+            cqp,
+            hmc,
+            pool,
+            below,
+            ..
+        } = self;
+        // No queue pair is left that could use it.
+        pool.release();
+        below
+            .and_then(|below| below.rebuild(platform, cqp, hmc, events))
+            .ok_or(Error::Invalid {
+                what: "the asynchronous event queue is missing: pass all parts that split() gave",
+            })
+            .and_then(|device| device.shutdown())
+            .map_err(|error| ShutdownError { error, parts: None })
+    }
+
+    fn ready_to_end(&self, events: &EventSet<P>) -> Result<()> {
+        for (object, count) in [
+            (Object::Qp, self.live_qps()),
+            (Object::Cq, self.cqs.taken()),
+            (Object::Mr, self.mrs.taken()),
+        ] {
+            if count > 0 {
+                return Err(Error::Alive { object, count });
+            }
+        }
+        let wanted = self.below.as_ref().map_or(0, |below| below.vectors());
+        let ours = events.iter().filter(|part| part.tag == self.tag()).count();
+        if ours != usize::from(wanted) {
+            return Err(Error::Invalid {
+                what: "these are not all of this device's events: pass all parts that split() gave",
+            });
+        }
+        Ok(())
+    }
+
+    /// Queue pairs that were not given back. The number of one that was stays
+    /// taken while a completion queue may still name it, so numbers do not
+    /// tell; but each uses two places in completion queues.
+    fn live_qps(&self) -> u32 {
+        let users = (0..self.hmc.count(HmcObject::Cq)).map(|cq| self.cq_users.of(cq));
+        users.fold(0, u32::saturating_add) / 2
+    }
+}

@@ -1,0 +1,161 @@
+//! What can go wrong, which object it concerns, and what to do.
+
+use e810_hal::{DmaError, NoHostMemory, WaitError};
+
+use crate::stage::Stage;
+
+/// The kinds of object a program holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Object {
+    /// Protection domain.
+    Pd,
+    /// Memory region.
+    Mr,
+    /// Completion queue.
+    Cq,
+    /// Queue pair.
+    Qp,
+    /// ARP entry.
+    Arp,
+    /// Work-scheduler node.
+    WsNode,
+}
+
+impl core::fmt::Display for Object {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Pd => "protection domain",
+            Self::Mr => "memory region",
+            Self::Cq => "completion queue",
+            Self::Qp => "queue pair",
+            Self::Arp => "ARP entry",
+            Self::WsNode => "work-scheduler node",
+        })
+    }
+}
+
+/// An error of the driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A command or the HMC failed.
+    #[error(transparent)]
+    Cqp(#[from] e810_cqp::Error),
+    /// A queue, a completion or a transition was refused.
+    #[error(transparent)]
+    Datapath(#[from] e810_datapath::Error),
+    /// An event queue or the vector map was refused.
+    #[error(transparent)]
+    Ceq(#[from] e810_ceq::Error),
+    /// A wait ended without an answer, or the device is gone.
+    #[error(transparent)]
+    Wait(#[from] WaitError),
+    /// No memory for the device.
+    #[error(transparent)]
+    Dma(#[from] DmaError),
+    /// No memory for tables.
+    #[error(transparent)]
+    HostMemory(#[from] NoHostMemory),
+    /// GLPCI_LBARCTRL.PE_DB_SIZE is neither 4 MiB (1) nor 8 MiB (2): the
+    /// function exposes no RDMA doorbells.
+    #[error(
+        "the function exposes no RDMA doorbell space (GLPCI_LBARCTRL.PE_DB_SIZE is {size}): enable RDMA for this port in the card's NVM settings"
+    )]
+    NoDoorbells {
+        /// PE_DB_SIZE as read.
+        size: u32,
+    },
+    /// All ids of a kind are taken.
+    #[error("all {limit} {object}s are in use: destroy some, or ask for a larger capacity")]
+    Exhausted {
+        /// The kind of object.
+        object: Object,
+        /// How many there are.
+        limit: u32,
+    },
+    /// The object is still used by others.
+    #[error("{object} {id} is still used by {users} other objects: destroy those first")]
+    InUse {
+        /// The kind of object.
+        object: Object,
+        /// Its number.
+        id: u32,
+        /// How many use it.
+        users: u32,
+    },
+    /// Objects are left at the end.
+    #[error("{count} {object}s are still alive: give them back before shutting down")]
+    Alive {
+        /// The kind of object.
+        object: Object,
+        /// How many.
+        count: u32,
+    },
+    /// The object belongs to another device, or to this one before it was
+    /// brought up again.
+    #[error("{object} {id} does not belong to this device: use it with the Control that made it")]
+    Foreign {
+        /// The kind of object.
+        object: Object,
+        /// Its number.
+        id: u32,
+    },
+    /// An argument is outside its limits. Nothing was changed.
+    #[error("{what} is {value}, allowed is {min} to {max}")]
+    OutOfRange {
+        /// The argument.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// Smallest value allowed.
+        min: u64,
+        /// Largest value allowed.
+        max: u64,
+    },
+    /// Arguments that do not go together. Nothing was changed.
+    #[error("{what}")]
+    Invalid {
+        /// What is wrong, and what would be right.
+        what: &'static str,
+    },
+    /// The LAN side did not register the RDMA queue set (AQ 0x0C33).
+    #[error(
+        "the LAN side did not register RDMA queue set {qs_handle} of traffic class {traffic_class}: check that the port's scheduler tree has room for RDMA"
+    )]
+    QueueSet {
+        /// The handle that WORK_SCHED_NODE returned.
+        qs_handle: u16,
+        /// The traffic class.
+        traffic_class: u8,
+    },
+}
+
+impl Error {
+    /// Whether the device may still carry out what failed, so that memory it
+    /// was given must not be freed.
+    pub(crate) const fn leaves_device_working(&self) -> bool {
+        match self {
+            Self::Cqp(error) => error.leaves_command_open(),
+            Self::Wait(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// A bring-up that failed: everything done before was undone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{stage}: {error}")]
+pub struct StageError {
+    /// The stage that was being entered.
+    pub stage: Stage,
+    /// What went wrong there.
+    pub error: Error,
+    /// What went wrong while undoing, if anything: memory named there stays
+    /// allocated, because the device may still use it.
+    pub undo: Option<Error>,
+}
+
+/// The result of everything in this crate.
+pub type Result<T, E = Error> = core::result::Result<T, E>;

@@ -1,0 +1,206 @@
+//! The consumer of one interrupt vector's event queues.
+//!
+//! [`Events::poll`] may be called from an interrupt handler: it posts no
+//! command, waits for nothing and takes no lock. It marks slots; the control
+//! path's [`service`](crate::Control::service) does what takes a command.
+
+use e810_ceq::ae::Action;
+use e810_ceq::aeqe::{Aeqe, Object as AeObject, Side};
+use e810_ceq::event::{EventLog, Kind};
+use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, ceq, irq};
+use e810_datapath::error::Queue;
+use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, Slots};
+use e810_datapath::status::FlushCode;
+use e810_hal::{CeqId, DmaBuf, HostBuf, Platform, Vector};
+
+use crate::config::MAX_CEQS;
+
+/// Asynchronous events remembered.
+pub const LOGGED: usize = 16;
+
+/// Entries taken in one call, so that a handler's time is bounded.
+const BUDGET: u32 = 64;
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A completion queue that was armed has something to poll.
+    Completion {
+        /// Its number.
+        cq: u32,
+    },
+    /// The CQP finished a command; the control path polls for it by itself.
+    CqpCompletion,
+    /// Something went wrong, or changed.
+    Async(AsyncEvent),
+}
+
+/// What one call found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Polled {
+    /// Events delivered.
+    pub events: u32,
+    /// Entries of destroyed or unknown objects, counted and skipped.
+    pub skipped: u32,
+    /// There is more: call again before the vector is enabled.
+    pub more: bool,
+}
+
+/// The event queues of one vector. `Send`: it may live in a handler.
+#[derive(Debug)]
+pub struct Events<P: Platform> {
+    pub(crate) platform: P,
+    /// Whose events these are.
+    pub(crate) tag: u64,
+    pub(crate) vector: Vector,
+    pub(crate) ceq: Option<(CeqId, Ceq<DmaBuf<P>>)>,
+    pub(crate) aeq: Option<Aeq<DmaBuf<P>>>,
+    pub(crate) slots: Slots<HostBuf<P>>,
+    pub(crate) log: EventLog<LOGGED>,
+    pub(crate) overflow_told: bool,
+}
+
+/// All vectors of a device; vector 0 has the asynchronous events.
+pub type EventSet<P> = heapless::Vec<Events<P>, { MAX_CEQS + 1 }>;
+
+impl<P: Platform> Events<P> {
+    /// The interrupt vector.
+    #[must_use]
+    pub const fn vector(&self) -> Vector {
+        self.vector
+    }
+
+    /// The last asynchronous events, oldest first.
+    #[must_use]
+    pub const fn log(&self) -> &EventLog<LOGGED> {
+        &self.log
+    }
+
+    /// For when the vector fired: empties the queues, then enables the vector
+    /// again. Returns what was found; when `more` is set the vector is still
+    /// masked and the call is to be repeated.
+    pub fn on_vector(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
+        let polled = self.poll(deliver);
+        if !polled.more {
+            irq::enable_vector(&self.platform, self.vector, Itr::NONE);
+        }
+        polled
+    }
+
+    /// Empties the queues (a bounded number of entries) without touching the
+    /// vector: for a program that polls.
+    pub fn poll(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
+        let mut polled = Polled::default();
+        // The CEQ before the AEQ (control-path 8).
+        self.poll_ceq(&mut polled, deliver);
+        self.poll_aeq(&mut polled, deliver);
+        polled
+    }
+
+    fn poll_ceq(&mut self, polled: &mut Polled, deliver: &mut impl FnMut(Event)) {
+        let Some((_, queue)) = &mut self.ceq else {
+            return;
+        };
+        let (platform, slots) = (&self.platform, &self.slots);
+        let drained = queue.drain(BUDGET, |cq: CqRef| {
+            if cq.is_ccq() {
+                ceq::acknowledge(platform, cq);
+                deliver(Event::CqpCompletion);
+                return Delivery::Live;
+            }
+            match CqKey::from_bits(cq.context()) {
+                Some(key) if slots.signal_cq(key) => {
+                    // Acknowledged before its handler runs (control-path 7.1).
+                    ceq::acknowledge(platform, cq);
+                    deliver(Event::Completion { cq: key.id() });
+                    Delivery::Live
+                }
+                _ => Delivery::Stale,
+            }
+        });
+        polled.events = polled.events.wrapping_add(drained.live);
+        polled.skipped = polled
+            .skipped
+            .wrapping_add(drained.skipped)
+            .wrapping_add(drained.stale);
+        polled.more |= drained.more;
+    }
+
+    fn poll_aeq(&mut self, polled: &mut Polled, deliver: &mut impl FnMut(Event)) {
+        let Some(queue) = &mut self.aeq else {
+            return;
+        };
+        let (slots, log) = (&self.slots, &mut self.log);
+        let now = self.platform.now();
+        let mut unknown = 0u32;
+        let drained = queue.drain(&self.platform, BUDGET, |entry| {
+            let event = AsyncEvent::from(entry);
+            log.push(now, event);
+            if mark(slots, &entry) {
+                deliver(Event::Async(event));
+            } else {
+                unknown = unknown.wrapping_add(1);
+            }
+        });
+        match drained {
+            Ok(drained) => {
+                polled.events = polled
+                    .events
+                    .wrapping_add(drained.events.wrapping_sub(unknown));
+                polled.skipped = polled
+                    .skipped
+                    .wrapping_add(drained.skipped)
+                    .wrapping_add(unknown);
+                polled.more |= drained.more;
+            }
+            // The queue overflowed, and stays so until a reset: said once.
+            Err(_) if !self.overflow_told => {
+                self.overflow_told = true;
+                let event = AsyncEvent::function(Kind::AeqOverflow);
+                log.push(now, event);
+                deliver(Event::Async(event));
+                polled.events = polled.events.wrapping_add(1);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Bits 62:32 of a CQ's context.
+const GENERATION: u64 = 0x7FFF_FFFF << 32;
+
+/// Marks the object an entry is about; `false` when it no longer exists.
+fn mark<P: Platform>(slots: &Slots<HostBuf<P>>, entry: &Aeqe) -> bool {
+    match entry.object() {
+        AeObject::Qp(id) => {
+            // By id and generation: the context is ours, the id the device's.
+            let key = QpKey::from_bits(entry.completion_context());
+            let Some(key) = key.filter(|key| key.id() == id) else {
+                return false;
+            };
+            if entry.code.action() != Action::Flush {
+                return slots.qp_state(key).is_some();
+            }
+            let cause = Cause {
+                queue: entry.blamed().map(|side| match side {
+                    Side::Sq => Queue::Send,
+                    Side::Rq => Queue::Recv,
+                }),
+                code: FlushCode(entry.code.flush().minor()),
+            };
+            slots.mark_failed(key, cause) != Marked::Unknown
+        }
+        AeObject::Cq(id) => {
+            // Control-path 7.3: the CQ's context shifted right by one. Whether
+            // that is the device's doing or that of drivers that gave it so is
+            // not in the sources, so the generation may be in either place.
+            let shifted_back = entry.completion_context();
+            [shifted_back, shifted_back >> 1]
+                .into_iter()
+                .filter_map(|context| CqKey::from_bits(context & GENERATION | u64::from(id)))
+                .any(|key| slots.mark_cq_failed(key))
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,72 @@
+//! RDMA on the Intel E810, from user space or a unikernel.
+//!
+//! ```
+//! use e810::{Config, Lan, Platform, bring_up};
+//!
+//! fn up<P: Platform>(platform: P, lan: Lan) -> Result<(), e810::StageError> {
+//!     let device = bring_up(platform, &Config::new(lan), &mut |reached| {
+//!         let _ = reached.stage.name();
+//!     })?;
+//!     let (mut control, events) = device.split();
+//!     // control.create_cq(..), control.reg_mr(..), control.create_qp(..)
+//!     control.service().ok();
+//!     control.shutdown(events).ok();
+//!     Ok(())
+//! }
+//! ```
+//!
+//! A device is brought up stage by stage ([`Device`], or [`bring_up`] for all
+//! of them), then split into parts that need no lock between them:
+//!
+//! - [`Control`] owns the control QP and every table: it makes and destroys
+//!   objects and finishes what events mark ([`Control::service`]).
+//! - [`Events`], one a vector, may be called from an interrupt handler.
+//! - [`Qp`] posts, [`Cq`] polls, each on the thread that holds it.
+//!
+//! The function's LAN side must be ready: MAC, VSI, link and packet filters
+//! are another driver's (or firmware's) work, and [`Lan`] says what it set up.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod addr;
+mod attr;
+mod completion;
+mod config;
+mod control;
+mod device;
+mod error;
+mod events;
+mod ids;
+mod memory;
+mod pair;
+mod stage;
+mod users;
+
+pub use addr::{Gid, MacAddr, Mtu, Path, Vlan, v4};
+pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
+pub use completion::Cq;
+pub use config::{Config, Lan, MAX_CEQS};
+pub use control::{Control, LanHook, NoLanHook, Served, ShutdownError};
+pub use device::{
+    AeqUp, Attached, CcqUp, CeqsUp, CqpUp, Device, EngineReady, Failed, HmcUp, Memory, Reached,
+    Ready, bring_up,
+};
+pub use error::{Error, Object, Result, StageError};
+pub use events::{Event, EventSet, Events, LOGGED, Polled};
+pub use memory::{AccessFlags, Mr, Pd};
+pub use pair::Qp;
+pub use stage::Stage;
+
+pub use e810_ceq::AsyncEvent;
+pub use e810_cqp::hmc;
+pub use e810_datapath::state::QpState;
+pub use e810_datapath::{
+    Counters as CqCounters, Data, Notify, Op, RecvWr, Refused, Remote, SendFlags, SendWr, Sge, Wc,
+    WcFlags, WcOpcode, WcStatus,
+};
+pub use e810_hal::bus::VsiId;
+pub use e810_hal::{Platform, SharedBytes};

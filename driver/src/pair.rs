@@ -1,0 +1,64 @@
+//! A queue pair in a program's hands.
+
+use e810_cqp::qpc::RoceContext;
+use e810_datapath::slot::{QpKey, Slots};
+use e810_datapath::state::QpState;
+use e810_datapath::{RecvQueue, RecvWr, Refused, SendQueue, SendWr};
+use e810_hal::{DmaBuf, HostBuf, Platform};
+
+use crate::attr::{QpCaps, Qpn};
+
+/// A queue pair. `Send`: it may live on the thread that posts.
+#[derive(Debug)]
+#[must_use = "a queue pair is given back with Control::destroy_qp"]
+pub struct Qp<P: Platform> {
+    pub(crate) owner: u64,
+    pub(crate) key: QpKey,
+    pub(crate) pd: u32,
+    /// The software copy that every change starts from.
+    pub(crate) context: RoceContext,
+    pub(crate) caps: QpCaps,
+    pub(crate) arp: Option<u16>,
+    pub(crate) slots: Slots<HostBuf<P>>,
+    pub(crate) send: SendQueue<P, DmaBuf<P>, HostBuf<P>>,
+    pub(crate) recv: RecvQueue<P, DmaBuf<P>, HostBuf<P>>,
+}
+
+impl<P: Platform> Qp<P> {
+    /// Its number, for the peer.
+    #[must_use]
+    pub const fn number(&self) -> Qpn {
+        Qpn(self.key.id())
+    }
+
+    /// Its state now; the device may move it to ERR at any time.
+    #[must_use]
+    pub fn state(&self) -> QpState {
+        // Only its own Control takes the slot away, and consumes this.
+        self.slots.qp_state(self.key).unwrap_or(QpState::Err)
+    }
+
+    /// Sizes granted.
+    #[must_use]
+    pub const fn caps(&self) -> QpCaps {
+        self.caps
+    }
+
+    /// Posts send requests, in order, with one doorbell.
+    ///
+    /// # Errors
+    /// The first request refused, and why; those before it are posted.
+    #[inline]
+    pub fn post_send(&mut self, requests: &[SendWr<'_>]) -> Result<(), Refused> {
+        self.send.post_send(requests)
+    }
+
+    /// Posts receives, in order.
+    ///
+    /// # Errors
+    /// The first receive refused, and why; those before it are posted.
+    #[inline]
+    pub fn post_recv(&mut self, receives: &[RecvWr<'_>]) -> Result<(), Refused> {
+        self.recv.post_recv(receives)
+    }
+}
