@@ -1,0 +1,171 @@
+//! `e810 up`: a bring-up, stage by stage, and the memory it takes.
+
+use std::io::Write;
+
+use anyhow::{Context, Result, bail};
+use e810::hmc::{Backing, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
+use e810::{Config, Lan, Memory, Platform, Reached};
+use e810_hal::Clock;
+use e810_sim::Mode;
+
+use super::{require_sim, sim_lan, simulator};
+use crate::cli::UpArgs;
+use crate::counted::Counted;
+use crate::report::{ObjectReport, StageReport, UpReport, human_bytes, human_ns};
+
+/// Runs the command.
+///
+/// # Errors
+/// The stage that failed, or a finding of the simulator.
+pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
+    require_sim(&args.device)?;
+    let sim = simulator(2, Mode::Real, 1);
+    let (first, second) = (sim.function(0), sim.function(1));
+    // Two functions of one kind: one backs everything, one on demand.
+    let full = bring_up(Counted::new(first.clone()), sim_lan(&first)?, Backing::Full)?;
+    let lan = sim_lan(&second)?;
+    let demand = bring_up(Counted::new(second), lan, Backing::OnDemand)?;
+    let findings = sim.findings();
+    if let Some(first) = findings.first() {
+        bail!(
+            "the simulator recorded {} findings; the first: {first}",
+            findings.len()
+        );
+    }
+    let report = UpReport {
+        transport: "simulated",
+        total_ns: full.stages.iter().map(|stage| stage.ns).sum(),
+        stages: full.stages,
+        hmc_bytes: full.backed,
+        hmc_bytes_on_demand: demand.backed,
+        hmc_bytes_linux: full.linux,
+        hmc_objects: full.objects,
+    };
+    print(args, &report, out)
+}
+
+struct Up {
+    stages: Vec<StageReport>,
+    objects: Vec<ObjectReport>,
+    backed: u64,
+    linux: u64,
+}
+
+fn bring_up<P: Platform>(platform: Counted<P>, lan: Lan, backing: Backing) -> Result<Up> {
+    let mut config = Config::new(lan);
+    config.backing = backing;
+    let mut stages = Vec::new();
+    let mut before = (platform.now(), platform.accesses(), 0);
+    let mut observe = |reached: Reached| {
+        let now = (platform.now(), platform.accesses(), reached.commands);
+        stages.push(StageReport {
+            name: reached.stage.name(),
+            ns: (now.0 - before.0).0,
+            register_reads: now.1.reads - before.1.reads,
+            register_writes: now.1.writes - before.1.writes,
+            commands: now.2 - before.2,
+        });
+        before = now;
+    };
+    let device = e810::bring_up(platform.clone(), &config, &mut observe)?;
+    let (control, events) = device.split();
+    let memory = control.hmc();
+    let linux = linux_plan(&memory.query).context("Linux' formula on this device's limits")?;
+    let up = Up {
+        stages,
+        objects: objects(memory, &linux),
+        backed: memory.backed_bytes(),
+        linux: linux_bytes(memory, &linux),
+    };
+    let end = control.shutdown(events);
+    end.map_err(|failed| failed.error)
+        .context("shutting down")?;
+    Ok(up)
+}
+
+/// What Linux' formula backs before its first page list: whole segments for
+/// everything but PBLEs, which it too adds as they are used.
+fn linux_bytes<P: Platform>(memory: &Memory<P>, linux: &LinuxPlan) -> u64 {
+    let all: u64 = Object::ALL
+        .into_iter()
+        .filter(|object| *object != Object::Pble)
+        .map(|object| {
+            let size = u64::from(memory.query.limits(object).bytes);
+            (u64::from(linux.counts.get(object)) * size).next_multiple_of(512)
+        })
+        .sum();
+    all.next_multiple_of(SEGMENT_BYTES)
+}
+
+fn objects<P: Platform>(memory: &Memory<P>, linux: &LinuxPlan) -> Vec<ObjectReport> {
+    let plan: &Plan = &memory.plan;
+    let report = |object: Object| {
+        let ours = plan.footprint(&memory.query, object);
+        let theirs = u64::from(linux.counts.get(object));
+        let size = u64::from(memory.query.limits(object).bytes);
+        ObjectReport {
+            name: object.name().to_owned(),
+            count: ours.count.into(),
+            object_bytes: size,
+            bytes: ours.bytes,
+            linux_count: theirs,
+            linux_bytes: (theirs * size).next_multiple_of(512),
+        }
+    };
+    Object::ALL
+        .into_iter()
+        .map(report)
+        .filter(|object| object.count > 0 || object.linux_count > 0)
+        .collect()
+}
+
+fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
+    if args.json {
+        serde_json::to_writer(&mut *out, report)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{:<8} {:>10} {:>6} {:>7} {:>9}   ({})",
+        "stage", "time", "reads", "writes", "commands", report.transport
+    )?;
+    for stage in &report.stages {
+        writeln!(
+            out,
+            "{:<8} {:>10} {:>6} {:>7} {:>9}",
+            stage.name,
+            human_ns(stage.ns),
+            stage.register_reads,
+            stage.register_writes,
+            stage.commands
+        )?;
+    }
+    writeln!(out, "{:<8} {:>10}", "total", human_ns(report.total_ns))?;
+    writeln!(out)?;
+    writeln!(
+        out,
+        "{:<9} {:>8} {:>6} {:>11}   {:>9} {:>11}",
+        "object", "count", "size", "bytes", "Linux", "bytes"
+    )?;
+    for object in &report.hmc_objects {
+        writeln!(
+            out,
+            "{:<9} {:>8} {:>6} {:>11}   {:>9} {:>11}",
+            object.name,
+            object.count,
+            object.object_bytes,
+            human_bytes(object.bytes),
+            object.linux_count,
+            human_bytes(object.linux_bytes)
+        )?;
+    }
+    writeln!(
+        out,
+        "host memory for the device, PBLEs not counted: {} backed at once (the default), {} on demand, {} by Linux' formula",
+        human_bytes(report.hmc_bytes),
+        human_bytes(report.hmc_bytes_on_demand),
+        human_bytes(report.hmc_bytes_linux)
+    )?;
+    Ok(())
+}

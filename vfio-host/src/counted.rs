@@ -1,0 +1,147 @@
+//! Counts register accesses on their way to any platform.
+//!
+//! A wrapper, so that every backend is counted by the same code and the core
+//! needs none of it. Clones share their counts.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use e810_hal::{
+    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, Mapping,
+    NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector, Vectors,
+};
+
+/// A platform whose register accesses are counted.
+#[derive(Clone, Debug)]
+pub struct Counted<P> {
+    inner: P,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    reads: AtomicU64,
+    writes: AtomicU64,
+}
+
+/// Register accesses so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Accesses {
+    /// Register reads.
+    pub reads: u64,
+    /// Register writes.
+    pub writes: u64,
+}
+
+impl<P> Counted<P> {
+    /// Counts from zero.
+    #[must_use]
+    pub fn new(inner: P) -> Self {
+        Self {
+            inner,
+            counts: Arc::default(),
+        }
+    }
+
+    /// The counts so far.
+    #[must_use]
+    pub fn accesses(&self) -> Accesses {
+        Accesses {
+            reads: self.counts.reads.load(Ordering::Relaxed),
+            writes: self.counts.writes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The platform underneath.
+    #[must_use]
+    pub fn inner(&self) -> &P {
+        &self.inner
+    }
+}
+
+impl<P: Bus> Bus for Counted<P> {
+    fn read32(&self, off: Off) -> u32 {
+        self.counts.reads.fetch_add(1, Ordering::Relaxed);
+        self.inner.read32(off)
+    }
+    fn write32(&self, off: Off, value: u32) {
+        self.counts.writes.fetch_add(1, Ordering::Relaxed);
+        self.inner.write32(off, value);
+    }
+}
+
+// SAFETY: every call is passed on unchanged to a platform that keeps the
+// contract.
+unsafe impl<P: DmaAlloc> DmaAlloc for Counted<P> {
+    fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
+        self.inner.dma_alloc(layout)
+    }
+    unsafe fn dma_free(&self, raw: RawDma) {
+        // SAFETY: the caller's promise is about the same allocation.
+        unsafe { self.inner.dma_free(raw) }
+    }
+}
+
+// SAFETY: as for `DmaAlloc`.
+unsafe impl<P: DmaMap> DmaMap for Counted<P> {
+    fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
+        self.inner.dma_map(memory, access)
+    }
+    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
+        self.inner.dma_run(mapping, index)
+    }
+    fn dma_unmap(&self, mapping: Mapping) {
+        self.inner.dma_unmap(mapping);
+    }
+}
+
+// SAFETY: as for `DmaAlloc`.
+unsafe impl<P: HostMem> HostMem for Counted<P> {
+    fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
+        self.inner.host_alloc(words)
+    }
+    unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize) {
+        // SAFETY: the caller's promise is about the same allocation.
+        unsafe { self.inner.host_free(memory, words) }
+    }
+}
+
+impl<P: Clock> Clock for Counted<P> {
+    fn now(&self) -> Ns {
+        self.inner.now()
+    }
+    fn delay(&self, time: Ns) {
+        self.inner.delay(time);
+    }
+    fn relax(&self) {
+        self.inner.relax();
+    }
+}
+
+impl<P: Barrier> Barrier for Counted<P> {
+    fn to_device(&self) {
+        self.inner.to_device();
+    }
+    fn from_device(&self) {
+        self.inner.from_device();
+    }
+    fn flush_wc(&self) {
+        self.inner.flush_wc();
+    }
+}
+
+impl<P: Vectors> Vectors for Counted<P> {
+    fn vector_count(&self) -> u16 {
+        self.inner.vector_count()
+    }
+    fn vector_alloc(&self) -> Option<Vector> {
+        self.inner.vector_alloc()
+    }
+    fn vector_free(&self, vector: Vector) {
+        self.inner.vector_free(vector);
+    }
+    fn vector_affinity(&self, vector: Vector, cpu: u32) {
+        self.inner.vector_affinity(vector, cpu);
+    }
+}

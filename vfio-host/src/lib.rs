@@ -1,0 +1,38 @@
+//! The host side of e810: commands, their reports, and where devices come from.
+//!
+//! The binary is a thin `main` over this library, so that tests can run a
+//! command without a process:
+//!
+//! ```no_run
+//! use clap::Parser;
+//! use e810_host::cli::Cli;
+//!
+//! let cli = Cli::parse_from(["e810", "pingpong", "--iters", "10"]);
+//! e810_host::run(&cli, &mut std::io::stdout()).unwrap();
+//! ```
+
+use std::io::Write;
+
+use anyhow::Result;
+
+pub mod buffer;
+pub mod cli;
+pub mod commands;
+pub mod counted;
+pub mod latency;
+pub mod payload;
+pub mod pingpong;
+pub mod progress;
+pub mod report;
+pub mod spec;
+
+/// Runs a command and writes its report to `out`.
+///
+/// # Errors
+/// What failed, with the cause below it and what to do about it.
+pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
+    match &cli.command {
+        cli::Command::Pingpong(args) => commands::pingpong::run(args, out),
+        cli::Command::Up(args) => commands::up::run(args, out),
+    }
+}

@@ -1,0 +1,138 @@
+//! How a device is named on the command line.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A device: a simulated one, one behind a vfio-user socket, or a real one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeviceSpec {
+    /// `sim`: a function of the in-process simulator.
+    Sim,
+    /// `vfio-user:PATH`: a function served on a socket.
+    VfioUser(PathBuf),
+    /// `vfio:BDF`: a PCI function bound to vfio-pci.
+    Vfio(Bdf),
+}
+
+/// A PCI address, `domain:bus:device.function`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bdf {
+    /// PCI domain.
+    pub domain: u16,
+    /// Bus.
+    pub bus: u8,
+    /// Device, 0..=31.
+    pub device: u8,
+    /// Function, 0..=7.
+    pub function: u8,
+}
+
+impl FromStr for Bdf {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a PCI address like 0000:3b:00.0 or 3b:00.0");
+        let (rest, function) = text.rsplit_once('.').ok_or_else(wrong)?;
+        let mut parts = rest.split(':').rev();
+        let device = parts.next().ok_or_else(wrong)?;
+        let bus = parts.next().ok_or_else(wrong)?;
+        let domain = parts.next().unwrap_or("0");
+        let hex = |part: &str, limit: u16| {
+            let digits =
+                !part.is_empty() && part.len() <= 4 && part.chars().all(|c| c.is_ascii_hexdigit());
+            let value = u16::from_str_radix(part, 16).ok()?;
+            (digits && value <= limit).then_some(value)
+        };
+        let (Some(domain), Some(bus), Some(device), Some(function), None) = (
+            hex(domain, u16::MAX),
+            hex(bus, 0xFF),
+            hex(device, 31),
+            hex(function, 7),
+            parts.next(),
+        ) else {
+            return Err(wrong());
+        };
+        Ok(Self {
+            domain,
+            bus: bus as u8,
+            device: device as u8,
+            function: function as u8,
+        })
+    }
+}
+
+impl fmt::Display for Bdf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            domain,
+            bus,
+            device,
+            function,
+        } = self;
+        write!(f, "{domain:04x}:{bus:02x}:{device:02x}.{function}")
+    }
+}
+
+impl FromStr for DeviceSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "sim" {
+            return Ok(Self::Sim);
+        }
+        match text.split_once(':') {
+            Some(("vfio-user", path)) if !path.is_empty() => Ok(Self::VfioUser(path.into())),
+            Some(("vfio", bdf)) => bdf.parse().map(Self::Vfio),
+            _ => text.parse().map(Self::Vfio).map_err(|_| {
+                format!("`{text}` names no device: use sim, vfio-user:PATH or vfio:BDF")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for DeviceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sim => f.write_str("sim"),
+            Self::VfioUser(path) => write!(f, "vfio-user:{}", path.display()),
+            Self::Vfio(bdf) => write!(f, "vfio:{bdf}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_round_trip() {
+        for text in ["sim", "vfio-user:/run/e810.sock", "vfio:0000:3b:00.1"] {
+            let spec: DeviceSpec = text.parse().unwrap();
+            assert_eq!(spec.to_string(), text);
+        }
+        let bare: DeviceSpec = "3b:00.1".parse().unwrap();
+        assert_eq!(bare.to_string(), "vfio:0000:3b:00.1");
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_forms_there_are() {
+        for text in [
+            "",
+            "simx",
+            "vfio:",
+            "vfio:zz:00.0",
+            "vfio-user:",
+            "3b:20.0",
+            "3b:00.8",
+            "1:2:3:4.5",
+            "+1:00.0",
+        ] {
+            let error = text.parse::<DeviceSpec>().unwrap_err();
+            assert!(
+                error.contains("vfio") || error.contains("3b:00.0"),
+                "{text}: {error}"
+            );
+        }
+    }
+}
