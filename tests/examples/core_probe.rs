@@ -1,0 +1,204 @@
+//! The generic core, instantiated for a platform that the compiler cannot see
+//! through; `tests/asm.rs` looks for panic paths in the object.
+//!
+//! Not an example of use, and never run. Generic code exists in machine code
+//! only where it is used: what is not called from here is not checked. Each part
+//! of the core has a `probe_*` function; `Metal` is a full `Platform`.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+use e810::{
+    AccessFlags, Config, Cq, Events, Notify, Qp, QpAttr, QpCaps, QpInit, RecvWr, SendWr, Wc,
+    bring_up,
+};
+
+use e810_hal::bar::Bar0;
+use e810_hal::host::HostBuf;
+use e810_hal::map::Access;
+use e810_hal::regs::{CPU_READY, GLPE_CPUSTATUS0};
+use e810_hal::{
+    Barrier, Bus, Cell, Clock, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, HostMem, Iova,
+    Mapping, NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector, Vectors, WaitError, Words,
+    poll_until,
+};
+
+/// What an embedder supplies, behind pointers.
+#[derive(Debug)]
+pub struct Services {
+    dma_alloc: fn(DmaLayout) -> Result<RawDma, DmaError>,
+    dma_free: fn(RawDma),
+    dma_map: fn(SharedBytes, Access) -> Result<Mapping, DmaError>,
+    dma_run: fn(&Mapping, u32) -> Option<Run>,
+    dma_unmap: fn(Mapping),
+    host_alloc: fn(usize) -> Result<NonNull<AtomicU64>, NoHostMemory>,
+    host_free: fn(NonNull<AtomicU64>, usize),
+    now: fn() -> Ns,
+    vector_alloc: fn() -> Option<Vector>,
+    vector_free: fn(Vector),
+}
+
+/// A real BAR0 and opaque services: what a unikernel has.
+#[derive(Clone, Copy, Debug)]
+pub struct Metal {
+    bar: Bar0,
+    services: &'static Services,
+}
+
+impl Bus for Metal {
+    #[inline(always)]
+    fn read32(&self, off: Off) -> u32 {
+        self.bar.read32(off)
+    }
+    #[inline(always)]
+    fn write32(&self, off: Off, value: u32) {
+        self.bar.write32(off, value);
+    }
+}
+
+// SAFETY: never run; whoever made `Services` answers for the contract.
+unsafe impl DmaAlloc for Metal {
+    fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
+        (self.services.dma_alloc)(layout)
+    }
+    unsafe fn dma_free(&self, raw: RawDma) {
+        (self.services.dma_free)(raw);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl DmaMap for Metal {
+    fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
+        (self.services.dma_map)(memory, access)
+    }
+    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
+        (self.services.dma_run)(mapping, index)
+    }
+    fn dma_unmap(&self, mapping: Mapping) {
+        (self.services.dma_unmap)(mapping);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl HostMem for Metal {
+    fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
+        (self.services.host_alloc)(words)
+    }
+    unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize) {
+        (self.services.host_free)(memory, words);
+    }
+}
+
+impl Clock for Metal {
+    fn now(&self) -> Ns {
+        (self.services.now)()
+    }
+    fn delay(&self, time: Ns) {
+        let end = self.now() + time;
+        while self.now() < end {
+            self.relax();
+        }
+    }
+    fn relax(&self) {
+        core::hint::spin_loop();
+    }
+}
+
+impl Barrier for Metal {}
+
+impl Vectors for Metal {
+    fn vector_count(&self) -> u16 {
+        64
+    }
+    fn vector_alloc(&self) -> Option<Vector> {
+        (self.services.vector_alloc)()
+    }
+    fn vector_free(&self, vector: Vector) {
+        (self.services.vector_free)(vector);
+    }
+}
+
+/// Memory and words of the hal, on [`Metal`].
+#[unsafe(no_mangle)]
+pub fn probe_hal_memory(platform: Metal, bytes: usize, index: usize) -> Option<Iova> {
+    let buf = DmaBuf::new(platform, DmaLayout::new(bytes, 4096)).ok()?;
+    buf.fill(index, bytes, u64::MAX);
+    let first = buf.block::<8>(index)?.first()?;
+    let table = HostBuf::new(platform, bytes).ok()?;
+    let copy = table.clone();
+    copy.word(index)?.store(first.observe(), Ordering::Relaxed);
+    let iova = buf.iova().offset(8);
+    buf.release();
+    iova
+}
+
+/// A bounded wait on a register of the hal, on [`Metal`].
+#[unsafe(no_mangle)]
+pub fn probe_hal_wait(platform: Metal) -> bool {
+    let answer: Result<(), WaitError> = poll_until(
+        &platform,
+        "protocol engine ready",
+        Ns::from_ms(15_000),
+        Ns::from_ms(1),
+        || Ok((GLPE_CPUSTATUS0.get(&platform) == CPU_READY).then_some(())),
+    );
+    answer.is_ok()
+}
+
+/// The whole control path of the driver, on [`Metal`].
+#[unsafe(no_mangle)]
+pub fn probe_driver_control(platform: Metal, config: &Config, memory: SharedBytes) -> bool {
+    let Ok(device) = bring_up(platform, config, &mut |_| {}) else {
+        return false;
+    };
+    let (mut control, events) = device.split();
+    let (Ok(pd), Ok(cq)) = (control.alloc_pd(), control.create_cq(64, 0)) else {
+        return false;
+    };
+    let caps = QpCaps {
+        max_send_wr: 64,
+        max_recv_wr: 64,
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline: 64,
+    };
+    let init = QpInit {
+        send_cq: &cq,
+        recv_cq: &cq,
+        caps,
+    };
+    let (Ok(mr), Ok(mut qp)) = (
+        control.reg_mr(&pd, memory, AccessFlags::LOCAL_WRITE),
+        control.create_qp(&pd, &init),
+    ) else {
+        return false;
+    };
+    let attr = QpAttr::to_init(AccessFlags::REMOTE_READ);
+    let mut good = control.modify_qp(&mut qp, &attr).is_ok();
+    good &= control.service().is_ok();
+    good &= control.destroy_qp(qp).is_ok();
+    good &= control.destroy_cq(cq).is_ok();
+    good &= control.dereg_mr(mr).is_ok();
+    good &= control.dealloc_pd(pd).is_ok();
+    good && control.shutdown(events).is_ok()
+}
+
+/// Posting, polling and event handling of the driver, on [`Metal`].
+#[unsafe(no_mangle)]
+pub fn probe_driver_data(
+    qp: &mut Qp<Metal>,
+    cq: &mut Cq<Metal>,
+    events: &mut Events<Metal>,
+    sends: &[SendWr<'_>],
+    receives: &[RecvWr<'_>],
+    completions: &mut [Wc],
+) -> usize {
+    let posted = qp.post_send(sends).is_ok() && qp.post_recv(receives).is_ok();
+    cq.arm(Notify::Any);
+    let mut seen = 0;
+    let _ = events.on_vector(&mut |_| seen = usize::wrapping_add(seen, 1));
+    cq.poll(completions)
+        .wrapping_add(seen)
+        .wrapping_add(usize::from(posted))
+}
+
+fn main() {}

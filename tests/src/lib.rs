@@ -1,0 +1,5 @@
+//! What the tests of this workspace share.
+
+pub mod plain;
+pub mod scenario;
+pub mod traffic;

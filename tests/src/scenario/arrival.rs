@@ -1,0 +1,134 @@
+//! A message between two devices, and the event that says it has arrived.
+
+use std::error::Error;
+
+use e810::{
+    Control, Data, Event, EventSet, Lan, Mtu, Notify, Op, Path, Platform, QpAttr, RecvWr,
+    SendFlags, SendWr, Sge, Wc, WcStatus, v4,
+};
+use e810_hal::{Ns, Vector, WaitError, poll_until};
+
+use super::objects::Objects;
+use super::payload::Payload;
+
+/// One device of the two, ready for use.
+#[derive(Debug)]
+pub struct Party<P: Platform> {
+    /// The platform it is on.
+    pub platform: P,
+    /// Its control path.
+    pub control: Control<P>,
+    /// Its vectors.
+    pub events: EventSet<P>,
+    /// Its objects, all made.
+    pub objects: Objects<P>,
+    /// Memory that its region is on.
+    pub payload: Payload,
+}
+
+/// How the arrival was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// The vector whose queue had the event.
+    pub vector: Vector,
+    /// Bytes that the completion speaks of.
+    pub bytes: u32,
+}
+
+type Failure = Box<dyn Error>;
+
+const MESSAGE: &[u8] = b"an event, please";
+/// Far above any retry time of the transport.
+const LIMIT: Ns = Ns::from_ms(1_000);
+
+/// Connects the parties, arms the receiver's completion queue, sends one
+/// message and waits for the event; checks every byte.
+///
+/// # Errors
+/// What the driver refused, a wait that ended, a completion that failed, or
+/// what arrived instead.
+pub fn arrival_event<P: Platform>(
+    from: &mut Party<P>,
+    to: &mut Party<P>,
+) -> Result<Arrival, Failure> {
+    connect(from, to)?;
+    let memory = to.payload.bytes().window(0, MESSAGE.len())?;
+    let mr = to.objects.mr.as_ref().ok_or("no region")?;
+    let sges = [Sge {
+        addr: memory.address(),
+        length: MESSAGE.len() as u32,
+        lkey: mr.lkey(),
+    }];
+    let qp = to.objects.qp.as_mut().ok_or("no queue pair")?;
+    qp.post_recv(&[RecvWr {
+        wr_id: 1,
+        sges: &sges,
+    }])?;
+    let cq = to.objects.cq.as_mut().ok_or("no completion queue")?;
+    cq.arm(Notify::Any);
+    let sender = from.objects.qp.as_mut().ok_or("no queue pair")?;
+    sender.post_send(&[SendWr {
+        wr_id: 2,
+        op: Op::Send {
+            data: Data::Inline(&[MESSAGE]),
+            imm: None,
+        },
+        flags: SendFlags::SIGNALED,
+    }])?;
+
+    let wanted = Event::Completion { cq: cq.number() };
+    let events = &mut to.events;
+    let label = "completion event";
+    let vector = poll_until(&to.platform, label, LIMIT, Ns(0), || {
+        let mut told = None;
+        for part in &mut *events {
+            let vector = part.vector();
+            part.on_vector(&mut |event| told = told.or((event == wanted).then_some(vector)));
+        }
+        Ok::<_, WaitError>(told)
+    })?;
+    if !cq.take_event() {
+        return Err("the completion queue does not know of its event".into());
+    }
+    let mut wcs = [Wc::default(); 2];
+    let polled = cq.poll(&mut wcs);
+    let [wc, _] = wcs;
+    if polled != 1 || wc.status != WcStatus::Success || wc.wr_id != 1 {
+        return Err(format!("{polled} completions, the first: {wc:?}").into());
+    }
+    let mut got = [0; MESSAGE.len()];
+    memory.read(0, &mut got)?;
+    if got != *MESSAGE {
+        return Err(format!("{got:?} arrived").into());
+    }
+    Ok(Arrival {
+        vector,
+        bytes: wc.byte_len,
+    })
+}
+
+fn connect<P: Platform>(from: &mut Party<P>, to: &mut Party<P>) -> Result<(), Failure> {
+    let (here, there) = (from.control.lan(), to.control.lan());
+    let mtu = Mtu::fitting(here.mtu.min(there.mtu)).ok_or("the interface MTU is too small")?;
+    let (ip_here, ip_there) = (v4(10, 8, 10, 1), v4(10, 8, 10, 2));
+    let path = |source, destination, lan: Lan| Path::new(source, destination, lan.mac);
+    let first_psn = 0x00F0_0000;
+    let numbers = [&*from, &*to].map(|party| party.objects.qp.as_ref().map(e810::Qp::number));
+    let [Some(number_here), Some(number_there)] = numbers else {
+        return Err("no queue pair".into());
+    };
+    for (party, path, peer) in [
+        (from, path(ip_here, ip_there, there), number_there),
+        (to, path(ip_there, ip_here, here), number_here),
+    ] {
+        let qp = party.objects.qp.as_mut().ok_or("no queue pair")?;
+        for attr in [
+            QpAttr::to_init(e810::AccessFlags::REMOTE_WRITE),
+            QpAttr::to_rtr(path, mtu, peer, first_psn),
+            QpAttr::to_rts(first_psn),
+        ] {
+            party.control.modify_qp(qp, &attr)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! One device with its objects.
+
+use std::net::IpAddr;
+
+use e810::{
+    AsyncEvent, Config, Control, Cq, Event, EventSet, Lan, Mr, Pd, Platform, Polled, Qp, QpInit,
+    RecvWr, Refused, SendWr, Sge, Wc, addr, bring_up,
+};
+
+use super::{Buffer, Setup};
+
+/// A completion, and which CQ of the side gave it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Done {
+    /// Index in [`Side::cqs`].
+    pub cq: usize,
+    /// The completion.
+    pub wc: Wc,
+}
+
+/// One device with its objects; a test may use any of them directly.
+#[derive(Debug)]
+pub struct Side<P: Platform> {
+    /// What it runs on.
+    pub platform: P,
+    /// The control path.
+    pub control: Control<P>,
+    /// Its event queues.
+    pub events: EventSet<P>,
+    /// The protection domain of everything.
+    pub pd: Pd,
+    /// One CQ, or the send and the receive CQ.
+    pub cqs: Vec<Cq<P>>,
+    /// Queue pairs.
+    pub qps: Vec<Qp<P>>,
+    /// The region over the whole buffer, with all rights.
+    pub mr: Mr<P>,
+    /// Payload memory.
+    pub buffer: Buffer,
+    /// Completions polled and not taken.
+    pub done: Vec<Done>,
+    /// Asynchronous events so far.
+    pub told: Vec<AsyncEvent>,
+    /// What serving the control path failed with; empty at the end.
+    pub failed: Vec<e810::Error>,
+    /// Entries of event queues that were skipped so far.
+    pub skipped: u32,
+    /// Whether [`Side::look`] polls the CQs.
+    pub polling: bool,
+    setup: Setup,
+}
+
+impl<P: Platform> Side<P> {
+    /// Brings the device up and makes its objects.
+    #[must_use]
+    pub fn new(platform: P, lan: Lan, setup: &Setup) -> Self {
+        let device = bring_up(platform.clone(), &Config::new(lan), &mut |_| {}).expect("up");
+        let (mut control, events) = device.split();
+        let pd = control.alloc_pd().expect("a PD");
+        let cqs: Vec<Cq<P>> = (0..1 + u16::from(setup.separate_cqs))
+            .map(|vector| control.create_cq(setup.cqe, vector).expect("a CQ"))
+            .collect();
+        let buffer = Buffer::new(setup.buffer);
+        let mr = control
+            .reg_mr(&pd, buffer.bytes(), Setup::ACCESS)
+            .expect("a region");
+        let mut side = Self {
+            platform,
+            control,
+            events,
+            pd,
+            cqs,
+            qps: Vec::new(),
+            mr,
+            buffer,
+            done: Vec::new(),
+            told: Vec::new(),
+            failed: Vec::new(),
+            skipped: 0,
+            polling: true,
+            setup: *setup,
+        };
+        for _ in 0..setup.queue_pairs {
+            side.add_qp();
+        }
+        side
+    }
+
+    /// Makes one more queue pair, in RESET.
+    pub fn add_qp(&mut self) {
+        let (Some(send_cq), Some(recv_cq)) = (self.cqs.first(), self.cqs.last()) else {
+            return;
+        };
+        let init = QpInit {
+            send_cq,
+            recv_cq,
+            caps: self.setup.caps,
+        };
+        let qp = self.control.create_qp(&self.pd, &init).expect("a QP");
+        self.qps.push(qp);
+    }
+
+    /// Where received bytes begin in the buffer.
+    #[must_use]
+    pub fn incoming(&self) -> usize {
+        self.setup.buffer / 2
+    }
+
+    /// The address of this side.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        let mac = self.control.lan().mac;
+        if self.setup.ipv6 {
+            IpAddr::V6(addr::link_local(mac))
+        } else {
+            let [.., last] = mac.0;
+            addr::v4(10, 8, 10, 1 + last)
+        }
+    }
+
+    /// An SGE over a part of the buffer.
+    #[must_use]
+    pub fn sge(&self, offset: usize, length: usize) -> Sge {
+        Sge {
+            addr: self.mr.address() + offset as u64,
+            length: length as u32,
+            lkey: self.mr.lkey(),
+        }
+    }
+
+    /// Posts to the send queue of queue pair `qp`.
+    ///
+    /// # Errors
+    /// As [`Qp::post_send`].
+    pub fn post_send(&mut self, qp: usize, requests: &[SendWr<'_>]) -> Result<(), Refused> {
+        self.qps.get_mut(qp).expect("a QP").post_send(requests)
+    }
+
+    /// Posts a receive to queue pair `qp`.
+    ///
+    /// # Errors
+    /// As [`Qp::post_recv`].
+    pub fn post_recv(&mut self, qp: usize, wr_id: u64, sges: &[Sge]) -> Result<(), Refused> {
+        let qp = self.qps.get_mut(qp).expect("a QP");
+        qp.post_recv(&[RecvWr { wr_id, sges }])
+    }
+
+    /// Looks once at everything; whether there was something.
+    pub fn look(&mut self) -> bool {
+        let before = self.done.len();
+        let mut wcs = [Wc::default(); 16];
+        let cqs = self.cqs.iter_mut().enumerate();
+        for (index, cq) in cqs.take(if self.polling { usize::MAX } else { 0 }) {
+            let polled = cq.poll(&mut wcs);
+            let polled = wcs.iter().take(polled);
+            self.done
+                .extend(polled.map(|wc| Done { cq: index, wc: *wc }));
+        }
+        self.done.len() > before
+    }
+
+    /// Looks once at the event queues, and serves the control path.
+    pub fn attend(&mut self) -> Polled {
+        let mut all = Polled::default();
+        let told = &mut self.told;
+        for events in &mut self.events {
+            let polled = events.poll(&mut |event| {
+                if let Event::Async(event) = event {
+                    told.push(event);
+                }
+            });
+            all.events += polled.events;
+            all.skipped += polled.skipped;
+            all.more |= polled.more;
+        }
+        self.skipped += all.skipped;
+        self.failed.extend(self.control.service().err());
+        all
+    }
+
+    /// Takes the completions so far.
+    pub fn take(&mut self) -> Vec<Wc> {
+        self.done.drain(..).map(|done| done.wc).collect()
+    }
+
+    /// Takes the completions of one queue pair.
+    pub fn take_of(&mut self, number: u32) -> Vec<Wc> {
+        let taken = self.done.extract_if(.., |done| done.wc.qp_num == number);
+        taken.map(|done| done.wc).collect()
+    }
+
+    /// Gives everything back, in order, and shuts the device down.
+    pub fn close(mut self) {
+        assert_eq!(self.failed, []);
+        for qp in self.qps.drain(..) {
+            self.control.destroy_qp(qp).map_err(|(_, e)| e).expect("QP");
+        }
+        for cq in self.cqs.drain(..) {
+            self.control.destroy_cq(cq).map_err(|(_, e)| e).expect("CQ");
+        }
+        self.control
+            .dereg_mr(self.mr)
+            .map_err(|(_, e)| e)
+            .expect("MR");
+        self.control
+            .dealloc_pd(self.pd)
+            .map_err(|(_, e)| e)
+            .expect("PD");
+        self.control
+            .shutdown(self.events)
+            .map_err(|e| e.error)
+            .expect("a shutdown");
+    }
+}

@@ -1,0 +1,576 @@
+//! Golden vectors of the send queue: single posts, sequences, kernel WQEs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use e810_datapath::sizing::RqSize;
+use e810_datapath::wr::{FastRegister, MwBind, PageSize};
+use e810_datapath::{
+    Data, ExtraOps, Op, PostError, QpState, Refused, Remote, SendFlags, SendLimits, SendWr,
+    Service, Sge, UdTarget, Wc,
+};
+use e810_hal::Cell;
+use e810_tests::plain::{Queues, Spec};
+use serde_json::Value;
+
+use crate::hex;
+use crate::report::{self, Outcome, Rule, number};
+
+const WQEALLOC: u32 = 0x50_4400;
+const IWARP: &str = "iWARP is not driven";
+const PUDA: &str = "headers of iWARP's privileged datagrams are not driven";
+const NO_FIRST_SGE: &str = "an empty list of SGEs has no first element to write";
+
+/// A ring pattern that no WQE has: what is not written keeps it.
+const UNTOUCHED: u64 = 0xA5A5_A5A5_A5A5_A5A5;
+
+fn small<T: TryFrom<u64>>(value: &Value, key: &str) -> T {
+    T::try_from(number(value, key)).unwrap_or_else(|_| panic!("{key} is too large"))
+}
+
+fn flag(value: &Value, key: &str) -> bool {
+    value[key].as_u64().unwrap_or(0) != 0
+}
+
+pub fn is_iwarp(qp: &Value) -> bool {
+    qp["qp_type"] == "iwarp_rc"
+}
+
+/// The queues that a vector describes, everything allowed, ready to send.
+pub fn spec(qp: &Value) -> Spec {
+    let slots: u32 = small(qp, "rq_wr_slots");
+    Spec {
+        qp_id: small(qp, "qp_id"),
+        sq_quanta: small(qp, "sq_ring_quanta"),
+        rq: RqSize {
+            slots,
+            shift: small(qp, "rq_shift"),
+            max_wr: slots - 1,
+        },
+        cq_entries: 64,
+        limits: SendLimits {
+            service: if qp["qp_type"] == "roce_ud" {
+                Service::Ud
+            } else {
+                Service::Rc
+            },
+            max_sge: small(qp, "max_send_sge"),
+            max_inline: small(qp, "max_inline"),
+            signal_all: flag(qp, "sq_sig_all"),
+            extra: ExtraOps::all(),
+        },
+        max_recv_sge: small(qp, "max_recv_sge"),
+        state: QpState::Rts,
+    }
+}
+
+pub fn sges(list: &Value) -> Vec<Sge> {
+    let list = list.as_array().map_or(&[][..], Vec::as_slice);
+    list.iter()
+        .map(|sge| Sge {
+            addr: number(sge, "addr"),
+            length: small(sge, "length"),
+            lkey: small(sge, "lkey"),
+        })
+        .collect()
+}
+
+pub fn inline_pieces(list: &Value) -> Vec<Vec<u8>> {
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|text| hex::bytes(text.as_str().unwrap()))
+        .collect()
+}
+
+/// Posts one recorded request.
+fn post(queues: &mut Queues, op: &str, input: &Value) -> Result<(), Refused> {
+    let count = input["num_sge"].as_u64().unwrap_or(0) as usize;
+    let list: Vec<Sge> = sges(&input["sg_list"]).into_iter().take(count).collect();
+    let owned = if input["inline_data"].is_array() {
+        inline_pieces(&input["inline_data"])
+    } else {
+        Vec::new()
+    };
+    let pieces: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
+    let data = if op.starts_with("inline") {
+        Data::Inline(&pieces)
+    } else {
+        Data::Sges(&list)
+    };
+    let imm = input["imm"].as_u64().map(|imm| u32::try_from(imm).unwrap());
+    let op_type = number(input, "op_type");
+    let remote = || Remote {
+        addr: number(input, "remote_addr"),
+        rkey: small(input, "rkey"),
+    };
+    let bind;
+    let request = match op {
+        "send" | "inline_send" => {
+            let to = UdTarget {
+                ah: small(input, "ah_id"),
+                qpn: small(input, "dest_qp"),
+                qkey: small(input, "qkey"),
+            };
+            let datagram = to
+                != UdTarget {
+                    ah: 0,
+                    qpn: 0,
+                    qkey: 0,
+                };
+            match op_type {
+                4 | 6 => Op::SendInv {
+                    data,
+                    rkey: small(input, "stag_to_inv"),
+                },
+                _ if datagram => Op::UdSend { data, imm, to },
+                _ => Op::Send { data, imm },
+            }
+        }
+        "rdma_write" | "inline_rdma_write" => Op::Write {
+            data,
+            remote: remote(),
+            imm,
+        },
+        "rdma_read" if flag(input, "inv_stag") => Op::ReadInv {
+            into: &list,
+            remote: remote(),
+        },
+        "rdma_read" => Op::Read {
+            into: &list,
+            remote: remote(),
+        },
+        "local_inv" => Op::LocalInv {
+            stag: small(input, "target_stag"),
+        },
+        "bind_mw" => {
+            bind = MwBind {
+                mw_stag: small(input, "mw_stag"),
+                mr_stag: small(input, "mr_stag"),
+                addr: number(input, "va"),
+                length: number(input, "bind_len"),
+                zero_based: input["addr_type"] != "va",
+                type_1: flag(input, "mw_type_1"),
+                remote_read: flag(input, "ena_reads"),
+                remote_write: flag(input, "ena_writes"),
+            };
+            Op::BindMw(&bind)
+        }
+        "nop" => Op::Nop,
+        other => panic!("unknown operation {other}"),
+    };
+    let mut flags = SendFlags::empty();
+    flags.set(SendFlags::SIGNALED, flag(input, "signaled"));
+    flags.set(SendFlags::FENCE, flag(input, "read_fence"));
+    flags.set(SendFlags::LOCAL_FENCE, flag(input, "local_fence"));
+    flags.set(SendFlags::REPORT_RTT, flag(input, "report_rtt"));
+    flags.set(SendFlags::SOLICITED, matches!(op_type, 5 | 6 | 13));
+    queues.send.post_send(&[SendWr {
+        wr_id: number(input, "wr_id"),
+        op: request,
+        flags,
+    }])
+}
+
+fn snapshot(ring: &[AtomicU64]) -> Vec<u64> {
+    ring.iter().map(Cell::get).collect()
+}
+
+pub fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// A request in the ring, for completing it later.
+struct Posted {
+    index: u64,
+    end: u64,
+    signaled: bool,
+}
+
+/// A queue under judgement.
+pub struct Judge {
+    pub queues: Queues,
+    quanta: u64,
+    /// Ring index that completions were consumed up to.
+    tail: u64,
+    posted: Vec<Posted>,
+}
+
+impl Judge {
+    pub fn new(qp: &Value) -> Self {
+        let queues = Queues::new(&spec(qp));
+        for cell in queues.sq_ring {
+            cell.store(UNTOUCHED, Ordering::Relaxed);
+        }
+        Self {
+            queues,
+            quanta: number(qp, "sq_ring_quanta"),
+            tail: 0,
+            posted: Vec::new(),
+        }
+    }
+
+    /// Posts a step and compares everything the device sees.
+    fn step(&mut self, step: &Value) -> Outcome {
+        let op = step["op"].as_str().unwrap();
+        let input = &step["in"];
+        if flag(input, "l4len") || flag(input, "udp_hdr") {
+            return Outcome::Skipped(PUDA);
+        }
+        let sg_list = input["sg_list"].as_array().map_or(0, Vec::len);
+        if sg_list > 0 && input["num_sge"] == 0 {
+            return Outcome::Skipped(NO_FIRST_SGE);
+        }
+        let before = snapshot(self.queues.sq_ring);
+        self.queues.platform.forget();
+        let answer = post(&mut self.queues, op, input);
+        let doorbells = self.queues.platform.doorbells();
+        let after = snapshot(self.queues.sq_ring);
+        match (answer, step["ret"] == "ok") {
+            (Err(_), false) if after != before => {
+                Outcome::Failed("a refused request left something in the ring".to_owned())
+            }
+            (Err(_), false) => Outcome::same("doorbells", doorbells, vec![]),
+            (Ok(()), false) => Outcome::Failed("accepted, should be refused".to_owned()),
+            (Err(refused), true) => match refused.error {
+                PostError::SgeTooLong { .. } => Outcome::Deviates(
+                    Rule::RefusesBadInput,
+                    "a length of 2^31 and more does not fit the fragment",
+                ),
+                PostError::Field { .. } => Outcome::Deviates(
+                    Rule::RefusesBadInput,
+                    "numbers that do not fit their field are not cut off",
+                ),
+                error => Outcome::Failed(error.to_string()),
+            },
+            (Ok(()), true) => {
+                let (index, quanta) = (number(step, "wqe_index"), number(step, "quanta"));
+                self.posted.push(Posted {
+                    index,
+                    end: (index + quanta) % self.quanta,
+                    signaled: flag(input, "signaled"),
+                });
+                Outcome::all([
+                    self.ring_changes(step, &before, &after),
+                    Outcome::same(
+                        "doorbells",
+                        doorbells,
+                        vec![(WQEALLOC, self.queues.qp.id())],
+                    ),
+                    Outcome::same("head", self.head(), number(&step["after"], "sq_head")),
+                ])
+            }
+        }
+    }
+
+    /// The head, from what is free.
+    fn head(&mut self) -> u64 {
+        let free = u64::from(self.queues.send.free_quanta());
+        let used = self.quanta - 257 - free;
+        (self.tail + used) % self.quanta
+    }
+
+    /// The WQE, the NOPs before it, the fills; and nothing else changed.
+    fn ring_changes(&self, step: &Value, before: &[u64], after: &[u64]) -> Outcome {
+        let mut expected = before.to_vec();
+        let mut set = |first: u64, bytes: &[u8], mask: Option<&[u8]>| {
+            let start = first as usize * 4;
+            let mut old = bytes_of(&expected[start..start + bytes.len() / 8]);
+            for (at, byte) in bytes.iter().enumerate() {
+                if mask.is_none_or(|mask| mask[at] == 0xFF) {
+                    old[at] = *byte;
+                } else {
+                    // Ours to write or to leave.
+                    old[at] = bytes_of(&after[start..])[at];
+                }
+            }
+            for (word, chunk) in expected[start..].iter_mut().zip(old.chunks_exact(8)) {
+                *word = u64::from_le_bytes(chunk.try_into().unwrap());
+            }
+        };
+        for fill in step["fills"].as_array().unwrap() {
+            let bytes = vec![small(fill, "byte"); small::<usize>(fill, "quanta") * 32];
+            set(number(fill, "first_quanta"), &bytes, None);
+        }
+        for pad in step["pad_nops"].as_array().unwrap() {
+            let bytes = hex::bytes(pad["hex"].as_str().unwrap());
+            set(number(pad, "index"), &bytes, None);
+        }
+        let wqe = hex::bytes(step["wqe_hex"].as_str().unwrap());
+        let mask = hex::bytes(step["wqe_mask"].as_str().unwrap());
+        set(number(step, "wqe_index"), &wqe, Some(&mask));
+        match (0..expected.len()).find(|&at| expected[at] != after[at]) {
+            None => Outcome::Passed,
+            Some(at) => Outcome::Failed(format!(
+                "quantum {} word {}: expected {:#018x}, got {:#018x}",
+                at / 4,
+                at % 4,
+                expected[at],
+                after[at]
+            )),
+        }
+    }
+
+    /// A request that is not judged.
+    fn unjudged(&mut self, quanta: u64, nop: bool) {
+        let size = self.quanta;
+        let free_before = u64::from(self.queues.send.free_quanta());
+        let sge = Sge {
+            addr: 0x1000,
+            length: 1,
+            lkey: 1,
+        };
+        let list = [sge; 3];
+        let (count, imm) = match quanta {
+            1 => (1, None),
+            2 => (3, None),
+            _ => (3, Some(1)),
+        };
+        let op = if nop {
+            Op::Nop
+        } else {
+            Op::Send {
+                data: Data::Sges(&list[..count]),
+                imm,
+            }
+        };
+        let wr = SendWr {
+            wr_id: 0,
+            op,
+            flags: SendFlags::SIGNALED,
+        };
+        self.queues.send.post_send(&[wr]).unwrap();
+        let used = free_before - u64::from(self.queues.send.free_quanta());
+        let last = self.posted.last().map_or(0, |posted| posted.end);
+        let end = (last + used) % size;
+        self.posted.push(Posted {
+            index: (end + size - quanta) % size,
+            end,
+            signaled: true,
+        });
+    }
+
+    /// Completions are consumed up to ring index `tail`, or up to the padding
+    /// before it.
+    fn complete_to(&mut self, tail: u64) {
+        let size = self.quanta;
+        let last = (0..8)
+            .find_map(|pads| {
+                let end = (tail + size - pads) % size;
+                self.posted.iter().rposition(|posted| posted.end == end)
+            })
+            .expect("a request that ends there");
+        let posted = &self.posted[last];
+        // An error retires a request that is not signaled, too.
+        let error = if posted.signaled {
+            0
+        } else {
+            1 << 55 | 7 << 16
+        };
+        let (index, id) = (posted.index, u64::from(self.queues.qp.id()) << 32);
+        let q3 = 1 << 62 | 3 << 56 | error | index << 32;
+        self.queues.complete([0, self.queues.qp.bits(), id, q3]);
+        assert_eq!(self.queues.cq.poll(&mut [Wc::default()]), 1);
+        self.posted = self.posted.split_off(last);
+        self.tail = self.posted[0].end;
+    }
+
+    fn sequence_step(&mut self, step: &Value) -> Outcome {
+        let input = &step["in"];
+        match step["op"].as_str().unwrap() {
+            "nops" => {
+                for _ in 0..number(input, "count") {
+                    self.unjudged(1, true);
+                    if flag(input, "tail_follows") {
+                        let end = self.posted.last().unwrap().end;
+                        self.complete_to(end);
+                    }
+                }
+            }
+            "sends_hidden" => {
+                for _ in 0..number(input, "count") {
+                    self.unjudged(1, false);
+                    let end = self.posted.last().unwrap().end;
+                    self.complete_to(end);
+                }
+            }
+            "posts_ok" => {
+                for _ in 0..number(input, "count") {
+                    self.unjudged(number(input, "quanta_each"), false);
+                }
+                let head = self.head();
+                return Outcome::same("head", head, number(&step["after"], "sq_head"));
+            }
+            "set_sq_tail" => self.complete_to(number(input, "tail")),
+            _ => return self.step(step),
+        }
+        Outcome::Passed
+    }
+}
+
+#[test]
+fn sq_wqes() {
+    report::file("sq_wqes.json", |file| {
+        file.each("cases", |case| {
+            if is_iwarp(&case["qp"]) {
+                return Some(Outcome::Skipped(IWARP));
+            }
+            Some(Judge::new(&case["qp"]).step(case))
+        });
+    });
+}
+
+#[test]
+fn sq_sequences() {
+    report::file("sq_sequences.json", |file| {
+        file.each("cases", |case| {
+            if is_iwarp(&case["qp"]) {
+                return Some(Outcome::Skipped(IWARP));
+            }
+            let mut judge = Judge::new(&case["qp"]);
+            let steps = case["steps"].as_array().unwrap().iter().enumerate();
+            Some(Outcome::all(steps.map(
+                |(n, step)| match judge.sequence_step(step) {
+                    Outcome::Failed(why) => Outcome::Failed(format!("step {n}: {why}")),
+                    outcome => outcome,
+                },
+            )))
+        });
+    });
+}
+
+fn kernel_spec(service: Service) -> Spec {
+    Spec {
+        limits: SendLimits {
+            service,
+            max_sge: 13,
+            max_inline: 0,
+            signal_all: false,
+            extra: ExtraOps::all(),
+        },
+        qp_id: if service == Service::Rc { 18 } else { 1 },
+        ..Spec::default()
+    }
+}
+
+fn first_quantum(ring: &[AtomicU64]) -> Vec<u8> {
+    bytes_of(&snapshot(&ring[..4]))
+}
+
+fn fast_register(input: &Value) -> Vec<u8> {
+    let mut queues = Queues::<true>::new(&kernel_spec(Service::Rc));
+    let zero_based = !flag(input, "addr_type");
+    let reg = FastRegister {
+        stag_index: small(input, "stag_idx"),
+        stag_key: small(input, "stag_key"),
+        start: number(input, if zero_based { "fbo" } else { "va" }),
+        zero_based,
+        length: number(input, "total_len"),
+        pages: number(input, "reg_addr_pa"),
+        listed: flag(input, "chunk_size"),
+        first_pble: small(input, "first_pm_pbl_index"),
+        page_size: match number(input, "page_size") {
+            0x1000 => PageSize::Size4K,
+            0x20_0000 => PageSize::Size2M,
+            0x4000_0000 => PageSize::Size1G,
+            other => panic!("page size {other}"),
+        },
+        rights: small(input, "access_rights"),
+    };
+    let mut flags = SendFlags::empty();
+    flags.set(SendFlags::SIGNALED, flag(input, "signaled"));
+    flags.set(SendFlags::FENCE, flag(input, "read_fence"));
+    flags.set(SendFlags::LOCAL_FENCE, flag(input, "local_fence"));
+    let wr = SendWr {
+        wr_id: number(input, "wr_id"),
+        op: Op::FastRegister(&reg),
+        flags,
+    };
+    queues.send.post_send(&[wr]).unwrap();
+    assert_eq!(queues.platform.doorbells(), [(WQEALLOC, 18)]);
+    first_quantum(queues.sq_ring)
+}
+
+/// A receive of lap `lap` at index 0.
+fn receive(input: &Value, lap: u64) -> Vec<u8> {
+    let spec = Spec {
+        rq: RqSize {
+            slots: 8,
+            shift: 0,
+            max_wr: 7,
+        },
+        ..kernel_spec(Service::Ud)
+    };
+    let mut queues = Queues::<true>::new(&spec);
+    let sges = [Sge {
+        addr: number(input, "paddr"),
+        length: small(input, "len"),
+        lkey: 0,
+    }];
+    for n in 0..=lap * 8 {
+        let wr = e810_datapath::RecvWr {
+            wr_id: n,
+            sges: &sges,
+        };
+        queues.recv.post_recv(&[wr]).unwrap();
+        if n < lap * 8 {
+            queues.complete_recv(n % 8);
+            assert_eq!(queues.cq.poll(&mut [Wc::default()]), 1);
+        }
+    }
+    first_quantum(queues.rq_ring)
+}
+
+fn ud_send(input: &Value) -> Vec<u8> {
+    let mut queues = Queues::<true>::new(&kernel_spec(Service::Ud));
+    let sge: Vec<u64> = input["sge"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_u64().unwrap())
+        .collect();
+    let sges = [Sge {
+        addr: sge[0],
+        length: u32::try_from(sge[1]).unwrap(),
+        lkey: u32::try_from(sge[2]).unwrap(),
+    }];
+    let wr = SendWr {
+        wr_id: 0,
+        op: Op::UdSend {
+            data: Data::Sges(&sges),
+            imm: None,
+            to: UdTarget {
+                ah: small(input, "ah_id"),
+                qpn: small(input, "dest_qp"),
+                qkey: small(input, "qkey"),
+            },
+        },
+        flags: SendFlags::SIGNALED,
+    };
+    queues.send.post_send(&[wr]).unwrap();
+    first_quantum(queues.sq_ring)
+}
+
+#[test]
+fn kernel_sq_wqes() {
+    report::file("kernel_sq_wqes.json", |file| {
+        file.each("cases", |case| {
+            let input = &case["in"];
+            let got = match case["op"].as_str().unwrap() {
+                "fast_register" => fast_register(input),
+                "puda_post_recv" => {
+                    let lap = case.name.strip_prefix("puda_recv_lap").unwrap();
+                    receive(input, lap.parse().unwrap())
+                }
+                "send" => ud_send(input),
+                "puda_send" => return Some(Outcome::Skipped(PUDA)),
+                "iwarp_connection_wqes" => return Some(Outcome::Skipped(IWARP)),
+                other => panic!("unknown operation {other}"),
+            };
+            let expected = hex::bytes(case["wqe_hex"].as_str().unwrap());
+            Some(match hex::difference(&got, &expected, None) {
+                None => Outcome::Passed,
+                Some(difference) => Outcome::Failed(difference),
+            })
+        });
+    });
+}

@@ -1,0 +1,277 @@
+//! Cheap facts about the sources that no lint holds.
+//!
+//! The core runs without an operating system, without an allocator and
+//! without a way to panic; unsafe code is in `hal` and in the backends only.
+//! Clippy and `#![forbid]` hold most of that as long as nobody switches them
+//! off; this test sees that nobody does.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates without an operating system, by folder; those that do not exist yet
+/// are passed over.
+const CORE: &[&str] = &["hal", "adminq", "cqp", "ceq", "datapath", "driver"];
+
+/// The only core crate with unsafe code.
+const UNSAFE: &str = "hal";
+
+/// What must not stand in the code of the core, outside its tests.
+const NOT_IN_CORE: &[&str] = &[
+    ".unwrap()",
+    ".expect(",
+    "panic!(",
+    "unreachable!(",
+    "todo!(",
+    "unimplemented!(",
+    "dbg!(",
+    "extern crate alloc",
+    "extern crate std",
+    "alloc::",
+    "std::",
+    "#[allow(",
+];
+
+/// What must not stand anywhere.
+const NOWHERE: &[&str] = &["todo!(", "unimplemented!(", "dbg!("];
+
+fn root() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().expect("the workspace").to_owned()
+}
+
+/// The Rust files below `folder`.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries =
+            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        for entry in entries {
+            let path = entry.expect("a folder entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+fn core() -> Vec<(&'static str, PathBuf)> {
+    let found: Vec<_> = CORE
+        .iter()
+        .map(|folder| (*folder, root().join(folder).join("src")))
+        .filter(|(_, source)| source.is_dir())
+        .collect();
+    assert!(found.len() >= 5, "the core is not where this test looks");
+    found
+}
+
+/// The files of `files` that are compiled into the crate, not only into its
+/// tests.
+fn shipped(files: Vec<PathBuf>) -> Vec<PathBuf> {
+    let test_modules: Vec<PathBuf> = files
+        .iter()
+        .flat_map(|path| {
+            let text = fs::read_to_string(path).expect("a source file");
+            test_modules(path, &text)
+        })
+        .collect();
+    files
+        .into_iter()
+        .filter(|path| {
+            let module = path.with_extension("");
+            !test_modules.iter().any(|tests| module.starts_with(tests))
+        })
+        .collect()
+}
+
+/// The modules that `text`, the file at `path`, declares for tests only, as
+/// paths without extension.
+fn test_modules(path: &Path, text: &str) -> Vec<PathBuf> {
+    let folder = match path.file_stem().and_then(|stem| stem.to_str()) {
+        Some("lib" | "main" | "mod") => path.parent().expect("a folder").to_owned(),
+        _ => path.with_extension(""),
+    };
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines
+        .windows(2)
+        .filter(|pair| pair[0] == "#[cfg(test)]")
+        .filter_map(|pair| {
+            let (_, name) = pair[1].strip_suffix(';')?.rsplit_once("mod ")?;
+            Some(folder.join(name))
+        })
+        .collect()
+}
+
+/// The lines that are compiled into the crate: without comments, documentation
+/// and the items under `#[cfg(test)]`.
+fn code(text: &str) -> Vec<(usize, &str)> {
+    let mut lines = Vec::new();
+    let mut numbered = text.lines().enumerate();
+    while let Some((number, line)) = numbered.next() {
+        let trimmed = line.trim_start();
+        let indent = line.len() - trimmed.len();
+        if trimmed.starts_with("#[cfg(test)]") {
+            // The item ends at its first line as little indented that closes
+            // something, as rustfmt writes it.
+            for (_, line) in numbered.by_ref() {
+                let trimmed = line.trim();
+                let level = line.len() - line.trim_start().len() == indent;
+                let attribute = trimmed.starts_with('#');
+                if level && !attribute && (trimmed.ends_with(';') || trimmed.ends_with('}')) {
+                    break;
+                }
+            }
+            continue;
+        }
+        let compiled = match line.find("//") {
+            Some(comment) => &line[..comment],
+            None => line,
+        };
+        if !compiled.trim().is_empty() {
+            lines.push((number + 1, compiled));
+        }
+    }
+    lines
+}
+
+/// Where any of `unwanted` stands in the compiled lines of `files`.
+fn findings(files: &[PathBuf], unwanted: &[&str]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(path).expect("a source file");
+        for (number, line) in code(&text) {
+            // `core::panic` and a name that merely ends like `std` are fine.
+            let hit = unwanted.iter().find(|word| {
+                line.match_indices(**word).any(|(at, _)| {
+                    let before = line[..at].chars().next_back();
+                    word.starts_with(['.', '#'])
+                        || !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+                })
+            });
+            if let Some(word) = hit {
+                findings.push(format!("{}:{number}: {word}", path.display()));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn the_core_says_that_it_needs_no_system_and_no_unsafe_code() {
+    for (folder, source) in core() {
+        let text = fs::read_to_string(source.join("lib.rs")).expect("lib.rs");
+        let says = |line: &str| code(&text).iter().any(|(_, code)| code.trim() == line);
+        assert!(says("#![no_std]"), "{folder}/src/lib.rs lacks #![no_std]");
+        assert_eq!(
+            says("#![forbid(unsafe_code)]"),
+            folder != UNSAFE,
+            "{folder}/src/lib.rs: #![forbid(unsafe_code)]"
+        );
+    }
+}
+
+#[test]
+fn the_core_has_no_way_to_panic_and_nothing_left_open() {
+    let files: Vec<PathBuf> = core()
+        .iter()
+        .flat_map(|(_, source)| shipped(sources(source)))
+        .collect();
+    assert!(files.len() > 50, "only {} files of the core", files.len());
+    let findings = findings(&files, NOT_IN_CORE);
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+#[test]
+fn nothing_is_left_open_anywhere() {
+    let files: Vec<PathBuf> = ["sim", "vfio-host", "tests"]
+        .iter()
+        .flat_map(|folder| sources(&root().join(folder)))
+        .filter(|path| !path.ends_with(file!()))
+        .collect();
+    let findings = findings(&files, NOWHERE);
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let silent: Vec<String> = [
+        "hal",
+        "adminq",
+        "cqp",
+        "ceq",
+        "datapath",
+        "driver",
+        "sim",
+        "vfio-host",
+    ]
+    .iter()
+    .map(|folder| root().join(folder).join("src"))
+    .filter(|source| source.is_dir())
+    .flat_map(|source| shipped(sources(&source)))
+    .filter(|path| {
+        let text = fs::read_to_string(path).expect("a source file");
+        !text.starts_with("//!")
+    })
+    .map(|path| path.display().to_string())
+    .collect();
+    assert!(
+        silent.is_empty(),
+        "no `//!` line at the top of\n{}",
+        silent.join("\n")
+    );
+}
+
+#[test]
+fn the_reader_of_sources_knows_tests_and_comments() {
+    let text = "\
+//! Call it and `.unwrap()` the answer.
+fn real() {
+    let x = 1; // not .unwrap()
+    #[cfg(test)]
+    assert_eq!(x.unwrap(), 1);
+    done(x);
+}
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+#[path = \"elsewhere.rs\"]
+mod more {
+    fn test() {
+        y.unwrap();
+    }
+}
+fn last() {}
+";
+    let lines: Vec<&str> = code(text)
+        .into_iter()
+        .map(|(_, line)| line.trim())
+        .collect();
+    assert_eq!(
+        lines,
+        ["fn real() {", "let x = 1;", "done(x);", "}", "fn last() {}"]
+    );
+}
+
+#[test]
+fn test_modules_are_found_where_they_are_declared() {
+    let text = "#[cfg(test)]\npub(crate) mod testing;\n#[cfg(test)]\nmod tests;\nmod real;\n";
+    assert_eq!(
+        test_modules(Path::new("a/mod.rs"), text),
+        [Path::new("a/testing"), Path::new("a/tests")]
+    );
+    assert_eq!(
+        test_modules(Path::new("a/b.rs"), text),
+        [Path::new("a/b/testing"), Path::new("a/b/tests")]
+    );
+}
