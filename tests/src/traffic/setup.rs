@@ -1,6 +1,7 @@
 //! What a pair of devices is set up with.
 
-use e810::{AccessFlags, Mtu, QpAttr, QpCaps};
+use e810::hmc::{Backing, Capacity};
+use e810::{AccessFlags, Config, Lan, Mtu, QpAttr, QpCaps};
 
 /// Choices of a [`Pair`](super::Pair), the same on both sides.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +25,8 @@ pub struct Setup {
     pub retry_cnt: u8,
     /// RNR retries.
     pub rnr_retry: u8,
+    /// Brings the device up with as little memory as there can be.
+    pub frugal: bool,
 }
 
 impl Default for Setup {
@@ -44,6 +47,7 @@ impl Default for Setup {
             separate_cqs: false,
             retry_cnt: 7,
             rnr_retry: 7,
+            frugal: false,
         }
     }
 }
@@ -51,6 +55,30 @@ impl Default for Setup {
 impl Setup {
     /// All that a peer may do.
     pub const ACCESS: AccessFlags = AccessFlags::all();
+
+    /// What a device is brought up with.
+    #[must_use]
+    pub fn config(&self, lan: Lan) -> Config {
+        let usual = Config::new(lan);
+        if !self.frugal {
+            return usual;
+        }
+        Config {
+            capacity: Capacity {
+                qps: 4,
+                cqs: 8,
+                mrs: 8,
+                ahs: 1,
+                arps: 8,
+                mcast_groups: 1,
+                pbles: 512,
+            },
+            backing: Backing::OnDemand,
+            cqp_entries: 8,
+            ceqs: 1,
+            ..usual
+        }
+    }
 
     /// The attributes of the way to RTS.
     #[must_use]

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use e810::{
-    AsyncEvent, Config, Control, Cq, Event, EventSet, Lan, Mr, Pd, Platform, Polled, Qp, QpInit,
-    RecvWr, Refused, SendWr, Sge, Wc, addr, bring_up,
+    AsyncEvent, Control, Cq, Event, EventSet, Lan, Mr, Pd, Platform, Polled, Qp, QpInit, RecvWr,
+    Refused, SendWr, Sge, Wc, addr, bring_up,
 };
 
 use super::{Buffer, Setup};
@@ -54,7 +54,7 @@ impl<P: Platform> Side<P> {
     /// Brings the device up and makes its objects.
     #[must_use]
     pub fn new(platform: P, lan: Lan, setup: &Setup) -> Self {
-        let device = bring_up(platform.clone(), &Config::new(lan), &mut |_| {}).expect("up");
+        let device = bring_up(platform.clone(), &setup.config(lan), &mut |_| {}).expect("up");
         let (mut control, events) = device.split();
         let pd = control.alloc_pd().expect("a PD");
         let cqs: Vec<Cq<P>> = (0..1 + u16::from(setup.separate_cqs))
