@@ -135,7 +135,7 @@ pub enum Error {
 impl Error {
     /// Whether the device may still carry out what failed, so that memory it
     /// was given must not be freed.
-    pub(crate) const fn leaves_device_working(&self) -> bool {
+    pub(crate) const fn leaves_command_open(&self) -> bool {
         match self {
             Self::Cqp(error) => error.leaves_command_open(),
             Self::Wait(_) => true,

@@ -101,7 +101,7 @@ impl<P: Platform> Control<P> {
         });
         if let Err(error) = created {
             self.forget_qp(key);
-            if !error.leaves_device_working() {
+            if !error.leaves_command_open() {
                 sq.release();
                 rq.release();
             }
@@ -244,7 +244,7 @@ impl<P: Platform> Control<P> {
     /// into a CQ that overflowed, ends with the queue pair.
     pub(super) fn last_flush(&mut self, command: &FlushWqes) -> Result<()> {
         match run(&mut self.cqp, command) {
-            Err(error) if error.leaves_device_working() => Err(error),
+            Err(error) if error.leaves_command_open() => Err(error),
             _ => Ok(()),
         }
     }

@@ -105,8 +105,8 @@ fn a_failed_command_of_a_shutdown_is_told_and_leaks_no_more_than_the_device_may_
         table.row(nth.into(), format!("{op}, {blocks} blocks left"));
     }
     expect![[r#"
-        11: DESTROY_AEQ, 12 blocks left
-        12 to 15: DESTROY_CEQ, 8 blocks left
+        11: DESTROY_AEQ, 1 blocks left
+        12 to 15: DESTROY_CEQ, 1 blocks left
         16: DESTROY_CQ, 7 blocks left
         17: UPDATE_PE_SDS, 6 blocks left
     "#]]

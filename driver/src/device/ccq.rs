@@ -1,0 +1,54 @@
+//! The CQP's completion queue (step 15).
+
+use e810_cqp::CcqConfig;
+use e810_cqp::hmc::Object as HmcObject;
+use e810_cqp::limits::CCQ_ID;
+use e810_hal::{CeqId, Platform};
+
+use super::{Device, Failed, HmcUp};
+use crate::error::Result;
+
+/// Commands end on the CCQ.
+#[derive(Debug)]
+pub struct CcqUp<P: Platform> {
+    pub(super) below: HmcUp<P>,
+}
+
+/// The CEQ of the CCQ.
+pub(crate) const CEQ_0: CeqId = CeqId::ZERO;
+
+impl<P: Platform> Device<P, HmcUp<P>> {
+    /// Creates the CQP's completion queue (step 15).
+    ///
+    /// # Errors
+    /// No memory, a failed command.
+    pub fn create_ccq(mut self) -> Result<Device<P, CcqUp<P>>, Failed<P, HmcUp<P>>> {
+        let config = CcqConfig {
+            ceq: CEQ_0,
+            vsi: self.config.lan.vsi,
+            // A CEQE with context 0 is the CCQ's (control-path 7.1).
+            context: 0,
+        };
+        let HmcUp { cqp, hmc } = &mut self.stage;
+        // The CCQ is CQ 0, an object like any other.
+        let attached = hmc
+            .hmc
+            .ensure(cqp, HmcObject::Cq, CCQ_ID)
+            .and_then(|()| cqp.attach_ccq(config));
+        match attached {
+            Ok(()) => Ok(self.map(|below| CcqUp { below })),
+            Err(error) => Err((self, error.into())),
+        }
+    }
+}
+
+impl<P: Platform> Device<P, CcqUp<P>> {
+    /// Undoes everything in order.
+    ///
+    /// # Errors
+    /// The first step that failed; what the device may still use is leaked.
+    pub fn shutdown(mut self) -> Result<()> {
+        self.stage.below.cqp.detach_ccq()?;
+        self.map(|CcqUp { below }| below).shutdown()
+    }
+}

@@ -1,0 +1,40 @@
+//! The control QP (steps 7 to 9).
+
+use e810_cqp::{Config as CqpConfig, Cqp};
+use e810_hal::Platform;
+
+use super::{Device, EngineReady, Failed};
+use crate::error::Result;
+
+/// The CQP exists; commands end by registers.
+#[derive(Debug)]
+pub struct CqpUp<P: Platform> {
+    pub(super) cqp: Cqp<P>,
+}
+
+impl<P: Platform> Device<P, EngineReady> {
+    /// Creates the control QP (steps 7 to 9).
+    ///
+    /// # Errors
+    /// No memory, the device's refusal, or its silence.
+    pub fn create_cqp(self) -> Result<Device<P, CqpUp<P>>, Failed<P, EngineReady>> {
+        let config = CqpConfig {
+            entries: self.config.cqp_entries,
+            function: self.stage.pf,
+        };
+        match Cqp::create(self.platform.clone(), config) {
+            Ok(cqp) => Ok(self.map(|_| CqpUp { cqp })),
+            Err(error) => Err((self, error.into())),
+        }
+    }
+}
+
+impl<P: Platform> Device<P, CqpUp<P>> {
+    /// Destroys the control QP; the device is as it was found.
+    ///
+    /// # Errors
+    /// The device did not let go: its memory is leaked.
+    pub fn shutdown(self) -> Result<()> {
+        Ok(self.stage.cqp.destroy()?)
+    }
+}

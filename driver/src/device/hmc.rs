@@ -1,0 +1,86 @@
+//! The host memory cache (steps 10 to 13).
+
+use e810_cqp::Cqp;
+use e810_cqp::hmc::{Features, FpmQuery, Hmc, Object as HmcObject, Plan, query_features};
+use e810_hal::Platform;
+
+use super::{CqpUp, Device, Failed};
+use crate::config::Config;
+use crate::error::Result;
+
+/// The host memory cache is backed.
+#[derive(Debug)]
+pub struct HmcUp<P: Platform> {
+    pub(super) cqp: Cqp<P>,
+    pub(super) hmc: Memory<P>,
+}
+
+/// The host memory cache, and what it was planned from.
+#[derive(Debug)]
+pub struct Memory<P: Platform> {
+    /// What the device says it can do.
+    pub features: Features,
+    /// The device's limits.
+    pub query: FpmQuery,
+    /// The counts that were committed.
+    pub plan: Plan,
+    pub(crate) hmc: Hmc<P>,
+}
+
+impl<P: Platform> Memory<P> {
+    fn create(cqp: &mut Cqp<P>, config: &Config) -> Result<Self> {
+        let features = query_features(cqp)?;
+        let query = FpmQuery::ask(cqp)?;
+        let plan = Plan::new(&query, &config.capacity, config.backing)?;
+        let hmc = Hmc::create(cqp, &query, &plan)?;
+        Ok(Self {
+            features,
+            query,
+            plan,
+            hmc,
+        })
+    }
+
+    /// Objects committed of a kind.
+    #[must_use]
+    pub fn count(&self, object: HmcObject) -> u32 {
+        self.hmc.layout().area(object).count
+    }
+
+    /// Bytes of host memory the device has been given.
+    #[must_use]
+    pub fn backed_bytes(&self) -> u64 {
+        self.hmc.backed_bytes()
+    }
+}
+
+impl<P: Platform> Device<P, CqpUp<P>> {
+    /// Plans, commits and backs the host memory cache (steps 10 to 13).
+    ///
+    /// # Errors
+    /// A capacity the device does not have, no memory, a failed command.
+    pub fn create_hmc(mut self) -> Result<Device<P, HmcUp<P>>, Failed<P, CqpUp<P>>> {
+        match Memory::create(&mut self.stage.cqp, &self.config) {
+            Ok(hmc) => Ok(self.map(|CqpUp { cqp }| HmcUp { cqp, hmc })),
+            Err(error) => Err((self, error)),
+        }
+    }
+}
+
+impl<P: Platform> Device<P, HmcUp<P>> {
+    /// The host memory cache: what was planned and what is backed.
+    #[must_use]
+    pub const fn hmc(&self) -> &Memory<P> {
+        &self.stage.hmc
+    }
+
+    /// Undoes everything in order.
+    ///
+    /// # Errors
+    /// The first step that failed; what the device may still use is leaked.
+    pub fn shutdown(self) -> Result<()> {
+        let HmcUp { mut cqp, hmc } = self.stage;
+        hmc.hmc.destroy(&mut cqp)?;
+        Ok(cqp.destroy()?)
+    }
+}

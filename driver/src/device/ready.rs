@@ -1,0 +1,191 @@
+//! The tables of objects; the device in parts.
+
+use e810_ceq::event::EventLog;
+use e810_ceq::{Aeq, AeqEntries};
+use e810_cqp::Cqp;
+use e810_hal::{DmaBuf, Platform};
+use heapless::Vec;
+
+use super::ceqs::{CeqUp, Wiring};
+use super::{AeqUp, CeqsUp, Device, Failed, HmcUp, Memory};
+use crate::config::{Config, MAX_CEQS};
+use crate::control::Control;
+use crate::error::Result;
+use crate::events::{EventSet, Events};
+
+/// Ready for use.
+#[derive(Debug)]
+pub struct Ready<P: Platform> {
+    pub(super) control: Control<P>,
+    pub(super) events: EventSet<P>,
+}
+
+impl<P: Platform> Device<P, AeqUp<P>> {
+    /// Allocates the tables of objects: the device is ready.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn allocate_tables(self) -> Result<Device<P, Ready<P>>, Failed<P, AeqUp<P>>> {
+        let Device {
+            platform,
+            config,
+            stage:
+                AeqUp {
+                    below,
+                    entries,
+                    aeq,
+                },
+        } = self;
+        let CeqsUp {
+            below: HmcUp { cqp, hmc },
+            wiring,
+            ceqs,
+        } = below;
+        let ceq_count = wiring.map.ceqs();
+        match Control::new(platform.clone(), &config, cqp, hmc, ceq_count) {
+            Ok(mut control) => {
+                let events = event_set(&platform, &control, &wiring, ceqs, aeq);
+                control.remember(Below {
+                    config,
+                    wiring,
+                    aeq_entries: entries,
+                });
+                Ok(Device {
+                    platform,
+                    config,
+                    stage: Ready { control, events },
+                })
+            }
+            Err((cqp, hmc, error)) => {
+                let below = CeqsUp {
+                    below: HmcUp { cqp, hmc },
+                    wiring,
+                    ceqs,
+                };
+                let stage = AeqUp {
+                    below,
+                    entries,
+                    aeq,
+                };
+                Err((
+                    Device {
+                        platform,
+                        config,
+                        stage,
+                    },
+                    error,
+                ))
+            }
+        }
+    }
+}
+
+impl<P: Platform> Device<P, Ready<P>> {
+    /// The parts, each for the thread that needs it.
+    pub fn split(self) -> (Control<P>, EventSet<P>) {
+        (self.stage.control, self.stage.events)
+    }
+
+    /// Undoes everything in order.
+    ///
+    /// # Errors
+    /// The first step that failed; what the device may still use is leaked.
+    pub fn shutdown(self) -> Result<()> {
+        let (control, events) = self.split();
+        control.shutdown(events).map_err(|failed| failed.error)
+    }
+}
+
+/// The same in the opposite order. Only `pop` is used: a by-value iterator of
+/// the container has a panic path.
+fn turn_round<T, const N: usize>(mut from: Vec<T, N>) -> Vec<T, N> {
+    let mut to = Vec::new();
+    while let Some(one) = from.pop() {
+        // As much room as there was.
+        let _ = to.push(one);
+    }
+    to
+}
+
+/// One consumer a vector, in the order of the vectors.
+fn event_set<P: Platform>(
+    platform: &P,
+    control: &Control<P>,
+    wiring: &Wiring,
+    ceqs: Vec<CeqUp<P>, MAX_CEQS>,
+    aeq: Aeq<DmaBuf<P>>,
+) -> EventSet<P> {
+    let mut set = EventSet::new();
+    let mut aeq = Some(aeq);
+    // Taking from the end then gives CEQ 0 first.
+    let mut ceqs = turn_round(ceqs);
+    for (place, vector) in wiring.vectors.iter().enumerate() {
+        let Some(serves) = wiring.map.serves(place as u16) else {
+            break;
+        };
+        let ceq = serves.ceq.and_then(|_| ceqs.pop());
+        // As many places as vectors.
+        let _ = set.push(Events {
+            platform: platform.clone(),
+            tag: control.tag(),
+            vector: *vector,
+            ceq: ceq.map(|ceq| (ceq.id, ceq.queue)),
+            aeq: if serves.aeq { aeq.take() } else { None },
+            slots: control.slots(),
+            log: EventLog::new(),
+            overflow_told: false,
+        });
+    }
+    set
+}
+
+/// What [`Control::shutdown`] needs to go back below the tables.
+#[derive(Debug)]
+pub(crate) struct Below {
+    config: Config,
+    wiring: Wiring,
+    aeq_entries: AeqEntries,
+}
+
+impl Below {
+    /// Vectors in use: as many consumers of events there are.
+    pub(crate) const fn vectors(&self) -> u16 {
+        self.wiring.map.vectors()
+    }
+
+    /// The stage before the tables, from what [`Control`] stood on and the
+    /// event queues; `None` when one of those is missing (it leaks).
+    pub(crate) fn rebuild<P: Platform>(
+        self,
+        platform: P,
+        cqp: Cqp<P>,
+        hmc: Memory<P>,
+        events: EventSet<P>,
+    ) -> Option<Device<P, AeqUp<P>>> {
+        let mut ceqs = Vec::new();
+        let mut aeq = None;
+        let mut events = turn_round(events);
+        while let Some(part) = events.pop() {
+            if let Some((id, queue)) = part.ceq {
+                let vector = part.vector;
+                // As many places as CEQs were made.
+                let _ = ceqs.push(CeqUp { id, vector, queue });
+            }
+            aeq = aeq.or(part.aeq);
+        }
+        let below = CeqsUp {
+            below: HmcUp { cqp, hmc },
+            wiring: self.wiring,
+            ceqs,
+        };
+        Some(Device {
+            platform,
+            config: self.config,
+            stage: AeqUp {
+                below,
+                entries: self.aeq_entries,
+                aeq: aeq?,
+            },
+        })
+    }
+}
