@@ -52,6 +52,14 @@ impl<P: Platform> Cq<P> {
         self.queue.has_failed()
     }
 
+    /// Frees its memory without a word to the device, after the function was
+    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
+    pub fn release_after_reset(self) {
+        let (ring, shadow) = self.queue.into_memory();
+        ring.release();
+        shadow.release();
+    }
+
     /// Entries that were no completions, counted and skipped.
     #[must_use]
     pub fn counters(&self) -> Counters {

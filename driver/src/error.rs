@@ -144,7 +144,9 @@ impl Error {
     }
 }
 
-/// A bring-up that failed: everything done before was undone.
+/// A bring-up that failed. What was done before was undone in order, as far as
+/// the device answered: memory named to it by a command that has not ended, and
+/// what undoing could not take back, stays allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{stage}: {error}")]
 pub struct StageError {

@@ -94,6 +94,13 @@ impl<P: Platform> Mr<P> {
         self.memory.len()
     }
 
+    /// Unmaps its memory without a word to the device, after the function was
+    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
+    pub fn release_after_reset(self, platform: &P) {
+        // Its page list goes with the HMC.
+        platform.dma_unmap(self.mapping);
+    }
+
     /// Whether there is no byte; never so, an empty region is refused.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

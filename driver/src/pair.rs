@@ -38,6 +38,13 @@ impl<P: Platform> Qp<P> {
         self.slots.qp_state(self.key).unwrap_or(QpState::Err)
     }
 
+    /// Frees its memory without a word to the device, after the function was
+    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
+    pub fn release_after_reset(self) {
+        self.send.into_ring().release();
+        self.recv.into_ring().release();
+    }
+
     /// Sizes granted.
     #[must_use]
     pub const fn caps(&self) -> QpCaps {

@@ -6,9 +6,11 @@
 //! still write there. [`DmaBuf::release`] frees, and is called by the code
 //! that has stopped the device first.
 
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 
+use crate::log_warn;
 use crate::words::Words;
 
 /// An address as the device sees it (after the IOMMU, before memory).
@@ -183,10 +185,25 @@ impl<P: DmaAlloc> DmaBuf<P> {
     /// Frees the memory. The device must no longer use it: the caller has
     /// destroyed the object that named it, or reset the function.
     pub fn release(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used after the next statement and never
+        // dropped, so the platform has one owner.
+        let platform = unsafe { core::ptr::read(&raw const this.platform) };
         // SAFETY: `raw` came from this platform's `dma_alloc` (the only
         // constructor), `self` is consumed so it is freed once, and every
         // borrow of the words ended with the borrow of `self`.
-        unsafe { self.platform.dma_free(self.raw) }
+        unsafe { platform.dma_free(this.raw) }
+    }
+}
+
+impl<P: DmaAlloc> Drop for DmaBuf<P> {
+    /// Says that the memory is leaked.
+    fn drop(&mut self) {
+        log_warn!(
+            "{} bytes of DMA memory at {} are not freed: the device may still use them",
+            self.bytes(),
+            self.raw.iova
+        );
     }
 }
 

@@ -123,6 +123,12 @@ impl<P: HostMem> Drop for HostBuf<P> {
     }
 }
 
+impl<P: HostMem> AsRef<[AtomicU64]> for HostBuf<P> {
+    fn as_ref(&self) -> &[AtomicU64] {
+        self.words()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

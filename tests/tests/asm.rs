@@ -13,6 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The crates that may not panic.
 const CORE: [&str; 5] = ["e810-hal", "e810-cqp", "e810-ceq", "e810-datapath", "e810"];
@@ -105,9 +106,16 @@ fn rlib_of(messages: &str, name: &str) -> Option<PathBuf> {
         })
 }
 
+/// A file that no other test, and no other run at the same time, writes.
+fn object(name: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    target().join(format!("{name}-{process}-{count}.o"))
+}
+
 /// Compiles one of the examples to an object, against the release rlibs.
 fn probe(name: &str) -> Outcome<PathBuf> {
-    let object = target().join(name).with_extension("o");
+    let object = object(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples")
         .join(name)
@@ -320,9 +328,9 @@ fn a_panic_path_would_be_seen() -> Outcome {
         "pub fn f(a: u32, b: u32) -> u32 { a / b }",
         "pub fn f(a: &str, b: usize) -> &str { &a[b..] }",
     ];
-    for (number, source) in sources.iter().enumerate() {
+    for source in sources {
         std::fs::create_dir_all(target()).map_err(|error| error.to_string())?;
-        let object = target().join(format!("panics-{number}.o"));
+        let object = object("panics");
         let mut child = rustc(&object)
             .args(["--crate-name", "panics", "-"])
             .stdin(Stdio::piped())

@@ -33,8 +33,8 @@ impl<P: Platform> Control<P> {
             limit: self.cqs.capacity(),
         })?;
         let made = self.create_cq_as(id, size, vector);
-        if made.is_err() {
-            self.cqs.give(id);
+        if let Err(error) = &made {
+            self.cqs.give_unless_open(id, error);
         }
         made
     }

@@ -44,9 +44,7 @@ impl<P: Platform> Control<P> {
                 self.cq_users.join(init.send_cq.key.id());
                 self.cq_users.join(init.recv_cq.key.id());
             }
-            Err(_) => {
-                self.qps.give(id);
-            }
+            Err(error) => self.qps.give_unless_open(id, error),
         }
         made
     }
@@ -100,8 +98,12 @@ impl<P: Platform> Control<P> {
             Ok(self.cqp.execute(&command)?)
         });
         if let Err(error) = created {
-            self.forget_qp(key);
+            // From here on no CQE and no event finds it. The QP was opened just
+            // now, so neither can refuse.
+            let _ = self.registry.hide_qp(key);
             if !error.leaves_command_open() {
+                let _ = self.registry.retire(key);
+                self.reap();
                 sq.release();
                 rq.release();
             }
@@ -257,13 +259,6 @@ impl<P: Platform> Control<P> {
             self.shadow_of(id),
             HwState::Error,
         )
-    }
-
-    fn forget_qp(&mut self, key: QpKey) {
-        // The QP was opened by the caller, so neither can refuse.
-        let _ = self.registry.hide_qp(key);
-        let _ = self.registry.retire(key);
-        self.reap();
     }
 
     pub(super) fn context_of(&self, id: u32) -> Iova {

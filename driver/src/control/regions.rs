@@ -52,9 +52,7 @@ impl<P: Platform> Control<P> {
         let made = self.reg_mr_as(index, pd, memory, access);
         match made {
             Ok(_) => self.pd_users.join(pd.id),
-            Err(_) => {
-                self.mrs.give(index);
-            }
+            Err(ref error) => self.mrs.give_unless_open(index, error),
         }
         made
     }

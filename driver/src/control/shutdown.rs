@@ -57,6 +57,33 @@ impl<P: Platform> Control<P> {
             .map_err(|error| ShutdownError { error, parts: None })
     }
 
+    /// Gives all memory back without a word to the device, after the function
+    /// was reset from outside (a function level reset, PFR or wider): the way
+    /// out when the device has stopped answering and [`Control::shutdown`]
+    /// cannot do its work. Objects have a `release_after_reset` of their own,
+    /// to be called first.
+    ///
+    /// What was given up earlier because a command had not ended stays leaked.
+    pub fn release_after_reset(mut self, events: EventSet<P>) {
+        let mut events = events;
+        while let Some(part) = events.pop() {
+            if part.tag != self.tag() {
+                continue;
+            }
+            self.platform.vector_free(part.vector);
+            if let Some((_, queue)) = part.ceq {
+                queue.into_memory().release();
+            }
+            if let Some(queue) = part.aeq {
+                queue.into_memory().release();
+            }
+        }
+        self.failing.clear();
+        self.pool.release();
+        self.hmc.hmc.release_after_reset();
+        self.cqp.release_after_reset();
+    }
+
     fn ready_to_end(&self, events: &EventSet<P>) -> Result<()> {
         for (object, count) in [
             (Object::Qp, self.live_qps()),

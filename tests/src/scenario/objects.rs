@@ -51,6 +51,19 @@ impl<P: Platform> Default for Objects<P> {
 }
 
 impl<P: Platform> Objects<P> {
+    /// Gives their memory back without a word to the device, which was reset.
+    pub fn release_after_reset(self, platform: &P) {
+        if let Some(qp) = self.qp {
+            qp.release_after_reset();
+        }
+        if let Some(cq) = self.cq {
+            cq.release_after_reset();
+        }
+        if let Some(mr) = self.mr {
+            mr.release_after_reset(platform);
+        }
+    }
+
     /// Makes what is missing; events of the completion queue go to completion
     /// vector `vector`. After an error, those made before it are there, and
     /// calling again goes on.
