@@ -1,0 +1,15 @@
+//! What is refused, what fails, and what is left afterwards, in virtual time.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, like the tests"
+)]
+
+mod endings;
+mod objects;
+mod ownership;
+mod posts;
+mod reported;
+mod requests;
+mod transitions;

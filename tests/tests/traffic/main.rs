@@ -1,0 +1,15 @@
+//! Verified traffic between two devices, in virtual time.
+//!
+//! Every run ends with all memory given back and nothing found by the simulator.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, like the tests"
+)]
+
+mod exchange;
+mod memory;
+mod messages;
+mod queues;
+mod wire;

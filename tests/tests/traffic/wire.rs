@@ -1,0 +1,74 @@
+//! A bad wire, and runs that repeat.
+
+use e810_sim::{Quality, Sim};
+use e810_tests::traffic::{Pair, Report, Setup, Transfer};
+
+use crate::exchange::{A, B, KINDS, around, many};
+
+#[test]
+fn a_bad_wire_loses_nothing() {
+    for (seed, quality) in (30..).zip([
+        Quality {
+            loss: 30_000,
+            ..Quality::PERFECT
+        },
+        Quality {
+            duplicate: 100_000,
+            ..Quality::PERFECT
+        },
+        Quality {
+            reorder: 50_000,
+            ..Quality::PERFECT
+        },
+        Quality {
+            loss: 10_000,
+            duplicate: 10_000,
+            reorder: 10_000,
+            corrupt: 10_000,
+            ..Quality::PERFECT
+        },
+    ]) {
+        let sim = Sim::builder()
+            .functions(2)
+            .seed(seed)
+            .quality(quality)
+            .build();
+        let mut pair = Pair::simulated(&sim, Setup::default());
+        for round in 0..12 {
+            for kind in KINDS {
+                pair.transfer(A, &Transfer::new(kind, round * 1111));
+                pair.transfer(B, &Transfer::new(kind, 20_000 + round));
+            }
+        }
+        many(&mut pair, 300, 4);
+        let link = sim.link();
+        let touched = link.lost + link.duplicated + link.reordered + link.corrupted;
+        assert!(touched > 5, "the wire was not bad: {link:?}");
+        pair.finish(&sim);
+    }
+}
+
+fn replay(seed: u64) -> (Report, Vec<u8>) {
+    let quality = Quality {
+        loss: 20_000,
+        reorder: 20_000,
+        ..Quality::PERFECT
+    };
+    let sim = Sim::builder()
+        .functions(2)
+        .seed(seed)
+        .quality(quality)
+        .build();
+    let mut pair = Pair::simulated(&sim, Setup::default());
+    around(1024, &mut pair, [A, B]);
+    many(&mut pair, 150, 2);
+    let payload = pair.sides[1].buffer.read(0, Setup::default().buffer);
+    (pair.finish(&sim), payload)
+}
+
+#[test]
+fn one_seed_gives_one_run() {
+    let (first, payload) = replay(60);
+    assert!((first.clone(), payload) == replay(60));
+    assert_ne!(first, replay(61).0);
+}
