@@ -4,6 +4,7 @@
 //! either byte order:
 //!
 //! ```text
+//! export MIRIFLAGS=-Zmiri-disable-stacked-borrows    # it visits every word of 2 MiB at each access
 //! cargo +nightly miri test -p e810-tests --test first_light
 //! cargo +nightly miri test -p e810-tests --test first_light --target s390x-unknown-linux-gnu
 //! ```
