@@ -1,5 +1,7 @@
 //! The asynchronous event queue (control-path 7.3).
 
+use std::ops::RangeInclusive;
+
 use super::device::Device;
 use super::env::{Class, Env, PeReg};
 use super::ring::Memory;
@@ -69,6 +71,9 @@ impl Aeq {
     }
 }
 
+/// Events about a work request itself: opcode, parameter, fragment (control-path 7.5).
+const MALFORMED_WQE: RangeInclusive<u16> = 0x020A..=0x020C;
+
 impl Device {
     /// Reports an event, or counts it as dropped.
     ///
@@ -76,6 +81,18 @@ impl Device {
     /// not in the sources beyond the OVERFLOW bit and the drop counter; here the last event that found no room is kept
     /// and goes out with OVERFLOW set as soon as PFPE_AEQALLOC returns an entry \[inf\].
     pub(crate) fn async_event(&mut self, event: Event, env: &mut dyn Env) {
+        if MALFORMED_WQE.contains(&event.code) {
+            // The card says so by the event alone; here it is a mistake of
+            // whoever encoded the request.
+            let Event {
+                code,
+                id,
+                wqe_index,
+                ..
+            } = event;
+            let text = format!("QP {id}: work request at {wqe_index} gives event {code:#06x}");
+            env.finding(Class::Fault, "wqe-malformed", text);
+        }
         match &mut self.aeq {
             None => self.count_drop(PeReg::AeqDropCount, env),
             Some(aeq) if aeq.used >= aeq.entries => {
