@@ -6,7 +6,7 @@
 //! ```text
 //! export MIRIFLAGS=-Zmiri-disable-stacked-borrows    # it visits every word of 2 MiB at each access
 //! cargo +nightly miri test -p e810-tests --test first_light
-//! cargo +nightly miri test -p e810-tests --test first_light --target s390x-unknown-linux-gnu
+//! CC_s390x_unknown_linux_gnu=cc cargo +nightly miri test -p e810-tests --test first_light --target s390x-unknown-linux-gnu
 //! ```
 
 use e810::{Mtu, QpCaps};
