@@ -6,9 +6,9 @@ use e810_hal::Words;
 
 use crate::error::{Bound, Queue, SizeError};
 use crate::sizing::QUANTUM_WORDS;
-use crate::slot::{QpKey, SlotMemory, Slots};
+use crate::slot::{QpKey, QpLines, QpSlot, SlotMemory, Slots};
 use crate::state::QpState;
-use crate::track::{self, Tag};
+use crate::track::{self, Tag, Tracker};
 
 /// The valid bit of an entry.
 pub(crate) const VALID: u64 = 1 << 63;
@@ -16,25 +16,39 @@ pub(crate) const VALID: u64 = 1 << 63;
 /// A ring and the trackers beside it, filled from one side.
 pub(crate) struct Poster<W, M: SlotMemory> {
     ring: W,
-    slots: Slots<M>,
-    queue: Queue,
-    id: u32,
-    /// Index of the slot's head and state words in the slot table's memory, and
-    /// of the ring's first tracker.
-    head_word: usize,
-    state_word: usize,
-    trackers: usize,
+    slot: QpLines<M>,
+    /// One for each quantum of the ring.
+    trackers: M::Groups<{ track::WORDS }>,
     /// Quanta of the ring, less one.
     mask: u64,
-    /// Quanta that are never used at once.
-    reserve: u64,
     /// Quanta placed since the queue was created.
     head: u64,
-    /// The valid bit of the next entry: set in even laps.
+    /// Entries of one quantum go up to here one like the other: there is room,
+    /// the lap does not end, and nothing is to be cleared.
+    stop: u64,
+    /// The valid bit up to there: set in even laps.
     valid: u64,
     /// Where the poller was when last looked, plus what the ring holds: no
     /// entry goes past this position.
     limit: u64,
+    /// `stop` is at most the next multiple of this, a power of two.
+    run: u64,
+    /// Quanta that are never used at once.
+    reserve: u64,
+    id: u32,
+    queue: Queue,
+}
+
+/// Quanta of a ring that are not to be used at once, and not one like the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    /// Quanta that the ring has at least.
+    pub(crate) least: u64,
+    /// Quanta that are never used.
+    pub(crate) reserve: u64,
+    /// The quantum at each multiple of this, a power of two, is special; the one
+    /// that begins a lap is in any case.
+    pub(crate) run: u64,
 }
 
 /// An entry that is the poster's to fill.
@@ -50,24 +64,27 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
     /// The poster of a work queue of an opened QP.
     pub(crate) fn new(
         ring: W,
-        slots: Slots<M>,
+        slots: &Slots<M>,
         qp: QpKey,
         queue: Queue,
-        least_quanta: u64,
-        reserve: u64,
+        shape: Shape,
     ) -> Result<Self, SizeError> {
-        let slot = slots.live_qp(qp).ok_or(SizeError {
+        let no_qp = SizeError {
             field: "QP",
             value: qp.id().into(),
             bound: Bound::Exactly(qp.bits()),
-        })?;
-        let line = slot.queue(queue);
+        };
+        let slot = slots.qp_lines(qp.id()).ok_or(no_qp)?;
+        if !QpSlot::new(&slot).is(qp) {
+            return Err(no_qp);
+        }
+        let line = QpSlot::new(&slot).queue(queue);
         let mask = line.mask();
-        let trackers = line.trackers();
+        let trackers = slots.queue_trackers(line).ok_or(no_qp)?;
         let quanta = mask.wrapping_add(1);
         let words = quanta.saturating_mul(QUANTUM_WORDS as u64);
         for (field, value, least) in [
-            ("work queue quanta", quanta, least_quanta),
+            ("work queue quanta", quanta, shape.least),
             ("work queue words", ring.cells().len() as u64, words),
         ] {
             if value < least {
@@ -80,17 +97,17 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
         }
         Ok(Self {
             ring,
-            queue,
-            id: qp.id(),
-            head_word: slots.head_word(qp.id(), queue),
-            state_word: slots.state_word(qp.id()),
-            slots,
+            slot,
             trackers,
             mask,
-            reserve,
             head: 0,
+            stop: 0,
             valid: VALID,
-            limit: quanta.saturating_sub(reserve),
+            limit: quanta.saturating_sub(shape.reserve),
+            run: shape.run.min(quanta),
+            reserve: shape.reserve,
+            id: qp.id(),
+            queue,
         })
     }
 
@@ -102,13 +119,12 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
     /// Whether the QP's state takes requests to `queue`, which is this one.
     #[inline(always)]
     pub(crate) fn is_open(&self, queue: Queue) -> bool {
-        self.slots.takes(self.state_word, queue)
+        QpSlot::new(&self.slot).takes(queue)
     }
 
     /// State of the QP, for an error.
     pub(crate) fn state(&self) -> QpState {
-        let slot = self.slots.qp(self.id);
-        slot.map_or(QpState::Reset, |slot| slot.state())
+        QpSlot::new(&self.slot).state()
     }
 
     /// Quanta of the ring.
@@ -128,14 +144,18 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
         self.limit.wrapping_sub(self.head)
     }
 
+    /// Whether the next entry is not one for [`claim_one`](Self::claim_one).
+    #[inline(always)]
+    pub(crate) fn is_special(&self) -> bool {
+        self.head == self.stop
+    }
+
     /// Looks how far the poller is; gives the quanta free.
     pub(crate) fn refresh(&mut self) -> u64 {
-        if let Some(slot) = self.slots.qp(self.id) {
-            let tail = slot.queue(self.queue).tail();
-            let most = self.quanta_in_all().saturating_sub(self.reserve);
-            let used = self.head.wrapping_sub(tail);
-            self.limit = self.head.wrapping_add(most.saturating_sub(used));
-        }
+        let tail = QpSlot::new(&self.slot).queue(self.queue).tail();
+        let most = self.quanta_in_all().saturating_sub(self.reserve);
+        let used = self.head.wrapping_sub(tail);
+        self.limit = self.head.wrapping_add(most.saturating_sub(used));
         self.free()
     }
 
@@ -143,48 +163,43 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
     /// and do not go past the end of the ring: writes the tracker, then the head
     /// for the poller to see. `None`, with nothing changed, when the memory is
     /// not what it was.
-    #[inline(always)]
     pub(crate) fn claim(&mut self, quanta: u64, wr_id: u64, tag: Tag) -> Option<Claim> {
         let claim = Claim {
-            index: (self.head & self.mask) as usize,
-            valid: self.valid,
+            index: self.index_of(self.head),
+            valid: self.valid_at(self.head),
         };
-        let tracker = self.trackers.wrapping_add(claim.index);
-        let tracker = self.slots.trackers().get(tracker)?;
-        let head_word = self.slots.atoms().get(self.head_word)?;
+        let tracker = self.trackers.get(claim.index)?;
         let head = self.head.wrapping_add(quanta);
-        track::write(tracker, wr_id, tag, head);
-        self.head = head;
+        Tracker(tracker).write(wr_id, tag, head);
         // Release: who sees the head sees the tracker.
-        crate::slot::publish(head_word, head);
-        if head & self.mask == 0 {
-            self.valid ^= VALID;
-        }
+        QpSlot::new(&self.slot).set_head(self.queue, head);
+        self.head = head;
+        self.valid = claim.valid;
+        let special = head.wrapping_add(self.run.wrapping_sub(1)) & self.run.wrapping_neg();
+        self.stop = special.min(self.limit);
         Some(claim)
     }
 
-    /// As [`claim`](Self::claim) for one quantum, which it gives with its valid
-    /// bit.
+    /// As [`claim`](Self::claim) for the quantum at the head, which it gives
+    /// with its valid bit, where that [is not special](Self::is_special).
+    /// `queue` is this one.
     #[inline(always)]
     pub(crate) fn claim_one(
         &mut self,
+        queue: Queue,
         wr_id: u64,
         tag: Tag,
     ) -> Option<(&[W::Cell; QUANTUM_WORDS], u64)> {
-        // Written one after the other, so that little is alive at a time; that
-        // one of the three places is missing cannot happen (see `new`).
+        // That a place is missing cannot happen (see `new`).
         let index = (self.head & self.mask) as usize;
-        let head = self.head.wrapping_add(1);
-        let tracker = self.trackers.wrapping_add(index);
-        track::write(self.slots.trackers().get(tracker)?, wr_id, tag, head);
-        crate::slot::publish(self.slots.atoms().get(self.head_word)?, head);
-        self.head = head;
-        let valid = self.valid;
-        if head & self.mask == 0 {
-            self.valid = valid ^ VALID;
-        }
         let (quanta, _) = self.ring.cells().as_chunks();
-        Some((quanta.get(index)?, valid))
+        let quantum = quanta.get(index)?;
+        let tracker = self.trackers.get(index)?;
+        let head = self.head.wrapping_add(1);
+        Tracker(tracker).write(wr_id, tag, head);
+        QpSlot::new(&self.slot).set_head(queue, head);
+        self.head = head;
+        Some((quantum, self.valid))
     }
 
     /// The valid bit at a position.

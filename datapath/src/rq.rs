@@ -6,12 +6,12 @@
 use e810_hal::{Barrier, Cell, Words};
 
 use crate::error::{Bound, PostError, Queue, Refused, SizeError};
-use crate::post::Poster;
+use crate::post::{Poster, Shape};
 use crate::sizing::{MAX_MESSAGE, MAX_SGES, RqSize};
 use crate::slot::{QpKey, SlotMemory, Slots};
 use crate::sq::too_long;
 use crate::state::QpState;
-use crate::track::{SIGNALED, Tag};
+use crate::track::Tag;
 use crate::wqe::fragment;
 use crate::wr::RecvWr;
 
@@ -23,8 +23,6 @@ pub struct RecvQueue<P, W, M: SlotMemory> {
     max_sge: u32,
     /// Quanta of a slot.
     slot: u64,
-    /// SGEs of a receive of the plain kind: 1, or more than there are.
-    plain_sges: usize,
 }
 
 const MEMORY: PostError = PostError::Memory { queue: Queue::Recv };
@@ -57,7 +55,17 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         }
         let slot = 1u64 << (size.shift & 3);
         // Two slots, of which one stays free.
-        let poster = Poster::new(ring, slots, qp, Queue::Recv, slot.saturating_mul(2), slot)?;
+        let shape = Shape {
+            least: slot.saturating_mul(2),
+            reserve: slot,
+            // Where a slot is more, or one SGE is too many, all are special.
+            run: if slot == 1 && max_sge == 1 {
+                u64::MAX
+            } else {
+                1
+            },
+        };
+        let poster = Poster::new(ring, &slots, qp, Queue::Recv, shape)?;
         let quanta = poster.quanta_in_all();
         if quanta != u64::from(size.quanta()) {
             return Err(SizeError {
@@ -71,11 +79,6 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
             poster,
             max_sge,
             slot,
-            plain_sges: if slot == 1 && max_sge == 1 {
-                1
-            } else {
-                usize::MAX
-            },
         })
     }
 
@@ -145,13 +148,18 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// with nothing changed, for any other, and for one that is not in order.
     #[inline(always)]
     fn post_plain(&mut self, wr: &RecvWr<'_>) -> Option<()> {
-        let sge = wr.sges.first()?;
-        if wr.sges.len() != self.plain_sges || sge.length > MAX_MESSAGE || self.poster.free() == 0 {
+        let [sge] = wr.sges else {
+            return None;
+        };
+        let word = fragment::only(sge)?;
+        if self.poster.is_special() {
             return None;
         }
-        let tag = Tag::new(0, 0, 1, SIGNALED);
-        let ([q0, q1, q2, q3], valid) = self.poster.claim_one(wr.wr_id, tag)?;
-        fragment::write_first(q0, q1, Some(sge), valid);
+        let ([q0, q1, q2, q3], valid) =
+            self.poster
+                .claim_one(Queue::Recv, wr.wr_id, Tag::receive(1))?;
+        q0.set(sge.addr);
+        q1.set(word | valid);
         q2.set(0);
         self.platform.to_device();
         q3.publish(valid);
@@ -174,8 +182,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         if self.slot > self.poster.free() {
             self.find_room()?;
         }
-        // The length of a receive is not what completes, so it is not kept.
-        let tag = Tag::new(0, 0, self.slot, SIGNALED);
+        let tag = Tag::receive(self.slot);
         let claim = self.poster.claim(self.slot, wr.wr_id, tag).ok_or(MEMORY)?;
         let wqe = self.poster.quanta(claim.index).ok_or(MEMORY)?;
         let (first, rest) = wqe.split_first().ok_or(MEMORY)?;

@@ -11,14 +11,14 @@ use e810_hal::regs::PFPE_WQEALLOC;
 use e810_hal::{Barrier, Bus, Cell, Words};
 
 use crate::error::{Bound, PostError, Queue, Refused, SizeError};
-use crate::post::Poster;
-use crate::sizing::{MAX_INLINE, MAX_MESSAGE, MAX_SGES, SQ_RESERVE};
+use crate::post::{Poster, Shape};
+use crate::sizing::{MAX_INLINE, MAX_SGES, SQ_RESERVE};
 use crate::slot::{QpKey, SlotMemory, Slots};
 use crate::state::Service;
 use crate::status::opcode;
 use crate::track::Tag;
 use crate::wqe::fragment;
-use crate::wqe::header::flags;
+use crate::wqe::header::{header, signals};
 use crate::wr::{Data, ExtraOps, Op, SendFlags, SendWr, Sge, UdTarget};
 
 mod place;
@@ -100,7 +100,12 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         }
         // Below that, the reserve leaves no room.
         let least = u64::from(SQ_RESERVE).next_power_of_two();
-        let poster = Poster::new(ring, slots, qp, Queue::Send, least, RUN_RESERVE)?;
+        let shape = Shape {
+            least,
+            reserve: RUN_RESERVE,
+            run: CLEAR,
+        };
+        let poster = Poster::new(ring, &slots, qp, Queue::Send, shape)?;
         let mut always = SendFlags::empty();
         always.set(SendFlags::SIGNALED, limits.signal_all);
         if limits.service.is_datagram() || limits.max_sge == 0 {
@@ -241,22 +246,19 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         addr: u64,
     ) -> Option<()> {
         let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
-        if wanted.bits() > PLAIN.bits()
-            || sge.length > MAX_MESSAGE
-            || self.poster.head().is_multiple_of(CLEAR)
-            || self.poster.free() == 0
-        {
+        let word = fragment::only(sge)?;
+        if wanted.bits() > PLAIN.bits() || self.poster.is_special() {
             return None;
         }
-        let opcode = Tag::opcode_bits(opcode);
         // No other bit is set: see above.
-        let bits = u64::from(wanted.bits());
-        let tag = Tag::new(opcode, sge.length.into(), 1, bits);
-        let ([q0, q1, q2, q3], valid) = self.poster.claim_one(wr.wr_id, tag)?;
-        fragment::write_first(q0, q1, Some(sge), valid);
+        let common = header(opcode, 0) | signals(wanted);
+        let tag = Tag::new(common, fragment::bytes(word), 1);
+        let ([q0, q1, q2, q3], valid) = self.poster.claim_one(Queue::Send, wr.wr_id, tag)?;
+        q0.set(sge.addr);
+        q1.set(word | valid);
         q2.set(addr);
         self.platform.to_device();
-        q3.publish(opcode | u64::from(low) | flags(bits) | valid);
+        q3.publish(common | u64::from(low) | valid);
         Some(())
     }
 

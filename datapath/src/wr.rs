@@ -4,17 +4,18 @@
 
 use bitflags::bitflags;
 
-/// One piece of registered memory: 16 bytes, laid out as a caller keeps it.
+/// One piece of registered memory: 16 bytes, its words those of a fragment in
+/// the ring (data-path 1.6), where they are copied one by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(C)]
 pub struct Sge {
     /// Address (or offset, for a zero-based region) as the region defines it.
     pub addr: u64,
-    /// Bytes, below 2^31 (data-path 1.6: the length field has 31 bits).
-    pub length: u32,
     /// Local key of the region.
     pub lkey: u32,
+    /// Bytes, below 2^31 (data-path 1.6: the length field has 31 bits).
+    pub length: u32,
 }
 
 /// What a send or a write carries.

@@ -14,12 +14,14 @@
     reason = "a test fails by a panic"
 )]
 
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
 
 use e810_datapath::sizing::RqSize;
 use e810_datapath::slot::{Atom, Cause, Layout, Marked, QpShape, SlotMemory};
 use e810_datapath::{
-    CompletionQueue, CqKey, FlushCode, QpKey, QpState, RecvQueue, RecvWr, Registry, Service, Wc,
+    CompletionQueue, CqKey, FlushCode, QpKey, QpState, RecvQueue, RecvWr, Registry, Service, Sge,
+    Wc,
 };
 use e810_hal::{Barrier, Bus, Cell, Off, Words};
 use loom::sync::Arc;
@@ -74,8 +76,38 @@ fn memory(words: usize) -> Memory {
 
 impl SlotMemory for Memory {
     type Atom = Word;
+    type Lines<const N: usize, const L: usize> = Lines<N, L>;
+    type Groups<const N: usize> = Groups<N>;
     fn atoms(&self) -> &[Word] {
         &self.0
+    }
+    fn lines<const N: usize, const L: usize>(&self, start: usize) -> Option<Lines<N, L>> {
+        (start + N * L <= self.0.len()).then(|| Lines(self.clone(), start))
+    }
+    fn groups<const N: usize>(&self, start: usize, count: usize) -> Option<Groups<N>> {
+        (start + N * count <= self.0.len()).then(|| Groups(self.clone(), start, count))
+    }
+}
+
+/// Lines of [`Memory`], and the word they start at.
+struct Lines<const N: usize, const L: usize>(Memory, usize);
+
+impl<const N: usize, const L: usize> Deref for Lines<N, L> {
+    type Target = [[Word; N]; L];
+    fn deref(&self) -> &[[Word; N]; L] {
+        let Self(memory, start) = self;
+        memory.0[*start..].as_chunks().0.first_chunk().unwrap()
+    }
+}
+
+/// Groups of [`Memory`], the word they start at and how many.
+struct Groups<const N: usize>(Memory, usize, usize);
+
+impl<const N: usize> Deref for Groups<N> {
+    type Target = [[Word; N]];
+    fn deref(&self) -> &[[Word; N]] {
+        let Self(memory, start, count) = self;
+        &memory.0[*start..].as_chunks().0[..*count]
     }
 }
 
@@ -164,7 +196,8 @@ fn open(registry: &mut Registry<Memory>, cq: CqKey) -> (QpKey, Recv, Memory) {
 }
 
 fn post(recv: &mut Recv, wr_id: u64) -> bool {
-    recv.post_one(&RecvWr { wr_id, sges: &[] }).is_ok()
+    let sges = &[Sge::default()];
+    recv.post_one(&RecvWr { wr_id, sges }).is_ok()
 }
 
 /// The device writes completion entry `entry` of the first lap.
@@ -285,48 +318,59 @@ fn a_sweep_loses_nothing_and_doubles_nothing() {
 /// of the old QP's last entry, would complete the new one's request by it.
 #[test]
 fn a_slot_is_not_reused_under_the_poller() {
-    model(|| {
-        let mut rig = rig();
-        let (old, mut recv, _ring) = rig.open();
-        assert!(post(&mut recv, 1));
-        drop(recv);
-        write_entry(&rig.cq_ring, 0, old, 4 << 56);
-        let mut cq = rig.cq;
-        let poller = thread::spawn(move || {
-            let mut seen = Vec::new();
-            let mut wc = [Wc::default(); 1];
-            for _ in 0..2 {
-                if cq.poll(&mut wc) == 1 {
-                    seen.push(wc[0].wr_id);
-                }
-            }
-            (cq, seen)
-        });
-        let mut registry = rig.registry;
-        registry.hide_qp(old).unwrap();
-        registry.retire(old).unwrap();
-        // Beside the poller, if it has confirmed.
-        let mut new = None;
-        if registry.reap().is_some() {
-            new = Some(open(&mut registry, rig.cq_key));
-            let (_, recv, _) = new.as_mut().unwrap();
-            assert!(post(recv, 2));
+    model(|| reuse::<1>(2));
+}
+
+/// The same with a poller that takes both entries in one go, and looks at the
+/// slot for the first of them only.
+#[test]
+fn a_slot_is_not_reused_under_a_run_of_entries() {
+    model(|| reuse::<2>(1));
+}
+
+/// `polls` polls for `N` completions beside the destruction.
+fn reuse<const N: usize>(polls: usize) {
+    let mut rig = rig();
+    let (old, mut recv, _ring) = rig.open();
+    for slot in 0..N {
+        assert!(post(&mut recv, 1 + slot as u64));
+        write_entry(&rig.cq_ring, slot, old, 4 << 56 | (slot as u64) << 32);
+    }
+    drop(recv);
+    let mut cq = rig.cq;
+    let poller = thread::spawn(move || {
+        let mut seen = Vec::new();
+        let mut wc = [Wc::default(); N];
+        for _ in 0..polls {
+            let got = cq.poll(&mut wc);
+            seen.extend(wc[..got].iter().map(|wc| wc.wr_id));
         }
-        let (mut cq, seen) = poller.join().unwrap();
-        assert!(seen.is_empty() || seen == [1], "{seen:?}");
-        let mut wc = [Wc::default(); 1];
-        match new {
-            Some((new, ..)) => {
-                write_entry(&rig.cq_ring, 1, new, 4 << 56);
-                assert_eq!(cq.poll(&mut wc), 1);
-                assert_eq!(wc[0].wr_id, 2);
-            }
-            None => {
-                assert_eq!(cq.poll(&mut wc), 0);
-                assert_eq!(registry.reap(), Some(0), "an idle poll confirms");
-            }
-        }
+        (cq, seen)
     });
+    let mut registry = rig.registry;
+    registry.hide_qp(old).unwrap();
+    registry.retire(old).unwrap();
+    // Beside the poller, if it has confirmed.
+    let mut new = None;
+    if registry.reap().is_some() {
+        new = Some(open(&mut registry, rig.cq_key));
+        let (_, recv, _) = new.as_mut().unwrap();
+        assert!(post(recv, 7));
+    }
+    let (mut cq, seen) = poller.join().unwrap();
+    assert!([1, 2][..N].starts_with(&seen), "{seen:?}");
+    let mut wc = [Wc::default(); N];
+    match new {
+        Some((new, ..)) => {
+            write_entry(&rig.cq_ring, N, new, 4 << 56);
+            assert_eq!(cq.poll(&mut wc), 1);
+            assert_eq!(wc[0].wr_id, 7);
+        }
+        None => {
+            assert_eq!(cq.poll(&mut wc), 0);
+            assert_eq!(registry.reap(), Some(0), "an idle poll confirms");
+        }
+    }
 }
 
 /// Opening a slot while the poller looks at entries of its former QP, which it

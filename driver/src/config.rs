@@ -35,7 +35,7 @@ pub struct Config {
     /// vectors or [`MAX_CEQS`] do not allow as many.
     pub ceqs: u16,
     /// 64-bit words of host memory for trackers, counted per queue pair of the
-    /// capacity and shared by all: a queue pair takes two for each quantum of
+    /// capacity and shared by all: a queue pair takes three for each quantum of
     /// its rings.
     pub tracker_words_per_qp: u32,
 }
@@ -54,7 +54,7 @@ impl Config {
             cqp_entries: 64,
             ceqs: 4,
             // The smallest send ring (512 quanta) three times over.
-            tracker_words_per_qp: 3072,
+            tracker_words_per_qp: 4608,
         }
     }
 }

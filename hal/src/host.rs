@@ -8,6 +8,10 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
+mod view;
+
+pub use view::HostView;
+
 /// The platform has no more host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
@@ -136,7 +140,7 @@ mod tests {
     use std::vec::Vec;
 
     #[derive(Clone, Default)]
-    struct Heap(Arc<AtomicU64>);
+    pub(super) struct Heap(Arc<AtomicU64>);
 
     // SAFETY: each call leaks a fresh zeroed vector, which `host_free` takes back.
     unsafe impl HostMem for Heap {

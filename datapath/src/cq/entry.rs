@@ -54,6 +54,9 @@ register_bitfields! { u64,
 /// The valid bit of an entry and of an extension.
 pub(super) const VALID: u64 = 1 << 63;
 
+/// Of the send queue.
+pub(super) const SEND: u64 = 1 << 62;
+
 /// Bits that send an entry the long way: EXTCQE, STAG, SOEVENT, ERROR.
 pub(super) const UNUSUAL: u64 = (1 << 50) | (1 << 53) | (1 << 54) | (1 << 55);
 
@@ -92,6 +95,16 @@ const DATAGRAM_SIGNATURE: u16 = 0xE;
 #[inline(always)]
 pub(super) fn is_send(q3: u64) -> bool {
     Q3::SQ.is_set(q3)
+}
+
+/// Which work queue it is of.
+#[inline(always)]
+pub(super) fn queue(q3: u64) -> Queue {
+    if is_send(q3) {
+        Queue::Send
+    } else {
+        Queue::Recv
+    }
 }
 
 /// First quantum of the WQE.
@@ -133,11 +146,7 @@ impl Cqe {
     }
 
     pub(super) fn queue(&self) -> Queue {
-        if is_send(self.q3) {
-            Queue::Send
-        } else {
-            Queue::Recv
-        }
+        queue(self.q3)
     }
 
     pub(super) fn has_extension(&self) -> bool {
@@ -212,5 +221,6 @@ mod tests {
         let fields = Q3::EXTCQE::SET + Q3::STAG::SET + Q3::SOEVENT::SET + Q3::ERROR::SET;
         assert_eq!(UNUSUAL, fields.value);
         assert_eq!(VALID, Q3::VALID::SET.value);
+        assert_eq!(SEND, Q3::SQ::SET.value);
     }
 }

@@ -16,7 +16,7 @@ use super::{CompletionQueue, posted_opcode};
 use crate::error::Queue;
 use crate::slot::{Atom, Node, QpSlot, SlotMemory, list};
 use crate::status::{FlushCode, WcOpcode};
-use crate::track;
+use crate::track::{self, Tracker};
 use crate::wc::{Wc, WcFlags};
 
 /// A flush entry at work.
@@ -49,14 +49,15 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             return 0;
         };
         let slot = self
-            .slots
+            .view
+            .tables()
             .qp(parked.id)
             .filter(|slot| slot.has_context(parked.context));
         let Some(slot) = slot else {
             return 0;
         };
         let of = (slot, parked.id, parked.queue);
-        let done = drain(self.slots.trackers(), of, &mut parked.flush, out);
+        let done = drain(self.view.tables().trackers, of, &mut parked.flush, out);
         parked.used |= done > 0;
         if done == out.len() {
             // Perhaps there is more; the next call sees.
@@ -92,9 +93,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     fn confirm(&mut self, epoch: u64) {
         self.watched = None;
         self.passed = epoch;
-        if let Some(slot) = self.slots.cq(self.key.id()) {
-            slot.confirm(epoch);
-        }
+        self.cq_slot().confirm(epoch);
     }
 
     /// Takes in queues that control wants swept, lets go of those whose QP is
@@ -106,7 +105,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         let mut node = self.flushing;
         let mut first = node;
         while let Some((id, queue)) = node.get() {
-            let Some(slot) = self.slots.qp(id) else {
+            let Some(slot) = self.view.tables().qp(id) else {
                 break;
             };
             let link = slot.queue(queue).link();
@@ -120,7 +119,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
                         code: first_code(slot, queue),
                     };
                     let of = (slot, id, queue);
-                    let more = drain(self.slots.trackers(), of, &mut flush, rest);
+                    let more = drain(self.view.tables().trackers, of, &mut flush, rest);
                     done = done.wrapping_add(more);
                 }
                 before = Some(link);
@@ -138,13 +137,10 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     /// Moves what is in the inbox to the front of the own list.
     fn take_inbox(&mut self) {
-        let Some(cq) = self.slots.cq(self.key.id()) else {
-            return;
-        };
-        let first = cq.take_inbox();
+        let first = self.cq_slot().take_inbox();
         let mut node = first;
         while let Some((id, queue)) = node.get() {
-            let Some(slot) = self.slots.qp(id) else {
+            let Some(slot) = self.view.tables().qp(id) else {
                 return;
             };
             let link = slot.queue(queue).link();
@@ -171,7 +167,7 @@ fn first_code<A: Atom>(slot: QpSlot<'_, A>, queue: Queue) -> FlushCode {
 /// Completes outstanding requests of a queue in order until there is no more
 /// room, or no more of them.
 fn drain<A: Atom>(
-    trackers: &[[A; 2]],
+    trackers: &[[A; track::WORDS]],
     (slot, id, queue): (QpSlot<'_, A>, u32, Queue),
     flush: &mut Flush,
     out: &mut [Wc],
@@ -188,7 +184,8 @@ fn drain<A: Atom>(
         let Some(tracker) = trackers.get(line.trackers().wrapping_add(index)) else {
             break;
         };
-        let tag = track::tag(tracker);
+        let tracker = Tracker(tracker);
+        let tag = tracker.tag();
         tail = tail.wrapping_add(tag.quanta());
         if queue == Queue::Send && tag.is_nop() {
             continue;
@@ -203,7 +200,7 @@ fn drain<A: Atom>(
             code => code,
         };
         *wc = Wc {
-            wr_id: track::wr_id(tracker),
+            wr_id: tracker.wr_id(),
             byte_len,
             qp_num: id,
             src_qp: id,

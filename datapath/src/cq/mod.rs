@@ -9,13 +9,15 @@
 //! For each entry: valid bit (acquire), `from_device`, the rest, then the head
 //! index to the shadow area.
 
+use core::fmt;
+
 use e810_hal::regs::PFPE_CQARM;
 use e810_hal::{Barrier, Bus, Cell, Words};
 
 use crate::arm::{ArmPolicy, ArmWord, Notify};
 use crate::error::{Bound, SizeError};
 use crate::sizing::{CqSize, MAX_CQE, QUANTUM_WORDS};
-use crate::slot::{CqKey, Node, SlotMemory, Slots};
+use crate::slot::{CqKey, CqLines, CqSlot, Node, PollerView, SlotMemory, Slots};
 use crate::status::{WcOpcode, WcStatus, opcode};
 use crate::track::Tag;
 use crate::wc::Wc;
@@ -23,9 +25,9 @@ use crate::wc::Wc;
 mod common;
 mod entry;
 mod flush;
+mod request;
 mod slow;
 
-use common::Request;
 use entry::VALID;
 use flush::Parked;
 
@@ -47,17 +49,17 @@ pub struct Counters {
 
 /// A completion queue. `P` rings the doorbell, `W` is the ring and the shadow
 /// area, `M` the slot table.
-#[derive(Debug)]
 pub struct CompletionQueue<P, W, M: SlotMemory> {
     platform: P,
     ring: W,
     shadow: W,
-    slots: Slots<M>,
+    /// The slots of all QPs and their trackers.
+    view: PollerView<M>,
     key: CqKey,
     /// The key's id.
     cq_id: u32,
-    /// Index of the slot's epoch in the slot table's memory.
-    epoch_word: usize,
+    /// The key's slot.
+    slot: CqLines<M>,
     entries: u32,
     /// The entry the device writes next.
     index: u32,
@@ -67,6 +69,9 @@ pub struct CompletionQueue<P, W, M: SlotMemory> {
     laps: u64,
     /// The epoch confirmed last (see [`crate::slot`]).
     passed: u64,
+    /// The same as long as there is nothing to do but to look at the ring, else
+    /// [`NEVER`].
+    settled: u64,
     /// An epoch not confirmed yet, and the count of consumed entries from
     /// which it is.
     watched: Option<(u64, u64)>,
@@ -80,6 +85,9 @@ pub struct CompletionQueue<P, W, M: SlotMemory> {
     events: u64,
     counters: Counters,
 }
+
+/// An epoch that is never raised.
+const NEVER: u64 = u64::MAX;
 
 /// Why the fast way stopped.
 enum Stop {
@@ -112,13 +120,15 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         cq: CqKey,
         entries: u32,
     ) -> Result<Self, SizeError> {
-        if slots.live_cq(cq).is_none() {
+        let slot = slots.cq_lines(cq.id());
+        let slot = slot.filter(|slot| CqSlot::new(slot).is(cq));
+        let (Some(slot), Some(view)) = (slot, PollerView::new(&slots)) else {
             return Err(SizeError {
                 field: "CQ",
                 value: cq.id().into(),
                 bound: Bound::Exactly(cq.bits()),
             });
-        }
+        };
         let most = CqSize::new(MAX_CQE).map_or(0, |size| size.entries);
         if entries > most {
             return Err(SizeError {
@@ -147,8 +157,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             platform,
             ring,
             shadow,
-            epoch_word: slots.epoch_word(cq.id()),
-            slots,
+            slot,
+            view,
             key: cq,
             cq_id: cq.id(),
             entries,
@@ -156,6 +166,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             valid: VALID,
             laps: 0,
             passed: 0,
+            settled: 0,
             watched: None,
             parked: None,
             flushing: Node::END,
@@ -175,34 +186,55 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// `Control::service` in the same loop.
     #[inline]
     pub fn poll(&mut self, out: &mut [Wc]) -> usize {
+        if !self.is_settled() {
+            return self.poll_unsettled(out);
+        }
         // An empty queue is polled most often, and costs little.
-        if self.is_settled() && self.parked.is_none() && !self.has_entry() {
+        if !self.has_entry() {
             return 0;
         }
-        self.poll_some(out)
+        match out {
+            [wc] => self.poll_one(wc),
+            _ => self.poll_some(out),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_one(&mut self, wc: &mut Wc) -> usize {
+        match self.take_one_common(wc) {
+            (done, Stop::Full | Stop::Empty) => done,
+            (done, Stop::LongWay) => self.poll_long(core::slice::from_mut(wc), done),
+        }
     }
 
     #[inline(never)]
     fn poll_some(&mut self, out: &mut [Wc]) -> usize {
-        let settled = self.is_settled();
-        if self.parked.is_some() {
-            return self.poll_long(out, 0);
+        match self.take_common(out) {
+            (done, Stop::Full | Stop::Empty) => done,
+            (done, Stop::LongWay) => self.poll_long(out, done),
         }
-        let (done, stop) = match out {
-            [wc] => self.take_one_common(wc),
-            _ => self.take_common(out),
+    }
+
+    #[inline(never)]
+    fn poll_unsettled(&mut self, out: &mut [Wc]) -> usize {
+        let done = match self.parked {
+            Some(_) => 0,
+            None => self.take_common(out).0,
         };
-        match stop {
-            Stop::Full | Stop::Empty if settled => done,
-            _ => self.poll_long(out, done),
-        }
+        self.poll_long(out, done)
+    }
+
+    /// The own slot.
+    #[inline(always)]
+    fn cq_slot(&self) -> CqSlot<'_, M::Atom> {
+        CqSlot::new(&self.slot)
     }
 
     /// Whether there is nothing to do but to poll. Asked before the ring is
     /// looked at: see `confirm`.
     #[inline(always)]
     fn is_settled(&self) -> bool {
-        self.slots.epoch_at(self.epoch_word) == self.passed && self.flushing == Node::END
+        self.cq_slot().epoch() == self.settled
     }
 
     /// Whether the entry at the head is valid.
@@ -227,10 +259,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// an event the queue has to be armed again for the next one. Call this
     /// from the thread that waits for the queue, once it was woken.
     pub fn take_event(&mut self) -> bool {
-        let events = match self.slots.cq(self.key.id()) {
-            Some(slot) => slot.events(),
-            None => return false,
-        };
+        let events = self.cq_slot().events();
         if events == self.events {
             return false;
         }
@@ -247,9 +276,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// the QPs on it have to be destroyed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.slots
-            .cq(self.key.id())
-            .is_some_and(|slot| slot.has_failed())
+        self.cq_slot().has_failed()
     }
 
     /// Entries that were not completions.
@@ -283,6 +310,18 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         }
         self.platform.to_device();
         PFPE_CQARM.set(&self.platform, self.key.id());
+    }
+}
+
+impl<P, W, M: SlotMemory> fmt::Debug for CompletionQueue<P, W, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompletionQueue")
+            .field("key", &self.key)
+            .field("entries", &self.entries)
+            .field("index", &self.index)
+            .field("laps", &self.laps)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
     }
 }
 

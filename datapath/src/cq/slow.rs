@@ -5,11 +5,12 @@ use e810_hal::{Barrier, Bus, Cell, Words};
 
 use super::entry::{Cqe, VALID, Verdict, immediate, payload_bytes, vendor_error};
 use super::flush::{Flush, Parked};
-use super::{CompletionQueue, Request, SHADOW_HEAD, received_opcode, sent_opcode};
+use super::request::Request;
+use super::{CompletionQueue, NEVER, SHADOW_HEAD, received_opcode, sent_opcode};
 use crate::error::Queue;
 use crate::slot::{Node, QueueLine, SlotMemory, list};
 use crate::status::{FlushCode, WcOpcode, WcStatus};
-use crate::track;
+use crate::track::Tracker;
 use crate::wc::{Wc, WcFlags};
 
 /// What became of the entry at the head.
@@ -36,9 +37,19 @@ enum Stray {
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Goes on with a poll that has given out `done` completions.
     #[inline(never)]
-    pub(super) fn poll_long(&mut self, out: &mut [Wc], mut done: usize) -> usize {
+    pub(super) fn poll_long(&mut self, out: &mut [Wc], done: usize) -> usize {
+        let done = self.poll_each(out, done);
+        self.settled = if self.parked.is_none() && self.flushing == Node::END {
+            self.passed
+        } else {
+            NEVER
+        };
+        done
+    }
+
+    fn poll_each(&mut self, out: &mut [Wc], mut done: usize) -> usize {
         // Before the ring is looked at: see `confirm`.
-        let epoch = self.slots.epoch_at(self.epoch_word);
+        let epoch = self.cq_slot().epoch();
         if self.parked.is_some() {
             let rest = out.get_mut(done..).unwrap_or_default();
             done = done.wrapping_add(self.drain_parked(rest));
@@ -159,7 +170,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     fn resolve(&self, cqe: &Cqe, imm: Option<u32>, wc: &mut Wc) -> Result<Resolved, Stray> {
         let (id, queue) = (cqe.qp_id(), cqe.queue());
-        let slot = self.slots.qp(id).ok_or(Stray::Stale)?;
+        let slot = self.view.tables().qp(id).ok_or(Stray::Stale)?;
         let line = slot.queue(queue);
         let guard = line.guard();
         if !guard.admits_any(cqe.q1, id, self.cq_id.into()) {
@@ -217,22 +228,24 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         imm: Option<u32>,
         wc: &mut Wc,
     ) -> Result<u64, Stray> {
-        let request = Request::named(self.slots.trackers(), line, cqe.q3)
-            .filter(|request| request.tag.is_expected())
+        let request = Request::named(self.view.tables().trackers, line, cqe.q3)
+            .filter(|request| request.tracker.tag().is_expected())
             .ok_or(Stray::Malformed)?;
+        // Before the tracker is the poster's again.
+        let tag = request.tracker.tag();
         let wr_id = request.retire(line);
         let passed_over = match cqe.queue() {
             Queue::Send => {
-                let (status, opcode) = sent_opcode(cqe.op(), request.tag);
+                let (status, opcode) = sent_opcode(cqe.op(), tag);
                 *wc = base(cqe, datagram, wr_id, status, opcode);
-                wc.byte_len = request.tag.bytes();
+                wc.byte_len = tag.bytes();
                 0
             }
             Queue::Recv => {
                 let opcode = received_opcode(cqe.op());
                 *wc = base(cqe, datagram, wr_id, WcStatus::Success, opcode);
                 wc.byte_len = payload_bytes(cqe.q0);
-                let slots = request.ahead.checked_div(request.tag.quanta());
+                let slots = request.ahead().checked_div(tag.quanta());
                 slots.unwrap_or(1).wrapping_sub(1)
             }
         };
@@ -250,10 +263,10 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         head: u64,
         cqe: &Cqe,
     ) -> Result<(u64, WcOpcode), Stray> {
-        let request = Request::named(self.slots.trackers(), line, cqe.q3)
-            .filter(|request| request.is_before(head) && !request.tag.is_nop())
+        let request = Request::named(self.view.tables().trackers, line, cqe.q3)
+            .filter(|request| request.is_before(head) && !request.tracker.tag().is_nop())
             .ok_or(Stray::Malformed)?;
-        let (_, opcode) = sent_opcode(cqe.op(), request.tag);
+        let (_, opcode) = sent_opcode(cqe.op(), request.tracker.tag());
         Ok((request.retire(line), opcode))
     }
 
@@ -262,12 +275,18 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     fn oldest_receive(&self, line: QueueLine<'_, M::Atom>, head: u64) -> Result<u64, Stray> {
         let tail = line.own_tail();
         let tracker = line.trackers().wrapping_add((tail & line.mask()) as usize);
-        let tracker = self.slots.trackers().get(tracker).ok_or(Stray::Malformed)?;
-        let (wr_id, tag) = (track::wr_id(tracker), track::tag(tracker));
-        if tail >= head || tag.end_after(tail) != tag.quanta() {
+        let tracker = self
+            .view
+            .tables()
+            .trackers
+            .get(tracker)
+            .ok_or(Stray::Malformed)?;
+        let tracker = Tracker(tracker);
+        let (wr_id, end) = (tracker.wr_id(), tracker.end());
+        if tail >= head || end != tail.wrapping_add(tracker.tag().quanta()) {
             return Err(Stray::Malformed);
         }
-        line.set_tail(tail.wrapping_add(tag.quanta()));
+        line.set_tail(end);
         Ok(wr_id)
     }
 }

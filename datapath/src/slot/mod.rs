@@ -12,8 +12,9 @@
 //! | SQ tail / RQ tail, flush progress | the poller of the send / receive CQ | poster |
 //!
 //! * The poster writes trackers, then the head (release), then the WQE's header.
-//!   A poller reads trackers and then moves the tail (release); the poster reads
-//!   the tail (acquire) before it uses a tracker again.
+//!   A poller reads trackers and then moves the tail (release), once for several
+//!   entries of a queue that it takes in one go; the poster reads the tail
+//!   (acquire) before it uses a tracker again.
 //! * A completion context is a [`QpKey`]: generation and id. A CQE whose context
 //!   does not match its slot is counted and skipped, so destroying a QP needs no
 //!   walk over a CQ.
@@ -26,12 +27,13 @@
 //! clones. Memory is any [`SlotMemory`]: a `HostBuf`, a slice, a model
 //! checker's cells.
 
+use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use e810_hal::{HostBuf, HostMem};
+use e810_hal::{HostBuf, HostMem, HostView};
 
-use crate::error::Queue;
 use crate::state::QpState;
+use crate::track;
 
 mod cq;
 mod key;
@@ -95,23 +97,50 @@ impl Atom for AtomicU64 {
 pub trait SlotMemory: Clone {
     /// The kind of word.
     type Atom: Atom;
+    /// `L` lines of `N` words, their place checked once.
+    type Lines<const N: usize, const L: usize>: Deref<Target = [[Self::Atom; N]; L]>;
+    /// A run of groups of `N` words, likewise.
+    type Groups<const N: usize>: Deref<Target = [[Self::Atom; N]]>;
+
     /// All words.
     fn atoms(&self) -> &[Self::Atom];
+    /// The lines from word `start` on; `None` outside the memory.
+    fn lines<const N: usize, const L: usize>(&self, start: usize) -> Option<Self::Lines<N, L>>;
+    /// The `count` groups from word `start` on; `None` outside the memory.
+    fn groups<const N: usize>(&self, start: usize, count: usize) -> Option<Self::Groups<N>>;
 }
 
 impl<P: HostMem + Clone> SlotMemory for HostBuf<P> {
     type Atom = AtomicU64;
+    type Lines<const N: usize, const L: usize> = HostView<P, [[AtomicU64; N]; L]>;
+    type Groups<const N: usize> = HostView<P, [[AtomicU64; N]]>;
+
     #[inline(always)]
     fn atoms(&self) -> &[AtomicU64] {
         self.words()
     }
+    fn lines<const N: usize, const L: usize>(&self, start: usize) -> Option<Self::Lines<N, L>> {
+        Self::lines(self, start)
+    }
+    fn groups<const N: usize>(&self, start: usize, count: usize) -> Option<Self::Groups<N>> {
+        Self::groups(self, start, count)
+    }
 }
 
-impl<A: Atom> SlotMemory for &[A] {
+impl<'a, A: Atom> SlotMemory for &'a [A] {
     type Atom = A;
+    type Lines<const N: usize, const L: usize> = &'a [[A; N]; L];
+    type Groups<const N: usize> = &'a [[A; N]];
+
     #[inline(always)]
     fn atoms(&self) -> &[A] {
         self
+    }
+    fn lines<const N: usize, const L: usize>(&self, start: usize) -> Option<Self::Lines<N, L>> {
+        self.get(start..)?.as_chunks().0.first_chunk()
+    }
+    fn groups<const N: usize>(&self, start: usize, count: usize) -> Option<Self::Groups<N>> {
+        self.get(start..)?.as_chunks().0.get(..count)
     }
 }
 
@@ -140,8 +169,8 @@ impl Layout {
         self.attention().saturating_add(1)
     }
 
-    // In this order: QP slots, CQ slots, tracker space, each in whole pairs of
-    // words, and the head of the list of QPs that events have marked. A
+    // In this order: QP slots, CQ slots, tracker space, each in whole cache lines,
+    // and the head of the list of QPs that events have marked. A
     // `HostBuf` has a word of its own in front, so when its memory starts on a
     // cache line, words 0 to 6 of each line of 8 are in one: those that slots
     // use.
@@ -153,6 +182,12 @@ impl Layout {
     const fn space_base(&self) -> usize {
         self.cq_base()
             .saturating_add((self.cqs as usize).saturating_mul(cq::WORDS))
+    }
+
+    /// The first word of the first tracker there is room for.
+    const fn tracker_base(&self) -> usize {
+        self.space_base()
+            .saturating_add(space::bitmap_words(self.tracker_words))
     }
 
     const fn attention(&self) -> usize {
@@ -175,65 +210,54 @@ impl<M: SlotMemory> Slots<M> {
         self.memory.atoms()
     }
 
-    /// Index of the word in which the poster says how far a queue is filled.
-    pub(crate) fn head_word(&self, id: u32, queue: Queue) -> usize {
-        let slot = (id as usize).wrapping_mul(qp::WORDS);
-        slot.wrapping_add(qp::head_at(queue))
-    }
-
-    /// Index of the word with a QP's state.
-    pub(crate) fn state_word(&self, id: u32) -> usize {
-        (id as usize)
-            .wrapping_mul(qp::WORDS)
-            .wrapping_add(qp::STATE)
-    }
-
-    /// Whether the state in that word is one in which `queue` takes requests.
-    #[inline(always)]
-    pub(crate) fn takes(&self, state_word: usize, queue: Queue) -> bool {
-        match self.atoms().get(state_word) {
-            Some(word) => qp::takes(word.load(Ordering::Acquire), queue),
-            None => false,
+    /// A QP's slot for its poster, looked up once.
+    pub(crate) fn qp_lines(&self, id: u32) -> Option<QpLines<M>> {
+        if id >= self.layout.qps {
+            return None;
         }
+        self.memory.lines((id as usize).wrapping_mul(qp::WORDS))
     }
 
-    /// Index of the word with a CQ's epoch.
-    pub(crate) fn epoch_word(&self, id: u32) -> usize {
-        let slot = (id as usize).wrapping_mul(cq::WORDS);
-        self.layout
-            .cq_base()
-            .wrapping_add(slot)
-            .wrapping_add(cq::EPOCH)
+    /// A CQ's slot for its poller, looked up once.
+    pub(crate) fn cq_lines(&self, id: u32) -> Option<CqLines<M>> {
+        if id >= self.layout.cqs {
+            return None;
+        }
+        let start = (id as usize).wrapping_mul(cq::WORDS);
+        self.memory.lines(self.layout.cq_base().wrapping_add(start))
     }
 
-    /// The epoch in that word: what the CQ's poller has to notice at latest.
-    #[inline(always)]
-    pub(crate) fn epoch_at(&self, epoch_word: usize) -> u64 {
-        let epoch = self.atoms().get(epoch_word);
-        epoch.map_or(0, |word| word.load(Ordering::Acquire))
+    /// The trackers of a work queue for its poster, looked up once.
+    pub(crate) fn queue_trackers(
+        &self,
+        line: QueueLine<'_, M::Atom>,
+    ) -> Option<M::Groups<{ track::WORDS }>> {
+        let first = line.trackers().checked_mul(track::WORDS)?;
+        let start = self.layout.tracker_base().checked_add(first)?;
+        let count = (line.mask() as usize).checked_add(1)?;
+        self.memory.groups(start, count)
     }
 
-    /// All trackers.
-    #[inline(always)]
-    pub(crate) fn trackers(&self) -> &[[M::Atom; 2]] {
-        self.atoms().as_chunks().0
+    /// All QP slots, for a poller.
+    pub(crate) fn all_qps(&self) -> Option<M::Groups<{ qp::WORDS }>> {
+        self.memory.groups(0, self.layout.qps as usize)
     }
 
-    /// Everything a poller looks up, with the bounds checked once. `None` when
-    /// the memory is smaller than the table.
-    #[inline(always)]
-    pub(crate) fn tables(&self) -> Option<Tables<'_, M::Atom>> {
-        let (lines, _) = self.atoms().as_chunks::<{ queue::LINE }>();
-        let (slots, _) = lines.as_chunks::<{ qp::LINES }>();
-        Some(Tables {
-            slots: slots.get(..self.layout.qps as usize)?,
-            trackers: self.trackers(),
-        })
+    /// All trackers, for a poller.
+    pub(crate) fn all_trackers(&self) -> Option<M::Groups<{ track::WORDS }>> {
+        let start = self.layout.tracker_base();
+        let words = self.layout.attention().checked_sub(start)?;
+        self.memory.groups(start, words.wrapping_div(track::WORDS))
     }
 
     /// Slot of a QP id.
     pub(crate) fn qp(&self, id: u32) -> Option<QpSlot<'_, M::Atom>> {
-        self.tables()?.qp(id)
+        if id >= self.layout.qps {
+            return None;
+        }
+        let start = (id as usize).wrapping_mul(qp::WORDS);
+        let (lines, _) = self.atoms().get(start..)?.as_chunks();
+        lines.first_chunk().map(QpSlot::new)
     }
 
     /// Slot of a CQ id.
@@ -242,7 +266,9 @@ impl<M: SlotMemory> Slots<M> {
             return None;
         }
         let start = (id as usize).wrapping_mul(cq::WORDS);
-        CqSlot::at(self.atoms(), self.layout.cq_base().wrapping_add(start))
+        let start = self.layout.cq_base().wrapping_add(start);
+        let (lines, _) = self.atoms().get(start..)?.as_chunks();
+        lines.first_chunk().map(CqSlot::new)
     }
 
     /// Head of the attention list.
@@ -297,19 +323,15 @@ impl<M: SlotMemory> Slots<M> {
     }
 }
 
-/// Poster: entries before `head` are in the ring, their trackers written
-/// (release).
-#[inline(always)]
-pub(crate) fn publish<A: Atom>(head_word: &A, head: u64) {
-    head_word.store(head, Ordering::Release);
-}
+/// A QP's slot and a CQ's slot, as their posters and pollers keep them.
+pub(crate) type QpLines<M> = <M as SlotMemory>::Lines<{ queue::LINE }, { qp::LINES }>;
+pub(crate) type CqLines<M> = <M as SlotMemory>::Lines<{ cq::LINE }, { cq::LINES }>;
 
 /// The parts of a slot table that are indexed by numbers from CQEs and rings.
 #[derive(Debug)]
 pub(crate) struct Tables<'a, A> {
-    slots: &'a [[[A; queue::LINE]; qp::LINES]],
-    /// Trackers, a pair of words each.
-    pub(crate) trackers: &'a [[A; 2]],
+    pub(crate) qps: &'a [[A; qp::WORDS]],
+    pub(crate) trackers: &'a [[A; track::WORDS]],
 }
 
 impl<A> Clone for Tables<'_, A> {
@@ -324,6 +346,37 @@ impl<'a, A: Atom> Tables<'a, A> {
     /// Slot of a QP id.
     #[inline(always)]
     pub(crate) fn qp(&self, id: u32) -> Option<QpSlot<'a, A>> {
-        self.slots.get(id as usize).map(QpSlot::new)
+        let (lines, _) = self.qps.get(id as usize)?.as_chunks();
+        lines.first_chunk().map(QpSlot::new)
+    }
+
+    /// The trackers of a work queue.
+    #[inline(always)]
+    pub(crate) fn of(&self, line: QueueLine<'a, A>) -> Option<&'a [[A; track::WORDS]]> {
+        let rest = self.trackers.get(line.trackers()..)?;
+        rest.get(..(line.mask() as usize).wrapping_add(1))
+    }
+}
+
+/// What a poller keeps to look at [`Tables`].
+pub(crate) struct PollerView<M: SlotMemory> {
+    qps: M::Groups<{ qp::WORDS }>,
+    trackers: M::Groups<{ track::WORDS }>,
+}
+
+impl<M: SlotMemory> PollerView<M> {
+    pub(crate) fn new(slots: &Slots<M>) -> Option<Self> {
+        Some(Self {
+            qps: slots.all_qps()?,
+            trackers: slots.all_trackers()?,
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn tables(&self) -> Tables<'_, M::Atom> {
+        Tables {
+            qps: &self.qps,
+            trackers: &self.trackers,
+        }
     }
 }

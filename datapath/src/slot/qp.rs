@@ -20,7 +20,7 @@ const IDENTITY: usize = 0;
 /// [2:0] state, [3] takes sends, [4] takes receives, [8] on the attention list,
 /// [9] failed, [11:10] queue that caused it, [31:16] its flush code, [63:33]
 /// generation (0: hidden).
-pub(super) const STATE: usize = 1;
+const STATE: usize = 1;
 const ATTENTION_LINK: usize = 2;
 const RETIRE_LINK: usize = 3;
 const GENERATION: usize = 4;
@@ -34,14 +34,8 @@ const RECV_CQ: usize = 3;
 const SEND_EPOCH: usize = 4;
 const RECV_EPOCH: usize = 5;
 
-/// Where in a slot the poster says how far a queue is filled.
-pub(super) const fn head_at(queue: Queue) -> usize {
-    LINE + match queue {
-        Queue::Send => SQ_HEAD,
-        Queue::Recv => RQ_HEAD,
-    }
-}
-
+const SENDS: u64 = 1 << 3;
+const RECEIVES: u64 = 1 << 4;
 const STATE_MASK: u64 = 0x1F;
 const ATTENTION_BIT: u64 = 1 << 8;
 const FAILED_BIT: u64 = 1 << 9;
@@ -53,16 +47,9 @@ const GENERATION_SHIFT: u32 = 33;
 const fn state_bits(state: QpState) -> u64 {
     let sends = state as u64 >= QpState::Rts as u64;
     let receives = state as u64 >= QpState::Init as u64;
-    state as u64 | (sends as u64) << 3 | (receives as u64) << 4
-}
-
-/// Whether a QP with this STATE takes requests to `queue`.
-#[inline(always)]
-pub(super) const fn takes(state: u64, queue: Queue) -> bool {
-    match queue {
-        Queue::Send => state & 1 << 3 != 0,
-        Queue::Recv => state & 1 << 4 != 0,
-    }
+    let sends = if sends { SENDS } else { 0 };
+    let receives = if receives { RECEIVES } else { 0 };
+    state as u64 | sends | receives
 }
 
 const fn generation_bits(key: QpKey) -> u64 {
@@ -125,7 +112,7 @@ impl<A> Copy for QpSlot<'_, A> {}
 
 impl<'a, A: Atom> QpSlot<'a, A> {
     #[inline(always)]
-    pub(super) const fn new(lines: &'a [[A; LINE]; LINES]) -> Self {
+    pub(crate) const fn new(lines: &'a [[A; LINE]; LINES]) -> Self {
         Self(lines)
     }
 
@@ -156,7 +143,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
         self.control()[IDENTITY].load(Ordering::Acquire) == context && context != FREE
     }
 
-    pub(super) fn is(&self, key: QpKey) -> bool {
+    pub(crate) fn is(&self, key: QpKey) -> bool {
         self.has_context(key.bits())
     }
 
@@ -182,6 +169,16 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     #[inline(always)]
     pub(crate) fn state(&self) -> QpState {
         QpState::from_bits(self.control()[STATE].load(Ordering::Acquire))
+    }
+
+    /// Whether the state is one in which `queue` takes requests.
+    #[inline(always)]
+    pub(crate) fn takes(&self, queue: Queue) -> bool {
+        let state = self.control()[STATE].load(Ordering::Acquire);
+        match queue {
+            Queue::Send => state & SENDS != 0,
+            Queue::Recv => state & RECEIVES != 0,
+        }
     }
 
     /// The flush code of the request of `queue` that the device stopped at, if
@@ -258,13 +255,24 @@ impl<'a, A: Atom> QpSlot<'a, A> {
         &self.control()[RETIRE_LINK]
     }
 
-    /// Poller: quanta up to here have trackers.
-    pub(crate) fn head(&self, queue: Queue) -> u64 {
-        let word = match queue {
+    #[inline(always)]
+    fn head_word(&self, queue: Queue) -> &'a A {
+        match queue {
             Queue::Send => &self.poster()[SQ_HEAD],
             Queue::Recv => &self.poster()[RQ_HEAD],
-        };
-        word.load(Ordering::Acquire)
+        }
+    }
+
+    /// Poller: quanta up to here have trackers.
+    pub(crate) fn head(&self, queue: Queue) -> u64 {
+        self.head_word(queue).load(Ordering::Acquire)
+    }
+
+    /// Poster: entries before `head` are in the ring, their trackers written
+    /// (release).
+    #[inline(always)]
+    pub(crate) fn set_head(&self, queue: Queue, head: u64) {
+        self.head_word(queue).store(head, Ordering::Release);
     }
 
     pub(super) fn is_free(&self) -> bool {
@@ -346,7 +354,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
 pub(super) struct QueueOpening {
     pub(super) cq: u32,
     pub(super) quanta: u32,
-    /// Index of the first tracker, in pairs of words.
+    /// Index of the first tracker among all.
     pub(super) trackers: u32,
 }
 

@@ -14,7 +14,7 @@ pub(super) const LINE: usize = 8;
 const GUARD: usize = 0;
 /// Quanta of the ring, less one.
 const MASK: usize = 1;
-/// Index of the first tracker in the table's memory, in pairs of words.
+/// Index of the first tracker among all.
 const TRACKERS: usize = 2;
 const TAIL: usize = 3;
 const FLUSHED: usize = 4;
@@ -84,7 +84,7 @@ impl<'a, A: Atom> QueueLine<'a, A> {
         self.0[MASK].load(Ordering::Relaxed)
     }
 
-    /// Index of the first tracker, in pairs of words.
+    /// Index of the first tracker among all.
     #[inline(always)]
     pub(crate) fn trackers(&self) -> usize {
         self.0[TRACKERS].load(Ordering::Relaxed) as usize

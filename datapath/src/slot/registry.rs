@@ -6,6 +6,7 @@ use super::space::{Extent, Space};
 use super::{Cause, CqKey, Layout, MAX_IDS, QpKey, QpSlot, SlotMemory, Slots};
 use crate::error::{Queue, SlotError};
 use crate::state::{QpState, Service};
+use crate::track;
 
 /// A QP about to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,11 +27,13 @@ pub struct QpShape {
 }
 
 impl QpShape {
-    /// 64-bit words of tracker space that such a QP takes, up to a block (64
+    /// 64-bit words of tracker space that such a QP takes, up to a block (96
     /// words) more.
     #[must_use]
     pub const fn tracker_words(sq_quanta: u32, rq_quanta: u32) -> u32 {
-        sq_quanta.saturating_add(rq_quanta).saturating_mul(2)
+        sq_quanta
+            .saturating_add(rq_quanta)
+            .saturating_mul(track::WORDS as u32)
     }
 }
 
@@ -169,7 +172,8 @@ impl<M: SlotMemory> Registry<M> {
         let (send, recv) = (shape.send_cq, shape.recv_cq);
         let send_cq = self.slots.live_cq(send).ok_or(gone_cq(send))?;
         let recv_cq = self.slots.live_cq(recv).ok_or(gone_cq(recv))?;
-        let words = (u64::from(shape.sq_quanta) + u64::from(shape.rq_quanta)) * 2;
+        let quanta = u64::from(shape.sq_quanta) + u64::from(shape.rq_quanta);
+        let words = quanta * track::WORDS as u64;
         let no_space = SlotError::NoSpace { words };
         if !shape.sq_quanta.is_power_of_two() || !shape.rq_quanta.is_power_of_two() {
             return Err(no_space);
@@ -178,8 +182,7 @@ impl<M: SlotMemory> Registry<M> {
             .space
             .alloc(self.slots.atoms(), words)
             .ok_or(no_space)?;
-        // In pairs of words; the whole table has fewer than 2^32 words.
-        let trackers = (self.space.start(extent) / 2) as u32;
+        let trackers = Space::first_tracker(extent);
         send_cq.refer();
         recv_cq.refer();
         Ok(slot.open(

@@ -5,17 +5,20 @@
 use core::sync::atomic::Ordering;
 
 use super::Atom;
+use crate::track;
 
+/// Trackers of a block.
+const TRACKERS: u32 = 32;
 /// Words of a block.
-const BLOCK: u32 = 64;
+const BLOCK: u32 = TRACKERS * track::WORDS as u32;
 
 const fn blocks(tracker_words: u32) -> u32 {
     tracker_words.div_ceil(BLOCK)
 }
 
-/// Rounded up to whole blocks, so that blocks start at an even word.
-const fn bitmap_words(tracker_words: u32) -> u32 {
-    blocks(tracker_words).div_ceil(64).next_multiple_of(BLOCK)
+/// Rounded up to whole cache lines.
+pub(super) const fn bitmap_words(tracker_words: u32) -> usize {
+    blocks(tracker_words).div_ceil(64).next_multiple_of(8) as usize
 }
 
 /// Words of bitmap and blocks together.
@@ -23,7 +26,7 @@ pub(super) const fn words(tracker_words: u32) -> usize {
     let blocks = blocks(tracker_words) as usize;
     blocks
         .saturating_mul(BLOCK as usize)
-        .saturating_add(bitmap_words(tracker_words) as usize)
+        .saturating_add(bitmap_words(tracker_words))
 }
 
 /// A run of whole blocks.
@@ -58,13 +61,18 @@ impl Space {
     pub(super) const fn new(base: usize, tracker_words: u32) -> Self {
         Self {
             bitmap: base,
-            data: base.saturating_add(bitmap_words(tracker_words) as usize),
+            data: base.saturating_add(bitmap_words(tracker_words)),
             blocks: blocks(tracker_words),
         }
     }
 
+    /// Index of an extent's first tracker among all.
+    pub(super) const fn first_tracker(extent: Extent) -> u32 {
+        extent.first.saturating_mul(TRACKERS)
+    }
+
     /// Index of an extent's first word in the table's memory.
-    pub(super) const fn start(&self, extent: Extent) -> usize {
+    const fn start(&self, extent: Extent) -> usize {
         self.data
             .saturating_add((extent.first as usize).saturating_mul(BLOCK as usize))
     }

@@ -7,7 +7,6 @@ use crate::error::{PostError, Queue};
 use crate::post::Claim;
 use crate::sizing::{CHUNK_QUANTA, QUANTUM_WORDS};
 use crate::slot::SlotMemory;
-use crate::status::opcode;
 use crate::track::Tag;
 use crate::wqe::memory;
 
@@ -46,9 +45,10 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         }
         let [w0, w1, w2, header] = memory::nop();
         for _ in 0..pads {
-            let opcode = Tag::opcode_bits(opcode::NOP);
-            let tag = Tag::new(opcode, 0, 1, 0);
-            let claim = self.poster.claim(1, 0, tag).ok_or(MEMORY)?;
+            let claim = self
+                .poster
+                .claim(1, 0, Tag::new(header, 0, 1))
+                .ok_or(MEMORY)?;
             let [q0, q1, q2, q3] = self.poster.quantum(claim.index).ok_or(MEMORY)?;
             q0.set(w0);
             q1.set(w1);

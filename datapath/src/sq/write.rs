@@ -7,15 +7,15 @@ use crate::error::PostError;
 use crate::post::Claim;
 use crate::sizing::{MAX_MESSAGE, inline_quanta};
 use crate::slot::SlotMemory;
-use crate::track::{Tag, flag_bits};
-use crate::wqe::header::{HDR, flags, report_rtt};
+use crate::track::Tag;
+use crate::wqe::header::{HDR, header, report_rtt, signals};
 use crate::wqe::{fragment, inline, memory};
 use crate::wr::{ExtraOps, Op, Remote, SendFlags, SendWr, Sge};
 
 /// What a WQE has beside its data.
 #[derive(Clone, Copy)]
 pub(super) struct Body {
-    /// In its place in the header.
+    /// The header with nothing but its opcode.
     opcode: u64,
     /// Header bits 31:0: key or address handle.
     low: u32,
@@ -27,7 +27,7 @@ impl Body {
     #[inline(always)]
     pub(super) fn new(opcode: u8, low: u32, q2: u64, imm: Option<u32>) -> Self {
         Self {
-            opcode: Tag::opcode_bits(opcode),
+            opcode: header(opcode, 0),
             low,
             q2,
             imm,
@@ -39,10 +39,15 @@ impl Body {
         Self::new(opcode, remote.rkey, remote.addr, imm)
     }
 
+    /// What header and tracker have in common.
+    #[inline(always)]
+    fn common(&self, wanted: SendFlags) -> u64 {
+        self.opcode | signals(wanted)
+    }
+
     #[inline(always)]
     fn header(&self, wanted: SendFlags, claim: Claim) -> u64 {
-        let flags = flags(flag_bits(wanted)) | report_rtt(wanted);
-        self.opcode | u64::from(self.low) | flags | claim.valid
+        self.common(wanted) | u64::from(self.low) | report_rtt(wanted) | claim.valid
     }
 }
 
@@ -68,7 +73,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         // Immediate data takes the place of the first fragment.
         let fragments = sges.len() + usize::from(body.imm.is_some());
         let quanta = fragments as u64 / 2 + 1;
-        let tag = Tag::new(body.opcode, bytes, quanta, flag_bits(wanted));
+        let tag = Tag::new(body.common(wanted), bytes, quanta);
         let claim = self.place(quanta, wr_id, tag)?;
         let header = body.header(wanted, claim) | fragment::count_field(fragments);
         let wqe = self.poster.quanta(claim.index).ok_or(MEMORY)?;
@@ -115,7 +120,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             return Err(refuse::inline(bytes, self.limits.max_inline));
         }
         let quanta = inline_quanta(bytes as u32);
-        let tag = Tag::new(body.opcode, bytes as u64, quanta.into(), flag_bits(wanted));
+        let tag = Tag::new(body.common(wanted), bytes as u64, quanta.into());
         let claim = self.place(quanta.into(), wr_id, tag)?;
         let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes as u64);
         let header = body.header(wanted, claim) | fields.value;
@@ -166,15 +171,15 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
                 memory::nop()
             }
         };
-        let bits = flag_bits(wanted);
-        let opcode = Tag::opcode_bits(HDR::OPCODE.read(header) as u8);
-        let claim = self.place(1, wr.wr_id, Tag::new(opcode, 0, 1, bits))?;
+        let signals = signals(wanted);
+        let opcode = HDR::OPCODE.mask << HDR::OPCODE.shift & header;
+        let claim = self.place(1, wr.wr_id, Tag::new(opcode | signals, 0, 1))?;
         let [q0, q1, q2, q3] = self.poster.quantum(claim.index).ok_or(MEMORY)?;
         q0.set(w0);
         q1.set(w1);
         q2.set(w2);
         self.platform.to_device();
-        q3.publish(header | flags(bits) | claim.valid);
+        q3.publish(header | signals | claim.valid);
         Ok(())
     }
 }

@@ -2,16 +2,36 @@
 
 use e810_hal::Cell;
 
+use crate::sizing::MAX_MESSAGE;
 use crate::wqe::header::HDR;
 use crate::wr::Sge;
 
 /// Bits of q1 of a fragment: the key in the low half, the length above it, the
 /// valid bit on top (the same place as the header's).
 const LEN_SHIFT: u32 = 32;
+/// Where a length beyond [`MAX_MESSAGE`] has its top bit.
+const TOO_LONG: u64 = 1 << 63;
+
+const _: () = assert!((MAX_MESSAGE as u64 + 1) << LEN_SHIFT == TOO_LONG);
+
+/// q1 of the only fragment of a WQE, without its valid bit; `None` for an SGE
+/// that is too long.
+#[inline(always)]
+pub(crate) fn only(sge: &Sge) -> Option<u64> {
+    // The length is looked at in the word, so that the SGE is read once.
+    let word = word(sge);
+    (word & TOO_LONG == 0).then_some(word)
+}
+
+/// Bytes of such a fragment.
+#[inline(always)]
+pub(crate) fn bytes(word: u64) -> u64 {
+    word >> LEN_SHIFT
+}
 
 #[inline(always)]
-fn word(sge: &Sge, valid: u64) -> u64 {
-    u64::from(sge.length) << LEN_SHIFT | u64::from(sge.lkey) | valid
+fn word(sge: &Sge) -> u64 {
+    u64::from(sge.length) << LEN_SHIFT | u64::from(sge.lkey)
 }
 
 /// ADDFRAGCNT for `count` fragments: one less, and the null fragment that
@@ -28,7 +48,7 @@ pub(crate) fn write_first<C: Cell>(q0: &C, q1: &C, sge: Option<&Sge>, valid: u64
     match sge {
         Some(sge) => {
             q0.set(sge.addr);
-            q1.set(word(sge, valid));
+            q1.set(word(sge) | valid);
         }
         None => {
             q0.set(0);
@@ -49,7 +69,7 @@ pub(crate) fn write_rest<C: Cell>(rest: &[C], sges: &[Sge], fragments: usize, va
             return;
         };
         q0.set(sge.addr);
-        q1.set(word(sge, valid));
+        q1.set(word(sge) | valid);
     }
     let pad = fragments != 0 && fragments.is_multiple_of(2);
     if pad && let Some([q0, q1]) = pairs.next() {

@@ -35,7 +35,7 @@ register_bitfields! { u64,
         MEMWINDOWTYPE OFFSET(54) NUMBITS(1) [],
         /// The data is in the WQE.
         INLINEDATAFLAG OFFSET(57) NUMBITS(1) [],
-        /// Wait for reads; LOCALFENCE and SIGCOMPL follow: see `flags`.
+        /// Wait for reads; LOCALFENCE and SIGCOMPL follow: see `signals`.
         READFENCE OFFSET(60) NUMBITS(1) [],
         /// Wait for local operations.
         LOCALFENCE OFFSET(61) NUMBITS(1) [],
@@ -52,11 +52,11 @@ pub(crate) fn header(opcode: u8, low: u32) -> u64 {
     (HDR::OPCODE.val(opcode.into()) + HDR::REMSTAG.val(low.into())).value
 }
 
-/// FENCE, LOCAL_FENCE and SIGNALED (as [`flag_bits`](crate::track::flag_bits)) are READFENCE,
-/// LOCALFENCE and SIGCOMPL in the same order.
+/// FENCE, LOCAL_FENCE and SIGNALED are READFENCE, LOCALFENCE and SIGCOMPL in the
+/// same order; other flags are left out.
 #[inline(always)]
-pub(crate) fn flags(bits: u64) -> u64 {
-    bits << HDR::READFENCE.shift
+pub(crate) const fn signals(flags: SendFlags) -> u64 {
+    (flags.bits() as u64 & 7) << 60
 }
 
 /// REPORTRTT of the operations that have it.
@@ -70,7 +70,6 @@ pub(crate) fn report_rtt(flags: SendFlags) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::track::flag_bits;
 
     #[test]
     fn flags_land_on_their_fields() {
@@ -79,9 +78,9 @@ mod tests {
             (SendFlags::LOCAL_FENCE, HDR::LOCALFENCE),
             (SendFlags::SIGNALED, HDR::SIGCOMPL),
         ] {
-            assert_eq!(flags(flag_bits(flag)), field.val(1).value);
+            assert_eq!(signals(flag), field.val(1).value);
         }
-        assert_eq!(flag_bits(SendFlags::SOLICITED | SendFlags::REPORT_RTT), 0);
+        assert_eq!(signals(SendFlags::SOLICITED | SendFlags::REPORT_RTT), 0);
         assert_eq!(report_rtt(SendFlags::all()), 1 << 46);
     }
 }

@@ -205,7 +205,7 @@ fn tables_and_shapes_are_checked() {
     let layout = Layout {
         cqs: 2,
         qps: 2,
-        tracker_words: 1200,
+        tracker_words: 1700,
     };
     assert!(matches!(
         Registry::new(words(layout.words() - 1), layout),
@@ -236,6 +236,6 @@ fn tables_and_shapes_are_checked() {
     registry.open_qp(0, &shape).unwrap();
     assert!(matches!(
         registry.open_qp(1, &shape),
-        Err(SlotError::NoSpace { words: 1056 })
+        Err(SlotError::NoSpace { words: 1584 })
     ));
 }
