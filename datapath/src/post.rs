@@ -5,10 +5,12 @@ use core::fmt;
 use e810_hal::Words;
 
 use crate::error::{Bound, Queue, SizeError};
-use crate::sizing::QUANTUM_WORDS;
+use crate::sizing::{CHUNK_QUANTA, QUANTUM_WORDS};
 use crate::slot::{QpKey, QpLines, QpSlot, SlotMemory, Slots};
 use crate::state::QpState;
 use crate::track::{self, Tag, Tracker};
+
+const CHUNK: u64 = CHUNK_QUANTA as u64;
 
 /// The valid bit of an entry.
 pub(crate) const VALID: u64 = 1 << 63;
@@ -200,6 +202,32 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
         QpSlot::new(&self.slot).set_head(queue, head);
         self.head = head;
         Some((quantum, self.valid))
+    }
+
+    /// As [`claim_one`](Self::claim_one) for the next `quanta`; `None` also where
+    /// one of them is special, or a chunk would have to be padded.
+    #[inline(always)]
+    pub(crate) fn claim_some(
+        &mut self,
+        queue: Queue,
+        quanta: u64,
+        wr_id: u64,
+        tag: Tag,
+    ) -> Option<(&[[W::Cell; QUANTUM_WORDS]], u64)> {
+        let left = self.stop.wrapping_sub(self.head);
+        let room = CHUNK.wrapping_sub(self.head % CHUNK);
+        if quanta > left || quanta > room {
+            return None;
+        }
+        let index = (self.head & self.mask) as usize;
+        let (all, _) = self.ring.cells().as_chunks();
+        let wqe = all.get(index..)?.get(..quanta as usize)?;
+        let tracker = self.trackers.get(index)?;
+        let head = self.head.wrapping_add(quanta);
+        Tracker(tracker).write(wr_id, tag, head);
+        QpSlot::new(&self.slot).set_head(queue, head);
+        self.head = head;
+        Some((wqe, self.valid))
     }
 
     /// The valid bit at a position.

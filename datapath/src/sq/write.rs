@@ -2,8 +2,8 @@
 
 use e810_hal::{Barrier, Bus, Cell, Words};
 
-use super::{MEMORY, SendQueue, refuse, too_long};
-use crate::error::PostError;
+use super::{MEMORY, PLAIN, SendQueue, refuse, too_long};
+use crate::error::{PostError, Queue};
 use crate::post::Claim;
 use crate::sizing::{MAX_MESSAGE, inline_quanta};
 use crate::slot::SlotMemory;
@@ -11,6 +11,11 @@ use crate::track::Tag;
 use crate::wqe::header::{HDR, header, report_rtt, signals};
 use crate::wqe::{fragment, inline, memory};
 use crate::wr::{ExtraOps, Op, Remote, SendFlags, SendWr, Sge};
+
+/// Bits of a header.
+const OPCODE: u64 = HDR::OPCODE.mask << HDR::OPCODE.shift;
+/// Those of a plain one that its tracker has too.
+const COMMON: u64 = OPCODE | signals(SendFlags::all());
 
 /// What a WQE has beside its data.
 #[derive(Clone, Copy)]
@@ -101,6 +106,33 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         Ok(())
     }
 
+    /// One piece of inline data, with a header that has opcode and key.
+    #[inline(always)]
+    pub(super) fn post_bytes(
+        &mut self,
+        wr: &SendWr<'_>,
+        bytes: &[u8],
+        header: u64,
+        addr: u64,
+    ) -> Option<()> {
+        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
+        if wanted.bits() > PLAIN.bits() || bytes.len() > self.limits.max_inline as usize {
+            return None;
+        }
+        let quanta = u64::from(inline_quanta(bytes.len() as u32));
+        let header = header | signals(wanted);
+        let tag = Tag::new(header & COMMON, bytes.len() as u64, quanta);
+        let (wqe, valid) = self.poster.claim_some(Queue::Send, quanta, wr.wr_id, tag)?;
+        let (first, rest) = wqe.split_first()?;
+        let [_, q1, q2, q3] = first;
+        inline::write_one(q1, rest, bytes, valid);
+        q2.set(addr);
+        self.platform.to_device();
+        let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes.len() as u64);
+        q3.publish(header | fields.value | valid);
+        Some(())
+    }
+
     #[inline(always)]
     pub(super) fn post_inline(
         &mut self,
@@ -172,8 +204,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             }
         };
         let signals = signals(wanted);
-        let opcode = HDR::OPCODE.mask << HDR::OPCODE.shift & header;
-        let claim = self.place(1, wr.wr_id, Tag::new(opcode | signals, 0, 1))?;
+        let tag = Tag::new(header & OPCODE | signals, 0, 1);
+        let claim = self.place(1, wr.wr_id, tag)?;
         let [q0, q1, q2, q3] = self.poster.quantum(claim.index).ok_or(MEMORY)?;
         q0.set(w0);
         q1.set(w1);

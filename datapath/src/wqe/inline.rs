@@ -55,6 +55,55 @@ impl Gather<'_> {
     }
 }
 
+/// As [`write`] for one piece.
+#[inline(always)]
+pub(crate) fn write_one<C: Cell>(q1: &C, rest: &[[C; 4]], piece: &[u8], valid: u64) {
+    let (word, mut piece) = first_8(piece);
+    q1.set(word);
+    for [w0, w1, w2, w3] in rest {
+        for cell in [w0, w1, w2] {
+            let (word, later) = first_8(piece);
+            cell.set(word);
+            piece = later;
+        }
+        let (word, later) = first_7(piece);
+        w3.set(word | valid);
+        piece = later;
+    }
+}
+
+/// The first 8 bytes as a little-endian word, and what follows; zeros after the
+/// end.
+#[inline(always)]
+fn first_8(bytes: &[u8]) -> (u64, &[u8]) {
+    match bytes.split_first_chunk::<8>() {
+        Some((word, rest)) => (u64::from_le_bytes(*word), rest),
+        None => (last(bytes), &[]),
+    }
+}
+
+/// The first 7 bytes likewise.
+#[inline(always)]
+fn first_7(bytes: &[u8]) -> (u64, &[u8]) {
+    match bytes.split_first_chunk::<7>() {
+        Some(([a, b, c, d, e, f, g], rest)) => {
+            (u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, 0]), rest)
+        }
+        None if bytes.is_empty() => (0, bytes),
+        None => (last(bytes), &[]),
+    }
+}
+
+/// Fewer than 8 bytes.
+#[inline(never)]
+fn last(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    for (to, byte) in word.iter_mut().zip(bytes) {
+        *to = *byte;
+    }
+    u64::from_le_bytes(word)
+}
+
 /// Writes the bytes of `pieces`: 8 into `q1`, then 31 to each quantum of
 /// `rest`, whose last byte has the valid bit. `rest` is exactly the quanta from
 /// byte 32 on. Bytes that the data does not fill are written as zero.
@@ -100,6 +149,26 @@ mod tests {
                 assert_eq!(quantum[31], 0x80, "trailer");
             }
             assert_eq!(stream, data, "pieces of {cut}");
+        }
+    }
+
+    #[test]
+    fn one_piece_is_written_like_many() {
+        let data: Vec<u8> = (1..=101).collect();
+        for bytes in 0..=data.len() {
+            let piece = &data[..bytes];
+            let [one, many] = [true, false].map(|one| {
+                let cells: Vec<AtomicU64> = (0..13).map(|_| AtomicU64::new(!0)).collect();
+                let (q1, rest) = (&cells[0], cells[1..].as_chunks().0);
+                if one {
+                    write_one(q1, rest, piece, 1 << 63);
+                } else {
+                    write(q1, rest, &[piece], 1 << 63);
+                }
+                let words = cells.iter().map(|cell| cell.load(Ordering::Relaxed));
+                words.collect::<Vec<_>>()
+            });
+            assert_eq!(one, many, "{bytes} bytes");
         }
     }
 
