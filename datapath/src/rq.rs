@@ -89,6 +89,19 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// posted.
     #[inline]
     pub fn post_recv(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
+        // Most lists are of one, and plain.
+        if let [wr] = list
+            && self.poster.is_open(Queue::Recv)
+            && self.post_plain(wr).is_some()
+        {
+            return Ok(());
+        }
+        self.post_list(list)
+    }
+
+    /// Posts any list of receives.
+    #[inline(never)]
+    fn post_list(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
         if !self.poster.is_open(Queue::Recv) {
             return refuse(list, self.poster.state());
         }

@@ -128,6 +128,20 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// after it is in the ring.
     #[inline]
     pub fn post_send(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
+        // Most lists are of one, and plain.
+        if let [wr] = list
+            && self.poster.is_open(Queue::Send)
+            && self.post_plain(wr).is_some()
+        {
+            self.ring();
+            return Ok(());
+        }
+        self.post_list(list)
+    }
+
+    /// Posts any list of requests.
+    #[inline(never)]
+    fn post_list(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
         if !self.poster.is_open(Queue::Send) {
             return refuse::state(list, self.poster.state());
         }
