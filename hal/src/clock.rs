@@ -89,11 +89,19 @@ pub enum WaitError {
     },
 }
 
+/// Questions that a wait asks in any case, however long each takes.
+pub const MOST_QUESTIONS: u64 = 1_000;
+
 /// Asks `ready` until it has an answer or `limit` has passed.
 ///
 /// Between two questions it lets `pause` pass, or only relaxes when `pause` is
 /// zero. `ready` is asked at least once, and once more after the limit, so a
 /// late thread does not report a timeout for a device that was on time.
+///
+/// Existing drivers count questions, not time (control-path 10: 1000 of them,
+/// 10 µs apart). Where asking is slow, or the thread does not run, their waits
+/// grow; so do these: the wait is not over before as many questions were asked
+/// as fit into the limit, at most [`MOST_QUESTIONS`].
 ///
 /// # Errors
 /// [`WaitError::Timeout`], or what `ready` returns.
@@ -105,8 +113,12 @@ pub fn poll_until<C: Clock + ?Sized, T, E: From<WaitError>>(
     mut ready: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<T, E> {
     let start = clock.now();
+    // A pause of nothing gives no number of questions.
+    let mut owed = limit.0.checked_div(pause.0).unwrap_or(0);
+    owed = owed.min(MOST_QUESTIONS);
     loop {
-        let late = clock.now() - start >= limit;
+        let late = clock.now() - start >= limit && owed == 0;
+        owed = owed.saturating_sub(1);
         if let Some(answer) = ready()? {
             return Ok(answer);
         }
@@ -195,6 +207,23 @@ mod tests {
             Ok((clock.0.get() > 0).then_some(1))
         });
         assert_eq!(got, Ok(1));
+    }
+
+    /// A thread that slept through the limit asks on, and not for ever.
+    #[test]
+    fn a_slow_question_does_not_eat_the_others() {
+        let clock = Ticks(Cell::new(0));
+        for (limit, most) in [(Ns::from_us(50), 6), (Ns::from_ms(100_000), 1_001)] {
+            let mut asked = 0;
+            let got: Result<(), WaitError> =
+                poll_until(&clock, "slow", limit, Ns::from_us(10), || {
+                    asked += 1;
+                    clock.delay(limit);
+                    Ok(None)
+                });
+            assert!(got.is_err());
+            assert_eq!(asked, most);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Memory that the device may still write is never freed, and that is said.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use e810::{Config, Lan, MacAddr, VsiId, bring_up};
 use e810_sim::Sim;
@@ -16,13 +16,16 @@ impl Log for Warnings {
         true
     }
     fn log(&self, record: &Record<'_>) {
-        self.0.lock().unwrap().push(record.args().to_string());
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(record.args().to_string());
     }
     fn flush(&self) {}
 }
 
 fn told() -> usize {
-    let lines = std::mem::take(&mut *WARNINGS.0.lock().unwrap());
+    let lines = std::mem::take(&mut *WARNINGS.0.lock().unwrap_or_else(PoisonError::into_inner));
     let leaks = lines
         .iter()
         .filter(|line| line.contains("of DMA memory at"));

@@ -1,7 +1,7 @@
 //! Latency samples: exact while they fit, then a uniform sample of all.
 //!
 //! A run may have a billion messages; the percentiles come from at most
-//! [`KEPT`] samples, chosen so that each message had the same chance
+//! `KEPT` samples, chosen so that each message had the same chance
 //! (reservoir sampling with a fixed seed, so that a run's report depends on
 //! its samples alone). Minimum and maximum are exact.
 
