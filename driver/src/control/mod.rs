@@ -1,8 +1,4 @@
 //! The control path: one owner of the CQP, the HMC and every table of ids.
-//!
-//! A blocking call posts one command and polls the CCQ itself, so it never
-//! depends on an interrupt thread. What events report is finished by
-//! [`Control::service`], which never waits.
 
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
@@ -43,8 +39,11 @@ const PAIR_BYTES: usize = 512;
 /// Offset of the shadow area in them.
 const PAIR_SHADOW: u64 = 256;
 
-/// The control path of a device that is up. See the [module
-/// documentation](self).
+/// The control path of a device that is up.
+///
+/// A blocking call posts one command and polls the CCQ itself, so it never
+/// depends on an interrupt thread. What events report is finished by
+/// [`Control::service`], which never waits.
 #[derive(Debug)]
 pub struct Control<P: Platform> {
     platform: P,

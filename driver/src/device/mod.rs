@@ -1,8 +1,4 @@
 //! The stages of a bring-up, each undone in order.
-//!
-//! A stage's transition consumes the device and gives the next stage, or the
-//! same stage back with the error: what it had made is undone by then. What
-//! the device may still use stays allocated, and the error says so.
 
 use e810_hal::Platform;
 
@@ -29,7 +25,11 @@ pub use hmc::{HmcUp, Memory};
 pub(crate) use ready::Below;
 pub use ready::Ready;
 
-/// A device in stage `S`. See the [module documentation](self).
+/// A device in stage `S`.
+///
+/// A stage's transition consumes the device and gives the next stage, or the
+/// same stage back with the error: what it had made is undone by then. What
+/// the device may still use stays allocated, and the error says so.
 #[derive(Debug)]
 #[must_use = "dropping a device that was brought up leaks its memory: call shutdown()"]
 pub struct Device<P: Platform, S> {
