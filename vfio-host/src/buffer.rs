@@ -1,54 +1,77 @@
-//! Payload memory of the host: page-aligned, zeroed, freed when dropped.
+//! Payload memory of the host: page-aligned, zeroed, with a file behind it.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
+use std::io;
+use std::sync::Arc;
 
 use e810_hal::SharedBytes;
+use e810_sim::SimPlatform;
 
-const PAGE: usize = 4096;
+use crate::backend::memory::SharedMemory;
+use crate::backend::{Function, Transport};
+use crate::counted::Counted;
 
-/// Memory that can be registered with a device.
+/// Memory that can be registered with a device, also one that another process
+/// serves.
 ///
 /// The owner deregisters every region on it before dropping it; the windows
 /// that [`Buffer::bytes`] gives out are not used after that.
 #[derive(Debug)]
 pub struct Buffer {
-    start: NonNull<u8>,
-    layout: Layout,
+    memory: Arc<SharedMemory>,
     len: usize,
 }
-
-// SAFETY: the memory belongs to this value alone and is only accessed through
-// `SharedBytes`, which is atomic.
-unsafe impl Send for Buffer {}
 
 impl Buffer {
     /// `len` zeroed bytes (at least a page is allocated).
     ///
     /// # Errors
-    /// When `len` cannot be a size of memory.
-    pub fn new(len: usize) -> anyhow::Result<Self> {
-        let layout = Layout::from_size_align(len.max(1).next_multiple_of(PAGE), PAGE)?;
-        // SAFETY: the layout's size is at least one page.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(memory) else {
-            handle_alloc_error(layout)
-        };
-        Ok(Self { start, layout, len })
+    /// When there is no memory.
+    pub fn new(len: usize) -> io::Result<Self> {
+        Ok(Self {
+            memory: Arc::new(SharedMemory::new(len, false)?),
+            len,
+        })
     }
 
     /// A window on all of it.
     #[must_use]
     pub fn bytes(&self) -> SharedBytes {
-        // SAFETY: the allocation is at least `len` bytes, no reference to it
-        // is ever made, and the type's contract bounds the window's use.
-        unsafe { SharedBytes::new(self.start, self.len) }
+        // SAFETY: the mapping is at least `len` bytes, no reference to it is
+        // ever made, and the type's contract bounds the window's use.
+        unsafe { SharedBytes::new(self.memory.start(), self.len) }
+    }
+
+    /// The memory itself.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<SharedMemory> {
+        &self.memory
     }
 }
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, freed only here.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+/// A platform that knows where payload it can map comes from.
+pub trait Payload {
+    /// `bytes` zeroed bytes that [`e810_hal::DmaMap`] of this platform can map.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    fn payload(&self, bytes: usize) -> anyhow::Result<Buffer>;
+}
+
+impl Payload for SimPlatform {
+    fn payload(&self, bytes: usize) -> anyhow::Result<Buffer> {
+        // The simulator in this process reaches all of its memory.
+        Ok(Buffer::new(bytes)?)
+    }
+}
+
+impl<T: Transport> Payload for Function<T> {
+    fn payload(&self, bytes: usize) -> anyhow::Result<Buffer> {
+        Ok(self.buffer(bytes)?)
+    }
+}
+
+impl<P: Payload> Payload for Counted<P> {
+    fn payload(&self, bytes: usize) -> anyhow::Result<Buffer> {
+        self.inner().payload(bytes)
     }
 }

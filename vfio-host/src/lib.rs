@@ -15,10 +15,12 @@ use std::io::Write;
 
 use anyhow::Result;
 
+pub mod backend;
 pub mod buffer;
 pub mod cli;
 pub mod commands;
 pub mod counted;
+pub mod e810_ids;
 pub mod latency;
 pub mod payload;
 pub mod pingpong;

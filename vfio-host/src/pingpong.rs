@@ -11,7 +11,7 @@ use e810::{
 };
 use e810_hal::{Ns, SharedBytes};
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Payload};
 use crate::cli::Op;
 use crate::latency::Latencies;
 use crate::payload::{self, Direction};
@@ -86,14 +86,12 @@ impl<P: Platform> Side<P> {
     ///
     /// # Errors
     /// What the device refused, and which object.
-    pub fn new(
-        platform: P,
-        mut control: Control<P>,
-        events: EventSet<P>,
-        size: u32,
-    ) -> Result<Self> {
+    pub fn new(platform: P, mut control: Control<P>, events: EventSet<P>, size: u32) -> Result<Self>
+    where
+        P: Payload,
+    {
         // First half: what is sent; second half: where it arrives.
-        let buffer = Buffer::new(size as usize * 2)?;
+        let buffer = platform.payload(size as usize * 2)?;
         let pd = control.alloc_pd()?;
         let cq = control.create_cq(64, 0)?;
         let access =

@@ -7,6 +7,7 @@ use e810::{Config, Lan, Mtu, Path, Platform};
 use e810_sim::Mode;
 
 use super::{require_sim, sim_lan, simulator};
+use crate::buffer::Payload;
 use crate::cli::PingpongArgs;
 use crate::pingpong::{Outcome, Plan, Side, run as exchange};
 use crate::progress::Progress;
@@ -63,7 +64,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn bring_up<P: Platform>(platform: P, lan: Lan, size: u32) -> Result<Side<P>> {
+fn bring_up<P: Platform + Payload>(platform: P, lan: Lan, size: u32) -> Result<Side<P>> {
     let device = e810::bring_up(platform.clone(), &Config::new(lan), &mut |_| {})?;
     let (control, events) = device.split();
     Side::new(platform, control, events, size)

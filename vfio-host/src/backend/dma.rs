@@ -1,0 +1,310 @@
+//! Memory in the device's sight: the one owner, and small pieces of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem::forget;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use e810_hal::{Access, DmaLayout, Iova, RawDma};
+
+use super::error::BackendError;
+use super::iova::{IovaError, IovaSpace};
+use super::memory::{HUGE_PAGE, PAGE, SharedMemory};
+use super::transport::{DmaRegion, Transport};
+
+/// A transport with its I/O addresses.
+#[derive(Debug)]
+pub(super) struct Domain<T> {
+    pub(super) transport: T,
+    space: Mutex<IovaSpace>,
+}
+
+impl<T: Transport> Domain<T> {
+    pub(super) fn new(transport: T) -> Result<Self, BackendError> {
+        let properties = transport.properties();
+        let space = IovaSpace::new(&properties.iova_ranges, properties.page)
+            .map_err(|cause| iova(&transport, cause))?;
+        Ok(Self {
+            transport,
+            space: Mutex::new(space),
+        })
+    }
+
+    fn space(&self) -> MutexGuard<'_, IovaSpace> {
+        // A panic elsewhere leaves the map of ranges whole: each change to it
+        // is one call.
+        self.space.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn iova<T: Transport>(transport: &T, cause: IovaError) -> BackendError {
+    BackendError::Iova {
+        device: transport.name().to_owned(),
+        cause,
+    }
+}
+
+/// Memory behind a block.
+#[derive(Debug)]
+pub(super) enum Memory {
+    /// A file's, kept alive by the block.
+    File(Arc<SharedMemory>),
+    /// The caller's, who keeps it alive until it is unmapped.
+    Caller,
+}
+
+/// A range that is mapped for the device, and unmapped when dropped: first for
+/// the device, then the memory goes, then its addresses are free again. When
+/// the device does not let go of it, memory and addresses are leaked.
+pub(super) struct Block<T: Transport> {
+    domain: Arc<Domain<T>>,
+    memory: Memory,
+    iova: u64,
+    bytes: u64,
+}
+
+impl<T: Transport> Block<T> {
+    /// Fresh zeroed memory of at least `bytes`, aligned to `align` for the device.
+    pub(super) fn new(
+        domain: &Arc<Domain<T>>,
+        bytes: usize,
+        align: usize,
+        huge: bool,
+    ) -> Result<Self, BackendError> {
+        let memory = SharedMemory::new(bytes, huge).map_err(|cause| {
+            let during = if huge {
+                "allocating huge pages (raise vm.nr_hugepages)"
+            } else {
+                "allocating DMA memory"
+            };
+            BackendError::system(domain.transport.name(), during, &cause)
+        })?;
+        // A large block on a large boundary lets the IOMMU use large pages.
+        let align = if memory.len() >= HUGE_PAGE {
+            align.max(HUGE_PAGE)
+        } else {
+            align
+        };
+        let (start, len) = (memory.start(), memory.len() as u64);
+        let memory = Memory::File(Arc::new(memory));
+        // SAFETY: the memory is held by the block that is being made.
+        unsafe { Self::map(domain, memory, start, 0, len, align, Access::ReadWrite) }
+    }
+
+    /// Whole pages of memory that exists: `bytes` at `start`, which is
+    /// `offset` bytes into its file, if it has one.
+    ///
+    /// # Safety
+    /// The memory is mapped at `start` in this process until the block is
+    /// dropped.
+    pub(super) unsafe fn map(
+        domain: &Arc<Domain<T>>,
+        memory: Memory,
+        start: NonNull<u8>,
+        offset: u64,
+        bytes: u64,
+        align: usize,
+        access: Access,
+    ) -> Result<Self, BackendError> {
+        let transport = &domain.transport;
+        let taken = domain.space().alloc(bytes, align as u64);
+        let address = taken.map_err(|cause| iova(transport, cause))?;
+        let region = DmaRegion {
+            iova: address,
+            bytes,
+            address: start,
+            file: match &memory {
+                Memory::File(file) => Some((file.file(), offset)),
+                Memory::Caller => None,
+            },
+            access,
+        };
+        // SAFETY: the block below unmaps before it lets go of the memory;
+        // otherwise as the caller promises.
+        let mapped = unsafe { transport.map(&region) };
+        if let Err(error) = mapped {
+            // Nothing was mapped: the addresses can be used again.
+            let _ = domain.space().free(address);
+            return Err(error);
+        }
+        Ok(Self {
+            domain: Arc::clone(domain),
+            memory,
+            iova: address,
+            bytes,
+        })
+    }
+
+    pub(super) fn iova(&self) -> u64 {
+        self.iova
+    }
+
+    /// `words` words from `offset` bytes on; `None` outside, or when the memory
+    /// is the caller's.
+    fn words(&self, offset: u64, words: usize) -> Option<NonNull<AtomicU64>> {
+        let Memory::File(memory) = &self.memory else {
+            return None;
+        };
+        let offset = usize::try_from(offset).ok()?;
+        let end = offset.checked_add(words.checked_mul(8)?)?;
+        // SAFETY: inside the mapping, as just checked.
+        (end <= memory.len()).then(|| unsafe { memory.start().add(offset) }.cast())
+    }
+}
+
+impl<T: Transport> Drop for Block<T> {
+    fn drop(&mut self) {
+        match self.domain.transport.unmap(self.iova, self.bytes) {
+            // Addresses and memory are used again only now.
+            Ok(()) => {
+                let _ = self.domain.space().free(self.iova);
+            }
+            Err(error) => {
+                // A transport that failed was reported already, and every
+                // block would say so again.
+                let level = match self.domain.transport.failure() {
+                    Some(_) => log::Level::Debug,
+                    None => log::Level::Warn,
+                };
+                log::log!(
+                    level,
+                    "{} bytes at IOVA {:#x} are leaked, the device may still reach them: {error}",
+                    self.bytes,
+                    self.iova
+                );
+                if let Memory::File(memory) = &self.memory {
+                    forget(Arc::clone(memory));
+                }
+            }
+        }
+    }
+}
+
+impl<T: Transport> fmt::Debug for Block<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block")
+            .field("iova", &format_args!("{:#x}", self.iova))
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Requests up to this many bytes, and alignments, are cut from chunks.
+const SMALL: usize = 64 << 10;
+/// Bytes of a chunk: one large page of the IOMMU, or of the CPU.
+const CHUNK: usize = HUGE_PAGE;
+/// Pieces of a chunk are multiples of this: no two of them in a cache line.
+const PIECE: u64 = 64;
+
+#[derive(Debug)]
+struct Chunk<T: Transport> {
+    block: Block<T>,
+    pieces: IovaSpace,
+}
+
+/// Blocks that were handed out whole or in pieces.
+#[derive(Debug)]
+pub(super) struct Pool<T: Transport> {
+    domain: Arc<Domain<T>>,
+    huge: bool,
+    chunks: Vec<Chunk<T>>,
+    /// By IOVA.
+    whole: BTreeMap<u64, Block<T>>,
+}
+
+impl<T: Transport> Pool<T> {
+    pub(super) fn new(domain: Arc<Domain<T>>, huge: bool) -> Self {
+        Self {
+            domain,
+            huge,
+            chunks: Vec::new(),
+            whole: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn alloc(&mut self, layout: DmaLayout) -> Result<RawDma, BackendError> {
+        if layout.bytes() <= SMALL && layout.align() <= SMALL {
+            return self.piece(layout);
+        }
+        let huge = self.huge && layout.bytes() >= HUGE_PAGE / 2;
+        let block = Block::new(&self.domain, layout.bytes(), layout.align().max(PAGE), huge)?;
+        let len = layout.bytes() / 8;
+        let words = block.words(0, len);
+        let raw = RawDma {
+            iova: Iova(block.iova),
+            words: words.ok_or_else(|| self.full(block.bytes, PAGE as u64))?,
+            len,
+        };
+        self.whole.insert(block.iova, block);
+        Ok(raw)
+    }
+
+    fn piece(&mut self, layout: DmaLayout) -> Result<RawDma, BackendError> {
+        let (bytes, align) = (layout.bytes() as u64, layout.align() as u64);
+        let len = layout.bytes() / 8;
+        let place = |chunk: &mut Chunk<T>| {
+            let iova = chunk.pieces.alloc(bytes, align).ok()?;
+            Some((iova, chunk.block.words(iova - chunk.block.iova, len)?))
+        };
+        let found = match self.chunks.iter_mut().find_map(place) {
+            Some(found) => Some(found),
+            None => {
+                let mut chunk = self.chunk()?;
+                let found = place(&mut chunk);
+                self.chunks.push(chunk);
+                found
+            }
+        };
+        let (iova, words) = found.ok_or_else(|| self.full(bytes, align))?;
+        let raw = RawDma {
+            iova: Iova(iova),
+            words,
+            len,
+        };
+        // Somebody may have had this piece before.
+        for index in 0..raw.len {
+            // SAFETY: `Block::words` checked that they are inside the block,
+            // which the pool owns; nobody else has this piece.
+            unsafe { raw.words.add(index).as_ref() }.store(0, Ordering::Relaxed);
+        }
+        Ok(raw)
+    }
+
+    fn chunk(&self) -> Result<Chunk<T>, BackendError> {
+        let block = Block::new(&self.domain, CHUNK, CHUNK, self.huge)?;
+        let range = [(block.iova, block.iova + (CHUNK as u64 - 1))];
+        let pieces = IovaSpace::new(&range, PIECE);
+        Ok(Chunk {
+            pieces: pieces.map_err(|cause| iova(&self.domain.transport, cause))?,
+            block,
+        })
+    }
+
+    fn full(&self, bytes: u64, align: u64) -> BackendError {
+        iova(&self.domain.transport, IovaError::Full { bytes, align })
+    }
+
+    /// Gives an allocation back; false when it is none.
+    pub(super) fn free(&mut self, raw: RawDma) -> bool {
+        if self.whole.remove(&raw.iova.0).is_some() {
+            return true;
+        }
+        let holds = |chunk: &Chunk<T>| {
+            (chunk.block.iova..chunk.block.iova + CHUNK as u64).contains(&raw.iova.0)
+        };
+        let Some(index) = self.chunks.iter().position(holds) else {
+            return false;
+        };
+        let Some(chunk) = self.chunks.get_mut(index) else {
+            return false;
+        };
+        let known = chunk.pieces.free(raw.iova.0).is_ok();
+        // One chunk is kept: a queue that comes and goes maps nothing anew.
+        if chunk.pieces.is_unused() && self.chunks.len() > 1 {
+            self.chunks.swap_remove(index);
+        }
+        known
+    }
+}

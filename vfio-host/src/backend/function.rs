@@ -1,0 +1,305 @@
+//! One PCI function on a host: opened, checked, reset, and given back.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use e810_hal::{Iova, Ns, Run, Vector};
+
+use super::dma::{Block, Domain, Pool};
+use super::error::BackendError;
+use super::memory::SharedMemory;
+use super::transport::Transport;
+use super::vectors::{Vectors, Waiter};
+use crate::buffer::Buffer;
+use crate::e810_ids;
+
+/// Offsets in configuration space, and bits there (PCI 3.0, PCI Express 4.0).
+mod config {
+    pub(super) const VENDOR: u16 = 0;
+    pub(super) const COMMAND: u16 = 4;
+    pub(super) const COMMAND_MEMORY: u16 = 1 << 1;
+    pub(super) const COMMAND_MASTER: u16 = 1 << 2;
+    pub(super) const EXTENDED: u16 = 0x100;
+    pub(super) const SERIAL_NUMBER: u32 = 3;
+}
+
+/// How a function is to be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// DMA memory comes from huge pages of 2 MiB, which have to be reserved.
+    pub hugepages: bool,
+}
+
+/// What a function says it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// PCI device id.
+    pub device: u16,
+    /// What Intel calls it.
+    pub name: &'static str,
+    /// Serial number, highest byte first; zero when there is none.
+    pub serial: [u8; 8],
+}
+
+impl Identity {
+    /// The Ethernet address that the serial number was made of: its first and
+    /// last three bytes, when the two between them are FF.
+    #[must_use]
+    pub fn mac(&self) -> Option<[u8; 6]> {
+        let [a, b, c, 0xff, 0xff, d, e, f] = self.serial else {
+            return None;
+        };
+        Some([a, b, c, d, e, f]).filter(|mac| *mac != [0; 6])
+    }
+}
+
+/// A function of a device as a platform: the `P` of the driver.
+///
+/// Cloning gives another handle on the same function. With the last one the
+/// function is reset and everything is unmapped.
+pub struct Function<T: Transport> {
+    /// Before `inner`, which keeps the device open: dropped first.
+    pub(super) registers: T::Registers,
+    pub(super) inner: Arc<Inner<T>>,
+}
+
+pub(super) struct Inner<T: Transport> {
+    pub(super) pool: Mutex<Pool<T>>,
+    pub(super) mappings: Mutex<Mappings<T>>,
+    pub(super) payload: Mutex<BTreeMap<u64, Weak<SharedMemory>>>,
+    pub(super) vectors: Mutex<Vectors>,
+    pub(super) waiter: Waiter,
+    pub(super) start: Instant,
+    /// Empty turns of loops since one last yielded.
+    pub(super) turns: AtomicU32,
+    identity: Identity,
+    pub(super) domain: Arc<Domain<T>>,
+}
+
+/// Memory of callers, mapped.
+#[derive(Debug)]
+pub(super) struct Mappings<T: Transport> {
+    pub(super) next: u64,
+    /// The block keeps it mapped; the run is what of it was asked for.
+    pub(super) live: HashMap<u64, (Block<T>, Run)>,
+}
+
+pub(super) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
+    // What a panic leaves behind is still good enough to give back.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T: Transport> Function<T> {
+    /// Opens the function behind `transport`: checks what it is, resets it and
+    /// lets it reach memory.
+    ///
+    /// # Errors
+    /// [`BackendError`]: not an E810, no vectors, or the transport failed.
+    pub fn open(transport: T, options: Options) -> Result<Self, BackendError> {
+        let identity = identify(&transport)?;
+        if transport.properties().vectors == 0 {
+            return Err(BackendError::Unfit {
+                device: transport.name().to_owned(),
+                what: "no MSI-X vectors: the driver needs at least one".to_owned(),
+            });
+        }
+        // Whatever its last user left running stops here, before any memory
+        // of ours is in its reach.
+        transport.reset()?;
+        set_command(&transport, config::COMMAND_MASTER | config::COMMAND_MEMORY)?;
+        let waiter = Waiter::new()
+            .map_err(|cause| BackendError::system(transport.name(), "making a waiter", &cause))?;
+        let registers = transport.registers();
+        let domain = Arc::new(Domain::new(transport)?);
+        let inner = Inner {
+            pool: Mutex::new(Pool::new(Arc::clone(&domain), options.hugepages)),
+            mappings: Mutex::new(Mappings {
+                next: 1,
+                live: HashMap::new(),
+            }),
+            payload: Mutex::default(),
+            vectors: Mutex::default(),
+            waiter,
+            start: Instant::now(),
+            turns: AtomicU32::new(0),
+            identity,
+            domain,
+        };
+        Ok(Self {
+            registers,
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// The transport underneath.
+    #[must_use]
+    pub fn transport(&self) -> &T {
+        &self.inner.domain.transport
+    }
+
+    /// What the function says it is.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.inner.identity
+    }
+
+    /// Why registers read as all-ones, when it was the transport that failed.
+    #[must_use]
+    pub fn failure(&self) -> Option<&BackendError> {
+        self.transport().failure()
+    }
+
+    /// Sleeps until taken vectors fire or `limit` has passed; those that fired
+    /// are appended to `fired`.
+    ///
+    /// Each event is handed to one of the threads that wait.
+    ///
+    /// # Errors
+    /// [`BackendError::System`].
+    pub fn wait_vectors(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<(), BackendError> {
+        let inner = &self.inner;
+        let mut ready = Vec::new();
+        let waited = inner
+            .waiter
+            .wait(Duration::from_nanos(limit.0), |vector| ready.push(vector));
+        waited.map_err(|cause| {
+            BackendError::system(self.transport().name(), "waiting for interrupts", &cause)
+        })?;
+        let vectors = lock(&inner.vectors);
+        fired.extend(ready.into_iter().filter(|vector| vectors.collect(*vector)));
+        Ok(())
+    }
+
+    /// Payload memory that [`e810_hal::DmaMap`] of this function can map.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn buffer(&self, bytes: usize) -> Result<Buffer, BackendError> {
+        let buffer = Buffer::new(bytes).map_err(|cause| {
+            BackendError::system(self.transport().name(), "allocating payload", &cause)
+        })?;
+        let memory = buffer.memory();
+        let mut payload = lock(&self.inner.payload);
+        payload.retain(|_, memory| memory.strong_count() > 0);
+        payload.insert(memory.address(), Arc::downgrade(memory));
+        Ok(buffer)
+    }
+
+    /// The payload memory that holds `bytes` bytes at `address`.
+    pub(super) fn payload_at(&self, address: u64, bytes: usize) -> Option<Arc<SharedMemory>> {
+        let payload = lock(&self.inner.payload);
+        let (start, memory) = payload.range(..=address).next_back()?;
+        let memory = memory.upgrade()?;
+        let end = (address - start).checked_add(bytes as u64)?;
+        (end <= memory.len() as u64).then_some(memory)
+    }
+}
+
+/// Checks the ids.
+fn identify<T: Transport>(transport: &T) -> Result<Identity, BackendError> {
+    let word = |offset| {
+        let mut bytes = [0; 4];
+        transport.config_read(offset, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    };
+    let ids = word(config::VENDOR)?;
+    let (vendor, device) = (ids as u16, (ids >> 16) as u16);
+    let Some(name) = e810_ids::name(vendor, device) else {
+        return Err(BackendError::NotE810 {
+            device: transport.name().to_owned(),
+            vendor,
+            id: device,
+        });
+    };
+    let serial = serial_number(word)?;
+    Ok(Identity {
+        device,
+        name,
+        serial: serial.to_be_bytes(),
+    })
+}
+
+/// Walks the extended capabilities to the serial number; 0 when there is none.
+fn serial_number(word: impl Fn(u16) -> Result<u32, BackendError>) -> Result<u64, BackendError> {
+    /// More than fit: the list of a broken device may be a circle.
+    const MOST: u32 = 64;
+    let mut at = config::EXTENDED;
+    for _ in 0..MOST {
+        // ID [15:0], next [31:20]; the last has next 0, and a space without
+        // extended part reads as zeros or ones.
+        let header = word(at)?;
+        if header == 0 || header == u32::MAX {
+            break;
+        }
+        if header & 0xffff == config::SERIAL_NUMBER {
+            let (low, high) = (word(at + 4)?, word(at + 8)?);
+            return Ok(u64::from(high) << 32 | u64::from(low));
+        }
+        at = (header >> 20) as u16 & !3;
+        if !(config::EXTENDED..=0xff0).contains(&at) {
+            break;
+        }
+    }
+    Ok(0)
+}
+
+/// Sets `on` in the command register and clears the other of the two bits.
+fn set_command<T: Transport>(transport: &T, on: u16) -> Result<(), BackendError> {
+    let both = config::COMMAND_MASTER | config::COMMAND_MEMORY;
+    let mut bytes = [0; 2];
+    transport.config_read(config::COMMAND, &mut bytes)?;
+    let command = u16::from_le_bytes(bytes) & !both | on;
+    transport.config_write(config::COMMAND, &command.to_le_bytes())
+}
+
+impl<T: Transport> Inner<T> {
+    /// Nothing comes from the function any more: interrupts, then DMA, then
+    /// whatever still ran.
+    fn quiet(&self) -> Result<(), BackendError> {
+        let transport = &self.domain.transport;
+        transport.disconnect_vectors()?;
+        set_command(transport, config::COMMAND_MEMORY)?;
+        transport.reset()
+    }
+}
+
+impl<T: Transport> Drop for Inner<T> {
+    fn drop(&mut self) {
+        // The blocks are unmapped by the fields, after this. A transport that
+        // failed was reported to the user; the device went with it.
+        if self.domain.transport.failure().is_none()
+            && let Err(error) = self.quiet()
+        {
+            log::warn!("the function was not left in order: {error}");
+        }
+    }
+}
+
+impl<T: Transport> Clone for Function<T> {
+    fn clone(&self) -> Self {
+        Self {
+            registers: self.registers.clone(),
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<T: Transport> fmt::Debug for Function<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Function")
+            .field("device", &self.transport().name())
+            .field("identity", &self.inner.identity)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The run of a mapping: the caller's bytes inside their pages.
+pub(super) const fn run(iova: u64, in_page: u64, bytes: u64) -> Run {
+    Run {
+        iova: Iova(iova + in_page),
+        bytes,
+    }
+}

@@ -1,0 +1,151 @@
+//! Memory that a device, or another process, can be given: a file without a
+//! name, mapped shared.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+use e810_hal::SharedBytes;
+use memmap2::{MmapOptions, MmapRaw};
+
+/// Page size of ordinary memory in bytes, on every CPU that is supported.
+pub const PAGE: usize = 4096;
+/// Page size of huge memory in bytes.
+pub const HUGE_PAGE: usize = 2 << 20;
+
+/// Zeroed memory behind a file descriptor.
+///
+/// It never becomes a reference to bytes: other parties write it at any time.
+#[derive(Debug)]
+pub struct SharedMemory {
+    map: MmapRaw,
+    start: NonNull<u8>,
+    file: OwnedFd,
+}
+
+impl SharedMemory {
+    /// `bytes` rounded up to whole pages, at least one; of 2 MiB when `huge`.
+    ///
+    /// # Errors
+    /// What the operating system says: no memory, no huge pages left, too many
+    /// files open.
+    pub fn new(bytes: usize, huge: bool) -> io::Result<Self> {
+        let page = if huge { HUGE_PAGE } else { PAGE };
+        let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let len = bytes.max(1).checked_next_multiple_of(page);
+        let len = len.ok_or_else(too_large)?;
+        let mut flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        if huge {
+            flags |= libc::MFD_HUGETLB | libc::MFD_HUGE_2MB;
+        }
+        // SAFETY: the name is a string that ends with a zero; nothing else is
+        // touched.
+        let fd = unsafe { libc::memfd_create(c"e810".as_ptr(), flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a new descriptor that nobody else has.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(len as u64)?;
+        // Nobody who gets the descriptor can take the memory away under the
+        // others: an access past the end of a file kills the process.
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+        // SAFETY: no memory is touched.
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let map = MmapOptions::new().len(len).map_raw(&file)?;
+        let start = NonNull::new(map.as_mut_ptr()).ok_or_else(too_large)?;
+        Ok(Self {
+            map,
+            start,
+            file: file.into(),
+        })
+    }
+
+    /// Bytes, a multiple of the page size.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Never: there is at least a page.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.map.len() == 0
+    }
+
+    /// Pointer to the first byte.
+    #[must_use]
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Address of the first byte.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.start.addr().get() as u64
+    }
+
+    /// The file behind it.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// A window on all of it.
+    ///
+    /// # Safety
+    /// The window is not used after the memory is dropped.
+    #[must_use]
+    pub unsafe fn bytes(&self) -> SharedBytes {
+        // SAFETY: the mapping has this length and no reference is ever made
+        // to it; how long the window lives is the caller's promise.
+        unsafe { SharedBytes::new(self.start, self.map.len()) }
+    }
+}
+
+// SAFETY: the memory is only accessed through `SharedBytes` and atomics; the
+// mapping and the file may be closed by any thread.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above; `&SharedMemory` gives out pointers, not references.
+unsafe impl Sync for SharedMemory {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zeroed_whole_pages_and_shared_by_its_file() {
+        let memory = SharedMemory::new(PAGE + 1, false).unwrap();
+        assert_eq!(memory.len(), 2 * PAGE);
+        assert!(!memory.is_empty());
+        // SAFETY: used while `memory` lives.
+        let bytes = unsafe { memory.bytes() };
+        let mut all = vec![1; memory.len()];
+        bytes.read(0, &mut all).unwrap();
+        assert!(all.iter().all(|byte| *byte == 0));
+
+        let other = MmapOptions::new().map_raw(&memory.file()).unwrap();
+        let start = NonNull::new(other.as_mut_ptr()).unwrap();
+        // SAFETY: a second mapping of the same file, alive to the end.
+        let other_bytes = unsafe { SharedBytes::new(start, other.len()) };
+        other_bytes.write(PAGE, &[7]).unwrap();
+        bytes.read(PAGE, &mut all[..1]).unwrap();
+        assert_eq!(all[0], 7);
+    }
+
+    #[test]
+    fn the_file_keeps_its_size() {
+        let memory = SharedMemory::new(1, false).unwrap();
+        let file = File::from(memory.file().try_clone_to_owned().unwrap());
+        assert!(file.set_len(0).is_err());
+        assert!(file.set_len(1 << 20).is_err());
+    }
+
+    #[test]
+    fn more_than_there_is_is_an_error() {
+        assert!(SharedMemory::new(usize::MAX, false).is_err());
+    }
+}

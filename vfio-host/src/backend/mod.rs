@@ -1,0 +1,23 @@
+//! Devices as platforms: what the driver runs on, besides the simulator in
+//! this process.
+//!
+//! [`Function`] implements every trait of `e810-hal` once. How its registers
+//! are reached, memory is mapped and interrupts arrive is a [`Transport`]:
+//!
+//! * [`vfio_user`]: a device that another process serves on a socket.
+
+mod dma;
+pub mod error;
+mod function;
+pub mod iova;
+pub mod memory;
+mod platform;
+#[cfg(test)]
+mod tests;
+pub mod transport;
+mod vectors;
+pub mod vfio_user;
+
+pub use error::BackendError;
+pub use function::{Function, Identity, Options};
+pub use transport::{DmaRegion, Properties, Transport};

@@ -1,0 +1,219 @@
+//! The platform traits of a [`Function`], once for every transport.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use e810_hal::{
+    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, Mapping,
+    NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector,
+};
+
+use super::dma::{Block, Memory};
+use super::error::BackendError;
+use super::function::{Function, lock, run};
+use super::transport::Transport;
+
+impl<T: Transport> Bus for Function<T> {
+    #[inline(always)]
+    fn read32(&self, off: Off) -> u32 {
+        self.registers.read32(off)
+    }
+
+    #[inline(always)]
+    fn write32(&self, off: Off, value: u32) {
+        self.registers.write32(off, value);
+    }
+}
+
+// SAFETY: the pool gives out disjoint pieces of blocks that it owns, zeroed,
+// aligned to at least 8, and mapped for reading and writing before they are
+// handed out; only atomics touch them. `dma_free` unmaps a whole block before
+// its memory goes, and hands a piece to nobody before it is zeroed again. The
+// device still reaches a freed piece of a chunk, as it does a freed part of a
+// page on any IOMMU: whoever frees has stopped the device (contract).
+unsafe impl<T: Transport> DmaAlloc for Function<T> {
+    fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
+        let given = lock(&self.inner.pool).alloc(layout);
+        given.map_err(|error| {
+            log::error!("no DMA memory: {error}");
+            DmaError::OutOfMemory {
+                bytes: layout.bytes(),
+                align: layout.align(),
+            }
+        })
+    }
+
+    unsafe fn dma_free(&self, raw: RawDma) {
+        if !lock(&self.inner.pool).free(raw) {
+            log::error!("{} is no live DMA allocation: not freed", raw.iova);
+        }
+    }
+}
+
+impl<T: Transport> Function<T> {
+    /// Maps the pages that hold `memory`; answers with the block and the run.
+    fn map_pages(
+        &self,
+        memory: SharedBytes,
+        access: Access,
+    ) -> Result<(Block<T>, Run), Option<BackendError>> {
+        let domain = &self.inner.domain;
+        let properties = domain.transport.properties();
+        let (address, bytes) = (memory.address(), memory.len());
+        let in_page = address % properties.page;
+        let pages = (in_page + bytes as u64).checked_next_multiple_of(properties.page);
+        let pages = pages.ok_or(None)?;
+        let (held, offset) = match self.payload_at(address, bytes) {
+            Some(file) => {
+                let offset = address - in_page - file.address();
+                (Memory::File(file), offset)
+            }
+            None if properties.maps_any_memory => (Memory::Caller, 0),
+            None => return Err(None),
+        };
+        let start = memory.as_ptr().as_ptr().wrapping_byte_sub(in_page as usize);
+        let start = NonNull::new(start).ok_or(None)?;
+        let align = properties.page as usize;
+        // SAFETY: a file's memory is held by the block; the caller's is alive
+        // until it unmaps (contract of `SharedBytes` and `DmaMap`).
+        let block = unsafe { Block::map(domain, held, start, offset, pages, align, access) }?;
+        let run = run(block.iova(), in_page, bytes as u64);
+        Ok((block, run))
+    }
+}
+
+// SAFETY: one run that covers the bytes; the block behind it maps their pages
+// (an IOMMU knows nothing smaller) with the access asked for, and `dma_unmap`
+// takes them away before it returns, or leaks them.
+unsafe impl<T: Transport> DmaMap for Function<T> {
+    fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
+        let (address, bytes) = (memory.address(), memory.len());
+        if bytes == 0 || address.checked_add(bytes as u64).is_none() {
+            return Err(DmaError::BadRange { address, bytes });
+        }
+        let mapped = self.map_pages(memory, access).map_err(|error| {
+            match error {
+                Some(error) => log::error!("{bytes} bytes were not mapped: {error}"),
+                None => log::error!(
+                    "{}: {bytes} bytes at {address:#x} have no file behind them, which this \
+                     transport needs: allocate payload with `Function::buffer`",
+                    self.transport().name()
+                ),
+            }
+            DmaError::Refused { address, bytes }
+        })?;
+        let mut mappings = lock(&self.inner.mappings);
+        let id = mappings.next;
+        mappings.next += 1;
+        mappings.live.insert(id, mapped);
+        Ok(Mapping { id, runs: 1 })
+    }
+
+    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
+        let mappings = lock(&self.inner.mappings);
+        let (_, run) = mappings.live.get(&mapping.id)?;
+        (index == 0).then_some(*run)
+    }
+
+    fn dma_unmap(&self, mapping: Mapping) {
+        let gone = lock(&self.inner.mappings).live.remove(&mapping.id);
+        // Outside the lock: unmapping may take its time.
+        drop(gone);
+    }
+}
+
+fn host_layout(words: usize) -> Option<Layout> {
+    // At least a word: an allocation of nothing has no address.
+    Layout::array::<AtomicU64>(words.max(1)).ok()
+}
+
+// SAFETY: fresh zeroed memory of the process's heap, laid out as words.
+unsafe impl<T: Transport> HostMem for Function<T> {
+    fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
+        let layout = host_layout(words).ok_or(NoHostMemory { words })?;
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc_zeroed(layout) };
+        NonNull::new(memory.cast()).ok_or(NoHostMemory { words })
+    }
+
+    unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize) {
+        if let Some(layout) = host_layout(words) {
+            // SAFETY: allocated above with the layout of these words, and not
+            // freed before (the caller's promise).
+            unsafe { dealloc(memory.as_ptr().cast(), layout) }
+        }
+    }
+}
+
+/// Sleeping is inexact by about this much; shorter delays are waited for.
+const SLEEP: Duration = Duration::from_micros(100);
+/// Empty turns that a spin hint is worth before the CPU is offered to
+/// others: the other process may need this very one.
+const SPINS: u32 = 16;
+
+impl<T: Transport> Clock for Function<T> {
+    fn now(&self) -> Ns {
+        let passed = self.inner.start.elapsed().as_nanos();
+        Ns(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
+    fn delay(&self, time: Ns) {
+        let start = Instant::now();
+        let time = Duration::from_nanos(time.0);
+        if time >= SLEEP {
+            std::thread::sleep(time);
+        }
+        while start.elapsed() < time {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn relax(&self) {
+        std::hint::spin_loop();
+        // Two threads may count one turn: then somebody yields a turn later.
+        let turns = self.inner.turns.load(Ordering::Relaxed);
+        let last = turns >= SPINS;
+        self.inner
+            .turns
+            .store(if last { 0 } else { turns + 1 }, Ordering::Relaxed);
+        if last {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl<T: Transport> Barrier for Function<T> {}
+
+impl<T: Transport> e810_hal::Vectors for Function<T> {
+    fn vector_count(&self) -> u16 {
+        self.transport().properties().vectors
+    }
+
+    fn vector_alloc(&self) -> Option<Vector> {
+        let transport = self.transport();
+        let mut vectors = lock(&self.inner.vectors);
+        match vectors.take(transport, &self.inner.waiter) {
+            Ok(vector) => vector,
+            Err(error) => {
+                log::error!("no further vector: {error}");
+                None
+            }
+        }
+    }
+
+    fn vector_free(&self, vector: Vector) {
+        let transport = self.transport();
+        let mut vectors = lock(&self.inner.vectors);
+        match vectors.give_back(vector, transport, &self.inner.waiter) {
+            Ok(true) => {}
+            Ok(false) => log::error!("{vector} was given back but not taken"),
+            Err(error) => log::warn!("{vector} stays connected: {error}"),
+        }
+    }
+
+    // `vector_affinity` is left to do nothing: which CPU serves an interrupt
+    // is set by root in /proc/irq, and with vfio-user it is whichever runs the
+    // thread that waits.
+}

@@ -1,0 +1,385 @@
+//! The common part on a transport that only keeps books.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use e810_hal::{
+    Access, Bus, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, HostBuf, Ns, Off, SharedBytes,
+    Vectors, Words,
+};
+
+use super::memory::PAGE;
+use super::*;
+
+#[derive(Clone, Debug)]
+struct NoRegisters;
+
+impl Bus for NoRegisters {
+    fn read32(&self, _: Off) -> u32 {
+        u32::MAX
+    }
+    fn write32(&self, _: Off, _: u32) {}
+}
+
+/// What a device's other side would know.
+#[derive(Debug, Default)]
+struct Books {
+    log: Vec<String>,
+    /// IOVA to length, whether it has a file, and the access.
+    maps: BTreeMap<u64, (u64, bool, Access)>,
+    vectors: BTreeMap<u16, RawFd>,
+}
+
+#[derive(Debug)]
+struct Fake {
+    properties: Properties,
+    config: Mutex<Vec<u8>>,
+    books: Arc<Mutex<Books>>,
+    refuse_unmap: Arc<AtomicBool>,
+}
+
+fn refused(during: &'static str) -> BackendError {
+    BackendError::Refused {
+        device: "fake".to_owned(),
+        during,
+        cause: "as told".to_owned(),
+    }
+}
+
+// SAFETY: there is no device.
+unsafe impl Transport for Fake {
+    type Registers = NoRegisters;
+    fn name(&self) -> &str {
+        "fake"
+    }
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+    fn registers(&self) -> NoRegisters {
+        NoRegisters
+    }
+    fn failure(&self) -> Option<&BackendError> {
+        None
+    }
+    fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), BackendError> {
+        let at = usize::from(offset);
+        into.copy_from_slice(&self.config.lock().unwrap()[at..at + into.len()]);
+        Ok(())
+    }
+    fn config_write(&self, offset: u16, from: &[u8]) -> Result<(), BackendError> {
+        let at = usize::from(offset);
+        self.config.lock().unwrap()[at..at + from.len()].copy_from_slice(from);
+        let text = format!("config {offset:#x} = {from:x?}");
+        self.books.lock().unwrap().log.push(text);
+        Ok(())
+    }
+    fn reset(&self) -> Result<(), BackendError> {
+        self.books.lock().unwrap().log.push("reset".to_owned());
+        Ok(())
+    }
+    unsafe fn map(&self, region: &DmaRegion<'_>) -> Result<(), BackendError> {
+        let mut books = self.books.lock().unwrap();
+        let end = region.iova + region.bytes;
+        let below = books.maps.range(..end).next_back();
+        assert!(below.is_none_or(|(start, (len, ..))| start + len <= region.iova));
+        let entry = (region.bytes, region.file.is_some(), region.access);
+        books.maps.insert(region.iova, entry);
+        Ok(())
+    }
+    fn unmap(&self, iova: u64, bytes: u64) -> Result<(), BackendError> {
+        if self.refuse_unmap.load(Ordering::Relaxed) {
+            return Err(refused("unmap"));
+        }
+        let gone = self.books.lock().unwrap().maps.remove(&iova);
+        assert_eq!(gone.map(|(len, ..)| len), Some(bytes));
+        Ok(())
+    }
+    fn connect_vectors(
+        &self,
+        first: u16,
+        events: &[Option<BorrowedFd<'_>>],
+    ) -> Result<(), BackendError> {
+        let mut books = self.books.lock().unwrap();
+        if !self.properties.vectors_grow && !books.vectors.is_empty() {
+            return Err(refused("growing"));
+        }
+        for (vector, event) in (first..).zip(events) {
+            match event {
+                Some(fd) => books.vectors.insert(vector, fd.as_raw_fd()),
+                None => books.vectors.remove(&vector),
+            };
+        }
+        Ok(())
+    }
+    fn disconnect_vectors(&self) -> Result<(), BackendError> {
+        let mut books = self.books.lock().unwrap();
+        books.vectors.clear();
+        books.log.push("vectors off".to_owned());
+        Ok(())
+    }
+}
+
+struct Rig {
+    function: Function<Fake>,
+    books: Arc<Mutex<Books>>,
+    refuse_unmap: Arc<AtomicBool>,
+}
+
+impl Rig {
+    fn new(change: impl FnOnce(&mut Properties)) -> Self {
+        let mut properties = Properties {
+            iova_ranges: vec![(0x10_0000, 0xfedf_ffff), (0xfef0_0000, 0xff_ffff_ffff)],
+            page: 4096,
+            maps_any_memory: false,
+            vectors: 4,
+            vectors_grow: true,
+        };
+        change(&mut properties);
+        let mut config = vec![0; 4096];
+        config[..4].copy_from_slice(&[0x86, 0x80, 0x92, 0x15]);
+        // Two extended capabilities, the second one the serial number.
+        config[0x100..0x104].copy_from_slice(&0x1501_0001_u32.to_le_bytes());
+        config[0x150..0x154].copy_from_slice(&0x0001_0003_u32.to_le_bytes());
+        config[0x154..0x15c].copy_from_slice(&0x02e8_10ff_ff00_0003_u64.to_le_bytes());
+        let (books, refuse_unmap) = (Arc::default(), Arc::default());
+        let fake = Fake {
+            properties,
+            config: Mutex::new(config),
+            books: Arc::clone(&books),
+            refuse_unmap: Arc::clone(&refuse_unmap),
+        };
+        Self {
+            function: Function::open(fake, Options::default()).unwrap(),
+            books,
+            refuse_unmap,
+        }
+    }
+
+    fn fire(&self, vector: u16) {
+        let fd = self.books.lock().unwrap().vectors[&vector];
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight bytes; the descriptor is the function's event.
+        let written = unsafe { libc::write(fd, one.as_ptr().cast(), 8) };
+        assert_eq!(written, 8);
+    }
+
+    fn fired(&self) -> Vec<u32> {
+        let mut fired = Vec::new();
+        self.function.wait_vectors(Ns(0), &mut fired).unwrap();
+        fired.sort();
+        fired.into_iter().map(|vector| vector.get()).collect()
+    }
+
+    fn mapped(&self) -> usize {
+        self.books.lock().unwrap().maps.len()
+    }
+}
+
+#[test]
+fn a_function_is_reset_before_and_after_and_says_what_it_is() {
+    let rig = Rig::new(|_| {});
+    let identity = rig.function.identity();
+    assert_eq!(
+        (identity.device, identity.name),
+        (0x1592, "E810-C for QSFP")
+    );
+    assert_eq!(identity.mac(), Some([2, 0xe8, 0x10, 0, 0, 3]));
+    rig.books.lock().unwrap().log.push("used".to_owned());
+    let leaked = DmaBuf::new(rig.function.clone(), DmaLayout::new(8, 8)).unwrap();
+    drop(leaked);
+    let Rig {
+        function, books, ..
+    } = rig;
+    drop(function);
+    let books = books.lock().unwrap();
+    assert_eq!(
+        books.log,
+        [
+            "reset",
+            "config 0x4 = [6, 0]",
+            "used",
+            "vectors off",
+            "config 0x4 = [2, 0]",
+            "reset"
+        ]
+    );
+    assert!(books.maps.is_empty(), "unmapped after the reset");
+}
+
+#[test]
+fn another_device_is_refused() {
+    let rig = Rig::new(|_| {});
+    let fake = Fake {
+        properties: rig.function.transport().properties().clone(),
+        config: Mutex::new(vec![0; 4096]),
+        books: Arc::default(),
+        refuse_unmap: Arc::default(),
+    };
+    fake.config.lock().unwrap()[..4].copy_from_slice(&[0x86, 0x80, 0x72, 0x15]);
+    let books = Arc::clone(&fake.books);
+    let error = Function::open(fake, Options::default()).unwrap_err();
+    assert!(matches!(error, BackendError::NotE810 { id: 0x1572, .. }));
+    assert!(books.lock().unwrap().log.is_empty(), "not even reset");
+}
+
+#[test]
+fn small_requests_share_a_mapping_and_are_zeroed_each_time() {
+    let rig = Rig::new(|_| {});
+    let alloc =
+        |bytes, align| DmaBuf::new(rig.function.clone(), DmaLayout::new(bytes, align)).unwrap();
+    let (a, b, c) = (alloc(8, 8), alloc(4096, 4096), alloc(512, 512));
+    assert_eq!(rig.mapped(), 1);
+    for (buffer, align) in [(&a, 8), (&b, 4096), (&c, 512)] {
+        assert!(buffer.iova().0.is_multiple_of(align));
+    }
+    b.cells()[511].store(7, Ordering::Relaxed);
+    let at = b.iova();
+    b.release();
+    let b = alloc(4096, 4096);
+    assert_eq!((b.iova(), b.cells()[511].load(Ordering::Relaxed)), (at, 0));
+
+    let large = alloc(3 << 20, 4096);
+    assert!(large.iova().0.is_multiple_of(2 << 20));
+    assert_eq!(rig.mapped(), 2);
+    large.release();
+    assert_eq!(rig.mapped(), 1);
+    for buffer in [a, b, c] {
+        buffer.release();
+    }
+    assert_eq!(rig.mapped(), 1, "one chunk is kept");
+    let books = rig.books.lock().unwrap();
+    assert!(
+        books
+            .maps
+            .values()
+            .all(|(_, file, access)| *file && *access == Access::ReadWrite)
+    );
+}
+
+#[test]
+fn chunks_come_and_go() {
+    let rig = Rig::new(|_| {});
+    let layout = DmaLayout::new(64 << 10, 64 << 10);
+    let all: Vec<_> = (0..40)
+        .map(|_| DmaBuf::new(rig.function.clone(), layout).unwrap())
+        .collect();
+    assert_eq!(rig.mapped(), 2);
+    all.into_iter().for_each(DmaBuf::release);
+    assert_eq!(rig.mapped(), 1);
+}
+
+#[test]
+fn what_the_device_keeps_is_not_used_again() {
+    let rig = Rig::new(|properties| properties.iova_ranges = vec![(0x10_0000, 0x2f_ffff)]);
+    let buffer = DmaBuf::new(rig.function.clone(), DmaLayout::new(1 << 20, 4096)).unwrap();
+    let at = buffer.iova();
+    rig.refuse_unmap.store(true, Ordering::Relaxed);
+    buffer.release();
+    rig.refuse_unmap.store(false, Ordering::Relaxed);
+    let other = DmaBuf::new(rig.function.clone(), DmaLayout::new(1 << 20, 4096)).unwrap();
+    assert_ne!(other.iova(), at);
+    let full = rig.function.dma_alloc(DmaLayout::new(1 << 20, 4096));
+    assert!(matches!(full, Err(DmaError::OutOfMemory { .. })));
+    other.release();
+}
+
+#[test]
+fn payload_is_mapped_by_its_file_and_outlives_its_owner() {
+    let rig = Rig::new(|_| {});
+    let nic = &rig.function;
+    let buffer = nic.buffer(3 * PAGE).unwrap();
+    let window = buffer.bytes().window(PAGE + 24, PAGE).unwrap();
+    let mapping = nic.dma_map(window, Access::Read).unwrap();
+    let run = nic.dma_run(&mapping, 0).unwrap();
+    assert_eq!((run.iova.0 % 4096, run.bytes, mapping.runs), (24, 4096, 1));
+    assert_eq!(nic.dma_run(&mapping, 1), None);
+    let first = *rig.books.lock().unwrap().maps.values().next().unwrap();
+    assert_eq!(first, (2 * 4096, true, Access::Read));
+    drop(buffer);
+    assert_eq!(rig.mapped(), 1);
+    nic.dma_unmap(mapping);
+    nic.dma_unmap(mapping);
+    assert_eq!(rig.mapped(), 0);
+    // The owner is gone, and so is what was known of its memory.
+    assert!(nic.dma_map(window, Access::Read).is_err());
+}
+
+#[test]
+fn memory_without_a_file_needs_a_transport_that_takes_it() {
+    let mut memory = vec![0u8; 100];
+    let start = NonNull::new(memory.as_mut_ptr()).unwrap();
+    // SAFETY: the vector lives to the end of the test and is not touched.
+    let bytes = unsafe { SharedBytes::new(start, memory.len()) };
+    let strict = Rig::new(|_| {});
+    let refused = strict.function.dma_map(bytes, Access::ReadWrite);
+    assert!(matches!(refused, Err(DmaError::Refused { bytes: 100, .. })));
+    let rig = Rig::new(|properties| properties.maps_any_memory = true);
+    let mapping = rig.function.dma_map(bytes, Access::ReadWrite).unwrap();
+    let run = rig.function.dma_run(&mapping, 0).unwrap();
+    assert_eq!(run.iova.0 % 4096, bytes.address() % 4096);
+    assert!(!rig.books.lock().unwrap().maps.values().next().unwrap().1);
+    rig.function.dma_unmap(mapping);
+    let nothing = bytes.window(0, 0).unwrap();
+    assert!(matches!(
+        rig.function.dma_map(nothing, Access::Read),
+        Err(DmaError::BadRange { .. })
+    ));
+}
+
+#[test]
+fn vectors_are_connected_one_by_one() {
+    let rig = Rig::new(|_| {});
+    let nic = &rig.function;
+    let all: Vec<_> = std::iter::from_fn(|| nic.vector_alloc()).collect();
+    assert_eq!(all.len(), 4);
+    rig.fire(2);
+    rig.fire(0);
+    assert_eq!(rig.fired(), [0, 2]);
+    assert_eq!(rig.fired(), [0; 0]);
+    nic.vector_free(all[1]);
+    nic.vector_free(all[1]);
+    let connected: Vec<u16> = rig.books.lock().unwrap().vectors.keys().copied().collect();
+    assert_eq!(connected, [0, 2, 3]);
+    assert_eq!(nic.vector_alloc(), Some(all[1]));
+    rig.fire(1);
+    assert_eq!(rig.fired(), [1]);
+}
+
+#[test]
+fn a_set_that_cannot_grow_is_connected_anew() {
+    let rig = Rig::new(|properties| properties.vectors_grow = false);
+    let nic = &rig.function;
+    let first = nic.vector_alloc().unwrap();
+    let second = nic.vector_alloc().unwrap();
+    assert_eq!((first.get(), second.get()), (0, 1));
+    assert_eq!(rig.fired(), [0], "a message may have been lost meanwhile");
+    nic.vector_free(first);
+    rig.fire(0);
+    assert_eq!(rig.fired(), [0; 0], "nobody has it");
+    assert_eq!(nic.vector_alloc(), Some(first));
+    assert_eq!(
+        rig.fired(),
+        [0; 0],
+        "what came before is not its new owner's"
+    );
+    rig.fire(0);
+    rig.fire(1);
+    assert_eq!(rig.fired(), [0, 1]);
+}
+
+#[test]
+fn host_memory_comes_from_the_heap() {
+    let rig = Rig::new(|_| {});
+    let words = HostBuf::new(rig.function.clone(), 1000).unwrap();
+    assert!(
+        words
+            .words()
+            .iter()
+            .all(|word| word.load(Ordering::Relaxed) == 0)
+    );
+    assert!(HostBuf::new(rig.function.clone(), usize::MAX / 8).is_err());
+    assert_eq!(rig.mapped(), 0);
+}

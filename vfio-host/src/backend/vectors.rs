@@ -1,0 +1,199 @@
+//! MSI-X vectors as event descriptors, and waiting for them.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use e810_hal::Vector;
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::error::BackendError;
+use super::transport::Transport;
+
+/// A vector's event descriptor.
+#[derive(Debug)]
+struct Event {
+    fd: EventFd,
+    /// Handed out. One that is not stays connected when the set cannot shrink.
+    taken: bool,
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as `self.fd`, which the
+        // borrow keeps.
+        unsafe { BorrowedFd::borrow_raw(self.fd.as_raw_fd()) }
+    }
+}
+
+/// The vectors of one function that were ever taken.
+#[derive(Debug, Default)]
+pub(super) struct Vectors {
+    /// By vector.
+    events: Vec<Option<Event>>,
+}
+
+impl Vectors {
+    /// Takes the lowest free vector and connects it.
+    pub(super) fn take<T: Transport>(
+        &mut self,
+        transport: &T,
+        waiter: &Waiter,
+    ) -> Result<Option<Vector>, BackendError> {
+        let free = |event: &Option<Event>| event.as_ref().is_none_or(|event| !event.taken);
+        let index = self.events.iter().position(free);
+        let index = index.unwrap_or(self.events.len());
+        let properties = transport.properties();
+        let vector = u16::try_from(index).ok().and_then(Vector::new);
+        let Some(vector) = vector.filter(|_| index < usize::from(properties.vectors)) else {
+            return Ok(None);
+        };
+        let system = |cause| BackendError::system(transport.name(), "making an event", &cause);
+        if self.events.len() == index {
+            self.events.push(None);
+        }
+        let Some(slot) = self.events.get_mut(index) else {
+            return Ok(None);
+        };
+        let connected = slot.is_some();
+        let event = match slot.take() {
+            Some(event) => event,
+            None => Event {
+                fd: new_event().map_err(system)?,
+                taken: false,
+            },
+        };
+        // What happened while nobody had the vector is nobody's.
+        let _ = event.fd.read();
+        waiter.watch(&event, vector).map_err(system)?;
+        *slot = Some(event);
+        let done = match connected {
+            true => Ok(()),
+            false if properties.vectors_grow => {
+                let event = slot.as_ref().map(Event::as_fd);
+                transport.connect_vectors(vector.get() as u16, &[event])
+            }
+            false => self.connect_all(transport),
+        };
+        if let Err(error) = done {
+            self.forget(vector, waiter);
+            return Err(error);
+        }
+        if let Some(event) = self.events.get_mut(index).and_then(Option::as_mut) {
+            event.taken = true;
+        }
+        Ok(Some(vector))
+    }
+
+    /// Takes the whole set down and connects it again: for a kernel that
+    /// cannot add to a set that is in use.
+    fn connect_all<T: Transport>(&self, transport: &T) -> Result<(), BackendError> {
+        transport.disconnect_vectors()?;
+        let events: Vec<_> = self
+            .events
+            .iter()
+            .map(|event| event.as_ref().map(Event::as_fd))
+            .collect();
+        transport.connect_vectors(0, &events)?;
+        // A message that came while the set was down is lost. Everybody looks
+        // once more: an event that nothing stands behind does no harm.
+        for event in self.events.iter().flatten().filter(|event| event.taken) {
+            let _ = event.fd.write(1);
+        }
+        Ok(())
+    }
+
+    /// Gives a vector back; false when it was not taken.
+    pub(super) fn give_back<T: Transport>(
+        &mut self,
+        vector: Vector,
+        transport: &T,
+        waiter: &Waiter,
+    ) -> Result<bool, BackendError> {
+        let slot = self.events.get_mut(vector.get() as usize);
+        let Some(event) = slot.and_then(|slot| slot.as_mut().filter(|event| event.taken)) else {
+            return Ok(false);
+        };
+        event.taken = false;
+        if !transport.properties().vectors_grow {
+            // Taking the set down would cost the others interrupts.
+            waiter.forget(event);
+            return Ok(true);
+        }
+        self.forget(vector, waiter);
+        transport.connect_vectors(vector.get() as u16, &[None])?;
+        Ok(true)
+    }
+
+    fn forget(&mut self, vector: Vector, waiter: &Waiter) {
+        let slot = self.events.get_mut(vector.get() as usize);
+        if let Some(event) = slot.and_then(Option::take) {
+            waiter.forget(&event);
+        }
+    }
+
+    /// Empties the event of `vector`; false when it had not fired.
+    pub(super) fn collect(&self, vector: Vector) -> bool {
+        let event = self.events.get(vector.get() as usize);
+        event
+            .and_then(Option::as_ref)
+            .is_some_and(|event| event.taken && event.fd.read().is_ok())
+    }
+}
+
+fn new_event() -> io::Result<EventFd> {
+    EventFd::new(EFD_NONBLOCK | libc::EFD_CLOEXEC)
+}
+
+/// Where threads sleep until a vector fires.
+#[derive(Debug)]
+pub(super) struct Waiter(Epoll);
+
+/// Vectors looked at in one go.
+const BATCH: usize = 64;
+
+impl Waiter {
+    pub(super) fn new() -> io::Result<Self> {
+        Epoll::new().map(Self)
+    }
+
+    fn watch(&self, event: &Event, vector: Vector) -> io::Result<()> {
+        let readable = EpollEvent::new(EventSet::IN, vector.get().into());
+        let fd = event.fd.as_raw_fd();
+        self.0.ctl(ControlOperation::Add, fd, readable)
+    }
+
+    fn forget(&self, event: &Event) {
+        // It is watched; and a descriptor that is closed next leaves by itself.
+        let fd = event.fd.as_raw_fd();
+        let _ = self
+            .0
+            .ctl(ControlOperation::Delete, fd, EpollEvent::default());
+    }
+
+    /// Sleeps until vectors fire or `limit` has passed; whatever fired is
+    /// handed to `ready`.
+    pub(super) fn wait(&self, limit: Duration, mut ready: impl FnMut(Vector)) -> io::Result<()> {
+        let end = Instant::now() + limit;
+        let mut events = [EpollEvent::default(); BATCH];
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            // Rounded up: a rest of less than a millisecond is slept, not spun.
+            let millis = left.as_micros().div_ceil(1000);
+            let timeout = i32::try_from(millis).unwrap_or(i32::MAX);
+            match self.0.wait(timeout, &mut events) {
+                Ok(count) => {
+                    let fired = events.iter().take(count);
+                    fired
+                        .filter_map(|event| u16::try_from(event.data()).ok())
+                        .filter_map(Vector::new)
+                        .for_each(&mut ready);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
