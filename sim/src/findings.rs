@@ -20,6 +20,8 @@ pub mod kind {
     pub const DMA_BOUNDS: &str = "dma-bounds";
     /// The device wrote to memory that was mapped for reading.
     pub const DMA_READ_ONLY: &str = "dma-read-only";
+    /// Memory was to be mapped where something is mapped already, or where it cannot be.
+    pub const DMA_OVERLAP: &str = "dma-overlap";
     /// A queue word at an address that is not a multiple of 8.
     pub const DMA_MISALIGNED: &str = "dma-misaligned";
     /// Memory was given back that was not handed out, or twice, or with another size.

@@ -100,6 +100,21 @@ impl Function {
         self.begin_reset(ResetSource::Pfr, now, PFR_TIME);
     }
 
+    /// A function-level reset: as a PF reset, but over at once, because whoever asked was told to wait by the bus. A
+    /// reset of the whole card goes on.
+    pub(crate) fn function_level_reset(&mut self, now: u64) {
+        self.body.resets.flr += 1;
+        self.engine.reset(ResetKind::Pfr);
+        self.begin_reset(ResetSource::Pfr, now, PFR_TIME);
+        if self
+            .body
+            .reset
+            .is_some_and(|reset| reset.source == ResetSource::Pfr)
+        {
+            self.finish_reset();
+        }
+    }
+
     /// The card is being reset: warns the driver, then resets.
     pub(crate) fn start_global_reset(&mut self, source: ResetSource, log: &mut Log, now: u64) {
         self.surroundings(log, now).set_oicr(OICR_GRST);

@@ -4,6 +4,9 @@
 //! in pages, might let it through. Mappings never touch: at least one unmapped page lies between two of them. An IOVA
 //! says nothing about the virtual address behind it, is no better aligned than was asked for, and is not used twice
 //! while anybody could remember it.
+//!
+//! A process that brings its own I/O address space ([`Iommu::attach`]) decides all that for itself: its mappings may
+//! touch, and an access may then run from one into the next, as it does on pages of an IOMMU.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
@@ -85,6 +88,14 @@ impl From<Refused> for DmaFault {
 struct Segment {
     memory: SharedBytes,
     access: Access,
+    /// Put here by [`Iommu::attach`].
+    attached: bool,
+}
+
+impl Segment {
+    fn len(&self) -> u64 {
+        self.memory.len() as u64
+    }
 }
 
 /// One domain.
@@ -151,7 +162,12 @@ impl Iommu {
     pub(crate) fn map(&mut self, iova: u64, memory: SharedBytes, access: Access) -> bool {
         let free = self.is_free(iova, memory.len() as u64);
         if free {
-            self.segments.insert(iova, Segment { memory, access });
+            let segment = Segment {
+                memory,
+                access,
+                attached: false,
+            };
+            self.segments.insert(iova, segment);
         }
         free
     }
@@ -159,11 +175,70 @@ impl Iommu {
     /// Takes away what is mapped from `iova` on.
     pub(crate) fn unmap(&mut self, iova: u64) {
         if let Some(segment) = self.segments.remove(&iova) {
-            if self.gone.len() == REMEMBERED {
-                self.gone.pop_front();
-            }
-            self.gone.push_back((iova, segment.memory.len() as u64));
+            self.remember(iova, segment.len());
         }
+    }
+
+    fn remember(&mut self, iova: u64, bytes: u64) {
+        if self.gone.len() == REMEMBERED {
+            self.gone.pop_front();
+        }
+        self.gone.push_back((iova, bytes));
+    }
+
+    /// Maps `memory` where somebody else's address space has it; false when it is empty, wraps, meets another mapping
+    /// or sits at another place in its page.
+    pub(crate) fn attach(&mut self, iova: u64, memory: SharedBytes, access: Access) -> bool {
+        let len = memory.len() as u64;
+        let Some(end) = iova.checked_add(len).filter(|end| *end > iova) else {
+            return false;
+        };
+        let below = self.segments.range(..end).next_back();
+        let free = below.is_none_or(|(&start, segment)| start + segment.len() <= iova);
+        let fits = free && iova % PAGE == memory.address() % PAGE;
+        if fits {
+            let segment = Segment {
+                memory,
+                access,
+                attached: true,
+            };
+            self.segments.insert(iova, segment);
+        }
+        fits
+    }
+
+    /// Takes away what [`Iommu::attach`] put into `bytes` bytes from `iova` on (to the end of the space, when they are
+    /// more), cutting mappings that reach out of it. Answers with the number of mappings concerned.
+    pub(crate) fn detach(&mut self, iova: u64, bytes: u64) -> usize {
+        let end = iova.saturating_add(bytes);
+        let concerned: Vec<(u64, Segment)> = self
+            .segments
+            .range(..end)
+            .rev()
+            .take_while(|(start, segment)| **start + segment.len() > iova)
+            .filter(|(_, segment)| segment.attached)
+            .map(|(start, segment)| (*start, *segment))
+            .collect();
+        for (start, segment) in &concerned {
+            self.segments.remove(start);
+            let (from, to) = (iova.max(*start), end.min(start + segment.len()));
+            self.remember(from, to - from);
+            for (first, last) in [(*start, from), (to, start + segment.len())] {
+                let window = segment
+                    .memory
+                    .window((first - start) as usize, (last - first) as usize);
+                if let Some(memory) = window.ok().filter(|memory| !memory.is_empty()) {
+                    self.segments.insert(first, Segment { memory, ..*segment });
+                }
+            }
+        }
+        concerned.len()
+    }
+
+    /// Mappings that [`Iommu::attach`] made and that are there.
+    pub(crate) fn attached(&self) -> usize {
+        let attached = |segment: &&Segment| segment.attached;
+        self.segments.values().filter(attached).count()
     }
 
     /// Memory behind `bytes` bytes at `iova`.
@@ -189,6 +264,37 @@ impl Iommu {
             .map_err(|_| refuse(Refusal::Bounds))
     }
 
+    /// Memory behind `bytes` bytes at `iova`, in the order of their addresses.
+    fn pieces(&self, iova: u64, bytes: usize, write: bool) -> Result<Vec<SharedBytes>, Refused> {
+        let refuse = |refusal| Refused {
+            refusal,
+            iova,
+            bytes,
+            write,
+        };
+        let mut pieces = Vec::new();
+        let mut done = 0;
+        while done < bytes {
+            let at = iova.checked_add(done as u64);
+            let at = at.ok_or_else(|| refuse(Refusal::Bounds))?;
+            let (start, segment) = self
+                .segments
+                .range(..=at)
+                .next_back()
+                .filter(|(start, segment)| at - *start < segment.len())
+                .ok_or_else(|| refuse(Refusal::Bounds))?;
+            if write && segment.access == Access::Read {
+                return Err(refuse(Refusal::ReadOnly));
+            }
+            let offset = (at - start) as usize;
+            let len = (segment.memory.len() - offset).min(bytes - done);
+            let piece = segment.memory.window(offset, len);
+            pieces.push(piece.map_err(|_| refuse(Refusal::Bounds))?);
+            done += len;
+        }
+        Ok(pieces)
+    }
+
     fn absence(&self, iova: u64) -> Refusal {
         let was_mapped = |&(start, len): &(u64, u64)| iova >= start && iova - start < len;
         if self.gone.iter().any(was_mapped) {
@@ -203,19 +309,43 @@ impl Iommu {
         if into.is_empty() {
             return Ok(());
         }
-        let memory = self.translate(iova, into.len(), false)?;
-        // The window has exactly this length.
-        let _ = memory.read(0, into);
+        match self.translate(iova, into.len(), false) {
+            Ok(memory) => {
+                // The window has exactly this length.
+                let _ = memory.read(0, into);
+            }
+            Err(refused) if refused.refusal == Refusal::Bounds => {
+                let mut rest = into;
+                for piece in self.pieces(iova, rest.len(), false)? {
+                    let (part, others) = rest.split_at_mut(piece.len());
+                    let _ = piece.read(0, part);
+                    rest = others;
+                }
+            }
+            Err(refused) => return Err(refused),
+        }
         Ok(())
     }
 
-    /// Copies bytes in.
+    /// Copies bytes in; all of them or none.
     pub(crate) fn write(&self, iova: u64, from: &[u8]) -> Result<(), Refused> {
         if from.is_empty() {
             return Ok(());
         }
-        let memory = self.translate(iova, from.len(), true)?;
-        let _ = memory.write(0, from);
+        match self.translate(iova, from.len(), true) {
+            Ok(memory) => {
+                let _ = memory.write(0, from);
+            }
+            Err(refused) if refused.refusal == Refusal::Bounds => {
+                let mut rest = from;
+                for piece in self.pieces(iova, rest.len(), true)? {
+                    let (part, others) = rest.split_at(piece.len());
+                    let _ = piece.write(0, part);
+                    rest = others;
+                }
+            }
+            Err(refused) => return Err(refused),
+        }
         Ok(())
     }
 
@@ -227,12 +357,35 @@ impl Iommu {
 
     /// Writes consecutive words, `last` after all others and with release.
     pub(crate) fn write_entry(&self, iova: u64, words: &[u64], last: usize) -> Result<(), Refused> {
-        let memory = self.aligned(iova, words.len(), true)?;
+        let memory = match self.aligned(iova, words.len(), true) {
+            Ok(memory) => memory,
+            Err(refused) if refused.refusal == Refusal::Bounds => {
+                return self.write_split_entry(iova, words, last);
+            }
+            Err(refused) => return Err(refused),
+        };
         for (index, value) in words.iter().enumerate().filter(|(index, _)| *index != last) {
             word(&memory, index).store(value.to_le(), Ordering::Relaxed);
         }
         if let Some(value) = words.get(last) {
             word(&memory, last).store(value.to_le(), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// As [`Iommu::write_entry`], for an entry that runs over the end of a mapping.
+    fn write_split_entry(&self, iova: u64, words: &[u64], last: usize) -> Result<(), Refused> {
+        // Refuses what is not mapped as a whole, in the words of the whole.
+        self.pieces(iova, words.len().saturating_mul(8), true)?;
+        let places: Vec<SharedBytes> = (0..words.len() as u64)
+            .map(|index| self.aligned(iova + index * 8, 1, true))
+            .collect::<Result<_, _>>()?;
+        let all = || places.iter().zip(words).enumerate();
+        for (_, (place, value)) in all().filter(|(index, _)| *index != last) {
+            word(place, 0).store(value.to_le(), Ordering::Relaxed);
+        }
+        for (_, (place, value)) in all().filter(|(index, _)| *index == last) {
+            word(place, 0).store(value.to_le(), Ordering::Release);
         }
         Ok(())
     }

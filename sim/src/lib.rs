@@ -16,7 +16,8 @@
 //! * [`rc`]: the reliable-connection requester and responder.
 //!
 //! A function starts *warm*: its LAN side (AdminQ, switch, scheduler) is set up already. PCI configuration space and
-//! the MSI-X table are not modelled.
+//! the MSI-X table are the business of whoever serves a function to others; [`SimPlatform::attach_memory`] and
+//! [`SimPlatform::function_level_reset`] are for them.
 
 mod bar;
 pub mod findings;
@@ -32,6 +33,7 @@ mod platform;
 pub mod rc;
 mod regs;
 mod rng;
+mod served;
 mod shared;
 mod sim;
 mod stats;

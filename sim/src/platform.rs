@@ -11,7 +11,7 @@ use e810_hal::{
 };
 
 use crate::findings::{Class, kind};
-use crate::function::{Body, Surroundings};
+use crate::function::{Body, Function, Surroundings};
 use crate::lines::Lines;
 use crate::link::Mac;
 use crate::shared::{Mode, Owner};
@@ -142,11 +142,22 @@ impl SimPlatform {
     }
 
     /// Uses the function.
-    fn with<R>(&self, use_it: impl FnOnce(&mut Surroundings<'_>) -> R) -> R {
+    pub(crate) fn with<R>(&self, use_it: impl FnOnce(&mut Surroundings<'_>) -> R) -> R {
         self.owner.shared.with_world(|world| {
             let now = world.now().0;
             match world.functions.get_mut(usize::from(self.function)) {
                 Some(function) => use_it(&mut function.surroundings(&mut world.log, now)),
+                None => unreachable!("a platform of a function that is not there"),
+            }
+        })
+    }
+
+    /// Uses the function with its engine; the time is the second argument.
+    pub(crate) fn with_function<R>(&self, use_it: impl FnOnce(&mut Function, u64) -> R) -> R {
+        self.owner.shared.with_world(|world| {
+            let now = world.now().0;
+            match world.functions.get_mut(usize::from(self.function)) {
+                Some(function) => use_it(function, now),
                 None => unreachable!("a platform of a function that is not there"),
             }
         })

@@ -38,4 +38,6 @@ pub struct ResetCounts {
     pub globr: u64,
     /// Firmware resets.
     pub empr: u64,
+    /// Function-level resets, asked for through configuration space.
+    pub flr: u64,
 }
