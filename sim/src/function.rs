@@ -346,6 +346,10 @@ impl Env for Surroundings<'_> {
         }
     }
 
+    fn executed(&mut self) {
+        self.body.stats.commands += 1;
+    }
+
     fn transmit(&mut self, frame: &[u8]) {
         self.body.stats.frames_sent += 1;
         self.body.outbox.push(frame.to_vec());

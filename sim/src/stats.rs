@@ -9,6 +9,8 @@ pub struct Stats {
     pub register_writes: u64,
     /// Writes to PFPE_CQPDB, PFPE_WQEALLOC, PFPE_CQARM, PFPE_CQACK, PFPE_AEQALLOC and the doorbell page.
     pub doorbells: u64,
+    /// Commands of the CQP that were executed, well or badly.
+    pub commands: u64,
     /// DMA reads that were carried out.
     pub dma_reads: u64,
     /// Bytes of them.

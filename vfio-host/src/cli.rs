@@ -2,6 +2,8 @@
 //!
 //! Usage errors end in exit code 2, which is clap's own.
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::spec::DeviceSpec;
@@ -22,6 +24,8 @@ pub enum Command {
     Pingpong(PingpongArgs),
     /// Bring one function up, show each stage and the memory it took, and shut it down.
     Up(UpArgs),
+    /// Serve simulated functions to other processes and virtual machines over vfio-user.
+    Sim(SimArgs),
 }
 
 /// Arguments of `e810 pingpong`.
@@ -48,9 +52,32 @@ pub struct PingpongArgs {
     /// Run the simulator in virtual time: reproducible, prints counts and no times.
     #[arg(long = "virtual")]
     pub virtual_time: bool,
-    /// Seed of the simulator's choices.
+    /// Seed of the payload, and of the simulator's choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// The LAN side of `--device`; a function of `sim` knows its own.
+    #[command(flatten)]
+    pub lan: LanArgs,
+    /// Ethernet address of the peer; as `--mac`.
+    #[arg(long, value_name = "MAC", value_parser = parse_mac)]
+    pub peer_mac: Option<[u8; 6]>,
+    /// VSI of the peer; as `--vsi`.
+    #[arg(long, value_name = "N")]
+    pub peer_vsi: Option<u16>,
+}
+
+/// What a function's LAN side is, when another program has made it ready.
+#[derive(Args, Debug, Clone, Copy, Default)]
+pub struct LanArgs {
+    /// Ethernet address of the function [default: from its serial number].
+    #[arg(long, value_name = "MAC", value_parser = parse_mac)]
+    pub mac: Option<[u8; 6]>,
+    /// VSI whose packets reach the RDMA engine [default: the only one its registers name].
+    #[arg(long, value_name = "N")]
+    pub vsi: Option<u16>,
+    /// MTU of the interface in bytes, for both functions.
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(68..=9702))]
+    pub mtu: u16,
 }
 
 /// Arguments of `e810 up`.
@@ -62,6 +89,55 @@ pub struct UpArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
+    /// The LAN side of `--device`; a function of `sim` knows its own.
+    #[command(flatten)]
+    pub lan: LanArgs,
+}
+
+/// Arguments of `e810 sim`.
+#[derive(Args, Debug, Clone)]
+pub struct SimArgs {
+    /// Serve a function on this socket; once for each function, at most 8.
+    #[arg(long, value_name = "PATH", required = true, num_args = 1)]
+    pub socket: Vec<PathBuf>,
+    /// How the functions are joined: `in-process`, a wire between the functions of this server.
+    #[arg(long, value_name = "LINK", default_value = "in-process")]
+    pub link: String,
+    /// Write what was seen to this file as JSON, at the end.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// How much the engines can hold.
+    #[arg(long, value_enum, default_value_t = ProfileArg::Card)]
+    pub profile: ProfileArg,
+    /// Seed of the simulator's choices.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Limits of a simulated engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ProfileArg {
+    /// As much as a card may have.
+    Card,
+    /// Fits a machine with 1 GiB.
+    Small,
+}
+
+/// An Ethernet address of one interface.
+fn parse_mac(text: &str) -> Result<[u8; 6], String> {
+    let wrong =
+        || format!("`{text}` is not the Ethernet address of an interface, like 02:e8:10:00:00:01");
+    let mut mac = [0; 6];
+    let mut parts = text.split(':');
+    for byte in &mut mac {
+        let part = parts.next().filter(|part| part.len() == 2);
+        let digits = part.filter(|part| part.chars().all(|c| c.is_ascii_hexdigit()));
+        *byte = digits
+            .and_then(|part| u8::from_str_radix(part, 16).ok())
+            .ok_or_else(wrong)?;
+    }
+    let is_one = parts.next().is_none() && mac != [0; 6] && mac.first().is_some_and(|b| b & 1 == 0);
+    is_one.then_some(mac).ok_or_else(wrong)
 }
 
 /// Largest payload of `pingpong`: 64 MiB, so that a typing error does not ask
@@ -102,6 +178,17 @@ mod tests {
     }
 
     #[test]
+    fn the_lan_side_can_be_given() {
+        let words = "e810 up --mac 02:E8:10:00:00:0a --vsi 9 --mtu 9000";
+        let cli = Cli::try_parse_from(words.split(' ')).unwrap();
+        let Command::Up(args) = cli.command else {
+            panic!("up")
+        };
+        assert_eq!(args.lan.mac, Some([2, 0xe8, 0x10, 0, 0, 10]));
+        assert_eq!((args.lan.vsi, args.lan.mtu), (Some(9), 9000));
+    }
+
+    #[test]
     fn defaults_and_limits() {
         let cli = Cli::try_parse_from(["e810", "pingpong"]).unwrap();
         let Command::Pingpong(args) = cli.command else {
@@ -113,6 +200,11 @@ mod tests {
             &["e810", "pingpong", "--size", "67108865"],
             &["e810", "pingpong", "--op", "atomic"],
             &["e810", "pingpong", "--device", "eth0"],
+            &["e810", "pingpong", "--mac", "02:e8:10:00:00"],
+            &["e810", "pingpong", "--mac", "03:e8:10:00:00:01"],
+            &["e810", "pingpong", "--peer-mac", "+2:e8:10:00:00:01"],
+            &["e810", "up", "--mtu", "67"],
+            &["e810", "sim"],
             &["e810", "down"],
         ] {
             assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2);

@@ -22,10 +22,12 @@ pub mod commands;
 pub mod counted;
 pub mod e810_ids;
 pub mod latency;
+pub mod measure;
 pub mod payload;
 pub mod pingpong;
 pub mod progress;
 pub mod report;
+pub mod server;
 pub mod spec;
 
 /// Runs a command and writes its report to `out`.
@@ -36,5 +38,6 @@ pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
     match &cli.command {
         cli::Command::Pingpong(args) => commands::pingpong::run(args, out),
         cli::Command::Up(args) => commands::up::run(args, out),
+        cli::Command::Sim(args) => commands::sim::run(args, out),
     }
 }

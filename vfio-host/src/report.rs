@@ -7,7 +7,7 @@ use crate::latency::Summary;
 /// The JSON of `e810 pingpong`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PingpongReport {
-    /// What carried the packets: `simulated` until it was silicon.
+    /// What carried the packets: `simulated` in this process, or `vfio-user`.
     pub transport: &'static str,
     /// `send`, `write` or `read`.
     pub op: &'static str,
@@ -63,7 +63,7 @@ pub struct ObjectReport {
 /// The JSON of `e810 up`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct UpReport {
-    /// What the engine was: `simulated` until it was silicon.
+    /// How the engine was reached: `simulated` in this process, or `vfio-user`.
     pub transport: &'static str,
     /// The stages, in order.
     pub stages: Vec<StageReport>,
@@ -77,6 +77,14 @@ pub struct UpReport {
     pub hmc_objects: Vec<ObjectReport>,
     /// Time of all stages, in nanoseconds.
     pub total_ns: u64,
+    /// A register read, there and back; absent on the simulator in this
+    /// process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub register_read_ns: Option<Summary>,
+    /// From the register write that makes a vector fire to the thread that
+    /// waits for it; as above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupt_ns: Option<Summary>,
 }
 
 /// `bytes` with a binary unit.

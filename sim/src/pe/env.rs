@@ -150,6 +150,9 @@ pub trait Env {
     /// Writes a register of the engine.
     fn set_register(&mut self, register: PeReg, value: u32);
 
+    /// A command of the CQP is executed. By default nobody counts.
+    fn executed(&mut self) {}
+
     /// Puts one Ethernet frame (no FCS) on the wire.
     fn transmit(&mut self, frame: &[u8]);
 

@@ -1,13 +1,13 @@
 //! One module per command.
 
 pub mod pingpong;
+mod remote;
+pub mod sim;
 pub mod up;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use e810::{Lan, MacAddr, VsiId};
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
-
-use crate::spec::DeviceSpec;
 
 /// A simulator with `functions` functions whose LAN side is ready.
 pub(crate) fn simulator(functions: u8, mode: Mode, seed: u64) -> Sim {
@@ -31,14 +31,4 @@ pub(crate) fn sim_lan(function: &SimPlatform) -> Result<Lan> {
         mac: MacAddr(function.mac()),
         mtu: SIM_MTU,
     })
-}
-
-/// Refuses the device kinds that have no backend yet.
-pub(crate) fn require_sim(spec: &DeviceSpec) -> Result<()> {
-    match spec {
-        DeviceSpec::Sim => Ok(()),
-        other => bail!(
-            "{other}: this build has no backend for it yet; use `sim` (see README, what works where)"
-        ),
-    }
 }

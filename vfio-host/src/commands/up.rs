@@ -8,20 +8,46 @@ use e810::{Config, Lan, Memory, Platform, Reached};
 use e810_hal::Clock;
 use e810_sim::Mode;
 
-use super::{require_sim, sim_lan, simulator};
+use super::{remote, sim_lan, simulator};
 use crate::cli::UpArgs;
 use crate::counted::Counted;
+use crate::measure::{Times, times};
 use crate::report::{ObjectReport, StageReport, UpReport, human_bytes, human_ns};
+use crate::spec::DeviceSpec;
 
 /// Runs the command.
 ///
 /// # Errors
 /// The stage that failed, or a finding of the simulator.
 pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
-    require_sim(&args.device)?;
+    let (transport, full, demand, times) = match &args.device {
+        DeviceSpec::Sim => {
+            let (full, demand) = simulated()?;
+            ("simulated", full, demand, None)
+        }
+        _ => {
+            let (full, demand, times) = served(args)?;
+            ("vfio-user", full, demand, Some(times))
+        }
+    };
+    let report = UpReport {
+        transport,
+        total_ns: full.stages.iter().map(|stage| stage.ns).sum(),
+        stages: full.stages,
+        hmc_bytes: full.backed,
+        hmc_bytes_on_demand: demand.backed,
+        hmc_bytes_linux: full.linux,
+        hmc_objects: full.objects,
+        register_read_ns: times.map(|times| times.register_read),
+        interrupt_ns: times.map(|times| times.interrupt),
+    };
+    print(args, &report, out)
+}
+
+/// Two functions of one simulator: one backs everything, one on demand.
+fn simulated() -> Result<(Up, Up)> {
     let sim = simulator(2, Mode::Real, 1);
     let (first, second) = (sim.function(0), sim.function(1));
-    // Two functions of one kind: one backs everything, one on demand.
     let full = bring_up(Counted::new(first.clone()), sim_lan(&first)?, Backing::Full)?;
     let lan = sim_lan(&second)?;
     let demand = bring_up(Counted::new(second), lan, Backing::OnDemand)?;
@@ -32,16 +58,19 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
             findings.len()
         );
     }
-    let report = UpReport {
-        transport: "simulated",
-        total_ns: full.stages.iter().map(|stage| stage.ns).sum(),
-        stages: full.stages,
-        hmc_bytes: full.backed,
-        hmc_bytes_on_demand: demand.backed,
-        hmc_bytes_linux: full.linux,
-        hmc_objects: full.objects,
-    };
-    print(args, &report, out)
+    Ok((full, demand))
+}
+
+/// One function behind a socket, brought up in both ways, one after the other.
+fn served(args: &UpArgs) -> Result<(Up, Up, Times)> {
+    let function = remote::open(&args.device)?;
+    let lan = remote::lan(&function, &args.lan)?;
+    let result = times(&function).and_then(|times| {
+        let full = bring_up(Counted::new(function.clone()), lan, Backing::Full)?;
+        let demand = bring_up(Counted::new(function.clone()), lan, Backing::OnDemand)?;
+        Ok((full, demand, times))
+    });
+    remote::explain(result, &[&function])
 }
 
 struct Up {
@@ -167,5 +196,21 @@ fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
         human_bytes(report.hmc_bytes_on_demand),
         human_bytes(report.hmc_bytes_linux)
     )?;
+    for (what, times) in [
+        ("register read, there and back", report.register_read_ns),
+        ("register write to interrupt", report.interrupt_ns),
+    ] {
+        if let Some(times) = times {
+            writeln!(
+                out,
+                "{what}: min {}  p50 {}  p99 {}  max {}  ({})",
+                human_ns(times.min),
+                human_ns(times.p50),
+                human_ns(times.p99),
+                human_ns(times.max),
+                report.transport
+            )?;
+        }
+    }
     Ok(())
 }

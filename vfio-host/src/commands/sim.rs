@@ -1,0 +1,87 @@
+//! `e810 sim`: functions of a simulator, served on sockets until told to stop.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use anyhow::{Context, Result, bail, ensure};
+use e810_sim::{Mode, Profile, Sim};
+use vmm_sys_util::signal::{block_signal, create_sigset};
+
+use crate::cli::{ProfileArg, SimArgs};
+use crate::server::report::ServerReport;
+use crate::server::{Server, VECTORS};
+
+/// What ends the command in order.
+const STOP: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+
+/// Runs the command.
+///
+/// # Errors
+/// A socket that cannot be served, or findings.
+pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
+    ensure!(
+        args.link == "in-process",
+        "--link {}: this build joins the functions of one server only; use --link in-process and give all sockets to one server",
+        args.link
+    );
+    // Before any thread is there: each inherits the mask, so a signal waits
+    // for the one that asks.
+    for signal in STOP {
+        block_signal(signal)
+            .map_err(|error| anyhow::anyhow!("blocking signal {signal}: {error:?}"))?;
+    }
+    // Made before anybody can be disappointed.
+    let report_file = match &args.report {
+        Some(path) => {
+            let file = File::create(path);
+            Some(file.with_context(|| format!("creating {}", path.display()))?)
+        }
+        None => None,
+    };
+    let functions = u8::try_from(args.socket.len()).unwrap_or(u8::MAX);
+    let sim = Sim::builder()
+        .functions(functions)
+        .vectors(VECTORS)
+        .seed(args.seed)
+        .profile(match args.profile {
+            ProfileArg::Card => Profile::Card,
+            ProfileArg::Small => Profile::Small,
+        })
+        .mode(Mode::Real)
+        .build();
+    let server = Server::start(sim, &args.socket)?;
+    for (function, path) in args.socket.iter().enumerate() {
+        writeln!(out, "function {function} on {}", path.display())?;
+    }
+    out.flush()?;
+    wait()?;
+    let report = server.report();
+    drop(server);
+    report.write(out)?;
+    if let Some(file) = report_file {
+        write_json(&report, file).context("writing the report")?;
+    }
+    if report.findings_in_all > 0 {
+        bail!("the simulator recorded {} findings", report.findings_in_all);
+    }
+    Ok(())
+}
+
+/// Sleeps until a signal says that it is enough.
+fn wait() -> Result<()> {
+    let set = create_sigset(&STOP)
+        .map_err(|error| anyhow::anyhow!("making a set of signals: {error}"))?;
+    let mut signal = 0;
+    // SAFETY: both live for the call, which writes the second.
+    let code = unsafe { libc::sigwait(&raw const set, &raw mut signal) };
+    ensure!(code == 0, "waiting for a signal: error {code}");
+    Ok(())
+}
+
+fn write_json(report: &ServerReport, file: File) -> Result<()> {
+    let mut file = BufWriter::new(file);
+    serde_json::to_writer_pretty(&mut file, report)?;
+    writeln!(file)?;
+    file.flush()?;
+    Ok(())
+}

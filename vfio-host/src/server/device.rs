@@ -1,0 +1,212 @@
+//! What the messages of a user do to a served function.
+//!
+//! Nothing here is answered with an error: there are clients that wait for
+//! ever on one. What cannot be done is counted, and what the device then
+//! cannot reach is a finding of its own.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use e810_hal::Access;
+use e810_sim::SimPlatform;
+use vfio_bindings::bindings::vfio::{
+    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR3_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX,
+    VFIO_PCI_MSIX_IRQ_INDEX,
+};
+use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
+
+use super::config_space::{BAR3_LEN, ConfigSpace, Effect, PBA};
+use super::interrupts::Interrupts;
+use super::mappings::Mappings;
+
+/// What passed between the users of a function and its server.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) users: AtomicU64,
+    pub(super) most_maps: AtomicU64,
+    pub(super) refused_maps: AtomicU64,
+    pub(super) refused_irqs: AtomicU64,
+}
+
+/// One served function.
+#[derive(Debug)]
+pub(super) struct Device {
+    nic: SimPlatform,
+    config: ConfigSpace,
+    msix_table: Vec<u8>,
+    interrupts: Arc<Interrupts>,
+    mappings: Mappings,
+    counts: Arc<Counts>,
+}
+
+/// Bytes of an entry of the MSI-X table, and where its mask bit is.
+const ENTRY: usize = 16;
+const ENTRY_MASK: usize = 12;
+
+/// The table after a reset: all vectors masked.
+fn masked_table() -> Vec<u8> {
+    let mut table = vec![0; PBA as usize];
+    table
+        .iter_mut()
+        .skip(ENTRY_MASK)
+        .step_by(ENTRY)
+        .for_each(|byte| *byte = 1);
+    table
+}
+
+impl Device {
+    pub(super) fn new(nic: SimPlatform, interrupts: Arc<Interrupts>, counts: Arc<Counts>) -> Self {
+        let vectors = e810_hal::Vectors::vector_count(&nic);
+        Self {
+            config: ConfigSpace::new(nic.mac(), vectors),
+            msix_table: masked_table(),
+            nic,
+            interrupts,
+            mappings: Mappings::default(),
+            counts,
+        }
+    }
+
+    /// The user left, in order or not: the function is reset, then everything
+    /// the user gave goes.
+    pub(super) fn user_left(&mut self) {
+        self.nic.abandon();
+        self.interrupts.clear();
+        self.mappings = Mappings::default();
+        self.config.reset();
+        self.msix_table = masked_table();
+        self.counts.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn show(&mut self, iova: u64, file: &File, offset: u64, bytes: u64, write: bool) -> bool {
+        // SAFETY: the window is given to the function alone, which loses it
+        // before `release` (in `dma_unmap`) or the end of the mappings (in
+        // `user_left`).
+        let window = unsafe { self.mappings.window(iova, file, offset, bytes, write) };
+        let window = match window {
+            Ok(window) => window,
+            Err(error) => {
+                log::warn!("{bytes:#x} bytes at IOVA {iova:#x} were not mapped: {error}");
+                return false;
+            }
+        };
+        let access = if write {
+            Access::ReadWrite
+        } else {
+            Access::Read
+        };
+        let done = self.nic.attach_memory(iova, window, access);
+        if !done {
+            self.mappings.release(iova, bytes);
+        }
+        done
+    }
+}
+
+impl ServerBackend for Device {
+    fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        match region {
+            VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_read(offset, data),
+            VFIO_PCI_CONFIG_REGION_INDEX => self.config.read(offset, data),
+            VFIO_PCI_BAR3_REGION_INDEX => {
+                // Behind the table nothing is ever pending.
+                let table = usize::try_from(offset)
+                    .ok()
+                    .and_then(|at| self.msix_table.get(at..))
+                    .unwrap_or_default();
+                let rest = table.iter().copied().chain(std::iter::repeat(0));
+                for (to, from) in data.iter_mut().zip(rest) {
+                    *to = from;
+                }
+            }
+            _ => data.fill(0xff),
+        }
+        Ok(())
+    }
+
+    fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+        match region {
+            VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_write(offset, data),
+            VFIO_PCI_CONFIG_REGION_INDEX => {
+                if self.config.write(offset, data) == Effect::Reset {
+                    self.nic.function_level_reset();
+                    self.config.reset();
+                    self.msix_table = masked_table();
+                }
+            }
+            VFIO_PCI_BAR3_REGION_INDEX => {
+                let table = usize::try_from(offset)
+                    .ok()
+                    .and_then(|at| self.msix_table.get_mut(at..))
+                    .unwrap_or_default();
+                for (to, from) in table.iter_mut().zip(data) {
+                    *to = *from;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn dma_map(
+        &mut self,
+        flags: DmaMapFlags,
+        offset: u64,
+        address: u64,
+        size: u64,
+        fd: Option<File>,
+    ) -> io::Result<()> {
+        // Memory without a file (a ROM, another device's BAR) is nothing that
+        // this device is told to reach.
+        let Some(file) = fd else {
+            log::debug!("{size:#x} bytes at IOVA {address:#x} have no file");
+            return Ok(());
+        };
+        let write = flags.contains(DmaMapFlags::WRITE);
+        if self.show(address, &file, offset, size, write) {
+            let maps = self.mappings.pieces() as u64;
+            self.counts.most_maps.fetch_max(maps, Ordering::Relaxed);
+        } else {
+            self.counts.refused_maps.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
+        let (address, size) = if flags.contains(DmaUnmapFlags::UNMAP_ALL) {
+            (0, u64::MAX)
+        } else {
+            (address, size)
+        };
+        self.nic.detach_memory(address, size);
+        self.mappings.release(address, size);
+        Ok(())
+    }
+
+    fn reset(&mut self) -> io::Result<()> {
+        self.nic.function_level_reset();
+        self.config.stop_master();
+        Ok(())
+    }
+
+    fn set_irqs(
+        &mut self,
+        index: u32,
+        flags: u32,
+        start: u32,
+        count: u32,
+        fds: Vec<File>,
+    ) -> io::Result<()> {
+        // The other kinds of interrupt are not there: nothing to connect.
+        if index == VFIO_PCI_MSIX_IRQ_INDEX && !self.interrupts.set(flags, start, count, fds) {
+            log::warn!("SET_IRQS {flags:#x} for {count} vectors from {start} on means nothing");
+            self.counts.refused_irqs.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// BAR3 holds the table and, behind it, the pending bits.
+const _: () = assert!((PBA as u64) < BAR3_LEN);

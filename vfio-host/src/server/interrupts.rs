@@ -1,0 +1,214 @@
+//! MSI-X messages as event descriptors of whoever uses the function.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use e810_hal::Vector;
+use vfio_bindings::bindings::vfio::{
+    VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_DATA_BOOL, VFIO_IRQ_SET_DATA_EVENTFD,
+    VFIO_IRQ_SET_DATA_NONE,
+};
+
+/// The vectors of one function. Locked for moments only: the engine's thread
+/// comes here too.
+#[derive(Debug)]
+pub struct Interrupts(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    lines: Vec<Line>,
+    /// MSI-X is on: from the first connected vector until all are taken down.
+    enabled: bool,
+    sent: u64,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    event: Option<File>,
+    /// A message that had nowhere to go, as the pending bit of a masked vector.
+    pending: bool,
+}
+
+impl Line {
+    fn send(&mut self) -> bool {
+        self.pending = match &mut self.event {
+            Some(event) => !takes(event) || event.write_all(&1u64.to_ne_bytes()).is_err(),
+            None => true,
+        };
+        !self.pending
+    }
+}
+
+/// Whether a write will not block: what the user gave may be no event, and the
+/// engine waits for nobody.
+fn takes(event: &File) -> bool {
+    let mut poll = libc::pollfd {
+        fd: event.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one entry, alive for the call, which does not wait.
+    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    ready == 1 && poll.revents == libc::POLLOUT
+}
+
+impl Interrupts {
+    /// `vectors` vectors, none of them connected.
+    #[must_use]
+    pub fn new(vectors: u16) -> Self {
+        Self(Mutex::new(State {
+            lines: (0..vectors).map(|_| Line::default()).collect(),
+            enabled: false,
+            sent: 0,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device sends the message of `vector`.
+    pub fn fire(&self, vector: Vector) {
+        let mut state = self.lock();
+        if !state.enabled {
+            return;
+        }
+        let line = state.lines.get_mut(vector.get() as usize);
+        let sent = line.is_some_and(Line::send);
+        state.sent += u64::from(sent);
+    }
+
+    /// Messages that reached an event.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.lock().sent
+    }
+
+    /// SET_IRQS for MSI-X; false for a form that means nothing.
+    pub fn set(&self, flags: u32, start: u32, count: u32, fds: Vec<File>) -> bool {
+        const EVENTS: u32 = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
+        const NONE: u32 = VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_TRIGGER;
+        let mut state = self.lock();
+        let last = u64::from(start) + u64::from(count);
+        if last > state.lines.len() as u64 || flags & VFIO_IRQ_SET_DATA_BOOL != 0 {
+            return false;
+        }
+        let State {
+            lines,
+            enabled,
+            sent,
+        } = &mut *state;
+        let concerned = lines.iter_mut().skip(start as usize).take(count as usize);
+        match flags {
+            NONE if count == 0 => {
+                *enabled = false;
+                lines.fill_with(Line::default);
+            }
+            // The user triggers vectors by hand.
+            NONE => concerned.for_each(|line| *sent += u64::from(line.send())),
+            EVENTS => {
+                *enabled = true;
+                // Without a descriptor the vectors are disconnected.
+                let mut fds = fds.into_iter();
+                for line in concerned {
+                    line.event = fds.next();
+                    if line.pending {
+                        *sent += u64::from(line.send());
+                    }
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The user is gone, or the function was reset.
+    pub fn clear(&self) {
+        let mut state = self.lock();
+        state.enabled = false;
+        state.lines.fill_with(Line::default);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::FromRawFd;
+    use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+    const EVENTS: u32 = 0x24;
+    const NONE: u32 = 0x21;
+
+    fn event() -> (EventFd, Vec<File>) {
+        let event = EventFd::new(EFD_NONBLOCK).unwrap();
+        let copy = event.try_clone().unwrap();
+        // SAFETY: the descriptor of a clone that is forgotten.
+        let file = unsafe { File::from_raw_fd(copy.as_raw_fd()) };
+        std::mem::forget(copy);
+        (event, vec![file])
+    }
+
+    fn vector(index: u16) -> Vector {
+        Vector::new(index).unwrap()
+    }
+
+    #[test]
+    fn vectors_come_one_by_one_and_go_together() {
+        let irqs = Interrupts::new(4);
+        let ((one, one_fd), (three, three_fd)) = (event(), event());
+        irqs.fire(vector(1));
+        assert!(irqs.set(EVENTS, 1, 1, one_fd));
+        assert!(one.read().is_err(), "MSI-X was off");
+        assert!(irqs.set(EVENTS, 3, 1, three_fd));
+        irqs.fire(vector(3));
+        irqs.fire(vector(3));
+        irqs.fire(vector(1));
+        assert_eq!((one.read().unwrap(), three.read().unwrap()), (1, 2));
+        assert!(irqs.set(NONE, 0, 0, Vec::new()));
+        irqs.fire(vector(1));
+        assert!(one.read().is_err());
+        assert_eq!(irqs.sent(), 3);
+    }
+
+    #[test]
+    fn a_message_waits_for_its_event() {
+        let irqs = Interrupts::new(2);
+        let (first, first_fd) = event();
+        assert!(irqs.set(EVENTS, 0, 1, first_fd));
+        // Connected with no descriptor: disconnected.
+        assert!(irqs.set(EVENTS, 0, 1, Vec::new()));
+        irqs.fire(vector(0));
+        assert!(first.read().is_err());
+        let (second, second_fd) = event();
+        assert!(irqs.set(EVENTS, 0, 1, second_fd));
+        assert_eq!(second.read().unwrap(), 1);
+        irqs.clear();
+        irqs.fire(vector(0));
+        assert!(second.read().is_err());
+    }
+
+    #[test]
+    fn the_user_may_trigger_by_hand() {
+        let irqs = Interrupts::new(2);
+        let (first, fd) = event();
+        assert!(irqs.set(EVENTS, 0, 1, fd));
+        assert!(irqs.set(NONE, 0, 1, Vec::new()));
+        assert_eq!(first.read().unwrap(), 1);
+    }
+
+    #[test]
+    fn forms_that_mean_nothing_change_nothing() {
+        let irqs = Interrupts::new(2);
+        for (flags, start, count) in [
+            (EVENTS, 2, 1),
+            (EVENTS, u32::MAX, u32::MAX),
+            (0, 0, 1),
+            (0x22, 0, 1),
+            (0x0c, 0, 1),
+        ] {
+            assert!(!irqs.set(flags, start, count, Vec::new()), "{flags:#x}");
+        }
+    }
+}

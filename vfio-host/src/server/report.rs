@@ -1,0 +1,98 @@
+//! What a server saw: for people as text, for scripts as JSON.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+/// Everything since the server was started.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ServerReport {
+    /// The functions, in the order of their sockets.
+    pub functions: Vec<FunctionReport>,
+    /// What the drivers did that a card would not have stood, or that is not
+    /// theirs to do; the first ones.
+    pub findings: Vec<FindingReport>,
+    /// How many there were in all.
+    pub findings_in_all: u64,
+}
+
+/// Counts of one function.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct FunctionReport {
+    /// Where it was served.
+    pub socket: String,
+    /// Users that came and left.
+    pub users: u64,
+    /// Register reads.
+    pub register_reads: u64,
+    /// Register writes, doorbells included.
+    pub register_writes: u64,
+    /// CQP commands executed.
+    pub commands: u64,
+    /// Frames put on the wire.
+    pub frames_sent: u64,
+    /// Frames taken from the wire.
+    pub frames_received: u64,
+    /// Interrupt messages that the device sent.
+    pub interrupts: u64,
+    /// Of those, the ones that reached somebody.
+    pub interrupts_delivered: u64,
+    /// DMA mappings that were there at once, at most.
+    pub most_dma_maps: u64,
+    /// DMA mappings that could not be made.
+    pub refused_dma_maps: u64,
+    /// Interrupt settings that meant nothing.
+    pub refused_irqs: u64,
+    /// DMA accesses that were refused; each is a finding too.
+    pub dma_faults: u64,
+    /// Function-level resets, those between two users included.
+    pub function_resets: u64,
+    /// Resets of the PF through its registers.
+    pub pf_resets: u64,
+}
+
+/// A finding.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FindingReport {
+    /// The function concerned.
+    pub function: u8,
+    /// A stable short name.
+    pub kind: String,
+    /// All of it, for a person.
+    pub text: String,
+}
+
+impl ServerReport {
+    /// Writes the text for people.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        for (index, function) in self.functions.iter().enumerate() {
+            writeln!(out, "function {index} on {}", function.socket)?;
+            let rows = [
+                ("users", function.users),
+                ("register reads", function.register_reads),
+                ("register writes", function.register_writes),
+                ("commands", function.commands),
+                ("frames sent", function.frames_sent),
+                ("frames received", function.frames_received),
+                ("interrupts", function.interrupts),
+                ("  delivered", function.interrupts_delivered),
+                ("DMA maps at most", function.most_dma_maps),
+                ("  refused", function.refused_dma_maps),
+                ("DMA faults", function.dma_faults),
+                ("function resets", function.function_resets),
+                ("PF resets", function.pf_resets),
+            ];
+            for (name, count) in rows {
+                writeln!(out, "  {name:<18} {count:>12}")?;
+            }
+        }
+        writeln!(out, "findings             {:>12}", self.findings_in_all)?;
+        for finding in &self.findings {
+            writeln!(out, "  {}", finding.text)?;
+        }
+        Ok(())
+    }
+}
