@@ -6,7 +6,7 @@ use e810_hal::bus::RegIndex;
 use e810_hal::regs::VSIQF_PE_CTL1;
 
 use crate::backend::vfio_user::VfioUser;
-use crate::backend::{Function, Options, Transport};
+use crate::backend::{BackendError, Function, Options, Transport};
 use crate::cli::LanArgs;
 use crate::spec::DeviceSpec;
 
@@ -15,12 +15,22 @@ pub(crate) fn open(spec: &DeviceSpec) -> Result<Function<VfioUser>> {
     match spec {
         DeviceSpec::VfioUser(path) => {
             let transport = VfioUser::connect(path)?;
+            transport.on_failure(hush);
             Ok(Function::open(transport, Options::default())?)
         }
         DeviceSpec::Sim => bail!("the simulator of this process is no backend"),
         DeviceSpec::Vfio(_) => bail!(
             "{spec}: this build has no backend for it yet; use `sim` or `vfio-user:PATH` (see README, what works where)"
         ),
+    }
+}
+
+/// What the driver logs about a device that reads as all-ones is true and
+/// hides the cause, which the command prints: unless somebody asked for a log,
+/// there is none from then on.
+fn hush(_: &BackendError) {
+    if std::env::var_os("RUST_LOG").is_none() {
+        log::set_max_level(log::LevelFilter::Off);
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Connection {
     limit: Duration,
     stream: Mutex<Stream>,
     failed: OnceLock<BackendError>,
+    /// Called once, before anybody sees the first failure.
+    on_failure: OnceLock<fn(&BackendError)>,
 }
 
 #[derive(Debug)]
@@ -84,6 +86,7 @@ impl Connection {
                 filled: 0,
             }),
             failed: OnceLock::new(),
+            on_failure: OnceLock::new(),
         })
     }
 
@@ -98,7 +101,19 @@ impl Connection {
 
     /// Records `error` unless one is there, and answers with the first.
     pub(super) fn fail(&self, error: BackendError) -> BackendError {
-        self.failed.get_or_init(|| error).clone()
+        let first = self.failed.get_or_init(|| {
+            if let Some(tell) = self.on_failure.get() {
+                tell(&error);
+            }
+            error
+        });
+        first.clone()
+    }
+
+    /// Calls `tell` with the first failure, when there is one; the first call
+    /// of this counts.
+    pub(super) fn on_failure(&self, tell: fn(&BackendError)) {
+        let _ = self.on_failure.set(tell);
     }
 
     /// Sends a command and waits for its reply, whose body goes to `reply` (as

@@ -85,6 +85,12 @@ impl VfioUser {
         Ok(this)
     }
 
+    /// Calls `tell` with the failure after which registers read as all-ones,
+    /// before anybody sees the first of those.
+    pub fn on_failure(&self, tell: fn(&BackendError)) {
+        self.connection.on_failure(tell);
+    }
+
     /// Reads what the device has, and whether that is enough.
     fn look(&mut self) -> Result<(), BackendError> {
         let info: DeviceInfo =

@@ -1,0 +1,19 @@
+//! Served functions and their users, as processes and as threads of one.
+//!
+//! Here and not among the scenarios, because only the tests of a package know
+//! where its binary is.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod faults;
+mod messages;
+mod middleman;
+mod processes;
+mod served;
+mod strangers;

@@ -1,0 +1,127 @@
+//! Messages between two functions that another process serves.
+
+use std::process::Command;
+
+use super::processes::{E810, Served, ServerProcess, all_verified, pingpong, until};
+
+#[test]
+fn two_processes_verify_every_message() {
+    let server = ServerProcess::start();
+    let [a, b] = &server.paths;
+    all_verified(a, b, "send", 10_000, 64);
+    all_verified(a, b, "write", 500, 4096);
+    all_verified(a, b, "read", 500, 20_000);
+    all_verified(b, a, "send", 100, 1);
+    let (end, report) = server.stop(libc::SIGINT);
+    assert!(end.status.success(), "{end:?}");
+    assert!(
+        end.out.contains("findings                        0"),
+        "{}",
+        end.out
+    );
+    assert_eq!(report["findings_in_all"], 0);
+    for function in report["functions"].as_array().unwrap() {
+        assert_eq!(function["users"], 4);
+        assert!(function["frames_sent"].as_u64().unwrap() > 20_000);
+        assert!(function["most_dma_maps"].as_u64().unwrap() > 2);
+        assert_eq!(function["refused_dma_maps"], 0);
+        // Before and after each use, and when the user is gone.
+        assert_eq!(function["function_resets"], 12);
+        assert!(function["commands"].as_u64().unwrap() > 40);
+    }
+}
+
+#[test]
+fn a_bring_up_says_how_fast_the_socket_is() {
+    let server = ServerProcess::start();
+    let device = format!("vfio-user:{}", server.paths[1].display());
+    let report = E810::start(&["up", "--json", "--device", &device])
+        .end()
+        .json();
+    assert_eq!(report["transport"], "vfio-user");
+    assert_eq!(report["stages"].as_array().unwrap().len(), 7);
+    for time in ["register_read_ns", "interrupt_ns"] {
+        println!("{time}: {}", report[time]);
+        assert!(report[time]["p50"].as_u64().unwrap() > 0);
+    }
+    // Another address than the function's own is the user's to give.
+    let text = E810::start(&[
+        "up",
+        "--device",
+        &device,
+        "--mac",
+        "02:00:00:00:00:01",
+        "--vsi",
+        "9",
+    ])
+    .end();
+    assert!(text.status.success(), "{text:?}");
+    assert!(text.out.contains("register read, there and back"));
+    let (end, report) = server.stop(libc::SIGTERM);
+    assert!(end.status.success(), "{end:?}");
+    let delivered = &report["functions"][1]["interrupts_delivered"];
+    assert!(delivered.as_u64().unwrap() >= 400, "{delivered}");
+}
+
+#[test]
+fn a_user_killed_in_mid_traffic_leaves_a_clean_function() {
+    let served = Served::start();
+    let [a, b] = &served.paths;
+    for round in 1..=3 {
+        let mut user = pingpong(a, b, "write", 1_000_000_000, 4096);
+        let before = served.sim.stats(0).frames_sent;
+        until("traffic", || {
+            assert_eq!(user.0.try_wait().unwrap(), None, "it ended by itself");
+            (served.sim.stats(0).frames_sent > before + 500).then_some(())
+        });
+        user.signal(libc::SIGKILL);
+        drop(user);
+        served.left(1, round * 2 - 1);
+        let report = served.left(0, round * 2 - 1);
+        assert_eq!(served.sim.function(0).attached_memory(), 0);
+        assert_eq!(report.findings, [], "round {round}");
+        all_verified(a, b, "send", 200, 1000);
+        assert_eq!(served.left(0, round * 2).findings, []);
+    }
+}
+
+/// A server that was killed leaves its socket; the next one takes it over, but
+/// not from a server that lives.
+#[test]
+fn a_dead_servers_socket_is_taken_over() {
+    let mut server = ServerProcess::start();
+    let socket = |path: &std::path::Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_e810"));
+        command.arg("sim").arg("--socket").arg(path);
+        command
+    };
+    let refused = socket(&server.paths[0]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(text.contains("another server listens there"), "{text}");
+    let file = server.folder.as_path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    assert_eq!(socket(&file).output().unwrap().status.code(), Some(1));
+    assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+
+    server.e810.signal(libc::SIGKILL);
+    server.e810.0.wait().unwrap();
+    assert!(server.paths[0].exists());
+    let next = E810::start(&[
+        "sim".as_ref(),
+        "--socket".as_ref(),
+        server.paths[0].as_os_str(),
+    ]);
+    until("the new server", || {
+        std::os::unix::net::UnixStream::connect(&server.paths[0]).ok()
+    });
+    next.signal(libc::SIGTERM);
+    assert!(next.end().status.success());
+    assert!(!server.paths[0].exists());
+}
+
+#[test]
+fn a_wire_between_processes_is_refused_and_said_so() {
+    let end = E810::start(&["sim", "--socket", "/nowhere/x", "--link", "udp"]).end();
+    assert!(end.failure().contains("--link in-process"), "{end:?}");
+}
