@@ -152,6 +152,15 @@ impl<T: Transport> Function<T> {
         self.transport().failure()
     }
 
+    /// Asks the device for a sign of life, which a function that only gets
+    /// doorbells never gives.
+    ///
+    /// # Errors
+    /// Why there is none; [`Function::failure`] says so from then on.
+    pub fn probe(&self) -> Result<(), BackendError> {
+        self.transport().config_read(config::VENDOR, &mut [0; 4])
+    }
+
     /// Sleeps until taken vectors fire or `limit` has passed; those that fired
     /// are appended to `fired`.
     ///

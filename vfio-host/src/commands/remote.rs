@@ -79,7 +79,12 @@ fn vsi<T: Transport>(function: &Function<T>) -> Result<VsiId> {
 /// makes of a device that reads as all-ones helps nobody then.
 pub(crate) fn explain<T: Transport, R>(result: Result<R>, functions: &[&Function<T>]) -> Result<R> {
     result.map_err(|error| {
-        let failure = functions.iter().find_map(|function| function.failure());
+        // A server that hangs swallows doorbells: the driver misses a
+        // completion, and only a question shows why.
+        let failure = functions.iter().find_map(|function| {
+            let _ = function.probe();
+            function.failure()
+        });
         match failure {
             Some(failure) => {
                 log::info!("seen by the driver as: {error:#}");

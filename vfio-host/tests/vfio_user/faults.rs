@@ -1,14 +1,20 @@
 //! Servers that die or hang in the middle: one line, exit status 1.
 
-use super::middleman::{Fault, start};
-use super::processes::{Served, all_verified, pingpong};
+use e810_sim::Sim;
 
-/// A run whose first function's server fails after `bytes` bytes of answers.
-fn run(bytes: i64, fault: Fault) -> String {
+use super::middleman::{Fault, start};
+use super::processes::{Served, all_verified, alone, pingpong};
+
+/// A run whose first function's server fails when `when` says so.
+fn run(fault: Fault, when: impl Fn(&Sim, u64) -> bool + Send + Sync + 'static) -> String {
+    let _alone = alone();
     let served = Served::start();
     let [a, b] = &served.paths;
     let front = served.folder.as_path().join("front");
-    start(front.clone(), a, bytes, fault);
+    let sim = served.sim.clone();
+    start(front.clone(), a, fault, move |answered| {
+        when(&sim, answered)
+    });
     let end = pingpong(&front, b, "send", 1_000_000_000, 64).end();
     let line = end.failure().to_owned();
     assert!(line.contains("front"), "{line}");
@@ -19,26 +25,45 @@ fn run(bytes: i64, fault: Fault) -> String {
     line
 }
 
-#[test]
-fn a_server_that_dies_is_one_line() {
-    // While it is looked at, in bring-up, in mid-traffic.
-    for bytes in [100, 1000, 30_000, 60_000] {
-        let line = run(bytes, Fault::Close);
-        assert!(
-            line.contains("the server closed the connection"),
-            "{bytes}: {line}"
-        );
-    }
+fn in_bring_up(sim: &Sim, _: u64) -> bool {
+    sim.stats(0).commands > 3
+}
+
+fn in_traffic(sim: &Sim, _: u64) -> bool {
+    sim.stats(0).frames_sent > 500
 }
 
 #[test]
-fn a_server_that_hangs_is_one_line_within_its_limit() {
-    let line = run(30_000, Fault::Hang);
-    assert!(line.contains("within 5s"), "{line}");
+fn a_server_that_dies_is_one_line() {
+    let says_so = |line: String| {
+        assert!(line.contains("the server closed the connection"), "{line}");
+    };
+    // While its device is looked at, in bring-up, in traffic.
+    says_so(run(Fault::Close, |_, answered| answered > 100));
+    says_so(run(Fault::Close, |_, answered| answered > 1000));
+    says_so(run(Fault::Close, in_bring_up));
+    says_so(run(Fault::Close, in_traffic));
 }
 
 #[test]
 fn a_server_that_hangs_at_once_is_one_line_within_its_limit() {
-    let line = run(10, Fault::Hang);
+    let line = run(Fault::Hang, |_, _| true);
     assert!(line.contains("no answer to VERSION within 5s"), "{line}");
+}
+
+#[test]
+fn a_server_that_hangs_in_bring_up_is_one_line_within_its_limit() {
+    let line = run(Fault::Hang, in_bring_up);
+    assert!(line.contains("within 5s"), "{line}");
+}
+
+/// Doorbells are not answered: the completion that does not come is noticed
+/// first, and then why.
+#[test]
+fn a_server_that_hangs_in_traffic_is_one_line_within_its_limit() {
+    let line = run(Fault::Hang, in_traffic);
+    assert!(
+        line.contains("no answer to REGION_READ within 5s"),
+        "{line}"
+    );
 }

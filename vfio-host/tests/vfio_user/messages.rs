@@ -2,10 +2,11 @@
 
 use std::process::Command;
 
-use super::processes::{E810, Served, ServerProcess, all_verified, pingpong, until};
+use super::processes::{E810, Served, ServerProcess, all_verified, alone, pingpong, until};
 
 #[test]
 fn two_processes_verify_every_message() {
+    let _alone = alone();
     let server = ServerProcess::start();
     let [a, b] = &server.paths;
     all_verified(a, b, "send", 10_000, 64);
@@ -33,6 +34,7 @@ fn two_processes_verify_every_message() {
 
 #[test]
 fn a_bring_up_says_how_fast_the_socket_is() {
+    let _alone = alone();
     let server = ServerProcess::start();
     let device = format!("vfio-user:{}", server.paths[1].display());
     let report = E810::start(&["up", "--json", "--device", &device])
@@ -65,6 +67,7 @@ fn a_bring_up_says_how_fast_the_socket_is() {
 
 #[test]
 fn a_user_killed_in_mid_traffic_leaves_a_clean_function() {
+    let _alone = alone();
     let served = Served::start();
     let [a, b] = &served.paths;
     for round in 1..=3 {
