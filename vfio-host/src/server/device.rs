@@ -80,6 +80,14 @@ impl Device {
         self.counts.users.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// FLR through configuration space, which it clears; what the user gave to
+    /// the server stays.
+    fn function_level_reset(&mut self) {
+        self.nic.function_level_reset();
+        self.config.reset();
+        self.msix_table = masked_table();
+    }
+
     fn show(&mut self, iova: u64, file: &File, offset: u64, bytes: u64, write: bool) -> bool {
         // SAFETY: the window is given to the function alone, which loses it
         // before `release` (in `dma_unmap`) or the end of the mappings (in
@@ -129,13 +137,10 @@ impl ServerBackend for Device {
     fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
         match region {
             VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_write(offset, data),
-            VFIO_PCI_CONFIG_REGION_INDEX => {
-                if self.config.write(offset, data) == Effect::Reset {
-                    self.nic.function_level_reset();
-                    self.config.reset();
-                    self.msix_table = masked_table();
-                }
-            }
+            VFIO_PCI_CONFIG_REGION_INDEX => match self.config.write(offset, data) {
+                Effect::None => {}
+                Effect::Reset => self.function_level_reset(),
+            },
             VFIO_PCI_BAR3_REGION_INDEX => {
                 let table = usize::try_from(offset)
                     .ok()

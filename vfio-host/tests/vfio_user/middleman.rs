@@ -27,27 +27,29 @@ struct Between<F> {
     server: UnixStream,
     /// Bytes of the server's answers so far.
     answered: AtomicU64,
-    broken: AtomicBool,
+    broken: Arc<AtomicBool>,
     /// Whether it is time, by the bytes of answers.
     when: F,
 }
 
 /// Listens at `front` and passes one connection on to `back`, until `when`
-/// says that it is time for `fault`.
+/// says that it is time for `fault`. Answers with what is set then.
 pub(crate) fn start(
     front: PathBuf,
     back: &Path,
     fault: Fault,
     when: impl Fn(u64) -> bool + Send + Sync + 'static,
-) {
+) -> Arc<AtomicBool> {
     let listener = UnixListener::bind(front).unwrap();
     let back = back.to_owned();
+    let broken = Arc::new(AtomicBool::new(false));
+    let is_broken = Arc::clone(&broken);
     thread::spawn(move || {
         let between = Arc::new(Between {
             user: listener.accept().unwrap().0,
             server: UnixStream::connect(back).unwrap(),
             answered: AtomicU64::new(0),
-            broken: AtomicBool::new(false),
+            broken,
             when,
         });
         let other = Arc::clone(&between);
@@ -60,6 +62,7 @@ pub(crate) fn start(
         // The server hears of it only now.
         let _ = between.server.shutdown(Shutdown::Both);
     });
+    is_broken
 }
 
 /// Sleeps until the other side has closed the socket, whatever it left unread.
