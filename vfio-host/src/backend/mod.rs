@@ -4,6 +4,7 @@
 //! [`Function`] implements every trait of `e810-hal` once. How its registers
 //! are reached, memory is mapped and interrupts arrive is a [`Transport`]:
 //!
+//! * [`vfio`]: a function bound to vfio-pci, through the kernel;
 //! * [`vfio_user`]: a device that another process serves on a socket.
 
 mod dma;
@@ -16,8 +17,9 @@ mod platform;
 mod tests;
 pub mod transport;
 mod vectors;
+pub mod vfio;
 pub mod vfio_user;
 
 pub use error::BackendError;
 pub use function::{Function, Identity, Options};
-pub use transport::{DmaRegion, Properties, Transport};
+pub use transport::{DmaRegion, Notice, Properties, Transport};

@@ -45,6 +45,25 @@ pub struct DmaRegion<'a> {
     pub access: Access,
 }
 
+/// Something that the owner of a function has to act on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// The function is to be given back: it is being unbound or unplugged, and
+    /// whoever asked waits until it is closed.
+    RemovalRequested,
+    /// The bus reported an error that the function does not survive.
+    BusError,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RemovalRequested => "the kernel wants the function back (unbind or unplug)",
+            Self::BusError => "the bus reported an error of the function",
+        })
+    }
+}
+
 /// A way to reach one PCI function.
 ///
 /// All methods may be called from any thread. A method that fails with a
@@ -71,6 +90,17 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
 
     /// The failure that made registers read as all-ones, if there was one.
     fn failure(&self) -> Option<&BackendError>;
+
+    /// What the owner is told, each time once. Asks the kernel: not for every
+    /// turn of a loop.
+    fn notice(&self) -> Option<Notice> {
+        None
+    }
+
+    /// Descriptors that are readable when there may be a notice.
+    fn notice_events(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
 
     /// Reads configuration space.
     ///

@@ -1,0 +1,124 @@
+//! BAR0 of a function, mapped.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+use e810_hal::Bar0;
+use e810_hal::bus::BAR0_LEN;
+use memmap2::{MmapOptions, MmapRaw};
+use vfio_bindings::bindings::vfio::{
+    VFIO_PCI_BAR0_REGION_INDEX, VFIO_REGION_INFO_FLAG_MMAP, VFIO_REGION_INFO_FLAG_READ,
+    VFIO_REGION_INFO_FLAG_WRITE,
+};
+use vfio_ioctls::{VfioDevice, VfioRegionInfoCap};
+
+/// The mapping; registers are used while it lives.
+#[derive(Debug)]
+pub(super) struct Bar {
+    _map: MmapRaw,
+    pub(super) registers: Bar0,
+}
+
+/// Why BAR0 cannot be used.
+#[derive(Debug)]
+pub(super) enum BarError {
+    /// The region is not what the driver needs.
+    Unfit(String),
+    /// The mapping failed.
+    System(io::Error),
+}
+
+impl Bar {
+    pub(super) fn new(device: &VfioDevice) -> Result<Self, BarError> {
+        let index = VFIO_PCI_BAR0_REGION_INDEX;
+        let areas = areas(&device.get_region_caps(index));
+        check(
+            device.get_region_flags(index),
+            device.get_region_size(index),
+            areas.as_deref(),
+        )
+        .map_err(BarError::Unfit)?;
+        // Doorbells and every register of the tables; not the rest.
+        let len = BAR0_LEN as usize;
+        let map = MmapOptions::new()
+            .offset(device.get_region_offset(index))
+            .len(len)
+            .map_raw(device.as_raw_fd())
+            .map_err(BarError::System)?;
+        let registers = NonNull::new(map.as_mut_ptr()).and_then(|base| {
+            // SAFETY: a mapping of that length of a device's registers; this
+            // value keeps it and is dropped after the last use, as
+            // `Transport` asks of its users.
+            unsafe { Bar0::new(base, len) }
+        });
+        let registers = registers.ok_or_else(|| BarError::Unfit("it is not aligned".to_owned()))?;
+        Ok(Self {
+            _map: map,
+            registers,
+        })
+    }
+}
+
+/// The mappable areas, when the region has such a list.
+fn areas(caps: &[VfioRegionInfoCap]) -> Option<Vec<(u64, u64)>> {
+    caps.iter().find_map(|cap| match cap {
+        VfioRegionInfoCap::SparseMmap(list) => Some(
+            list.areas
+                .iter()
+                .map(|area| (area.offset, area.size))
+                .collect(),
+        ),
+        _ => None,
+    })
+}
+
+/// Whether all that the driver uses can be read, written and mapped.
+fn check(flags: u32, size: u64, areas: Option<&[(u64, u64)]>) -> Result<(), String> {
+    let needed = u64::from(BAR0_LEN);
+    let all = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE | VFIO_REGION_INFO_FLAG_MMAP;
+    if size < needed || flags & all != all {
+        return Err(format!(
+            "it has {size} bytes and access flags {flags:#x}; {needed} bytes that can be read, written and mapped are needed"
+        ));
+    }
+    let covers = |(offset, size): &(u64, u64)| *offset == 0 && *size >= needed;
+    match areas {
+        // Without a list the whole region can be mapped.
+        None => Ok(()),
+        Some(areas) if areas.iter().any(covers) => Ok(()),
+        Some(areas) => Err(format!(
+            "the kernel maps only these parts of it (offset, bytes): {areas:x?}; the first {needed:#x} bytes are needed in one"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEEDED: u64 = BAR0_LEN as u64;
+
+    #[test]
+    fn a_region_is_mapped_by_its_capabilities() {
+        assert!(check(7, NEEDED, None).is_ok());
+        assert!(check(15, 4 * NEEDED, Some(&[(0, NEEDED), (2 * NEEDED, 4096)])).is_ok());
+        for (flags, size, areas) in [
+            (3, NEEDED, None),
+            (5, NEEDED, None),
+            (7, NEEDED - 1, None),
+            (7, NEEDED, Some(&[][..])),
+            (7, NEEDED, Some(&[(4096, NEEDED)][..])),
+            (
+                7,
+                NEEDED,
+                Some(&[(0, NEEDED / 2), (NEEDED / 2, NEEDED)][..]),
+            ),
+        ] {
+            assert!(
+                check(flags, size, areas).is_err(),
+                "{flags} {size} {areas:?}"
+            );
+        }
+    }
+}

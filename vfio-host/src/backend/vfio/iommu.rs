@@ -1,0 +1,181 @@
+//! What the IOMMU allows: addresses and page sizes.
+
+use super::super::iova::IovaError;
+
+/// The IOMMU of a container, as VFIO_IOMMU_GET_INFO describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Iommu {
+    /// First and last address of each range that may be used.
+    pub(super) ranges: Vec<(u64, u64)>,
+    /// Smallest page in bytes.
+    pub(super) page: u64,
+    /// Mappings that can still be made, when the kernel says.
+    pub(super) mappings: Option<u32>,
+}
+
+/// Flags of the structure: page sizes and capabilities are there.
+const PAGE_SIZES: u32 = 1;
+const CAPABILITIES: u32 = 2;
+/// Capability ids.
+const IOVA_RANGES: u16 = 1;
+const MAPPINGS_LEFT: u16 = 3;
+
+/// Addresses below are left alone: zero is what empty memory reads as.
+const LOWEST: u64 = 1 << 20;
+/// What is used of an IOMMU that does not say its ranges: what the page tables
+/// of every IOMMU hold, without the window in which messages are interrupts.
+const USUAL: [(u64, u64); 2] = [(LOWEST, 0xfedf_ffff), (0xfef0_0000, (1 << 39) - 1)];
+
+impl Iommu {
+    /// Reads the kernel's structure and its chain of capabilities. Nothing of
+    /// it is followed twice or outside.
+    pub(super) fn parse(info: &[u8]) -> Result<Self, IovaError> {
+        let word = |at: usize| {
+            info.get(at..)?
+                .first_chunk()
+                .map(|b| u32::from_le_bytes(*b))
+        };
+        let long = |at: usize| {
+            info.get(at..)?
+                .first_chunk()
+                .map(|b| u64::from_le_bytes(*b))
+        };
+        let flags = word(4).unwrap_or(0);
+        let sizes = long(8).filter(|_| flags & PAGE_SIZES != 0).unwrap_or(0);
+        let page = match sizes {
+            0 => 4096,
+            // A page of the CPU is the least that this process can give.
+            sizes => (1u64 << sizes.trailing_zeros()).max(4096),
+        };
+        let mut this = Self {
+            ranges: USUAL.to_vec(),
+            page,
+            mappings: None,
+        };
+        let first = word(16).filter(|_| flags & CAPABILITIES != 0).unwrap_or(0);
+        let mut at = first as usize;
+        while at >= 20 {
+            let Some(header) = word(at) else { break };
+            match header as u16 {
+                IOVA_RANGES => {
+                    let count = word(at + 8).unwrap_or(0) as usize;
+                    let range = |n: usize| {
+                        let at = at.checked_add(16)?.checked_add(n.checked_mul(16)?)?;
+                        Some((long(at)?, long(at.checked_add(8)?)?))
+                    };
+                    this.ranges = (0..count).map_while(range).collect();
+                }
+                MAPPINGS_LEFT => this.mappings = word(at + 8),
+                _ => {}
+            }
+            let next = word(at + 4).unwrap_or(0) as usize;
+            // Forward only: a chain that goes back has no end.
+            at = if next > at { next } else { 0 };
+        }
+        this.clip();
+        if this.ranges.is_empty() {
+            return Err(IovaError::Full {
+                bytes: page,
+                align: page,
+            });
+        }
+        Ok(this)
+    }
+
+    /// Whole pages, in order, nothing below [`LOWEST`].
+    fn clip(&mut self) {
+        let page = self.page;
+        let clip = |(first, last): (u64, u64)| {
+            let first = first.max(LOWEST).checked_next_multiple_of(page)?;
+            let end = match last.checked_add(1) {
+                Some(end) => end / page * page,
+                None => last / page * page,
+            };
+            (first < end).then(|| (first, end - 1))
+        };
+        let mut ranges: Vec<_> = self.ranges.drain(..).filter_map(clip).collect();
+        ranges.sort_unstable();
+        let mut from = 0;
+        ranges.retain(|(first, last)| {
+            let apart = *first >= from;
+            if apart {
+                from = last.saturating_add(1);
+            }
+            apart
+        });
+        self.ranges = ranges;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The structure with capabilities as (id, words behind the header).
+    fn info(sizes: u64, capabilities: &[(u32, Vec<u32>)]) -> Vec<u8> {
+        let flags = if capabilities.is_empty() { 1 } else { 3 };
+        let mut words = vec![0, flags, sizes as u32, (sizes >> 32) as u32, 24, 0];
+        for (n, (id, body)) in capabilities.iter().enumerate() {
+            let next = match n + 1 == capabilities.len() {
+                true => 0,
+                false => (words.len() + 2 + body.len()) * 4,
+            };
+            words.extend([id | 1 << 16, next as u32]);
+            words.extend(body);
+        }
+        words.into_iter().flat_map(u32::to_le_bytes).collect()
+    }
+
+    fn range(first: u64, last: u64) -> [u32; 4] {
+        [
+            first as u32,
+            (first >> 32) as u32,
+            last as u32,
+            (last >> 32) as u32,
+        ]
+    }
+
+    #[test]
+    fn ranges_and_pages_are_the_kernels() {
+        let mut body = vec![2, 0];
+        body.extend(range(0, 0xfedf_ffff));
+        body.extend(range(0xfef0_0000, (1 << 39) - 1));
+        let iommu = Iommu::parse(&info(0x4020_1000, &[(3, vec![65535]), (1, body)])).unwrap();
+        assert_eq!(iommu.ranges, USUAL);
+        assert_eq!((iommu.page, iommu.mappings), (4096, Some(65535)));
+    }
+
+    #[test]
+    fn an_old_kernel_says_nothing() {
+        let iommu = Iommu::parse(&info(0, &[])).unwrap();
+        assert_eq!(iommu.ranges, USUAL);
+        assert_eq!((iommu.page, iommu.mappings), (4096, None));
+        assert_eq!(Iommu::parse(&[]).unwrap().page, 4096);
+        assert_eq!(Iommu::parse(&info(1 << 16, &[])).unwrap().page, 1 << 16);
+        // An IOMMU with pages below the CPU's.
+        assert_eq!(Iommu::parse(&info(1 << 9, &[])).unwrap().page, 4096);
+    }
+
+    #[test]
+    fn nonsense_ends() {
+        for (first, last) in [(5, 5), (9, 3), (u64::MAX, u64::MAX)] {
+            let mut body = vec![1, 0];
+            body.extend(range(first, last));
+            assert!(Iommu::parse(&info(4096, &[(1, body)])).is_err());
+        }
+        // A chain that points at itself, and one that counts what is not there.
+        let mut circle = info(4096, &[(9, vec![])]);
+        circle[28..32].copy_from_slice(&24u32.to_le_bytes());
+        assert_eq!(Iommu::parse(&circle).unwrap().ranges, USUAL);
+        let mut body = vec![u32::MAX, 0];
+        body.extend(range(1 << 30, (1 << 31) - 1));
+        let iommu = Iommu::parse(&info(4096, &[(1, body)])).unwrap();
+        assert_eq!(iommu.ranges, [(1 << 30, (1 << 31) - 1)]);
+        // The end of the address space, and ranges that overlap.
+        let mut body = vec![2, 0];
+        body.extend(range(1 << 30, u64::MAX));
+        body.extend(range(1 << 31, 1 << 32));
+        let iommu = Iommu::parse(&info(4096, &[(1, body)])).unwrap();
+        assert_eq!(iommu.ranges, [(1 << 30, !0xfff - 1)]);
+    }
+}
