@@ -11,7 +11,7 @@ use e810_hal::{Iova, Ns, Run, Vector};
 use super::dma::{Block, Domain, Pool};
 use super::error::BackendError;
 use super::memory::SharedMemory;
-use super::transport::Transport;
+use super::transport::{Notice, Transport};
 use super::vectors::{Vectors, Waiter};
 use crate::buffer::Buffer;
 use crate::e810_ids;
@@ -112,6 +112,11 @@ impl<T: Transport> Function<T> {
         set_command(&transport, config::COMMAND_MASTER | config::COMMAND_MEMORY)?;
         let waiter = Waiter::new()
             .map_err(|cause| BackendError::system(transport.name(), "making a waiter", &cause))?;
+        for notices in transport.notice_events() {
+            waiter
+                .watch_notices(notices)
+                .map_err(|cause| BackendError::system(transport.name(), "watching it", &cause))?;
+        }
         let registers = transport.registers();
         let domain = Arc::new(Domain::new(transport)?);
         let inner = Inner {
@@ -161,7 +166,14 @@ impl<T: Transport> Function<T> {
         self.transport().config_read(config::VENDOR, &mut [0; 4])
     }
 
-    /// Sleeps until taken vectors fire or `limit` has passed; those that fired
+    /// What the kernel tells the owner of the function, each time once: ask a
+    /// few times a second, and after [`Function::wait_vectors`].
+    #[must_use]
+    pub fn notice(&self) -> Option<Notice> {
+        self.transport().notice()
+    }
+
+    /// Sleeps until taken vectors fire, a notice comes, or `limit` has passed; those that fired
     /// are appended to `fired`.
     ///
     /// Each event is handed to one of the threads that wait.

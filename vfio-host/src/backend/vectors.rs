@@ -150,12 +150,21 @@ fn new_event() -> io::Result<EventFd> {
 #[derive(Debug)]
 pub(super) struct Waiter(Epoll);
 
+/// What an event that is no vector is watched with.
+const NO_VECTOR: u64 = u64::MAX;
+
 /// Vectors looked at in one go.
 const BATCH: usize = 64;
 
 impl Waiter {
     pub(super) fn new() -> io::Result<Self> {
         Epoll::new().map(Self)
+    }
+
+    /// Also wakes threads when `fd` becomes readable, and until it is read.
+    pub(super) fn watch_notices(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let readable = EpollEvent::new(EventSet::IN, NO_VECTOR);
+        self.0.ctl(ControlOperation::Add, fd.as_raw_fd(), readable)
     }
 
     fn watch(&self, event: &Event, vector: Vector) -> io::Result<()> {
