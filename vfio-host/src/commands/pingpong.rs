@@ -7,9 +7,10 @@ use e810::{Config, Lan, Mtu, Path, Platform};
 use e810_sim::Mode;
 
 use super::{remote, sim_lan, simulator};
+use crate::backend::{Function, Transport};
 use crate::buffer::Payload;
 use crate::cli::{LanArgs, PingpongArgs};
-use crate::pingpong::{Outcome, Plan, Side, run as exchange};
+use crate::pingpong::{Outcome, Plan, Side, Watch, run as exchange};
 use crate::progress::Progress;
 use crate::report::{PingpongReport, human_ns};
 use crate::spec::DeviceSpec;
@@ -28,12 +29,19 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     };
     let (outcome, carrier) = match (&args.device, &args.peer) {
         (DeviceSpec::Sim, DeviceSpec::Sim) => (simulated(args, &plan)?, SIMULATED),
-        (DeviceSpec::Sim, _) | (_, DeviceSpec::Sim) => bail!(
-            "--device {} --peer {}: a function of the simulator in this process has no wire to another; name two functions of one kind",
+        (DeviceSpec::VfioUser(ask), DeviceSpec::VfioUser(answer)) => {
+            let open = || Ok([remote::open_user(ask)?, remote::open_user(answer)?]);
+            (behind(args, &plan, open)?, SERVED)
+        }
+        (DeviceSpec::Vfio(ask), DeviceSpec::Vfio(answer)) => {
+            let open = || Ok([remote::open_vfio(*ask)?, remote::open_vfio(*answer)?]);
+            (behind(args, &plan, open)?, KERNEL)
+        }
+        _ => bail!(
+            "--device {} --peer {}: these share no wire; name two functions of one kind",
             args.device,
             args.peer
         ),
-        _ => (served(args, &plan)?, SERVED),
     };
     let errors = outcome.errors;
     let report = report(args, &plan, &carrier, outcome);
@@ -53,6 +61,8 @@ struct Carrier {
     name: &'static str,
     /// In words.
     text: &'static str,
+    /// What else is known of the run.
+    around: &'static str,
     /// What every figure is.
     label: &'static str,
 }
@@ -60,13 +70,22 @@ struct Carrier {
 const SIMULATED: Carrier = Carrier {
     name: "simulated",
     text: "simulated, two functions in one process",
+    around: ", IOMMU, ICRC and findings on",
     label: "simulated",
 };
 
 const SERVED: Carrier = Carrier {
     name: "vfio-user",
     text: "vfio-user, two functions that another process serves",
+    around: ", IOMMU, ICRC and findings on",
     label: "over vfio-user",
+};
+
+const KERNEL: Carrier = Carrier {
+    name: "vfio",
+    text: "VFIO, two functions bound to vfio-pci",
+    around: "",
+    label: "over VFIO",
 };
 
 /// Two functions of a simulator in this process.
@@ -79,7 +98,7 @@ fn simulated(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
     let sim = simulator(2, mode, args.seed);
     let platforms = [sim.function(0), sim.function(1)];
     let lans = [sim_lan(&platforms[0])?, sim_lan(&platforms[1])?];
-    let outcome = between(platforms, lans, plan)?;
+    let outcome = between(platforms, lans, plan, &|| Ok(()))?;
     let findings = sim.findings();
     if let Some(first) = findings.first() {
         bail!(
@@ -90,8 +109,12 @@ fn simulated(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Two functions behind sockets.
-fn served(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
+/// Two functions behind backends of one kind.
+fn behind<T: Transport>(
+    args: &PingpongArgs,
+    plan: &Plan,
+    open: impl FnOnce() -> Result<[Function<T>; 2]>,
+) -> Result<Outcome> {
     if args.virtual_time {
         bail!("--virtual: only the simulator in this process has virtual time");
     }
@@ -101,7 +124,7 @@ fn served(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
             args.device
         );
     }
-    let (ask, answer) = (remote::open(&args.device)?, remote::open(&args.peer)?);
+    let [ask, answer] = open()?;
     let both = [&ask, &answer];
     let peer = LanArgs {
         mac: args.peer_mac,
@@ -109,7 +132,8 @@ fn served(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
         mtu: args.lan.mtu,
     };
     let lans = [remote::lan(&ask, &args.lan)?, remote::lan(&answer, &peer)?];
-    let result = between([ask.clone(), answer.clone()], lans, plan);
+    let watch = remote::watch(both);
+    let result = between([ask.clone(), answer.clone()], lans, plan, &watch);
     remote::explain(result, &both)
 }
 
@@ -118,18 +142,32 @@ fn between<P: Platform + Payload>(
     platforms: [P; 2],
     lans: [Lan; 2],
     plan: &Plan,
+    watch: Watch<'_>,
 ) -> Result<Outcome> {
     let [ask, answer] = platforms;
     let mut ask = bring_up(ask, lans[0], plan.size).context("function 0")?;
     let mut answer = bring_up(answer, lans[1], plan.size).context("function 1")?;
     connect(lans, &mut ask, &mut answer)?;
     let mut progress = Progress::new(plan.iterations);
-    let outcome = exchange(&mut ask, &mut answer, plan, &mut progress);
+    let outcome = exchange(&mut ask, &mut answer, plan, &mut progress, watch);
     progress.finish();
-    let outcome = outcome?;
-    ask.close().context("function 0")?;
-    answer.close().context("function 1")?;
-    Ok(outcome)
+    match outcome {
+        Err(told) if told.is::<remote::Told>() => {
+            // The device still works, as far as anybody knows.
+            for (side, name) in [(ask, "function 0"), (answer, "function 1")] {
+                if let Err(error) = side.close() {
+                    log::warn!("{name} was not shut down in order: {error:#}");
+                }
+            }
+            Err(told)
+        }
+        Err(error) => Err(error),
+        Ok(outcome) => {
+            ask.close().context("function 0")?;
+            answer.close().context("function 1")?;
+            Ok(outcome)
+        }
+    }
 }
 
 fn bring_up<P: Platform + Payload>(platform: P, lan: Lan, size: u32) -> Result<Side<P>> {
@@ -187,8 +225,8 @@ fn print(
     };
     writeln!(
         out,
-        "transport   {}, {time}, IOMMU, ICRC and findings on",
-        carrier.text
+        "transport   {}, {time}{}",
+        carrier.text, carrier.around
     )?;
     writeln!(
         out,

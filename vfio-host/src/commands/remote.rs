@@ -1,36 +1,62 @@
 //! Functions behind a backend: opening them, and what their LAN side is.
 
+use std::cell::Cell;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Error, Result, bail};
 use e810::{Lan, MacAddr, VsiId};
 use e810_hal::bus::RegIndex;
 use e810_hal::regs::VSIQF_PE_CTL1;
 
+use crate::backend::vfio::Vfio;
 use crate::backend::vfio_user::VfioUser;
-use crate::backend::{BackendError, Function, Options, Transport};
+use crate::backend::{Function, Notice, Options, Transport};
 use crate::cli::LanArgs;
-use crate::spec::DeviceSpec;
+use crate::spec::Bdf;
 
-/// The function that `spec` names, on a vfio-user socket.
-pub(crate) fn open(spec: &DeviceSpec) -> Result<Function<VfioUser>> {
-    match spec {
-        DeviceSpec::VfioUser(path) => {
-            let transport = VfioUser::connect(path)?;
-            transport.on_failure(hush);
-            Ok(Function::open(transport, Options::default())?)
-        }
-        DeviceSpec::Sim => bail!("the simulator of this process is no backend"),
-        DeviceSpec::Vfio(_) => bail!(
-            "{spec}: this build has no backend for it yet; use `sim` or `vfio-user:PATH` (see README, what works where)"
-        ),
-    }
+/// The function that another process serves on the socket `path`.
+pub(crate) fn open_user(path: &Path) -> Result<Function<VfioUser>> {
+    Ok(Function::open(
+        VfioUser::connect(path)?,
+        Options::default(),
+    )?)
 }
 
-/// What the driver logs about a device that reads as all-ones is true and
-/// hides the cause, which the command prints: unless somebody asked for a log,
-/// there is none from then on.
-fn hush(_: &BackendError) {
-    if std::env::var_os("RUST_LOG").is_none() {
-        log::set_max_level(log::LevelFilter::Off);
+/// The function at `bdf`, bound to vfio-pci.
+pub(crate) fn open_vfio(bdf: Bdf) -> Result<Function<Vfio>> {
+    Ok(Function::open(Vfio::open(bdf)?, Options::default())?)
+}
+
+/// The kernel's notice that ended a command.
+#[derive(Debug, thiserror::Error)]
+#[error("{device}: {notice}; the driver has stopped, and the function is free for whoever asked")]
+pub(crate) struct Told {
+    device: String,
+    notice: Notice,
+}
+
+/// How often notices are asked for.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Fails with [`Told`] once the kernel has a notice for one of the functions.
+pub(crate) fn watch<T: Transport>(functions: [&Function<T>; 2]) -> impl Fn() -> Result<()> {
+    let functions = functions.map(Clone::clone);
+    let next = Cell::new(Instant::now());
+    move || {
+        let now = Instant::now();
+        if now < next.get() {
+            return Ok(());
+        }
+        next.set(now + LOOK);
+        let told = |function: &Function<T>| {
+            let device = function.transport().name().to_owned();
+            function.notice().map(|notice| Told { device, notice })
+        };
+        match functions.iter().find_map(told) {
+            Some(told) => Err(told.into()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use e810_hal::Clock;
 use e810_sim::Mode;
 
 use super::{remote, sim_lan, simulator};
+use crate::backend::{Function, Transport};
 use crate::cli::UpArgs;
 use crate::counted::Counted;
 use crate::measure::{Times, times};
@@ -25,9 +26,13 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
             let (full, demand) = simulated()?;
             ("simulated", full, demand, None)
         }
-        _ => {
-            let (full, demand, times) = served(args)?;
+        DeviceSpec::VfioUser(path) => {
+            let (full, demand, times) = behind(args, remote::open_user(path)?)?;
             ("vfio-user", full, demand, Some(times))
+        }
+        DeviceSpec::Vfio(bdf) => {
+            let (full, demand, times) = behind(args, remote::open_vfio(*bdf)?)?;
+            ("vfio", full, demand, Some(times))
         }
     };
     let report = UpReport {
@@ -61,9 +66,8 @@ fn simulated() -> Result<(Up, Up)> {
     Ok((full, demand))
 }
 
-/// One function behind a socket, brought up in both ways, one after the other.
-fn served(args: &UpArgs) -> Result<(Up, Up, Times)> {
-    let function = remote::open(&args.device)?;
+/// One function behind a backend, brought up in both ways, one after the other.
+fn behind<T: Transport>(args: &UpArgs, function: Function<T>) -> Result<(Up, Up, Times)> {
     let lan = remote::lan(&function, &args.lan)?;
     let result = times(&function).and_then(|times| {
         let full = bring_up(Counted::new(function.clone()), lan, Backing::Full)?;

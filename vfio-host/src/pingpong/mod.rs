@@ -1,0 +1,226 @@
+//! A ping-pong between two functions: connect, exchange, verify every byte.
+//!
+//! Generic over the platform, so that every backend runs the same exchange.
+//! One thread drives both sides: it posts, then polls both completion queues
+//! and both event queues until the message has arrived.
+
+mod side;
+
+use anyhow::{Context, Result, ensure};
+use e810::{Platform, Wc};
+use e810_hal::Ns;
+
+use crate::cli::Op;
+use crate::latency::Latencies;
+use crate::payload::{self, Direction};
+use crate::progress::Progress;
+
+pub use side::{Endpoint, Side};
+
+/// What to exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The operation.
+    pub op: Op,
+    /// Bytes of payload in a message.
+    pub size: u32,
+    /// Messages (for `send` and `write`: exchanges of one message each way).
+    pub iterations: u64,
+    /// Seed of the payload.
+    pub seed: u64,
+}
+
+/// What was exchanged.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Iterations whose every byte was as expected, both ways.
+    pub verified: u64,
+    /// Iterations with a difference or a failed completion.
+    pub errors: u64,
+    /// One sample an iteration: half the round trip for `send`, post to
+    /// completion for `write` and `read`.
+    pub latencies: Latencies,
+    /// Messages that crossed the wire carrying payload.
+    pub messages: u64,
+    /// Time of the exchange alone.
+    pub elapsed: Ns,
+}
+
+/// How long one message may take before the run is given up. Far above any
+/// retry time of the transport; a real failure arrives as an event first.
+const MESSAGE_LIMIT: Ns = Ns::from_ms(10_000);
+
+/// Asked at least once a message and in each empty turn; an error ends the
+/// exchange, with both sides in order.
+pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
+
+/// Runs `plan` between two connected sides.
+///
+/// # Errors
+/// A completion that failed, an asynchronous error, or a message that did not
+/// arrive, or what `watch` said; differences in payload are counted, not
+/// returned.
+pub fn run<P: Platform>(
+    ask: &mut Side<P>,
+    answer: &mut Side<P>,
+    plan: &Plan,
+    progress: &mut Progress,
+    watch: Watch<'_>,
+) -> Result<Outcome> {
+    let size = plan.size as usize;
+    let (mut expected, mut got) = (vec![0u8; size], vec![0u8; size]);
+    let (ask_end, answer_end) = (ask.endpoint(), answer.endpoint());
+    let mut outcome = Outcome::default();
+    if plan.op == Op::Send {
+        ask.post_receives()?;
+        answer.post_receives()?;
+    }
+    let start = ask.platform.now();
+    for number in 0..plan.iterations {
+        let mut check = |memory, direction| {
+            payload::first_difference(
+                memory,
+                &mut expected,
+                &mut got,
+                plan.seed,
+                number,
+                direction,
+            )
+            .is_none()
+        };
+        let mut scratch = vec![0u8; size];
+        payload::fill(&mut scratch, plan.seed, number, Direction::Ask);
+        let good;
+        match plan.op {
+            Op::Send => {
+                ask.outgoing()?.write(0, &scratch)?;
+                payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
+                answer.outgoing()?.write(0, &scratch)?;
+                let posted = ask.platform.now();
+                ask.post(plan.op, number, &answer_end)?;
+                exchange(
+                    [ask, answer],
+                    watch,
+                    Want {
+                        ask_sent: 1,
+                        answer_received: 1,
+                        ..Want::default()
+                    },
+                )?;
+                let there = check(answer.incoming()?, Direction::Ask);
+                answer.post_receives()?;
+                answer.post(plan.op, number, &ask_end)?;
+                exchange(
+                    [ask, answer],
+                    watch,
+                    Want {
+                        answer_sent: 1,
+                        ask_received: 1,
+                        ..Want::default()
+                    },
+                )?;
+                let round_trip = ask.platform.now() - posted;
+                outcome.latencies.add(round_trip.0 / 2);
+                good = check(ask.incoming()?, Direction::Answer) && there;
+                ask.post_receives()?;
+                outcome.messages += 2;
+            }
+            Op::Write => {
+                ask.outgoing()?.write(0, &scratch)?;
+                let posted = ask.platform.now();
+                ask.post(plan.op, number, &answer_end)?;
+                exchange(
+                    [ask, answer],
+                    watch,
+                    Want {
+                        ask_sent: 1,
+                        ..Want::default()
+                    },
+                )?;
+                outcome.latencies.add((ask.platform.now() - posted).0);
+                let there = check(answer.incoming()?, Direction::Ask);
+                payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
+                answer.outgoing()?.write(0, &scratch)?;
+                answer.post(plan.op, number, &ask_end)?;
+                exchange(
+                    [ask, answer],
+                    watch,
+                    Want {
+                        answer_sent: 1,
+                        ..Want::default()
+                    },
+                )?;
+                good = check(ask.incoming()?, Direction::Answer) && there;
+                outcome.messages += 2;
+            }
+            Op::Read => {
+                answer.outgoing()?.write(0, &scratch)?;
+                let posted = ask.platform.now();
+                ask.post(plan.op, number, &answer_end)?;
+                exchange(
+                    [ask, answer],
+                    watch,
+                    Want {
+                        ask_sent: 1,
+                        ..Want::default()
+                    },
+                )?;
+                outcome.latencies.add((ask.platform.now() - posted).0);
+                good = check(ask.incoming()?, Direction::Ask);
+                outcome.messages += 1;
+            }
+        }
+        if good {
+            outcome.verified += 1;
+        } else {
+            outcome.errors += 1;
+        }
+        progress.at(number + 1);
+    }
+    outcome.elapsed = ask.platform.now() - start;
+    Ok(outcome)
+}
+
+/// Completions still wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Want {
+    ask_sent: u32,
+    ask_received: u32,
+    answer_sent: u32,
+    answer_received: u32,
+}
+
+/// Polls both sides until the wanted completions are there.
+fn exchange<P: Platform>(
+    [ask, answer]: [&mut Side<P>; 2],
+    watch: Watch<'_>,
+    mut want: Want,
+) -> Result<()> {
+    watch()?;
+    let start = ask.platform.now();
+    let mut wcs = [Wc::default(); 8];
+    while want != Want::default() {
+        let polled = ask.turn(&mut wcs)?;
+        for wc in wcs.iter().take(polled) {
+            ask.take(wc, &mut want.ask_sent, &mut want.ask_received)
+                .context("on the asking side")?;
+        }
+        let polled_there = answer.turn(&mut wcs)?;
+        for wc in wcs.iter().take(polled_there) {
+            answer
+                .take(wc, &mut want.answer_sent, &mut want.answer_received)
+                .context("on the answering side")?;
+        }
+        if polled + polled_there == 0 {
+            let waited = ask.platform.now() - start;
+            ensure!(
+                waited < MESSAGE_LIMIT,
+                "no completion after {MESSAGE_LIMIT}: check that the peer's queue pair is in RTS and that packets reach it"
+            );
+            watch()?;
+            ask.platform.relax();
+            answer.platform.relax();
+        }
+    }
+    Ok(())
+}
