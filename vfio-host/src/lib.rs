@@ -19,6 +19,8 @@ pub mod buffer;
 pub mod cli;
 pub mod commands;
 pub mod counted;
+pub mod e810_ids;
+pub mod host;
 pub mod latency;
 pub mod payload;
 pub mod pingpong;
@@ -34,5 +36,9 @@ pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
     match &cli.command {
         cli::Command::Pingpong(args) => commands::pingpong::run(args, out),
         cli::Command::Up(args) => commands::up::run(args, out),
+        cli::Command::List(args) => commands::list::run(args, out),
+        cli::Command::Doctor(args) => commands::doctor::run(args, out),
+        cli::Command::Bind(args) => commands::bind::bind(args, out),
+        cli::Command::Unbind(args) => commands::bind::unbind(args, out),
     }
 }
