@@ -1,24 +1,26 @@
-//! The PCI ids of the E810's physical functions (control-path 1).
+//! PCI ids of the E810 (control-path 1.1).
 
-/// Intel's PCI vendor id.
+/// Intel.
 pub const VENDOR: u16 = 0x8086;
 
-/// Device ids and the names of the adapters that have them.
-pub const IDS: &[(u16, &str)] = &[
+/// Device ids whose RDMA engine this driver knows, and what Intel calls them.
+///
+/// Virtual functions (0x1889) are not among them: their engine is reached
+/// through the physical function's driver.
+pub const DEVICES: [(u16, &str); 6] = [
     (0x1591, "E810-C for backplane"),
     (0x1592, "E810-C for QSFP"),
     (0x1593, "E810-C for SFP"),
     (0x1599, "E810-XXV for backplane"),
-    (0x159A, "E810-XXV for QSFP"),
-    (0x159B, "E810-XXV for SFP"),
+    (0x159a, "E810-XXV for QSFP"),
+    (0x159b, "E810-XXV for SFP"),
 ];
 
-/// The name of the adapter with this device id, or `None` when it is no E810.
+/// The name of an E810 function, or `None` for anything else.
 #[must_use]
-pub fn name(device: u16) -> Option<&'static str> {
-    IDS.iter()
-        .find(|(id, _)| *id == device)
-        .map(|(_, name)| *name)
+pub fn name(vendor: u16, device: u16) -> Option<&'static str> {
+    let known = DEVICES.iter().find(|(id, _)| *id == device);
+    known.filter(|_| vendor == VENDOR).map(|(_, name)| *name)
 }
 
 #[cfg(test)]
@@ -26,11 +28,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_id_has_one_name() {
-        for (place, (id, text)) in IDS.iter().enumerate() {
-            assert_eq!(name(*id), Some(*text));
-            assert!(!IDS[place + 1..].iter().any(|(other, _)| other == id));
+    fn only_e810_physical_functions_have_a_name() {
+        assert_eq!(name(0x8086, 0x1592), Some("E810-C for QSFP"));
+        // X710, the E810's virtual function, another vendor.
+        for (vendor, device) in [(0x8086, 0x1572), (0x8086, 0x1889), (0x15b3, 0x1592)] {
+            assert_eq!(name(vendor, device), None);
         }
-        assert_eq!(name(0x100E), None);
     }
 }

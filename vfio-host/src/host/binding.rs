@@ -201,8 +201,18 @@ fn write(kernel: &mut dyn Kernel, path: &Path, text: &str) -> Result<()> {
     })
 }
 
-fn set_override(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf, driver: &str) -> Result<()> {
-    let file = folder(host, bdf).join("driver_override");
+/// Sets the override, unless it is that already: undoing must not fail for want
+/// of a right that doing it lacked.
+fn set_override(
+    host: &Host,
+    kernel: &mut dyn Kernel,
+    function: &Function,
+    driver: &str,
+) -> Result<()> {
+    if function.driver_override.as_deref().unwrap_or("") == driver {
+        return Ok(());
+    }
+    let file = folder(host, function.bdf).join("driver_override");
     // An empty line clears it.
     write(kernel, &file, &format!("{driver}\n"))
 }
@@ -214,7 +224,7 @@ fn driver_file(host: &Host, driver: &str, file: &str) -> PathBuf {
 /// To vfio-pci, from whatever it is bound to.
 fn take(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf) -> Result<()> {
     let function = look(host, bdf)?;
-    set_override(host, kernel, bdf, VFIO_PCI)?;
+    set_override(host, kernel, &function, VFIO_PCI)?;
     let address = bdf.to_string();
     match function.driver.as_deref() {
         Some(VFIO_PCI) => return Ok(()),
@@ -241,7 +251,7 @@ fn give_back(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf, former: &Former) ->
         write(kernel, &driver_file(host, VFIO_PCI, "unbind"), &address)?;
     }
     let wanted = former.driver_override.as_deref().unwrap_or("");
-    set_override(host, kernel, bdf, wanted)?;
+    set_override(host, kernel, &function, wanted)?;
     let Some(driver) = former.driver.as_deref() else {
         return Ok(());
     };

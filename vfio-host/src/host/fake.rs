@@ -161,6 +161,7 @@ impl Tree {
             root: self.root.clone(),
             writes: 0,
             fails: None,
+            fails_from: None,
             refusing: None,
         }
     }
@@ -173,6 +174,8 @@ pub(crate) struct FakeKernel {
     pub(crate) writes: u32,
     /// The write, counted from 0, that is refused without effect.
     pub(crate) fails: Option<u32>,
+    /// The first of the writes that are all refused.
+    pub(crate) fails_from: Option<u32>,
     /// A driver that takes no function.
     pub(crate) refusing: Option<&'static str>,
 }
@@ -181,7 +184,7 @@ impl Kernel for FakeKernel {
     fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
         let number = self.writes;
         self.writes += 1;
-        if self.fails == Some(number) {
+        if self.fails == Some(number) || self.fails_from.is_some_and(|first| number >= first) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let path = path.strip_prefix(&self.root).unwrap();

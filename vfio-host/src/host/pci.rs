@@ -90,9 +90,7 @@ impl Function {
     /// The name of the adapter, or `None` when it is no E810.
     #[must_use]
     pub fn adapter(&self) -> Option<&'static str> {
-        (self.vendor == e810_ids::VENDOR)
-            .then(|| e810_ids::name(self.device))
-            .flatten()
+        e810_ids::name(self.vendor, self.device)
     }
 
     /// Whether it is bound to vfio-pci.

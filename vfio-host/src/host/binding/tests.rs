@@ -114,6 +114,36 @@ fn a_failure_at_any_write_of_unbind_leaves_it_on_vfio() {
 }
 
 #[test]
+fn without_any_right_nothing_changes_and_that_is_said() {
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    kernel.fails_from = Some(0);
+    let error = bind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("left as it was"), "{text}");
+    assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
+    bind(tree.host(), &mut tree.kernel(), &function(&tree)).unwrap();
+    let error = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("on vfio-pci as before"), "{text}");
+    assert_eq!(shown(&tree), on(Some("vfio-pci"), "vfio-pci", true));
+}
+
+#[test]
+fn a_failure_that_cannot_be_undone_is_told_with_both_causes() {
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    // The override is set, and from then on nothing is possible.
+    kernel.fails_from = Some(1);
+    let error = bind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("restoring it failed"), "{text}");
+    assert!(text.contains("drivers/ice/unbind"), "{text}");
+    // What it was on is still remembered.
+    assert_eq!(shown(&tree), on(Some("ice"), "vfio-pci", true));
+}
+
+#[test]
 fn a_driver_that_does_not_take_it_is_reported() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
