@@ -18,10 +18,6 @@ pub struct Cli {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Bring two functions up, connect a QP pair, and verify every message.
-    Pingpong(PingpongArgs),
-    /// Bring one function up, show each stage and the memory it took, and shut it down.
-    Up(UpArgs),
     /// List the E810 functions of this machine.
     List(ListArgs),
     /// Check what a function needs to be used from user space, and say what mends it.
@@ -30,6 +26,10 @@ pub enum Command {
     Bind(BindArgs),
     /// Give functions back to the drivers they had.
     Unbind(BindArgs),
+    /// Bring two functions up, connect a QP pair, and verify every message.
+    Pingpong(PingpongArgs),
+    /// Bring one function up, show each stage and the memory it took, and shut it down.
+    Up(UpArgs),
 }
 
 /// Arguments of `e810 pingpong`.

@@ -34,11 +34,11 @@ pub mod spec;
 /// What failed, with the cause below it and what to do about it.
 pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
     match &cli.command {
-        cli::Command::Pingpong(args) => commands::pingpong::run(args, out),
-        cli::Command::Up(args) => commands::up::run(args, out),
         cli::Command::List(args) => commands::list::run(args, out),
         cli::Command::Doctor(args) => commands::doctor::run(args, out),
         cli::Command::Bind(args) => commands::bind::bind(args, out),
         cli::Command::Unbind(args) => commands::bind::unbind(args, out),
+        cli::Command::Pingpong(args) => commands::pingpong::run(args, out),
+        cli::Command::Up(args) => commands::up::run(args, out),
     }
 }
