@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::spec::DeviceSpec;
+use crate::spec::{Bdf, DeviceSpec};
 
 /// RDMA on the Intel E810, without a kernel driver.
 #[derive(Parser, Debug)]
@@ -20,6 +20,14 @@ pub struct Cli {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// List the E810 functions of this machine.
+    List(ListArgs),
+    /// Check what a function needs to be used from user space, and say what mends it.
+    Doctor(DoctorArgs),
+    /// Give functions to vfio-pci, and remember their drivers.
+    Bind(BindArgs),
+    /// Give functions back to the drivers they had.
+    Unbind(BindArgs),
     /// Bring two functions up, connect a QP pair, and verify every message.
     Pingpong(PingpongArgs),
     /// Bring one function up, show each stage and the memory it took, and shut it down.
@@ -140,6 +148,36 @@ fn parse_mac(text: &str) -> Result<[u8; 6], String> {
     is_one.then_some(mac).ok_or_else(wrong)
 }
 
+/// Arguments of `e810 list`.
+#[derive(Args, Debug, Clone)]
+pub struct ListArgs {
+    /// Print one JSON array instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `e810 doctor`.
+#[derive(Args, Debug, Clone)]
+pub struct DoctorArgs {
+    /// The function to check, like 0000:3b:00.0; without it, all E810 functions.
+    #[arg(value_name = "BDF")]
+    pub function: Option<Bdf>,
+    /// Print one JSON array instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `e810 bind` and `e810 unbind`.
+#[derive(Args, Debug, Clone)]
+pub struct BindArgs {
+    /// The functions, like 0000:3b:00.0; those of one IOMMU group belong in one command.
+    #[arg(value_name = "BDF", required = true)]
+    pub functions: Vec<Bdf>,
+    /// Bind a function that the default route or virtual functions depend on; unbind one that is in use.
+    #[arg(long)]
+    pub force: bool,
+}
+
 /// Largest payload of `pingpong`: 64 MiB, so that a typing error does not ask
 /// for the machine's memory; the device's own limit is 2^31 - 1.
 const MAX_SIZE: i64 = 64 << 20;
@@ -206,6 +244,9 @@ mod tests {
             &["e810", "up", "--mtu", "67"],
             &["e810", "sim"],
             &["e810", "down"],
+            &["e810", "bind"],
+            &["e810", "bind", "eth0"],
+            &["e810", "doctor", "3b:00.9"],
         ] {
             assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2);
         }

@@ -21,6 +21,7 @@ pub mod cli;
 pub mod commands;
 pub mod counted;
 pub mod e810_ids;
+pub mod host;
 pub mod latency;
 pub mod measure;
 pub mod payload;
@@ -36,6 +37,10 @@ pub mod spec;
 /// What failed, with the cause below it and what to do about it.
 pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
     match &cli.command {
+        cli::Command::List(args) => commands::list::run(args, out),
+        cli::Command::Doctor(args) => commands::doctor::run(args, out),
+        cli::Command::Bind(args) => commands::bind::bind(args, out),
+        cli::Command::Unbind(args) => commands::bind::unbind(args, out),
         cli::Command::Pingpong(args) => commands::pingpong::run(args, out),
         cli::Command::Up(args) => commands::up::run(args, out),
         cli::Command::Sim(args) => commands::sim::run(args, out),

@@ -16,7 +16,7 @@ pub enum DeviceSpec {
 }
 
 /// A PCI address, `domain:bus:device.function`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Bdf {
     /// PCI domain.
     pub domain: u16,

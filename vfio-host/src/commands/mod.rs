@@ -1,5 +1,8 @@
 //! One module per command.
 
+pub mod bind;
+pub mod doctor;
+pub mod list;
 pub mod pingpong;
 mod remote;
 pub mod sim;

@@ -1,0 +1,236 @@
+//! `e810 bind` and `e810 unbind`: giving functions to vfio-pci and back.
+//!
+//! What would take something from under the machine's feet is refused before
+//! anything is written; a failure later puts every function back.
+
+use std::io::Write;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cli::BindArgs;
+use crate::host::Host;
+use crate::host::binding::{self, Former, Kernel, Restored, Sysfs};
+use crate::host::group::{self, Group};
+use crate::host::kernel::{Module, has_vfio_pci, module};
+use crate::host::pci::{Function, VFIO_PCI, folder};
+use crate::host::routes;
+use crate::spec::Bdf;
+
+/// Runs `e810 bind`.
+///
+/// # Errors
+/// Why a function is refused, and what the kernel refused.
+pub fn bind(args: &BindArgs, out: &mut dyn Write) -> Result<()> {
+    bind_on(&Host::default(), &mut Sysfs, args, out)
+}
+
+/// Runs `e810 unbind`.
+///
+/// # Errors
+/// A function in use, a former driver that is not loaded, and what the kernel
+/// refused.
+pub fn unbind(args: &BindArgs, out: &mut dyn Write) -> Result<()> {
+    unbind_on(&Host::default(), &mut Sysfs, args, out)
+}
+
+/// Runs `e810 bind` on a given machine.
+///
+/// # Errors
+/// As [`bind`].
+pub fn bind_on(
+    host: &Host,
+    kernel: &mut dyn Kernel,
+    args: &BindArgs,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let functions = look(host, &args.functions)?;
+    for function in &functions {
+        check(host, function, args)?;
+    }
+    let mut done: Vec<Bdf> = Vec::new();
+    for function in &functions {
+        if let Err(error) = binding::bind(host, kernel, function) {
+            return Err(undo(host, kernel, &done, error));
+        }
+        if !function.is_on_vfio() {
+            done.push(function.bdf);
+        }
+    }
+    for function in &functions {
+        let was = match (function.is_on_vfio(), &function.driver) {
+            (true, _) => "already there".to_owned(),
+            (false, Some(driver)) => format!("was on {driver}"),
+            (false, None) => "had no driver".to_owned(),
+        };
+        writeln!(out, "{}: bound to vfio-pci ({was})", function.bdf)?;
+    }
+    Ok(())
+}
+
+/// Takes back what this command has already bound.
+fn undo(host: &Host, kernel: &mut dyn Kernel, done: &[Bdf], error: anyhow::Error) -> anyhow::Error {
+    for bdf in done.iter().rev() {
+        let restored = Function::read(host, *bdf)
+            .context("the function is gone")
+            .and_then(|function| binding::unbind(host, kernel, &function));
+        if let Err(left) = restored {
+            return error.context(format!("{bdf} is still on vfio-pci ({left:#})"));
+        }
+    }
+    error
+}
+
+/// Runs `e810 unbind` on a given machine.
+///
+/// # Errors
+/// As [`unbind`].
+pub fn unbind_on(
+    host: &Host,
+    kernel: &mut dyn Kernel,
+    args: &BindArgs,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let functions = look(host, &args.functions)?;
+    for function in &functions {
+        check_idle(host, function, args.force, out)?;
+    }
+    for function in &functions {
+        let text = match binding::unbind(host, kernel, function)? {
+            Restored::Nothing => "was not bound to vfio-pci, nothing to do".to_owned(),
+            Restored::Former(Some(driver)) => format!("back on {driver}"),
+            Restored::Former(None) => "without a driver, as before".to_owned(),
+            Restored::Chosen(Some(driver)) => {
+                format!("its former driver was not remembered; the kernel chose {driver}")
+            }
+            Restored::Chosen(None) => {
+                "its former driver was not remembered; the kernel has none for it".to_owned()
+            }
+        };
+        writeln!(out, "{}: {text}", function.bdf)?;
+    }
+    Ok(())
+}
+
+/// The functions, each an E810.
+fn look(host: &Host, wanted: &[Bdf]) -> Result<Vec<Function>> {
+    let mut functions: Vec<Function> = Vec::new();
+    for bdf in wanted {
+        let function = Function::read(host, *bdf)
+            .with_context(|| format!("{bdf}: there is no such PCI function; see `e810 list`"))?;
+        ensure!(
+            function.adapter().is_some(),
+            "{bdf} is {:04x}:{:04x}, not an E810; see `e810 list`",
+            function.vendor,
+            function.device
+        );
+        if !functions.iter().any(|known| known.bdf == *bdf) {
+            functions.push(function);
+        }
+    }
+    Ok(functions)
+}
+
+/// Refuses what must not, or cannot, be bound.
+fn check(host: &Host, function: &Function, args: &BindArgs) -> Result<()> {
+    let bdf = function.bdf;
+    if !has_vfio_pci(host) {
+        match module(host, VFIO_PCI) {
+            Module::Missing => bail!(
+                "{bdf}: this kernel has no vfio-pci; install the kernel package that brings it"
+            ),
+            _ => bail!("{bdf}: vfio-pci is not loaded; load it first: modprobe vfio-pci"),
+        }
+    }
+    let Some(number) = function.group else {
+        bail!(
+            "{bdf}: it has no IOMMU group, so the IOMMU is off; `e810 doctor` tells how to switch it on"
+        );
+    };
+    check_group(&Group::read(host, number), bdf, &args.functions)?;
+    if args.force || function.is_on_vfio() {
+        return Ok(());
+    }
+    let routes = routes::default_interfaces(host);
+    for interface in &function.interfaces {
+        if let Some(carrier) = routes::carries(host, &interface.name, &routes) {
+            bail!(
+                "{bdf}: its interface {} carries the default route{}; binding it may cut this machine off (--force binds it all the same)",
+                interface.name,
+                if carrier == interface.name {
+                    String::new()
+                } else {
+                    format!(" through {carrier}")
+                }
+            );
+        }
+    }
+    if let Some(vfs) = function.vfs.filter(|vfs| vfs.enabled > 0) {
+        let file = folder(host, bdf).join("sriov_numvfs");
+        bail!(
+            "{bdf}: {} virtual functions are enabled and would go away; remove them first: echo 0 > {} (--force binds it all the same)",
+            vfs.enabled,
+            file.display()
+        );
+    }
+    Ok(())
+}
+
+/// Refuses a function whose group could not be used once it is bound.
+fn check_group(group: &Group, bdf: Bdf, together: &[Bdf]) -> Result<()> {
+    let in_the_way: Vec<_> = group
+        .others(bdf)
+        .filter(|member| member.is_in_the_way() && !together.contains(&member.bdf))
+        .collect();
+    let Some(first) = in_the_way.first() else {
+        return Ok(());
+    };
+    let names: Vec<String> = in_the_way.iter().map(|member| member.to_string()).collect();
+    let remedy = if in_the_way.iter().all(|member| member.is_e810) {
+        let all: Vec<String> = in_the_way
+            .iter()
+            .map(|member| member.bdf.to_string())
+            .collect();
+        format!("bind them together: e810 bind {bdf} {}", all.join(" "))
+    } else {
+        let driver = first.driver.as_deref().unwrap_or_default();
+        format!(
+            "take them from their drivers first: echo {} > /sys/bus/pci/drivers/{driver}/unbind",
+            first.bdf
+        )
+    };
+    bail!(
+        "{bdf}: IOMMU group {} is shared with {}, so it could not be used; {remedy}",
+        group.number,
+        names.join(", ")
+    )
+}
+
+/// Refuses a function that a program has open: the kernel would wait for that
+/// program, and this one with it, for as long as it takes.
+fn check_idle(host: &Host, function: &Function, force: bool, out: &mut dyn Write) -> Result<()> {
+    let (true, Some(number)) = (function.is_on_vfio(), function.group) else {
+        return Ok(());
+    };
+    let file = Group::read(host, number).file();
+    let holders = group::holders(host, &file);
+    if holders.is_empty() {
+        return Ok(());
+    }
+    let bdf = function.bdf;
+    let names = holders.join(", ");
+    ensure!(
+        force,
+        "{bdf}: in use by process {names}; end it first (--force asks it to let go, and waits without limit)"
+    );
+    let former = Former::load(host, bdf).and_then(|former| former.driver);
+    writeln!(
+        out,
+        "{bdf}: waiting for process {names} to let go, then back to {}",
+        former.as_deref().unwrap_or("no driver")
+    )?;
+    out.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! `e810 doctor`: what stands between a function and its use from user space.
+//!
+//! Each check is a line with a level, and with the command that mends it. The
+//! checks look and never change anything; the files of VFIO are opened and
+//! closed, because only that shows whether this user may.
+
+use std::io::Write;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+
+use crate::cli::DoctorArgs;
+use crate::host::Host;
+use crate::host::pci::{DEVICES, Function, e810s};
+
+mod function;
+mod machine;
+
+/// How a check went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// It will work, but not as well as it could, or something deserves a look.
+    Warning,
+    /// It will not work.
+    Error,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One line of `e810 doctor`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Check {
+    /// What was checked, a short name.
+    pub check: &'static str,
+    /// The function it is about; absent for the machine as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// How it went.
+    pub level: Level,
+    /// What was found.
+    pub text: String,
+    /// The command, or the step, that mends it.
+    pub remedy: Option<String>,
+}
+
+impl Check {
+    fn new(
+        check: &'static str,
+        level: Level,
+        text: impl Into<String>,
+        remedy: Option<String>,
+    ) -> Self {
+        Self {
+            check,
+            function: None,
+            level,
+            text: text.into(),
+            remedy,
+        }
+    }
+
+    fn ok(check: &'static str, text: impl Into<String>) -> Self {
+        Self::new(check, Level::Ok, text, None)
+    }
+
+    fn warning(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(check, Level::Warning, text, Some(remedy.into()))
+    }
+
+    fn error(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(check, Level::Error, text, Some(remedy.into()))
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A check that ended in an error, after all of them were printed; an address
+/// that is no E810's.
+pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> Result<()> {
+    run_on(&Host::default(), args, out)
+}
+
+/// Runs the command on a given machine.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(host: &Host, args: &DoctorArgs, out: &mut dyn Write) -> Result<()> {
+    let functions = match args.function {
+        None => e810s(host),
+        Some(bdf) => {
+            let function = Function::read(host, bdf).with_context(|| {
+                format!("{bdf}: there is no such PCI function; see `e810 list`")
+            })?;
+            ensure!(
+                function.adapter().is_some(),
+                "{bdf} is {:04x}:{:04x}, not an E810; see `e810 list`",
+                function.vendor,
+                function.device
+            );
+            vec![function]
+        }
+    };
+    let mut checks = machine::checks(host)?;
+    if functions.is_empty() {
+        checks.push(Check::error(
+            "card",
+            "no E810 function in this machine",
+            format!("lspci -nn -d 8086: shows what is there; {DEVICES} is where it was looked for"),
+        ));
+    }
+    for function in &functions {
+        checks.extend(function::checks(host, function));
+    }
+    print(args, &checks, out)?;
+    let errors = checks
+        .iter()
+        .filter(|check| check.level == Level::Error)
+        .count();
+    if errors > 0 {
+        bail!("{errors} of {} checks found an error", checks.len());
+    }
+    Ok(())
+}
+
+fn print(args: &DoctorArgs, checks: &[Check], out: &mut dyn Write) -> Result<()> {
+    if args.json {
+        serde_json::to_writer(&mut *out, checks)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let mut about: Option<&String> = None;
+    for check in checks {
+        if check.function.as_ref() != about {
+            about = check.function.as_ref();
+            if let Some(function) = about {
+                writeln!(out, "{function}")?;
+            }
+        }
+        writeln!(
+            out,
+            "{:<8} {:<14} {}",
+            check.level.name(),
+            check.check,
+            check.text
+        )?;
+        if let Some(remedy) = &check.remedy {
+            writeln!(out, "{:<8} {:<14} mend: {remedy}", "", "")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! The checks of one function.
+
+use std::io::ErrorKind;
+
+use super::Check;
+use super::machine::can_open;
+use crate::host::Host;
+use crate::host::group::{Group, holders};
+use crate::host::pci::{Function, folder};
+use crate::host::routes;
+
+pub(super) fn checks(host: &Host, function: &Function) -> Vec<Check> {
+    let group = function.group.map(|number| Group::read(host, number));
+    let mut checks = vec![
+        card(function),
+        driver(host, function),
+        viable(function, group.as_ref()),
+    ];
+    checks.extend(group.as_ref().map(firmware));
+    if function.is_on_vfio() {
+        checks.extend(group.as_ref().map(|group| access(host, group)));
+    }
+    checks.extend(vfs(host, function));
+    checks.push(Check::ok(
+        "msi-x",
+        "whether vectors can be added while it runs (NORESIZE) is not known before it is opened",
+    ));
+    for check in &mut checks {
+        check.function = Some(function.bdf.to_string());
+    }
+    checks
+}
+
+fn card(function: &Function) -> Check {
+    let name = function.adapter().unwrap_or("not an E810");
+    Check::ok("card", name)
+}
+
+fn driver(host: &Host, function: &Function) -> Check {
+    const NAME: &str = "driver";
+    if function.is_on_vfio() {
+        return Check::ok(NAME, "vfio-pci");
+    }
+    let routes = routes::default_interfaces(host);
+    let carrier = function
+        .interfaces
+        .iter()
+        .find(|interface| routes::carries(host, &interface.name, &routes).is_some());
+    let remedy = format!("e810 bind {}", function.bdf);
+    match carrier {
+        Some(interface) => Check::error(
+            NAME,
+            format!(
+                "{}, and its interface {} carries the default route",
+                function.driver_name(),
+                interface.name
+            ),
+            format!("move the route to another interface, then: {remedy} (ip route show default)"),
+        ),
+        None => Check::error(
+            NAME,
+            format!("{}, not vfio-pci", function.driver_name()),
+            remedy,
+        ),
+    }
+}
+
+fn viable(function: &Function, group: Option<&Group>) -> Check {
+    const NAME: &str = "group";
+    let Some(group) = group else {
+        return Check::error(
+            NAME,
+            "in no IOMMU group",
+            "switch the IOMMU on, as said under iommu",
+        );
+    };
+    let number = group.number;
+    let others: Vec<String> = group
+        .others(function.bdf)
+        .map(|member| member.to_string())
+        .collect();
+    let Some(first) = group
+        .others(function.bdf)
+        .find(|member| member.is_in_the_way())
+    else {
+        return Check::ok(
+            NAME,
+            if others.is_empty() {
+                format!("{number}, alone in it")
+            } else {
+                format!("{number}, with {}", others.join(", "))
+            },
+        );
+    };
+    let remedy = if first.is_e810 {
+        format!("e810 bind {} {}", function.bdf, first.bdf)
+    } else {
+        let driver = first.driver.as_deref().unwrap_or_default();
+        format!("echo {} > /sys/bus/pci/drivers/{driver}/unbind", first.bdf)
+    };
+    Check::error(
+        NAME,
+        format!(
+            "{number} cannot be used: {} must be on vfio-pci, pci-stub or no driver; in it are {}",
+            first,
+            others.join(", ")
+        ),
+        remedy,
+    )
+}
+
+fn firmware(group: &Group) -> Check {
+    const NAME: &str = "firmware-ram";
+    if group.firmware_ranges.is_empty() {
+        return Check::ok(NAME, "the firmware holds no memory for this group");
+    }
+    Check::error(
+        NAME,
+        format!(
+            "the firmware holds memory for this group ({}), so the kernel refuses it to user space",
+            group.firmware_ranges.join(", ")
+        ),
+        "switch off what shares memory with the card in the firmware setup (management by the card, pre-boot RDMA), or ask the maker of the machine for firmware without an RMRR for it",
+    )
+}
+
+fn access(host: &Host, group: &Group) -> Check {
+    const NAME: &str = "access";
+    let file = group.file();
+    match can_open(host, &file) {
+        Ok(()) => Check::ok(NAME, format!("{file} can be opened")),
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+            let who = holders(host, &file);
+            let who = if who.is_empty() {
+                "another process".to_owned()
+            } else {
+                format!("process {}", who.join(", "))
+            };
+            Check::warning(
+                NAME,
+                format!("{file} is in use by {who}"),
+                "end that process to use the function here",
+            )
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Check::error(
+            NAME,
+            format!("no {file}, although the function is on vfio-pci"),
+            "mount -t devtmpfs dev /dev",
+        ),
+        Err(error) => Check::error(
+            NAME,
+            format!("{file} cannot be opened: {error}"),
+            format!("sudo chown $USER {file}"),
+        ),
+    }
+}
+
+fn vfs(host: &Host, function: &Function) -> Option<Check> {
+    const NAME: &str = "vfs";
+    let vfs = function.vfs?;
+    if vfs.enabled == 0 {
+        return Some(Check::ok(NAME, format!("none of {} enabled", vfs.total)));
+    }
+    let file = folder(host, function.bdf).join("sriov_numvfs");
+    Some(Check::warning(
+        NAME,
+        format!(
+            "{} of {} enabled: they depend on this function and may share its group",
+            vfs.enabled, vfs.total
+        ),
+        format!("echo 0 > {}", file.display()),
+    ))
+}

@@ -1,0 +1,229 @@
+use super::machine::memlock;
+use super::*;
+use crate::host::fake::{Tree, bdf};
+use crate::host::limits::{Memlock, Need};
+
+const FIRST: &str = "0000:3b:00.0";
+
+/// A machine on which everything is as it should be.
+fn healthy() -> Tree {
+    let tree = Tree::with_card();
+    for (address, group) in [(FIRST, 24), ("0000:3b:00.1", 25)] {
+        tree.bind(address, "vfio-pci");
+        tree.file(&format!("/dev/vfio/{group}"), "");
+    }
+    tree
+}
+
+fn doctor(tree: &Tree, function: Option<&str>) -> (Vec<serde_json::Value>, Result<()>) {
+    let args = DoctorArgs {
+        function: function.map(bdf),
+        json: true,
+    };
+    let mut out = Vec::new();
+    let result = run_on(tree.host(), &args, &mut out);
+    (serde_json::from_slice(&out).unwrap(), result)
+}
+
+/// The first function's checks end in `level` for `check`, and its remedy
+/// contains `remedy`.
+fn finds(tree: &Tree, check: &str, level: &str, remedy: &str) {
+    let (checks, result) = doctor(tree, Some(FIRST));
+    let found = checks
+        .iter()
+        .find(|found| found["check"] == check)
+        .unwrap_or_else(|| panic!("no {check} in {checks:?}"));
+    assert_eq!(found["level"], level, "{found}");
+    let said = found["remedy"].as_str().unwrap();
+    assert!(said.contains(remedy), "no `{remedy}` in: {said}");
+    assert_eq!(result.is_err(), level == "error", "{checks:?}");
+    // Nothing else is wrong.
+    let wrong: Vec<_> = checks
+        .iter()
+        .filter(|check| check["level"] != "ok")
+        .collect();
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+}
+
+#[test]
+fn a_healthy_machine_passes() {
+    let tree = healthy();
+    let (checks, result) = doctor(&tree, None);
+    result.unwrap();
+    assert!(
+        checks.iter().all(|check| check["level"] == "ok"),
+        "{checks:?}"
+    );
+    let about = |address: &str| {
+        checks
+            .iter()
+            .filter(|check| check["function"] == address)
+            .count()
+    };
+    assert!(about(FIRST) >= 6, "{checks:?}");
+    assert!(about("0000:3b:00.1") >= 5, "{checks:?}");
+}
+
+#[test]
+fn each_fault_of_the_machine_has_its_remedy() {
+    let tree = healthy();
+    tree.remove("/sys/module/vfio_iommu_type1");
+    finds(&tree, "iommu-type1", "error", "full kernel package");
+    let tree = healthy();
+    tree.remove("/dev/vfio/vfio");
+    finds(&tree, "container", "error", "modprobe vfio-pci");
+    let tree = healthy();
+    tree.remove("/dev/vfio/vfio");
+    // Not a file that can be opened, for whatever reason.
+    tree.folder("/dev/vfio/vfio");
+    finds(&tree, "container", "error", "chmod 0666 /dev/vfio/vfio");
+    let tree = healthy();
+    tree.file(
+        "/proc/meminfo",
+        "HugePages_Total: 0\nHugePages_Free: 0\nHugepagesize: 2048 kB\n",
+    );
+    finds(&tree, "hugepages", "warning", "/proc/sys/vm/nr_hugepages");
+    let tree = healthy();
+    tree.file(
+        "/proc/self/limits",
+        "Max locked memory         8388608              8388608              bytes\n",
+    );
+    finds(&tree, "memlock", "error", "prlimit");
+}
+
+#[test]
+fn vfio_pci_that_is_not_loaded() {
+    let tree = Tree::with_card();
+    tree.remove("/sys/bus/pci/drivers/vfio-pci");
+    tree.file("/proc/sys/kernel/osrelease", "6.12\n");
+    tree.file("/lib/modules/6.12/modules.dep", "a/vfio-pci.ko.xz:\n");
+    let (checks, result) = doctor(&tree, Some(FIRST));
+    let error = result.unwrap_err().to_string();
+    // It, and the function that is on ice.
+    assert!(error.starts_with("2 of "), "{error}: {checks:?}");
+    let module = checks
+        .iter()
+        .find(|check| check["check"] == "vfio-pci")
+        .unwrap();
+    assert!(
+        module["remedy"]
+            .as_str()
+            .unwrap()
+            .starts_with("modprobe vfio-pci")
+    );
+}
+
+#[test]
+fn each_fault_of_a_function_has_its_remedy() {
+    let tree = healthy();
+    tree.bind(FIRST, "ice");
+    finds(&tree, "driver", "error", "e810 bind 0000:3b:00.0");
+    tree.file(
+        "/proc/net/route",
+        "ens1f0 00000000 010011AC 0003 0 0 0 00000000 0 0 0\n",
+    );
+    finds(&tree, "driver", "error", "move the route");
+    let tree = healthy();
+    tree.bind("0000:3b:00.1", "ice");
+    tree.group("0000:3b:00.1", 24);
+    finds(
+        &tree,
+        "group",
+        "error",
+        "e810 bind 0000:3b:00.0 0000:3b:00.1",
+    );
+    let tree = healthy();
+    tree.remove("/dev/vfio/24");
+    finds(&tree, "access", "error", "devtmpfs");
+    tree.folder("/dev/vfio/24");
+    finds(&tree, "access", "error", "chown $USER /dev/vfio/24");
+    let tree = healthy();
+    tree.file("/sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs", "4\n");
+    finds(&tree, "vfs", "warning", "sriov_numvfs");
+    let tree = healthy();
+    tree.file(
+        "/sys/kernel/iommu_groups/24/reserved_regions",
+        "0x0 0x1000 direct\n",
+    );
+    finds(&tree, "firmware-ram", "error", "firmware");
+}
+
+#[test]
+fn an_iommu_that_is_off() {
+    let remedy = |cpu: &str, line: &str, grubby: bool| {
+        let tree = Tree::bare();
+        tree.file("/proc/cpuinfo", cpu);
+        tree.file("/proc/cmdline", line);
+        if grubby {
+            tree.file("/usr/sbin/grubby", "");
+        }
+        let (checks, result) = doctor(&tree, None);
+        assert!(result.is_err());
+        let iommu = checks
+            .iter()
+            .find(|check| check["check"] == "iommu")
+            .unwrap();
+        assert_eq!(iommu["level"], "error");
+        iommu["remedy"].as_str().unwrap().to_owned()
+    };
+    let intel = "vendor_id : GenuineIntel\n";
+    assert!(remedy(intel, "quiet", false).contains("intel_iommu=on /' /etc/default/grub"));
+    assert!(remedy(intel, "quiet", true).starts_with("grubby"));
+    assert!(remedy(intel, "intel_iommu=on", false).contains("firmware setup"));
+    assert!(remedy("vendor_id : AuthenticAMD\n", "", false).contains("AMD-Vi"));
+    assert!(remedy("CPU implementer : 0x41\n", "", false).contains("SMMU"));
+}
+
+#[test]
+fn what_is_no_e810_is_no_patient() {
+    let tree = Tree::with_card();
+    tree.function("0000:00:03.0", "0x8086", "0x100e");
+    for (address, word) in [
+        ("00:03.0", "8086:100e, not an E810"),
+        ("00:04.0", "no such PCI function"),
+    ] {
+        let args = DoctorArgs {
+            function: Some(bdf(address)),
+            json: false,
+        };
+        let mut out = Vec::new();
+        let error = run_on(tree.host(), &args, &mut out).unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+        assert!(out.is_empty());
+    }
+    let bare = Tree::bare();
+    let (checks, result) = doctor(&bare, None);
+    assert!(result.is_err());
+    assert!(checks.iter().any(|check| check["check"] == "card"));
+}
+
+#[test]
+fn memlock_says_the_number() {
+    let need = Need {
+        device: 11 << 20,
+        page_lists: 2 << 20,
+    };
+    let bytes = need.bytes();
+    let short = memlock(Some(Memlock::Bytes(bytes - 1)), need);
+    assert_eq!(short.level, Level::Error);
+    assert!(short.text.contains(&bytes.to_string()), "{}", short.text);
+    let enough = memlock(Some(Memlock::Bytes(bytes)), need);
+    assert_eq!((enough.level, enough.remedy), (Level::Ok, None));
+    assert_eq!(memlock(None, need).level, Level::Warning);
+}
+
+#[test]
+fn text_has_a_line_a_check_and_one_a_remedy() {
+    let tree = healthy();
+    tree.bind(FIRST, "ice");
+    let args = DoctorArgs {
+        function: Some(bdf(FIRST)),
+        json: false,
+    };
+    let mut out = Vec::new();
+    run_on(tree.host(), &args, &mut out).unwrap_err();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains("\n0000:3b:00.0\n"), "{text}");
+    let expected = "error    driver         ice, not vfio-pci\n                        mend: e810 bind 0000:3b:00.0\n";
+    assert!(text.contains(expected), "{text}");
+}

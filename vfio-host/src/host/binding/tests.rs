@@ -1,0 +1,213 @@
+use super::*;
+use crate::host::fake::{Tree, bdf};
+
+const ADDRESS: &str = "0000:3b:00.0";
+const STATE_FILE: &str = "/run/e810/0000:3b:00.0";
+
+fn function(tree: &Tree) -> Function {
+    Function::read(tree.host(), bdf(ADDRESS)).unwrap()
+}
+
+fn shown(tree: &Tree) -> (Option<String>, String, bool) {
+    (
+        tree.driver(ADDRESS),
+        tree.driver_override(ADDRESS),
+        tree.host().exists(STATE_FILE),
+    )
+}
+
+fn on(
+    driver: Option<&str>,
+    driver_override: &str,
+    remembered: bool,
+) -> (Option<String>, String, bool) {
+    (
+        driver.map(str::to_owned),
+        driver_override.to_owned(),
+        remembered,
+    )
+}
+
+#[test]
+fn there_and_back() {
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(shown(&tree), on(Some("vfio-pci"), "vfio-pci", true));
+    let former = Former::load(tree.host(), bdf(ADDRESS)).unwrap();
+    assert_eq!(former.driver.as_deref(), Some("ice"));
+    assert_eq!(former.driver_override, None);
+    let restored = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(restored, Restored::Former(Some("ice".to_owned())));
+    assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
+}
+
+#[test]
+fn doing_it_again_writes_nothing() {
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    let writes = kernel.writes;
+    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(kernel.writes, writes);
+    let former = Former::load(tree.host(), bdf(ADDRESS)).unwrap();
+    assert_eq!(former.driver.as_deref(), Some("ice"));
+    unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    let writes = kernel.writes;
+    let again = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(again, Restored::Nothing);
+    assert_eq!(kernel.writes, writes);
+}
+
+#[test]
+fn an_override_and_no_driver_are_restored_too() {
+    let tree = Tree::with_card();
+    tree.remove("/sys/bus/pci/devices/0000:3b:00.0/driver");
+    tree.file(
+        "/sys/bus/pci/devices/0000:3b:00.0/driver_override",
+        "none\n",
+    );
+    let mut kernel = tree.kernel();
+    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(shown(&tree), on(Some("vfio-pci"), "vfio-pci", true));
+    let restored = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(restored, Restored::Former(None));
+    assert_eq!(shown(&tree), on(None, "none", false));
+}
+
+#[test]
+fn a_failure_at_any_write_of_bind_leaves_it_as_it_was() {
+    // Override, unbind, probe.
+    for fails in 0..3 {
+        let tree = Tree::with_card();
+        let mut kernel = tree.kernel();
+        kernel.fails = Some(fails);
+        let error = bind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains("left as it was"), "{text}");
+        assert!(text.contains("as root"), "{text}");
+        assert_eq!(shown(&tree), on(Some("ice"), "(null)", false), "{fails}");
+    }
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(kernel.writes, 3, "a write that no failure was tried at");
+}
+
+#[test]
+fn a_failure_at_any_write_of_unbind_leaves_it_on_vfio() {
+    // Unbind, override, bind.
+    for fails in 0..3 {
+        let tree = Tree::with_card();
+        let mut kernel = tree.kernel();
+        bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+        kernel.fails = Some(kernel.writes + fails);
+        let error = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains("on vfio-pci as before"), "{text}");
+        let expected = on(Some("vfio-pci"), "vfio-pci", true);
+        assert_eq!(shown(&tree), expected, "{fails}");
+        // And the next attempt succeeds.
+        unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+        assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
+    }
+}
+
+#[test]
+fn without_any_right_nothing_changes_and_that_is_said() {
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    kernel.fails_from = Some(0);
+    let error = bind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("left as it was"), "{text}");
+    assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
+    bind(tree.host(), &mut tree.kernel(), &function(&tree)).unwrap();
+    let error = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("on vfio-pci as before"), "{text}");
+    assert_eq!(shown(&tree), on(Some("vfio-pci"), "vfio-pci", true));
+}
+
+#[test]
+fn a_failure_that_cannot_be_undone_is_told_with_both_causes() {
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    // The override is set, and from then on nothing is possible.
+    kernel.fails_from = Some(1);
+    let error = bind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("restoring it failed"), "{text}");
+    assert!(text.contains("drivers/ice/unbind"), "{text}");
+    // What it was on is still remembered.
+    assert_eq!(shown(&tree), on(Some("ice"), "vfio-pci", true));
+}
+
+#[test]
+fn a_driver_that_does_not_take_it_is_reported() {
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    kernel.refusing = Some("vfio-pci");
+    let error = bind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("no driver instead of vfio-pci"), "{text}");
+    assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
+}
+
+#[test]
+fn a_former_driver_that_was_unloaded_changes_nothing() {
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    tree.remove("/sys/bus/pci/drivers/ice");
+    let writes = kernel.writes;
+    let error = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    assert!(error.to_string().contains("modprobe ice"), "{error}");
+    assert_eq!(kernel.writes, writes);
+    assert_eq!(shown(&tree), on(Some("vfio-pci"), "vfio-pci", true));
+}
+
+#[test]
+fn a_bind_cut_short_is_taken_up_with_the_driver_it_remembered() {
+    let tree = Tree::with_card();
+    tree.remove("/sys/bus/pci/devices/0000:3b:00.0/driver");
+    tree.file(
+        "/sys/bus/pci/devices/0000:3b:00.0/driver_override",
+        "vfio-pci\n",
+    );
+    tree.file(STATE_FILE, "driver=ice\noverride=\n");
+    let mut kernel = tree.kernel();
+    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(tree.driver(ADDRESS).as_deref(), Some("vfio-pci"));
+    unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
+}
+
+#[test]
+fn without_a_memory_the_kernel_chooses() {
+    let tree = Tree::with_card();
+    tree.bind(ADDRESS, "vfio-pci");
+    let mut kernel = tree.kernel();
+    let restored = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(restored, Restored::Chosen(Some("ice".to_owned())));
+    assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
+}
+
+#[test]
+fn a_driver_bound_by_someone_else_stays() {
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    tree.bind(ADDRESS, "pci-stub");
+    let restored = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    assert_eq!(restored, Restored::Former(Some("pci-stub".to_owned())));
+    assert_eq!(shown(&tree), on(Some("pci-stub"), "(null)", false));
+}
+
+#[test]
+fn a_damaged_memory_names_no_path() {
+    let tree = Tree::with_card();
+    tree.file(STATE_FILE, "driver=../../etc\noverride=a/b\nmore\n");
+    let former = Former::load(tree.host(), bdf(ADDRESS)).unwrap();
+    assert_eq!(former, Former::default());
+}
