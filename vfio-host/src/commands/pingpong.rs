@@ -34,6 +34,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
             (behind(args, &plan, open)?, SERVED)
         }
         (DeviceSpec::Vfio(ask), DeviceSpec::Vfio(answer)) => {
+            remote::warn_of_memlock(2);
             let open = || Ok([remote::open_vfio(*ask)?, remote::open_vfio(*answer)?]);
             (behind(args, &plan, open)?, KERNEL)
         }

@@ -13,6 +13,8 @@ use crate::backend::vfio::Vfio;
 use crate::backend::vfio_user::VfioUser;
 use crate::backend::{Function, Notice, Options, Transport};
 use crate::cli::LanArgs;
+use crate::host::Host;
+use crate::host::limits::{self, Memlock};
 use crate::spec::Bdf;
 
 /// The function that another process serves on the socket `path`.
@@ -21,6 +23,24 @@ pub(crate) fn open_user(path: &Path) -> Result<Function<VfioUser>> {
         VfioUser::connect(path)?,
         Options::default(),
     )?)
+}
+
+/// Says so when `functions` functions need more memory than this process may
+/// pin: the kernel's refusal in the middle of a bring-up tells less.
+///
+/// A warning, because only the device can tell the sizes of its objects.
+pub(crate) fn warn_of_memlock(functions: u64) {
+    let Some(Memlock::Bytes(limit)) = limits::memlock(&Host::new("/")) else {
+        return;
+    };
+    match limits::need() {
+        Ok(need) if limit < need.bytes().saturating_mul(functions) => log::warn!(
+            "this process may pin {limit} bytes, and {functions} functions of a card need {} and what is registered; `e810 doctor` says how to raise the limit",
+            need.bytes().saturating_mul(functions)
+        ),
+        Ok(_) => {}
+        Err(error) => log::debug!("memory needed is not known: {error:#}"),
+    }
 }
 
 /// The function at `bdf`, bound to vfio-pci.

@@ -31,6 +31,7 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
             ("vfio-user", full, demand, Some(times))
         }
         DeviceSpec::Vfio(bdf) => {
+            remote::warn_of_memlock(1);
             let (full, demand, times) = behind(args, remote::open_vfio(*bdf)?)?;
             ("vfio", full, demand, Some(times))
         }

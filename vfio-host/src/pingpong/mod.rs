@@ -75,6 +75,7 @@ pub fn run<P: Platform>(
         ask.post_receives()?;
         answer.post_receives()?;
     }
+    log::info!("connected; {} messages to come", plan.iterations);
     let start = ask.platform.now();
     for number in 0..plan.iterations {
         let mut check = |memory, direction| {
