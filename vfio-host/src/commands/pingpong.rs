@@ -99,7 +99,7 @@ fn simulated(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
     let sim = simulator(2, mode, args.seed);
     let platforms = [sim.function(0), sim.function(1)];
     let lans = [sim_lan(&platforms[0])?, sim_lan(&platforms[1])?];
-    let outcome = between(platforms, lans, plan, &|| Ok(()))?;
+    let outcome = between(platforms, lans, plan, &|| Ok(()), &|| {})?;
     let findings = sim.findings();
     if let Some(first) = findings.first() {
         bail!(
@@ -134,16 +134,21 @@ fn behind<T: Transport>(
     };
     let lans = [remote::lan(&ask, &args.lan)?, remote::lan(&answer, &peer)?];
     let watch = remote::watch(both);
-    let result = between([ask.clone(), answer.clone()], lans, plan, &watch);
+    // Before the objects are dropped, which is when a driver that lost its
+    // device has much to say about memory.
+    let failed = || remote::probe(&both);
+    let result = between([ask.clone(), answer.clone()], lans, plan, &watch, &failed);
     remote::explain(result, &both)
 }
 
-/// Brings both up, exchanges, and shuts both down.
+/// Brings both up, exchanges, and shuts both down. `failed` is called when the
+/// exchange failed, while everything is still there.
 fn between<P: Platform + Payload>(
     platforms: [P; 2],
     lans: [Lan; 2],
     plan: &Plan,
     watch: Watch<'_>,
+    failed: &dyn Fn(),
 ) -> Result<Outcome> {
     let [ask, answer] = platforms;
     let mut ask = bring_up(ask, lans[0], plan.size).context("function 0")?;
@@ -162,7 +167,10 @@ fn between<P: Platform + Payload>(
             }
             Err(told)
         }
-        Err(error) => Err(error),
+        Err(error) => {
+            failed();
+            Err(error)
+        }
         Ok(outcome) => {
             ask.close().context("function 0")?;
             answer.close().context("function 1")?;

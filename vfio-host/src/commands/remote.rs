@@ -121,16 +121,21 @@ fn vsi<T: Transport>(function: &Function<T>) -> Result<VsiId> {
     }
 }
 
+/// Asks each function for a sign of life: a server that died or hangs swallows
+/// doorbells, the driver misses a completion, and only a question shows why.
+pub(crate) fn probe<T: Transport>(functions: &[&Function<T>]) {
+    for function in functions {
+        // Whoever has none says so in `failure`.
+        let _ = function.probe();
+    }
+}
+
 /// `result`, or, when a transport failed underneath, why: what the driver
 /// makes of a device that reads as all-ones helps nobody then.
 pub(crate) fn explain<T: Transport, R>(result: Result<R>, functions: &[&Function<T>]) -> Result<R> {
     result.map_err(|error| {
-        // A server that hangs swallows doorbells: the driver misses a
-        // completion, and only a question shows why.
-        let failure = functions.iter().find_map(|function| {
-            let _ = function.probe();
-            function.failure()
-        });
+        probe(functions);
+        let failure = functions.iter().find_map(|function| function.failure());
         match failure {
             Some(failure) => {
                 log::info!("seen by the driver as: {error:#}");
