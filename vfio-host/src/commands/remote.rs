@@ -11,7 +11,7 @@ use e810_hal::regs::VSIQF_PE_CTL1;
 
 use crate::backend::vfio::Vfio;
 use crate::backend::vfio_user::VfioUser;
-use crate::backend::{Function, Notice, Options, Transport};
+use crate::backend::{BackendError, Function, Notice, Options, Transport};
 use crate::cli::LanArgs;
 use crate::host::Host;
 use crate::host::limits::{self, Memlock};
@@ -19,10 +19,18 @@ use crate::spec::Bdf;
 
 /// The function that another process serves on the socket `path`.
 pub(crate) fn open_user(path: &Path) -> Result<Function<VfioUser>> {
-    Ok(Function::open(
-        VfioUser::connect(path)?,
-        Options::default(),
-    )?)
+    let transport = VfioUser::connect(path)?;
+    transport.on_failure(hush);
+    Ok(Function::open(transport, Options::default())?)
+}
+
+/// What the driver logs about a device that reads as all-ones is true and
+/// hides the cause, which the command prints: unless somebody asked for a log,
+/// there is none from then on.
+fn hush(_: &BackendError) {
+    if std::env::var_os("RUST_LOG").is_none() {
+        log::set_max_level(log::LevelFilter::Off);
+    }
 }
 
 /// Says so when `functions` functions need more memory than this process may
@@ -59,7 +67,8 @@ pub(crate) struct Told {
 /// How often notices are asked for.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Fails with [`Told`] once the kernel has a notice for one of the functions.
+/// Fails with [`Told`] once the kernel has a notice for one of the functions,
+/// and with its failure once a transport has one.
 pub(crate) fn watch<T: Transport>(functions: [&Function<T>; 2]) -> impl Fn() -> Result<()> {
     let functions = functions.map(Clone::clone);
     let next = Cell::new(Instant::now());
@@ -73,8 +82,11 @@ pub(crate) fn watch<T: Transport>(functions: [&Function<T>; 2]) -> impl Fn() -> 
             let device = function.transport().name().to_owned();
             function.notice().map(|notice| Told { device, notice })
         };
-        match functions.iter().find_map(told) {
-            Some(told) => Err(told.into()),
+        if let Some(told) = functions.iter().find_map(told) {
+            return Err(told.into());
+        }
+        match functions.iter().find_map(|function| function.failure()) {
+            Some(failure) => Err(Error::new(failure.clone())),
             None => Ok(()),
         }
     }

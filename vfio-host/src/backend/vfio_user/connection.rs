@@ -95,6 +95,29 @@ impl Connection {
     }
 
     /// The first failure after which nothing works any more.
+    /// Fails when the other side has closed the socket: who only posts would
+    /// not learn of it.
+    pub(super) fn look(&self) {
+        let Ok(stream) = self.stream.try_lock() else {
+            // Somebody is asking, and learns of it.
+            return;
+        };
+        let mut socket = libc::pollfd {
+            fd: stream.socket.as_raw_fd(),
+            events: libc::POLLRDHUP,
+            revents: 0,
+        };
+        // SAFETY: one structure, and no time to wait.
+        let ready = unsafe { libc::poll(&raw mut socket, 1, 0) };
+        let gone = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
+        if ready > 0 && socket.revents & gone != 0 {
+            self.fail(BackendError::Closed {
+                device: self.device.clone(),
+                during: "the use of its device",
+            });
+        }
+    }
+
     pub(super) fn failure(&self) -> Option<&BackendError> {
         self.failed.get()
     }

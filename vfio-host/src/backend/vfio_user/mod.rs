@@ -24,7 +24,7 @@ use vfio_bindings::bindings::vfio::{
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::error::BackendError;
-use super::transport::{DmaRegion, Properties, Transport};
+use super::transport::{DmaRegion, Notice, Properties, Transport};
 use connection::Connection;
 use protocol::{
     Command, DMA_MAP_READ, DMA_MAP_WRITE, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess,
@@ -332,6 +332,13 @@ unsafe impl Transport for VfioUser {
 
     fn failure(&self) -> Option<&BackendError> {
         self.connection.failure()
+    }
+
+    /// A server has nothing to tell, but it may be gone, which shows in
+    /// [`Transport::failure`] from then on.
+    fn notice(&self) -> Option<Notice> {
+        self.connection.look();
+        None
     }
 
     fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), BackendError> {
