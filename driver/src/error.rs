@@ -38,6 +38,7 @@ impl core::fmt::Display for Object {
 
 /// An error of the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Error {
     /// A command or the HMC failed.
@@ -148,6 +149,7 @@ impl Error {
 /// the device answered: memory named to it by a command that has not ended, and
 /// what undoing could not take back, stays allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[error("{stage}: {error}")]
 pub struct StageError {
     /// The stage that was being entered.

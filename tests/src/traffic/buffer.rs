@@ -1,22 +1,63 @@
-//! Payload memory of a test: page-aligned, filled by pattern.
+//! Payload memory of a test: page-aligned, filled by pattern, and of the kind
+//! that the platform can map.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-use e810::SharedBytes;
+use e810::{Platform, SharedBytes};
+use e810_host::backend::{Function, Transport};
+use e810_sim::SimPlatform;
+
+use super::Watched;
 
 const PAGE: usize = 4096;
 
 /// Memory that can be registered. The owner takes every region on it away
 /// before dropping it.
 #[derive(Debug)]
-pub struct Buffer {
+pub struct Buffer(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// The heap's.
+    Heap(Heap),
+    /// With a file behind it, from a backend.
+    Shared(e810_host::buffer::Buffer),
+}
+
+#[derive(Debug)]
+struct Heap {
     start: NonNull<u8>,
     layout: Layout,
 }
 
-impl Buffer {
+/// A platform that says what payload memory it can map.
+pub trait Room: Platform {
     /// `bytes` zeroed bytes, rounded up to pages.
+    fn room(&self, bytes: usize) -> Buffer;
+}
+
+impl Room for SimPlatform {
+    fn room(&self, bytes: usize) -> Buffer {
+        Buffer::new(bytes)
+    }
+}
+
+impl<P: Room> Room for Watched<P> {
+    fn room(&self, bytes: usize) -> Buffer {
+        self.platform().room(bytes)
+    }
+}
+
+impl<T: Transport> Room for Function<T> {
+    fn room(&self, bytes: usize) -> Buffer {
+        let bytes = bytes.next_multiple_of(PAGE);
+        Buffer(Kind::Shared(self.buffer(bytes).expect("payload memory")))
+    }
+}
+
+impl Buffer {
+    /// `bytes` zeroed bytes of the heap, rounded up to pages.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(PAGE), PAGE)
@@ -26,15 +67,18 @@ impl Buffer {
         let Some(start) = NonNull::new(memory) else {
             handle_alloc_error(layout)
         };
-        Self { start, layout }
+        Self(Kind::Heap(Heap { start, layout }))
     }
 
     /// All of it.
     #[must_use]
     pub fn bytes(&self) -> SharedBytes {
-        // SAFETY: the allocation has that many bytes and no reference to it is
-        // ever made; windows are not used after the buffer is dropped.
-        unsafe { SharedBytes::new(self.start, self.layout.size()) }
+        match &self.0 {
+            // SAFETY: the allocation has that many bytes and no reference to it
+            // is ever made; windows are not used after the buffer is dropped.
+            Kind::Heap(heap) => unsafe { SharedBytes::new(heap.start, heap.layout.size()) },
+            Kind::Shared(buffer) => buffer.bytes(),
+        }
     }
 
     /// Copies bytes in.
@@ -55,7 +99,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for Heap {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout, freed only here.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }

@@ -15,12 +15,13 @@
 
 mod buffer;
 mod pair;
+pub mod scenarios;
 mod setup;
 mod side;
 mod transfer;
 mod watched;
 
-pub use buffer::{Buffer, pattern};
+pub use buffer::{Buffer, Room, pattern};
 pub use pair::{End, Pair, Report};
 pub use setup::Setup;
 pub use side::{Done, Side};

@@ -7,7 +7,7 @@ use e810::{
     Refused, SendWr, Sge, Wc, addr, bring_up,
 };
 
-use super::{Buffer, Setup};
+use super::{Buffer, Room, Setup};
 
 /// A completion, and which CQ of the side gave it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ pub struct Side<P: Platform> {
     setup: Setup,
 }
 
-impl<P: Platform> Side<P> {
+impl<P: Room> Side<P> {
     /// Brings the device up and makes its objects.
     #[must_use]
     pub fn new(platform: P, lan: Lan, setup: &Setup) -> Self {
@@ -60,7 +60,7 @@ impl<P: Platform> Side<P> {
         let cqs: Vec<Cq<P>> = (0..1 + u16::from(setup.separate_cqs))
             .map(|vector| control.create_cq(setup.cqe, vector).expect("a CQ"))
             .collect();
-        let buffer = Buffer::new(setup.buffer);
+        let buffer = platform.room(setup.buffer);
         let mr = control
             .reg_mr(&pd, buffer.bytes(), Setup::ACCESS)
             .expect("a region");
@@ -85,7 +85,9 @@ impl<P: Platform> Side<P> {
         }
         side
     }
+}
 
+impl<P: Platform> Side<P> {
     /// Makes one more queue pair, in RESET.
     pub fn add_qp(&mut self) {
         let (Some(send_cq), Some(recv_cq)) = (self.cqs.first(), self.cqs.last()) else {

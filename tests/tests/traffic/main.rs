@@ -4,7 +4,6 @@
 
 #![expect(
     clippy::indexing_slicing,
-    clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, like the tests"
 )]
 

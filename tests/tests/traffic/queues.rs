@@ -1,7 +1,9 @@
 //! Several queue pairs, lists, and rings that wrap.
 
-use e810::{Data, Op, QpCaps, SendFlags, SendWr, Sge, WcStatus};
+use e810::{Data, Op, SendFlags, SendWr, Sge, WcStatus};
 use e810_tests::traffic::{End, Pair, Setup, pattern};
+
+use e810_tests::traffic::scenarios::small;
 
 use crate::exchange::{around, many, send, sim};
 
@@ -114,30 +116,6 @@ fn lists_take_one_doorbell() {
         }
         assert!(pair.sides[1].buffer.read(incoming, bytes.len()) == bytes);
     }
-    pair.finish(&sim);
-}
-
-/// Rings of the smallest size.
-fn small() -> Setup {
-    Setup {
-        caps: QpCaps {
-            max_send_wr: 60,
-            max_recv_wr: 60,
-            max_send_sge: 1,
-            max_recv_sge: 1,
-            max_inline: 0,
-        },
-        cqe: 128,
-        ..Setup::default()
-    }
-}
-
-#[test]
-fn rings_wrap_many_times() {
-    let sim = sim(18);
-    let mut pair = Pair::simulated(&sim, small());
-    // SQ of 512 quanta, RQ of 64 slots, CQ of some 256 entries.
-    many(&mut pair, 5000, 1);
     pair.finish(&sim);
 }
 

@@ -11,6 +11,7 @@ mod dma;
 pub mod error;
 mod function;
 pub mod iova;
+mod lan;
 pub mod memory;
 mod platform;
 #[cfg(test)]
@@ -22,4 +23,5 @@ pub mod vfio_user;
 
 pub use error::BackendError;
 pub use function::{Function, Identity, Options};
+pub use lan::lan;
 pub use transport::{DmaRegion, Notice, Properties, Transport};

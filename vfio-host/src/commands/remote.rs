@@ -4,14 +4,12 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Error, Result, bail};
-use e810::{Lan, MacAddr, VsiId};
-use e810_hal::bus::RegIndex;
-use e810_hal::regs::VSIQF_PE_CTL1;
+use anyhow::{Error, Result};
+use e810::Lan;
 
 use crate::backend::vfio::Vfio;
 use crate::backend::vfio_user::VfioUser;
-use crate::backend::{BackendError, Function, Notice, Options, Transport};
+use crate::backend::{self, BackendError, Function, Notice, Options, Transport};
 use crate::cli::LanArgs;
 use crate::host::Host;
 use crate::host::limits::{self, Memlock};
@@ -95,42 +93,7 @@ pub(crate) fn watch<T: Transport>(functions: [&Function<T>; 2]) -> impl Fn() -> 
 /// The LAN side of a function that somebody else has made ready: as asked, or
 /// as far as the function itself tells.
 pub(crate) fn lan<T: Transport>(function: &Function<T>, asked: &LanArgs) -> Result<Lan> {
-    let name = function.transport().name();
-    let mac = asked.mac.or_else(|| function.identity().mac());
-    let mac = mac.with_context(|| {
-        format!("{name}: its serial number is not made of an Ethernet address; give one with --mac")
-    })?;
-    let vsi = match asked.vsi {
-        Some(vsi) => VsiId::new(vsi).with_context(|| format!("{vsi} is no VSI"))?,
-        None => vsi(function)?,
-    };
-    Ok(Lan {
-        vsi,
-        mac: MacAddr(mac),
-        mtu: asked.mtu,
-    })
-}
-
-/// The only VSI whose packets may reach the RDMA engine.
-fn vsi<T: Transport>(function: &Function<T>) -> Result<VsiId> {
-    let name = function.transport().name();
-    let all = (0..=VsiId::MAX).filter_map(VsiId::from_u32);
-    let open: Vec<VsiId> = all
-        .filter(|vsi| VSIQF_PE_CTL1.at(*vsi).get(function) & 1 != 0)
-        .collect();
-    if let Some(failure) = function.failure() {
-        return Err(Error::new(failure.clone()));
-    }
-    match *open {
-        [vsi] => Ok(vsi),
-        [] => bail!(
-            "{name}: no VSI lets packets into the RDMA engine: the function's LAN side is not ready"
-        ),
-        [..] => bail!(
-            "{name}: {} VSIs let packets into the RDMA engine: choose one with --vsi",
-            open.len()
-        ),
-    }
+    backend::lan(function, asked.mac, asked.vsi, asked.mtu)
 }
 
 /// Asks each function for a sign of life: a server that died or hangs swallows
