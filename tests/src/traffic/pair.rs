@@ -156,7 +156,10 @@ impl<P: Platform> Pair<P> {
         let there = self.side(peer.side);
         let (ip, mac) = (there.ip(), there.control.lan().mac);
         let number = there.qps.get(peer.qp).expect("a peer").number();
-        let path = Path::new(self.side(end.side).ip(), ip, mac);
+        let path = Path {
+            vlan: setup.vlan,
+            ..Path::new(self.side(end.side).ip(), ip, mac)
+        };
         [
             QpAttr::to_init(Setup::ACCESS),
             QpAttr::to_rtr(path, setup.mtu, number, Self::psn(peer)),

@@ -6,7 +6,7 @@
     reason = "helpers of tests: a side that is not there ends the test"
 )]
 
-use e810::{Data, Op, Platform, QpCaps, SendFlags, SendWr, WcStatus};
+use e810::{Data, Op, Platform, QpCaps, SendFlags, SendWr, Vlan, WcStatus};
 
 use super::{End, Kind, Pair, Setup, Transfer, pattern};
 
@@ -39,7 +39,7 @@ pub fn scenarios<P: Platform>() -> Vec<Scenario<P>> {
         max_recv_sge: 13,
         ..Setup::default().caps
     };
-    let list: [Row<P>; 6] = [
+    let list: [Row<P>; 7] = [
         ("sizes around a packet", Setup::default(), |pair| {
             around(1024, pair, [A, B]);
         }),
@@ -52,6 +52,17 @@ pub fn scenarios<P: Platform>() -> Vec<Scenario<P>> {
             |pair| {
                 around(1024, pair, [A, B]);
             },
+        ),
+        (
+            "a tagged path",
+            Setup {
+                vlan: Some(Vlan {
+                    id: 4094,
+                    priority: 7,
+                }),
+                ..Setup::default()
+            },
+            |pair| around(1024, pair, [A, B]),
         ),
         ("immediate data", Setup::default(), immediate_data),
         (

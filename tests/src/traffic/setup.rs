@@ -1,7 +1,7 @@
 //! What a pair of devices is set up with.
 
 use e810::hmc::{Backing, Capacity};
-use e810::{AccessFlags, Config, Lan, Mtu, QpAttr, QpCaps};
+use e810::{AccessFlags, Config, Lan, Mtu, QpAttr, QpCaps, Vlan};
 
 /// Choices of a [`Pair`](super::Pair), the same on both sides.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,8 @@ pub struct Setup {
     pub mtu: Mtu,
     /// IPv6 instead of IPv4.
     pub ipv6: bool,
+    /// The VLAN of every path.
+    pub vlan: Option<Vlan>,
     /// Queue pairs on a side (at least two when looped back).
     pub queue_pairs: usize,
     /// Receives complete into a CQ of their own.
@@ -43,6 +45,7 @@ impl Default for Setup {
             buffer: 512 << 10,
             mtu: Mtu::Mtu1024,
             ipv6: false,
+            vlan: None,
             queue_pairs: 1,
             separate_cqs: false,
             retry_cnt: 7,

@@ -4,9 +4,11 @@
 
 #![expect(
     clippy::indexing_slicing,
+    clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, like the tests"
 )]
 
+mod events;
 mod exchange;
 mod memory;
 mod messages;

@@ -1,9 +1,12 @@
 //! A bad wire, and runs that repeat.
 
+use std::sync::{Arc, Mutex};
+
+use e810::Vlan;
 use e810_sim::{Quality, Sim};
 use e810_tests::traffic::{Pair, Report, Setup, Transfer};
 
-use crate::exchange::{A, B, KINDS, around, many};
+use crate::exchange::{A, B, KINDS, around, many, sim};
 
 #[test]
 fn a_bad_wire_loses_nothing() {
@@ -71,4 +74,42 @@ fn one_seed_gives_one_run() {
     let (first, payload) = replay(60);
     assert!((first.clone(), payload) == replay(60));
     assert_ne!(first, replay(61).0);
+}
+
+/// Every frame of a tagged path has its tag, and no other has one.
+#[test]
+fn a_tag_is_on_the_wire() {
+    for (seed, vlan) in (70..).zip([
+        None,
+        Some(Vlan { id: 1, priority: 0 }),
+        Some(Vlan {
+            id: 0xABC,
+            priority: 5,
+        }),
+    ]) {
+        let sim = sim(seed);
+        let frames = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&frames);
+        sim.set_capture(Some(Box::new(move |frame| {
+            seen.lock().unwrap().push(frame.bytes[12..16].to_vec());
+        })));
+        let setup = Setup {
+            vlan,
+            ..Setup::default()
+        };
+        let mut pair = Pair::simulated(&sim, setup);
+        around(1024, &mut pair, [A, B]);
+        pair.finish(&sim);
+        let frames = frames.lock().unwrap();
+        assert!(frames.len() > 20);
+        for header in frames.iter() {
+            match vlan {
+                None => assert_eq!(header[..2], [8, 0], "IPv4"),
+                Some(Vlan { id, priority }) => {
+                    let tag = (u16::from(priority) << 13 | id).to_be_bytes();
+                    assert_eq!(header[..], [[0x81, 0], tag].concat());
+                }
+            }
+        }
+    }
 }
