@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::backend::Options;
 use crate::spec::{Bdf, DeviceSpec};
 
 /// RDMA on the Intel E810, without a kernel driver.
@@ -66,6 +67,9 @@ pub struct PingpongArgs {
     /// The LAN side of `--device`; a function of `sim` knows its own.
     #[command(flatten)]
     pub lan: LanArgs,
+    /// How functions behind a backend are used.
+    #[command(flatten)]
+    pub backend: BackendArgs,
     /// Ethernet address of the peer; as `--mac`.
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     pub peer_mac: Option<[u8; 6]>,
@@ -88,6 +92,24 @@ pub struct LanArgs {
     pub mtu: u16,
 }
 
+/// How a function behind a backend is used.
+#[derive(Args, Debug, Clone, Copy, Default)]
+pub struct BackendArgs {
+    /// Take memory for the device from huge pages of 2 MiB, which have to be reserved.
+    #[arg(long)]
+    pub hugepages: bool,
+}
+
+impl BackendArgs {
+    /// The same for a backend.
+    #[must_use]
+    pub const fn options(&self) -> Options {
+        Options {
+            hugepages: self.hugepages,
+        }
+    }
+}
+
 /// Arguments of `e810 up`.
 #[derive(Args, Debug, Clone)]
 pub struct UpArgs {
@@ -100,6 +122,9 @@ pub struct UpArgs {
     /// The LAN side of `--device`; a function of `sim` knows its own.
     #[command(flatten)]
     pub lan: LanArgs,
+    /// How functions behind a backend are used.
+    #[command(flatten)]
+    pub backend: BackendArgs,
 }
 
 /// Arguments of `e810 sim`.

@@ -27,15 +27,26 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         iterations: args.iters,
         seed: args.seed,
     };
+    let how = args.backend;
     let (outcome, carrier) = match (&args.device, &args.peer) {
         (DeviceSpec::Sim, DeviceSpec::Sim) => (simulated(args, &plan)?, SIMULATED),
         (DeviceSpec::VfioUser(ask), DeviceSpec::VfioUser(answer)) => {
-            let open = || Ok([remote::open_user(ask)?, remote::open_user(answer)?]);
+            let open = || {
+                Ok([
+                    remote::open_user(ask, how)?,
+                    remote::open_user(answer, how)?,
+                ])
+            };
             (behind(args, &plan, open)?, SERVED)
         }
         (DeviceSpec::Vfio(ask), DeviceSpec::Vfio(answer)) => {
             remote::warn_of_memlock(2);
-            let open = || Ok([remote::open_vfio(*ask)?, remote::open_vfio(*answer)?]);
+            let open = || {
+                Ok([
+                    remote::open_vfio(*ask, how)?,
+                    remote::open_vfio(*answer, how)?,
+                ])
+            };
             (behind(args, &plan, open)?, KERNEL)
         }
         _ => bail!(

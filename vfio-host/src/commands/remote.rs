@@ -9,17 +9,17 @@ use e810::Lan;
 
 use crate::backend::vfio::Vfio;
 use crate::backend::vfio_user::VfioUser;
-use crate::backend::{self, BackendError, Function, Notice, Options, Transport};
-use crate::cli::LanArgs;
+use crate::backend::{self, BackendError, Function, Notice, Transport};
+use crate::cli::{BackendArgs, LanArgs};
 use crate::host::Host;
 use crate::host::limits::{self, Memlock};
 use crate::spec::Bdf;
 
 /// The function that another process serves on the socket `path`.
-pub(crate) fn open_user(path: &Path) -> Result<Function<VfioUser>> {
+pub(crate) fn open_user(path: &Path, args: BackendArgs) -> Result<Function<VfioUser>> {
     let transport = VfioUser::connect(path)?;
     transport.on_failure(hush);
-    Ok(Function::open(transport, Options::default())?)
+    Ok(Function::open(transport, args.options())?)
 }
 
 /// What the driver logs about a device that reads as all-ones is true and
@@ -50,8 +50,8 @@ pub(crate) fn warn_of_memlock(functions: u64) {
 }
 
 /// The function at `bdf`, bound to vfio-pci.
-pub(crate) fn open_vfio(bdf: Bdf) -> Result<Function<Vfio>> {
-    Ok(Function::open(Vfio::open(bdf)?, Options::default())?)
+pub(crate) fn open_vfio(bdf: Bdf, args: BackendArgs) -> Result<Function<Vfio>> {
+    Ok(Function::open(Vfio::open(bdf)?, args.options())?)
 }
 
 /// The kernel's notice that ended a command.

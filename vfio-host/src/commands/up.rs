@@ -27,12 +27,12 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
             ("simulated", full, demand, None)
         }
         DeviceSpec::VfioUser(path) => {
-            let (full, demand, times) = behind(args, remote::open_user(path)?)?;
+            let (full, demand, times) = behind(args, remote::open_user(path, args.backend)?)?;
             ("vfio-user", full, demand, Some(times))
         }
         DeviceSpec::Vfio(bdf) => {
             remote::warn_of_memlock(1);
-            let (full, demand, times) = behind(args, remote::open_vfio(*bdf)?)?;
+            let (full, demand, times) = behind(args, remote::open_vfio(*bdf, args.backend)?)?;
             ("vfio", full, demand, Some(times))
         }
     };
