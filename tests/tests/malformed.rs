@@ -13,6 +13,7 @@
 )]
 
 use e810::{Data, Notify, Op, QpState, SendFlags, SendWr, Sge, WcStatus};
+use e810_ceq::event::Kind as EventKind;
 use e810_hal::{Clock, Ns};
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::{Block, End, Kind, Pair, Setup, Transfer, Watched, pattern};
@@ -299,6 +300,27 @@ fn asynchronous_events_of_nothing() {
     }
     // Only entries that name no object are told.
     assert!(pair.sides[0].skipped > 0);
+    end(&sim, pair, &["aeq-credit"]);
+}
+
+/// Events were lost, the device says: told once, and what is said of it after
+/// that is not believed. Queue pairs go on.
+#[test]
+fn an_event_queue_that_overflowed() {
+    let (sim, mut pair) = start(4);
+    let (ring, head) = async_queue(&mut pair);
+    fill(&ring, 2, head, |entry| {
+        // OVERFLOW [33], and an event of no object (AECODE 0).
+        entry[1] = 1 << 33;
+    });
+    while pair.sides[0].attend().more {}
+    let told: Vec<_> = pair.sides[0].told.drain(..).collect();
+    let overflows = told
+        .iter()
+        .filter(|event| event.kind == EventKind::AeqOverflow);
+    assert_eq!(overflows.count(), 1, "{told:?}");
+    while pair.sides[0].attend().more {}
+    assert_eq!(pair.sides[0].told, [], "said once");
     end(&sim, pair, &["aeq-credit"]);
 }
 
