@@ -4,6 +4,28 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+/// Which interface of the kernel opens a function that is bound to vfio-pci.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// `vfio`: its IOMMU group, in a container.
+    Container,
+    /// `iommufd`: /dev/iommu and the function's own device file.
+    #[cfg(feature = "iommufd")]
+    Iommufd,
+}
+
+impl Way {
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Container => "vfio",
+            #[cfg(feature = "iommufd")]
+            Self::Iommufd => "iommufd",
+        }
+    }
+}
+
 /// A device: a simulated one, one behind a vfio-user socket, or a real one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceSpec {
@@ -11,8 +33,9 @@ pub enum DeviceSpec {
     Sim,
     /// `vfio-user:PATH`: a function served on a socket.
     VfioUser(PathBuf),
-    /// `vfio:BDF`: a PCI function bound to vfio-pci.
-    Vfio(Bdf),
+    /// `vfio:BDF`, or `iommufd:BDF` with that feature: a PCI function bound to
+    /// vfio-pci.
+    Vfio(Bdf, Way),
 }
 
 /// A PCI address, `domain:bus:device.function`.
@@ -81,10 +104,17 @@ impl FromStr for DeviceSpec {
         if text == "sim" {
             return Ok(Self::Sim);
         }
+        let container = |bdf| Self::Vfio(bdf, Way::Container);
         match text.split_once(':') {
             Some(("vfio-user", path)) if !path.is_empty() => Ok(Self::VfioUser(path.into())),
-            Some(("vfio", bdf)) => bdf.parse().map(Self::Vfio),
-            _ => text.parse().map(Self::Vfio).map_err(|_| {
+            Some(("vfio", bdf)) => bdf.parse().map(container),
+            #[cfg(feature = "iommufd")]
+            Some(("iommufd", bdf)) => bdf.parse().map(|bdf| Self::Vfio(bdf, Way::Iommufd)),
+            #[cfg(not(feature = "iommufd"))]
+            Some(("iommufd", bdf)) => Err(format!(
+                "this e810 was built without iommufd: use vfio:{bdf}, or build it with --features iommufd"
+            )),
+            _ => text.parse().map(container).map_err(|_| {
                 format!("`{text}` names no device: use sim, vfio-user:PATH or vfio:BDF")
             }),
         }
@@ -96,7 +126,7 @@ impl fmt::Display for DeviceSpec {
         match self {
             Self::Sim => f.write_str("sim"),
             Self::VfioUser(path) => write!(f, "vfio-user:{}", path.display()),
-            Self::Vfio(bdf) => write!(f, "vfio:{bdf}"),
+            Self::Vfio(bdf, way) => write!(f, "{}:{bdf}", way.name()),
         }
     }
 }
@@ -113,6 +143,26 @@ mod tests {
         }
         let bare: DeviceSpec = "3b:00.1".parse().unwrap();
         assert_eq!(bare.to_string(), "vfio:0000:3b:00.1");
+    }
+
+    #[cfg(feature = "iommufd")]
+    #[test]
+    fn iommufd_is_another_way_to_a_function() {
+        let spec: DeviceSpec = "iommufd:3b:00.1".parse().unwrap();
+        let bdf = "3b:00.1".parse().unwrap();
+        assert_eq!(spec, DeviceSpec::Vfio(bdf, Way::Iommufd));
+        assert_eq!(spec.to_string(), "iommufd:0000:3b:00.1");
+        assert!("iommufd:".parse::<DeviceSpec>().is_err());
+    }
+
+    #[cfg(not(feature = "iommufd"))]
+    #[test]
+    fn without_the_feature_iommufd_is_refused_in_one_line() {
+        let error = "iommufd:3b:00.1".parse::<DeviceSpec>().unwrap_err();
+        assert_eq!(
+            error,
+            "this e810 was built without iommufd: use vfio:3b:00.1, or build it with --features iommufd"
+        );
     }
 
     #[test]

@@ -39,12 +39,12 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
             };
             (behind(args, &plan, open)?, SERVED)
         }
-        (DeviceSpec::Vfio(ask), DeviceSpec::Vfio(answer)) => {
+        (DeviceSpec::Vfio(ask, ask_way), DeviceSpec::Vfio(answer, answer_way)) => {
             remote::warn_of_memlock(2);
             let open = || {
                 Ok([
-                    remote::open_vfio(*ask, how)?,
-                    remote::open_vfio(*answer, how)?,
+                    remote::open_vfio(*ask, *ask_way, how)?,
+                    remote::open_vfio(*answer, *answer_way, how)?,
                 ])
             };
             (behind(args, &plan, open)?, KERNEL)

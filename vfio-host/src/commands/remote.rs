@@ -13,7 +13,7 @@ use crate::backend::{self, BackendError, Function, Notice, Transport};
 use crate::cli::{BackendArgs, LanArgs};
 use crate::host::Host;
 use crate::host::limits::{self, Memlock};
-use crate::spec::Bdf;
+use crate::spec::{Bdf, Way};
 
 /// The function that another process serves on the socket `path`.
 pub(crate) fn open_user(path: &Path, args: BackendArgs) -> Result<Function<VfioUser>> {
@@ -50,8 +50,8 @@ pub(crate) fn warn_of_memlock(functions: u64) {
 }
 
 /// The function at `bdf`, bound to vfio-pci.
-pub(crate) fn open_vfio(bdf: Bdf, args: BackendArgs) -> Result<Function<Vfio>> {
-    Ok(Function::open(Vfio::open(bdf)?, args.options())?)
+pub(crate) fn open_vfio(bdf: Bdf, way: Way, args: BackendArgs) -> Result<Function<Vfio>> {
+    Ok(Function::open(Vfio::open_by(bdf, way)?, args.options())?)
 }
 
 /// The kernel's notice that ended a command.

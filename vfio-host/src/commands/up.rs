@@ -30,10 +30,10 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
             let (full, demand, times) = behind(args, remote::open_user(path, args.backend)?)?;
             ("vfio-user", full, demand, Some(times))
         }
-        DeviceSpec::Vfio(bdf) => {
+        DeviceSpec::Vfio(bdf, way) => {
             remote::warn_of_memlock(1);
-            let (full, demand, times) = behind(args, remote::open_vfio(*bdf, args.backend)?)?;
-            ("vfio", full, demand, Some(times))
+            let (full, demand, times) = behind(args, remote::open_vfio(*bdf, *way, args.backend)?)?;
+            (way.name(), full, demand, Some(times))
         }
     };
     let report = UpReport {

@@ -1,17 +1,17 @@
 //! BAR0 of a function, mapped.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
 use e810_hal::Bar0;
 use e810_hal::bus::BAR0_LEN;
 use memmap2::{MmapOptions, MmapRaw};
 use vfio_bindings::bindings::vfio::{
-    VFIO_PCI_BAR0_REGION_INDEX, VFIO_REGION_INFO_FLAG_MMAP, VFIO_REGION_INFO_FLAG_READ,
-    VFIO_REGION_INFO_FLAG_WRITE,
+    VFIO_REGION_INFO_FLAG_MMAP, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
 };
-use vfio_ioctls::{VfioDevice, VfioRegionInfoCap};
+
+use super::describe::Region;
 
 /// The mapping; registers are used while it lives.
 #[derive(Debug)]
@@ -30,21 +30,15 @@ pub(super) enum BarError {
 }
 
 impl Bar {
-    pub(super) fn new(device: &VfioDevice) -> Result<Self, BarError> {
-        let index = VFIO_PCI_BAR0_REGION_INDEX;
-        let areas = areas(&device.get_region_caps(index));
-        check(
-            device.get_region_flags(index),
-            device.get_region_size(index),
-            areas.as_deref(),
-        )
-        .map_err(BarError::Unfit)?;
+    /// Maps the region `bar0` of `device`.
+    pub(super) fn new(device: &File, bar0: &Region) -> Result<Self, BarError> {
+        check(bar0.flags, bar0.size, bar0.areas.as_deref()).map_err(BarError::Unfit)?;
         // Doorbells and every register of the tables; not the rest.
         let len = BAR0_LEN as usize;
         let map = MmapOptions::new()
-            .offset(device.get_region_offset(index))
+            .offset(bar0.offset)
             .len(len)
-            .map_raw(device.as_raw_fd())
+            .map_raw(device)
             .map_err(BarError::System)?;
         let registers = NonNull::new(map.as_mut_ptr()).and_then(|base| {
             // SAFETY: a mapping of that length of a device's registers; this
@@ -58,19 +52,6 @@ impl Bar {
             registers,
         })
     }
-}
-
-/// The mappable areas, when the region has such a list.
-fn areas(caps: &[VfioRegionInfoCap]) -> Option<Vec<(u64, u64)>> {
-    caps.iter().find_map(|cap| match cap {
-        VfioRegionInfoCap::SparseMmap(list) => Some(
-            list.areas
-                .iter()
-                .map(|area| (area.offset, area.size))
-                .collect(),
-        ),
-        _ => None,
-    })
 }
 
 /// Whether all that the driver uses can be read, written and mapped.

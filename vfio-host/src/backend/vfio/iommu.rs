@@ -1,8 +1,9 @@
 //! What the IOMMU allows: addresses and page sizes.
 
 use super::super::iova::IovaError;
+use super::describe::{capabilities, long, pairs, word};
 
-/// The IOMMU of a container, as VFIO_IOMMU_GET_INFO describes it.
+/// The IOMMU behind a function, as the kernel describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Iommu {
     /// First and last address of each range that may be used.
@@ -27,51 +28,18 @@ const LOWEST: u64 = 1 << 20;
 const USUAL: [(u64, u64); 2] = [(LOWEST, 0xfedf_ffff), (0xfef0_0000, (1 << 39) - 1)];
 
 impl Iommu {
-    /// Reads the kernel's structure and its chain of capabilities. Nothing of
-    /// it is followed twice or outside.
-    pub(super) fn parse(info: &[u8]) -> Result<Self, IovaError> {
-        let word = |at: usize| {
-            info.get(at..)?
-                .first_chunk()
-                .map(|b| u32::from_le_bytes(*b))
-        };
-        let long = |at: usize| {
-            info.get(at..)?
-                .first_chunk()
-                .map(|b| u64::from_le_bytes(*b))
-        };
-        let flags = word(4).unwrap_or(0);
-        let sizes = long(8).filter(|_| flags & PAGE_SIZES != 0).unwrap_or(0);
-        let page = match sizes {
-            0 => 4096,
-            // A page of the CPU is the least that this process can give.
-            sizes => (1u64 << sizes.trailing_zeros()).max(4096),
-        };
+    /// Addresses in `ranges`, of which each mapping is whole pages of `page`
+    /// bytes.
+    pub(super) fn new(
+        ranges: Vec<(u64, u64)>,
+        page: u64,
+        mappings: Option<u32>,
+    ) -> Result<Self, IovaError> {
         let mut this = Self {
-            ranges: USUAL.to_vec(),
+            ranges,
             page,
-            mappings: None,
+            mappings,
         };
-        let first = word(16).filter(|_| flags & CAPABILITIES != 0).unwrap_or(0);
-        let mut at = first as usize;
-        while at >= 20 {
-            let Some(header) = word(at) else { break };
-            match header as u16 {
-                IOVA_RANGES => {
-                    let count = word(at + 8).unwrap_or(0) as usize;
-                    let range = |n: usize| {
-                        let at = at.checked_add(16)?.checked_add(n.checked_mul(16)?)?;
-                        Some((long(at)?, long(at.checked_add(8)?)?))
-                    };
-                    this.ranges = (0..count).map_while(range).collect();
-                }
-                MAPPINGS_LEFT => this.mappings = word(at + 8),
-                _ => {}
-            }
-            let next = word(at + 4).unwrap_or(0) as usize;
-            // Forward only: a chain that goes back has no end.
-            at = if next > at { next } else { 0 };
-        }
         this.clip();
         if this.ranges.is_empty() {
             return Err(IovaError::Full {
@@ -80,6 +48,32 @@ impl Iommu {
             });
         }
         Ok(this)
+    }
+
+    /// Reads what VFIO_IOMMU_GET_INFO says of a container, with its chain of
+    /// capabilities.
+    pub(super) fn parse(info: &[u8]) -> Result<Self, IovaError> {
+        /// `struct vfio_iommu_type1_info` up to the offset of the first
+        /// capability.
+        const HEAD: usize = 20;
+        let flags = word(info, 4).unwrap_or(0);
+        let sizes = long(info, 8).filter(|_| flags & PAGE_SIZES != 0);
+        let page = match sizes.unwrap_or(0) {
+            0 => 4096,
+            // A page of the CPU is the least that this process can give.
+            sizes => (1u64 << sizes.trailing_zeros()).max(4096),
+        };
+        let mut ranges = USUAL.to_vec();
+        let mut mappings = None;
+        let first = word(info, 16).filter(|_| flags & CAPABILITIES != 0);
+        for (id, at) in capabilities(info, first.unwrap_or(0), HEAD) {
+            match id {
+                IOVA_RANGES => ranges = pairs(info, at),
+                MAPPINGS_LEFT => mappings = word(info, at.saturating_add(8)),
+                _ => {}
+            }
+        }
+        Self::new(ranges, page, mappings)
     }
 
     /// Whole pages, in order, nothing below [`LOWEST`].

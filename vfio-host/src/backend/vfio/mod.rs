@@ -1,93 +1,126 @@
-//! A function bound to vfio-pci, through the kernel's VFIO: container, group
-//! and the type1v2 IOMMU.
+//! A function bound to vfio-pci, through the kernel's VFIO.
+//!
+//! There are two ways in, [`Way`]: container, group and the type1v2 IOMMU; and,
+//! with the feature `iommufd`, /dev/iommu and the function's own device file.
+//! They end in the same [`Opened`]; all the rest is here once.
 
 mod bar;
+mod container;
+mod describe;
 mod iommu;
+#[cfg(feature = "iommufd")]
+mod iommufd;
 mod kernel;
+mod node;
 mod open;
+mod space;
+#[cfg(test)]
+mod tape;
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use e810_hal::Bar0;
 use vfio_bindings::bindings::vfio::{
-    VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_NORESIZE, VFIO_PCI_CONFIG_REGION_INDEX,
-    VFIO_PCI_ERR_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX, VFIO_PCI_REQ_IRQ_INDEX,
+    VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_NORESIZE, VFIO_PCI_ERR_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
+    VFIO_PCI_REQ_IRQ_INDEX,
 };
-use vfio_ioctls::{VfioContainer, VfioDevice};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::error::BackendError;
 use super::transport::{DmaRegion, Notice, Properties, Transport};
-use crate::spec::Bdf;
+use crate::spec::{Bdf, Way};
 use bar::{Bar, BarError};
+use describe::Description;
 use iommu::Iommu;
+use node::Node;
+use space::{Space, why_not_mapped};
+
+/// A function as it is when the kernel has given it, whichever way.
+struct Opened {
+    /// Before its addresses: a group can be given back only when no file of
+    /// its device is open.
+    device: Arc<dyn Node>,
+    description: Description,
+    iommu: Iommu,
+    space: Box<dyn Space>,
+}
 
 /// An open function.
 pub struct Vfio {
     name: String,
     /// Before the device: a mapping keeps the device's file open.
     bar: Bar,
-    /// The device's file, for configuration space: `vfio-ioctls` drops errors.
-    file: File,
-    config: u64,
     /// The kernel wants the function back, or the bus reported an error; with
     /// the descriptor that says so.
     notices: Vec<(Notice, EventFd)>,
-    /// Closed after everything that was made of it, before its container.
-    _device: VfioDevice,
-    container: Arc<VfioContainer>,
+    /// As in [`Opened`], before its addresses.
+    device: Arc<dyn Node>,
+    /// Of configuration space in the device's file.
+    config: u64,
+    space: Box<dyn Space>,
     properties: Properties,
     /// MSI-X is on: the kernel refuses to switch off what is not.
     armed: AtomicBool,
 }
 
 impl Vfio {
-    /// Opens the function at `bdf`.
+    /// Opens the function at `bdf` through its group.
     ///
     /// # Errors
     /// [`BackendError`]: there is no such function, it is not bound, its group
     /// is not viable or in use, or the user has no right to open it; each says
     /// what to do.
     pub fn open(bdf: Bdf) -> Result<Self, BackendError> {
-        let name = format!("vfio:{bdf}");
-        let place = open::place(Path::new("/"), bdf)?;
-        let (device, container) = open::open(bdf, &place)?;
-        let system = |during| {
-            move |cause: io::Error| BackendError::system(&format!("vfio:{bdf}"), during, &cause)
+        Self::open_by(bdf, Way::Container)
+    }
+
+    /// Opens the function at `bdf` as `way` says.
+    ///
+    /// # Errors
+    /// As [`Vfio::open`]; and the kernel may not have that way.
+    pub fn open_by(bdf: Bdf, way: Way) -> Result<Self, BackendError> {
+        let name = format!("{}:{bdf}", way.name());
+        let opened = match way {
+            Way::Container => container::open(&name, bdf)?,
+            #[cfg(feature = "iommufd")]
+            Way::Iommufd => iommufd::open(&name, bdf)?,
         };
-        let info = kernel::iommu_info(&*container).map_err(system("asking for the IOMMU"))?;
-        let iommu = Iommu::parse(&info).map_err(|cause| BackendError::Iova {
-            device: name.clone(),
-            cause,
-        })?;
-        log::debug!("{name}: IOMMU {iommu:x?}");
-        let bar = Bar::new(&device).map_err(|error| match error {
+        Self::new(name, opened)
+    }
+
+    fn new(name: String, opened: Opened) -> Result<Self, BackendError> {
+        // In case of an error the last is dropped first, the device before its
+        // addresses.
+        let Opened {
+            space,
+            iommu,
+            description,
+            device,
+        } = opened;
+        log::debug!("{name}: IOMMU {iommu:x?}, {description:x?}");
+        let system = |during| {
+            let name = name.clone();
+            move |cause: io::Error| BackendError::system(&name, during, &cause)
+        };
+        let bar = Bar::new(device.file(), &description.bar0).map_err(|error| match error {
             BarError::Unfit(what) => BackendError::Unfit {
                 device: name.clone(),
                 what: format!("BAR0: {what}"),
             },
             BarError::System(cause) => system("mapping BAR0")(cause),
         })?;
-        let properties = properties(&name, &device, &iommu)?;
-        // SAFETY: the device's descriptor is open as long as `device`.
-        let fd = unsafe { BorrowedFd::borrow_raw(device.as_raw_fd()) };
-        let file = fd
-            .try_clone_to_owned()
-            .map_err(system("duplicating a descriptor"))?;
-        let notices = notices(&device).map_err(system("asking for notices"))?;
+        let properties = properties(&name, &description, &iommu)?;
+        let notices = notices(&*device, &description).map_err(system("asking for notices"))?;
         Ok(Self {
             bar,
-            file: file.into(),
-            config: device.get_region_offset(VFIO_PCI_CONFIG_REGION_INDEX),
             notices,
-            _device: device,
-            container,
+            device,
+            config: description.config,
+            space,
             properties,
             armed: AtomicBool::new(false),
             name,
@@ -103,9 +136,13 @@ impl Vfio {
     }
 }
 
-fn properties(name: &str, device: &VfioDevice, iommu: &Iommu) -> Result<Properties, BackendError> {
-    let msix = device.get_irq_info(VFIO_PCI_MSIX_IRQ_INDEX);
-    let msix = msix.filter(|irq| irq.flags & VFIO_IRQ_INFO_EVENTFD != 0);
+fn properties(
+    name: &str,
+    description: &Description,
+    iommu: &Iommu,
+) -> Result<Properties, BackendError> {
+    let msix = description.msix;
+    let msix = msix.filter(|irqs| irqs.flags & VFIO_IRQ_INFO_EVENTFD != 0);
     let msix = msix.ok_or_else(|| BackendError::Unfit {
         device: name.to_owned(),
         what: "the function has no MSI-X interrupts that can be events".to_owned(),
@@ -121,13 +158,17 @@ fn properties(name: &str, device: &VfioDevice, iommu: &Iommu) -> Result<Properti
 
 /// Connects what the kernel can tell of: errors on the bus, and its request to
 /// give the function back.
-fn notices(device: &VfioDevice) -> io::Result<Vec<(Notice, EventFd)>> {
+fn notices(device: &dyn Node, description: &Description) -> io::Result<Vec<(Notice, EventFd)>> {
     let mut notices = Vec::new();
-    for (notice, index) in [
-        (Notice::BusError, VFIO_PCI_ERR_IRQ_INDEX),
-        (Notice::RemovalRequested, VFIO_PCI_REQ_IRQ_INDEX),
+    for (notice, irqs, index) in [
+        (Notice::BusError, description.error, VFIO_PCI_ERR_IRQ_INDEX),
+        (
+            Notice::RemovalRequested,
+            description.request,
+            VFIO_PCI_REQ_IRQ_INDEX,
+        ),
     ] {
-        if device.get_irq_info(index).is_none_or(|irq| irq.count == 0) {
+        if irqs.is_none_or(|irqs| irqs.count == 0) {
             continue;
         }
         let event = EventFd::new(EFD_NONBLOCK | libc::EFD_CLOEXEC)?;
@@ -175,19 +216,21 @@ unsafe impl Transport for Vfio {
     }
 
     fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), BackendError> {
-        self.file
+        self.device
+            .file()
             .read_exact_at(into, self.config + u64::from(offset))
             .map_err(|cause| self.refused("reading configuration space", cause))
     }
 
     fn config_write(&self, offset: u16, from: &[u8]) -> Result<(), BackendError> {
-        self.file
+        self.device
+            .file()
             .write_all_at(from, self.config + u64::from(offset))
             .map_err(|cause| self.refused("writing configuration space", cause))
     }
 
     fn reset(&self) -> Result<(), BackendError> {
-        kernel::reset(&self.file).map_err(|cause| {
+        kernel::reset(&*self.device).map_err(|cause| {
             let cause = match cause.raw_os_error() {
                 Some(libc::ENOTTY) => {
                     "the kernel knows no way to reset this function alone".to_owned()
@@ -200,24 +243,16 @@ unsafe impl Transport for Vfio {
 
     unsafe fn map(&self, region: &DmaRegion<'_>) -> Result<(), BackendError> {
         // SAFETY: the caller's promise.
-        let mapped = unsafe { kernel::dma_map(&*self.container, region) };
+        let mapped = unsafe { self.space.map(region) };
         mapped.map_err(|cause| {
-            let cause = match cause.raw_os_error() {
-                Some(libc::ENOMEM) => format!(
-                    "{} bytes are more than may be locked; raise the limit (`ulimit -l unlimited` as root, or LimitMEMLOCK= of the service)",
-                    region.bytes
-                ),
-                Some(libc::ENOSPC) => {
-                    "the kernel's limit on mappings is reached; raise vfio_iommu_type1.dma_entry_limit, or use --hugepages".to_owned()
-                }
-                _ => cause.to_string(),
-            };
-            self.refused("mapping memory for the device", cause)
+            let why = why_not_mapped(&*self.space, region.bytes, &cause);
+            self.refused("mapping memory for the device", why)
         })
     }
 
     fn unmap(&self, iova: u64, bytes: u64) -> Result<(), BackendError> {
-        kernel::dma_unmap(&*self.container, iova, bytes)
+        self.space
+            .unmap(iova, bytes)
             .map_err(|cause| self.refused("taking memory away from the device", cause))
     }
 
@@ -227,7 +262,7 @@ unsafe impl Transport for Vfio {
         events: &[Option<BorrowedFd<'_>>],
     ) -> Result<(), BackendError> {
         let index = VFIO_PCI_MSIX_IRQ_INDEX;
-        kernel::connect_irqs(&self.file, index, first, events)
+        kernel::connect_irqs(&*self.device, index, first, events)
             .map_err(|cause| self.refused("connecting interrupts", cause))?;
         self.armed.store(true, Ordering::Relaxed);
         Ok(())
@@ -237,7 +272,7 @@ unsafe impl Transport for Vfio {
         if !self.armed.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        kernel::disable_irqs(&self.file, VFIO_PCI_MSIX_IRQ_INDEX)
+        kernel::disable_irqs(&*self.device, VFIO_PCI_MSIX_IRQ_INDEX)
             .map_err(|cause| self.refused("disconnecting interrupts", cause))
     }
 }
@@ -253,6 +288,6 @@ impl std::fmt::Debug for Vfio {
 
 impl AsFd for Vfio {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.device.file().as_fd()
     }
 }

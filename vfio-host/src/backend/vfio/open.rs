@@ -18,11 +18,10 @@ pub(super) struct Place {
     pub(super) group: String,
 }
 
-/// Looks at the function in `root` (`/` on a host).
-pub(super) fn place(root: &Path, bdf: Bdf) -> Result<Place, BackendError> {
-    let name = format!("vfio:{bdf}");
+/// Looks at the function in `root` (`/` on a host); errors call it `name`.
+pub(super) fn place(root: &Path, name: &str, bdf: Bdf) -> Result<Place, BackendError> {
     let unfit = |what: String| BackendError::Unfit {
-        device: name.clone(),
+        device: name.to_owned(),
         what,
     };
     let path = root.join(format!("sys/bus/pci/devices/{bdf}"));
@@ -39,7 +38,7 @@ pub(super) fn place(root: &Path, bdf: Bdf) -> Result<Place, BackendError> {
     let (vendor, device) = (id("vendor").unwrap_or(0), id("device").unwrap_or(0));
     if e810_ids::name(vendor, device).is_none() {
         return Err(BackendError::NotE810 {
-            device: name,
+            device: name.to_owned(),
             vendor,
             id: device,
         });
@@ -81,12 +80,11 @@ pub(super) fn open(
     Ok((device, container))
 }
 
-/// The crate's error in words that say what to do.
-fn explain(bdf: Bdf, group: &str, error: &VfioError) -> BackendError {
-    let device = format!("vfio:{bdf}");
-    let of_file = |file: &str, cause: &io::Error| match cause.kind() {
+/// Why `file` cannot be opened; `load` makes it appear.
+pub(super) fn not_opened(file: &str, load: &str, cause: &io::Error) -> String {
+    match cause.kind() {
         io::ErrorKind::NotFound => {
-            format!("{file} is not there: load the driver with `modprobe vfio-pci`")
+            format!("{file} is not there: load the driver with `{load}`")
         }
         io::ErrorKind::PermissionDenied => {
             format!("no right to open {file}: run as root, or once `chown $USER {file}` as root")
@@ -95,7 +93,13 @@ fn explain(bdf: Bdf, group: &str, error: &VfioError) -> BackendError {
             format!("{file} is in use by another process (`fuser {file}` names it)")
         }
         _ => format!("{file} cannot be opened: {cause}"),
-    };
+    }
+}
+
+/// The crate's error in words that say what to do.
+fn explain(bdf: Bdf, group: &str, error: &VfioError) -> BackendError {
+    let device = format!("vfio:{bdf}");
+    let of_file = |file: &str, cause: &io::Error| not_opened(file, "modprobe vfio-pci", cause);
     let what = match error {
         VfioError::OpenContainer(cause) => of_file("/dev/vfio/vfio", cause),
         VfioError::OpenGroup(cause, group) => of_file(&format!("/dev/vfio/{group}"), cause),
@@ -141,7 +145,7 @@ mod tests {
             symlink(target, link).unwrap();
         }
         fn says(&self) -> String {
-            place(&self.0, bdf()).unwrap_err().to_string()
+            place(&self.0, "vfio:test", bdf()).unwrap_err().to_string()
         }
     }
 
@@ -165,9 +169,9 @@ mod tests {
         tree.link("driver", "../../../bus/pci/drivers/vfio-pci");
         assert!(tree.says().contains("e810 doctor"), "{}", tree.says());
         tree.link("iommu_group", "../../../kernel/iommu_groups/17");
-        assert_eq!(place(&tree.0, bdf()).unwrap().group, "17");
+        assert_eq!(place(&tree.0, "vfio:test", bdf()).unwrap().group, "17");
         let other: Bdf = "3b:00.1".parse().unwrap();
-        let error = place(&tree.0, other).unwrap_err().to_string();
+        let error = place(&tree.0, "vfio:test", other).unwrap_err().to_string();
         assert!(error.contains("e810 list"), "{error}");
     }
 
@@ -175,7 +179,7 @@ mod tests {
     fn another_device_is_refused_before_it_is_opened() {
         let tree = Tree::new("other", "0x10fb\n");
         assert!(matches!(
-            place(&tree.0, bdf()),
+            place(&tree.0, "vfio:test", bdf()),
             Err(BackendError::NotE810 {
                 vendor: 0x8086,
                 id: 0x10fb,

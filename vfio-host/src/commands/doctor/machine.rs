@@ -14,6 +14,8 @@ use crate::report::human_bytes;
 
 /// The file through which every VFIO container is opened.
 const CONTAINER: &str = "/dev/vfio/vfio";
+/// The file through which iommufd is opened.
+const IOMMUFD: &str = "/dev/iommu";
 /// Bytes of the huge pages that save IOTLB entries here.
 const HUGE_PAGE: u64 = 2 << 20;
 
@@ -24,6 +26,7 @@ pub(super) fn checks(host: &Host) -> Result<Vec<Check>> {
         vfio_pci(host),
         iommu_type1(host),
         container(host),
+        iommufd(host),
         lockdown(host),
         memlock(limits::memlock(host), need),
         huge_pages(limits::huge_pages(host), need),
@@ -117,6 +120,16 @@ fn container(host: &Host) -> Check {
             format!("as root: chmod 0666 {CONTAINER} (it gives access to no device by itself)"),
         ),
     }
+}
+
+/// Nothing depends on it: `vfio:BDF` goes without.
+fn iommufd(host: &Host) -> Check {
+    let text = if host.exists(IOMMUFD) {
+        format!("{IOMMUFD} is there")
+    } else {
+        format!("no {IOMMUFD}; only iommufd:BDF needs it")
+    };
+    Check::ok("iommufd", text)
 }
 
 /// Opens `file` for reading and writing, and closes it.

@@ -65,6 +65,20 @@ fn a_healthy_machine_passes() {
 }
 
 #[test]
+fn iommufd_is_told_and_not_asked_for() {
+    let says = |tree: &Tree| {
+        let (checks, result) = doctor(tree, None);
+        result.unwrap();
+        let check = checks.iter().find(|check| check["check"] == "iommufd");
+        check.unwrap()["text"].as_str().unwrap().to_owned()
+    };
+    let tree = healthy();
+    assert_eq!(says(&tree), "no /dev/iommu; only iommufd:BDF needs it");
+    tree.file("/dev/iommu", "");
+    assert_eq!(says(&tree), "/dev/iommu is there");
+}
+
+#[test]
 fn each_fault_of_the_machine_has_its_remedy() {
     let tree = healthy();
     tree.remove("/sys/module/vfio_iommu_type1");

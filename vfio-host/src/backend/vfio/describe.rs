@@ -1,0 +1,112 @@
+//! What the kernel says of a function and of an IOMMU.
+
+use std::io;
+
+use super::node::Node;
+
+/// A region of a function: a BAR, or configuration space.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Region {
+    /// VFIO_REGION_INFO_FLAG_*.
+    pub(super) flags: u32,
+    /// Bytes.
+    pub(super) size: u64,
+    /// Of its first byte in the device's file.
+    pub(super) offset: u64,
+    /// Offset and bytes of the parts that can be mapped, when there is such a
+    /// list; otherwise all of it.
+    pub(super) areas: Option<Vec<(u64, u64)>>,
+}
+
+/// The interrupts of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Irqs {
+    /// VFIO_IRQ_INFO_*.
+    pub(super) flags: u32,
+    pub(super) count: u32,
+}
+
+/// A function, as far as the driver uses it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Description {
+    pub(super) bar0: Region,
+    /// Of configuration space in the device's file.
+    pub(super) config: u64,
+    pub(super) msix: Option<Irqs>,
+    /// Errors on the bus.
+    pub(super) error: Option<Irqs>,
+    /// The kernel's request to give the function back.
+    pub(super) request: Option<Irqs>,
+}
+
+/// Asks for a structure that is as long as the kernel likes: `head` with its
+/// length in the first word, and capabilities behind it.
+///
+/// # Safety
+/// `request` takes a structure of at least `head`'s length that begins with
+/// its length and points nowhere.
+pub(super) unsafe fn ask(
+    node: &dyn Node,
+    request: libc::c_ulong,
+    head: &[u8],
+) -> io::Result<Vec<u8>> {
+    /// More than any kernel has; a size to stop at.
+    const MOST: usize = 1 << 16;
+    let mut size = head.len();
+    loop {
+        let mut info = head.to_vec();
+        info.resize(size, 0);
+        if let Some(argsz) = info.first_chunk_mut::<4>() {
+            *argsz = (size as u32).to_ne_bytes();
+        }
+        // SAFETY: at least the request's structure, and `argsz` bytes of it.
+        unsafe { node.ioctl(request, &mut info) }?;
+        match word(&info, 0).unwrap_or(0) as usize {
+            wanted if wanted <= size => return Ok(info),
+            wanted if wanted <= MOST => size = wanted,
+            _ => return Err(io::Error::other("the kernel's description has no end")),
+        }
+    }
+}
+
+/// The word at `at`.
+pub(super) fn word(info: &[u8], at: usize) -> Option<u32> {
+    let bytes = info.get(at..)?.first_chunk()?;
+    Some(u32::from_ne_bytes(*bytes))
+}
+
+/// The double word at `at`.
+pub(super) fn long(info: &[u8], at: usize) -> Option<u64> {
+    let bytes = info.get(at..)?.first_chunk()?;
+    Some(u64::from_ne_bytes(*bytes))
+}
+
+/// Id and place of each capability (`struct vfio_info_cap_header`) in a
+/// structure whose fixed part has `head` bytes. Nothing is followed twice or
+/// outside.
+pub(super) fn capabilities(
+    info: &[u8],
+    first: u32,
+    head: usize,
+) -> impl Iterator<Item = (u16, usize)> {
+    let mut at = first as usize;
+    std::iter::from_fn(move || {
+        let here = at;
+        let header = word(info, here).filter(|_| here >= head)?;
+        let next = word(info, here.checked_add(4)?).unwrap_or(0) as usize;
+        // Forward only: a chain that goes back has no end.
+        at = if next > here { next } else { 0 };
+        Some((header as u16, here))
+    })
+}
+
+/// The list of pairs of double words that a capability at `at` holds: their
+/// number behind the header, the pairs behind that and padding.
+pub(super) fn pairs(info: &[u8], at: usize) -> Vec<(u64, u64)> {
+    let count = word(info, at.saturating_add(8)).unwrap_or(0) as usize;
+    let pair = |n: usize| {
+        let at = at.checked_add(16)?.checked_add(n.checked_mul(16)?)?;
+        Some((long(info, at)?, long(info, at.checked_add(8)?)?))
+    };
+    (0..count).map_while(pair).collect()
+}

@@ -1,0 +1,33 @@
+//! Files of the kernel that take requests.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// An open file that takes ioctls: a device, a container, /dev/iommu.
+///
+/// All that this backend asks of the kernel's VFIO and iommufd goes through
+/// here, so that a test can stand for the kernel.
+pub(super) trait Node: Send + Sync {
+    /// The file, to be mapped, read and written.
+    fn file(&self) -> &File;
+
+    /// An ioctl whose argument is a structure that the kernel reads and writes.
+    ///
+    /// # Safety
+    /// `argument` is as large as the request's structure, and what it points
+    /// to is the caller's to give.
+    unsafe fn ioctl(&self, request: libc::c_ulong, argument: &mut [u8]) -> io::Result<u32>;
+}
+
+impl Node for File {
+    fn file(&self) -> &File {
+        self
+    }
+
+    unsafe fn ioctl(&self, request: libc::c_ulong, argument: &mut [u8]) -> io::Result<u32> {
+        // SAFETY: the descriptor is open; the rest is the caller's promise.
+        let result = unsafe { libc::ioctl(self.as_raw_fd(), request as _, argument.as_mut_ptr()) };
+        u32::try_from(result).map_err(|_| io::Error::last_os_error())
+    }
+}
