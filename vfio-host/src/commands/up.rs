@@ -33,7 +33,7 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
         DeviceSpec::Vfio(bdf, way) => {
             remote::warn_of_memlock(1);
             let (full, demand, times) = behind(args, remote::open_vfio(*bdf, *way, args.backend)?)?;
-            (way.name(), full, demand, Some(times))
+            ("vfio", full, demand, Some(times))
         }
     };
     let report = UpReport {

@@ -2,7 +2,7 @@
 //!
 //! There are two ways in, [`Way`]: container, group and the type1v2 IOMMU; and,
 //! with the feature `iommufd`, /dev/iommu and the function's own device file.
-//! They end in the same [`Opened`]; all the rest is here once.
+//! All that comes after opening is here once.
 
 mod bar;
 mod container;

@@ -87,7 +87,7 @@ struct IoasUnmap {
 /// `struct vfio_device_attach_iommufd_pt`, without a PASID.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-struct Attach {
+pub(super) struct Attach {
     argsz: u32,
     flags: u32,
     pt_id: u32,
@@ -96,7 +96,7 @@ struct Attach {
 /// `struct vfio_device_detach_iommufd_pt`, without a PASID.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-struct Detach {
+pub(super) struct Detach {
     argsz: u32,
     flags: u32,
 }

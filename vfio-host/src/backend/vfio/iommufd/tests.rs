@@ -149,10 +149,14 @@ fn the_iommufd_is_the_one_that_is_bound() {
 
 #[test]
 fn structures_are_the_beginnings_of_the_kernels() {
-    assert_eq!(offset_of!(vfio_device_bind_iommufd, iommufd), 8);
-    assert_eq!(offset_of!(vfio_device_bind_iommufd, token_uuid_ptr), 16);
-    assert_eq!(offset_of!(vfio_device_attach_iommufd_pt, pasid), 12);
-    assert_eq!(offset_of!(vfio_device_detach_iommufd_pt, pasid), 8);
+    type Whole = vfio_device_bind_iommufd;
+    assert_eq!(offset_of!(Bind, iommufd), offset_of!(Whole, iommufd));
+    assert_eq!(offset_of!(Bind, out_devid), offset_of!(Whole, out_devid));
+    assert_eq!(size_of::<Bind>(), offset_of!(Whole, token_uuid_ptr));
+    type WholeAttach = vfio_device_attach_iommufd_pt;
+    assert_eq!(size_of::<space::Attach>(), offset_of!(WholeAttach, pasid));
+    type WholeDetach = vfio_device_detach_iommufd_pt;
+    assert_eq!(size_of::<space::Detach>(), offset_of!(WholeDetach, pasid));
 }
 
 #[test]
