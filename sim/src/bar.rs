@@ -46,6 +46,11 @@ const fn rings(doorbell: Doorbell) -> bool {
     )
 }
 
+/// Whether the engine goes to memory for it: the low half of the CQP's context starts its fetch.
+const fn reaches_out(doorbell: Doorbell) -> bool {
+    rings(doorbell) || matches!(doorbell, Doorbell::CcqpLow)
+}
+
 /// The doorbell at `off`.
 fn doorbell(off: Off) -> Option<Doorbell> {
     const WQEALLOC: Off = hw::PFPE_WQEALLOC.off();
@@ -141,6 +146,9 @@ impl Function {
         if value & !doorbell_bits(doorbell) != 0 {
             let text = format!("write of {value:#x} to {}", regs::name(off));
             self.lint(log, now, kind::REGISTER_BITS, text);
+        }
+        if reaches_out(doorbell) {
+            self.body.mastering.was_asked();
         }
         self.with_engine(log, now, |engine, env| {
             engine.doorbell(doorbell, value, env);

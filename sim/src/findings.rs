@@ -24,6 +24,10 @@ pub mod kind {
     pub const DMA_OVERLAP: &str = "dma-overlap";
     /// A queue word at an address that is not a multiple of 8.
     pub const DMA_MISALIGNED: &str = "dma-misaligned";
+    /// The driver had the device reach for memory while the function was no bus master.
+    pub const DMA_NO_MASTER: &str = "dma-no-bus-master";
+    /// The driver had the device send an MSI-X message while the function was no bus master.
+    pub const MSIX_NO_MASTER: &str = "msix-no-bus-master";
     /// Memory was given back that was not handed out, or twice, or with another size.
     pub const BAD_FREE: &str = "bad-free";
     /// Memory changed after it was given back.

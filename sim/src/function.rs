@@ -6,9 +6,10 @@ use e810_hal::bus::{CeqId, PfId};
 use e810_hal::regs as hw;
 use e810_hal::{Ns, Off, Vector};
 
+use crate::bus_master::Mastering;
 use crate::findings::{Class, Log, kind};
 use crate::iommu::Refused;
-use crate::irq::{Cause, Interrupts};
+use crate::irq::{self, Cause, Interrupts};
 use crate::lines::Lines;
 use crate::link::Mac;
 use crate::memory::Memory;
@@ -55,6 +56,7 @@ pub(crate) struct Body {
     pub(crate) stats: Stats,
     pub(crate) resets: ResetCounts,
     pub(crate) reset: Option<ResetInProgress>,
+    pub(crate) mastering: Mastering,
     /// Frames that the engine has sent and that are not yet on the wire.
     pub(crate) outbox: Vec<Vec<u8>>,
     pub(crate) lines: Arc<Lines>,
@@ -151,6 +153,7 @@ impl Function {
     fn begin_reset(&mut self, source: ResetSource, now: u64, time: (u64, u64)) {
         let body = &mut self.body;
         body.registers.clear(source);
+        body.mastering.was_reset();
         body.outbox.clear();
         let until = now + time.0 + body.rng.below(time.1);
         // A wider reset during a narrower one takes over.
@@ -213,15 +216,20 @@ impl Surroundings<'_> {
                 format!("{name} is routed to vector {vector}, the function has {count}"),
             );
         }
+        self.check_messages();
     }
 
     /// A write to GLINT_DYN_CTL(`vector`).
     pub(crate) fn write_dyn_ctl(&mut self, vector: Vector, value: u32) {
         let auto_mask = self.body.auto_mask();
         let index = vector.get() as u16;
+        if irq::is_trigger(value) {
+            self.body.mastering.was_asked();
+        }
         if !self.body.irq.set_control(index, value, auto_mask) {
             self.no_such_vector("GLINT_DYN_CTL", index);
         }
+        self.check_messages();
     }
 
     /// A register of a vector that the function does not have was written.
@@ -244,7 +252,7 @@ impl Surroundings<'_> {
         }
     }
 
-    fn refused(&mut self, refused: Refused) -> DmaFault {
+    pub(crate) fn refused(&mut self, refused: Refused) -> DmaFault {
         self.body.stats.dma_faults += 1;
         let fault = DmaFault::from(refused);
         self.found(Class::Fault, refused.refusal.kind(), fault.to_string());
@@ -282,6 +290,7 @@ impl Surroundings<'_> {
 
 impl Env for Surroundings<'_> {
     fn read(&mut self, iova: u64, into: &mut [u8]) -> Result<(), DmaFault> {
+        self.master(iova, into.len(), false)?;
         let done = self.body.memory.iommu.read(iova, into);
         done.map_err(|refused| self.refused(refused))?;
         self.did_read(into.len());
@@ -289,6 +298,7 @@ impl Env for Surroundings<'_> {
     }
 
     fn write(&mut self, iova: u64, from: &[u8]) -> Result<(), DmaFault> {
+        self.master(iova, from.len(), true)?;
         let done = self.body.memory.iommu.write(iova, from);
         done.map_err(|refused| self.refused(refused))?;
         self.did_write(from.len());
@@ -296,6 +306,7 @@ impl Env for Surroundings<'_> {
     }
 
     fn load(&mut self, iova: u64) -> Result<u64, DmaFault> {
+        self.master(iova, 8, false)?;
         let done = self.body.memory.iommu.load(iova);
         let value = done.map_err(|refused| self.refused(refused))?;
         self.did_read(8);
@@ -307,6 +318,7 @@ impl Env for Surroundings<'_> {
     }
 
     fn write_entry(&mut self, iova: u64, words: &[u64], valid_word: usize) -> Result<(), DmaFault> {
+        self.master(iova, words.len() * 8, true)?;
         let done = self.body.memory.iommu.write_entry(iova, words, valid_word);
         done.map_err(|refused| self.refused(refused))?;
         self.did_write(words.len() * 8);

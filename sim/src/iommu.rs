@@ -38,6 +38,8 @@ pub(crate) enum Refusal {
     Bounds,
     ReadOnly,
     Misaligned,
+    /// The request never left the function: Bus Master Enable is clear.
+    NoMaster,
 }
 
 impl Refusal {
@@ -49,6 +51,7 @@ impl Refusal {
             Self::Bounds => kind::DMA_BOUNDS,
             Self::ReadOnly => kind::DMA_READ_ONLY,
             Self::Misaligned => kind::DMA_MISALIGNED,
+            Self::NoMaster => kind::DMA_NO_MASTER,
         }
     }
 
@@ -59,6 +62,7 @@ impl Refusal {
             Self::Bounds => "runs past the end of the mapping",
             Self::ReadOnly => "not writable",
             Self::Misaligned => "misaligned",
+            Self::NoMaster => "DMA without bus mastering",
         }
     }
 }

@@ -27,6 +27,11 @@ const ACTIONS: u32 = CLEARPBA | SWINT_TRIG;
 /// ITR_INDX value for "no timer": the interrupt is sent at once.
 pub(crate) const NO_ITR: u32 = 3;
 
+/// Whether a write of `value` to GLINT_DYN_CTL is an event of its own.
+pub(crate) const fn is_trigger(value: u32) -> bool {
+    value & SWINT_TRIG != 0
+}
+
 const fn itr_index(value: u32) -> u32 {
     (value >> 3) & 3
 }
@@ -164,6 +169,13 @@ impl Interrupts {
         };
         *slot = (value & 0xfff) as u16;
         true
+    }
+
+    /// Forgets the messages that were not handed to the host; answers with their number.
+    pub(crate) fn forget_fired(&mut self) -> usize {
+        let count = self.fired.len();
+        self.fired.clear();
+        count
     }
 
     /// The vectors that fired since the last call, in order.

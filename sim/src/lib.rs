@@ -20,6 +20,7 @@
 //! [`SimPlatform::function_level_reset`] are for them.
 
 mod bar;
+mod bus_master;
 pub mod findings;
 mod function;
 mod iommu;

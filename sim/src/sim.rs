@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use e810_hal::{Ns, Vector};
 
+use crate::bus_master::Mastering;
 use crate::findings::Finding;
 use crate::function::{Body, Function};
 use crate::irq::{ClearPba, Interrupts};
@@ -173,6 +174,7 @@ impl Builder {
                 stats: Stats::default(),
                 resets: ResetCounts::default(),
                 reset: None,
+                mastering: Mastering::default(),
                 outbox: Vec::new(),
                 lines: Arc::new(Lines::new(self.vectors)),
                 rng: rng.fork("engine"),

@@ -19,8 +19,11 @@ pub struct Stats {
     pub dma_writes: u64,
     /// Bytes of them.
     pub dma_write_bytes: u64,
-    /// DMA accesses that the IOMMU refused.
+    /// DMA accesses that were refused and are a finding each.
     pub dma_faults: u64,
+    /// DMA accesses and MSI-X messages that ended because the function was stopped in mid-work, by taking bus
+    /// mastering from it: no finding.
+    pub stopped: u64,
     /// Frames put on the wire.
     pub frames_sent: u64,
     /// Frames taken from the wire.

@@ -16,6 +16,9 @@ pub const BAR3_LEN: u64 = 64 << 10;
 pub const PBA: u32 = 0x8000;
 
 const COMMAND: usize = 0x04;
+/// Memory Space Enable and Bus Master Enable, in the command register.
+const MEMORY: u8 = 1 << 1;
+const MASTER: u8 = 1 << 2;
 const BAR0: usize = 0x10;
 const BAR3: usize = 0x1c;
 const PM: usize = 0x40;
@@ -169,6 +172,22 @@ impl ConfigSpace {
         }
     }
 
+    fn command(&self, bit: u8) -> bool {
+        self.bytes.get(COMMAND).is_some_and(|byte| byte & bit != 0)
+    }
+
+    /// Memory Space Enable: the BARs answer.
+    #[must_use]
+    pub fn memory_enabled(&self) -> bool {
+        self.command(MEMORY)
+    }
+
+    /// Bus Master Enable: the function may make requests.
+    #[must_use]
+    pub fn bus_master(&self) -> bool {
+        self.command(MASTER)
+    }
+
     /// A function-level reset: everything that software wrote is gone.
     pub fn reset(&mut self) {
         self.bytes.clone_from(&self.initial);
@@ -178,7 +197,7 @@ impl ConfigSpace {
     /// after which it finds the space as it left it, but for the master bit.
     pub fn stop_master(&mut self) {
         if let Some(byte) = self.bytes.get_mut(COMMAND) {
-            *byte &= !4;
+            *byte &= !MASTER;
         }
     }
 }

@@ -59,6 +59,8 @@ fn masked_table() -> Vec<u8> {
 impl Device {
     pub(super) fn new(nic: SimPlatform, interrupts: Arc<Interrupts>, counts: Arc<Counts>) -> Self {
         let vectors = e810_hal::Vectors::vector_count(&nic);
+        // As after power-up.
+        nic.set_bus_master(false);
         Self {
             config: ConfigSpace::new(nic.mac(), vectors),
             msix_table: masked_table(),
@@ -76,6 +78,7 @@ impl Device {
         self.interrupts.clear();
         self.mappings = Mappings::default();
         self.config.reset();
+        self.follow_command();
         self.msix_table = masked_table();
         self.counts.users.fetch_add(1, Ordering::Relaxed);
     }
@@ -85,7 +88,20 @@ impl Device {
     fn function_level_reset(&mut self) {
         self.nic.function_level_reset();
         self.config.reset();
+        self.follow_command();
         self.msix_table = masked_table();
+    }
+
+    /// Does what the command register says now. What was written to the
+    /// registers before is done first.
+    fn follow_command(&self) {
+        self.nic.set_bus_master(self.config.bus_master());
+    }
+
+    /// Whether the region is memory that does not answer now.
+    fn is_off(&self, region: u32) -> bool {
+        let bars = [VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR3_REGION_INDEX];
+        bars.contains(&region) && !self.config.memory_enabled()
     }
 
     fn show(&mut self, iova: u64, file: &File, offset: u64, bytes: u64, write: bool) -> bool {
@@ -116,6 +132,7 @@ impl Device {
 impl ServerBackend for Device {
     fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
         match region {
+            _ if self.is_off(region) => data.fill(0xff),
             VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_read(offset, data),
             VFIO_PCI_CONFIG_REGION_INDEX => self.config.read(offset, data),
             VFIO_PCI_BAR3_REGION_INDEX => {
@@ -136,9 +153,10 @@ impl ServerBackend for Device {
 
     fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
         match region {
+            _ if self.is_off(region) => {}
             VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_write(offset, data),
             VFIO_PCI_CONFIG_REGION_INDEX => match self.config.write(offset, data) {
-                Effect::None => {}
+                Effect::None => self.follow_command(),
                 Effect::Reset => self.function_level_reset(),
             },
             VFIO_PCI_BAR3_REGION_INDEX => {
@@ -193,6 +211,7 @@ impl ServerBackend for Device {
     fn reset(&mut self) -> io::Result<()> {
         self.nic.function_level_reset();
         self.config.stop_master();
+        self.follow_command();
         Ok(())
     }
 

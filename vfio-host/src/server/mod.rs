@@ -148,6 +148,7 @@ impl Server {
             refused_dma_maps: counts.refused_maps.load(Ordering::Relaxed),
             refused_irqs: counts.refused_irqs.load(Ordering::Relaxed),
             dma_faults: stats.dma_faults,
+            stopped: stats.stopped,
             function_resets: resets.flr,
             pf_resets: resets.pfr,
         }

@@ -45,6 +45,8 @@ pub struct FunctionReport {
     pub refused_irqs: u64,
     /// DMA accesses that were refused; each is a finding too.
     pub dma_faults: u64,
+    /// Requests that ended because the function was stopped in mid-work.
+    pub stopped: u64,
     /// Function-level resets, those between two users included.
     pub function_resets: u64,
     /// Resets of the PF through its registers.
@@ -82,6 +84,7 @@ impl ServerReport {
                 ("DMA maps at most", function.most_dma_maps),
                 ("  refused", function.refused_dma_maps),
                 ("DMA faults", function.dma_faults),
+                ("stopped", function.stopped),
                 ("function resets", function.function_resets),
                 ("PF resets", function.pf_resets),
             ];

@@ -25,8 +25,20 @@ const PAGE: u64 = 4096;
 struct User(Client);
 
 impl User {
+    /// A user that has found the function as after power-up.
     fn new(served: &Served) -> Self {
         Self(Client::new(&served.paths[0]).unwrap())
+    }
+
+    /// A user that has enabled memory and bus mastering.
+    fn enabled(served: &Served) -> Self {
+        let mut this = Self::new(served);
+        this.enable();
+        this
+    }
+
+    fn enable(&mut self) {
+        self.write(CONFIG, 4, 6);
     }
 
     fn read(&mut self, region: u32, offset: u64) -> u32 {
@@ -112,9 +124,10 @@ fn both_resets_reset_the_function() {
             user.write(CONFIG, 0xa8, control | 0x8000);
             assert_eq!(user.read(CONFIG, 0xa8) & 0x8000, 0);
         }
+        assert_eq!(user.read(CONFIG, 4) & 4, 0, "no longer a master");
+        user.enable();
         assert_eq!(user.get(tail), 0);
         assert_eq!(user.get(GLPE_CPUSTATUS0.off()), 0x80);
-        assert_eq!(user.read(CONFIG, 4) & 4, 0, "no longer a master");
     }
     let report = served.report();
     assert_eq!(
@@ -186,7 +199,7 @@ fn mappings_of(memory: &SharedMemory) -> usize {
 #[test]
 fn dma_goes_where_it_was_mapped() {
     let served = Served::start();
-    let mut user = User::new(&served);
+    let mut user = User::enabled(&served);
     let memory = SharedMemory::new(1 << 20, false).unwrap();
     user.map(&memory, 0, 0x10_0000, 1 << 20);
     // A CQP context of zeros is read, and found wanting: a CQP of no size.
@@ -202,6 +215,7 @@ fn dma_goes_where_it_was_mapped() {
     });
     assert_eq!(faults(&served), 0);
     user.0.reset().unwrap();
+    user.enable();
     user.0.dma_unmap(0x10_0000, 1 << 20).unwrap();
     create(&mut user, 0x10_0000);
     until("the fault", || (faults(&served) > 0).then_some(()));
@@ -217,7 +231,7 @@ fn dma_goes_where_it_was_mapped() {
 #[test]
 fn vectors_are_connected_again_and_again() {
     let served = Served::start();
-    let mut user = User::new(&served);
+    let mut user = User::enabled(&served);
     let (first, second, other) = (event(), event(), event());
     let fired = |event: &EventFd| until("an interrupt", || event.read().ok());
     user.connect(3, Some(&first));
@@ -254,6 +268,49 @@ fn vectors_are_connected_again_and_again() {
     );
 }
 
+/// Memory Space Enable and Bus Master Enable do what they do on a bus.
+#[test]
+fn the_command_register_is_obeyed() {
+    let served = Served::start();
+    let mut user = User::new(&served);
+    let (memory, event) = (SharedMemory::new(1 << 20, false).unwrap(), event());
+    user.map(&memory, 0, 0x10_0000, 1 << 20);
+    user.connect(1, Some(&event));
+    // Neither: the BARs are not there.
+    for (region, at) in [(0, PFPE_CQPTAIL.off().get().into()), (3, 12)] {
+        user.write(region, at, 0);
+        assert_eq!(user.read(region, at), u32::MAX);
+    }
+    user.0.region_read(0, 2, &mut [0; 2]).unwrap();
+    user.trigger(1);
+    assert_eq!(served.sim.stats(0).register_writes, 0);
+    // Memory alone: registers answer, and the function cannot act.
+    user.write(CONFIG, 4, 2);
+    assert_eq!((user.get(PFPE_CQPTAIL.off()), user.read(3, 12)), (0, 1));
+    assert_eq!(served.report().findings, []);
+    user.trigger(1);
+    user.set(PFPE_CCQPHIGH.off(), 0);
+    user.set(PFPE_CCQPLOW.off(), 0x10_0000);
+    let kinds = until("both findings", || {
+        let findings = served.report().findings;
+        let kinds: Vec<String> = findings.into_iter().map(|f| f.kind).collect();
+        let dma = kinds.iter().any(|kind| kind == "dma-no-bus-master");
+        dma.then_some(kinds)
+    });
+    assert_eq!(kinds[0], "msix-no-bus-master");
+    assert_eq!(served.sim.stats(0).dma_reads, 0);
+    assert!(event.read().is_err());
+    // Both.
+    user.0.reset().unwrap();
+    user.enable();
+    user.trigger(1);
+    until("an interrupt", || event.read().ok());
+    user.set(PFPE_CCQPLOW.off(), 0x10_0000);
+    until("the context to be read", || {
+        (served.sim.stats(0).dma_reads > 0).then_some(())
+    });
+}
+
 /// The next user finds a function without memory, interrupts or state.
 #[test]
 fn users_come_in_turn() {
@@ -262,8 +319,9 @@ fn users_come_in_turn() {
     let stale = event();
     for turn in 0..4 {
         let mut user = User::new(&served);
-        assert_eq!(user.get(PFPE_CQPTAIL.off()), 0, "turn {turn}");
         assert_eq!(user.read(CONFIG, 4) & 6, 0);
+        user.enable();
+        assert_eq!(user.get(PFPE_CQPTAIL.off()), 0, "turn {turn}");
         assert_eq!(served.sim.function(0).attached_memory(), 0);
         user.trigger(1);
         user.get(GLPE_CPUSTATUS0.off());
@@ -273,7 +331,6 @@ fn users_come_in_turn() {
         until("an interrupt", || stale.read().ok());
         user.map(&memory, 0, 0x10_0000, 1 << 20);
         user.set(PFPE_CQPTAIL.off(), 7);
-        user.write(CONFIG, 4, 6);
         user.0.shutdown().unwrap();
     }
     let report = until("the last one to leave", || {

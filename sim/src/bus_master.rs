@@ -1,0 +1,180 @@
+//! Bus mastering: without it a function makes no requests of its own, neither DMA nor MSI-X messages.
+//!
+//! Software takes bus mastering away to stop a device whose work it has given up: the kernel does so when a program
+//! ends, before it resets the function. What the engine had begun then ends at the bus, and nobody is to blame. A
+//! driver that asks for work afterwards, or before it ever gave the function bus mastering, has made a mistake: what
+//! the engine tries from then on is a finding. A reset of the function forgets what was asked.
+
+use crate::findings::{Class, kind};
+use crate::function::Surroundings;
+use crate::iommu::{Refusal, Refused};
+use crate::pe::DmaFault;
+use crate::platform::SimPlatform;
+
+/// Whether a function may make requests, and who is to blame if it tries without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Mastering {
+    /// It may.
+    #[default]
+    On,
+    /// It may not; nobody has asked for anything since.
+    Stopped,
+    /// It may not, and was asked for work.
+    Asked,
+}
+
+impl Mastering {
+    /// The driver rang for something that needs requests.
+    pub(crate) fn was_asked(&mut self) {
+        if *self == Self::Stopped {
+            *self = Self::Asked;
+        }
+    }
+
+    /// The function was reset: nothing that was asked for is left.
+    pub(crate) fn was_reset(&mut self) {
+        if *self == Self::Asked {
+            *self = Self::Stopped;
+        }
+    }
+
+    fn set(&mut self, on: bool) {
+        *self = match (on, *self) {
+            (true, _) => Self::On,
+            (false, Self::On) => Self::Stopped,
+            (false, off) => off,
+        };
+    }
+}
+
+impl SimPlatform {
+    /// Gives the function bus mastering or takes it away, as the Bus Master Enable bit of its command register does. A
+    /// function has it from the start, for drivers that are not concerned with configuration space.
+    ///
+    /// Requests without it are refused. They are findings when the driver asked for work meanwhile; work that was
+    /// under way when bus mastering was taken away is only counted, in [`Stats::stopped`](crate::Stats::stopped).
+    /// Whether a card keeps an interrupt until it may send it is not in the sources; here it is lost.
+    pub fn set_bus_master(&self, on: bool) {
+        self.with(|env| env.body.mastering.set(on));
+    }
+}
+
+impl Surroundings<'_> {
+    /// Refuses an access of a function that may not make requests.
+    pub(crate) fn master(&mut self, iova: u64, bytes: usize, write: bool) -> Result<(), DmaFault> {
+        let refused = Refused {
+            refusal: Refusal::NoMaster,
+            iova,
+            bytes,
+            write,
+        };
+        match self.body.mastering {
+            Mastering::On => Ok(()),
+            Mastering::Asked => Err(self.refused(refused)),
+            Mastering::Stopped => {
+                self.body.stats.stopped += 1;
+                Err(refused.into())
+            }
+        }
+    }
+
+    /// Takes messages back that the function may not send.
+    pub(crate) fn check_messages(&mut self) {
+        if self.body.mastering == Mastering::On {
+            return;
+        }
+        let count = self.body.irq.forget_fired();
+        if self.body.mastering == Mastering::Stopped {
+            self.body.stats.stopped += count as u64;
+        } else if count > 0 {
+            let text = "an MSI-X message without bus mastering".to_owned();
+            self.found(Class::Fault, kind::MSIX_NO_MASTER, text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pe::Env;
+    use crate::{Finding, Sim};
+    use e810_hal::regs::{DYN_CTL_ENABLE, GLINT_DYN_CTL, PFPE_CCQPHIGH, PFPE_CCQPLOW};
+    use e810_hal::{DmaAlloc, DmaLayout, Ns, Vector};
+
+    const TRIGGER: u32 = DYN_CTL_ENABLE | 1 << 2;
+
+    fn kinds(found: &[Finding]) -> Vec<&'static str> {
+        found.iter().map(|finding| finding.kind).collect()
+    }
+
+    #[test]
+    fn a_driver_that_forgets_bus_mastering_is_told() {
+        let sim = Sim::builder().build();
+        let nic = sim.function(0);
+        nic.set_bus_master(false);
+        let context = nic.dma_alloc(DmaLayout::new(64, 512)).unwrap();
+        PFPE_CCQPHIGH.set(&nic, (context.iova.0 >> 32) as u32);
+        PFPE_CCQPLOW.set(&nic, context.iova.0 as u32);
+        sim.run(Ns::from_ms(1));
+        assert!(kinds(&sim.take_findings()).contains(&kind::DMA_NO_MASTER));
+        let stats = sim.stats(0);
+        assert_eq!(
+            (stats.dma_reads, stats.dma_writes, stats.stopped),
+            (0, 0, 0)
+        );
+        assert!(stats.dma_faults > 0);
+        nic.function_level_reset();
+        nic.set_bus_master(true);
+        PFPE_CCQPHIGH.set(&nic, (context.iova.0 >> 32) as u32);
+        PFPE_CCQPLOW.set(&nic, context.iova.0 as u32);
+        sim.run(Ns::from_ms(1));
+        assert!(sim.stats(0).dma_reads > 0);
+        assert!(!kinds(&sim.take_findings()).contains(&kind::DMA_NO_MASTER));
+        // SAFETY: given back once, as it was handed out; the reset has let go of it.
+        unsafe { nic.dma_free(context) };
+    }
+
+    #[test]
+    fn no_message_without_bus_mastering() {
+        let sim = Sim::builder().build();
+        let nic = sim.function(0);
+        let control = GLINT_DYN_CTL.at(Vector::new(1).unwrap());
+        nic.set_bus_master(false);
+        control.set(&nic, TRIGGER);
+        assert_eq!(nic.take_interrupts(), []);
+        assert_eq!(kinds(&sim.take_findings()), [kind::MSIX_NO_MASTER]);
+        nic.set_bus_master(true);
+        assert_eq!(nic.take_interrupts(), [], "lost");
+        control.set(&nic, TRIGGER);
+        assert_eq!(nic.take_interrupts().len(), 1);
+        assert_eq!((sim.stats(0).interrupts, sim.findings()), (1, vec![]));
+    }
+
+    /// What the kernel does to a device whose program was killed.
+    #[test]
+    fn work_that_is_stopped_is_nobodys_mistake() {
+        let sim = Sim::builder().build();
+        let nic = sim.function(0);
+        let memory = nic.dma_alloc(DmaLayout::new(64, 64)).unwrap();
+        let vector = Vector::new(1).unwrap();
+        GLINT_DYN_CTL.at(vector).set(&nic, DYN_CTL_ENABLE);
+        nic.set_bus_master(false);
+        nic.with(|env| {
+            let iova = memory.iova.0;
+            assert!(env.store(iova, 1).is_err());
+            assert!(env.load(iova).is_err());
+            assert!(env.read(iova, &mut [0]).is_err());
+            assert!(env.write(iova, &[0]).is_err());
+        });
+        // Masking a vector asks for nothing; nor does an event of before.
+        GLINT_DYN_CTL.at(vector).set(&nic, 0);
+        GLINT_DYN_CTL.at(vector).set(&nic, DYN_CTL_ENABLE);
+        assert_eq!((sim.stats(0).stopped, sim.stats(0).dma_faults), (4, 0));
+        assert_eq!(sim.findings(), []);
+        nic.set_bus_master(true);
+        nic.with(|env| assert_eq!(env.load(memory.iova.0), Ok(0)));
+        // SAFETY: given back once, as it was handed out.
+        unsafe { nic.dma_free(memory) };
+        assert_eq!(sim.findings(), []);
+    }
+}
