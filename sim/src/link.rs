@@ -1,7 +1,8 @@
 //! The wire between the functions of a world: addressing, latency and everything a bad cable does.
 //!
 //! A frame goes to the function that owns its destination MAC address, to the sender itself if that is it, and to all
-//! others when the address is a group. Frames between two functions keep their order unless a fault reorders them.
+//! others when the address is a group. What is for nobody here, and what is for a group, goes to the [`Uplink`] if there
+//! is one. Frames between two functions keep their order unless a fault reorders them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -86,6 +87,15 @@ pub type LinkHook = Box<dyn FnMut(Frame<'_>) -> Verdict + Send>;
 /// Sees each frame when it is sent, before anything happens to it; as [`LinkHook`].
 pub type Capture = Box<dyn FnMut(Frame<'_>) + Send>;
 
+/// Takes each frame that leaves this world for others, from the destination address on, without FCS, when it has
+/// travelled.
+///
+/// It is called with the world locked: it must not block, and must not use the simulator.
+pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
+
+/// Frames on the wire from which on those from outside are lost: whoever sends them does not wait for anybody.
+const MOST_IN_FLIGHT: usize = 4096;
+
 /// What became of the frames so far.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct LinkCounts {
@@ -103,6 +113,19 @@ pub struct LinkCounts {
     pub corrupted: u64,
     /// Sent to an address that nobody has, or too short to have one.
     pub unroutable: u64,
+    /// Handed to the uplink.
+    pub uplinked: u64,
+    /// Come from outside, for a function here.
+    pub from_outside: u64,
+    /// Come from outside and lost, because too many were on the wire.
+    pub overrun: u64,
+}
+
+/// Where a frame goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum To {
+    Function(usize),
+    Uplink,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -110,7 +133,7 @@ struct InFlight {
     due: u64,
     /// Breaks ties: first sent, first delivered.
     order: u64,
-    to: usize,
+    to: To,
     bytes: Arc<[u8]>,
 }
 
@@ -124,6 +147,7 @@ pub(crate) struct Link {
     counts: LinkCounts,
     hook: Option<LinkHook>,
     capture: Option<Capture>,
+    uplink: Option<Uplink>,
 }
 
 impl Link {
@@ -137,6 +161,7 @@ impl Link {
             counts: LinkCounts::default(),
             hook: None,
             capture: None,
+            uplink: None,
         }
     }
 
@@ -150,6 +175,10 @@ impl Link {
 
     pub(crate) fn set_capture(&mut self, capture: Option<Capture>) {
         self.capture = capture;
+    }
+
+    pub(crate) fn set_uplink(&mut self, uplink: Option<Uplink>) {
+        self.uplink = uplink;
     }
 
     pub(crate) fn counts(&self) -> LinkCounts {
@@ -200,8 +229,20 @@ impl Link {
         self.counts.duplicated += copies as u64 - 1;
         let bytes: Arc<[u8]> = bytes.into();
         for _ in 0..copies {
-            self.enqueue(due, from, &bytes);
+            let found = self.enqueue(due, Some(from), &bytes);
+            self.counts.unroutable += u64::from(!found);
         }
+    }
+
+    /// A frame has come from outside; false when it is for nobody here, or lost.
+    pub(crate) fn take_in(&mut self, now: u64, bytes: &[u8]) -> bool {
+        if self.in_flight.len() >= MOST_IN_FLIGHT {
+            self.counts.overrun += 1;
+            return false;
+        }
+        let found = self.enqueue(now, None, &bytes.into());
+        self.counts.from_outside += u64::from(found);
+        found
     }
 
     fn flip_a_bit(&mut self, bytes: &mut [u8]) {
@@ -215,31 +256,42 @@ impl Link {
         }
     }
 
-    fn enqueue(&mut self, due: u64, from: u8, bytes: &Arc<[u8]>) {
+    /// Puts a frame of function `from`, or from outside, on the way to whom it names; false when that is nobody.
+    fn enqueue(&mut self, due: u64, from: Option<u8>, bytes: &Arc<[u8]>) -> bool {
         let Some(to) = bytes.first_chunk::<6>() else {
-            self.counts.unroutable += 1;
-            return;
+            return false;
         };
         let is_group = to[0] & 1 != 0;
         let receives = |&(index, mac): &(usize, &Mac)| {
             if is_group {
-                index != usize::from(from)
+                from.is_none_or(|from| index != usize::from(from))
             } else {
                 mac == to
             }
         };
-        let mut nobody = true;
+        let mut found = false;
         for (to, _) in self.macs.iter().enumerate().filter(receives) {
-            nobody = false;
+            found = true;
             self.order += 1;
             self.in_flight.push(Reverse(InFlight {
                 due,
                 order: self.order,
-                to,
+                to: To::Function(to),
                 bytes: Arc::clone(bytes),
             }));
         }
-        self.counts.unroutable += u64::from(nobody);
+        // What came from outside does not go back there.
+        if from.is_some() && self.uplink.is_some() && (is_group || !found) {
+            found = true;
+            self.order += 1;
+            self.in_flight.push(Reverse(InFlight {
+                due,
+                order: self.order,
+                to: To::Uplink,
+                bytes: Arc::clone(bytes),
+            }));
+        }
+        found
     }
 
     /// When the next frame arrives.
@@ -247,12 +299,23 @@ impl Link {
         self.in_flight.peek().map(|Reverse(frame)| frame.due)
     }
 
-    /// The frame that has arrived by `now`, and for which function.
-    pub(crate) fn arrive(&mut self, now: u64) -> Option<(usize, Arc<[u8]>)> {
+    /// The frame that has arrived by `now`, and where.
+    pub(crate) fn arrive(&mut self, now: u64) -> Option<(To, Arc<[u8]>)> {
         self.next_due().filter(|due| *due <= now)?;
         let Reverse(frame) = self.in_flight.pop()?;
-        self.counts.delivered += 1;
+        self.counts.delivered += u64::from(frame.to != To::Uplink);
         Some((frame.to, frame.bytes))
+    }
+
+    /// Hands a frame that has arrived at the uplink to whoever is there by now.
+    pub(crate) fn hand_out(&mut self, frame: &[u8]) {
+        match &mut self.uplink {
+            Some(uplink) => {
+                uplink(frame);
+                self.counts.uplinked += 1;
+            }
+            None => self.counts.unroutable += 1,
+        }
     }
 }
 

@@ -151,6 +151,19 @@ impl Shared {
         }
     }
 
+    /// Puts frames from outside on the wire; answers with the number of those that are for somebody here.
+    pub(crate) fn take_in<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> usize {
+        let found = self.with_world(|world| {
+            let now = world.now().0;
+            frames
+                .filter(|frame| world.link.take_in(now, frame))
+                .count()
+        });
+        // The thread may sleep until what it knew of is due.
+        self.poke(&mut self.posted());
+        found
+    }
+
     /// Makes the thread look; `posted` says why.
     fn poke(&self, posted: &mut Posted) {
         self.poked.store(true, Ordering::Release);

@@ -10,7 +10,7 @@ use crate::findings::Finding;
 use crate::function::{Body, Function};
 use crate::irq::{ClearPba, Interrupts};
 use crate::lines::{InterruptHook, Lines};
-use crate::link::{Capture, Link, LinkCounts, LinkHook, Mac, Quality};
+use crate::link::{Capture, Link, LinkCounts, LinkHook, Mac, Quality, Uplink};
 use crate::memory::{Allocation, Memory, MemoryCounts, Runs};
 use crate::pe::{Config, FpmProfile, ProtocolEngine};
 use crate::platform::SimPlatform;
@@ -37,6 +37,7 @@ pub struct Builder {
     runs: Runs,
     clear_pba: ClearPba,
     quality: Quality,
+    first_mac: Mac,
     configure: Vec<Configure>,
 }
 
@@ -50,6 +51,7 @@ impl Default for Builder {
             runs: Runs::default(),
             clear_pba: ClearPba::default(),
             quality: Quality::default(),
+            first_mac: FIRST_MAC,
             configure: Vec::new(),
         }
     }
@@ -95,6 +97,14 @@ impl Builder {
     #[must_use]
     pub fn clear_pba(mut self, clear_pba: ClearPba) -> Self {
         self.clear_pba = clear_pba;
+        self
+    }
+
+    /// Ethernet address of PF 0, 02:e8:10:00:00:00 when not said; those of the others differ in the last byte, to which
+    /// the number of the PF is added.
+    #[must_use]
+    pub fn first_mac(mut self, mac: Mac) -> Self {
+        self.first_mac = mac;
         self
     }
 
@@ -166,7 +176,7 @@ impl Builder {
             engine: ProtocolEngine::new(config),
             body: Body {
                 identity,
-                mac: mac(pf),
+                mac: mac(self.first_mac, pf),
                 registers: RegisterFile::new(identity),
                 irq: Interrupts::new(self.vectors, self.clear_pba),
                 memory: Memory::new(self.runs, &rng),
@@ -185,9 +195,11 @@ impl Builder {
     }
 }
 
-/// A locally administered address for each PF.
-const fn mac(pf: u8) -> Mac {
-    [0x02, 0xe8, 0x10, 0x00, 0x00, pf]
+/// A locally administered address.
+const FIRST_MAC: Mac = [0x02, 0xe8, 0x10, 0x00, 0x00, 0x00];
+
+const fn mac([a, b, c, d, e, last]: Mac, pf: u8) -> Mac {
+    [a, b, c, d, e, last.wrapping_add(pf)]
 }
 
 impl fmt::Debug for Builder {
@@ -256,6 +268,17 @@ impl Sim {
             self.functions()
         );
         SimPlatform::new(Arc::clone(&self.owner), function)
+    }
+
+    /// Gives frames that are for nobody here, and those for a group, to `uplink` from now on; `None`: to nobody.
+    pub fn set_uplink(&self, uplink: Option<Uplink>) {
+        self.with_world(|world| world.link.set_uplink(uplink));
+    }
+
+    /// Frames come from outside, as [`Uplink`] gave them to somebody else; answers with the number of those that a
+    /// function here will get. Others are not sent on. They need not be sound: the receiver checks them.
+    pub fn receive_frames<'a>(&self, frames: impl IntoIterator<Item = &'a [u8]>) -> usize {
+        self.owner.shared.take_in(frames.into_iter())
     }
 
     pub(crate) fn with_world<R>(&self, use_it: impl FnOnce(&mut World) -> R) -> R {

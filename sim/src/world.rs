@@ -11,7 +11,7 @@ use crate::bar::Effect;
 use crate::findings::{Class, Log};
 use crate::function::Function;
 use crate::lines::Lines;
-use crate::link::Link;
+use crate::link::{Link, To};
 use crate::rng::Rng;
 
 /// Shortest time of an engine's step in virtual time, and what is drawn on top, in ns.
@@ -173,8 +173,10 @@ impl World {
     }
 
     fn deliver_frame(&mut self) {
-        let Some((index, frame)) = self.link.arrive(self.now) else {
-            return;
+        let (index, frame) = match self.link.arrive(self.now) {
+            Some((To::Function(index), frame)) => (index, frame),
+            Some((To::Uplink, frame)) => return self.link.hand_out(&frame),
+            None => return,
         };
         let Some(function) = self.functions.get_mut(index) else {
             return;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::backend::Options;
+use crate::link_spec::LinkSpec;
 use crate::spec::{Bdf, DeviceSpec};
 
 /// RDMA on the Intel E810, without a kernel driver.
@@ -133,9 +134,17 @@ pub struct SimArgs {
     /// Serve a function on this socket; once for each function, at most 8.
     #[arg(long, value_name = "PATH", required = true, num_args = 1)]
     pub socket: Vec<PathBuf>,
-    /// How the functions are joined: `in-process`, a wire between the functions of this server.
+    /// The wire: `in-process`, or `udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT`.
+    ///
+    /// `in-process` joins the functions of this server. With `udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT`, frames that are
+    /// for none of them go to the server that has the same link the other way round, one Ethernet frame a datagram.
+    /// Example: --link udp:127.0.0.1:4001,127.0.0.1:4002 here and --link udp:127.0.0.1:4002,127.0.0.1:4001 there.
+    /// Datagrams from elsewhere are dropped; nothing is encrypted or authenticated.
     #[arg(long, value_name = "LINK", default_value = "in-process")]
-    pub link: String,
+    pub link: LinkSpec,
+    /// Ethernet address of the first function; the last byte counts on [default: 02:e8:10:00:00:00, over UDP 02:e8, the local port, 00:00].
+    #[arg(long, value_name = "MAC", value_parser = parse_mac)]
+    pub mac: Option<[u8; 6]>,
     /// Write what was seen to this file as JSON, at the end.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -268,6 +277,8 @@ mod tests {
             &["e810", "pingpong", "--peer-mac", "+2:e8:10:00:00:01"],
             &["e810", "up", "--mtu", "67"],
             &["e810", "sim"],
+            &["e810", "sim", "--socket", "a", "--link", "udp"],
+            &["e810", "sim", "--socket", "a", "--link", "udp:127.0.0.1:1"],
             &["e810", "down"],
             &["e810", "bind"],
             &["e810", "bind", "eth0"],

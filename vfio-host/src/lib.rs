@@ -23,6 +23,7 @@ pub mod counted;
 pub mod e810_ids;
 pub mod host;
 pub mod latency;
+pub mod link_spec;
 pub mod measure;
 pub mod payload;
 pub mod pingpong;

@@ -22,7 +22,10 @@ fn frame(to: Mac, tag: u8) -> Vec<u8> {
 /// Everything that arrives, in order: receiver and tag.
 fn arrivals(link: &mut Link) -> Vec<(usize, u8)> {
     std::iter::from_fn(|| link.arrive(u64::MAX))
-        .map(|(to, frame)| (to, frame[14]))
+        .map(|(to, frame)| match to {
+            To::Function(to) => (to, frame[14]),
+            To::Uplink => panic!("nobody has set one"),
+        })
         .collect()
 }
 
@@ -152,4 +155,50 @@ fn a_hook_decides_and_a_capture_sees_what_was_sent() {
     link.send(8, 0, frame(B, 1));
     assert_eq!(arrivals(&mut link), [(1, 1)]);
     assert_eq!(seen.lock().unwrap().len(), 6);
+}
+
+#[test]
+fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
+    let mut link = link(Quality::PERFECT);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    link.set_uplink(Some(Box::new(move |frame: &[u8]| {
+        log.lock().unwrap().push(frame[14]);
+    })));
+    let mut here = Vec::new();
+    let mut all = |link: &mut Link| {
+        while let Some((to, frame)) = link.arrive(u64::MAX) {
+            match to {
+                To::Function(to) => here.push((to, frame[14])),
+                To::Uplink => link.hand_out(&frame),
+            }
+        }
+        std::mem::take(&mut here)
+    };
+    link.send(0, 0, frame(B, 1));
+    link.send(0, 0, frame([2; 6], 2));
+    link.send(0, 0, frame(GROUP, 3));
+    assert_eq!(all(&mut link), [(1, 1), (1, 3), (2, 3)]);
+    assert_eq!(*seen.lock().unwrap(), [2, 3]);
+    assert!(link.take_in(5, &frame(C, 4)));
+    assert!(link.take_in(5, &frame(GROUP, 5)));
+    assert!(!link.take_in(5, &frame([2; 6], 6)));
+    assert!(!link.take_in(5, &[2, 2]));
+    assert_eq!(all(&mut link), [(2, 4), (0, 5), (1, 5), (2, 5)]);
+    let counts = link.counts();
+    assert_eq!((counts.uplinked, counts.from_outside), (2, 2));
+    assert_eq!((counts.unroutable, counts.overrun), (0, 0));
+    // On its way when nobody is there any more.
+    link.send(9, 0, frame([2; 6], 7));
+    link.set_uplink(None);
+    assert_eq!(all(&mut link), []);
+    assert_eq!(
+        (seen.lock().unwrap().len(), link.counts().unroutable),
+        (2, 1)
+    );
+    for _ in 0..MOST_IN_FLIGHT {
+        assert!(link.take_in(10, &frame(A, 8)));
+    }
+    assert!(!link.take_in(10, &frame(A, 8)));
+    assert_eq!(link.counts().overrun, 1);
 }

@@ -88,7 +88,7 @@ const SIMULATED: Carrier = Carrier {
 
 const SERVED: Carrier = Carrier {
     name: "vfio-user",
-    text: "vfio-user, two functions that another process serves",
+    text: "vfio-user, two functions that other processes serve",
     around: ", IOMMU, ICRC and findings on",
     label: "over vfio-user",
 };

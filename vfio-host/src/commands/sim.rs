@@ -8,6 +8,7 @@ use e810_sim::{Mode, Profile, Sim};
 use vmm_sys_util::signal::{block_signal, create_sigset};
 
 use crate::cli::{ProfileArg, SimArgs};
+use crate::link_spec::LinkSpec;
 use crate::server::report::ServerReport;
 use crate::server::{Server, VECTORS};
 
@@ -19,11 +20,11 @@ const STOP: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 /// # Errors
 /// A socket that cannot be served, or findings.
 pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
-    ensure!(
-        args.link == "in-process",
-        "--link {}: this build joins the functions of one server only; use --link in-process and give all sockets to one server",
-        args.link
-    );
+    let first_mac = match (args.mac, args.link) {
+        (Some(mac), _) => Some(mac),
+        (None, LinkSpec::InProcess) => None,
+        (None, LinkSpec::Udp(ends)) => Some(ends.first_mac().context("--link")?),
+    };
     // Before any thread is there: each inherits the mask, so a signal waits
     // for the one that asks.
     for signal in STOP {
@@ -39,7 +40,11 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         None => None,
     };
     let functions = u8::try_from(args.socket.len()).unwrap_or(u8::MAX);
-    let sim = Sim::builder()
+    let mut builder = Sim::builder();
+    if let Some(mac) = first_mac {
+        builder = builder.first_mac(mac);
+    }
+    let sim = builder
         .functions(functions)
         .vectors(VECTORS)
         .seed(args.seed)
@@ -49,7 +54,10 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         })
         .mode(Mode::Real)
         .build();
-    let server = Server::start(sim, &args.socket)?;
+    let mut server = Server::start(sim, &args.socket)?;
+    if let LinkSpec::Udp(ends) = args.link {
+        server.join_udp(ends)?;
+    }
     for (function, path) in args.socket.iter().enumerate() {
         writeln!(out, "function {function} on {}", path.display())?;
     }

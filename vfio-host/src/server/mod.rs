@@ -12,9 +12,11 @@
 
 pub mod config_space;
 mod device;
+pub mod frame;
 pub mod interrupts;
 pub mod mappings;
 pub mod report;
+mod udp;
 
 use std::fs;
 use std::io;
@@ -40,6 +42,9 @@ use vfio_user::{IrqInfo, ServerRegion};
 use device::{Counts, Device};
 use interrupts::Interrupts;
 use report::{FindingReport, FunctionReport, ServerReport};
+use udp::UdpWire;
+
+use crate::link_spec::UdpEnds;
 
 /// MSI-X vectors of a served function.
 pub const VECTORS: u16 = 64;
@@ -50,6 +55,7 @@ pub const VECTORS: u16 = 64;
 pub struct Server {
     sim: Sim,
     sockets: Vec<Socket>,
+    wire: Option<UdpWire>,
 }
 
 #[derive(Debug)]
@@ -75,12 +81,24 @@ impl Server {
         let mut this = Self {
             sim,
             sockets: Vec::new(),
+            wire: None,
         };
         for (function, path) in (0..).zip(paths) {
             this.serve(function, path)
                 .with_context(|| format!("serving function {function} on {}", path.display()))?;
         }
         Ok(this)
+    }
+
+    /// Joins the wire of the functions to that of another server: frames that
+    /// are for none of them go there. A wire that was there before is cut.
+    ///
+    /// # Errors
+    /// The local address cannot be had, or no thread.
+    pub fn join_udp(&mut self, ends: UdpEnds) -> Result<()> {
+        self.wire = None;
+        self.wire = Some(UdpWire::join(&self.sim, ends)?);
+        Ok(())
     }
 
     fn serve(&mut self, function: u8, path: &Path) -> Result<()> {
@@ -115,6 +133,7 @@ impl Server {
     pub fn report(&self) -> ServerReport {
         let finding_counts = self.sim.finding_counts();
         ServerReport {
+            link: self.wire.as_ref().map(UdpWire::report),
             functions: (0..).zip(&self.sockets).map(|s| self.function(s)).collect(),
             findings: self
                 .sim

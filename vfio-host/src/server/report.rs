@@ -9,6 +9,8 @@ use serde::Serialize;
 pub struct ServerReport {
     /// The functions, in the order of their sockets.
     pub functions: Vec<FunctionReport>,
+    /// The wire to another server, if there is one.
+    pub link: Option<UdpReport>,
     /// What the drivers did that a card would not have stood, or that is not
     /// theirs to do; the first ones.
     pub findings: Vec<FindingReport>,
@@ -53,6 +55,34 @@ pub struct FunctionReport {
     pub pf_resets: u64,
 }
 
+/// Counts of a wire over UDP; datagrams, one frame each.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct UdpReport {
+    /// Address and port of this end.
+    pub local: String,
+    /// Address and port of the other.
+    pub peer: String,
+    /// Handed to the socket.
+    pub sent: u64,
+    /// That the socket did not take: lost.
+    pub not_sent: u64,
+    /// Received for a function here.
+    pub received: u64,
+    /// Received and lost: for no function here, or too many at once.
+    pub not_ours: u64,
+    /// From another address than the peer's; these and the following are
+    /// dropped.
+    pub strangers: u64,
+    /// No Ethernet frame.
+    pub no_frame: u64,
+    /// Longer than a frame can be.
+    pub too_long: u64,
+    /// Shorter than the packet inside.
+    pub truncated: u64,
+    /// Errors of the socket when receiving.
+    pub receive_errors: u64,
+}
+
 /// A finding.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FindingReport {
@@ -87,6 +117,23 @@ impl ServerReport {
                 ("stopped", function.stopped),
                 ("function resets", function.function_resets),
                 ("PF resets", function.pf_resets),
+            ];
+            for (name, count) in rows {
+                writeln!(out, "  {name:<18} {count:>12}")?;
+            }
+        }
+        if let Some(link) = &self.link {
+            writeln!(out, "wire from {} to {}", link.local, link.peer)?;
+            let rows = [
+                ("sent", link.sent),
+                ("  not taken", link.not_sent),
+                ("received", link.received),
+                ("  for nobody here", link.not_ours),
+                ("  from strangers", link.strangers),
+                ("  no frame", link.no_frame),
+                ("  too long", link.too_long),
+                ("  truncated", link.truncated),
+                ("receive errors", link.receive_errors),
             ];
             for (name, count) in rows {
                 writeln!(out, "  {name:<18} {count:>12}")?;

@@ -6,6 +6,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "a test fails by panicking"
 )]
 
@@ -15,3 +16,4 @@ mod middleman;
 mod processes;
 mod served;
 mod strangers;
+mod wire;

@@ -122,9 +122,3 @@ fn a_dead_servers_socket_is_taken_over() {
     assert!(next.end().status.success());
     assert!(!server.paths[0].exists());
 }
-
-#[test]
-fn a_wire_between_processes_is_refused_and_said_so() {
-    let end = E810::start(&["sim", "--socket", "/nowhere/x", "--link", "udp"]).end();
-    assert!(end.failure().contains("--link in-process"), "{end:?}");
-}

@@ -41,7 +41,7 @@ struct Rc {
 }
 
 fn mac_number(pf: u64) -> u64 {
-    let mac = mac(pf as u8);
+    let mac = mac(FIRST_MAC, pf as u8);
     mac.iter()
         .fold(0, |number, octet| number << 8 | u64::from(*octet))
 }
