@@ -47,8 +47,8 @@ pub struct PingpongArgs {
     /// The function that answers; with `sim`, another function of the same simulator.
     #[arg(long, value_name = "SPEC", default_value = "sim")]
     pub peer: DeviceSpec,
-    /// Bytes of payload in a message.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=MAX_SIZE))]
+    /// Bytes of payload in a message, 1 to 67108864.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
     pub size: u32,
     /// Messages to exchange.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
@@ -270,6 +270,7 @@ mod tests {
         for bad in [
             &["e810", "pingpong", "--iters", "0"][..],
             &["e810", "pingpong", "--size", "67108865"],
+            &["e810", "pingpong", "--size", "0"],
             &["e810", "pingpong", "--op", "atomic"],
             &["e810", "pingpong", "--device", "eth0"],
             &["e810", "pingpong", "--mac", "02:e8:10:00:00"],
