@@ -37,6 +37,20 @@ impl Device {
         self.qp(id, env).ok().flatten()
     }
 
+    /// The QP a packet names, if there is one.
+    ///
+    /// Peers send to any number at any time, also between COMMIT_FPM_VAL and the first SD, after the last one was
+    /// cleared, and to ids that nobody made. Existing drivers take the HMC down without closing the port first, so a
+    /// number whose context has no backing is one that does not exist, and no HMC error `[inf]`. A queue pair that does
+    /// exist is missed by whatever else it does.
+    fn qp_of_packet(&mut self, id: u32, env: &mut dyn Env) -> Option<Qp> {
+        if u64::from(id) >= self.hmc.count(Kind::Qp) {
+            return None;
+        }
+        let found = self.qps.get(id.into(), &mut self.hmc, env);
+        found.ok().flatten()
+    }
+
     /// PFPE_WQEALLOC. Which state the QP is in does not matter: software may post at any time (data-path 8.5).
     pub(crate) fn ring_qp(&mut self, value: u32, env: &mut dyn Env) {
         let id = bits32(value.into(), 17, 0);
@@ -196,7 +210,7 @@ impl Device {
         };
         self.statistics.frame(frame, Direction::Receive);
         let id = packet.headers.bth.dest_qp;
-        let Some(qp) = self.qp_by_number(id, env) else {
+        let Some(qp) = self.qp_of_packet(id, env) else {
             return;
         };
         let connected = |rc: &mut QpRcState, host: &mut QpHost<'_>| {

@@ -271,3 +271,25 @@ fn state_changes_that_cannot_be() {
     assert!(qp.destroy(&mut rig).error);
     assert!(!rig.command(0x05, [64, 0, 0, 9, 0, 0, 0, 0]).error);
 }
+
+/// A peer sends when it likes: also while there is no backing for contexts, before the first SD and after the last.
+#[test]
+fn a_packet_for_a_queue_pair_without_backing_is_dropped() {
+    let mut pair = Pair::new(Config::default());
+    pair.post(3, 100);
+    pair.rigs[0].settle();
+    let frames = std::mem::take(&mut pair.rigs[0].env.frames);
+    assert!(!frames.is_empty());
+    let mut bare = Rig::new(Config {
+        pf: 1,
+        ..Config::default()
+    });
+    bare.create_cqp();
+    bare.commit();
+    for frame in &frames {
+        bare.engine.receive(frame, &mut bare.env);
+    }
+    bare.settle();
+    assert_eq!(bare.env.findings, []);
+    assert!(bare.env.frames.is_empty(), "nobody answers");
+}
