@@ -69,6 +69,7 @@ pub fn run<P: Platform>(
 ) -> Result<Outcome> {
     let size = plan.size as usize;
     let (mut expected, mut got) = (vec![0u8; size], vec![0u8; size]);
+    let mut scratch = vec![0u8; size];
     let (ask_end, answer_end) = (ask.endpoint(), answer.endpoint());
     let mut outcome = Outcome::default();
     if plan.op == Op::Send {
@@ -89,7 +90,6 @@ pub fn run<P: Platform>(
             )
             .is_none()
         };
-        let mut scratch = vec![0u8; size];
         payload::fill(&mut scratch, plan.seed, number, Direction::Ask);
         let good;
         match plan.op {
@@ -99,27 +99,11 @@ pub fn run<P: Platform>(
                 answer.outgoing()?.write(0, &scratch)?;
                 let posted = ask.platform.now();
                 ask.post(plan.op, number, &answer_end)?;
-                exchange(
-                    [ask, answer],
-                    watch,
-                    Want {
-                        ask_sent: 1,
-                        answer_received: 1,
-                        ..Want::default()
-                    },
-                )?;
+                exchange([ask, answer], watch, Want::ASKED)?;
                 let there = check(answer.incoming()?, Direction::Ask);
                 answer.post_receives()?;
                 answer.post(plan.op, number, &ask_end)?;
-                exchange(
-                    [ask, answer],
-                    watch,
-                    Want {
-                        answer_sent: 1,
-                        ask_received: 1,
-                        ..Want::default()
-                    },
-                )?;
+                exchange([ask, answer], watch, Want::ANSWERED)?;
                 let round_trip = ask.platform.now() - posted;
                 outcome.latencies.add(round_trip.0 / 2);
                 good = check(ask.incoming()?, Direction::Answer) && there;
@@ -130,27 +114,13 @@ pub fn run<P: Platform>(
                 ask.outgoing()?.write(0, &scratch)?;
                 let posted = ask.platform.now();
                 ask.post(plan.op, number, &answer_end)?;
-                exchange(
-                    [ask, answer],
-                    watch,
-                    Want {
-                        ask_sent: 1,
-                        ..Want::default()
-                    },
-                )?;
+                exchange([ask, answer], watch, Want::ASK_SENT)?;
                 outcome.latencies.add((ask.platform.now() - posted).0);
                 let there = check(answer.incoming()?, Direction::Ask);
                 payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
                 answer.outgoing()?.write(0, &scratch)?;
                 answer.post(plan.op, number, &ask_end)?;
-                exchange(
-                    [ask, answer],
-                    watch,
-                    Want {
-                        answer_sent: 1,
-                        ..Want::default()
-                    },
-                )?;
+                exchange([ask, answer], watch, Want::ANSWER_SENT)?;
                 good = check(ask.incoming()?, Direction::Answer) && there;
                 outcome.messages += 2;
             }
@@ -158,14 +128,7 @@ pub fn run<P: Platform>(
                 answer.outgoing()?.write(0, &scratch)?;
                 let posted = ask.platform.now();
                 ask.post(plan.op, number, &answer_end)?;
-                exchange(
-                    [ask, answer],
-                    watch,
-                    Want {
-                        ask_sent: 1,
-                        ..Want::default()
-                    },
-                )?;
+                exchange([ask, answer], watch, Want::ASK_SENT)?;
                 outcome.latencies.add((ask.platform.now() - posted).0);
                 good = check(ask.incoming()?, Direction::Ask);
                 outcome.messages += 1;
@@ -183,12 +146,41 @@ pub fn run<P: Platform>(
 }
 
 /// Completions still wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Want {
     ask_sent: u32,
     ask_received: u32,
     answer_sent: u32,
     answer_received: u32,
+}
+
+impl Want {
+    const NOTHING: Self = Self {
+        ask_sent: 0,
+        ask_received: 0,
+        answer_sent: 0,
+        answer_received: 0,
+    };
+    /// The asking side's request.
+    const ASK_SENT: Self = Self {
+        ask_sent: 1,
+        ..Self::NOTHING
+    };
+    /// The answering side's request.
+    const ANSWER_SENT: Self = Self {
+        answer_sent: 1,
+        ..Self::NOTHING
+    };
+    /// A message from the asking side, at both ends.
+    const ASKED: Self = Self {
+        answer_received: 1,
+        ..Self::ASK_SENT
+    };
+    /// A message from the answering side, at both ends.
+    const ANSWERED: Self = Self {
+        ask_received: 1,
+        ..Self::ANSWER_SENT
+    };
 }
 
 /// Polls both sides until the wanted completions are there.
@@ -200,7 +192,7 @@ fn exchange<P: Platform>(
     watch()?;
     let start = ask.platform.now();
     let mut wcs = [Wc::default(); 8];
-    while want != Want::default() {
+    while want != Want::NOTHING {
         let polled = ask.turn(&mut wcs)?;
         for wc in wcs.iter().take(polled) {
             ask.take(wc, &mut want.ask_sent, &mut want.ask_received)
