@@ -10,6 +10,7 @@ pub(crate) mod fake;
 pub mod group;
 pub mod kernel;
 pub mod limits;
+pub mod package;
 pub mod pci;
 pub mod routes;
 
