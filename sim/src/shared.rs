@@ -30,8 +30,6 @@ pub enum Mode {
 
 /// Virtual time that one register access takes.
 const ACCESS: Ns = Ns(100);
-/// Steps that an engine is given during a register read, if it has something to do.
-const READ_STEPS: u32 = 4;
 /// Events that the thread does before it lets others at the world.
 const BATCH: u32 = 64;
 /// How long the thread looks for work before it sleeps: about what waking it costs.
@@ -127,11 +125,8 @@ impl Shared {
 
     pub(crate) fn read32(&self, function: u8, off: Off) -> u32 {
         self.with_world(|world| {
-            match self.mode {
-                Mode::Virtual => world.advance(ACCESS),
-                // A read takes so long on a bus that the engine has acted on what was written before it. Here the
-                // engine's thread may not have had a CPU yet: whoever polls a register lends it one.
-                Mode::Real => world.run_engine(usize::from(function), READ_STEPS),
+            if self.mode == Mode::Virtual {
+                world.advance(ACCESS);
             }
             world.read32(usize::from(function), off)
         })

@@ -149,17 +149,6 @@ impl World {
         true
     }
 
-    /// Lets the engine of one function do what it can do now, in at most `steps` steps.
-    pub(crate) fn run_engine(&mut self, index: usize, steps: u32) {
-        for _ in 0..steps {
-            let due = self.due(Event::Engine(index));
-            if due.is_none_or(|due| due > self.now) {
-                return;
-            }
-            self.step_engine(index);
-        }
-    }
-
     fn step_engine(&mut self, index: usize) {
         let Some(function) = self.functions.get_mut(index) else {
             return;
