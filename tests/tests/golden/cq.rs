@@ -1,30 +1,22 @@
-//! Golden vectors of the completion queue: polling, arming, resizing.
+//! Golden vectors of the completion queue: polling, resizing.
 
 use std::sync::atomic::AtomicU64;
 
-use e810_datapath::arm::{ArmWord, Notify};
 use e810_datapath::sizing::RqSize;
 use e810_datapath::slot::{Layout, QpShape};
-use e810_datapath::wr::MwBind;
 use e810_datapath::{
     CompletionQueue, Counters, CqKey, Data, ExtraOps, Op, QpKey, QpState, RecvQueue, RecvWr,
     Registry, Remote, SendFlags, SendLimits, SendQueue, SendWr, Service, Sge, Wc, WcFlags,
-    WcStatus,
 };
 use e810_hal::{Cell, HostBuf};
-use e810_tests::plain::{Plain, PlainCq, PlainRecv, PlainSend, Queues, Spec};
+use e810_tests::plain::{Plain, PlainCq, PlainRecv, PlainSend};
 use serde_json::Value;
 
 use crate::hex;
 use crate::report::{self, Case, Outcome, Rule, number};
-use crate::sq::bytes_of;
+use crate::sq::small;
 
-const CQARM: u32 = 0x50_2C00;
 const CQ_ID: u32 = 7;
-
-fn small<T: TryFrom<u64>>(value: &Value, key: &str) -> T {
-    T::try_from(number(value, key)).unwrap_or_else(|_| panic!("{key} is too large"))
-}
 
 /// A QP of a case: its recorded context and ours.
 struct Pair {
@@ -388,189 +380,6 @@ fn cq_poll() {
                 )
             })))
         });
-    });
-}
-
-fn notify(name: &Value) -> Notify {
-    match name.as_str().unwrap() {
-        "any" | "arm_any" => Notify::Any,
-        "solicited" | "arm_solicited" => Notify::Solicited,
-        other => panic!("unknown request {other}"),
-    }
-}
-
-/// One request of a CQ whose shadow area holds `shadow`, and nothing pending.
-fn arm_once(cq_id: u32, before: u64, request: Notify) -> (Vec<u8>, Vec<(u32, u32)>) {
-    let platform = Plain::<true>::new();
-    let layout = Layout {
-        cqs: cq_id + 1,
-        qps: 0,
-        tracker_words: 0,
-    };
-    let memory = HostBuf::new(platform, layout.words()).unwrap();
-    let mut registry = Registry::new(memory, layout).unwrap();
-    let key = registry.open_cq(cq_id).unwrap();
-    let (ring, _) = platform.dma(4 * 32);
-    let (shadow, words) = platform.dma(64);
-    words[4].set(before);
-    let slots = registry.slots().clone();
-    let mut cq = CompletionQueue::new(platform, ring, shadow, slots, key, 4).unwrap();
-    cq.arm(request);
-    let words: Vec<u64> = words[..8].iter().map(Cell::get).collect();
-    (bytes_of(&words), platform.doorbells())
-}
-
-#[test]
-fn cq_arm() {
-    report::file("cq_arm.json", |file| {
-        file.each("register_level", |case| {
-            let mut word = case.u64("shadow_qword4_before");
-            let cq_id: u32 = small(case, "cq_id");
-            let steps = case["steps"].as_array().unwrap().iter();
-            Some(Outcome::all(steps.map(|step| {
-                let before = word;
-                word = number(step, "shadow_qword4");
-                if let Some(buffers) = step["resized_buffers"].as_u64() {
-                    let buffers = u32::try_from(buffers).unwrap();
-                    let got = ArmWord::from_bits(before).released(buffers);
-                    return Outcome::same("arm word", got.bits(), word);
-                }
-                let (shadow, doorbells) = arm_once(cq_id, before, notify(&step["notify"]));
-                let expected = hex::bytes(step["shadow_hex"].as_str().unwrap());
-                Outcome::all([
-                    match hex::difference(&shadow, &expected, None) {
-                        None => Outcome::Passed,
-                        Some(difference) => Outcome::Failed(difference),
-                    },
-                    Outcome::same("doorbells", doorbells, vec![(CQARM, cq_id)]),
-                ])
-            })))
-        });
-        file.each("verbs_level", |case| {
-            let mut queues = Queues::<true>::new(&Spec::default());
-            let steps = case["steps"].as_array().unwrap().iter().enumerate();
-            Some(Outcome::all(steps.map(|(n, step)| {
-                queues.platform.forget();
-                if step["call"] == "cq_event" {
-                    assert!(queues.registry.slots().signal_cq(queues.cq_key));
-                    assert!(queues.cq.take_event());
-                } else {
-                    queues.cq.arm(notify(&step["call"]));
-                }
-                let armed = queues.platform.doorbells().len() as u64;
-                let word = queues.cq_shadow[4].get();
-                Outcome::all([
-                    Outcome::same(
-                        "hw_armed_now",
-                        (n, armed),
-                        (n, number(step, "hw_armed_now")),
-                    ),
-                    Outcome::same("arm word", (n, word), (n, number(step, "shadow_qword4"))),
-                ])
-            })))
-        });
-    });
-}
-
-/// The kernel's poll, where it differs from the user-space one.
-fn kernel(case: &Case<'_>) -> Outcome {
-    let mut queues = Queues::<true>::new(&Spec {
-        cq_entries: 256,
-        limits: SendLimits {
-            extra: ExtraOps::all(),
-            ..Spec::default().limits
-        },
-        ..Spec::default()
-    });
-    let send = |queues: &mut Queues, wr_id, flags| {
-        let op = Op::Send {
-            data: Data::Sges(&[]),
-            imm: None,
-        };
-        queues
-            .send
-            .post_send(&[SendWr { wr_id, op, flags }])
-            .unwrap();
-    };
-    let mut wc = [Wc::default()];
-    match case.name.as_str() {
-        "shadow_head_updates_200_valid_cqes" => {
-            for index in 0..200 {
-                send(&mut queues, index, SendFlags::SIGNALED);
-                queues.complete_send(index);
-            }
-            let polls = case["polls"].as_array().unwrap();
-            let same = polls.iter().map(|poll| {
-                let found = queues.cq.poll(&mut wc);
-                let head = queues.cq_shadow[0].get();
-                Outcome::all([
-                    Outcome::same("found", found == 1, poll["ret"] == 0),
-                    Outcome::same("head", head, number(poll, "head")),
-                ])
-            });
-            match Outcome::all(same) {
-                Outcome::Passed => Outcome::Deviates(
-                    Rule::NotJudged,
-                    "the head is written for each entry, as user space does; the kernel leaves out multiples of 64",
-                ),
-                failed => failed,
-            }
-        }
-        "unsignaled_wqe_cqe_is_skipped" => {
-            for index in 0..3 {
-                let mut flags = SendFlags::empty();
-                flags.set(SendFlags::SIGNALED, index != 1);
-                send(&mut queues, index, flags);
-                queues.complete_send(index);
-            }
-            let got: Vec<u64> =
-                std::iter::from_fn(|| (queues.cq.poll(&mut wc) == 1).then_some(wc[0].wr_id))
-                    .collect();
-            Outcome::all([
-                Outcome::same("completions", got, vec![0, 2]),
-                Outcome::same("skipped", queues.cq.counters().malformed, 1),
-            ])
-        }
-        "flushed_bind_mw_prot_err_becomes_mw_bind_err" => {
-            let bind = MwBind {
-                mw_stag: 1,
-                mr_stag: 2,
-                addr: 0,
-                length: 64,
-                zero_based: false,
-                type_1: false,
-                remote_read: true,
-                remote_write: false,
-            };
-            let wr = SendWr {
-                wr_id: 5,
-                op: Op::BindMw(&bind),
-                flags: SendFlags::SIGNALED,
-            };
-            queues.send.post_send(&[wr]).unwrap();
-            let q3 = 1 << 62 | 8 << 56 | 1 << 55 | 1 << 16 | case.u64("cqe_minor");
-            let q2 = u64::from(queues.qp.id()) << 32;
-            queues.complete([0, queues.qp.bits(), q2, q3]);
-            assert_eq!(queues.cq.poll(&mut wc), 1);
-            let [wc] = wc;
-            Outcome::all([
-                Outcome::same("wr_id", wc.wr_id, 5),
-                Outcome::same("status", wc.status, WcStatus::MwBindErr),
-                Outcome::same(
-                    "minor",
-                    u64::from(wc.vendor_err & 0xFFFF),
-                    case.u64("minor_reported"),
-                ),
-            ])
-        }
-        other => panic!("unknown case {other}"),
-    }
-}
-
-#[test]
-fn kernel_cq_poll() {
-    report::file("kernel_cq_poll.json", |file| {
-        file.each("cases", |case| Some(kernel(case)));
     });
 }
 

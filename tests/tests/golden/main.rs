@@ -16,11 +16,14 @@
     reason = "what one module offers the others is public, though nobody can be outside a test"
 )]
 
+mod arm;
 mod context;
 mod cq;
 mod cqp;
 mod events;
 mod hex;
+mod kernel_cq;
+mod kernel_sq;
 mod report;
 mod rq;
 mod sizing;

@@ -1,9 +1,9 @@
-//! Golden vectors of the send queue: single posts, sequences, kernel WQEs.
+//! Golden vectors of the send queue: single posts and sequences.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810_datapath::sizing::RqSize;
-use e810_datapath::wr::{FastRegister, MwBind, PageSize};
+use e810_datapath::wr::MwBind;
 use e810_datapath::{
     Data, ExtraOps, Op, PostError, QpState, Refused, Remote, SendFlags, SendLimits, SendWr,
     Service, Sge, UdTarget, Wc,
@@ -15,19 +15,19 @@ use serde_json::Value;
 use crate::hex;
 use crate::report::{self, Outcome, Rule, number};
 
-const WQEALLOC: u32 = 0x50_4400;
-const IWARP: &str = "iWARP is not driven";
-const PUDA: &str = "headers of iWARP's privileged datagrams are not driven";
+pub const WQEALLOC: u32 = 0x50_4400;
+pub const IWARP: &str = "iWARP is not driven";
+pub const PUDA: &str = "headers of iWARP's privileged datagrams are not driven";
 const NO_FIRST_SGE: &str = "an empty list of SGEs has no first element to write";
 
 /// A ring pattern that no WQE has: what is not written keeps it.
 const UNTOUCHED: u64 = 0xA5A5_A5A5_A5A5_A5A5;
 
-fn small<T: TryFrom<u64>>(value: &Value, key: &str) -> T {
+pub fn small<T: TryFrom<u64>>(value: &Value, key: &str) -> T {
     T::try_from(number(value, key)).unwrap_or_else(|_| panic!("{key} is too large"))
 }
 
-fn flag(value: &Value, key: &str) -> bool {
+pub fn flag(value: &Value, key: &str) -> bool {
     value[key].as_u64().unwrap_or(0) != 0
 }
 
@@ -171,7 +171,7 @@ fn post(queues: &mut Queues, op: &str, input: &Value) -> Result<(), Refused> {
     }])
 }
 
-fn snapshot(ring: &[AtomicU64]) -> Vec<u64> {
+pub fn snapshot(ring: &[AtomicU64]) -> Vec<u64> {
     ring.iter().map(Cell::get).collect()
 }
 
@@ -434,143 +434,6 @@ fn sq_sequences() {
                     outcome => outcome,
                 },
             )))
-        });
-    });
-}
-
-fn kernel_spec(service: Service) -> Spec {
-    Spec {
-        limits: SendLimits {
-            service,
-            max_sge: 13,
-            max_inline: 0,
-            signal_all: false,
-            extra: ExtraOps::all(),
-        },
-        qp_id: if service == Service::Rc { 18 } else { 1 },
-        ..Spec::default()
-    }
-}
-
-fn first_quantum(ring: &[AtomicU64]) -> Vec<u8> {
-    bytes_of(&snapshot(&ring[..4]))
-}
-
-fn fast_register(input: &Value) -> Vec<u8> {
-    let mut queues = Queues::<true>::new(&kernel_spec(Service::Rc));
-    let zero_based = !flag(input, "addr_type");
-    let reg = FastRegister {
-        stag_index: small(input, "stag_idx"),
-        stag_key: small(input, "stag_key"),
-        start: number(input, if zero_based { "fbo" } else { "va" }),
-        zero_based,
-        length: number(input, "total_len"),
-        pages: number(input, "reg_addr_pa"),
-        listed: flag(input, "chunk_size"),
-        first_pble: small(input, "first_pm_pbl_index"),
-        page_size: match number(input, "page_size") {
-            0x1000 => PageSize::Size4K,
-            0x20_0000 => PageSize::Size2M,
-            0x4000_0000 => PageSize::Size1G,
-            other => panic!("page size {other}"),
-        },
-        rights: small(input, "access_rights"),
-    };
-    let mut flags = SendFlags::empty();
-    flags.set(SendFlags::SIGNALED, flag(input, "signaled"));
-    flags.set(SendFlags::FENCE, flag(input, "read_fence"));
-    flags.set(SendFlags::LOCAL_FENCE, flag(input, "local_fence"));
-    let wr = SendWr {
-        wr_id: number(input, "wr_id"),
-        op: Op::FastRegister(&reg),
-        flags,
-    };
-    queues.send.post_send(&[wr]).unwrap();
-    assert_eq!(queues.platform.doorbells(), [(WQEALLOC, 18)]);
-    first_quantum(queues.sq_ring)
-}
-
-/// A receive of lap `lap` at index 0.
-fn receive(input: &Value, lap: u64) -> Vec<u8> {
-    let spec = Spec {
-        rq: RqSize {
-            slots: 8,
-            shift: 0,
-            max_wr: 7,
-        },
-        ..kernel_spec(Service::Ud)
-    };
-    let mut queues = Queues::<true>::new(&spec);
-    let sges = [Sge {
-        addr: number(input, "paddr"),
-        length: small(input, "len"),
-        lkey: 0,
-    }];
-    for n in 0..=lap * 8 {
-        let wr = e810_datapath::RecvWr {
-            wr_id: n,
-            sges: &sges,
-        };
-        queues.recv.post_recv(&[wr]).unwrap();
-        if n < lap * 8 {
-            queues.complete_recv(n % 8);
-            assert_eq!(queues.cq.poll(&mut [Wc::default()]), 1);
-        }
-    }
-    first_quantum(queues.rq_ring)
-}
-
-fn ud_send(input: &Value) -> Vec<u8> {
-    let mut queues = Queues::<true>::new(&kernel_spec(Service::Ud));
-    let sge: Vec<u64> = input["sge"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|number| number.as_u64().unwrap())
-        .collect();
-    let sges = [Sge {
-        addr: sge[0],
-        length: u32::try_from(sge[1]).unwrap(),
-        lkey: u32::try_from(sge[2]).unwrap(),
-    }];
-    let wr = SendWr {
-        wr_id: 0,
-        op: Op::UdSend {
-            data: Data::Sges(&sges),
-            imm: None,
-            to: UdTarget {
-                ah: small(input, "ah_id"),
-                qpn: small(input, "dest_qp"),
-                qkey: small(input, "qkey"),
-            },
-        },
-        flags: SendFlags::SIGNALED,
-    };
-    queues.send.post_send(&[wr]).unwrap();
-    first_quantum(queues.sq_ring)
-}
-
-#[test]
-fn kernel_sq_wqes() {
-    report::file("kernel_sq_wqes.json", |file| {
-        file.each("cases", |case| {
-            let input = &case["in"];
-            let got = match case["op"].as_str().unwrap() {
-                "fast_register" => fast_register(input),
-                "puda_post_recv" => {
-                    let lap = case.name.strip_prefix("puda_recv_lap").unwrap();
-                    receive(input, lap.parse().unwrap())
-                }
-                "send" => ud_send(input),
-                "puda_send" => return Some(Outcome::Skipped(PUDA)),
-                "iwarp_connection_wqes" => return Some(Outcome::Skipped(IWARP)),
-                other => panic!("unknown operation {other}"),
-            };
-            let expected = hex::bytes(case["wqe_hex"].as_str().unwrap());
-            Some(match hex::difference(&got, &expected, None) {
-                None => Outcome::Passed,
-                Some(difference) => Outcome::Failed(difference),
-            })
         });
     });
 }
