@@ -20,8 +20,10 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Cx<'_, '_> {
+    /// A function has one port. Linux names it in some commands and says 0 in others (`ice/ice_common.c
+    /// ice_aq_get_phy_caps`), whichever its port is.
     fn is_own_port(&self, command: &Command) -> Result<(), AqCode> {
-        if command.param8(0) == self.pf() {
+        if [0, self.pf()].contains(&command.param8(0)) {
             Ok(())
         } else {
             Err(AqCode::EINVAL)
