@@ -1,17 +1,22 @@
 //! BAR0 as the driver sees it: what reading or writing a register does.
 
 use e810_hal::regs as hw;
+use e810_hal::regs::Element;
 use e810_hal::{Off, Vector};
 
 use crate::findings::{Class, Log, kind};
-use crate::function::Function;
+use crate::function::{Function, Surroundings};
+use crate::fw;
 use crate::pe::Doorbell;
+use crate::regs::lan::place;
 use crate::regs::{self, ResetSource};
 
 /// What a register write does beyond its own function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     None,
+    /// The function was reset.
+    PfReset,
     /// The whole card is reset.
     GlobalReset(ResetSource),
 }
@@ -77,6 +82,23 @@ fn doorbell(off: Off) -> Option<Doorbell> {
         PDINV | PDINV_FPMAT => Doorbell::PdInv,
         _ => return None,
     })
+}
+
+/// QRX_CTRL as it reads: the queue does at once what QENA_REQ \[0\] asks, and QENA_STAT \[2\] says so.
+const fn rx_control(value: u32) -> u32 {
+    const REQUEST: u32 = 1;
+    const STATE: u32 = 1 << 2;
+    if value & REQUEST != 0 {
+        value | STATE
+    } else {
+        value & !STATE
+    }
+}
+
+/// Whether writing a 1 clears a bit: reports about malicious drivers, and why the machine woke up.
+fn clears_by_ones(element: &Element) -> bool {
+    let name = element.register.name;
+    name.contains("_MDET_") || name == "PFPM_WUS"
 }
 
 impl Function {
@@ -181,6 +203,7 @@ impl Function {
         } else if off == hw::PFGEN_CTRL.off() {
             if value & PFSWR != 0 {
                 self.start_pf_reset(now);
+                return Effect::PfReset;
             }
         } else if off == hw::GLGEN_RTRIG.off() {
             return global_reset(value);
@@ -189,10 +212,41 @@ impl Function {
             if self.body.registers.get(off) & CCQP_DONE == 0 {
                 self.body.registers.set(off, value);
             }
+        } else if place::is_rx_control(off) {
+            self.body.registers.set(off, rx_control(value));
+        } else if clears_by_ones(&element) {
+            let left = self.body.registers.get(off) & !value;
+            self.body.registers.set(off, left);
         } else {
             self.body.registers.set(off, value);
+            self.tell_firmware(off, value, log, now);
         }
         Effect::None
+    }
+
+    /// The firmware, and the LAN queues that it knows, may have to do with the register.
+    fn tell_firmware(&mut self, off: Off, value: u32, log: &mut Log, now: u64) {
+        let Some(fw) = &mut self.fw else {
+            return;
+        };
+        let mut env = Surroundings {
+            body: &mut self.body,
+            log,
+            now,
+        };
+        if fw::is_queue_register(off) {
+            fw.queue_written(off, &mut env);
+        } else if let Some(queue) = place::tx_doorbell(off) {
+            let Some((head, reported)) = fw.lan_doorbell(queue, value, &mut env) else {
+                return;
+            };
+            if let Some(off) = place::tx_head(queue) {
+                env.body.registers.set(off, head);
+            }
+            if let Some(off) = place::tx_interrupt(queue).filter(|_| reported) {
+                env.raise_cause("QINT_TQCTL", off);
+            }
+        }
     }
 
     fn write_itr(&mut self, itr: u32, vector: Vector, value: u32, log: &mut Log, now: u64) {

@@ -44,6 +44,14 @@ pub mod kind {
     pub const REGISTER_WIDTH: &str = "register-width";
     /// An access to BAR0 while the function is being reset.
     pub const REGISTER_IN_RESET: &str = "register-in-reset";
+    /// A ring of the AdminQ that cannot be used: an index outside, or a queue that is off.
+    pub const ADMINQ_RING: &str = "adminq-ring";
+    /// A descriptor of the AdminQ whose flags and lengths do not fit together.
+    pub const ADMINQ_DESCRIPTOR: &str = "adminq-descriptor";
+    /// A command of the AdminQ names a VSI, node or queue that is not there.
+    pub const ADMINQ_UNKNOWN_OBJECT: &str = "adminq-unknown-object";
+    /// A command of the AdminQ takes something away that is in use.
+    pub const ADMINQ_IN_USE: &str = "adminq-in-use";
     /// An interrupt cause names a vector that the function does not have.
     pub const VECTOR_RANGE: &str = "vector-range";
     /// A vector was given back that was not taken.

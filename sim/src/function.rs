@@ -8,6 +8,7 @@ use e810_hal::{Ns, Off, Vector};
 
 use crate::bus_master::Mastering;
 use crate::findings::{Class, Log, kind};
+use crate::fw::{Card, Cx, Firmware, FirmwareEffect};
 use crate::iommu::Refused;
 use crate::irq::{self, Cause, Interrupts};
 use crate::lines::Lines;
@@ -24,6 +25,8 @@ const OICR_GRST: u32 = 1 << 20;
 const PFR_TIME: (u64, u64) = (50_000, 400_000);
 /// The same for the global resets.
 const GLOBAL_RESET_TIME: (u64, u64) = (500_000, 2_000_000);
+/// Unit of GLGEN_RSTCTL.GRSTDEL, in ns (control-path 2.7).
+const GRSTDEL_UNIT: u64 = 100_000_000;
 
 /// A reset that is not over.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,8 @@ pub(crate) struct ResetInProgress {
 pub(crate) struct Function {
     pub(crate) engine: ProtocolEngine,
     pub(crate) body: Body,
+    /// What answers on the AdminQ; a warm function has nothing there.
+    pub(crate) fw: Option<Firmware>,
     /// The engine has something to do, besides its deadlines.
     pub(crate) runnable: bool,
     /// Until then the engine is occupied with its last step (virtual time only).
@@ -56,6 +61,8 @@ pub(crate) struct Body {
     pub(crate) stats: Stats,
     pub(crate) resets: ResetCounts,
     pub(crate) reset: Option<ResetInProgress>,
+    /// A reset of the card was announced: what, and when it begins.
+    pub(crate) announced: Option<ResetInProgress>,
     pub(crate) mastering: Mastering,
     /// Frames that the engine has sent and that are not yet on the wire.
     pub(crate) outbox: Vec<Vec<u8>>,
@@ -113,13 +120,46 @@ impl Function {
             .reset
             .is_some_and(|reset| reset.source == ResetSource::Pfr)
         {
-            self.finish_reset();
+            self.finish_reset(now);
         }
     }
 
     /// The card is being reset: warns the driver, then resets.
     pub(crate) fn start_global_reset(&mut self, source: ResetSource, log: &mut Log, now: u64) {
+        if self.announce(source, log, now) {
+            return;
+        }
+        self.begin_global_reset(source, now);
+    }
+
+    /// Warns the driver. A cold function goes on for a while, so that the driver sees the warning: true then.
+    fn announce(&mut self, source: ResetSource, log: &mut Log, now: u64) -> bool {
         self.surroundings(log, now).set_oicr(OICR_GRST);
+        if self.fw.is_none() {
+            return false;
+        }
+        let registers = &mut self.body.registers;
+        let rstat = registers.get(hw::GLGEN_RSTAT.off()) & !0xf;
+        // DEVSTATE 1: a reset is coming, of that type.
+        let state = rstat | source.rstat_type() << 2 | 1;
+        registers.set(hw::GLGEN_RSTAT.off(), state);
+        let delay = u64::from(registers.get(hw::GLGEN_RSTCTL.off()) & 0x3f) * GRSTDEL_UNIT;
+        let wider = self
+            .body
+            .announced
+            .is_none_or(|announced| announced.source <= source);
+        if wider {
+            self.body.announced = Some(ResetInProgress {
+                source,
+                until: now + delay,
+            });
+        }
+        true
+    }
+
+    /// The card is reset now.
+    pub(crate) fn begin_global_reset(&mut self, source: ResetSource, now: u64) {
+        self.body.announced = None;
         let resets = &mut self.body.resets;
         // Where the count of each kind is in GLGEN_RSTAT: CORERCNT [5:4], GLOBRCNT [7:6], EMPRCNT [9:8].
         let shift = match source {
@@ -165,7 +205,7 @@ impl Function {
     }
 
     /// The reset is over: firmware has loaded what it loads.
-    pub(crate) fn finish_reset(&mut self) {
+    pub(crate) fn finish_reset(&mut self, now: u64) {
         if let Some(reset) = self.body.reset.take() {
             let registers = &mut self.body.registers;
             if reset.source != ResetSource::Pfr {
@@ -173,7 +213,42 @@ impl Function {
                 registers.set(hw::GLGEN_RSTAT.off(), rstat & !3);
             }
             registers.load_again(reset.source);
+            if let Some(fw) = &mut self.fw {
+                fw.started(reset.source, now);
+            }
         }
+    }
+}
+
+impl Function {
+    /// The firmware forgets what the reset takes from it.
+    pub(crate) fn reset_firmware(&mut self, source: ResetSource, card: &mut Card) {
+        if let Some(fw) = &mut self.fw {
+            fw.reset(source, card, &mut self.body);
+        }
+    }
+
+    /// The firmware does what is due.
+    pub(crate) fn step_firmware(
+        &mut self,
+        card: &mut Card,
+        log: &mut Log,
+        now: u64,
+    ) -> FirmwareEffect {
+        let Some(fw) = &mut self.fw else {
+            return FirmwareEffect::None;
+        };
+        let mut env = Surroundings {
+            body: &mut self.body,
+            log,
+            now,
+        };
+        Cx {
+            fw,
+            card,
+            env: &mut env,
+        }
+        .step()
     }
 }
 
@@ -196,7 +271,7 @@ impl Surroundings<'_> {
     }
 
     /// A cause register fires, if it may.
-    fn raise_cause(&mut self, name: &str, register: Off) {
+    pub(crate) fn raise_cause(&mut self, name: &str, register: Off) {
         let cause = Cause::from(self.body.registers.get(register));
         if !cause.enabled {
             // Whether a cause that is enabled later still interrupts for what came before is not in the sources: here
@@ -204,6 +279,11 @@ impl Surroundings<'_> {
             return;
         }
         self.raise_vector(name, cause.vector, cause.itr);
+    }
+
+    /// The firmware has put an event on the ARQ.
+    pub(crate) fn raise_adminq(&mut self) {
+        self.raise_cause("PFINT_FW_CTL", hw::PFINT_FW_CTL.off());
     }
 
     fn raise_vector(&mut self, name: &str, vector: u16, itr: u32) {

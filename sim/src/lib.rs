@@ -23,6 +23,7 @@ mod bar;
 mod bus_master;
 pub mod findings;
 mod function;
+mod fw;
 mod iommu;
 mod irq;
 mod lines;
@@ -43,6 +44,7 @@ mod world;
 pub mod wqe;
 
 pub use findings::{Class, Finding};
+pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PortLink, test_package};
 pub use irq::ClearPba;
 pub use lines::InterruptHook;
 pub use link::Quality;

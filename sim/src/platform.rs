@@ -11,10 +11,12 @@ use e810_hal::{
 };
 
 use crate::findings::{Class, kind};
-use crate::function::{Body, Function, Surroundings};
+use crate::function::{Body, Surroundings};
 use crate::lines::Lines;
 use crate::link::Mac;
+use crate::regs;
 use crate::shared::{Mode, Owner};
+use crate::world::World;
 
 /// A handle on one function of a [`Sim`](crate::Sim). Cloning gives another one on the same function.
 ///
@@ -106,8 +108,14 @@ impl SimPlatform {
 
     /// Reads `into.len()` bytes of BAR0, as a process that only knows offsets and lengths does.
     ///
-    /// Registers are 32 bits wide: anything else is a finding and reads as all-ones.
+    /// Registers are 32 bits wide: anything else is a finding and reads as all-ones. The LAN side's counters, pairs of
+    /// registers, may be read as one.
     pub fn bar0_read(&self, offset: u64, into: &mut [u8]) {
+        if let Some((low, high)) = regs::counter_at(offset).filter(|_| into.len() == 8) {
+            let value = u64::from(self.read32(low)) | u64::from(self.read32(high)) << 32;
+            into.copy_from_slice(&value.to_le_bytes());
+            return;
+        }
         match self.register_at(offset, into.len(), "read") {
             Some(off) => into.copy_from_slice(&self.read32(off).to_le_bytes()),
             None => into.fill(0xff),
@@ -152,15 +160,11 @@ impl SimPlatform {
         })
     }
 
-    /// Uses the function with its engine; the time is the second argument.
-    pub(crate) fn with_function<R>(&self, use_it: impl FnOnce(&mut Function, u64) -> R) -> R {
-        self.owner.shared.with_world(|world| {
-            let now = world.now().0;
-            match world.functions.get_mut(usize::from(self.function)) {
-                Some(function) => use_it(function, now),
-                None => unreachable!("a platform of a function that is not there"),
-            }
-        })
+    /// Uses the world; the second argument is the function's place in it.
+    pub(crate) fn with_world<R>(&self, use_it: impl FnOnce(&mut World, usize) -> R) -> R {
+        self.owner
+            .shared
+            .with_world(|world| use_it(world, usize::from(self.function)))
     }
 
     /// Uses the function's memory, with somewhere to put findings.

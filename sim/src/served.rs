@@ -7,6 +7,7 @@ use e810_hal::{Access, SharedBytes};
 
 use crate::findings::{Class, kind};
 use crate::platform::SimPlatform;
+use crate::world::World;
 
 impl SimPlatform {
     /// Makes `memory` visible to the device from `iova` on. Neighbouring pieces may touch. False, and a finding, when it
@@ -39,14 +40,16 @@ impl SimPlatform {
 
     /// Resets the function as its PCI Express capability does: it is done when this returns.
     pub fn function_level_reset(&self) {
-        self.with_function(|function, now| function.function_level_reset(now));
+        self.with_world(World::function_level_reset);
     }
 
     /// The user is gone: resets the function and takes all attached memory away, with nothing in between.
     pub fn abandon(&self) {
-        self.with_function(|function, now| {
-            function.function_level_reset(now);
-            function.body.memory.iommu.detach(0, u64::MAX);
+        self.with_world(|world, index| {
+            world.function_level_reset(index);
+            if let Some(function) = world.functions.get_mut(index) {
+                function.body.memory.iommu.detach(0, u64::MAX);
+            }
         });
     }
 }

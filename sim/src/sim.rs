@@ -8,13 +8,14 @@ use e810_hal::{Ns, Vector};
 use crate::bus_master::Mastering;
 use crate::findings::Finding;
 use crate::function::{Body, Function};
+use crate::fw::{Firmware, FirmwareConfig};
 use crate::irq::{ClearPba, Interrupts};
 use crate::lines::{InterruptHook, Lines};
 use crate::link::{Capture, Link, LinkCounts, LinkHook, Mac, Quality, Uplink};
 use crate::memory::{Allocation, Memory, MemoryCounts, Runs};
 use crate::pe::{Config, FpmProfile, ProtocolEngine};
 use crate::platform::SimPlatform;
-use crate::regs::{Identity, RegisterFile};
+use crate::regs::{Identity, RegisterFile, Start};
 use crate::rng::Rng;
 use crate::shared::{Mode, Owner, Shared};
 use crate::stats::{ResetCounts, Stats};
@@ -27,6 +28,8 @@ const MOST_VECTORS: u16 = 256;
 
 /// Changes the [`Config`] of one engine; called with the PF number.
 type Configure = Box<dyn Fn(u8, &mut Config)>;
+/// Changes the [`FirmwareConfig`] of one function; called with the PF number.
+type ConfigureFirmware = Box<dyn Fn(u8, &mut FirmwareConfig)>;
 
 /// Says what a world is like. Every choice has a default.
 pub struct Builder {
@@ -39,6 +42,8 @@ pub struct Builder {
     quality: Quality,
     first_mac: Mac,
     configure: Vec<Configure>,
+    cold: bool,
+    firmware: Vec<ConfigureFirmware>,
 }
 
 impl Default for Builder {
@@ -53,6 +58,8 @@ impl Default for Builder {
             quality: Quality::default(),
             first_mac: FIRST_MAC,
             configure: Vec::new(),
+            cold: false,
+            firmware: Vec::new(),
         }
     }
 }
@@ -128,6 +135,21 @@ impl Builder {
         self
     }
 
+    /// Functions begin as after power-up: a driver has to bring their LAN side up through the AdminQ. Without this they
+    /// begin *warm*, with everything done, and have no AdminQ.
+    #[must_use]
+    pub fn cold(mut self) -> Self {
+        self.cold = true;
+        self
+    }
+
+    /// Changes the firmware's choices, of functions that begin cold: `configure` is called for each PF.
+    #[must_use]
+    pub fn firmware(mut self, configure: impl Fn(u8, &mut FirmwareConfig) + 'static) -> Self {
+        self.firmware.push(Box::new(configure));
+        self
+    }
+
     /// Makes the world.
     ///
     /// # Panics
@@ -172,23 +194,36 @@ impl Builder {
         for configure in &self.configure {
             configure(pf, &mut config);
         }
+        let mut firmware = FirmwareConfig::default();
+        for configure in &self.firmware {
+            configure(pf, &mut firmware);
+        }
+        let start = if self.cold {
+            Start::cold(&firmware)
+        } else {
+            Start::Warm
+        };
+        let body = Body {
+            identity,
+            mac: mac(self.first_mac, pf),
+            registers: RegisterFile::new(identity, start),
+            irq: Interrupts::new(self.vectors, self.clear_pba),
+            memory: Memory::new(self.runs, &rng),
+            taken: vec![false; usize::from(self.vectors)],
+            stats: Stats::default(),
+            resets: ResetCounts::default(),
+            reset: None,
+            announced: None,
+            mastering: Mastering::default(),
+            outbox: Vec::new(),
+            lines: Arc::new(Lines::new(self.vectors)),
+            rng: rng.fork("engine"),
+        };
+        let fw = self.cold.then(|| Firmware::new(firmware, &body));
         Function {
             engine: ProtocolEngine::new(config),
-            body: Body {
-                identity,
-                mac: mac(self.first_mac, pf),
-                registers: RegisterFile::new(identity),
-                irq: Interrupts::new(self.vectors, self.clear_pba),
-                memory: Memory::new(self.runs, &rng),
-                taken: vec![false; usize::from(self.vectors)],
-                stats: Stats::default(),
-                resets: ResetCounts::default(),
-                reset: None,
-                mastering: Mastering::default(),
-                outbox: Vec::new(),
-                lines: Arc::new(Lines::new(self.vectors)),
-                rng: rng.fork("engine"),
-            },
+            body,
+            fw,
             runnable: false,
             busy_until: 0,
         }
@@ -354,6 +389,16 @@ impl Sim {
         self.with_world(|world| {
             if let Some(function) = world.functions.get_mut(usize::from(function)) {
                 configure(function.engine.config_mut());
+            }
+        });
+    }
+
+    /// Changes the choices of the firmware of PF `function` from now on, or orders faults; nothing on a warm function.
+    pub fn configure_firmware(&self, function: u8, configure: impl FnOnce(&mut FirmwareConfig)) {
+        self.with_world(|world| {
+            let function = world.functions.get_mut(usize::from(function));
+            if let Some(fw) = function.and_then(|function| function.fw.as_mut()) {
+                fw.configure(configure);
             }
         });
     }

@@ -10,8 +10,10 @@ use e810_hal::{Ns, Off};
 use crate::bar::Effect;
 use crate::findings::{Class, Log};
 use crate::function::Function;
+use crate::fw::{Card, FirmwareEffect, PackageStart};
 use crate::lines::Lines;
 use crate::link::{Link, To};
+use crate::regs::ResetSource;
 use crate::rng::Rng;
 
 /// Shortest time of an engine's step in virtual time, and what is drawn on top, in ns.
@@ -24,6 +26,8 @@ const IDLE: (u64, u64) = (1_000, 100_000);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Engine(usize),
+    Firmware(usize),
+    ResetBegins(usize),
     ResetDone(usize),
     Frame,
 }
@@ -32,6 +36,7 @@ enum Event {
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) functions: Vec<Function>,
+    pub(crate) card: Card,
     pub(crate) link: Link,
     pub(crate) log: Log,
     /// ns since the start.
@@ -42,13 +47,32 @@ pub(crate) struct World {
     rng: Rng,
 }
 
+/// What can happen at function `index`. The order decides how the seed's choices fall.
+fn events_of(index: usize) -> [Event; 4] {
+    [
+        Event::Engine(index),
+        Event::ResetDone(index),
+        Event::Firmware(index),
+        Event::ResetBegins(index),
+    ]
+}
+
+/// The package that the card starts with, as its first function's firmware says.
+fn package_start(functions: &[Function]) -> PackageStart {
+    let first = functions.iter().find_map(|function| function.fw.as_ref());
+    first.map_or(PackageStart::None, |fw| fw.config.package.clone())
+}
+
 /// Vectors that fired, and the lines they go to. Delivered when the world is not locked.
 pub(crate) type Fired = Vec<(Arc<Lines>, Vec<u16>)>;
 
 impl World {
     pub(crate) fn new(functions: Vec<Function>, link: Link, virtual_time: bool, rng: Rng) -> Self {
+        let mut card = Card::new(functions.len() as u8);
+        card.reset(&package_start(&functions));
         Self {
             functions,
+            card,
             link,
             log: Log::default(),
             now: 0,
@@ -81,18 +105,76 @@ impl World {
             .functions
             .get_mut(function)
             .map(|function| function.write32(off, value, log, now));
-        if let Some(Effect::GlobalReset(source)) = effect {
-            for function in &mut self.functions {
-                function.start_global_reset(source, log, now);
-            }
+        match effect {
+            None | Some(Effect::None) => {}
+            Some(Effect::PfReset) => self.reset_firmware(function, ResetSource::Pfr),
+            Some(Effect::GlobalReset(source)) => self.reset_card(source),
         }
         self.collect_frames(function);
     }
 
+    /// A reset of the whole card was asked for.
+    fn reset_card(&mut self, source: ResetSource) {
+        let (log, now) = (&mut self.log, self.now);
+        for function in &mut self.functions {
+            function.start_global_reset(source, log, now);
+        }
+    }
+
+    fn reset_firmware(&mut self, index: usize, source: ResetSource) {
+        if let Some(function) = self.functions.get_mut(index) {
+            function.reset_firmware(source, &mut self.card);
+        }
+    }
+
+    /// The announced reset of the card reaches function `index`.
+    fn begin_reset(&mut self, index: usize) {
+        let now = self.now;
+        let Some(function) = self.functions.get_mut(index) else {
+            return;
+        };
+        let Some(announced) = function.body.announced else {
+            return;
+        };
+        function.begin_global_reset(announced.source, now);
+        function.reset_firmware(announced.source, &mut self.card);
+        if self
+            .functions
+            .iter()
+            .all(|function| function.body.announced.is_none())
+        {
+            let start = package_start(&self.functions);
+            self.card.reset(&start);
+        }
+    }
+
+    /// A function-level reset.
+    pub(crate) fn function_level_reset(&mut self, index: usize) {
+        let now = self.now;
+        if let Some(function) = self.functions.get_mut(index) {
+            function.function_level_reset(now);
+        }
+        self.reset_firmware(index, ResetSource::Pfr);
+    }
+
+    fn step_firmware(&mut self, index: usize) {
+        let (card, log, now) = (&mut self.card, &mut self.log, self.now);
+        let Some(function) = self.functions.get_mut(index) else {
+            return;
+        };
+        match function.step_firmware(card, log, now) {
+            FirmwareEffect::None => {}
+            FirmwareEffect::Reset(ResetSource::Pfr) => {
+                function.start_pf_reset(now);
+                self.reset_firmware(index, ResetSource::Pfr);
+            }
+            FirmwareEffect::Reset(source) => self.reset_card(source),
+        }
+    }
+
     /// Time of the next event, at the earliest now.
     pub(crate) fn next_event(&self) -> Option<u64> {
-        let functions = (0..self.functions.len())
-            .flat_map(|index| [Event::Engine(index), Event::ResetDone(index)]);
+        let functions = (0..self.functions.len()).flat_map(events_of);
         functions
             .chain([Event::Frame])
             .filter_map(|event| self.due(event))
@@ -104,6 +186,12 @@ impl World {
         match event {
             Event::Frame => self.link.next_due(),
             Event::ResetDone(index) => Some(self.functions.get(index)?.body.reset?.until),
+            Event::ResetBegins(index) => Some(self.functions.get(index)?.body.announced?.until),
+            Event::Firmware(index) => {
+                let function = self.functions.get(index)?;
+                let waits = function.body.reset.is_some();
+                function.fw.as_ref().filter(|_| !waits)?.next_due()
+            }
             Event::Engine(index) => {
                 let function = self.functions.get(index)?;
                 if function.body.reset.is_some() {
@@ -124,7 +212,7 @@ impl World {
     /// Which one comes first is open on a card: the seed says.
     pub(crate) fn step(&mut self) -> bool {
         let all = (0..self.functions.len())
-            .flat_map(|index| [Event::Engine(index), Event::ResetDone(index)])
+            .flat_map(events_of)
             .chain([Event::Frame]);
         let ready = all.filter(|event| self.due(*event).is_some_and(|due| due <= self.now));
         // Reservoir sampling of one: no list, and one draw for each event that is ready.
@@ -139,9 +227,11 @@ impl World {
         match chosen {
             None => return false,
             Some(Event::Engine(index)) => self.step_engine(index),
+            Some(Event::Firmware(index)) => self.step_firmware(index),
+            Some(Event::ResetBegins(index)) => self.begin_reset(index),
             Some(Event::ResetDone(index)) => {
                 if let Some(function) = self.functions.get_mut(index) {
-                    function.finish_reset();
+                    function.finish_reset(self.now);
                 }
             }
             Some(Event::Frame) => self.deliver_frame(),

@@ -154,6 +154,11 @@ pub struct SimArgs {
     /// Seed of the simulator's choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Serve functions whose LAN side is up already, and that have no AdminQ.
+    ///
+    /// Without this they are as after power-up: whoever uses them has to bring them up, as Linux's ice does.
+    #[arg(long)]
+    pub warm: bool,
 }
 
 /// Limits of a simulated engine.

@@ -3,7 +3,9 @@
 //! What a register *does* is in [`bar`](crate::bar); here it only has a value. Offsets, fields and reset sources come
 //! from [`e810_hal::regs::ALL`].
 
+mod cold;
 mod domain;
+pub(crate) mod lan;
 mod warm;
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,6 +14,7 @@ use e810_hal::Off;
 use e810_hal::reg::AccessKind;
 use e810_hal::regs::{self, Element, find};
 
+pub(crate) use cold::Start;
 pub use domain::ResetSource;
 pub(crate) use warm::Identity;
 
@@ -36,6 +39,7 @@ fn canonical(off: Off) -> u32 {
 #[derive(Debug)]
 pub(crate) struct RegisterFile {
     identity: Identity,
+    start: Start,
     /// Only registers that are not zero or were written.
     values: BTreeMap<u32, u32>,
     /// Answers of `find`, which walks a table.
@@ -43,18 +47,19 @@ pub(crate) struct RegisterFile {
 }
 
 impl RegisterFile {
-    /// The registers of a function whose LAN side is up.
-    pub(crate) fn new(identity: Identity) -> Self {
+    /// The registers of a function after power-up, or of one whose LAN side is up.
+    pub(crate) fn new(identity: Identity, start: Start) -> Self {
         Self {
             identity,
-            values: warm::values(&identity).collect(),
+            start,
+            values: start.values(&identity).into_iter().collect(),
             known: HashMap::new(),
         }
     }
 
     /// The register at `off`, if the sources name one.
     pub(crate) fn element(&mut self, off: Off) -> Option<Element> {
-        *self.known.entry(off.get()).or_insert_with(|| find(off))
+        *self.known.entry(off.get()).or_insert_with(|| look_up(off))
     }
 
     pub(crate) fn get(&self, off: Off) -> u32 {
@@ -70,11 +75,10 @@ impl RegisterFile {
         self.values.retain(|off, _| !is_cleared(*off, source));
     }
 
-    /// After the reset, what firmware loads is there again, and what the LAN side sets up: this function is always
-    /// ready for RDMA. The done bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
+    /// After the reset, what firmware loads is there again; of a warm function also what the LAN side sets up. The done bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
     pub(crate) fn load_again(&mut self, source: ResetSource) {
         let done_bits = regs::GLNVM_ULD.off().get();
-        for (off, value) in warm::values(&self.identity) {
+        for (off, value) in self.start.values(&self.identity) {
             if is_cleared(off, source) || off == done_bits {
                 self.values.insert(off, value);
             }
@@ -82,8 +86,13 @@ impl RegisterFile {
     }
 }
 
+/// The register at `off`: of the engine's, or of the LAN side's.
+fn look_up(off: Off) -> Option<Element> {
+    find(off).or_else(|| lan::find(off))
+}
+
 fn is_cleared(off: u32, source: ResetSource) -> bool {
-    let element = Off::try_new(off).and_then(find);
+    let element = Off::try_new(off).and_then(look_up);
     element.is_some_and(|element| source.clears(element.register.reset))
 }
 
@@ -101,14 +110,25 @@ pub(crate) fn is_readable(element: &Element) -> bool {
     element.register.access != AccessKind::WriteOnly
 }
 
+/// Both halves of the 64-bit counter of the LAN side at `offset` (`ice/ice_common.c ice_stat_update40` reads them as one).
+pub(crate) fn counter_at(offset: u64) -> Option<(Off, Off)> {
+    let low = Off::try_new(u32::try_from(offset).ok()?)?;
+    let high = Off::try_new(low.get() + 4)?;
+    let (first, second) = (lan::find(low)?, lan::find(high)?);
+    let is_pair = first.register == second.register && offset.is_multiple_of(8);
+    is_pair.then_some((low, high))
+}
+
 /// Whether a driver writes the register.
 pub(crate) fn is_writable(element: &Element) -> bool {
-    element.register.access != AccessKind::ReadOnly
+    // The access class says what this project's driver does; the LAN driver enables flow director.
+    element.register.offset == regs::PFQF_FD_ENA.off().get()
+        || element.register.access != AccessKind::ReadOnly
 }
 
 /// The register at `off` as a person reads it: its name, or the offset.
 pub(crate) fn name(off: Off) -> String {
-    match find(off) {
+    match look_up(off) {
         Some(element) => element.to_string(),
         None => match off.get().checked_sub(regs::DOORBELL_PAGE) {
             Some(at) if at < regs::DOORBELL_PAGE_LEN => format!("DOORBELL_PAGE+{at:#x}"),

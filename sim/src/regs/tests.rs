@@ -4,12 +4,15 @@ use e810_hal::bus::{Vector, VsiId};
 use e810_hal::regs::{ALL, Space};
 
 fn file() -> RegisterFile {
-    RegisterFile::new(Identity {
-        pf: 3,
-        vectors: 5,
-        vsi: 11,
-        pe_db_size: 2,
-    })
+    RegisterFile::new(
+        Identity {
+            pf: 3,
+            vectors: 5,
+            vsi: 11,
+            pe_db_size: 2,
+        },
+        Start::Warm,
+    )
 }
 
 #[test]

@@ -44,6 +44,9 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     if let Some(mac) = first_mac {
         builder = builder.first_mac(mac);
     }
+    if !args.warm {
+        builder = builder.cold();
+    }
     let sim = builder
         .functions(functions)
         .vectors(VECTORS)

@@ -1,0 +1,164 @@
+//! What one function's firmware is like, and the faults that a test orders.
+
+use std::collections::BTreeMap;
+
+use crate::link::Mac;
+use crate::regs::ResetSource;
+
+use super::AqCode;
+
+/// Whether a port has link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortLink {
+    /// As soon as it is enabled.
+    Up,
+    /// So many ms after the function's last global reset, or after power-up.
+    UpAfterMs(u32),
+    /// A module is there, the other end is not.
+    Down,
+    /// No module is plugged in.
+    NoMedia,
+}
+
+/// The package that a card starts with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PackageStart {
+    /// None is active and none is in NVM.
+    None,
+    /// One in NVM, of that version, active from the start.
+    InNvm([u8; 4]),
+    /// Another function has downloaded one of that version already.
+    Active([u8; 4]),
+    /// Every buffer is refused with this code.
+    Refused(AqCode),
+}
+
+/// What happens to a command that a fault was ordered for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AqFault {
+    /// The command is never completed, and no other one after it.
+    Silence,
+    /// The command is not carried out and answered with this code.
+    Error(AqCode),
+    /// The command is carried out; `datalen` of the reply says this.
+    DataLen(u16),
+    /// The command is carried out; at most that many bytes of its data are in the reply.
+    Truncated(u16),
+    /// The critical error bit of both queues is set and the command is not completed.
+    CriticalError,
+    /// The card (or, with [`ResetSource::Pfr`], the function) is reset at this moment; the command is not completed.
+    Reset(ResetSource),
+    /// An event of this opcode, without data, comes before the reply.
+    EventBefore(u16),
+    /// An event of this opcode, without data, comes after the reply.
+    EventAfter(u16),
+}
+
+/// Choices of one function's firmware.
+///
+/// Those about the card (package, topology) are taken from the function whose commands meet them first: give all
+/// functions of a card the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FirmwareConfig {
+    /// API version: major, minor, patch.
+    pub api: (u8, u8, u8),
+    /// Capability 0x0051: the function may use RDMA.
+    pub rdma: bool,
+    /// Capability 0x0018: DCB is there.
+    pub dcb: bool,
+    /// The DCBX agent of the firmware runs.
+    pub lldp_agent: bool,
+    /// State of the port.
+    pub link: PortLink,
+    /// Layers of the transmit scheduler: 9 or 5.
+    pub layers: u8,
+    /// Vectors that capability 0x0043 names; the function's own number when not said.
+    pub msix: Option<u16>,
+    /// Ports of the card that are in use, 1 to 8: above 4 Linux switches RDMA off.
+    pub functions: u8,
+    /// The package at the start.
+    pub package: PackageStart,
+    /// Ethernet address that 0x0107 gives; the function's own when not said.
+    pub mac: Option<Mac>,
+    /// Firmware runs in recovery mode.
+    pub recovery: bool,
+    /// How long the firmware takes for a command, in µs.
+    pub command_us: u32,
+    /// How long it is loading after a reset of the card, in ms.
+    pub loading_ms: u32,
+    faults: BTreeMap<(u16, u32), AqFault>,
+}
+
+impl Default for FirmwareConfig {
+    fn default() -> Self {
+        Self {
+            api: (1, 7, 15),
+            rdma: true,
+            dcb: true,
+            lldp_agent: false,
+            link: PortLink::Up,
+            layers: 9,
+            msix: None,
+            functions: 0,
+            package: PackageStart::None,
+            mac: None,
+            recovery: false,
+            command_us: 3,
+            loading_ms: 0,
+            faults: BTreeMap::new(),
+        }
+    }
+}
+
+impl FirmwareConfig {
+    /// Orders `fault` for the `nth` use of `opcode` from now on: 1 is the next one. A later order for the same use
+    /// replaces it.
+    pub fn fault(&mut self, opcode: u16, nth: u32, fault: AqFault) {
+        self.faults.insert((opcode, nth), fault);
+    }
+
+    /// Takes all orders back.
+    pub fn no_faults(&mut self) {
+        self.faults.clear();
+    }
+
+    /// `opcode` is used once more: the fault that was ordered for it.
+    pub(super) fn meet(&mut self, opcode: u16) -> Option<AqFault> {
+        let waiting: Vec<_> = self
+            .faults
+            .range((opcode, 0)..=(opcode, u32::MAX))
+            .map(|(&(_, nth), &fault)| (nth, fault))
+            .collect();
+        let mut met = None;
+        for (nth, fault) in waiting {
+            self.faults.remove(&(opcode, nth));
+            match nth {
+                0 | 1 => met = Some(fault),
+                later => {
+                    self.faults.insert((opcode, later - 1), fault);
+                }
+            }
+        }
+        met
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_meets_the_use_it_was_ordered_for() {
+        let mut config = FirmwareConfig::default();
+        config.fault(1, 2, AqFault::Silence);
+        config.fault(1, 3, AqFault::DataLen(7));
+        config.fault(2, 1, AqFault::CriticalError);
+        assert_eq!(config.meet(1), None);
+        assert_eq!(config.meet(3), None);
+        assert_eq!(config.meet(1), Some(AqFault::Silence));
+        assert_eq!(config.meet(1), Some(AqFault::DataLen(7)));
+        assert_eq!(config.meet(1), None);
+        assert_eq!(config.meet(2), Some(AqFault::CriticalError));
+        assert_eq!(config, FirmwareConfig::default());
+    }
+}

@@ -1,0 +1,110 @@
+//! DCB: the LLDP agent of the firmware, PFC mode (0x0302, 0x0303, 0x0A00 to 0x0A0A; `ice/ice_dcb.c`).
+
+use super::descriptor::{Answer, Command};
+use super::layout::put;
+use super::{AqCode, Cx};
+
+/// What the agent knows.
+#[derive(Debug, Default)]
+pub(super) struct Agent {
+    local: Vec<u8>,
+    pfc_mode: u8,
+    /// Started or stopped by command; otherwise as the configuration says.
+    runs: Option<bool>,
+}
+
+/// An LLDP frame without a TLV that matters: Ethernet header, then the end.
+fn empty_mib() -> Vec<u8> {
+    let mut frame = vec![0; 16];
+    put(&mut frame, 0, &[0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e]);
+    put(&mut frame, 12, &[0x88, 0xcc]);
+    frame
+}
+
+impl Cx<'_, '_> {
+    fn agent_runs(&self) -> bool {
+        self.fw.agent.runs.unwrap_or(self.fw.config.lldp_agent)
+    }
+
+    /// 0x0302.
+    pub(super) fn query_pfc_mode(&mut self, command: &Command) -> Answer {
+        Ok(command.done().put(0, &[self.fw.agent.pfc_mode]))
+    }
+
+    /// 0x0303: by VLAN (1) or DSCP (2); without DCB the answer is 0.
+    pub(super) fn set_pfc_mode(&mut self, command: &Command) -> Answer {
+        let mode = command.param8(0);
+        if !matches!(mode, 1 | 2) {
+            return Err(AqCode::EINVAL);
+        }
+        let set = if self.fw.config.dcb { mode } else { 0 };
+        self.fw.agent.pfc_mode = set;
+        Ok(command.done().put(0, &[set]))
+    }
+
+    /// 0x0A00: local MIB 0, remote 1; nobody is at the other end.
+    pub(super) fn get_lldp_mib(&mut self, command: &Command) -> Answer {
+        if !self.agent_runs() {
+            return Err(AqCode::EPERM);
+        }
+        match command.param8(0) & 3 {
+            0 => {
+                let mib = if self.fw.agent.local.is_empty() {
+                    empty_mib()
+                } else {
+                    self.fw.agent.local.clone()
+                };
+                let len = mib.len() as u16;
+                Ok(command.answer(mib)?.put16(2, len).put16(4, 0))
+            }
+            _ => Err(AqCode::ENOENT),
+        }
+    }
+
+    /// 0x0A01: events about the MIB. It never changes here.
+    pub(super) fn lldp_mib_events(&mut self, command: &Command) -> Answer {
+        Ok(command.done())
+    }
+
+    /// 0x0A05.
+    pub(super) fn stop_lldp(&mut self, command: &Command) -> Answer {
+        self.fw.agent.runs = Some(false);
+        Ok(command.done())
+    }
+
+    /// 0x0A06.
+    pub(super) fn start_lldp(&mut self, command: &Command) -> Answer {
+        self.fw.agent.runs = Some(true);
+        Ok(command.done())
+    }
+
+    /// 0x0A07: CEE is not in use.
+    pub(super) fn cee_config(&mut self, _command: &Command) -> Answer {
+        Err(AqCode::ENOENT)
+    }
+
+    /// 0x0A08.
+    pub(super) fn set_local_mib(&mut self, command: &Command) -> Answer {
+        let length = usize::from(command.param16(2));
+        let data = command.input(length.max(1))?;
+        self.fw.agent.local = data.get(..length).unwrap_or(data).to_vec();
+        Ok(command.done())
+    }
+
+    /// 0x0A09: the reply says in its first byte whether DCBX runs.
+    pub(super) fn start_stop_agent(&mut self, command: &Command) -> Answer {
+        let start = command.param8(0) & 1;
+        Ok(command.done().put(0, &[start]))
+    }
+
+    /// 0x0A0A: LLDP frames to a VSI, or no longer.
+    pub(super) fn lldp_filter(&mut self, command: &Command) -> Answer {
+        if command.param8(0) > 1 {
+            return Err(AqCode::EINVAL);
+        }
+        if !self.fw.vsis.has(command.param16(2) & 0x3ff) {
+            return Err(AqCode::ENOENT);
+        }
+        Ok(command.done())
+    }
+}

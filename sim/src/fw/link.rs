@@ -1,0 +1,117 @@
+//! Commands about PHY, MAC and link (control-path 9.4).
+
+use super::choices::PortLink;
+use super::descriptor::{Answer, Command};
+use super::layout::{part, put, u8_at};
+use super::port::{ENABLE_LINK, PHY_TYPES};
+use super::{AqCode, Cx};
+
+/// Bytes of PHY capabilities: 48, and sixteen qualified modules of 32.
+const CAPABILITIES: usize = 560;
+/// Bytes of a PHY configuration.
+const CONFIGURATION: usize = 24;
+/// Frames that the MAC takes (`ice/ice_adminq_cmd.h ICE_AQ_SET_MAC_FRAME_SIZE_MAX`).
+const FRAMES: std::ops::RangeInclusive<u16> = 64..=9728;
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let low = super::layout::u32_at(bytes, at);
+    let high = super::layout::u32_at(bytes, at + 4);
+    u64::from(high) << 32 | u64::from(low)
+}
+
+impl Cx<'_, '_> {
+    /// A function has one port. Linux names it in some commands and says 0 in others (`ice/ice_common.c
+    /// ice_aq_get_phy_caps`), whichever its port is.
+    fn is_own_port(&self, command: &Command) -> Result<(), AqCode> {
+        if [0, self.pf()].contains(&command.param8(0)) {
+            Ok(())
+        } else {
+            Err(AqCode::EINVAL)
+        }
+    }
+
+    /// 0x0600: bits [3:1] of the second word say what is wanted.
+    pub(super) fn phy_capabilities(&mut self, command: &Command) -> Answer {
+        const MEDIA: u16 = 1 << 1;
+        const ACTIVE: u16 = 1 << 2;
+        const QUALIFY: u8 = 1 << 5;
+        self.is_own_port(command)?;
+        let port = &self.fw.port;
+        let has_media = self.fw.config.link != PortLink::NoMedia;
+        let (types, caps) = match command.param16(2) & 0b1110 {
+            ACTIVE => (port.phy_types, port.caps),
+            MEDIA if !has_media => ((0, 0), port.caps),
+            0 | MEDIA | 8 => ((PHY_TYPES, 0), ENABLE_LINK),
+            _ => return Err(AqCode::EINVAL),
+        };
+        let mut data = vec![0; CAPABILITIES];
+        put(&mut data, 0, &types.0.to_le_bytes());
+        put(&mut data, 8, &types.1.to_le_bytes());
+        // The low bits are as in a configuration; bit 5 says that modules are qualified.
+        put(&mut data, 16, &[caps & 0b1000_1111 | QUALIFY]);
+        put(&mut data, 34, &[port.fec]);
+        if has_media {
+            // QSFP+, passive copper.
+            put(&mut data, 37, &[0x80, 1, 0x86]);
+        }
+        data.truncate(command.room);
+        command.answer(data)
+    }
+
+    /// 0x0601.
+    pub(super) fn set_phy_config(&mut self, command: &Command) -> Answer {
+        const UPDATE_LINK: u8 = 1 << 5;
+        self.is_own_port(command)?;
+        let data = command.input(CONFIGURATION)?.to_vec();
+        let port = &mut self.fw.port;
+        port.phy_types = (u64_at(&data, 0), u64_at(&data, 8));
+        port.caps = u8_at(&data, 16);
+        port.fec = u8_at(&data, 22);
+        if port.caps & UPDATE_LINK != 0 {
+            port.enabled = port.caps & ENABLE_LINK != 0;
+            port.look_again();
+        }
+        let data = part(&data, 0, CONFIGURATION).to_vec();
+        command.answer(data)
+    }
+
+    /// 0x0603.
+    pub(super) fn set_mac_config(&mut self, command: &Command) -> Answer {
+        let frame = command.param16(0);
+        if !FRAMES.contains(&frame) {
+            return Err(AqCode::EINVAL);
+        }
+        self.fw.port.max_frame = frame;
+        Ok(command.done())
+    }
+
+    /// 0x0605.
+    pub(super) fn restart_an(&mut self, command: &Command) -> Answer {
+        const ENABLE: u8 = 1 << 2;
+        self.is_own_port(command)?;
+        self.fw.port.enabled = command.param8(2) & ENABLE != 0;
+        self.fw.port.look_again();
+        Ok(command.done())
+    }
+
+    /// 0x0607: also switches link events on (3) or off (2).
+    pub(super) fn link_status(&mut self, command: &Command) -> Answer {
+        self.is_own_port(command)?;
+        match command.param8(2) & 3 {
+            3 => self.fw.port.events = true,
+            2 => self.fw.port.events = false,
+            _ => {}
+        }
+        let events = u16::from(self.fw.port.events);
+        let mut data = self.link_data();
+        data.truncate(command.room);
+        Ok(command.answer(data)?.put16(2, events))
+    }
+
+    /// 0x0613.
+    pub(super) fn set_event_mask(&mut self, command: &Command) -> Answer {
+        self.is_own_port(command)?;
+        self.fw.port.mask = command.param16(8);
+        Ok(command.done())
+    }
+}

@@ -1,0 +1,119 @@
+//! Resources that one function at a time owns: flash, change lock, global configuration lock (0x0008, 0x0009).
+
+use std::collections::BTreeMap;
+
+use super::descriptor::{Answer, Command};
+use super::{AqCode, Cx};
+
+const NVM: u16 = 1;
+const SDP: u16 = 2;
+pub(super) const CHANGE: u16 = 3;
+pub(super) const GLOBAL: u16 = 4;
+
+const READ: u16 = 1;
+const WRITE: u16 = 2;
+
+/// Status field of the reply for the global configuration lock.
+const GLOBAL_SUCCESS: u16 = 0;
+const GLOBAL_IN_PROGRESS: u16 = 1;
+const GLOBAL_DONE: u16 = 2;
+
+/// How long a lock may be held, in ms (`ice/ice_adminq_cmd.h`, defaults beside the request).
+const fn granted_ms(resource: u16, access: u16) -> u32 {
+    match (resource, access) {
+        (NVM, WRITE) => 180_000,
+        (CHANGE, _) => 1_000,
+        _ => 3_000,
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    pf: u8,
+    until: u64,
+}
+
+/// Who holds what, by resource and, for SDPs, number.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    held: BTreeMap<(u16, u32), Holder>,
+}
+
+impl Locks {
+    /// The holder, unless its time is over: then the lock falls back `[inf]`.
+    fn holder(&mut self, key: (u16, u32), now: u64) -> Option<Holder> {
+        let holder = *self.held.get(&key)?;
+        if holder.until <= now {
+            self.held.remove(&key);
+            return None;
+        }
+        Some(holder)
+    }
+
+    /// Whether function `pf` holds `resource`.
+    pub(super) fn is_held(&mut self, resource: u16, pf: u8, now: u64) -> bool {
+        let holder = self.holder((resource, 0), now);
+        holder.is_some_and(|holder| holder.pf == pf)
+    }
+
+    pub(super) fn release_all(&mut self, pf: u8) {
+        self.held.retain(|_, holder| holder.pf != pf);
+    }
+}
+
+impl Cx<'_, '_> {
+    /// 0x0008.
+    pub(super) fn request_resource(&mut self, command: &Command) -> Answer {
+        let (resource, access) = (command.param16(0), command.param16(2));
+        if !matches!(resource, NVM | SDP | CHANGE | GLOBAL) || !matches!(access, READ | WRITE) {
+            return Err(AqCode::EINVAL);
+        }
+        let number = if resource == SDP {
+            command.param32(8)
+        } else {
+            0
+        };
+        let (pf, now) = (self.pf(), self.now());
+        let left_ms = |holder: Holder| ((holder.until - now) / 1_000_000) as u32 + 1;
+        let holder = self.card.locks.holder((resource, number), now);
+        if let Some(holder) = holder
+            && (holder.pf != pf || resource == GLOBAL)
+        {
+            let reply = command.done().put32(4, left_ms(holder));
+            return Ok(if resource == GLOBAL {
+                reply.put16(12, GLOBAL_IN_PROGRESS).refused(AqCode::EBUSY)
+            } else {
+                reply.refused(AqCode::EBUSY)
+            });
+        }
+        if resource == GLOBAL && access == WRITE && self.card.package.is_loaded() {
+            // Somebody has downloaded a package already.
+            return Ok(command.done().put32(4, 0).put16(12, GLOBAL_DONE));
+        }
+        let granted = granted_ms(resource, access);
+        let until = now + u64::from(granted) * 1_000_000;
+        let key = (resource, number);
+        self.card.locks.held.insert(key, Holder { pf, until });
+        let reply = command.done().put32(4, granted);
+        Ok(reply.put16(12, GLOBAL_SUCCESS))
+    }
+
+    /// 0x0009.
+    pub(super) fn release_resource(&mut self, command: &Command) -> Answer {
+        let resource = command.param16(0);
+        let number = if resource == SDP {
+            command.param32(8)
+        } else {
+            0
+        };
+        let (pf, now) = (self.pf(), self.now());
+        match self.card.locks.holder((resource, number), now) {
+            Some(holder) if holder.pf == pf => {
+                self.card.locks.held.remove(&(resource, number));
+                Ok(command.done())
+            }
+            Some(_) => Err(AqCode::EACCES),
+            None => Err(AqCode::EINVAL),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The firmware of the card: what answers on the AdminQ, and the LAN side of a function that it sets up.
+//!
+//! Written from control-path 9 and, where that is silent, from what Linux's ice driver (6.12) asks and wants; such places
+//! name the function of that driver. Nothing here is taken from a driver of this project: descriptors and buffers are
+//! decoded by offset.
+//!
+//! [`Card`] is what the functions of a card share: package, locks, flash. [`Firmware`] is what it knows of one function:
+//! queues, VSIs, scheduler tree, rules, link.
+
+mod basic;
+mod caps;
+mod choices;
+mod dcb;
+mod descriptor;
+mod dispatch;
+mod lan_tx;
+mod layout;
+mod link;
+mod locks;
+mod logging;
+mod nvm;
+mod package;
+mod pool;
+mod port;
+mod queue;
+mod recipe;
+mod rss;
+mod rules;
+mod sched;
+mod switch;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod tree;
+mod txq;
+mod vlan;
+mod vsi;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::function::{Body, Surroundings};
+use crate::regs::ResetSource;
+
+pub use choices::{AqFault, FirmwareConfig, PackageStart, PortLink};
+pub use descriptor::AqCode;
+pub(crate) use descriptor::Event;
+pub(crate) use nvm::SHADOW_RAM_LOG2_KB;
+pub use package::test_package;
+pub(crate) use queue::{FirmwareEffect, is_queue_register};
+
+/// What the functions of a card share.
+#[derive(Debug)]
+pub(crate) struct Card {
+    package: package::Package,
+    locks: locks::Locks,
+    flash: nvm::Flash,
+    vlan: vlan::VlanMode,
+    recipes: recipe::Recipes,
+    pool: pool::CardPool,
+    /// Functions that the card has.
+    functions: u8,
+}
+
+impl Card {
+    pub(crate) fn new(functions: u8) -> Self {
+        Self {
+            package: package::Package::default(),
+            locks: locks::Locks::default(),
+            flash: nvm::Flash::default(),
+            vlan: vlan::VlanMode::default(),
+            recipes: recipe::Recipes::default(),
+            pool: pool::CardPool::default(),
+            functions,
+        }
+    }
+
+    /// The whole card was reset: what lives in the device is gone, the flash is not.
+    pub(crate) fn reset(&mut self, start: &PackageStart) {
+        let flash = std::mem::take(&mut self.flash);
+        *self = Self::new(self.functions);
+        self.flash = flash;
+        self.package.start(start);
+    }
+}
+
+/// What the firmware knows of one function.
+#[derive(Debug)]
+pub(crate) struct Firmware {
+    pub(crate) config: FirmwareConfig,
+    queues: queue::Queues,
+    /// Waiting for the driver to give descriptors.
+    events: VecDeque<Event>,
+    vsis: vsi::Vsis,
+    tree: tree::Tree,
+    rules: rules::Rules,
+    port: port::Port,
+    txqs: txq::TxQueues,
+    rss: rss::Rss,
+    agent: dcb::Agent,
+    log: logging::FirmwareLog,
+    /// Uses of each opcode since the last reset.
+    pub(crate) uses: BTreeMap<u16, u64>,
+    /// Opcodes that the firmware does not know, and how often they came.
+    pub(crate) unknown: BTreeMap<u16, u64>,
+    /// Commands that were refused: opcode and code.
+    pub(crate) refused: BTreeMap<(u16, u8), u64>,
+}
+
+impl Firmware {
+    pub(crate) fn new(config: FirmwareConfig, body: &Body) -> Self {
+        let pf = body.identity.pf;
+        Self {
+            queues: queue::Queues::default(),
+            events: VecDeque::new(),
+            vsis: vsi::Vsis::default(),
+            tree: tree::Tree::new(pf, config.layers),
+            rules: rules::Rules::default(),
+            port: port::Port::powered(&config),
+            txqs: txq::TxQueues::default(),
+            rss: rss::Rss::default(),
+            agent: dcb::Agent::default(),
+            log: logging::FirmwareLog::default(),
+            uses: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            config,
+        }
+    }
+
+    /// The function, or the whole card, was reset.
+    ///
+    /// The AdminQ's registers outlive all but an EMPR. That the firmware serves a queue again only after its length was
+    /// written anew is `[inf]`: otherwise it would use the memory of a driver that is gone.
+    pub(crate) fn reset(&mut self, source: ResetSource, card: &mut Card, body: &mut Body) {
+        let pf = body.identity.pf;
+        self.queues = queue::Queues::default();
+        self.events.clear();
+        self.vsis.close_all(body);
+        self.vsis = vsi::Vsis::default();
+        self.tree = tree::Tree::new(pf, self.config.layers);
+        self.rules = rules::Rules::default();
+        self.txqs = txq::TxQueues::default();
+        self.rss = rss::Rss::default();
+        self.log = logging::FirmwareLog::default();
+        self.uses.clear();
+        self.unknown.clear();
+        self.refused.clear();
+        card.locks.release_all(pf);
+        card.pool.release_all(pf);
+        self.port.reset(source);
+        if source != ResetSource::Pfr {
+            self.agent = dcb::Agent::default();
+        }
+    }
+
+    /// The reset is over, or power came: from now on the link may come up.
+    pub(crate) fn started(&mut self, source: ResetSource, now: u64) {
+        if source != ResetSource::Pfr {
+            self.port.start(&self.config, now);
+        }
+    }
+
+    /// Changes the choices; the link may be another one now.
+    pub(crate) fn configure(&mut self, configure: impl FnOnce(&mut FirmwareConfig)) {
+        configure(&mut self.config);
+        self.port.look_again();
+    }
+
+    /// The VSI whose packets reach the RDMA engine, by number.
+    pub(crate) fn lets_rdma_in(&self) -> bool {
+        self.vsis.lets_rdma_in()
+    }
+
+    /// Whether the engine's queue set `handle` is registered.
+    pub(crate) fn has_queue_set(&self, handle: u16) -> bool {
+        self.txqs.has_queue_set(handle)
+    }
+
+    /// The main VSI: the first one that was added.
+    pub(crate) fn main_vsi(&self) -> Option<u16> {
+        self.vsis.first()
+    }
+}
+
+/// What a handler works with.
+pub(crate) struct Cx<'a, 'b> {
+    pub(crate) fw: &'a mut Firmware,
+    pub(crate) card: &'a mut Card,
+    pub(crate) env: &'a mut Surroundings<'b>,
+}
+
+impl Cx<'_, '_> {
+    pub(super) fn pf(&self) -> u8 {
+        self.env.body.identity.pf
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.env.now
+    }
+
+    /// Whether the port has link now.
+    pub(super) fn has_link(&self) -> bool {
+        self.fw.port.is_up(&self.fw.config, self.env.now)
+    }
+}
+
+/// The longest buffer of a command (`ice/ice_controlq.h ICE_AQ_MAX_BUF_LEN`).
+const MAX_BUFFER: usize = 4096;

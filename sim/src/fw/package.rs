@@ -1,0 +1,259 @@
+//! The DDP package in the device: download, sections, versions (0x0C40 to 0x0C43; control-path 9.10).
+
+use std::collections::BTreeMap;
+
+use super::choices::PackageStart;
+use super::descriptor::{Answer, Command};
+use super::layout::{part, put, put_u16, put_u32, u16_at, u32_at};
+use super::{AqCode, Cx};
+
+/// Bytes of a buffer, and of what stands before a section's entry.
+const BUFFER: usize = 4096;
+const HEADER: usize = 4;
+const ENTRY: usize = 8;
+/// The section that names the package: version, name, track id.
+const METADATA: u32 = 1;
+const NAME: usize = 28;
+/// Bytes of a package in the list.
+const INFO: usize = 40;
+/// The section that says, among much else, whether two VLAN tags are supported (`ice/ice_ddp.h
+/// ICE_SID_RXPARSER_METADATA_INIT`), and the bytes of an entry (`ice/ice_flex_type.h ICE_META_INIT_BITS`).
+const METADATA_INIT: u32 = 58;
+const METADATA_INIT_ENTRY: usize = 24;
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Info {
+    version: [u8; 4],
+    name: [u8; NAME],
+    track: u32,
+}
+
+/// The package of a card.
+#[derive(Debug, Default)]
+pub(super) struct Package {
+    active: Option<Info>,
+    in_nvm: Option<Info>,
+    /// The active one was downloaded.
+    loaded: bool,
+    modified: bool,
+    refuses: Option<AqCode>,
+    /// What a download has brought so far.
+    incoming: Info,
+    sections: BTreeMap<u32, Vec<Vec<u8>>>,
+}
+
+fn named(version: [u8; 4], name: &str) -> Info {
+    let mut info = Info {
+        version,
+        ..Info::default()
+    };
+    put(&mut info.name, 0, name.as_bytes());
+    info
+}
+
+impl Package {
+    pub(super) fn start(&mut self, start: &PackageStart) {
+        *self = Self::default();
+        match start {
+            PackageStart::None => {}
+            PackageStart::InNvm(version) => {
+                let info = named(*version, "Package of the simulator's NVM");
+                self.active = Some(info.clone());
+                self.in_nvm = Some(info);
+            }
+            PackageStart::Active(version) => {
+                self.active = Some(named(*version, "Simulated package"));
+                self.loaded = true;
+            }
+            PackageStart::Refused(code) => self.refuses = Some(*code),
+        }
+    }
+
+    /// Whether somebody has downloaded a package since the card was reset.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.loaded
+    }
+
+    /// Takes the sections of a buffer; the offset of what is wrong otherwise.
+    fn take(&mut self, buffer: &[u8]) -> Result<(), u32> {
+        let (count, end) = (u16_at(buffer, 0), usize::from(u16_at(buffer, 2)));
+        if count == 0 || !(HEADER + ENTRY..=BUFFER).contains(&end) {
+            return Err(0);
+        }
+        for section in 0..usize::from(count) {
+            let at = HEADER + section * ENTRY;
+            let kind = u32_at(buffer, at);
+            let (offset, size) = (u16_at(buffer, at + 4), u16_at(buffer, at + 6));
+            let (offset, size) = (usize::from(offset), usize::from(size));
+            if at + ENTRY > end || offset + size > end {
+                return Err(at as u32);
+            }
+            let data = part(buffer, offset, size).to_vec();
+            if kind == METADATA && size >= 4 + NAME + 4 {
+                put(&mut self.incoming.version, 0, &data);
+                put(&mut self.incoming.name, 0, part(&data, 4, NAME));
+                self.incoming.track = u32_at(&data, 4 + NAME);
+            }
+            self.sections.entry(kind).or_default().push(data);
+        }
+        Ok(())
+    }
+
+    /// Entry `number` of the parser's metadata.
+    fn metadata_entry(&self, number: u16) -> Option<Vec<u8>> {
+        for section in self.sections.get(&METADATA_INIT)? {
+            let (count, first) = (u16_at(section, 0), u16_at(section, 2));
+            if (first..first.saturating_add(count)).contains(&number) {
+                let at = HEADER + usize::from(number - first) * METADATA_INIT_ENTRY;
+                return Some(part(section, at, METADATA_INIT_ENTRY).to_vec());
+            }
+        }
+        None
+    }
+}
+
+impl Cx<'_, '_> {
+    /// 0x0C40: a buffer of 4096 bytes; the last one is marked.
+    pub(super) fn download_package(&mut self, command: &Command) -> Answer {
+        const LAST: u8 = 1;
+        let mut data = command.input(BUFFER)?.to_vec();
+        let (pf, now) = (self.pf(), self.now());
+        if !self.card.locks.is_held(super::locks::GLOBAL, pf, now) {
+            return Err(AqCode::EPERM);
+        }
+        let package = &mut self.card.package;
+        let wrong = match package.refuses {
+            Some(code) => Some((code, 0)),
+            None => package.take(&data).err().map(|at| (AqCode::EINVAL, at)),
+        };
+        if let Some((code, at)) = wrong {
+            // Where, and what about it (`ice/ice_adminq_cmd.h ice_aqc_download_pkg_resp`).
+            put_u32(&mut data, 0, at);
+            put_u32(&mut data, 4, u32::from(code.0));
+            return Ok(command.answer(data)?.refused(code));
+        }
+        if command.param8(0) & LAST != 0 {
+            package.active = Some(std::mem::take(&mut package.incoming));
+            package.loaded = true;
+        }
+        command.answer(data)
+    }
+
+    /// 0x0C41: the section that the buffer names, filled in.
+    pub(super) fn upload_section(&mut self, command: &Command) -> Answer {
+        let mut data = command.input(HEADER + ENTRY)?.to_vec();
+        let (kind, offset) = (u32_at(&data, HEADER), u16_at(&data, HEADER + 4));
+        let offset = usize::from(offset);
+        if kind != METADATA_INIT {
+            return Err(AqCode::ENOENT);
+        }
+        // Count and first entry are the driver's question.
+        let number = u16_at(&data, offset + 2);
+        let entry = self.card.package.metadata_entry(number);
+        put(&mut data, offset + 4, &entry.ok_or(AqCode::ENOENT)?);
+        command.answer(data)
+    }
+
+    /// 0x0C42: only who holds the change lock, or the global one while it downloads.
+    pub(super) fn update_package(&mut self, command: &Command) -> Answer {
+        let data = command.input(HEADER + ENTRY)?.to_vec();
+        let (pf, now) = (self.pf(), self.now());
+        let locks = &mut self.card.locks;
+        let holds = locks.is_held(super::locks::CHANGE, pf, now)
+            || locks.is_held(super::locks::GLOBAL, pf, now);
+        if !holds {
+            return Err(AqCode::EPERM);
+        }
+        if self.card.package.active.is_none() {
+            return Err(AqCode::EMODE);
+        }
+        self.card.package.modified = true;
+        command.answer(data)
+    }
+
+    /// 0x0C43.
+    pub(super) fn package_list(&mut self, command: &Command) -> Answer {
+        let package = &self.card.package;
+        let mut data = vec![0; 4];
+        let mut count = 0;
+        let mut add = |info: &Info, in_nvm: bool, active: bool, modified: bool| {
+            let mut entry = [0; INFO];
+            put(&mut entry, 0, &info.version);
+            put(&mut entry, 4, &info.name);
+            put_u32(&mut entry, 32, info.track);
+            let flags = [in_nvm, active, in_nvm && active, modified].map(u8::from);
+            put(&mut entry, 36, &flags);
+            data.extend(entry);
+            count += 1;
+        };
+        if let Some(info) = &package.active {
+            let in_nvm = package.in_nvm.as_ref() == Some(info);
+            add(info, in_nvm, true, package.modified);
+        }
+        if let Some(info) = &package.in_nvm
+            && package.active.as_ref() != Some(info)
+        {
+            add(info, true, false, false);
+        }
+        put_u32(&mut data, 0, count);
+        command.answer(data)
+    }
+}
+
+/// A buffer with one section.
+fn buffer(kind: u32, section: &[u8]) -> [u8; BUFFER] {
+    let mut bytes = [0; BUFFER];
+    let at = HEADER + ENTRY;
+    put_u16(&mut bytes, 0, 1);
+    put_u16(&mut bytes, 2, (at + section.len()) as u16);
+    put_u32(&mut bytes, HEADER, kind);
+    put_u16(&mut bytes, HEADER + 4, at as u16);
+    put_u16(&mut bytes, HEADER + 6, section.len() as u16);
+    put(&mut bytes, at, section);
+    bytes
+}
+
+/// A small, well-formed package for the E810, unsigned: metadata, and three buffers of which the first names the
+/// package. For tests and for simulated devices; nothing of it configures a card.
+#[must_use]
+pub fn test_package() -> Vec<u8> {
+    const VERSION: [u8; 4] = [1, 3, 0, 0];
+    const SEGMENT_HEADER: usize = 44;
+    let segment = |kind: u32, name: &str, body: &[u8]| {
+        let mut bytes = vec![0; SEGMENT_HEADER];
+        put_u32(&mut bytes, 0, kind);
+        put(&mut bytes, 4, &[1]);
+        put_u32(&mut bytes, 8, (SEGMENT_HEADER + body.len()) as u32);
+        put(&mut bytes, 12, name.as_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    };
+    // Package version, nothing, name.
+    let mut global = vec![0; 40];
+    put(&mut global, 0, &VERSION);
+    put(&mut global, 8, b"Simulated package");
+    let mut metadata = [0; 4 + NAME + 4];
+    put(&mut metadata, 0, &VERSION);
+    put(&mut metadata, 4, b"Simulated package");
+    put_u32(&mut metadata, 4 + NAME, 0xe810);
+    // No device and no NVM is named; three buffers.
+    let mut body = vec![0; 12];
+    put_u32(&mut body, 8, 3);
+    body.extend(buffer(METADATA, &metadata));
+    // A switch section and one of the RDMA engine's (ICE_SID_XLT0_PE).
+    body.extend(buffer(10, &[0x5a; 64]));
+    body.extend(buffer(80, &[0xa5; 128]));
+    let segments = [
+        segment(0x01, "Global Metadata", &global),
+        segment(0x10, "CPK Configuration Data", &body),
+    ];
+    let mut file = vec![0; 8 + 4 * segments.len()];
+    put(&mut file, 0, &[1]);
+    put_u32(&mut file, 4, segments.len() as u32);
+    for (index, segment) in segments.iter().enumerate() {
+        let at = file.len() as u32;
+        put_u32(&mut file, 8 + 4 * index, at);
+        file.extend_from_slice(segment);
+    }
+    file
+}

@@ -1,0 +1,158 @@
+//! State of a function's port: PHY configuration, link, link events.
+
+use crate::regs::ResetSource;
+
+use super::choices::{FirmwareConfig, PortLink};
+use super::layout::{put, put_u16};
+use super::{Cx, Event};
+
+/// PHY types that the module can do: 10G, 25G, 40G, 50G and 100G over copper (`ice/ice_adminq_cmd.h ICE_PHY_TYPE_LOW_*`).
+pub(super) const PHY_TYPES: u64 = 1 << 13 | 1 << 20 | 1 << 30 | 1 << 36 | 1 << 51;
+/// 100GBASE-CR4, and its speed bit.
+const PHY_TYPE: u64 = 1 << 51;
+const SPEED: u16 = 1 << 10;
+/// PHY configuration: link enabled, and what it is without a driver.
+pub(super) const ENABLE_LINK: u8 = 1 << 3;
+const DEFAULT_CAPS: u8 = ENABLE_LINK;
+/// Forward error correction: RS-528.
+pub(super) const FEC: u8 = 1 << 2;
+/// Bytes of link data.
+const LINK_DATA: usize = 32;
+/// The event mask's bit for up and down.
+const UP_DOWN: u16 = 1 << 1;
+/// The largest frame after a reset.
+const MAX_FRAME: u16 = 9728;
+
+/// The port of one function.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) phy_types: (u64, u64),
+    pub(super) caps: u8,
+    pub(super) fec: u8,
+    /// Configured, or switched by 0x0605.
+    pub(super) enabled: bool,
+    pub(super) max_frame: u16,
+    pub(super) events: bool,
+    /// Bits that are set are not wanted.
+    pub(super) mask: u16,
+    started: u64,
+    /// What the link was when it was last looked at.
+    seen: bool,
+    look: Option<u64>,
+}
+
+impl Port {
+    fn new() -> Self {
+        Self {
+            phy_types: (PHY_TYPES, 0),
+            caps: DEFAULT_CAPS,
+            fec: FEC,
+            enabled: true,
+            max_frame: MAX_FRAME,
+            events: false,
+            mask: 0,
+            started: 0,
+            seen: false,
+            look: None,
+        }
+    }
+
+    /// A port with power from the first moment on.
+    pub(super) fn powered(config: &FirmwareConfig) -> Self {
+        let mut port = Self::new();
+        port.start(config, 0);
+        port
+    }
+
+    /// Power came, or the card was reset: the link comes up in its time.
+    pub(super) fn start(&mut self, config: &FirmwareConfig, now: u64) {
+        self.started = now;
+        self.look = Some(match config.link {
+            PortLink::UpAfterMs(ms) => now + u64::from(ms) * 1_000_000,
+            _ => now,
+        });
+    }
+
+    /// A PF reset does not touch the PHY; what the driver wanted to hear is forgotten.
+    pub(super) fn reset(&mut self, source: ResetSource) {
+        if source == ResetSource::Pfr {
+            self.events = false;
+            self.mask = 0;
+        } else {
+            *self = Self::new();
+        }
+    }
+
+    /// Something may have changed.
+    pub(super) fn look_again(&mut self) {
+        self.look = Some(0);
+    }
+
+    /// When to look at the link.
+    pub(super) fn next_change(&self) -> Option<u64> {
+        self.look
+    }
+
+    pub(super) fn is_up(&self, config: &FirmwareConfig, now: u64) -> bool {
+        let other_end = match config.link {
+            PortLink::Up => true,
+            PortLink::UpAfterMs(ms) => now >= self.started + u64::from(ms) * 1_000_000,
+            PortLink::Down | PortLink::NoMedia => false,
+        };
+        self.enabled && other_end
+    }
+}
+
+impl Cx<'_, '_> {
+    /// Looks at the link if it is time, and says what changed.
+    pub(super) fn check_link(&mut self) {
+        if self.fw.port.look.is_none_or(|at| at > self.now()) {
+            return;
+        }
+        self.fw.port.look = None;
+        let up = self.has_link();
+        if up == self.fw.port.seen {
+            return;
+        }
+        self.fw.port.seen = up;
+        if self.fw.port.events && self.fw.port.mask & UP_DOWN == 0 {
+            let event = self.link_event();
+            self.fw.events.push_back(event);
+        }
+    }
+
+    pub(super) fn link_event(&self) -> Event {
+        Event {
+            opcode: 0x0607,
+            params: [self.env.body.identity.pf, 0, 1, 0, 0, 0, 0, 0],
+            data: self.link_data(),
+        }
+    }
+
+    /// The link as 0x0607 says it (control-path 9.4).
+    pub(super) fn link_data(&self) -> Vec<u8> {
+        const UP: u8 = 1 | 1 << 5 | 1 << 7;
+        const MEDIA: u8 = 1 << 6;
+        const AN_DONE: u8 = 1 | 1 << 1;
+        const QUALIFIED: u8 = 1 << 7;
+        let mut data = vec![0; LINK_DATA];
+        let up = self.has_link();
+        let media = self.fw.config.link != PortLink::NoMedia;
+        let present = if media { MEDIA } else { 0 };
+        put(&mut data, 2, &[present | if up { UP } else { 0 }]);
+        let negotiated = if up { AN_DONE } else { 0 };
+        put(
+            &mut data,
+            3,
+            &[negotiated | if media { QUALIFIED } else { 0 }],
+        );
+        put_u16(&mut data, 6, self.fw.port.max_frame);
+        if up {
+            // RS-528 is on.
+            put(&mut data, 8, &[1 << 1]);
+            put_u16(&mut data, 10, SPEED);
+            put(&mut data, 16, &PHY_TYPE.to_le_bytes());
+        }
+        data
+    }
+}

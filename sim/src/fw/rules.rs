@@ -1,0 +1,222 @@
+//! Switch rules: lookups, large actions, VSI lists (0x02A0 to 0x02A2; control-path 9.6).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::findings::{Class, kind};
+
+use super::descriptor::{Answer, Command};
+use super::layout::{part, put_u16, u16_at, u32_at};
+use super::{AqCode, Cx};
+
+/// Bytes of a lookup rule before its header, and of the other rules before their arrays.
+const LOOKUP: usize = 16;
+const OTHER: usize = 8;
+
+const LOOKUP_RX: u16 = 0;
+const LOOKUP_TX: u16 = 1;
+const LARGE_ACTION: u16 = 2;
+const LIST_SET: u16 = 3;
+const LIST_CLEAR: u16 = 4;
+const PRUNE_SET: u16 = 5;
+const PRUNE_CLEAR: u16 = 6;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Lookup {
+    kind: u16,
+    recipe: u16,
+    source: u16,
+    action: u32,
+    header: Vec<u8>,
+}
+
+impl Lookup {
+    /// Type 0: to a VSI or a list; VLAN rules are of type 2 (prune) and name one as well.
+    fn target(&self) -> Option<Target> {
+        const LIST: u32 = 1 << 14;
+        const DROP: u32 = 1 << 18;
+        let number = (self.action >> 4 & 0x3ff) as u16;
+        match self.action & 3 {
+            0 if self.action & DROP != 0 => None,
+            0 | 2 if self.action & LIST != 0 => Some(Target::List(number)),
+            0 | 2 => Some(Target::Vsi(number)),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Target {
+    Vsi(u16),
+    List(u16),
+}
+
+/// The rules of one function.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    lookups: BTreeMap<u16, Lookup>,
+    /// VSIs of each list.
+    lists: BTreeMap<u16, BTreeSet<u16>>,
+}
+
+impl Rules {
+    pub(super) fn uses_vsi(&self, vsi: u16) -> bool {
+        let direct = |rule: &Lookup| rule.target() == Some(Target::Vsi(vsi));
+        self.lookups.values().any(direct)
+    }
+
+    fn free_index(&self) -> Option<u16> {
+        (1..0x3fff).find(|index| !self.lookups.contains_key(index))
+    }
+}
+
+/// Lengths of the rules in `data`, or EINVAL when they do not fit.
+fn split(data: &[u8], count: u16) -> Result<Vec<(usize, usize)>, AqCode> {
+    let mut rules = Vec::new();
+    let mut at = 0;
+    for _ in 0..count {
+        let len = match u16_at(data, at) {
+            LOOKUP_RX | LOOKUP_TX => LOOKUP + usize::from(u16_at(data, at + 14)),
+            LARGE_ACTION => OTHER + 4 * usize::from(u16_at(data, at + 6)),
+            LIST_SET..=PRUNE_CLEAR => OTHER + 2 * usize::from(u16_at(data, at + 6)),
+            _ => return Err(AqCode::EINVAL),
+        };
+        if at + len > data.len() {
+            return Err(AqCode::EINVAL);
+        }
+        rules.push((at, len));
+        at += len;
+    }
+    Ok(rules)
+}
+
+fn lookup(rule: &[u8]) -> Lookup {
+    Lookup {
+        kind: u16_at(rule, 0),
+        recipe: u16_at(rule, 4),
+        source: u16_at(rule, 6),
+        action: u32_at(rule, 8),
+        header: part(rule, LOOKUP, rule.len()).to_vec(),
+    }
+}
+
+impl Cx<'_, '_> {
+    fn unknown_object(&mut self, text: String) -> AqCode {
+        self.env
+            .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+        AqCode::ENOENT
+    }
+
+    /// Whether everything that a lookup names is there.
+    fn check_lookup(&mut self, rule: &Lookup) -> Result<(), AqCode> {
+        if rule.kind == LOOKUP_TX && !self.fw.vsis.has(rule.source) {
+            let text = format!("a switch rule has VSI {} as its source", rule.source);
+            return Err(self.unknown_object(text));
+        }
+        if rule.recipe >= super::recipe::RECIPES {
+            return Err(AqCode::EINVAL);
+        }
+        match rule.target() {
+            Some(Target::Vsi(vsi)) if !self.fw.vsis.has(vsi) => {
+                Err(self.unknown_object(format!("a switch rule sends packets to VSI {vsi}")))
+            }
+            Some(Target::List(list)) if !self.card.pool.has_list(list, self.pf()) => {
+                Err(self.unknown_object(format!("a switch rule sends packets to VSI list {list}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts VSIs on a list, or takes them off.
+    fn change_list(&mut self, rule: &[u8], set: bool) -> Result<(), AqCode> {
+        let list = u16_at(rule, 4);
+        if !self.card.pool.has_list(list, self.pf()) {
+            return Err(self.unknown_object(format!("VSI list {list} was not given out")));
+        }
+        let count = usize::from(u16_at(rule, 6));
+        for member in 0..count {
+            let vsi = u16_at(rule, OTHER + 2 * member);
+            if set && !self.fw.vsis.has(vsi) {
+                return Err(self.unknown_object(format!("VSI {vsi} is put on list {list}")));
+            }
+            let members = self.fw.rules.lists.entry(list).or_default();
+            if set {
+                members.insert(vsi);
+            } else {
+                members.remove(&vsi);
+            }
+        }
+        Ok(())
+    }
+
+    /// 0x02A0.
+    pub(super) fn add_rules(&mut self, command: &Command) -> Answer {
+        let mut data = command.input(OTHER)?.to_vec();
+        for (at, len) in split(&data, command.param16(0))? {
+            let rule = part(&data, at, len).to_vec();
+            match u16_at(&rule, 0) {
+                LOOKUP_RX | LOOKUP_TX => {
+                    let new = lookup(&rule);
+                    self.check_lookup(&new)?;
+                    let same = |old: &Lookup| {
+                        (old.kind, old.recipe, old.source, &old.header)
+                            == (new.kind, new.recipe, new.source, &new.header)
+                    };
+                    if self.fw.rules.lookups.values().any(same) {
+                        return Err(AqCode::EEXIST);
+                    }
+                    let index = self.fw.rules.free_index().ok_or(AqCode::ENOSPC)?;
+                    self.fw.rules.lookups.insert(index, new);
+                    put_u16(&mut data, at + 12, index);
+                }
+                kind @ (LIST_SET | PRUNE_SET | LIST_CLEAR | PRUNE_CLEAR) => {
+                    self.change_list(&rule, matches!(kind, LIST_SET | PRUNE_SET))?;
+                }
+                _ => {}
+            }
+            put_u16(&mut data, at + 2, 0);
+        }
+        command.answer(data)
+    }
+
+    /// 0x02A1: other actions of lookups, other members of lists.
+    pub(super) fn update_rules(&mut self, command: &Command) -> Answer {
+        let data = command.input(OTHER)?.to_vec();
+        for (at, len) in split(&data, command.param16(0))? {
+            let rule = part(&data, at, len).to_vec();
+            match u16_at(&rule, 0) {
+                LOOKUP_RX | LOOKUP_TX => {
+                    let new = lookup(&rule);
+                    self.check_lookup(&new)?;
+                    let index = u16_at(&rule, 12);
+                    let old = self.fw.rules.lookups.get_mut(&index);
+                    old.ok_or(AqCode::ENOENT)?.action = new.action;
+                }
+                kind @ (LIST_SET | PRUNE_SET | LIST_CLEAR | PRUNE_CLEAR) => {
+                    self.change_list(&rule, matches!(kind, LIST_SET | PRUNE_SET))?;
+                }
+                _ => {}
+            }
+        }
+        command.answer(data)
+    }
+
+    /// 0x02A2: only type and index count.
+    pub(super) fn remove_rules(&mut self, command: &Command) -> Answer {
+        let data = command.input(OTHER)?.to_vec();
+        for (at, len) in split(&data, command.param16(0))? {
+            let rule = part(&data, at, len);
+            match u16_at(rule, 0) {
+                LOOKUP_RX | LOOKUP_TX => {
+                    let index = u16_at(rule, 12);
+                    let old = self.fw.rules.lookups.remove(&index);
+                    old.ok_or(AqCode::ENOENT)?;
+                }
+                LIST_SET..=PRUNE_CLEAR => {
+                    self.fw.rules.lists.remove(&u16_at(rule, 4));
+                }
+                _ => {}
+            }
+        }
+        command.answer(data)
+    }
+}

@@ -1,0 +1,83 @@
+//! What the scheduler looks like: resources, default topology, traffic classes (control-path 9.7).
+
+use super::descriptor::{Answer, Command};
+use super::layout::{put, put_u16, put_u32};
+use super::tree::{ELEMENT, NO_TEID};
+use super::{AqCode, Cx};
+
+/// Bytes of one layer's properties, and of what stands before them.
+const LAYER: usize = 32;
+/// Layers that the reply of 0x0412 has room for.
+const LAYERS: usize = 9;
+/// Bytes of a branch in the reply of 0x0400: header and room for nine elements.
+const BRANCH: usize = 8 + LAYERS * ELEMENT;
+/// Bytes of the ETS reply.
+const ETS: usize = 64;
+
+impl Cx<'_, '_> {
+    /// 0x0412.
+    pub(super) fn scheduler_resources(&mut self, command: &Command) -> Answer {
+        let layers = self.fw.tree.layers();
+        let mut data = vec![0; LAYER * (1 + LAYERS)];
+        put_u16(&mut data, 0, LAYERS as u16);
+        put_u16(&mut data, 2, layers.len() as u16);
+        // Congestion domains, and queue sets of the RDMA engine.
+        put(&mut data, 5, &[8, 8]);
+        put_u16(&mut data, 8, 1024);
+        for (index, layer) in layers.iter().enumerate() {
+            let at = LAYER * (1 + index);
+            put(&mut data, at, &[index as u8, 1]);
+            put_u16(&mut data, at + 2, layer.nodes.saturating_mul(8));
+            put_u16(&mut data, at + 4, layer.nodes);
+            put_u16(&mut data, at + 10, layer.siblings);
+            for profiles in [12, 14, 16] {
+                put_u16(&mut data, at + profiles, 64);
+            }
+        }
+        command.answer(data)
+    }
+
+    /// 0x0400: one branch, because one traffic class is active.
+    pub(super) fn default_topology(&mut self, command: &Command) -> Answer {
+        if command.param8(0) != self.pf() {
+            // A function has one port.
+            return Err(AqCode::EINVAL);
+        }
+        let tree = &self.fw.tree;
+        let mut data = vec![0; BRANCH];
+        put_u32(&mut data, 0, NO_TEID);
+        put_u16(&mut data, 4, tree.default_branch.len() as u16);
+        for (index, teid) in tree.default_branch.iter().enumerate() {
+            // Nodes that are deleted already are still shown, with nothing in them.
+            let element = tree.element(*teid).unwrap_or_default();
+            put(&mut data, 8 + index * ELEMENT, &element);
+        }
+        Ok(command.answer(data)?.put(1, &[1]))
+    }
+
+    /// 0x040E: TC 0 has everything.
+    pub(super) fn query_port_ets(&mut self, command: &Command) -> Answer {
+        if command.param32(0) != self.fw.tree.root() {
+            return Err(AqCode::ENOENT);
+        }
+        let mut data = vec![0; ETS];
+        put(&mut data, 0, &[1]);
+        put(&mut data, 8, &[100]);
+        put_u32(&mut data, 32, self.fw.tree.tc());
+        for tc in 1..8 {
+            put_u32(&mut data, 32 + 4 * tc, NO_TEID);
+        }
+        command.answer(data)
+    }
+
+    /// 0x0418: the topology that the NVM names is in use; capability 0x0085 is not offered.
+    pub(super) fn get_tx_topology(&mut self, command: &Command) -> Answer {
+        const LOADED_NEW: u8 = 1 << 4;
+        let flags = if self.fw.tree.layers().len() == 5 {
+            LOADED_NEW
+        } else {
+            0
+        };
+        Ok(command.done().put(0, &[flags]))
+    }
+}

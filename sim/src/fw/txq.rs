@@ -1,0 +1,201 @@
+//! Transmit queues and queue sets as leaves of the scheduler (0x0C30 to 0x0C33; control-path 9.8).
+
+use std::collections::BTreeMap;
+
+use crate::findings::{Class, kind};
+
+use super::caps::QUEUES;
+use super::descriptor::{Answer, Command};
+use super::lan_tx::LanQueue;
+use super::layout::{part, put, put_u32, u8_at, u16_at, u32_at};
+use super::tree::Leaf;
+use super::{AqCode, Cx};
+
+/// Bytes before the queues of a group, of a LAN queue, of a queue set.
+const GROUP: usize = 8;
+const LAN_QUEUE: usize = 48;
+const QUEUE_SET: usize = 24;
+/// Where a LAN queue's context and scheduler data are.
+const CONTEXT: (usize, usize) = (8, 22);
+const LAN_INFO: usize = 32;
+const SET_INFO: usize = 8;
+/// A queue number that stands for a queue set.
+const IS_SET: u16 = 1 << 15;
+
+/// The queues of one function.
+#[derive(Debug, Default)]
+pub(super) struct TxQueues {
+    pub(super) lan: BTreeMap<u16, LanQueue>,
+    /// TEID of each queue set, by the engine's handle.
+    sets: BTreeMap<u16, u32>,
+    profiles: u16,
+}
+
+impl TxQueues {
+    pub(super) fn has_queue_set(&self, handle: u16) -> bool {
+        self.sets.contains_key(&handle)
+    }
+
+    /// A number for a rate profile; 0 is the default one's.
+    pub(super) fn next_profile(&mut self) -> u16 {
+        self.profiles += 1;
+        self.profiles
+    }
+}
+
+impl Cx<'_, '_> {
+    /// The node that queues are to hang from; it must be a queue group.
+    fn queue_parent(&mut self, opcode: u16, teid: u32) -> Result<(), AqCode> {
+        let group = self.fw.tree.group_layer();
+        match self.fw.tree.get(teid) {
+            Some(node) if node.layer == group => Ok(()),
+            Some(_) => Err(AqCode::EINVAL),
+            None => {
+                let text = format!("command {opcode:#06x} names scheduler node {teid:#x}");
+                self.env
+                    .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+                Err(AqCode::ENOENT)
+            }
+        }
+    }
+
+    /// 0x0C30.
+    pub(super) fn add_tx_queues(&mut self, command: &Command) -> Answer {
+        let mut data = command.input(GROUP + LAN_QUEUE)?.to_vec();
+        let mut at = 0;
+        for _ in 0..command.param8(0) {
+            let (parent, count) = (u32_at(&data, at), usize::from(u8_at(&data, at + 4)));
+            if count == 0 || at + GROUP + count * LAN_QUEUE > data.len() {
+                return Err(AqCode::EINVAL);
+            }
+            self.queue_parent(command.opcode, parent)?;
+            for queue in 0..count {
+                let here = at + GROUP + queue * LAN_QUEUE;
+                let number = u16_at(&data, here);
+                if number >= QUEUES {
+                    return Err(AqCode::EINVAL);
+                }
+                if self.fw.txqs.lan.contains_key(&number) {
+                    return Err(AqCode::EEXIST);
+                }
+                let context = LanQueue::decode(part(&data, here + CONTEXT.0, CONTEXT.1));
+                if !self.fw.vsis.has(context.vsi) {
+                    let text = format!("LAN queue {number} is given to VSI {}", context.vsi);
+                    self.env
+                        .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+                    return Err(AqCode::ENOENT);
+                }
+                let info = part(&data, here + LAN_INFO, 16).to_vec();
+                let teid = self.fw.tree.add(parent, &info, Some(Leaf::Lan(number)))?;
+                self.fw.txqs.lan.insert(number, context);
+                put_u32(&mut data, here + 4, teid);
+            }
+            at += GROUP + count * LAN_QUEUE;
+        }
+        command.answer(data)
+    }
+
+    /// 0x0C33.
+    pub(super) fn add_rdma_queue_sets(&mut self, command: &Command) -> Answer {
+        let mut data = command.input(GROUP + QUEUE_SET)?.to_vec();
+        if !self.fw.config.rdma {
+            return Err(AqCode::EPERM);
+        }
+        let mut at = 0;
+        for _ in 0..command.param8(0) {
+            let (parent, count) = (u32_at(&data, at), usize::from(u16_at(&data, at + 4)));
+            if count == 0 || at + GROUP + count * QUEUE_SET > data.len() {
+                return Err(AqCode::EINVAL);
+            }
+            self.queue_parent(command.opcode, parent)?;
+            for set in 0..count {
+                let here = at + GROUP + set * QUEUE_SET;
+                let handle = u16_at(&data, here);
+                if handle & IS_SET != 0 {
+                    return Err(AqCode::EINVAL);
+                }
+                if self.fw.txqs.sets.contains_key(&handle) {
+                    return Err(AqCode::EEXIST);
+                }
+                let info = part(&data, here + SET_INFO, 16).to_vec();
+                let teid = self.fw.tree.add(parent, &info, Some(Leaf::Rdma(handle)))?;
+                self.fw.txqs.sets.insert(handle, teid);
+                put_u32(&mut data, here + 4, teid);
+            }
+            at += GROUP + count * QUEUE_SET;
+        }
+        command.answer(data)
+    }
+
+    /// 0x0C31: by parent and number.
+    pub(super) fn disable_tx_queues(&mut self, command: &Command) -> Answer {
+        let groups = command.param8(1);
+        if groups == 0 {
+            // The last word of a reset of a VM or VF.
+            return Ok(command.done());
+        }
+        let data = command.input(8)?.to_vec();
+        let mut at = 0;
+        for _ in 0..groups {
+            let (parent, count) = (u32_at(&data, at), usize::from(u8_at(&data, at + 4)));
+            if count == 0 || at + 6 + 2 * count > data.len() {
+                return Err(AqCode::EINVAL);
+            }
+            for queue in 0..count {
+                self.disable_tx_queue(parent, u16_at(&data, at + 6 + 2 * queue))?;
+            }
+            // Groups begin at multiples of four.
+            at += (6 + 2 * count).next_multiple_of(4);
+        }
+        command.answer(data)
+    }
+
+    fn disable_tx_queue(&mut self, parent: u32, number: u16) -> Result<(), AqCode> {
+        let leaf = if number & IS_SET == 0 {
+            Leaf::Lan(number)
+        } else {
+            Leaf::Rdma(number & !IS_SET)
+        };
+        let Some((teid, above)) = self.fw.tree.find_leaf(leaf) else {
+            let text = format!("{leaf:?} is disabled, it was not added");
+            self.env
+                .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+            return Err(AqCode::ENOENT);
+        };
+        if above != parent {
+            return Err(AqCode::EINVAL);
+        }
+        self.fw.tree.remove(teid);
+        match leaf {
+            Leaf::Lan(queue) => {
+                self.fw.txqs.lan.remove(&queue);
+            }
+            Leaf::Rdma(handle) => {
+                self.fw.txqs.sets.remove(&handle);
+            }
+            Leaf::Default => {}
+        }
+        Ok(())
+    }
+
+    /// 0x0C32: leaves change their parent.
+    pub(super) fn move_tx_queues(&mut self, command: &Command) -> Answer {
+        const ENTRY: usize = 8;
+        let count = usize::from(command.param8(1));
+        let mut data = command.input(ENTRY * (1 + count))?.to_vec();
+        let (from, to) = (u32_at(&data, 0), u32_at(&data, 4));
+        self.queue_parent(command.opcode, to)?;
+        for queue in 0..count {
+            let here = ENTRY * (1 + queue);
+            let teid = u32_at(&data, here + 4);
+            match self.fw.tree.get(teid) {
+                Some(node) if node.parent == from && node.leaf.is_some() => {}
+                Some(_) => return Err(AqCode::EINVAL),
+                None => return Err(AqCode::ENOENT),
+            }
+            self.fw.tree.move_to(teid, to)?;
+            put(&mut data, here + 4, &teid.to_le_bytes());
+        }
+        command.answer(data)
+    }
+}

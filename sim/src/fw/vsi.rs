@@ -1,0 +1,204 @@
+//! VSIs: add, update, get, free (control-path 9.6), and their filter for the RDMA engine (9.9).
+
+use std::collections::BTreeMap;
+
+use e810_hal::bus::VsiId;
+use e810_hal::regs as hw;
+
+use crate::findings::{Class, kind};
+use crate::function::Body;
+
+use super::caps::VSIS;
+use super::descriptor::{Answer, Command, Reply};
+use super::layout::{part, put, u8_at, u16_at};
+use super::{AqCode, Cx};
+
+/// Bytes of the properties.
+const PROPS: usize = 128;
+const NUMBER: u16 = 0x3ff;
+const VALID: u16 = 1 << 15;
+const KEEP: u16 = 1;
+/// Where the queue options' flags are, and the bit that lets packets into the RDMA engine.
+const Q_OPT_FLAGS: usize = 80;
+const PE_FILTER: u8 = 1;
+
+/// Sections of the properties: bit of `valid_sections`, first byte, bytes.
+const SECTIONS: [(u16, usize, usize); 11] = [
+    (0, 2, 4),
+    (1, 6, 2),
+    (2, 8, 8),
+    (3, 24, 4),
+    (4, 16, 4),
+    (5, 20, 4),
+    (6, 28, 50),
+    (7, 78, 6),
+    (8, 84, 4),
+    (11, 90, 10),
+    (12, 100, 4),
+];
+
+/// Functions a card can have: numbers of one function's VSIs are this far apart.
+const STRIDE: u16 = 8;
+
+#[derive(Debug)]
+struct Vsi {
+    props: Vec<u8>,
+}
+
+impl Vsi {
+    fn lets_rdma_in(&self) -> bool {
+        u8_at(&self.props, Q_OPT_FLAGS) & PE_FILTER != 0
+    }
+
+    /// Takes over the sections that are valid.
+    fn merge(&mut self, props: &[u8]) {
+        let valid = u16_at(props, 0);
+        for (bit, at, len) in SECTIONS {
+            if valid >> bit & 1 != 0 {
+                put(&mut self.props, at, part(props, at, len));
+            }
+        }
+    }
+}
+
+/// The VSIs of one function, by device-global number.
+#[derive(Debug, Default)]
+pub(super) struct Vsis {
+    all: BTreeMap<u16, Vsi>,
+    /// Freed, but kept for later (`ICE_AQ_VSI_KEEP_ALLOC`).
+    kept: Vec<u16>,
+    first: Option<u16>,
+}
+
+impl Vsis {
+    pub(super) fn has(&self, number: u16) -> bool {
+        self.all.contains_key(&number)
+    }
+
+    pub(super) fn first(&self) -> Option<u16> {
+        self.first
+    }
+
+    pub(super) fn lets_rdma_in(&self) -> bool {
+        self.all.values().any(Vsi::lets_rdma_in)
+    }
+
+    /// Shuts the filters of all VSIs, which lie in registers that a PF reset does not clear.
+    pub(super) fn close_all(&self, body: &mut Body) {
+        for number in self.all.keys() {
+            show_filter(body, *number, false);
+        }
+        body.registers.set(hw::PFQF_PE_FILTERING_ENA.off(), 0);
+    }
+}
+
+/// VSIQF_PE_CTL1.PE_FLTENA shows what the VSI's options say (control-path 9.9 `[inf]`).
+fn show_filter(body: &mut Body, number: u16, open: bool) {
+    if let Some(vsi) = VsiId::new(number) {
+        let off = hw::VSIQF_PE_CTL1.at(vsi).off();
+        body.registers.set(off, u32::from(open));
+    }
+}
+
+impl Cx<'_, '_> {
+    /// Shows the filter of VSI `number`, and that of the function, in their registers.
+    fn show_filters(&mut self, number: u16) {
+        let open = self.fw.vsis.all.get(&number).is_some_and(Vsi::lets_rdma_in);
+        show_filter(self.env.body, number, open);
+        let any = u32::from(self.fw.vsis.lets_rdma_in());
+        let registers = &mut self.env.body.registers;
+        registers.set(hw::PFQF_PE_FILTERING_ENA.off(), any);
+    }
+
+    fn counted(&self, reply: Reply, number: u16) -> Reply {
+        let used = self.fw.vsis.all.len() as u16;
+        let free = (VSIS as u16 / STRIDE).saturating_sub(used);
+        let reply = reply.put16(0, number).put16(2, 0);
+        // Used and free take the place of the VF number and the flags.
+        reply.put16(4, used).put16(6, free)
+    }
+
+    /// The VSI that the command names; ENOENT, and a finding, when there is none.
+    fn named(&mut self, command: &Command) -> Result<u16, AqCode> {
+        let word = command.param16(0);
+        let number = word & NUMBER;
+        if word & VALID != 0 && self.fw.vsis.has(number) {
+            return Ok(number);
+        }
+        let text = format!("command {:#06x} names VSI {word:#x}", command.opcode);
+        self.env
+            .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+        Err(AqCode::ENOENT)
+    }
+
+    /// 0x0210.
+    pub(super) fn add_vsi(&mut self, command: &Command) -> Answer {
+        let props = command.input(PROPS)?.to_vec();
+        let asked = command.param16(0);
+        let number = if asked & VALID != 0 {
+            // A VSI that was freed and kept.
+            let number = asked & NUMBER;
+            let kept = &mut self.fw.vsis.kept;
+            let at = kept.iter().position(|kept| *kept == number);
+            kept.swap_remove(at.ok_or(AqCode::ENOENT)?)
+        } else {
+            let first = self.env.body.identity.vsi;
+            let mut numbers = (first..VSIS as u16).step_by(usize::from(STRIDE));
+            let vsis = &self.fw.vsis;
+            numbers
+                .find(|number| !vsis.has(*number) && !vsis.kept.contains(number))
+                .ok_or(AqCode::ENOSPC)?
+        };
+        let mut vsi = Vsi {
+            props: vec![0; PROPS],
+        };
+        vsi.merge(&props);
+        // The switch section is needed whether marked or not.
+        put(&mut vsi.props, 2, part(&props, 2, 4));
+        self.fw.vsis.all.insert(number, vsi);
+        self.fw.vsis.first.get_or_insert(number);
+        self.show_filters(number);
+        let reply = command.answer(props)?;
+        Ok(self.counted(reply, number))
+    }
+
+    /// 0x0211.
+    pub(super) fn update_vsi(&mut self, command: &Command) -> Answer {
+        let number = self.named(command)?;
+        let props = command.input(PROPS)?.to_vec();
+        if let Some(vsi) = self.fw.vsis.all.get_mut(&number) {
+            vsi.merge(&props);
+        }
+        self.show_filters(number);
+        let reply = command.answer(props)?;
+        Ok(self.counted(reply, number))
+    }
+
+    /// 0x0212.
+    pub(super) fn get_vsi(&mut self, command: &Command) -> Answer {
+        let number = self.named(command)?;
+        let vsi = self.fw.vsis.all.get(&number).ok_or(AqCode::ENOENT)?;
+        let reply = command.answer(vsi.props.clone())?;
+        Ok(self.counted(reply, number))
+    }
+
+    /// 0x0213: refused while a rule sends packets there `[inf]`.
+    pub(super) fn free_vsi(&mut self, command: &Command) -> Answer {
+        let number = self.named(command)?;
+        if self.fw.rules.uses_vsi(number) {
+            let text = format!("VSI {number} is freed while switch rules name it");
+            self.env.found(Class::Lint, kind::ADMINQ_IN_USE, text);
+            return Err(AqCode::EBUSY);
+        }
+        self.fw.vsis.all.remove(&number);
+        if self.fw.vsis.first == Some(number) {
+            self.fw.vsis.first = None;
+        }
+        if command.param16(2) & KEEP != 0 {
+            self.fw.vsis.kept.push(number);
+        }
+        self.show_filters(number);
+        let reply = command.done();
+        Ok(self.counted(reply, number))
+    }
+}
