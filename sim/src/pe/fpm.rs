@@ -143,10 +143,10 @@ const TABLE: [Row; KINDS] = [
     row(K::OoiscFl,"OOISCFFL", FreeList(168),  168,   32,  2,    1 << 20,   4_096,  8),
 ];
 
-/// Bytes of the query reply (control-path 6.3).
-pub(crate) const QUERY_BYTES: usize = 200;
-/// Bytes of the commit buffer (control-path 6.4).
-pub(crate) const COMMIT_BYTES: usize = 208;
+/// Bytes of the query reply (control-path 6.3): what lies behind belongs to GEN_3, and Linux 6.12 has no room for it.
+pub(crate) const QUERY_BYTES: usize = 176;
+/// Bytes of the commit buffer in Linux 7.2 (control-path 6.4) and in Linux 6.12, which ends before GEN_3's words.
+pub(crate) const COMMIT_BYTES: [usize; 2] = [208, 176];
 /// Objects start at multiples of this: the commit reply counts in them.
 const BASE_UNIT: u64 = 512;
 /// Bytes of FPM one SD covers.
@@ -296,10 +296,7 @@ pub(crate) enum Refused {
 
 impl Layout {
     /// Lays out the counts of a commit buffer.
-    pub(crate) fn commit(
-        profile: FpmProfile,
-        buffer: &[u64; COMMIT_BYTES / 8],
-    ) -> Result<Self, Refused> {
+    pub(crate) fn commit(profile: FpmProfile, buffer: &[u64]) -> Result<Self, Refused> {
         let mut extents = [Extent::default(); KINDS];
         let mut end = 0_u64;
         for (row, extent) in TABLE.iter().zip(&mut extents) {
@@ -331,7 +328,7 @@ impl Layout {
     }
 
     /// Writes counts and bases over the commit buffer, as the device does (control-path 6.4).
-    pub(crate) fn reply(&self, buffer: &mut [u64; COMMIT_BYTES / 8]) {
+    pub(crate) fn reply(&self, buffer: &mut [u64]) {
         for row in &TABLE {
             let extent = self.extent(row.kind);
             if let Some(word) = buffer.get_mut(row.commit / 8) {

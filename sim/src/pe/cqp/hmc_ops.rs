@@ -12,14 +12,13 @@ use crate::pe::word::{bit, bits, bits16, mask};
 const BUFFER_ENTRIES: u64 = 8;
 
 /// Reads qwords of a driver's buffer, which may be 4-aligned only.
-fn read_words<const N: usize>(iova: u64, env: &mut dyn Env) -> Result<[u64; N], Unreachable> {
-    let mut words = [0; N];
-    for (n, word) in words.iter_mut().enumerate() {
+fn read_words(iova: u64, into: &mut [u64], env: &mut dyn Env) -> Result<(), Unreachable> {
+    for (n, word) in into.iter_mut().enumerate() {
         let mut bytes = [0; 8];
         env.read(iova + 8 * n as u64, &mut bytes)?;
         *word = u64::from_le_bytes(bytes);
     }
-    Ok(words)
+    Ok(())
 }
 
 /// Writes qwords to a driver's buffer.
@@ -48,13 +47,15 @@ impl Device {
             ));
         }
         let size = bits(c.header(), 31, 0);
-        if size != COMMIT_BYTES as u64 {
+        let known = COMMIT_BYTES.into_iter().find(|bytes| *bytes as u64 == size);
+        let Some(size) = known else {
             return Err(Refusal::parameter(
                 env,
-                format!("COMMIT_FPM_VAL: BUFSIZE {size} is not {COMMIT_BYTES}"),
+                format!("COMMIT_FPM_VAL: BUFSIZE {size} is none of {COMMIT_BYTES:?}"),
             ));
-        }
-        let mut buffer = read_words::<{ COMMIT_BYTES / 8 }>(c.q(32), env)?;
+        };
+        let mut buffer = vec![0; size / 8];
+        read_words(c.q(32), &mut buffer, env)?;
         for (n, word) in buffer.iter().enumerate() {
             // Offset 40 and 120 are 0; 176 to 199 belong to GEN_3.
             if word & !commit_bits(n) != 0 {
@@ -144,7 +145,9 @@ impl Device {
         }
         // Only the entries that count are looked at: older ones may stand behind them.
         for n in 0..extra {
-            let [cmd, data] = read_words(buffer + 16 * n, env)?;
+            let mut entry = [0; 2];
+            read_words(buffer + 16 * n, &mut entry, env)?;
+            let [cmd, data] = entry;
             self.update_sd(cmd, data, env)?;
         }
         DONE

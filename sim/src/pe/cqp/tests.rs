@@ -152,7 +152,7 @@ fn device(env: &mut TestEnv) -> Device {
         ..Config::default()
     };
     let mut device = Device::new(config, 1);
-    let mut buffer = [0; COMMIT_BYTES / 8];
+    let mut buffer = [0; COMMIT_BYTES[0] / 8];
     let ids = [
         (0, 262_144),
         (8, 524_288),

@@ -101,7 +101,7 @@ fn linux(profile: FpmProfile, limit: u64) -> (Linux, u32) {
 }
 
 fn commit(profile: FpmProfile, linux: &Linux) -> Layout {
-    let mut buffer = [0; COMMIT_BYTES / 8];
+    let mut buffer = [0; COMMIT_BYTES[0] / 8];
     for row in TABLE.iter().filter(|row| row.kind != Kind::Apbvt) {
         buffer[row.commit / 8] = linux.get(row.kind);
     }
@@ -181,7 +181,7 @@ fn offsets_and_widths_are_those_of_the_tables() {
 
 #[test]
 fn a_commit_beyond_the_sds_is_refused() {
-    let mut buffer = [0; COMMIT_BYTES / 8];
+    let mut buffer = [0; COMMIT_BYTES[0] / 8];
     buffer[14] = 1 << 20;
     buffer[9] = 1 << 18;
     assert!(Layout::commit(FpmProfile::Small, &buffer).is_ok());
@@ -192,7 +192,7 @@ fn a_commit_beyond_the_sds_is_refused() {
         assert!(matches!(refused, Err(Refused::TooMany { kind: found, .. }) if found == kind));
     }
     // Everything at its maximum does not fit the card.
-    let mut buffer = [0; COMMIT_BYTES / 8];
+    let mut buffer = [0; COMMIT_BYTES[0] / 8];
     for row in TABLE.iter().filter(|row| row.kind != Kind::Apbvt) {
         buffer[row.commit / 8] = row.card;
     }

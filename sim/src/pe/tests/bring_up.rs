@@ -218,6 +218,23 @@ fn refused_commits() {
     assert_eq!(rig.env.kinds(), ["cqp-parameter"; 3]);
 }
 
+/// Linux 6.12 ends both buffers before GEN_3's words; what lies behind them is not the device's.
+#[test]
+fn short_buffers_are_enough() {
+    let mut rig = Rig::new(Config::default());
+    rig.create_cqp();
+    let query = rig.env.alloc(256, 64);
+    rig.env.set_word(query + 176, 0x5a5a);
+    rig.good(0x20, [0, 0, 0, 0, query, 0, 0, 0]);
+    assert_eq!(rig.env.word(query + 176), 0x5a5a);
+    let commit = rig.env.alloc(256, 64);
+    rig.env.set_word(commit, 8);
+    rig.env.set_word(commit + 176, 0x5a5a);
+    rig.good(0x21, [0, 0, 0, 176, commit, 0, 0, 0]);
+    assert_eq!(rig.env.word(commit + 176), 0x5a5a);
+    assert_eq!(rig.env.kinds().len(), 0);
+}
+
 #[test]
 fn injected_errors_and_silence() {
     let injected = Done {
