@@ -1,20 +1,21 @@
 //! One function: its engine, and everything that the engine reaches through [`Env`].
 
+mod env;
+
 use std::sync::Arc;
 
-use e810_hal::bus::{CeqId, PfId};
 use e810_hal::regs as hw;
 use e810_hal::{Ns, Off, Vector};
 
 use crate::bus_master::Mastering;
 use crate::findings::{Class, Log, kind};
-use crate::fw::{Card, Cx, Firmware, FirmwareEffect};
+use crate::fw::{Card, Cx, Firmware, FirmwareEffect, LanSide};
 use crate::iommu::Refused;
 use crate::irq::{self, Cause, Interrupts};
 use crate::lines::Lines;
 use crate::link::Mac;
 use crate::memory::Memory;
-use crate::pe::{DmaFault, Env, OicrCause, PeReg, ProtocolEngine, ResetKind};
+use crate::pe::{DmaFault, ProtocolEngine, ResetKind};
 use crate::regs::{Identity, RegisterFile, ResetSource};
 use crate::rng::Rng;
 use crate::stats::{ResetCounts, Stats};
@@ -64,6 +65,8 @@ pub(crate) struct Body {
     /// A reset of the card was announced: what, and when it begins.
     pub(crate) announced: Option<ResetInProgress>,
     pub(crate) mastering: Mastering,
+    /// What the LAN side has set up for the engine; `None` of a warm function: everything.
+    pub(crate) lan: Option<LanSide>,
     /// Frames that the engine has sent and that are not yet on the wire.
     pub(crate) outbox: Vec<Vec<u8>>,
     pub(crate) lines: Arc<Lines>,
@@ -225,7 +228,14 @@ impl Function {
     pub(crate) fn reset_firmware(&mut self, source: ResetSource, card: &mut Card) {
         if let Some(fw) = &mut self.fw {
             fw.reset(source, card, &mut self.body);
+            self.body.lan = Some(fw.lan_side());
         }
+    }
+
+    /// Whether the switch brings the frame to the engine.
+    pub(crate) fn lets_in(&self, frame: &[u8], card: &Card) -> bool {
+        let fw = self.fw.as_ref();
+        fw.is_none_or(|fw| card.has_package() && fw.lets_in(frame))
     }
 
     /// The firmware does what is due.
@@ -243,12 +253,15 @@ impl Function {
             log,
             now,
         };
-        Cx {
+        let effect = Cx {
             fw,
             card,
+            engine: &self.engine,
             env: &mut env,
         }
-        .step()
+        .step();
+        self.body.lan = Some(fw.lan_side());
+        effect
     }
 }
 
@@ -347,116 +360,6 @@ impl Surroundings<'_> {
     fn did_write(&mut self, bytes: usize) {
         self.body.stats.dma_writes += 1;
         self.body.stats.dma_write_bytes += bytes as u64;
-    }
-
-    fn place(&self, register: PeReg) -> Option<Off> {
-        let pf = PfId::new(u16::from(self.body.index()))?;
-        Some(match register {
-            PeReg::CqpTail => hw::PFPE_CQPTAIL.off(),
-            PeReg::CcqpStatus => hw::PFPE_CCQPSTATUS.off(),
-            PeReg::CqpErrCodes => hw::PFPE_CQPERRCODES.off(),
-            PeReg::CritErr => hw::GLPE_CRITERR.off(),
-            PeReg::HmcErrorInfo => hw::PFHMC_ERRORINFO.off(),
-            PeReg::HmcErrorData => hw::PFHMC_ERRORDATA.off(),
-            PeReg::AeqDropCount => hw::GLPE_PFAEQEDROPCNT.at(pf).off(),
-            PeReg::CeqDropCount => hw::GLPE_PFCEQEDROPCNT.at(pf).off(),
-            PeReg::CqDropCount => hw::GLPE_PFCQEDROPCNT.at(pf).off(),
-            PeReg::FlmXmitAllocErr => hw::GLPE_PFFLMXMITALLOCERR.at(pf).off(),
-            PeReg::FlmQ1AllocErr => hw::GLPE_PFFLMQ1ALLOCERR.at(pf).off(),
-            PeReg::FlmRrfAllocErr => hw::GLPE_PFFLMRRFALLOCERR.at(pf).off(),
-        })
-    }
-}
-
-impl Env for Surroundings<'_> {
-    fn read(&mut self, iova: u64, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.master(iova, into.len(), false)?;
-        let done = self.body.memory.iommu.read(iova, into);
-        done.map_err(|refused| self.refused(refused))?;
-        self.did_read(into.len());
-        Ok(())
-    }
-
-    fn write(&mut self, iova: u64, from: &[u8]) -> Result<(), DmaFault> {
-        self.master(iova, from.len(), true)?;
-        let done = self.body.memory.iommu.write(iova, from);
-        done.map_err(|refused| self.refused(refused))?;
-        self.did_write(from.len());
-        Ok(())
-    }
-
-    fn load(&mut self, iova: u64) -> Result<u64, DmaFault> {
-        self.master(iova, 8, false)?;
-        let done = self.body.memory.iommu.load(iova);
-        let value = done.map_err(|refused| self.refused(refused))?;
-        self.did_read(8);
-        Ok(value)
-    }
-
-    fn store(&mut self, iova: u64, value: u64) -> Result<(), DmaFault> {
-        self.write_entry(iova, &[value], 0)
-    }
-
-    fn write_entry(&mut self, iova: u64, words: &[u64], valid_word: usize) -> Result<(), DmaFault> {
-        self.master(iova, words.len() * 8, true)?;
-        let done = self.body.memory.iommu.write_entry(iova, words, valid_word);
-        done.map_err(|refused| self.refused(refused))?;
-        self.did_write(words.len() * 8);
-        Ok(())
-    }
-
-    fn raise_ceq(&mut self, ceq: u16) {
-        match CeqId::new(ceq) {
-            Some(id) => self.raise_cause(
-                &format!("GLINT_CEQCTL({ceq})"),
-                hw::GLINT_CEQCTL.at(id).off(),
-            ),
-            None => self.found(
-                Class::Fault,
-                kind::VECTOR_RANGE,
-                format!("CEQ {ceq} has no cause register"),
-            ),
-        }
-    }
-
-    fn raise_aeq(&mut self) {
-        self.raise_cause("PFINT_AEQCTL", hw::PFINT_AEQCTL.off());
-    }
-
-    fn raise_oicr(&mut self, cause: OicrCause) {
-        self.set_oicr(1 << (cause as u32));
-    }
-
-    fn register(&mut self, register: PeReg) -> u32 {
-        self.place(register)
-            .map_or(0, |off| self.body.registers.get(off))
-    }
-
-    fn set_register(&mut self, register: PeReg, value: u32) {
-        if let Some(off) = self.place(register) {
-            self.body.registers.set(off, value);
-        }
-    }
-
-    fn executed(&mut self) {
-        self.body.stats.commands += 1;
-    }
-
-    fn transmit(&mut self, frame: &[u8]) {
-        self.body.stats.frames_sent += 1;
-        self.body.outbox.push(frame.to_vec());
-    }
-
-    fn now(&self) -> u64 {
-        self.now
-    }
-
-    fn finding(&mut self, class: Class, kind: &'static str, text: String) {
-        self.found(class, kind, text);
-    }
-
-    fn random(&mut self) -> u64 {
-        self.body.rng.next_u64()
     }
 }
 

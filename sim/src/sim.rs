@@ -8,7 +8,7 @@ use e810_hal::{Ns, Vector};
 use crate::bus_master::Mastering;
 use crate::findings::Finding;
 use crate::function::{Body, Function};
-use crate::fw::{Firmware, FirmwareConfig};
+use crate::fw::{Firmware, FirmwareConfig, LanSide};
 use crate::irq::{ClearPba, Interrupts};
 use crate::lines::{InterruptHook, Lines};
 use crate::link::{Capture, Link, LinkCounts, LinkHook, Mac, Quality, Uplink};
@@ -214,6 +214,7 @@ impl Builder {
             resets: ResetCounts::default(),
             reset: None,
             announced: None,
+            lan: self.cold.then(LanSide::default),
             mastering: Mastering::default(),
             outbox: Vec::new(),
             lines: Arc::new(Lines::new(self.vectors)),

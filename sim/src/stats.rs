@@ -28,6 +28,9 @@ pub struct Stats {
     pub frames_sent: u64,
     /// Frames taken from the wire.
     pub frames_received: u64,
+    /// Frames that no switch rule brought to the RDMA engine: no rule for the address, the VSI's filter is closed, or the
+    /// card has no package.
+    pub frames_filtered: u64,
     /// MSI-X messages sent.
     pub interrupts: u64,
 }

@@ -263,6 +263,10 @@ impl World {
         if function.body.reset.is_some() {
             return;
         }
+        if !function.lets_in(&frame, &self.card) {
+            function.body.stats.frames_filtered += 1;
+            return;
+        }
         function.body.stats.frames_received += 1;
         function.with_engine(&mut self.log, self.now, |engine, env| {
             engine.receive(&frame, env);

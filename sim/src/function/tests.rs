@@ -1,7 +1,9 @@
 use super::*;
 
+use e810_hal::bus::{CeqId, PfId};
 use e810_hal::{Access, Bus, DmaAlloc, DmaLayout, SharedBytes};
 
+use crate::pe::{Env, OicrCause, PeReg};
 use crate::{Sim, SimPlatform};
 
 /// PF 1 of two, with vector `n` enabled for each `n`.

@@ -36,9 +36,10 @@ mod txq;
 mod vlan;
 mod vsi;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::function::{Body, Surroundings};
+use crate::pe::ProtocolEngine;
 use crate::regs::ResetSource;
 
 pub use choices::{AqFault, FirmwareConfig, PackageStart, PortLink};
@@ -72,6 +73,11 @@ impl Card {
             pool: pool::CardPool::default(),
             functions,
         }
+    }
+
+    /// Whether a package is active: without one the packet parser knows nothing of RDMA `[inf]` (control-path 9.9).
+    pub(crate) fn has_package(&self) -> bool {
+        self.package.is_active()
     }
 
     /// The whole card was reset: what lives in the device is gone, the flash is not.
@@ -166,26 +172,35 @@ impl Firmware {
         self.port.look_again();
     }
 
-    /// The VSI whose packets reach the RDMA engine, by number.
-    pub(crate) fn lets_rdma_in(&self) -> bool {
-        self.vsis.lets_rdma_in()
+    /// Whether the switch sends `frame` to a VSI that lets packets into the RDMA engine.
+    pub(crate) fn lets_in(&self, frame: &[u8]) -> bool {
+        let open = self.vsis.open_ones();
+        frame
+            .first_chunk::<6>()
+            .is_some_and(|address| self.rules.send_to(address, &open))
     }
 
-    /// Whether the engine's queue set `handle` is registered.
-    pub(crate) fn has_queue_set(&self, handle: u16) -> bool {
-        self.txqs.has_queue_set(handle)
+    /// What the engine depends on.
+    pub(crate) fn lan_side(&self) -> LanSide {
+        LanSide {
+            vsis: self.vsis.numbers(),
+            queue_sets: self.txqs.queue_sets(),
+        }
     }
+}
 
-    /// The main VSI: the first one that was added.
-    pub(crate) fn main_vsi(&self) -> Option<u16> {
-        self.vsis.first()
-    }
+/// What the LAN side has set up that the RDMA engine depends on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct LanSide {
+    pub(crate) vsis: BTreeSet<u16>,
+    pub(crate) queue_sets: BTreeSet<u16>,
 }
 
 /// What a handler works with.
 pub(crate) struct Cx<'a, 'b> {
     pub(crate) fw: &'a mut Firmware,
     pub(crate) card: &'a mut Card,
+    pub(crate) engine: &'a ProtocolEngine,
     pub(crate) env: &'a mut Surroundings<'b>,
 }
 

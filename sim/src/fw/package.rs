@@ -74,6 +74,10 @@ impl Package {
         self.loaded
     }
 
+    pub(super) fn is_active(&self) -> bool {
+        self.active.is_some()
+    }
+
     /// Takes the sections of a buffer; the offset of what is wrong otherwise.
     fn take(&mut self, buffer: &[u8]) -> Result<(), u32> {
         let (count, end) = (u16_at(buffer, 0), usize::from(u16_at(buffer, 2)));

@@ -30,6 +30,15 @@ struct Lookup {
 }
 
 impl Lookup {
+    /// Whether the rule is about frames for `address`; VLAN and Ethertype rules alone bring no frame anywhere.
+    fn matches(&self, address: &[u8; 6]) -> bool {
+        /// Recipes (`ice/ice_switch.h enum ice_sw_lkup_type`): those that look at the destination, and the default one.
+        const BY_ADDRESS: [u16; 5] = [1, 2, 3, 8, 9];
+        const DEFAULT: u16 = 5;
+        self.recipe == DEFAULT
+            || BY_ADDRESS.contains(&self.recipe) && self.header.starts_with(address)
+    }
+
     /// Type 0: to a VSI or a list; VLAN rules are of type 2 (prune) and name one as well.
     fn target(&self) -> Option<Target> {
         const LIST: u32 = 1 << 14;
@@ -62,6 +71,22 @@ impl Rules {
     pub(super) fn uses_vsi(&self, vsi: u16) -> bool {
         let direct = |rule: &Lookup| rule.target() == Some(Target::Vsi(vsi));
         self.lookups.values().any(direct)
+    }
+
+    /// Whether a rule brings frames for `address` to one of `vsis`. Rules of both directions count: Linux adds its
+    /// addresses to the transmit side only, and receives by them (control-path 9.6).
+    pub(super) fn send_to(&self, address: &[u8; 6], vsis: &BTreeSet<u16>) -> bool {
+        self.lookups.values().any(|rule| {
+            rule.matches(address)
+                && match rule.target() {
+                    Some(Target::Vsi(vsi)) => vsis.contains(&vsi),
+                    Some(Target::List(list)) => self
+                        .lists
+                        .get(&list)
+                        .is_some_and(|members| !members.is_disjoint(vsis)),
+                    None => false,
+                }
+        })
     }
 
     fn free_index(&self) -> Option<u16> {

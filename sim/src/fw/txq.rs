@@ -1,6 +1,6 @@
 //! Transmit queues and queue sets as leaves of the scheduler (0x0C30 to 0x0C33; control-path 9.8).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::findings::{Class, kind};
 
@@ -32,8 +32,9 @@ pub(super) struct TxQueues {
 }
 
 impl TxQueues {
-    pub(super) fn has_queue_set(&self, handle: u16) -> bool {
-        self.sets.contains_key(&handle)
+    /// Handles of the queue sets.
+    pub(super) fn queue_sets(&self) -> BTreeSet<u16> {
+        self.sets.keys().copied().collect()
     }
 
     /// A number for a rate profile; 0 is the default one's.
@@ -112,6 +113,14 @@ impl Cx<'_, '_> {
                 let here = at + GROUP + set * QUEUE_SET;
                 let handle = u16_at(&data, here);
                 if handle & IS_SET != 0 {
+                    return Err(AqCode::EINVAL);
+                }
+                if !self.engine.queue_set_exists(handle) {
+                    let text = format!(
+                        "queue set {handle} is registered, WORK_SCHED_NODE did not return it"
+                    );
+                    self.env
+                        .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
                     return Err(AqCode::EINVAL);
                 }
                 if self.fw.txqs.sets.contains_key(&handle) {

@@ -1,6 +1,6 @@
 //! VSIs: add, update, get, free (control-path 9.6), and their filter for the RDMA engine (9.9).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use e810_hal::bus::VsiId;
 use e810_hal::regs as hw;
@@ -67,7 +67,6 @@ pub(super) struct Vsis {
     all: BTreeMap<u16, Vsi>,
     /// Freed, but kept for later (`ICE_AQ_VSI_KEEP_ALLOC`).
     kept: Vec<u16>,
-    first: Option<u16>,
 }
 
 impl Vsis {
@@ -75,8 +74,14 @@ impl Vsis {
         self.all.contains_key(&number)
     }
 
-    pub(super) fn first(&self) -> Option<u16> {
-        self.first
+    pub(super) fn numbers(&self) -> BTreeSet<u16> {
+        self.all.keys().copied().collect()
+    }
+
+    /// VSIs that let packets into the RDMA engine.
+    pub(super) fn open_ones(&self) -> BTreeSet<u16> {
+        let open = self.all.iter().filter(|(_, vsi)| vsi.lets_rdma_in());
+        open.map(|(number, _)| *number).collect()
     }
 
     pub(super) fn lets_rdma_in(&self) -> bool {
@@ -156,7 +161,6 @@ impl Cx<'_, '_> {
         // The switch section is needed whether marked or not.
         put(&mut vsi.props, 2, part(&props, 2, 4));
         self.fw.vsis.all.insert(number, vsi);
-        self.fw.vsis.first.get_or_insert(number);
         self.show_filters(number);
         let reply = command.answer(props)?;
         Ok(self.counted(reply, number))
@@ -191,9 +195,6 @@ impl Cx<'_, '_> {
             return Err(AqCode::EBUSY);
         }
         self.fw.vsis.all.remove(&number);
-        if self.fw.vsis.first == Some(number) {
-            self.fw.vsis.first = None;
-        }
         if command.param16(2) & KEEP != 0 {
             self.fw.vsis.kept.push(number);
         }

@@ -153,6 +153,19 @@ pub trait Env {
     /// A command of the CQP is executed. By default nobody counts.
     fn executed(&mut self) {}
 
+    /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8): only then a QP that is bound to
+    /// it can send. By default it does, as on a function whose LAN side is not modelled.
+    fn has_queue_set(&self, handle: u16) -> bool {
+        let _ = handle;
+        true
+    }
+
+    /// Whether the switch has the VSI (AQ 0x0210).
+    fn has_vsi(&self, vsi: u16) -> bool {
+        let _ = vsi;
+        true
+    }
+
     /// Puts one Ethernet frame (no FCS) on the wire.
     fn transmit(&mut self, frame: &[u8]);
 

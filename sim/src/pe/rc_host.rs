@@ -196,6 +196,10 @@ impl Host for QpHost<'_> {
             }
         }
         self.sent += 1;
+        // A queue set that left the LAN's scheduler is not served any more.
+        if !self.env.has_queue_set(self.qp.queue_set()) {
+            return;
+        }
         self.device.statistics.frame(&frame, Direction::Transmit);
         self.env.transmit(&frame);
     }

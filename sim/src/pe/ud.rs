@@ -248,8 +248,10 @@ impl Device {
         }
         qp.ud.psn = qp.ud.psn.wrapping_add(1) & 0xFF_FFFF;
         let frame = frame.seal();
-        self.statistics.frame(&frame, Direction::Transmit);
-        env.transmit(&frame);
+        if env.has_queue_set(qp.queue_set()) {
+            self.statistics.frame(&frame, Direction::Transmit);
+            env.transmit(&frame);
+        }
         Ok(())
     }
 

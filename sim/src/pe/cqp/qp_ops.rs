@@ -225,6 +225,15 @@ impl Device {
                 let text = format!("QP {id}: no source MAC was ever marked valid (MACVALID)");
                 env.finding(Class::Lint, "qp-mac", text);
             }
+            if next == State::Rts && !env.has_queue_set(qp.queue_set()) {
+                let handle = qp.queue_set();
+                return Err(Refusal::state(
+                    env,
+                    format!(
+                        "QP {id}: queue set {handle} is not registered with the LAN's scheduler"
+                    ),
+                ));
+            }
             self.reserve(id, qp, next, env)?;
         }
         qp.other_state = next;

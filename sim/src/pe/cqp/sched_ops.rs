@@ -98,6 +98,13 @@ impl Device {
                 format!("work scheduler node {id}: PRIOTYPE 0"),
             ));
         }
+        let vsi = bits16(c.q(32), 63, 48);
+        if !env.has_vsi(vsi) {
+            return Err(Refusal::state(
+                env,
+                format!("WORK_SCHED_NODE add {id}: the switch has no VSI {vsi}"),
+            ));
+        }
         let queue_set = match leaf {
             true => match self.tables.free_queue_set() {
                 Some(handle) => Some(handle),

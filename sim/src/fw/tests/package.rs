@@ -1,0 +1,108 @@
+//! Download of the package, and who may.
+
+use super::client::{Client, package_buffers, params};
+use crate::fw::AqCode;
+use crate::{PackageStart, Sim};
+
+const GLOBAL: [(usize, &[u8]); 2] = [(0, &[4]), (2, &[2])];
+
+fn list(client: &mut Client) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let reply = client.ask(0x0c43, [0; 16], 512).ok();
+    let count = reply.data32(0) as usize;
+    reply.data[4..]
+        .chunks_exact(40)
+        .take(count)
+        .map(|info| (info[..4].to_vec(), info[36..].to_vec()))
+        .collect()
+}
+
+#[test]
+fn the_second_function_finds_the_package_there() {
+    let sim = Sim::builder().functions(2).cold().build();
+    let (mut one, mut other) = (Client::on(&sim, 0), Client::on(&sim, 1));
+    assert_eq!(list(&mut one), []);
+    one.direct(0x0008, params(&GLOBAL)).ok();
+    let waits = other.direct(0x0008, params(&GLOBAL));
+    assert_eq!(waits.param16(12), 1, "in progress");
+    one.direct(0x0009, params(&GLOBAL)).ok();
+    one.download();
+    assert_eq!(list(&mut other), [(vec![1, 3, 0, 0], vec![0, 1, 0, 0])]);
+    let done = other.direct(0x0008, params(&GLOBAL));
+    assert_eq!(done.param16(12), 2, "done");
+    assert_eq!(sim.findings(), []);
+}
+
+#[test]
+fn only_the_owner_of_the_lock_downloads() {
+    let mut client = Client::new();
+    let buffers = package_buffers();
+    client
+        .tell(0x0c40, [0; 16], &buffers[0])
+        .refused(AqCode::EPERM);
+    client.direct(0x0008, params(&GLOBAL)).ok();
+    // Other commands wait until it is over.
+    client.ask(0x000a, [0; 16], 4096).refused(AqCode::EBUSY);
+    let mut bad = buffers[0].clone();
+    bad[0] = 0;
+    let reply = client.tell(0x0c40, [0; 16], &bad);
+    assert_eq!((reply.code, reply.data32(4)), (14, 14));
+    client
+        .tell(0x0c40, [0; 16], &buffers[0][..100])
+        .refused(AqCode::EINVAL);
+    client.tell(0x0c40, [0; 16], &buffers[0]).ok();
+    client.direct(0x0009, params(&GLOBAL)).ok();
+    assert_eq!(list(&mut client), [], "the last buffer did not come");
+}
+
+#[test]
+fn a_package_in_nvm_is_active_and_may_be_replaced() {
+    let builder = Sim::builder().firmware(|_, fw| {
+        fw.package = PackageStart::InNvm([1, 2, 0, 0]);
+    });
+    let mut client = Client::of(builder);
+    assert_eq!(list(&mut client), [(vec![1, 2, 0, 0], vec![1, 1, 1, 0])]);
+    client.download();
+    let expected = [
+        (vec![1, 3, 0, 0], vec![0, 1, 0, 0]),
+        (vec![1, 2, 0, 0], vec![1, 0, 0, 0]),
+    ];
+    assert_eq!(list(&mut client), expected);
+}
+
+#[test]
+fn a_package_can_be_refused() {
+    let builder = Sim::builder().firmware(|_, fw| {
+        fw.package = PackageStart::Refused(AqCode::EBADSIG);
+    });
+    let mut client = Client::of(builder);
+    client.direct(0x0008, params(&GLOBAL)).ok();
+    let reply = client.tell(0x0c40, [0; 16], &package_buffers()[0]);
+    assert_eq!((reply.code, reply.data32(4)), (25, 25));
+}
+
+#[test]
+fn vlan_mode_is_set_during_the_download_only() {
+    let mut client = Client::new();
+    let mut mode = [0; 100];
+    mode[1] = 2;
+    client.tell(0x020c, [0; 16], &mode).refused(AqCode::EPERM);
+    client.direct(0x0008, params(&GLOBAL)).ok();
+    client.tell(0x020c, [0; 16], &mode).ok();
+    client.direct(0x0009, params(&GLOBAL)).ok();
+    assert_eq!(client.ask(0x020d, [0; 16], 100).ok().data[..2], [1, 2]);
+}
+
+#[test]
+fn a_package_is_updated_under_the_change_lock() {
+    let mut client = Client::new();
+    let update = package_buffers()[1].clone();
+    let change = params(&[(0, &[3]), (2, &[2])]);
+    client.tell(0x0c42, [0; 16], &update).refused(AqCode::EPERM);
+    client.direct(0x0008, change).ok();
+    client.tell(0x0c42, [0; 16], &update).refused(AqCode::EMODE);
+    client.direct(0x0009, change).ok();
+    client.download();
+    client.direct(0x0008, change).ok();
+    client.tell(0x0c42, [0; 16], &update).ok();
+    assert_eq!(list(&mut client)[0].1, [0, 1, 0, 1], "modified");
+}

@@ -1,0 +1,94 @@
+//! The rings and what goes wrong with them.
+
+use super::client::{Client, RING, params};
+use crate::findings::kind;
+use crate::fw::AqCode;
+use e810_hal::regs as hw;
+use e810_hal::{Clock, Ns, Vector};
+
+#[test]
+fn commands_are_answered_lap_after_lap() {
+    let mut client = Client::new();
+    for _ in 0..3 * RING {
+        let reply = client.direct(0x0001, [0; 16]).ok();
+        // DD and CMP, no ERR.
+        assert_eq!(reply.flags & 7, 3);
+        assert_eq!(reply.params[13..16], [1, 7, 15]);
+    }
+    assert_eq!(client.kinds(), [""; 0]);
+}
+
+#[test]
+fn an_opcode_that_nobody_knows_is_esrch() {
+    let mut client = Client::new();
+    let reply = client.direct(0x7777, [0x5a; 16]);
+    assert_eq!((reply.code, reply.flags & 7), (3, 7));
+    assert_eq!(reply.params, [0x5a; 16]);
+}
+
+#[test]
+fn a_queue_that_is_off_or_too_short_is_a_fault() {
+    let client = Client::new();
+    hw::PF_FW_ATQT.set(&client.nic, RING);
+    hw::PF_FW_ARQT.set(&client.nic, RING);
+    assert_eq!(client.kinds(), [kind::ADMINQ_RING; 2]);
+    hw::PF_FW_ATQLEN.set(&client.nic, 0);
+    hw::PF_FW_ATQT.set(&client.nic, 1);
+    assert_eq!(client.kinds(), [kind::ADMINQ_RING]);
+    client.nic.delay(Ns::from_ms(1));
+    assert_eq!(hw::PF_FW_ATQH.get(&client.nic), 0);
+}
+
+#[test]
+fn a_buffer_out_of_reach_is_a_critical_error() {
+    const BUF: u16 = 1 << 12;
+    let mut client = Client::new();
+    let nowhere = params(&[(12, &0x1000_u32.to_le_bytes())]);
+    client.post(BUF, 0x000a, 512, nowhere);
+    hw::PF_FW_ATQT.set(&client.nic, 1);
+    client.nic.delay(Ns::from_ms(1));
+    assert_eq!(hw::PF_FW_ATQH.get(&client.nic), 0);
+    assert_eq!(hw::PF_FW_ATQLEN.get(&client.nic) >> 30, 3);
+    assert_eq!(client.kinds(), [kind::DMA_UNMAPPED]);
+    // Setting the queue up again helps.
+    client = client.start();
+    client.direct(0x0001, [0; 16]).ok();
+}
+
+#[test]
+fn a_large_buffer_wants_its_flag() {
+    const BUF: u16 = 1 << 12;
+    let client = Client::new();
+    client.post(BUF, 0x0001, 513, [0; 16]);
+    hw::PF_FW_ATQT.set(&client.nic, 1);
+    client.nic.delay(Ns::from_ms(1));
+    assert_eq!(client.kinds(), [kind::ADMINQ_DESCRIPTOR]);
+}
+
+#[test]
+fn a_command_without_rd_has_no_data() {
+    let mut client = Client::new();
+    let reply = client.ask(0x0210, params(&[(6, &[2])]), 128);
+    reply.refused(AqCode::EINVAL);
+}
+
+#[test]
+fn events_interrupt_and_overflow() {
+    let mut client = Client::new();
+    let vector = Vector::new(2).unwrap();
+    hw::PFINT_FW_CTL.set(&client.nic, 1 << 30 | 2);
+    hw::GLINT_DYN_CTL.at(vector).set(&client.nic, 3);
+    for _ in 0..RING {
+        client.sim.configure_firmware(0, |fw| {
+            fw.fault(0x0001, 1, crate::AqFault::EventAfter(0x1234));
+        });
+        client.direct(0x0001, [0; 16]).ok();
+    }
+    assert_eq!(client.nic.take_interrupts(), [vector]);
+    // One descriptor fewer than the ring has was there for the device.
+    let said = client.said();
+    assert_eq!(said.len() as u32, RING - 1);
+    assert!(said.iter().all(|event| event.opcode == 0x1234));
+    assert_eq!(hw::PF_FW_ARQLEN.get(&client.nic) >> 29 & 1, 1, "overflow");
+    assert_eq!(client.kinds(), [""; 0]);
+}

@@ -1,0 +1,88 @@
+//! What the RDMA engine needs of the LAN side: a VSI, its filter, an address, a queue set, a package.
+
+use super::client::{Client, params};
+use super::scheduler::group;
+use super::switch::mac_rule;
+use crate::findings::kind;
+use crate::fw::AqCode;
+use crate::pe::Env;
+use crate::{AqFault, Sim};
+
+const ONE: [(usize, &[u8]); 1] = [(0, &[1])];
+
+/// Frames for function 0 that reached its engine, and those that were filtered.
+fn frames(client: &Client) -> (u64, u64) {
+    let stats = client.sim.stats(0);
+    (stats.frames_received, stats.frames_filtered)
+}
+
+fn send(client: &Client, to: [u8; 6]) {
+    let mut frame = [0; 60];
+    frame[..6].copy_from_slice(&to);
+    client.sim.receive_frames([&frame[..]]);
+    client.sim.run(e810_hal::Ns::from_ms(1));
+}
+
+#[test]
+fn a_packet_needs_package_vsi_filter_and_rule() {
+    let mut client = Client::of(Sim::builder());
+    let mac = client.nic.mac();
+    send(&client, mac);
+    let vsi = client.add_vsi();
+    client.open_vsi(vsi, true).ok();
+    client.tell(0x02a0, params(&ONE), &mac_rule(vsi, mac)).ok();
+    send(&client, mac);
+    assert_eq!(frames(&client), (0, 2), "no package yet");
+    client.download();
+    send(&client, mac);
+    assert_eq!(frames(&client), (1, 2));
+    send(&client, [0xff; 6]);
+    assert_eq!(frames(&client), (1, 3), "no rule for it");
+    client.open_vsi(vsi, false).ok();
+    send(&client, mac);
+    assert_eq!(frames(&client), (1, 4), "closed");
+}
+
+#[test]
+fn a_queue_set_is_one_of_the_engines() {
+    let mut client = Client::new();
+    let parent = group(&mut client);
+    let mut set = [0; 32];
+    set[..4].copy_from_slice(&parent.to_le_bytes());
+    set[4] = 1;
+    set[8] = 5;
+    set[17] = 7;
+    client
+        .tell(0x0c33, params(&ONE), &set)
+        .refused(AqCode::EINVAL);
+    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT]);
+    client.nic.with(|env| {
+        assert!(!env.has_queue_set(5));
+        assert!(!env.has_vsi(8));
+    });
+    let vsi = client.add_vsi();
+    client.nic.with(|env| assert!(env.has_vsi(vsi)));
+}
+
+#[test]
+fn without_rdma_there_are_no_queue_sets() {
+    let mut client = Client::of(Sim::builder().firmware(|_, fw| fw.rdma = false));
+    let parent = group(&mut client);
+    let mut set = [0; 32];
+    set[..4].copy_from_slice(&parent.to_le_bytes());
+    set[4] = 1;
+    client
+        .tell(0x0c33, params(&ONE), &set)
+        .refused(AqCode::EPERM);
+}
+
+#[test]
+fn a_warm_function_has_everything() {
+    let sim = Sim::builder().build();
+    sim.function(0).with(|env| {
+        assert!(env.has_queue_set(7));
+        assert!(env.has_vsi(700));
+    });
+    // And no firmware that faults could be ordered from.
+    sim.configure_firmware(0, |fw| fw.fault(1, 1, AqFault::Silence));
+}

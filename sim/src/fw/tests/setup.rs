@@ -1,0 +1,155 @@
+//! Version, locks, capabilities, flash, addresses, link.
+
+use super::client::{Client, params};
+use crate::fw::AqCode;
+use crate::{PortLink, Sim};
+use e810_hal::{Clock, Ns};
+
+fn capability(data: &[u8], id: u16) -> Option<[u32; 3]> {
+    let word = |entry: &[u8], at: usize| u32::from_le_bytes(entry[at..at + 4].try_into().unwrap());
+    data.chunks_exact(32)
+        .find(|entry| u16::from_le_bytes([entry[0], entry[1]]) == id)
+        .map(|entry| [word(entry, 4), word(entry, 8), word(entry, 12)])
+}
+
+#[test]
+fn capabilities_say_what_the_function_has() {
+    let mut client = Client::of(Sim::builder().functions(2).vectors(33));
+    let reply = client.ask(0x000a, [0; 16], 4096).ok();
+    assert_eq!(reply.param32(4) as usize * 32, reply.data.len());
+    assert_eq!(capability(&reply.data, 0x0051), Some([1, 0, 0]));
+    assert_eq!(capability(&reply.data, 0x0043), Some([33, 0, 0]));
+    assert_eq!(capability(&reply.data, 0x0017), Some([384, 0, 0]));
+    let device = client.ask(0x000b, [0; 16], 4096).ok();
+    assert_eq!(capability(&device.data, 0x0005), Some([3, 0, 0]));
+    let small = client.ask(0x000a, [0; 16], 64);
+    assert_eq!((small.code, small.param32(4)), (9, reply.param32(4)));
+}
+
+#[test]
+fn choices_show_in_the_capabilities() {
+    let builder = Sim::builder().firmware(|_, fw| {
+        fw.rdma = false;
+        fw.msix = Some(2);
+        fw.api = (1, 5, 0);
+        fw.functions = 8;
+    });
+    let mut client = Client::of(builder);
+    assert_eq!(client.direct(0x0001, [0; 16]).ok().params[13..], [1, 5, 0]);
+    let data = client.ask(0x000a, [0; 16], 4096).ok().data;
+    assert_eq!(capability(&data, 0x0051), None);
+    assert_eq!(capability(&data, 0x0043), Some([2, 0, 0]));
+    assert_eq!(capability(&data, 0x0005), Some([0xff, 0, 0]));
+}
+
+#[test]
+fn a_lock_has_one_owner_and_a_time() {
+    let sim = Sim::builder().functions(2).cold().build();
+    let (mut one, mut other) = (Client::on(&sim, 0), Client::on(&sim, 1));
+    let change = params(&[(0, &[3]), (2, &[2])]);
+    assert_eq!(one.direct(0x0008, change).ok().param32(4), 1000);
+    let busy = other.direct(0x0008, change);
+    assert_eq!(busy.code, 12);
+    assert!((900..=1000).contains(&busy.param32(4)));
+    other.direct(0x0009, change).refused(AqCode::EACCES);
+    one.direct(0x0009, change).ok();
+    other.direct(0x0008, change).ok();
+    // Its time passes.
+    sim.run(Ns::from_ms(1_001));
+    one.direct(0x0008, change).ok();
+    other.direct(0x0009, change).refused(AqCode::EACCES);
+}
+
+#[test]
+fn flash_ends_where_a_bisection_finds_it() {
+    let mut client = Client::new();
+    let read = |client: &mut Client, offset: u32, len: u16, flags: u8| {
+        let bytes = offset.to_le_bytes();
+        let command = params(&[
+            (0, &bytes[..2]),
+            (2, &bytes[2..3]),
+            (3, &[flags]),
+            (6, &len.to_le_bytes()),
+        ]);
+        client.ask(0x0701, command, usize::from(len))
+    };
+    const FLASH_ONLY: u8 = 0x80;
+    let (mut low, mut high) = (0_u32, 0x100_0000);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        match read(&mut client, middle, 1, FLASH_ONLY).code {
+            0 => low = middle,
+            code => {
+                assert_eq!(code, 14);
+                high = middle;
+            }
+        }
+    }
+    assert_eq!(high, 0x10_0000);
+    // The control word is valid, the PFA's pointer leads to a part number.
+    assert_eq!(read(&mut client, 0, 2, 0).ok().data16(0) >> 6 & 3, 1);
+    let pfa = u32::from(read(&mut client, 0x80, 2, 0).ok().data16(0)) * 2;
+    assert_eq!(read(&mut client, pfa + 2, 2, 0).ok().data16(0), 0x16);
+    // Shadow RAM is not read across a sector, flash is.
+    read(&mut client, 4095, 2, 0).refused(AqCode::EINVAL);
+    read(&mut client, 4095, 2, FLASH_ONLY).ok();
+}
+
+#[test]
+fn the_address_is_the_functions() {
+    let mut client = Client::new();
+    let mac = client.nic.mac();
+    let reply = client.ask(0x0107, [0; 16], 16).ok();
+    assert_eq!((reply.param16(0) >> 4 & 1, reply.params[4]), (1, 2));
+    assert_eq!(reply.data[..8], [&[0, 0], &mac[..]].concat());
+    assert_eq!(client.ask(0x0107, [0; 16], 8).ok().params[4], 1);
+}
+
+fn link_info(client: &mut Client, flags: u8) -> u8 {
+    client.ask(0x0607, params(&[(2, &[flags])]), 32).ok().data[2]
+}
+
+#[test]
+fn link_events_come_when_they_are_wanted() {
+    let builder = Sim::builder().firmware(|_, fw| fw.link = PortLink::UpAfterMs(5));
+    let mut client = Client::of(builder);
+    assert_eq!(link_info(&mut client, 3) & 1, 0);
+    client.nic.delay(Ns::from_ms(6));
+    let said = client.said();
+    assert_eq!(said.len(), 1);
+    assert_eq!((said[0].opcode, said[0].data[2] & 1), (0x0607, 1));
+    // 100G.
+    assert_eq!(said[0].data[10..12], [0, 4]);
+    // Masked: bit 1 is up and down.
+    client.direct(0x0613, params(&[(8, &[2])])).ok();
+    client
+        .sim
+        .configure_firmware(0, |fw| fw.link = PortLink::Down);
+    client.nic.delay(Ns::from_ms(1));
+    assert_eq!(client.said(), []);
+    assert_eq!(link_info(&mut client, 2) & 0x41, 0x40, "a module, no link");
+}
+
+#[test]
+fn the_driver_switches_the_link() {
+    let mut client = Client::new();
+    assert_eq!(link_info(&mut client, 3) & 1, 1);
+    // Restart without enable takes it down, a configuration with enable and update brings it back.
+    client.direct(0x0605, params(&[(2, &[2])])).ok();
+    assert_eq!(link_info(&mut client, 3) & 1, 0);
+    let mut config = [0; 24];
+    config[16] = 0x28;
+    client.tell(0x0601, [0; 16], &config).ok();
+    assert_eq!(link_info(&mut client, 3) & 1, 1);
+    assert_eq!(client.said().len(), 2);
+}
+
+#[test]
+fn frames_have_a_size() {
+    let mut client = Client::new();
+    let size = |bytes: u16| params(&[(0, &bytes.to_le_bytes())]);
+    client.direct(0x0603, size(9729)).refused(AqCode::EINVAL);
+    client.direct(0x0603, size(9000)).ok();
+    let data = client.ask(0x0607, [0; 16], 32).ok().data;
+    assert_eq!(data[6..8], 9000_u16.to_le_bytes());
+}

@@ -1,0 +1,140 @@
+//! VSIs, rules, lists, recipes.
+
+use super::client::{Client, params};
+use crate::findings::kind;
+use crate::fw::AqCode;
+use e810_hal::bus::VsiId;
+use e810_hal::regs as hw;
+
+/// A lookup of the MAC recipe that forwards `mac` to `vsi`.
+pub(super) fn mac_rule(vsi: u16, mac: [u8; 6]) -> [u8; 32] {
+    let mut rule = [0; 32];
+    let action = u32::from(vsi) << 4 | 1 << 17 | 1 << 2;
+    rule[0] = 1;
+    rule[4] = 1;
+    rule[6..8].copy_from_slice(&vsi.to_le_bytes());
+    rule[8..12].copy_from_slice(&action.to_le_bytes());
+    rule[14] = 16;
+    rule[16..22].copy_from_slice(&mac);
+    rule[22] = 2;
+    rule[28..30].copy_from_slice(&[0x81, 0]);
+    rule
+}
+
+const ONE: [(usize, &[u8]); 1] = [(0, &[1])];
+
+#[test]
+fn a_vsis_filter_shows_in_its_register() {
+    let mut client = Client::new();
+    let vsi = client.add_vsi();
+    let register = hw::VSIQF_PE_CTL1.at(VsiId::new(vsi).unwrap());
+    assert_eq!(register.get(&client.nic), 0);
+    client.open_vsi(vsi, true).ok();
+    assert_eq!(register.get(&client.nic), 1);
+    client.open_vsi(vsi, false).ok();
+    assert_eq!(register.get(&client.nic), 0);
+    client.open_vsi(vsi + 1, true).refused(AqCode::ENOENT);
+    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT]);
+}
+
+#[test]
+fn an_update_touches_the_sections_that_are_valid() {
+    let mut client = Client::new();
+    let mut props = [0x11; 128];
+    props[0..2].copy_from_slice(&0xffff_u16.to_le_bytes());
+    let vsi = client
+        .tell(0x0210, params(&[(6, &[2])]), &props)
+        .ok()
+        .param16(0);
+    client.open_vsi(vsi, false).ok();
+    let number = (vsi | 0x8000).to_le_bytes();
+    let got = client.ask(0x0212, params(&[(0, &number)]), 128).ok().data;
+    assert_eq!((got[6], got[78], got[80]), (0x11, 0, 0));
+}
+
+#[test]
+fn a_vsi_goes_when_no_rule_names_it() {
+    let mut client = Client::new();
+    let vsi = client.add_vsi();
+    let rule = mac_rule(vsi, [2, 0, 0, 0, 0, 1]);
+    let reply = client.tell(0x02a0, params(&ONE), &rule).ok();
+    let index = reply.data16(12);
+    client
+        .tell(0x02a0, params(&ONE), &rule)
+        .refused(AqCode::EEXIST);
+    let number = (vsi | 0x8000).to_le_bytes();
+    let free = params(&[(0, &number)]);
+    client.direct(0x0213, free).refused(AqCode::EBUSY);
+    assert_eq!(client.kinds(), [kind::ADMINQ_IN_USE]);
+    let mut remove = [0; 16];
+    remove[0] = 1;
+    remove[12..14].copy_from_slice(&index.to_le_bytes());
+    client.tell(0x02a2, params(&ONE), &remove).ok();
+    client
+        .tell(0x02a2, params(&ONE), &remove)
+        .refused(AqCode::ENOENT);
+    assert_eq!(client.direct(0x0213, free).ok().param16(4), 0);
+    assert_eq!(client.kinds(), [""; 0]);
+    // The number is free again.
+    assert_eq!(client.add_vsi(), vsi);
+}
+
+#[test]
+fn rules_name_what_is_there() {
+    let mut client = Client::new();
+    let rule = mac_rule(99, [2, 0, 0, 0, 0, 1]);
+    client
+        .tell(0x02a0, params(&ONE), &rule)
+        .refused(AqCode::ENOENT);
+    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT]);
+    // A rule that is longer than its buffer.
+    let vsi = client.add_vsi();
+    let mut long = mac_rule(vsi, [2, 0, 0, 0, 0, 1]);
+    long[14] = 17;
+    client
+        .tell(0x02a0, params(&ONE), &long)
+        .refused(AqCode::EINVAL);
+}
+
+#[test]
+fn lists_are_given_out_and_taken_back() {
+    let mut client = Client::new();
+    let mut ask = [0; 6];
+    ask[0] = 3;
+    ask[2] = 1;
+    let list = client.tell(0x0208, params(&ONE), &ask).ok().data16(4);
+    let other = client.tell(0x0208, params(&ONE), &ask).ok().data16(4);
+    assert_ne!(list, other);
+    ask[4..6].copy_from_slice(&list.to_le_bytes());
+    client.tell(0x0209, params(&ONE), &ask).ok();
+    client
+        .tell(0x0209, params(&ONE), &ask)
+        .refused(AqCode::ENOENT);
+    ask[0] = 0x7e;
+    client
+        .tell(0x0208, params(&ONE), &ask)
+        .refused(AqCode::EINVAL);
+}
+
+#[test]
+fn recipes_can_be_read_and_changed() {
+    let mut client = Client::new();
+    let get = |client: &mut Client, index: u8| client.ask(0x0292, params(&[(2, &[index])]), 4096);
+    let mut recipe = get(&mut client, 1).ok();
+    assert_eq!((recipe.param16(0), recipe.data[0]), (1, 1));
+    get(&mut client, 20).refused(AqCode::ENOENT);
+    recipe.data[17] = 0x22;
+    client.tell(0x0290, params(&ONE), &recipe.data).ok();
+    assert_eq!(get(&mut client, 1).ok().data, recipe.data);
+}
+
+#[test]
+fn the_switch_has_the_functions_port() {
+    let mut client = Client::new();
+    let reply = client.ask(0x0200, [0; 16], 2048).ok();
+    assert_eq!((reply.param16(2), reply.param16(4)), (0, 1));
+    let swid = reply.data16(2);
+    let set = |swid: u16| params(&[(4, &(swid | 0x8000).to_le_bytes()), (6, &[4])]);
+    client.direct(0x0203, set(swid)).ok();
+    client.direct(0x0203, set(swid + 1)).refused(AqCode::ENOENT);
+}
