@@ -55,6 +55,8 @@ pub(crate) struct Cq {
     /// ARM_SEQ_NUM of the last request taken.
     pub(crate) arm_seq: u8,
     pub(crate) arm: Arm,
+    /// A completion that was solicited, or had an error, was written since the last event.
+    pub(crate) solicited: bool,
     /// An event is owed and waits for CQACK or for the CEQ.
     pub(crate) due: bool,
     /// CEQEs written and not acknowledged.
@@ -84,6 +86,13 @@ impl Cq {
             self.producer -= self.size;
             self.polarity = !self.polarity;
         }
+    }
+
+    /// The request is served: an event is owed.
+    pub(super) fn owe_event(&mut self) {
+        self.arm = Arm::Off;
+        self.solicited = false;
+        self.due = true;
     }
 
     /// Free entries as far as is known. One entry stays free: with the indexes alone a full ring cannot be told from
@@ -119,6 +128,7 @@ impl Context for Cq {
                 | flag(self.polarity, 4)
                 | flag(self.due, 5)
                 | flag(self.stopped, 6)
+                | flag(self.solicited, 7)
                 | put(arm, 9, 8)
                 | put(self.arm_seq.into(), 11, 10),
         );
@@ -154,6 +164,7 @@ impl Context for Cq {
                 1 => Arm::Solicited,
                 _ => Arm::Next,
             },
+            solicited: bit(flags, 7),
             due: bit(flags, 5),
             unacknowledged: bits32(counts, 63, 32),
             stopped: bit(flags, 6),
@@ -214,14 +225,14 @@ impl Device {
             }
         }
         self.write_entries(&mut cq, completion, env)?;
+        cq.solicited |= completion.solicited;
         let wanted = match cq.arm {
             Arm::Off => false,
             Arm::Solicited => completion.solicited,
             Arm::Next => true,
         };
         if wanted {
-            cq.arm = Arm::Off;
-            cq.due = true;
+            cq.owe_event();
         }
         self.fire(id, &mut cq, env)?;
         self.put_cq(id, cq, env)
@@ -270,7 +281,7 @@ impl Device {
     }
 
     /// Reads the consumer's index from the shadow area.
-    fn read_consumer(
+    pub(super) fn read_consumer(
         &mut self,
         id: u32,
         cq: &mut Cq,

@@ -38,6 +38,11 @@ impl Device {
     }
 
     /// PFPE_CQARM: takes the request in the shadow area if it is a new one (ARM_SEQ_NUM).
+    ///
+    /// The card then looks at the consumer's index beside it. Entries that software has not taken yet are an event at
+    /// once; for a solicited request they are when a solicited one was written since the last event, wherever it is:
+    /// the card does not remember which. Without this a completion that comes between the last poll of a program and
+    /// the arrival of its request would never be told: Linux' programs arm, poll once and sleep.
     pub(crate) fn arm_cq(&mut self, value: u32, env: &mut dyn Env) -> Result<(), Unreachable> {
         let Some((id, mut cq)) = self.cq_of_doorbell("PFPE_CQARM", value, env)? else {
             return Ok(());
@@ -67,6 +72,16 @@ impl Device {
         } else {
             Arm::Off
         };
+        self.read_consumer(id, &mut cq, env)?;
+        let at_once = match cq.arm {
+            Arm::Off => false,
+            Arm::Solicited => cq.used > 0 && cq.solicited,
+            Arm::Next => cq.used > 0,
+        };
+        if at_once {
+            cq.owe_event();
+            self.fire(id, &mut cq, env)?;
+        }
         self.put_cq(id, cq, env)
     }
 

@@ -121,6 +121,7 @@ impl Device {
             arm_seq: 0,
             arm: Arm::Off,
             due: false,
+            solicited: false,
             unacknowledged: 0,
             stopped: false,
             users: 0,

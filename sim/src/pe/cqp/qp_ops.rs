@@ -134,7 +134,10 @@ impl Device {
                 .map_err(|bad| Refusal::parameter(env, format!("CREATE_QP {id}: {bad}")))?;
             qp.rc = (kind == QpType::RoceRc).then(|| QpRcState::new(config));
         }
-        self.lint_queue_set(id, &qp, env);
+        // Linux creates its first QP before any queue set exists, with handle 0: it matters when the QP is to send.
+        if state == State::Rts {
+            self.lint_queue_set(id, &qp, env);
+        }
         self.use_cqs(&qp, env)?;
         let created = self.qps.create(id.into(), qp, &mut self.hmc, env);
         self.reached(created, env)?;

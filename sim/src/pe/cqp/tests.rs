@@ -211,6 +211,7 @@ fn some_cq(shadow: u64) -> Cq {
         arm_seq: 0,
         arm: Arm::Off,
         due: false,
+        solicited: false,
         unacknowledged: 0,
         stopped: false,
         users: 0,

@@ -35,18 +35,21 @@ fn arm(rig: &mut Rig, cq: &TestCq, word: u64) {
     rig.ring(Doorbell::CqArm, cq.id as u32);
 }
 
+/// Empties a CQ.
+fn drain(rig: &mut Rig, cq: &mut TestCq) {
+    while cq.poll(&mut rig.env).is_some() {}
+}
+
 #[test]
 fn one_event_an_arm_and_one_until_acknowledged() {
     let (mut rig, mut qp, stag) = flushable();
     let id = qp.receive.id as u32;
-    one_cqe(&mut rig, &mut qp, stag);
-    assert!(rig.env.ceqs.is_empty(), "not armed");
-    // What was there before the arm does not fire it.
     arm(&mut rig, &qp.receive, 1 << 16 | 1 << 15 | 1 << 14);
-    assert!(rig.env.ceqs.is_empty());
+    assert!(rig.env.ceqs.is_empty(), "nothing to tell");
     one_cqe(&mut rig, &mut qp, stag);
     one_cqe(&mut rig, &mut qp, stag);
     assert_eq!(rig.env.ceqs, [0]);
+    drain(&mut rig, &mut qp.receive);
     // Armed again but not acknowledged: the event waits.
     arm(&mut rig, &qp.receive, 2 << 16 | 1 << 15 | 1 << 14);
     one_cqe(&mut rig, &mut qp, stag);
@@ -60,7 +63,44 @@ fn one_event_an_arm_and_one_until_acknowledged() {
     // No new ARM_SEQ_NUM, nothing to acknowledge.
     arm(&mut rig, &qp.receive, 2 << 16 | 1 << 14);
     rig.ring(Doorbell::CqAck, id);
+    assert_eq!(rig.env.ceqs, [0, 0]);
     assert_eq!(rig.env.kinds(), ["cq-arm", "cq-ack"]);
+}
+
+#[test]
+fn what_was_not_taken_is_an_event_as_soon_as_one_is_asked_for() {
+    let (mut rig, mut qp, stag) = flushable();
+    let id = qp.receive.id as u32;
+    one_cqe(&mut rig, &mut qp, stag);
+    assert!(rig.env.ceqs.is_empty(), "not armed");
+    arm(&mut rig, &qp.receive, 1 << 16 | 1 << 15 | 1 << 14);
+    assert_eq!(rig.env.ceqs, [0]);
+    rig.ring(Doorbell::CqAck, id);
+    // It is still there: another event, though nothing new was written.
+    arm(&mut rig, &qp.receive, 2 << 16 | 1 << 15 | 1 << 14);
+    assert_eq!(rig.env.ceqs, [0, 0]);
+    rig.ring(Doorbell::CqAck, id);
+    drain(&mut rig, &mut qp.receive);
+    arm(&mut rig, &qp.receive, 3 << 16 | 1 << 15 | 1 << 14);
+    assert_eq!(rig.env.ceqs, [0, 0], "taken");
+    assert_eq!(rig.env.findings, []);
+}
+
+#[test]
+fn a_solicited_request_looks_back_to_the_last_event() {
+    let (mut rig, mut qp, stag) = flushable();
+    let id = qp.receive.id as u32;
+    // An error counts as solicited.
+    one_cqe(&mut rig, &mut qp, stag);
+    arm(&mut rig, &qp.receive, 1 << 16 | 1 << 15);
+    assert_eq!(rig.env.ceqs, [0]);
+    rig.ring(Doorbell::CqAck, id);
+    // It is not taken, but was told of.
+    arm(&mut rig, &qp.receive, 2 << 16 | 1 << 15);
+    assert_eq!(rig.env.ceqs, [0]);
+    one_cqe(&mut rig, &mut qp, stag);
+    assert_eq!(rig.env.ceqs, [0, 0]);
+    assert_eq!(rig.env.findings, []);
 }
 
 #[test]
