@@ -20,6 +20,7 @@
 //! [`SimPlatform::function_level_reset`] are for them.
 
 mod bar;
+mod bring_up;
 mod bus_master;
 pub mod findings;
 mod function;
@@ -43,6 +44,7 @@ pub mod wire;
 mod world;
 pub mod wqe;
 
+pub use bring_up::BringUp;
 pub use findings::{Class, Finding};
 pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PortLink, test_package};
 pub use irq::ClearPba;

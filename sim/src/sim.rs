@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use e810_hal::{Ns, Vector};
 
+use crate::bring_up::{BringUp, Tally};
 use crate::bus_master::Mastering;
 use crate::findings::Finding;
 use crate::function::{Body, Function};
-use crate::fw::{Firmware, FirmwareConfig, LanSide};
+use crate::fw::{AqCode, Firmware, FirmwareConfig, LanSide};
 use crate::irq::{ClearPba, Interrupts};
 use crate::lines::{InterruptHook, Lines};
 use crate::link::{Capture, Link, LinkCounts, LinkHook, Mac, Quality, Uplink};
@@ -211,6 +212,7 @@ impl Builder {
             memory: Memory::new(self.runs, &rng),
             taken: vec![false; usize::from(self.vectors)],
             stats: Stats::default(),
+            tally: Tally::default(),
             resets: ResetCounts::default(),
             reset: None,
             announced: None,
@@ -361,6 +363,23 @@ impl Sim {
     #[must_use]
     pub fn stats(&self, function: u8) -> Stats {
         self.with_body(function, |body| body.stats)
+    }
+
+    /// What bring-ups of PF `function` cost, oldest first; the first 64 are kept.
+    #[must_use]
+    pub fn bring_ups(&self, function: u8) -> Vec<BringUp> {
+        self.with_body(function, |body| body.tally.finished().to_vec())
+    }
+
+    /// Commands that the firmware of PF `function` refused so far: opcode, code, how often. ESRCH is an opcode that it
+    /// does not know. Nothing of a warm function.
+    #[must_use]
+    pub fn refused_commands(&self, function: u8) -> Vec<(u16, AqCode, u64)> {
+        self.with_world(|world| {
+            let function = world.functions.get(usize::from(function));
+            let fw = function.and_then(|function| function.fw.as_ref());
+            fw.map(Firmware::refused_commands).unwrap_or_default()
+        })
     }
 
     /// Starts the counts of [`Sim::stats`] anew.

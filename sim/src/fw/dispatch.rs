@@ -115,10 +115,7 @@ impl Cx<'_, '_> {
             0xff30 => self.configure_log(command),
             0xff31 => self.register_log(command),
             0xff32 => self.query_log(command),
-            unknown => {
-                *self.fw.unknown.entry(unknown).or_default() += 1;
-                Err(AqCode::ESRCH)
-            }
+            _ => Err(AqCode::ESRCH),
         }
     }
 }

@@ -104,12 +104,8 @@ pub(crate) struct Firmware {
     rss: rss::Rss,
     agent: dcb::Agent,
     log: logging::FirmwareLog,
-    /// Uses of each opcode since the last reset.
-    pub(crate) uses: BTreeMap<u16, u64>,
-    /// Opcodes that the firmware does not know, and how often they came.
-    pub(crate) unknown: BTreeMap<u16, u64>,
-    /// Commands that were refused: opcode and code.
-    pub(crate) refused: BTreeMap<(u16, u8), u64>,
+    /// Commands that were refused so far: opcode and code.
+    refused: BTreeMap<(u16, u8), u64>,
 }
 
 impl Firmware {
@@ -126,8 +122,6 @@ impl Firmware {
             rss: rss::Rss::default(),
             agent: dcb::Agent::default(),
             log: logging::FirmwareLog::default(),
-            uses: BTreeMap::new(),
-            unknown: BTreeMap::new(),
             refused: BTreeMap::new(),
             config,
         }
@@ -148,9 +142,6 @@ impl Firmware {
         self.txqs = txq::TxQueues::default();
         self.rss = rss::Rss::default();
         self.log = logging::FirmwareLog::default();
-        self.uses.clear();
-        self.unknown.clear();
-        self.refused.clear();
         card.locks.release_all(pf);
         card.pool.release_all(pf);
         self.port.reset(source);
@@ -178,6 +169,18 @@ impl Firmware {
         frame
             .first_chunk::<6>()
             .is_some_and(|address| self.rules.send_to(address, &open))
+    }
+
+    /// Whether some VSI lets packets into the RDMA engine.
+    pub(crate) fn has_open_vsi(&self) -> bool {
+        !self.vsis.open_ones().is_empty()
+    }
+
+    pub(crate) fn refused_commands(&self) -> Vec<(u16, AqCode, u64)> {
+        self.refused
+            .iter()
+            .map(|(&(opcode, code), &count)| (opcode, AqCode(code), count))
+            .collect()
     }
 
     /// What the engine depends on.

@@ -170,7 +170,7 @@ impl Cx<'_, '_> {
         }
         let mut descriptor = Descriptor(bytes);
         let opcode = descriptor.opcode();
-        *self.fw.uses.entry(opcode).or_default() += 1;
+        self.env.body.tally.adminq(opcode);
         let fault = self.fw.config.meet(opcode);
         let mut code = None;
         match fault {
