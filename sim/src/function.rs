@@ -220,7 +220,7 @@ impl Function {
             }
             registers.load_again(reset.source);
             if let Some(fw) = &mut self.fw {
-                fw.started(reset.source, now);
+                fw.started(reset.source, now, &mut self.body);
             }
         }
     }

@@ -204,7 +204,7 @@ impl Builder {
         } else {
             Start::Warm
         };
-        let body = Body {
+        let mut body = Body {
             identity,
             mac: mac(self.first_mac, pf),
             registers: RegisterFile::new(identity, start),
@@ -222,7 +222,7 @@ impl Builder {
             lines: Arc::new(Lines::new(self.vectors)),
             rng: rng.fork("engine"),
         };
-        let fw = self.cold.then(|| Firmware::new(firmware, &body));
+        let fw = self.cold.then(|| Firmware::new(firmware, &mut body));
         Function {
             engine: ProtocolEngine::new(config),
             body,
