@@ -95,6 +95,11 @@ const fn rx_control(value: u32) -> u32 {
     }
 }
 
+/// The name that accesses are counted under. The doorbell page has no names.
+fn count_name(element: Option<Element>) -> &'static str {
+    element.map_or("others", |element| element.register.name)
+}
+
 /// Whether writing a 1 clears a bit: reports about malicious drivers, and why the machine woke up.
 fn clears_by_ones(element: &Element) -> bool {
     let name = element.register.name;
@@ -105,7 +110,11 @@ impl Function {
     /// The driver reads the register at `off`.
     pub(crate) fn read32(&mut self, off: Off, log: &mut Log, now: u64) -> u32 {
         self.body.stats.register_reads += 1;
-        let Some(element) = self.body.registers.element(off) else {
+        let element = self.body.registers.element(off);
+        if self.body.tally.counts() {
+            self.body.tally.read(count_name(element));
+        }
+        let Some(element) = element else {
             let text = format!("read of {}", regs::name(off));
             self.lint(log, now, kind::REGISTER_UNKNOWN, text);
             return regs::POISON;
@@ -146,6 +155,10 @@ impl Function {
             let text = format!("write of {value:#x} to {}", regs::name(off));
             self.lint(log, now, kind::REGISTER_IN_RESET, text);
             return Effect::None;
+        }
+        if self.body.tally.counts() {
+            let name = count_name(self.body.registers.element(off));
+            self.body.tally.wrote(name);
         }
         match doorbell(off) {
             Some(doorbell) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use e810_hal::regs as hw;
 use e810_hal::{Ns, Off, Vector};
 
+use crate::bring_up::Tally;
 use crate::bus_master::Mastering;
 use crate::findings::{Class, Log, kind};
 use crate::fw::{Card, Cx, Firmware, FirmwareEffect, LanSide};
@@ -60,6 +61,7 @@ pub(crate) struct Body {
     /// Vectors that the host has taken.
     pub(crate) taken: Vec<bool>,
     pub(crate) stats: Stats,
+    pub(crate) tally: Tally,
     pub(crate) resets: ResetCounts,
     pub(crate) reset: Option<ResetInProgress>,
     /// A reset of the card was announced: what, and when it begins.
@@ -196,6 +198,7 @@ impl Function {
     fn begin_reset(&mut self, source: ResetSource, now: u64, time: (u64, u64)) {
         let body = &mut self.body;
         body.registers.clear(source);
+        body.tally.restart(now);
         body.mastering.was_reset();
         body.outbox.clear();
         let until = now + time.0 + body.rng.below(time.1);
@@ -217,7 +220,7 @@ impl Function {
             }
             registers.load_again(reset.source);
             if let Some(fw) = &mut self.fw {
-                fw.started(reset.source, now);
+                fw.started(reset.source, now, &mut self.body);
             }
         }
     }
@@ -229,6 +232,14 @@ impl Function {
         if let Some(fw) = &mut self.fw {
             fw.reset(source, card, &mut self.body);
             self.body.lan = Some(fw.lan_side());
+        }
+    }
+
+    /// Ends the count of a bring-up when the engine is ready.
+    pub(crate) fn check_ready(&mut self, now: u64) {
+        let opened = self.fw.as_ref().is_none_or(Firmware::has_open_vsi);
+        if self.body.tally.counts() && opened && self.engine.has_aeq() {
+            self.body.tally.finish(now, self.engine.hmc_bytes());
         }
     }
 

@@ -15,11 +15,14 @@
 //! * [`wire`]: RoCEv2 packets as bytes.
 //! * [`rc`]: the reliable-connection requester and responder.
 //!
-//! A function starts *warm*: its LAN side (AdminQ, switch, scheduler) is set up already. PCI configuration space and
+//! A function starts *warm*: its LAN side (AdminQ, switch, scheduler) is set up already, and nothing answers on its
+//! AdminQ. With [`Builder::cold`] it starts as after power-up, and a model of the card's firmware answers. PCI configuration space and
 //! the MSI-X table are the business of whoever serves a function to others; [`SimPlatform::attach_memory`] and
 //! [`SimPlatform::function_level_reset`] are for them.
 
 mod bar;
+mod bring_up;
+mod builder;
 mod bus_master;
 pub mod findings;
 mod function;
@@ -43,6 +46,8 @@ pub mod wire;
 mod world;
 pub mod wqe;
 
+pub use bring_up::BringUp;
+pub use builder::Builder;
 pub use findings::{Class, Finding};
 pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PortLink, test_package};
 pub use irq::ClearPba;
@@ -53,5 +58,5 @@ pub use pe::FpmProfile as Profile;
 pub use platform::SimPlatform;
 pub use regs::ResetSource;
 pub use shared::Mode;
-pub use sim::{Builder, Sim};
+pub use sim::Sim;
 pub use stats::{ResetCounts, Stats};

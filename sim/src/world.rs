@@ -162,7 +162,9 @@ impl World {
         let Some(function) = self.functions.get_mut(index) else {
             return;
         };
-        match function.step_firmware(card, log, now) {
+        let effect = function.step_firmware(card, log, now);
+        function.check_ready(now);
+        match effect {
             FirmwareEffect::None => {}
             FirmwareEffect::Reset(ResetSource::Pfr) => {
                 function.start_pf_reset(now);
@@ -245,6 +247,7 @@ impl World {
         };
         let more = function.with_engine(&mut self.log, self.now, |engine, env| engine.step(env));
         function.runnable = more;
+        function.check_ready(self.now);
         if self.steps_take_time {
             function.busy_until = self.now + STEP_TIME.0 + self.rng.below(STEP_TIME.1);
         }

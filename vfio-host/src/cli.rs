@@ -145,7 +145,7 @@ pub struct SimArgs {
     /// Ethernet address of the first function; the last byte counts on [default: 02:e8:10:00:00:00, over UDP 02:e8, the local port, 00:00].
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     pub mac: Option<[u8; 6]>,
-    /// Write what was seen to this file as JSON, at the end.
+    /// Write what was seen to this file as JSON: at the end, and whenever the process gets SIGUSR1.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// How much the engines can hold.

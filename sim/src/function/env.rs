@@ -98,8 +98,9 @@ impl Env for Surroundings<'_> {
         }
     }
 
-    fn executed(&mut self) {
+    fn executed(&mut self, opcode: u8) {
         self.body.stats.commands += 1;
+        self.body.tally.cqp(opcode);
     }
 
     fn has_queue_set(&self, handle: u16) -> bool {

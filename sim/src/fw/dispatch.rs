@@ -18,9 +18,20 @@ fn goes_on_in_download(command: &Command) -> bool {
     ) || (command.opcode == 0x0009 && command.param16(0) == super::locks::GLOBAL)
 }
 
+/// What recovery mode is there for: to mend the flash. Which commands that leaves is `[inf]`.
+fn goes_on_in_recovery(opcode: u16) -> bool {
+    matches!(
+        opcode,
+        0x0001..=0x0003 | 0x0008..=0x000b | 0x0701..=0x070b
+    )
+}
+
 impl Cx<'_, '_> {
     /// Carries out one command.
     pub(super) fn execute(&mut self, command: &Command) -> Reply {
+        if self.fw.config.recovery && !goes_on_in_recovery(command.opcode) {
+            return command.done().refused(AqCode::EMODE);
+        }
         let now = self.now();
         let downloading = self
             .card
@@ -89,6 +100,7 @@ impl Cx<'_, '_> {
             0x0607 => self.link_status(command),
             0x0613 => self.set_event_mask(command),
             0x06e0 => self.link_topology(command),
+            0x06ea => self.port_options(command),
             0x0701 => self.read_nvm(command),
             0x0706 => self.nvm_checksum(command),
             0x0a00 => self.get_lldp_mib(command),
@@ -115,10 +127,7 @@ impl Cx<'_, '_> {
             0xff30 => self.configure_log(command),
             0xff31 => self.register_log(command),
             0xff32 => self.query_log(command),
-            unknown => {
-                *self.fw.unknown.entry(unknown).or_default() += 1;
-                Err(AqCode::ESRCH)
-            }
+            _ => Err(AqCode::ESRCH),
         }
     }
 }

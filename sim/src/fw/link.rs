@@ -75,6 +75,16 @@ impl Cx<'_, '_> {
         command.answer(data)
     }
 
+    /// 0x06EA: how the port's lanes can be used. Here in one way: one port of 100G.
+    pub(super) fn port_options(&mut self, command: &Command) -> Answer {
+        const VALID: u8 = 1 << 7;
+        const MAX_LANE_100G: u8 = 7;
+        let mut data = vec![0; 8];
+        put(&mut data, 0, &[1, MAX_LANE_100G]);
+        // One option, of which the first is active; none is pending.
+        Ok(command.answer(data)?.put(2, &[1, 0, VALID, 0]))
+    }
+
     /// 0x0603.
     pub(super) fn set_mac_config(&mut self, command: &Command) -> Answer {
         let frame = command.param16(0);

@@ -38,6 +38,8 @@ mod vsi;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use e810_hal::regs as hw;
+
 use crate::function::{Body, Surroundings};
 use crate::pe::ProtocolEngine;
 use crate::regs::ResetSource;
@@ -94,6 +96,8 @@ impl Card {
 pub(crate) struct Firmware {
     pub(crate) config: FirmwareConfig,
     queues: queue::Queues,
+    /// Until then GL_MNG_FWSM says that firmware is being loaded.
+    loading: Option<u64>,
     /// Waiting for the driver to give descriptors.
     events: VecDeque<Event>,
     vsis: vsi::Vsis,
@@ -104,19 +108,16 @@ pub(crate) struct Firmware {
     rss: rss::Rss,
     agent: dcb::Agent,
     log: logging::FirmwareLog,
-    /// Uses of each opcode since the last reset.
-    pub(crate) uses: BTreeMap<u16, u64>,
-    /// Opcodes that the firmware does not know, and how often they came.
-    pub(crate) unknown: BTreeMap<u16, u64>,
-    /// Commands that were refused: opcode and code.
-    pub(crate) refused: BTreeMap<(u16, u8), u64>,
+    /// Commands that were refused so far: opcode and code.
+    refused: BTreeMap<(u16, u8), u64>,
 }
 
 impl Firmware {
-    pub(crate) fn new(config: FirmwareConfig, body: &Body) -> Self {
+    pub(crate) fn new(config: FirmwareConfig, body: &mut Body) -> Self {
         let pf = body.identity.pf;
-        Self {
+        let mut this = Self {
             queues: queue::Queues::default(),
+            loading: None,
             events: VecDeque::new(),
             vsis: vsi::Vsis::default(),
             tree: tree::Tree::new(pf, config.layers),
@@ -126,11 +127,11 @@ impl Firmware {
             rss: rss::Rss::default(),
             agent: dcb::Agent::default(),
             log: logging::FirmwareLog::default(),
-            uses: BTreeMap::new(),
-            unknown: BTreeMap::new(),
             refused: BTreeMap::new(),
             config,
-        }
+        };
+        this.start_loading(0, body);
+        this
     }
 
     /// The function, or the whole card, was reset.
@@ -148,9 +149,6 @@ impl Firmware {
         self.txqs = txq::TxQueues::default();
         self.rss = rss::Rss::default();
         self.log = logging::FirmwareLog::default();
-        self.uses.clear();
-        self.unknown.clear();
-        self.refused.clear();
         card.locks.release_all(pf);
         card.pool.release_all(pf);
         self.port.reset(source);
@@ -160,9 +158,18 @@ impl Firmware {
     }
 
     /// The reset is over, or power came: from now on the link may come up.
-    pub(crate) fn started(&mut self, source: ResetSource, now: u64) {
+    pub(crate) fn started(&mut self, source: ResetSource, now: u64, body: &mut Body) {
         if source != ResetSource::Pfr {
             self.port.start(&self.config, now);
+            self.start_loading(now, body);
+        }
+    }
+
+    /// Parts of the firmware come from somewhere else, and take their time (`ice/ice_main.c ice_wait_for_fw`).
+    fn start_loading(&mut self, now: u64, body: &mut Body) {
+        if self.config.loading_ms > 0 {
+            self.loading = Some(now + u64::from(self.config.loading_ms) * 1_000_000);
+            show_loading(body, true);
         }
     }
 
@@ -180,6 +187,18 @@ impl Firmware {
             .is_some_and(|address| self.rules.send_to(address, &open))
     }
 
+    /// Whether some VSI lets packets into the RDMA engine.
+    pub(crate) fn has_open_vsi(&self) -> bool {
+        !self.vsis.open_ones().is_empty()
+    }
+
+    pub(crate) fn refused_commands(&self) -> Vec<(u16, AqCode, u64)> {
+        self.refused
+            .iter()
+            .map(|(&(opcode, code), &count)| (opcode, AqCode(code), count))
+            .collect()
+    }
+
     /// What the engine depends on.
     pub(crate) fn lan_side(&self) -> LanSide {
         LanSide {
@@ -187,6 +206,15 @@ impl Firmware {
             queue_sets: self.txqs.queue_sets(),
         }
     }
+}
+
+/// GL_MNG_FWSM.FW_LOADING.
+fn show_loading(body: &mut Body, loading: bool) {
+    const LOADING: u32 = 1 << 30;
+    let off = hw::GL_MNG_FWSM.off();
+    let rest = body.registers.get(off) & !LOADING;
+    let bit = if loading { LOADING } else { 0 };
+    body.registers.set(off, rest | bit);
 }
 
 /// What the LAN side has set up that the RDMA engine depends on.

@@ -45,8 +45,11 @@ pub(super) struct CardPool {
 }
 
 impl CardPool {
+    /// Takes back what a function has, but for its counters: Linux takes a block of them once and uses it after a reset of
+    /// the function (`ice/ice_main.c ice_rebuild`), which gives no time to take one again.
     pub(super) fn release_all(&mut self, pf: u8) {
-        self.taken.retain(|_, owner| *owner != pf);
+        self.taken
+            .retain(|(kind, _), owner| *owner != pf || *kind == FD_COUNTERS);
         self.filters.retain(|(_, owner)| *owner != pf);
     }
 

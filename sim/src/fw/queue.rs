@@ -56,10 +56,15 @@ impl Firmware {
         } else {
             Some(0)
         };
-        [self.queues.due, self.port.next_change(), event]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.queues.due,
+            self.port.next_change(),
+            self.loading,
+            event,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// The driver wrote a register of the AdminQ; its value is stored already.
@@ -125,6 +130,10 @@ fn next(index: u32, length: u32) -> u32 {
 impl Cx<'_, '_> {
     /// Does what is due: a change of the link, an event, a command.
     pub(crate) fn step(&mut self) -> FirmwareEffect {
+        if self.fw.loading.is_some_and(|until| until <= self.now()) {
+            self.fw.loading = None;
+            super::show_loading(self.env.body, false);
+        }
         self.check_link();
         self.deliver_events();
         let due = self.fw.queues.due.is_some_and(|due| due <= self.now());
@@ -170,7 +179,7 @@ impl Cx<'_, '_> {
         }
         let mut descriptor = Descriptor(bytes);
         let opcode = descriptor.opcode();
-        *self.fw.uses.entry(opcode).or_default() += 1;
+        self.env.body.tally.adminq(opcode);
         let fault = self.fw.config.meet(opcode);
         let mut code = None;
         match fault {

@@ -59,6 +59,18 @@ impl ProtocolEngine {
         self.device.tables.queue_set_exists(handle)
     }
 
+    /// Whether the engine can report asynchronous events.
+    #[must_use]
+    pub fn has_aeq(&self) -> bool {
+        self.device.aeq.is_some()
+    }
+
+    /// Bytes of host memory that valid SDs name.
+    #[must_use]
+    pub fn hmc_bytes(&self) -> u64 {
+        self.device.hmc.backed_bytes()
+    }
+
     /// The driver wrote `value` to a doorbell register.
     ///
     /// What only changes the state of the chip is done at once; what needs a context waits for [`step`](Self::step).

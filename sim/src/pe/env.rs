@@ -151,7 +151,9 @@ pub trait Env {
     fn set_register(&mut self, register: PeReg, value: u32);
 
     /// A command of the CQP is executed. By default nobody counts.
-    fn executed(&mut self) {}
+    fn executed(&mut self, opcode: u8) {
+        let _ = opcode;
+    }
 
     /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8): only then a QP that is bound to
     /// it can send. By default it does, as on a function whose LAN side is not modelled.

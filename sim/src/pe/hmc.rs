@@ -86,6 +86,18 @@ impl Hmc {
         self.sds.get(&index).copied()
     }
 
+    /// Bytes of backing that valid SDs name.
+    pub(crate) fn backed_bytes(&self) -> u64 {
+        let bytes = |sd: &Sd| {
+            if sd.direct {
+                SD_BYTES
+            } else {
+                u64::from(sd.pages) * PAGE_BYTES
+            }
+        };
+        self.sds.values().map(bytes).sum()
+    }
+
     /// Sets or clears one SD and forgets the PDs behind it.
     pub(crate) fn set_sd(&mut self, index: u64, sd: Option<Sd>) {
         let first = index * (SD_BYTES / PAGE_BYTES);

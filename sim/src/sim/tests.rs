@@ -1,5 +1,8 @@
 use super::*;
 
+use crate::link::Mac;
+use crate::rng::Rng;
+
 use e810_hal::regs::{DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0, PF_FUNC_RID, PFGEN_CTRL};
 use e810_hal::{Bus, Clock, DmaAlloc, DmaLayout, Off};
 

@@ -14,6 +14,8 @@ use crate::server::{Server, VECTORS};
 
 /// What ends the command in order.
 const STOP: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+/// What has the report written, and nothing else.
+const LOOK: libc::c_int = libc::SIGUSR1;
 
 /// Runs the command.
 ///
@@ -27,18 +29,14 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     };
     // Before any thread is there: each inherits the mask, so a signal waits
     // for the one that asks.
-    for signal in STOP {
+    for signal in STOP.into_iter().chain([LOOK]) {
         block_signal(signal)
             .map_err(|error| anyhow::anyhow!("blocking signal {signal}: {error:?}"))?;
     }
     // Made before anybody can be disappointed.
-    let report_file = match &args.report {
-        Some(path) => {
-            let file = File::create(path);
-            Some(file.with_context(|| format!("creating {}", path.display()))?)
-        }
-        None => None,
-    };
+    if let Some(path) = &args.report {
+        File::create(path).with_context(|| format!("creating {}", path.display()))?;
+    }
     let functions = u8::try_from(args.socket.len()).unwrap_or(u8::MAX);
     let mut builder = Sim::builder();
     if let Some(mac) = first_mac {
@@ -65,27 +63,47 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "function {function} on {}", path.display())?;
     }
     out.flush()?;
-    wait()?;
+    while wait()? == LOOK {
+        write_report(args, &server.report())?;
+    }
     let report = server.report();
     drop(server);
     report.write(out)?;
-    if let Some(file) = report_file {
-        write_json(&report, file).context("writing the report")?;
-    }
+    write_report(args, &report)?;
     if report.findings_in_all > 0 {
         bail!("the simulator recorded {} findings", report.findings_in_all);
     }
     Ok(())
 }
 
-/// Sleeps until a signal says that it is enough.
-fn wait() -> Result<()> {
-    let set = create_sigset(&STOP)
+/// Sleeps until one of the signals comes.
+fn wait() -> Result<libc::c_int> {
+    let [one, other] = STOP;
+    let set = create_sigset(&[one, other, LOOK])
         .map_err(|error| anyhow::anyhow!("making a set of signals: {error}"))?;
     let mut signal = 0;
     // SAFETY: both live for the call, which writes the second.
     let code = unsafe { libc::sigwait(&raw const set, &raw mut signal) };
     ensure!(code == 0, "waiting for a signal: error {code}");
+    Ok(signal)
+}
+
+/// Writes the report where the user wants it, if anywhere. Whoever reads a file meanwhile sees the old one or the new.
+fn write_report(args: &SimArgs, report: &ServerReport) -> Result<()> {
+    let Some(path) = &args.report else {
+        return Ok(());
+    };
+    let is_file = std::fs::metadata(path).is_ok_and(|about| about.is_file());
+    let into = if is_file {
+        path.with_extension("new")
+    } else {
+        path.clone()
+    };
+    let file = File::create(&into).with_context(|| format!("creating {}", into.display()))?;
+    write_json(report, file).context("writing the report")?;
+    if is_file {
+        std::fs::rename(&into, path).with_context(|| format!("replacing {}", path.display()))?;
+    }
     Ok(())
 }
 

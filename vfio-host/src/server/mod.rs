@@ -41,7 +41,7 @@ use vfio_user::{IrqInfo, ServerRegion};
 
 use device::{Counts, Device};
 use interrupts::Interrupts;
-use report::{FindingReport, FunctionReport, ServerReport};
+use report::{BringUpReport, FindingReport, FunctionReport, ServerReport};
 use udp::UdpWire;
 
 use crate::link_spec::UdpEnds;
@@ -170,6 +170,18 @@ impl Server {
             stopped: stats.stopped,
             function_resets: resets.flr,
             pf_resets: resets.pfr,
+            bring_ups: self
+                .sim
+                .bring_ups(function)
+                .iter()
+                .map(BringUpReport::from)
+                .collect(),
+            refused_commands: self
+                .sim
+                .refused_commands(function)
+                .into_iter()
+                .map(|(opcode, code, count)| (format!("{opcode:#06x} with {}", code.0), count))
+                .collect(),
         }
     }
 }

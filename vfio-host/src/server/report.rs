@@ -1,7 +1,9 @@
 //! What a server saw: for people as text, for scripts as JSON.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use e810_sim::BringUp;
 use serde::Serialize;
 
 /// Everything since the server was started.
@@ -53,6 +55,59 @@ pub struct FunctionReport {
     pub function_resets: u64,
     /// Resets of the PF through its registers.
     pub pf_resets: u64,
+    /// What each bring-up cost, from a reset to the engine's being ready.
+    pub bring_ups: Vec<BringUpReport>,
+    /// AdminQ commands that were refused: opcode and code as text, how often.
+    pub refused_commands: BTreeMap<String, u64>,
+}
+
+/// What one bring-up cost.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct BringUpReport {
+    /// Register reads in all.
+    pub reads: u64,
+    /// Register writes in all.
+    pub writes: u64,
+    /// AdminQ commands in all.
+    pub adminq: u64,
+    /// CQP commands in all.
+    pub cqp: u64,
+    /// Bytes of host memory behind the engine's objects.
+    pub hmc_bytes: u64,
+    /// Reads by register.
+    pub reads_of: BTreeMap<String, u64>,
+    /// Writes by register.
+    pub writes_of: BTreeMap<String, u64>,
+    /// AdminQ commands by opcode.
+    pub adminq_of: BTreeMap<String, u64>,
+    /// CQP commands by opcode.
+    pub cqp_of: BTreeMap<String, u64>,
+}
+
+impl From<&BringUp> for BringUpReport {
+    fn from(cost: &BringUp) -> Self {
+        let named = |of: &BTreeMap<&'static str, u64>| {
+            let named = of.iter().map(|(name, count)| ((*name).to_owned(), *count));
+            named.collect::<BTreeMap<_, _>>()
+        };
+        let adminq = cost.adminq.iter();
+        let cqp = cost.cqp.iter();
+        Self {
+            reads: cost.register_reads.values().sum(),
+            writes: cost.register_writes.values().sum(),
+            adminq: cost.adminq.values().sum(),
+            cqp: cost.cqp.values().sum(),
+            hmc_bytes: cost.hmc_bytes,
+            reads_of: named(&cost.register_reads),
+            writes_of: named(&cost.register_writes),
+            adminq_of: adminq
+                .map(|(opcode, count)| (format!("{opcode:#06x}"), *count))
+                .collect(),
+            cqp_of: cqp
+                .map(|(opcode, count)| (format!("{opcode:#04x}"), *count))
+                .collect(),
+        }
+    }
 }
 
 /// Counts of a wire over UDP; datagrams, one frame each.
@@ -120,6 +175,16 @@ impl ServerReport {
             ];
             for (name, count) in rows {
                 writeln!(out, "  {name:<18} {count:>12}")?;
+            }
+            for cost in &function.bring_ups {
+                writeln!(
+                    out,
+                    "  bring-up: {} reads, {} writes, {} AdminQ and {} CQP commands, {} bytes of HMC",
+                    cost.reads, cost.writes, cost.adminq, cost.cqp, cost.hmc_bytes
+                )?;
+            }
+            for (command, count) in &function.refused_commands {
+                writeln!(out, "  refused: {command}, {count} times")?;
             }
         }
         if let Some(link) = &self.link {

@@ -112,6 +112,7 @@ fn a_dead_servers_socket_is_taken_over() {
     assert!(server.paths[0].exists());
     let next = E810::start(&[
         "sim".as_ref(),
+        "--warm".as_ref(),
         "--socket".as_ref(),
         server.paths[0].as_os_str(),
     ]);

@@ -149,6 +149,7 @@ impl ServerProcess {
         let report = folder.as_path().join("report.json");
         let mut e810 = E810::start(&[
             "sim".as_ref(),
+            "--warm".as_ref(),
             "--socket".as_ref(),
             paths[0].as_os_str(),
             "--socket".as_ref(),

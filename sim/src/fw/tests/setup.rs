@@ -3,6 +3,7 @@
 use super::client::{Client, params};
 use crate::fw::AqCode;
 use crate::{PortLink, Sim};
+use e810_hal::regs as hw;
 use e810_hal::{Clock, Ns};
 
 fn capability(data: &[u8], id: u16) -> Option<[u32; 3]> {
@@ -142,6 +143,38 @@ fn the_driver_switches_the_link() {
     client.tell(0x0601, [0; 16], &config).ok();
     assert_eq!(link_info(&mut client, 3) & 1, 1);
     assert_eq!(client.said().len(), 2);
+}
+
+#[test]
+fn firmware_may_be_loading_for_a_while() {
+    let client = Client::of(Sim::builder().firmware(|_, fw| fw.loading_ms = 20));
+    let loading = || hw::GL_MNG_FWSM.get(&client.nic) >> 30 & 1;
+    assert_eq!(loading(), 1);
+    client.nic.delay(Ns::from_ms(21));
+    assert_eq!(loading(), 0);
+    hw::GLGEN_RTRIG.set(&client.nic, 1);
+    client.nic.delay(Ns::from_ms(104));
+    assert_eq!((loading(), hw::GLGEN_RSTAT.get(&client.nic) & 3), (1, 0));
+    client.nic.delay(Ns::from_ms(20));
+    assert_eq!(loading(), 0);
+}
+
+#[test]
+fn recovery_mode_is_for_the_flash() {
+    let mut client = Client::of(Sim::builder().firmware(|_, fw| fw.recovery = true));
+    assert_eq!(hw::GL_MNG_FWSM.get(&client.nic) & 2, 2);
+    client.direct(0x0001, [0; 16]).ok();
+    client.ask(0x000a, [0; 16], 4096).ok();
+    client.direct(0x02a4, [0; 16]).refused(AqCode::EMODE);
+    client.ask(0x0412, [0; 16], 320).refused(AqCode::EMODE);
+}
+
+#[test]
+fn a_port_has_one_option() {
+    let mut client = Client::new();
+    let reply = client.ask(0x06ea, [0; 16], 128).ok();
+    assert_eq!((reply.params[2], reply.params[4]), (1, 0x80));
+    assert_eq!((reply.datalen, reply.data[0]), (8, 1));
 }
 
 #[test]

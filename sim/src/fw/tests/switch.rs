@@ -116,6 +116,22 @@ fn lists_are_given_out_and_taken_back() {
         .refused(AqCode::EINVAL);
 }
 
+/// Linux keeps the counters of flow director over a reset of the function, and gives them back at its end.
+#[test]
+fn counters_outlive_a_pf_reset() {
+    let mut client = Client::new();
+    let ask = |kind: u8| [kind, 0, 1, 0, 0, 0];
+    let counters = client.tell(0x0208, params(&ONE), &ask(0x21)).ok().data;
+    let list = client.tell(0x0208, params(&ONE), &ask(3)).ok().data;
+    client.nic.function_level_reset();
+    let mut client = client.start();
+    client.direct(0x02a4, [0; 16]).ok();
+    client.tell(0x0209, params(&ONE), &counters).ok();
+    client
+        .tell(0x0209, params(&ONE), &list)
+        .refused(AqCode::ENOENT);
+}
+
 #[test]
 fn recipes_can_be_read_and_changed() {
     let mut client = Client::new();

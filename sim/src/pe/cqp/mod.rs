@@ -313,7 +313,7 @@ impl Cqp {
             let text = format!("{}: undefined bits {extra:#x} in q{word}", format.name);
             env.finding(Class::Lint, "cqp-bits", text);
         }
-        env.executed();
+        env.executed(command.opcode());
         device.execute(command, env)
     }
 

@@ -24,6 +24,9 @@ pub(in crate::pe) struct TestEnv {
     pub(in crate::pe) oicr: u32,
     /// Accesses refused.
     pub(in crate::pe) faults: u32,
+    /// The LAN side knows no queue set, and no VSI.
+    pub(in crate::pe) no_queue_set: bool,
+    pub(in crate::pe) no_vsi: bool,
 }
 
 impl TestEnv {
@@ -41,6 +44,8 @@ impl TestEnv {
             aeq_raised: 0,
             oicr: 0,
             faults: 0,
+            no_queue_set: false,
+            no_vsi: false,
         }
     }
 
@@ -197,6 +202,14 @@ impl Env for TestEnv {
 
     fn set_register(&mut self, register: PeReg, value: u32) {
         self.registers.insert(register as u32, value);
+    }
+
+    fn has_queue_set(&self, _handle: u16) -> bool {
+        !self.no_queue_set
+    }
+
+    fn has_vsi(&self, _vsi: u16) -> bool {
+        !self.no_vsi
     }
 
     fn transmit(&mut self, frame: &[u8]) {

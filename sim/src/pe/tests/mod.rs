@@ -4,6 +4,7 @@ mod bring_up;
 mod datagram;
 pub(in crate::pe) mod env;
 mod flush;
+mod lan_side;
 mod memory;
 mod pair;
 mod qp;

@@ -1,5 +1,6 @@
 //! Payload across the wire between two functions: a reliable connection put together by hand.
 
+use crate::builder::{FIRST_MAC, mac};
 use std::sync::atomic::AtomicU64;
 
 use e810_hal::{Barrier, Cell, DmaBuf, DmaLayout, SharedBytes, Words};

@@ -1,0 +1,246 @@
+//! How a world is described and made.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::bring_up::Tally;
+use crate::bus_master::Mastering;
+use crate::function::{Body, Function};
+use crate::fw::{Firmware, FirmwareConfig, LanSide};
+use crate::irq::{ClearPba, Interrupts};
+use crate::lines::Lines;
+use crate::link::{Link, Mac, Quality};
+use crate::memory::{Memory, Runs};
+use crate::pe::{Config, FpmProfile, ProtocolEngine};
+use crate::regs::{Identity, RegisterFile, Start};
+use crate::rng::Rng;
+use crate::shared::{Mode, Owner, Shared};
+use crate::sim::Sim;
+use crate::stats::{ResetCounts, Stats};
+use crate::world::World;
+
+/// PFs that a card can have.
+const MOST_FUNCTIONS: u8 = 8;
+/// Vectors that a PF can have here: an eighth of the card's.
+const MOST_VECTORS: u16 = 256;
+
+/// Changes the [`Config`] of one engine; called with the PF number.
+type Configure = Box<dyn Fn(u8, &mut Config)>;
+/// Changes the [`FirmwareConfig`] of one function; called with the PF number.
+type ConfigureFirmware = Box<dyn Fn(u8, &mut FirmwareConfig)>;
+
+/// Says what a world is like. Every choice has a default.
+pub struct Builder {
+    functions: u8,
+    seed: u64,
+    mode: Mode,
+    vectors: u16,
+    runs: Runs,
+    clear_pba: ClearPba,
+    quality: Quality,
+    first_mac: Mac,
+    configure: Vec<Configure>,
+    cold: bool,
+    firmware: Vec<ConfigureFirmware>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            functions: 1,
+            seed: 0,
+            mode: Mode::default(),
+            vectors: 9,
+            runs: Runs::default(),
+            clear_pba: ClearPba::default(),
+            quality: Quality::default(),
+            first_mac: FIRST_MAC,
+            configure: Vec::new(),
+            cold: false,
+            firmware: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// Number of functions, 1 to 8: PF 0, PF 1, ... of one card, each on a port of its own.
+    #[must_use]
+    pub fn functions(mut self, functions: u8) -> Self {
+        self.functions = functions.clamp(1, MOST_FUNCTIONS);
+        self
+    }
+
+    /// Everything that the hardware leaves open follows from this number.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// How time passes.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// MSI-X vectors of each function, 1 to 256; 9 when not said.
+    #[must_use]
+    pub fn vectors(mut self, vectors: u16) -> Self {
+        self.vectors = vectors.clamp(1, MOST_VECTORS);
+        self
+    }
+
+    /// How mapped memory is cut into runs.
+    #[must_use]
+    pub fn runs(mut self, runs: Runs) -> Self {
+        self.runs = runs;
+        self
+    }
+
+    /// What CLEARPBA does to an event that waits.
+    #[must_use]
+    pub fn clear_pba(mut self, clear_pba: ClearPba) -> Self {
+        self.clear_pba = clear_pba;
+        self
+    }
+
+    /// Ethernet address of PF 0, 02:e8:10:00:00:00 when not said; those of the others differ in the last byte, to which
+    /// the number of the PF is added.
+    #[must_use]
+    pub fn first_mac(mut self, mac: Mac) -> Self {
+        self.first_mac = mac;
+        self
+    }
+
+    /// How good the wire is.
+    #[must_use]
+    pub fn quality(mut self, quality: Quality) -> Self {
+        self.quality = quality;
+        self
+    }
+
+    /// How much the engines report that they can hold.
+    #[must_use]
+    pub fn profile(self, profile: FpmProfile) -> Self {
+        self.engine(move |_, config| config.profile = profile)
+    }
+
+    /// Changes the engines' choices: `configure` is called for each PF.
+    #[must_use]
+    pub fn engine(mut self, configure: impl Fn(u8, &mut Config) + 'static) -> Self {
+        self.configure.push(Box::new(configure));
+        self
+    }
+
+    /// Functions begin as after power-up: a driver has to bring their LAN side up through the AdminQ. Without this they
+    /// begin *warm*, with everything done, and have no AdminQ.
+    #[must_use]
+    pub fn cold(mut self) -> Self {
+        self.cold = true;
+        self
+    }
+
+    /// Changes the firmware's choices, of functions that begin cold: `configure` is called for each PF.
+    #[must_use]
+    pub fn firmware(mut self, configure: impl Fn(u8, &mut FirmwareConfig) + 'static) -> Self {
+        self.firmware.push(Box::new(configure));
+        self
+    }
+
+    /// Makes the world.
+    ///
+    /// # Panics
+    /// When the operating system gives no thread for [`Mode::Real`].
+    #[must_use]
+    #[expect(
+        clippy::expect_used,
+        reason = "a simulator without its thread is of no use to anybody who could handle the error"
+    )]
+    pub fn build(self) -> Sim {
+        let root = Rng::new(self.seed);
+        let functions: Vec<Function> = (0..self.functions)
+            .map(|pf| self.function(pf, &root))
+            .collect();
+        let lines = functions
+            .iter()
+            .map(|function| Arc::clone(&function.body.lines))
+            .collect();
+        let macs = functions.iter().map(|function| function.body.mac).collect();
+        let link = Link::new(macs, self.quality, root.fork("wire"));
+        let virtual_time = self.mode == Mode::Virtual;
+        let world = World::new(functions, link, virtual_time, root.fork("schedule"));
+        let owner = Owner::new(Shared::new(self.mode, world, lines));
+        Sim::new(Arc::new(owner.expect("a thread for the device")))
+    }
+
+    fn function(&self, pf: u8, root: &Rng) -> Function {
+        let mut rng = root.fork(&format!("function {pf}"));
+        let identity = Identity {
+            pf,
+            vectors: self.vectors,
+            // Not the PF number, so that the two cannot be mixed up unseen.
+            vsi: 8 + u16::from(pf),
+            pe_db_size: 1 + rng.below(2) as u32,
+        };
+        let mut config = Config {
+            pf,
+            ..Config::default()
+        };
+        for configure in &self.configure {
+            configure(pf, &mut config);
+        }
+        let mut firmware = FirmwareConfig::default();
+        for configure in &self.firmware {
+            configure(pf, &mut firmware);
+        }
+        let start = if self.cold {
+            Start::cold(&firmware)
+        } else {
+            Start::Warm
+        };
+        let mut body = Body {
+            identity,
+            mac: mac(self.first_mac, pf),
+            registers: RegisterFile::new(identity, start),
+            irq: Interrupts::new(self.vectors, self.clear_pba),
+            memory: Memory::new(self.runs, &rng),
+            taken: vec![false; usize::from(self.vectors)],
+            stats: Stats::default(),
+            tally: Tally::default(),
+            resets: ResetCounts::default(),
+            reset: None,
+            announced: None,
+            lan: self.cold.then(LanSide::default),
+            mastering: Mastering::default(),
+            outbox: Vec::new(),
+            lines: Arc::new(Lines::new(self.vectors)),
+            rng: rng.fork("engine"),
+        };
+        let fw = self.cold.then(|| Firmware::new(firmware, &mut body));
+        Function {
+            engine: ProtocolEngine::new(config),
+            body,
+            fw,
+            runnable: false,
+            busy_until: 0,
+        }
+    }
+}
+
+/// A locally administered address.
+pub(crate) const FIRST_MAC: Mac = [0x02, 0xe8, 0x10, 0x00, 0x00, 0x00];
+
+pub(crate) const fn mac([a, b, c, d, e, last]: Mac, pf: u8) -> Mac {
+    [a, b, c, d, e, last.wrapping_add(pf)]
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("functions", &self.functions)
+            .field("seed", &self.seed)
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
