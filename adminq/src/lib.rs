@@ -63,3 +63,5 @@ pub use error::{Error, Result};
 pub use event::{Event, EventKind};
 pub use opcode::Opcode;
 pub use queue::{AdminQ, Counters};
+
+pub use e810_hal::bus::VsiId;
