@@ -119,6 +119,17 @@ pub fn wait_for_card<P: Bus + Clock>(platform: &P, rdma: bool) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a firmware in recovery mode: it only serves to be replaced.
+///
+/// # Errors
+/// [`Error::RecoveryMode`]; [`Error::Wait`] when the device is gone.
+pub fn check_recovery<P: Bus>(platform: &P) -> Result<()> {
+    match live("GL_MNG_FWSM", GL_MNG_FWSM.get(platform))? {
+        fwsm if fwsm & FWSM_RECOVERY != 0 => Err(Error::RecoveryMode { fwsm }),
+        _ => Ok(()),
+    }
+}
+
 /// Waits until the firmware has loaded.
 ///
 /// # Errors
