@@ -46,6 +46,9 @@ struct Class {
     above: u32,
     chain: Vec<Element, MAX_LAYERS>,
     sets: u16,
+    /// An element may exist whose TEID is not known: what is above it cannot be
+    /// deleted.
+    stuck: bool,
 }
 
 /// The tree of a port, as far as this function makes it.
@@ -120,6 +123,7 @@ impl Tree {
                     above: above.teid,
                     chain: Vec::new(),
                     sets: 0,
+                    stuck: false,
                 });
             }
         }
@@ -163,7 +167,8 @@ impl Tree {
         let class = self.class(traffic_class)?;
         while class.chain.len() < wanted {
             let above = class.chain.last().map_or(class.above, |last| last.teid);
-            let made = queue.execute(&AddElement::below(above))?;
+            let made = queue.execute(&AddElement::below(above));
+            let made = made.inspect_err(|error| class.stuck |= error.refusal().is_none())?;
             let element = Element {
                 parent: above,
                 ..made
@@ -200,7 +205,17 @@ impl Tree {
             return Err(Error::TreeFull { limit });
         }
         let parent = self.extend(queue, traffic_class, group)?;
-        let teid = queue.execute(&AddQueueSet::new(parent, handle))?;
+        let undo = DisableQueueSet::new(parent, handle);
+        let teid = match queue.execute(&AddQueueSet::new(parent, handle)) {
+            Ok(teid) => teid,
+            Err(error) => {
+                // A reply that makes no sense may be about a leaf that exists.
+                if error.refusal().is_none() && !error.leaves_command_open() {
+                    let _ = queue.execute(&undo);
+                }
+                return Err(error);
+            }
+        };
         let set = QueueSet {
             traffic_class,
             handle,
@@ -220,7 +235,7 @@ impl Tree {
         if let Err(error) = placed {
             if !error.leaves_command_open() {
                 // The first error says more than one that undoing may add.
-                let _ = queue.execute(&DisableQueueSet::new(parent, handle));
+                let _ = queue.execute(&undo);
             }
             return Err(error);
         }
@@ -244,14 +259,19 @@ impl Tree {
         Ok(())
     }
 
-    /// Deletes every element that was made, lowest first. Goes on after a
-    /// refusal and reports the first; ends at once when no answer comes.
+    /// Deletes every element that was made, lowest first. What is above one that
+    /// is not deleted stays: a reset takes it along. Goes on with the next class
+    /// after a refusal and reports the first; ends at once when no answer comes.
     ///
     /// # Errors
     /// Those of the commands.
     pub fn clear<P: Platform>(&mut self, queue: &mut AdminQ<P>) -> Result<()> {
         let mut result = Ok(());
         for class in &mut self.classes {
+            if class.stuck {
+                log_warn!("elements below {:#x} are left to a reset", class.above);
+                class.chain.clear();
+            }
             while let Some(element) = class.chain.pop() {
                 let deleted = queue.execute(&DeleteElement::new(element.parent, element.teid));
                 if let Err(error) = deleted {
@@ -259,6 +279,7 @@ impl Tree {
                     if error.leaves_command_open() {
                         return result;
                     }
+                    class.chain.clear();
                 }
             }
         }
@@ -267,7 +288,7 @@ impl Tree {
 }
 
 /// Removes the default leaf, then the default elements above it up to the entry
-/// point. Root and traffic classes are the firmware's.
+/// point. One that the firmware keeps is no obstacle: ours hang beside it. Root and traffic classes are the firmware's.
 fn remove_default<P: Platform>(queue: &mut AdminQ<P>, branch: &Branch, entry: usize) -> Result<()> {
     let ours = branch.get(entry..).unwrap_or_default();
     for element in ours.iter().rev() {
@@ -276,7 +297,11 @@ fn remove_default<P: Platform>(queue: &mut AdminQ<P>, branch: &Branch, entry: us
         }
         match queue.execute(&DeleteElement::new(element.parent, element.teid)) {
             Err(error) if error.leaves_command_open() => return Err(error),
-            Err(error) => log_warn!("default element {:#x}: {}", element.teid, error),
+            // What is above has an element below it now, and stays too.
+            Err(error) => {
+                log_warn!("default element {:#x}: {}", element.teid, error);
+                break;
+            }
             Ok(()) => {}
         }
     }

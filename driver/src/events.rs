@@ -91,7 +91,7 @@ impl<P: Platform> Events<P> {
     /// errors of the card, which are read here, and of AdminQ events, which
     /// [`Control::service`](crate::Control::service) takes.
     pub fn on_vector(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
-        let causes = self.take_causes(deliver);
+        let causes = self.poll_causes(deliver);
         let mut polled = self.poll(deliver);
         polled.events = polled.events.wrapping_add(causes);
         if !polled.more {
@@ -110,9 +110,11 @@ impl<P: Platform> Events<P> {
         polled
     }
 
-    /// Reads the other causes, which clears them. A device that is gone shows in
-    /// the next command.
-    fn take_causes(&mut self, deliver: &mut impl FnMut(Event)) -> u32 {
+    /// Reads the card's other causes, which clears them; gives the number of
+    /// events delivered. One register read, for a program that polls and wants
+    /// to know of errors of the card now and then; [`Events::on_vector`] does it
+    /// by itself. A device that is gone shows in the next command.
+    pub fn poll_causes(&mut self, deliver: &mut impl FnMut(Event)) -> u32 {
         if !self.other_causes {
             return 0;
         }

@@ -81,6 +81,8 @@ fn add<P: Platform>(stage: &mut VsiUp<P>) -> Result<Rules, AdminqError> {
             // As many places as rules.
             Ok(rule) => drop(rules.push(rule)),
             Err(error) => {
+                // A reply that makes no sense may be about a rule that exists.
+                stage.named |= error.refusal().is_none();
                 // The first error says more than one that undoing may add.
                 let _ = remove(stage, rules);
                 return Err(error);
@@ -98,6 +100,7 @@ fn remove<P: Platform>(stage: &mut VsiUp<P>, mut rules: Rules) -> Result<(), Adm
     while let Some(rule) = rules.pop() {
         if let Err(error) = stage.queue().execute(&RemoveRule::mac(vsi, rule)) {
             result = result.and(Err(error));
+            stage.named = true;
             if error.leaves_command_open() {
                 break;
             }

@@ -16,6 +16,8 @@ pub struct VsiUp<P: Platform> {
     pub(super) below: PackageLoaded<P>,
     pub(super) vsi: VsiId,
     pub(super) context: VsiContext,
+    /// A switch rule may still name the VSI: freeing it is left to the reset.
+    pub(super) named: bool,
 }
 
 impl<P: Platform> VsiUp<P> {
@@ -52,6 +54,7 @@ impl<P: Platform> Device<P, PackageLoaded<P>> {
                 below,
                 vsi,
                 context,
+                named: false,
             })),
             Err(error) => Err((self, error.into())),
         }
@@ -81,13 +84,13 @@ impl<P: Platform> Device<P, VsiUp<P>> {
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
     pub fn shutdown(mut self) -> Result<()> {
-        let vsi = self.stage.vsi;
+        let VsiUp { vsi, named, .. } = self.stage;
         let (tree, queue) = self.stage.tree();
         let cleared = tree.clear(queue);
         let open = |result: &Result<(), AdminqError>| {
             result.is_err_and(|error| error.leaves_command_open())
         };
-        let freed = if open(&cleared) {
+        let freed = if named || open(&cleared) {
             Ok(())
         } else {
             queue.execute(&FreeVsi(vsi))
