@@ -8,7 +8,8 @@ use crate::addr::MacAddr;
 /// What the LAN side of a ready function says of itself.
 ///
 /// On a function whose LAN side another driver (or firmware model) has set up,
-/// these are given; they cannot be read back from the RDMA engine.
+/// these are given; they cannot be read back from the RDMA engine. A cold start
+/// finds VSI and MAC address itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lan {
     /// Hardware number of the main VSI (control-path 3.0, vport_id).
@@ -44,6 +45,18 @@ pub struct Config {
 pub const MAX_CEQS: usize = 16;
 
 impl Config {
+    /// The default capacity for a cold start with interface MTU `mtu` in bytes:
+    /// VSI and MAC address are what the firmware says, so there is nothing to
+    /// give.
+    #[must_use]
+    pub fn cold(mtu: u16) -> Self {
+        Self::new(Lan {
+            vsi: VsiId::ZERO,
+            mac: MacAddr([0; 6]),
+            mtu,
+        })
+    }
+
     /// The default capacity on a given LAN side.
     #[must_use]
     pub fn new(lan: Lan) -> Self {

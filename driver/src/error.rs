@@ -41,6 +41,9 @@ impl core::fmt::Display for Object {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Error {
+    /// The cold function: firmware, package, scheduler tree or link.
+    #[error(transparent)]
+    Adminq(#[from] e810_adminq::Error),
     /// A command or the HMC failed.
     #[error(transparent)]
     Cqp(#[from] e810_cqp::Error),
@@ -138,6 +141,7 @@ impl Error {
     /// was given must not be freed.
     pub(crate) const fn leaves_command_open(&self) -> bool {
         match self {
+            Self::Adminq(error) => error.leaves_command_open(),
             Self::Cqp(error) => error.leaves_command_open(),
             Self::Wait(_) => true,
             _ => false,

@@ -4,6 +4,7 @@
 //! command, waits for nothing and takes no lock. It marks slots; the control
 //! path's [`service`](crate::Control::service) does what takes a command.
 
+use e810_adminq::oicr::{self, Causes, Demand};
 use e810_ceq::ae::Action;
 use e810_ceq::aeqe::{Aeqe, Object as AeObject, Side};
 use e810_ceq::event::{EventLog, Kind};
@@ -34,6 +35,9 @@ pub enum Event {
     CqpCompletion,
     /// Something went wrong, or changed.
     Async(AsyncEvent),
+    /// The card reports an error of another kind, and what has to be done. Only
+    /// after a cold start.
+    OtherCause(Causes, Demand),
 }
 
 /// What one call found.
@@ -56,6 +60,8 @@ pub struct Events<P: Platform> {
     pub(crate) vector: Vector,
     pub(crate) ceq: Option<(CeqId, Ceq<DmaBuf<P>>)>,
     pub(crate) aeq: Option<Aeq<DmaBuf<P>>>,
+    /// The vector has the other causes too: the LAN side is ours.
+    pub(crate) other_causes: bool,
     pub(crate) slots: Slots<HostBuf<P>>,
     pub(crate) log: EventLog<LOGGED>,
     pub(crate) overflow_told: bool,
@@ -80,8 +86,14 @@ impl<P: Platform> Events<P> {
     /// For when the vector fired: empties the queues, then enables the vector
     /// again. Returns what was found; when `more` is set the vector is still
     /// masked and the call is to be repeated.
+    ///
+    /// After a cold start the vector of the asynchronous events also tells of
+    /// errors of the card, which are read here, and of AdminQ events, which
+    /// [`Control::service`](crate::Control::service) takes.
     pub fn on_vector(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
-        let polled = self.poll(deliver);
+        let causes = self.poll_causes(deliver);
+        let mut polled = self.poll(deliver);
+        polled.events = polled.events.wrapping_add(causes);
         if !polled.more {
             irq::enable_vector(&self.platform, self.vector, Itr::NONE);
         }
@@ -96,6 +108,23 @@ impl<P: Platform> Events<P> {
         self.poll_ceq(&mut polled, deliver);
         self.poll_aeq(&mut polled, deliver);
         polled
+    }
+
+    /// Reads the card's other causes, which clears them; gives the number of
+    /// events delivered. One register read, for a program that polls and wants
+    /// to know of errors of the card now and then; [`Events::on_vector`] does it
+    /// by itself. A device that is gone shows in the next command.
+    pub fn poll_causes(&mut self, deliver: &mut impl FnMut(Event)) -> u32 {
+        if !self.other_causes {
+            return 0;
+        }
+        match oicr::take(&self.platform) {
+            Ok((causes, demand)) if !causes.is_empty() => {
+                deliver(Event::OtherCause(causes, demand));
+                1
+            }
+            _ => 0,
+        }
     }
 
     fn poll_ceq(&mut self, polled: &mut Polled, deliver: &mut impl FnMut(Event)) {

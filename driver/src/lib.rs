@@ -23,8 +23,10 @@
 //! - [`Events`], one a vector, may be called from an interrupt handler.
 //! - [`Qp`] posts, [`Cq`] polls, each on the thread that holds it.
 //!
-//! The function's LAN side must be ready: MAC, VSI, link and packet filters
-//! are another driver's (or firmware's) work, and [`Lan`] says what it set up.
+//! The engine stands on the function's LAN side: MAC, VSI, link, scheduler tree
+//! and packet filters. [`bring_up_cold`] makes it ready, from a reset on, on a
+//! function that no other driver has set up, and undoes it in the end;
+//! [`bring_up`] takes one that is ready, and [`Lan`] says what was set up.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -34,6 +36,7 @@ extern crate std;
 
 pub mod addr;
 mod attr;
+mod cold;
 mod completion;
 mod config;
 mod control;
@@ -48,12 +51,16 @@ mod users;
 
 pub use addr::{Gid, MacAddr, Mtu, Path, Vlan, v4};
 pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
+pub use cold::{
+    AdminqUp, Cold, FunctionReset, Identified, Identity, LAN_EVENTS, LanEvent, LanReady,
+    LinkPolicy, LinkUp, PackageLoaded, PackageSource, TreeFound, VsiUp,
+};
 pub use completion::Cq;
 pub use config::{Config, Lan, MAX_CEQS};
 pub use control::{Control, LanHook, NoLanHook, Served, ShutdownError};
 pub use device::{
-    AeqUp, Attached, CcqUp, CeqsUp, CqpUp, Device, EngineReady, Failed, HmcUp, Memory, Reached,
-    Ready, bring_up,
+    AeqUp, Attached, CcqUp, CeqsUp, ColdStart, CqpUp, Device, EngineReady, Failed, HmcUp, Memory,
+    Reached, Ready, bring_up, bring_up_cold,
 };
 pub use error::{Error, Object, Result, StageError};
 pub use events::{Event, EventSet, Events, LOGGED, Polled};
@@ -61,6 +68,10 @@ pub use memory::{AccessFlags, Mr, Pd};
 pub use pair::Qp;
 pub use stage::Stage;
 
+pub use e810_adminq::link::NoLink;
+pub use e810_adminq::oicr::{Causes, Demand};
+pub use e810_adminq::op::LinkStatus;
+pub use e810_adminq::package::{Loaded, LoadedBy, Package, PackageError};
 pub use e810_ceq::AsyncEvent;
 pub use e810_cqp::hmc;
 pub use e810_datapath::state::QpState;

@@ -19,6 +19,8 @@ pub struct Qp<P: Platform> {
     pub(crate) context: RoceContext,
     pub(crate) caps: QpCaps,
     pub(crate) arp: Option<u16>,
+    /// Traffic class whose queue set it uses.
+    pub(crate) class: u8,
     pub(crate) slots: Slots<HostBuf<P>>,
     pub(crate) send: SendQueue<P, DmaBuf<P>, HostBuf<P>>,
     pub(crate) recv: RecvQueue<P, DmaBuf<P>, HostBuf<P>>,

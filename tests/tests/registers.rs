@@ -20,6 +20,13 @@ const NOT_LISTED: &[(&str, &[&str])] = &[
         &["GLPE_CRITERR"],
     ),
     (
+        "pause frames of the port: offsets and fields from a driver, reset source [inf]",
+        &[
+            "PRTMAC_HSEC_CTL_TX_PAUSE_QUANTA",
+            "PRTMAC_HSEC_CTL_TX_PAUSE_REFRESH_TIMER",
+        ],
+    ),
+    (
         "control-path 2.3: second addresses of the PFHMC registers, given in the text",
         &[
             "PFHMC_PDINV_FPMAT",

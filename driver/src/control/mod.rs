@@ -7,6 +7,7 @@ use e810_cqp::op::Command;
 use e810_datapath::slot::{Layout, Registry, Slots};
 use e810_hal::{DmaBuf, DmaLayout, HostBuf, Platform};
 
+use crate::cold::{LanReady, LanSide};
 use crate::config::{Config, Lan};
 use crate::device::{Below, Memory};
 use crate::error::{Error, Object, Result};
@@ -66,6 +67,7 @@ pub struct Control<P: Platform> {
     pool: DmaBuf<P>,
     failing: Failing,
     below: Option<Below>,
+    lan_side: LanSide<P>,
 }
 
 /// Protection domains kept track of: the device has 2^18, a program few.
@@ -104,12 +106,15 @@ impl<P: Platform> Control<P> {
             pool: tables.pool,
             failing: Failing::new(),
             below: None,
+            lan_side: LanSide(None),
         })
     }
 
-    /// What [`Control::shutdown`] goes back to.
-    pub(crate) fn remember(&mut self, below: Below) {
+    /// What [`Control::shutdown`] goes back to, and the LAN side where it is
+    /// ours.
+    pub(crate) fn remember(&mut self, below: Below, lan_side: LanSide<P>) {
         self.below = Some(below);
+        self.lan_side = lan_side;
     }
 
     /// Handle on the slots that all parts share.
@@ -127,6 +132,13 @@ impl<P: Platform> Control<P> {
     #[must_use]
     pub const fn lan(&self) -> Lan {
         self.lan
+    }
+
+    /// The LAN side, after a cold start; `None` where another driver has set the
+    /// function up.
+    #[must_use]
+    pub const fn lan_side(&self) -> Option<&LanReady<P>> {
+        self.lan_side.0.as_ref()
     }
 
     /// CQP commands posted so far.

@@ -11,8 +11,9 @@ use e810_datapath::state::{QpState, Service};
 use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
 use e810_hal::{Cell, DmaBuf, DmaLayout, Iova, Platform, Words};
 
-use super::{Control, NoLanHook, PAIR_BYTES, PAIR_SHADOW, run};
+use super::{Control, PAIR_BYTES, PAIR_SHADOW, run};
 use crate::attr::{QpCaps, QpInit};
+use crate::cold::LanReady;
 use crate::error::{Error, Object, Result};
 use crate::memory::Pd;
 use crate::pair::Qp;
@@ -57,13 +58,17 @@ impl<P: Platform> Control<P> {
         sizes: Sizes,
     ) -> Result<Qp<P>> {
         self.hmc.hmc.ensure(&mut self.cqp, HmcObject::Qp, id)?;
-        // No path yet, so no priority: every queue pair starts in class 0.
-        let class = 0;
-        let qs_handle = self.scheduler.join(&mut self.cqp, &mut NoLanHook, class)?;
-        let made = self.create_qp_in(id, pd, init, sizes, qs_handle);
+        // No path yet, so no priority: every queue pair has the class of
+        // priority 0, which is 0 without DCB.
+        let class = self.lan_side.0.as_ref().map_or(0, LanReady::default_class);
+        let lan = &mut self.lan_side;
+        let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
+        let made = self.create_qp_in(id, pd, init, sizes, (class, qs_handle));
         if made.is_err() {
             // The first error says more than one that undoing may add.
-            let _ = self.scheduler.leave(&mut self.cqp, &mut NoLanHook, class);
+            let _ = self
+                .scheduler
+                .leave(&mut self.cqp, &mut self.lan_side, class);
         }
         made
     }
@@ -74,7 +79,7 @@ impl<P: Platform> Control<P> {
         pd: &Pd,
         init: &QpInit<'_, P>,
         sizes: Sizes,
-        qs_handle: u16,
+        (class, qs_handle): (u8, u16),
     ) -> Result<Qp<P>> {
         let (sq, rq) = self.allocate_rings(sizes)?;
         let shape = QpShape {
@@ -139,6 +144,7 @@ impl<P: Platform> Control<P> {
                 ..init.caps
             },
             arp: None,
+            class,
             slots: self.slots(),
             send,
             recv,
@@ -213,7 +219,9 @@ impl<P: Platform> Control<P> {
         qp.send.into_ring().release();
         qp.recv.into_ring().release();
         // The device no longer uses either; an error here leaves a table entry.
-        let mut leftover = self.scheduler.leave(&mut self.cqp, &mut NoLanHook, 0);
+        let mut leftover = self
+            .scheduler
+            .leave(&mut self.cqp, &mut self.lan_side, qp.class);
         if let Some(index) = qp.arp {
             leftover = leftover.and(self.neighbours.leave(&mut self.cqp, index));
         }

@@ -19,8 +19,11 @@ use e810_cqp::Cqp;
 /// driver has set up, [`NoLanHook`] is right.
 pub trait LanHook {
     /// Registers `qs_handle` for a traffic class; gives back the node (TEID)
-    /// to name when it is removed. `None`: the LAN side refused.
-    fn add_queue_set(&mut self, vsi: VsiId, traffic_class: u8, qs_handle: u16) -> Option<u32>;
+    /// to name when it is removed.
+    ///
+    /// # Errors
+    /// Why the LAN side refused; [`Error::QueueSet`] fits where it does not say.
+    fn add_queue_set(&mut self, vsi: VsiId, traffic_class: u8, qs_handle: u16) -> Result<u32>;
 
     /// Removes it again.
     fn remove_queue_set(&mut self, vsi: VsiId, qs_handle: u16, teid: u32);
@@ -31,8 +34,8 @@ pub trait LanHook {
 pub struct NoLanHook;
 
 impl LanHook for NoLanHook {
-    fn add_queue_set(&mut self, _: VsiId, _: u8, _: u16) -> Option<u32> {
-        Some(0)
+    fn add_queue_set(&mut self, _: VsiId, _: u8, _: u16) -> Result<u32> {
+        Ok(0)
     }
     fn remove_queue_set(&mut self, _: VsiId, _: u16, _: u32) {}
 }
@@ -167,26 +170,23 @@ impl Scheduler {
         let added = cqp.execute(&self.leaf_node(class, NodeChange::Add, false))?;
         // 10 bits of handle fit the QP context (control-path 5.2, QSHANDLE).
         let qs_handle = (added.ret_val & 0x3FF) as u16;
-        let teid = lan.add_queue_set(self.vsi, class, qs_handle);
-        let enabled = match teid {
-            Some(_) => run(cqp, &self.leaf_node(class, NodeChange::Modify, true)),
-            None => Err(Error::QueueSet {
+        let registered = lan.add_queue_set(self.vsi, class, qs_handle);
+        let enabled = registered.and_then(|teid| {
+            let enable = self.leaf_node(class, NodeChange::Modify, true);
+            run(cqp, &enable).inspect_err(|_| lan.remove_queue_set(self.vsi, qs_handle, teid))?;
+            Ok(teid)
+        });
+        match enabled {
+            Ok(teid) => Ok(Leaf {
                 qs_handle,
-                traffic_class: class,
+                teid,
+                users: 1,
             }),
-        };
-        if let Err(error) = enabled {
-            if let Some(teid) = teid {
-                lan.remove_queue_set(self.vsi, qs_handle, teid);
+            Err(error) => {
+                let _ = run(cqp, &self.leaf_node(class, NodeChange::Delete, false));
+                Err(error)
             }
-            let _ = run(cqp, &self.leaf_node(class, NodeChange::Delete, false));
-            return Err(error);
         }
-        Ok(Leaf {
-            qs_handle,
-            teid: teid.unwrap_or(0),
-            users: 1,
-        })
     }
 
     /// Root and VSI node: enabled, weight 1, weighted round robin.

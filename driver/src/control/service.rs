@@ -14,6 +14,7 @@ use e810_hal::{Ns, Platform};
 use heapless::Vec;
 
 use super::Control;
+use crate::cold::LanEvent;
 use crate::error::Result;
 
 /// Queue pairs whose failure is being dealt with at one time; more wait on the
@@ -50,16 +51,42 @@ pub(super) type Failing = Vec<(QpKey, Phase), AT_ONCE>;
 pub struct Served {
     /// Queue pairs whose failure is not finished: call again.
     pub unfinished: usize,
+    /// Events of the LAN side that wait for [`Control::take_lan_event`]. Only
+    /// after a cold start.
+    pub lan_events: usize,
 }
 
 impl<P: Platform> Control<P> {
     /// Finishes what events marked; never waits. A program that only polls
     /// calls it in its loop, a host on its event thread.
     ///
+    /// After a cold start it also takes events of the LAN side, for which it
+    /// reads a register at most every 10 ms.
+    ///
     /// # Errors
     /// The device failed a command, or is gone. The queue pair concerned is
     /// given up: its requests are completed by software.
     pub fn service(&mut self) -> Result<Served> {
+        let lan_events = match &mut self.lan_side.0 {
+            Some(lan) => lan.poll(&self.platform)?,
+            None => 0,
+        };
+        let unfinished = self.serve_failing()?;
+        Ok(Served {
+            unfinished,
+            lan_events,
+        })
+    }
+
+    /// The oldest event of the LAN side that [`Control::service`] has taken:
+    /// link up or down, a reset that is coming. Always `None` on a function that
+    /// another driver has set up.
+    pub fn take_lan_event(&mut self) -> Option<LanEvent> {
+        self.lan_side.0.as_mut()?.take_event()
+    }
+
+    /// Queue pairs that failed; gives the number of those not finished.
+    fn serve_failing(&mut self) -> Result<usize> {
         while !self.failing.is_full() {
             let Some(attention) = self.registry.take_attention() else {
                 break;
@@ -70,7 +97,7 @@ impl<P: Platform> Control<P> {
                 .push((attention.qp, Phase::Marked(attention.cause)));
         }
         if self.failing.is_empty() {
-            return Ok(Served::default());
+            return Ok(0);
         }
         self.collect()?;
         let mut result = Ok(());
@@ -87,9 +114,7 @@ impl<P: Platform> Control<P> {
                 }
             }
         }
-        result.map(|()| Served {
-            unfinished: self.failing.len(),
-        })
+        result.map(|()| self.failing.len())
     }
 
     /// Takes one queue pair off the list.

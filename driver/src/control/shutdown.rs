@@ -44,12 +44,17 @@ impl<P: Platform> Control<P> {
             hmc,
             pool,
             below,
+            mut lan_side,
             ..
         } = self;
+        // First of all: nothing new reaches the engine (control-path 9.9).
+        if let Some(lan) = &mut lan_side.0 {
+            lan.refuse_rdma();
+        }
         // No queue pair is left that could use it.
         pool.release();
         below
-            .and_then(|below| below.rebuild(platform, cqp, hmc, events))
+            .and_then(|below| below.rebuild(platform, cqp, hmc, lan_side, events))
             .ok_or(Error::Invalid {
                 what: "the asynchronous event queue is missing: pass all parts that split() gave",
             })
@@ -82,6 +87,9 @@ impl<P: Platform> Control<P> {
         self.pool.release();
         self.hmc.hmc.release_after_reset();
         self.cqp.release_after_reset();
+        if let Some(lan) = self.lan_side.0 {
+            lan.release_after_reset();
+        }
     }
 
     fn ready_to_end(&self, events: &EventSet<P>) -> Result<()> {

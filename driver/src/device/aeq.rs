@@ -52,10 +52,14 @@ impl<P: Platform> Device<P, CeqsUp<P>> {
             return Err(error.into());
         }
         let wiring = &self.stage.wiring;
+        let aeq = Aeq::new(memory, entries, AeqIds { qps, cqs })?;
         if let Some(vector) = wiring.vectors.first() {
+            // Before the vector is switched on: their order is prescribed.
+            if let Some(lan) = &self.lan_side.0 {
+                lan.bind_causes(&self.platform, *vector)?;
+            }
             irq::bind_aeq(&self.platform, *vector, wiring.map.shared());
         }
-        let aeq = Aeq::new(memory, entries, AeqIds { qps, cqs })?;
         Ok((entries, aeq))
     }
 }
@@ -67,18 +71,17 @@ impl<P: Platform> Device<P, AeqUp<P>> {
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
     pub fn shutdown(self) -> Result<()> {
-        let Device {
-            platform,
-            config,
-            stage:
-                AeqUp {
-                    mut below,
-                    entries,
-                    aeq,
-                },
-        } = self;
+        let (stage, rest) = self.take();
+        let AeqUp {
+            mut below,
+            entries,
+            aeq,
+        } = stage;
+        if let Some(lan) = &rest.lan_side.0 {
+            lan.unbind_causes(&rest.platform);
+        }
         if let Some(vector) = below.wiring.vectors.first() {
-            irq::unbind_aeq(&platform, *vector, below.wiring.map.shared());
+            irq::unbind_aeq(&rest.platform, *vector, below.wiring.map.shared());
         }
         let memory = aeq.into_memory();
         let command = DestroyAeq {
@@ -89,24 +92,20 @@ impl<P: Platform> Device<P, AeqUp<P>> {
         match destroyed {
             Ok(()) => memory.release(),
             Err(error) if error.leaves_command_open() => {
-                // Nothing below gets an answer either; only the vectors are ours.
+                // Nothing of the engine below gets an answer either; only the
+                // vectors are ours.
                 let CeqsUp {
                     mut wiring, ceqs, ..
                 } = below;
                 for ceq in &ceqs {
-                    irq::unbind_ceq(&platform, ceq.id, ceq.vector);
+                    irq::unbind_ceq(&rest.platform, ceq.id, ceq.vector);
                 }
-                give_vectors(&platform, &mut wiring.vectors, 0);
-                return destroyed;
+                give_vectors(&rest.platform, &mut wiring.vectors, 0);
+                return rest.end(destroyed);
             }
             // The queue stays with the device, and so does its memory.
             Err(_) => {}
         }
-        let device = Device {
-            platform,
-            config,
-            stage: below,
-        };
-        destroyed.and(device.shutdown())
+        destroyed.and(rest.with(below).shutdown())
     }
 }

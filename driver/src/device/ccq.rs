@@ -48,7 +48,10 @@ impl<P: Platform> Device<P, CcqUp<P>> {
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
     pub fn shutdown(mut self) -> Result<()> {
-        self.stage.below.cqp.detach_ccq()?;
+        if let Err(error) = self.stage.below.cqp.detach_ccq() {
+            let (_, rest) = self.take();
+            return rest.end(Err(error.into()));
+        }
         self.map(|CcqUp { below }| below).shutdown()
     }
 }

@@ -96,24 +96,20 @@ impl<P: Platform> Device<P, CeqsUp<P>> {
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
     pub fn shutdown(self) -> Result<()> {
+        let (stage, rest) = self.take();
         let CeqsUp {
             mut below,
             mut wiring,
             ceqs,
-        } = self.stage;
+        } = stage;
         let entries = wiring.ceq_entries;
-        let destroyed = destroy_ceqs(&self.platform, &mut below.cqp, ceqs, entries);
-        give_vectors(&self.platform, &mut wiring.vectors, 0);
+        let destroyed = destroy_ceqs(&rest.platform, &mut below.cqp, ceqs, entries);
+        give_vectors(&rest.platform, &mut wiring.vectors, 0);
         if destroyed.is_err_and(|error| error.leaves_command_open()) {
-            // Nothing below gets an answer either.
-            return destroyed;
+            // Nothing of the engine below gets an answer either.
+            return rest.end(destroyed);
         }
-        let device = Device {
-            platform: self.platform,
-            config: self.config,
-            stage: CcqUp { below },
-        };
-        destroyed.and(device.shutdown())
+        destroyed.and(rest.with(CcqUp { below }).shutdown())
     }
 }
 

@@ -4,7 +4,7 @@ use e810_cqp::{Config as CqpConfig, Cqp};
 use e810_hal::Platform;
 
 use super::{Device, EngineReady, Failed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The CQP exists; commands end by registers.
 #[derive(Debug)]
@@ -35,6 +35,7 @@ impl<P: Platform> Device<P, CqpUp<P>> {
     /// # Errors
     /// The device did not let go: its memory is leaked.
     pub fn shutdown(self) -> Result<()> {
-        Ok(self.stage.cqp.destroy()?)
+        let (stage, rest) = self.take();
+        rest.end(stage.cqp.destroy().map_err(Error::from))
     }
 }

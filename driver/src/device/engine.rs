@@ -8,6 +8,7 @@ use e810_hal::regs::{
 use e810_hal::{Ns, Platform, poll_until};
 
 use super::{Attached, Device, Failed};
+use crate::cold::{LanReady, LanSide};
 use crate::error::{Error, Result};
 
 /// The engine answers.
@@ -28,24 +29,45 @@ impl<P: Platform> Device<P, Attached> {
     /// # Errors
     /// A time-out after 14 s, a device that is gone, [`Error::NoDoorbells`].
     pub fn wait_ready(self) -> Result<Device<P, EngineReady>, Failed<P, Attached>> {
-        match engine_ready(&self.platform) {
+        let ready = engine_ready(&self.platform);
+        match ready.and_then(|()| function_number(&self.platform)) {
             Ok(pf) => Ok(self.map(|Attached(())| EngineReady { pf })),
             Err(error) => Err((self, error)),
         }
     }
 }
 
-impl<P: Platform> Device<P, EngineReady> {
-    /// Nothing to undo: the engine was only looked at.
+impl<P: Platform> Device<P, LanReady<P>> {
+    /// As after [`Device::attach`], on a LAN side that the cold start has made
+    /// ready and that the device owns from here on.
     ///
     /// # Errors
-    /// None.
-    pub fn shutdown(self) -> Result<()> {
-        Ok(())
+    /// A time-out after 14 s, a device that is gone, [`Error::NoDoorbells`].
+    pub fn wait_ready(self) -> Result<Device<P, EngineReady>, Failed<P, LanReady<P>>> {
+        match engine_ready(&self.platform) {
+            Ok(()) => {
+                let (lan, mut rest) = self.take();
+                let pf = lan.pf();
+                rest.lan_side = LanSide(Some(lan));
+                Ok(rest.with(EngineReady { pf }))
+            }
+            Err(error) => Err((self, error)),
+        }
     }
 }
 
-fn engine_ready<P: Platform>(platform: &P) -> Result<PfId> {
+impl<P: Platform> Device<P, EngineReady> {
+    /// The engine was only looked at. A LAN side that is ours is undone.
+    ///
+    /// # Errors
+    /// Those of undoing the LAN side.
+    pub fn shutdown(self) -> Result<()> {
+        let (_, rest) = self.take();
+        rest.end(Ok(()))
+    }
+}
+
+fn engine_ready<P: Platform>(platform: &P) -> Result<()> {
     let label = "engine processors (GLPE_CPUSTATUS0..2)";
     poll_until(platform, label, ENGINE_LIMIT, ENGINE_PAUSE, || {
         let status = [
@@ -63,6 +85,11 @@ fn engine_ready<P: Platform>(platform: &P) -> Result<PfId> {
     if size != 1 && size != 2 {
         return Err(Error::NoDoorbells { size });
     }
+    Ok(())
+}
+
+/// The number of this function.
+pub(crate) fn function_number<P: Platform>(platform: &P) -> Result<PfId> {
     let rid = live("PF_FUNC_RID", PF_FUNC_RID.get(platform))?;
     // Three bits, and PfId has as many values.
     let pf = PF_FUNC_RID::FUNCTION_NUMBER.read(rid);

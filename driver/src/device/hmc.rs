@@ -6,7 +6,7 @@ use e810_hal::Platform;
 
 use super::{CqpUp, Device, Failed};
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The host memory cache is backed.
 #[derive(Debug)]
@@ -79,8 +79,8 @@ impl<P: Platform> Device<P, HmcUp<P>> {
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
     pub fn shutdown(self) -> Result<()> {
-        let HmcUp { mut cqp, hmc } = self.stage;
-        hmc.hmc.destroy(&mut cqp)?;
-        Ok(cqp.destroy()?)
+        let (HmcUp { mut cqp, hmc }, rest) = self.take();
+        let destroyed = hmc.hmc.destroy(&mut cqp).and_then(|()| cqp.destroy());
+        rest.end(destroyed.map_err(Error::from))
     }
 }

@@ -2,6 +2,7 @@
 
 use e810_hal::Platform;
 
+use crate::cold::LanSide;
 use crate::config::Config;
 use crate::error::{Error, Result};
 
@@ -15,12 +16,14 @@ mod hmc;
 mod ready;
 
 pub use aeq::AeqUp;
-pub use bring_up::{Reached, bring_up};
+pub(crate) use bring_up::Commands;
+pub use bring_up::{ColdStart, Reached, bring_up, bring_up_cold};
 pub(crate) use ccq::CEQ_0;
 pub use ccq::CcqUp;
 pub use ceqs::CeqsUp;
 pub use cqp::CqpUp;
 pub use engine::EngineReady;
+pub(crate) use engine::function_number;
 pub use hmc::{HmcUp, Memory};
 pub(crate) use ready::Below;
 pub use ready::Ready;
@@ -33,9 +36,11 @@ pub use ready::Ready;
 #[derive(Debug)]
 #[must_use = "dropping a device that was brought up leaks its memory: call shutdown()"]
 pub struct Device<P: Platform, S> {
-    platform: P,
-    config: Config,
-    stage: S,
+    pub(crate) platform: P,
+    pub(crate) config: Config,
+    /// The LAN side that the engine's stages stand on, where it is ours.
+    lan_side: LanSide<P>,
+    pub(crate) stage: S,
 }
 
 /// A transition that failed: the stage before, and why.
@@ -46,23 +51,65 @@ pub type Failed<P, S> = (Device<P, S>, Error);
 pub struct Attached(());
 
 impl<P: Platform, S> Device<P, S> {
-    fn map<T>(self, next: impl FnOnce(S) -> T) -> Device<P, T> {
+    /// A device on a LAN side that is not ours, or not ready yet.
+    pub(crate) const fn begin(platform: P, config: Config, stage: S) -> Self {
+        Self {
+            platform,
+            config,
+            lan_side: LanSide(None),
+            stage,
+        }
+    }
+
+    pub(crate) fn map<T>(self, next: impl FnOnce(S) -> T) -> Device<P, T> {
+        let (stage, rest) = self.take();
+        rest.with(next(stage))
+    }
+
+    /// The stage, and what all stages have.
+    fn take(self) -> (S, Rest<P>) {
+        let rest = Rest {
+            platform: self.platform,
+            config: self.config,
+            lan_side: self.lan_side,
+        };
+        (self.stage, rest)
+    }
+}
+
+/// A device without its stage.
+#[derive(Debug)]
+struct Rest<P: Platform> {
+    platform: P,
+    config: Config,
+    lan_side: LanSide<P>,
+}
+
+impl<P: Platform> Rest<P> {
+    fn with<S>(self, stage: S) -> Device<P, S> {
         Device {
             platform: self.platform,
             config: self.config,
-            stage: next(self.stage),
+            lan_side: self.lan_side,
+            stage,
         }
+    }
+
+    /// The end of a shutdown: whatever became of the engine, a LAN side that is
+    /// ours is undone too. The first error counts.
+    fn end(self, engine: Result<()>) -> Result<()> {
+        let lan = match self.lan_side.0 {
+            Some(lan) => lan.undo(self.platform, self.config),
+            None => Ok(()),
+        };
+        engine.and(lan)
     }
 }
 
 impl<P: Platform> Device<P, Attached> {
     /// Takes a function whose LAN side is ready. Touches nothing yet.
     pub const fn attach(platform: P, config: Config) -> Self {
-        Self {
-            platform,
-            config,
-            stage: Attached(()),
-        }
+        Self::begin(platform, config, Attached(()))
     }
 
     /// Nothing to undo.

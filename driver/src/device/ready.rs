@@ -8,6 +8,7 @@ use heapless::Vec;
 
 use super::ceqs::{CeqUp, Wiring};
 use super::{AeqUp, CeqsUp, Device, Failed, HmcUp, Memory};
+use crate::cold::LanSide;
 use crate::config::{Config, MAX_CEQS};
 use crate::control::Control;
 use crate::error::Result;
@@ -21,21 +22,30 @@ pub struct Ready<P: Platform> {
 }
 
 impl<P: Platform> Device<P, AeqUp<P>> {
-    /// Allocates the tables of objects: the device is ready.
+    /// Allocates the tables of objects: the device is ready. On a LAN side that
+    /// is ours, frames are let in first (control-path 9.9).
     ///
     /// # Errors
-    /// No memory.
+    /// No memory; a firmware that refuses the filter.
     pub fn allocate_tables(self) -> Result<Device<P, Ready<P>>, Failed<P, AeqUp<P>>> {
-        let Device {
-            platform,
-            config,
-            stage:
-                AeqUp {
-                    below,
-                    entries,
-                    aeq,
-                },
-        } = self;
+        let (stage, mut rest) = self.take();
+        let AeqUp {
+            below,
+            entries,
+            aeq,
+        } = stage;
+        // Frames may come as soon as the filter is on; the engine is up.
+        if let Some(lan) = &mut rest.lan_side.0
+            && let Err(error) = lan.admit_rdma()
+        {
+            let stage = AeqUp {
+                below,
+                entries,
+                aeq,
+            };
+            return Err((rest.with(stage), error));
+        }
+        let (platform, config) = (rest.platform.clone(), rest.config);
         let CeqsUp {
             below: HmcUp { cqp, hmc },
             wiring,
@@ -44,19 +54,23 @@ impl<P: Platform> Device<P, AeqUp<P>> {
         let ceq_count = wiring.map.ceqs();
         match Control::new(platform.clone(), &config, cqp, hmc, ceq_count) {
             Ok(mut control) => {
-                let events = event_set(&platform, &control, &wiring, ceqs, aeq);
-                control.remember(Below {
-                    config,
-                    wiring,
-                    aeq_entries: entries,
-                });
-                Ok(Device {
-                    platform,
-                    config,
-                    stage: Ready { control, events },
-                })
+                let ours = rest.lan_side.0.is_some();
+                let events = event_set(&platform, &control, &wiring, ceqs, aeq, ours);
+                let lan_side = core::mem::replace(&mut rest.lan_side, LanSide(None));
+                control.remember(
+                    Below {
+                        config,
+                        wiring,
+                        aeq_entries: entries,
+                    },
+                    lan_side,
+                );
+                Ok(rest.with(Ready { control, events }))
             }
             Err((cqp, hmc, error)) => {
+                if let Some(lan) = &mut rest.lan_side.0 {
+                    lan.refuse_rdma();
+                }
                 let below = CeqsUp {
                     below: HmcUp { cqp, hmc },
                     wiring,
@@ -67,14 +81,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
                     entries,
                     aeq,
                 };
-                Err((
-                    Device {
-                        platform,
-                        config,
-                        stage,
-                    },
-                    error,
-                ))
+                Err((rest.with(stage), error))
             }
         }
     }
@@ -114,6 +121,7 @@ fn event_set<P: Platform>(
     wiring: &Wiring,
     ceqs: Vec<CeqUp<P>, MAX_CEQS>,
     aeq: Aeq<DmaBuf<P>>,
+    other_causes: bool,
 ) -> EventSet<P> {
     let mut set = EventSet::new();
     let mut aeq = Some(aeq);
@@ -131,6 +139,7 @@ fn event_set<P: Platform>(
             vector: *vector,
             ceq: ceq.map(|ceq| (ceq.id, ceq.queue)),
             aeq: if serves.aeq { aeq.take() } else { None },
+            other_causes: serves.aeq && other_causes,
             slots: control.slots(),
             log: EventLog::new(),
             overflow_told: false,
@@ -160,6 +169,7 @@ impl Below {
         platform: P,
         cqp: Cqp<P>,
         hmc: Memory<P>,
+        lan_side: LanSide<P>,
         events: EventSet<P>,
     ) -> Option<Device<P, AeqUp<P>>> {
         let mut ceqs = Vec::new();
@@ -181,6 +191,7 @@ impl Below {
         Some(Device {
             platform,
             config: self.config,
+            lan_side,
             stage: AeqUp {
                 below,
                 entries: self.aeq_entries,

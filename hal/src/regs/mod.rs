@@ -47,6 +47,7 @@ pub mod pfgen;
 pub mod pfhmc;
 pub mod pfint;
 pub mod pfpe;
+pub mod prtmac;
 pub mod vf;
 
 pub use foreign::{ForeignArray, ForeignReg, MsixBar, VfBar0};
@@ -66,6 +67,7 @@ pub use pfgen::*;
 pub use pfhmc::*;
 pub use pfint::*;
 pub use pfpe::*;
+pub use prtmac::*;
 pub use vf::*;
 
 #[cfg(test)]

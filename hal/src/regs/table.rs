@@ -5,10 +5,10 @@ use crate::bus::Off;
 use super::info::{Element, RegInfo, Space};
 use super::{
     adminq, gl_reset, glhmc, glhmc_objects, glint, glpe, msix, pe_filter, pfgen, pfhmc, pfint,
-    pfpe, vf,
+    pfpe, prtmac, vf,
 };
 
-const FAMILIES: [&[RegInfo]; 13] = [
+const FAMILIES: [&[RegInfo]; 14] = [
     adminq::TABLE,
     gl_reset::TABLE,
     glhmc::TABLE,
@@ -21,6 +21,7 @@ const FAMILIES: [&[RegInfo]; 13] = [
     pfhmc::TABLE,
     pfint::TABLE,
     pfpe::TABLE,
+    prtmac::TABLE,
     vf::TABLE,
 ];
 

@@ -41,10 +41,10 @@ pub fn climb<P: Platform>(
     config: Config,
     stage: Option<Stage>,
 ) -> Result<Standing<P>, StageError> {
-    let last = stage.and_then(|stage| Stage::ALL.iter().position(|other| *other == stage));
+    let last = stage.and_then(|stage| Stage::WARM.iter().position(|other| *other == stage));
     macro_rules! enter {
         ($device:ident.$transition:ident: $before:ident to $stage:ident) => {
-            let reached = last.and_then(|last| Stage::ALL.get(..=last));
+            let reached = last.and_then(|last| Stage::WARM.get(..=last));
             if !reached.is_some_and(|stages| stages.contains(&Stage::$stage)) {
                 return Ok(Standing::$before($device));
             }

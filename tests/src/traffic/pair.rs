@@ -1,6 +1,9 @@
 //! Two devices that are up and connected, or one with itself.
 
-use e810::{Lan, MacAddr, Path, Platform, QpAttr, VsiId, Wc};
+use e810::{
+    ColdStart, Config, Lan, LinkPolicy, MacAddr, Package, PackageSource, Path, Platform, QpAttr,
+    VsiId, Wc, bring_up_cold,
+};
 use e810_hal::Ns;
 use e810_sim::{Sim, SimPlatform};
 
@@ -53,6 +56,25 @@ impl Pair<Watched<SimPlatform>> {
             let platform = sim.function(function);
             let lan = lan_of(&platform);
             Side::new(Watched::new(platform), lan, &setup)
+        };
+        Self::connected(vec![side(0), side(1)], setup)
+    }
+
+    /// As [`Pair::simulated`], on functions that begin cold: the first one loads
+    /// the package, the second finds it.
+    #[must_use]
+    pub fn cold(sim: &Sim, setup: Setup) -> Self {
+        let file = e810_sim::test_package();
+        let start = ColdStart {
+            package: PackageSource::File(Package::parse(&file).expect("a package")),
+            link: LinkPolicy::Wait(Ns::from_ms(10_000)),
+        };
+        let side = |function| {
+            let platform = Watched::new(sim.function(function));
+            // Every path MTU of RoCEv2 fits.
+            let config = setup.config(Config::cold(9000).lan);
+            let device = bring_up_cold(platform.clone(), &config, &start, &mut |_| {});
+            Side::on(device.expect("up"), platform, &setup)
         };
         Self::connected(vec![side(0), side(1)], setup)
     }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use e810::{
-    AsyncEvent, Control, Cq, Event, EventSet, Lan, Mr, Pd, Platform, Polled, Qp, QpInit, RecvWr,
-    Refused, SendWr, Sge, Wc, addr, bring_up,
+    AsyncEvent, Control, Cq, Device, Event, EventSet, Lan, Mr, Pd, Platform, Polled, Qp, QpInit,
+    Ready, RecvWr, Refused, SendWr, Sge, Wc, addr, bring_up,
 };
 
 use super::{Buffer, Room, Setup};
@@ -55,6 +55,12 @@ impl<P: Room> Side<P> {
     #[must_use]
     pub fn new(platform: P, lan: Lan, setup: &Setup) -> Self {
         let device = bring_up(platform.clone(), &setup.config(lan), &mut |_| {}).expect("up");
+        Self::on(device, platform, setup)
+    }
+
+    /// Makes the objects of a device that is up.
+    #[must_use]
+    pub fn on(device: Device<P, Ready<P>>, platform: P, setup: &Setup) -> Self {
         let (mut control, events) = device.split();
         let pd = control.alloc_pd().expect("a PD");
         let cqs: Vec<Cq<P>> = (0..1 + u16::from(setup.separate_cqs))

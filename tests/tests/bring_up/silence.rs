@@ -184,7 +184,7 @@ fn a_write_that_is_not_heard_ends_in_a_time_out() {
 #[test]
 fn an_engine_that_falls_silent_at_a_stage_is_told() {
     let mut table = Table::default();
-    for stage in 0..e810::Stage::ALL.len() as u64 {
+    for stage in 0..e810::Stage::WARM.len() as u64 {
         let (sim, nic) = crate::world::card();
         let mut reached = 0;
         let config = crate::world::config(&nic);

@@ -1,0 +1,144 @@
+//! Opcodes of commands and events.
+
+use core::fmt;
+
+/// An opcode. One that this crate does not know keeps its number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(transparent)]
+pub struct Opcode(pub u16);
+
+macro_rules! opcodes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)+) => {
+        impl Opcode {
+            $($(#[$doc])* pub const $name: Self = Self($code);)+
+
+            /// The field's name for it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self.0 {
+                    $($code => $text,)+
+                    _ => "AdminQ command",
+                }
+            }
+        }
+    };
+}
+
+opcodes! {
+    /// Get Version.
+    GET_VERSION = 0x0001, "Get Version";
+    /// Driver Version.
+    DRIVER_VERSION = 0x0002, "Driver Version";
+    /// Queue Shutdown; as an event, the firmware ends the queue.
+    QUEUE_SHUTDOWN = 0x0003, "Queue Shutdown";
+    /// Request Resource.
+    REQUEST_RESOURCE = 0x0008, "Request Resource";
+    /// Release Resource.
+    RELEASE_RESOURCE = 0x0009, "Release Resource";
+    /// Function capabilities.
+    FUNCTION_CAPS = 0x000A, "List Function Capabilities";
+    /// Device capabilities.
+    DEVICE_CAPS = 0x000B, "List Device Capabilities";
+    /// Read MAC address.
+    READ_MAC = 0x0107, "Read MAC";
+    /// Clear PXE mode.
+    CLEAR_PXE = 0x0110, "Clear PXE Mode";
+    /// Get Switch Configuration.
+    SWITCH_CONFIG = 0x0200, "Get Switch Configuration";
+    /// Set Port Parameters.
+    PORT_PARAMETERS = 0x0203, "Set Port Parameters";
+    /// Set VLAN Mode.
+    SET_VLAN_MODE = 0x020C, "Set VLAN Mode";
+    /// Get VLAN Mode.
+    GET_VLAN_MODE = 0x020D, "Get VLAN Mode";
+    /// Add VSI.
+    ADD_VSI = 0x0210, "Add VSI";
+    /// Update VSI.
+    UPDATE_VSI = 0x0211, "Update VSI";
+    /// Free VSI.
+    FREE_VSI = 0x0213, "Free VSI";
+    /// Add Switch Rules.
+    ADD_RULES = 0x02A0, "Add Switch Rules";
+    /// Remove Switch Rules.
+    REMOVE_RULES = 0x02A2, "Remove Switch Rules";
+    /// Clear PF Configuration.
+    CLEAR_PF = 0x02A4, "Clear PF Configuration";
+    /// Get Default Scheduler Topology.
+    DEFAULT_TOPOLOGY = 0x0400, "Get Default Scheduler Topology";
+    /// Add Scheduler Elements.
+    ADD_ELEMENTS = 0x0401, "Add Scheduler Elements";
+    /// Get Scheduler Elements.
+    GET_ELEMENTS = 0x0404, "Get Scheduler Elements";
+    /// Delete Scheduler Elements.
+    DELETE_ELEMENTS = 0x040F, "Delete Scheduler Elements";
+    /// Query Scheduler Resources.
+    SCHEDULER_RESOURCES = 0x0412, "Query Scheduler Resources";
+    /// Get PHY Capabilities.
+    PHY_CAPS = 0x0600, "Get PHY Capabilities";
+    /// Set PHY Configuration.
+    PHY_CONFIG = 0x0601, "Set PHY Configuration";
+    /// Set MAC Configuration.
+    MAC_CONFIG = 0x0603, "Set MAC Configuration";
+    /// Restart Autonegotiation.
+    RESTART_AN = 0x0605, "Restart Autonegotiation";
+    /// Get Link Status; as an event, the link changed.
+    LINK_STATUS = 0x0607, "Get Link Status";
+    /// Set Event Mask.
+    EVENT_MASK = 0x0613, "Set Event Mask";
+    /// LLDP MIB change event.
+    LLDP_MIB_CHANGE = 0x0A01, "LLDP MIB Change";
+    /// Disable Transmit Queues.
+    DISABLE_QUEUES = 0x0C31, "Disable Transmit Queues";
+    /// Add RDMA Queue Set.
+    ADD_QUEUE_SET = 0x0C33, "Add RDMA Queue Set";
+    /// Download Package.
+    DOWNLOAD_PACKAGE = 0x0C40, "Download Package";
+    /// Get Package Info List.
+    PACKAGE_INFO = 0x0C43, "Get Package Info List";
+    /// Health status event (`ice` of newer kernels than 6.12 has it).
+    HEALTH_STATUS = 0xFF22, "Health Status";
+    /// Firmware log event (`ice/ice_adminq_cmd.h`).
+    FIRMWARE_LOG = 0xFF33, "Firmware Log";
+}
+
+impl Opcode {
+    /// Whether a busy firmware is asked again (control-path 9.1): queries of
+    /// the link topology and the module, and changes of the LLDP agent.
+    #[must_use]
+    pub const fn retries_busy(self) -> bool {
+        matches!(self.0, 0x06E0 | 0x06EE | 0x0A05 | 0x0A06 | 0x0A0A)
+    }
+}
+
+impl fmt::Display for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:#06x})", self.name(), self.0)
+    }
+}
+
+impl fmt::Debug for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    #[test]
+    fn an_unknown_opcode_keeps_its_number() {
+        assert_eq!(format!("{}", Opcode(0x1234)), "AdminQ command (0x1234)");
+        assert_eq!(format!("{}", Opcode::ADD_VSI), "Add VSI (0x0210)");
+    }
+
+    #[test]
+    fn only_five_opcodes_are_asked_again() {
+        let again: std::vec::Vec<u16> = (0..=u16::MAX)
+            .filter(|op| Opcode(*op).retries_busy())
+            .collect();
+        assert_eq!(again, [0x06E0, 0x06EE, 0x0A05, 0x0A06, 0x0A0A]);
+    }
+}

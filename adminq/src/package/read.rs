@@ -1,0 +1,48 @@
+//! Reading a file of unknown origin: every range checked, with its offset.
+
+use super::PackageError;
+
+/// `offset + more`; a sum that does not fit is outside of any file.
+pub(super) const fn at(offset: usize, more: usize) -> usize {
+    offset.saturating_add(more)
+}
+
+/// The `len` bytes at `offset`, which are `what`.
+pub(super) fn slice<'a>(
+    file: &'a [u8],
+    offset: usize,
+    len: impl Into<u64>,
+    what: &'static str,
+) -> Result<&'a [u8], PackageError> {
+    let needed = len.into();
+    let rest = file.get(offset..).unwrap_or_default();
+    usize::try_from(needed)
+        .ok()
+        .and_then(|len| rest.get(..len))
+        .ok_or(PackageError::Truncated {
+            what,
+            offset,
+            needed,
+            there: rest.len(),
+        })
+}
+
+/// Refuses a `value` outside of `min..=max`.
+pub(super) fn in_range(
+    what: &'static str,
+    offset: usize,
+    value: u32,
+    min: u32,
+    max: u32,
+) -> Result<(), PackageError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(PackageError::Range {
+        what,
+        offset,
+        value,
+        min,
+        max,
+    })
+}

@@ -1,0 +1,157 @@
+//! Sending a command and taking its reply.
+
+use e810_hal::{Platform, WaitError, log_debug, log_error, log_warn, poll_until};
+
+use super::memory::Buffer;
+use super::registers::Queue;
+use super::{AdminQ, too_long};
+use crate::answer::Answer;
+use crate::code::Code;
+use crate::descriptor::Descriptor;
+use crate::error::{Error, Result};
+use crate::limits::{
+    ATQ_ENTRIES, BUFFER_BYTES, BUSY_PAUSE, BUSY_TRIES, COMMAND_LIMIT, FIRST_LOOK, LOOK_PAUSE,
+};
+use crate::op::{Command, Data};
+use crate::opcode::Opcode;
+
+impl<P: Platform> AdminQ<P> {
+    /// Sends a command, waits for its reply and decodes it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; everything of [`AdminQ::exchange`]; what the decoder
+    /// found wrong with the reply.
+    pub fn execute<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
+        let answer = self.exchange(command.opcode(), command.params(), command.data())?;
+        refused(&answer)?;
+        command.decode(&answer)
+    }
+
+    /// Sends a command and gives its reply, a refusal included. The few opcodes
+    /// for which existing drivers do so are tried again while the firmware is
+    /// busy.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`]; [`Error::Wait`] after 1 s or when the device is
+    /// gone; [`Error::CriticalFirmware`]; [`Error::BadHead`];
+    /// [`Error::LongReply`]; [`Error::Unanswered`] while an earlier command is
+    /// open.
+    pub fn exchange(&mut self, op: Opcode, params: [u8; 16], data: Data<'_>) -> Result<Answer<'_>> {
+        let tries = if op.retries_busy() { BUSY_TRIES } else { 1 };
+        let mut reply = self.send(op, params, data)?;
+        for _ in 1..tries {
+            if reply.code() != Code::EBUSY {
+                break;
+            }
+            self.platform.delay(BUSY_PAUSE);
+            reply = self.send(op, params, data)?;
+        }
+        let len = match data {
+            Data::None => 0,
+            // Bounded by what was sent: see `take`.
+            Data::Receive(_) | Data::Send(_) => reply.datalen.into(),
+        };
+        let cells = self.memory.buffer(Buffer::Command);
+        Ok(Answer::new(reply, cells, len))
+    }
+
+    /// One exchange.
+    fn send(&mut self, op: Opcode, params: [u8; 16], data: Data<'_>) -> Result<Descriptor> {
+        self.close()?;
+        let mut descriptor = Descriptor::command(op, params);
+        let (bytes, room) = match data {
+            Data::None => (&[][..], 0),
+            Data::Receive(room) => (&[][..], usize::from(room)),
+            Data::Send(bytes) => (bytes, bytes.len()),
+        };
+        if room > BUFFER_BYTES {
+            return Err(too_long(op, room));
+        }
+        if room > 0 {
+            self.memory.fill_command(bytes, room);
+            let address = self.memory.address(Buffer::Command);
+            descriptor = descriptor.with_buffer(address, room as u16, !bytes.is_empty());
+        }
+        let index = self.next;
+        let next = index.wrapping_add(1);
+        self.next = if next < ATQ_ENTRIES { next } else { 0 };
+        self.memory.write_atq(index, &descriptor);
+        // Descriptor and buffer in memory before the index in the register.
+        self.platform.to_device();
+        Queue::Atq.set_tail(&self.platform, self.next);
+        self.counters.commands = self.counters.commands.wrapping_add(1);
+        self.open = Some(op);
+        self.wait(op)?;
+        self.open = None;
+        let reply = self.take(index, room)?;
+        log_debug!("{}: {}", op, reply.code());
+        if reply.failed() {
+            self.counters.refused = self.counters.refused.wrapping_add(1);
+        }
+        Ok(reply)
+    }
+
+    /// Waits until the firmware's index is ours. The index read last is known
+    /// to have been ours before this command, so it is not read before it.
+    fn wait(&self, op: Opcode) -> Result<()> {
+        let platform = &self.platform;
+        platform.delay(FIRST_LOOK);
+        let waited = poll_until(platform, op.name(), COMMAND_LIMIT, LOOK_PAUSE, || {
+            let head = Queue::Atq.head(platform, ATQ_ENTRIES)?;
+            Ok((head == self.next).then_some(()))
+        });
+        match waited {
+            Err(Error::Wait(WaitError::Timeout { .. })) => {
+                let lens = [Queue::Atq.len(platform)?, Queue::Arq.len(platform)?];
+                if lens.into_iter().any(Queue::critical) {
+                    log_error!("critical firmware error while waiting for {}", op);
+                    return Err(Error::CriticalFirmware { op });
+                }
+                waited
+            }
+            other => other,
+        }
+    }
+
+    /// Reads the reply out.
+    fn take(&self, index: u16, room: usize) -> Result<Descriptor> {
+        // The head register before the entry it speaks of.
+        self.platform.from_device();
+        let reply = self.memory.read_atq(index);
+        if room > 0 && usize::from(reply.datalen) > room {
+            return Err(Error::LongReply {
+                op: reply.opcode,
+                len: reply.datalen.into(),
+                room,
+            });
+        }
+        Ok(reply)
+    }
+
+    /// Sees whether a command that timed out has been answered since; only then
+    /// may its entry and the buffer be used again.
+    fn close(&mut self) -> Result<()> {
+        let Some(op) = self.open else {
+            return Ok(());
+        };
+        if Queue::Atq.head(&self.platform, ATQ_ENTRIES)? != self.next {
+            return Err(Error::Unanswered { op });
+        }
+        log_warn!("{} was answered late; the reply is dropped", op);
+        self.open = None;
+        Ok(())
+    }
+}
+
+/// A refusal as an error.
+pub(crate) fn refused(answer: &Answer<'_>) -> Result<()> {
+    let descriptor = answer.descriptor();
+    if !descriptor.failed() {
+        return Ok(());
+    }
+    Err(Error::Refused {
+        op: descriptor.opcode,
+        code: descriptor.code(),
+        internal: (descriptor.retval >> 8) as u8,
+    })
+}

@@ -1,0 +1,364 @@
+//! The transmit scheduler's tree: from the port down to the RDMA queue sets
+//! (control-path 9.7, 9.8).
+//!
+//! The firmware makes the root, the traffic classes and a default chain below
+//! the first class. The default chain is removed; below each class in use this
+//! driver makes one chain: intermediate elements, the VSI's element, elements
+//! down to a queue group, and as many queue sets below that as are asked for.
+//! In a tree of 5 layers the VSI's element is the queue group. Existing drivers
+//! make a second chain for LAN queues; the firmware cannot tell the two apart
+//! (the command carries no owner), and no LAN queue is driven here.
+
+use e810_hal::{Platform, log_warn};
+use heapless::Vec;
+
+use crate::error::{Error, Result};
+use crate::op::{
+    AddElement, AddQueueSet, Branch, DeleteElement, DisableQueueSet, Element, ElementKind,
+    GetDefaultTopology, GetElement, MAX_LAYERS, QueryResources, SchedulerResources, Topology,
+};
+use crate::queue::AdminQ;
+
+/// Traffic classes of a port.
+pub const CLASSES: usize = 8;
+
+/// Layers in which things stand, from 0 at the root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Layers {
+    vsi: usize,
+    group: usize,
+}
+
+impl Layers {
+    const fn of(layers: u8) -> Option<Self> {
+        match layers {
+            9 => Some(Self { vsi: 5, group: 7 }),
+            5 => Some(Self { vsi: 3, group: 3 }),
+            _ => None,
+        }
+    }
+}
+
+/// What was made below a traffic class.
+#[derive(Clone, Debug)]
+struct Class {
+    /// The firmware's element that the chain hangs on.
+    above: u32,
+    chain: Vec<Element, MAX_LAYERS>,
+    sets: u16,
+    /// An element may exist whose TEID is not known: what is above it cannot be
+    /// deleted.
+    stuck: bool,
+}
+
+/// The tree of a port, as far as this function makes it.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    resources: SchedulerResources,
+    layers: Layers,
+    /// First layer in which software makes elements.
+    entry: usize,
+    classes: Vec<Class, CLASSES>,
+}
+
+/// A queue set in the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct QueueSet {
+    /// Its traffic class.
+    pub traffic_class: u8,
+    /// The engine's handle of it.
+    pub handle: u16,
+    /// TEID of the leaf.
+    pub teid: u32,
+    parent: u32,
+}
+
+impl Tree {
+    /// Asks for limits and default tree of port `lport`, and removes the default
+    /// chain. That the firmware refuses to remove an element is only logged, as
+    /// existing drivers do.
+    ///
+    /// # Errors
+    /// [`Error::BadTree`], those of the commands.
+    pub fn discover<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<Self> {
+        let resources = queue.execute(&QueryResources)?;
+        let layers = Layers::of(resources.layers).ok_or(Error::BadTree {
+            what: "number of layers, of which 5 and 9 are known,",
+            value: resources.layers.into(),
+        })?;
+        let topology = queue.execute(&GetDefaultTopology { lport })?;
+        let tree = Self::new(resources, layers, &topology)?;
+        if let Some(branch) = topology.first() {
+            remove_default(queue, branch, tree.entry)?;
+        }
+        Ok(tree)
+    }
+
+    fn new(resources: SchedulerResources, layers: Layers, topology: &Topology) -> Result<Self> {
+        let entry = topology
+            .first()
+            .and_then(|branch| {
+                branch
+                    .iter()
+                    .position(|e| e.kind == ElementKind::EntryPoint)
+            })
+            .unwrap_or(0);
+        // Below the traffic classes, and not below where the VSI has to be.
+        if entry < 2 || entry > layers.vsi {
+            return Err(Error::BadTree {
+                what: "layer of the software's entry point",
+                value: entry as u32,
+            });
+        }
+        let mut classes: Vec<Class, CLASSES> = Vec::new();
+        for branch in topology {
+            let Some(above) = branch.get(entry.saturating_sub(1)) else {
+                continue;
+            };
+            let seen = classes.iter().any(|class| class.above == above.teid);
+            if !seen {
+                // Classes beyond the eighth do not exist.
+                let _ = classes.push(Class {
+                    above: above.teid,
+                    chain: Vec::new(),
+                    sets: 0,
+                    stuck: false,
+                });
+            }
+        }
+        Ok(Self {
+            resources,
+            layers,
+            entry,
+            classes,
+        })
+    }
+
+    /// The scheduler's limits.
+    #[must_use]
+    pub const fn resources(&self) -> &SchedulerResources {
+        &self.resources
+    }
+
+    /// Queue sets in the tree.
+    #[must_use]
+    pub fn queue_sets(&self) -> u32 {
+        self.classes.iter().map(|class| u32::from(class.sets)).sum()
+    }
+
+    /// Makes the VSI's element below `traffic_class`, unless it is there.
+    ///
+    /// # Errors
+    /// [`Error::NoTrafficClass`], those of the commands. What was made stays,
+    /// and is used by the next try.
+    pub fn add_vsi<P: Platform>(&mut self, queue: &mut AdminQ<P>, traffic_class: u8) -> Result<()> {
+        self.extend(queue, traffic_class, self.layers.vsi).map(drop)
+    }
+
+    /// Makes elements down to `layer`; gives the lowest.
+    fn extend<P: Platform>(
+        &mut self,
+        queue: &mut AdminQ<P>,
+        traffic_class: u8,
+        layer: usize,
+    ) -> Result<u32> {
+        let wanted = layer.saturating_sub(self.entry).saturating_add(1);
+        let class = self.class(traffic_class)?;
+        while class.chain.len() < wanted {
+            let above = class.chain.last().map_or(class.above, |last| last.teid);
+            let made = queue.execute(&AddElement::below(above));
+            let made = made.inspect_err(|error| class.stuck |= error.refusal().is_none())?;
+            let element = Element {
+                parent: above,
+                ..made
+            };
+            // At most as many as there are layers.
+            let _ = class.chain.push(element);
+        }
+        Ok(class.chain.last().map_or(class.above, |last| last.teid))
+    }
+
+    fn class(&mut self, traffic_class: u8) -> Result<&mut Class> {
+        self.classes
+            .get_mut(usize::from(traffic_class))
+            .ok_or(Error::NoTrafficClass { traffic_class })
+    }
+
+    /// Registers the queue set that the engine calls `handle`; the chain down
+    /// to it is made with the first one. The new leaf is read back: it must
+    /// hang where it was asked to.
+    ///
+    /// # Errors
+    /// [`Error::NoTrafficClass`], [`Error::TreeFull`], those of the commands.
+    /// A leaf that is not where it should be is removed again.
+    pub fn add_queue_set<P: Platform>(
+        &mut self,
+        queue: &mut AdminQ<P>,
+        traffic_class: u8,
+        handle: u16,
+    ) -> Result<QueueSet> {
+        let group = self.layers.group;
+        let limit = self.resources.max_children.get(group).copied();
+        let limit = limit.unwrap_or(0);
+        if self.class(traffic_class)?.sets >= limit {
+            return Err(Error::TreeFull { limit });
+        }
+        let parent = self.extend(queue, traffic_class, group)?;
+        let undo = DisableQueueSet::new(parent, handle);
+        let teid = match queue.execute(&AddQueueSet::new(parent, handle)) {
+            Ok(teid) => teid,
+            Err(error) => {
+                // A reply that makes no sense may be about a leaf that exists.
+                if error.refusal().is_none() && !error.leaves_command_open() {
+                    let _ = queue.execute(&undo);
+                }
+                return Err(error);
+            }
+        };
+        let set = QueueSet {
+            traffic_class,
+            handle,
+            teid,
+            parent,
+        };
+        let placed = queue.execute(&GetElement::new(teid)).and_then(|leaf| {
+            if leaf.parent == parent {
+                Ok(())
+            } else {
+                Err(Error::BadTree {
+                    what: "element above the new queue set",
+                    value: leaf.parent,
+                })
+            }
+        });
+        if let Err(error) = placed {
+            if !error.leaves_command_open() {
+                // The first error says more than one that undoing may add.
+                let _ = queue.execute(&undo);
+            }
+            return Err(error);
+        }
+        let class = self.class(traffic_class)?;
+        class.sets = class.sets.saturating_add(1);
+        Ok(set)
+    }
+
+    /// Removes a queue set.
+    ///
+    /// # Errors
+    /// Those of the command; the queue set is still counted then.
+    pub fn remove_queue_set<P: Platform>(
+        &mut self,
+        queue: &mut AdminQ<P>,
+        set: QueueSet,
+    ) -> Result<()> {
+        queue.execute(&DisableQueueSet::new(set.parent, set.handle))?;
+        let class = self.class(set.traffic_class)?;
+        class.sets = class.sets.saturating_sub(1);
+        Ok(())
+    }
+
+    /// Deletes every element that was made, lowest first. What is above one that
+    /// is not deleted stays: a reset takes it along. Goes on with the next class
+    /// after a refusal and reports the first; ends at once when no answer comes.
+    ///
+    /// # Errors
+    /// Those of the commands.
+    pub fn clear<P: Platform>(&mut self, queue: &mut AdminQ<P>) -> Result<()> {
+        let mut result = Ok(());
+        for class in &mut self.classes {
+            if class.stuck {
+                log_warn!("elements below {:#x} are left to a reset", class.above);
+                class.chain.clear();
+            }
+            while let Some(element) = class.chain.pop() {
+                let deleted = queue.execute(&DeleteElement::new(element.parent, element.teid));
+                if let Err(error) = deleted {
+                    result = result.and(Err(error));
+                    if error.leaves_command_open() {
+                        return result;
+                    }
+                    class.chain.clear();
+                }
+            }
+        }
+        result
+    }
+}
+
+/// Removes the default leaf, then the default elements above it up to the entry
+/// point. One that the firmware keeps is no obstacle: ours hang beside it. Root and traffic classes are the firmware's.
+fn remove_default<P: Platform>(queue: &mut AdminQ<P>, branch: &Branch, entry: usize) -> Result<()> {
+    let ours = branch.get(entry..).unwrap_or_default();
+    for element in ours.iter().rev() {
+        if matches!(element.kind, ElementKind::Root | ElementKind::TrafficClass) {
+            continue;
+        }
+        match queue.execute(&DeleteElement::new(element.parent, element.teid)) {
+            Err(error) if error.leaves_command_open() => return Err(error),
+            // What is above has an element below it now, and stays too.
+            Err(error) => {
+                log_warn!("default element {:#x}: {}", element.teid, error);
+                break;
+            }
+            Ok(()) => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn branch(kinds: &[ElementKind], first: u32) -> Branch {
+        let mut branch = Branch::new();
+        for (layer, kind) in kinds.iter().enumerate() {
+            let teid = if layer == 0 { 1 } else { first + layer as u32 };
+            branch
+                .push(Element {
+                    parent: 0,
+                    teid,
+                    kind: *kind,
+                })
+                .unwrap();
+        }
+        branch
+    }
+
+    fn tree(layers: u8, branches: &[Branch]) -> Result<Tree> {
+        let resources = SchedulerResources {
+            layers,
+            queue_sets: 8,
+            max_children: [8; MAX_LAYERS],
+        };
+        let topology: Topology = branches.iter().cloned().collect();
+        Tree::new(resources, Layers::of(layers).unwrap(), &topology)
+    }
+
+    use ElementKind::{EntryPoint, Generic, Leaf, Root, TrafficClass};
+
+    #[test]
+    fn each_branch_with_its_own_class_is_a_class() {
+        let kinds = [Root, TrafficClass, EntryPoint, Generic, Leaf];
+        let two = [branch(&kinds, 10), branch(&kinds, 20)];
+        let tree = tree(5, &two).unwrap();
+        let above: std::vec::Vec<u32> = tree.classes.iter().map(|class| class.above).collect();
+        assert_eq!((above, tree.entry), (std::vec![11, 21], 2));
+    }
+
+    #[test]
+    fn an_entry_point_must_leave_room_for_the_vsi() {
+        let low = branch(&[Root, TrafficClass, Generic, Generic, EntryPoint], 10);
+        assert!(matches!(
+            tree(5, &[low]),
+            Err(Error::BadTree { value: 4, .. })
+        ));
+        let none = branch(&[Root, TrafficClass, Generic], 10);
+        assert!(tree(9, &[none]).is_err());
+        let on_a_class = branch(&[Root, EntryPoint], 10);
+        assert!(tree(9, &[on_a_class]).is_err());
+        assert_eq!(Layers::of(7), None);
+    }
+}

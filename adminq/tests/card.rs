@@ -1,0 +1,387 @@
+//! Resets, package, scheduler tree and link against a scripted firmware.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that panics fails, as it should"
+)]
+
+mod fake;
+
+use e810_adminq::link::{self, NoLink};
+use e810_adminq::package::{LoadedBy, Package, load};
+use e810_adminq::reset::{self, GlobalReset, ResetDone};
+use e810_adminq::tree::Tree;
+use e810_adminq::{AdminQ, Error};
+use e810_hal::{Clock, Ns, WaitError};
+use fake::{Fake, Fault, Reply};
+
+fn started(fake: &Fake) -> AdminQ<Fake> {
+    AdminQ::start(fake.clone()).unwrap()
+}
+
+fn finish(fake: &Fake, queue: AdminQ<Fake>) {
+    queue.shutdown().unwrap();
+    fake.assert_clean();
+}
+
+/// An unsigned package of three buffers, version 1.3.30.0, format `format`.
+fn file(format: [u8; 4]) -> Vec<u8> {
+    let segment = |kind: u32, body: &[u8]| {
+        let size = 44 + body.len() as u32;
+        [
+            &kind.to_le_bytes()[..],
+            &format,
+            &size.to_le_bytes(),
+            &[0; 32],
+            body,
+        ]
+        .concat()
+    };
+    let mut buffer = vec![0; 4096];
+    buffer[..4].copy_from_slice(&[1, 0, 0, 16]);
+    buffer[4..12].copy_from_slice(&[80, 0, 0, 0, 12, 0, 4, 0]);
+    let tables = [[0; 8].as_slice(), &[3, 0, 0, 0], &buffer.repeat(3)].concat();
+    let metadata = segment(1, &[[1, 3, 30, 0].as_slice(), &[0; 36]].concat());
+    let ours = segment(0x10, &tables);
+    let second = 16 + metadata.len() as u32;
+    let header = [
+        [1, 0, 0, 0, 2, 0, 0, 0].as_slice(),
+        &16u32.to_le_bytes(),
+        &second.to_le_bytes(),
+    ];
+    [header.concat(), metadata, ours].concat()
+}
+
+#[test]
+fn a_function_reset_is_waited_for() {
+    let fake = Fake::new();
+    assert_eq!(reset::reset_function(&fake, false), Ok(ResetDone::Function));
+    // One that existing drivers would report as failed, and one that is.
+    fake.firmware().reset_reads = 301;
+    assert_eq!(reset::reset_function(&fake, false), Ok(ResetDone::Function));
+    fake.firmware().reset_reads = u32::MAX;
+    let start = fake.now();
+    assert!(reset::reset_function(&fake, false).is_err());
+    assert!(fake.now() - start >= Ns::from_ms(5_300));
+}
+
+#[test]
+fn a_running_reset_of_the_card_is_waited_for_instead() {
+    let fake = Fake::new();
+    fake.firmware().set(0xB_8188, 1);
+    let start = fake.now();
+    let error = reset::reset_function(&fake, false).unwrap_err();
+    assert!(matches!(error, Error::Wait(WaitError::Timeout { .. })));
+    // GRSTDEL is 2: (2 + 10) times 100 ms.
+    assert_eq!(fake.now() - start, Ns::from_ms(1_200));
+    fake.firmware().set(0xB_8188, 0);
+    fake.firmware().set(0xB_6008, 0x23B);
+    assert!(
+        reset::reset_function(&fake, false).is_err(),
+        "a unit is missing"
+    );
+    fake.firmware().set(0xB_6008, 0x33B);
+    assert_eq!(reset::reset_function(&fake, false), Ok(ResetDone::Function));
+    assert!(
+        reset::reset_card(&fake, GlobalReset::Core, true).is_err(),
+        "no engine"
+    );
+    assert_eq!(reset::reset_card(&fake, GlobalReset::Global, false), Ok(()));
+}
+
+#[test]
+fn firmware_that_loads_or_is_in_recovery_mode() {
+    let fake = Fake::new();
+    reset::wait_for_firmware(&fake).unwrap();
+    fake.firmware().set(0xB_6134, 1 << 30);
+    assert!(matches!(
+        reset::wait_for_firmware(&fake),
+        Err(Error::Wait(WaitError::Timeout { .. }))
+    ));
+    fake.firmware().set(0xB_6134, 2);
+    assert_eq!(
+        reset::wait_for_firmware(&fake),
+        Err(Error::RecoveryMode { fwsm: 2 })
+    );
+}
+
+#[test]
+fn a_package_is_loaded_under_the_lock() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    fake.firmware().state.busy = 3;
+    let bytes = file([1, 0, 1, 0]);
+    let package = Package::parse(&bytes).unwrap();
+    let loaded = load(&mut queue, Some(&package), 1).unwrap();
+    assert_eq!(loaded.by, LoadedBy::Us);
+    assert_eq!(
+        fake.firmware().state.hunks,
+        [0, 0, 1],
+        "only the last is marked"
+    );
+    assert!(!fake.firmware().state.locked);
+    let opcodes = fake.opcodes();
+    assert_eq!(
+        opcodes[1..],
+        [
+            0x0C43, 8, 8, 8, 8, 0x0C40, 0x0C40, 0x0C40, 0x020D, 0x0203, 0x020C, 9, 0x020D, 0x0C43
+        ]
+    );
+    finish(&fake, queue);
+}
+
+#[test]
+fn another_functions_package_will_do() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    let bytes = file([1, 0, 1, 0]);
+    let package = Package::parse(&bytes).unwrap();
+    assert_eq!(load(&mut queue, None, 1), Err(Error::NoPackage));
+    fake.firmware().state.done = true;
+    fake.firmware().state.active = Some([1, 3, 41, 0]);
+    for given in [None, Some(&package)] {
+        let loaded = load(&mut queue, given, 1).unwrap();
+        assert_eq!(loaded.by, LoadedBy::AnotherFunction);
+        assert_eq!(loaded.version.update, 41);
+    }
+    assert!(fake.firmware().state.hunks.is_empty());
+    fake.firmware().state.active = Some([1, 2, 0, 0]);
+    assert!(matches!(
+        load(&mut queue, None, 1),
+        Err(Error::ActivePackage { .. })
+    ));
+    finish(&fake, queue);
+}
+
+#[test]
+fn an_old_firmware_is_seen_before_anything_is_sent() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    let bytes = file([1, 3, 0, 0]);
+    let package = Package::parse(&bytes).unwrap();
+    assert!(matches!(
+        load(&mut queue, Some(&package), 1),
+        Err(Error::FirmwareTooOld { .. })
+    ));
+    assert_eq!(fake.opcodes()[1..], [0x0C43]);
+    finish(&fake, queue);
+}
+
+#[test]
+fn a_lock_that_is_never_free_and_one_that_runs_out() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    let bytes = file([1, 0, 1, 0]);
+    let package = Package::parse(&bytes).unwrap();
+    fake.firmware().state.busy = u32::MAX;
+    assert!(matches!(
+        load(&mut queue, Some(&package), 1),
+        Err(Error::Locked { limit_ms: 5000, .. })
+    ));
+    fake.firmware().state.busy = 0;
+    // Granted for 3 s; the download takes longer.
+    for opcode in [0x0C40, 0x020D, 0x0203, 0x020C] {
+        fake.firmware().fault(opcode, Fault::Late(900));
+    }
+    let error = load(&mut queue, Some(&package), 1).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::LockLost {
+                granted_ms: 3000,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(!fake.firmware().state.locked);
+    let strange = Reply::params(12, &[9]);
+    fake.firmware().fault(8, Fault::Answer(strange));
+    assert!(matches!(
+        load(&mut queue, Some(&package), 1),
+        Err(Error::BadReply { value: 9, .. })
+    ));
+    finish(&fake, queue);
+}
+
+#[test]
+fn a_refused_buffer_is_named_and_the_lock_given_back() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    let bytes = file([1, 0, 1, 0]);
+    let package = Package::parse(&bytes).unwrap();
+    // A signature check that is not ready is asked again, four times.
+    for _ in 0..4 {
+        fake.firmware().fault(0x0C40, Fault::Code(24));
+    }
+    load(&mut queue, Some(&package), 1).unwrap();
+    fake.firmware().state.hunks.clear();
+    for _ in 0..5 {
+        fake.firmware().fault(0x0C40, Fault::Code(25));
+    }
+    let error = load(&mut queue, Some(&package), 1).unwrap_err();
+    assert!(
+        matches!(error, Error::PackageRefused { hunk: 0, .. }),
+        "{error}"
+    );
+    assert!(fake.firmware().state.hunks.is_empty(), "nothing after it");
+    let mut detailed = Reply::default().data([7, 0, 0, 0, 9, 0, 0, 0]);
+    detailed.retval = 28;
+    fake.firmware().fault(0x0C40, Fault::Answer(detailed));
+    let error = load(&mut queue, Some(&package), 1).unwrap_err();
+    let Error::PackageRefused { offset, detail, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((offset, detail), (7, 9));
+    assert!(!fake.firmware().state.locked);
+    finish(&fake, queue);
+}
+
+#[test]
+fn a_silent_firmware_in_a_download_is_not_spoken_to_again() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    let bytes = file([1, 0, 1, 0]);
+    let package = Package::parse(&bytes).unwrap();
+    fake.firmware().fault(0x0C40, Fault::Silent);
+    let error = load(&mut queue, Some(&package), 1).unwrap_err();
+    assert!(matches!(error, Error::Wait(_)), "{error}");
+    assert!(!fake.opcodes().contains(&9));
+    drop(queue);
+}
+
+/// A queue set in each kind of tree, and everything gone at the end.
+#[test]
+fn queue_sets_in_trees_of_nine_and_five_layers() {
+    for (layers, elements, depth) in [(9, 6, 8), (5, 2, 4)] {
+        let fake = Fake::new();
+        fake.firmware().state.layers = layers;
+        let mut queue = started(&fake);
+        let mut tree = Tree::discover(&mut queue, 0).unwrap();
+        let left: Vec<u32> = fake.firmware().state.elements.keys().copied().collect();
+        assert_eq!(left, [1, 2], "root and class remain");
+        tree.add_vsi(&mut queue, 0).unwrap();
+        let first = tree.add_queue_set(&mut queue, 0, 7).unwrap();
+        let second = tree.add_queue_set(&mut queue, 0, 8).unwrap();
+        assert_eq!(tree.queue_sets(), 2);
+        let state = fake.firmware().state.elements.clone();
+        assert_eq!(state.len(), 2 + elements + 2);
+        let mut above = first.teid;
+        let mut layer = 0;
+        while let Some((parent, _)) = state.get(&above) {
+            (above, layer) = (*parent, layer + 1);
+        }
+        assert_eq!(layer, depth + 1, "the leaf is at the bottom");
+        tree.remove_queue_set(&mut queue, first).unwrap();
+        tree.remove_queue_set(&mut queue, second).unwrap();
+        tree.clear(&mut queue).unwrap();
+        assert_eq!(fake.firmware().state.elements.len(), 2);
+        finish(&fake, queue);
+    }
+}
+
+#[test]
+fn a_tree_has_limits() {
+    let fake = Fake::new();
+    fake.firmware().state.siblings = 2;
+    let mut queue = started(&fake);
+    let mut tree = Tree::discover(&mut queue, 0).unwrap();
+    let sets = [1, 2].map(|handle| tree.add_queue_set(&mut queue, 0, handle).unwrap());
+    assert_eq!(
+        tree.add_queue_set(&mut queue, 0, 3),
+        Err(Error::TreeFull { limit: 2 })
+    );
+    assert_eq!(
+        tree.add_queue_set(&mut queue, 1, 3),
+        Err(Error::NoTrafficClass { traffic_class: 1 })
+    );
+    assert!(tree.clear(&mut queue).is_err(), "not below queue sets");
+    assert_eq!(sets.len(), 2);
+    fake.firmware().state.layers = 7;
+    assert!(matches!(
+        Tree::discover(&mut queue, 0),
+        Err(Error::BadTree { value: 7, .. })
+    ));
+    finish(&fake, queue);
+}
+
+#[test]
+fn a_queue_set_in_the_wrong_place_is_taken_back() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    let mut tree = Tree::discover(&mut queue, 0).unwrap();
+    let elsewhere = |teid: u8| {
+        let mut data = [0; 24];
+        (data[0], data[4]) = (99, teid);
+        Reply::params(2, &[1]).data(data)
+    };
+    // Six elements of the chain, then the leaf.
+    fake.firmware().fault(0x0404, Fault::Answer(elsewhere(107)));
+    assert!(matches!(
+        tree.add_queue_set(&mut queue, 0, 1),
+        Err(Error::BadTree { value: 99, .. })
+    ));
+    assert_eq!(tree.queue_sets(), 0);
+    assert_eq!(fake.opcodes().last(), Some(&0x0C31));
+    // A refusal half-way down: the next try goes on from there.
+    tree.clear(&mut queue).unwrap();
+    fake.firmware().fault(0x0401, Fault::Nothing);
+    fake.firmware().fault(0x0401, Fault::Nothing);
+    fake.firmware().fault(0x0401, Fault::Code(16));
+    assert!(tree.add_queue_set(&mut queue, 0, 1).is_err());
+    let set = tree.add_queue_set(&mut queue, 0, 1).unwrap();
+    tree.remove_queue_set(&mut queue, set).unwrap();
+    tree.clear(&mut queue).unwrap();
+    assert_eq!(fake.firmware().state.elements.len(), 2);
+    finish(&fake, queue);
+}
+
+#[test]
+fn a_link_is_enabled_only_where_it_is_not() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    assert!(link::enable(&mut queue, 0).unwrap().is_up());
+    assert_eq!(fake.opcodes()[1..], [0x0613, 0x0607]);
+
+    fake.firmware().state.link = false;
+    let before = fake.opcodes().len();
+    link::enable(&mut queue, 0).unwrap();
+    assert_eq!(fake.opcodes()[before..], [0x0613, 0x0607, 0x0600, 0x0605]);
+
+    fake.firmware().state.phy_enabled = false;
+    let before = fake.opcodes().len();
+    link::enable(&mut queue, 0).unwrap();
+    assert_eq!(
+        fake.opcodes()[before..],
+        [0x0613, 0x0607, 0x0600, 0x0600, 0x0601]
+    );
+    assert!(fake.firmware().state.phy_enabled);
+
+    fake.firmware().state.link_in = Some(4);
+    link::wait_up(&mut queue, 0, Ns::from_ms(1_000)).unwrap();
+    finish(&fake, queue);
+}
+
+#[test]
+fn a_port_without_a_module_says_so() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    (fake.firmware().state.link, fake.firmware().state.media) = (false, false);
+    link::enable(&mut queue, 0).unwrap();
+    assert_eq!(
+        fake.opcodes()[1..],
+        [0x0613, 0x0607],
+        "nothing to configure"
+    );
+    let error = link::wait_up(&mut queue, 0, Ns::from_ms(500)).unwrap_err();
+    assert_eq!(
+        error,
+        Error::NoLink {
+            reason: NoLink::NoMedia
+        }
+    );
+    assert!(error.to_string().contains("no module or cable"));
+    finish(&fake, queue);
+}

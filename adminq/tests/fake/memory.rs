@@ -1,0 +1,111 @@
+//! DMA memory: leaked blocks, reclaimed when they are freed.
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use e810_hal::{Iova, RawDma};
+
+/// A block of zeroed words, owned through its pointer.
+struct Block {
+    words: NonNull<AtomicU64>,
+    len: usize,
+}
+
+impl Block {
+    fn new(len: usize) -> Self {
+        // Plain words, so that large blocks come zeroed from the system.
+        let words = Box::leak(vec![0u64; len].into_boxed_slice());
+        Self {
+            words: NonNull::from(words).cast(),
+            len,
+        }
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: leaked by `new` with this length, reclaimed in `drop` only;
+        // an `AtomicU64` has the layout of a `u64`.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let words = self.words.as_ptr().cast::<u64>();
+        let slice = std::ptr::slice_from_raw_parts_mut(words, self.len);
+        // SAFETY: leaked by `new` with this type and length, and dropped once.
+        drop(unsafe { Box::from_raw(slice) });
+    }
+}
+
+/// All memory of the machine.
+pub(crate) struct Memory {
+    dma: BTreeMap<u64, Block>,
+    next: u64,
+    pub(crate) made: usize,
+    pub(crate) fail_at: Option<usize>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            dma: BTreeMap::new(),
+            next: 0x7_0000_0000,
+            made: 0,
+            fail_at: None,
+        }
+    }
+}
+
+impl Memory {
+    fn fails(&mut self) -> bool {
+        let number = self.made;
+        self.made += 1;
+        self.fail_at == Some(number)
+    }
+
+    pub(crate) fn dma_alloc(&mut self, bytes: usize, align: usize) -> Option<RawDma> {
+        if self.fails() {
+            return None;
+        }
+        let align = align as u64;
+        // A gap after each block: what runs over it is found.
+        let iova = self.next.div_ceil(align) * align;
+        self.next = iova + bytes as u64 + 0x1000;
+        let block = Block::new(bytes / 8);
+        let raw = RawDma {
+            iova: Iova(iova),
+            words: block.words,
+            len: block.len,
+        };
+        self.dma.insert(iova, block);
+        Some(raw)
+    }
+
+    pub(crate) fn dma_free(&mut self, raw: &RawDma) {
+        self.dma.remove(&raw.iova.0).expect("freed twice");
+    }
+
+    pub(crate) fn dma_alive(&self) -> usize {
+        self.dma.len()
+    }
+
+    fn cell(&self, iova: u64) -> Option<&AtomicU64> {
+        let (base, block) = self.dma.range(..=iova).next_back()?;
+        block.words().get(((iova - base) / 8) as usize)
+    }
+
+    /// The word at `iova`, if memory is there.
+    pub(crate) fn load(&self, iova: u64) -> Option<u64> {
+        Some(u64::from_le(self.cell(iova)?.load(Ordering::Acquire)))
+    }
+
+    /// Writes a word; whether memory is there.
+    pub(crate) fn store(&self, iova: u64, value: u64) -> bool {
+        let cell = self.cell(iova);
+        if let Some(cell) = cell {
+            cell.store(value.to_le(), Ordering::Release);
+        }
+        cell.is_some()
+    }
+}

@@ -1,0 +1,66 @@
+//! The AdminQ (steps 6, 7, 9).
+
+use e810_adminq::AdminQ;
+use e810_adminq::op::{ClearPf, ClearPxe, Version};
+use e810_adminq::reset::reset_function;
+use e810_hal::Platform;
+use e810_hal::bus::PfId;
+
+use super::FunctionReset;
+use crate::device::{Device, Failed};
+use crate::error::Result;
+
+/// The firmware answers.
+#[derive(Debug)]
+pub struct AdminqUp<P: Platform> {
+    pub(super) pf: PfId,
+    pub(super) queue: AdminQ<P>,
+}
+
+impl<P: Platform> Device<P, FunctionReset> {
+    /// Starts the AdminQ, clears what an earlier driver left in the switch, and
+    /// ends the state in which the function boots a machine (steps 6, 7, 9).
+    ///
+    /// Everything else is asked of the firmware through this queue; in PXE mode
+    /// the function belongs to the boot ROM `[inf]`.
+    ///
+    /// # Errors
+    /// No memory; a firmware that does not answer, refuses, or speaks a newer
+    /// interface.
+    pub fn start_adminq(self) -> Result<Device<P, AdminqUp<P>>, Failed<P, FunctionReset>> {
+        let mut queue = match AdminQ::start(self.platform.clone()) {
+            Ok(queue) => queue,
+            Err(error) => return Err((self, error.into())),
+        };
+        let cleared = queue
+            .execute(&ClearPf)
+            .and_then(|()| queue.execute(&ClearPxe));
+        match cleared {
+            Ok(()) => Ok(self.map(|FunctionReset { pf }| AdminqUp { pf, queue })),
+            Err(error) => {
+                // The first error says more than one that undoing may add.
+                let _ = queue.shutdown();
+                Err((self, error.into()))
+            }
+        }
+    }
+}
+
+impl<P: Platform> Device<P, AdminqUp<P>> {
+    /// What the firmware said of itself.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        self.stage.queue.version()
+    }
+
+    /// Ends the AdminQ, then resets the function, so that nothing of this driver
+    /// is left in it. The reset comes also when the queue's end failed.
+    ///
+    /// # Errors
+    /// The first step that failed; what the firmware may still use is leaked.
+    pub fn shutdown(self) -> Result<()> {
+        let ended = self.stage.queue.shutdown();
+        let reset = reset_function(&self.platform, false).map(drop);
+        Ok(ended.and(reset)?)
+    }
+}

@@ -1,0 +1,107 @@
+//! The port's link and its frame size (steps 15, 18, 26).
+
+use e810_adminq::op::{LinkStatus, SetMacConfig};
+use e810_adminq::{AdminQ, link};
+use e810_hal::bus::Index;
+use e810_hal::clock::live;
+use e810_hal::regs::{
+    LINK_FLOW_CONTROL, PRTMAC_HSEC_CTL_TX_PAUSE_QUANTA, PRTMAC_HSEC_CTL_TX_PAUSE_REFRESH_TIMER,
+};
+use e810_hal::{Ns, Platform, log_warn};
+
+use super::VsiUp;
+use crate::device::{Device, Failed};
+use crate::error::Result;
+
+/// What to do about a port without a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkPolicy {
+    /// Go on; a link event tells when there is one.
+    GoOn,
+    /// Wait so long, and fail without one.
+    Wait(Ns),
+}
+
+/// The link is enabled.
+#[derive(Debug)]
+pub struct LinkUp<P: Platform> {
+    pub(super) below: VsiUp<P>,
+    pub(super) status: LinkStatus,
+}
+
+/// Greatest frame of a port in bytes, FCS included, as existing drivers set it
+/// (`ICE_AQ_SET_MAC_FRAME_SIZE_MAX`).
+const MAX_FRAME: u16 = 9728;
+
+impl<P: Platform> Device<P, VsiUp<P>> {
+    /// Sets the port's greatest frame, switches link events on and enables the
+    /// link (steps 15, 18, 26).
+    ///
+    /// A port takes frames of 1500 bytes of payload by default; RoCE with a path
+    /// MTU of 2048 or 4096 needs more. Nothing is sent without a link.
+    ///
+    /// # Errors
+    /// Refused commands; with [`LinkPolicy::Wait`], why there is no link.
+    pub fn enable_link(
+        mut self,
+        policy: LinkPolicy,
+    ) -> Result<Device<P, LinkUp<P>>, Failed<P, VsiUp<P>>> {
+        match enable(&self.platform, &mut self.stage, policy) {
+            Ok(status) => Ok(self.map(|below| LinkUp { below, status })),
+            Err(error) => Err((self, error)),
+        }
+    }
+}
+
+fn enable<P: Platform>(
+    platform: &P,
+    stage: &mut VsiUp<P>,
+    policy: LinkPolicy,
+) -> Result<LinkStatus> {
+    let lport = stage.below.below.below.identity.port.lport;
+    let queue = stage.queue();
+    set_frame(platform, queue)?;
+    let status = link::enable(queue, lport)?;
+    match (link::NoLink::of(&status), policy) {
+        (Some(_), LinkPolicy::Wait(limit)) => Ok(link::wait_up(queue, lport, limit)?),
+        (Some(reason), LinkPolicy::GoOn) => {
+            log_warn!("the port has no link yet: {}", reason.text());
+            Ok(status)
+        }
+        (None, _) => Ok(status),
+    }
+}
+
+/// The command sets pause time and threshold too: they are given as the port
+/// has them.
+fn set_frame<P: Platform>(platform: &P, queue: &mut AdminQ<P>) -> Result<()> {
+    let Some(element) = Index::new(LINK_FLOW_CONTROL) else {
+        return Ok(());
+    };
+    let time = PRTMAC_HSEC_CTL_TX_PAUSE_QUANTA.at(element).get(platform);
+    let refresh = PRTMAC_HSEC_CTL_TX_PAUSE_REFRESH_TIMER.at(element);
+    let refresh = refresh.get(platform);
+    // The low 16 bits are the fields.
+    queue.execute(&SetMacConfig {
+        max_frame: MAX_FRAME,
+        pause_time: live("pause time of the port", time)? as u16,
+        pause_refresh: live("pause threshold of the port", refresh)? as u16,
+    })?;
+    Ok(())
+}
+
+impl<P: Platform> Device<P, LinkUp<P>> {
+    /// The link as it was found last.
+    #[must_use]
+    pub const fn link(&self) -> LinkStatus {
+        self.stage.status
+    }
+
+    /// Undoes everything in order; the link stays as it is.
+    ///
+    /// # Errors
+    /// The first step that failed; what the firmware may still use is leaked.
+    pub fn shutdown(self) -> Result<()> {
+        self.map(|stage| stage.below).shutdown()
+    }
+}

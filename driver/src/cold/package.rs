@@ -1,0 +1,76 @@
+//! The DDP package (steps 20 to 22).
+
+use e810_adminq::package::{Loaded, Package, load};
+use e810_adminq::reset::wait_for_firmware;
+use e810_hal::Platform;
+
+use super::TreeFound;
+use crate::device::{Device, Failed};
+use crate::error::Result;
+
+/// Where the package comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum PackageSource<'a> {
+    /// A file that was checked.
+    File(Package<'a>),
+    /// Another function of the card has loaded one.
+    AnotherFunction,
+}
+
+/// The card knows its protocols.
+#[derive(Debug)]
+pub struct PackageLoaded<P: Platform> {
+    pub(super) below: TreeFound<P>,
+    pub(super) loaded: Loaded,
+}
+
+impl<P: Platform> Device<P, TreeFound<P>> {
+    /// Waits for the rest of the firmware, then loads the package, unless
+    /// another function has, and sets the VLAN mode with it (steps 20 to 22).
+    ///
+    /// Without a package existing drivers take all RDMA capabilities away; the
+    /// profiles by which frames reach the engine are in it. Whether the silicon
+    /// could do without is not in the sources.
+    ///
+    /// # Errors
+    /// No package, one that does not fit the firmware or is refused, a lock that
+    /// is not given up. The lock is given back; what was loaded stays until the
+    /// card is reset.
+    pub fn load_package(
+        mut self,
+        source: &PackageSource<'_>,
+    ) -> Result<Device<P, PackageLoaded<P>>, Failed<P, TreeFound<P>>> {
+        let file = match source {
+            PackageSource::File(package) => Some(package),
+            PackageSource::AnotherFunction => None,
+        };
+        let Identified {
+            below: adminq,
+            identity,
+        } = &mut self.stage.below;
+        let loaded = wait_for_firmware(&self.platform)
+            .and_then(|()| load(&mut adminq.queue, file, identity.port.swid));
+        match loaded {
+            Ok(loaded) => Ok(self.map(|below| PackageLoaded { below, loaded })),
+            Err(error) => Err((self, error.into())),
+        }
+    }
+}
+
+use super::Identified;
+
+impl<P: Platform> Device<P, PackageLoaded<P>> {
+    /// The package the card works with.
+    #[must_use]
+    pub const fn package(&self) -> Loaded {
+        self.stage.loaded
+    }
+
+    /// Undoes everything in order; the package stays until the card is reset.
+    ///
+    /// # Errors
+    /// The first step that failed; what the firmware may still use is leaked.
+    pub fn shutdown(self) -> Result<()> {
+        self.map(|stage| stage.below).shutdown()
+    }
+}

@@ -1,0 +1,71 @@
+//! RDMA queue sets in the LAN side's tree (step 31).
+
+use e810_hal::Platform;
+use e810_hal::bus::VsiId;
+use e810_hal::log_warn;
+
+use super::LanReady;
+use crate::control::{LanHook, NoLanHook};
+use crate::error::{Error, Result};
+
+/// The LAN side of a device: ours after a cold start, `None` where another
+/// driver has set the function up.
+#[derive(Debug)]
+pub(crate) struct LanSide<P: Platform>(pub(crate) Option<LanReady<P>>);
+
+impl<P: Platform> LanHook for LanSide<P> {
+    fn add_queue_set(&mut self, vsi: VsiId, traffic_class: u8, qs_handle: u16) -> Result<u32> {
+        match &mut self.0 {
+            Some(lan) => lan.add_queue_set(vsi, traffic_class, qs_handle),
+            None => NoLanHook.add_queue_set(vsi, traffic_class, qs_handle),
+        }
+    }
+
+    fn remove_queue_set(&mut self, vsi: VsiId, qs_handle: u16, teid: u32) {
+        match &mut self.0 {
+            Some(lan) => lan.remove_queue_set(vsi, qs_handle, teid),
+            None => NoLanHook.remove_queue_set(vsi, qs_handle, teid),
+        }
+    }
+}
+
+impl<P: Platform> LanHook for LanReady<P> {
+    fn add_queue_set(&mut self, _: VsiId, traffic_class: u8, qs_handle: u16) -> Result<u32> {
+        let (tree, queue) = self.vsi_up_mut().tree();
+        let set = tree.add_queue_set(queue, traffic_class, qs_handle)?;
+        // One a traffic class, and as many places.
+        match self.sets.push(set) {
+            Ok(()) => Ok(set.teid),
+            Err(set) => {
+                let (tree, queue) = self.vsi_up_mut().tree();
+                // The error below says more than one that undoing may add.
+                let _ = tree.remove_queue_set(queue, set);
+                Err(Error::QueueSet {
+                    qs_handle,
+                    traffic_class,
+                })
+            }
+        }
+    }
+
+    /// A refusal is only logged: the engine has let go of the queue set, and the
+    /// reset at the end takes its element along.
+    fn remove_queue_set(&mut self, _: VsiId, _: u16, teid: u32) {
+        let Some(place) = self.sets.iter().position(|set| set.teid == teid) else {
+            return;
+        };
+        let set = self.sets.swap_remove(place);
+        let (tree, queue) = self.vsi_up_mut().tree();
+        if let Err(error) = tree.remove_queue_set(queue, set) {
+            log_warn!("RDMA queue set {} stays: {}", set.handle, error);
+        }
+    }
+}
+
+impl<P: Platform> LanReady<P> {
+    /// The traffic class of queue pairs that have no path yet: that of priority
+    /// 0.
+    pub(crate) const fn default_class(&self) -> u8 {
+        self.up2tc[0]
+    }
+}

@@ -1,0 +1,44 @@
+//! The transmit scheduler's tree (steps 13, 14).
+
+use e810_adminq::tree::Tree;
+use e810_hal::Platform;
+
+use super::Identified;
+use crate::device::{Device, Failed};
+use crate::error::Result;
+
+/// The scheduler's tree is known, and free of the firmware's default chain.
+#[derive(Debug)]
+pub struct TreeFound<P: Platform> {
+    pub(super) below: Identified<P>,
+    pub(super) tree: Tree,
+}
+
+impl<P: Platform> Device<P, Identified<P>> {
+    /// Asks for the scheduler's limits and default tree, and removes the default
+    /// chain (steps 13, 14).
+    ///
+    /// A queue pair sends only through a queue set that hangs in this tree. The
+    /// default chain is in the place where the VSI's element goes. It comes back
+    /// with a reset.
+    ///
+    /// # Errors
+    /// A tree of unknown depth; refused commands.
+    pub fn find_tree(mut self) -> Result<Device<P, TreeFound<P>>, Failed<P, Identified<P>>> {
+        let lport = self.stage.identity.port.lport;
+        match Tree::discover(&mut self.stage.below.queue, lport) {
+            Ok(tree) => Ok(self.map(|below| TreeFound { below, tree })),
+            Err(error) => Err((self, error.into())),
+        }
+    }
+}
+
+impl<P: Platform> Device<P, TreeFound<P>> {
+    /// Undoes everything in order.
+    ///
+    /// # Errors
+    /// The first step that failed; what the firmware may still use is leaked.
+    pub fn shutdown(self) -> Result<()> {
+        self.map(|stage| stage.below).shutdown()
+    }
+}

@@ -1,0 +1,20 @@
+//! The cold start against the simulator's firmware: whole, refused, broken and
+//! reset everywhere.
+//!
+//! Virtual time throughout, so that every run is the same and a time-out costs
+//! nothing.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, helpers included"
+)]
+
+mod events;
+mod faults;
+mod queue_sets;
+mod resets;
+mod states;
+mod whole;
+mod world;
