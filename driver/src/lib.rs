@@ -68,6 +68,7 @@ pub use memory::{AccessFlags, Mr, Pd};
 pub use pair::Qp;
 pub use stage::Stage;
 
+pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;
 pub use e810_adminq::oicr::{Causes, Demand};
 pub use e810_adminq::op::LinkStatus;

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `tests/guest/run` does that in a guest with a real kernel. It has not been
-//! done on a card. `E810_MAC=MAC,MAC` gives the Ethernet addresses when the
-//! functions' serial numbers do not tell them.
+//! done on a card. The card's package is looked for where the kernel looks;
+//! `E810_DDP=FILE` names another.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,11 +16,16 @@
     reason = "a test fails by panicking, helpers included"
 )]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use e810::{ColdStart, Config, LinkPolicy, Package, PackageSource, bring_up_cold};
+
+use e810_hal::Ns;
 use e810_host::backend::vfio::Vfio;
 use e810_host::backend::vfio_user::VfioUser;
-use e810_host::backend::{Function, Options, Transport, lan};
+use e810_host::backend::{Function, Options, Transport};
+use e810_host::host::Host;
+use e810_host::host::package;
 use e810_host::server::{Server, VECTORS};
 use e810_host::spec::Bdf;
 use e810_sim::{Mode, Profile, Sim};
@@ -30,14 +35,20 @@ use e810_tests::traffic::{Pair, Side};
 /// MTU of the interfaces: fits the path MTU that scenarios use.
 const MTU: u16 = 1500;
 
-/// Each scenario on functions that are opened for it and closed after it.
-fn every_scenario<T: Transport>(open: impl Fn() -> [Function<T>; 2], macs: [Option<[u8; 6]>; 2]) {
+/// Each scenario on functions that are opened for it, started cold, and closed
+/// after it.
+fn every_scenario<T: Transport>(open: impl Fn() -> [Function<T>; 2], package: &[u8]) {
+    let start = ColdStart {
+        package: PackageSource::File(Package::parse(package).unwrap()),
+        link: LinkPolicy::Wait(Ns::from_ms(10_000)),
+    };
     for scenario in scenarios() {
         println!("{}", scenario.name);
         let functions = open();
-        let sides = functions.into_iter().zip(macs).map(|(function, mac)| {
-            let lan = lan(&function, mac, None, MTU).unwrap();
-            Side::new(function, lan, &scenario.setup)
+        let sides = functions.into_iter().map(|function| {
+            let config = scenario.setup.config(Config::cold(MTU).lan);
+            let device = bring_up_cold(function.clone(), &config, &start, &mut |_| {});
+            Side::on(device.unwrap(), function, &scenario.setup)
         });
         let mut pair = Pair::connected(sides.collect(), scenario.setup);
         (scenario.run)(&mut pair);
@@ -52,6 +63,7 @@ fn on_functions_behind_sockets() {
     let sim = Sim::builder()
         .functions(2)
         .vectors(VECTORS)
+        .cold()
         .profile(Profile::Small)
         .mode(Mode::Real)
         .build();
@@ -62,7 +74,7 @@ fn on_functions_behind_sockets() {
             Function::open(VfioUser::connect(path).unwrap(), Options::default()).unwrap()
         })
     };
-    every_scenario(open, [None; 2]);
+    every_scenario(open, &e810_sim::test_package());
     let report = server.report();
     assert_eq!(report.findings_in_all, 0, "{report:?}");
 }
@@ -74,31 +86,16 @@ fn two<V: std::str::FromStr>(text: &str) -> [V; 2] {
     values.expect("two values, separated by a comma")
 }
 
-/// An Ethernet address, written with colons.
-struct Mac([u8; 6]);
-
-impl std::str::FromStr for Mac {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let bytes: Vec<u8> = text
-            .split(':')
-            .filter_map(|byte| u8::from_str_radix(byte, 16).ok())
-            .collect();
-        bytes.try_into().map(Self).map_err(|_| ())
-    }
-}
-
 #[test]
 #[ignore = "needs two functions bound to vfio-pci: E810_BDF=BDF,BDF"]
 fn on_functions_bound_to_vfio_pci() {
     let bdfs = std::env::var("E810_BDF").expect("E810_BDF=BDF,BDF");
     let bdfs: [Bdf; 2] = two(&bdfs);
-    let macs = match std::env::var("E810_MAC") {
-        Ok(macs) => two(&macs).map(|Mac(mac)| Some(mac)),
-        Err(_) => [None; 2],
+    let file = match std::env::var_os("E810_DDP") {
+        Some(path) => package::read(Path::new(&path)),
+        None => package::find(&Host::default(), [0; 8]),
     };
     let open =
         || bdfs.map(|bdf| Function::open(Vfio::open(bdf).unwrap(), Options::default()).unwrap());
-    every_scenario(open, macs);
+    every_scenario(open, &file.unwrap().bytes);
 }

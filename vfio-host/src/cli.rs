@@ -65,28 +65,34 @@ pub struct PingpongArgs {
     /// Seed of the payload, and of the simulator's choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// The LAN side of `--device`; a function of `sim` knows its own.
+    /// How the functions are started.
     #[command(flatten)]
-    pub lan: LanArgs,
+    pub start: StartArgs,
     /// How functions behind a backend are used.
     #[command(flatten)]
     pub backend: BackendArgs,
     /// Ethernet address of the peer; as `--mac`.
-    #[arg(long, value_name = "MAC", value_parser = parse_mac)]
+    #[arg(long, value_name = "MAC", requires = "warm", value_parser = parse_mac)]
     pub peer_mac: Option<[u8; 6]>,
     /// VSI of the peer; as `--vsi`.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "warm")]
     pub peer_vsi: Option<u16>,
 }
 
-/// What a function's LAN side is, when another program has made it ready.
-#[derive(Args, Debug, Clone, Copy, Default)]
-pub struct LanArgs {
+/// How a function is started.
+#[derive(Args, Debug, Clone, Default)]
+pub struct StartArgs {
+    /// The card's package (DDP) [default: from the firmware folders, intel/ice/ddp/ice.pkg; `sim` brings its own].
+    #[arg(long, value_name = "FILE", conflicts_with = "warm")]
+    pub ddp: Option<PathBuf>,
+    /// The function's LAN side is ready, as only a simulator started with `--warm` leaves it.
+    #[arg(long)]
+    pub warm: bool,
     /// Ethernet address of the function [default: from its serial number].
-    #[arg(long, value_name = "MAC", value_parser = parse_mac)]
+    #[arg(long, value_name = "MAC", requires = "warm", value_parser = parse_mac)]
     pub mac: Option<[u8; 6]>,
     /// VSI whose packets reach the RDMA engine [default: the only one its registers name].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "warm")]
     pub vsi: Option<u16>,
     /// MTU of the interface in bytes, for both functions.
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(68..=9702))]
@@ -120,9 +126,9 @@ pub struct UpArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// The LAN side of `--device`; a function of `sim` knows its own.
+    /// How the function is started.
     #[command(flatten)]
-    pub lan: LanArgs,
+    pub start: StartArgs,
     /// How functions behind a backend are used.
     #[command(flatten)]
     pub backend: BackendArgs,
@@ -148,6 +154,9 @@ pub struct SimArgs {
     /// Write what was seen to this file as JSON: at the end, and whenever the process gets SIGUSR1.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Write a package (DDP) that the simulated firmware takes to this file, for `--ddp`.
+    #[arg(long, value_name = "FILE")]
+    pub package: Option<PathBuf>,
     /// How much the engines can hold.
     #[arg(long, value_enum, default_value_t = ProfileArg::Card)]
     pub profile: ProfileArg,
@@ -256,13 +265,13 @@ mod tests {
 
     #[test]
     fn the_lan_side_can_be_given() {
-        let words = "e810 up --mac 02:E8:10:00:00:0a --vsi 9 --mtu 9000";
+        let words = "e810 up --warm --mac 02:E8:10:00:00:0a --vsi 9 --mtu 9000";
         let cli = Cli::try_parse_from(words.split(' ')).unwrap();
         let Command::Up(args) = cli.command else {
             panic!("up")
         };
-        assert_eq!(args.lan.mac, Some([2, 0xe8, 0x10, 0, 0, 10]));
-        assert_eq!((args.lan.vsi, args.lan.mtu), (Some(9), 9000));
+        assert_eq!(args.start.mac, Some([2, 0xe8, 0x10, 0, 0, 10]));
+        assert_eq!((args.start.vsi, args.start.mtu), (Some(9), 9000));
     }
 
     #[test]
@@ -278,9 +287,17 @@ mod tests {
             &["e810", "pingpong", "--size", "0"],
             &["e810", "pingpong", "--op", "atomic"],
             &["e810", "pingpong", "--device", "eth0"],
-            &["e810", "pingpong", "--mac", "02:e8:10:00:00"],
-            &["e810", "pingpong", "--mac", "03:e8:10:00:00:01"],
-            &["e810", "pingpong", "--peer-mac", "+2:e8:10:00:00:01"],
+            &["e810", "pingpong", "--warm", "--mac", "02:e8:10:00:00"],
+            &["e810", "pingpong", "--warm", "--mac", "03:e8:10:00:00:01"],
+            &[
+                "e810",
+                "pingpong",
+                "--warm",
+                "--peer-mac",
+                "+2:e8:10:00:00:01",
+            ],
+            &["e810", "pingpong", "--mac", "02:e8:10:00:00:01"],
+            &["e810", "up", "--warm", "--ddp", "ice.pkg"],
             &["e810", "up", "--mtu", "67"],
             &["e810", "sim"],
             &["e810", "sim", "--socket", "a", "--link", "udp"],

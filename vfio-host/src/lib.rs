@@ -31,6 +31,7 @@ pub mod progress;
 pub mod report;
 pub mod server;
 pub mod spec;
+pub mod start;
 
 /// Runs a command and writes its report to `out`.
 ///

@@ -41,6 +41,8 @@ pub struct StageReport {
     pub register_writes: u64,
     /// CQP commands.
     pub commands: u64,
+    /// AdminQ commands.
+    pub admin_commands: u64,
 }
 
 /// Memory of one kind of HMC object.

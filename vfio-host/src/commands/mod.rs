@@ -12,14 +12,38 @@ use anyhow::{Context, Result};
 use e810::{Lan, MacAddr, VsiId};
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
-/// A simulator with `functions` functions whose LAN side is ready.
-pub(crate) fn simulator(functions: u8, mode: Mode, seed: u64) -> Sim {
-    Sim::builder()
+use crate::cli::StartArgs;
+use crate::host::Host;
+use crate::start::{Source, Start};
+
+/// A simulator with `functions` functions, as after power-up or, if `warm`,
+/// with their LAN side ready.
+pub(crate) fn simulator(functions: u8, mode: Mode, seed: u64, warm: bool) -> Sim {
+    let mut builder = Sim::builder();
+    if !warm {
+        builder = builder.cold();
+    }
+    builder
         .functions(functions)
         .seed(seed)
         .profile(Profile::Card)
         .mode(mode)
         .build()
+}
+
+/// How a function of a simulator in this process is started.
+pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Start> {
+    if args.warm {
+        return Ok(Start::Warm(sim_lan(function)?));
+    }
+    let package = match &args.ddp {
+        None => Source::simulated(),
+        named => Source::choose(&Host::default(), named.as_deref(), [0; 8])?,
+    };
+    Ok(Start::Cold {
+        package,
+        mtu: SIM_MTU,
+    })
 }
 
 /// Interface MTU of a simulated function: jumbo frames, so that every path MTU

@@ -3,17 +3,19 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
-use e810::{Config, Lan, Mtu, Path, Platform};
+use e810::hmc::Backing;
+use e810::{Mtu, Path, Platform};
 use e810_sim::Mode;
 
-use super::{remote, sim_lan, simulator};
+use super::{remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
 use crate::buffer::Payload;
-use crate::cli::{LanArgs, PingpongArgs};
+use crate::cli::{PingpongArgs, StartArgs};
 use crate::pingpong::{Outcome, Plan, Side, Watch, run as exchange};
 use crate::progress::Progress;
 use crate::report::{PingpongReport, human_ns};
 use crate::spec::DeviceSpec;
+use crate::start::Start;
 
 /// Runs the command.
 ///
@@ -107,10 +109,13 @@ fn simulated(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
     } else {
         Mode::Real
     };
-    let sim = simulator(2, mode, args.seed);
+    let sim = simulator(2, mode, args.seed, args.start.warm);
     let platforms = [sim.function(0), sim.function(1)];
-    let lans = [sim_lan(&platforms[0])?, sim_lan(&platforms[1])?];
-    let outcome = between(platforms, lans, plan, &|| Ok(()), &|| {})?;
+    let starts = [
+        sim_start(&platforms[0], &args.start)?,
+        sim_start(&platforms[1], &args.start)?,
+    ];
+    let outcome = between(platforms, &starts, plan, &|| Ok(()), &|| {})?;
     let findings = sim.findings();
     if let Some(first) = findings.first() {
         bail!(
@@ -138,17 +143,26 @@ fn behind<T: Transport>(
     }
     let [ask, answer] = open()?;
     let both = [&ask, &answer];
-    let peer = LanArgs {
+    let peer = StartArgs {
         mac: args.peer_mac,
         vsi: args.peer_vsi,
-        mtu: args.lan.mtu,
+        ..args.start.clone()
     };
-    let lans = [remote::lan(&ask, &args.lan)?, remote::lan(&answer, &peer)?];
+    let starts = [
+        remote::start(&ask, &args.start)?,
+        remote::start(&answer, &peer)?,
+    ];
     let watch = remote::watch(both);
     // Before the objects are dropped, which is when a driver that lost its
     // device has much to say about memory.
     let failed = || remote::probe(&both);
-    let result = between([ask.clone(), answer.clone()], lans, plan, &watch, &failed);
+    let result = between(
+        [ask.clone(), answer.clone()],
+        &starts,
+        plan,
+        &watch,
+        &failed,
+    );
     remote::explain(result, &both)
 }
 
@@ -156,15 +170,15 @@ fn behind<T: Transport>(
 /// exchange failed, while everything is still there.
 fn between<P: Platform + Payload>(
     platforms: [P; 2],
-    lans: [Lan; 2],
+    starts: &[Start; 2],
     plan: &Plan,
     watch: Watch<'_>,
     failed: &dyn Fn(),
 ) -> Result<Outcome> {
     let [ask, answer] = platforms;
-    let mut ask = bring_up(ask, lans[0], plan.size).context("function 0")?;
-    let mut answer = bring_up(answer, lans[1], plan.size).context("function 1")?;
-    connect(lans, &mut ask, &mut answer)?;
+    let mut ask = bring_up(ask, &starts[0], plan.size).context("function 0")?;
+    let mut answer = bring_up(answer, &starts[1], plan.size).context("function 1")?;
+    connect(&mut ask, &mut answer)?;
     let mut progress = Progress::new(plan.iterations);
     let outcome = exchange(&mut ask, &mut answer, plan, &mut progress, watch);
     progress.finish();
@@ -190,15 +204,15 @@ fn between<P: Platform + Payload>(
     }
 }
 
-fn bring_up<P: Platform + Payload>(platform: P, lan: Lan, size: u32) -> Result<Side<P>> {
-    let device = e810::bring_up(platform.clone(), &Config::new(lan), &mut |_| {})?;
+fn bring_up<P: Platform + Payload>(platform: P, start: &Start, size: u32) -> Result<Side<P>> {
+    let device = start.bring_up(platform.clone(), Backing::default(), &mut |_| {})?;
     let (control, events) = device.split();
     Side::new(platform, control, events, size)
 }
 
 /// Exchanges endpoints in-process and connects both ways.
-fn connect<P: Platform>(lans: [Lan; 2], ask: &mut Side<P>, answer: &mut Side<P>) -> Result<()> {
-    let [lan_ask, lan_answer] = lans;
+fn connect<P: Platform>(ask: &mut Side<P>, answer: &mut Side<P>) -> Result<()> {
+    let (lan_ask, lan_answer) = (ask.lan(), answer.lan());
     let mtu = Mtu::fitting(lan_ask.mtu.min(lan_answer.mtu))
         .context("the interface MTU is below 256 bytes plus headers")?;
     let (ip_ask, ip_answer) = (e810::v4(10, 8, 10, 1), e810::v4(10, 8, 10, 2));

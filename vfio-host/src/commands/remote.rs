@@ -5,15 +5,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result};
-use e810::Lan;
 
 use crate::backend::vfio::Vfio;
 use crate::backend::vfio_user::VfioUser;
 use crate::backend::{self, BackendError, Function, Notice, Transport};
-use crate::cli::{BackendArgs, LanArgs};
+use crate::cli::{BackendArgs, StartArgs};
 use crate::host::Host;
 use crate::host::limits::{self, Memlock};
 use crate::spec::{Bdf, Way};
+use crate::start::{Source, Start};
 
 /// The function that another process serves on the socket `path`.
 pub(crate) fn open_user(path: &Path, args: BackendArgs) -> Result<Function<VfioUser>> {
@@ -90,10 +90,22 @@ pub(crate) fn watch<T: Transport>(functions: [&Function<T>; 2]) -> impl Fn() -> 
     }
 }
 
-/// The LAN side of a function that somebody else has made ready: as asked, or
-/// as far as the function itself tells.
-pub(crate) fn lan<T: Transport>(function: &Function<T>, asked: &LanArgs) -> Result<Lan> {
-    backend::lan(function, asked.mac, asked.vsi, asked.mtu)
+/// How a function is started: from its reset on with the package for its card,
+/// or, if asked for, on a LAN side that somebody else has made ready.
+pub(crate) fn start<T: Transport>(function: &Function<T>, asked: &StartArgs) -> Result<Start> {
+    if asked.warm {
+        let lan = backend::lan(function, asked.mac, asked.vsi, asked.mtu)?;
+        return Ok(Start::Warm(lan));
+    }
+    let serial = function.identity().serial;
+    let package = Source::choose(&Host::default(), asked.ddp.as_deref(), serial)?;
+    if let Source::File(file) = &package {
+        log::info!("package: {}", file.path.display());
+    }
+    Ok(Start::Cold {
+        package,
+        mtu: asked.mtu,
+    })
 }
 
 /// Asks each function for a sign of life: a server that died or hangs swallows

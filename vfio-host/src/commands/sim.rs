@@ -37,6 +37,10 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     if let Some(path) = &args.report {
         File::create(path).with_context(|| format!("creating {}", path.display()))?;
     }
+    if let Some(path) = &args.package {
+        let package = std::fs::write(path, e810_sim::test_package());
+        package.with_context(|| format!("writing {}", path.display()))?;
+    }
     let functions = u8::try_from(args.socket.len()).unwrap_or(u8::MAX);
     let mut builder = Sim::builder();
     if let Some(mac) = first_mac {

@@ -4,17 +4,18 @@ use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 use e810::hmc::{Backing, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
-use e810::{Config, Lan, Memory, Platform, Reached};
+use e810::{Memory, Platform, Reached};
 use e810_hal::Clock;
 use e810_sim::Mode;
 
-use super::{remote, sim_lan, simulator};
+use super::{remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
 use crate::cli::UpArgs;
 use crate::counted::Counted;
 use crate::measure::{Times, times};
 use crate::report::{ObjectReport, StageReport, UpReport, human_bytes, human_ns};
 use crate::spec::DeviceSpec;
+use crate::start::Start;
 
 /// Runs the command.
 ///
@@ -23,7 +24,7 @@ use crate::spec::DeviceSpec;
 pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
     let (transport, full, demand, times) = match &args.device {
         DeviceSpec::Sim => {
-            let (full, demand) = simulated()?;
+            let (full, demand) = simulated(args)?;
             ("simulated", full, demand, None)
         }
         DeviceSpec::VfioUser(path) => {
@@ -51,12 +52,14 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Two functions of one simulator: one backs everything, one on demand.
-fn simulated() -> Result<(Up, Up)> {
-    let sim = simulator(2, Mode::Real, 1);
-    let (first, second) = (sim.function(0), sim.function(1));
-    let full = bring_up(Counted::new(first.clone()), sim_lan(&first)?, Backing::Full)?;
-    let lan = sim_lan(&second)?;
-    let demand = bring_up(Counted::new(second), lan, Backing::OnDemand)?;
+fn simulated(args: &UpArgs) -> Result<(Up, Up)> {
+    let sim = simulator(2, Mode::Real, 1, args.start.warm);
+    let up = |function, backing| {
+        let platform = sim.function(function);
+        let start = sim_start(&platform, &args.start)?;
+        bring_up(Counted::new(platform), &start, backing)
+    };
+    let (full, demand) = (up(0, Backing::Full)?, up(1, Backing::OnDemand)?);
     let findings = sim.findings();
     if let Some(first) = findings.first() {
         bail!(
@@ -69,10 +72,10 @@ fn simulated() -> Result<(Up, Up)> {
 
 /// One function behind a backend, brought up in both ways, one after the other.
 fn behind<T: Transport>(args: &UpArgs, function: Function<T>) -> Result<(Up, Up, Times)> {
-    let lan = remote::lan(&function, &args.lan)?;
+    let start = remote::start(&function, &args.start)?;
     let result = times(&function).and_then(|times| {
-        let full = bring_up(Counted::new(function.clone()), lan, Backing::Full)?;
-        let demand = bring_up(Counted::new(function.clone()), lan, Backing::OnDemand)?;
+        let full = bring_up(Counted::new(function.clone()), &start, Backing::Full)?;
+        let demand = bring_up(Counted::new(function.clone()), &start, Backing::OnDemand)?;
         Ok((full, demand, times))
     });
     remote::explain(result, &[&function])
@@ -85,23 +88,27 @@ struct Up {
     linux: u64,
 }
 
-fn bring_up<P: Platform>(platform: Counted<P>, lan: Lan, backing: Backing) -> Result<Up> {
-    let mut config = Config::new(lan);
-    config.backing = backing;
+fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) -> Result<Up> {
     let mut stages = Vec::new();
-    let mut before = (platform.now(), platform.accesses(), 0);
+    let mut before = (platform.now(), platform.accesses(), 0, 0);
     let mut observe = |reached: Reached| {
-        let now = (platform.now(), platform.accesses(), reached.commands);
+        let now = (
+            platform.now(),
+            platform.accesses(),
+            reached.commands,
+            reached.admin_commands,
+        );
         stages.push(StageReport {
             name: reached.stage.name(),
             ns: (now.0 - before.0).0,
             register_reads: now.1.reads - before.1.reads,
             register_writes: now.1.writes - before.1.writes,
             commands: now.2 - before.2,
+            admin_commands: now.3 - before.3,
         });
         before = now;
     };
-    let device = e810::bring_up(platform.clone(), &config, &mut observe)?;
+    let device = start.bring_up(platform.clone(), backing, &mut observe)?;
     let (control, events) = device.split();
     let memory = control.hmc();
     let linux = linux_plan(&memory.query).context("Linux' formula on this device's limits")?;
@@ -161,17 +168,18 @@ fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
     }
     writeln!(
         out,
-        "{:<8} {:>10} {:>6} {:>7} {:>9}   ({})",
-        "stage", "time", "reads", "writes", "commands", report.transport
+        "{:<8} {:>10} {:>6} {:>7} {:>6} {:>9}   ({})",
+        "stage", "time", "reads", "writes", "AdminQ", "commands", report.transport
     )?;
     for stage in &report.stages {
         writeln!(
             out,
-            "{:<8} {:>10} {:>6} {:>7} {:>9}",
+            "{:<8} {:>10} {:>6} {:>7} {:>6} {:>9}",
             stage.name,
             human_ns(stage.ns),
             stage.register_reads,
             stage.register_writes,
+            stage.admin_commands,
             stage.commands
         )?;
     }

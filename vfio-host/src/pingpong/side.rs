@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use e810::{
-    AccessFlags, Control, Cq, Data, EventSet, Mr, Pd, Platform, Qp, QpAttr, QpCaps, QpInit, Qpn,
-    RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode, WcStatus,
+    AccessFlags, Control, Cq, Data, EventSet, Lan, Mr, Pd, Platform, Qp, QpAttr, QpCaps, QpInit,
+    Qpn, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode, WcStatus,
 };
 use e810_hal::SharedBytes;
 
@@ -81,6 +81,12 @@ impl<P: Platform> Side<P> {
             size,
             receives: 0,
         })
+    }
+
+    /// The function's LAN side.
+    #[must_use]
+    pub const fn lan(&self) -> Lan {
+        self.control.lan()
     }
 
     /// What the peer needs to know.

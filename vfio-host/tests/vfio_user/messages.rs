@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use super::processes::{E810, Served, ServerProcess, all_verified, alone, pingpong, until};
+use super::processes::{
+    E810, Served, ServerProcess, all_verified, alone, folder, package, pingpong, until,
+};
 
 #[test]
 fn two_processes_verify_every_message() {
@@ -37,32 +39,54 @@ fn a_bring_up_says_how_fast_the_socket_is() {
     let _alone = alone();
     let server = ServerProcess::start();
     let device = format!("vfio-user:{}", server.paths[1].display());
-    let report = E810::start(&["up", "--json", "--device", &device])
-        .end()
-        .json();
+    let ddp = package().to_str().unwrap();
+    let up = ["up", "--ddp", ddp, "--device", &device];
+    let report = E810::start(&[&up[..], &["--json"]].concat()).end().json();
     assert_eq!(report["transport"], "vfio-user");
-    assert_eq!(report["stages"].as_array().unwrap().len(), 7);
+    assert_eq!(report["stages"].as_array().unwrap().len(), 15);
     for time in ["register_read_ns", "interrupt_ns"] {
         println!("{time}: {}", report[time]);
         assert!(report[time]["p50"].as_u64().unwrap() > 0);
     }
-    // Another address than the function's own is the user's to give.
-    let text = E810::start(&[
-        "up",
-        "--device",
-        &device,
-        "--mac",
-        "02:00:00:00:00:01",
-        "--vsi",
-        "9",
-    ])
-    .end();
+    let text = E810::start(&up).end();
     assert!(text.status.success(), "{text:?}");
     assert!(text.out.contains("register read, there and back"));
     let (end, report) = server.stop(libc::SIGTERM);
     assert!(end.status.success(), "{end:?}");
     let delivered = &report["functions"][1]["interrupts_delivered"];
     assert!(delivered.as_u64().unwrap() >= 400, "{delivered}");
+}
+
+/// A function whose LAN side is said to be ready: the user gives what it is.
+#[test]
+fn a_warm_function_is_brought_up_as_it_is_said_to_be() {
+    let folder = folder();
+    let path = folder.as_path().join("w");
+    let warm = [
+        "sim",
+        "--warm",
+        "--profile=small",
+        "--socket",
+        path.to_str().unwrap(),
+    ];
+    let server = E810::start(&warm);
+    until("the server", || {
+        std::os::unix::net::UnixStream::connect(&path).ok()
+    });
+    let device = format!("vfio-user:{}", path.display());
+    let up = [
+        "up",
+        "--json",
+        "--device",
+        &device,
+        "--warm",
+        "--mac=02:00:00:00:00:01",
+        "--vsi=8",
+    ];
+    let report = E810::start(&up).end().json();
+    assert_eq!(report["stages"].as_array().unwrap().len(), 7);
+    server.signal(libc::SIGTERM);
+    assert!(server.end().status.success());
 }
 
 #[test]
@@ -112,7 +136,6 @@ fn a_dead_servers_socket_is_taken_over() {
     assert!(server.paths[0].exists());
     let next = E810::start(&[
         "sim".as_ref(),
-        "--warm".as_ref(),
         "--socket".as_ref(),
         server.paths[0].as_os_str(),
     ]);

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -109,6 +110,20 @@ impl End {
     }
 }
 
+/// A package for the simulated firmware, as a file.
+pub(crate) fn package() -> &'static Path {
+    static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let own = folder.join(format!("package-{}", std::process::id()));
+        std::fs::write(&own, e810_sim::test_package()).unwrap();
+        // Other processes may do the same: whoever reads it finds it whole.
+        let file = folder.join("simulated.pkg");
+        std::fs::rename(own, &file).unwrap();
+        file
+    });
+    &FILE
+}
+
 /// `e810 pingpong` between two sockets.
 pub(crate) fn pingpong(a: &Path, b: &Path, op: &str, iters: u32, size: u32) -> E810 {
     E810::start(&[
@@ -118,6 +133,7 @@ pub(crate) fn pingpong(a: &Path, b: &Path, op: &str, iters: u32, size: u32) -> E
         format!("--op={op}"),
         format!("--iters={iters}"),
         format!("--size={size}"),
+        format!("--ddp={}", package().display()),
         "--json".to_owned(),
     ])
 }
@@ -149,7 +165,6 @@ impl ServerProcess {
         let report = folder.as_path().join("report.json");
         let mut e810 = E810::start(&[
             "sim".as_ref(),
-            "--warm".as_ref(),
             "--socket".as_ref(),
             paths[0].as_os_str(),
             "--socket".as_ref(),
@@ -208,6 +223,7 @@ impl Served {
         let sim = Sim::builder()
             .functions(2)
             .vectors(VECTORS)
+            .cold()
             .mode(Mode::Real)
             .build();
         let server = Server::start(sim.clone(), &paths).unwrap();

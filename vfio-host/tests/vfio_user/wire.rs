@@ -44,9 +44,7 @@ impl End {
         let path = |end: &str| folder.as_path().join(format!("{name}{end}"));
         let sockets: Vec<PathBuf> = (0..functions).map(|i| path(&i.to_string())).collect();
         let report = path(".json");
-        let mut arguments: Vec<String> = ["sim", "--warm", "--profile=small"]
-            .map(str::to_owned)
-            .into();
+        let mut arguments: Vec<String> = ["sim", "--profile=small"].map(str::to_owned).into();
         arguments.push(format!("--link=udp:{local},{peer}"));
         arguments.push(format!("--report={}", report.display()));
         for socket in &sockets {

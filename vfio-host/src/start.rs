@@ -1,0 +1,122 @@
+//! How a function is brought up: from its reset on, as one is found that no
+//! other driver has set up, or on a LAN side that is ready.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use e810::hmc::Backing;
+use e810::{
+    AdminqError, ColdStart, Config, Device, Lan, LinkPolicy, Package, PackageSource, Platform,
+    Reached, Ready, bring_up, bring_up_cold,
+};
+use e810_hal::Ns;
+
+use crate::host::Host;
+use crate::host::package::{self, NoPackage, PackageFile};
+
+/// How long a link may take to come up: the longest that ports need to agree on
+/// a speed with a switch.
+const LINK: Ns = Ns::from_ms(10_000);
+
+/// How a function is brought up.
+#[derive(Debug)]
+pub enum Start {
+    /// From its reset on, with interface MTU `mtu`.
+    Cold {
+        /// The package for the card.
+        package: Source,
+        /// Bytes, Ethernet header not counted.
+        mtu: u16,
+    },
+    /// Its LAN side is ready.
+    Warm(Lan),
+}
+
+/// Where the package comes from.
+#[derive(Debug)]
+pub enum Source {
+    /// A file, which was read.
+    File(PackageFile),
+    /// There is none, so another function of the card must have loaded one.
+    Missing(NoPackage),
+}
+
+impl Source {
+    /// The file `named`, or the one that the machine has for a card with this
+    /// serial number.
+    ///
+    /// # Errors
+    /// The file that was named cannot be read, or the one that was found.
+    pub fn choose(host: &Host, named: Option<&Path>, serial: [u8; 8]) -> Result<Self> {
+        if let Some(path) = named {
+            return Ok(Self::File(package::read(path).context("--ddp")?));
+        }
+        match package::find(host, serial) {
+            Ok(file) => Ok(Self::File(file)),
+            Err(missing @ NoPackage::Nowhere { .. }) => Ok(Self::Missing(missing)),
+            Err(unreadable) => Err(unreadable.into()),
+        }
+    }
+
+    /// The package that a simulated firmware takes.
+    #[must_use]
+    pub fn simulated() -> Self {
+        Self::File(PackageFile {
+            path: PathBuf::from("(simulated)"),
+            bytes: e810_sim::test_package(),
+        })
+    }
+}
+
+impl Start {
+    /// Brings the function up; `observe` is told each stage that was reached.
+    ///
+    /// # Errors
+    /// A package that is no good; the stage that failed, and why.
+    pub fn bring_up<P: Platform>(
+        &self,
+        platform: P,
+        backing: Backing,
+        observe: &mut dyn FnMut(Reached),
+    ) -> Result<Device<P, Ready<P>>> {
+        match self {
+            Self::Warm(lan) => {
+                let config = with(Config::new(*lan), backing);
+                Ok(bring_up(platform, &config, observe)?)
+            }
+            Self::Cold { package, mtu } => {
+                let config = with(Config::cold(*mtu), backing);
+                let (source, missing) = match package {
+                    Source::File(file) => {
+                        let package = Package::parse(&file.bytes);
+                        let package = package.with_context(|| file.path.display().to_string())?;
+                        (PackageSource::File(package), None)
+                    }
+                    Source::Missing(missing) => (PackageSource::AnotherFunction, Some(missing)),
+                };
+                let start = ColdStart {
+                    package: source,
+                    link: LinkPolicy::Wait(LINK),
+                };
+                let up = bring_up_cold(platform, &config, &start, observe);
+                up.map_err(|error| match missing {
+                    // Where a package could come from is the better half of the message.
+                    Some(missing) if is_safe_mode(&error.error) => {
+                        anyhow::anyhow!("{}: {missing}", error.stage)
+                    }
+                    _ => error.into(),
+                })
+            }
+        }
+    }
+}
+
+fn with(mut config: Config, backing: Backing) -> Config {
+    config.backing = backing;
+    config
+}
+
+/// Whether the card has no package.
+fn is_safe_mode(error: &e810::Error) -> bool {
+    matches!(error, e810::Error::Adminq(AdminqError::NoPackage))
+}
