@@ -62,6 +62,23 @@ pub struct ObjectReport {
     pub linux_bytes: u64,
 }
 
+/// The LAN side of a function that was started cold.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct LanReport {
+    /// Ethernet address.
+    pub mac: String,
+    /// Hardware number of its VSI.
+    pub vsi: u32,
+    /// Logical number of its port.
+    pub port: u8,
+    /// Version of the package that the card works with.
+    pub package: String,
+    /// Whether this function brought it; otherwise another one had.
+    pub package_loaded: bool,
+    /// Speed of the link in Mbit/s; 0 when it is not known.
+    pub link_mbps: u32,
+}
+
 /// The JSON of `e810 up`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct UpReport {
@@ -69,6 +86,9 @@ pub struct UpReport {
     pub transport: &'static str,
     /// The stages, in order.
     pub stages: Vec<StageReport>,
+    /// The LAN side; absent when it was ready before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lan: Option<LanReport>,
     /// Host memory given to the HMC with everything backed at once.
     pub hmc_bytes: u64,
     /// The same when objects are backed on demand.

@@ -13,7 +13,7 @@
 //! their part of the scheduler's tree, the choice of a tree of another depth.
 
 use e810_adminq::oicr;
-use e810_adminq::op::MacAddress;
+use e810_adminq::op::{LinkStatus, MacAddress};
 use e810_adminq::package::Loaded;
 use e810_adminq::{AdminQ, Counters};
 use e810_hal::bus::PfId;
@@ -128,6 +128,12 @@ impl<P: Platform> LanReady<P> {
     #[must_use]
     pub const fn mac(&self) -> MacAddress {
         self.identity().mac
+    }
+
+    /// The link as it was when the cold start left it; events tell later changes.
+    #[must_use]
+    pub const fn link_at_start(&self) -> LinkStatus {
+        self.below.status
     }
 
     /// AdminQ commands and events so far.

@@ -4,8 +4,9 @@ use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 use e810::hmc::{Backing, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
-use e810::{Memory, Platform, Reached};
+use e810::{Lan, LanReady, LoadedBy, Memory, Platform, Reached};
 use e810_hal::Clock;
+use e810_hal::bus::RegIndex;
 use e810_sim::Mode;
 
 use super::{remote, sim_start, simulator};
@@ -13,7 +14,7 @@ use crate::backend::{Function, Transport};
 use crate::cli::UpArgs;
 use crate::counted::Counted;
 use crate::measure::{Times, times};
-use crate::report::{ObjectReport, StageReport, UpReport, human_bytes, human_ns};
+use crate::report::{LanReport, ObjectReport, StageReport, UpReport, human_bytes, human_ns};
 use crate::spec::DeviceSpec;
 use crate::start::Start;
 
@@ -41,6 +42,7 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
         transport,
         total_ns: full.stages.iter().map(|stage| stage.ns).sum(),
         stages: full.stages,
+        lan: full.lan,
         hmc_bytes: full.backed,
         hmc_bytes_on_demand: demand.backed,
         hmc_bytes_linux: full.linux,
@@ -83,6 +85,7 @@ fn behind<T: Transport>(args: &UpArgs, function: Function<T>) -> Result<(Up, Up,
 
 struct Up {
     stages: Vec<StageReport>,
+    lan: Option<LanReport>,
     objects: Vec<ObjectReport>,
     backed: u64,
     linux: u64,
@@ -114,6 +117,7 @@ fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) 
     let linux = linux_plan(&memory.query).context("Linux' formula on this device's limits")?;
     let up = Up {
         stages,
+        lan: control.lan_side().map(|lan| lan_report(lan, control.lan())),
         objects: objects(memory, &linux),
         backed: memory.backed_bytes(),
         linux: linux_bytes(memory, &linux),
@@ -122,6 +126,18 @@ fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) 
     end.map_err(|failed| failed.error)
         .context("shutting down")?;
     Ok(up)
+}
+
+fn lan_report<P: Platform>(side: &LanReady<P>, lan: Lan) -> LanReport {
+    let package = side.package();
+    LanReport {
+        mac: lan.mac.to_string(),
+        vsi: lan.vsi.get(),
+        port: side.identity().port.lport,
+        package: package.version.to_string(),
+        package_loaded: package.by == LoadedBy::Us,
+        link_mbps: side.link_at_start().mbps,
+    }
 }
 
 /// What Linux' formula backs before its first page list: whole segments for
@@ -184,6 +200,22 @@ fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
         )?;
     }
     writeln!(out, "{:<8} {:>10}", "total", human_ns(report.total_ns))?;
+    if let Some(lan) = &report.lan {
+        let by = if lan.package_loaded {
+            "loaded"
+        } else {
+            "found on the card"
+        };
+        writeln!(
+            out,
+            "port {}, {}, VSI {}, link {} Gbit/s, package {} {by}",
+            lan.port,
+            lan.mac,
+            lan.vsi,
+            f64::from(lan.link_mbps) / 1e3,
+            lan.package
+        )?;
+    }
     writeln!(out)?;
     writeln!(
         out,

@@ -33,7 +33,7 @@ pub struct PackageFile {
 pub enum NoPackage {
     /// In none of the places.
     #[error(
-        "no package (DDP) for the E810: {places} has none; install your distribution's Intel firmware (Debian: firmware-intel-misc, Fedora: linux-firmware), or name a file with --ddp"
+        "no package (DDP) for the E810 in {places}: install your distribution's Intel firmware, or name a file with --ddp"
     )]
     Nowhere {
         /// Where one was looked for, separated by commas.

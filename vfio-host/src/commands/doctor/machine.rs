@@ -4,12 +4,14 @@ use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 
 use anyhow::{Context, Result};
+use e810::Package;
 
 use super::Check;
 use crate::host::Host;
 use crate::host::group::iommu_is_on;
 use crate::host::kernel::{self, Module, Processor, processor, was_started_with};
 use crate::host::limits::{self, Memlock};
+use crate::host::package::{self, NoPackage};
 use crate::report::human_bytes;
 
 /// The file through which every VFIO container is opened.
@@ -28,9 +30,38 @@ pub(super) fn checks(host: &Host) -> Result<Vec<Check>> {
         container(host),
         iommufd(host),
         lockdown(host),
+        ddp(host),
         memlock(limits::memlock(host), need),
         huge_pages(limits::huge_pages(host), need),
     ])
+}
+
+/// The package that a cold start needs; one for a single card only is not seen
+/// here.
+fn ddp(host: &Host) -> Check {
+    const NAME: &str = "package";
+    let file = match package::find(host, [0; 8]) {
+        Ok(file) => file,
+        Err(error @ NoPackage::Nowhere { .. }) => {
+            return Check::error(
+                NAME,
+                error.to_string(),
+                "apt-get install firmware-intel-misc (Fedora: dnf install linux-firmware), or give --ddp FILE",
+            );
+        }
+        Err(error) => {
+            return Check::error(NAME, error.to_string(), "make the file readable");
+        }
+    };
+    let path = file.path.display();
+    match Package::parse(&file.bytes) {
+        Ok(package) => Check::ok(NAME, format!("{path}: version {}", package.version())),
+        Err(error) => Check::error(
+            NAME,
+            format!("{path}: {error}"),
+            "install your distribution's Intel firmware again",
+        ),
+    }
 }
 
 fn iommu(host: &Host) -> Check {

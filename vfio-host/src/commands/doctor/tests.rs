@@ -8,6 +8,9 @@ const FIRST: &str = "0000:3b:00.0";
 /// A machine on which everything is as it should be.
 fn healthy() -> Tree {
     let tree = Tree::with_card();
+    let package = "/lib/firmware/intel/ice/ddp/ice.pkg";
+    tree.file(package, "");
+    std::fs::write(tree.host().path(package), e810_sim::test_package()).unwrap();
     for (address, group) in [(FIRST, 24), ("0000:3b:00.1", 25)] {
         tree.bind(address, "vfio-pci");
         tree.file(&format!("/dev/vfio/{group}"), "");
@@ -43,6 +46,16 @@ fn finds(tree: &Tree, check: &str, level: &str, remedy: &str) {
         .filter(|check| check["level"] != "ok")
         .collect();
     assert_eq!(wrong.len(), 1, "{wrong:?}");
+}
+
+#[test]
+fn a_package_that_is_missing_or_broken() {
+    let package = "/lib/firmware/intel/ice/ddp/ice.pkg";
+    let tree = healthy();
+    tree.file(package, "not one");
+    finds(&tree, "package", "error", "again");
+    std::fs::remove_file(tree.host().path(package)).unwrap();
+    finds(&tree, "package", "error", "firmware-intel-misc");
 }
 
 #[test]
