@@ -101,5 +101,6 @@ fn what_each_stage_costs() {
         aeq           1       9       0       1
         ready         1       1       1       0
         shutdown     23      43
-    "#]].assert_eq(&table);
+    "#]]
+    .assert_eq(&table);
 }
