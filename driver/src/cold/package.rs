@@ -4,7 +4,7 @@ use e810_adminq::package::{Loaded, Package, load};
 use e810_adminq::reset::wait_for_firmware;
 use e810_hal::Platform;
 
-use super::TreeFound;
+use super::{Identified, TreeFound};
 use crate::device::{Device, Failed};
 use crate::error::Result;
 
@@ -56,8 +56,6 @@ impl<P: Platform> Device<P, TreeFound<P>> {
         }
     }
 }
-
-use super::Identified;
 
 impl<P: Platform> Device<P, PackageLoaded<P>> {
     /// The package the card works with.

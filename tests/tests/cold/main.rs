@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     reason = "a test fails by panicking, helpers included"
 )]

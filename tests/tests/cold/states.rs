@@ -181,3 +181,15 @@ fn a_device_that_goes_at_any_access() {
         assert_eq!((held.host_blocks, held.mappings), (0, 0), "{n}");
     }
 }
+
+/// The way out when the device has stopped answering and was reset from outside.
+#[test]
+fn memory_comes_back_after_a_reset_from_outside() {
+    let (sim, nic) = card(|_| {});
+    let (control, events) = up(nic.clone(), &mut |_| {}).unwrap().split();
+    nic.function_level_reset();
+    control.release_after_reset(events);
+    assert_as_found(&sim);
+    up(nic, &mut |_| {}).unwrap().shutdown().unwrap();
+    assert_as_found(&sim);
+}
