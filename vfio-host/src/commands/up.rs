@@ -130,8 +130,9 @@ fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) 
 
 fn lan_report<P: Platform>(side: &LanReady<P>, lan: Lan) -> LanReport {
     let package = side.package();
+    let [a, b, c, d, e, f] = lan.mac.0;
     LanReport {
-        mac: lan.mac.to_string(),
+        mac: format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"),
         vsi: lan.vsi.get(),
         port: side.identity().port.lport,
         package: package.version.to_string(),
