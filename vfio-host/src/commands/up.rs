@@ -6,7 +6,6 @@ use anyhow::{Context, Result, bail};
 use e810::hmc::{Backing, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
 use e810::{Lan, LanReady, LoadedBy, Memory, Platform, Reached};
 use e810_hal::Clock;
-use e810_hal::bus::RegIndex;
 use e810_sim::Mode;
 
 use super::{remote, sim_start, simulator};
