@@ -8,6 +8,7 @@
 //! queues, VSIs, scheduler tree, rules, link.
 
 mod basic;
+mod boot;
 mod caps;
 mod choices;
 mod dcb;
@@ -37,8 +38,6 @@ mod vlan;
 mod vsi;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-use e810_hal::regs as hw;
 
 use crate::function::{Body, Surroundings};
 use crate::pe::ProtocolEngine;
@@ -96,8 +95,7 @@ impl Card {
 pub(crate) struct Firmware {
     pub(crate) config: FirmwareConfig,
     queues: queue::Queues,
-    /// Until then GL_MNG_FWSM says that firmware is being loaded.
-    loading: Option<u64>,
+    boot: boot::Boot,
     /// Waiting for the driver to give descriptors.
     events: VecDeque<Event>,
     vsis: vsi::Vsis,
@@ -117,7 +115,7 @@ impl Firmware {
         let pf = body.identity.pf;
         let mut this = Self {
             queues: queue::Queues::default(),
-            loading: None,
+            boot: boot::Boot::default(),
             events: VecDeque::new(),
             vsis: vsi::Vsis::default(),
             tree: tree::Tree::new(pf, config.layers),
@@ -130,7 +128,7 @@ impl Firmware {
             refused: BTreeMap::new(),
             config,
         };
-        this.start_loading(0, body);
+        this.boot.start_loading(&this.config, 0, body);
         this
     }
 
@@ -151,6 +149,9 @@ impl Firmware {
         self.log = logging::FirmwareLog::default();
         card.locks.release_all(pf);
         card.pool.release_all(pf);
+        if source != ResetSource::Pfr {
+            self.boot = boot::Boot::default();
+        }
         self.port.reset(source);
         if source != ResetSource::Pfr {
             self.agent = dcb::Agent::default();
@@ -161,15 +162,8 @@ impl Firmware {
     pub(crate) fn started(&mut self, source: ResetSource, now: u64, body: &mut Body) {
         if source != ResetSource::Pfr {
             self.port.start(&self.config, now);
-            self.start_loading(now, body);
-        }
-    }
-
-    /// Parts of the firmware come from somewhere else, and take their time (`ice/ice_main.c ice_wait_for_fw`).
-    fn start_loading(&mut self, now: u64, body: &mut Body) {
-        if self.config.loading_ms > 0 {
-            self.loading = Some(now + u64::from(self.config.loading_ms) * 1_000_000);
-            show_loading(body, true);
+            self.boot.start_loading(&self.config, now, body);
+            self.boot.start_engine(now, body);
         }
     }
 
@@ -206,15 +200,6 @@ impl Firmware {
             queue_sets: self.txqs.queue_sets(),
         }
     }
-}
-
-/// GL_MNG_FWSM.FW_LOADING.
-fn show_loading(body: &mut Body, loading: bool) {
-    const LOADING: u32 = 1 << 30;
-    let off = hw::GL_MNG_FWSM.off();
-    let rest = body.registers.get(off) & !LOADING;
-    let bit = if loading { LOADING } else { 0 };
-    body.registers.set(off, rest | bit);
 }
 
 /// What the LAN side has set up that the RDMA engine depends on.

@@ -59,7 +59,7 @@ impl Firmware {
         [
             self.queues.due,
             self.port.next_change(),
-            self.loading,
+            self.boot.next(),
             event,
         ]
         .into_iter()
@@ -130,10 +130,7 @@ fn next(index: u32, length: u32) -> u32 {
 impl Cx<'_, '_> {
     /// Does what is due: a change of the link, an event, a command.
     pub(crate) fn step(&mut self) -> FirmwareEffect {
-        if self.fw.loading.is_some_and(|until| until <= self.now()) {
-            self.fw.loading = None;
-            super::show_loading(self.env.body, false);
-        }
+        self.check_boot();
         self.check_link();
         self.deliver_events();
         let due = self.fw.queues.due.is_some_and(|due| due <= self.now());

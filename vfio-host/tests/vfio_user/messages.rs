@@ -15,6 +15,19 @@ fn two_processes_verify_every_message() {
     all_verified(a, b, "write", 500, 4096);
     all_verified(a, b, "read", 500, 20_000);
     all_verified(b, a, "send", 100, 1);
+    for function in server.look()["functions"].as_array().unwrap() {
+        let bring_ups = function["bring_ups"].as_array().unwrap();
+        assert_eq!(bring_ups.len(), 4, "one a use");
+        for cost in bring_ups {
+            // A warm function has no AdminQ; CREATE_AEQ is once in every bring-up.
+            assert_eq!(
+                (&cost["adminq"], &cost["cqp_of"]["0x19"]),
+                (&0.into(), &1.into())
+            );
+            assert!(cost["hmc_bytes"].as_u64().unwrap() >= 2 << 20);
+            assert!(cost["writes_of"]["PFPE_CQPDB"].as_u64().unwrap() > 5);
+        }
+    }
     let (end, report) = server.stop(libc::SIGINT);
     assert!(end.status.success(), "{end:?}");
     assert!(

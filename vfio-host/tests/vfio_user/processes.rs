@@ -189,6 +189,15 @@ impl ServerProcess {
         }
     }
 
+    /// Its report so far: it goes on.
+    pub(crate) fn look(&self) -> Value {
+        self.e810.signal(libc::SIGUSR1);
+        until("the report", || {
+            let text = std::fs::read_to_string(&self.report).ok()?;
+            serde_json::from_str(&text).ok()
+        })
+    }
+
     /// Stops it with `signal`; answers with its end and its report.
     pub(crate) fn stop(self, signal: i32) -> (End, Value) {
         self.e810.signal(signal);

@@ -87,6 +87,33 @@ fn a_core_reset_is_announced_and_takes_everything() {
     assert_eq!(sim.findings(), []);
 }
 
+/// Each done bit and status word rises after the one before it.
+#[test]
+fn the_engine_comes_up_after_the_card() {
+    let client = Client::new();
+    let nic = &client.nic;
+    let done = || hw::GLNVM_ULD.get(nic) & 0x33b == 0x33b;
+    let engine = || hw::GLNVM_ULD.get(nic) >> 10 & 1 == 1;
+    let ready = || hw::GLPE_CPUSTATUS2.get(nic) == 0x80;
+    assert!(done() && engine() && ready());
+    hw::GLGEN_RTRIG.set(nic, 1);
+    let wait = |what: &str, holds: &dyn Fn() -> bool| {
+        let start = nic.now();
+        while !holds() {
+            assert!(nic.now() - start < Ns::from_ms(200), "{what}");
+            nic.delay(Ns(10_000));
+        }
+    };
+    wait("the reset", &|| hw::GLNVM_ULD.get(nic) == 0);
+    assert!(!ready());
+    assert_ne!(hw::GLGEN_RSTAT.get(nic) & 3, 0);
+    wait("the card", &done);
+    assert_eq!(hw::GLGEN_RSTAT.get(nic) & 3, 0);
+    assert!(!engine() && !ready());
+    wait("the engine", &engine);
+    assert!(ready());
+}
+
 #[test]
 fn a_firmware_reset_clears_the_adminqs_registers() {
     let client = Client::new();
