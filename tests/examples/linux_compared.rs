@@ -18,6 +18,7 @@ const LINUX_ONLY: &str = "0x0002";
 type Counts = BTreeMap<String, u64>;
 
 /// One bring-up, from a reset to the engine's being ready.
+#[derive(Clone, Copy)]
 struct BringUp<'a>(&'a Value);
 
 impl BringUp<'_> {
@@ -47,8 +48,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .nth(1)
         .ok_or("usage: linux_compared REPORT.JSON")?;
     let report: Value = serde_json::from_str(&fs::read_to_string(path)?)?;
-    let functions = report["functions"]
-        .as_array()
+    let functions = report
+        .get("functions")
+        .and_then(Value::as_array)
         .ok_or("a report has functions")?;
     let all = functions
         .iter()
@@ -66,16 +68,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("which loads the package", true),
         ("which finds it loaded", false),
     ] {
-        let first = |all: &'_ [BringUp<'_>]| all.iter().position(|one| one.loaded() == loaded);
-        if let (Some(theirs), Some(own)) = (first(&linux), first(&ours)) {
+        let [theirs, own] =
+            [&linux, &ours].map(|all| all.iter().find(|one| one.loaded() == loaded));
+        if let (Some(theirs), Some(own)) = (theirs, own) {
             println!("## A bring-up {what}\n");
-            compare(&linux[theirs], &ours[own]);
+            compare(*theirs, *own);
         }
     }
     Ok(())
 }
 
-fn compare(linux: &BringUp<'_>, ours: &BringUp<'_>) {
+fn compare(linux: BringUp<'_>, ours: BringUp<'_>) {
     println!("| | Linux | e810 |\n| --- | ---: | ---: |");
     for (name, key) in [
         ("register reads", "reads"),
