@@ -2,8 +2,9 @@
 //! `docs/linux-compared.md`, from what the simulator saw of both.
 //!
 //! ```text
-//! tests/guest/run linux
-//! cargo run -p e810-tests --example linux_compared -- target/guest/report.json
+//! tests/guest/run linux && cp target/guest/report.json linux.json
+//! tests/guest/run vfio && cp target/guest/report.json vfio.json
+//! cargo run -p e810-tests --example linux_compared -- linux.json vfio.json
 //! ```
 
 use std::collections::BTreeMap;
@@ -44,17 +45,20 @@ impl BringUp<'_> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args()
-        .nth(1)
-        .ok_or("usage: linux_compared REPORT.JSON")?;
-    let report: Value = serde_json::from_str(&fs::read_to_string(path)?)?;
-    let functions = report
-        .get("functions")
-        .and_then(Value::as_array)
-        .ok_or("a report has functions")?;
-    let all = functions
+    let reports = std::env::args().skip(1);
+    let reports: Vec<Value> = reports
+        .map(|path| -> Result<Value, Box<dyn Error>> {
+            Ok(serde_json::from_str(&fs::read_to_string(path)?)?)
+        })
+        .collect::<Result<_, _>>()?;
+    if reports.is_empty() {
+        return Err("usage: linux_compared REPORT.JSON...".into());
+    }
+    let all = reports
         .iter()
-        .filter_map(|function| function["bring_ups"].as_array())
+        .filter_map(|report| report.get("functions")?.as_array())
+        .flatten()
+        .filter_map(|function| function.get("bring_ups")?.as_array())
         .flatten()
         .map(BringUp);
     let (linux, ours): (Vec<_>, Vec<_>) = all.partition(BringUp::is_linux);
