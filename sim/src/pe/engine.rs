@@ -18,6 +18,8 @@ pub struct ProtocolEngine {
     device: Device,
     /// Doorbells not yet acted on.
     inbox: VecDeque<(Waiting, u32)>,
+    /// A reset of the card took everything, and nobody has begun anew.
+    taken_away: bool,
 }
 
 /// Doorbells acted on in one step.
@@ -39,6 +41,7 @@ impl ProtocolEngine {
             cqp: Cqp::default(),
             device: Device::new(config, 0),
             inbox: VecDeque::new(),
+            taken_away: false,
         }
     }
 
@@ -75,11 +78,19 @@ impl ProtocolEngine {
     ///
     /// What only changes the state of the chip is done at once; what needs a context waits for [`step`](Self::step).
     pub fn doorbell(&mut self, doorbell: Doorbell, value: u32, env: &mut dyn Env) {
+        if self.taken_away && names_an_object(doorbell) {
+            // The card was reset under a driver that cannot know yet: Linux rings on until its wait is over.
+            return;
+        }
         let device = &mut self.device;
         match doorbell {
             Doorbell::CqpDb => self.cqp.ring(value, env),
             Doorbell::CcqpHigh => self.cqp.write_high(value),
-            Doorbell::CcqpLow => self.cqp.write_low(value, device, env),
+            Doorbell::CcqpLow => {
+                self.cqp.write_low(value, device, env);
+                // Not a destroy: the driver begins anew.
+                self.taken_away &= value == 0;
+            }
             Doorbell::CqpTail => {
                 // Read-only while there is a CQP; drivers clear it before.
                 if !self.cqp.exists() {
@@ -169,6 +180,20 @@ impl ProtocolEngine {
         self.device.restart(0);
         if kind == ResetKind::Core {
             self.device.statistics = Statistics::default();
+            self.taken_away = true;
         }
+    }
+}
+
+/// Whether a doorbell is about something that a driver has made.
+const fn names_an_object(doorbell: Doorbell) -> bool {
+    match doorbell {
+        Doorbell::CqpDb
+        | Doorbell::WqeAlloc
+        | Doorbell::CqArm
+        | Doorbell::CqAck
+        | Doorbell::AeqAlloc
+        | Doorbell::PdInv => true,
+        Doorbell::CcqpHigh | Doorbell::CcqpLow | Doorbell::CqpTail => false,
     }
 }

@@ -314,6 +314,36 @@ fn nothing_is_touched_after_a_reset() {
     assert_eq!((rig.env.faults, rig.env.findings.len()), (0, 0));
 }
 
+/// A reset of the card comes to drivers that did not ask for it. One that asked for a reset knows what is gone.
+#[test]
+fn doorbells_after_a_reset_of_the_card_are_nobodys_fault() {
+    let late = [
+        (Doorbell::CqpDb, 5),
+        (Doorbell::CqArm, 5),
+        (Doorbell::CqAck, 5),
+        (Doorbell::WqeAlloc, 3),
+        (Doorbell::AeqAlloc, 1),
+    ];
+    let found = |kind| {
+        let mut rig = Rig::ready(Config::default());
+        rig.create_cq(5, 64);
+        rig.engine.reset(kind);
+        for (doorbell, value) in late {
+            rig.engine.doorbell(doorbell, value, &mut rig.env);
+        }
+        rig.settle();
+        rig.env.findings.len()
+    };
+    assert_eq!(found(ResetKind::Core), 0);
+    assert!(found(ResetKind::Pfr) >= 4);
+    // Whoever begins anew is judged again.
+    let mut rig = Rig::new(Config::default());
+    rig.engine.reset(ResetKind::Core);
+    rig.create_cqp();
+    rig.ring(Doorbell::CqArm, 5);
+    assert_eq!(rig.env.kinds(), ["doorbell-cq"]);
+}
+
 #[test]
 fn contexts_leave_the_chip_when_their_sd_is_cleared() {
     let mut rig = Rig::ready(Config::default());
