@@ -59,7 +59,8 @@ impl Tree {
         tree
     }
 
-    /// A machine with the two functions of an E810 on ice, each in its group.
+    /// A machine with the two functions of an E810 on ice, each in its group, and
+    /// the card's package.
     pub(crate) fn with_card() -> Self {
         let tree = Self::bare();
         for (address, group) in [("0000:3b:00.0", 24), ("0000:3b:00.1", 25)] {
@@ -78,6 +79,9 @@ impl Tree {
         tree.folder(&format!("{first}/net/ens1f0"));
         tree.file("/sys/class/net/ens1f0/operstate", "up\n");
         tree.file("/sys/class/net/ens1f0/speed", "100000\n");
+        let package = "/lib/firmware/intel/ice/ddp/ice.pkg";
+        tree.file(package, "");
+        fs::write(tree.host.path(package), e810_sim::test_package()).unwrap();
         tree
     }
 

@@ -8,9 +8,6 @@ const FIRST: &str = "0000:3b:00.0";
 /// A machine on which everything is as it should be.
 fn healthy() -> Tree {
     let tree = Tree::with_card();
-    let package = "/lib/firmware/intel/ice/ddp/ice.pkg";
-    tree.file(package, "");
-    std::fs::write(tree.host().path(package), e810_sim::test_package()).unwrap();
     for (address, group) in [(FIRST, 24), ("0000:3b:00.1", 25)] {
         tree.bind(address, "vfio-pci");
         tree.file(&format!("/dev/vfio/{group}"), "");
