@@ -19,10 +19,10 @@ fn two_processes_verify_every_message() {
         let bring_ups = function["bring_ups"].as_array().unwrap();
         assert_eq!(bring_ups.len(), 4, "one a use");
         for cost in bring_ups {
-            // A warm function has no AdminQ; CREATE_AEQ is once in every bring-up.
+            // Get Version and CREATE_AEQ are once in every bring-up.
             assert_eq!(
-                (&cost["adminq"], &cost["cqp_of"]["0x19"]),
-                (&0.into(), &1.into())
+                (&cost["adminq_of"]["0x0001"], &cost["cqp_of"]["0x19"]),
+                (&1.into(), &1.into())
             );
             assert!(cost["hmc_bytes"].as_u64().unwrap() >= 2 << 20);
             assert!(cost["writes_of"]["PFPE_CQPDB"].as_u64().unwrap() > 5);
