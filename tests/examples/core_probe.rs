@@ -8,8 +8,8 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use e810::{
-    AccessFlags, Config, Cq, Events, Notify, Qp, QpAttr, QpCaps, QpInit, RecvWr, SendWr, Wc,
-    bring_up,
+    AccessFlags, ColdStart, Config, Cq, Events, LinkPolicy, Notify, Package, PackageSource, Qp,
+    QpAttr, QpCaps, QpInit, RecvWr, SendWr, Wc, bring_up, bring_up_cold,
 };
 
 use e810_hal::bar::Bar0;
@@ -144,10 +144,29 @@ pub fn probe_hal_wait(platform: Metal) -> bool {
     answer.is_ok()
 }
 
-/// The whole control path of the driver, on [`Metal`].
+/// A start on a LAN side that is ready, on [`Metal`].
 #[unsafe(no_mangle)]
-pub fn probe_driver_control(platform: Metal, config: &Config, memory: SharedBytes) -> bool {
-    let Ok(device) = bring_up(platform, config, &mut |_| {}) else {
+pub fn probe_driver_warm(platform: Metal, config: &Config) -> bool {
+    bring_up(platform, config, &mut |_| {}).is_ok_and(|device| device.shutdown().is_ok())
+}
+
+/// The whole control path of the driver, from the function's reset on, on
+/// [`Metal`].
+#[unsafe(no_mangle)]
+pub fn probe_driver_control(
+    platform: Metal,
+    config: &Config,
+    package: &[u8],
+    memory: SharedBytes,
+) -> bool {
+    let Ok(package) = Package::parse(package) else {
+        return false;
+    };
+    let start = ColdStart {
+        package: PackageSource::File(package),
+        link: LinkPolicy::GoOn,
+    };
+    let Ok(device) = bring_up_cold(platform, config, &start, &mut |_| {}) else {
         return false;
     };
     let (mut control, events) = device.split();
@@ -175,6 +194,7 @@ pub fn probe_driver_control(platform: Metal, config: &Config, memory: SharedByte
     let attr = QpAttr::to_init(AccessFlags::REMOTE_READ);
     let mut good = control.modify_qp(&mut qp, &attr).is_ok();
     good &= control.service().is_ok();
+    while control.take_lan_event().is_some() {}
     good &= control.destroy_qp(qp).is_ok();
     good &= control.destroy_cq(cq).is_ok();
     good &= control.dereg_mr(mr).is_ok();

@@ -79,7 +79,8 @@ pub fn load<P: Platform>(
 /// is no reason to refuse, as for existing drivers.
 fn check_firmware<P: Platform>(queue: &mut AdminQ<P>, package: &Package<'_>) -> Result<()> {
     let needed = package.format();
-    for info in queue.execute(&GetPackageInfo)? {
+    // By reference: the list's own iterator has a panic path.
+    for info in &queue.execute(&GetPackageInfo)? {
         let found = info.version;
         if info.in_nvm && (found.major != needed.major || found.minor < needed.minor) {
             return Err(Error::FirmwareTooOld { needed, found });
