@@ -245,6 +245,8 @@ fn a_file_without_a_version_is_refused() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Whatever stands in the file: an answer, no panic; and what was accepted
     /// can be walked.
     #[test]
