@@ -1,5 +1,6 @@
 //! What the tests of this workspace share.
 
+pub mod given_back;
 pub mod plain;
 pub mod scenario;
 pub mod traffic;

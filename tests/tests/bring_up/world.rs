@@ -1,5 +1,7 @@
 //! A simulated card, and what must hold once a driver is done with it.
 
+pub(crate) use e810_tests::given_back::{assert_as_found, assert_vectors_back};
+
 use std::ops::Range;
 
 use e810::{Config, Error, Lan, MacAddr, Platform, Result, Stage, StageError, VsiId, hmc::Backing};
@@ -47,29 +49,6 @@ pub(crate) fn up_and_down<P: Platform>(platform: P, config: &Config) -> Result<(
 pub(crate) fn layered<L: Layer + Clone>(layer: &L) -> (Sim, Layered<SimPlatform, L>) {
     let (sim, nic) = card();
     (sim, Layered::new(nic, layer.clone()))
-}
-
-/// Every vector can be had again.
-pub(crate) fn assert_vectors_back(nic: &impl Platform) {
-    let mut taken = Vec::new();
-    while let Some(vector) = nic.vector_alloc() {
-        taken.push(vector);
-    }
-    let had = taken.len();
-    for vector in taken {
-        nic.vector_free(vector);
-    }
-    assert_eq!(had, usize::from(nic.vector_count()), "vectors were lost");
-}
-
-/// Not a byte is held, every vector is back, and the card has nothing to complain of.
-pub(crate) fn assert_as_found(sim: &Sim) {
-    for function in 0..sim.functions() {
-        let held = sim.memory(function);
-        assert!(held.nothing_held(), "{held:?}");
-        assert_vectors_back(&sim.function(function));
-    }
-    assert_eq!(sim.findings(), []);
 }
 
 /// After a device that does not answer: tables and vectors are back, and memory that stays with the device is said.

@@ -1,6 +1,8 @@
 //! A simulated card as after power-up, and what must hold once a driver is done
 //! with it.
 
+pub(crate) use e810_tests::given_back::{assert_as_found, assert_vectors_back};
+
 use e810::{
     ColdStart, Config, Device, LinkPolicy, Package, PackageSource, Platform, Reached, Ready,
     StageError, bring_up_cold,
@@ -40,29 +42,4 @@ pub(crate) fn up<P: Platform>(
         link: LinkPolicy::Wait(Ns::from_ms(10_000)),
     };
     bring_up_cold(platform, &config(), &start, observe)
-}
-
-/// Every vector can be had again.
-pub(crate) fn assert_vectors_back(nic: &SimPlatform) {
-    use e810_hal::Vectors;
-    let mut taken = Vec::new();
-    while let Some(vector) = nic.vector_alloc() {
-        taken.push(vector);
-    }
-    let had = taken.len();
-    for vector in taken {
-        nic.vector_free(vector);
-    }
-    assert_eq!(had, usize::from(nic.vector_count()), "vectors were lost");
-}
-
-/// Not a byte is held, every vector is back, and the card has nothing to
-/// complain of.
-pub(crate) fn assert_as_found(sim: &Sim) {
-    for function in 0..sim.functions() {
-        let held = sim.memory(function);
-        assert!(held.nothing_held(), "{held:?}");
-        assert_vectors_back(&sim.function(function));
-    }
-    assert_eq!(sim.findings(), []);
 }
