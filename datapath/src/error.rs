@@ -95,6 +95,14 @@ pub enum PostError {
         /// Name of the operation.
         op: &'static str,
     },
+    /// There is no address handle of that number on the device.
+    #[error("address handle {ah}: the device has been given room for {limit}")]
+    NoSuchAh {
+        /// The number.
+        ah: u32,
+        /// They are below this.
+        limit: u32,
+    },
     /// A number does not fit its field.
     #[error("{field} is {value}, at most {limit} fits")]
     Field {

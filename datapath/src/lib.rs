@@ -67,6 +67,7 @@
 //!     service: Service::Rc,
 //!     max_sge: 1,
 //!     max_inline: 0,
+//!     address_handles: 1 << 17,
 //!     signal_all: false,
 //!     extra: Default::default(),
 //! };
@@ -111,9 +112,12 @@ pub use arm::Notify;
 pub use cq::{CompletionQueue, Counters};
 pub use error::{Error, PostError, Queue, Refused, SizeError, SlotError};
 pub use rq::RecvQueue;
-pub use slot::{CqKey, QpKey, Registry, Slots};
+pub use slot::{CqKey, Discarded, QpKey, Registry, Slots};
 pub use sq::{SendLimits, SendQueue};
 pub use state::{QpState, Service};
 pub use status::{FlushCode, WcOpcode, WcStatus};
 pub use wc::{Wc, WcFlags};
-pub use wr::{Data, ExtraOps, Op, RecvWr, Remote, SendFlags, SendWr, Sge, UdTarget};
+pub use wr::{
+    Atomic, Data, ExtraOps, FastRegister, MwBind, Op, RecvWr, Remote, SendFlags, SendWr, Sge,
+    UdTarget,
+};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use e810_hal::Words;
+use e810_hal::{Cell, Words};
 
 use crate::error::{Bound, Queue, SizeError};
 use crate::sizing::{CHUNK_QUANTA, QUANTUM_WORDS};
@@ -71,11 +71,7 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
         queue: Queue,
         shape: Shape,
     ) -> Result<Self, SizeError> {
-        let no_qp = SizeError {
-            field: "QP",
-            value: qp.id().into(),
-            bound: Bound::Exactly(qp.bits()),
-        };
+        let no_qp = no_qp(qp);
         let slot = slots.qp_lines(qp.id()).ok_or(no_qp)?;
         if !QpSlot::new(&slot).is(qp) {
             return Err(no_qp);
@@ -111,6 +107,23 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
             id: qp.id(),
             queue,
         })
+    }
+
+    /// Begins anew: an empty ring of zeros, for the same number in its next
+    /// life.
+    pub(crate) fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
+        let is_next = QpSlot::new(&self.slot).is(qp) && slots.live_qp(qp).is_some();
+        if qp.id() != self.id || !is_next {
+            return Err(no_qp(qp));
+        }
+        for cell in self.ring.cells() {
+            cell.set(0);
+        }
+        self.head = 0;
+        self.stop = 0;
+        self.valid = VALID;
+        self.limit = self.quanta_in_all().saturating_sub(self.reserve);
+        Ok(())
     }
 
     #[inline(always)]
@@ -260,6 +273,14 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
 
     pub(crate) fn into_ring(self) -> W {
         self.ring
+    }
+}
+
+const fn no_qp(qp: QpKey) -> SizeError {
+    SizeError {
+        field: "QP",
+        value: qp.id() as u64,
+        bound: Bound::Exactly(qp.bits()),
     }
 }
 

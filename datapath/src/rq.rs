@@ -145,6 +145,14 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         Ok(())
     }
 
+    /// Begins anew, as [`SendQueue::restart`](crate::SendQueue::restart).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), with the queue unchanged.
+    pub fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
+        self.poster.restart(slots, qp)
+    }
+
     /// Receives that can still be posted.
     #[must_use]
     pub fn free_slots(&mut self) -> u32 {

@@ -32,6 +32,9 @@ use write::Body;
 /// Quanta that stay free while the queue runs (data-path 1.1).
 const RUN_RESERVE: u64 = SQ_RESERVE as u64 - 1;
 
+/// Address handles that a header can name (data-path 1.4, AHID).
+const MAX_HANDLES: u32 = 1 << 25;
+
 /// What a send queue was created with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -42,6 +45,8 @@ pub struct SendLimits {
     pub max_sge: u32,
     /// Most inline bytes of a request, at most 101.
     pub max_inline: u32,
+    /// Address handles of the device: a datagram names one below this.
+    pub address_handles: u32,
     /// Every request is signaled.
     pub signal_all: bool,
     /// Operations offered beyond those of this generation.
@@ -58,7 +63,13 @@ pub struct SendQueue<P, W, M: SlotMemory> {
     /// Flags of every request.
     always: SendFlags,
     datagram: bool,
+    /// The QP's own Q_Key.
+    qkey: u32,
 }
+
+/// A Q_Key with this bit set in a request stands for the QP's own, which only a
+/// privileged program can have set to one like it.
+const OWN_QKEY: u32 = 1 << 31;
 
 /// No flag of a request: set in those of every request of a queue that has none
 /// of the plain kind.
@@ -89,6 +100,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         for (field, value, limit) in [
             ("max_send_sge", limits.max_sge, MAX_SGES),
             ("max_inline_data", limits.max_inline, MAX_INLINE),
+            ("address handles", limits.address_handles, MAX_HANDLES),
         ] {
             if value > limit {
                 return Err(SizeError {
@@ -117,6 +129,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             limits,
             always,
             datagram: limits.service.is_datagram(),
+            qkey: 0,
         })
     }
 
@@ -209,6 +222,25 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     fn ring(&self) {
         self.platform.to_device();
         PFPE_WQEALLOC.set(&self.platform, self.poster.qp_id());
+    }
+
+    /// The QP's own Q_Key, after MODIFY_QP: what datagrams carry whose request
+    /// names one with the highest bit set (the rule of IB; the device does not
+    /// apply it, data-path 7.2).
+    pub fn set_qkey(&mut self, qkey: u32) {
+        self.qkey = qkey;
+    }
+
+    /// Begins anew, after the QP was destroyed and created again under the same
+    /// number ([`Registry::reopen`](crate::Registry::reopen)): empty, from
+    /// quantum 0 on.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), with the queue unchanged.
+    pub fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
+        self.poster.restart(slots, qp)?;
+        self.qkey = 0;
+        Ok(())
     }
 
     /// Quanta free for requests and their padding.
@@ -342,7 +374,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
                 let opcode = opcode::READ_LOCAL_INV;
                 (Data::Sges(into), Body::remote(opcode, remote, None))
             }
-            Op::LocalInv { .. } | Op::BindMw(_) | Op::FastRegister(_) | Op::Nop => {
+            Op::LocalInv { .. } | Op::BindMw(_) | Op::FastRegister(_) | Op::Nop | Op::Atomic(_) => {
                 return self.post_memory(wr, flags);
             }
         };
@@ -366,9 +398,19 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         if !self.datagram {
             return Err(refuse::op(op, self.limits.service));
         }
-        refuse::field("address handle", to.ah, (1 << 25) - 1)?;
+        if to.ah >= self.limits.address_handles {
+            return Err(PostError::NoSuchAh {
+                ah: to.ah,
+                limit: self.limits.address_handles,
+            });
+        }
         refuse::field("destination QP", to.qpn, (1 << 24) - 1)?;
-        Ok(u64::from(to.qpn) << 32 | u64::from(to.qkey))
+        let qkey = if to.qkey & OWN_QKEY == 0 {
+            to.qkey
+        } else {
+            self.qkey
+        };
+        Ok(u64::from(to.qpn) << 32 | u64::from(qkey))
     }
 
     fn offered(&self, op: &Op<'_>, extra: ExtraOps) -> Result<(), PostError> {

@@ -257,6 +257,19 @@ pub enum TransitionError {
         /// State of the QP.
         from: QpState,
     },
+    /// CUR_STATE names another state than the QP is in.
+    #[error("the QP is in {from}, not in {given} as CUR_STATE says")]
+    OtherState {
+        /// State of the QP.
+        from: QpState,
+        /// What was given.
+        given: QpState,
+    },
+    /// The send queue is still being drained.
+    #[error(
+        "the send queue is still being drained: wait until sq_draining is false, or go to ERR or RESET"
+    )]
+    Draining,
 }
 
 /// Attributes of one change for one kind of service.
@@ -282,7 +295,9 @@ pub struct Transition {
 /// Every change of state there is (data-path 8.2).
 pub const TRANSITIONS: &[Transition] = table::TRANSITIONS;
 
+pub mod query;
 mod table;
+pub mod timing;
 
 /// Checks a change of state with the attributes `given` (STATE may be among
 /// them or not).

@@ -143,6 +143,8 @@ pub enum WcOpcode {
     LocalInv = 6,
     /// Fast registration (kernel verbs number it outside this list).
     RegMr = 7,
+    /// Nothing; verbs has no number for it.
+    Nop = 8,
     /// Receive of a send.
     Recv = 128,
     /// Receive consumed by an RDMA write with immediate.

@@ -12,21 +12,22 @@
 use core::sync::atomic::Ordering;
 
 use crate::slot::Atom;
-use crate::status::opcode;
 use crate::wqe::header::HDR;
 
 /// Words of a tracker.
 pub(crate) const WORDS: usize = 3;
 
-/// The second word of a tracker: [30:0] bytes, [40:38] quanta less one, and in
-/// the places they have in a WQE's header [37:32] opcode, [62:60] fences and
-/// SIGCOMPL, which says that a CQE is expected on success.
+/// The second word of a tracker: [30:0] bytes, [31] padding that nobody asked
+/// for, [40:38] quanta less one, and in the places they have in a WQE's header
+/// [37:32] opcode, [62:60] fences and SIGCOMPL, which says that a CQE is expected
+/// on success.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag(u64);
 
 const OPCODE_SHIFT: u32 = 32;
 const QUANTA_SHIFT: u32 = 38;
 const EXPECTED: u64 = HDR::SIGCOMPL::SET.value;
+const PAD: u64 = 1 << 31;
 
 impl Tag {
     /// `header` has opcode, fences and SIGCOMPL in their places and nothing
@@ -43,6 +44,12 @@ impl Tag {
         Self::new(EXPECTED, 0, quanta)
     }
 
+    /// Of a NOP that pads a chunk.
+    pub(crate) const fn pad(header: u64) -> Self {
+        Self::new(header | PAD, 0, 1)
+    }
+
+    /// Its length; not to be asked of a pad.
     #[inline(always)]
     pub(crate) const fn bytes(self) -> u32 {
         self.0 as u32
@@ -64,8 +71,10 @@ impl Tag {
         (self.0 >> OPCODE_SHIFT) as u8 & 0x3F
     }
 
-    pub(crate) const fn is_nop(self) -> bool {
-        self.opcode() == opcode::NOP
+    /// Whether nobody asked for it: it completes in silence, and is not
+    /// flushed.
+    pub(crate) const fn is_pad(self) -> bool {
+        self.0 & PAD != 0
     }
 }
 
@@ -131,6 +140,13 @@ mod tests {
         assert!(Tag::new(signals(SendFlags::SIGNALED), 0, 1).is_expected());
         assert!(Tag::receive(8).is_expected());
         assert_eq!(Tag::receive(8).quanta(), 8);
+    }
+
+    #[test]
+    fn padding_is_not_a_nop_that_was_asked_for() {
+        let nop = header(crate::status::opcode::NOP, 0);
+        assert!(Tag::pad(nop).is_pad() && !Tag::new(nop, 0, 1).is_pad());
+        assert_eq!(Tag::pad(nop).quanta(), 1);
     }
 
     #[test]

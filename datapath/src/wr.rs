@@ -114,6 +114,21 @@ pub struct FastRegister {
     pub rights: u8,
 }
 
+/// An atomic operation on eight bytes of the peer's memory. Here so that a
+/// program that asks for one is told, not misunderstood.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Atomic {
+    /// Where the value before goes.
+    pub into: Sge,
+    /// The eight bytes.
+    pub remote: Remote,
+    /// Compare with this first, and do nothing unless it is equal; `None` adds.
+    pub compare: Option<u64>,
+    /// What to swap in or to add.
+    pub value: u64,
+}
+
 /// What a send queue is asked to do. The common ones stand last, where the
 /// compiler looks first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,9 +166,12 @@ pub enum Op<'a> {
     BindMw(&'a MwBind),
     /// Fast registration; refused unless [`ExtraOps::FAST_REGISTER`] is allowed.
     FastRegister(&'a FastRegister),
-    /// Nothing; refused unless [`ExtraOps::NOP`] is allowed, because its
-    /// completion cannot be told from an error (data-path 4.5).
+    /// Nothing. Verbs has no such request; it completes in order, so a signaled
+    /// one says that everything before it is done.
     Nop,
+    /// An atomic operation: always refused, this generation has none (data-path
+    /// 1.5).
+    Atomic(&'a Atomic),
     /// Reads the peer's memory.
     Read {
         /// Where the bytes go; locally writable.
@@ -194,6 +212,7 @@ impl Op<'_> {
             Self::BindMw(_) => "BIND_MW",
             Self::FastRegister(_) => "FAST_REGISTER",
             Self::Nop => "NOP",
+            Self::Atomic(_) => "ATOMIC",
         }
     }
 }
@@ -218,8 +237,9 @@ bitflags! {
     }
 }
 
-/// Operations whose format is known, but which this generation does not
-/// offer (data-path 1.5, 1.7): refused unless a queue is opened with them.
+/// Operations that a queue takes only when it was opened for them: the device
+/// has to be told when the QP is created, or their format is known but nothing
+/// shows that this generation offers them (data-path 1.5, 1.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExtraOps(u8);
 
@@ -231,8 +251,6 @@ bitflags! {
         const BIND_MW = 1 << 1;
         /// [`Op::FastRegister`]: needs a privileged QP (fast_reg_en).
         const FAST_REGISTER = 1 << 2;
-        /// [`Op::Nop`].
-        const NOP = 1 << 3;
     }
 }
 

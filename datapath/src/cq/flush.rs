@@ -136,7 +136,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     /// Moves what is in the inbox to the front of the own list.
-    fn take_inbox(&mut self) {
+    pub(super) fn take_inbox(&mut self) {
         let first = self.cq_slot().take_inbox();
         let mut node = first;
         while let Some((id, queue)) = node.get() {
@@ -187,7 +187,7 @@ fn drain<A: Atom>(
         let tracker = Tracker(tracker);
         let tag = tracker.tag();
         tail = tail.wrapping_add(tag.quanta());
-        if queue == Queue::Send && tag.is_nop() {
+        if queue == Queue::Send && tag.is_pad() {
             continue;
         }
         let (opcode, byte_len) = match queue {

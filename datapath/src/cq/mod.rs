@@ -25,11 +25,14 @@ use crate::wc::Wc;
 mod common;
 mod entry;
 mod flush;
+mod let_go;
 mod request;
+mod resize;
 mod slow;
 
 use entry::VALID;
 use flush::Parked;
+use resize::Resizes;
 
 /// Entries that were not completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -79,6 +82,7 @@ pub struct CompletionQueue<P, W, M: SlotMemory> {
     parked: Option<Parked>,
     /// Work queues to flush whenever the ring is empty.
     flushing: Node,
+    resizes: Resizes<W>,
     arm: ArmWord,
     policy: ArmPolicy,
     /// Events taken so far.
@@ -170,6 +174,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             watched: None,
             parked: None,
             flushing: Node::END,
+            resizes: Resizes::none(),
             arm: ArmWord::from_bits(arm),
             policy: ArmPolicy::default(),
             events: 0,
@@ -298,9 +303,12 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         self.key
     }
 
-    /// Gives ring and shadow area back, once the CQ is destroyed.
-    pub fn into_memory(self) -> (W, W) {
-        (self.ring, self.shadow)
+    /// Gives the rings (more than one after a resize) to `release`, and then the
+    /// shadow area, once the CQ is destroyed.
+    pub fn into_memory(self, mut release: impl FnMut(W)) {
+        self.resizes.into_rings(&mut release);
+        release(self.ring);
+        release(self.shadow);
     }
 
     fn arm_hardware(&mut self, notify: Notify) {
@@ -337,6 +345,7 @@ fn sent_opcode(op: u8, tag: Tag) -> (WcStatus, WcOpcode) {
         None if op == tag.opcode() && op == opcode::READ_LOCAL_INV => {
             (WcStatus::Success, WcOpcode::RdmaRead)
         }
+        None if op == tag.opcode() && op == opcode::NOP => (WcStatus::Success, WcOpcode::Nop),
         None => (WcStatus::GeneralErr, posted_opcode(tag)),
     }
 }
@@ -346,6 +355,7 @@ fn posted_opcode(tag: Tag) -> WcOpcode {
     match tag.opcode() {
         opcode::FAST_REGISTER => WcOpcode::RegMr,
         opcode::READ_LOCAL_INV => WcOpcode::RdmaRead,
+        opcode::NOP => WcOpcode::Nop,
         op => WcOpcode::of_sq(op).unwrap_or_default(),
     }
 }

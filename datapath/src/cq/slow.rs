@@ -39,7 +39,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     #[inline(never)]
     pub(super) fn poll_long(&mut self, out: &mut [Wc], done: usize) -> usize {
         let done = self.poll_each(out, done);
-        self.settled = if self.parked.is_none() && self.flushing == Node::END {
+        let idle = self.parked.is_none() && self.flushing == Node::END;
+        self.settled = if idle && !self.resizes.is_pending() {
             self.passed
         } else {
             NEVER
@@ -58,6 +59,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         while let Some(wc) = out.get_mut(done) {
             match self.take(wc) {
                 Taken::Completion => done = done.wrapping_add(1),
+                Taken::Nothing if self.resizes.is_pending() && self.next_ring() => {}
                 Taken::Nothing => return self.when_empty(epoch, out, done),
                 Taken::Half => break,
                 Taken::Flush => {
@@ -83,6 +85,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         self.laps
             .wrapping_mul(self.entries.into())
             .wrapping_add(self.index.into())
+            .wrapping_add(self.resizes.consumed)
     }
 
     /// Index and valid bit of the entry after the head.
@@ -264,7 +267,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         cqe: &Cqe,
     ) -> Result<(u64, WcOpcode), Stray> {
         let request = Request::named(self.view.tables().trackers, line, cqe.q3)
-            .filter(|request| request.is_before(head) && !request.tracker.tag().is_nop())
+            .filter(|request| request.is_before(head) && !request.tracker.tag().is_pad())
             .ok_or(Stray::Malformed)?;
         let (_, opcode) = sent_opcode(cqe.op(), request.tracker.tag());
         Ok((request.retire(line), opcode))

@@ -32,7 +32,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use e810_hal::{HostBuf, HostMem, HostView};
 
-use crate::state::QpState;
+use crate::state::{QpState, Service};
 use crate::track;
 
 mod cq;
@@ -49,7 +49,7 @@ pub(crate) use list::Node;
 pub(crate) use qp::QpSlot;
 pub use qp::{Cause, Marked};
 pub(crate) use queue::QueueLine;
-pub use registry::{Attention, Pending, QpShape, Registry};
+pub use registry::{Attention, Discarded, Pending, QpShape, Registry};
 
 /// A 64-bit atomic word of a slot. Implemented by `AtomicU64`; a model checker
 /// brings its own.
@@ -292,8 +292,34 @@ impl<M: SlotMemory> Slots<M> {
         self.live_qp(key).map(|slot| slot.state())
     }
 
-    /// An event handler's word that the device stopped a QP: moves it to ERR,
-    /// keeps the cause of the first failure, and puts the QP on the list that
+    /// Kind of service of a QP, as far as slots tell them apart: RC or UD; `None`
+    /// when it is gone.
+    #[must_use]
+    pub fn service(&self, key: QpKey) -> Option<Service> {
+        let slot = self.live_qp(key)?;
+        Some(if slot.is_datagram() {
+            Service::Ud
+        } else {
+            Service::Rc
+        })
+    }
+
+    /// Whether a QP is in SQD and the device has not said yet that its send queue
+    /// is drained.
+    #[must_use]
+    pub fn is_draining(&self, key: QpKey) -> bool {
+        self.live_qp(key).is_some_and(|slot| slot.is_draining())
+    }
+
+    /// An event handler's word that the device has drained a QP's send queue
+    /// (AE 0x0900). Gives whether its owner asked to be told; `None` when
+    /// nothing was being drained, or the QP is gone.
+    pub fn mark_drained(&self, key: QpKey) -> Option<bool> {
+        self.live_qp(key)?.drained(key)
+    }
+
+    /// An event handler's word that the device stopped a QP: moves it to ERR
+    /// (a datagram QP whose send failed to SQE), keeps the cause of the first failure, and puts the QP on the list that
     /// [`Registry::take_attention`] empties. Waits for nothing; callable from
     /// an interrupt handler.
     pub fn mark_failed(&self, key: QpKey, cause: Cause) -> Marked {

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::queue::{Guard, LINE, QueueLine};
 use super::{Atom, FREE, QpKey};
 use crate::error::Queue;
-use crate::state::QpState;
+use crate::state::{QpState, Service};
 use crate::status::FlushCode;
 
 /// Lines of a slot, by who writes them: control (and events), the poster, the
@@ -17,9 +17,9 @@ pub(super) const WORDS: usize = LINES * LINE;
 // Control's line; events write STATE.
 /// The key, or [`FREE`].
 const IDENTITY: usize = 0;
-/// [2:0] state, [3] takes sends, [4] takes receives, [8] on the attention list,
-/// [9] failed, [11:10] queue that caused it, [31:16] its flush code, [63:33]
-/// generation (0: hidden).
+/// [2:0] state, [3] takes sends, [4] takes receives, [5] drained, [6] wants to
+/// be told of that, [8] on the attention list, [9] failed, [11:10] queue that
+/// caused it, [31:16] its flush code, [63:33] generation (0: hidden).
 const STATE: usize = 1;
 const ATTENTION_LINK: usize = 2;
 const RETIRE_LINK: usize = 3;
@@ -36,7 +36,11 @@ const RECV_EPOCH: usize = 5;
 
 const SENDS: u64 = 1 << 3;
 const RECEIVES: u64 = 1 << 4;
-const STATE_MASK: u64 = 0x1F;
+/// In SQD: the device has said that the send queue is drained.
+const DRAINED: u64 = 1 << 5;
+/// In SQD: an event was asked for.
+const NOTIFY: u64 = 1 << 6;
+const STATE_MASK: u64 = 0x7F;
 const ATTENTION_BIT: u64 = 1 << 8;
 const FAILED_BIT: u64 = 1 << 9;
 const CAUSE_SHIFT: u32 = 10;
@@ -54,6 +58,11 @@ const fn state_bits(state: QpState) -> u64 {
 
 const fn generation_bits(key: QpKey) -> u64 {
     (key.generation() as u64) << GENERATION_SHIFT
+}
+
+/// Whether a STATE word is that of `key`'s life.
+const fn is_of(state: u64, key: QpKey) -> bool {
+    state >> GENERATION_SHIFT << GENERATION_SHIFT == generation_bits(key)
 }
 
 /// Why the device stopped a QP, as its asynchronous event says.
@@ -204,14 +213,20 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     }
 
     /// Marks the QP failed. After [`Marked::Now`] the caller puts it on the
-    /// attention list.
+    /// attention list. A datagram QP whose send failed is in SQE, any other in
+    /// ERR.
     pub(super) fn mark(&self, key: QpKey, cause: Cause) -> Marked {
-        let is_ours =
-            |state: u64| state >> GENERATION_SHIFT << GENERATION_SHIFT == generation_bits(key);
+        let sends_only = cause.queue == Some(Queue::Send) && self.is_datagram();
+        let to = if sends_only {
+            QpState::Sqe
+        } else {
+            QpState::Err
+        };
+        let is_ours = |state: u64| is_of(state, key);
         let marked = self.update(|state| {
             (is_ours(state) && state & FAILED_BIT == 0).then_some(
                 generation_bits(key)
-                    | state_bits(QpState::Err)
+                    | state_bits(to)
                     | ATTENTION_BIT
                     | FAILED_BIT
                     | queue_code(cause.queue) << CAUSE_SHIFT
@@ -223,6 +238,35 @@ impl<'a, A: Atom> QpSlot<'a, A> {
             Err(state) if is_ours(state) => Marked::Before,
             Err(_) => Marked::Unknown,
         }
+    }
+
+    /// Whether its messages are datagrams.
+    pub(super) fn is_datagram(&self) -> bool {
+        self.queue(Queue::Send).guard().is_datagram()
+    }
+
+    /// Event: the device has drained the send queue. Gives whether the owner
+    /// wants to be told; `None` when nothing was being drained.
+    pub(super) fn drained(&self, key: QpKey) -> Option<bool> {
+        let draining = |state: u64| {
+            is_of(state, key) && QpState::from_bits(state) == QpState::Sqd && state & DRAINED == 0
+        };
+        let before = self.update(|state| draining(state).then_some(state | DRAINED));
+        before.ok().map(|state| state & NOTIFY != 0)
+    }
+
+    /// Whether the send queue is being drained.
+    pub(super) fn is_draining(&self) -> bool {
+        let state = self.control()[STATE].load(Ordering::Acquire);
+        QpState::from_bits(state) == QpState::Sqd && state & DRAINED == 0
+    }
+
+    /// Control: the device is about to drain the send queue; `notify` asks for
+    /// an event. `false` when the device has failed the QP.
+    pub(super) fn begin_drain(&self, notify: bool) -> bool {
+        let bits = state_bits(QpState::Sqd) | if notify { NOTIFY } else { 0 };
+        self.update(|state| (state & FAILED_BIT == 0).then_some(state & !STATE_MASK | bits))
+            .is_ok()
     }
 
     /// Control: moves the QP to `to`; `false` when the device has failed it and
@@ -281,6 +325,39 @@ impl<'a, A: Atom> QpSlot<'a, A> {
 
     pub(super) fn extent(&self) -> u64 {
         self.control()[EXTENT].load(Ordering::Relaxed)
+    }
+
+    /// Control: gives a hidden slot its next life, with the same queues. Nobody
+    /// else looks at it: it is hidden, and poster and pollers are at rest.
+    pub(super) fn reopen(&self, id: u32, service: Service) -> QpKey {
+        let queues = [Queue::Send, Queue::Recv].map(|queue| {
+            let line = self.queue(queue);
+            let quanta = line.mask().wrapping_add(1) as u32;
+            (quanta, line.trackers() as u32)
+        });
+        let cqs = self.awaited().map(|(cq, _)| cq);
+        let [(send_quanta, send_trackers), (recv_quanta, recv_trackers)] = queues;
+        let [send_cq, recv_cq] = cqs;
+        let cq_id = |bits: u64| bits as u32 & super::key::ID_MASK;
+        self.open(
+            id,
+            &Opening {
+                service,
+                send: QueueOpening {
+                    cq: cq_id(send_cq),
+                    quanta: send_quanta,
+                    trackers: send_trackers,
+                },
+                recv: QueueOpening {
+                    cq: cq_id(recv_cq),
+                    quanta: recv_quanta,
+                    trackers: recv_trackers,
+                },
+                extent: self.extent(),
+                send_cq,
+                recv_cq,
+            },
+        )
     }
 
     /// Control: gives a free slot to a new QP.
@@ -361,7 +438,7 @@ pub(super) struct QueueOpening {
 /// What a slot is opened with.
 #[derive(Debug)]
 pub(super) struct Opening {
-    pub(super) service: crate::state::Service,
+    pub(super) service: Service,
     pub(super) send: QueueOpening,
     pub(super) recv: QueueOpening,
     pub(super) extent: u64,

@@ -3,10 +3,10 @@
 use super::list::{self, Node};
 use super::qp::{Opening, QueueOpening};
 use super::space::{Extent, Space};
-use super::{Cause, CqKey, Layout, MAX_IDS, QpKey, QpSlot, SlotMemory, Slots};
+use super::{Atom, Cause, CqKey, Layout, MAX_IDS, QpKey, QpSlot, QueueLine, SlotMemory, Slots};
 use crate::error::{Queue, SlotError};
 use crate::state::{QpState, Service};
-use crate::track;
+use crate::track::{self, Tracker};
 
 /// A QP about to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +46,17 @@ pub struct Attention {
     pub qp: QpKey,
     /// Why.
     pub cause: Cause,
+}
+
+/// Requests that were outstanding, or done and not polled, when their QP was
+/// taken out of use: they never complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Discarded {
+    /// Send requests, signaled or not.
+    pub sends: u32,
+    /// Receives.
+    pub receives: u32,
 }
 
 /// Which CQs have completions that only their poller can make.
@@ -219,6 +230,20 @@ impl<M: SlotMemory> Registry<M> {
         }
     }
 
+    /// Notes that the device is about to drain the send queue, before MODIFY_QP
+    /// to SQD; `notify` asks for an event when it has
+    /// ([`Slots::mark_drained`]).
+    ///
+    /// # Errors
+    /// As [`set_state`](Self::set_state).
+    pub fn begin_drain(&mut self, key: QpKey, notify: bool) -> Result<(), SlotError> {
+        if self.live(key)?.begin_drain(notify) {
+            Ok(())
+        } else {
+            Err(SlotError::Failed { id: key.id() })
+        }
+    }
+
     /// The next QP that an event marked as failed.
     pub fn take_attention(&mut self) -> Option<Attention> {
         loop {
@@ -242,6 +267,8 @@ impl<M: SlotMemory> Registry<M> {
     /// for a QP in ERR, some time (existing drivers take 20 ms, data-path 4.10)
     /// after FLUSH_WQES is done: the device's own flush CQEs come first then.
     ///
+    /// In SQE only the send queue is concerned.
+    ///
     /// Says which CQs have something to complete now: their owners should be
     /// woken, because the device will not.
     ///
@@ -262,21 +289,68 @@ impl<M: SlotMemory> Registry<M> {
             }
             cq
         };
-        Ok(Pending {
-            send_cq: pending(Queue::Send, send),
-            recv_cq: pending(Queue::Recv, recv),
-        })
+        let send_cq = pending(Queue::Send, send);
+        let recv_cq = if slot.state() == QpState::Sqe {
+            None
+        } else {
+            pending(Queue::Recv, recv)
+        };
+        Ok(Pending { send_cq, recv_cq })
     }
 
     /// Takes a QP out of use, before DESTROY_QP: its CQEs are skipped from now
-    /// on, events do not find it, and its poster no longer exists. When the
-    /// command is done, [`Registry::retire`] follows.
+    /// on, events do not find it, and its poster no longer exists or is at rest.
+    /// When the command is done, [`Registry::retire`] or [`Registry::reopen`]
+    /// follows. Gives the requests that will never complete.
     ///
     /// # Errors
     /// [`SlotError::Gone`].
-    pub fn hide_qp(&mut self, key: QpKey) -> Result<(), SlotError> {
-        self.live(key)?.hide();
-        Ok(())
+    pub fn hide_qp(&mut self, key: QpKey) -> Result<Discarded, SlotError> {
+        let slot = self.live(key)?;
+        slot.hide();
+        let count = |queue| {
+            let line = slot.queue(queue);
+            let trackers = self.slots.queue_trackers(line);
+            outstanding(trackers.as_deref(), line, slot.head(queue))
+        };
+        Ok(Discarded {
+            sends: count(Queue::Send),
+            receives: count(Queue::Recv),
+        })
+    }
+
+    /// Whether an event handler has put a QP, hidden or not, on the list of
+    /// marked ones, or is about to.
+    #[must_use]
+    pub fn is_marked(&self, key: QpKey) -> bool {
+        self.slots
+            .qp(key.id())
+            .is_some_and(|slot| slot.needs_attention())
+    }
+
+    /// Gives a hidden QP that the device knows no more a new life under the same
+    /// number, with the same queues and CQs, empty and in RESET; before
+    /// CREATE_QP, which is given the new key. Its posters are restarted with it.
+    ///
+    /// The caller holds both CQs meanwhile and has made them let go of the QP
+    /// ([`CompletionQueue::let_go`](crate::CompletionQueue::let_go)), so that no
+    /// poller is in the middle of its old life.
+    ///
+    /// # Errors
+    /// [`SlotError::Gone`] for a QP that is not hidden; [`SlotError::Busy`]
+    /// while an event handler is just putting it on the list of marked ones:
+    /// take what is marked, and try again.
+    pub fn reopen(&mut self, key: QpKey, service: Service) -> Result<QpKey, SlotError> {
+        let id = key.id();
+        let slot = self
+            .slots
+            .qp(id)
+            .filter(|slot| slot.is_hidden(key))
+            .ok_or(gone_qp(key))?;
+        if slot.needs_attention() {
+            return Err(SlotError::Busy { object: "QP", id });
+        }
+        Ok(slot.reopen(id, service))
     }
 
     /// The device knows a hidden QP no more: the id becomes free when both CQs
@@ -340,6 +414,23 @@ impl<M: SlotMemory> Registry<M> {
     fn live(&self, key: QpKey) -> Result<QpSlot<'_, M::Atom>, SlotError> {
         self.slots.live_qp(key).ok_or(gone_qp(key))
     }
+}
+
+/// Requests between tail and head, padding not counted.
+fn outstanding<A: Atom>(
+    trackers: Option<&[[A; track::WORDS]]>,
+    line: QueueLine<'_, A>,
+    head: u64,
+) -> u32 {
+    let (mut at, mut count) = (line.own_tail(), 0u32);
+    while at < head
+        && let Some(tracker) = trackers.and_then(|all| all.get((at & line.mask()) as usize))
+    {
+        let tag = Tracker(tracker).tag();
+        count = count.saturating_add(u32::from(!tag.is_pad()));
+        at = at.wrapping_add(tag.quanta());
+    }
+    count
 }
 
 const fn gone_qp(key: QpKey) -> SlotError {

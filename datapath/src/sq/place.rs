@@ -45,10 +45,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         }
         let [w0, w1, w2, header] = memory::nop();
         for _ in 0..pads {
-            let claim = self
-                .poster
-                .claim(1, 0, Tag::new(header, 0, 1))
-                .ok_or(MEMORY)?;
+            let claim = self.poster.claim(1, 0, Tag::pad(header)).ok_or(MEMORY)?;
             let [q0, q1, q2, q3] = self.poster.quantum(claim.index).ok_or(MEMORY)?;
             q0.set(w0);
             q1.set(w1);

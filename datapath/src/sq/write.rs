@@ -198,10 +198,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
                 self.connected(op)?;
                 memory::fast_register(reg)?
             }
-            _ => {
-                self.offered(op, ExtraOps::NOP)?;
-                memory::nop()
-            }
+            Op::Atomic(_) => return Err(PostError::NotOffered { op: op.name() }),
+            _ => memory::nop(),
         };
         let signals = signals(wanted);
         let tag = Tag::new(header & OPCODE | signals, 0, 1);

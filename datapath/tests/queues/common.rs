@@ -37,6 +37,7 @@ pub(crate) const LIMITS: SendLimits = SendLimits {
     service: Service::Rc,
     max_sge: 13,
     max_inline: 101,
+    address_handles: 1 << 17,
     signal_all: false,
     extra: ExtraOps::all(),
 };
@@ -109,10 +110,18 @@ impl Bench {
     }
 
     pub(crate) fn qp(&mut self, id: u32, send_cq: CqKey, recv_cq: CqKey) -> TestQp {
+        self.qp_of(Service::Rc, id, send_cq, recv_cq)
+    }
+
+    pub(crate) fn datagram_qp(&mut self, id: u32, send_cq: CqKey, recv_cq: CqKey) -> TestQp {
+        self.qp_of(Service::Ud, id, send_cq, recv_cq)
+    }
+
+    fn qp_of(&mut self, service: Service, id: u32, send_cq: CqKey, recv_cq: CqKey) -> TestQp {
         let shape = QpShape {
             sq_quanta: 512,
             rq_quanta: RQ.quanta(),
-            service: Service::Rc,
+            service,
             send_cq,
             recv_cq,
         };
@@ -122,8 +131,14 @@ impl Bench {
         let slots = self.registry.slots().clone();
         TestQp {
             key,
-            send: SendQueue::new(self.platform.clone(), sq_ring, slots.clone(), key, LIMITS)
-                .unwrap(),
+            send: SendQueue::new(
+                self.platform.clone(),
+                sq_ring,
+                slots.clone(),
+                key,
+                SendLimits { service, ..LIMITS },
+            )
+            .unwrap(),
             recv: RecvQueue::new(self.platform.clone(), rq_ring, slots, key, RQ, 1).unwrap(),
             sq_ring,
         }

@@ -7,9 +7,11 @@
     reason = "a test fails by a panic"
 )]
 
+mod again;
 mod common;
 mod completions;
 mod flush;
 mod order;
+mod resize;
 mod ring;
 mod slots;

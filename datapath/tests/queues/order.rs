@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 
 use e810_datapath::slot::{Layout, QpShape};
 use e810_datapath::{
-    CompletionQueue, Data, ExtraOps, Notify, Op, PostError, QpState, Queue, RecvQueue, RecvWr,
-    Registry, Remote, SendFlags, SendLimits, SendQueue, SendWr, Service, Sge, UdTarget, Wc,
+    Atomic, CompletionQueue, Data, ExtraOps, Notify, Op, PostError, QpState, Queue, RecvQueue,
+    RecvWr, Registry, Remote, SendFlags, SendLimits, SendQueue, SendWr, Service, Sge, UdTarget, Wc,
 };
 use e810_hal::{Barrier, Bus, Cell, Off};
 
@@ -302,6 +302,12 @@ fn what_is_not_in_order_is_refused() {
     };
     let bytes = [0u8; 40];
     let remote = Remote { addr: 0, rkey: 0 };
+    let atomic = Atomic {
+        into: SGE,
+        remote,
+        compare: None,
+        value: 1,
+    };
     let to = UdTarget {
         ah: 0,
         qpn: 0,
@@ -372,7 +378,7 @@ fn what_is_not_in_order_is_refused() {
                 service: Service::Rc,
             },
         ),
-        (Op::Nop, PostError::NotOffered { op: "NOP" }),
+        (Op::Atomic(&atomic), PostError::NotOffered { op: "ATOMIC" }),
         (
             Op::ReadInv { into: &[], remote },
             PostError::NotOffered {
@@ -484,7 +490,7 @@ fn a_datagram_queue_refuses_the_rest() {
         assert_eq!(rig.send.post_one(&send(op)), Err(wrong));
     }
     let to = UdTarget {
-        ah: 1 << 25,
+        ah: LIMITS.address_handles,
         qpn: 1,
         qkey: 1,
     };
@@ -493,13 +499,9 @@ fn a_datagram_queue_refuses_the_rest() {
         imm: None,
         to,
     };
-    assert!(matches!(
-        rig.send.post_one(&send(op)),
-        Err(PostError::Field {
-            field: "address handle",
-            ..
-        })
-    ));
+    let limit = LIMITS.address_handles;
+    let no_such = PostError::NoSuchAh { ah: limit, limit };
+    assert_eq!(rig.send.post_one(&send(op)), Err(no_such));
     assert_eq!(rig.events(), []);
 }
 

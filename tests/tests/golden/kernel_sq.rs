@@ -20,6 +20,7 @@ fn kernel_spec(service: Service) -> Spec {
             service,
             max_sge: 13,
             max_inline: 0,
+            address_handles: 1 << 25,
             signal_all: false,
             extra: ExtraOps::all(),
         },

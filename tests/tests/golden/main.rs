@@ -19,6 +19,7 @@
 mod arm;
 mod context;
 mod cq;
+mod cq_resize;
 mod cqp;
 mod events;
 mod hex;

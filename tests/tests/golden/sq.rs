@@ -55,6 +55,7 @@ pub fn spec(qp: &Value) -> Spec {
             },
             max_sge: small(qp, "max_send_sge"),
             max_inline: small(qp, "max_inline"),
+            address_handles: 1 << 25,
             signal_all: flag(qp, "sq_sig_all"),
             extra: ExtraOps::all(),
         },

@@ -1,0 +1,163 @@
+//! Another ring under a completion queue that works (data-path 4.9).
+//!
+//! The device writes to the old ring until MODIFY_CQ takes effect, then begins
+//! at entry 0 of the new one with the first lap's valid bit. So the old ring is
+//! polled until it is empty, and is done with as soon as the new one has an
+//! entry; how many are done with stands in the arm word (SW_CQ_SELECT), because
+//! the head in the shadow area means nothing without it.
+
+use e810_hal::{Barrier, Bus, Cell, Words};
+use heapless::Vec;
+
+use super::{CompletionQueue, NEVER, SHADOW_ARM, VALID};
+use crate::error::{Bound, SizeError};
+use crate::sizing::QUANTUM_WORDS;
+use crate::slot::SlotMemory;
+
+/// Rings that wait to be begun, or to be given back, at most.
+pub(super) const RINGS: usize = 4;
+
+/// What resizes have left to do.
+#[derive(Debug)]
+pub(super) struct Resizes<W> {
+    /// Rings after the one that is polled, the next one first.
+    following: Vec<(W, u32), RINGS>,
+    /// Rings that are done with.
+    drained: Vec<W, RINGS>,
+    /// Entries consumed from rings that are done with.
+    pub(super) consumed: u64,
+}
+
+impl<W> Resizes<W> {
+    pub(super) const fn none() -> Self {
+        Self {
+            following: Vec::new(),
+            drained: Vec::new(),
+            consumed: 0,
+        }
+    }
+
+    /// All rings there are.
+    pub(super) fn into_rings(mut self, release: &mut impl FnMut(W)) {
+        while let Some((ring, _)) = self.following.pop() {
+            release(ring);
+        }
+        while let Some(ring) = self.drained.pop() {
+            release(ring);
+        }
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        !self.following.is_empty()
+    }
+}
+
+impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+    /// Whether there is room for one more resize: at most four are under way.
+    /// Polling an old ring empty, and taking it
+    /// ([`take_drained`](Self::take_drained)), makes room.
+    #[must_use]
+    pub fn can_resize(&self) -> bool {
+        let rings = self.resizes.following.len() + self.resizes.drained.len();
+        rings < RINGS
+    }
+
+    /// Notes that MODIFY_CQ has given the device `ring`, zeroed, of `entries`
+    /// entries.
+    ///
+    /// # Errors
+    /// [`SizeError`] for a ring that is too small, or when
+    /// [`can_resize`](Self::can_resize) says no; the ring is returned.
+    pub fn resized(&mut self, ring: W, entries: u32) -> Result<(), (W, SizeError)> {
+        let words = u64::from(entries).wrapping_mul(QUANTUM_WORDS as u64);
+        for (field, value, least) in [
+            ("CQ entries", u64::from(entries), 2),
+            ("CQ words", ring.cells().len() as u64, words),
+        ] {
+            if value < least {
+                let bound = Bound::AtLeast(least);
+                return Err((
+                    ring,
+                    SizeError {
+                        field,
+                        value,
+                        bound,
+                    },
+                ));
+            }
+        }
+        let full = SizeError {
+            field: "resizes under way",
+            value: RINGS as u64 + 1,
+            bound: Bound::AtMost(RINGS as u64),
+        };
+        if !self.can_resize() {
+            return Err((ring, full));
+        }
+        // From now on the other ring is looked at whenever this one is empty.
+        self.settled = NEVER;
+        let pushed = self.resizes.following.push((ring, entries));
+        pushed.map_err(|(ring, _)| (ring, full))
+    }
+
+    /// A ring that is done with: the device does not write there any more, and
+    /// all of its entries were polled.
+    pub fn take_drained(&mut self) -> Option<W> {
+        self.resizes.drained.pop()
+    }
+
+    /// Whether rings wait to be drained.
+    #[must_use]
+    pub fn is_resizing(&self) -> bool {
+        self.resizes.is_pending()
+    }
+
+    /// The ring is empty: goes on with the next one that has an entry. `true`
+    /// when there is something to look at again.
+    #[cold]
+    pub(super) fn next_ring(&mut self) -> bool {
+        let mut following = self.resizes.following.iter();
+        if !following.any(|(ring, _)| has_first(ring)) {
+            return false;
+        }
+        // The entries of this ring came before those of the next one, so what
+        // came since it was found empty is there by now.
+        if self.has_entry() {
+            return true;
+        }
+        self.begin_next();
+        true
+    }
+
+    fn begin_next(&mut self) {
+        // Only `pop` is used: taking from the front has a panic path.
+        self.resizes.following.reverse();
+        let next = self.resizes.following.pop();
+        self.resizes.following.reverse();
+        let Some((ring, entries)) = next else {
+            return;
+        };
+        let consumed = self.consumed();
+        let old = core::mem::replace(&mut self.ring, ring);
+        // As many places as rings; see `can_resize`.
+        let _ = self.resizes.drained.push(old);
+        self.entries = entries;
+        self.index = 0;
+        self.laps = 0;
+        self.valid = VALID;
+        self.resizes.consumed = consumed;
+        self.arm = self.arm.released(1);
+        if let Some(word) = self.shadow.cells().get(SHADOW_ARM) {
+            word.publish(self.arm.bits());
+        }
+    }
+}
+
+/// Whether the device has begun a ring.
+fn has_first(ring: &impl Words) -> bool {
+    let (entries, _) = ring.cells().as_chunks::<QUANTUM_WORDS>();
+    match entries.first() {
+        Some([_, _, _, header]) => header.observe() & VALID != 0,
+        None => false,
+    }
+}
