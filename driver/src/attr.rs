@@ -3,7 +3,7 @@
 //! [`QpAttr`] carries only what is set; which attributes a transition needs
 //! and allows is the one table of [`e810_datapath::state`].
 
-use e810_datapath::state::{AttrMask, QpState};
+use e810_datapath::state::{AttrMask, QpState, Service};
 use e810_hal::Platform;
 
 use crate::addr::{Mtu, Path};
@@ -57,12 +57,53 @@ pub struct QpCaps {
 /// What a queue pair is made with.
 #[derive(Debug)]
 pub struct QpInit<'a, P: Platform> {
+    /// Kind of service: RC or UD.
+    pub service: Service,
     /// Completions of send requests.
     pub send_cq: &'a Cq<P>,
     /// Completions of receives; may be the same.
     pub recv_cq: &'a Cq<P>,
     /// Sizes.
     pub caps: QpCaps,
+    /// Every send request is signaled (`sq_sig_all`).
+    pub signal_all: bool,
+    /// The queue pair takes [`Op::FastRegister`](crate::Op::FastRegister)
+    /// requests, which let its program name any memory that the device reaches:
+    /// existing drivers make only the kernel's own queue pairs so (FASTREGEN,
+    /// PRIVEN).
+    pub fast_register: bool,
+}
+
+impl<'a, P: Platform> QpInit<'a, P> {
+    /// A queue pair where each request says whether it is signaled.
+    #[must_use]
+    pub const fn new(
+        service: Service,
+        send_cq: &'a Cq<P>,
+        recv_cq: &'a Cq<P>,
+        caps: QpCaps,
+    ) -> Self {
+        Self {
+            service,
+            send_cq,
+            recv_cq,
+            caps,
+            signal_all: false,
+            fast_register: false,
+        }
+    }
+
+    /// A reliable connection.
+    #[must_use]
+    pub const fn rc(send_cq: &'a Cq<P>, recv_cq: &'a Cq<P>, caps: QpCaps) -> Self {
+        Self::new(Service::Rc, send_cq, recv_cq, caps)
+    }
+
+    /// Unreliable datagrams.
+    #[must_use]
+    pub const fn ud(send_cq: &'a Cq<P>, recv_cq: &'a Cq<P>, caps: QpCaps) -> Self {
+        Self::new(Service::Ud, send_cq, recv_cq, caps)
+    }
 }
 
 /// A change of a queue pair.
@@ -70,6 +111,14 @@ pub struct QpInit<'a, P: Platform> {
 pub struct QpAttr {
     /// State to go to.
     pub state: Option<QpState>,
+    /// State the caller believes the queue pair in.
+    pub cur_state: Option<QpState>,
+    /// On the way to SQD: an event
+    /// ([`Event::SqDrained`](crate::Event::SqDrained)) when the send queue is
+    /// drained.
+    pub en_sqd_async_notify: Option<bool>,
+    /// Q_Key that datagrams to this queue pair carry (UD).
+    pub qkey: Option<u32>,
     /// What peers may do through this queue pair.
     pub access: Option<AccessFlags>,
     /// P_Key index; only 0 exists.
@@ -100,6 +149,11 @@ pub struct QpAttr {
     pub retry_cnt: Option<u8>,
     /// RNR retries, 0 to 7; 7 never gives up.
     pub rnr_retry: Option<u8>,
+    /// Alternate path: always refused, [`Lack::AlternatePath`](crate::Lack).
+    pub alt_path: Option<Path>,
+    /// Capabilities: filled by `query_qp`; refused by `modify_qp`,
+    /// [`Lack::QueueResize`](crate::Lack).
+    pub caps: Option<QpCaps>,
 }
 
 impl QpAttr {
@@ -144,12 +198,114 @@ impl QpAttr {
         }
     }
 
+    /// RESET to INIT of a datagram queue pair.
+    #[must_use]
+    pub fn ud_to_init(qkey: u32) -> Self {
+        Self {
+            state: Some(QpState::Init),
+            pkey_index: Some(0),
+            port: Some(1),
+            qkey: Some(qkey),
+            ..Self::default()
+        }
+    }
+
+    /// INIT to RTR of a datagram queue pair: it has no peer.
+    #[must_use]
+    pub fn ud_to_rtr() -> Self {
+        Self {
+            state: Some(QpState::Rtr),
+            ..Self::default()
+        }
+    }
+
+    /// RTR to RTS of a datagram queue pair.
+    #[must_use]
+    pub fn ud_to_rts(sq_psn: u32) -> Self {
+        Self {
+            state: Some(QpState::Rts),
+            sq_psn: Some(sq_psn),
+            ..Self::default()
+        }
+    }
+
+    /// RTS to SQD: the send queue is drained; `notify` asks for an event.
+    #[must_use]
+    pub fn to_sqd(notify: bool) -> Self {
+        Self {
+            state: Some(QpState::Sqd),
+            en_sqd_async_notify: notify.then_some(true),
+            ..Self::default()
+        }
+    }
+
     /// Any state to ERR: what is outstanding is flushed.
     #[must_use]
     pub fn to_error() -> Self {
         Self {
             state: Some(QpState::Err),
             ..Self::default()
+        }
+    }
+
+    /// These attributes over `earlier` ones, as a queue pair keeps them. 0 READs
+    /// keep the value before (data-path 8.3).
+    pub(crate) fn over(&self, earlier: &Self) -> Self {
+        let reads = |reads: Option<u8>| reads.filter(|reads| *reads > 0);
+        Self {
+            state: None,
+            cur_state: None,
+            en_sqd_async_notify: self.en_sqd_async_notify.or(earlier.en_sqd_async_notify),
+            qkey: self.qkey.or(earlier.qkey),
+            access: self.access.or(earlier.access),
+            pkey_index: self.pkey_index.or(earlier.pkey_index),
+            port: self.port.or(earlier.port),
+            path: self.path.or(earlier.path),
+            path_mtu: self.path_mtu.or(earlier.path_mtu),
+            dest_qpn: self.dest_qpn.or(earlier.dest_qpn),
+            rq_psn: self.rq_psn.or(earlier.rq_psn),
+            sq_psn: self.sq_psn.or(earlier.sq_psn),
+            max_dest_rd_atomic: reads(self.max_dest_rd_atomic).or(earlier.max_dest_rd_atomic),
+            max_rd_atomic: reads(self.max_rd_atomic).or(earlier.max_rd_atomic),
+            min_rnr_timer: self.min_rnr_timer.or(earlier.min_rnr_timer),
+            timeout: self.timeout.or(earlier.timeout),
+            retry_cnt: self.retry_cnt.or(earlier.retry_cnt),
+            rnr_retry: self.rnr_retry.or(earlier.rnr_retry),
+            alt_path: None,
+            caps: None,
+        }
+    }
+
+    /// Only the attributes in `mask`.
+    pub(crate) fn masked(&self, mask: AttrMask) -> Self {
+        const fn keep<T: Copy>(value: Option<T>, mask: AttrMask, bit: AttrMask) -> Option<T> {
+            if mask.contains(bit) { value } else { None }
+        }
+        Self {
+            state: keep(self.state, mask, AttrMask::STATE),
+            cur_state: keep(self.cur_state, mask, AttrMask::CUR_STATE),
+            en_sqd_async_notify: keep(
+                self.en_sqd_async_notify,
+                mask,
+                AttrMask::EN_SQD_ASYNC_NOTIFY,
+            ),
+            qkey: keep(self.qkey, mask, AttrMask::QKEY),
+            access: keep(self.access, mask, AttrMask::ACCESS_FLAGS),
+            pkey_index: keep(self.pkey_index, mask, AttrMask::PKEY_INDEX),
+            port: keep(self.port, mask, AttrMask::PORT),
+            path: keep(self.path, mask, AttrMask::AV),
+            path_mtu: keep(self.path_mtu, mask, AttrMask::PATH_MTU),
+            dest_qpn: keep(self.dest_qpn, mask, AttrMask::DEST_QPN),
+            rq_psn: keep(self.rq_psn, mask, AttrMask::RQ_PSN),
+            sq_psn: keep(self.sq_psn, mask, AttrMask::SQ_PSN),
+            max_dest_rd_atomic: keep(self.max_dest_rd_atomic, mask, AttrMask::MAX_DEST_RD_ATOMIC),
+            max_rd_atomic: keep(self.max_rd_atomic, mask, AttrMask::MAX_QP_RD_ATOMIC),
+            min_rnr_timer: keep(self.min_rnr_timer, mask, AttrMask::MIN_RNR_TIMER),
+            timeout: keep(self.timeout, mask, AttrMask::TIMEOUT),
+            retry_cnt: keep(self.retry_cnt, mask, AttrMask::RETRY_CNT),
+            rnr_retry: keep(self.rnr_retry, mask, AttrMask::RNR_RETRY),
+            alt_path: keep(self.alt_path, mask, AttrMask::ALT_PATH),
+            caps: keep(self.caps, mask, AttrMask::CAP),
         }
     }
 
@@ -175,6 +331,14 @@ impl QpAttr {
             (self.timeout.is_some(), AttrMask::TIMEOUT),
             (self.retry_cnt.is_some(), AttrMask::RETRY_CNT),
             (self.rnr_retry.is_some(), AttrMask::RNR_RETRY),
+            (self.cur_state.is_some(), AttrMask::CUR_STATE),
+            (
+                self.en_sqd_async_notify.is_some(),
+                AttrMask::EN_SQD_ASYNC_NOTIFY,
+            ),
+            (self.qkey.is_some(), AttrMask::QKEY),
+            (self.alt_path.is_some(), AttrMask::ALT_PATH),
+            (self.caps.is_some(), AttrMask::CAP),
         ];
         set.into_iter()
             .filter_map(|(is_set, bit)| is_set.then_some(bit))

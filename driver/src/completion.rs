@@ -10,9 +10,14 @@ use e810_hal::{DmaBuf, HostBuf, Platform};
 #[must_use = "a completion queue is given back with Control::destroy_cq"]
 pub struct Cq<P: Platform> {
     pub(crate) owner: u64,
+    /// As it is now.
     pub(crate) attributes: CqAttributes,
+    /// As it was created.
+    pub(crate) made: CqAttributes,
     pub(crate) key: CqKey,
     pub(crate) queue: CompletionQueue<P, DmaBuf<P>, HostBuf<P>>,
+    /// Rings of before a resize may have to be freed.
+    pub(crate) resizing: bool,
 }
 
 impl<P: Platform> Cq<P> {
@@ -29,7 +34,26 @@ impl<P: Platform> Cq<P> {
     /// thread: a program that only polls calls it in its loop.
     #[inline]
     pub fn poll(&mut self, into: &mut [Wc]) -> usize {
-        self.queue.poll(into)
+        let done = self.queue.poll(into);
+        if self.resizing {
+            self.free_drained();
+        }
+        done
+    }
+
+    /// Frees rings that a resize has replaced and that are polled empty.
+    #[cold]
+    pub(crate) fn free_drained(&mut self) {
+        while let Some(ring) = self.queue.take_drained() {
+            ring.release();
+        }
+        self.resizing = self.queue.is_resizing();
+    }
+
+    /// Completions it has room for. One with immediate data takes two places.
+    #[must_use]
+    pub const fn entries(&self) -> u32 {
+        self.attributes.entries
     }
 
     /// Asks for an event with the next completion (or the next solicited one,
@@ -55,9 +79,7 @@ impl<P: Platform> Cq<P> {
     /// Frees its memory without a word to the device, after the function was
     /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
     pub fn release_after_reset(self) {
-        let (ring, shadow) = self.queue.into_memory();
-        ring.release();
-        shadow.release();
+        self.queue.into_memory(DmaBuf::release);
     }
 
     /// Entries that were no completions, counted and skipped.

@@ -39,6 +39,22 @@ pub struct Config {
     /// capacity and shared by all: a queue pair takes three for each quantum of
     /// its rings.
     pub tracker_words_per_qp: u32,
+    /// Operations that are not shown to work.
+    pub quirks: Quirks,
+}
+
+/// Operations whose formats are known, but of which nothing shows that they work
+/// on this generation with RoCEv2 (data-path 1.7): existing drivers offer them
+/// elsewhere only. Off by default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Quirks {
+    /// Memory windows: [`Control::alloc_mw`](crate::Control::alloc_mw) and
+    /// [`Op::BindMw`](crate::Op::BindMw) `[inf]`.
+    pub memory_windows: bool,
+    /// [`Op::ReadInv`](crate::Op::ReadInv): READ, then invalidation of the local
+    /// key `[inf]`.
+    pub read_with_invalidate: bool,
 }
 
 /// Completion event queues this driver drives at most.
@@ -68,6 +84,7 @@ impl Config {
             ceqs: 4,
             // The smallest send ring (512 quanta) three times over.
             tracker_words_per_qp: 4608,
+            quirks: Quirks::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use e810_hal::{DmaError, NoHostMemory, WaitError};
 
+use crate::lack::Lack;
 use crate::stage::Stage;
 
 /// The kinds of object a program holds.
@@ -19,6 +20,14 @@ pub enum Object {
     Qp,
     /// ARP entry.
     Arp,
+    /// Entry of the GID table.
+    Gid,
+    /// Address handle.
+    Ah,
+    /// Memory window.
+    Mw,
+    /// Multicast group.
+    McastGroup,
     /// Work-scheduler node.
     WsNode,
 }
@@ -31,6 +40,10 @@ impl core::fmt::Display for Object {
             Self::Cq => "completion queue",
             Self::Qp => "queue pair",
             Self::Arp => "ARP entry",
+            Self::Gid => "GID",
+            Self::Ah => "address handle",
+            Self::Mw => "memory window",
+            Self::McastGroup => "multicast group",
             Self::WsNode => "work-scheduler node",
         })
     }
@@ -118,6 +131,17 @@ pub enum Error {
         /// Largest value allowed.
         max: u64,
     },
+    /// There is no such object.
+    #[error("there is no {object} {id}")]
+    NoSuch {
+        /// The kind of object.
+        object: Object,
+        /// The number given.
+        id: u32,
+    },
+    /// Verbs know it, this device does not have it. Nothing was changed.
+    #[error(transparent)]
+    NotOffered(#[from] Lack),
     /// Arguments that do not go together. Nothing was changed.
     #[error("{what}")]
     Invalid {

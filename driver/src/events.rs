@@ -35,6 +35,12 @@ pub enum Event {
     CqpCompletion,
     /// Something went wrong, or changed.
     Async(AsyncEvent),
+    /// The send queue of a queue pair in SQD is drained, and its program asked
+    /// to be told (IBV_EVENT_SQ_DRAINED).
+    SqDrained {
+        /// Number of the queue pair.
+        qp: u32,
+    },
     /// The card reports an error of another kind, and what has to be done. Only
     /// after a cold start.
     OtherCause(Causes, Demand),
@@ -166,10 +172,10 @@ impl<P: Platform> Events<P> {
         let drained = queue.drain(&self.platform, BUDGET, |entry| {
             let event = AsyncEvent::from(entry);
             log.push(now, event);
-            if mark(slots, &entry) {
-                deliver(Event::Async(event));
-            } else {
-                unknown = unknown.wrapping_add(1);
+            match mark(slots, &entry) {
+                Marking::Told => deliver(Event::Async(event)),
+                Marking::Drained { qp } => deliver(Event::SqDrained { qp }),
+                Marking::Quiet => unknown = unknown.wrapping_add(1),
             }
         });
         match drained {
@@ -199,18 +205,51 @@ impl<P: Platform> Events<P> {
 /// Bits 62:32 of a CQ's context.
 const GENERATION: u64 = 0x7FFF_FFFF << 32;
 
-/// Marks the object an entry is about; `false` when it no longer exists.
-fn mark<P: Platform>(slots: &Slots<HostBuf<P>>, entry: &Aeqe) -> bool {
+/// What became of an entry.
+enum Marking {
+    /// Its object was marked; the program is told of it.
+    Told,
+    /// A send queue is drained, which the program wants to be told.
+    Drained { qp: u32 },
+    /// Its object no longer exists, or nobody wants to know.
+    Quiet,
+}
+
+impl Marking {
+    const fn of(there: bool) -> Self {
+        if there { Self::Told } else { Self::Quiet }
+    }
+}
+
+/// Marks the object an entry is about.
+fn mark<P: Platform>(slots: &Slots<HostBuf<P>>, entry: &Aeqe) -> Marking {
     match entry.object() {
         AeObject::Qp(id) => {
             // By id and generation: the context is ours, the id the device's.
             let key = QpKey::from_bits(entry.completion_context());
-            let Some(key) = key.filter(|key| key.id() == id) else {
-                return false;
-            };
-            if entry.code.action() != Action::Flush {
-                return slots.qp_state(key).is_some();
+            match key.filter(|key| key.id() == id) {
+                Some(key) => mark_qp(slots, key, entry),
+                None => Marking::Quiet,
             }
+        }
+        AeObject::Cq(id) => {
+            // Control-path 7.3: the CQ's context shifted right by one. Whether
+            // that is the device's doing or that of drivers that gave it so is
+            // not in the sources, so the generation may be in either place.
+            let shifted_back = entry.completion_context();
+            let marked = [shifted_back, shifted_back >> 1]
+                .into_iter()
+                .filter_map(|context| CqKey::from_bits(context & GENERATION | u64::from(id)))
+                .any(|key| slots.mark_cq_failed(key));
+            Marking::of(marked)
+        }
+        _ => Marking::Told,
+    }
+}
+
+fn mark_qp<P: Platform>(slots: &Slots<HostBuf<P>>, key: QpKey, entry: &Aeqe) -> Marking {
+    match entry.code.action() {
+        Action::Flush => {
             let cause = Cause {
                 queue: entry.blamed().map(|side| match side {
                     Side::Sq => Queue::Send,
@@ -218,18 +257,12 @@ fn mark<P: Platform>(slots: &Slots<HostBuf<P>>, entry: &Aeqe) -> bool {
                 }),
                 code: FlushCode(entry.code.flush().minor()),
             };
-            slots.mark_failed(key, cause) != Marked::Unknown
+            Marking::of(slots.mark_failed(key, cause) != Marked::Unknown)
         }
-        AeObject::Cq(id) => {
-            // Control-path 7.3: the CQ's context shifted right by one. Whether
-            // that is the device's doing or that of drivers that gave it so is
-            // not in the sources, so the generation may be in either place.
-            let shifted_back = entry.completion_context();
-            [shifted_back, shifted_back >> 1]
-                .into_iter()
-                .filter_map(|context| CqKey::from_bits(context & GENERATION | u64::from(id)))
-                .any(|key| slots.mark_cq_failed(key))
-        }
-        _ => true,
+        Action::SuspendDone => match slots.mark_drained(key) {
+            Some(true) => Marking::Drained { qp: key.id() },
+            _ => Marking::Quiet,
+        },
+        _ => Marking::of(slots.qp_state(key).is_some()),
     }
 }

@@ -1,8 +1,9 @@
-//! Which ids of a kind are taken: one bit each, in memory the device cannot see.
+//! Which ids of a kind are taken: a list of the free ones, in memory the device
+//! cannot see.
 //!
-//! Ids are handed out next-fit, starting after the last one given, so that an
-//! id that was just freed is the last to be used again: what still points at
-//! the old object has the longest time to be noticed.
+//! Ids are handed out oldest first: those that were never used, then those that
+//! were given back, in the order they came. What still points at an object that
+//! is gone has the longest time to be noticed.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,59 +14,77 @@ use crate::error::Error;
 /// A set of ids `0..limit`, the first few reserved.
 #[derive(Debug)]
 pub(crate) struct Ids<B> {
-    bits: B,
+    /// A link each: [`TAKEN`], or the id that was given back next.
+    links: B,
     limit: u32,
-    next: u32,
+    /// Ids from here on were never taken.
+    fresh: u32,
+    /// The id given back longest ago, and the one given back last.
+    free: Option<(u32, u32)>,
     taken: u32,
     /// Of those, ids that stay taken for an object that nobody has.
     lost: u32,
     reserved: u32,
 }
 
+/// In the link of an id: it is in use, or was never used.
+const TAKEN: u32 = 0;
+/// It is the last one that was given back.
+const LAST: u32 = u32::MAX;
+
 impl<P: HostMem> Ids<HostBuf<P>> {
     /// Ids `reserved..limit` are free; those below `reserved` never are.
     pub(crate) fn new(platform: P, limit: u32, reserved: u32) -> Result<Self, NoHostMemory> {
-        let bits = HostBuf::new(platform, words_for(limit))?;
-        Ok(Self::over(bits, limit, reserved))
+        let links = HostBuf::new(platform, words_for(limit))?;
+        Ok(Self::over(links, limit, reserved))
     }
 }
 
 impl<B: AsRef<[AtomicU64]>> Ids<B> {
     /// The same, on zeroed memory of at least [`words_for`] words.
-    fn over(bits: B, limit: u32, reserved: u32) -> Self {
-        let this = Self {
-            bits,
+    const fn over(links: B, limit: u32, reserved: u32) -> Self {
+        Self {
+            links,
             limit,
-            next: reserved,
+            fresh: reserved,
+            free: None,
             taken: 0,
             lost: 0,
             reserved,
-        };
-        for id in 0..reserved.min(limit) {
-            this.mark(id);
         }
-        this
     }
 
     /// Takes a free id.
     pub(crate) fn take(&mut self) -> Option<u32> {
-        let id = self
-            .first_free(self.next, self.limit)
-            .or_else(|| self.first_free(self.reserved, self.next.min(self.limit)))?;
-        self.mark(id);
-        self.next = id.wrapping_add(1);
+        let id = if self.fresh < self.limit {
+            let id = self.fresh;
+            self.fresh = self.fresh.wrapping_add(1);
+            id
+        } else {
+            let (first, last) = self.free?;
+            // A link is the id one up, because 0 means that there is none.
+            let next = self.link(first).wrapping_sub(1);
+            self.free = (first != last).then_some((next, last));
+            self.set_link(first, TAKEN);
+            first
+        };
         self.taken = self.taken.saturating_add(1);
         Some(id)
     }
 
     /// Gives an id back; `false` if it was not taken.
     pub(crate) fn give(&mut self, id: u32) -> bool {
-        if id < self.reserved || id >= self.limit || !self.is_taken(id) {
+        if !self.is_taken(id) {
             return false;
         }
-        if let Some(word) = self.word(id) {
-            word.store(word.load(Ordering::Relaxed) & !bit(id), Ordering::Relaxed);
-        }
+        self.set_link(id, LAST);
+        self.free = Some(match self.free {
+            Some((first, last)) => {
+                self.set_link(last, id.wrapping_add(1));
+                (first, id)
+            }
+            None => (id, id),
+        });
         self.taken = self.taken.saturating_sub(1);
         true
     }
@@ -80,10 +99,9 @@ impl<B: AsRef<[AtomicU64]>> Ids<B> {
         }
     }
 
-    /// Whether an id is in use (or reserved).
-    pub(crate) fn is_taken(&self, id: u32) -> bool {
-        self.word(id)
-            .is_some_and(|word| word.load(Ordering::Relaxed) & bit(id) != 0)
+    /// Whether an id is in use; reserved ones do not count.
+    fn is_taken(&self, id: u32) -> bool {
+        (self.reserved..self.fresh).contains(&id) && self.link(id) == TAKEN
     }
 
     /// Ids of objects that somebody has, reserved ones not counted.
@@ -96,41 +114,31 @@ impl<B: AsRef<[AtomicU64]>> Ids<B> {
         self.limit.saturating_sub(self.reserved)
     }
 
-    fn word(&self, id: u32) -> Option<&AtomicU64> {
-        self.bits.as_ref().get((id / 64) as usize)
+    /// Two links a word.
+    fn link(&self, id: u32) -> u32 {
+        let word = self.links.as_ref().get((id / 2) as usize);
+        word.map_or(TAKEN, |word| {
+            word.load(Ordering::Relaxed).wrapping_shr(shift(id)) as u32
+        })
     }
 
-    fn mark(&self, id: u32) {
-        if let Some(word) = self.word(id) {
-            word.store(word.load(Ordering::Relaxed) | bit(id), Ordering::Relaxed);
+    fn set_link(&self, id: u32, link: u32) {
+        if let Some(word) = self.links.as_ref().get((id / 2) as usize) {
+            let others =
+                word.load(Ordering::Relaxed) & !u64::from(u32::MAX).wrapping_shl(shift(id));
+            let link = u64::from(link).wrapping_shl(shift(id));
+            word.store(others | link, Ordering::Relaxed);
         }
-    }
-
-    /// The lowest free id in `from..to`, a word at a time.
-    fn first_free(&self, from: u32, to: u32) -> Option<u32> {
-        let mut at = from;
-        while at < to {
-            let taken = self.word(at)?.load(Ordering::Relaxed);
-            let below = bit(at).wrapping_sub(1);
-            let free = !(taken | below);
-            let start = at & !63;
-            if free != 0 {
-                let id = start.wrapping_add(free.trailing_zeros());
-                return (id < to).then_some(id);
-            }
-            at = start.checked_add(64)?;
-        }
-        None
     }
 }
 
-/// Words that hold a bit for each id.
+/// Words that hold a link for each id.
 const fn words_for(limit: u32) -> usize {
-    limit.div_ceil(64) as usize
+    limit.div_ceil(2) as usize
 }
 
-const fn bit(id: u32) -> u64 {
-    1u64.wrapping_shl(id & 63)
+const fn shift(id: u32) -> u32 {
+    (id & 1) * 32
 }
 
 #[cfg(test)]
@@ -164,6 +172,21 @@ mod tests {
         let given: Vec<u32> = core::iter::from_fn(|| ids.take()).collect();
         assert_eq!(given.len(), 69);
         assert_eq!(given.last(), Some(&first));
+    }
+
+    #[test]
+    fn ids_come_again_in_the_order_they_were_given_back() {
+        let mut ids = ids(9, 2);
+        let all: Vec<u32> = core::iter::from_fn(|| ids.take()).collect();
+        let order = [5, 2, 8, 3];
+        assert!(order.into_iter().all(|id| ids.give(id)));
+        assert_eq!([ids.take(), ids.take()], [Some(5), Some(2)]);
+        assert!(ids.give(4) && ids.give(5));
+        let given: Vec<u32> = core::iter::from_fn(|| ids.take()).collect();
+        assert_eq!(given, [8, 3, 4, 5]);
+        assert_eq!(ids.taken() as usize, all.len());
+        assert!(all.into_iter().all(|id| ids.give(id)));
+        assert_eq!(ids.taken(), 0);
     }
 
     #[test]

@@ -43,29 +43,37 @@ mod control;
 mod device;
 mod error;
 mod events;
+mod fast;
+mod handle;
 mod ids;
+mod lack;
 mod memory;
 mod pair;
+mod port;
 mod stage;
 mod users;
 
-pub use addr::{Gid, MacAddr, Mtu, Path, Vlan, v4};
+pub use addr::{GIDS, Gid, GidEntry, MacAddr, Mtu, Path, Vlan, v4};
 pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
 pub use cold::{
     AdminqUp, Cold, FunctionReset, Identified, Identity, LAN_EVENTS, LanEvent, LanReady,
     LinkPolicy, LinkUp, PackageLoaded, PackageSource, TreeFound, VsiUp,
 };
 pub use completion::Cq;
-pub use config::{Config, Lan, MAX_CEQS};
-pub use control::{Control, LanHook, NoLanHook, Served, ShutdownError};
+pub use config::{Config, Lan, MAX_CEQS, Quirks};
+pub use control::{Control, LanHook, NoLanHook, QueriedInit, QueriedQp, Served, ShutdownError};
 pub use device::{
     AeqUp, Attached, CcqUp, CeqsUp, ColdStart, CqpUp, Device, EngineReady, Failed, HmcUp, Memory,
     Reached, Ready, bring_up, bring_up_cold,
 };
 pub use error::{Error, Object, Result, StageError};
 pub use events::{Event, EventSet, Events, LOGGED, Polled};
-pub use memory::{AccessFlags, Mr, Pd};
+pub use fast::{FastMr, Mw, MwType};
+pub use handle::Ah;
+pub use lack::Lack;
+pub use memory::{AccessFlags, Mr, MrChange, Pd, ReregError};
 pub use pair::Qp;
+pub use port::{DeviceAttr, PortAttr, PortState};
 pub use stage::Stage;
 
 pub use e810_adminq::Error as AdminqError;
@@ -75,10 +83,10 @@ pub use e810_adminq::op::LinkStatus;
 pub use e810_adminq::package::{Loaded, LoadedBy, Package, PackageError};
 pub use e810_ceq::AsyncEvent;
 pub use e810_cqp::hmc;
-pub use e810_datapath::state::QpState;
+pub use e810_datapath::state::{AttrMask, QpState, Service, TransitionError, query, timing};
 pub use e810_datapath::{
-    Counters as CqCounters, Data, Notify, Op, RecvWr, Refused, Remote, SendFlags, SendWr, Sge, Wc,
-    WcFlags, WcOpcode, WcStatus,
+    Atomic, Counters as CqCounters, Data, Discarded, FastRegister, MwBind, Notify, Op, PostError,
+    RecvWr, Refused, Remote, SendFlags, SendWr, Sge, UdTarget, Wc, WcFlags, WcOpcode, WcStatus,
 };
 pub use e810_hal::bus::VsiId;
 pub use e810_hal::{Platform, SharedBytes};

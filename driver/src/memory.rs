@@ -3,8 +3,11 @@
 use bitflags::bitflags;
 
 use e810_cqp::hmc::PbleList;
-use e810_cqp::op::Access;
+use e810_cqp::op::{Access, PageSize, Pages};
 use e810_hal::{Mapping, Platform, SharedBytes};
+
+use crate::error::{Error, Result};
+use crate::lack::Lack;
 
 bitflags! {
     /// What may be done with a memory region, or through a queue pair. Local
@@ -17,6 +20,16 @@ bitflags! {
         const REMOTE_WRITE = 1 << 1;
         /// Peers may read.
         const REMOTE_READ = 1 << 2;
+        /// Atomic operations of peers: refused, [`Lack::Atomics`].
+        const REMOTE_ATOMIC = 1 << 3;
+        /// Memory windows may be bound to the region: refused unless
+        /// [`Quirks::memory_windows`](crate::Quirks) asks for them.
+        const MW_BIND = 1 << 4;
+        /// SGEs and peers name offsets into the region, not addresses. Of
+        /// regions only.
+        const ZERO_BASED = 1 << 5;
+        /// Writes may be seen out of order: accepted, and without effect here.
+        const RELAXED_ORDERING = 1 << 6;
     }
 }
 
@@ -34,7 +47,33 @@ impl AccessFlags {
         if self.contains(Self::REMOTE_WRITE) {
             rights |= Access::REMOTE_WRITE | Access::LOCAL_WRITE;
         }
+        rights.set(Access::BIND, self.contains(Self::MW_BIND));
         rights
+    }
+
+    /// Whether a region can have them.
+    pub(crate) fn check(self, windows: bool) -> Result<()> {
+        if self.contains(Self::REMOTE_WRITE) && !self.contains(Self::LOCAL_WRITE) {
+            return Err(Error::Invalid {
+                what: "a region that peers may write needs LOCAL_WRITE too",
+            });
+        }
+        if self.contains(Self::REMOTE_ATOMIC) {
+            return Err(Lack::Atomics.into());
+        }
+        if self.contains(Self::MW_BIND) && !windows {
+            return Err(Lack::MemoryWindows.into());
+        }
+        Ok(())
+    }
+
+    /// How the device has to reach the memory.
+    pub(crate) const fn device(self) -> e810_hal::Access {
+        if self.contains(Self::LOCAL_WRITE) {
+            e810_hal::Access::ReadWrite
+        } else {
+            e810_hal::Access::Read
+        }
     }
 }
 
@@ -64,9 +103,56 @@ pub struct Mr<P: Platform> {
     pub(crate) owner: u64,
     pub(crate) stag: u32,
     pub(crate) pd: u32,
+    pub(crate) access: AccessFlags,
     pub(crate) memory: SharedBytes,
     pub(crate) mapping: Mapping,
+    pub(crate) pages: Described<P>,
+}
+
+/// How a region's memory is described to the device.
+#[derive(Debug)]
+pub(crate) struct Described<P: Platform> {
+    pub(crate) size: PageSize,
+    pub(crate) pages: Pages,
     pub(crate) list: Option<PbleList<P>>,
+}
+
+/// What [`Control::rereg_mr`](crate::Control::rereg_mr) changes; nothing by
+/// default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MrChange<'a> {
+    /// Another protection domain.
+    pub pd: Option<&'a Pd>,
+    /// Other rights.
+    pub access: Option<AccessFlags>,
+    /// Other memory.
+    pub memory: Option<SharedBytes>,
+}
+
+/// A region that was not changed.
+#[derive(Debug)]
+pub struct ReregError<P: Platform> {
+    /// Why.
+    pub error: Error,
+    /// The region, where it still is what it was. `None` when the device had
+    /// taken it away already and did not take it again: its memory is unmapped,
+    /// unless the device did not answer.
+    pub mr: Option<Mr<P>>,
+}
+
+impl<P: Platform> ReregError<P> {
+    pub(crate) const fn kept(error: Error, mr: Mr<P>) -> Self {
+        Self {
+            error,
+            mr: Some(mr),
+        }
+    }
+}
+
+impl<P: Platform> core::fmt::Display for ReregError<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.error.fmt(f)
+    }
 }
 
 impl<P: Platform> Mr<P> {
@@ -82,10 +168,34 @@ impl<P: Platform> Mr<P> {
         self.stag
     }
 
-    /// Address of the first byte, as SGEs and peers name it.
+    /// Address of the first byte, as SGEs and peers name it: 0 of a zero-based
+    /// region.
     #[must_use]
     pub fn address(&self) -> u64 {
-        self.memory.address()
+        if self.access.contains(AccessFlags::ZERO_BASED) {
+            0
+        } else {
+            self.memory.address()
+        }
+    }
+
+    /// What may be done with it.
+    #[must_use]
+    pub const fn access(&self) -> AccessFlags {
+        self.access
+    }
+
+    /// Bytes of its pages as the device knows them: 4096, 2 MiB or 1 GiB.
+    #[must_use]
+    pub const fn page_bytes(&self) -> u64 {
+        self.pages.size.bytes()
+    }
+
+    /// Page list entries (PBLEs) it takes; none when the device sees its memory
+    /// in one piece.
+    #[must_use]
+    pub fn page_entries(&self) -> u32 {
+        self.pages.list.as_ref().map_or(0, PbleList::pages)
     }
 
     /// Length in bytes.

@@ -2,11 +2,12 @@
 
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::slot::{QpKey, Slots};
-use e810_datapath::state::QpState;
+use e810_datapath::state::{QpState, Service};
 use e810_datapath::{RecvQueue, RecvWr, Refused, SendQueue, SendWr};
-use e810_hal::{DmaBuf, HostBuf, Platform};
+use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
 
-use crate::attr::{QpCaps, Qpn};
+use crate::attr::{QpAttr, QpCaps, Qpn};
+use crate::control::Route;
 
 /// A queue pair. `Send`: it may live on the thread that posts.
 #[derive(Debug)]
@@ -17,13 +18,29 @@ pub struct Qp<P: Platform> {
     pub(crate) pd: u32,
     /// The software copy that every change starts from.
     pub(crate) context: RoceContext,
-    pub(crate) caps: QpCaps,
-    pub(crate) arp: Option<u16>,
+    /// What it was made with.
+    pub(crate) made: Made,
+    /// What it was last told, for `query_qp`.
+    pub(crate) told: QpAttr,
+    pub(crate) route: Option<Route>,
+    /// When the device was told to drain the send queue.
+    pub(crate) draining_since: Ns,
     /// Traffic class whose queue set it uses.
     pub(crate) class: u8,
     pub(crate) slots: Slots<HostBuf<P>>,
     pub(crate) send: SendQueue<P, DmaBuf<P>, HostBuf<P>>,
     pub(crate) recv: RecvQueue<P, DmaBuf<P>, HostBuf<P>>,
+}
+
+/// What a queue pair was made with, as granted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Made {
+    pub(crate) service: Service,
+    pub(crate) caps: QpCaps,
+    pub(crate) signal_all: bool,
+    pub(crate) fast_register: bool,
+    /// The device knows it. Not so when a reset could not make it again.
+    pub(crate) exists: bool,
 }
 
 impl<P: Platform> Qp<P> {
@@ -50,7 +67,13 @@ impl<P: Platform> Qp<P> {
     /// Sizes granted.
     #[must_use]
     pub const fn caps(&self) -> QpCaps {
-        self.caps
+        self.made.caps
+    }
+
+    /// Kind of service.
+    #[must_use]
+    pub const fn service(&self) -> Service {
+        self.made.service
     }
 
     /// Posts send requests, in order, with one doorbell.

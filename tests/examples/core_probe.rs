@@ -180,11 +180,7 @@ pub fn probe_driver_control(
         max_recv_sge: 1,
         max_inline: 64,
     };
-    let init = QpInit {
-        send_cq: &cq,
-        recv_cq: &cq,
-        caps,
-    };
+    let init = QpInit::rc(&cq, &cq, caps);
     let (Ok(mr), Ok(mut qp)) = (
         control.reg_mr(&pd, memory, AccessFlags::LOCAL_WRITE),
         control.create_qp(&pd, &init),

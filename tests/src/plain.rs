@@ -204,6 +204,7 @@ impl Default for Spec {
                 service: Service::Rc,
                 max_sge: 1,
                 max_inline: 39,
+                address_handles: 1 << 17,
                 signal_all: false,
                 extra: ExtraOps::empty(),
             },

@@ -51,6 +51,12 @@ impl<P: Platform> PbleList<P> {
         self.count
     }
 
+    /// First entry of the list, or of its root: what a fast registration names.
+    #[must_use]
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
     /// The list as [`RegisterMr`](crate::op::RegisterMr) names it.
     #[must_use]
     pub fn region(&self) -> Pages {

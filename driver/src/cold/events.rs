@@ -63,10 +63,13 @@ impl<P: Platform> LanReady<P> {
                 break;
             };
             let told = match event.kind {
-                EventKind::Link(status) => match NoLink::of(&status) {
-                    None => LanEvent::LinkUp(status),
-                    Some(reason) => LanEvent::LinkDown(reason),
-                },
+                EventKind::Link(status) => {
+                    self.link = status;
+                    match NoLink::of(&status) {
+                        None => LanEvent::LinkUp(status),
+                        Some(reason) => LanEvent::LinkDown(reason),
+                    }
+                }
                 EventKind::LldpMib => {
                     self.up2tc = priorities(platform)?;
                     LanEvent::Priorities(self.up2tc)

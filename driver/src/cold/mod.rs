@@ -136,6 +136,13 @@ impl<P: Platform> LanReady<P> {
         self.below.status
     }
 
+    /// The link as last heard of: at the start, or in the last event that
+    /// [`Control::service`](crate::Control::service) has taken.
+    #[must_use]
+    pub const fn link(&self) -> LinkStatus {
+        self.link
+    }
+
     /// AdminQ commands and events so far.
     #[must_use]
     pub const fn counters(&self) -> Counters {

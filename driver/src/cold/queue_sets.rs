@@ -1,10 +1,12 @@
 //! RDMA queue sets in the LAN side's tree (step 31).
 
+use e810_adminq::op::{AddRule, RemoveRule, RuleId};
 use e810_hal::Platform;
 use e810_hal::bus::VsiId;
 use e810_hal::log_warn;
 
 use super::LanReady;
+use crate::addr::MacAddr;
 use crate::control::{LanHook, NoLanHook};
 use crate::error::{Error, Result};
 
@@ -63,9 +65,25 @@ impl<P: Platform> LanHook for LanReady<P> {
 }
 
 impl<P: Platform> LanReady<P> {
-    /// The traffic class of queue pairs that have no path yet: that of priority
-    /// 0.
-    pub(crate) const fn default_class(&self) -> u8 {
-        self.up2tc[0]
+    /// Lets frames to one more address in; gives the rule to end it with.
+    pub(crate) fn admit(&mut self, mac: MacAddr) -> Result<RuleId> {
+        let vsi = self.vsi_up().vsi;
+        Ok(self.queue().execute(&AddRule::mac(vsi, mac.0))?)
+    }
+
+    /// Ends that. A refusal is only logged: the reset at the end takes the rule
+    /// along.
+    pub(crate) fn end_admission(&mut self, rule: RuleId) {
+        let vsi = self.vsi_up().vsi;
+        if let Err(error) = self.queue().execute(&RemoveRule::mac(vsi, rule)) {
+            log_warn!("switch rule {} stays: {}", rule, error);
+        }
+    }
+
+    /// The traffic class of a priority. Queue pairs that have no path yet are in
+    /// that of priority 0.
+    pub(crate) fn class_of(&self, priority: u8) -> u8 {
+        let class = self.up2tc.get(usize::from(priority));
+        class.copied().unwrap_or_default()
     }
 }

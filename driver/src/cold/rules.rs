@@ -25,6 +25,8 @@ const BROADCAST: MacAddress = [0xFF; 6];
 pub struct LanReady<P: Platform> {
     pub(super) below: LinkUp<P>,
     rules: Rules,
+    /// The link, as last heard of.
+    pub(super) link: LinkStatus,
     /// Traffic class of each user priority.
     pub(super) up2tc: [u8; CLASSES],
     pub(super) sets: Vec<QueueSet, CLASSES>,
@@ -56,6 +58,7 @@ impl<P: Platform> Device<P, LinkUp<P>> {
         match made {
             Ok((rules, up2tc)) => {
                 let mut ready = self.map(|below| LanReady {
+                    link: below.status,
                     below,
                     rules,
                     up2tc,

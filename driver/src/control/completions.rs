@@ -12,7 +12,7 @@ use crate::completion::Cq;
 use crate::error::{Error, Object, Result};
 
 /// Alignment of a CQ's memory (control-path 4.8).
-const RING_ALIGN: usize = 256;
+pub(super) const RING_ALIGN: usize = 256;
 /// Alignment of its shadow area (control-path 4.8).
 const SHADOW_ALIGN: usize = 64;
 
@@ -76,8 +76,10 @@ impl<P: Platform> Control<P> {
                 Ok(Cq {
                     owner: self.tag(),
                     attributes,
+                    made: attributes,
                     key,
                     queue,
+                    resizing: false,
                 })
             }
             Err(error) => {
@@ -115,9 +117,7 @@ impl<P: Platform> Control<P> {
         }
         self.forget_cq(cq.key);
         self.cqs.give(cq.key.id());
-        let (ring, shadow) = cq.queue.into_memory();
-        ring.release();
-        shadow.release();
+        cq.queue.into_memory(DmaBuf::release);
         self.reap();
         Ok(())
     }

@@ -7,8 +7,9 @@ use e810_cqp::op::Command;
 use e810_datapath::slot::{Layout, Registry, Slots};
 use e810_hal::{DmaBuf, DmaLayout, HostBuf, Platform};
 
+use crate::addr::GidTable;
 use crate::cold::{LanReady, LanSide};
-use crate::config::{Config, Lan};
+use crate::config::{Config, Lan, Quirks};
 use crate::device::{Below, Memory};
 use crate::error::{Error, Object, Result};
 use crate::ids::Ids;
@@ -16,24 +17,37 @@ use crate::memory::Pd;
 use crate::users::Users;
 
 mod completions;
+mod fast;
+mod groups;
+mod handles;
 mod neighbours;
+mod pages;
 mod pairs;
+mod query;
 mod regions;
+mod reset;
+mod resize;
+mod routes;
 mod scheduler;
 mod service;
 mod shutdown;
 mod transitions;
 
+use groups::Groups;
 use neighbours::Neighbours;
 use scheduler::Scheduler;
 use service::Failing;
 
+pub use query::{QueriedInit, QueriedQp};
+pub(crate) use routes::Route;
 pub use scheduler::{LanHook, NoLanHook};
 pub use service::Served;
 pub use shutdown::ShutdownError;
 
 /// MR indexes that are never handed out (control-path 3.2).
 const RESERVED_MRS: u32 = 1;
+/// Address handles that are never handed out (data-path 10 item 12).
+const RESERVED_AHS: u32 = 1;
 /// Bytes of the shared pool that each QP number has: its host context and its
 /// shadow area, each aligned as the device needs (control-path 5.1).
 const PAIR_BYTES: usize = 512;
@@ -49,6 +63,7 @@ const PAIR_SHADOW: u64 = 256;
 pub struct Control<P: Platform> {
     platform: P,
     lan: Lan,
+    quirks: Quirks,
     cqp: Cqp<P>,
     hmc: Memory<P>,
     registry: Registry<HostBuf<P>>,
@@ -57,6 +72,9 @@ pub struct Control<P: Platform> {
     mrs: Ids<HostBuf<P>>,
     cqs: Ids<HostBuf<P>>,
     qps: Ids<HostBuf<P>>,
+    ahs: Ids<HostBuf<P>>,
+    gids: GidTable,
+    groups: Groups<P>,
     /// Key byte that each MR index gets next, eight to a word.
     keys: HostBuf<P>,
     pd_users: Users<P>,
@@ -90,6 +108,7 @@ impl<P: Platform> Control<P> {
         Ok(Self {
             platform,
             lan: config.lan,
+            quirks: config.quirks,
             cqp,
             hmc,
             registry: tables.registry,
@@ -98,6 +117,9 @@ impl<P: Platform> Control<P> {
             mrs: tables.mrs,
             cqs: tables.cqs,
             qps: tables.qps,
+            ahs: tables.ahs,
+            gids: GidTable::new(config.lan.mac),
+            groups: Groups::default(),
             keys: tables.keys,
             pd_users: tables.pd_users,
             cq_users: tables.cq_users,
@@ -218,6 +240,7 @@ struct Tables<P: Platform> {
     mrs: Ids<HostBuf<P>>,
     cqs: Ids<HostBuf<P>>,
     qps: Ids<HostBuf<P>>,
+    ahs: Ids<HostBuf<P>>,
     keys: HostBuf<P>,
     pd_users: Users<P>,
     cq_users: Users<P>,
@@ -248,6 +271,7 @@ impl<P: Platform> Tables<P> {
             mrs: Ids::new(platform.clone(), mrs, RESERVED_MRS)?,
             cqs: Ids::new(platform.clone(), cqs, RESERVED_CQS)?,
             qps: Ids::new(platform.clone(), qps, RESERVED_QPS)?,
+            ahs: Ids::new(platform.clone(), count(HmcObject::FsiAv), RESERVED_AHS)?,
             keys: host(mrs.div_ceil(8) as usize)?,
             pd_users: Users::new(platform.clone(), pds)?,
             cq_users: Users::new(platform.clone(), cqs)?,

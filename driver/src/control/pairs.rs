@@ -6,28 +6,29 @@ use e810_cqp::op::{
 };
 use e810_cqp::qpc::{QpContext, RoceContext, RqContext, SqContext};
 use e810_datapath::sizing::{RqSize, SqSize};
-use e810_datapath::slot::{QpKey, QpShape};
+use e810_datapath::slot::{Discarded, QpKey, QpShape};
 use e810_datapath::state::{QpState, Service};
 use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
-use e810_hal::{Cell, DmaBuf, DmaLayout, Iova, Platform, Words};
+use e810_hal::{Cell, DmaBuf, DmaLayout, Iova, Ns, Platform, Words};
 
-use super::{Control, PAIR_BYTES, PAIR_SHADOW, run};
-use crate::attr::{QpCaps, QpInit};
-use crate::cold::LanReady;
+use super::{Control, PAIR_BYTES, PAIR_SHADOW, Route, run};
+use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
+use crate::lack::Lack;
 use crate::memory::Pd;
-use crate::pair::Qp;
+use crate::pair::{Made, Qp};
 
 /// Alignment of a work queue's memory (control-path 5.1).
 const RING_ALIGN: usize = 256;
 
 impl<P: Platform> Control<P> {
-    /// Makes a reliable-connection queue pair in RESET.
+    /// Makes a queue pair in RESET.
     ///
     /// # Errors
-    /// Sizes beyond the device, no number or memory left, or the device's
+    /// [`Error::NotOffered`] for a service the device does not have, sizes beyond the device, no number or memory left, or the device's
     /// refusal. Nothing is left behind, unless the device did not answer.
     pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_, P>) -> Result<Qp<P>> {
+        offered(init.service)?;
         self.own(pd.owner, Object::Pd, pd.id)?;
         for cq in [init.send_cq, init.recv_cq] {
             self.own(cq.owner, Object::Cq, cq.key.id())?;
@@ -58,9 +59,8 @@ impl<P: Platform> Control<P> {
         sizes: Sizes,
     ) -> Result<Qp<P>> {
         self.hmc.hmc.ensure(&mut self.cqp, HmcObject::Qp, id)?;
-        // No path yet, so no priority: every queue pair has the class of
-        // priority 0, which is 0 without DCB.
-        let class = self.lan_side.0.as_ref().map_or(0, LanReady::default_class);
+        // No path yet, so no priority.
+        let class = self.class_of(0);
         let lan = &mut self.lan_side;
         let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
         let made = self.create_qp_in(id, pd, init, sizes, (class, qs_handle));
@@ -85,7 +85,7 @@ impl<P: Platform> Control<P> {
         let shape = QpShape {
             sq_quanta: sizes.sq.quanta,
             rq_quanta: sizes.rq.quanta(),
-            service: Service::Rc,
+            service: init.service,
             send_cq: init.send_cq.key,
             recv_cq: init.recv_cq.key,
         };
@@ -97,12 +97,21 @@ impl<P: Platform> Control<P> {
                 return Err(e810_datapath::Error::from(error).into());
             }
         };
-        let context = self.first_context(key, init, sizes, &sq, &rq, qs_handle);
-        let created = self.write_context(id, &context).and_then(|address| {
-            let command = CreateQp::new(id, QpType::RoceRc, address, self.shadow_of(id));
-            Ok(self.cqp.execute(&command)?)
-        });
-        if let Err(error) = created {
+        let made = Made {
+            service: init.service,
+            caps: QpCaps {
+                max_send_wr: sizes.sq.max_wr,
+                max_recv_wr: sizes.rq.max_wr,
+                ..init.caps
+            },
+            signal_all: init.signal_all,
+            fast_register: init.fast_register,
+            exists: true,
+        };
+        let (sq_context, rq_context) = queue_contexts(init, sizes, &sq, &rq);
+        let context = RoceContext::new(sq_context, rq_context, self.lan.mac, qs_handle);
+        let context = first_context(context, key, pd.id, &made);
+        if let Err(error) = self.create_in_device(key.id(), &made, &context) {
             // From here on no CQE and no event finds it. The QP was opened just
             // now, so neither can refuse.
             let _ = self.registry.hide_qp(key);
@@ -115,11 +124,12 @@ impl<P: Platform> Control<P> {
             return Err(error);
         }
         let limits = SendLimits {
-            service: Service::Rc,
+            service: init.service,
             max_sge: init.caps.max_send_sge,
             max_inline: init.caps.max_inline,
-            signal_all: false,
-            extra: ExtraOps::empty(),
+            address_handles: self.hmc.count(HmcObject::FsiAv),
+            signal_all: init.signal_all,
+            extra: self.extra_ops(init.fast_register),
         };
         let wrong = e810_datapath::Error::from;
         let send =
@@ -138,17 +148,37 @@ impl<P: Platform> Control<P> {
             key,
             pd: pd.id,
             context,
-            caps: QpCaps {
-                max_send_wr: sizes.sq.max_wr,
-                max_recv_wr: sizes.rq.max_wr,
-                ..init.caps
-            },
-            arp: None,
+            made,
+            told: QpAttr::default(),
+            route: None,
+            draining_since: Ns(0),
             class,
             slots: self.slots(),
             send,
             recv,
         })
+    }
+
+    /// Operations beyond the plain ones that a send queue takes.
+    fn extra_ops(&self, fast_register: bool) -> ExtraOps {
+        let mut extra = ExtraOps::empty();
+        extra.set(ExtraOps::FAST_REGISTER, fast_register);
+        extra.set(ExtraOps::BIND_MW, self.quirks.memory_windows);
+        extra.set(ExtraOps::READ_INV, self.quirks.read_with_invalidate);
+        extra
+    }
+
+    /// CREATE_QP with a context.
+    pub(super) fn create_in_device(
+        &mut self,
+        id: u32,
+        made: &Made,
+        context: &RoceContext,
+    ) -> Result<()> {
+        let address = self.write_context(id, context)?;
+        let kind = hardware_type(made.service);
+        let command = CreateQp::new(id, kind, address, self.shadow_of(id));
+        run(&mut self.cqp, &command)
     }
 
     fn allocate_rings(&self, sizes: Sizes) -> Result<(DmaBuf<P>, DmaBuf<P>)> {
@@ -166,77 +196,72 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    fn first_context(
-        &self,
-        key: QpKey,
-        init: &QpInit<'_, P>,
-        sizes: Sizes,
-        sq: &DmaBuf<P>,
-        rq: &DmaBuf<P>,
-        qs_handle: u16,
-    ) -> RoceContext {
-        let sq = SqContext {
-            memory: QueueMemory::Contiguous(sq.iova()),
-            quanta: sizes.sq.quanta,
-            cq: init.send_cq.key.id(),
-        };
-        let rq = RqContext {
-            memory: QueueMemory::Contiguous(rq.iova()),
-            quanta: sizes.rq.quanta(),
-            wqe_shift: sizes.rq.shift,
-            cq: init.recv_cq.key.id(),
-        };
-        let mut context = RoceContext::new(sq, rq, self.lan.mac, qs_handle);
-        context.completion_context = key.bits();
-        context
-    }
-
     /// Destroys a queue pair and frees its memory. What was not polled yet
-    /// never appears.
+    /// never appears; how many requests that concerns is returned.
     ///
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal; the queue pair is
     /// returned.
-    pub fn destroy_qp(&mut self, mut qp: Qp<P>) -> Result<(), (Qp<P>, Error)> {
+    pub fn destroy_qp(&mut self, mut qp: Qp<P>) -> Result<Discarded, (Qp<P>, Error)> {
         match self.quiesce_qp(&mut qp) {
             Ok(()) => {}
             Err(error) => return Err((qp, error)),
         }
-        // From here on no CQE and no event finds it.
-        let _ = self.registry.hide_qp(qp.key);
-        let id = qp.key.id();
-        let command = DestroyQp {
-            remove_hash_entry: true,
-            ..DestroyQp::new(id, QpType::RoceRc, self.context_of(id), self.shadow_of(id))
-        };
-        if let Err(error) = self.cqp.execute(&command) {
-            return Err((qp, error.into()));
+        // From here on no CQE and no event finds it. A second attempt finds it
+        // hidden already.
+        let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
+        if let Err(error) = self.destroy_in_device(&qp) {
+            return Err((qp, error));
         }
         let _ = self.registry.retire(qp.key);
         self.pd_users.leave(qp.pd);
         self.cq_users.leave(qp.context.sq.cq);
         self.cq_users.leave(qp.context.rq.cq);
+        self.leave_groups(qp.key.id());
         qp.send.into_ring().release();
         qp.recv.into_ring().release();
-        // The device no longer uses either; an error here leaves a table entry.
+        self.leave_tables(qp.key.id(), qp.class, qp.route);
+        self.reap();
+        Ok(discarded)
+    }
+
+    /// DESTROY_QP.
+    pub(super) fn destroy_in_device(&mut self, qp: &Qp<P>) -> Result<()> {
+        if !qp.made.exists {
+            return Ok(());
+        }
+        let id = qp.key.id();
+        let (context, shadow) = (self.context_of(id), self.shadow_of(id));
+        let kind = hardware_type(qp.made.service);
+        let command = DestroyQp {
+            remove_hash_entry: true,
+            ..DestroyQp::new(id, kind, context, shadow)
+        };
+        run(&mut self.cqp, &command)
+    }
+
+    /// Gives back what a queue pair has of shared tables, which the device no
+    /// longer uses for it; an error leaves a table entry.
+    pub(super) fn leave_tables(&mut self, id: u32, class: u8, route: Option<Route>) {
         let mut leftover = self
             .scheduler
-            .leave(&mut self.cqp, &mut self.lan_side, qp.class);
-        if let Some(index) = qp.arp {
-            leftover = leftover.and(self.neighbours.leave(&mut self.cqp, index));
+            .leave(&mut self.cqp, &mut self.lan_side, class);
+        if let Some(route) = route {
+            leftover = leftover.and(self.give_route(route));
         }
         if let Err(error) = leftover {
             e810_hal::log_warn!("queue pair {} left a table entry behind: {}", id, error);
         }
-        self.reap();
-        Ok(())
     }
 
     /// Stops the device's side before DESTROY_QP: to error, then flush
     /// (control-path 5.5, last row).
-    fn quiesce_qp(&mut self, qp: &mut Qp<P>) -> Result<()> {
+    pub(super) fn quiesce_qp(&mut self, qp: &mut Qp<P>) -> Result<()> {
         let id = qp.key.id();
         self.own(qp.owner, Object::Qp, id)?;
+        if !qp.made.exists {
+            return Ok(());
+        }
         // What an event has marked meanwhile has not been told to the device.
         // Another queue pair's failure is no reason to keep this one; a device
         // that is gone fails the commands below too.
@@ -245,7 +270,7 @@ impl<P: Platform> Control<P> {
         if attended || qp.state() == QpState::Err {
             return Ok(());
         }
-        let stop = self.to_error(id);
+        let stop = self.to_error(id, qp.made.service);
         run(&mut self.cqp, &stop)?;
         self.last_flush(&Self::general_flush(id))
     }
@@ -259,10 +284,10 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    pub(super) fn to_error(&self, id: u32) -> ModifyQp {
+    pub(super) fn to_error(&self, id: u32, service: Service) -> ModifyQp {
         ModifyQp::new(
             id,
-            QpType::RoceRc,
+            hardware_type(service),
             self.context_of(id),
             self.shadow_of(id),
             HwState::Error,
@@ -292,8 +317,67 @@ impl<P: Platform> Control<P> {
     }
 }
 
+/// Services that the device has, and why it has no others.
+fn offered(service: Service) -> Result<()> {
+    Err(Error::NotOffered(match service {
+        Service::Rc | Service::Ud => return Ok(()),
+        Service::Uc => Lack::Uc,
+        Service::Gsi => Lack::Gsi,
+        Service::RawPacket => Lack::RawPacket,
+        Service::XrcIni | Service::XrcTgt => Lack::Xrc,
+    }))
+}
+
+/// QPTYPE of a service (control-path 5.3).
+pub(super) const fn hardware_type(service: Service) -> QpType {
+    if service.is_datagram() {
+        QpType::RoceUd
+    } else {
+        QpType::RoceRc
+    }
+}
+
+/// The two queues as a context has them.
+fn queue_contexts<P: Platform>(
+    init: &QpInit<'_, P>,
+    sizes: Sizes,
+    sq: &DmaBuf<P>,
+    rq: &DmaBuf<P>,
+) -> (SqContext, RqContext) {
+    let sq = SqContext {
+        memory: QueueMemory::Contiguous(sq.iova()),
+        quanta: sizes.sq.quanta,
+        cq: init.send_cq.key.id(),
+    };
+    let rq = RqContext {
+        memory: QueueMemory::Contiguous(rq.iova()),
+        quanta: sizes.rq.quanta(),
+        wqe_shift: sizes.rq.shift,
+        cq: init.recv_cq.key.id(),
+    };
+    (sq, rq)
+}
+
+/// The context that a queue pair begins with, on one of new queues.
+pub(super) fn first_context(
+    mut context: RoceContext,
+    key: QpKey,
+    pd: u32,
+    made: &Made,
+) -> RoceContext {
+    context.completion_context = key.bits();
+    // A connection's comes with its rights on the way to INIT; datagrams have
+    // none.
+    if made.service.is_datagram() {
+        context.pd = pd;
+    }
+    context.privileges.privileged = made.fast_register;
+    context.privileges.fast_register = made.fast_register;
+    context
+}
+
 /// Sizes of both queues.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Sizes {
     sq: SqSize,
     rq: RqSize,

@@ -10,6 +10,7 @@ use e810_cqp::Ticket;
 use e810_cqp::op::{Command, FlushCode, FlushWqes};
 use e810_datapath::error::Queue;
 use e810_datapath::slot::{Cause, QpKey};
+use e810_datapath::state::{QpState, Service};
 use e810_hal::{Ns, Platform};
 use heapless::Vec;
 
@@ -135,12 +136,14 @@ impl<P: Platform> Control<P> {
     fn advance(&mut self, key: QpKey, phase: Phase) -> Result<Option<Phase>> {
         let id = key.id();
         Ok(Some(match phase {
-            Phase::Marked(cause) => match self.post_if_room(&self.to_error(id))? {
-                Some(ticket) => Phase::Stopping(cause, ticket),
-                None => Phase::Marked(cause),
-            },
+            Phase::Marked(cause) => {
+                match self.post_if_room(&self.to_error(id, self.service_of(key)))? {
+                    Some(ticket) => Phase::Stopping(cause, ticket),
+                    None => Phase::Marked(cause),
+                }
+            }
             Phase::Stopping(..) | Phase::Flushing(_) => phase,
-            Phase::Stopped(cause) => match self.post_if_room(&flush_for(id, cause))? {
+            Phase::Stopped(cause) => match self.post_if_room(&self.flush_for(key, cause))? {
                 Some(ticket) => Phase::Flushing(ticket),
                 None => Phase::Stopped(cause),
             },
@@ -187,6 +190,19 @@ impl<P: Platform> Control<P> {
         }
     }
 
+    fn service_of(&self, key: QpKey) -> Service {
+        self.slots().service(key).unwrap_or(Service::Rc)
+    }
+
+    /// The flush of a queue pair that failed. In SQE receives stay until the
+    /// program moves it on.
+    fn flush_for(&self, key: QpKey, cause: Cause) -> FlushWqes {
+        FlushWqes {
+            rq: self.slots().qp_state(key) != Some(QpState::Sqe),
+            ..flush_both(key.id(), cause)
+        }
+    }
+
     /// After an error transition that this program asked for: what the device
     /// does not flush is completed after a while.
     pub(super) fn settle(&mut self, key: QpKey) {
@@ -207,10 +223,10 @@ impl<P: Platform> Control<P> {
             Phase::Marked(_) => return Ok(false),
             Phase::Stopping(cause, ticket) => {
                 self.cqp.wait(ticket).map(drop)?;
-                self.last_flush(&flush_for(key.id(), cause))?;
+                self.last_flush(&flush_both(key.id(), cause))?;
             }
             Phase::Stopped(cause) => {
-                self.last_flush(&flush_for(key.id(), cause))?;
+                self.last_flush(&flush_both(key.id(), cause))?;
             }
             Phase::Flushing(ticket) => {
                 self.cqp.wait(ticket).map(drop)?;
@@ -223,7 +239,7 @@ impl<P: Platform> Control<P> {
 
 /// The flush that an event asks for: its code on the side it blames, "general"
 /// on the other (control-path 4.12, 7.6).
-fn flush_for(id: u32, cause: Cause) -> FlushWqes {
+fn flush_both(id: u32, cause: Cause) -> FlushWqes {
     let blamed = FlushCode {
         major: FLUSH_MAJOR,
         minor: cause.code.0,

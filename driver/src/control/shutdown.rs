@@ -43,6 +43,7 @@ impl<P: Platform> Control<P> {
             cqp,
             hmc,
             pool,
+            groups,
             below,
             mut lan_side,
             ..
@@ -51,8 +52,9 @@ impl<P: Platform> Control<P> {
         if let Some(lan) = &mut lan_side.0 {
             lan.refuse_rdma();
         }
-        // No queue pair is left that could use it.
+        // No queue pair is left that could use either.
         pool.release();
+        groups.release();
         below
             .and_then(|below| below.rebuild(platform, cqp, hmc, lan_side, events))
             .ok_or(Error::Invalid {
@@ -85,6 +87,7 @@ impl<P: Platform> Control<P> {
         }
         self.failing.clear();
         self.pool.release();
+        self.groups.release();
         self.hmc.hmc.release_after_reset();
         self.cqp.release_after_reset();
         if let Some(lan) = self.lan_side.0 {
@@ -97,6 +100,7 @@ impl<P: Platform> Control<P> {
             (Object::Qp, self.live_qps()),
             (Object::Cq, self.cqs.taken()),
             (Object::Mr, self.mrs.taken()),
+            (Object::Ah, self.ahs.taken()),
         ] {
             if count > 0 {
                 return Err(Error::Alive { object, count });

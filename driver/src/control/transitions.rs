@@ -5,64 +5,123 @@
 //! flags say which parts the device takes.
 
 use e810_cqp::limits::{MAX_IRD, MAX_ORD};
-use e810_cqp::op::{FlushWqes, ModifyQp, QpState as HwState, QpType};
+use e810_cqp::op::{FlushWqes, ModifyQp, QpState as HwState};
 use e810_cqp::qpc::RoceContext;
-use e810_datapath::state::{QpState, Service, check};
-use e810_hal::Platform;
+use e810_datapath::state::{QpState, TransitionError, check};
+use e810_hal::{Ns, Platform, WaitError};
 
-use super::{Control, run};
+use super::pairs::hardware_type;
+use super::{Control, Route, run};
 use crate::addr::{Path, udp_source_port};
 use crate::attr::QpAttr;
 use crate::error::{Error, Object, Result};
+use crate::lack::Lack;
 use crate::memory::AccessFlags;
 use crate::pair::Qp;
+
+/// How long the device may take to drain a send queue, as existing drivers wait
+/// (data-path 8.3, SQD).
+const DRAIN_LIMIT: Ns = Ns::from_ms(5_000);
 
 impl<P: Platform> Control<P> {
     /// Changes a queue pair's state and attributes.
     ///
+    /// To SQD it returns when the device was told: `query_qp` says
+    /// `sq_draining` until the device has drained the send queue, which an event
+    /// handler hears of. Only ERR and RESET can follow before that. What is
+    /// changed in SQD reaches the device on the way back to RTS.
+    ///
+    /// RESET also needs the completion queues: [`Control::reset_qp`].
+    ///
     /// # Errors
-    /// A transition that does not exist, an attribute missing, out of place or
-    /// out of range (nothing is changed then), or the device's refusal.
+    /// A transition that does not exist, an attribute missing, out of place,
+    /// out of range or not on this device (nothing is changed then); a drain
+    /// that takes longer than 5 s; or the device's refusal.
     pub fn modify_qp(&mut self, qp: &mut Qp<P>, attr: &QpAttr) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         let from = qp.state();
         let to = attr.state.unwrap_or(from);
-        check(Service::Rc, from, to, attr.mask()).map_err(e810_datapath::Error::from)?;
-        check_ranges(attr)?;
-        if matches!(to, QpState::Reset | QpState::Sqd | QpState::Sqe) {
+        lacking(attr)?;
+        self.allowed(qp, attr, from, to)?;
+        if to == QpState::Reset {
+            if from == QpState::Reset {
+                return Ok(());
+            }
             return Err(Error::Invalid {
-                what: "this transition is not built yet: destroy the queue pair and make a new one",
+                what: "RESET also discards completions: use Control::reset_qp with the completion queues",
             });
         }
         let mut context = qp.context;
-        let arp = self.apply(qp, attr, &mut context)?;
+        let taken = self.apply(qp, attr, &mut context)?;
         let result = self.command_for(qp, attr, from, to, &context);
         match result {
             Ok(()) => {
                 qp.context = context;
-                if let Some(old) = arp.and_then(|new| qp.arp.replace(new)) {
-                    self.neighbours.leave(&mut self.cqp, old)?;
+                qp.told = attr.over(&qp.told);
+                if let Some(qkey) = attr.qkey {
+                    qp.send.set_qkey(qkey);
                 }
-                Ok(())
+                match taken {
+                    Some(new) => self.swap_path(qp, new),
+                    None => Ok(()),
+                }
             }
             Err(error) => {
-                if let Some(new) = arp {
-                    // The first error says more than one that undoing may add.
-                    let _ = self.neighbours.leave(&mut self.cqp, new);
+                if let Some(new) = taken {
+                    self.leave_tables(qp.key.id(), new.class, Some(new.route));
                 }
                 Err(error)
             }
         }
     }
 
-    /// Puts the attributes into a copy of the context; gives the ARP index that
-    /// a new path took.
+    /// Whether the change is one, and its attributes are those it takes.
+    fn allowed(&self, qp: &Qp<P>, attr: &QpAttr, from: QpState, to: QpState) -> Result<()> {
+        let wrong = |error: TransitionError| e810_datapath::Error::from(error).into();
+        let service = qp.made.service;
+        check(service, from, to, attr.mask()).map_err(wrong)?;
+        if let Some(given) = attr.cur_state.filter(|given| *given != from) {
+            return Err(wrong(TransitionError::OtherState { from, given }));
+        }
+        check_ranges(attr)?;
+        if from == QpState::Sqe && to == QpState::Rts {
+            return Err(Lack::SqeRecovery.into());
+        }
+        let goes_on = matches!(to, QpState::Sqd | QpState::Rts);
+        if goes_on && qp.slots.is_draining(qp.key) {
+            let now = self.platform.now();
+            if now - qp.draining_since > DRAIN_LIMIT {
+                return Err(WaitError::Timeout {
+                    label: "drained send queue",
+                    limit: DRAIN_LIMIT,
+                }
+                .into());
+            }
+            return Err(wrong(TransitionError::Draining));
+        }
+        Ok(())
+    }
+
+    /// A new path replaces the one before.
+    fn swap_path(&mut self, qp: &mut Qp<P>, new: PathTaken) -> Result<()> {
+        let class = core::mem::replace(&mut qp.class, new.class);
+        let left = self
+            .scheduler
+            .leave(&mut self.cqp, &mut self.lan_side, class);
+        match qp.route.replace(new.route) {
+            Some(old) => left.and(self.give_route(old)),
+            None => left,
+        }
+    }
+
+    /// Puts the attributes into a copy of the context; gives what a new path
+    /// took.
     fn apply(
         &mut self,
         qp: &Qp<P>,
         attr: &QpAttr,
         context: &mut RoceContext,
-    ) -> Result<Option<u16>> {
+    ) -> Result<Option<PathTaken>> {
         if let Some(access) = attr.access {
             // The P_Key table has one entry, 0xFFFF (data-path 8.10).
             context.pd = qp.pd;
@@ -82,6 +141,9 @@ impl<P: Platform> Control<P> {
                 });
             }
             context.path_mtu = mtu.bytes() as u16;
+        }
+        if let Some(qkey) = attr.qkey {
+            context.qkey = qkey;
         }
         if let Some(peer) = attr.dest_qpn {
             context.peer.qp = peer.get();
@@ -115,39 +177,53 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    fn apply_path(&mut self, qp: &Qp<P>, path: &Path, context: &mut RoceContext) -> Result<u16> {
-        let peer = &mut context.peer;
-        peer.addresses = path.addresses()?;
-        peer.hop_limit = if path.hop_limit == 0 {
-            64
-        } else {
-            path.hop_limit
+    fn apply_path(
+        &mut self,
+        qp: &Qp<P>,
+        path: &Path,
+        context: &mut RoceContext,
+    ) -> Result<PathTaken> {
+        let (route, target) = self.take_route(path)?;
+        let class = self.class_of(path.priority);
+        let lan = &mut self.lan_side;
+        let qs_handle = match self.scheduler.join(&mut self.cqp, lan, class) {
+            Ok(handle) => handle,
+            Err(error) => {
+                // The first error says more than one that undoing may add.
+                let _ = self.give_route(route);
+                return Err(error);
+            }
         };
+        let peer = &mut context.peer;
+        peer.addresses = target.addresses;
+        peer.hop_limit = target.hop_limit;
         peer.traffic_class = path.traffic_class;
         peer.flow_label = path.flow_label;
         peer.source_port = udp_source_port(path.flow_label, qp.key.id(), peer.qp);
-        peer.vlan = path.vlan_tag()?;
-        let arp = self.neighbours.join(&mut self.cqp, path.destination_mac)?;
-        peer.arp_index = arp;
-        peer.endpoint_index = arp.into();
-        Ok(arp)
+        peer.vlan = target.vlan;
+        peer.arp_index = route.arp;
+        peer.endpoint_index = route.arp.into();
+        context.qs_handle = qs_handle;
+        Ok(PathTaken { route, class })
     }
 
     fn command_for(
         &mut self,
-        qp: &Qp<P>,
+        qp: &mut Qp<P>,
         attr: &QpAttr,
         from: QpState,
         to: QpState,
         context: &RoceContext,
     ) -> Result<()> {
         let id = qp.key.id();
+        let kind = hardware_type(qp.made.service);
         let address = self.write_context(id, context)?;
         let shadow = self.shadow_of(id);
-        let command = |state| ModifyQp::new(id, QpType::RoceRc, address, shadow, state);
+        let command = |state| ModifyQp::new(id, kind, address, shadow, state);
         match to {
-            // Idle already.
+            // Idle already; and in SQD the device takes nothing before RTS.
             QpState::Init => {}
+            QpState::Sqd if from == QpState::Sqd => return Ok(()),
             QpState::Rtr => {
                 let command = ModifyQp {
                     arp_valid: true,
@@ -161,10 +237,24 @@ impl<P: Platform> Control<P> {
                     arp_valid: true,
                     cqs_valid: true,
                     // Also set whenever max_rd_atomic is given.
-                    ord_valid: from == QpState::Rtr || attr.max_rd_atomic.is_some(),
+                    ord_valid: from != QpState::Rts || attr.max_rd_atomic.is_some(),
                     ..command(HwState::Rts)
                 };
                 run(&mut self.cqp, &command)?;
+            }
+            QpState::Sqd => {
+                // Before the command: the device may be quicker than we are.
+                let notify = attr.en_sqd_async_notify.unwrap_or(false);
+                self.registry
+                    .begin_drain(qp.key, notify)
+                    .map_err(e810_datapath::Error::from)?;
+                qp.draining_since = self.platform.now();
+                let told = run(&mut self.cqp, &command(HwState::Sqd));
+                if told.is_err() {
+                    // It goes on sending.
+                    let _ = self.note(qp, from);
+                }
+                return told;
             }
             // ERR; the others were refused.
             _ => {
@@ -194,6 +284,24 @@ impl<P: Platform> Control<P> {
         use e810_cqp::op::FlushCode;
         FlushWqes::both(id, FlushCode::GENERAL, FlushCode::GENERAL)
     }
+}
+
+/// What a new path took.
+#[derive(Clone, Copy)]
+struct PathTaken {
+    route: Route,
+    class: u8,
+}
+
+/// Attributes that verbs know and this device does not have.
+fn lacking(attr: &QpAttr) -> Result<()> {
+    if attr.caps.is_some() {
+        return Err(Lack::QueueResize.into());
+    }
+    if attr.alt_path.is_some() {
+        return Err(Lack::AlternatePath.into());
+    }
+    Ok(())
 }
 
 /// Ranges that hold in every state.

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use e810::{
-    Control, Data, Event, EventSet, Lan, Mtu, Notify, Op, Path, Platform, QpAttr, RecvWr,
+    Control, Data, Event, EventSet, GidEntry, Lan, Mtu, Notify, Op, Path, Platform, QpAttr, RecvWr,
     SendFlags, SendWr, Sge, Wc, WcStatus, v4,
 };
 use e810_hal::{Ns, Vector, WaitError, poll_until};
@@ -111,6 +111,8 @@ fn connect<P: Platform>(from: &mut Party<P>, to: &mut Party<P>) -> Result<(), Fa
     let (here, there) = (from.control.lan(), to.control.lan());
     let mtu = Mtu::fitting(here.mtu.min(there.mtu)).ok_or("the interface MTU is too small")?;
     let (ip_here, ip_there) = (v4(10, 8, 10, 1), v4(10, 8, 10, 2));
+    let from_gid = from.control.add_gid(GidEntry::untagged(ip_here))?;
+    let to_gid = to.control.add_gid(GidEntry::untagged(ip_there))?;
     let path = |source, destination, lan: Lan| Path::new(source, destination, lan.mac);
     let first_psn = 0x00F0_0000;
     let numbers = [&*from, &*to].map(|party| party.objects.qp.as_ref().map(e810::Qp::number));
@@ -118,8 +120,8 @@ fn connect<P: Platform>(from: &mut Party<P>, to: &mut Party<P>) -> Result<(), Fa
         return Err("no queue pair".into());
     };
     for (party, path, peer) in [
-        (from, path(ip_here, ip_there, there), number_there),
-        (to, path(ip_there, ip_here, here), number_here),
+        (from, path(from_gid, ip_there, there), number_there),
+        (to, path(to_gid, ip_here, here), number_here),
     ] {
         let qp = party.objects.qp.as_mut().ok_or("no queue pair")?;
         for attr in [

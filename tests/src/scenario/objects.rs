@@ -95,11 +95,7 @@ impl<P: Platform> Objects<P> {
             self.mr = Some(made.map_err(|error| (Step::Mr, error))?);
         }
         if self.qp.is_none() {
-            let init = QpInit {
-                send_cq: cq,
-                recv_cq: cq,
-                caps: CAPS,
-            };
+            let init = QpInit::rc(cq, cq, CAPS);
             let made = control.create_qp(pd, &init);
             self.qp = Some(made.map_err(|error| (Step::Qp, error))?);
         }

@@ -177,10 +177,11 @@ impl<P: Platform> Pair<P> {
         let (setup, peer) = (self.setup, self.peer(end));
         let there = self.side(peer.side);
         let (ip, mac) = (there.ip(), there.control.lan().mac);
+        let priority = setup.vlan.map_or(0, |vlan| vlan.priority);
         let number = there.qps.get(peer.qp).expect("a peer").number();
         let path = Path {
-            vlan: setup.vlan,
-            ..Path::new(self.side(end.side).ip(), ip, mac)
+            priority,
+            ..Path::new(self.side(end.side).gid, ip, mac)
         };
         [
             QpAttr::to_init(Setup::ACCESS),

@@ -1,11 +1,15 @@
 //! What a pair of devices is set up with.
 
+use std::net::IpAddr;
+
 use e810::hmc::{Backing, Capacity};
-use e810::{AccessFlags, Config, Lan, Mtu, QpAttr, QpCaps, Vlan};
+use e810::{AccessFlags, Config, Lan, MacAddr, Mtu, QpAttr, QpCaps, Service, Vlan, addr};
 
 /// Choices of a [`Pair`](super::Pair), the same on both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
+    /// Kind of service of every queue pair.
+    pub service: Service,
     /// Sizes of every queue pair.
     pub caps: QpCaps,
     /// Completions each CQ has room for.
@@ -34,6 +38,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
+            service: Service::Rc,
             caps: QpCaps {
                 max_send_wr: 64,
                 max_recv_wr: 64,
@@ -57,7 +62,20 @@ impl Default for Setup {
 
 impl Setup {
     /// All that a peer may do.
-    pub const ACCESS: AccessFlags = AccessFlags::all();
+    pub const ACCESS: AccessFlags = AccessFlags::LOCAL_WRITE
+        .union(AccessFlags::REMOTE_WRITE)
+        .union(AccessFlags::REMOTE_READ);
+
+    /// The address of the side that has this MAC address.
+    #[must_use]
+    pub fn ip(&self, mac: MacAddr) -> IpAddr {
+        if self.ipv6 {
+            IpAddr::V6(addr::link_local(mac))
+        } else {
+            let [.., last] = mac.0;
+            addr::v4(10, 8, 10, 1 + last)
+        }
+    }
 
     /// What a device is brought up with.
     #[must_use]

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use e810::{
-    AsyncEvent, Control, Cq, Device, Event, EventSet, Lan, Mr, Pd, Platform, Polled, Qp, QpInit,
-    Ready, RecvWr, Refused, SendWr, Sge, Wc, addr, bring_up,
+    AsyncEvent, Control, Cq, Device, Event, EventSet, GidEntry, Lan, Mr, Pd, Platform, Polled, Qp,
+    QpInit, Ready, RecvWr, Refused, SendWr, Sge, Wc, bring_up,
 };
 
 use super::{Buffer, Room, Setup};
@@ -21,6 +21,8 @@ pub struct Done {
 /// One device with its objects; a test may use any of them directly.
 #[derive(Debug)]
 pub struct Side<P: Platform> {
+    /// Index of its address.
+    pub gid: u8,
     /// What it runs on.
     pub platform: P,
     /// The control path.
@@ -70,7 +72,14 @@ impl<P: Room> Side<P> {
         let mr = control
             .reg_mr(&pd, buffer.bytes(), Setup::ACCESS)
             .expect("a region");
+        let mac = control.lan().mac;
+        let entry = GidEntry {
+            gid: setup.ip(mac).into(),
+            vlan: setup.vlan.map(|vlan| vlan.id),
+        };
+        let gid = control.add_gid(entry).expect("a GID");
         let mut side = Self {
+            gid,
             platform,
             control,
             events,
@@ -99,11 +108,7 @@ impl<P: Platform> Side<P> {
         let (Some(send_cq), Some(recv_cq)) = (self.cqs.first(), self.cqs.last()) else {
             return;
         };
-        let init = QpInit {
-            send_cq,
-            recv_cq,
-            caps: self.setup.caps,
-        };
+        let init = QpInit::new(self.setup.service, send_cq, recv_cq, self.setup.caps);
         let qp = self.control.create_qp(&self.pd, &init).expect("a QP");
         self.qps.push(qp);
     }
@@ -117,13 +122,7 @@ impl<P: Platform> Side<P> {
     /// The address of this side.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
-        let mac = self.control.lan().mac;
-        if self.setup.ipv6 {
-            IpAddr::V6(addr::link_local(mac))
-        } else {
-            let [.., last] = mac.0;
-            addr::v4(10, 8, 10, 1 + last)
-        }
+        self.setup.ip(self.control.lan().mac)
     }
 
     /// An SGE over a part of the buffer.

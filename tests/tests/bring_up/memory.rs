@@ -98,10 +98,10 @@ fn no_host_memory_is_told_by_its_stage_and_undone() {
         Allocation::Host,
         is_no_host_memory,
         &expect![[r#"
-        1: cqp
-        2 to 3: hmc
-        4 to 12: ready
-    "#]],
+            1: cqp
+            2 to 3: hmc
+            4 to 13: ready
+        "#]],
     );
 }
 

@@ -66,7 +66,7 @@ fn objects_that_are_alive_keep_a_device_up() {
         assert!(text.contains("give them back"), "{text}");
         (control, events) = failed.parts.expect("nothing was undone");
         match expected {
-            Object::Qp => control.destroy_qp(objects.qp.take().unwrap()).unwrap(),
+            Object::Qp => drop(control.destroy_qp(objects.qp.take().unwrap()).unwrap()),
             Object::Cq => control.destroy_cq(objects.cq.take().unwrap()).unwrap(),
             _ => control.dereg_mr(objects.mr.take().unwrap()).unwrap(),
         }

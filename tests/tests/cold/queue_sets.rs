@@ -43,11 +43,7 @@ impl Up {
     }
 
     fn queue_pair(&mut self) -> Result<Qp<SimPlatform>, Error> {
-        let init = QpInit {
-            send_cq: &self.cq,
-            recv_cq: &self.cq,
-            caps: CAPS,
-        };
+        let init = QpInit::rc(&self.cq, &self.cq, CAPS);
         self.control.create_qp(&self.pd, &init)
     }
 

@@ -70,11 +70,7 @@ fn objects_outside_the_limits() {
             },
         ),
     ] {
-        let init = QpInit {
-            send_cq: &side.cqs[0],
-            recv_cq: &side.cqs[0],
-            caps,
-        };
+        let init = QpInit::rc(&side.cqs[0], &side.cqs[0], caps);
         let error = side.control.create_qp(&side.pd, &init).unwrap_err();
         let e810::Error::Datapath(e810_datapath::Error::Size(size)) = error else {
             panic!("{field}: {error}");

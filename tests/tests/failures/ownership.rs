@@ -19,21 +19,13 @@ fn objects_of_another_device() {
     };
     let commands = here.control.commands();
     let caps = Setup::default().caps;
-    let own = QpInit {
-        send_cq: &here.cqs[0],
-        recv_cq: &here.cqs[0],
-        caps,
-    };
+    let own = QpInit::rc(&here.cqs[0], &here.cqs[0], caps);
     foreign(
         here.control.create_qp(&there.pd, &own).unwrap_err(),
         Object::Pd,
     );
     for (send_cq, recv_cq) in [(&there.cqs[0], &here.cqs[0]), (&here.cqs[0], &there.cqs[0])] {
-        let init = QpInit {
-            send_cq,
-            recv_cq,
-            caps,
-        };
+        let init = QpInit::rc(send_cq, recv_cq, caps);
         let error = here.control.create_qp(&here.pd, &init).unwrap_err();
         foreign(error, Object::Cq);
     }

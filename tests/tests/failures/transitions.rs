@@ -121,22 +121,18 @@ fn a_path_that_does_not_fit() {
     let side = &mut pair.sides[0];
     side.control.modify_qp(&mut side.qps[0], &to_init).unwrap();
     let path = to_rtr.path.unwrap();
-    let vlan = |id, priority| Some(e810::Vlan { id, priority });
     for bad in [
+        // The link-local address: another family than the destination's.
         e810::Path {
-            source: "fe80::1".parse().unwrap(),
+            sgid_index: 0,
             ..path
         },
         e810::Path {
-            vlan: vlan(0, 0),
+            priority: 8,
             ..path
         },
         e810::Path {
-            vlan: vlan(4095, 0),
-            ..path
-        },
-        e810::Path {
-            vlan: vlan(1, 8),
+            flow_label: 1 << 20,
             ..path
         },
     ] {

@@ -218,10 +218,12 @@ fn connect<P: Platform>(ask: &mut Side<P>, answer: &mut Side<P>) -> Result<()> {
     let (ip_ask, ip_answer) = (e810::v4(10, 8, 10, 1), e810::v4(10, 8, 10, 2));
     let there = answer.endpoint();
     let back = ask.endpoint();
-    ask.connect(&there, Path::new(ip_ask, ip_answer, lan_answer.mac), mtu)
+    let gid = ask.add_gid(ip_ask)?;
+    ask.connect(&there, Path::new(gid, ip_answer, lan_answer.mac), mtu)
         .context("connecting function 0")?;
+    let gid = answer.add_gid(ip_answer)?;
     answer
-        .connect(&back, Path::new(ip_answer, ip_ask, lan_ask.mac), mtu)
+        .connect(&back, Path::new(gid, ip_ask, lan_ask.mac), mtu)
         .context("connecting function 1")
 }
 

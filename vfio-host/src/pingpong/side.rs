@@ -1,9 +1,11 @@
 //! One side of the exchange: a device with its objects.
 
+use std::net::IpAddr;
+
 use anyhow::{Context, Result, bail, ensure};
 use e810::{
-    AccessFlags, Control, Cq, Data, EventSet, Lan, Mr, Pd, Platform, Qp, QpAttr, QpCaps, QpInit,
-    Qpn, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode, WcStatus,
+    AccessFlags, Control, Cq, Data, EventSet, GidEntry, Lan, Mr, Pd, Platform, Qp, QpAttr, QpCaps,
+    QpInit, Qpn, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode, WcStatus,
 };
 use e810_hal::SharedBytes;
 
@@ -57,17 +59,14 @@ impl<P: Platform> Side<P> {
         let access =
             AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
         let mr = control.reg_mr(&pd, buffer.bytes(), access)?;
-        let init = QpInit {
-            send_cq: &cq,
-            recv_cq: &cq,
-            caps: QpCaps {
-                max_send_wr: 16,
-                max_recv_wr: 16,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline: 0,
-            },
+        let caps = QpCaps {
+            max_send_wr: 16,
+            max_recv_wr: 16,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: 0,
         };
+        let init = QpInit::rc(&cq, &cq, caps);
         let qp = control.create_qp(&pd, &init)?;
         Ok(Self {
             platform,
@@ -87,6 +86,14 @@ impl<P: Platform> Side<P> {
     #[must_use]
     pub const fn lan(&self) -> Lan {
         self.control.lan()
+    }
+
+    /// Gives the port an address; its index in the GID table.
+    ///
+    /// # Errors
+    /// An address that no interface has, or a full table.
+    pub fn add_gid(&mut self, ip: IpAddr) -> Result<u8> {
+        Ok(self.control.add_gid(GidEntry::untagged(ip))?)
     }
 
     /// What the peer needs to know.

@@ -1,0 +1,223 @@
+//! The way to a peer: the address vector of a QP or of an address handle.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use e810_cqp::op::{IpPair, MacAddr};
+
+use super::GidEntry;
+use crate::error::{Error, Result};
+
+/// Where packets go: the address vector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// Index of our address in the port's GID table; its entry also says
+    /// whether packets carry a VLAN tag.
+    pub sgid_index: u8,
+    /// The peer's address, of the same family as ours.
+    pub destination: IpAddr,
+    /// The peer's (or the next hop's) Ethernet address. Not looked at for a
+    /// multicast group, whose address gives it.
+    pub destination_mac: MacAddr,
+    /// Time to live or hop limit; 0 is sent as 64.
+    pub hop_limit: u8,
+    /// Type of service or traffic class.
+    pub traffic_class: u8,
+    /// IPv6 flow label, 20 bits; also the seed of the UDP source port.
+    pub flow_label: u32,
+    /// Priority, 0..=7 (verbs: service level): the transmit queue set, and the
+    /// priority in the VLAN tag.
+    pub priority: u8,
+}
+
+impl Path {
+    /// A path with default hop limit, class and priority.
+    #[must_use]
+    pub const fn new(sgid_index: u8, destination: IpAddr, destination_mac: MacAddr) -> Self {
+        Self {
+            sgid_index,
+            destination,
+            destination_mac,
+            hop_limit: 64,
+            traffic_class: 0,
+            flow_label: 0,
+            priority: 0,
+        }
+    }
+
+    /// The path to a multicast group.
+    #[must_use]
+    pub fn to_group(sgid_index: u8, group: IpAddr) -> Self {
+        Self::new(sgid_index, group, group_mac(group))
+    }
+}
+
+/// A VLAN and a priority on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vlan {
+    /// VLAN id, 1..=4094.
+    pub id: u16,
+    /// Priority, 0..=7.
+    pub priority: u8,
+}
+
+impl Vlan {
+    /// The tag as contexts and handles have it: priority << 13 | id.
+    const fn tag(self) -> u16 {
+        (self.priority as u16) << 13 | self.id
+    }
+}
+
+/// What a path comes to, with our own address in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Target {
+    pub(crate) addresses: IpPair,
+    pub(crate) mac: MacAddr,
+    pub(crate) hop_limit: u8,
+    pub(crate) vlan: Option<u16>,
+    /// Source and destination are one, or the destination is a group
+    /// (control-path 4.14, DOLOOPBACK).
+    pub(crate) loopback: bool,
+}
+
+impl Target {
+    /// The target of a path from `own`.
+    pub(crate) fn of(path: &Path, own: GidEntry) -> Result<Self> {
+        for (what, value, max) in [
+            ("priority", u64::from(path.priority), 7),
+            ("flow label", path.flow_label.into(), 0xF_FFFF),
+        ] {
+            if value > max {
+                return Err(Error::OutOfRange {
+                    what,
+                    value,
+                    min: 0,
+                    max,
+                });
+            }
+        }
+        let addresses = match (own.gid.ip(), path.destination.to_canonical()) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => IpPair::V4 {
+                source,
+                destination,
+            },
+            (IpAddr::V6(source), IpAddr::V6(destination)) => IpPair::V6 {
+                source,
+                destination,
+            },
+            _ => {
+                return Err(Error::Invalid {
+                    what: "source and destination address are not of one family: use a GID of the destination's family",
+                });
+            }
+        };
+        let destination = path.destination.to_canonical();
+        let is_group = destination.is_multicast();
+        let vlan = own.vlan.map(|id| {
+            let priority = path.priority;
+            Vlan { id, priority }.tag()
+        });
+        Ok(Self {
+            addresses,
+            mac: if is_group {
+                group_mac(destination)
+            } else {
+                path.destination_mac
+            },
+            hop_limit: if path.hop_limit == 0 {
+                64
+            } else {
+                path.hop_limit
+            },
+            vlan,
+            loopback: is_group || own.gid.ip() == destination,
+        })
+    }
+}
+
+/// The Ethernet address of a multicast group (data-path 7.1): 01:00:5e and 23
+/// bits, or 33:33 and 32 bits.
+pub(crate) fn group_mac(group: IpAddr) -> MacAddr {
+    MacAddr(match group.to_canonical() {
+        IpAddr::V4(group) => v4_group(group),
+        IpAddr::V6(group) => v6_group(group),
+    })
+}
+
+const fn v4_group(group: Ipv4Addr) -> [u8; 6] {
+    let [_, b, c, d] = group.octets();
+    [0x01, 0x00, 0x5E, b & 0x7F, c, d]
+}
+
+const fn v6_group(group: Ipv6Addr) -> [u8; 6] {
+    let [.., a, b, c, d] = group.octets();
+    [0x33, 0x33, a, b, c, d]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::v4;
+
+    const MAC: MacAddr = MacAddr([2, 1, 1, 1, 1, 1]);
+
+    #[test]
+    fn a_vlan_comes_from_the_gid_and_its_priority_from_the_path() {
+        let own = GidEntry {
+            vlan: Some(100),
+            ..GidEntry::untagged(v4(10, 0, 0, 1))
+        };
+        let path = Path {
+            priority: 5,
+            hop_limit: 0,
+            ..Path::new(1, v4(10, 0, 0, 2), MAC)
+        };
+        let target = Target::of(&path, own).unwrap();
+        assert_eq!(target.vlan, Some(5 << 13 | 100));
+        assert_eq!(
+            (target.mac, target.hop_limit, target.loopback),
+            (MAC, 64, false)
+        );
+        let untagged = Target::of(&path, GidEntry { vlan: None, ..own }).unwrap();
+        assert_eq!(untagged.vlan, None);
+        for bad in [
+            Path {
+                priority: 8,
+                ..path
+            },
+            Path {
+                flow_label: 1 << 20,
+                ..path
+            },
+        ] {
+            assert!(matches!(
+                Target::of(&bad, own),
+                Err(Error::OutOfRange { .. })
+            ));
+        }
+    }
+
+    #[test]
+    fn families_do_not_mix() {
+        let v6 = GidEntry::untagged("fe80::1".parse().unwrap());
+        let path = Path::new(0, v4(10, 0, 0, 2), MAC);
+        assert!(matches!(Target::of(&path, v6), Err(Error::Invalid { .. })));
+        // An IPv4-mapped destination is an IPv4 one.
+        let mapped = Path::new(0, "::ffff:10.0.0.2".parse().unwrap(), MAC);
+        let own = GidEntry::untagged(v4(10, 0, 0, 1));
+        assert_eq!(Target::of(&mapped, own), Target::of(&path, own));
+    }
+
+    #[test]
+    fn groups_have_addresses_of_their_own() {
+        let own = GidEntry::untagged(v4(10, 0, 0, 1));
+        let path = Path::new(0, v4(239, 129, 2, 3), MAC);
+        let target = Target::of(&path, own).unwrap();
+        assert_eq!(target.mac, MacAddr([1, 0, 0x5E, 1, 2, 3]));
+        assert!(target.loopback);
+        let group: IpAddr = "ff02::1:2".parse().unwrap();
+        assert_eq!(group_mac(group), MacAddr([0x33, 0x33, 0, 1, 0, 2]));
+        let own = GidEntry::untagged("fe80::1".parse().unwrap());
+        let itself = Path::new(0, "fe80::1".parse().unwrap(), MAC);
+        assert!(Target::of(&itself, own).unwrap().loopback);
+    }
+}

@@ -1,0 +1,92 @@
+//! Address handles: made, destroyed.
+
+use e810_cqp::hmc::Object as HmcObject;
+use e810_cqp::op::{AddressHandle, CreateAh, DestroyAh};
+use e810_hal::Platform;
+
+use super::{Control, run};
+use crate::addr::Path;
+use crate::error::{Error, Object, Result};
+use crate::handle::Ah;
+use crate::memory::Pd;
+
+impl<P: Platform> Control<P> {
+    /// Makes an address handle in a protection domain: datagrams of queue pairs
+    /// of the same one can go there.
+    ///
+    /// # Errors
+    /// A path that does not fit together, no GID of that index, no handle or ARP
+    /// entry left, or the device's refusal. Nothing is left behind, unless the
+    /// device did not answer.
+    pub fn create_ah(&mut self, pd: &Pd, path: &Path) -> Result<Ah> {
+        self.own(pd.owner, Object::Pd, pd.id)?;
+        let (route, target) = self.take_route(path)?;
+        let Some(index) = self.ahs.take() else {
+            // The first error says more than one that undoing may add.
+            let _ = self.give_route(route);
+            return Err(Error::Exhausted {
+                object: Object::Ah,
+                limit: self.ahs.capacity(),
+            });
+        };
+        let handle = AddressHandle {
+            index,
+            pd: pd.id,
+            source_mac: self.lan.mac,
+            addresses: target.addresses,
+            arp_index: route.arp,
+            hop_limit: target.hop_limit,
+            traffic_class: path.traffic_class,
+            flow_label: path.flow_label,
+            vlan: target.vlan,
+            loopback: target.loopback,
+        };
+        let backed = self
+            .hmc
+            .hmc
+            .ensure(&mut self.cqp, HmcObject::FsiAv, index)
+            .map_err(Error::from);
+        // The return value is not looked at, as drivers that wait do not
+        // (control-path 4.14).
+        let made = backed.and_then(|()| run(&mut self.cqp, &CreateAh(handle)));
+        if let Err(error) = made {
+            self.ahs.give_unless_open(index, &error);
+            if !error.leaves_command_open() {
+                let _ = self.give_route(route);
+            }
+            return Err(error);
+        }
+        self.pd_users.join(pd.id);
+        Ok(Ah {
+            owner: self.tag(),
+            path: *path,
+            made: handle,
+            route,
+        })
+    }
+
+    /// Destroys an address handle. Sends that name it must be completed: what
+    /// the device makes of one that is not there any more is an error of the
+    /// queue pair.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], or the device's refusal; the handle is returned.
+    pub fn destroy_ah(&mut self, ah: Ah) -> Result<(), (Ah, Error)> {
+        if let Err(error) = self.own(ah.owner, Object::Ah, ah.number()) {
+            return Err((ah, error));
+        }
+        if let Err(error) = run(&mut self.cqp, &DestroyAh(ah.made)) {
+            return Err((ah, error));
+        }
+        self.ahs.give(ah.number());
+        self.pd_users.leave(ah.made.pd);
+        if let Err(error) = self.give_route(ah.route) {
+            e810_hal::log_warn!(
+                "address handle {} left an ARP entry behind: {}",
+                ah.number(),
+                error
+            );
+        }
+        Ok(())
+    }
+}

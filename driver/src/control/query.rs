@@ -1,0 +1,185 @@
+//! Questions that take no command: the answers are what was found at the start,
+//! what the program asked for, and what events have told.
+
+use e810_cqp::hmc::Object as HmcObject;
+use e810_cqp::limits::{MAX_GROUP_MEMBERS, MAX_IRD, MAX_MR_BYTES, MAX_ORD};
+use e810_datapath::sizing::{MAX_CQE, MAX_INLINE, MAX_MESSAGE, MAX_SGES};
+use e810_datapath::state::query::{CHANGED_BY_DEVICE, valid};
+use e810_datapath::state::{AttrMask, Service};
+use e810_hal::Platform;
+
+use super::Control;
+use crate::addr::{GIDS, Mtu, link_local};
+use crate::attr::{QpAttr, QpCaps};
+use crate::error::{Error, Object, Result};
+use crate::pair::Qp;
+use crate::port::{DeviceAttr, PortAttr, PortState};
+
+/// The one partition (data-path 8.10).
+const DEFAULT_PKEY: u16 = 0xFFFF;
+/// Work requests of a queue (data-path 5.4).
+const MAX_QP_WR: u32 = 32_768;
+/// Pages of a fast-registered region: one list of consecutive PBLEs.
+pub(super) const MAX_FAST_PAGES: u32 = 262_144;
+
+/// What a queue pair says of itself (`query_qp`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueriedQp {
+    /// The attributes asked for, as far as they mean something in this state.
+    pub attr: QpAttr,
+    /// The send queue is being drained: in SQD, until the device says that it
+    /// has done with what was begun.
+    pub sq_draining: bool,
+    /// What it was made with.
+    pub init: QueriedInit,
+}
+
+/// What a queue pair was made with, as granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueriedInit {
+    /// Kind of service.
+    pub service: Service,
+    /// Number of the CQ for sends.
+    pub send_cq: u32,
+    /// Number of the CQ for receives.
+    pub recv_cq: u32,
+    /// Sizes granted.
+    pub caps: QpCaps,
+    /// Every send request is signaled.
+    pub signal_all: bool,
+    /// It takes fast registrations.
+    pub fast_register: bool,
+    /// Protection domain.
+    pub pd: u32,
+}
+
+impl QueriedQp {
+    /// Attributes that may be different the next time without the program's
+    /// doing; all others are cached, because this device tells nothing else of a
+    /// queue pair.
+    pub const CHANGED_BY_DEVICE: AttrMask = CHANGED_BY_DEVICE;
+}
+
+impl<P: Platform> Control<P> {
+    /// What a queue pair was told and what it has become. No command: the device
+    /// has none that reads a context back.
+    ///
+    /// `mask` says which attributes are wanted; those that mean nothing in the
+    /// queue pair's state are left out
+    /// ([`valid`](e810_datapath::state::query::valid) is the table).
+    ///
+    /// # Errors
+    /// [`Error::Foreign`].
+    pub fn query_qp(&self, qp: &Qp<P>, mask: AttrMask) -> Result<QueriedQp> {
+        self.own(qp.owner, Object::Qp, qp.key.id())?;
+        let state = qp.state();
+        let known = QpAttr {
+            state: Some(state),
+            cur_state: Some(state),
+            caps: Some(qp.made.caps),
+            ..qp.told
+        };
+        Ok(QueriedQp {
+            attr: known.masked(mask & valid(qp.made.service, state)),
+            sq_draining: qp.slots.is_draining(qp.key),
+            init: QueriedInit {
+                service: qp.made.service,
+                send_cq: qp.context.sq.cq,
+                recv_cq: qp.context.rq.cq,
+                caps: qp.made.caps,
+                signal_all: qp.made.signal_all,
+                fast_register: qp.made.fast_register,
+                pd: qp.pd,
+            },
+        })
+    }
+
+    /// What the device offers.
+    #[must_use]
+    pub fn query_device(&self) -> DeviceAttr {
+        let groups = self.hmc.count(HmcObject::FsiMc).saturating_sub(1);
+        let pbles = self.hmc.count(HmcObject::Pble);
+        // The lower half of a link-local address.
+        let address = u128::from(link_local(self.lan.mac));
+        DeviceAttr {
+            firmware: self.hmc.features.firmware(),
+            node_guid: address as u64,
+            max_qp: self.qps.capacity(),
+            max_qp_wr: MAX_QP_WR,
+            max_sge: MAX_SGES,
+            max_sge_read: MAX_SGES,
+            max_inline: MAX_INLINE,
+            max_cq: self.cqs.capacity(),
+            max_cqe: MAX_CQE,
+            max_mr: self.mrs.capacity(),
+            max_mr_size: MAX_MR_BYTES,
+            page_sizes: 1 << 12 | 1 << 21 | 1 << 30,
+            max_pd: self.pds.capacity(),
+            max_ah: self.ahs.capacity(),
+            max_dest_rd_atomic: MAX_IRD,
+            max_rd_atomic: MAX_ORD,
+            max_mcast_groups: groups,
+            max_mcast_qp_attach: MAX_GROUP_MEMBERS as u32,
+            max_fast_reg_pages: pbles.min(MAX_FAST_PAGES),
+            completion_vectors: self.ceqs.into(),
+            ports: 1,
+            max_srq: 0,
+            atomics: self.hmc.features.atomics(),
+        }
+    }
+
+    /// What port `port` says of itself.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for any port but 1.
+    pub fn query_port(&self, port: u8) -> Result<PortAttr> {
+        only_port(port)?;
+        let link = self.lan_side.0.as_ref().map(|lan| lan.link());
+        let is_up = link.is_none_or(|link| link.info.contains(e810_adminq::op::LinkInfo::UP));
+        Ok(PortAttr {
+            state: if is_up {
+                PortState::Active
+            } else {
+                PortState::Down
+            },
+            max_mtu: Mtu::Mtu4096,
+            active_mtu: Mtu::fitting(self.lan.mtu),
+            max_msg_sz: MAX_MESSAGE,
+            gids: GIDS as u8,
+            pkeys: 1,
+            lid: 0,
+            mbps: link.map_or(0, |link| link.mbps),
+            mac: self.lan.mac,
+            vsi: self.lan.vsi,
+        })
+    }
+
+    /// The P_Key of an index; there is one, the default partition's.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for any port but 1 and any index but 0.
+    pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16> {
+        only_port(port)?;
+        if index > 0 {
+            return Err(Error::OutOfRange {
+                what: "P_Key index",
+                value: index.into(),
+                min: 0,
+                max: 0,
+            });
+        }
+        Ok(DEFAULT_PKEY)
+    }
+}
+
+fn only_port(port: u8) -> Result<()> {
+    if port == 1 {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        what: "port",
+        value: port.into(),
+        min: 1,
+        max: 1,
+    })
+}

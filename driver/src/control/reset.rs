@@ -1,0 +1,100 @@
+//! RESET of a queue pair: destroyed and made again under the same number.
+//!
+//! The device has no way back from ERROR (data-path 8.3; existing drivers leave
+//! a queue pair dead after RESET). So it is destroyed there and created anew, and
+//! to the program it is the same one, empty, with the number its peers know.
+
+use e810_cqp::qpc::RoceContext;
+use e810_datapath::error::SlotError;
+use e810_datapath::slot::Discarded;
+use e810_datapath::state::QpState;
+use e810_hal::clock::poll_until;
+use e810_hal::{Ns, Platform};
+
+use super::Control;
+use super::pairs::first_context;
+use crate::attr::QpAttr;
+use crate::completion::Cq;
+use crate::error::{Error, Object, Result};
+use crate::pair::Qp;
+
+impl<P: Platform> Control<P> {
+    /// Takes a queue pair to RESET from any state. Everything it had is
+    /// discarded: what was not polled yet never appears, and how many requests
+    /// that concerns is returned. It can be taken to INIT and connected again.
+    ///
+    /// `cqs` has the completion queues that it was made with (one, if both are
+    /// the same): nobody polls them meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Invalid`] when a completion queue is missing
+    /// (nothing is changed then), or the device's refusal. A queue pair that the
+    /// device did not make again stays in ERR; it can only be destroyed.
+    pub fn reset_qp(&mut self, qp: &mut Qp<P>, cqs: &mut [&mut Cq<P>]) -> Result<Discarded> {
+        self.own(qp.owner, Object::Qp, qp.key.id())?;
+        for id in [qp.context.sq.cq, qp.context.rq.cq] {
+            let found = cqs.iter().find(|cq| cq.number() == id);
+            let found = found.ok_or(Error::Invalid {
+                what: "RESET discards completions: pass the completion queues that the queue pair was made with",
+            })?;
+            self.own(found.owner, Object::Cq, id)?;
+        }
+        self.quiesce_qp(qp)?;
+        let id = qp.key.id();
+        let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
+        self.destroy_in_device(qp)?;
+        qp.made.exists = false;
+        self.leave_groups(id);
+        self.await_marks(qp)?;
+        for cq in cqs {
+            cq.queue.let_go(id);
+        }
+        let wrong = |error: SlotError| e810_datapath::Error::from(error);
+        let reopened = self.registry.reopen(qp.key, qp.made.service);
+        qp.key = reopened.map_err(wrong)?;
+        // Until the device has it again.
+        self.registry
+            .set_state(qp.key, QpState::Err)
+            .map_err(wrong)?;
+        let slots = self.slots();
+        let restarted = qp.send.restart(&slots, qp.key);
+        let restarted = restarted.and_then(|()| qp.recv.restart(&slots, qp.key));
+        restarted.map_err(e810_datapath::Error::from)?;
+        qp.told = QpAttr::default();
+        self.remake(qp)?;
+        self.registry
+            .set_state(qp.key, QpState::Reset)
+            .map_err(wrong)?;
+        Ok(discarded)
+    }
+
+    /// The queue pair in the device again, without a path.
+    fn remake(&mut self, qp: &mut Qp<P>) -> Result<()> {
+        let class = self.class_of(0);
+        let lan = &mut self.lan_side;
+        let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
+        let (before, route) = (core::mem::replace(&mut qp.class, class), qp.route.take());
+        self.leave_tables(qp.key.id(), before, route);
+        let context = RoceContext::new(qp.context.sq, qp.context.rq, self.lan.mac, qs_handle);
+        let context = first_context(context, qp.key, qp.pd, &qp.made);
+        self.create_in_device(qp.key.id(), &qp.made, &context)?;
+        qp.made.exists = true;
+        qp.context = context;
+        Ok(())
+    }
+
+    /// Takes what is marked until this queue pair is not on the list any more.
+    fn await_marks(&mut self, qp: &Qp<P>) -> Result<()> {
+        /// An event handler is between two stores, unless it was interrupted.
+        const LIMIT: Ns = Ns::from_ms(1_000);
+        let platform = self.platform.clone();
+        poll_until(&platform, "events of a queue pair", LIMIT, Ns(0), || {
+            let _ = self.service();
+            Ok(if self.registry.is_marked(qp.key) {
+                None
+            } else {
+                Some(())
+            })
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! Another size for a completion queue that works.
+
+use e810_cqp::op::{CqAttributes, CreateCq, ModifyCq, QueueMemory};
+use e810_datapath::sizing::CqSize;
+use e810_hal::{DmaBuf, DmaLayout, Platform};
+
+use super::completions::RING_ALIGN;
+use super::{Control, run};
+use crate::completion::Cq;
+use crate::error::{Error, Object, Result};
+
+impl<P: Platform> Control<P> {
+    /// Gives a completion queue room for at least `cqe` completions, while it
+    /// works: a new ring is allocated, the device told to go on there, the old
+    /// one polled until it is empty and then freed. Nothing is lost and nothing
+    /// comes twice; completions that wait in the old ring come first, however
+    /// small the new one is. The size that it has already changes nothing.
+    ///
+    /// # Errors
+    /// A size outside 1..=1048574, no memory, four resizes under way that were
+    /// not polled, or the device's refusal; the queue is unchanged then, unless
+    /// the device did not answer: it may go on in either ring, and the function
+    /// has to be reset.
+    pub fn resize_cq(&mut self, cq: &mut Cq<P>, cqe: u32) -> Result<()> {
+        self.own(cq.owner, Object::Cq, cq.key.id())?;
+        cq.free_drained();
+        if !cq.queue.can_resize() {
+            return Err(Error::Invalid {
+                what: "four resizes of this completion queue are under way: poll it, and try again",
+            });
+        }
+        let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
+        if size.entries == cq.attributes.entries {
+            return Ok(());
+        }
+        let layout = DmaLayout::new(size.bytes() as usize, RING_ALIGN);
+        let ring = DmaBuf::new(self.platform.clone(), layout)?;
+        let attributes = CqAttributes {
+            entries: size.entries,
+            memory: QueueMemory::Contiguous(ring.iova()),
+            ..cq.attributes
+        };
+        let created = CreateCq::new(cq.made, self.lan.vsi);
+        let told = run(
+            &mut self.cqp,
+            &ModifyCq {
+                cq: attributes,
+                // As at the creation (data-path 4.9).
+                shadow_threshold: created.shadow_threshold,
+                vsi: self.lan.vsi,
+                check_overflow: created.check_overflow,
+                resize: true,
+            },
+        );
+        if let Err(error) = told {
+            if !error.leaves_command_open() {
+                ring.release();
+            }
+            return Err(error);
+        }
+        cq.attributes = attributes;
+        cq.resizing = true;
+        match cq.queue.resized(ring, size.entries) {
+            Ok(()) => Ok(()),
+            // The size and the room for it were checked before.
+            Err((ring, error)) => {
+                drop(ring);
+                Err(e810_datapath::Error::from(error).into())
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! An address handle in a program's hands.
+
+use e810_cqp::op::AddressHandle;
+use e810_datapath::UdTarget;
+
+use crate::addr::Path;
+use crate::attr::Qpn;
+use crate::control::Route;
+
+/// An address handle: where datagrams of a protection domain can go.
+///
+/// It is a number in the device; sends name it with a [`UdTarget`], as often as
+/// wanted, until [`Control::destroy_ah`](crate::Control::destroy_ah).
+#[derive(Debug)]
+#[must_use = "an address handle is given back with Control::destroy_ah"]
+pub struct Ah {
+    pub(crate) owner: u64,
+    pub(crate) path: Path,
+    /// DESTROY_ADDR_HANDLE repeats it.
+    pub(crate) made: AddressHandle,
+    pub(crate) route: Route,
+}
+
+impl Ah {
+    /// Its number, as sends name it.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.made.index
+    }
+
+    /// What it was made with (`query_ah`).
+    #[must_use]
+    pub const fn path(&self) -> Path {
+        self.path
+    }
+
+    /// A queue pair there. A `qkey` with its highest bit set stands for the
+    /// sending queue pair's own.
+    #[must_use]
+    pub const fn target(&self, qpn: Qpn, qkey: u32) -> UdTarget {
+        UdTarget {
+            ah: self.number(),
+            qpn: qpn.get(),
+            qkey,
+        }
+    }
+}
