@@ -1,6 +1,6 @@
 //! The parts of the engine that commands and queue pairs share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::aeq::Aeq;
 use super::ah::AddressHandle;
@@ -41,6 +41,8 @@ pub(crate) struct Device {
     pub(crate) arps: Cache<Arp>,
     pub(crate) ahs: Cache<AddressHandle>,
     pub(crate) groups: Cache<Group>,
+    /// Indexes of the groups there are.
+    pub(crate) joined: BTreeSet<u64>,
     pub(crate) ceqs: BTreeMap<u16, Ceq>,
     pub(crate) aeq: Option<Aeq>,
     pub(crate) pools: Pools,
@@ -61,6 +63,7 @@ impl Device {
             arps: Cache::new(epoch),
             ahs: Cache::new(epoch),
             groups: Cache::new(epoch),
+            joined: BTreeSet::new(),
             ceqs: BTreeMap::new(),
             aeq: None,
             pools: Pools::default(),

@@ -29,6 +29,7 @@ mod group;
 mod hmc;
 mod host_context;
 mod mr;
+mod multicast;
 mod pools;
 mod qp;
 mod rc_host;

@@ -48,8 +48,10 @@ pub(crate) struct Mr {
     pub(crate) pd: u32,
     /// Address of the first byte (VA based), or its offset in the first page (zero based).
     pub(crate) start: u64,
-    /// Bytes; 0 is all memory for a region (STAGLEN, control-path 4.10), and its limit while it is only allocated.
+    /// Bytes; 0 is all memory for a region (STAGLEN, control-path 4.10).
     pub(crate) len: u64,
+    /// Bytes that a fast registration may have, as ALLOC_STAG said; 0 is no limit.
+    pub(crate) most: u64,
     pub(crate) va_based: bool,
     pub(crate) rights: u8,
     /// REMACCENABLED.
@@ -117,13 +119,14 @@ pub(crate) fn direct_pbles(level: u8, pages: u64) -> u64 {
 
 impl Context for Mr {
     const KIND: Kind = Kind::Mr;
-    const WORDS: usize = 6;
+    const WORDS: usize = 7;
 
     fn save(&self, words: &mut Writer<'_>) {
         let window = self.window.unwrap_or_default();
         words.put(self.start);
         words.put(self.len);
         words.put(self.pages);
+        words.put(self.most);
         words.put(put(self.pd.into(), 31, 0) | put(self.bound.into(), 63, 32));
         words.put(put(window.parent.into(), 31, 0) | put(window.qp.into(), 63, 32));
         words.put(
@@ -144,6 +147,7 @@ impl Context for Mr {
         let start = words.take();
         let len = words.take();
         let pages = words.take();
+        let most = words.take();
         let counts = words.take();
         let binding = words.take();
         let flags = words.take();
@@ -159,6 +163,7 @@ impl Context for Mr {
             pd: bits32(counts, 31, 0),
             start,
             len,
+            most,
             va_based: bit(flags, 4),
             rights: bits8(flags, 12, 8),
             remote: bit(flags, 5),

@@ -4,6 +4,7 @@ use super::aeq::Event;
 use super::device::{Device, Unreachable};
 use super::env::{Class, Env};
 use super::fpm::Kind;
+use super::multicast::GROUP_QP;
 use super::qp::{Qp, QpType};
 use super::rc_host::QpHost;
 use super::stats::Direction;
@@ -43,7 +44,7 @@ impl Device {
     /// cleared, and to ids that nobody made. Existing drivers take the HMC down without closing the port first, so a
     /// number whose context has no backing is one that does not exist, and no HMC error `[inf]`. A queue pair that does
     /// exist is missed by whatever else it does.
-    fn qp_of_packet(&mut self, id: u32, env: &mut dyn Env) -> Option<Qp> {
+    pub(super) fn qp_of_packet(&mut self, id: u32, env: &mut dyn Env) -> Option<Qp> {
         if u64::from(id) >= self.hmc.count(Kind::Qp) {
             return None;
         }
@@ -210,6 +211,9 @@ impl Device {
         };
         self.statistics.frame(frame, Direction::Receive);
         let id = packet.headers.bth.dest_qp;
+        if id == GROUP_QP {
+            return self.receive_group(&packet, frame, None, env);
+        }
         let Some(qp) = self.qp_of_packet(id, env) else {
             return;
         };

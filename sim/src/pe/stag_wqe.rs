@@ -126,7 +126,7 @@ impl Device {
         ensure(!remote || old.remote, AeCode::AMP_FASTREG_INVALID_RIGHTS)?;
         // ALLOC_STAG gave the largest length.
         ensure(
-            len != 0 && (old.len == 0 || len <= old.len),
+            len != 0 && (old.most == 0 || len <= old.most),
             AeCode::AMP_FASTREG_INVALID_LENGTH,
         )?;
         ensure(

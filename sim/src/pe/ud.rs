@@ -1,6 +1,4 @@
 //! Datagram queue pairs (RoCE UD): one packet a send, addressed by an address handle (control-path 4.14, data-path 7).
-//!
-//! Left out: multicast delivery, and the local loopback that DOLOOPBACK of an address handle asks for.
 
 use std::net::Ipv6Addr;
 
@@ -11,6 +9,7 @@ use super::device::{Device, Unreachable};
 use super::env::{Class, Env};
 use super::fpm::Kind;
 use super::host_context::mac_bytes;
+use super::multicast::GROUP_QP;
 use super::qp::{Qp, State};
 use super::ring::Memory;
 use super::stats::Direction;
@@ -251,6 +250,13 @@ impl Device {
         if env.has_queue_set(qp.queue_set()) {
             self.statistics.frame(&frame, Direction::Transmit);
             env.transmit(&frame);
+            // DOLOOPBACK: members on this function get it too. The wire brings a function only what others sent.
+            if target.qpn == GROUP_QP
+                && bit(handle.flags, 62)
+                && let Ok(packet) = Packet::parse(&frame)
+            {
+                self.receive_group(&packet, &frame, Some(id), env);
+            }
         }
         Ok(())
     }

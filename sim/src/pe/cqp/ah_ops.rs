@@ -133,6 +133,7 @@ impl Device {
         let group = self.read_group(c, env)?;
         let created = self.groups.create(index, group, &mut self.hmc, env);
         self.reached(created, env)?;
+        self.joined.insert(index);
         DONE
     }
 
@@ -161,6 +162,7 @@ impl Device {
             ));
         }
         let destroyed = self.groups.destroy(index, &mut self.hmc, env);
+        self.joined.remove(&index);
         self.reached(destroyed, env)?;
         DONE
     }

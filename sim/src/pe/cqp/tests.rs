@@ -284,6 +284,7 @@ fn prepare(device: &mut Device, env: &mut TestEnv, c: &Command, mut host: [u64; 
                 pd: bits32(c.q(8), 63, 46),
                 start: 0,
                 len: 0,
+                most: 0,
                 va_based: true,
                 rights: 0,
                 remote: false,

@@ -46,6 +46,7 @@ pub(super) fn region(pages: u64) -> Mr {
         pd: PD,
         start: 0x10_0010,
         len: 0x3000,
+        most: 0x3000,
         va_based: true,
         rights: 0xF,
         remote: true,

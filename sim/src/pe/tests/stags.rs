@@ -18,7 +18,7 @@ fn fast_register_and_invalidate() {
         5,
         Mr {
             valid: false,
-            len: 0x4000,
+            most: 0x4000,
             ..region(0)
         },
     );
@@ -86,6 +86,9 @@ fn fast_register_and_invalidate() {
         ),
         0x0103
     );
+    // The next registration may be longer than the last one, up to what was allocated.
+    let longer = operation(0x4000, 0, 0, 0);
+    assert!(device.stag_operation(&longer, kernel, &mut env).is_ok());
 }
 
 #[test]

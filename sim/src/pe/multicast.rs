@@ -1,0 +1,87 @@
+//! Datagrams to multicast groups: every member that takes datagrams gets its own copy (control-path 4.14).
+//!
+//! How the card looks a group up is not in the sources; here it is by IP address and VLAN of the packet, whose
+//! destination QP is IB's number for multicast \[inf\].
+
+use std::net::IpAddr;
+
+use super::device::Device;
+use super::env::Env;
+use super::group::Group;
+use super::qp::QpType;
+use super::word::{bit, bits16, bits32};
+use crate::wire::{Addresses, Packet, Path};
+
+/// Destination QP of a packet to a group.
+pub(super) const GROUP_QP: u32 = 0xFF_FFFF;
+
+impl Device {
+    /// Gives a packet to the members of its group, but not to `sender`, the QP of this function that sent it.
+    pub(super) fn receive_group(
+        &mut self,
+        packet: &Packet<'_>,
+        frame: &[u8],
+        sender: Option<u32>,
+        env: &mut dyn Env,
+    ) {
+        for index in self.joined.clone() {
+            let Ok(Some(group)) = self.groups.get(index, &mut self.hmc, env) else {
+                continue;
+            };
+            if !group.is_for(&packet.path) {
+                continue;
+            }
+            for member in group.members().filter(|member| Some(*member) != sender) {
+                self.receive_as_member(member, packet, frame, env);
+            }
+        }
+    }
+
+    fn receive_as_member(
+        &mut self,
+        member: u32,
+        packet: &Packet<'_>,
+        frame: &[u8],
+        env: &mut dyn Env,
+    ) {
+        let Some(mut qp) = self.qp_of_packet(member, env) else {
+            return;
+        };
+        if qp.kind == QpType::RoceUd {
+            self.receive_ud(member, &mut qp, packet, frame, env);
+            // A failure is reported, and there is nobody else to tell.
+            let _ = self.put_qp(member, qp, env);
+        }
+    }
+}
+
+impl Group {
+    /// QPs that are members.
+    fn members(&self) -> impl Iterator<Item = u32> + use<> {
+        let valid = self.members.into_iter().filter(|member| bit(*member, 31));
+        valid.map(|member| bits32(member, 17, 0))
+    }
+
+    /// VLANVALID and VLANID: the group's VLAN, if it has one.
+    fn vlan(&self) -> Option<u16> {
+        bit(self.flags, 59).then(|| bits16(self.words[2], 43, 32))
+    }
+
+    fn address(&self) -> IpAddr {
+        let [.., low, high] = self.words;
+        if bit(self.flags, 60) {
+            IpAddr::V4((low as u32).into())
+        } else {
+            IpAddr::V6((u128::from(high) << 64 | u128::from(low)).into())
+        }
+    }
+
+    fn is_for(&self, path: &Path) -> bool {
+        let to: IpAddr = match path.ip {
+            Addresses::V4 { dst, .. } => dst.into(),
+            Addresses::V6 { dst, .. } => dst.into(),
+        };
+        let vlan = path.vlan.map(|tag| tag & 0xFFF);
+        to == self.address() && vlan == self.vlan()
+    }
+}
