@@ -19,6 +19,7 @@ pub mod scenarios;
 mod setup;
 mod side;
 mod transfer;
+pub mod verbs;
 mod watched;
 
 pub use buffer::{Buffer, Room, pattern};

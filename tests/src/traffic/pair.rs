@@ -1,12 +1,13 @@
 //! Two devices that are up and connected, or one with itself.
 
 use e810::{
-    ColdStart, Config, Lan, LinkPolicy, MacAddr, Package, PackageSource, Path, Platform, QpAttr,
-    VsiId, Wc, bring_up_cold,
+    ColdStart, Config, Discarded, Lan, LinkPolicy, MacAddr, Package, PackageSource, Path, Platform,
+    QpAttr, Service, VsiId, Wc, bring_up_cold,
 };
 use e810_hal::Ns;
 use e810_sim::{Sim, SimPlatform};
 
+use super::verbs::datagrams::QKEY;
 use super::{Setup, Side, Watched};
 
 /// One end of a connection.
@@ -175,6 +176,13 @@ impl<P: Platform> Pair<P> {
     #[must_use]
     pub fn steps(&mut self, end: End) -> [QpAttr; 3] {
         let (setup, peer) = (self.setup, self.peer(end));
+        if setup.service == Service::Ud {
+            return [
+                QpAttr::ud_to_init(QKEY),
+                QpAttr::ud_to_rtr(),
+                QpAttr::ud_to_rts(Self::psn(end)),
+            ];
+        }
         let there = self.side(peer.side);
         let (ip, mac) = (there.ip(), there.control.lan().mac);
         let priority = setup.vlan.map_or(0, |vlan| vlan.priority);
@@ -190,17 +198,26 @@ impl<P: Platform> Pair<P> {
         ]
     }
 
+    /// What it was set up with.
+    #[must_use]
+    pub const fn setup(&self) -> Setup {
+        self.setup
+    }
+
     /// Destroys a queue pair and makes a new one in its place, in RESET.
     pub fn renew(&mut self, end: End) {
+        self.renew_counted(end);
+    }
+
+    /// The same; gives what the old one had outstanding.
+    pub fn renew_counted(&mut self, end: End) -> Discarded {
         let side = self.side(end.side);
         let old = side.qps.remove(end.qp);
-        side.control
-            .destroy_qp(old)
-            .map_err(|(_, e)| e)
-            .expect("QP");
+        let discarded = side.control.destroy_qp(old).map_err(|(_, e)| e);
         side.add_qp();
         let new = side.qps.pop().expect("the new one");
         side.qps.insert(end.qp, new);
+        discarded.expect("QP")
     }
 
     /// Polls everything once; lets time pass when there was nothing.

@@ -8,7 +8,7 @@
 
 use e810::{Data, Op, Platform, QpCaps, SendFlags, SendWr, Vlan, WcStatus};
 
-use super::{End, Kind, Pair, Setup, Transfer, pattern};
+use super::{End, Kind, Pair, Room, Setup, Transfer, pattern, verbs};
 
 /// Queue pair 0 of the first side.
 pub const A: End = End { side: 0, qp: 0 };
@@ -33,7 +33,7 @@ type Row<P> = (&'static str, Setup, fn(&mut Pair<P>));
 
 /// All of them.
 #[must_use]
-pub fn scenarios<P: Platform>() -> Vec<Scenario<P>> {
+pub fn scenarios<P: Room>() -> Vec<Scenario<P>> {
     let many_sges = QpCaps {
         max_send_sge: 13,
         max_recv_sge: 13,
@@ -88,8 +88,67 @@ pub fn scenarios<P: Platform>() -> Vec<Scenario<P>> {
         }),
     ];
     list.into_iter()
+        .chain(of_verbs())
         .map(|(name, setup, run)| Scenario { name, setup, run })
         .collect()
+}
+
+/// Those of [`verbs`].
+fn of_verbs<P: Room>() -> Vec<Row<P>> {
+    let datagrams = verbs::datagrams::setup();
+    let tagged = Setup {
+        vlan: Some(Vlan { id: 8, priority: 3 }),
+        ..datagrams
+    };
+    let ipv6 = Setup {
+        ipv6: true,
+        ..datagrams
+    };
+    let fast = Setup {
+        fast_register: true,
+        ..Setup::default()
+    };
+    let plain = Setup::default();
+    vec![
+        ("datagrams", datagrams, verbs::datagrams::messages),
+        ("datagrams over IPv6", ipv6, verbs::datagrams::messages),
+        ("tagged datagrams", tagged, verbs::datagrams::messages),
+        ("Q_Keys", datagrams, verbs::datagrams::keys),
+        (
+            "datagrams without a place",
+            datagrams,
+            verbs::datagrams::too_long_for_the_receive,
+        ),
+        ("groups", datagrams, verbs::datagrams::groups),
+        ("groups of IPv6", ipv6, verbs::datagrams::groups),
+        ("groups on a VLAN", tagged, verbs::datagrams::groups),
+        (
+            "a failed datagram",
+            datagrams,
+            verbs::datagrams::a_failed_send,
+        ),
+        ("fast registration", fast, verbs::memory::fast_registration),
+        ("zero-based regions", plain, verbs::memory::zero_based),
+        ("re-registration", plain, verbs::memory::re_registration),
+        ("stale keys", plain, verbs::memory::stale_keys),
+        (
+            "rights of a queue pair",
+            plain,
+            verbs::memory::queue_pair_rights,
+        ),
+        (
+            "completion queues resized under load",
+            plain,
+            verbs::queues::resized_under_load,
+        ),
+        ("a drained send queue", plain, verbs::queues::drained),
+        ("a queue pair begun anew", plain, verbs::queues::begun_anew),
+        (
+            "begun anew on two completion queues",
+            verbs::queues::separate(),
+            verbs::queues::begun_anew,
+        ),
+    ]
 }
 
 fn inline_of_every_length_and_cut(pair: &mut Pair<impl Platform>) {

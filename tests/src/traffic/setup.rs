@@ -23,6 +23,8 @@ pub struct Setup {
     pub ipv6: bool,
     /// The VLAN of every path.
     pub vlan: Option<Vlan>,
+    /// Queue pairs take fast registrations.
+    pub fast_register: bool,
     /// Queue pairs on a side (at least two when looped back).
     pub queue_pairs: usize,
     /// Receives complete into a CQ of their own.
@@ -51,6 +53,7 @@ impl Default for Setup {
             mtu: Mtu::Mtu1024,
             ipv6: false,
             vlan: None,
+            fast_register: false,
             queue_pairs: 1,
             separate_cqs: false,
             retry_cnt: 7,

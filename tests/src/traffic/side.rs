@@ -43,6 +43,8 @@ pub struct Side<P: Platform> {
     pub done: Vec<Done>,
     /// Asynchronous events so far.
     pub told: Vec<AsyncEvent>,
+    /// Queue pairs whose send queue was reported drained.
+    pub drained: Vec<u32>,
     /// What serving the control path failed with; empty at the end.
     pub failed: Vec<e810::Error>,
     /// Entries of event queues that were skipped so far.
@@ -90,6 +92,7 @@ impl<P: Room> Side<P> {
             buffer,
             done: Vec::new(),
             told: Vec::new(),
+            drained: Vec::new(),
             failed: Vec::new(),
             skipped: 0,
             polling: true,
@@ -108,7 +111,10 @@ impl<P: Platform> Side<P> {
         let (Some(send_cq), Some(recv_cq)) = (self.cqs.first(), self.cqs.last()) else {
             return;
         };
-        let init = QpInit::new(self.setup.service, send_cq, recv_cq, self.setup.caps);
+        let init = QpInit {
+            fast_register: self.setup.fast_register,
+            ..QpInit::new(self.setup.service, send_cq, recv_cq, self.setup.caps)
+        };
         let qp = self.control.create_qp(&self.pd, &init).expect("a QP");
         self.qps.push(qp);
     }
@@ -169,12 +175,12 @@ impl<P: Platform> Side<P> {
     /// Looks once at the event queues, and serves the control path.
     pub fn attend(&mut self) -> Polled {
         let mut all = Polled::default();
-        let told = &mut self.told;
+        let (told, drained) = (&mut self.told, &mut self.drained);
         for events in &mut self.events {
-            let polled = events.poll(&mut |event| {
-                if let Event::Async(event) = event {
-                    told.push(event);
-                }
+            let polled = events.poll(&mut |event| match event {
+                Event::Async(event) => told.push(event),
+                Event::SqDrained { qp } => drained.push(qp),
+                _ => {}
             });
             all.events += polled.events;
             all.skipped += polled.skipped;
