@@ -30,7 +30,10 @@ pub enum Runs {
     PerPage,
     /// Runs of one to four pages, in no order.
     Chunks,
-    /// Each mapping draws one of the others.
+    /// One run for each aligned block of so many bytes (a power of two of at least a page), in no order, at the same
+    /// offset in a block for the device as for the CPU: as with large pages and no IOMMU.
+    Blocks(u64),
+    /// Each mapping draws one of the first three.
     #[default]
     Seeded,
 }
@@ -260,15 +263,15 @@ impl Memory {
             return Err(DmaError::Refused { address, bytes });
         }
         let mut runs: Vec<Run> = Vec::new();
-        let most_pages = self.pages_of_a_run();
+        let (block, most_blocks) = self.cut();
         let mut done = 0;
         while done < bytes {
             let at = address + done as u64;
-            let to_boundary = PAGE - at % PAGE;
-            let pages = most_pages.map(|most| self.rng.below(most));
-            let most = pages.map_or(u64::MAX, |pages| to_boundary + pages * PAGE);
+            let to_boundary = block - at % block;
+            let blocks = most_blocks.map(|most| self.rng.below(most));
+            let most = blocks.map_or(u64::MAX, |blocks| to_boundary + blocks * block);
             let len = ((bytes - done) as u64).min(most);
-            let run = self.map_run(memory, done, len, access);
+            let run = self.map_run(memory, done, len, block, access);
             let Some(iova) = run else {
                 self.unmap_runs(&runs);
                 return Err(DmaError::OutOfMemory {
@@ -291,10 +294,16 @@ impl Memory {
         memory: SharedBytes,
         from: usize,
         len: u64,
+        block: u64,
         access: Access,
     ) -> Option<u64> {
         let window = memory.window(from, len as usize).ok()?;
-        let iova = self.iommu.place_in_page(len, window.address() % PAGE)?;
+        let offset = window.address() % block;
+        let iova = if block == PAGE {
+            self.iommu.place_in_page(len, offset)?
+        } else {
+            self.iommu.place_aligned(offset + len, block)? + offset
+        };
         self.iommu.map(iova, window, access).then_some(iova)
     }
 
@@ -331,8 +340,8 @@ impl Memory {
         mapping
     }
 
-    /// Most pages of a run of the next mapping; `None`: no limit.
-    fn pages_of_a_run(&mut self) -> Option<u64> {
+    /// The blocks that the next mapping is cut at, and how many of them a run has at most; `None`: no limit.
+    fn cut(&mut self) -> (u64, Option<u64>) {
         let runs = match self.runs {
             Runs::Seeded => match self.rng.below(3) {
                 0 => Runs::Contiguous,
@@ -342,9 +351,10 @@ impl Memory {
             fixed => fixed,
         };
         match runs {
-            Runs::Contiguous | Runs::Seeded => None,
-            Runs::PerPage => Some(1),
-            Runs::Chunks => Some(4),
+            Runs::Contiguous | Runs::Seeded => (PAGE, None),
+            Runs::PerPage => (PAGE, Some(1)),
+            Runs::Chunks => (PAGE, Some(4)),
+            Runs::Blocks(bytes) => (bytes.next_power_of_two().max(PAGE), Some(1)),
         }
     }
 

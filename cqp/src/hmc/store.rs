@@ -2,8 +2,8 @@
 //! segments and pages.
 //!
 //! There is no allocator in the core, so the owners of DMA memory stand in a
-//! table of fixed size; allocations grow with the layout so that the table
-//! suffices. Nothing is given back before the end: the device may use a page
+//! table of fixed size; allocations grow with the layout, and with their number,
+//! so that the table suffices. Nothing is given back before the end: the device may use a page
 //! as long as its segment is valid.
 
 use core::sync::atomic::AtomicU64;
@@ -18,6 +18,10 @@ use crate::error::{Error, Result};
 pub(super) const MAX_SLABS: usize = 128;
 /// Pages allocated at a time when a few are needed later on.
 const FEW_PAGES: u32 = 16;
+/// After so many allocations twice as many pages are allocated at a time: the
+/// table then has room for more than any layout has, and at most an eighth of
+/// what is allocated waits to be used.
+const DOUBLED_AFTER: u32 = 8;
 
 /// One allocation, cut from the front.
 #[derive(Debug)]
@@ -36,26 +40,19 @@ pub(super) struct Store<P: Platform> {
     slabs: Vec<Slab<P>, MAX_SLABS>,
     /// Segments allocated at a time at most.
     segment_group: u32,
-    /// Pages allocated at a time after the static ones.
-    page_group: u32,
 }
 
 impl<P: Platform> Store<P> {
     /// A store for a layout of `segments`.
     ///
-    /// All of them fit half of the table, whether they come as segments or as
-    /// pages; the other half is for what does not come in whole groups.
+    /// All of them fit half of the table as segments; the other half is for
+    /// what does not come in whole groups, and for pages.
     pub(super) fn new(platform: P, segments: u32) -> Self {
         let half = (MAX_SLABS / 2) as u32;
-        let segment_group = segments.div_ceil(half).max(1);
         Self {
             platform,
             slabs: Vec::new(),
-            segment_group,
-            page_group: segment_group
-                .saturating_mul(PAGES_PER_SEGMENT)
-                .div_ceil(half)
-                .max(FEW_PAGES),
+            segment_group: segments.div_ceil(half).max(1),
         }
     }
 
@@ -85,11 +82,19 @@ impl<P: Platform> Store<P> {
         if let Some(iova) = self.cut(PAGE_BYTES) {
             return Ok(iova);
         }
+        let doublings = self.slabs.len() as u32 / DOUBLED_AFTER;
+        let group = FEW_PAGES.wrapping_shl(doublings);
         let count = match wanted {
-            0 => self.page_group,
-            known => known.min(PAGES_PER_SEGMENT),
+            0 => group,
+            known => known.min(group.max(PAGES_PER_SEGMENT)),
         };
-        self.grow(PAGE_BYTES, count)?;
+        if let Err(error) = self.grow(PAGE_BYTES, count) {
+            // Memory in pieces: perhaps fewer at a time can be had.
+            if count <= PAGES_PER_SEGMENT {
+                return Err(error);
+            }
+            self.grow(PAGE_BYTES, PAGES_PER_SEGMENT)?;
+        }
         self.cut(PAGE_BYTES)
             .ok_or(Error::Allocations { limit: MAX_SLABS })
     }

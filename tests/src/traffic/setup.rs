@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use e810::hmc::{Backing, Capacity};
-use e810::{AccessFlags, Config, Lan, MacAddr, Mtu, QpAttr, QpCaps, Service, Vlan, addr};
+use e810::{AccessFlags, Config, Lan, MacAddr, Mtu, QpAttr, QpCaps, Quirks, Service, Vlan, addr};
 
 /// Choices of a [`Pair`](super::Pair), the same on both sides.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,8 @@ pub struct Setup {
     pub ipv6: bool,
     /// The VLAN of every path.
     pub vlan: Option<Vlan>,
+    /// Asks for memory windows.
+    pub windows: bool,
     /// Queue pairs take fast registrations.
     pub fast_register: bool,
     /// Queue pairs on a side (at least two when looped back).
@@ -53,6 +55,7 @@ impl Default for Setup {
             mtu: Mtu::Mtu1024,
             ipv6: false,
             vlan: None,
+            windows: false,
             fast_register: false,
             queue_pairs: 1,
             separate_cqs: false,
@@ -83,7 +86,13 @@ impl Setup {
     /// What a device is brought up with.
     #[must_use]
     pub fn config(&self, lan: Lan) -> Config {
-        let usual = Config::new(lan);
+        let usual = Config {
+            quirks: Quirks {
+                memory_windows: self.windows,
+                ..Quirks::default()
+            },
+            ..Config::new(lan)
+        };
         if !self.frugal {
             return usual;
         }

@@ -1,0 +1,23 @@
+//! Objects, attributes and limits of verbs, in virtual time.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, like the tests"
+)]
+
+mod lacks;
+mod pages;
+mod queries;
+mod scale;
+mod states;
+
+use e810_sim::Sim;
+use e810_tests::traffic::End;
+
+const A: End = End { side: 0, qp: 0 };
+const B: End = End { side: 1, qp: 0 };
+
+fn sim(seed: u64) -> Sim {
+    Sim::builder().functions(2).seed(seed).build()
+}
