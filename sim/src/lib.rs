@@ -10,6 +10,7 @@
 //! * [`SimPlatform`], [`Mode`], [`link`]: what a driver runs on, how time passes, and the cable.
 //! * [`findings`]: what the driver did that a card would not have stood, or that is not its to do.
 //! * [`middleware`]: tracing and fault injection on the registers of any platform.
+//! * [`pcap`]: what was sent, in a file for network analysers.
 //! * [`pe`]: the protocol engine: CQP, HMC, queues and events.
 //! * [`wqe`]: the device's view of send and receive queue entries, and the completion entries it writes.
 //! * [`wire`]: RoCEv2 packets as bytes.
@@ -33,6 +34,7 @@ mod lines;
 pub mod link;
 mod memory;
 pub mod middleware;
+pub mod pcap;
 pub mod pe;
 mod platform;
 pub mod rc;

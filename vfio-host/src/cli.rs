@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::backend::Options;
+use crate::capture::CaptureArgs;
 use crate::link_spec::LinkSpec;
 use crate::spec::{Bdf, DeviceSpec};
 
@@ -71,6 +72,9 @@ pub struct PingpongArgs {
     /// How functions behind a backend are used.
     #[command(flatten)]
     pub backend: BackendArgs,
+    /// Whether frames are recorded.
+    #[command(flatten)]
+    pub capture: CaptureArgs,
     /// Ethernet address of the peer; as `--mac`.
     #[arg(long, value_name = "MAC", requires = "warm", value_parser = parse_mac)]
     pub peer_mac: Option<[u8; 6]>,
@@ -132,6 +136,9 @@ pub struct UpArgs {
     /// How functions behind a backend are used.
     #[command(flatten)]
     pub backend: BackendArgs,
+    /// Whether frames are recorded.
+    #[command(flatten)]
+    pub capture: CaptureArgs,
 }
 
 /// Arguments of `e810 sim`.
@@ -168,6 +175,9 @@ pub struct SimArgs {
     /// Without this they are as after power-up: whoever uses them has to bring them up, as Linux's ice does.
     #[arg(long)]
     pub warm: bool,
+    /// Whether frames are recorded.
+    #[command(flatten)]
+    pub capture: CaptureArgs,
 }
 
 /// Limits of a simulated engine.

@@ -17,6 +17,7 @@ use anyhow::Result;
 
 pub mod backend;
 pub mod buffer;
+pub mod capture;
 pub mod cli;
 pub mod commands;
 pub mod counted;

@@ -10,6 +10,7 @@ use e810_sim::Mode;
 use super::{remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
 use crate::buffer::Payload;
+use crate::capture::Recording;
 use crate::cli::{PingpongArgs, StartArgs};
 use crate::pingpong::{Outcome, Plan, Side, Watch, run as exchange};
 use crate::progress::Progress;
@@ -110,12 +111,14 @@ fn simulated(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
         Mode::Real
     };
     let sim = simulator(2, mode, args.seed, args.start.warm);
+    let recording = args.capture.record(&sim)?;
     let platforms = [sim.function(0), sim.function(1)];
     let starts = [
         sim_start(&platforms[0], &args.start)?,
         sim_start(&platforms[1], &args.start)?,
     ];
     let outcome = between(platforms, &starts, plan, &|| Ok(()), &|| {})?;
+    recording.map(Recording::finish).transpose()?;
     let findings = sim.findings();
     if let Some(first) = findings.first() {
         bail!(
@@ -132,6 +135,7 @@ fn behind<T: Transport>(
     plan: &Plan,
     open: impl FnOnce() -> Result<[Function<T>; 2]>,
 ) -> Result<Outcome> {
+    args.capture.refuse(&args.device)?;
     if args.virtual_time {
         bail!("--virtual: only the simulator in this process has virtual time");
     }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use e810_sim::{Mode, Profile, Sim};
 use vmm_sys_util::signal::{block_signal, create_sigset};
 
+use crate::capture::Recording;
 use crate::cli::{ProfileArg, SimArgs};
 use crate::link_spec::LinkSpec;
 use crate::server::report::ServerReport;
@@ -59,6 +60,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         })
         .mode(Mode::Real)
         .build();
+    let recording = args.capture.record(&sim)?;
     let mut server = Server::start(sim, &args.socket)?;
     if let LinkSpec::Udp(ends) = args.link {
         server.join_udp(ends)?;
@@ -68,12 +70,17 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     }
     out.flush()?;
     while wait()? == LOOK {
+        // First: whoever sees the report may then read the frames.
+        if let Some(Err(error)) = recording.as_ref().map(Recording::flush) {
+            log::error!("{error:#}");
+        }
         write_report(args, &server.report())?;
     }
     let report = server.report();
     drop(server);
     report.write(out)?;
     write_report(args, &report)?;
+    recording.map(Recording::finish).transpose()?;
     if report.findings_in_all > 0 {
         bail!("the simulator recorded {} findings", report.findings_in_all);
     }

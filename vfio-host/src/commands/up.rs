@@ -10,6 +10,7 @@ use e810_sim::Mode;
 
 use super::{remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
+use crate::capture::Recording;
 use crate::cli::UpArgs;
 use crate::counted::Counted;
 use crate::measure::{Times, times};
@@ -22,6 +23,9 @@ use crate::start::Start;
 /// # Errors
 /// The stage that failed, or a finding of the simulator.
 pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
+    if !matches!(args.device, DeviceSpec::Sim) {
+        args.capture.refuse(&args.device)?;
+    }
     let (transport, full, demand, times) = match &args.device {
         DeviceSpec::Sim => {
             let (full, demand) = simulated(args)?;
@@ -55,12 +59,14 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
 /// Two functions of one simulator: one backs everything, one on demand.
 fn simulated(args: &UpArgs) -> Result<(Up, Up)> {
     let sim = simulator(2, Mode::Real, 1, args.start.warm);
+    let recording = args.capture.record(&sim)?;
     let up = |function, backing| {
         let platform = sim.function(function);
         let start = sim_start(&platform, &args.start)?;
         bring_up(Counted::new(platform), &start, backing)
     };
     let (full, demand) = (up(0, Backing::Full)?, up(1, Backing::OnDemand)?);
+    recording.map(Recording::finish).transpose()?;
     let findings = sim.findings();
     if let Some(first) = findings.first() {
         bail!(

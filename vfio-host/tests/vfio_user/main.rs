@@ -13,6 +13,7 @@
 mod faults;
 mod messages;
 mod middleman;
+mod pcap;
 mod processes;
 mod served;
 mod strangers;
