@@ -2,6 +2,7 @@
 
 mod bring_up;
 mod datagram;
+mod datagram_wire;
 pub(in crate::pe) mod env;
 mod flush;
 mod lan_side;
