@@ -16,7 +16,8 @@ use crate::rng::Rng;
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// How good the wire is. The rates are parts per million of all frames.
+/// How good the wire is. The rates are parts per million of all frames; a frame can meet with several faults, and of one
+/// that is delivered twice each copy has its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Quality {
     /// Frames lost.
@@ -30,6 +31,9 @@ pub struct Quality {
     pub corrupt: u32,
     /// Time on the wire of each frame. The bandwidth is not limited.
     pub latency: Ns,
+    /// Most time that a frame may take on top, drawn anew for each: frames that are sent closer together than this can
+    /// overtake each other.
+    pub jitter: Ns,
 }
 
 impl Quality {
@@ -40,6 +44,7 @@ impl Quality {
         reorder: 0,
         corrupt: 0,
         latency: Ns(1_000),
+        jitter: Ns(0),
     };
 }
 
@@ -197,41 +202,59 @@ impl Link {
             capture(frame);
         }
         let verdict = self.hook.as_mut().map_or(Verdict::Pass, |hook| hook(frame));
-        let mut due = now + self.quality.latency.0;
-        let (mut bytes, copies) = match verdict {
-            Verdict::Pass => {
-                if self.rng.chance(self.quality.loss) {
-                    self.counts.lost += 1;
-                    return;
-                }
-                if self.rng.chance(self.quality.reorder) {
-                    self.counts.reordered += 1;
-                    due += self.rng.below(OVERTAKEN.0);
-                }
-                let twice = self.rng.chance(self.quality.duplicate);
-                (bytes, 1 + usize::from(twice))
+        let due = now + self.quality.latency.0;
+        match verdict {
+            Verdict::Pass => self.pass(due, from, bytes),
+            Verdict::Drop => self.counts.lost += 1,
+            Verdict::Duplicate => {
+                self.counts.duplicated += 1;
+                let bytes = bytes.into();
+                self.deliver(due, from, &bytes);
+                self.deliver(due, from, &bytes);
             }
-            Verdict::Drop => {
-                self.counts.lost += 1;
-                return;
-            }
-            Verdict::Duplicate => (bytes, 2),
             Verdict::Delay(more) => {
                 self.counts.reordered += 1;
-                due += more.0;
-                (bytes, 1)
+                self.deliver(due + more.0, from, &bytes.into());
             }
-            Verdict::Replace(other) => (other, 1),
-        };
-        if self.rng.chance(self.quality.corrupt) {
-            self.flip_a_bit(&mut bytes);
+            Verdict::Replace(other) => self.deliver(due, from, &other.into()),
         }
-        self.counts.duplicated += copies as u64 - 1;
+    }
+
+    /// Sends a frame over a wire of this quality.
+    fn pass(&mut self, due: u64, from: u8, bytes: Vec<u8>) {
+        let quality = self.quality;
+        if self.rng.chance(quality.loss) {
+            self.counts.lost += 1;
+            return;
+        }
         let bytes: Arc<[u8]> = bytes.into();
-        for _ in 0..copies {
-            let found = self.enqueue(due, Some(from), &bytes);
-            self.counts.unroutable += u64::from(!found);
+        if self.rng.chance(quality.duplicate) {
+            self.counts.duplicated += 1;
+            self.pass_copy(due, from, &bytes);
         }
+        self.pass_copy(due, from, &bytes);
+    }
+
+    /// Sends one of the copies of a frame that is not lost.
+    fn pass_copy(&mut self, mut due: u64, from: u8, bytes: &Arc<[u8]>) {
+        due += self.rng.below(self.quality.jitter.0);
+        if self.rng.chance(self.quality.reorder) {
+            self.counts.reordered += 1;
+            due += self.rng.below(OVERTAKEN.0);
+        }
+        if self.rng.chance(self.quality.corrupt) {
+            let mut damaged = bytes.to_vec();
+            self.flip_a_bit(&mut damaged);
+            self.deliver(due, from, &damaged.into());
+        } else {
+            self.deliver(due, from, bytes);
+        }
+    }
+
+    /// Puts a frame on the way to whom it names, if there is anybody.
+    fn deliver(&mut self, due: u64, from: u8, bytes: &Arc<[u8]>) {
+        let found = self.enqueue(due, Some(from), bytes);
+        self.counts.unroutable += u64::from(!found);
     }
 
     /// A frame has come from outside; false when it is for nobody here, or lost.

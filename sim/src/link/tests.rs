@@ -202,3 +202,79 @@ fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
     assert!(!link.take_in(10, &frame(A, 8)));
     assert_eq!(link.counts().overrun, 1);
 }
+
+#[test]
+fn a_random_delay_lets_frames_overtake_and_never_exceeds_its_limit() {
+    let mut link = link(Quality {
+        jitter: Ns(10_000),
+        ..Quality::PERFECT
+    });
+    for tag in 0..50 {
+        link.send(0, 0, frame(B, tag));
+    }
+    assert!(link.next_due().is_some_and(|due| due >= 1_000));
+    let mut tags = Vec::new();
+    while let Some((_, frame)) = link.arrive(11_000) {
+        tags.push(frame[14]);
+    }
+    assert_eq!(tags.len(), 50);
+    assert!(!tags.is_sorted());
+    tags.sort_unstable();
+    assert_eq!(tags, (0..50).collect::<Vec<u8>>());
+}
+
+/// Each fault at half of all frames: every combination comes up.
+#[test]
+fn faults_compose() {
+    let half = 500_000;
+    let mut link = link(Quality {
+        loss: half,
+        duplicate: half,
+        reorder: half,
+        corrupt: half,
+        jitter: Ns(100),
+        ..Quality::PERFECT
+    });
+    let sent = 400;
+    for n in 0..sent {
+        // A time apart at which nothing overtakes anything of another number.
+        let mut frame = frame(B, 0);
+        frame[15..17].copy_from_slice(&(n as u16).to_be_bytes());
+        link.send(n * 1_000_000, 0, frame);
+    }
+    // Of each frame that comes twice: late and damaged, of both copies.
+    let mut seen = std::collections::BTreeSet::new();
+    let mut copies: Vec<(u64, u32)> = Vec::new();
+    let mut arrived = 0;
+    while let Some(due) = link.next_due() {
+        let (_, frame) = link.arrive(due).unwrap();
+        arrived += 1;
+        let number = due / 1_000_000;
+        let late = due % 1_000_000 >= 1_100;
+        let ones: u32 = frame[17..].iter().map(|byte| byte.count_ones()).sum();
+        let flags = u32::from(late) | ones << 1;
+        match copies.last() {
+            Some((last, first)) if *last == number => {
+                seen.insert((*first, flags));
+            }
+            _ => copies.push((number, flags)),
+        }
+    }
+    let counts = link.counts();
+    assert_eq!(arrived, sent - counts.lost + counts.duplicated);
+    assert_eq!(counts.delivered, arrived);
+    // The one that is not late comes first.
+    for both in [
+        (0, 0),
+        (0, 1),
+        (2, 1),
+        (0, 3),
+        (2, 3),
+        (1, 1),
+        (3, 3),
+        (1, 3),
+        (3, 1),
+    ] {
+        assert!(seen.contains(&both), "{both:?} in {seen:?}");
+    }
+}

@@ -33,7 +33,7 @@ pub struct Report {
 pub struct Pair<P: Platform> {
     /// Two, or one when looped back.
     pub sides: Vec<Side<P>>,
-    setup: Setup,
+    pub(super) setup: Setup,
     pub(super) serial: u64,
 }
 

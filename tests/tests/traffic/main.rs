@@ -10,6 +10,7 @@
 
 mod events;
 mod exchange;
+mod faults;
 mod memory;
 mod messages;
 mod queues;
