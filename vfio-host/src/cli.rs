@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::backend::Options;
 use crate::capture::CaptureArgs;
+use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
 use crate::spec::{Bdf, DeviceSpec};
 
@@ -72,6 +73,12 @@ pub struct PingpongArgs {
     /// How functions behind a backend are used.
     #[command(flatten)]
     pub backend: BackendArgs,
+    /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME, any of them.
+    ///
+    /// Shares of all frames lost, delivered twice, overtaken by later ones, and delivered with one bit flipped; each
+    /// frame may take up to TIME (like 500ns, 20us, 1ms) longer. The seed decides which.
+    #[arg(long, value_name = "FAULTS")]
+    pub faults: Option<Faults>,
     /// Whether frames are recorded.
     #[command(flatten)]
     pub capture: CaptureArgs,
@@ -175,6 +182,12 @@ pub struct SimArgs {
     /// Without this they are as after power-up: whoever uses them has to bring them up, as Linux's ice does.
     #[arg(long)]
     pub warm: bool,
+    /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME, any of them.
+    ///
+    /// Shares of all frames lost, delivered twice, overtaken by later ones, and delivered with one bit flipped; each
+    /// frame may take up to TIME (like 500ns, 20us, 1ms) longer. The seed decides which.
+    #[arg(long, value_name = "FAULTS")]
+    pub faults: Option<Faults>,
     /// Whether frames are recorded.
     #[command(flatten)]
     pub capture: CaptureArgs,
@@ -312,6 +325,8 @@ mod tests {
             &["e810", "sim"],
             &["e810", "sim", "--socket", "a", "--link", "udp"],
             &["e810", "sim", "--socket", "a", "--link", "udp:127.0.0.1:1"],
+            &["e810", "sim", "--socket", "a", "--faults", "loss=1"],
+            &["e810", "pingpong", "--faults", "loss=101%"],
             &["e810", "down"],
             &["e810", "bind"],
             &["e810", "bind", "eth0"],

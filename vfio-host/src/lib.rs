@@ -22,6 +22,7 @@ pub mod cli;
 pub mod commands;
 pub mod counted;
 pub mod e810_ids;
+pub mod faults;
 pub mod host;
 pub mod latency;
 pub mod link_spec;

@@ -12,6 +12,7 @@ use crate::backend::{Function, Transport};
 use crate::buffer::Payload;
 use crate::capture::Recording;
 use crate::cli::{PingpongArgs, StartArgs};
+use crate::faults::Faults;
 use crate::pingpong::{Outcome, Plan, Side, Watch, run as exchange};
 use crate::progress::Progress;
 use crate::report::{PingpongReport, human_ns};
@@ -112,6 +113,9 @@ fn simulated(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
     };
     let sim = simulator(2, mode, args.seed, args.start.warm);
     let recording = args.capture.record(&sim)?;
+    if let Some(Faults(quality)) = args.faults {
+        sim.set_quality(quality);
+    }
     let platforms = [sim.function(0), sim.function(1)];
     let starts = [
         sim_start(&platforms[0], &args.start)?,
@@ -136,6 +140,12 @@ fn behind<T: Transport>(
     open: impl FnOnce() -> Result<[Function<T>; 2]>,
 ) -> Result<Outcome> {
     args.capture.refuse(&args.device)?;
+    if args.faults.is_some() {
+        bail!(
+            "--faults: the wire of {} is not in this process; give them to the `e810 sim` that serves it",
+            args.device
+        );
+    }
     if args.virtual_time {
         bail!("--virtual: only the simulator in this process has virtual time");
     }

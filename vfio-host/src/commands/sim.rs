@@ -9,6 +9,7 @@ use vmm_sys_util::signal::{block_signal, create_sigset};
 
 use crate::capture::Recording;
 use crate::cli::{ProfileArg, SimArgs};
+use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
 use crate::server::report::ServerReport;
 use crate::server::{Server, VECTORS};
@@ -49,6 +50,9 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     }
     if !args.warm {
         builder = builder.cold();
+    }
+    if let Some(Faults(quality)) = args.faults {
+        builder = builder.quality(quality);
     }
     let sim = builder
         .functions(functions)

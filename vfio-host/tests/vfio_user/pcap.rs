@@ -87,6 +87,33 @@ fn what_cannot_be_recorded_is_one_line() {
     assert!(end.failure().starts_with("--pcap /dev/full: "), "{end:?}");
 }
 
+/// Every message is right over a bad wire, and the repeats are in the capture.
+#[test]
+fn a_ping_pong_over_a_bad_wire() {
+    let folder = folder();
+    let path = folder.as_path().join("frames.pcap");
+    let e810 = E810::start(&[
+        "pingpong".as_ref(),
+        "--virtual".as_ref(),
+        "--iters=300".as_ref(),
+        "--json".as_ref(),
+        "--faults=loss=2%,dup=2%,reorder=2%,corrupt=2%,delay=3us".as_ref(),
+        "--pcap".as_ref(),
+        path.as_os_str(),
+    ]);
+    assert_eq!(e810.end().json()["verified"], 300);
+    assert!(count(&frames(&path), 0x04) > 600);
+    let end = E810::start(&[
+        "pingpong",
+        "--device=vfio-user:/a",
+        "--peer=vfio-user:/b",
+        "--faults=loss=1%",
+    ])
+    .end();
+    let line = end.failure();
+    assert!(line.starts_with("--faults: the wire of vfio-user:/a is not"));
+}
+
 /// Frames are there on request, while the server goes on, and at its end.
 #[test]
 fn a_server_records_what_its_functions_send() {
