@@ -1,0 +1,268 @@
+//! How many messages the simulator carries in real time: RC SENDs from one
+//! function to another, with everything on that finds mistakes.
+//!
+//! ```text
+//! cargo run --release -p e810-tests --example sim_rate -- [MESSAGES [SIGNAL [BYTES]]]
+//! ```
+//!
+//! Two threads: this one is both programs, the other is both cards. Payload is
+//! written anew for each message and compared at the receiver; IOMMU, ICRC and
+//! findings are on. Of SIGNAL sends one asks for a completion (1: each does).
+//! With `virtual` as the first argument everything runs on one thread in virtual
+//! time and no rate is printed: for counting instructions.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a run that goes wrong ends the program"
+)]
+
+use std::env;
+use std::time::{Duration, Instant};
+
+use e810::{
+    Data, Lan, MacAddr, Op, Platform, QpCaps, RecvWr, SendFlags, SendWr, Sge, VsiId, Wc, WcStatus,
+};
+use e810_hal::Clock;
+use e810_sim::{Mode, Sim, SimPlatform};
+use e810_tests::traffic::{Pair, Setup, Side};
+
+/// Messages under way at most.
+const DEPTH: u64 = 256;
+/// Requests posted with one doorbell, receives with one call.
+const LIST: u64 = 32;
+/// Bytes of a message's place in the buffers.
+const SLOT: usize = 4096;
+/// A run that takes longer is given up.
+const LIMIT: Duration = Duration::from_secs(300);
+
+struct Plan {
+    messages: u64,
+    signal: u64,
+    bytes: usize,
+}
+
+fn side(sim: &Sim, function: u8, setup: &Setup) -> Side<SimPlatform> {
+    let platform = sim.function(function);
+    let lan = Lan {
+        vsi: VsiId::new(platform.vsi()).expect("a VSI"),
+        mac: MacAddr(platform.mac()),
+        mtu: 9000,
+    };
+    Side::new(platform, lan, setup)
+}
+
+/// What message `n` carries at word `word`.
+const fn word(n: u64, word: u64) -> u64 {
+    (n + 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(word as u32)
+        ^ word
+}
+
+fn fill(bytes: &mut [u8], n: u64) {
+    for (chunk, at) in bytes.chunks_mut(8).zip(0..) {
+        chunk.copy_from_slice(&word(n, at).to_le_bytes()[..chunk.len()]);
+    }
+}
+
+fn slot(n: u64) -> usize {
+    (n % DEPTH) as usize * SLOT
+}
+
+/// A program that sends: requests posted, and completed.
+struct Sender {
+    posted: u64,
+    done: u64,
+    payload: Vec<u8>,
+}
+
+impl Sender {
+    fn work(&mut self, side: &mut Side<SimPlatform>, plan: &Plan, allowed: u64) -> bool {
+        let mut worked = false;
+        let end = allowed.min(self.done + DEPTH).min(plan.messages);
+        if end >= self.posted + LIST || (end == plan.messages && end > self.posted) {
+            let list = self.posted..end.min(self.posted + LIST);
+            self.post(side, plan, list);
+            worked = true;
+        }
+        let mut wcs = [Wc::default(); 64];
+        let polled = side.cqs[0].poll(&mut wcs);
+        for wc in &wcs[..polled] {
+            assert_eq!(wc.status, WcStatus::Success);
+            let expected = (self.done + plan.signal).min(plan.messages);
+            assert_eq!(wc.wr_id + 1, expected, "in order, each once");
+            self.done = expected;
+        }
+        worked || polled > 0
+    }
+
+    fn post(&mut self, side: &mut Side<SimPlatform>, plan: &Plan, list: std::ops::Range<u64>) {
+        let buffer = side.buffer.bytes();
+        let mut sges = [Sge::default(); LIST as usize];
+        for (n, sge) in list.clone().zip(&mut sges) {
+            fill(&mut self.payload, n);
+            buffer
+                .write(slot(n), &self.payload)
+                .expect("inside the buffer");
+            *sge = side.sge(slot(n), plan.bytes);
+        }
+        let requests: [SendWr<'_>; LIST as usize] = std::array::from_fn(|i| {
+            let wr_id = list.start + i as u64;
+            let signaled = wr_id % plan.signal == plan.signal - 1 || wr_id + 1 == plan.messages;
+            SendWr {
+                wr_id,
+                op: Op::Send {
+                    data: Data::Sges(std::slice::from_ref(&sges[i])),
+                    imm: None,
+                },
+                flags: if signaled {
+                    SendFlags::SIGNALED
+                } else {
+                    SendFlags::empty()
+                },
+            }
+        });
+        let count = (list.end - list.start) as usize;
+        side.qps[0]
+            .post_send(&requests[..count])
+            .expect("room for the list");
+        self.posted = list.end;
+    }
+}
+
+/// A program that receives: receives posted, and filled.
+struct Receiver {
+    posted: u64,
+    done: u64,
+    expected: Vec<u8>,
+    arrived: Vec<u8>,
+}
+
+impl Receiver {
+    fn work(&mut self, side: &mut Side<SimPlatform>, plan: &Plan) -> bool {
+        let mut worked = false;
+        let incoming = side.incoming();
+        while self.posted + LIST <= self.done + DEPTH && self.posted < plan.messages {
+            let sges: [Sge; LIST as usize] = std::array::from_fn(|i| {
+                side.sge(incoming + slot(self.posted + i as u64), plan.bytes)
+            });
+            let requests: [RecvWr<'_>; LIST as usize] = std::array::from_fn(|i| RecvWr {
+                wr_id: self.posted + i as u64,
+                sges: std::slice::from_ref(&sges[i]),
+            });
+            side.qps[0].post_recv(&requests).expect("room for receives");
+            self.posted += LIST;
+            worked = true;
+        }
+        let mut wcs = [Wc::default(); 64];
+        let polled = side.cqs[1].poll(&mut wcs);
+        let buffer = side.buffer.bytes();
+        for wc in &wcs[..polled] {
+            let n = self.done;
+            assert_eq!((wc.status, wc.wr_id), (WcStatus::Success, n));
+            assert_eq!(wc.byte_len as usize, plan.bytes);
+            fill(&mut self.expected, n);
+            buffer
+                .read(incoming + slot(n), &mut self.arrived)
+                .expect("inside the buffer");
+            assert!(
+                self.arrived == self.expected,
+                "message {n}: payload differs"
+            );
+            self.done += 1;
+        }
+        worked || polled > 0
+    }
+}
+
+fn exchange(pair: &mut Pair<SimPlatform>, plan: &Plan) {
+    let buffer = || vec![0; plan.bytes];
+    let mut sender = Sender {
+        posted: 0,
+        done: 0,
+        payload: buffer(),
+    };
+    let mut receiver = Receiver {
+        posted: 0,
+        done: 0,
+        expected: buffer(),
+        arrived: buffer(),
+    };
+    let start = Instant::now();
+    while receiver.done < plan.messages || sender.done < plan.messages {
+        let [here, there] = &mut pair.sides[..] else {
+            return;
+        };
+        let received = receiver.work(there, plan);
+        // Only into receives that are there: RNR is another test's.
+        let sent = sender.work(here, plan, receiver.posted);
+        if !received && !sent {
+            here.platform.relax();
+            assert!(start.elapsed() < LIMIT, "nothing moves any more");
+        }
+    }
+}
+
+fn main() {
+    let mut arguments: Vec<String> = env::args().skip(1).collect();
+    let virtual_time = arguments.first().is_some_and(|first| first == "virtual");
+    if virtual_time {
+        arguments.remove(0);
+    }
+    let number = |n: usize, default: u64| {
+        arguments
+            .get(n)
+            .map_or(default, |text| text.parse().expect("a number"))
+    };
+    let plan = Plan {
+        messages: number(0, 2_000_000),
+        signal: number(1, 1).clamp(1, DEPTH / 2),
+        bytes: (number(2, 64) as usize).min(SLOT),
+    };
+    let mode = if virtual_time {
+        Mode::Virtual
+    } else {
+        Mode::Real
+    };
+    let setup = Setup {
+        caps: QpCaps {
+            max_send_wr: 2 * DEPTH as u32,
+            max_recv_wr: 2 * DEPTH as u32,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: 0,
+        },
+        cqe: 4 * DEPTH as u32,
+        buffer: 2 * DEPTH as usize * SLOT,
+        separate_cqs: true,
+        ..Setup::default()
+    };
+    let sim = Sim::builder().functions(2).seed(1).mode(mode).build();
+    let sides = vec![side(&sim, 0, &setup), side(&sim, 1, &setup)];
+    let mut pair = Pair::connected(sides, setup);
+    let before = sim.link();
+    let start = Instant::now();
+    exchange(&mut pair, &plan);
+    let elapsed = start.elapsed().as_secs_f64();
+    let after = sim.link();
+    pair.close();
+    assert_eq!(sim.findings(), []);
+    let frames = after.sent - before.sent;
+    println!(
+        "{} SENDs of {} B, verified; 1 of {} signaled, {} under way, lists of {}; {:.2} frames a message, nothing found",
+        plan.messages,
+        plan.bytes,
+        plan.signal,
+        DEPTH,
+        LIST,
+        frames as f64 / plan.messages as f64,
+    );
+    if !virtual_time {
+        println!(
+            "{:.0} messages/s (simulated, real time), {:.0} ns a message",
+            plan.messages as f64 / elapsed,
+            1e9 * elapsed / plan.messages as f64
+        );
+    }
+}
