@@ -20,9 +20,7 @@
 use std::env;
 use std::time::{Duration, Instant};
 
-use e810::{
-    Data, Lan, MacAddr, Op, Platform, QpCaps, RecvWr, SendFlags, SendWr, Sge, VsiId, Wc, WcStatus,
-};
+use e810::{Data, Lan, MacAddr, Op, QpCaps, RecvWr, SendFlags, SendWr, Sge, VsiId, Wc, WcStatus};
 use e810_hal::Clock;
 use e810_sim::{Mode, Sim, SimPlatform};
 use e810_tests::traffic::{Pair, Setup, Side};
