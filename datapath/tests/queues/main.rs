@@ -11,6 +11,7 @@ mod again;
 mod common;
 mod completions;
 mod flush;
+mod law;
 mod order;
 mod resize;
 mod ring;
