@@ -128,6 +128,11 @@ fn of_verbs<P: Room>() -> Vec<Row<P>> {
             verbs::datagrams::a_failed_send,
         ),
         ("fast registration", fast, verbs::memory::fast_registration),
+        (
+            "every completion error",
+            verbs::errors::setup(),
+            verbs::errors::every_completion_error,
+        ),
         ("zero-based regions", plain, verbs::memory::zero_based),
         ("re-registration", plain, verbs::memory::re_registration),
         ("stale keys", plain, verbs::memory::stale_keys),

@@ -12,6 +12,7 @@ use e810::{Data, Op, Platform, SendFlags, SendWr, Wc};
 use super::{End, Pair};
 
 pub mod datagrams;
+pub mod errors;
 pub mod memory;
 pub mod queues;
 
