@@ -8,8 +8,9 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use e810::{
-    AccessFlags, ColdStart, Config, Cq, Events, LinkPolicy, Notify, Package, PackageSource, Qp,
-    QpAttr, QpCaps, QpInit, RecvWr, SendWr, Wc, bring_up, bring_up_cold,
+    AccessFlags, AttrMask, ColdStart, Config, Control, Cq, Events, GidEntry, LinkPolicy, MrChange,
+    MwType, Notify, Package, PackageSource, Path, Pd, Qp, QpAttr, QpCaps, QpInit, RecvWr, SendWr,
+    Wc, bring_up, bring_up_cold, v4,
 };
 
 use e810_hal::bar::Bar0;
@@ -170,7 +171,7 @@ pub fn probe_driver_control(
         return false;
     };
     let (mut control, events) = device.split();
-    let (Ok(pd), Ok(cq)) = (control.alloc_pd(), control.create_cq(64, 0)) else {
+    let (Ok(pd), Ok(mut cq)) = (control.alloc_pd(), control.create_cq(64, 0)) else {
         return false;
     };
     let caps = QpCaps {
@@ -191,11 +192,52 @@ pub fn probe_driver_control(
     let mut good = control.modify_qp(&mut qp, &attr).is_ok();
     good &= control.service().is_ok();
     while control.take_lan_event().is_some() {}
+    good &= verbs(&mut control, &pd, &mut cq, &mut qp, memory);
     good &= control.destroy_qp(qp).is_ok();
     good &= control.destroy_cq(cq).is_ok();
     good &= control.dereg_mr(mr).is_ok();
     good &= control.dealloc_pd(pd).is_ok();
     good && control.shutdown(events).is_ok()
+}
+
+/// What verbs has beyond the objects above.
+#[inline(never)]
+fn verbs(
+    control: &mut Control<Metal>,
+    pd: &Pd,
+    cq: &mut Cq<Metal>,
+    qp: &mut Qp<Metal>,
+    memory: SharedBytes,
+) -> bool {
+    let address = v4(10, 0, 0, 1);
+    let gid = control.add_gid(GidEntry::untagged(address)).unwrap_or(0);
+    let group = v4(239, 0, 0, 1);
+    let mut good = control.query_port(1).is_ok() && control.query_pkey(1, 0).is_ok();
+    good &= control.query_gid(gid).is_some() && control.query_device().max_qp > 0;
+    good &= control.query_qp(qp, AttrMask::all()).is_ok();
+    good &= control.attach_mcast(qp, gid, group).is_ok();
+    good &= control.detach_mcast(qp, gid, group).is_ok();
+    if let Ok(ah) = control.create_ah(pd, &Path::to_group(gid, group)) {
+        good &= control.destroy_ah(ah).is_ok();
+    }
+    good &= control.resize_cq(cq, 100).is_ok();
+    good &= control.reset_qp(qp, &mut [cq]).is_ok();
+    if let Ok(mr) = control.reg_mr(pd, memory, AccessFlags::ZERO_BASED)
+        && let Ok(mr) = control.rereg_mr(mr, &MrChange::default())
+    {
+        good &= control.dereg_mr(mr).is_ok();
+    }
+    if let Ok(mut fast) = control.alloc_fast_mr(pd, 8) {
+        good &= control
+            .map_fast_mr(&mut fast, memory, AccessFlags::LOCAL_WRITE)
+            .is_ok();
+        control.unmap_fast_mr(&mut fast);
+        good &= control.free_fast_mr(fast).is_ok();
+    }
+    if let Ok(mw) = control.alloc_mw(pd, MwType::Type2) {
+        good &= control.dealloc_mw(mw).is_ok();
+    }
+    good && control.remove_gid(gid).is_ok()
 }
 
 /// Posting, polling and event handling of the driver, on [`Metal`].

@@ -133,6 +133,16 @@ fn of_verbs<P: Room>() -> Vec<Row<P>> {
             verbs::errors::setup(),
             verbs::errors::every_completion_error,
         ),
+        (
+            "receives filled first to last",
+            plain,
+            verbs::posting::filled_first_to_last,
+        ),
+        (
+            "messages without bytes",
+            plain,
+            verbs::posting::without_bytes,
+        ),
         ("zero-based regions", plain, verbs::memory::zero_based),
         ("re-registration", plain, verbs::memory::re_registration),
         ("stale keys", plain, verbs::memory::stale_keys),

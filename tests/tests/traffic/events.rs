@@ -15,14 +15,19 @@ fn told(sim: &Sim, pair: &mut Pair<impl e810::Platform>) -> bool {
 }
 
 fn send(pair: &mut Pair<impl e810::Platform>, flags: SendFlags) {
-    let incoming = pair.sides[1].incoming();
-    let there = pair.sides[1].sge(incoming, 64);
-    pair.sides[1].post_recv(0, 7, &[there]).unwrap();
     let here = pair.sides[0].sge(0, 64);
     let op = Op::Send {
         data: Data::Sges(&[here]),
         imm: None,
     };
+    post(pair, op, flags);
+}
+
+/// Posts a request that uses up a receive, and waits for its completion.
+fn post(pair: &mut Pair<impl e810::Platform>, op: Op<'_>, flags: SendFlags) {
+    let incoming = pair.sides[1].incoming();
+    let there = pair.sides[1].sge(incoming, 64);
+    pair.sides[1].post_recv(0, 7, &[there]).unwrap();
     let flags = flags | SendFlags::SIGNALED;
     let request = SendWr {
         wr_id: 1,
@@ -52,6 +57,55 @@ fn a_solicited_send_raises_the_event_that_was_asked_for() {
         assert!(!told(&sim, &mut pair), "{notify:?}: not asked for");
         pair.finish(&sim);
     }
+}
+
+/// Every operation that completes a receive can ask for the peer's event.
+#[test]
+fn every_operation_with_a_receive_can_solicit() {
+    let sim = sim(83);
+    let setup = Setup {
+        fast_register: true,
+        ..Setup::default()
+    };
+    let mut pair = Pair::simulated(&sim, setup);
+    let incoming = pair.sides[1].incoming();
+    let remote = pair.remote(A, incoming);
+    let here = [pair.sides[0].sge(0, 64)];
+    let data = Data::Sges(&here);
+    for solicited in [true, false] {
+        // A key for the invalidation.
+        let side = &mut pair.sides[1];
+        let mut fast = side.control.alloc_fast_mr(&side.pd, 1).unwrap();
+        let window = side.buffer.bytes().window(0, 64).unwrap();
+        let access = e810::AccessFlags::REMOTE_READ;
+        let request = side.control.map_fast_mr(&mut fast, window, access).unwrap();
+        let register = SendWr {
+            wr_id: 2,
+            op: Op::FastRegister(&request),
+            flags: SendFlags::SIGNALED,
+        };
+        side.post_send(0, &[register]).unwrap();
+        pair.completions(1, 1);
+        let imm = Some(5);
+        let rkey = fast.key();
+        for op in [
+            Op::Send { data, imm },
+            Op::SendInv { data, rkey },
+            Op::Write { data, remote, imm },
+        ] {
+            pair.sides[1].cqs[0].arm(Notify::Solicited);
+            let flags = match solicited {
+                true => SendFlags::SOLICITED,
+                false => SendFlags::empty(),
+            };
+            post(&mut pair, op, flags);
+            pair.completions(1, 1);
+            assert_eq!(told(&sim, &mut pair), solicited, "{}", op.name());
+        }
+        let side = &mut pair.sides[1];
+        side.control.free_fast_mr(fast).map_err(|(_, e)| e).unwrap();
+    }
+    pair.finish(&sim);
 }
 
 /// Armed for solicited completions, a plain one goes by and the next solicited

@@ -14,6 +14,7 @@ use super::{End, Pair};
 pub mod datagrams;
 pub mod errors;
 pub mod memory;
+pub mod posting;
 pub mod queues;
 
 /// A signaled request.
