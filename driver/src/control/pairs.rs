@@ -12,6 +12,7 @@ use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
 use e810_hal::{Cell, DmaBuf, DmaLayout, Iova, Ns, Platform, Words};
 
 use super::{Control, PAIR_BYTES, PAIR_SHADOW, Route, run};
+use crate::addr::Mtu;
 use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
 use crate::lack::Lack;
@@ -110,7 +111,7 @@ impl<P: Platform> Control<P> {
         };
         let (sq_context, rq_context) = queue_contexts(init, sizes, &sq, &rq);
         let context = RoceContext::new(sq_context, rq_context, self.lan.mac, qs_handle);
-        let context = first_context(context, key, pd.id, &made);
+        let context = first_context(context, key, pd.id, &made, self.lan.mtu);
         if let Err(error) = self.create_in_device(key.id(), &made, &context) {
             // From here on no CQE and no event finds it. The QP was opened just
             // now, so neither can refuse.
@@ -364,8 +365,13 @@ pub(super) fn first_context(
     key: QpKey,
     pd: u32,
     made: &Made,
+    interface: u16,
 ) -> RoceContext {
     context.completion_context = key.bits();
+    // Until a connection says otherwise, and for datagrams always: the greatest
+    // that fits the interface (data-path 8.10).
+    let mtu = Mtu::fitting(interface).unwrap_or(Mtu::Mtu256);
+    context.path_mtu = mtu.bytes() as u16;
     // A connection's comes with its rights on the way to INIT; datagrams have
     // none.
     if made.service.is_datagram() {

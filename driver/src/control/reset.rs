@@ -76,7 +76,7 @@ impl<P: Platform> Control<P> {
         let (before, route) = (core::mem::replace(&mut qp.class, class), qp.route.take());
         self.leave_tables(qp.key.id(), before, route);
         let context = RoceContext::new(qp.context.sq, qp.context.rq, self.lan.mac, qs_handle);
-        let context = first_context(context, qp.key, qp.pd, &qp.made);
+        let context = first_context(context, qp.key, qp.pd, &qp.made, self.lan.mtu);
         self.create_in_device(qp.key.id(), &qp.made, &context)?;
         qp.made.exists = true;
         qp.context = context;

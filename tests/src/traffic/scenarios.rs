@@ -119,6 +119,11 @@ fn of_verbs<P: Room>() -> Vec<Row<P>> {
             datagrams,
             verbs::datagrams::too_long_for_the_receive,
         ),
+        (
+            "datagrams longer than a packet",
+            datagrams,
+            verbs::datagrams::longer_than_a_packet,
+        ),
         ("groups", datagrams, verbs::datagrams::groups),
         ("groups of IPv6", ipv6, verbs::datagrams::groups),
         ("groups on a VLAN", tagged, verbs::datagrams::groups),

@@ -54,7 +54,9 @@ pub fn messages(pair: &mut Pair<impl Platform>) {
     let ah = side.control.create_ah(&side.pd, &path).expect("a handle");
     assert_eq!(ah.path(), path);
     let to = ah.target(Qpn::new(qpn).expect("24 bits"), QKEY);
-    let mtu = pair.setup().mtu.bytes() as usize;
+    // Up to the greatest packet of the interface, whatever connections use.
+    let port = pair.side(0).control.query_port(1).expect("port 1");
+    let mtu = port.active_mtu.expect("an MTU").bytes() as usize;
     for (serial, size) in (1..).zip([0, 1, 63, 101, 512, mtu]) {
         for imm in [None, Some(0x0A0B_0C0D)] {
             for inline in [false, true] {
@@ -257,10 +259,7 @@ pub fn a_failed_send(pair: &mut Pair<impl Platform>) {
     let data = Data::Inline(&[b"from elsewhere"]);
     let list = [1, 2].map(|wr_id| super::signaled(wr_id, op(data)));
     pair.side(0).post_send(0, &list).expect("posted");
-    let wcs = pair.completions(0, 2);
-    let told: Vec<_> = wcs.iter().map(|wc| (wc.wr_id, wc.status)).collect();
-    let expected = [(1, WcStatus::LocQpOpErr), (2, WcStatus::WrFlushErr)];
-    assert_eq!(told, expected);
+    ends(pair, WcStatus::LocQpOpErr);
     assert_eq!(pair.side(0).qps[0].state(), e810::QpState::Sqe);
     nothing_comes(pair, 0);
     let side = pair.side(0);
@@ -278,6 +277,35 @@ pub fn a_failed_send(pair: &mut Pair<impl Platform>) {
     let side = pair.side(0);
     side.control.destroy_ah(ah).expect("destroyed");
     side.control.dealloc_pd(other).expect("given back");
+    side.told.clear();
+    pair.renew(A);
+}
+
+/// Both sends: the first with this status, the second flushed.
+fn ends(pair: &mut Pair<impl Platform>, status: WcStatus) {
+    let wcs = pair.completions(0, 2);
+    let told: Vec<_> = wcs.iter().map(|wc| (wc.wr_id, wc.status)).collect();
+    assert_eq!(told, [(1, status), (2, WcStatus::WrFlushErr)]);
+}
+
+/// A datagram is one packet: one that is longer fails where it is sent.
+pub fn longer_than_a_packet(pair: &mut Pair<impl Platform>) {
+    let path = path(pair, 0, 1);
+    let qpn = Qpn::new(pair.number(B)).expect("24 bits");
+    let side = pair.side(0);
+    let port = side.control.query_port(1).expect("port 1");
+    let mtu = port.active_mtu.expect("an MTU").bytes() as usize;
+    let ah = side.control.create_ah(&side.pd, &path).expect("a handle");
+    let to = ah.target(qpn, QKEY);
+    let long = [side.sge(0, mtu + 1)];
+    let data = Data::Sges(&long);
+    let imm = None;
+    let list = [1, 2].map(|wr_id| super::signaled(wr_id, Op::UdSend { data, imm, to }));
+    side.post_send(0, &list).expect("posted");
+    ends(pair, WcStatus::LocLenErr);
+    nothing_comes(pair, 1);
+    let side = pair.side(0);
+    side.control.destroy_ah(ah).expect("destroyed");
     side.told.clear();
     pair.renew(A);
 }
