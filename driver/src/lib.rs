@@ -47,13 +47,14 @@ mod fast;
 mod handle;
 mod ids;
 mod lack;
+mod limits;
 mod memory;
 mod pair;
 mod port;
 mod stage;
 mod users;
 
-pub use addr::{GIDS, Gid, GidEntry, MacAddr, Mtu, Path, Vlan, v4};
+pub use addr::{Gid, GidEntry, MacAddr, Mtu, Path, Vlan, v4};
 pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
 pub use cold::{
     AdminqUp, Cold, FunctionReset, Identified, Identity, LAN_EVENTS, LanEvent, LanReady,
@@ -71,6 +72,7 @@ pub use events::{Event, EventSet, Events, LOGGED, Polled};
 pub use fast::{FastMr, Mw, MwType};
 pub use handle::Ah;
 pub use lack::Lack;
+pub use limits::GIDS;
 pub use memory::{AccessFlags, Mr, MrChange, Pd, ReregError};
 pub use pair::Qp;
 pub use port::{DeviceAttr, PortAttr, PortState};

@@ -9,9 +9,7 @@ use core::net::IpAddr;
 
 use super::{Gid, MacAddr, link_local};
 use crate::error::{Error, Object, Result};
-
-/// Entries of the table (data-path 8.10).
-pub const GIDS: usize = 32;
+use crate::limits::GIDS;
 
 /// One of our own addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,8 +12,8 @@ mod gids;
 mod mtu;
 mod path;
 
+pub use gids::GidEntry;
 pub(crate) use gids::GidTable;
-pub use gids::{GIDS, GidEntry};
 pub use mtu::Mtu;
 pub use path::{Path, Vlan};
 pub(crate) use path::{Target, group_mac};

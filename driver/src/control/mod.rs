@@ -13,6 +13,7 @@ use crate::config::{Config, Lan, Quirks};
 use crate::device::{Below, Memory};
 use crate::error::{Error, Object, Result};
 use crate::ids::Ids;
+use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
 use crate::memory::Pd;
 use crate::users::Users;
 
@@ -44,10 +45,6 @@ pub use scheduler::{LanHook, NoLanHook};
 pub use service::Served;
 pub use shutdown::ShutdownError;
 
-/// MR indexes that are never handed out (control-path 3.2).
-const RESERVED_MRS: u32 = 1;
-/// Address handles that are never handed out (data-path 10 item 12).
-const RESERVED_AHS: u32 = 1;
 /// Bytes of the shared pool that each QP number has: its host context and its
 /// shadow area, each aligned as the device needs (control-path 5.1).
 const PAIR_BYTES: usize = 512;
@@ -87,9 +84,6 @@ pub struct Control<P: Platform> {
     below: Option<Below>,
     lan_side: LanSide<P>,
 }
-
-/// Protection domains kept track of: the device has 2^18, a program few.
-const PDS: u32 = 4096;
 
 impl<P: Platform> Control<P> {
     /// Tables for what the HMC committed. On failure the commands and the HMC

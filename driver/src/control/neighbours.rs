@@ -10,10 +10,9 @@ use e810_hal::{HostBuf, Platform};
 
 use super::run;
 use crate::error::{Error, Object, Result};
+use crate::limits::ARPS;
 use e810_cqp::Cqp;
 
-/// Entries this driver uses at most; ARP indexes have 12 bits.
-const MAX_ENTRIES: u32 = 4096;
 /// MAC in the low 48 bits of a word, users in the high 16.
 const USER: u64 = 1 << 48;
 const MAC_MASK: u64 = USER - 1;
@@ -27,7 +26,7 @@ pub(super) struct Neighbours<P: Platform> {
 impl<P: Platform> Neighbours<P> {
     /// A table for `committed` ARP entries of the HMC.
     pub(super) fn new(platform: P, committed: u32) -> Result<Self> {
-        let len = committed.min(MAX_ENTRIES) as usize;
+        let len = committed.min(ARPS) as usize;
         Ok(Self {
             entries: HostBuf::new(platform, len)?,
         })

@@ -9,18 +9,12 @@ use e810_datapath::state::{AttrMask, Service};
 use e810_hal::Platform;
 
 use super::Control;
-use crate::addr::{GIDS, Mtu, link_local};
+use crate::addr::{Mtu, link_local};
 use crate::attr::{QpAttr, QpCaps};
 use crate::error::{Error, Object, Result};
+use crate::limits::{DEFAULT_PKEY, GIDS, MAX_FAST_PAGES, MAX_QP_WR, PKEYS, PORTS};
 use crate::pair::Qp;
 use crate::port::{DeviceAttr, PortAttr, PortState};
-
-/// The one partition (data-path 8.10).
-const DEFAULT_PKEY: u16 = 0xFFFF;
-/// Work requests of a queue (data-path 5.4).
-const MAX_QP_WR: u32 = 32_768;
-/// Pages of a fast-registered region: one list of consecutive PBLEs.
-pub(super) const MAX_FAST_PAGES: u32 = 262_144;
 
 /// What a queue pair says of itself (`query_qp`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,7 +116,7 @@ impl<P: Platform> Control<P> {
             max_mcast_qp_attach: MAX_GROUP_MEMBERS as u32,
             max_fast_reg_pages: pbles.min(MAX_FAST_PAGES),
             completion_vectors: self.ceqs.into(),
-            ports: 1,
+            ports: PORTS,
             max_srq: 0,
             atomics: self.hmc.features.atomics(),
         }
@@ -146,7 +140,7 @@ impl<P: Platform> Control<P> {
             active_mtu: Mtu::fitting(self.lan.mtu),
             max_msg_sz: MAX_MESSAGE,
             gids: GIDS as u8,
-            pkeys: 1,
+            pkeys: PKEYS,
             lid: 0,
             mbps: link.map_or(0, |link| link.mbps),
             mac: self.lan.mac,
@@ -160,12 +154,12 @@ impl<P: Platform> Control<P> {
     /// [`Error::OutOfRange`] for any port but 1 and any index but 0.
     pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16> {
         only_port(port)?;
-        if index > 0 {
+        if index >= PKEYS {
             return Err(Error::OutOfRange {
                 what: "P_Key index",
                 value: index.into(),
                 min: 0,
-                max: 0,
+                max: u64::from(PKEYS) - 1,
             });
         }
         Ok(DEFAULT_PKEY)
@@ -173,13 +167,13 @@ impl<P: Platform> Control<P> {
 }
 
 fn only_port(port: u8) -> Result<()> {
-    if port == 1 {
+    if (1..=PORTS).contains(&port) {
         return Ok(());
     }
     Err(Error::OutOfRange {
         what: "port",
         value: port.into(),
         min: 1,
-        max: 1,
+        max: PORTS.into(),
     })
 }

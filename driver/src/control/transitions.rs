@@ -16,6 +16,7 @@ use crate::addr::{Path, udp_source_port};
 use crate::attr::QpAttr;
 use crate::error::{Error, Object, Result};
 use crate::lack::Lack;
+use crate::limits::{PKEYS, PORTS};
 use crate::memory::AccessFlags;
 use crate::pair::Qp;
 
@@ -308,8 +309,13 @@ fn lacking(attr: &QpAttr) -> Result<()> {
 fn check_ranges(attr: &QpAttr) -> Result<()> {
     const PSN_MAX: u64 = (1 << 24) - 1;
     let checks: [(&'static str, Option<u64>, u64, u64); 10] = [
-        ("P_Key index", attr.pkey_index.map(u64::from), 0, 0),
-        ("port", attr.port.map(u64::from), 1, 1),
+        (
+            "P_Key index",
+            attr.pkey_index.map(u64::from),
+            0,
+            u64::from(PKEYS) - 1,
+        ),
+        ("port", attr.port.map(u64::from), 1, PORTS.into()),
         ("receive PSN", attr.rq_psn.map(u64::from), 0, PSN_MAX),
         ("send PSN", attr.sq_psn.map(u64::from), 0, PSN_MAX),
         (
