@@ -36,20 +36,23 @@ use crate::state::{QpState, Service};
 use crate::track;
 
 mod cq;
+mod ending;
 mod key;
 pub(crate) mod list;
+mod opening;
 mod qp;
 mod queue;
 mod registry;
 mod space;
 
 pub(crate) use cq::CqSlot;
+pub use ending::Discarded;
 pub use key::{CqKey, QpKey};
 pub(crate) use list::Node;
 pub(crate) use qp::QpSlot;
 pub use qp::{Cause, Marked};
 pub(crate) use queue::QueueLine;
-pub use registry::{Attention, Discarded, Pending, QpShape, Registry};
+pub use registry::{Attention, Pending, QpShape, Registry};
 
 /// A 64-bit atomic word of a slot. Implemented by `AtomicU64`; a model checker
 /// brings its own.

@@ -2,10 +2,10 @@
 
 use core::sync::atomic::Ordering;
 
-use super::queue::{Guard, LINE, QueueLine};
+use super::queue::{LINE, QueueLine};
 use super::{Atom, FREE, QpKey};
 use crate::error::Queue;
-use crate::state::{QpState, Service};
+use crate::state::QpState;
 use crate::status::FlushCode;
 
 /// Lines of a slot, by who writes them: control (and events), the poster, the
@@ -16,21 +16,21 @@ pub(super) const WORDS: usize = LINES * LINE;
 
 // Control's line; events write STATE.
 /// The key, or [`FREE`].
-const IDENTITY: usize = 0;
+pub(super) const IDENTITY: usize = 0;
 /// [2:0] state, [3] takes sends, [4] takes receives, [5] drained, [6] wants to
 /// be told of that, [8] on the attention list, [9] failed, [11:10] queue that
 /// caused it, [31:16] its flush code, [63:33] generation (0: hidden).
-const STATE: usize = 1;
+pub(super) const STATE: usize = 1;
 const ATTENTION_LINK: usize = 2;
 const RETIRE_LINK: usize = 3;
-const GENERATION: usize = 4;
-const EXTENT: usize = 5;
-const RETIRED: usize = 6;
+pub(super) const GENERATION: usize = 4;
+pub(super) const EXTENT: usize = 5;
+pub(super) const RETIRED: usize = 6;
 // The poster's line; what control alone uses is at its end.
-const SQ_HEAD: usize = 0;
-const RQ_HEAD: usize = 1;
-const SEND_CQ: usize = 2;
-const RECV_CQ: usize = 3;
+pub(super) const SQ_HEAD: usize = 0;
+pub(super) const RQ_HEAD: usize = 1;
+pub(super) const SEND_CQ: usize = 2;
+pub(super) const RECV_CQ: usize = 3;
 const SEND_EPOCH: usize = 4;
 const RECV_EPOCH: usize = 5;
 
@@ -48,7 +48,7 @@ const CODE_SHIFT: u32 = 16;
 const GENERATION_SHIFT: u32 = 33;
 
 /// A state and what it takes: sends from RTS on, receives from INIT on (IB).
-const fn state_bits(state: QpState) -> u64 {
+pub(super) const fn state_bits(state: QpState) -> u64 {
     let sends = state as u64 >= QpState::Rts as u64;
     let receives = state as u64 >= QpState::Init as u64;
     let sends = if sends { SENDS } else { 0 };
@@ -56,7 +56,7 @@ const fn state_bits(state: QpState) -> u64 {
     state as u64 | sends | receives
 }
 
-const fn generation_bits(key: QpKey) -> u64 {
+pub(super) const fn generation_bits(key: QpKey) -> u64 {
     (key.generation() as u64) << GENERATION_SHIFT
 }
 
@@ -126,13 +126,13 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     }
 
     #[inline(always)]
-    fn control(&self) -> &'a [A; LINE] {
+    pub(super) fn control(&self) -> &'a [A; LINE] {
         let [control, ..] = self.0;
         control
     }
 
     #[inline(always)]
-    fn poster(&self) -> &'a [A; LINE] {
+    pub(super) fn poster(&self) -> &'a [A; LINE] {
         let [_, poster, ..] = self.0;
         poster
     }
@@ -327,63 +327,6 @@ impl<'a, A: Atom> QpSlot<'a, A> {
         self.control()[EXTENT].load(Ordering::Relaxed)
     }
 
-    /// Control: gives a hidden slot its next life, with the same queues. Nobody
-    /// else looks at it: it is hidden, and poster and pollers are at rest.
-    pub(super) fn reopen(&self, id: u32, service: Service) -> QpKey {
-        let queues = [Queue::Send, Queue::Recv].map(|queue| {
-            let line = self.queue(queue);
-            let quanta = line.mask().wrapping_add(1) as u32;
-            (quanta, line.trackers() as u32)
-        });
-        let cqs = self.awaited().map(|(cq, _)| cq);
-        let [(send_quanta, send_trackers), (recv_quanta, recv_trackers)] = queues;
-        let [send_cq, recv_cq] = cqs;
-        let cq_id = |bits: u64| bits as u32 & super::key::ID_MASK;
-        self.open(
-            id,
-            &Opening {
-                service,
-                send: QueueOpening {
-                    cq: cq_id(send_cq),
-                    quanta: send_quanta,
-                    trackers: send_trackers,
-                },
-                recv: QueueOpening {
-                    cq: cq_id(recv_cq),
-                    quanta: recv_quanta,
-                    trackers: recv_trackers,
-                },
-                extent: self.extent(),
-                send_cq,
-                recv_cq,
-            },
-        )
-    }
-
-    /// Control: gives a free slot to a new QP.
-    pub(super) fn open(&self, id: u32, opening: &Opening) -> QpKey {
-        let control = self.control();
-        let generation = control[GENERATION].load(Ordering::Relaxed) as u32;
-        let generation = super::key::next_generation(generation);
-        let key = QpKey::new(id, generation);
-        control[GENERATION].store(generation.into(), Ordering::Relaxed);
-        control[EXTENT].store(opening.extent, Ordering::Relaxed);
-        control[RETIRED].store(0, Ordering::Relaxed);
-        let poster = self.poster();
-        poster[SQ_HEAD].store(0, Ordering::Relaxed);
-        poster[RQ_HEAD].store(0, Ordering::Relaxed);
-        poster[SEND_CQ].store(opening.send_cq, Ordering::Relaxed);
-        poster[RECV_CQ].store(opening.recv_cq, Ordering::Relaxed);
-        let state = generation_bits(key) | state_bits(QpState::Reset);
-        control[STATE].store(state, Ordering::Release);
-        for (queue, shape) in [(Queue::Send, &opening.send), (Queue::Recv, &opening.recv)] {
-            let guard = Guard::new(generation, shape.cq, opening.service);
-            self.queue(queue).open(guard, shape.quanta, shape.trackers);
-        }
-        control[IDENTITY].store(key.bits(), Ordering::Release);
-        key
-    }
-
     /// Control: from now on no CQE and no event finds the QP.
     pub(super) fn hide(&self) {
         self.clear();
@@ -424,24 +367,4 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     pub(super) fn release(&self) {
         self.control()[EXTENT].store(0, Ordering::Relaxed);
     }
-}
-
-/// One queue of an opening.
-#[derive(Debug)]
-pub(super) struct QueueOpening {
-    pub(super) cq: u32,
-    pub(super) quanta: u32,
-    /// Index of the first tracker among all.
-    pub(super) trackers: u32,
-}
-
-/// What a slot is opened with.
-#[derive(Debug)]
-pub(super) struct Opening {
-    pub(super) service: Service,
-    pub(super) send: QueueOpening,
-    pub(super) recv: QueueOpening,
-    pub(super) extent: u64,
-    pub(super) send_cq: u64,
-    pub(super) recv_cq: u64,
 }

@@ -1,12 +1,12 @@
 //! The control path's side of the slot table: opening, failing, destroying.
 
 use super::list::{self, Node};
-use super::qp::{Opening, QueueOpening};
-use super::space::{Extent, Space};
-use super::{Atom, Cause, CqKey, Layout, MAX_IDS, QpKey, QpSlot, QueueLine, SlotMemory, Slots};
+use super::opening::{Opening, QueueOpening};
+use super::space::Space;
+use super::{Cause, CqKey, Layout, MAX_IDS, QpKey, QpSlot, SlotMemory, Slots};
 use crate::error::{Queue, SlotError};
 use crate::state::{QpState, Service};
-use crate::track::{self, Tracker};
+use crate::track;
 
 /// A QP about to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,17 +48,6 @@ pub struct Attention {
     pub cause: Cause,
 }
 
-/// Requests that were outstanding, or done and not polled, when their QP was
-/// taken out of use: they never complete.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Discarded {
-    /// Send requests, signaled or not.
-    pub sends: u32,
-    /// Receives.
-    pub receives: u32,
-}
-
 /// Which CQs have completions that only their poller can make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -72,12 +61,12 @@ pub struct Pending {
 /// Owner of a slot table. One exists per table; it lives with the control path.
 #[derive(Debug)]
 pub struct Registry<M: SlotMemory> {
-    slots: Slots<M>,
-    space: Space,
+    pub(super) slots: Slots<M>,
+    pub(super) space: Space,
     /// QPs taken from the attention list, not yet handed out.
     marked: Node,
     /// QPs retired, not yet reaped.
-    retired: Node,
+    pub(super) retired: Node,
 }
 
 impl<M: SlotMemory> Registry<M> {
@@ -298,142 +287,12 @@ impl<M: SlotMemory> Registry<M> {
         Ok(Pending { send_cq, recv_cq })
     }
 
-    /// Takes a QP out of use, before DESTROY_QP: its CQEs are skipped from now
-    /// on, events do not find it, and its poster no longer exists or is at rest.
-    /// When the command is done, [`Registry::retire`] or [`Registry::reopen`]
-    /// follows. Gives the requests that will never complete.
-    ///
-    /// # Errors
-    /// [`SlotError::Gone`].
-    pub fn hide_qp(&mut self, key: QpKey) -> Result<Discarded, SlotError> {
-        let slot = self.live(key)?;
-        slot.hide();
-        let count = |queue| {
-            let line = slot.queue(queue);
-            let trackers = self.slots.queue_trackers(line);
-            outstanding(trackers.as_deref(), line, slot.head(queue))
-        };
-        Ok(Discarded {
-            sends: count(Queue::Send),
-            receives: count(Queue::Recv),
-        })
-    }
-
-    /// Whether an event handler has put a QP, hidden or not, on the list of
-    /// marked ones, or is about to.
-    #[must_use]
-    pub fn is_marked(&self, key: QpKey) -> bool {
-        self.slots
-            .qp(key.id())
-            .is_some_and(|slot| slot.needs_attention())
-    }
-
-    /// Gives a hidden QP that the device knows no more a new life under the same
-    /// number, with the same queues and CQs, empty and in RESET; before
-    /// CREATE_QP, which is given the new key. Its posters are restarted with it.
-    ///
-    /// The caller holds both CQs meanwhile and has made them let go of the QP
-    /// ([`CompletionQueue::let_go`](crate::CompletionQueue::let_go)), so that no
-    /// poller is in the middle of its old life.
-    ///
-    /// # Errors
-    /// [`SlotError::Gone`] for a QP that is not hidden; [`SlotError::Busy`]
-    /// while an event handler is just putting it on the list of marked ones:
-    /// take what is marked, and try again.
-    pub fn reopen(&mut self, key: QpKey, service: Service) -> Result<QpKey, SlotError> {
-        let id = key.id();
-        let slot = self
-            .slots
-            .qp(id)
-            .filter(|slot| slot.is_hidden(key))
-            .ok_or(gone_qp(key))?;
-        if slot.needs_attention() {
-            return Err(SlotError::Busy { object: "QP", id });
-        }
-        Ok(slot.reopen(id, service))
-    }
-
-    /// The device knows a hidden QP no more: the id becomes free when both CQs
-    /// have passed its last CQE ([`Registry::reap`]).
-    ///
-    /// # Errors
-    /// [`SlotError::Gone`] for a QP that is not hidden, or already retired.
-    pub fn retire(&mut self, key: QpKey) -> Result<(), SlotError> {
-        let id = key.id();
-        let slot = self
-            .slots
-            .qp(id)
-            .filter(|slot| slot.is_hidden(key))
-            .ok_or(gone_qp(key))?;
-        let [send, recv] = slot.awaited().map(|(cq, _)| {
-            let cq = self.slots.live_cq(CqKey::from_bits(cq)?)?;
-            let epoch = cq.raise();
-            cq.unrefer();
-            Some(epoch)
-        });
-        slot.retire(send.unwrap_or(0), recv.unwrap_or(0));
-        list::set(slot.retire_link(), self.retired);
-        self.retired = Node::qp(id);
-        Ok(())
-    }
-
-    /// The id of a retired QP that can be opened again; its tracker space is
-    /// free. `None` when there is none: a CQ has to be polled first.
-    pub fn reap(&mut self) -> Option<u32> {
-        let mut before: Option<QpSlot<'_, M::Atom>> = None;
-        let mut node = self.retired;
-        while let Some((id, _)) = node.get() {
-            let slot = self.slots.qp(id)?;
-            let next = list::next(slot.retire_link());
-            if self.is_passed(slot) {
-                match before {
-                    Some(before) => list::set(before.retire_link(), next),
-                    None => self.retired = next,
-                }
-                let extent = Extent::from_bits(slot.extent());
-                self.space.free(self.slots.atoms(), extent);
-                slot.release();
-                return Some(id);
-            }
-            before = Some(slot);
-            node = next;
-        }
-        None
-    }
-
-    fn is_passed(&self, slot: QpSlot<'_, M::Atom>) -> bool {
-        let passed = slot.awaited().into_iter().all(|(cq, epoch)| {
-            // A CQ that was closed meanwhile has no poller any more.
-            CqKey::from_bits(cq)
-                .and_then(|cq| self.slots.live_cq(cq))
-                .is_none_or(|cq| cq.has_passed(epoch))
-        });
-        passed && !slot.needs_attention()
-    }
-
-    fn live(&self, key: QpKey) -> Result<QpSlot<'_, M::Atom>, SlotError> {
+    pub(super) fn live(&self, key: QpKey) -> Result<QpSlot<'_, M::Atom>, SlotError> {
         self.slots.live_qp(key).ok_or(gone_qp(key))
     }
 }
 
-/// Requests between tail and head, padding not counted.
-fn outstanding<A: Atom>(
-    trackers: Option<&[[A; track::WORDS]]>,
-    line: QueueLine<'_, A>,
-    head: u64,
-) -> u32 {
-    let (mut at, mut count) = (line.own_tail(), 0u32);
-    while at < head
-        && let Some(tracker) = trackers.and_then(|all| all.get((at & line.mask()) as usize))
-    {
-        let tag = Tracker(tracker).tag();
-        count = count.saturating_add(u32::from(!tag.is_pad()));
-        at = at.wrapping_add(tag.quanta());
-    }
-    count
-}
-
-const fn gone_qp(key: QpKey) -> SlotError {
+pub(super) const fn gone_qp(key: QpKey) -> SlotError {
     SlotError::Gone {
         object: "QP",
         id: key.id(),

@@ -2,6 +2,7 @@
 
 #![cfg(not(loom))]
 #![expect(
+    clippy::expect_used,
     clippy::unwrap_used,
     clippy::indexing_slicing,
     reason = "a test fails by a panic"

@@ -1,0 +1,91 @@
+//! A slot that is given to a QP, or to the next life of one.
+
+use core::sync::atomic::Ordering;
+
+use super::qp::{
+    EXTENT, GENERATION, IDENTITY, QpSlot, RECV_CQ, RETIRED, RQ_HEAD, SEND_CQ, SQ_HEAD, STATE,
+    generation_bits, state_bits,
+};
+use super::queue::Guard;
+use super::{Atom, QpKey, key};
+use crate::error::Queue;
+use crate::state::{QpState, Service};
+
+impl<A: Atom> QpSlot<'_, A> {
+    /// Control: gives a hidden slot its next life, with the same queues. Nobody
+    /// else looks at it: it is hidden, and poster and pollers are at rest.
+    pub(super) fn reopen(&self, id: u32, service: Service) -> QpKey {
+        let queues = [Queue::Send, Queue::Recv].map(|queue| {
+            let line = self.queue(queue);
+            let quanta = line.mask().wrapping_add(1) as u32;
+            (quanta, line.trackers() as u32)
+        });
+        let cqs = self.awaited().map(|(cq, _)| cq);
+        let [(send_quanta, send_trackers), (recv_quanta, recv_trackers)] = queues;
+        let [send_cq, recv_cq] = cqs;
+        let cq_id = |bits: u64| bits as u32 & key::ID_MASK;
+        self.open(
+            id,
+            &Opening {
+                service,
+                send: QueueOpening {
+                    cq: cq_id(send_cq),
+                    quanta: send_quanta,
+                    trackers: send_trackers,
+                },
+                recv: QueueOpening {
+                    cq: cq_id(recv_cq),
+                    quanta: recv_quanta,
+                    trackers: recv_trackers,
+                },
+                extent: self.extent(),
+                send_cq,
+                recv_cq,
+            },
+        )
+    }
+
+    /// Control: gives a free slot to a new QP.
+    pub(super) fn open(&self, id: u32, opening: &Opening) -> QpKey {
+        let control = self.control();
+        let generation = control[GENERATION].load(Ordering::Relaxed) as u32;
+        let generation = key::next_generation(generation);
+        let key = QpKey::new(id, generation);
+        control[GENERATION].store(generation.into(), Ordering::Relaxed);
+        control[EXTENT].store(opening.extent, Ordering::Relaxed);
+        control[RETIRED].store(0, Ordering::Relaxed);
+        let poster = self.poster();
+        poster[SQ_HEAD].store(0, Ordering::Relaxed);
+        poster[RQ_HEAD].store(0, Ordering::Relaxed);
+        poster[SEND_CQ].store(opening.send_cq, Ordering::Relaxed);
+        poster[RECV_CQ].store(opening.recv_cq, Ordering::Relaxed);
+        let state = generation_bits(key) | state_bits(QpState::Reset);
+        control[STATE].store(state, Ordering::Release);
+        for (queue, shape) in [(Queue::Send, &opening.send), (Queue::Recv, &opening.recv)] {
+            let guard = Guard::new(generation, shape.cq, opening.service);
+            self.queue(queue).open(guard, shape.quanta, shape.trackers);
+        }
+        control[IDENTITY].store(key.bits(), Ordering::Release);
+        key
+    }
+}
+
+/// One queue of an opening.
+#[derive(Debug)]
+pub(super) struct QueueOpening {
+    pub(super) cq: u32,
+    pub(super) quanta: u32,
+    /// Index of the first tracker among all.
+    pub(super) trackers: u32,
+}
+
+/// What a slot is opened with.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) service: Service,
+    pub(super) send: QueueOpening,
+    pub(super) recv: QueueOpening,
+    pub(super) extent: u64,
+    pub(super) send_cq: u64,
+    pub(super) recv_cq: u64,
+}
