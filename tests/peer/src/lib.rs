@@ -19,9 +19,11 @@ mod answers;
 pub mod contest;
 mod device;
 mod doorbells;
+pub mod generate;
 pub mod kernel;
 mod library;
 mod opened;
+pub mod request;
 mod spin;
 
 pub use doorbells::Doorbells;

@@ -1,0 +1,204 @@
+//! Requests in neither side's form, and both translations.
+
+use e810_datapath::wr::MwBind;
+use e810_datapath::{Data, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
+
+use crate::abi::{Ah, CSendWr, CSge, Mr, access, opcode, send_flag};
+
+/// What a request does. Only what the library posts on this generation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// SEND.
+    Send,
+    /// SEND with invalidate of this key.
+    SendInv(u32),
+    /// RDMA WRITE.
+    Write(Remote),
+    /// RDMA READ.
+    Read(Remote),
+    /// Local invalidate of this key.
+    LocalInv(u32),
+    /// Binding a window of type 1.
+    Bind(MwBind),
+    /// UD SEND to a QP with a Q_Key.
+    Datagram {
+        /// QP number.
+        qpn: u32,
+        /// Q_Key.
+        qkey: u32,
+    },
+}
+
+/// What a request carries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// Registered memory.
+    Sges(Vec<Sge>),
+    /// Bytes, in pieces.
+    Inline(Vec<Vec<u8>>),
+}
+
+/// A send request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// What it does.
+    pub kind: Kind,
+    /// What it carries.
+    pub payload: Payload,
+    /// Immediate data.
+    pub imm: Option<u32>,
+    /// Completes on success, too.
+    pub signaled: bool,
+    /// Waits for earlier reads.
+    pub fence: bool,
+    /// Wakes the peer.
+    pub solicited: bool,
+}
+
+impl Request {
+    /// Our form. `pieces` is room for the inline pieces.
+    #[must_use]
+    pub fn ours<'a>(&'a self, ah: u32, pieces: &'a mut Vec<&'a [u8]>) -> SendWr<'a> {
+        let sges: &[Sge] = match &self.payload {
+            Payload::Sges(sges) => sges,
+            Payload::Inline(_) => &[],
+        };
+        let data = match &self.payload {
+            Payload::Sges(sges) => Data::Sges(sges),
+            Payload::Inline(bytes) => {
+                pieces.extend(bytes.iter().map(Vec::as_slice));
+                Data::Inline(pieces)
+            }
+        };
+        let imm = self.imm;
+        let op = match &self.kind {
+            Kind::Send => Op::Send { data, imm },
+            Kind::SendInv(rkey) => Op::SendInv { data, rkey: *rkey },
+            Kind::Write(remote) => Op::Write {
+                data,
+                remote: *remote,
+                imm,
+            },
+            Kind::Read(remote) => Op::Read {
+                into: sges,
+                remote: *remote,
+            },
+            Kind::LocalInv(stag) => Op::LocalInv { stag: *stag },
+            Kind::Bind(bind) => Op::BindMw(bind),
+            Kind::Datagram { qpn, qkey } => Op::UdSend {
+                data,
+                imm,
+                to: UdTarget {
+                    ah,
+                    qpn: *qpn,
+                    qkey: *qkey,
+                },
+            },
+        };
+        let mut flags = SendFlags::empty();
+        flags.set(SendFlags::SIGNALED, self.signaled);
+        flags.set(SendFlags::FENCE, self.fence);
+        flags.set(SendFlags::SOLICITED, self.solicited);
+        SendWr {
+            wr_id: self.wr_id,
+            op,
+            flags,
+        }
+    }
+
+    /// The library's form. `memory` is what it points to and must stay where it
+    /// is until the post.
+    #[must_use]
+    pub fn theirs(&self, ah: *mut Ah, memory: &mut Memory) -> CSendWr {
+        let has_imm = self.imm.is_some();
+        let code = match self.kind {
+            Kind::Send | Kind::Datagram { .. } if has_imm => opcode::SEND_WITH_IMM,
+            Kind::Send | Kind::Datagram { .. } => opcode::SEND,
+            Kind::SendInv(_) => opcode::SEND_WITH_INV,
+            Kind::Write(_) if has_imm => opcode::RDMA_WRITE_WITH_IMM,
+            Kind::Write(_) => opcode::RDMA_WRITE,
+            Kind::Read(_) => opcode::RDMA_READ,
+            Kind::LocalInv(_) => opcode::LOCAL_INV,
+            Kind::Bind(_) => opcode::BIND_MW,
+        };
+        let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+        let flags = flag(self.signaled, send_flag::SIGNALED)
+            | flag(self.fence, send_flag::FENCE)
+            | flag(self.solicited, send_flag::SOLICITED)
+            | flag(
+                matches!(self.payload, Payload::Inline(_)),
+                send_flag::INLINE,
+            );
+        let mut wr = CSendWr::new(code, flags);
+        wr.wr_id = self.wr_id;
+        match self.kind {
+            Kind::SendInv(key) | Kind::LocalInv(key) => wr.imm_data = key,
+            _ => wr.imm_data = self.imm.unwrap_or(0).to_be(),
+        }
+        match self.kind {
+            Kind::Write(remote) | Kind::Read(remote) => {
+                wr.remote = remote.addr;
+                wr.rkey = remote.rkey;
+            }
+            Kind::Datagram { qpn, qkey } => wr.set_target(ah, qpn, qkey),
+            Kind::Bind(bind) => {
+                memory.mr = Some(Box::new(Mr::named(bind.mr_stag)));
+                let right = |on, right: i32| if on { right as u32 } else { 0 };
+                wr.mw_rkey = bind.mw_stag;
+                wr.bind_info.mr = memory
+                    .mr
+                    .as_deref_mut()
+                    .map_or(std::ptr::null_mut(), std::ptr::from_mut);
+                wr.bind_info.addr = bind.addr;
+                wr.bind_info.length = bind.length;
+                wr.bind_info.access = right(bind.zero_based, access::ZERO_BASED)
+                    | right(bind.remote_read, access::REMOTE_READ)
+                    | right(bind.remote_write, access::REMOTE_WRITE);
+            }
+            _ => {}
+        }
+        memory.sges = match &self.payload {
+            Payload::Sges(sges) => sges.iter().map(theirs).collect(),
+            Payload::Inline(pieces) => pieces.iter().map(|piece| inline(piece)).collect(),
+        };
+        wr.set_sges(&memory.sges);
+        wr
+    }
+
+    /// Bytes it carries.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match &self.payload {
+            Payload::Sges(sges) => sges.iter().map(|sge| u64::from(sge.length)).sum(),
+            Payload::Inline(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
+        }
+    }
+}
+
+/// An SGE in the library's form.
+#[must_use]
+pub const fn theirs(sge: &Sge) -> CSge {
+    CSge {
+        addr: sge.addr,
+        length: sge.length,
+        lkey: sge.lkey,
+    }
+}
+
+/// Bytes that the library copies at the post.
+fn inline(piece: &[u8]) -> CSge {
+    CSge {
+        addr: piece.as_ptr().expose_provenance() as u64,
+        length: piece.len() as u32,
+        lkey: 0,
+    }
+}
+
+/// What a request in the library's form points to.
+#[derive(Debug, Default)]
+pub struct Memory {
+    sges: Vec<CSge>,
+    mr: Option<Box<Mr>>,
+}
