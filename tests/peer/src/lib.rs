@@ -24,6 +24,7 @@ pub mod kernel;
 mod library;
 mod opened;
 pub mod request;
+pub mod simulated;
 mod spin;
 
 pub use doorbells::Doorbells;

@@ -289,6 +289,27 @@ impl Opened {
         done(unsafe { destroy(cq.raw.as_ptr()) })
     }
 
+    /// Asks for an event at the next completion.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn req_notify(&self, cq: &LibraryCq, solicited_only: bool) -> io::Result<()> {
+        let notify = self.ops.req_notify_cq.ok_or_else(lacking)?;
+        // SAFETY: a CQ of this context.
+        done(unsafe { notify(cq.raw.as_ptr(), solicited_only.into()) })
+    }
+
+    /// Tells the library that an event of a CQ was taken.
+    ///
+    /// # Errors
+    /// None, on a library of the known shape.
+    pub fn event_taken(&self, cq: &LibraryCq) -> io::Result<()> {
+        let taken = self.ops.cq_event.ok_or_else(lacking)?;
+        // SAFETY: a CQ of this context.
+        unsafe { taken(cq.raw.as_ptr()) };
+        Ok(())
+    }
+
     /// A queue pair of `qp_type` (`ibv_qp_type`) whose queues both complete into
     /// `cq`.
     ///

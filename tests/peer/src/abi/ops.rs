@@ -52,7 +52,7 @@ pub(crate) struct ContextOps {
     pub(crate) bind_mw: Option<Unused>,
     /// `close_xrcd`.
     absent_3: [Absent; 1],
-    pub(crate) cq_event: Option<Unused>,
+    pub(crate) cq_event: Option<unsafe extern "C" fn(*mut Cq)>,
     pub(crate) create_ah: Option<unsafe extern "C" fn(*mut Pd, *mut AhAttr) -> *mut Ah>,
     /// `create_counters`.
     absent_4: [Absent; 1],

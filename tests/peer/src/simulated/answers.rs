@@ -1,0 +1,230 @@
+//! The library's commands as CQP commands.
+
+use std::net::Ipv4Addr;
+use std::ptr::{NonNull, with_exposed_provenance_mut};
+
+use e810_cqp::hmc::Object;
+use e810_cqp::op::{
+    Access as Rights, AddressHandle, CqAttributes, CreateAh, CreateCq, CreateQp, DeallocStag,
+    DestroyAh, DestroyCq, DestroyQp, Extent, IpPair, MacAddr, PageSize, Pages, QpType, QueueMemory,
+    RegisterMr, StagKind, TagBase,
+};
+use e810_cqp::qpc::{RoceContext, RqContext, SqContext};
+use e810_datapath::sizing::wqe_shift;
+use e810_hal::bus::CeqId;
+use e810_hal::{Access, DmaMap, Iova, SharedBytes};
+
+use super::{Mapped, Pair, Simulated};
+use crate::abi::{AhAttr, access, qp_type};
+use crate::kernel::{Answer, CqRequest, Errno, Kernel, Purpose, QpRequest, Region, Registration};
+
+/// Bytes of a page of a registration.
+const PAGE: u64 = 4096;
+/// Indexes of regions that are handed out, then used again.
+const REGIONS: u32 = 1000;
+
+fn rights(flags: i32) -> Rights {
+    let mut rights = Rights::LOCAL_READ;
+    rights.set(Rights::LOCAL_WRITE, flags & access::LOCAL_WRITE != 0);
+    rights.set(Rights::REMOTE_WRITE, flags & access::REMOTE_WRITE != 0);
+    rights.set(Rights::REMOTE_READ, flags & access::REMOTE_READ != 0);
+    rights
+}
+
+impl Simulated {
+    /// Maps the memory of a registration: one run, as behind an IOMMU.
+    fn map(&mut self, registration: &Registration) -> Answer<Mapped> {
+        let start = with_exposed_provenance_mut(registration.start as usize);
+        let start = NonNull::new(start).ok_or(Errno::INVALID)?;
+        // SAFETY: the library keeps the memory until it has deregistered it,
+        // which unmaps it, and shows it to Rust only as atomics; what this
+        // process registers itself is leaked. In virtual time the device runs on
+        // the thread that calls the library, never meanwhile.
+        let memory = unsafe { SharedBytes::new(start, registration.length) };
+        let mapping = self
+            .nic
+            .dma_map(memory, Access::ReadWrite)
+            .map_err(|_| Errno::EXHAUSTED)?;
+        let run = self.nic.dma_run(&mapping, 0).ok_or(Errno::INVALID)?;
+        if mapping.runs != 1 {
+            self.nic.dma_unmap(mapping);
+            return Err(Errno::UNSUPPORTED);
+        }
+        Ok(Mapped {
+            mapping,
+            start: registration.start,
+            length: registration.length as u64,
+            iova: run.iova.0,
+            region: None,
+        })
+    }
+
+    /// Registers payload with the device: its key.
+    fn register_payload(&mut self, registration: &Registration, first: u64) -> Answer<(u32, u8)> {
+        let (index, key) = (self.next.region, self.next.key);
+        self.next.region = index % REGIONS + 1;
+        self.next.key = key.wrapping_add(7);
+        self.back(Object::Mr, index)?;
+        self.command(&RegisterMr {
+            index,
+            key,
+            pd: registration.pd,
+            address: registration.address,
+            base: TagBase::Va,
+            extent: Extent::Bytes(registration.length as u64),
+            page_size: PageSize::Kib4,
+            pages: Pages::Contiguous(Iova(first & !(PAGE - 1))),
+            access: rights(registration.access),
+            remote_atomics: false,
+            hmc_function: None,
+        })?;
+        Ok((index, key))
+    }
+
+    /// Pages of both rings of a queue pair whose memory is at `buffer`.
+    fn queue_memory(&self, request: &QpRequest) -> Answer<(SqContext, RqContext, Iova)> {
+        let cap = &request.cap;
+        let sq_shift = wqe_shift(cap.max_send_sge + 1, cap.max_inline_data);
+        let rq_shift = wqe_shift(cap.max_recv_sge, 0);
+        let sq_quanta = cap.max_send_wr << sq_shift;
+        let rq_quanta = cap.max_recv_wr << rq_shift;
+        // Each ring takes whole pages; the shadow area follows (data-path 3).
+        let sq_bytes = (u64::from(sq_quanta) * 32).next_multiple_of(PAGE);
+        let rq_bytes = (u64::from(rq_quanta) * 32).next_multiple_of(PAGE);
+        let rq = request.buffer + sq_bytes;
+        let sq = SqContext {
+            memory: QueueMemory::Contiguous(self.iova(request.buffer)?),
+            quanta: sq_quanta,
+            cq: request.send_cq,
+        };
+        let rq_context = RqContext {
+            memory: QueueMemory::Contiguous(self.iova(rq)?),
+            quanta: rq_quanta,
+            wqe_shift: rq_shift,
+            cq: request.recv_cq,
+        };
+        Ok((sq, rq_context, self.iova(rq + rq_bytes)?))
+    }
+}
+
+impl Kernel for Simulated {
+    fn alloc_pd(&mut self) -> Answer<u32> {
+        let id = self.next.pd;
+        self.next.pd += 1;
+        Ok(id)
+    }
+
+    fn register(&mut self, registration: &Registration) -> Answer<Region> {
+        let mut mapped = self.map(registration)?;
+        let handle = self.next.handle;
+        self.next.handle += 1;
+        let mut key = 0;
+        if registration.purpose == Purpose::Payload {
+            match self.register_payload(registration, mapped.iova) {
+                Ok((index, byte)) => {
+                    key = index << 8 | u32::from(byte);
+                    mapped.region = Some((index, registration.pd));
+                }
+                Err(error) => {
+                    self.nic.dma_unmap(mapped.mapping);
+                    return Err(error);
+                }
+            }
+        }
+        self.mapped.insert(handle, mapped);
+        Ok(Region { handle, key })
+    }
+
+    fn deregister(&mut self, handle: u32) -> Answer<()> {
+        let mapped = self.mapped.remove(&handle).ok_or(Errno::MISSING)?;
+        if let Some((index, pd)) = mapped.region {
+            self.command(&DeallocStag {
+                index,
+                pd,
+                kind: StagKind::Region,
+            })?;
+        }
+        self.nic.dma_unmap(mapped.mapping);
+        Ok(())
+    }
+
+    fn create_cq(&mut self, request: &CqRequest) -> Answer<u32> {
+        let id = self.next.cq;
+        let (ring, shadow) = (self.iova(request.ring)?, self.iova(request.shadow)?);
+        self.back(Object::Cq, id)?;
+        let attributes = CqAttributes::new(id, request.entries, ring, shadow, CeqId::ZERO);
+        self.command(&CreateCq::new(attributes, self.vsi))?;
+        self.next.cq += 1;
+        self.cqs.insert(id, attributes);
+        Ok(id)
+    }
+
+    fn destroy_cq(&mut self, id: u32) -> Answer<()> {
+        let cq = self.cqs.remove(&id).ok_or(Errno::MISSING)?;
+        self.command(&DestroyCq { cq }).map(drop)
+    }
+
+    fn create_qp(&mut self, request: &QpRequest) -> Answer<u32> {
+        let id = self.next.qp;
+        let kind = match request.qp_type {
+            qp_type::RC => QpType::RoceRc,
+            qp_type::UD => QpType::RoceUd,
+            _ => return Err(Errno::UNSUPPORTED),
+        };
+        self.back(Object::Qp, id)?;
+        let (sq, rq, shadow) = self.queue_memory(request)?;
+        let mut context = RoceContext::new(sq, rq, MacAddr(self.address.mac), self.queue_set);
+        context.completion_context = request.context;
+        context.pd = request.pd;
+        let address = self.write_context(id, &context)?;
+        self.command(&CreateQp::new(id, kind, address, shadow))?;
+        self.next.qp += 1;
+        let pair = Pair {
+            kind,
+            context,
+            shadow,
+        };
+        self.pairs.insert(id, pair);
+        Ok(id)
+    }
+
+    fn destroy_qp(&mut self, id: u32) -> Answer<()> {
+        let pair = self.pairs.remove(&id).ok_or(Errno::MISSING)?;
+        let context = self.context_of(id)?;
+        self.command(&DestroyQp::new(id, pair.kind, context, pair.shadow))
+            .map(drop)
+    }
+
+    fn create_ah(&mut self, pd: u32, attr: &AhAttr) -> Answer<u32> {
+        let index = self.next.ah;
+        self.back(Object::FsiAv, index)?;
+        // An IPv4-mapped GID: the last four bytes.
+        let [.., a, b, c, d] = attr.dgid;
+        let destination = Ipv4Addr::new(a, b, c, d);
+        let (_, arp_index) = *self.neighbours.get(&destination).ok_or(Errno::MISSING)?;
+        let handle = AddressHandle {
+            index,
+            pd,
+            source_mac: MacAddr(self.address.mac),
+            addresses: IpPair::V4 {
+                source: self.address.ip,
+                destination,
+            },
+            arp_index,
+            hop_limit: attr.hop_limit,
+            traffic_class: attr.traffic_class,
+            flow_label: attr.flow_label,
+            vlan: None,
+            loopback: destination == self.address.ip,
+        };
+        self.command(&CreateAh(handle))?;
+        self.next.ah += 1;
+        self.handles.insert(index, handle);
+        Ok(index)
+    }
+
+    fn destroy_ah(&mut self, index: u32) -> Answer<()> {
+        let handle = self.handles.remove(&index).ok_or(Errno::MISSING)?;
+        self.command(&DestroyAh(handle)).map(drop)
+    }
+}
