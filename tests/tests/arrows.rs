@@ -1,7 +1,8 @@
 //! The arrows between the crates, as docs/architecture.md draws them.
 //!
 //! `hal ← {adminq, cqp, ceq, datapath} ← driver ← vfio-host`,
-//! `hal ← sim ← vfio-host`, `tests → all`. The queue crates are siblings, and
+//! `hal ← sim ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
+//! nobody uses. The queue crates are siblings, and
 //! the simulator sees the registers only, so that it cannot share a mistake
 //! about a structure's layout with the driver.
 
@@ -94,6 +95,20 @@ const ROOMS: &[Room] = &[
             "e810",
             "e810-sim",
             "e810-host",
+        ],
+        core: false,
+    },
+    // Loads the existing provider library. Whom it may use is what it measures
+    // and drives; nobody may use it, since the library may be missing.
+    Room {
+        package: "e810-peer",
+        folder: "peer",
+        may_use: &[
+            "e810-hal",
+            "e810-cqp",
+            "e810-datapath",
+            "e810-sim",
+            "e810-tests",
         ],
         core: false,
     },

@@ -203,6 +203,23 @@ fn nothing_is_left_open_anywhere() {
     assert!(findings.is_empty(), "{}", findings.join("\n"));
 }
 
+/// The room that calls a C library has unsafe code in many files, which no
+/// other room outside `hal` and the backends has: each says so at its top.
+#[test]
+fn unsafe_code_beside_the_provider_library_is_announced() {
+    let mut announced = 0;
+    for path in sources(&root().join("tests/peer/src")) {
+        let text = fs::read_to_string(&path).expect("a source file");
+        let has = code(&text)
+            .iter()
+            .any(|(_, line)| line.contains("unsafe ") && !line.contains("unsafe extern"));
+        let says = text.contains("\n// UNSAFETY: ");
+        assert_eq!(has, says, "{}: // UNSAFETY", path.display());
+        announced += usize::from(says);
+    }
+    assert!(announced > 5, "the room is not where this test looks");
+}
+
 #[test]
 fn every_file_says_what_it_is() {
     let silent: Vec<String> = [
@@ -214,6 +231,7 @@ fn every_file_says_what_it_is() {
         "driver",
         "sim",
         "vfio-host",
+        "tests/peer",
     ]
     .iter()
     .map(|folder| root().join(folder).join("src"))

@@ -1,5 +1,7 @@
 //! The device that the library is opened on.
 
+// UNSAFETY: finds itself again behind a pointer that C passes on.
+
 use std::cell::RefCell;
 use std::ffi::c_void;
 

@@ -12,8 +12,6 @@
 //! * [`kernel`]: who answers commands; [`kernel::Paper`] has no device.
 //! * [`contest`]: the same work for it and for ours.
 
-// UNSAFETY: this room calls a C library.
-
 pub mod abi;
 mod answers;
 pub mod contest;

@@ -1,5 +1,7 @@
 //! Registration of the driver, contexts.
 
+// UNSAFETY: C calls these functions with pointers to its own structures.
+
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -1,5 +1,7 @@
 //! Protection domains, regions, address handles.
 
+// UNSAFETY: C calls these functions with pointers to its own structures.
+
 use std::ffi::{c_int, c_void};
 
 use super::{ask, code, fill_answer, request_tail, unsupported};

@@ -1,5 +1,7 @@
 //! The library's commands as CQP commands.
 
+// UNSAFETY: gives the simulated device memory of the library's.
+
 use std::net::Ipv4Addr;
 use std::ptr::{NonNull, with_exposed_provenance_mut};
 

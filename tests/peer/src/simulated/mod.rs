@@ -5,8 +5,6 @@
 //! The control path is this project's (`e810-cqp`); the memory, the encoders and
 //! the decoders of the data path are the library's.
 
-// UNSAFETY: gives the simulated device memory of the library's.
-
 mod answers;
 mod connect;
 mod node;
