@@ -67,6 +67,10 @@ fn complete(trio: &mut Trio, rng: &mut Rng, service: Service, slot: u64) {
 }
 
 #[test]
+#[cfg_attr(
+    provider_missing,
+    ignore = "NOT RUN: ibverbs-providers is missing; tests/peer/run fetches it"
+)]
 fn the_library_writes_the_same_receives() {
     let mut rng = Rng(9);
     for (service, sges_most) in [
@@ -111,6 +115,10 @@ fn the_library_writes_the_same_receives() {
 }
 
 #[test]
+#[cfg_attr(
+    provider_missing,
+    ignore = "NOT RUN: ibverbs-providers is missing; tests/peer/run fetches it"
+)]
 fn a_receive_of_nothing_is_the_one_before_to_the_library() {
     let Some(library) = library() else { return };
     let shape = Shape {

@@ -195,6 +195,10 @@ fn run(shape: Shape, seed: u64, calls: u64) -> Option<Run> {
 }
 
 #[test]
+#[cfg_attr(
+    provider_missing,
+    ignore = "NOT RUN: ibverbs-providers is missing; tests/peer/run fetches it"
+)]
 fn the_library_writes_the_same_send_requests() {
     let shapes = [
         (Service::Rc, 100, 1, 0),

@@ -23,7 +23,7 @@ fn library() -> Option<Library> {
     match Library::load() {
         Ok(library) => Some(library),
         Err(why) => {
-            let _ = writeln!(stderr(), "{why}");
+            let _ = stderr().write_all(format!("\n{why}\n").as_bytes());
             None
         }
     }
