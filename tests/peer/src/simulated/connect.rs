@@ -1,6 +1,8 @@
 //! Queue pairs to RTS: what a kernel does at `modify_qp`.
 
-use e810_cqp::op::{ArpChange, IpPair, MacAddr, ManageArp, ModifyQp, QpState};
+use e810_cqp::op::{
+    ArpChange, FlushCode, FlushWqes, IpPair, MacAddr, ManageArp, ModifyQp, QpState,
+};
 use e810_cqp::qpc::RoceContext;
 use e810_hal::{Barrier, Cell, Iova, Words};
 
@@ -66,6 +68,24 @@ impl Simulated {
         }
         self.pairs.insert(qp, pair);
         Ok(())
+    }
+
+    /// Stops a queue pair that an event reported, and flushes what is outstanding
+    /// (control-path 7.6): the first send with code `sq` (data-path 4.4), all
+    /// others as flushed.
+    ///
+    /// # Errors
+    /// An unknown queue pair, or the device's.
+    pub fn stop(&mut self, qp: u32, sq: u16) -> Answer<()> {
+        let pair = *self.pairs.get(&qp).ok_or(Errno::MISSING)?;
+        let context = self.context_of(qp)?;
+        self.command(&modify(qp, &pair, context, QpState::Error))?;
+        let code = FlushCode {
+            minor: sq,
+            ..FlushCode::GENERAL
+        };
+        self.command(&FlushWqes::both(qp, code, FlushCode::GENERAL))
+            .map(drop)
     }
 
     pub(super) fn context_of(&self, id: u32) -> Answer<Iova> {

@@ -11,6 +11,7 @@
 
 mod deliveries;
 mod end;
+mod flush;
 mod runs;
 
 use std::io::{Write, stderr};
