@@ -1,9 +1,6 @@
 //! The library's commands as CQP commands.
 
-// UNSAFETY: gives the simulated device memory of the library's.
-
 use std::net::Ipv4Addr;
-use std::ptr::{NonNull, with_exposed_provenance_mut};
 
 use e810_cqp::hmc::Object;
 use e810_cqp::op::{
@@ -13,15 +10,14 @@ use e810_cqp::op::{
 };
 use e810_cqp::qpc::{RoceContext, RqContext, SqContext};
 use e810_datapath::sizing::wqe_shift;
+use e810_hal::Iova;
 use e810_hal::bus::CeqId;
-use e810_hal::{Access, DmaMap, Iova, SharedBytes};
 
-use super::{Mapped, Pair, Simulated};
+use super::mapped::PAGE;
+use super::{Pair, Simulated};
 use crate::abi::{AhAttr, access, qp_type};
 use crate::kernel::{Answer, CqRequest, Errno, Kernel, Purpose, QpRequest, Region, Registration};
 
-/// Bytes of a page of a registration.
-const PAGE: u64 = 4096;
 /// Indexes of regions that are handed out, then used again.
 const REGIONS: u32 = 1000;
 
@@ -33,36 +29,14 @@ fn rights(flags: i32) -> Rights {
     rights
 }
 
-impl Simulated {
-    /// Maps the memory of a registration: one run, as behind an IOMMU.
-    fn map(&mut self, registration: &Registration) -> Answer<Mapped> {
-        let start = with_exposed_provenance_mut(registration.start as usize);
-        let start = NonNull::new(start).ok_or(Errno::INVALID)?;
-        // SAFETY: the library keeps the memory until it has deregistered it,
-        // which unmaps it, and shows it to Rust only as atomics; what this
-        // process registers itself is leaked. In virtual time the device runs on
-        // the thread that calls the library, never meanwhile.
-        let memory = unsafe { SharedBytes::new(start, registration.length) };
-        let mapping = self
-            .nic
-            .dma_map(memory, Access::ReadWrite)
-            .map_err(|_| Errno::EXHAUSTED)?;
-        let run = self.nic.dma_run(&mapping, 0).ok_or(Errno::INVALID)?;
-        if mapping.runs != 1 {
-            self.nic.dma_unmap(mapping);
-            return Err(Errno::UNSUPPORTED);
-        }
-        Ok(Mapped {
-            mapping,
-            start: registration.start,
-            length: registration.length as u64,
-            iova: run.iova.0,
-            region: None,
-        })
-    }
+/// Whether the rings of a context are in page lists.
+pub(super) const fn is_listed(context: &RoceContext) -> bool {
+    matches!(context.sq.memory, QueueMemory::Pbles(_))
+}
 
+impl Simulated {
     /// Registers payload with the device: its key.
-    fn register_payload(&mut self, registration: &Registration, first: u64) -> Answer<(u32, u8)> {
+    fn register_payload(&mut self, registration: &Registration, pages: Pages) -> Answer<(u32, u8)> {
         let (index, key) = (self.next.region, self.next.key);
         self.next.region = index % REGIONS + 1;
         self.next.key = key.wrapping_add(7);
@@ -75,7 +49,7 @@ impl Simulated {
             base: TagBase::Va,
             extent: Extent::Bytes(registration.length as u64),
             page_size: PageSize::Kib4,
-            pages: Pages::Contiguous(Iova(first & !(PAGE - 1))),
+            pages,
             access: rights(registration.access),
             remote_atomics: false,
             hmc_function: None,
@@ -95,12 +69,12 @@ impl Simulated {
         let rq_bytes = (u64::from(rq_quanta) * 32).next_multiple_of(PAGE);
         let rq = request.buffer + sq_bytes;
         let sq = SqContext {
-            memory: QueueMemory::Contiguous(self.iova(request.buffer)?),
+            memory: self.ring(request.buffer)?,
             quanta: sq_quanta,
             cq: request.send_cq,
         };
         let rq_context = RqContext {
-            memory: QueueMemory::Contiguous(self.iova(rq)?),
+            memory: self.ring(rq)?,
             quanta: rq_quanta,
             wqe_shift: rq_shift,
             cq: request.recv_cq,
@@ -122,13 +96,16 @@ impl Kernel for Simulated {
         self.next.handle += 1;
         let mut key = 0;
         if registration.purpose == Purpose::Payload {
-            match self.register_payload(registration, mapped.iova) {
+            let registered = mapped
+                .region_pages()
+                .and_then(|pages| self.register_payload(registration, pages));
+            match registered {
                 Ok((index, byte)) => {
                     key = index << 8 | u32::from(byte);
                     mapped.region = Some((index, registration.pd));
                 }
                 Err(error) => {
-                    self.nic.dma_unmap(mapped.mapping);
+                    self.unmap(mapped);
                     return Err(error);
                 }
             }
@@ -146,15 +123,18 @@ impl Kernel for Simulated {
                 kind: StagKind::Region,
             })?;
         }
-        self.nic.dma_unmap(mapped.mapping);
+        self.unmap(mapped);
         Ok(())
     }
 
     fn create_cq(&mut self, request: &CqRequest) -> Answer<u32> {
         let id = self.next.cq;
-        let (ring, shadow) = (self.iova(request.ring)?, self.iova(request.shadow)?);
+        let (ring, shadow) = (self.ring(request.ring)?, self.iova(request.shadow)?);
         self.back(Object::Cq, id)?;
-        let attributes = CqAttributes::new(id, request.entries, ring, shadow, CeqId::ZERO);
+        let attributes = CqAttributes {
+            memory: ring,
+            ..CqAttributes::new(id, request.entries, Iova(0), shadow, CeqId::ZERO)
+        };
         self.command(&CreateCq::new(attributes, self.vsi))?;
         self.next.cq += 1;
         self.cqs.insert(id, attributes);
@@ -179,7 +159,11 @@ impl Kernel for Simulated {
         context.completion_context = request.context;
         context.pd = request.pd;
         let address = self.write_context(id, &context)?;
-        self.command(&CreateQp::new(id, kind, address, shadow))?;
+        let command = CreateQp {
+            virtual_queues: is_listed(&context),
+            ..CreateQp::new(id, kind, address, shadow)
+        };
+        self.command(&command)?;
         self.next.qp += 1;
         let pair = Pair {
             kind,

@@ -6,6 +6,7 @@ use e810_cqp::op::{
 use e810_cqp::qpc::RoceContext;
 use e810_hal::{Barrier, Cell, Iova, Words};
 
+use super::answers::is_listed;
 use super::{Address, CONTEXT_BYTES, Pair, Simulated};
 use crate::kernel::{Answer, Errno};
 
@@ -110,5 +111,8 @@ impl Simulated {
 }
 
 fn modify(qp: u32, pair: &Pair, context: Iova, state: QpState) -> ModifyQp {
-    ModifyQp::new(qp, pair.kind, context, pair.shadow, state)
+    ModifyQp {
+        virtual_queues: is_listed(&pair.context),
+        ..ModifyQp::new(qp, pair.kind, context, pair.shadow, state)
+    }
 }

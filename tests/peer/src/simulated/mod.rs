@@ -7,6 +7,7 @@
 
 mod answers;
 mod connect;
+mod mapped;
 mod node;
 
 use std::collections::HashMap;
@@ -22,10 +23,12 @@ use e810_cqp::qpc::RoceContext;
 use e810_cqp::{CcqConfig, Config, Cqp, Error};
 use e810_hal::bus::{CeqId, PfId, VsiId};
 use e810_hal::regs::PFPE_CQACK;
-use e810_hal::{Cell, DmaBuf, DmaLayout, Iova, Mapping, Words};
+use e810_hal::{Cell, DmaBuf, DmaLayout, Iova, Words};
 use e810_sim::SimPlatform;
 
 use crate::kernel::{Answer, Errno};
+
+use mapped::Mapped;
 
 pub use node::Node;
 
@@ -43,19 +46,6 @@ pub struct Address {
     pub mac: [u8; 6],
     /// IPv4.
     pub ip: Ipv4Addr,
-}
-
-/// Memory that the device sees.
-#[derive(Debug)]
-struct Mapped {
-    mapping: Mapping,
-    /// First byte in this process, and its length.
-    start: u64,
-    length: u64,
-    /// The first byte for the device.
-    iova: u64,
-    /// Index of its key and its protection domain, for payload.
-    region: Option<(u32, u32)>,
 }
 
 /// A queue pair of the device.
@@ -187,6 +177,15 @@ impl Simulated {
         self.last.as_ref()
     }
 
+    /// Queue pairs whose rings the device finds through page lists.
+    #[must_use]
+    pub fn listed_queue_pairs(&self) -> usize {
+        let pairs = self.pairs.values();
+        pairs
+            .filter(|pair| answers::is_listed(&pair.context))
+            .count()
+    }
+
     /// Completion events since the last call: contexts of the CQs, which are
     /// their ids. Acknowledges each, as a kernel does (data-path 3.1).
     pub fn take_events(&mut self) -> Vec<u64> {
@@ -209,32 +208,21 @@ impl Simulated {
 
     /// Runs a command, and keeps why it failed.
     fn command(&mut self, command: &impl e810_cqp::op::Command) -> Answer<u32> {
-        match self.cqp.execute(command) {
-            Ok(completion) => Ok(completion.ret_val),
-            Err(error) => {
-                self.last = Some(error);
-                Err(Errno::DEVICE)
-            }
-        }
+        let done = self.cqp.execute(command);
+        done.map(|completion| completion.ret_val)
+            .map_err(|error| self.refused(error))
     }
 
     /// Backs an object of the device before its id is used.
     fn back(&mut self, object: Object, id: u32) -> Answer<()> {
         let Self { hmc, cqp, .. } = self;
-        hmc.ensure(cqp, object, id).map_err(|error| {
-            self.last = Some(error);
-            Errno::DEVICE
-        })
+        let backed = hmc.ensure(cqp, object, id);
+        backed.map_err(|error| self.refused(error))
     }
 
-    /// The address by which the device knows a byte that was registered.
-    fn iova(&self, address: u64) -> Answer<Iova> {
-        let found = self
-            .mapped
-            .values()
-            .find(|one| (one.start..one.start + one.length).contains(&address));
-        let one = found.ok_or(Errno::MISSING)?;
-        Ok(Iova(one.iova + (address - one.start)))
+    fn refused(&mut self, error: Error) -> Errno {
+        self.last = Some(error);
+        Errno::DEVICE
     }
 }
 

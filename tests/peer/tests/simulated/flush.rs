@@ -4,8 +4,8 @@ use e810_datapath::Remote;
 use e810_hal::Clock;
 use e810_peer::abi::qp_type;
 use e810_peer::request::{Kind, Payload, Request};
+use e810_sim::Sim;
 use e810_sim::pe::FlushStyle;
-use e810_sim::{Runs, Sim};
 
 use crate::end::{End, wait};
 use crate::library;
@@ -36,7 +36,6 @@ fn fail(style: FlushStyle, seed: u64) {
     let sim = Sim::builder()
         .functions(2)
         .seed(seed)
-        .runs(Runs::Contiguous)
         .engine(move |_, config| config.flush = Some(style))
         .build();
     let mut ends = [0, 1].map(|function| End::new(&library, &sim, function, qp_type::RC));
