@@ -104,11 +104,14 @@ pub const fn rq_slot_bytes(fragments: u32) -> Option<u32> {
 /// Quanta of an inline WQE of `bytes` bytes (data-path 1.8).
 #[must_use]
 pub const fn inline_quanta(bytes: u32) -> u32 {
-    if bytes <= 8 {
-        1
-    } else {
-        // 8 bytes beside the header, then 31 a quantum.
-        1 + (bytes - 8).div_ceil(31)
+    // 8 bytes beside the header, then 31 a quantum. Compared up to the device's
+    // limit: a division costs more than the rest of the sizing.
+    match bytes {
+        0..=8 => 1,
+        9..=39 => 2,
+        40..=70 => 3,
+        71..=101 => 4,
+        _ => 1 + (bytes - 8).div_ceil(31),
     }
 }
 
