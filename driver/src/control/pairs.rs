@@ -109,9 +109,8 @@ impl<P: Platform> Control<P> {
             fast_register: init.fast_register,
             exists: true,
         };
-        let (sq_context, rq_context) = queue_contexts(init, sizes, &sq, &rq);
-        let context = RoceContext::new(sq_context, rq_context, self.lan.mac, qs_handle);
-        let context = first_context(context, key, pd.id, &made, self.lan.mtu);
+        let queues = queue_contexts(init, sizes, &sq, &rq);
+        let context = self.first_context(queues, qs_handle, key, pd.id, &made);
         if let Err(error) = self.create_in_device(key.id(), &made, &context) {
             // From here on no CQE and no event finds it. The QP was opened just
             // now, so neither can refuse.
@@ -167,6 +166,32 @@ impl<P: Platform> Control<P> {
         extra.set(ExtraOps::BIND_MW, self.quirks.memory_windows);
         extra.set(ExtraOps::READ_INV, self.quirks.read_with_invalidate);
         extra
+    }
+
+    /// The context that a queue pair begins with.
+    pub(super) fn first_context(
+        &self,
+        (sq, rq): (SqContext, RqContext),
+        qs_handle: u16,
+        key: QpKey,
+        pd: u32,
+        made: &Made,
+    ) -> RoceContext {
+        let mut context = RoceContext::new(sq, rq, self.lan.mac, qs_handle);
+        context.completion_context = key.bits();
+        // Until a connection says otherwise, and for datagrams always: the
+        // greatest that fits the interface (data-path 8.10).
+        let mtu = Mtu::fitting(self.lan.mtu).unwrap_or(Mtu::Mtu256);
+        context.path_mtu = mtu.bytes() as u16;
+        // A connection's comes with its rights on the way to INIT; datagrams
+        // have none.
+        if made.service.is_datagram() {
+            context.pd = pd;
+        }
+        context.privileges.privileged = made.fast_register;
+        context.privileges.fast_register = made.fast_register;
+        context.privileges.bind = self.quirks.memory_windows;
+        context
     }
 
     /// CREATE_QP with a context.
@@ -357,29 +382,6 @@ fn queue_contexts<P: Platform>(
         cq: init.recv_cq.key.id(),
     };
     (sq, rq)
-}
-
-/// The context that a queue pair begins with, on one of new queues.
-pub(super) fn first_context(
-    mut context: RoceContext,
-    key: QpKey,
-    pd: u32,
-    made: &Made,
-    interface: u16,
-) -> RoceContext {
-    context.completion_context = key.bits();
-    // Until a connection says otherwise, and for datagrams always: the greatest
-    // that fits the interface (data-path 8.10).
-    let mtu = Mtu::fitting(interface).unwrap_or(Mtu::Mtu256);
-    context.path_mtu = mtu.bytes() as u16;
-    // A connection's comes with its rights on the way to INIT; datagrams have
-    // none.
-    if made.service.is_datagram() {
-        context.pd = pd;
-    }
-    context.privileges.privileged = made.fast_register;
-    context.privileges.fast_register = made.fast_register;
-    context
 }
 
 /// Sizes of both queues.

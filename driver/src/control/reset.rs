@@ -4,7 +4,6 @@
 //! a queue pair dead after RESET). So it is destroyed there and created anew, and
 //! to the program it is the same one, empty, with the number its peers know.
 
-use e810_cqp::qpc::RoceContext;
 use e810_datapath::error::SlotError;
 use e810_datapath::slot::Discarded;
 use e810_datapath::state::QpState;
@@ -12,7 +11,6 @@ use e810_hal::clock::poll_until;
 use e810_hal::{Ns, Platform};
 
 use super::Control;
-use super::pairs::first_context;
 use crate::attr::QpAttr;
 use crate::completion::Cq;
 use crate::error::{Error, Object, Result};
@@ -75,8 +73,8 @@ impl<P: Platform> Control<P> {
         let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
         let (before, route) = (core::mem::replace(&mut qp.class, class), qp.route.take());
         self.leave_tables(qp.key.id(), before, route);
-        let context = RoceContext::new(qp.context.sq, qp.context.rq, self.lan.mac, qs_handle);
-        let context = first_context(context, qp.key, qp.pd, &qp.made, self.lan.mtu);
+        let queues = (qp.context.sq, qp.context.rq);
+        let context = self.first_context(queues, qs_handle, qp.key, qp.pd, &qp.made);
         self.create_in_device(qp.key.id(), &qp.made, &context)?;
         qp.made.exists = true;
         qp.context = context;
