@@ -9,7 +9,7 @@
 use e810_hal::{Barrier, Bus, Cell, Words};
 use heapless::Vec;
 
-use super::{CompletionQueue, NEVER, SHADOW_ARM, VALID};
+use super::{CompletionQueue, NEVER, SHADOW_ARM, SHADOW_HEAD, VALID};
 use crate::error::{Bound, SizeError};
 use crate::sizing::QUANTUM_WORDS;
 use crate::slot::SlotMemory;
@@ -146,6 +146,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         self.laps = 0;
         self.valid = VALID;
         self.resizes.consumed = consumed;
+        // The head first: as long as the count is the old one, the device takes it
+        // for one of the old ring, where nothing is written any more. The other
+        // way round, it would take the old ring's head for the new one's.
+        if let Some(head) = self.shadow.cells().get(SHADOW_HEAD) {
+            head.publish(0);
+        }
+        self.platform.to_device();
         self.arm = self.arm.released(1);
         if let Some(word) = self.shadow.cells().get(SHADOW_ARM) {
             word.publish(self.arm.bits());

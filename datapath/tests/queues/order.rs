@@ -283,6 +283,52 @@ fn an_arm_word_precedes_its_doorbell() {
     );
 }
 
+/// The device reads head and count of drained rings as two words: a head of the
+/// old ring must never be taken for one of the new.
+#[test]
+fn a_new_ring_begins_with_its_head() {
+    let mut rig = rig(LIMITS);
+    // The old ring is somewhere in the middle.
+    let complete = |ring: &[Recording], at: usize, index: u64, key: e810_datapath::QpKey| {
+        let words = [0, key.bits(), u64::from(key.id()) << 32];
+        for (n, word) in words.into_iter().enumerate() {
+            ring[4 * at + n].word.set(word);
+        }
+        let header = 1 << 63 | 1 << 62 | 3 << 56 | index << 32;
+        ring[4 * at + 3].word.publish(header);
+    };
+    let op = Op::Send {
+        data: Data::Sges(&[SGE]),
+        imm: None,
+    };
+    for _ in 0..2 {
+        rig.send.post_one(&send(op)).unwrap();
+    }
+    let mut wc = [Wc::default(); 4];
+    complete(rig.cq_ring, 0, 0, rig.qp);
+    assert_eq!(rig.cq.poll(&mut wc), 1);
+    let new: &'static [Recording] = Vec::leak(
+        (100..116)
+            .map(|index| Recording {
+                log: Rc::clone(&rig.log),
+                index,
+                word: AtomicU64::new(0),
+            })
+            .collect(),
+    );
+    assert!(rig.cq.resized(new, 4).is_ok());
+    complete(new, 0, 1, rig.qp);
+    rig.events();
+    assert_eq!(rig.cq.poll(&mut wc), 1);
+    let events = rig.events();
+    let stores: Vec<Event> = events
+        .into_iter()
+        .filter(|event| matches!(event, Event::Publish(_) | Event::ToDevice))
+        .collect();
+    let head = Event::Publish(0);
+    assert_eq!(stores, [head, Event::ToDevice, Event::Publish(4), head]);
+}
+
 /// Each limit has its own error, and nothing of the request is left anywhere.
 #[test]
 fn what_is_not_in_order_is_refused() {

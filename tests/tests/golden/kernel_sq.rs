@@ -123,6 +123,8 @@ fn ud_send(input: &Value) -> Vec<u8> {
         },
         flags: SendFlags::SIGNALED,
     };
+    // Bit 31 stands for the QP's own, which is not recorded.
+    queues.send.set_qkey(small(input, "qkey"));
     queues.send.post_send(&[wr]).unwrap();
     first_quantum(queues.sq_ring)
 }

@@ -221,6 +221,11 @@ impl Judge {
         if sg_list > 0 && input["num_sge"] == 0 {
             return Outcome::Skipped(NO_FIRST_SGE);
         }
+        // A Q_Key with bit 31 set stands for the QP's own, which is not recorded:
+        // the one that would give what was.
+        if input["qkey"].is_u64() {
+            self.queues.send.set_qkey(small(input, "qkey"));
+        }
         let before = snapshot(self.queues.sq_ring);
         self.queues.platform.forget();
         let answer = post(&mut self.queues, op, input);
