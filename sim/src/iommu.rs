@@ -8,6 +8,7 @@
 //! A process that brings its own I/O address space ([`Iommu::attach`]) decides all that for itself: its mappings may
 //! touch, and an access may then run from one into the next, as it does on pages of an IOMMU.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,8 @@ const LOW: u64 = 1 << 20;
 const HIGH: u64 = 1 << 47;
 /// Ranges remembered after they were unmapped, to tell "freed" from "never mapped".
 const REMEMBERED: usize = 4096;
+/// Translations kept at hand, by page: a power of two.
+const RECENT: usize = 64;
 /// Random places tried before giving up.
 const TRIES: u32 = 64;
 
@@ -107,6 +110,8 @@ impl Segment {
 pub(crate) struct Iommu {
     /// By first IOVA; disjoint, with guard gaps.
     segments: BTreeMap<u64, Segment>,
+    /// Mappings used last, with their first IOVA; all are forgotten when a mapping goes.
+    recent: [Cell<Option<(u64, Segment)>>; RECENT],
     /// First IOVA and length of what was unmapped last.
     gone: VecDeque<(u64, u64)>,
     /// Places of aligned ranges.
@@ -120,6 +125,7 @@ impl Iommu {
     pub(crate) fn new(rng: Rng) -> Self {
         Self {
             segments: BTreeMap::new(),
+            recent: [const { Cell::new(None) }; RECENT],
             gone: VecDeque::new(),
             page_rng: rng.fork("pages"),
             rng,
@@ -179,6 +185,7 @@ impl Iommu {
     /// Takes away what is mapped from `iova` on.
     pub(crate) fn unmap(&mut self, iova: u64) {
         if let Some(segment) = self.segments.remove(&iova) {
+            self.forget_recent();
             self.remember(iova, segment.len());
         }
     }
@@ -223,6 +230,7 @@ impl Iommu {
             .filter(|(_, segment)| segment.attached)
             .map(|(start, segment)| (*start, *segment))
             .collect();
+        self.forget_recent();
         for (start, segment) in &concerned {
             self.segments.remove(start);
             let (from, to) = (iova.max(*start), end.min(start + segment.len()));
@@ -245,6 +253,29 @@ impl Iommu {
         self.segments.values().filter(attached).count()
     }
 
+    fn forget_recent(&mut self) {
+        self.recent = [const { Cell::new(None) }; RECENT];
+    }
+
+    /// The mapping that has the byte at `iova`, and its first IOVA.
+    fn find(&self, iova: u64) -> Option<(u64, Segment)> {
+        let holds = |&(start, segment): &(u64, Segment)| iova.wrapping_sub(start) < segment.len();
+        // Neighbouring pages are kept side by side, and mappings of many pages do not all begin in one place.
+        let place = (iova / PAGE ^ iova / PAGE / RECENT as u64) as usize % RECENT;
+        let recent = self.recent.get(place);
+        if let Some(found) = recent.and_then(Cell::get).filter(holds) {
+            return Some(found);
+        }
+        let below = self.segments.range(..=iova).next_back();
+        let found = below
+            .map(|(start, segment)| (*start, *segment))
+            .filter(holds)?;
+        if let Some(recent) = recent {
+            recent.set(Some(found));
+        }
+        Some(found)
+    }
+
     /// Memory behind `bytes` bytes at `iova`.
     fn translate(&self, iova: u64, bytes: usize, write: bool) -> Result<SharedBytes, Refused> {
         let refuse = |refusal| Refused {
@@ -253,12 +284,7 @@ impl Iommu {
             bytes,
             write,
         };
-        let (start, segment) = self
-            .segments
-            .range(..=iova)
-            .next_back()
-            .filter(|(start, segment)| iova - *start < segment.memory.len() as u64)
-            .ok_or_else(|| refuse(self.absence(iova)))?;
+        let (start, segment) = self.find(iova).ok_or_else(|| refuse(self.absence(iova)))?;
         if write && segment.access == Access::Read {
             return Err(refuse(Refusal::ReadOnly));
         }
@@ -281,12 +307,7 @@ impl Iommu {
         while done < bytes {
             let at = iova.checked_add(done as u64);
             let at = at.ok_or_else(|| refuse(Refusal::Bounds))?;
-            let (start, segment) = self
-                .segments
-                .range(..=at)
-                .next_back()
-                .filter(|(start, segment)| at - *start < segment.len())
-                .ok_or_else(|| refuse(Refusal::Bounds))?;
+            let (start, segment) = self.find(at).ok_or_else(|| refuse(Refusal::Bounds))?;
             if write && segment.access == Access::Read {
                 return Err(refuse(Refusal::ReadOnly));
             }
@@ -357,6 +378,25 @@ impl Iommu {
     pub(crate) fn load(&self, iova: u64) -> Result<u64, Refused> {
         let memory = self.aligned(iova, 1, false)?;
         Ok(u64::from_le(word(&memory, 0).load(Ordering::Acquire)))
+    }
+
+    /// Reads consecutive words, each with acquire order.
+    pub(crate) fn load_words(&self, iova: u64, into: &mut [u64]) -> Result<(), Refused> {
+        match self.aligned(iova, into.len(), false) {
+            Ok(memory) => {
+                for (index, value) in into.iter_mut().enumerate() {
+                    *value = u64::from_le(word(&memory, index).load(Ordering::Acquire));
+                }
+            }
+            Err(refused) if refused.refusal == Refusal::Bounds => {
+                // Over the end of a mapping, into the next if there is one.
+                for (value, index) in into.iter_mut().zip(0..) {
+                    *value = self.load(iova.wrapping_add(8 * index))?;
+                }
+            }
+            Err(refused) => return Err(refused),
+        }
+        Ok(())
     }
 
     /// Writes consecutive words, `last` after all others and with release.

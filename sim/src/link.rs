@@ -5,9 +5,8 @@
 //! is one. Frames between two functions keep their order unless a fault reorders them.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 
 use e810_hal::Ns;
 
@@ -139,14 +138,17 @@ struct InFlight {
     /// Breaks ties: first sent, first delivered.
     order: u64,
     to: To,
-    bytes: Arc<[u8]>,
+    bytes: Vec<u8>,
 }
 
 /// The wire.
 pub(crate) struct Link {
     macs: Vec<Mac>,
     quality: Quality,
-    in_flight: BinaryHeap<Reverse<InFlight>>,
+    /// In the order in which they arrive: most frames, each of which arrives after all that were sent before it.
+    in_order: VecDeque<InFlight>,
+    /// The others.
+    overtaken: BinaryHeap<Reverse<InFlight>>,
     order: u64,
     rng: Rng,
     counts: LinkCounts,
@@ -160,7 +162,8 @@ impl Link {
         Self {
             macs,
             quality,
-            in_flight: BinaryHeap::new(),
+            in_order: VecDeque::new(),
+            overtaken: BinaryHeap::new(),
             order: 0,
             rng,
             counts: LinkCounts::default(),
@@ -208,15 +211,14 @@ impl Link {
             Verdict::Drop => self.counts.lost += 1,
             Verdict::Duplicate => {
                 self.counts.duplicated += 1;
-                let bytes = bytes.into();
-                self.deliver(due, from, &bytes);
-                self.deliver(due, from, &bytes);
+                self.deliver(due, from, bytes.clone());
+                self.deliver(due, from, bytes);
             }
             Verdict::Delay(more) => {
                 self.counts.reordered += 1;
-                self.deliver(due + more.0, from, &bytes.into());
+                self.deliver(due + more.0, from, bytes);
             }
-            Verdict::Replace(other) => self.deliver(due, from, &other.into()),
+            Verdict::Replace(other) => self.deliver(due, from, other),
         }
     }
 
@@ -227,43 +229,39 @@ impl Link {
             self.counts.lost += 1;
             return;
         }
-        let bytes: Arc<[u8]> = bytes.into();
         if self.rng.chance(quality.duplicate) {
             self.counts.duplicated += 1;
-            self.pass_copy(due, from, &bytes);
+            self.pass_copy(due, from, bytes.clone());
         }
-        self.pass_copy(due, from, &bytes);
+        self.pass_copy(due, from, bytes);
     }
 
     /// Sends one of the copies of a frame that is not lost.
-    fn pass_copy(&mut self, mut due: u64, from: u8, bytes: &Arc<[u8]>) {
+    fn pass_copy(&mut self, mut due: u64, from: u8, mut bytes: Vec<u8>) {
         due += self.rng.below(self.quality.jitter.0);
         if self.rng.chance(self.quality.reorder) {
             self.counts.reordered += 1;
             due += self.rng.below(OVERTAKEN.0);
         }
         if self.rng.chance(self.quality.corrupt) {
-            let mut damaged = bytes.to_vec();
-            self.flip_a_bit(&mut damaged);
-            self.deliver(due, from, &damaged.into());
-        } else {
-            self.deliver(due, from, bytes);
+            self.flip_a_bit(&mut bytes);
         }
+        self.deliver(due, from, bytes);
     }
 
     /// Puts a frame on the way to whom it names, if there is anybody.
-    fn deliver(&mut self, due: u64, from: u8, bytes: &Arc<[u8]>) {
+    fn deliver(&mut self, due: u64, from: u8, bytes: Vec<u8>) {
         let found = self.enqueue(due, Some(from), bytes);
         self.counts.unroutable += u64::from(!found);
     }
 
     /// A frame has come from outside; false when it is for nobody here, or lost.
     pub(crate) fn take_in(&mut self, now: u64, bytes: &[u8]) -> bool {
-        if self.in_flight.len() >= MOST_IN_FLIGHT {
+        if self.in_flight() >= MOST_IN_FLIGHT {
             self.counts.overrun += 1;
             return false;
         }
-        let found = self.enqueue(now, None, &bytes.into());
+        let found = self.enqueue(now, None, bytes.to_vec());
         self.counts.from_outside += u64::from(found);
         found
     }
@@ -280,52 +278,80 @@ impl Link {
     }
 
     /// Puts a frame of function `from`, or from outside, on the way to whom it names; false when that is nobody.
-    fn enqueue(&mut self, due: u64, from: Option<u8>, bytes: &Arc<[u8]>) -> bool {
+    fn enqueue(&mut self, due: u64, from: Option<u8>, bytes: Vec<u8>) -> bool {
         let Some(to) = bytes.first_chunk::<6>() else {
             return false;
         };
         let is_group = to[0] & 1 != 0;
-        let receives = |&(index, mac): &(usize, &Mac)| {
-            if is_group {
-                from.is_none_or(|from| index != usize::from(from))
-            } else {
-                mac == to
-            }
-        };
+        if !is_group && let Some(to) = self.macs.iter().position(|mac| mac == to) {
+            self.launch(due, To::Function(to), bytes);
+            return true;
+        }
         let mut found = false;
-        for (to, _) in self.macs.iter().enumerate().filter(receives) {
-            found = true;
-            self.order += 1;
-            self.in_flight.push(Reverse(InFlight {
-                due,
-                order: self.order,
-                to: To::Function(to),
-                bytes: Arc::clone(bytes),
-            }));
+        if is_group {
+            for to in 0..self.macs.len() {
+                if from.is_none_or(|from| to != usize::from(from)) {
+                    found = true;
+                    self.launch(due, To::Function(to), bytes.clone());
+                }
+            }
         }
         // What came from outside does not go back there.
-        if from.is_some() && self.uplink.is_some() && (is_group || !found) {
+        if from.is_some() && self.uplink.is_some() {
             found = true;
-            self.order += 1;
-            self.in_flight.push(Reverse(InFlight {
-                due,
-                order: self.order,
-                to: To::Uplink,
-                bytes: Arc::clone(bytes),
-            }));
+            self.launch(due, To::Uplink, bytes);
         }
         found
     }
 
+    fn launch(&mut self, due: u64, to: To, bytes: Vec<u8>) {
+        self.order += 1;
+        let frame = InFlight {
+            due,
+            order: self.order,
+            to,
+            bytes,
+        };
+        if self.in_order.back().is_none_or(|last| last.due <= due) {
+            self.in_order.push_back(frame);
+        } else {
+            self.overtaken.push(Reverse(frame));
+        }
+    }
+
+    /// Frames on the way.
+    fn in_flight(&self) -> usize {
+        self.in_order.len() + self.overtaken.len()
+    }
+
+    /// When the next frame arrives, and whether it is one of those out of order.
+    fn next(&self) -> Option<(u64, bool)> {
+        let first = self.in_order.front();
+        let other = self.overtaken.peek().map(|Reverse(frame)| frame);
+        let by_time = |frame: &InFlight| (frame.due, frame.order);
+        match (first, other) {
+            (Some(first), Some(other)) if by_time(first) < by_time(other) => {
+                Some((first.due, false))
+            }
+            (_, Some(other)) => Some((other.due, true)),
+            (Some(first), None) => Some((first.due, false)),
+            (None, None) => None,
+        }
+    }
+
     /// When the next frame arrives.
     pub(crate) fn next_due(&self) -> Option<u64> {
-        self.in_flight.peek().map(|Reverse(frame)| frame.due)
+        self.next().map(|(due, _)| due)
     }
 
     /// The frame that has arrived by `now`, and where.
-    pub(crate) fn arrive(&mut self, now: u64) -> Option<(To, Arc<[u8]>)> {
-        self.next_due().filter(|due| *due <= now)?;
-        let Reverse(frame) = self.in_flight.pop()?;
+    pub(crate) fn arrive(&mut self, now: u64) -> Option<(To, Vec<u8>)> {
+        let (_, overtaken) = self.next().filter(|(due, _)| *due <= now)?;
+        let frame = if overtaken {
+            self.overtaken.pop().map(|Reverse(frame)| frame)
+        } else {
+            self.in_order.pop_front()
+        }?;
         self.counts.delivered += u64::from(frame.to != To::Uplink);
         Some((frame.to, frame.bytes))
     }
@@ -346,7 +372,7 @@ impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
             .field("quality", &self.quality)
-            .field("in_flight", &self.in_flight.len())
+            .field("in_flight", &self.in_flight())
             .field("counts", &self.counts)
             .finish_non_exhaustive()
     }

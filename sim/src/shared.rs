@@ -30,8 +30,8 @@ pub enum Mode {
 
 /// Virtual time that one register access takes.
 const ACCESS: Ns = Ns(100);
-/// Events that the thread does before it lets others at the world.
-const BATCH: u32 = 64;
+/// Turns that the thread does before it lets others at the world.
+const BATCH: u32 = 16;
 /// How long the thread looks for work before it sleeps: about what waking it costs.
 const SPIN: Duration = Duration::from_micros(20);
 /// Longest sleep, for the clock's sake only.
@@ -200,7 +200,8 @@ impl Shared {
     ///
     /// The lock on the queue is not held meanwhile, and the one on the world is: nobody else drains.
     fn drain(&self, world: &mut World) {
-        while self.poked.swap(false, Ordering::Acquire) {
+        // Looked at before it is taken back: the thread comes here all the time, and a swap takes the line from writers.
+        while self.poked.load(Ordering::Relaxed) && self.poked.swap(false, Ordering::Acquire) {
             let writes = std::mem::take(&mut self.posted().writes);
             for (function, off, value) in writes {
                 world.write32(usize::from(function), off, value);
@@ -228,12 +229,12 @@ impl Shared {
         }
     }
 
-    /// Some events; false when there was nothing to do.
+    /// Some turns; false when there was nothing to do.
     fn batch(&self, world: &mut World) -> bool {
         for done in 0..BATCH {
             world.set_now(self.wall());
             self.drain(world);
-            if self.waiting.load(Ordering::Relaxed) != 0 || !world.step() {
+            if self.waiting.load(Ordering::Relaxed) != 0 || !world.turn() {
                 return done != 0;
             }
         }

@@ -18,6 +18,8 @@ use crate::rng::Rng;
 
 /// Shortest time of an engine's step in virtual time, and what is drawn on top, in ns.
 const STEP_TIME: (u64, u64) = (20, 200);
+/// Frames delivered in one turn at most, in real time: few enough not to keep others waiting.
+const FRAMES: u32 = 64;
 /// How far virtual time goes when there is nothing to do and somebody waits: more and more, so that long time-outs
 /// are reached, and starting small, so that short ones are not overshot.
 const IDLE: (u64, u64) = (1_000, 100_000);
@@ -226,19 +228,44 @@ impl World {
             }
         }
         self.rng = rng;
-        match chosen {
-            None => return false,
-            Some(Event::Engine(index)) => self.step_engine(index),
-            Some(Event::Firmware(index)) => self.step_firmware(index),
-            Some(Event::ResetBegins(index)) => self.begin_reset(index),
-            Some(Event::ResetDone(index)) => {
+        if let Some(event) = chosen {
+            self.happen(event);
+        }
+        chosen.is_some()
+    }
+
+    /// Real time: everything whose time has come, once around; false when there was nothing. Of frames as many as have
+    /// arrived, so that an engine finds together what came together.
+    pub(crate) fn turn(&mut self) -> bool {
+        let mut did = false;
+        for event in (0..self.functions.len()).flat_map(events_of) {
+            if self.due(event).is_some_and(|due| due <= self.now) {
+                self.happen(event);
+                did = true;
+            }
+        }
+        for _ in 0..FRAMES {
+            if self.link.next_due().is_none_or(|due| due > self.now) {
+                break;
+            }
+            self.deliver_frame();
+            did = true;
+        }
+        did
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Engine(index) => self.step_engine(index),
+            Event::Firmware(index) => self.step_firmware(index),
+            Event::ResetBegins(index) => self.begin_reset(index),
+            Event::ResetDone(index) => {
                 if let Some(function) = self.functions.get_mut(index) {
                     function.finish_reset(self.now);
                 }
             }
-            Some(Event::Frame) => self.deliver_frame(),
+            Event::Frame => self.deliver_frame(),
         }
-        true
     }
 
     fn step_engine(&mut self, index: usize) {

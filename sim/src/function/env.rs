@@ -53,6 +53,15 @@ impl Env for Surroundings<'_> {
         Ok(value)
     }
 
+    fn load_words(&mut self, iova: u64, into: &mut [u64]) -> Result<(), DmaFault> {
+        let bytes = into.len() * 8;
+        self.master(iova, bytes, false)?;
+        let done = self.body.memory.iommu.load_words(iova, into);
+        done.map_err(|refused| self.refused(refused))?;
+        self.did_read(bytes);
+        Ok(())
+    }
+
     fn store(&mut self, iova: u64, value: u64) -> Result<(), DmaFault> {
         self.write_entry(iova, &[value], 0)
     }
@@ -113,9 +122,9 @@ impl Env for Surroundings<'_> {
         lan.is_none_or(|lan| lan.vsis.contains(&vsi))
     }
 
-    fn transmit(&mut self, frame: &[u8]) {
+    fn transmit(&mut self, frame: Vec<u8>) {
         self.body.stats.frames_sent += 1;
-        self.body.outbox.push(frame.to_vec());
+        self.body.outbox.push(frame);
     }
 
     fn now(&self) -> u64 {

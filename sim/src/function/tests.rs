@@ -178,7 +178,7 @@ fn memory_that_was_lent_for_reading_is_not_written() {
 fn what_the_engine_sends_waits_for_the_wire() {
     let (sim, _) = second();
     as_engine(&sim, |env| {
-        env.transmit(&[0xff; 60]);
+        env.transmit(vec![0xff; 60]);
         assert_eq!(env.now(), 77);
         assert_ne!(env.random(), env.random());
         env.finding(Class::Lint, "test", "text".to_owned());

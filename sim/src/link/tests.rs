@@ -1,6 +1,6 @@
 use super::*;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 const A: Mac = [2, 0, 0, 0, 0, 1];
 const B: Mac = [2, 0, 0, 0, 0, 2];

@@ -1,6 +1,6 @@
 //! Contexts of numbered objects: kept in HMC backing, cached on the chip.
 //!
-//! A [`Cache`] holds a few contexts of one type. A context that is not in it is read from the host memory behind the
+//! A [`Cache`] holds a few contexts of one type, each in the line that its index says. A context that is not in it is read from the host memory behind the
 //! HMC; a changed one is written back when its line is needed for another, when its SD goes, or (test mode) after
 //! each step. A destroyed object is marked in memory by the destroying command and never written again.
 //!
@@ -8,14 +8,12 @@
 //! which object it is and in which life of the CQP it was made, so that what a previous life left in the same memory
 //! is not taken for an object.
 
-use std::collections::BTreeMap;
-
 use super::env::Env;
 use super::fpm::{Kind, SD_BYTES};
 use super::hmc::{Hmc, HmcFault};
 use super::word::put;
 
-/// Contexts of one type kept on the chip. The card's number is not in the sources; small, so that it matters.
+/// Contexts of one type kept on the chip. The card's number and order are not in the sources; small, so that it matters.
 const LINES: usize = 64;
 /// Words of the largest stored context, its first word included.
 const MAX_WORDS: usize = 128;
@@ -56,20 +54,31 @@ impl Reader<'_> {
     }
 }
 
+impl<T: Context> Context for Box<T> {
+    const KIND: Kind = T::KIND;
+    const WORDS: usize = T::WORDS;
+
+    fn save(&self, words: &mut Writer<'_>) {
+        (**self).save(words);
+    }
+
+    fn load(words: &mut Reader<'_>) -> Self {
+        Self::new(T::load(words))
+    }
+}
+
 /// One cached context.
 #[derive(Clone, Debug)]
 struct Line<T> {
+    index: u64,
     context: T,
     dirty: bool,
-    used: u64,
 }
 
 /// The contexts of one type.
 #[derive(Debug)]
 pub(crate) struct Cache<T> {
-    lines: BTreeMap<u64, Line<T>>,
-    /// Counts accesses, to find the line not used for longest.
-    now: u64,
+    lines: [Option<Line<T>>; LINES],
     /// Names the life of the CQP that the contexts belong to.
     epoch: u32,
 }
@@ -78,8 +87,7 @@ impl<T: Context> Cache<T> {
     /// An empty cache; `epoch` differs from life to life of the CQP.
     pub(crate) fn new(epoch: u32) -> Self {
         Self {
-            lines: BTreeMap::new(),
-            now: 0,
+            lines: [const { None }; LINES],
             epoch,
         }
     }
@@ -89,6 +97,47 @@ impl<T: Context> Cache<T> {
         u64::from(self.epoch) | put(T::KIND as u64 + 1, 39, 32) | put(index, 63, 40)
     }
 
+    /// Where an object's context is kept.
+    fn line(&mut self, index: u64) -> &mut Option<Line<T>> {
+        let place = (index % LINES as u64) as usize;
+        match self.lines.get_mut(place) {
+            Some(line) => line,
+            None => unreachable!("a remainder"),
+        }
+    }
+
+    /// The context of an object, if it is cached.
+    fn cached(&mut self, index: u64) -> Option<&mut Line<T>> {
+        self.line(index).as_mut().filter(|line| line.index == index)
+    }
+
+    /// Brings the context of an object into its line; false when there is no such object.
+    fn fetch(&mut self, index: u64, hmc: &mut Hmc, env: &mut dyn Env) -> Result<bool, HmcFault> {
+        if self.cached(index).is_some() {
+            return Ok(true);
+        }
+        let mut words = [0; MAX_WORDS];
+        let used = words.get_mut(..=T::WORDS).unwrap_or_default();
+        hmc.read((T::KIND, index), 0, used, env)?;
+        let mut reader = Reader(used.iter());
+        if reader.take() != self.marker(index) {
+            return Ok(false);
+        }
+        let context = T::load(&mut reader);
+        self.insert(index, context, false, hmc, env)?;
+        Ok(true)
+    }
+
+    /// Whether there is such an object.
+    pub(crate) fn exists(
+        &mut self,
+        index: u64,
+        hmc: &mut Hmc,
+        env: &mut dyn Env,
+    ) -> Result<bool, HmcFault> {
+        self.fetch(index, hmc, env)
+    }
+
     /// The context of an object; `None` when there is no such object.
     pub(crate) fn get(
         &mut self,
@@ -96,21 +145,20 @@ impl<T: Context> Cache<T> {
         hmc: &mut Hmc,
         env: &mut dyn Env,
     ) -> Result<Option<T>, HmcFault> {
-        self.now += 1;
-        if let Some(line) = self.lines.get_mut(&index) {
-            line.used = self.now;
-            return Ok(Some(line.context.clone()));
-        }
-        let mut words = [0; MAX_WORDS];
-        let used = words.get_mut(..=T::WORDS).unwrap_or_default();
-        hmc.read((T::KIND, index), 0, used, env)?;
-        let mut reader = Reader(used.iter());
-        if reader.take() != self.marker(index) {
-            return Ok(None);
-        }
-        let context = T::load(&mut reader);
-        self.insert(index, context.clone(), false, hmc, env)?;
-        Ok(Some(context))
+        self.fetch(index, hmc, env)?;
+        Ok(self.cached(index).map(|line| line.context.clone()))
+    }
+
+    /// As [`Cache::get`], without a copy: the cache does not have the context until it is [`put`](Cache::put) back.
+    pub(crate) fn lend(
+        &mut self,
+        index: u64,
+        hmc: &mut Hmc,
+        env: &mut dyn Env,
+    ) -> Result<Option<T>, HmcFault> {
+        self.fetch(index, hmc, env)?;
+        let line = self.line(index).take_if(|line| line.index == index);
+        Ok(line.map(|line| line.context))
     }
 
     /// Replaces the context of an object that is there.
@@ -143,7 +191,7 @@ impl<T: Context> Cache<T> {
         hmc: &mut Hmc,
         env: &mut dyn Env,
     ) -> Result<(), HmcFault> {
-        self.lines.remove(&index);
+        self.line(index).take_if(|line| line.index == index);
         hmc.write((T::KIND, index), 0, &[0], env)
     }
 
@@ -155,21 +203,15 @@ impl<T: Context> Cache<T> {
         hmc: &mut Hmc,
         env: &mut dyn Env,
     ) -> Result<(), HmcFault> {
-        if self.lines.len() >= LINES && !self.lines.contains_key(&index) {
-            let oldest = self.lines.iter().min_by_key(|(_, line)| line.used);
-            if let Some(oldest) = oldest.map(|(index, _)| *index)
-                && let Some(line) = self.lines.remove(&oldest)
-                && line.dirty
-            {
-                self.write_back(oldest, &line.context, hmc, env)?;
-            }
+        let evicted = self.line(index).take_if(|line| line.index != index);
+        if let Some(line) = evicted.filter(|line| line.dirty) {
+            self.write_back(line.index, &line.context, hmc, env)?;
         }
-        let line = Line {
+        *self.line(index) = Some(Line {
+            index,
             context,
             dirty,
-            used: self.now,
-        };
-        self.lines.insert(index, line);
+        });
         Ok(())
     }
 
@@ -196,17 +238,16 @@ impl<T: Context> Cache<T> {
         env: &mut dyn Env,
     ) -> Result<(), HmcFault> {
         let mut result = Ok(());
-        let lines = std::mem::take(&mut self.lines);
-        for (index, line) in lines {
-            let touches = |sd: u64| {
+        for place in 0..LINES as u64 {
+            let touches = |index: u64, sd: u64| {
                 hmc.address(T::KIND, index).is_ok_and(|fpm| {
                     (fpm / SD_BYTES..=(fpm + T::KIND.bytes() - 1) / SD_BYTES).contains(&sd)
                 })
             };
-            if !sd.is_none_or(touches) {
-                self.lines.insert(index, line);
-            } else if line.dirty {
-                result = result.and(self.write_back(index, &line.context, hmc, env));
+            let goes = |line: &mut Line<T>| sd.is_none_or(|sd| touches(line.index, sd));
+            let line = self.line(place).take_if(goes);
+            if let Some(line) = line.filter(|line| line.dirty) {
+                result = result.and(self.write_back(line.index, &line.context, hmc, env));
             }
         }
         result
@@ -257,7 +298,6 @@ mod tests {
         for n in 0..200 {
             cache.create(n, entry(n), &mut hmc, &mut env).unwrap();
         }
-        assert!(cache.lines.len() <= LINES);
         // A change stays on the chip until its line is needed.
         cache.put(7, entry(0x777), &mut hmc, &mut env).unwrap();
         assert_eq!(env.word(first + 7 * 64 + 8), 7);
@@ -310,8 +350,8 @@ mod tests {
         let mut cache = Cache::new(5);
         cache.create(3, entry(1), &mut hmc, &mut env).unwrap();
         cache.flush(Some(1), &mut hmc, &mut env).unwrap();
-        assert_eq!(cache.lines.len(), 1);
+        assert!(cache.cached(3).is_some());
         cache.flush(Some(0), &mut hmc, &mut env).unwrap();
-        assert!(cache.lines.is_empty());
+        assert!(cache.cached(3).is_none());
     }
 }

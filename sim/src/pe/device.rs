@@ -35,7 +35,7 @@ impl From<DmaFault> for Unreachable {
 pub(crate) struct Device {
     pub(crate) config: Config,
     pub(crate) hmc: Hmc,
-    pub(crate) qps: Cache<Qp>,
+    pub(crate) qps: Cache<Box<Qp>>,
     pub(crate) cqs: Cache<Cq>,
     pub(crate) mrs: Cache<Mr>,
     pub(crate) arps: Cache<Arp>,

@@ -123,6 +123,17 @@ pub trait Env {
     /// [`DmaFault`], also when `iova` is not 8-aligned.
     fn load(&mut self, iova: u64) -> Result<u64, DmaFault>;
 
+    /// Reads consecutive 64-bit little-endian words, in order and each as [`load`](Self::load) does. By default one by one.
+    ///
+    /// # Errors
+    /// [`DmaFault`], also when `iova` is not 8-aligned; `into` is unspecified then.
+    fn load_words(&mut self, iova: u64, into: &mut [u64]) -> Result<(), DmaFault> {
+        for (word, index) in into.iter_mut().zip(0..) {
+            *word = self.load(iova.wrapping_add(8 * index))?;
+        }
+        Ok(())
+    }
+
     /// Writes one 64-bit little-endian word with release order.
     ///
     /// # Errors
@@ -169,7 +180,7 @@ pub trait Env {
     }
 
     /// Puts one Ethernet frame (no FCS) on the wire.
-    fn transmit(&mut self, frame: &[u8]);
+    fn transmit(&mut self, frame: Vec<u8>);
 
     /// Nanoseconds since an arbitrary start.
     fn now(&self) -> u64;

@@ -182,16 +182,8 @@ impl Hmc {
     ) -> Result<(), HmcFault> {
         let fpm = self.address(kind, index)? + offset;
         self.each_page(fpm, into.len(), env, |env, iova, range| {
-            for (n, word) in into
-                .get_mut(range)
-                .unwrap_or_default()
-                .iter_mut()
-                .enumerate()
-            {
-                let at = iova + 8 * n as u64;
-                *word = env.load(at).map_err(|_| at)?;
-            }
-            Ok(())
+            let words = into.get_mut(range).unwrap_or_default();
+            env.load_words(iova, words).map_err(|fault| fault.iova)
         })
         .map_err(|missing| HmcFault {
             kind,

@@ -49,9 +49,9 @@ impl Device {
         };
         if qp.kind == QpType::RoceUd {
             self.receive_ud(member, &mut qp, packet, frame, env);
-            // A failure is reported, and there is nobody else to tell.
-            let _ = self.put_qp(member, qp, env);
         }
+        // A failure is reported, and there is nobody else to tell.
+        let _ = self.put_qp(member, qp, env);
     }
 }
 

@@ -84,10 +84,7 @@ impl Host for QpHost<'_> {
     fn read_ring(&mut self, ring: Ring, offset: u32, words: &mut [u64]) -> Result<(), HostFault> {
         // Inside a 256-byte chunk, so inside a page.
         let at = self.ring_iova(ring, offset)?;
-        for (n, word) in words.iter_mut().enumerate() {
-            *word = self.env.load(at + 8 * n as u64).map_err(|_| HostFault)?;
-        }
-        Ok(())
+        self.env.load_words(at, words).map_err(|_| HostFault)
     }
 
     fn load_read(&mut self, slot: u16) -> Result<[u64; READ_ENTRY_WORDS], HostFault> {
@@ -201,7 +198,7 @@ impl Host for QpHost<'_> {
             return;
         }
         self.device.statistics.frame(&frame, Direction::Transmit);
-        self.env.transmit(&frame);
+        self.env.transmit(frame);
     }
 
     fn lint(&mut self, ring: Ring, wqe_index: u16, lints: Lints) {

@@ -19,43 +19,61 @@ const LCE_QP_CATASTROPHIC: u16 = 0x0700;
 
 impl Device {
     /// The context of a QP; the id must be below the committed count.
-    pub(crate) fn qp(&mut self, id: u32, env: &mut dyn Env) -> Result<Option<Qp>, Unreachable> {
+    pub(crate) fn qp(
+        &mut self,
+        id: u32,
+        env: &mut dyn Env,
+    ) -> Result<Option<Box<Qp>>, Unreachable> {
         let found = self.qps.get(id.into(), &mut self.hmc, env);
         self.reached(found, env)
     }
 
     /// Stores the context of a QP that exists.
-    pub(crate) fn put_qp(&mut self, id: u32, qp: Qp, env: &mut dyn Env) -> Result<(), Unreachable> {
+    pub(crate) fn put_qp(
+        &mut self,
+        id: u32,
+        qp: Box<Qp>,
+        env: &mut dyn Env,
+    ) -> Result<(), Unreachable> {
         let stored = self.qps.put(id.into(), qp, &mut self.hmc, env);
         self.reached(stored, env)
     }
 
-    /// The QP with this number, if there is one.
-    fn qp_by_number(&mut self, id: u32, env: &mut dyn Env) -> Option<Qp> {
+    /// The QP with this number, if there is one, to be put back after use.
+    fn lend_qp(&mut self, id: u32, env: &mut dyn Env) -> Option<Box<Qp>> {
         if u64::from(id) >= self.hmc.count(Kind::Qp) {
             return None;
         }
-        self.qp(id, env).ok().flatten()
+        let found = self.qps.lend(id.into(), &mut self.hmc, env);
+        self.reached(found, env).ok().flatten()
     }
 
-    /// The QP a packet names, if there is one.
+    /// Whether there is a QP with this number.
+    fn has_qp(&mut self, id: u32, env: &mut dyn Env) -> bool {
+        u64::from(id) < self.hmc.count(Kind::Qp) && {
+            let found = self.qps.exists(id.into(), &mut self.hmc, env);
+            self.reached(found, env).unwrap_or(false)
+        }
+    }
+
+    /// The QP a packet names, if there is one, to be put back after use.
     ///
     /// Peers send to any number at any time, also between COMMIT_FPM_VAL and the first SD, after the last one was
     /// cleared, and to ids that nobody made. Existing drivers take the HMC down without closing the port first, so a
     /// number whose context has no backing is one that does not exist, and no HMC error `[inf]`. A queue pair that does
     /// exist is missed by whatever else it does.
-    pub(super) fn qp_of_packet(&mut self, id: u32, env: &mut dyn Env) -> Option<Qp> {
+    pub(super) fn qp_of_packet(&mut self, id: u32, env: &mut dyn Env) -> Option<Box<Qp>> {
         if u64::from(id) >= self.hmc.count(Kind::Qp) {
             return None;
         }
-        let found = self.qps.get(id.into(), &mut self.hmc, env);
+        let found = self.qps.lend(id.into(), &mut self.hmc, env);
         found.ok().flatten()
     }
 
     /// PFPE_WQEALLOC. Which state the QP is in does not matter: software may post at any time (data-path 8.5).
     pub(crate) fn ring_qp(&mut self, value: u32, env: &mut dyn Env) {
         let id = bits32(value.into(), 17, 0);
-        if self.qp_by_number(id, env).is_none() {
+        if !self.has_qp(id, env) {
             env.finding(
                 Class::Lint,
                 "doorbell-qp",
@@ -71,7 +89,7 @@ impl Device {
     fn serve(
         &mut self,
         id: u32,
-        mut qp: Qp,
+        mut qp: Box<Qp>,
         env: &mut dyn Env,
         connected: impl FnOnce(&mut QpRcState, &mut QpHost<'_>) -> bool,
         datagram: impl FnOnce(&mut Self, &mut Qp, &mut dyn Env) -> bool,
@@ -123,8 +141,9 @@ impl Device {
     }
 
     /// The stored RC state does not decode: someone else wrote to the backing.
-    fn lost_context(&mut self, id: u32, qp: Qp, env: &mut dyn Env) {
+    fn lost_context(&mut self, id: u32, mut qp: Box<Qp>, env: &mut dyn Env) {
         if qp.stopped {
+            let _ = self.put_qp(id, qp, env);
             return;
         }
         env.finding(
@@ -141,14 +160,8 @@ impl Device {
             ..Event::default()
         };
         self.async_event(event, env);
-        let _ = self.put_qp(
-            id,
-            Qp {
-                stopped: true,
-                ..qp
-            },
-            env,
-        );
+        qp.stopped = true;
+        let _ = self.put_qp(id, qp, env);
     }
 
     /// AE 0x0900 when a drain has come to its end.
@@ -186,7 +199,7 @@ impl Device {
     /// Serves the QP whose turn it is.
     pub(crate) fn serve_next(&mut self, env: &mut dyn Env) {
         if let Some(id) = self.schedule.next()
-            && let Some(qp) = self.qp_by_number(id, env)
+            && let Some(qp) = self.lend_qp(id, env)
         {
             let datagram =
                 |device: &mut Self, qp: &mut Qp, env: &mut dyn Env| device.serve_ud(id, qp, env);
@@ -197,7 +210,7 @@ impl Device {
     /// Acts on one deadline that has come.
     pub(crate) fn expire(&mut self, env: &mut dyn Env) {
         if let Some(id) = self.schedule.expired(env.now())
-            && let Some(qp) = self.qp_by_number(id, env)
+            && let Some(qp) = self.lend_qp(id, env)
         {
             // Datagrams have no deadlines.
             self.serve(id, qp, env, |rc, host| rc::timer(rc, host), |_, _, _| false);

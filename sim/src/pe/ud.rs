@@ -127,10 +127,7 @@ impl Device {
         // Inside a 256-byte chunk, so inside a page.
         let at = memory.at(u64::from(index) * QUANTUM as u64, &mut self.hmc, env);
         let at = self.reached(at, env)?;
-        for (n, word) in words.iter_mut().enumerate() {
-            *word = env.load(at + 8 * n as u64)?;
-        }
-        Ok(())
+        Ok(env.load_words(at, words)?)
     }
 
     /// Executes the next entry; `false` if none is valid.
@@ -249,13 +246,13 @@ impl Device {
         let frame = frame.seal();
         if env.has_queue_set(qp.queue_set()) {
             self.statistics.frame(&frame, Direction::Transmit);
-            env.transmit(&frame);
             // DOLOOPBACK: members on this function get it too. The wire brings a function only what others sent.
-            if target.qpn == GROUP_QP
-                && bit(handle.flags, 62)
-                && let Ok(packet) = Packet::parse(&frame)
-            {
+            let stays = target.qpn == GROUP_QP && bit(handle.flags, 62);
+            if stays && let Ok(packet) = Packet::parse(&frame) {
+                env.transmit(frame.clone());
                 self.receive_group(&packet, &frame, Some(id), env);
+            } else {
+                env.transmit(frame);
             }
         }
         Ok(())

@@ -30,34 +30,41 @@ const fn ipv6_mask() -> [u8; 48] {
     mask
 }
 
-/// Hashes `bytes` with the bits of `mask` set.
-fn hash_masked<const N: usize>(crc: &mut Hasher, bytes: &[u8; N], mask: [u8; N]) {
-    let mut masked = mask;
-    for (out, byte) in masked.iter_mut().zip(bytes) {
-        *out |= byte;
+/// Puts `bytes`, with the bits of `mask` set, to `at` in `head`; the end of what was put there.
+fn put_masked<const N: usize>(
+    head: &mut [u8; HEAD],
+    at: usize,
+    bytes: &[u8; N],
+    mask: [u8; N],
+) -> usize {
+    let room = head.get_mut(at..).unwrap_or_default();
+    for ((out, byte), mask) in room.iter_mut().zip(bytes).zip(mask) {
+        *out = byte | mask;
     }
-    crc.update(&masked);
+    at + N
 }
+
+/// Most bytes with bits that count as ones: in place of the local route header that InfiniBand has there, IPv6, UDP, BTH.
+const HEAD: usize = 8 + 48 + 12;
 
 /// The ICRC of `datagram`, which starts at the IP header and ends before the ICRC.
 ///
 /// `None` if the datagram is too short to hold its IP, UDP and base transport headers.
 pub(super) fn icrc(datagram: &[u8], ipv6: bool) -> Option<[u8; LEN]> {
-    let mut crc = Hasher::new();
-    // In place of the local route header that InfiniBand has there.
-    crc.update(&[0xFF; 8]);
-    let transport = if ipv6 {
+    let mut head = [0xFF; HEAD];
+    let (at, transport) = if ipv6 {
         let (lower, rest) = datagram.split_first_chunk::<48>()?;
-        hash_masked(&mut crc, lower, ipv6_mask());
-        rest
+        (put_masked(&mut head, 8, lower, ipv6_mask()), rest)
     } else {
         let (lower, rest) = datagram.split_first_chunk::<28>()?;
-        hash_masked(&mut crc, lower, ipv4_mask());
-        rest
+        (put_masked(&mut head, 8, lower, ipv4_mask()), rest)
     };
     // Byte 4 of the BTH (resv8a) carries the congestion bits.
     let (bth, rest) = transport.split_first_chunk::<12>()?;
-    hash_masked(&mut crc, bth, [0, 0, 0, 0, 0xFF, 0, 0, 0, 0, 0, 0, 0]);
+    let mask = [0, 0, 0, 0, 0xFF, 0, 0, 0, 0, 0, 0, 0];
+    let end = put_masked(&mut head, at, bth, mask);
+    let mut crc = Hasher::new();
+    crc.update(head.get(..end)?);
     crc.update(rest);
     Some(crc.finalize().to_le_bytes())
 }

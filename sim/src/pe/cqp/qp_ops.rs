@@ -26,7 +26,7 @@ impl Device {
         id: u32,
         what: &str,
         env: &mut dyn Env,
-    ) -> Result<Qp, Refusal> {
+    ) -> Result<Box<Qp>, Refusal> {
         self.in_range(Kind::Qp, id.into(), env)?;
         match self.qp(id, env)? {
             Some(qp) => Ok(qp),
@@ -139,7 +139,7 @@ impl Device {
             self.lint_queue_set(id, &qp, env);
         }
         self.use_cqs(&qp, env)?;
-        let created = self.qps.create(id.into(), qp, &mut self.hmc, env);
+        let created = self.qps.create(id.into(), Box::new(qp), &mut self.hmc, env);
         self.reached(created, env)?;
         DONE
     }

@@ -263,7 +263,7 @@ fn prepare(device: &mut Device, env: &mut TestEnv, c: &Command, mut host: [u64; 
         }
         device
             .qps
-            .create(bits(header, 23, 0), qp, hmc, env)
+            .create(bits(header, 23, 0), Box::new(qp), hmc, env)
             .unwrap();
     }
     match c.opcode() {

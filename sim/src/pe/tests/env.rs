@@ -212,8 +212,8 @@ impl Env for TestEnv {
         !self.no_vsi
     }
 
-    fn transmit(&mut self, frame: &[u8]) {
-        self.frames.push(frame.to_vec());
+    fn transmit(&mut self, frame: Vec<u8>) {
+        self.frames.push(frame);
     }
 
     fn now(&self) -> u64 {
