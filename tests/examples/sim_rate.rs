@@ -8,6 +8,8 @@
 //! Two threads: this one is both programs, the other is both cards. Payload is
 //! written anew for each message and compared at the receiver; IOMMU, ICRC and
 //! findings are on. Of SIGNAL sends one asks for a completion (1: each does).
+//! Beside the rate stands the processor time that each thread used for a message,
+//! idle turns included, which other load on the machine hardly changes.
 //! With `virtual` as the first argument everything runs on one thread in virtual
 //! time and no rate is printed: for counting instructions.
 
@@ -17,7 +19,9 @@
     reason = "a run that goes wrong ends the program"
 )]
 
+use std::collections::BTreeMap;
 use std::env;
+use std::fs;
 use std::time::{Duration, Instant};
 
 use e810::{Data, Lan, MacAddr, Op, QpCaps, RecvWr, SendFlags, SendWr, Sge, VsiId, Wc, WcStatus};
@@ -202,6 +206,21 @@ fn exchange(pair: &mut Pair<SimPlatform>, plan: &Plan) {
     }
 }
 
+/// Processor time of each thread of this process so far, in ns.
+fn processor_times() -> BTreeMap<String, u64> {
+    let mut times = BTreeMap::new();
+    for task in fs::read_dir("/proc/self/task").into_iter().flatten() {
+        let Ok(task) = task else { continue };
+        let read = |name| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let ns = read("schedstat")
+            .split(' ')
+            .next()
+            .and_then(|ns| ns.parse().ok());
+        *times.entry(read("comm").trim().to_owned()).or_default() += ns.unwrap_or(0_u64);
+    }
+    times
+}
+
 fn main() {
     let mut arguments: Vec<String> = env::args().skip(1).collect();
     let virtual_time = arguments.first().is_some_and(|first| first == "virtual");
@@ -240,9 +259,11 @@ fn main() {
     let sides = vec![side(&sim, 0, &setup), side(&sim, 1, &setup)];
     let mut pair = Pair::connected(sides, setup);
     let before = sim.link();
+    let times_before = processor_times();
     let start = Instant::now();
     exchange(&mut pair, &plan);
     let elapsed = start.elapsed().as_secs_f64();
+    let times = processor_times();
     let after = sim.link();
     pair.close();
     assert_eq!(sim.findings(), []);
@@ -262,5 +283,12 @@ fn main() {
             plan.messages as f64 / elapsed,
             1e9 * elapsed / plan.messages as f64
         );
+        for (thread, ns) in times {
+            let used = ns - times_before.get(&thread).copied().unwrap_or(0);
+            println!(
+                "{thread}: {:.0} ns of its processor a message",
+                used as f64 / plan.messages as f64
+            );
+        }
     }
 }
