@@ -87,7 +87,7 @@ pub(crate) struct Qp {
     /// IOVA of the shadow area.
     pub(crate) shadow: u64,
     /// The RC engine's state; `None` for the other types, and when what was stored is damaged.
-    pub(crate) rc: Option<QpRcState>,
+    pub(crate) rc: Option<Box<QpRcState>>,
     /// AE 0x0900 is owed when the send queue is idle.
     pub(crate) draining: bool,
     /// SUSPEND_QP was executed; the state to go back to is RTS.
@@ -187,7 +187,7 @@ impl Context for Qp {
         let bytes = self
             .rc
             .as_ref()
-            .map_or([0; QP_STATE_BYTES], QpRcState::to_bytes);
+            .map_or([0; QP_STATE_BYTES], |rc| rc.to_bytes());
         let (chunks, _) = bytes.as_chunks::<8>();
         for chunk in chunks {
             words.put(u64::from_le_bytes(*chunk));
@@ -217,7 +217,7 @@ impl Context for Qp {
             mapped: bit(flags, 8),
             shadow,
             rc: bit(flags, 12)
-                .then(|| QpRcState::from_bytes(&bytes).ok())
+                .then(|| QpRcState::from_bytes(&bytes).ok().map(Box::new))
                 .flatten(),
             draining: bit(flags, 9),
             suspended: bit(flags, 10),

@@ -33,6 +33,10 @@ impl Schedule {
 
     /// Sets or clears the deadline of a QP.
     pub(crate) fn set_deadline(&mut self, qpn: u32, at: Option<u64>) {
+        // Most packets leave it as it is.
+        if self.deadline_of.get(&qpn).copied() == at {
+            return;
+        }
         if let Some(old) = self.deadline_of.remove(&qpn) {
             self.deadlines.remove(&(old, qpn));
         }

@@ -115,7 +115,7 @@ impl Device {
         &mut self,
         id: u32,
         qp: &mut Qp,
-        mut rc: QpRcState,
+        mut rc: Box<QpRcState>,
         env: &mut dyn Env,
         work: impl FnOnce(&mut QpRcState, &mut QpHost<'_>) -> bool,
     ) -> bool {

@@ -57,30 +57,30 @@ impl Frame {
         match path.ip {
             Addresses::V4 { src, dst } => {
                 let start = bytes.len();
-                bytes.extend([0x45, path.tos]);
-                bytes.extend(((20 + udp_len) as u16).to_be_bytes());
+                bytes.extend_from_slice(&[0x45, path.tos]);
+                bytes.extend_from_slice(&((20 + udp_len) as u16).to_be_bytes());
                 // Identification 0, don't fragment.
-                bytes.extend([0, 0, 0x40, 0, path.ttl, 17]);
+                bytes.extend_from_slice(&[0, 0, 0x40, 0, path.ttl, 17]);
                 let sum = bytes.get(start..).map_or(0, |head| checksum::add(0, head));
                 let sum = checksum::add(checksum::add(sum, &src.octets()), &dst.octets());
-                bytes.extend((!checksum::fold(sum)).to_be_bytes());
-                bytes.extend(src.octets());
-                bytes.extend(dst.octets());
+                bytes.extend_from_slice(&(!checksum::fold(sum)).to_be_bytes());
+                bytes.extend_from_slice(&src.octets());
+                bytes.extend_from_slice(&dst.octets());
             }
             Addresses::V6 { src, dst } => {
                 let word = 6 << 28 | u32::from(path.tos) << 20 | path.flow_label & 0xF_FFFF;
-                bytes.extend(word.to_be_bytes());
-                bytes.extend((udp_len as u16).to_be_bytes());
-                bytes.extend([17, path.ttl]);
-                bytes.extend(src.octets());
-                bytes.extend(dst.octets());
+                bytes.extend_from_slice(&word.to_be_bytes());
+                bytes.extend_from_slice(&(udp_len as u16).to_be_bytes());
+                bytes.extend_from_slice(&[17, path.ttl]);
+                bytes.extend_from_slice(&src.octets());
+                bytes.extend_from_slice(&dst.octets());
             }
         }
-        bytes.extend(path.src_port.to_be_bytes());
-        bytes.extend(path.dst_port.to_be_bytes());
-        bytes.extend((udp_len as u16).to_be_bytes());
+        bytes.extend_from_slice(&path.src_port.to_be_bytes());
+        bytes.extend_from_slice(&path.dst_port.to_be_bytes());
+        bytes.extend_from_slice(&(udp_len as u16).to_be_bytes());
         // Checksum: none over IPv4; over IPv6 it is set when the frame is sealed.
-        bytes.extend([0, 0]);
+        bytes.extend_from_slice(&[0, 0]);
         transport(&mut bytes, headers, pad as u8);
         let payload = bytes.len();
         bytes.resize(payload + payload_len + pad + icrc::LEN, 0);
@@ -144,13 +144,13 @@ pub(super) fn udp_sum(datagram: &[u8]) -> u64 {
 }
 
 fn ethernet(bytes: &mut Vec<u8>, path: &Path, ipv6: bool) {
-    bytes.extend(path.dst_mac);
-    bytes.extend(path.src_mac);
+    bytes.extend_from_slice(&path.dst_mac);
+    bytes.extend_from_slice(&path.src_mac);
     if let Some(tag) = path.vlan {
-        bytes.extend([0x81, 0x00]);
-        bytes.extend(tag.to_be_bytes());
+        bytes.extend_from_slice(&[0x81, 0x00]);
+        bytes.extend_from_slice(&tag.to_be_bytes());
     }
-    bytes.extend(if ipv6 { [0x86, 0xDD] } else { [0x08, 0x00] });
+    bytes.extend_from_slice(if ipv6 { &[0x86, 0xDD] } else { &[0x08, 0x00] });
 }
 
 fn transport(bytes: &mut Vec<u8>, headers: &Headers, pad: u8) {
@@ -162,20 +162,20 @@ fn transport(bytes: &mut Vec<u8>, headers: &Headers, pad: u8) {
         immediate,
         invalidate,
     } = headers;
-    bytes.extend(Bth::encode(bth, pad));
+    bytes.extend_from_slice(&Bth::encode(bth, pad));
     if let Some(deth) = deth {
-        bytes.extend(deth.encode());
+        bytes.extend_from_slice(&deth.encode());
     }
     if let Some(reth) = reth {
-        bytes.extend(reth.encode());
+        bytes.extend_from_slice(&reth.encode());
     }
     if let Some(aeth) = aeth {
-        bytes.extend(aeth.encode());
+        bytes.extend_from_slice(&aeth.encode());
     }
     if let Some(immediate) = immediate {
-        bytes.extend(immediate.to_be_bytes());
+        bytes.extend_from_slice(&immediate.to_be_bytes());
     }
     if let Some(stag) = invalidate {
-        bytes.extend(stag.to_be_bytes());
+        bytes.extend_from_slice(&stag.to_be_bytes());
     }
 }

@@ -28,9 +28,12 @@ impl Fragment {
 }
 
 /// The fragments of one entry, in order; null fragments are left out.
-#[derive(Copy, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Fragments {
-    list: [Fragment; MAX_FRAGMENTS],
+    /// The first; most entries have no other.
+    first: [Fragment; 1],
+    /// All, when there are several.
+    several: Option<Box<[Fragment; MAX_FRAGMENTS]>>,
     count: usize,
 }
 
@@ -79,7 +82,18 @@ impl Fragments {
         if fragment.len == 0 {
             return;
         }
-        if let Some(slot) = self.list.get_mut(self.count) {
+        if self.count == 0 {
+            self.first = [fragment];
+            self.count = 1;
+            return;
+        }
+        let [first] = self.first;
+        let all = self.several.get_or_insert_with(|| {
+            let mut all = Box::new([Fragment::default(); MAX_FRAGMENTS]);
+            all[0] = first;
+            all
+        });
+        if let Some(slot) = all.get_mut(self.count) {
             *slot = fragment;
             self.count += 1;
         }
@@ -88,7 +102,8 @@ impl Fragments {
     /// The fragments.
     #[must_use]
     pub fn as_slice(&self) -> &[Fragment] {
-        self.list.get(..self.count).unwrap_or_default()
+        let all = self.several.as_deref().map_or(&self.first[..], |all| all);
+        all.get(..self.count).unwrap_or_default()
     }
 
     /// Sum of the lengths in bytes.

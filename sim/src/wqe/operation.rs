@@ -24,12 +24,12 @@ pub struct UdTarget {
 }
 
 /// Where the bytes of a send or write come from.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// Host memory.
     Fragments(Fragments),
     /// The entry itself.
-    Inline(InlineData),
+    Inline(Box<InlineData>),
 }
 
 impl Payload {
@@ -44,7 +44,7 @@ impl Payload {
 }
 
 /// What an entry asks for.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Send 03 to 06.
     Send {

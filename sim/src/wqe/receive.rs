@@ -5,7 +5,7 @@ use super::fragment::Fragments;
 use super::{Lints, QUANTUM_WORDS, WqeError};
 
 /// A decoded receive queue entry.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiveWqe {
     /// Where received bytes go.
     pub fragments: Fragments,

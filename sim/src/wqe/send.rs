@@ -33,7 +33,7 @@ pub enum Service {
 }
 
 /// A decoded send queue entry.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendWqe {
     /// Opcode as written; the completion returns it.
     pub opcode: u8,
@@ -319,12 +319,9 @@ impl Entry<'_> {
         let mut lints;
         let payload = if header.inline() {
             lints = header.lint(defined | mask(55, 48));
-            Payload::Inline(InlineData::decode(
-                self.words,
-                header.inline_len(),
-                self.polarity,
-                &mut lints,
-            )?)
+            let len = header.inline_len();
+            let data = InlineData::decode(self.words, len, self.polarity, &mut lints)?;
+            Payload::Inline(Box::new(data))
         } else {
             lints = header.lint(defined | mask(41, 38));
             Payload::Fragments(self.fragments(header.immediate(), &mut lints)?)

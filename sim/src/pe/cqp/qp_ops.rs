@@ -132,7 +132,7 @@ impl Device {
             let config = qp
                 .rc_config(id)
                 .map_err(|bad| Refusal::parameter(env, format!("CREATE_QP {id}: {bad}")))?;
-            qp.rc = (kind == QpType::RoceRc).then(|| QpRcState::new(config));
+            qp.rc = (kind == QpType::RoceRc).then(|| Box::new(QpRcState::new(config)));
         }
         // Linux creates its first QP before any queue set exists, with handle 0: it matters when the QP is to send.
         if state == State::Rts {

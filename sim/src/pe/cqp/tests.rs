@@ -259,7 +259,7 @@ fn prepare(device: &mut Device, env: &mut TestEnv, c: &Command, mut host: [u64; 
                 State::Rtr => crate::rc::Mode::Rtr,
                 _ => crate::rc::Mode::Rts,
             });
-            qp.rc = Some(rc);
+            qp.rc = Some(Box::new(rc));
         }
         device
             .qps
