@@ -2,7 +2,7 @@
 //! function to another, with everything on that finds mistakes.
 //!
 //! ```text
-//! cargo run --release -p e810-tests --example sim_rate -- [MESSAGES [SIGNAL [BYTES]]]
+//! cargo run --profile fast -p e810-tests --example sim_rate -- [MESSAGES [SIGNAL [BYTES]]]
 //! ```
 //!
 //! Two threads: this one is both programs, the other is both cards. Payload is
@@ -33,8 +33,8 @@ use e810_tests::traffic::{Pair, Setup, Side};
 const DEPTH: u64 = 256;
 /// Requests posted with one doorbell, receives with one call.
 const LIST: u64 = 32;
-/// Bytes of a message's place in the buffers.
-const SLOT: usize = 4096;
+/// Longest message, in bytes.
+const LONGEST: usize = 4096;
 /// A run that takes longer is given up.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -68,8 +68,9 @@ fn fill(bytes: &mut [u8], n: u64) {
     }
 }
 
-fn slot(n: u64) -> usize {
-    (n % DEPTH) as usize * SLOT
+/// Where message `n` has its place in the buffers, on cache lines of its own.
+fn slot(n: u64, plan: &Plan) -> usize {
+    (n % DEPTH) as usize * plan.bytes.next_multiple_of(64)
 }
 
 /// A program that sends: requests posted, and completed.
@@ -105,9 +106,9 @@ impl Sender {
         for (n, sge) in list.clone().zip(&mut sges) {
             fill(&mut self.payload, n);
             buffer
-                .write(slot(n), &self.payload)
+                .write(slot(n, plan), &self.payload)
                 .expect("inside the buffer");
-            *sge = side.sge(slot(n), plan.bytes);
+            *sge = side.sge(slot(n, plan), plan.bytes);
         }
         let requests: [SendWr<'_>; LIST as usize] = std::array::from_fn(|i| {
             let wr_id = list.start + i as u64;
@@ -147,7 +148,7 @@ impl Receiver {
         let incoming = side.incoming();
         while self.posted + LIST <= self.done + DEPTH && self.posted < plan.messages {
             let sges: [Sge; LIST as usize] = std::array::from_fn(|i| {
-                side.sge(incoming + slot(self.posted + i as u64), plan.bytes)
+                side.sge(incoming + slot(self.posted + i as u64, plan), plan.bytes)
             });
             let requests: [RecvWr<'_>; LIST as usize] = std::array::from_fn(|i| RecvWr {
                 wr_id: self.posted + i as u64,
@@ -166,7 +167,7 @@ impl Receiver {
             assert_eq!(wc.byte_len as usize, plan.bytes);
             fill(&mut self.expected, n);
             buffer
-                .read(incoming + slot(n), &mut self.arrived)
+                .read(incoming + slot(n, plan), &mut self.arrived)
                 .expect("inside the buffer");
             assert!(
                 self.arrived == self.expected,
@@ -235,7 +236,7 @@ fn main() {
     let plan = Plan {
         messages: number(0, 2_000_000),
         signal: number(1, 1).clamp(1, DEPTH / 2),
-        bytes: (number(2, 64) as usize).min(SLOT),
+        bytes: (number(2, 64) as usize).min(LONGEST),
     };
     let mode = if virtual_time {
         Mode::Virtual
@@ -251,7 +252,7 @@ fn main() {
             max_inline: 0,
         },
         cqe: 4 * DEPTH as u32,
-        buffer: 2 * DEPTH as usize * SLOT,
+        buffer: 2 * DEPTH as usize * LONGEST,
         separate_cqs: true,
         ..Setup::default()
     };

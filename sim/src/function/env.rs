@@ -62,6 +62,14 @@ impl Env for Surroundings<'_> {
         Ok(())
     }
 
+    fn load_quantum(&mut self, iova: u64) -> Result<[u64; 4], DmaFault> {
+        self.master(iova, 32, false)?;
+        let done = self.body.memory.iommu.load_quantum(iova);
+        let words = done.map_err(|refused| self.refused(refused))?;
+        self.did_read(32);
+        Ok(words)
+    }
+
     fn store(&mut self, iova: u64, value: u64) -> Result<(), DmaFault> {
         self.write_entry(iova, &[value], 0)
     }

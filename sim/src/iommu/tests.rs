@@ -1,6 +1,7 @@
 use super::*;
 
 use std::collections::BTreeMap;
+use std::ptr::NonNull;
 
 use proptest::prelude::*;
 
@@ -107,6 +108,74 @@ fn words_behind_an_unaligned_pointer_are_refused() {
     // The rules of mapping forbid this; a careless caller must not become undefined behaviour.
     assert!(iommu.map(0x1_0000, odd, Access::ReadWrite));
     assert_eq!(refusal(iommu.load(0x1_0000)), Refusal::Misaligned);
+}
+
+/// Mappings used a moment ago are kept at hand, but not longer than they are there.
+#[test]
+fn what_goes_is_refused_at_once() {
+    let (arena, other) = (Arena::new(1024), Arena::new(1));
+    let mut iommu = iommu();
+    let mut byte = [0];
+    for _ in 0..2 {
+        assert!(iommu.map(0x1_0000, arena.bytes(), Access::ReadWrite));
+        assert!(iommu.map(0x9_0000, other.bytes(), Access::Read));
+        for iova in [0x1_0000, 0x1_1fff, 0x9_0007] {
+            assert_eq!(iommu.read(iova, &mut byte), Ok(()));
+            assert_eq!(iommu.read(iova, &mut byte), Ok(()));
+        }
+        assert_eq!(refusal(iommu.write(0x9_0007, &byte)), Refusal::ReadOnly);
+        iommu.unmap(0x1_0000);
+        for iova in [0x1_0000, 0x1_1fff] {
+            assert_eq!(refusal(iommu.read(iova, &mut byte)), Refusal::Freed);
+            assert_eq!(refusal(iommu.load_quantum(iova)), Refusal::Freed);
+        }
+        assert_eq!(iommu.read(0x9_0007, &mut byte), Ok(()));
+        iommu.unmap(0x9_0000);
+    }
+    // The place of a big mapping belongs to a small one now.
+    assert!(iommu.map(0x1_0000, other.bytes(), Access::ReadWrite));
+    assert_eq!(refusal(iommu.read(0x1_1000, &mut byte)), Refusal::Freed);
+    assert_eq!(iommu.read(0x1_0007, &mut byte), Ok(()));
+    assert_eq!(refusal(iommu.read(0x1_0008, &mut byte)), Refusal::Freed);
+}
+
+#[test]
+fn what_is_detached_in_part_is_refused_in_that_part() {
+    let arena = Arena::new(2 * 512);
+    let mut iommu = iommu();
+    let start = arena.bytes().address() % PAGE + 0x10_0000;
+    assert!(iommu.attach(start, arena.bytes(), Access::ReadWrite));
+    assert!(iommu.load(start).is_ok() && iommu.load(start + 4096).is_ok());
+    iommu.detach(start + 4096, 8);
+    assert!(iommu.load(start).is_ok());
+    assert_eq!(refusal(iommu.load(start + 4096)), Refusal::Freed);
+    assert!(iommu.load(start + 4104).is_ok());
+}
+
+#[test]
+fn several_words_are_those_that_are_loaded_one_by_one() {
+    let arena = Arena::new(1024);
+    let mut iommu = iommu();
+    // Two mappings that touch, one quantum across the place where they do.
+    let start = arena.bytes().address() % PAGE + 0x10_0000;
+    let half = |at| arena.bytes().window(at, 4096).unwrap();
+    assert!(iommu.attach(start, half(0), Access::ReadWrite));
+    assert!(iommu.attach(start + 4096, half(4096), Access::ReadWrite));
+    for word in 0..1024 {
+        iommu
+            .write_entry(start + 8 * word, &[word * word + 1], 0)
+            .unwrap();
+    }
+    for at in [0, 8, 4096 - 16, 4096, 8192 - 32] {
+        let expected = [0, 1, 2, 3].map(|n| iommu.load(start + at + 8 * n).unwrap());
+        assert_eq!(iommu.load_quantum(start + at), Ok(expected));
+        let mut words = [0; 4];
+        assert_eq!(iommu.load_words(start + at, &mut words), Ok(()));
+        assert_eq!(words, expected);
+    }
+    let end = start + 8192 - 16;
+    assert!(iommu.load_quantum(end).is_err() && iommu.load_words(end, &mut [0; 4]).is_err());
+    assert_eq!(refusal(iommu.load_quantum(start + 4)), Refusal::Misaligned);
 }
 
 #[test]

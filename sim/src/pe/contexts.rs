@@ -327,6 +327,26 @@ mod tests {
     }
 
     #[test]
+    fn a_lent_context_is_back_as_it_was_put() {
+        let mut env = TestEnv::new(1);
+        let (mut hmc, first) = backed(&mut env);
+        let mut cache = Cache::new(5);
+        cache.create(3, entry(1), &mut hmc, &mut env).unwrap();
+        assert_eq!(cache.exists(3, &mut hmc, &mut env), Ok(true));
+        assert_eq!(cache.exists(4, &mut hmc, &mut env), Ok(false));
+        assert_eq!(cache.lend(4, &mut hmc, &mut env), Ok(None));
+        assert_eq!(cache.lend(3, &mut hmc, &mut env), Ok(Some(entry(1))));
+        // Another one may take its line meanwhile.
+        let other = 3 + LINES as u64;
+        cache.create(other, entry(9), &mut hmc, &mut env).unwrap();
+        cache.put(3, entry(2), &mut hmc, &mut env).unwrap();
+        assert_eq!(cache.get(3, &mut hmc, &mut env), Ok(Some(entry(2))));
+        assert_eq!(env.word(first + 3 * 64 + 8), 1, "still on the chip");
+        assert_eq!(cache.get(other, &mut hmc, &mut env), Ok(Some(entry(9))));
+        assert_eq!(env.word(first + 3 * 64 + 8), 2);
+    }
+
+    #[test]
     fn another_life_does_not_see_what_is_left() {
         let mut env = TestEnv::new(1);
         let (mut hmc, _) = backed(&mut env);

@@ -134,6 +134,19 @@ pub trait Env {
         Ok(())
     }
 
+    /// Reads the four words of a queue entry, the last one first and all as [`load`](Self::load) does: when the valid bit in
+    /// the last one is new, so are the others. By default one by one.
+    ///
+    /// # Errors
+    /// [`DmaFault`], also when `iova` is not 8-aligned.
+    fn load_quantum(&mut self, iova: u64) -> Result<[u64; 4], DmaFault> {
+        let mut words = [0; 4];
+        for (index, word) in words.iter_mut().enumerate().rev() {
+            *word = self.load(iova.wrapping_add(8 * index as u64))?;
+        }
+        Ok(words)
+    }
+
     /// Writes one 64-bit little-endian word with release order.
     ///
     /// # Errors

@@ -87,6 +87,11 @@ impl Host for QpHost<'_> {
         self.env.load_words(at, words).map_err(|_| HostFault)
     }
 
+    fn load_quantum(&mut self, ring: Ring, offset: u32) -> Result<[u64; 4], HostFault> {
+        let at = self.ring_iova(ring, offset)?;
+        self.env.load_quantum(at).map_err(|_| HostFault)
+    }
+
     fn load_read(&mut self, slot: u16) -> Result<[u64; READ_ENTRY_WORDS], HostFault> {
         let mut words = [0; READ_ENTRY_WORDS];
         let entry = self.read_entry(slot)?;

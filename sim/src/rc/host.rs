@@ -168,6 +168,22 @@ pub trait Host {
     /// [`HostFault`] if the ring memory cannot be reached.
     fn read_ring(&mut self, ring: Ring, offset: u32, words: &mut [u64]) -> Result<(), HostFault>;
 
+    /// The four words of the quantum at a byte offset. The header, its last word, is read first and as
+    /// [`load_ring`](Self::load_ring) does, so that the others are at least as new.
+    ///
+    /// # Errors
+    /// [`HostFault`] if the ring memory cannot be reached.
+    fn load_quantum(&mut self, ring: Ring, offset: u32) -> Result<[u64; 4], HostFault> {
+        /// Byte offset of the header.
+        const HEADER: u32 = 24;
+        let header = self.load_ring(ring, offset + HEADER)?;
+        let mut words = [0; 4];
+        self.read_ring(ring, offset, &mut words)?;
+        // What was tested is what is used: software does not touch a valid header, but it is not trusted.
+        words[3] = header;
+        Ok(words)
+    }
+
     /// Reads slot `slot` of the QP's inbound read queue (Q1), last written by [`store_read`](Self::store_read).
     ///
     /// # Errors

@@ -7,9 +7,6 @@ use crate::wqe::{
     send_quanta,
 };
 
-/// Byte offset of the header word in an entry.
-const HEADER: u32 = 24;
-
 /// Why an entry cannot be had.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum FetchError {
@@ -58,8 +55,8 @@ pub(super) fn fetch_send<H: Host + ?Sized>(
 ) -> Result<Option<SendWqe>, FetchError> {
     let (index, polarity) = send_slot(config, pos);
     let offset = u32::from(index) * QUANTUM as u32;
-    // The header first: what is read after it is at least as new.
-    let header = host.load_ring(Ring::Send, offset + HEADER)?;
+    let first = host.load_quantum(Ring::Send, offset)?;
+    let [.., header] = first;
     if !is_valid(header, polarity) {
         return Ok(None);
     }
@@ -67,16 +64,32 @@ pub(super) fn fetch_send<H: Host + ?Sized>(
     if usize::from(index) % MAX_QUANTA + usize::from(quanta) > MAX_QUANTA {
         return Err(WqeError::CrossesChunk { index, quanta }.into());
     }
+    let decode = |words: &[u64]| SendWqe::decode(words, polarity, Service::Connected);
+    if quanta == 1 {
+        return Ok(Some(decode(&first)?));
+    }
     let mut words = [0; MAX_QUANTA * QUANTUM_WORDS];
+    let words = rest(Ring::Send, offset, first, quanta, &mut words, host)?;
+    Ok(Some(decode(words)?))
+}
+
+/// The words of an entry of several quanta, the first of which has been read.
+fn rest<'a, H: Host + ?Sized>(
+    ring: Ring,
+    offset: u32,
+    first: [u64; QUANTUM_WORDS],
+    quanta: u8,
+    words: &'a mut [u64; MAX_QUANTA * QUANTUM_WORDS],
+    host: &mut H,
+) -> Result<&'a [u64], HostFault> {
     let words = words
         .get_mut(..usize::from(quanta) * QUANTUM_WORDS)
         .unwrap_or_default();
-    host.read_ring(Ring::Send, offset, words)?;
-    // Software does not touch a valid header, but it is not trusted: decode what was tested.
-    if let Some(word) = words.get_mut(3) {
-        *word = header;
+    if let Some((head, others)) = words.split_first_chunk_mut() {
+        *head = first;
+        host.read_ring(ring, offset + QUANTUM as u32, others)?;
     }
-    Ok(Some(SendWqe::decode(words, polarity, Service::Connected)?))
+    Ok(words)
 }
 
 /// The receive in slot `pos`, or `None` if software has not made it valid.
@@ -87,17 +100,16 @@ pub(super) fn fetch_receive<H: Host + ?Sized>(
 ) -> Result<Option<ReceiveWqe>, FetchError> {
     let (index, polarity) = receive_slot(config, pos);
     let offset = u32::from(index) * QUANTUM as u32;
-    let header = host.load_ring(Ring::Receive, offset + HEADER)?;
+    let first = host.load_quantum(Ring::Receive, offset)?;
+    let [.., header] = first;
     if !is_valid(header, polarity) {
         return Ok(None);
     }
-    let mut words = [0; MAX_QUANTA * QUANTUM_WORDS];
-    let words = words
-        .get_mut(..usize::from(config.rq_slot_quanta) * QUANTUM_WORDS)
-        .unwrap_or_default();
-    host.read_ring(Ring::Receive, offset, words)?;
-    if let Some(word) = words.get_mut(3) {
-        *word = header;
+    if config.rq_slot_quanta == 1 {
+        return Ok(Some(ReceiveWqe::decode(&first, polarity)?));
     }
+    let mut words = [0; MAX_QUANTA * QUANTUM_WORDS];
+    let quanta = config.rq_slot_quanta;
+    let words = rest(Ring::Receive, offset, first, quanta, &mut words, host)?;
     Ok(Some(ReceiveWqe::decode(words, polarity)?))
 }
