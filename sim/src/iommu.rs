@@ -261,7 +261,7 @@ impl Iommu {
     fn find(&self, iova: u64) -> Option<(u64, Segment)> {
         let holds = |&(start, segment): &(u64, Segment)| iova.wrapping_sub(start) < segment.len();
         // Neighbouring pages are kept side by side, and mappings of many pages do not all begin in one place.
-        let place = (iova / PAGE ^ iova / PAGE / RECENT as u64) as usize % RECENT;
+        let place = ((iova / PAGE) ^ (iova / PAGE / RECENT as u64)) as usize % RECENT;
         let recent = self.recent.get(place);
         if let Some(found) = recent.and_then(Cell::get).filter(holds) {
             return Some(found);

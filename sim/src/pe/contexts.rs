@@ -79,6 +79,8 @@ struct Line<T> {
 #[derive(Debug)]
 pub(crate) struct Cache<T> {
     lines: [Option<Line<T>>; LINES],
+    /// Objects whose contexts are lent.
+    lent: Vec<u64>,
     /// Names the life of the CQP that the contexts belong to.
     epoch: u32,
 }
@@ -88,6 +90,7 @@ impl<T: Context> Cache<T> {
     pub(crate) fn new(epoch: u32) -> Self {
         Self {
             lines: [const { None }; LINES],
+            lent: Vec::new(),
             epoch,
         }
     }
@@ -113,6 +116,7 @@ impl<T: Context> Cache<T> {
 
     /// Brings the context of an object into its line; false when there is no such object.
     fn fetch(&mut self, index: u64, hmc: &mut Hmc, env: &mut dyn Env) -> Result<bool, HmcFault> {
+        debug_assert!(!self.lent.contains(&index), "used while it is lent");
         if self.cached(index).is_some() {
             return Ok(true);
         }
@@ -158,6 +162,9 @@ impl<T: Context> Cache<T> {
     ) -> Result<Option<T>, HmcFault> {
         self.fetch(index, hmc, env)?;
         let line = self.line(index).take_if(|line| line.index == index);
+        if line.is_some() {
+            self.lent.push(index);
+        }
         Ok(line.map(|line| line.context))
     }
 
@@ -169,6 +176,7 @@ impl<T: Context> Cache<T> {
         hmc: &mut Hmc,
         env: &mut dyn Env,
     ) -> Result<(), HmcFault> {
+        self.lent.retain(|lent| *lent != index);
         self.insert(index, context, true, hmc, env)
     }
 
@@ -237,6 +245,7 @@ impl<T: Context> Cache<T> {
         hmc: &mut Hmc,
         env: &mut dyn Env,
     ) -> Result<(), HmcFault> {
+        debug_assert!(self.lent.is_empty(), "flushed while something is lent");
         let mut result = Ok(());
         for place in 0..LINES as u64 {
             let touches = |index: u64, sd: u64| {

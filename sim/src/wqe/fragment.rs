@@ -90,7 +90,8 @@ impl Fragments {
         let [first] = self.first;
         let all = self.several.get_or_insert_with(|| {
             let mut all = Box::new([Fragment::default(); MAX_FRAGMENTS]);
-            all[0] = first;
+            let [place, ..] = &mut *all;
+            *place = first;
             all
         });
         if let Some(slot) = all.get_mut(self.count) {
