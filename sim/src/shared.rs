@@ -34,6 +34,10 @@ const ACCESS: Ns = Ns(100);
 const BATCH: u32 = 16;
 /// How long the thread looks for work before it sleeps: about what waking it costs.
 const SPIN: Duration = Duration::from_micros(20);
+/// How long there may be work before a reader does some of it. Less would show a driver that looks too early what it
+/// is waiting for; a card has long done its work after this, and only a machine that gives the device's thread no
+/// processor has not.
+const LATE: Ns = Ns::from_ms(1);
 /// Longest sleep, for the clock's sake only.
 const NAP: Duration = Duration::from_millis(100);
 
@@ -58,6 +62,8 @@ pub(crate) struct Shared {
     /// How often that was said. A reader carries out posted writes as well and takes `poked` back, so only the number
     /// tells the thread that the engine may have got something to do since it last looked.
     pokes: AtomicU64,
+    /// Wall time since when the thread has had work and has not looked at it; 0 when it has none.
+    due_since: AtomicU64,
     stop: AtomicBool,
     wake: Condvar,
     /// Threads that want the world; the engine's thread steps back for them.
@@ -75,6 +81,7 @@ impl Shared {
             posted: Mutex::new(Posted::default()),
             poked: AtomicBool::new(false),
             pokes: AtomicU64::new(0),
+            due_since: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             wake: Condvar::new(),
             waiting: AtomicU32::new(0),
@@ -125,8 +132,10 @@ impl Shared {
 
     pub(crate) fn read32(&self, function: u8, off: Off) -> u32 {
         self.with_world(|world| {
-            if self.mode == Mode::Virtual {
-                world.advance(ACCESS);
+            match self.mode {
+                Mode::Virtual => world.advance(ACCESS),
+                Mode::Real if self.is_late() => drop(self.batch(world)),
+                Mode::Real => {}
             }
             world.read32(usize::from(function), off)
         })
@@ -163,9 +172,19 @@ impl Shared {
     fn poke(&self, posted: &mut Posted) {
         self.poked.store(true, Ordering::Release);
         self.pokes.fetch_add(1, Ordering::Release);
+        if self.due_since.load(Ordering::Relaxed) == 0 {
+            self.due_since
+                .store(self.wall().0.max(1), Ordering::Relaxed);
+        }
         if std::mem::take(&mut posted.asleep) {
             self.wake.notify_one();
         }
+    }
+
+    /// Whether the thread has had work for too long.
+    fn is_late(&self) -> bool {
+        let since = self.due_since.load(Ordering::Relaxed);
+        since != 0 && self.wall() - Ns(since) > LATE
     }
 
     /// Lets `time` pass.
@@ -217,6 +236,9 @@ impl Shared {
             let pokes = self.pokes.load(Ordering::Acquire);
             let mut world = self.lock();
             let did = self.batch(&mut world);
+            // Where it did something there may be more.
+            let due_since = if did { self.wall().0 } else { 0 };
+            self.due_since.store(due_since, Ordering::Relaxed);
             let next = world.next_event();
             let fired = world.take_fired();
             drop(world);
@@ -332,6 +354,29 @@ mod tests {
     use super::*;
     use crate::link::{Link, Quality};
     use crate::rng::Rng;
+
+    /// Only what has waited for long is done by somebody else than the thread.
+    #[test]
+    fn a_thread_that_gets_no_processor_is_late() {
+        let rng = Rng::new(0);
+        let link = Link::new(Vec::new(), Quality::PERFECT, rng.clone());
+        let world = World::new(Vec::new(), link, false, rng);
+        let shared = Shared::new(Mode::Real, world, Vec::new());
+        assert!(!shared.is_late(), "nothing to do");
+        std::thread::sleep(Duration::from_millis(3));
+        assert!(!shared.is_late(), "nothing to do for long");
+        shared.write32(0, Off::new(0), 1);
+        let since = shared.due_since.load(Ordering::Relaxed);
+        assert_ne!(since, 0);
+        shared.write32(0, Off::new(0), 1);
+        assert_eq!(
+            shared.due_since.load(Ordering::Relaxed),
+            since,
+            "the oldest counts"
+        );
+        shared.due_since.store(1, Ordering::Relaxed);
+        assert!(shared.is_late());
+    }
 
     /// The write rings the engine, the read carries it out before the thread sees it: the thread must not sleep.
     #[test]
