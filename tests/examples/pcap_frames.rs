@@ -22,18 +22,18 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use e810::{Data, Op, Remote, SendFlags, SendWr, Sge, Vlan, WcStatus};
+use e810::{Data, Op, Remote, SendFlags, SendWr, Service, Sge, Vlan, WcStatus};
 use e810_hal::Ns;
 use e810_sim::pcap::Writer;
 use e810_sim::{Quality, Sim, SimPlatform};
-use e810_tests::traffic::scenarios::{A, B, KINDS, many};
+use e810_tests::traffic::scenarios::{A, B, KINDS, many, scenarios};
 use e810_tests::traffic::{Buffer, Pair, Setup, Transfer, Watched};
 
 type Sides = Pair<Watched<SimPlatform>>;
 
 /// One capture.
 struct Scene {
-    name: &'static str,
+    name: String,
     setup: Setup,
     quality: Quality,
     /// BTH opcodes that it has.
@@ -62,7 +62,7 @@ const NO_KEY: u32 = 0x00FF_F000 << 8 | 1;
 
 fn scenes() -> Vec<Scene> {
     let plain = Scene {
-        name: "ipv4",
+        name: "ipv4".to_owned(),
         setup: Setup::default(),
         quality: Quality::PERFECT,
         opcodes: EVERY,
@@ -79,7 +79,7 @@ fn scenes() -> Vec<Scene> {
     });
     // One try each, so that a refused request ends soon.
     let refused = Scene {
-        name: "",
+        name: "".to_owned(),
         opcodes: &[0x11],
         ..plain
     };
@@ -92,12 +92,12 @@ fn scenes() -> Vec<Scene> {
     };
     vec![
         Scene {
-            name: "ipv6",
+            name: "ipv6".to_owned(),
             setup: ipv6,
             ..plain
         },
         Scene {
-            name: "vlan",
+            name: "vlan".to_owned(),
             setup: Setup {
                 vlan,
                 ..plain.setup
@@ -105,12 +105,12 @@ fn scenes() -> Vec<Scene> {
             ..plain
         },
         Scene {
-            name: "vlan-ipv6",
+            name: "vlan-ipv6".to_owned(),
             setup: Setup { vlan, ..ipv6 },
             ..plain
         },
         Scene {
-            name: "retransmission",
+            name: "retransmission".to_owned(),
             quality: worst,
             opcodes: &[0x01, 0x07, 0x0c, 0x0e, 0x11],
             syndromes: &[ACK, NAK_SEQUENCE],
@@ -125,14 +125,14 @@ fn scenes() -> Vec<Scene> {
             ..plain
         },
         Scene {
-            name: "not-ready",
+            name: "not-ready".to_owned(),
             opcodes: &[0x04, 0x11],
             syndromes: &[ACK, NOT_READY],
             run: not_ready,
             ..plain
         },
         Scene {
-            name: "invalid-request",
+            name: "invalid-request".to_owned(),
             syndromes: &[NAK_INVALID_REQUEST],
             run: |pair| {
                 receive(pair, 10);
@@ -142,7 +142,7 @@ fn scenes() -> Vec<Scene> {
             ..refused
         },
         Scene {
-            name: "remote-access",
+            name: "remote-access".to_owned(),
             syndromes: &[NAK_REMOTE_ACCESS],
             run: |pair| {
                 let sge = pair.sides[0].sge(0, 100);
@@ -161,7 +161,7 @@ fn scenes() -> Vec<Scene> {
             ..refused
         },
         Scene {
-            name: "remote-operation",
+            name: "remote-operation".to_owned(),
             syndromes: &[NAK_REMOTE_OPERATION],
             run: |pair| {
                 let sge = Sge {
@@ -310,7 +310,27 @@ fn main() {
     let folder = std::env::args_os().nth(1).expect("a folder");
     let folder = Path::new(&folder);
     fs::create_dir_all(folder).expect("the folder");
-    for scene in scenes() {
+    for scene in scenes().into_iter().chain(of_every_backend()) {
         record(folder, &scene);
     }
+}
+
+/// What every backend runs, datagrams among it: a capture each.
+fn of_every_backend() -> impl Iterator<Item = Scene> {
+    const DATAGRAM: &[u8] = &[0x64];
+    // Where every send fails, nothing is on the wire.
+    let silent = ["a failed datagram", "datagrams longer than a packet"];
+    let scenarios = scenarios().into_iter();
+    let loud = scenarios.filter(move |scenario| !silent.contains(&scenario.name));
+    (1..).zip(loud).map(|(n, scenario)| Scene {
+        name: format!("scenario-{n:02}-{}", scenario.name.replace(' ', "-")),
+        setup: scenario.setup,
+        quality: Quality::PERFECT,
+        opcodes: match scenario.setup.service {
+            Service::Ud => DATAGRAM,
+            _ => &[],
+        },
+        syndromes: &[],
+        run: scenario.run,
+    })
 }
