@@ -2,10 +2,12 @@
 //!
 //! Usage errors end in exit code 2, which is clap's own.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::address::AddressArgs;
 use crate::backend::Options;
 use crate::capture::CaptureArgs;
 use crate::faults::Faults;
@@ -82,6 +84,12 @@ pub struct PingpongArgs {
     /// Whether frames are recorded.
     #[command(flatten)]
     pub capture: CaptureArgs,
+    /// What the functions are called.
+    #[command(flatten)]
+    pub address: AddressArgs,
+    /// Addresses of the peer; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2 there].
+    #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',')]
+    pub peer_ip: Vec<IpAddr>,
     /// Ethernet address of the peer; as `--mac`.
     #[arg(long, value_name = "MAC", requires = "warm", value_parser = parse_mac)]
     pub peer_mac: Option<[u8; 6]>,

@@ -15,6 +15,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
+pub mod address;
 pub mod backend;
 pub mod buffer;
 pub mod capture;

@@ -1,10 +1,11 @@
 //! `e810 pingpong`: two functions, one connection, every byte checked.
 
 use std::io::Write;
+use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
 use e810::hmc::Backing;
-use e810::{Mtu, Path, Platform};
+use e810::{Platform, v4};
 use e810_sim::Mode;
 
 use super::{remote, sim_start, simulator};
@@ -121,7 +122,7 @@ fn simulated(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
         sim_start(&platforms[0], &args.start)?,
         sim_start(&platforms[1], &args.start)?,
     ];
-    let outcome = between(platforms, &starts, plan, &|| Ok(()), &|| {})?;
+    let outcome = between(args, platforms, &starts, plan, &|| Ok(()), &|| {})?;
     recording.map(Recording::finish).transpose()?;
     let findings = sim.findings();
     if let Some(first) = findings.first() {
@@ -171,6 +172,7 @@ fn behind<T: Transport>(
     // device has much to say about memory.
     let failed = || remote::probe(&both);
     let result = between(
+        args,
         [ask.clone(), answer.clone()],
         &starts,
         plan,
@@ -183,6 +185,7 @@ fn behind<T: Transport>(
 /// Brings both up, exchanges, and shuts both down. `failed` is called when the
 /// exchange failed, while everything is still there.
 fn between<P: Platform + Payload>(
+    args: &PingpongArgs,
     platforms: [P; 2],
     starts: &[Start; 2],
     plan: &Plan,
@@ -192,7 +195,7 @@ fn between<P: Platform + Payload>(
     let [ask, answer] = platforms;
     let mut ask = bring_up(ask, &starts[0], plan.size).context("function 0")?;
     let mut answer = bring_up(answer, &starts[1], plan.size).context("function 1")?;
-    connect(&mut ask, &mut answer)?;
+    connect(args, [&mut ask, &mut answer])?;
     let mut progress = Progress::new(plan.iterations);
     let outcome = exchange(&mut ask, &mut answer, plan, &mut progress, watch);
     progress.finish();
@@ -225,19 +228,34 @@ fn bring_up<P: Platform + Payload>(platform: P, start: &Start, size: u32) -> Res
 }
 
 /// Exchanges endpoints in-process and connects both ways.
-fn connect<P: Platform>(ask: &mut Side<P>, answer: &mut Side<P>) -> Result<()> {
+fn connect<P: Platform>(args: &PingpongArgs, sides: [&mut Side<P>; 2]) -> Result<()> {
+    let [ask, answer] = sides;
+    let address = &args.address;
     let (lan_ask, lan_answer) = (ask.lan(), answer.lan());
-    let mtu = Mtu::fitting(lan_ask.mtu.min(lan_answer.mtu))
-        .context("the interface MTU is below 256 bytes plus headers")?;
-    let (ip_ask, ip_answer) = (e810::v4(10, 8, 10, 1), e810::v4(10, 8, 10, 2));
-    let there = answer.endpoint();
-    let back = ask.endpoint();
-    let gid = ask.add_gid(ip_ask)?;
-    ask.connect(&there, Path::new(gid, ip_answer, lan_answer.mac), mtu)
+    let mtu = address.mtu(lan_ask.mtu.min(lan_answer.mtu))?;
+    let or_else = |given: &[IpAddr], last| match given {
+        [] if address.gid_index.is_none() => vec![v4(10, 8, 10, last)],
+        given => given.to_vec(),
+    };
+    let own = ask
+        .settle(address, &or_else(&address.ip, 1))
+        .context("function 0")?;
+    let theirs = answer
+        .settle(address, &or_else(&args.peer_ip, 2))
+        .context("function 1")?;
+    if own.gid == theirs.gid {
+        bail!(
+            "both functions are {}: give them different addresses with --ip and --peer-ip",
+            own.gid.ip()
+        );
+    }
+    let (back, there) = (ask.endpoint(), answer.endpoint());
+    let path = address.path(own, theirs.gid, lan_answer.mac);
+    ask.connect(&there, path, mtu)
         .context("connecting function 0")?;
-    let gid = answer.add_gid(ip_answer)?;
+    let path = address.path(theirs, own.gid, lan_ask.mac);
     answer
-        .connect(&back, Path::new(gid, ip_ask, lan_ask.mac), mtu)
+        .connect(&back, path, mtu)
         .context("connecting function 1")
 }
 

@@ -4,11 +4,12 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 use e810::{
-    AccessFlags, Control, Cq, Data, EventSet, GidEntry, Lan, Mr, Pd, Platform, Qp, QpAttr, QpCaps,
-    QpInit, Qpn, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode, WcStatus,
+    AccessFlags, Control, Cq, Data, EventSet, Lan, Mr, Pd, Platform, Qp, QpAttr, QpCaps, QpInit,
+    Qpn, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode, WcStatus,
 };
 use e810_hal::SharedBytes;
 
+use crate::address::{AddressArgs, Own};
 use crate::buffer::{Buffer, Payload};
 use crate::cli::Op;
 
@@ -88,12 +89,12 @@ impl<P: Platform> Side<P> {
         self.control.lan()
     }
 
-    /// Gives the port an address; its index in the GID table.
+    /// Gives the function its addresses and says which one is used.
     ///
     /// # Errors
-    /// An address that no interface has, or a full table.
-    pub fn add_gid(&mut self, ip: IpAddr) -> Result<u8> {
-        Ok(self.control.add_gid(GidEntry::untagged(ip))?)
+    /// As [`AddressArgs::settle`].
+    pub fn settle(&mut self, args: &AddressArgs, ips: &[IpAddr]) -> Result<Own> {
+        args.settle(&mut self.control, ips)
     }
 
     /// What the peer needs to know.

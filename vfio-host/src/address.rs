@@ -1,0 +1,149 @@
+//! Addresses: which of its own a function uses, and how packets reach the peer.
+
+use std::net::IpAddr;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use e810::{Control, Gid, GidEntry, Mtu, Path, Platform, addr};
+
+/// What a function is called on the network.
+#[derive(Args, Debug, Clone, Default)]
+pub struct AddressArgs {
+    /// Addresses of the function, joined by commas; they become entries of its GID table from index 1 on.
+    ///
+    /// Index 0 is always the link-local IPv6 address that the Ethernet address gives. Nothing answers ARP or
+    /// neighbour discovery for these addresses: a peer with a kernel's network stack is told once, with
+    /// `ip neigh replace ADDR lladdr MAC dev IFACE nud permanent`.
+    #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',')]
+    pub ip: Vec<IpAddr>,
+    /// Index of the GID to use [default: the first of --ip, if there is one].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..32))]
+    pub gid_index: Option<u8>,
+    /// VLAN that the addresses are on; packets carry its tag.
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    pub vlan: Option<u16>,
+    /// Priority of packets: the queue set they leave by, and the priority in the VLAN tag.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub priority: u8,
+    /// Payload bytes of a full packet: 256, 512, 1024, 2048 or 4096 [default: as much as fits both interfaces].
+    #[arg(long, value_name = "BYTES", value_parser = parse_path_mtu)]
+    pub path_mtu: Option<Mtu>,
+}
+
+fn parse_path_mtu(text: &str) -> Result<Mtu, String> {
+    let bytes = text.parse().ok().and_then(Mtu::of_bytes);
+    bytes.ok_or_else(|| {
+        format!("`{text}` is no path MTU: RoCE has 256, 512, 1024, 2048 and 4096 bytes")
+    })
+}
+
+/// The address that a function uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Own {
+    /// Its index in the GID table.
+    pub index: u8,
+    /// The address.
+    pub gid: Gid,
+}
+
+impl AddressArgs {
+    /// Fills the GID table with `ips` and says which entry is used.
+    ///
+    /// # Errors
+    /// An address that no interface has, a full table, or an index that has no
+    /// entry or one that does not fit `--vlan`.
+    pub fn settle<P: Platform>(&self, control: &mut Control<P>, ips: &[IpAddr]) -> Result<Own> {
+        let mut first = None;
+        let local = [IpAddr::V6(addr::link_local(control.lan().mac))];
+        // The link-local address of index 0 is on no VLAN.
+        let tagged_local = ips.is_empty() && self.vlan.is_some() && self.gid_index.is_none();
+        for ip in if tagged_local { &local } else { ips } {
+            let entry = GidEntry {
+                gid: (*ip).into(),
+                vlan: self.vlan,
+            };
+            let index = control
+                .add_gid(entry)
+                .with_context(|| format!("address {ip}"))?;
+            first.get_or_insert(index);
+        }
+        let index = self.gid_index.or(first).unwrap_or(0);
+        let Some(entry) = control.query_gid(index) else {
+            let known = (0..32).filter_map(|index| Some((index, control.query_gid(index)?)));
+            let known: Vec<_> = known
+                .map(|(index, entry)| format!("{index} {}", entry.gid.ip()))
+                .collect();
+            bail!(
+                "--gid-index {index}: the GID table has no such entry, only {}",
+                known.join(", ")
+            );
+        };
+        if self.vlan.is_some() && entry.vlan != self.vlan {
+            bail!(
+                "--gid-index {index}: {} is on no VLAN; choose an address of --ip, or leave out --vlan",
+                entry.gid.ip()
+            );
+        }
+        Ok(Own {
+            index,
+            gid: entry.gid,
+        })
+    }
+
+    /// The greatest path MTU of an interface with MTU `mtu`, or what was asked
+    /// for if that fits.
+    ///
+    /// # Errors
+    /// An interface that is too small, with what to do.
+    pub fn mtu(&self, mtu: u16) -> Result<Mtu> {
+        let fits = Mtu::fitting(mtu).with_context(|| {
+            format!(
+                "the interface MTU of {mtu} bytes is below 256 and headers: give a larger one with --mtu"
+            )
+        })?;
+        match self.path_mtu {
+            Some(asked) if asked > fits => bail!(
+                "--path-mtu {}: packets of the interface MTU {mtu} carry at most {}; give a larger --mtu, or a smaller path MTU",
+                asked.bytes(),
+                fits.bytes()
+            ),
+            Some(asked) => Ok(asked),
+            None => Ok(fits),
+        }
+    }
+
+    /// The path from entry `own` to a peer.
+    #[must_use]
+    pub fn path(&self, own: Own, peer: Gid, mac: addr::MacAddr) -> Path {
+        Path {
+            priority: self.priority,
+            ..Path::new(own.index, peer.ip(), mac)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_mtu_fits_the_interface() {
+        let args = |path_mtu| AddressArgs {
+            path_mtu,
+            ..AddressArgs::default()
+        };
+        assert_eq!(args(None).mtu(1500).unwrap(), Mtu::Mtu1024);
+        assert_eq!(args(Some(Mtu::Mtu256)).mtu(1500).unwrap(), Mtu::Mtu256);
+        let error = args(Some(Mtu::Mtu4096)).mtu(1500).unwrap_err().to_string();
+        assert!(error.contains("1500") && error.contains("--mtu"), "{error}");
+        assert!(args(None).mtu(300).unwrap_err().to_string().contains("300"));
+    }
+
+    #[test]
+    fn path_mtus_are_five() {
+        assert_eq!(parse_path_mtu("2048"), Ok(Mtu::Mtu2048));
+        for bad in ["", "1500", "-256", "256 "] {
+            assert!(parse_path_mtu(bad).unwrap_err().contains("1024"));
+        }
+    }
+}

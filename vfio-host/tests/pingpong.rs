@@ -1,0 +1,95 @@
+//! `e810 pingpong` in this process: addresses.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use clap::Parser;
+use e810_host::cli::Cli;
+use serde_json::Value;
+use vmm_sys_util::tempdir::TempDir;
+
+fn run(words: &str) -> anyhow::Result<String> {
+    let mut out = Vec::new();
+    let words = format!("e810 pingpong --virtual --iters 20 --json {words}");
+    e810_host::run(&Cli::try_parse_from(words.split_whitespace())?, &mut out)?;
+    Ok(String::from_utf8(out)?)
+}
+
+fn report(words: &str) -> Value {
+    let out = run(words).unwrap_or_else(|error| panic!("{words}: {error:#}"));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["verified"], 20, "{words}");
+    report
+}
+
+fn refused(words: &str) -> String {
+    format!("{:#}", run(words).unwrap_err())
+}
+
+/// The Ethernet frames of a run.
+fn frames(words: &str) -> Vec<Vec<u8>> {
+    let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-")).unwrap();
+    let file = folder.as_path().join("pcap");
+    report(&format!("{words} --pcap {}", file.display()));
+    let bytes = std::fs::read(file).unwrap();
+    // The file's header, then 16 bytes before each frame; the third word is
+    // the length.
+    let (_, mut rest) = bytes.split_at(24);
+    let mut frames = Vec::new();
+    while let [_, _, _, _, _, _, _, _, a, b, c, d, _, _, _, _, more @ ..] = rest {
+        let (frame, after) = more.split_at(u32::from_le_bytes([*a, *b, *c, *d]) as usize);
+        frames.push(frame.to_vec());
+        rest = after;
+    }
+    assert!(frames.len() > 40, "{}", frames.len());
+    frames
+}
+
+#[test]
+fn addresses_and_tags_are_in_the_frames() {
+    for frame in frames("--ip 192.0.2.1 --peer-ip 192.0.2.2 --vlan 7 --priority 5") {
+        assert_eq!(frame.get(12..18).unwrap(), [0x81, 0, 5 << 5, 7, 8, 0]);
+        let ends = frame.get(18 + 12..18 + 20).unwrap();
+        let one_way = [192, 0, 2, 1, 192, 0, 2, 2];
+        let other_way = [192, 0, 2, 2, 192, 0, 2, 1];
+        assert!(ends == one_way || ends == other_way, "{ends:?}");
+    }
+    let longest = |words| frames(words).iter().map(Vec::len).max().unwrap();
+    let (small, large) = (
+        longest("--gid-index 0 --size 4000 --path-mtu 512"),
+        longest("--gid-index 0 --size 4000 --path-mtu 1024"),
+    );
+    assert_eq!(large - small, 512);
+    assert!((512 + 14 + 40..512 + 14 + 40 + 64).contains(&small));
+}
+
+#[test]
+fn messages_go_between_the_addresses_given() {
+    report("--ip 192.0.2.1 --peer-ip 192.0.2.2");
+    report("--ip 2001:db8::1,192.0.2.1 --peer-ip 2001:db8::2,192.0.2.2");
+    report("--ip 2001:db8::1,192.0.2.1 --peer-ip 2001:db8::2,192.0.2.2 --gid-index 2");
+    report("--gid-index 0");
+    report("--vlan 7 --priority 5 --path-mtu 256 --size 1000");
+    report("--priority 3 --op read --path-mtu 512 --size 5000");
+}
+
+#[test]
+fn addresses_that_do_not_fit_are_one_line() {
+    for (words, part) in [
+        ("--ip 10.8.10.2", "--peer-ip"),
+        ("--ip 2001:db8::1", "family"),
+        ("--ip 224.0.0.1", "224.0.0.1"),
+        ("--gid-index 3", "--gid-index 3"),
+        ("--gid-index 0 --vlan 9", "--vlan"),
+        ("--ip 10.0.0.300", "10.0.0.300"),
+        ("--vlan 4095", "4095"),
+        ("--priority 8", "8"),
+        ("--path-mtu 1500", "1500"),
+    ] {
+        let error = refused(words);
+        assert!(error.contains(part), "{words}: {error}");
+    }
+}
