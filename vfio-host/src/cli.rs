@@ -5,11 +5,12 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::address::AddressArgs;
 use crate::backend::Options;
 use crate::capture::CaptureArgs;
+use crate::exchange::MeetingArgs;
 use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
 use crate::spec::{Bdf, DeviceSpec};
@@ -44,6 +45,7 @@ pub enum Command {
 
 /// Arguments of `e810 pingpong`.
 #[derive(Args, Debug, Clone)]
+#[command(group(ArgGroup::new("has_other_mac").args(["warm", "listen", "connect"]).multiple(true)))]
 pub struct PingpongArgs {
     /// The function that asks: `sim`, `vfio-user:PATH` or `vfio:BDF`.
     #[arg(long, value_name = "SPEC", default_value = "sim")]
@@ -60,11 +62,20 @@ pub struct PingpongArgs {
     /// The operation that carries a message.
     #[arg(long, value_enum, default_value_t = Op::Send)]
     pub op: Op,
+    /// How messages are carried: a reliable connection, or datagrams.
+    ///
+    /// Datagrams have --op send only, and at most the path MTU of payload. One that has no answer in 50 ms is sent
+    /// again, and counted as lost.
+    #[arg(long, value_enum, default_value_t = ServiceArg::Rc)]
+    pub transport: ServiceArg,
+    /// Where the other process is, if there is one.
+    #[command(flatten)]
+    pub meeting: MeetingArgs,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
     /// Run the simulator in virtual time: reproducible, prints counts and no times.
-    #[arg(long = "virtual")]
+    #[arg(long = "virtual", conflicts_with_all = ["listen", "connect"])]
     pub virtual_time: bool,
     /// Seed of the payload, and of the simulator's choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -87,14 +98,16 @@ pub struct PingpongArgs {
     /// What the functions are called.
     #[command(flatten)]
     pub address: AddressArgs,
-    /// Addresses of the peer; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2 there].
-    #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',')]
+    /// Addresses of the peer in this process; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2 there].
+    #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',', conflicts_with_all = ["listen", "connect"])]
     pub peer_ip: Vec<IpAddr>,
-    /// Ethernet address of the peer; as `--mac`.
-    #[arg(long, value_name = "MAC", requires = "warm", value_parser = parse_mac)]
+    /// Ethernet address of the peer: with `--warm` what it has, as `--mac`; with `--listen` or `--connect` where packets go.
+    ///
+    /// Between two processes the peer tells its address; this one is taken instead, when a router is in between.
+    #[arg(long, value_name = "MAC", requires = "has_other_mac", value_parser = parse_mac)]
     pub peer_mac: Option<[u8; 6]>,
-    /// VSI of the peer; as `--vsi`.
-    #[arg(long, value_name = "N", requires = "warm")]
+    /// VSI of the peer in this process; as `--vsi`.
+    #[arg(long, value_name = "N", requires = "warm", conflicts_with_all = ["listen", "connect"])]
     pub peer_vsi: Option<u16>,
 }
 
@@ -211,7 +224,7 @@ pub enum ProfileArg {
 }
 
 /// An Ethernet address of one interface.
-fn parse_mac(text: &str) -> Result<[u8; 6], String> {
+pub(crate) fn parse_mac(text: &str) -> Result<[u8; 6], String> {
     let wrong =
         || format!("`{text}` is not the Ethernet address of an interface, like 02:e8:10:00:00:01");
     let mut mac = [0; 6];
@@ -284,63 +297,34 @@ impl Op {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
+/// How messages are carried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ServiceArg {
+    /// A reliable connection.
+    Rc,
+    /// Unreliable datagrams.
+    Ud,
+}
 
-    #[test]
-    fn the_definition_is_sound() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn the_lan_side_can_be_given() {
-        let words = "e810 up --warm --mac 02:E8:10:00:00:0a --vsi 9 --mtu 9000";
-        let cli = Cli::try_parse_from(words.split(' ')).unwrap();
-        let Command::Up(args) = cli.command else {
-            panic!("up")
-        };
-        assert_eq!(args.start.mac, Some([2, 0xe8, 0x10, 0, 0, 10]));
-        assert_eq!((args.start.vsi, args.start.mtu), (Some(9), 9000));
-    }
-
-    #[test]
-    fn defaults_and_limits() {
-        let cli = Cli::try_parse_from(["e810", "pingpong"]).unwrap();
-        let Command::Pingpong(args) = cli.command else {
-            panic!("pingpong")
-        };
-        assert_eq!((args.size, args.iters, args.op), (64, 10_000, Op::Send));
-        for bad in [
-            &["e810", "pingpong", "--iters", "0"][..],
-            &["e810", "pingpong", "--size", "67108865"],
-            &["e810", "pingpong", "--size", "0"],
-            &["e810", "pingpong", "--op", "atomic"],
-            &["e810", "pingpong", "--device", "eth0"],
-            &["e810", "pingpong", "--warm", "--mac", "02:e8:10:00:00"],
-            &["e810", "pingpong", "--warm", "--mac", "03:e8:10:00:00:01"],
-            &[
-                "e810",
-                "pingpong",
-                "--warm",
-                "--peer-mac",
-                "+2:e8:10:00:00:01",
-            ],
-            &["e810", "pingpong", "--mac", "02:e8:10:00:00:01"],
-            &["e810", "up", "--warm", "--ddp", "ice.pkg"],
-            &["e810", "up", "--mtu", "67"],
-            &["e810", "sim"],
-            &["e810", "sim", "--socket", "a", "--link", "udp"],
-            &["e810", "sim", "--socket", "a", "--link", "udp:127.0.0.1:1"],
-            &["e810", "sim", "--socket", "a", "--faults", "loss=1"],
-            &["e810", "pingpong", "--faults", "loss=101%"],
-            &["e810", "down"],
-            &["e810", "bind"],
-            &["e810", "bind", "eth0"],
-            &["e810", "doctor", "3b:00.9"],
-        ] {
-            assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2);
+impl ServiceArg {
+    /// The name used on the command line and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rc => "rc",
+            Self::Ud => "ud",
         }
     }
 }
+
+impl From<ServiceArg> for e810::Service {
+    fn from(service: ServiceArg) -> Self {
+        match service {
+            ServiceArg::Rc => Self::Rc,
+            ServiceArg::Ud => Self::Ud,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,7 @@ pub mod cli;
 pub mod commands;
 pub mod counted;
 pub mod e810_ids;
+pub mod exchange;
 pub mod faults;
 pub mod host;
 pub mod latency;

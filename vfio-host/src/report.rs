@@ -9,6 +9,8 @@ use crate::latency::Summary;
 pub struct PingpongReport {
     /// What carried the packets: `simulated` in this process, or `vfio-user`.
     pub transport: &'static str,
+    /// `rc` or `ud`.
+    pub service: &'static str,
     /// `send`, `write` or `read`.
     pub op: &'static str,
     /// Bytes of payload in a message.
@@ -19,6 +21,9 @@ pub struct PingpongReport {
     pub verified: u64,
     /// Iterations that differed.
     pub errors: u64,
+    /// Datagrams that were sent again; absent where nothing gets lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
     /// Latencies; absent in virtual time, which measures nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Summary>,

@@ -1,7 +1,8 @@
-//! `e810 pingpong` in this process: addresses.
+//! `e810 pingpong` in this process: addresses and datagrams.
 
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::panic,
     reason = "a test fails by panicking"
 )]
@@ -13,13 +14,14 @@ use vmm_sys_util::tempdir::TempDir;
 
 fn run(words: &str) -> anyhow::Result<String> {
     let mut out = Vec::new();
-    let words = format!("e810 pingpong --virtual --iters 20 --json {words}");
+    let words = format!("e810 pingpong --virtual --json {words}");
     e810_host::run(&Cli::try_parse_from(words.split_whitespace())?, &mut out)?;
     Ok(String::from_utf8(out)?)
 }
 
 fn report(words: &str) -> Value {
-    let out = run(words).unwrap_or_else(|error| panic!("{words}: {error:#}"));
+    let out =
+        run(&format!("--iters 20 {words}")).unwrap_or_else(|error| panic!("{words}: {error:#}"));
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["verified"], 20, "{words}");
     report
@@ -92,4 +94,23 @@ fn addresses_that_do_not_fit_are_one_line() {
         let error = refused(words);
         assert!(error.contains(part), "{words}: {error}");
     }
+}
+
+#[test]
+fn datagrams_arrive_on_a_bad_wire_too() {
+    let good = report("--transport ud --size 1024");
+    assert_eq!((&good["service"], &good["lost"]), (&"ud".into(), &0.into()));
+    report("--transport ud --size 1 --vlan 5");
+    let bad = "--transport ud --size 512 --iters 300 --faults loss=10%,dup=5%,reorder=5%,corrupt=2%,delay=100us";
+    let out = run(bad).unwrap();
+    let bad: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&bad["verified"], &bad["errors"]), (&300.into(), &0.into()));
+    // Of 600 datagrams, 12 % get lost.
+    assert!((20..200).contains(&bad["lost"].as_u64().unwrap()), "{bad}");
+    let out = run("--transport ud --iters 1 --faults loss=100%");
+    let error = format!("{:#}", out.unwrap_err());
+    assert!(error.contains("message 0 has no answer"), "{error}");
+    assert!(refused("--transport ud --size 4097").contains("--path-mtu"));
+    assert!(refused("--transport ud --op read").contains("--transport rc"));
+    assert!(report("").get("lost").is_none());
 }

@@ -1,5 +1,7 @@
 //! `e810 pingpong`: two functions, one connection, every byte checked.
 
+mod apart;
+
 use std::io::Write;
 use std::net::IpAddr;
 
@@ -12,9 +14,9 @@ use super::{remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
 use crate::buffer::Payload;
 use crate::capture::Recording;
-use crate::cli::{PingpongArgs, StartArgs};
+use crate::cli::{Op, PingpongArgs, ServiceArg, StartArgs};
 use crate::faults::Faults;
-use crate::pingpong::{Outcome, Plan, Side, Watch, run as exchange};
+use crate::pingpong::{Outcome, Plan, Side, Watch, datagram, run as exchange};
 use crate::progress::Progress;
 use crate::report::{PingpongReport, human_ns};
 use crate::spec::DeviceSpec;
@@ -32,33 +34,15 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         iterations: args.iters,
         seed: args.seed,
     };
-    let how = args.backend;
-    let (outcome, carrier) = match (&args.device, &args.peer) {
-        (DeviceSpec::Sim, DeviceSpec::Sim) => (simulated(args, &plan)?, SIMULATED),
-        (DeviceSpec::VfioUser(ask), DeviceSpec::VfioUser(answer)) => {
-            let open = || {
-                Ok([
-                    remote::open_user(ask, how)?,
-                    remote::open_user(answer, how)?,
-                ])
-            };
-            (behind(args, &plan, open)?, SERVED)
-        }
-        (DeviceSpec::Vfio(ask, ask_way), DeviceSpec::Vfio(answer, answer_way)) => {
-            remote::warn_of_memlock(2);
-            let open = || {
-                Ok([
-                    remote::open_vfio(*ask, *ask_way, how)?,
-                    remote::open_vfio(*answer, *answer_way, how)?,
-                ])
-            };
-            (behind(args, &plan, open)?, KERNEL)
-        }
-        _ => bail!(
-            "--device {} --peer {}: these share no wire; name two functions of one kind",
-            args.device,
-            args.peer
-        ),
+    if args.transport == ServiceArg::Ud && args.op != Op::Send {
+        bail!(
+            "--transport ud --op {}: datagrams can only be sent; use --op send, or --transport rc",
+            args.op.name()
+        );
+    }
+    let (outcome, carrier) = match args.meeting.open()? {
+        Some(meeting) => apart::run(args, &plan, meeting)?,
+        None => together(args, &plan)?,
     };
     let errors = outcome.errors;
     let report = report(args, &plan, &carrier, outcome);
@@ -70,6 +54,38 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Both functions in this process.
+fn together(args: &PingpongArgs, plan: &Plan) -> Result<(Outcome, Carrier)> {
+    let how = args.backend;
+    Ok(match (&args.device, &args.peer) {
+        (DeviceSpec::Sim, DeviceSpec::Sim) => (simulated(args, plan)?, SIMULATED),
+        (DeviceSpec::VfioUser(ask), DeviceSpec::VfioUser(answer)) => {
+            let open = || {
+                Ok([
+                    remote::open_user(ask, how)?,
+                    remote::open_user(answer, how)?,
+                ])
+            };
+            (behind(args, plan, open)?, SERVED)
+        }
+        (DeviceSpec::Vfio(ask, ask_way), DeviceSpec::Vfio(answer, answer_way)) => {
+            remote::warn_of_memlock(2);
+            let open = || {
+                Ok([
+                    remote::open_vfio(*ask, *ask_way, how)?,
+                    remote::open_vfio(*answer, *answer_way, how)?,
+                ])
+            };
+            (behind(args, plan, open)?, KERNEL)
+        }
+        _ => bail!(
+            "--device {} --peer {}: these share no wire; name two functions of one kind",
+            args.device,
+            args.peer
+        ),
+    })
 }
 
 /// What carried the messages.
@@ -122,7 +138,7 @@ fn simulated(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
         sim_start(&platforms[0], &args.start)?,
         sim_start(&platforms[1], &args.start)?,
     ];
-    let outcome = between(args, platforms, &starts, plan, &|| Ok(()), &|| {})?;
+    let outcome = between(args, platforms, &starts, plan, &|| Ok(()), &|| false)?;
     recording.map(Recording::finish).transpose()?;
     let findings = sim.findings();
     if let Some(first) = findings.first() {
@@ -170,61 +186,100 @@ fn behind<T: Transport>(
     let watch = remote::watch(both);
     // Before the objects are dropped, which is when a driver that lost its
     // device has much to say about memory.
-    let failed = || remote::probe(&both);
+    let is_lost = || remote::is_lost(&both);
     let result = between(
         args,
         [ask.clone(), answer.clone()],
         &starts,
         plan,
         &watch,
-        &failed,
+        &is_lost,
     );
     remote::explain(result, &both)
 }
 
-/// Brings both up, exchanges, and shuts both down. `failed` is called when the
-/// exchange failed, while everything is still there.
+/// Brings both up, exchanges, and shuts both down. `is_lost` is asked when that
+/// failed, while everything is still there: whether a device is gone.
 fn between<P: Platform + Payload>(
     args: &PingpongArgs,
     platforms: [P; 2],
     starts: &[Start; 2],
     plan: &Plan,
     watch: Watch<'_>,
-    failed: &dyn Fn(),
+    is_lost: &dyn Fn() -> bool,
 ) -> Result<Outcome> {
     let [ask, answer] = platforms;
-    let mut ask = bring_up(ask, &starts[0], plan.size).context("function 0")?;
-    let mut answer = bring_up(answer, &starts[1], plan.size).context("function 1")?;
-    connect(args, [&mut ask, &mut answer])?;
+    let mut ask = bring_up(ask, &starts[0], args).context("function 0")?;
+    let mut answer = bring_up(answer, &starts[1], args).context("function 1")?;
     let mut progress = Progress::new(plan.iterations);
-    let outcome = exchange(&mut ask, &mut answer, plan, &mut progress, watch);
+    let connected = connect(args, [&mut ask, &mut answer]);
+    let outcome = connected.and_then(|()| match args.transport {
+        ServiceArg::Rc => exchange(&mut ask, &mut answer, plan, &mut progress, watch),
+        ServiceArg::Ud => datagrams([&mut ask, &mut answer], plan, &mut progress, watch),
+    });
     progress.finish();
-    match outcome {
-        Err(told) if told.is::<remote::Told>() => {
-            // The device still works, as far as anybody knows.
-            for (side, name) in [(ask, "function 0"), (answer, "function 1")] {
-                if let Err(error) = side.close() {
-                    log::warn!("{name} was not shut down in order: {error:#}");
-                }
-            }
-            Err(told)
-        }
-        Err(error) => {
-            failed();
-            Err(error)
-        }
-        Ok(outcome) => {
-            ask.close().context("function 0")?;
-            answer.close().context("function 1")?;
-            Ok(outcome)
-        }
-    }
+    close(
+        [(ask, "function 0"), (answer, "function 1")],
+        outcome,
+        is_lost,
+    )
 }
 
-fn bring_up<P: Platform + Payload>(platform: P, start: &Start, size: u32) -> Result<Side<P>> {
+/// Shuts sides down, and gives `outcome` back: also after a failure, unless a
+/// device is gone.
+fn close<P: Platform, const N: usize>(
+    sides: [(Side<P>, &'static str); N],
+    outcome: Result<Outcome>,
+    is_lost: &dyn Fn() -> bool,
+) -> Result<Outcome> {
+    let told = |error: &anyhow::Error| error.is::<remote::Told>();
+    if outcome.as_ref().is_err_and(|error| !told(error)) && is_lost() {
+        return outcome;
+    }
+    for (side, name) in sides {
+        match (side.close().context(name), &outcome) {
+            (Err(error), Err(_)) => log::warn!("not shut down in order: {error:#}"),
+            (closed, _) => closed?,
+        }
+    }
+    outcome
+}
+
+fn bring_up<P: Platform + Payload>(
+    platform: P,
+    start: &Start,
+    args: &PingpongArgs,
+) -> Result<Side<P>> {
     let device = start.bring_up(platform.clone(), Backing::default(), &mut |_| {})?;
     let (control, events) = device.split();
-    Side::new(platform, control, events, size)
+    Side::new(platform, control, events, args.transport.into(), args.size)
+}
+
+/// The exchange over datagrams: the answering side has its turn when the asking
+/// one waits.
+fn datagrams<P: Platform>(
+    [ask, answer]: [&mut Side<P>; 2],
+    plan: &Plan,
+    progress: &mut Progress,
+    watch: Watch<'_>,
+) -> Result<Outcome> {
+    datagram::prepare(ask)?;
+    datagram::prepare(answer)?;
+    let mut responder = datagram::Responder::new(plan);
+    let mut idle = || {
+        watch()?;
+        let answered = responder.turn(answer).context("on the answering side")?;
+        if answered == 0 {
+            answer.relax();
+        }
+        Ok(())
+    };
+    let mut outcome = datagram::ask(ask, plan, progress, &mut idle)?;
+    // An iteration is right when it was both ways.
+    let there = responder.outcome()?;
+    outcome.errors += there.errors;
+    outcome.verified = outcome.verified.saturating_sub(there.errors);
+    Ok(outcome)
 }
 
 /// Exchanges endpoints in-process and connects both ways.
@@ -265,12 +320,14 @@ fn report(args: &PingpongArgs, plan: &Plan, carrier: &Carrier, outcome: Outcome)
     let timed = !args.virtual_time;
     PingpongReport {
         transport: carrier.name,
+        service: args.transport.name(),
         op: plan.op.name(),
         size: plan.size,
         iterations: plan.iterations,
         verified: outcome.verified,
         errors: outcome.errors,
         messages_per_second: (timed && seconds > 0.0).then(|| outcome.messages as f64 / seconds),
+        lost: (args.transport == ServiceArg::Ud).then_some(outcome.lost),
         latency_ns: timed.then(|| outcome.latencies.summary()).flatten(),
     }
 }
@@ -301,9 +358,12 @@ fn print(
         "verified    {} of {} × {} B {} ({} errors)",
         report.verified, report.iterations, report.size, report.op, report.errors
     )?;
+    if let Some(lost) = report.lost {
+        writeln!(out, "datagrams   {lost} sent again")?;
+    }
     if let Some(latency) = report.latency_ns {
         let what = match args.op {
-            crate::cli::Op::Send => "half the round trip",
+            Op::Send => "half the round trip",
             _ => "post to completion",
         };
         writeln!(

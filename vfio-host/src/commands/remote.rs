@@ -67,7 +67,9 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Fails with [`Told`] once the kernel has a notice for one of the functions,
 /// and with its failure once a transport has one.
-pub(crate) fn watch<T: Transport>(functions: [&Function<T>; 2]) -> impl Fn() -> Result<()> {
+pub(crate) fn watch<T: Transport, const N: usize>(
+    functions: [&Function<T>; N],
+) -> impl Fn() -> Result<()> {
     let functions = functions.map(Clone::clone);
     let next = Cell::new(Instant::now());
     move || {
@@ -115,6 +117,14 @@ pub(crate) fn probe<T: Transport>(functions: &[&Function<T>]) {
         // Whoever has none says so in `failure`.
         let _ = function.probe();
     }
+}
+
+/// Whether one of the functions is gone, as far as a question shows.
+pub(crate) fn is_lost<T: Transport>(functions: &[&Function<T>]) -> bool {
+    probe(functions);
+    functions
+        .iter()
+        .any(|function| function.failure().is_some())
 }
 
 /// `result`, or, when a transport failed underneath, why: what the driver

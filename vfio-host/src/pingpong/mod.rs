@@ -4,6 +4,8 @@
 //! One thread drives both sides: it posts, then polls both completion queues
 //! and both event queues until the message has arrived.
 
+pub mod apart;
+pub mod datagram;
 mod side;
 
 use anyhow::{Context, Result, ensure};
@@ -42,19 +44,21 @@ pub struct Outcome {
     pub latencies: Latencies,
     /// Messages that crossed the wire carrying payload.
     pub messages: u64,
+    /// Datagrams that had no answer in time and were sent again.
+    pub lost: u64,
     /// Time of the exchange alone.
     pub elapsed: Ns,
 }
 
 /// How long one message may take before the run is given up. Far above any
 /// retry time of the transport; a real failure arrives as an event first.
-const MESSAGE_LIMIT: Ns = Ns::from_ms(10_000);
+pub(crate) const MESSAGE_LIMIT: Ns = Ns::from_ms(10_000);
 
 /// Asked at least once a message and in each empty turn; an error ends the
 /// exchange, with both sides in order.
 pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Runs `plan` between two connected sides.
+/// Runs `plan` between two sides with a reliable connection.
 ///
 /// # Errors
 /// A completion that failed, an asynchronous error, or a message that did not

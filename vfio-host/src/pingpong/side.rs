@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 use e810::{
-    AccessFlags, Control, Cq, Data, EventSet, Lan, Mr, Pd, Platform, Qp, QpAttr, QpCaps, QpInit,
-    Qpn, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode, WcStatus,
+    AccessFlags, Ah, Control, Cq, Data, EventSet, Lan, Mr, Pd, Platform, Qp, QpAttr, QpCaps,
+    QpInit, Qpn, RecvWr, Remote, SendFlags, SendWr, Service, Sge, UdTarget, Wc, WcOpcode, WcStatus,
 };
 use e810_hal::SharedBytes;
 
@@ -14,7 +14,11 @@ use crate::buffer::{Buffer, Payload};
 use crate::cli::Op;
 
 /// Receives kept posted on each side.
-const RECEIVES: u64 = 4;
+pub(super) const RECEIVES: u64 = 4;
+/// Bytes before the message in the receive of a datagram.
+pub(super) const GRH: usize = 40;
+/// Q_Key of the datagrams; the one that existing tools use.
+const QKEY: u32 = 0x1111_1111;
 
 /// One side of the exchange.
 #[derive(Debug)]
@@ -27,17 +31,24 @@ pub struct Side<P: Platform> {
     qp: Qp<P>,
     mr: Mr<P>,
     buffer: Buffer,
+    service: Service,
     size: u32,
     receives: u64,
+    /// Bytes of a message that is to arrive.
+    arriving: u32,
+    /// Where datagrams go, and the handle that says how.
+    target: Option<(Ah, UdTarget)>,
 }
 
 /// What one side tells the other before they connect.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     /// Queue pair number.
     pub qpn: Qpn,
     /// First packet sequence number this side sends.
     pub psn: u32,
+    /// Q_Key of datagrams to it.
+    pub qkey: u32,
     /// Address of the buffer the peer may read and write.
     pub address: u64,
     /// Its remote key.
@@ -49,16 +60,31 @@ impl<P: Platform> Side<P> {
     ///
     /// # Errors
     /// What the device refused, and which object.
-    pub fn new(platform: P, mut control: Control<P>, events: EventSet<P>, size: u32) -> Result<Self>
+    pub fn new(
+        platform: P,
+        mut control: Control<P>,
+        events: EventSet<P>,
+        service: Service,
+        size: u32,
+    ) -> Result<Self>
     where
         P: Payload,
     {
-        // First half: what is sent; second half: where it arrives.
-        let buffer = platform.payload(size as usize * 2)?;
+        // First what is sent, then where it arrives: a datagram that nobody
+        // waits for any more must not fall into one that somebody looks at.
+        let incoming = match service.is_datagram() {
+            false => size as usize,
+            true => (GRH + size as usize) * RECEIVES as usize,
+        };
+        let buffer = platform.payload(size as usize + incoming)?;
         let pd = control.alloc_pd()?;
         let cq = control.create_cq(64, 0)?;
-        let access =
-            AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
+        let access = match service.is_datagram() {
+            false => {
+                AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ
+            }
+            true => AccessFlags::LOCAL_WRITE,
+        };
         let mr = control.reg_mr(&pd, buffer.bytes(), access)?;
         let caps = QpCaps {
             max_send_wr: 16,
@@ -67,7 +93,7 @@ impl<P: Platform> Side<P> {
             max_recv_sge: 1,
             max_inline: 0,
         };
-        let init = QpInit::rc(&cq, &cq, caps);
+        let init = QpInit::new(service, &cq, &cq, caps);
         let qp = control.create_qp(&pd, &init)?;
         Ok(Self {
             platform,
@@ -78,8 +104,11 @@ impl<P: Platform> Side<P> {
             qp,
             mr,
             buffer,
+            service,
             size,
             receives: 0,
+            arriving: size,
+            target: None,
         })
     }
 
@@ -103,6 +132,7 @@ impl<P: Platform> Side<P> {
         Endpoint {
             qpn: self.qp.number(),
             psn: 0x10_0000 | self.qp.number().get(),
+            qkey: QKEY,
             address: self.mr.address(),
             rkey: self.mr.rkey(),
         }
@@ -111,9 +141,28 @@ impl<P: Platform> Side<P> {
     /// Takes the QP to RTS, towards the peer.
     ///
     /// # Errors
-    /// The transition that failed.
+    /// The transition that failed, or a message that is no datagram on this path.
     pub fn connect(&mut self, peer: &Endpoint, path: e810::Path, mtu: e810::Mtu) -> Result<()> {
         let psn = self.endpoint().psn;
+        if self.service.is_datagram() {
+            ensure!(
+                self.size <= mtu.bytes(),
+                "--size {}: a datagram carries at most the path MTU, {} bytes; give a smaller size or a larger --path-mtu",
+                self.size,
+                mtu.bytes()
+            );
+            for attr in [
+                QpAttr::ud_to_init(QKEY),
+                QpAttr::ud_to_rtr(),
+                QpAttr::ud_to_rts(psn),
+            ] {
+                self.control.modify_qp(&mut self.qp, &attr)?;
+            }
+            let ah = self.control.create_ah(&self.pd, &path)?;
+            let target = ah.target(peer.qpn, peer.qkey);
+            self.target = Some((ah, target));
+            return Ok(());
+        }
         let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
         for attr in [
             QpAttr::to_init(access),
@@ -134,10 +183,18 @@ impl<P: Platform> Side<P> {
         Ok(self.buffer.bytes().window(size, size)?)
     }
 
+    /// The receive of a datagram: the GRH area and the message.
+    pub(super) fn slot(&self, slot: u64) -> Result<SharedBytes> {
+        let (size, bytes) = (self.size as usize, GRH + self.size as usize);
+        let offset = usize::try_from(slot % RECEIVES)? * bytes;
+        Ok(self.buffer.bytes().window(size + offset, bytes)?)
+    }
+
     fn sge(&self, memory: SharedBytes) -> Sge {
         Sge {
             addr: memory.address(),
-            length: self.size,
+            // As long as one of this side's messages at most.
+            length: memory.len() as u32,
             lkey: self.mr.lkey(),
         }
     }
@@ -155,6 +212,63 @@ impl<P: Platform> Side<P> {
         Ok(())
     }
 
+    /// Posts the receive of a datagram.
+    pub(super) fn post_slot(&mut self, slot: u64) -> Result<()> {
+        let sges = [self.sge(self.slot(slot)?)];
+        let wr_id = slot;
+        self.qp.post_recv(&[RecvWr { wr_id, sges: &sges }])?;
+        Ok(())
+    }
+
+    /// Sends what is outgoing as datagram `number`.
+    pub(super) fn post_datagram(&mut self, number: u64) -> Result<()> {
+        let sges = [self.sge(self.outgoing()?)];
+        let (_, to) = self.target.as_ref().context("not connected")?;
+        let op = e810::Op::UdSend {
+            data: Data::Sges(&sges),
+            imm: Some(low(number)),
+            to: *to,
+        };
+        self.post_op(number, op)
+    }
+
+    /// Bytes that the next message to arrive has.
+    pub(super) fn expect(&mut self, bytes: u32) {
+        self.arriving = bytes;
+    }
+
+    /// Sends a message without payload.
+    pub(super) fn post_sign(&mut self, number: u64) -> Result<()> {
+        let data = Data::Sges(&[]);
+        self.post_op(number, e810::Op::Send { data, imm: None })
+    }
+
+    /// A WRITE that the peer gets a completion of.
+    pub(super) fn post_write_told(&mut self, number: u64, peer: &Endpoint) -> Result<()> {
+        let sges = [self.sge(self.outgoing()?)];
+        let op = e810::Op::Write {
+            data: Data::Sges(&sges),
+            remote: self.incoming_of(peer),
+            imm: Some(low(number)),
+        };
+        self.post_op(number, op)
+    }
+
+    /// The peer's incoming half.
+    fn incoming_of(&self, peer: &Endpoint) -> Remote {
+        Remote {
+            // Where a peer says that its memory ends is checked by its device.
+            addr: peer.address.wrapping_add(self.size.into()),
+            rkey: peer.rkey,
+        }
+    }
+
+    fn post_op(&mut self, wr_id: u64, op: e810::Op<'_>) -> Result<()> {
+        let flags = SendFlags::SIGNALED;
+        self.qp.post_send(&[SendWr { wr_id, op, flags }])?;
+        Ok(())
+    }
+
     pub(super) fn post(&mut self, op: Op, number: u64, peer: &Endpoint) -> Result<()> {
         let outgoing = [self.sge(self.outgoing()?)];
         let incoming = [self.sge(self.incoming()?)];
@@ -163,11 +277,7 @@ impl<P: Platform> Side<P> {
             Op::Send => e810::Op::Send { data, imm: None },
             Op::Write => e810::Op::Write {
                 data,
-                // Into the peer's incoming half.
-                remote: Remote {
-                    addr: peer.address + u64::from(self.size),
-                    rkey: peer.rkey,
-                },
+                remote: self.incoming_of(peer),
                 imm: None,
             },
             Op::Read => e810::Op::Read {
@@ -179,12 +289,7 @@ impl<P: Platform> Side<P> {
                 },
             },
         };
-        self.qp.post_send(&[SendWr {
-            wr_id: number,
-            op,
-            flags: SendFlags::SIGNALED,
-        }])?;
-        Ok(())
+        self.post_op(number, op)
     }
 
     /// One look at the completion queue, the events and the deferred work.
@@ -208,6 +313,11 @@ impl<P: Platform> Side<P> {
         Ok(0)
     }
 
+    /// An empty turn.
+    pub fn relax(&self) {
+        self.platform.relax();
+    }
+
     /// Destroys everything in order and shuts the device down.
     ///
     /// # Errors
@@ -215,6 +325,9 @@ impl<P: Platform> Side<P> {
     pub fn close(mut self) -> Result<()> {
         let control = &mut self.control;
         control.destroy_qp(self.qp).map_err(|(_, error)| error)?;
+        if let Some((ah, _)) = self.target {
+            control.destroy_ah(ah).map_err(|(_, error)| error)?;
+        }
         control.destroy_cq(self.cq).map_err(|(_, error)| error)?;
         control.dereg_mr(self.mr).map_err(|(_, error)| error)?;
         control.dealloc_pd(self.pd).map_err(|(_, error)| error)?;
@@ -225,20 +338,14 @@ impl<P: Platform> Side<P> {
     }
 
     pub(super) fn take(&mut self, wc: &Wc, sent: &mut u32, received: &mut u32) -> Result<()> {
-        ensure!(
-            wc.status == WcStatus::Success,
-            "request {} of queue pair {} completed with {}",
-            wc.wr_id,
-            wc.qp_num,
-            wc.status
-        );
+        succeeded(wc)?;
         if is_receive(wc.opcode) {
-            self.receives -= 1;
+            self.receives = self.receives.saturating_sub(1);
             ensure!(
-                wc.byte_len == self.size,
+                wc.byte_len == self.arriving,
                 "{} bytes arrived where {} were sent",
                 wc.byte_len,
-                self.size
+                self.arriving
             );
             *received = received.saturating_sub(1);
         } else {
@@ -248,6 +355,23 @@ impl<P: Platform> Side<P> {
     }
 }
 
-const fn is_receive(opcode: WcOpcode) -> bool {
+/// Whether a request was carried out.
+pub(super) fn succeeded(wc: &Wc) -> Result<()> {
+    ensure!(
+        wc.status == WcStatus::Success,
+        "request {} of queue pair {} completed with {}",
+        wc.wr_id,
+        wc.qp_num,
+        wc.status
+    );
+    Ok(())
+}
+
+/// What of a message's number fits immediate data.
+pub(super) const fn low(number: u64) -> u32 {
+    number as u32
+}
+
+pub(super) const fn is_receive(opcode: WcOpcode) -> bool {
     matches!(opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm)
 }

@@ -10,6 +10,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod apart;
 mod faults;
 mod messages;
 mod middleman;

@@ -1,0 +1,70 @@
+use super::*;
+use clap::CommandFactory;
+
+#[test]
+fn the_definition_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn the_lan_side_can_be_given() {
+    let words = "e810 up --warm --mac 02:E8:10:00:00:0a --vsi 9 --mtu 9000";
+    let cli = Cli::try_parse_from(words.split(' ')).unwrap();
+    let Command::Up(args) = cli.command else {
+        panic!("up")
+    };
+    assert_eq!(args.start.mac, Some([2, 0xe8, 0x10, 0, 0, 10]));
+    assert_eq!((args.start.vsi, args.start.mtu), (Some(9), 9000));
+}
+
+#[test]
+fn defaults_and_limits() {
+    let cli = Cli::try_parse_from(["e810", "pingpong"]).unwrap();
+    let Command::Pingpong(args) = cli.command else {
+        panic!("pingpong")
+    };
+    assert_eq!((args.size, args.iters, args.op), (64, 10_000, Op::Send));
+    for bad in [
+        &["e810", "pingpong", "--iters", "0"][..],
+        &["e810", "pingpong", "--size", "67108865"],
+        &["e810", "pingpong", "--size", "0"],
+        &["e810", "pingpong", "--op", "atomic"],
+        &["e810", "pingpong", "--device", "eth0"],
+        &["e810", "pingpong", "--warm", "--mac", "02:e8:10:00:00"],
+        &["e810", "pingpong", "--warm", "--mac", "03:e8:10:00:00:01"],
+        &[
+            "e810",
+            "pingpong",
+            "--warm",
+            "--peer-mac",
+            "+2:e8:10:00:00:01",
+        ],
+        &["e810", "pingpong", "--mac", "02:e8:10:00:00:01"],
+        &["e810", "pingpong", "--peer-mac", "02:e8:10:00:00:01"],
+        &["e810", "pingpong", "--listen", "here:1"],
+        &["e810", "pingpong", "--connect", "127.0.0.1"],
+        &["e810", "pingpong", "--connect=127.0.0.1:1", "--peer=sim"],
+        &["e810", "pingpong", "--connect=127.0.0.1:1", "--virtual"],
+        &[
+            "e810",
+            "pingpong",
+            "--connect=127.0.0.1:1",
+            "--listen=127.0.0.1:1",
+        ],
+        &["e810", "pingpong", "--wait", "0"],
+        &["e810", "pingpong", "--transport", "uc"],
+        &["e810", "up", "--warm", "--ddp", "ice.pkg"],
+        &["e810", "up", "--mtu", "67"],
+        &["e810", "sim"],
+        &["e810", "sim", "--socket", "a", "--link", "udp"],
+        &["e810", "sim", "--socket", "a", "--link", "udp:127.0.0.1:1"],
+        &["e810", "sim", "--socket", "a", "--faults", "loss=1"],
+        &["e810", "pingpong", "--faults", "loss=101%"],
+        &["e810", "down"],
+        &["e810", "bind"],
+        &["e810", "bind", "eth0"],
+        &["e810", "doctor", "3b:00.9"],
+    ] {
+        assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2);
+    }
+}

@@ -1,0 +1,170 @@
+//! Who a side is and what it was asked for.
+
+use std::fmt::Display;
+use std::net::{IpAddr, SocketAddr};
+
+use e810::{Gid, MacAddr, Mtu, Qpn};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{ExchangeError, VERSION, shown};
+use crate::cli::parse_mac;
+use crate::pingpong::Endpoint;
+
+/// A queue pair, as it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Queue pair number.
+    pub qpn: u32,
+    /// First packet sequence number.
+    pub psn: u32,
+    /// Q_Key of datagrams.
+    pub qkey: u32,
+    /// Remote key of the memory for messages.
+    pub rkey: u32,
+    /// Its address.
+    pub address: u64,
+}
+
+impl From<Endpoint> for Place {
+    fn from(endpoint: Endpoint) -> Self {
+        Self {
+            qpn: endpoint.qpn.get(),
+            psn: endpoint.psn,
+            qkey: endpoint.qkey,
+            rkey: endpoint.rkey,
+            address: endpoint.address,
+        }
+    }
+}
+
+/// What each side says first.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// Version of the exchange.
+    pub e810: u32,
+    /// What was asked for: command and options, which both have to have in
+    /// common.
+    pub terms: Map<String, Value>,
+    /// Ethernet address.
+    pub mac: String,
+    /// GID, as an IP address.
+    pub gid: IpAddr,
+    /// Greatest path MTU that this side can have, in bytes.
+    pub mtu: u32,
+    /// Queue pairs.
+    pub places: Vec<Place>,
+}
+
+/// A peer that was checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Ethernet address.
+    pub mac: MacAddr,
+    /// GID.
+    pub gid: Gid,
+    /// The smaller of the two path MTUs.
+    pub mtu: Mtu,
+    /// Queue pairs, as many as on this side.
+    pub endpoints: Vec<Endpoint>,
+}
+
+impl Hello {
+    /// What this side says.
+    #[must_use]
+    pub fn new(
+        terms: Map<String, Value>,
+        mac: MacAddr,
+        gid: Gid,
+        mtu: Mtu,
+        endpoints: impl IntoIterator<Item = Endpoint>,
+    ) -> Self {
+        let [a, b, c, d, e, f] = mac.0;
+        Self {
+            e810: VERSION,
+            terms,
+            mac: format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"),
+            gid: gid.ip(),
+            mtu: mtu.bytes(),
+            places: endpoints.into_iter().map(Place::from).collect(),
+        }
+    }
+
+    /// What a peer at `from` says, compared with this.
+    ///
+    /// # Errors
+    /// What it was not asked for, or what cannot be.
+    pub(super) fn check(&self, theirs: Self, from: SocketAddr) -> Result<Peer, ExchangeError> {
+        if theirs.e810 != VERSION {
+            return Err(ExchangeError::Version {
+                peer: from,
+                theirs: theirs.e810.into(),
+            });
+        }
+        self.agree(&theirs, from)?;
+        let wrong = |what: &str, value: &dyn Display| ExchangeError::Malformed {
+            peer: from,
+            why: shown(&format!("{what} {value}")),
+        };
+        let mac = parse_mac(&theirs.mac).map_err(|_| wrong("Ethernet address", &theirs.mac))?;
+        let gid = theirs.gid;
+        if gid.is_unspecified() || gid.is_multicast() {
+            return Err(wrong("GID", &gid));
+        }
+        let (Some(mtu), Some(own)) = (Mtu::of_bytes(theirs.mtu), Mtu::of_bytes(self.mtu)) else {
+            return Err(wrong("path MTU", &theirs.mtu));
+        };
+        if theirs.places.len() != self.places.len() {
+            return Err(wrong("number of queue pairs", &theirs.places.len()));
+        }
+        let endpoint = |place: &Place| {
+            let qpn = Qpn::new(place.qpn).ok_or_else(|| wrong("queue pair", &place.qpn))?;
+            if place.psn >> 24 != 0 {
+                return Err(wrong("PSN", &place.psn));
+            }
+            Ok(Endpoint {
+                qpn,
+                psn: place.psn,
+                qkey: place.qkey,
+                address: place.address,
+                rkey: place.rkey,
+            })
+        };
+        Ok(Peer {
+            mac: MacAddr(mac),
+            gid: gid.into(),
+            mtu: mtu.min(own),
+            endpoints: theirs
+                .places
+                .iter()
+                .map(endpoint)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether both were asked for the same.
+    fn agree(&self, theirs: &Self, from: SocketAddr) -> Result<(), ExchangeError> {
+        let names = self.terms.keys().chain(theirs.terms.keys());
+        for name in names {
+            let (ours, other) = (self.terms.get(name), theirs.terms.get(name));
+            if ours == other {
+                continue;
+            }
+            let value = |value: Option<&Value>| match value {
+                // A list or a long text would not be a line for a person.
+                Some(value @ (Value::Bool(_) | Value::Number(_))) => value.clone(),
+                Some(value) => shown(&value.to_string()).into(),
+                None => Value::Null,
+            };
+            return Err(ExchangeError::Differs {
+                peer: from,
+                name: shown(name),
+                theirs: value(other),
+                ours: value(ours),
+            });
+        }
+        Ok(())
+    }
+}

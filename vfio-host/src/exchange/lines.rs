@@ -1,0 +1,149 @@
+//! Lines of JSON over TCP, with a limit on their length and on waiting.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::ExchangeError;
+
+/// Bytes of a line at most; the longest that is sent has some 250 endpoints.
+pub const MAX_LINE: usize = 64 << 10;
+
+/// Bytes taken from the socket at once.
+const CHUNK: usize = 4096;
+
+/// A connection that carries lines.
+#[derive(Debug)]
+pub struct Lines {
+    stream: TcpStream,
+    peer: SocketAddr,
+    /// What was received and is not a line yet, or the lines after the first.
+    kept: Vec<u8>,
+}
+
+impl Lines {
+    /// A connection that is made.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn new(stream: TcpStream, peer: SocketAddr) -> Result<Self, ExchangeError> {
+        let failed = |error| ExchangeError::Socket { peer, error };
+        stream.set_nonblocking(false).map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        Ok(Self {
+            stream,
+            peer,
+            kept: Vec::new(),
+        })
+    }
+
+    /// The other end.
+    #[must_use]
+    pub const fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Sends `message` as one line, within `limit`.
+    ///
+    /// # Errors
+    /// A message that is longer than a line can be, or the socket's.
+    pub fn send(&mut self, message: &impl Serialize, limit: Duration) -> Result<(), ExchangeError> {
+        let peer = self.peer;
+        let mut line = serde_json::to_vec(message).map_err(|error| ExchangeError::Malformed {
+            peer,
+            why: error.to_string(),
+        })?;
+        line.push(b'\n');
+        if line.len() > MAX_LINE {
+            return Err(ExchangeError::TooLong {
+                peer,
+                limit: MAX_LINE,
+            });
+        }
+        let sent = self
+            .stream
+            .set_write_timeout(Some(limit))
+            .and_then(|()| self.stream.write_all(&line));
+        sent.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => ExchangeError::Silent { peer, limit },
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => ExchangeError::Gone { peer },
+            _ => ExchangeError::Socket { peer, error },
+        })
+    }
+
+    /// Waits for a line, at most `limit` however slowly its bytes come.
+    ///
+    /// # Errors
+    /// No line in time, one that is too long, the end of the connection, or the
+    /// socket's.
+    pub fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, ExchangeError> {
+        let peer = self.peer;
+        let end = Instant::now() + limit;
+        loop {
+            if let Some(line) = self.take()? {
+                return Ok(line);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ExchangeError::Silent { peer, limit });
+            }
+            let set = self.stream.set_read_timeout(Some(left));
+            set.map_err(|error| ExchangeError::Socket { peer, error })?;
+            self.read()?;
+        }
+    }
+
+    /// A line, if one is there.
+    ///
+    /// # Errors
+    /// As [`Lines::receive`], but for its limit.
+    pub fn look(&mut self) -> Result<Option<Vec<u8>>, ExchangeError> {
+        if let Some(line) = self.take()? {
+            return Ok(Some(line));
+        }
+        let peer = self.peer;
+        let failed = |error| ExchangeError::Socket { peer, error };
+        self.stream.set_nonblocking(true).map_err(failed)?;
+        let read = self.read();
+        self.stream.set_nonblocking(false).map_err(failed)?;
+        read?;
+        self.take()
+    }
+
+    /// Reads once.
+    fn read(&mut self) -> Result<(), ExchangeError> {
+        let peer = self.peer;
+        let mut chunk = [0; CHUNK];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => Err(ExchangeError::Gone { peer }),
+            Ok(bytes) => {
+                self.kept.extend(chunk.iter().take(bytes));
+                Ok(())
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),
+                ErrorKind::ConnectionReset => Err(ExchangeError::Gone { peer }),
+                _ => Err(ExchangeError::Socket { peer, error }),
+            },
+        }
+    }
+
+    /// The first whole line of what was received.
+    fn take(&mut self) -> Result<Option<Vec<u8>>, ExchangeError> {
+        let end = self.kept.iter().position(|byte| *byte == b'\n');
+        // With its end, as one is counted when it is sent.
+        if end.map_or(self.kept.len(), |end| end + 1) > MAX_LINE {
+            return Err(ExchangeError::TooLong {
+                peer: self.peer,
+                limit: MAX_LINE,
+            });
+        }
+        Ok(end.map(|end| {
+            let mut line: Vec<u8> = self.kept.drain(..=end).collect();
+            line.pop();
+            line
+        }))
+    }
+}

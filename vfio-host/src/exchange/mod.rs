@@ -1,0 +1,306 @@
+//! What two processes tell each other before and after their messages.
+//!
+//! A TCP connection, one JSON object a line. Each side says [`Hello`]: the
+//! version, what it was asked to do, and where its queue pairs are. Both have to
+//! have been asked for the same. Then each says that it is ready, and at the end
+//! that it is done, so that neither takes down what the other still needs. A
+//! side that fails says why.
+//!
+//! Nothing is authenticated or encrypted: whoever reaches the port learns the
+//! keys of the memory that the command has registered for its messages, and
+//! nothing else. What arrives is believed only after it was checked.
+
+mod hello;
+mod lines;
+mod meeting;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use hello::{Hello, Peer, Place};
+pub use lines::{Lines, MAX_LINE};
+pub use meeting::{Meeting, MeetingArgs, Role};
+
+/// Version of the exchange; the first thing that is compared.
+pub const VERSION: u32 = 1;
+
+/// Characters of a peer's complaint that are shown.
+const SHOWN: usize = 300;
+
+/// Why two processes did not come together. Each is one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// The port cannot be listened on.
+    #[error("listening on {at}: {error}; give another ADDR:PORT with --listen")]
+    Listen {
+        /// Where.
+        at: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// Nobody came.
+    #[error(
+        "nobody connected to {at} within {limit:?}: start the peer with --connect {at}, or wait longer with --wait"
+    )]
+    Nobody {
+        /// Where.
+        at: SocketAddr,
+        /// How long.
+        limit: Duration,
+    },
+    /// There is no listener.
+    #[error(
+        "connecting to {at}: {error}; start the peer with --listen {at}, or wait longer with --wait"
+    )]
+    Connect {
+        /// Where.
+        at: SocketAddr,
+        /// Why, at the last attempt.
+        error: io::Error,
+    },
+    /// The peer says nothing.
+    #[error(
+        "{peer} said nothing for {limit:?}: see whether the other e810 is still there, or wait longer with --wait"
+    )]
+    Silent {
+        /// Who.
+        peer: SocketAddr,
+        /// How long.
+        limit: Duration,
+    },
+    /// The peer has ended.
+    #[error("{peer} ended the connection: see what the other e810 printed")]
+    Gone {
+        /// Who.
+        peer: SocketAddr,
+    },
+    /// The socket failed.
+    #[error("the connection with {peer} failed: {error}; check the network and start both again")]
+    Socket {
+        /// Who.
+        peer: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// A line that does not end.
+    #[error(
+        "a line with {peer} is longer than {limit} bytes: if that is another e810, use fewer queue pairs"
+    )]
+    TooLong {
+        /// Who.
+        peer: SocketAddr,
+        /// Bytes.
+        limit: usize,
+    },
+    /// Not what this protocol has.
+    #[error(
+        "{peer} does not speak as an e810 does ({why}): check that the address is its --listen"
+    )]
+    Malformed {
+        /// Who.
+        peer: SocketAddr,
+        /// What is wrong.
+        why: String,
+    },
+    /// Another version.
+    #[error(
+        "{peer} speaks version {theirs} of the exchange and this is {VERSION}: use the same e810 on both sides"
+    )]
+    Version {
+        /// Who.
+        peer: SocketAddr,
+        /// Its version.
+        theirs: u64,
+    },
+    /// The two were asked for different things.
+    #[error(
+        "{peer} was started with {name} {theirs} and this side with {ours}: give both the same"
+    )]
+    Differs {
+        /// Who.
+        peer: SocketAddr,
+        /// Of what.
+        name: String,
+        /// There.
+        theirs: Value,
+        /// Here.
+        ours: Value,
+    },
+    /// The peer has failed and said so.
+    #[error("{peer} gave up: {why}")]
+    Failed {
+        /// Who.
+        peer: SocketAddr,
+        /// In its words.
+        why: String,
+    },
+}
+
+/// How a side ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Done {
+    /// Messages whose every byte was as expected.
+    pub verified: u64,
+    /// Messages that were not.
+    pub errors: u64,
+}
+
+/// A line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "lowercase")]
+enum Message {
+    Hello(Hello),
+    Ready {},
+    Done(Done),
+    Failed { why: String },
+}
+
+/// The connection with a peer.
+#[derive(Debug)]
+pub struct Link {
+    lines: Lines,
+    /// How long a peer may be silent.
+    wait: Duration,
+    /// What the peer has said that nobody waited for yet.
+    said: Option<Message>,
+}
+
+impl Link {
+    /// A connection on which nothing was said yet; each answer may take `wait`.
+    #[must_use]
+    pub const fn new(lines: Lines, wait: Duration) -> Self {
+        Self {
+            lines,
+            wait,
+            said: None,
+        }
+    }
+
+    /// Tells who this is, and learns who the peer is.
+    ///
+    /// # Errors
+    /// What the peer is not, or what it was not asked for; it is told.
+    pub fn greet(&mut self, hello: &Hello) -> Result<Peer, ExchangeError> {
+        self.lines.send(&Message::Hello(hello.clone()), self.wait)?;
+        let line = self.lines.receive(self.wait)?;
+        let peer = self.lines.peer();
+        let heard = match self.parse(&line) {
+            Ok(Message::Hello(theirs)) => hello.check(theirs, peer),
+            Ok(_) => Err(self.malformed("no hello")),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &heard {
+            self.give_up(error);
+        }
+        heard
+    }
+
+    /// Says that this side is ready, and waits until the peer is: before
+    /// messages, and as often as both like between them.
+    ///
+    /// # Errors
+    /// A peer that is gone, silent or failed.
+    pub fn ready(&mut self) -> Result<(), ExchangeError> {
+        self.lines.send(&Message::Ready {}, self.wait)?;
+        match self.next()? {
+            Message::Ready {} => Ok(()),
+            _ => Err(self.malformed("not ready")),
+        }
+    }
+
+    /// Looks whether the peer has said something: that it is done, or ready for
+    /// what comes next. Does not wait.
+    ///
+    /// # Errors
+    /// A peer that is gone or failed.
+    pub fn look(&mut self) -> Result<bool, ExchangeError> {
+        if self.said.is_none()
+            && let Some(line) = self.lines.look()?
+        {
+            self.said = Some(self.parse(&line)?);
+        }
+        Ok(self.said.is_some())
+    }
+
+    /// Says that this side is done. It goes on to serve the peer until
+    /// [`Link::finish`].
+    ///
+    /// # Errors
+    /// A peer that is gone.
+    pub fn done(&mut self, mine: Done) -> Result<(), ExchangeError> {
+        self.lines.send(&Message::Done(mine), self.wait)
+    }
+
+    /// Waits until the peer is done too.
+    ///
+    /// # Errors
+    /// A peer that is gone, silent or failed.
+    pub fn finish(&mut self) -> Result<Done, ExchangeError> {
+        match self.next()? {
+            Message::Done(done) => Ok(done),
+            _ => Err(self.malformed("not done")),
+        }
+    }
+
+    /// What the peer says next.
+    fn next(&mut self) -> Result<Message, ExchangeError> {
+        if let Some(said) = self.said.take() {
+            return Ok(said);
+        }
+        let line = self.lines.receive(self.wait)?;
+        self.parse(&line)
+    }
+
+    /// Tells the peer why there will be nothing more. Whether it hears it makes
+    /// no difference.
+    pub fn give_up(&mut self, why: &dyn std::fmt::Display) {
+        let why = shown(&why.to_string());
+        let _ = self.lines.send(&Message::Failed { why }, self.wait);
+    }
+
+    fn parse(&self, line: &[u8]) -> Result<Message, ExchangeError> {
+        let peer = self.lines.peer();
+        let malformed = |error: serde_json::Error| ExchangeError::Malformed {
+            peer,
+            why: shown(&error.to_string()),
+        };
+        let value: Value = serde_json::from_slice(line).map_err(malformed)?;
+        // Before the rest, which another version may have changed.
+        if let Some(theirs) = value.get("e810").and_then(Value::as_u64)
+            && theirs != u64::from(VERSION)
+        {
+            return Err(ExchangeError::Version { peer, theirs });
+        }
+        match serde_json::from_value(value).map_err(malformed)? {
+            Message::Failed { why } => Err(ExchangeError::Failed {
+                peer,
+                why: shown(&why),
+            }),
+            message => Ok(message),
+        }
+    }
+
+    fn malformed(&self, why: &str) -> ExchangeError {
+        ExchangeError::Malformed {
+            peer: self.lines.peer(),
+            why: why.to_owned(),
+        }
+    }
+}
+
+/// What somebody else says, for a terminal: short, and without what moves its
+/// cursor.
+fn shown(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(SHOWN)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

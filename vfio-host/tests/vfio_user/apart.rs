@@ -1,0 +1,170 @@
+//! Two processes with a function each, which meet over TCP on loopback.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::processes::{E810, End, ServerProcess, alone, package, until};
+
+/// `e810 COMMAND` on the function of a socket.
+fn on(command: &str, socket: &Path, words: &str) -> E810 {
+    let mut arguments = vec![
+        command.to_owned(),
+        format!("--device=vfio-user:{}", socket.display()),
+        format!("--ddp={}", package().display()),
+        "--json".to_owned(),
+    ];
+    arguments.extend(words.split_whitespace().map(str::to_owned));
+    E810::start(&arguments)
+}
+
+/// A side that listens, and where.
+pub(crate) fn listener(command: &str, socket: &Path, words: &str) -> (E810, SocketAddr) {
+    let words = format!("--listen=127.0.0.1:0 {words}");
+    let mut e810 = on(command, socket, &words);
+    let mut lines = BufReader::new(e810.0.stderr.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    let at = line.trim_end().strip_prefix("listening on ");
+    let at = at.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
+    // What it says from here on, is read in the end.
+    e810.0.stderr = Some(lines.into_inner());
+    (e810, at)
+}
+
+/// Both sides of a run, the one that listens first.
+pub(crate) fn both(server: &ServerProcess, command: &str, words: [&str; 2]) -> [End; 2] {
+    let [a, b] = &server.paths;
+    let (answer, at) = listener(command, a, words[0]);
+    let ask = on(command, b, &format!("--connect={at} {}", words[1]));
+    let ask = ask.end();
+    [answer.end(), ask]
+}
+
+fn verified(server: &ServerProcess, words: &str, iters: u64) -> [Value; 2] {
+    let words = format!("--iters={iters} {words}");
+    let [answer, ask] = both(server, "pingpong", [&words, &words]).map(|end| end.json());
+    assert_eq!(ask["verified"], iters, "{words}");
+    for report in [&answer, &ask] {
+        assert_eq!(report["errors"], 0, "{words}");
+    }
+    assert!(ask["latency_ns"]["p50"].as_u64().unwrap() > 0);
+    [answer, ask]
+}
+
+#[test]
+fn two_processes_with_a_function_each_verify_every_message() {
+    let _alone = alone();
+    let server = ServerProcess::start();
+    let [answer, _] = verified(&server, "--size=3000", 1000);
+    assert_eq!(answer["verified"], 1000);
+    let write = "--op=write --size=20000 --ip=192.0.2.1,2001:db8::1 --gid-index=0";
+    let [answer, _] = verified(&server, write, 200);
+    assert_eq!(answer["verified"], 200);
+    verified(&server, "--op=read --size=9000 --mtu=4200", 200);
+    let [answer, ask] = verified(&server, "--transport=ud --size=1024", 500);
+    assert_eq!(
+        (&answer["verified"], &ask["service"]),
+        (&500.into(), &"ud".into())
+    );
+    let (end, report) = server.stop(libc::SIGTERM);
+    assert!(end.status.success(), "{end:?}");
+    assert_eq!(report["findings_in_all"], 0);
+}
+
+#[test]
+fn addresses_come_from_the_exchange_and_may_differ_in_kind_of_path() {
+    let _alone = alone();
+    let server = ServerProcess::start();
+    let vlan = |ip: &str, mtu: &str| {
+        format!(
+            "--iters=50 --size=5000 --ip={ip} --vlan=100 --priority=3 --mtu=9000 --path-mtu={mtu}"
+        )
+    };
+    let words = [vlan("192.0.2.1", "4096"), vlan("192.0.2.2", "512")];
+    for end in both(&server, "pingpong", [&words[0], &words[1]]) {
+        assert_eq!(end.json()["verified"], 50);
+    }
+    // Nobody has this address: the one that was given is taken, not the
+    // exchanged one, and nothing arrives.
+    let wrong = "--iters=5 --transport=ud --wait=30 --peer-mac=02:00:00:00:00:99";
+    let [answer, ask] = both(&server, "pingpong", ["--iters=5 --transport=ud", wrong]);
+    assert!(ask.failure().contains("message 0 has no answer"), "{ask:?}");
+    assert!(
+        answer.failure().contains("gave up: message 0"),
+        "{answer:?}"
+    );
+    server.stop(libc::SIGTERM);
+}
+
+#[test]
+fn sides_that_do_not_fit_say_so_in_a_line_each() {
+    let _alone = alone();
+    let server = ServerProcess::start();
+    for (words, part) in [
+        (["--size=64", "--size=128"], "--size"),
+        (["--op=write", "--op=read"], "--op"),
+        (["--transport=ud", "--transport=rc"], "--transport"),
+        (["--ip=192.0.2.1", "--ip=2001:db8::1"], "family"),
+        (
+            ["--transport=ud --size=1025", "--transport=ud --size=1025"],
+            "--path-mtu",
+        ),
+    ] {
+        for end in both(&server, "pingpong", words) {
+            let line = end.failure();
+            assert!(line.contains(part), "{words:?}: {line}");
+        }
+    }
+    let at = ["--device=sim", "--listen=127.0.0.1:0"];
+    let end = E810::start(&[&["pingpong"], &at[..]].concat()).end();
+    assert!(end.failure().contains("e810 sim"), "{end:?}");
+    server.stop(libc::SIGTERM);
+}
+
+#[test]
+fn nobody_strangers_and_peers_that_die_are_errors_in_time() {
+    let _alone = alone();
+    let server = ServerProcess::start();
+    let [a, b] = &server.paths;
+    let (waits, at) = listener("pingpong", a, "--wait=1");
+    let line = waits.end();
+    assert!(line.failure().contains("nobody connected"), "{line:?}");
+    // Nobody listens there any more.
+    let end = on("pingpong", b, &format!("--connect={at} --wait=1")).end();
+    assert!(end.failure().contains("start the peer with"), "{end:?}");
+    for (says, part) in [
+        (&b"GET / HTTP/1.1\r\n\r\n"[..], "does not speak as an e810"),
+        (&[b'x'; 100_000], "longer than"),
+        (b"", "said nothing for 1s"),
+    ] {
+        let (waits, at) = listener("pingpong", a, "--wait=1");
+        let mut stranger = TcpStream::connect(at).unwrap();
+        // It may have had enough before all is written.
+        let _ = stranger.write_all(says);
+        let end = waits.end();
+        assert!(end.failure().contains(part), "{end:?}");
+        let mut told = String::new();
+        let _ = stranger.read_to_string(&mut told);
+        assert!(told.contains("\"e810\":1"), "{told}");
+    }
+    // One that is killed in mid-traffic.
+    let long = "--iters=1000000000";
+    let (answer, at) = listener("pingpong", a, long);
+    let mut ask = on("pingpong", b, &format!("--connect={at} {long}"));
+    let frames = || {
+        let report = server.look();
+        report["functions"][0]["frames_sent"].as_u64().unwrap_or(0)
+    };
+    until("traffic", || (frames() > 500).then_some(()));
+    ask.0.kill().unwrap();
+    let end = answer.end();
+    let line = end.failure();
+    assert!(line.contains("ended the connection"), "{line}");
+    drop(ask);
+    let (end, report) = server.stop(libc::SIGTERM);
+    assert!(end.status.success(), "{end:?}");
+    assert_eq!(report["findings_in_all"], 0);
+}
