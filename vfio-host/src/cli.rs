@@ -2,18 +2,21 @@
 //!
 //! Usage errors end in exit code 2, which is clap's own.
 
-use std::net::IpAddr;
+mod pair;
+mod perf;
+
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::address::AddressArgs;
 use crate::backend::Options;
 use crate::capture::CaptureArgs;
-use crate::exchange::MeetingArgs;
 use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
 use crate::spec::{Bdf, DeviceSpec};
+
+pub use pair::PairArgs;
+pub use perf::{PerfArgs, TestArg};
 
 /// RDMA on the Intel E810, without a kernel driver.
 #[derive(Parser, Debug)]
@@ -37,6 +40,8 @@ pub enum Command {
     Unbind(BindArgs),
     /// Bring two functions up, connect a QP pair, and verify every message.
     Pingpong(PingpongArgs),
+    /// Measure latency or bandwidth of an operation over message sizes.
+    Perf(PerfArgs),
     /// Bring one function up, show each stage and the memory it took, and shut it down.
     Up(UpArgs),
     /// Serve simulated functions to other processes and virtual machines over vfio-user.
@@ -45,14 +50,7 @@ pub enum Command {
 
 /// Arguments of `e810 pingpong`.
 #[derive(Args, Debug, Clone)]
-#[command(group(ArgGroup::new("has_other_mac").args(["warm", "listen", "connect"]).multiple(true)))]
 pub struct PingpongArgs {
-    /// The function that asks: `sim`, `vfio-user:PATH` or `vfio:BDF`.
-    #[arg(long, value_name = "SPEC", default_value = "sim")]
-    pub device: DeviceSpec,
-    /// The function that answers; with `sim`, another function of the same simulator.
-    #[arg(long, value_name = "SPEC", default_value = "sim")]
-    pub peer: DeviceSpec,
     /// Bytes of payload in a message, 1 to 67108864.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
     pub size: u32,
@@ -65,50 +63,15 @@ pub struct PingpongArgs {
     /// How messages are carried: a reliable connection, or datagrams.
     ///
     /// Datagrams have --op send only, and at most the path MTU of payload. One that has no answer in 50 ms is sent
-    /// again, and counted as lost.
+    /// again, and counted.
     #[arg(long, value_enum, default_value_t = ServiceArg::Rc)]
     pub transport: ServiceArg,
-    /// Where the other process is, if there is one.
-    #[command(flatten)]
-    pub meeting: MeetingArgs,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Run the simulator in virtual time: reproducible, prints counts and no times.
-    #[arg(long = "virtual", conflicts_with_all = ["listen", "connect"])]
-    pub virtual_time: bool,
-    /// Seed of the payload, and of the simulator's choices.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// How the functions are started.
+    /// The functions.
     #[command(flatten)]
-    pub start: StartArgs,
-    /// How functions behind a backend are used.
-    #[command(flatten)]
-    pub backend: BackendArgs,
-    /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME, any of them.
-    ///
-    /// Shares of all frames lost, delivered twice, overtaken by later ones, and delivered with one bit flipped; each
-    /// frame may take up to TIME (like 500ns, 20us, 1ms) longer. The seed decides which.
-    #[arg(long, value_name = "FAULTS")]
-    pub faults: Option<Faults>,
-    /// Whether frames are recorded.
-    #[command(flatten)]
-    pub capture: CaptureArgs,
-    /// What the functions are called.
-    #[command(flatten)]
-    pub address: AddressArgs,
-    /// Addresses of the peer in this process; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2 there].
-    #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',', conflicts_with_all = ["listen", "connect"])]
-    pub peer_ip: Vec<IpAddr>,
-    /// Ethernet address of the peer: with `--warm` what it has, as `--mac`; with `--listen` or `--connect` where packets go.
-    ///
-    /// Between two processes the peer tells its address; this one is taken instead, when a router is in between.
-    #[arg(long, value_name = "MAC", requires = "has_other_mac", value_parser = parse_mac)]
-    pub peer_mac: Option<[u8; 6]>,
-    /// VSI of the peer in this process; as `--vsi`.
-    #[arg(long, value_name = "N", requires = "warm", conflicts_with_all = ["listen", "connect"])]
-    pub peer_vsi: Option<u16>,
+    pub pair: PairArgs,
 }
 
 /// How a function is started.

@@ -30,6 +30,7 @@ pub mod latency;
 pub mod link_spec;
 pub mod measure;
 pub mod payload;
+pub mod perf;
 pub mod pingpong;
 pub mod progress;
 pub mod report;
@@ -48,6 +49,7 @@ pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
         cli::Command::Bind(args) => commands::bind::bind(args, out),
         cli::Command::Unbind(args) => commands::bind::unbind(args, out),
         cli::Command::Pingpong(args) => commands::pingpong::run(args, out),
+        cli::Command::Perf(args) => commands::perf::run(args, out),
         cli::Command::Up(args) => commands::up::run(args, out),
         cli::Command::Sim(args) => commands::sim::run(args, out),
     }

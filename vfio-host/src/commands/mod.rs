@@ -3,6 +3,8 @@
 pub mod bind;
 pub mod doctor;
 pub mod list;
+mod pair;
+pub mod perf;
 pub mod pingpong;
 mod remote;
 pub mod sim;

@@ -1,25 +1,18 @@
 //! `e810 pingpong`: two functions, one connection, every byte checked.
 
-mod apart;
-
 use std::io::Write;
-use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
-use e810::hmc::Backing;
-use e810::{Platform, v4};
-use e810_sim::Mode;
+use e810::Platform;
+use serde_json::{Map, Value, json};
 
-use super::{remote, sim_start, simulator};
-use crate::backend::{Function, Transport};
+use super::pair::{self, Around, Carrier, Job, Lookout};
 use crate::buffer::Payload;
-use crate::capture::Recording;
-use crate::cli::{Op, PingpongArgs, ServiceArg, StartArgs};
-use crate::faults::Faults;
-use crate::pingpong::{Outcome, Plan, Side, Watch, datagram, run as exchange};
+use crate::cli::{Op, PairArgs, PingpongArgs, ServiceArg};
+use crate::exchange::{Done, Link, Meeting, Role};
+use crate::pingpong::{Outcome, Plan, Side, Watch, apart, datagram, run as exchange};
 use crate::progress::Progress;
 use crate::report::{PingpongReport, human_ns};
-use crate::spec::DeviceSpec;
 use crate::start::Start;
 
 /// Runs the command.
@@ -32,7 +25,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         op: args.op,
         size: args.size,
         iterations: args.iters,
-        seed: args.seed,
+        seed: args.pair.seed,
     };
     if args.transport == ServiceArg::Ud && args.op != Op::Send {
         bail!(
@@ -40,10 +33,12 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
             args.op.name()
         );
     }
-    let (outcome, carrier) = match args.meeting.open()? {
-        Some(meeting) => apart::run(args, &plan, meeting)?,
-        None => together(args, &plan)?,
+    let job = Messages {
+        pair: &args.pair,
+        service: args.transport,
+        plan,
     };
+    let (outcome, carrier) = pair::run(&args.pair, &job)?;
     let errors = outcome.errors;
     let report = report(args, &plan, &carrier, outcome);
     print(args, &carrier, &report, out)?;
@@ -56,268 +51,189 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Both functions in this process.
-fn together(args: &PingpongArgs, plan: &Plan) -> Result<(Outcome, Carrier)> {
-    let how = args.backend;
-    Ok(match (&args.device, &args.peer) {
-        (DeviceSpec::Sim, DeviceSpec::Sim) => (simulated(args, plan)?, SIMULATED),
-        (DeviceSpec::VfioUser(ask), DeviceSpec::VfioUser(answer)) => {
-            let open = || {
-                Ok([
-                    remote::open_user(ask, how)?,
-                    remote::open_user(answer, how)?,
-                ])
-            };
-            (behind(args, plan, open)?, SERVED)
+/// The messages of a run.
+struct Messages<'a> {
+    pair: &'a PairArgs,
+    service: ServiceArg,
+    plan: Plan,
+}
+
+impl Job for Messages<'_> {
+    type Outcome = Outcome;
+
+    fn together<P: Platform + Payload>(
+        &self,
+        platforms: [P; 2],
+        starts: &[Start; 2],
+        around: Around<'_>,
+    ) -> Result<Outcome> {
+        let [ask, answer] = platforms;
+        let mut ask = self.side(ask, &starts[0]).context("function 0")?;
+        let mut answer = self.side(answer, &starts[1]).context("function 1")?;
+        let mut progress = Progress::new(self.plan.iterations);
+        let outcome = self
+            .connect([&mut ask, &mut answer])
+            .and_then(|()| match self.service {
+                ServiceArg::Rc => exchange(
+                    &mut ask,
+                    &mut answer,
+                    &self.plan,
+                    &mut progress,
+                    around.watch,
+                ),
+                ServiceArg::Ud => {
+                    self.datagrams([&mut ask, &mut answer], &mut progress, around.watch)
+                }
+            });
+        progress.finish();
+        let sides = [(ask, "function 0"), (answer, "function 1")];
+        pair::close(sides, Side::close, outcome, around)
+    }
+
+    fn apart<P: Platform + Payload>(
+        &self,
+        platform: P,
+        start: &Start,
+        meeting: Meeting,
+        around: Around<'_>,
+    ) -> Result<Outcome> {
+        let mut side = self.side(platform, start)?;
+        let role = meeting.role;
+        let outcome = meeting.meet().map_err(Into::into).and_then(|mut link| {
+            let outcome = self.with_peer(role, &mut side, &mut link, around);
+            if let Err(error) = &outcome {
+                link.give_up(&format_args!("{error:#}"));
+            }
+            outcome
+        });
+        pair::close([(side, "shutting down")], Side::close, outcome, around)
+    }
+}
+
+impl Messages<'_> {
+    fn side<P: Platform + Payload>(&self, platform: P, start: &Start) -> Result<Side<P>> {
+        let (control, events) = pair::bring_up(platform.clone(), start)?;
+        Side::new(
+            platform,
+            control,
+            events,
+            self.service.into(),
+            self.plan.size,
+        )
+    }
+
+    /// Exchanges endpoints in-process and connects both ways.
+    fn connect<P: Platform>(&self, [ask, answer]: [&mut Side<P>; 2]) -> Result<()> {
+        let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
+        let (back, there) = (ask.endpoint(), answer.endpoint());
+        ask.connect(&there, paths[0], mtu)
+            .context("connecting function 0")?;
+        answer
+            .connect(&back, paths[1], mtu)
+            .context("connecting function 1")
+    }
+
+    /// The exchange over datagrams: the answering side has its turn when the
+    /// asking one waits.
+    fn datagrams<P: Platform>(
+        &self,
+        [ask, answer]: [&mut Side<P>; 2],
+        progress: &mut Progress,
+        watch: Watch<'_>,
+    ) -> Result<Outcome> {
+        datagram::prepare(ask)?;
+        datagram::prepare(answer)?;
+        let mut responder = datagram::Responder::new(&self.plan);
+        let mut idle = || {
+            watch()?;
+            let answered = responder.turn(answer).context("on the answering side")?;
+            if answered == 0 {
+                answer.relax();
+            }
+            Ok(())
+        };
+        let mut outcome = datagram::ask(ask, &self.plan, progress, &mut idle)?;
+        // An iteration is right when it was both ways.
+        let there = responder.outcome()?;
+        outcome.errors += there.errors;
+        outcome.verified = outcome.verified.saturating_sub(there.errors);
+        Ok(outcome)
+    }
+
+    /// What both processes must have been asked for.
+    fn terms(&self) -> Map<String, Value> {
+        let terms = [
+            ("command", json!("pingpong")),
+            ("--transport", json!(self.service.name())),
+            ("--op", json!(self.plan.op.name())),
+            ("--size", json!(self.plan.size)),
+            ("--iters", json!(self.plan.iterations)),
+            ("--seed", json!(self.plan.seed)),
+        ];
+        let owned = |(name, value): (&str, Value)| (name.to_owned(), value);
+        terms.into_iter().map(owned).collect()
+    }
+
+    /// Messages with a peer that was met.
+    fn with_peer<P: Platform>(
+        &self,
+        role: Role,
+        side: &mut Side<P>,
+        link: &mut Link,
+        around: Around<'_>,
+    ) -> Result<Outcome> {
+        let mine = vec![side.endpoint()];
+        let (path, mtu, theirs) = pair::greet(self.pair, side.control(), link, self.terms(), mine)?;
+        let there = theirs.first().context("no queue pair")?;
+        side.connect(there, path, mtu)?;
+        match self.service {
+            ServiceArg::Rc => apart::prepare(side)?,
+            ServiceArg::Ud => datagram::prepare(side)?,
         }
-        (DeviceSpec::Vfio(ask, ask_way), DeviceSpec::Vfio(answer, answer_way)) => {
-            remote::warn_of_memlock(2);
-            let open = || {
-                Ok([
-                    remote::open_vfio(*ask, *ask_way, how)?,
-                    remote::open_vfio(*answer, *answer_way, how)?,
-                ])
-            };
-            (behind(args, plan, open)?, KERNEL)
+        link.ready()?;
+        let lookout = Lookout::new(around, link);
+        let watch = || lookout.watch();
+        let mut progress = Progress::new(self.plan.iterations);
+        let (plan, shown) = (&self.plan, &mut progress);
+        let outcome = match (self.service, role) {
+            (ServiceArg::Rc, Role::Ask) => apart::ask(side, there, plan, shown, &watch),
+            (ServiceArg::Rc, Role::Answer) => apart::answer(side, there, plan, shown, &watch),
+            (ServiceArg::Ud, Role::Ask) => datagram::ask(side, plan, shown, &mut || watch()),
+            (ServiceArg::Ud, Role::Answer) => {
+                let mut responder = datagram::Responder::new(plan);
+                // Its last answer may be lost: only the peer knows when all is
+                // over.
+                while !lookout.peer_is_through() {
+                    if responder.turn(side)? == 0 {
+                        watch()?;
+                        side.relax();
+                    }
+                }
+                responder.outcome()
+            }
+        };
+        progress.finish();
+        let outcome = outcome?;
+        link.done(Done {
+            verified: outcome.verified,
+            errors: outcome.errors,
+        })?;
+        let theirs = link.finish()?;
+        if theirs.errors > 0 {
+            bail!(
+                "the peer found {} of {} messages different from what was sent",
+                theirs.errors,
+                self.plan.iterations
+            );
         }
-        _ => bail!(
-            "--device {} --peer {}: these share no wire; name two functions of one kind",
-            args.device,
-            args.peer
-        ),
-    })
-}
-
-/// What carried the messages.
-struct Carrier {
-    /// In JSON.
-    name: &'static str,
-    /// In words.
-    text: &'static str,
-    /// What else is known of the run.
-    around: &'static str,
-    /// What every figure is.
-    label: &'static str,
-}
-
-const SIMULATED: Carrier = Carrier {
-    name: "simulated",
-    text: "simulated, two functions in one process",
-    around: ", IOMMU, ICRC and findings on",
-    label: "simulated",
-};
-
-const SERVED: Carrier = Carrier {
-    name: "vfio-user",
-    text: "vfio-user, two functions that other processes serve",
-    around: ", IOMMU, ICRC and findings on",
-    label: "over vfio-user",
-};
-
-const KERNEL: Carrier = Carrier {
-    name: "vfio",
-    text: "VFIO, two functions bound to vfio-pci",
-    around: "",
-    label: "over VFIO",
-};
-
-/// Two functions of a simulator in this process.
-fn simulated(args: &PingpongArgs, plan: &Plan) -> Result<Outcome> {
-    let mode = if args.virtual_time {
-        Mode::Virtual
-    } else {
-        Mode::Real
-    };
-    let sim = simulator(2, mode, args.seed, args.start.warm);
-    let recording = args.capture.record(&sim)?;
-    if let Some(Faults(quality)) = args.faults {
-        sim.set_quality(quality);
+        Ok(outcome)
     }
-    let platforms = [sim.function(0), sim.function(1)];
-    let starts = [
-        sim_start(&platforms[0], &args.start)?,
-        sim_start(&platforms[1], &args.start)?,
-    ];
-    let outcome = between(args, platforms, &starts, plan, &|| Ok(()), &|| false)?;
-    recording.map(Recording::finish).transpose()?;
-    let findings = sim.findings();
-    if let Some(first) = findings.first() {
-        bail!(
-            "the simulator recorded {} findings; the first: {first}",
-            findings.len()
-        );
-    }
-    Ok(outcome)
-}
-
-/// Two functions behind backends of one kind.
-fn behind<T: Transport>(
-    args: &PingpongArgs,
-    plan: &Plan,
-    open: impl FnOnce() -> Result<[Function<T>; 2]>,
-) -> Result<Outcome> {
-    args.capture.refuse(&args.device)?;
-    if args.faults.is_some() {
-        bail!(
-            "--faults: the wire of {} is not in this process; give them to the `e810 sim` that serves it",
-            args.device
-        );
-    }
-    if args.virtual_time {
-        bail!("--virtual: only the simulator in this process has virtual time");
-    }
-    if args.device == args.peer {
-        bail!(
-            "{}: it cannot be its own peer; name another function with --peer",
-            args.device
-        );
-    }
-    let [ask, answer] = open()?;
-    let both = [&ask, &answer];
-    let peer = StartArgs {
-        mac: args.peer_mac,
-        vsi: args.peer_vsi,
-        ..args.start.clone()
-    };
-    let starts = [
-        remote::start(&ask, &args.start)?,
-        remote::start(&answer, &peer)?,
-    ];
-    let watch = remote::watch(both);
-    // Before the objects are dropped, which is when a driver that lost its
-    // device has much to say about memory.
-    let is_lost = || remote::is_lost(&both);
-    let result = between(
-        args,
-        [ask.clone(), answer.clone()],
-        &starts,
-        plan,
-        &watch,
-        &is_lost,
-    );
-    remote::explain(result, &both)
-}
-
-/// Brings both up, exchanges, and shuts both down. `is_lost` is asked when that
-/// failed, while everything is still there: whether a device is gone.
-fn between<P: Platform + Payload>(
-    args: &PingpongArgs,
-    platforms: [P; 2],
-    starts: &[Start; 2],
-    plan: &Plan,
-    watch: Watch<'_>,
-    is_lost: &dyn Fn() -> bool,
-) -> Result<Outcome> {
-    let [ask, answer] = platforms;
-    let mut ask = bring_up(ask, &starts[0], args).context("function 0")?;
-    let mut answer = bring_up(answer, &starts[1], args).context("function 1")?;
-    let mut progress = Progress::new(plan.iterations);
-    let connected = connect(args, [&mut ask, &mut answer]);
-    let outcome = connected.and_then(|()| match args.transport {
-        ServiceArg::Rc => exchange(&mut ask, &mut answer, plan, &mut progress, watch),
-        ServiceArg::Ud => datagrams([&mut ask, &mut answer], plan, &mut progress, watch),
-    });
-    progress.finish();
-    close(
-        [(ask, "function 0"), (answer, "function 1")],
-        outcome,
-        is_lost,
-    )
-}
-
-/// Shuts sides down, and gives `outcome` back: also after a failure, unless a
-/// device is gone.
-fn close<P: Platform, const N: usize>(
-    sides: [(Side<P>, &'static str); N],
-    outcome: Result<Outcome>,
-    is_lost: &dyn Fn() -> bool,
-) -> Result<Outcome> {
-    let told = |error: &anyhow::Error| error.is::<remote::Told>();
-    if outcome.as_ref().is_err_and(|error| !told(error)) && is_lost() {
-        return outcome;
-    }
-    for (side, name) in sides {
-        match (side.close().context(name), &outcome) {
-            (Err(error), Err(_)) => log::warn!("not shut down in order: {error:#}"),
-            (closed, _) => closed?,
-        }
-    }
-    outcome
-}
-
-fn bring_up<P: Platform + Payload>(
-    platform: P,
-    start: &Start,
-    args: &PingpongArgs,
-) -> Result<Side<P>> {
-    let device = start.bring_up(platform.clone(), Backing::default(), &mut |_| {})?;
-    let (control, events) = device.split();
-    Side::new(platform, control, events, args.transport.into(), args.size)
-}
-
-/// The exchange over datagrams: the answering side has its turn when the asking
-/// one waits.
-fn datagrams<P: Platform>(
-    [ask, answer]: [&mut Side<P>; 2],
-    plan: &Plan,
-    progress: &mut Progress,
-    watch: Watch<'_>,
-) -> Result<Outcome> {
-    datagram::prepare(ask)?;
-    datagram::prepare(answer)?;
-    let mut responder = datagram::Responder::new(plan);
-    let mut idle = || {
-        watch()?;
-        let answered = responder.turn(answer).context("on the answering side")?;
-        if answered == 0 {
-            answer.relax();
-        }
-        Ok(())
-    };
-    let mut outcome = datagram::ask(ask, plan, progress, &mut idle)?;
-    // An iteration is right when it was both ways.
-    let there = responder.outcome()?;
-    outcome.errors += there.errors;
-    outcome.verified = outcome.verified.saturating_sub(there.errors);
-    Ok(outcome)
-}
-
-/// Exchanges endpoints in-process and connects both ways.
-fn connect<P: Platform>(args: &PingpongArgs, sides: [&mut Side<P>; 2]) -> Result<()> {
-    let [ask, answer] = sides;
-    let address = &args.address;
-    let (lan_ask, lan_answer) = (ask.lan(), answer.lan());
-    let mtu = address.mtu(lan_ask.mtu.min(lan_answer.mtu))?;
-    let or_else = |given: &[IpAddr], last| match given {
-        [] if address.gid_index.is_none() => vec![v4(10, 8, 10, last)],
-        given => given.to_vec(),
-    };
-    let own = ask
-        .settle(address, &or_else(&address.ip, 1))
-        .context("function 0")?;
-    let theirs = answer
-        .settle(address, &or_else(&args.peer_ip, 2))
-        .context("function 1")?;
-    if own.gid == theirs.gid {
-        bail!(
-            "both functions are {}: give them different addresses with --ip and --peer-ip",
-            own.gid.ip()
-        );
-    }
-    let (back, there) = (ask.endpoint(), answer.endpoint());
-    let path = address.path(own, theirs.gid, lan_answer.mac);
-    ask.connect(&there, path, mtu)
-        .context("connecting function 0")?;
-    let path = address.path(theirs, own.gid, lan_ask.mac);
-    answer
-        .connect(&back, path, mtu)
-        .context("connecting function 1")
 }
 
 fn report(args: &PingpongArgs, plan: &Plan, carrier: &Carrier, outcome: Outcome) -> PingpongReport {
     let seconds = outcome.elapsed.0 as f64 / 1e9;
     // Virtual time counts events; a rate made of it would only look like one.
-    let timed = !args.virtual_time;
+    let timed = !args.pair.virtual_time;
     PingpongReport {
         transport: carrier.name,
         service: args.transport.name(),
@@ -343,7 +259,7 @@ fn print(
         writeln!(out)?;
         return Ok(());
     }
-    let time = if args.virtual_time {
+    let time = if args.pair.virtual_time {
         "virtual time"
     } else {
         "real time"

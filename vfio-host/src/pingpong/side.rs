@@ -1,15 +1,12 @@
 //! One side of the exchange: a device with its objects.
 
-use std::net::IpAddr;
-
 use anyhow::{Context, Result, bail, ensure};
 use e810::{
-    AccessFlags, Ah, Control, Cq, Data, EventSet, Lan, Mr, Pd, Platform, Qp, QpAttr, QpCaps,
-    QpInit, Qpn, RecvWr, Remote, SendFlags, SendWr, Service, Sge, UdTarget, Wc, WcOpcode, WcStatus,
+    AccessFlags, Ah, Control, Cq, Data, EventSet, Mr, Pd, Platform, Qp, QpAttr, QpCaps, QpInit,
+    Qpn, RecvWr, Remote, SendFlags, SendWr, Service, Sge, UdTarget, Wc, WcOpcode, WcStatus,
 };
 use e810_hal::SharedBytes;
 
-use crate::address::{AddressArgs, Own};
 use crate::buffer::{Buffer, Payload};
 use crate::cli::Op;
 
@@ -112,18 +109,9 @@ impl<P: Platform> Side<P> {
         })
     }
 
-    /// The function's LAN side.
-    #[must_use]
-    pub const fn lan(&self) -> Lan {
-        self.control.lan()
-    }
-
-    /// Gives the function its addresses and says which one is used.
-    ///
-    /// # Errors
-    /// As [`AddressArgs::settle`].
-    pub fn settle(&mut self, args: &AddressArgs, ips: &[IpAddr]) -> Result<Own> {
-        args.settle(&mut self.control, ips)
+    /// The control path of its device.
+    pub const fn control(&mut self) -> &mut Control<P> {
+        &mut self.control
     }
 
     /// What the peer needs to know.

@@ -168,3 +168,42 @@ fn nobody_strangers_and_peers_that_die_are_errors_in_time() {
     assert!(end.status.success(), "{end:?}");
     assert_eq!(report["findings_in_all"], 0);
 }
+
+#[test]
+fn two_processes_measure() {
+    let _alone = alone();
+    let server = ServerProcess::start();
+    for (words, verified) in [
+        ("--test=lat --op=send --size=100", [1, 1]),
+        ("--test=lat --op=write --size=100 --inline=100", [1, 1]),
+        ("--test=lat --op=read --size=3000", [0, 1]),
+        (
+            "--test=bw --op=send --qps=4 --depth=32 --post-list=8 --check",
+            [800, 0],
+        ),
+        ("--test=bw --op=write --size=20000", [1, 0]),
+        ("--test=bw --op=read --qps=2 --check", [0, 400]),
+    ] {
+        let words = format!("{words} --iters=200");
+        let [answer, ask] = both(&server, "perf", [&words, &words]).map(|end| end.json());
+        let row = |report: &Value| report["rows"][0].clone();
+        for (report, verified) in [(&answer, verified[0]), (&ask, verified[1])] {
+            assert_eq!(row(report)["errors"], 0, "{words}");
+            assert_eq!(row(report)["verified"], verified, "{words}");
+        }
+        let figures = ["latency_ns", "bandwidth"];
+        let has = |report: &Value| figures.iter().any(|name| row(report).get(name).is_some());
+        assert!(has(&ask) && !has(&answer), "{words}");
+    }
+    let words = ["--test=bw --all --iters=2", "--test=bw --all --iters=2"];
+    for end in both(&server, "perf", words) {
+        assert_eq!(end.json()["rows"].as_array().unwrap().len(), 23);
+    }
+    let words = ["--test=bw --qps=2", "--test=bw --qps=3"];
+    for end in both(&server, "perf", words) {
+        assert!(end.failure().contains("--qps"), "{end:?}");
+    }
+    let (end, report) = server.stop(libc::SIGTERM);
+    assert!(end.status.success(), "{end:?}");
+    assert_eq!(report["findings_in_all"], 0);
+}

@@ -1,0 +1,62 @@
+//! What commands have in common that use two functions.
+
+use std::net::IpAddr;
+
+use clap::{ArgGroup, Args};
+
+use super::{BackendArgs, StartArgs, parse_mac};
+use crate::address::AddressArgs;
+use crate::capture::CaptureArgs;
+use crate::exchange::MeetingArgs;
+use crate::faults::Faults;
+use crate::spec::DeviceSpec;
+
+/// Two functions, in this process or one in another, and what is between them.
+#[derive(Args, Debug, Clone)]
+#[command(group(ArgGroup::new("has_other_mac").args(["warm", "listen", "connect"]).multiple(true)))]
+pub struct PairArgs {
+    /// The function that asks: `sim`, `vfio-user:PATH` or `vfio:BDF`.
+    #[arg(long, value_name = "SPEC", default_value = "sim")]
+    pub device: DeviceSpec,
+    /// The function that answers; with `sim`, another function of the same simulator.
+    #[arg(long, value_name = "SPEC", default_value = "sim")]
+    pub peer: DeviceSpec,
+    /// Where the other process is, if there is one.
+    #[command(flatten)]
+    pub meeting: MeetingArgs,
+    /// Run the simulator in virtual time: reproducible, prints counts and no times.
+    #[arg(long = "virtual", conflicts_with_all = ["listen", "connect"])]
+    pub virtual_time: bool,
+    /// Seed of the payload, and of the simulator's choices.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// How the functions are started.
+    #[command(flatten)]
+    pub start: StartArgs,
+    /// How functions behind a backend are used.
+    #[command(flatten)]
+    pub backend: BackendArgs,
+    /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME, any of them.
+    ///
+    /// Shares of all frames lost, delivered twice, overtaken by later ones, and delivered with one bit flipped; each
+    /// frame may take up to TIME (like 500ns, 20us, 1ms) longer. The seed decides which.
+    #[arg(long, value_name = "FAULTS")]
+    pub faults: Option<Faults>,
+    /// Whether frames are recorded.
+    #[command(flatten)]
+    pub capture: CaptureArgs,
+    /// What the functions are called.
+    #[command(flatten)]
+    pub address: AddressArgs,
+    /// Addresses of the peer in this process; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2 there].
+    #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',', conflicts_with_all = ["listen", "connect"])]
+    pub peer_ip: Vec<IpAddr>,
+    /// Ethernet address of the peer: with `--warm` what it has, as `--mac`; with `--listen` or `--connect` where packets go.
+    ///
+    /// Between two processes the peer tells its address; this one is taken instead, when a router is in between.
+    #[arg(long, value_name = "MAC", requires = "has_other_mac", value_parser = parse_mac)]
+    pub peer_mac: Option<[u8; 6]>,
+    /// VSI of the peer in this process; as `--vsi`.
+    #[arg(long, value_name = "N", requires = "warm", conflicts_with_all = ["listen", "connect"])]
+    pub peer_vsi: Option<u16>,
+}

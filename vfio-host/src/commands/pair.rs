@@ -1,0 +1,374 @@
+//! Two functions for a command: opened, started, named and shut down, in this
+//! process or one in another.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use e810::hmc::Backing;
+use e810::{Control, EventSet, MacAddr, Mtu, Path, Platform, v4};
+use e810_sim::Mode;
+use serde_json::{Map, Value};
+
+use super::{remote, sim_start, simulator};
+use crate::backend::{Function, Transport};
+use crate::buffer::Payload;
+use crate::capture::Recording;
+use crate::cli::{PairArgs, StartArgs};
+use crate::exchange::{Hello, Link, Meeting, Role};
+use crate::faults::Faults;
+use crate::pingpong::{Endpoint, Watch};
+use crate::spec::DeviceSpec;
+use crate::start::Start;
+
+/// How often the peer in another process is listened to.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What carried the messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carrier {
+    /// In JSON.
+    pub(crate) name: &'static str,
+    /// In words.
+    pub(crate) text: &'static str,
+    /// What else is known of the run.
+    pub(crate) around: &'static str,
+    /// What every figure is.
+    pub(crate) label: &'static str,
+}
+
+const SIMULATED: Carrier = Carrier {
+    name: "simulated",
+    text: "simulated, two functions in one process",
+    around: ", IOMMU, ICRC and findings on",
+    label: "simulated",
+};
+
+const SERVED: Carrier = Carrier {
+    name: "vfio-user",
+    text: "vfio-user, two functions that other processes serve",
+    around: ", IOMMU, ICRC and findings on",
+    label: "over vfio-user, simulated",
+};
+
+const SERVED_ONE: Carrier = Carrier {
+    text: "vfio-user, a function that another process serves, and one of another e810",
+    ..SERVED
+};
+
+const KERNEL: Carrier = Carrier {
+    name: "vfio",
+    text: "VFIO, two functions bound to vfio-pci",
+    around: "",
+    label: "over VFIO",
+};
+
+const KERNEL_ONE: Carrier = Carrier {
+    text: "VFIO, a function bound to vfio-pci, and one of another e810",
+    ..KERNEL
+};
+
+/// What a command does with functions.
+pub(crate) trait Job {
+    /// What comes of it.
+    type Outcome;
+
+    /// With both functions in this process.
+    fn together<P: Platform + Payload>(
+        &self,
+        platforms: [P; 2],
+        starts: &[Start; 2],
+        around: Around<'_>,
+    ) -> Result<Self::Outcome>;
+
+    /// With one, the other being another process's.
+    fn apart<P: Platform + Payload>(
+        &self,
+        platform: P,
+        start: &Start,
+        meeting: Meeting,
+        around: Around<'_>,
+    ) -> Result<Self::Outcome>;
+}
+
+/// What watches over a job.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    /// Asked now and then; an error ends the job, with everything in order.
+    pub(crate) watch: Watch<'a>,
+    /// Asked after a failure: whether a device is gone.
+    is_lost: &'a dyn Fn() -> bool,
+}
+
+/// Does `job` with the functions that `args` name.
+///
+/// # Errors
+/// A function that cannot be opened, options that do not fit it, the job's own,
+/// or findings of the simulator.
+pub(crate) fn run<J: Job>(args: &PairArgs, job: &J) -> Result<(J::Outcome, Carrier)> {
+    let how = args.backend;
+    if let Some(meeting) = args.meeting.open()? {
+        return Ok(match &args.device {
+            DeviceSpec::Sim => bail!(
+                "--device sim: a function of this process shares no wire with another process; serve functions with `e810 sim` and give each process one, as vfio-user:PATH"
+            ),
+            DeviceSpec::VfioUser(path) => {
+                let open = || remote::open_user(path, how);
+                (alone(args, job, meeting, open)?, SERVED_ONE)
+            }
+            DeviceSpec::Vfio(bdf, way) => {
+                remote::warn_of_memlock(1);
+                let open = || remote::open_vfio(*bdf, *way, how);
+                (alone(args, job, meeting, open)?, KERNEL_ONE)
+            }
+        });
+    }
+    Ok(match (&args.device, &args.peer) {
+        (DeviceSpec::Sim, DeviceSpec::Sim) => (simulated(args, job)?, SIMULATED),
+        (DeviceSpec::VfioUser(ask), DeviceSpec::VfioUser(answer)) => {
+            let open = || {
+                Ok([
+                    remote::open_user(ask, how)?,
+                    remote::open_user(answer, how)?,
+                ])
+            };
+            (behind(args, job, open)?, SERVED)
+        }
+        (DeviceSpec::Vfio(ask, ask_way), DeviceSpec::Vfio(answer, answer_way)) => {
+            remote::warn_of_memlock(2);
+            let open = || {
+                Ok([
+                    remote::open_vfio(*ask, *ask_way, how)?,
+                    remote::open_vfio(*answer, *answer_way, how)?,
+                ])
+            };
+            (behind(args, job, open)?, KERNEL)
+        }
+        _ => bail!(
+            "--device {} --peer {}: these share no wire; name two functions of one kind",
+            args.device,
+            args.peer
+        ),
+    })
+}
+
+/// Two functions of a simulator in this process.
+fn simulated<J: Job>(args: &PairArgs, job: &J) -> Result<J::Outcome> {
+    let mode = if args.virtual_time {
+        Mode::Virtual
+    } else {
+        Mode::Real
+    };
+    let sim = simulator(2, mode, args.seed, args.start.warm);
+    let recording = args.capture.record(&sim)?;
+    if let Some(Faults(quality)) = args.faults {
+        sim.set_quality(quality);
+    }
+    let platforms = [sim.function(0), sim.function(1)];
+    let starts = [
+        sim_start(&platforms[0], &args.start)?,
+        sim_start(&platforms[1], &args.start)?,
+    ];
+    let around = Around {
+        watch: &|| Ok(()),
+        is_lost: &|| false,
+    };
+    let outcome = job.together(platforms, &starts, around)?;
+    recording.map(Recording::finish).transpose()?;
+    let findings = sim.findings();
+    if let Some(first) = findings.first() {
+        bail!(
+            "the simulator recorded {} findings; the first: {first}",
+            findings.len()
+        );
+    }
+    Ok(outcome)
+}
+
+/// Options that only the simulator in this process has.
+fn only_simulated(args: &PairArgs) -> Result<()> {
+    args.capture.refuse(&args.device)?;
+    if args.faults.is_some() {
+        bail!(
+            "--faults: the wire of {} is not in this process; give them to the `e810 sim` that serves it",
+            args.device
+        );
+    }
+    if args.virtual_time {
+        bail!("--virtual: only the simulator in this process has virtual time");
+    }
+    Ok(())
+}
+
+/// Two functions behind backends of one kind.
+fn behind<T: Transport, J: Job>(
+    args: &PairArgs,
+    job: &J,
+    open: impl FnOnce() -> Result<[Function<T>; 2]>,
+) -> Result<J::Outcome> {
+    only_simulated(args)?;
+    if args.device == args.peer {
+        bail!(
+            "{}: it cannot be its own peer; name another function with --peer",
+            args.device
+        );
+    }
+    let [ask, answer] = open()?;
+    let both = [&ask, &answer];
+    let peer = StartArgs {
+        mac: args.peer_mac,
+        vsi: args.peer_vsi,
+        ..args.start.clone()
+    };
+    let starts = [
+        remote::start(&ask, &args.start)?,
+        remote::start(&answer, &peer)?,
+    ];
+    let watch = remote::watch(both);
+    let around = Around {
+        watch: &watch,
+        // Before the objects are dropped, which is when a driver that lost its
+        // device has much to say about memory.
+        is_lost: &|| remote::is_lost(&both),
+    };
+    let result = job.together([ask.clone(), answer.clone()], &starts, around);
+    remote::explain(result, &both)
+}
+
+/// One function behind a backend.
+fn alone<T: Transport, J: Job>(
+    args: &PairArgs,
+    job: &J,
+    meeting: Meeting,
+    open: impl FnOnce() -> Result<Function<T>>,
+) -> Result<J::Outcome> {
+    only_simulated(args)?;
+    let function = open()?;
+    if meeting.role == Role::Answer {
+        // Not with the report: a program that reads that has no use for it.
+        eprintln!("listening on {}", meeting.at());
+    }
+    let start = remote::start(&function, &args.start)?;
+    let watch = remote::watch([&function]);
+    let around = Around {
+        watch: &watch,
+        is_lost: &|| remote::is_lost(&[&function]),
+    };
+    let result = job.apart(function.clone(), &start, meeting, around);
+    remote::explain(result, &[&function])
+}
+
+/// Brings a function up and gives its parts.
+pub(crate) fn bring_up<P: Platform>(
+    platform: P,
+    start: &Start,
+) -> Result<(Control<P>, EventSet<P>)> {
+    let device = start.bring_up(platform, Backing::default(), &mut |_| {})?;
+    Ok(device.split())
+}
+
+/// Shuts sides down and gives `outcome` back: also after a failure, unless a
+/// device is gone.
+pub(crate) fn close<S, O, const N: usize>(
+    sides: [(S, &'static str); N],
+    shut_down: impl Fn(S) -> Result<()>,
+    outcome: Result<O>,
+    around: Around<'_>,
+) -> Result<O> {
+    let told = |error: &anyhow::Error| error.is::<remote::Told>();
+    if outcome.as_ref().is_err_and(|error| !told(error)) && (around.is_lost)() {
+        return outcome;
+    }
+    for (side, name) in sides {
+        match (shut_down(side).context(name), &outcome) {
+            (Err(error), Err(_)) => log::warn!("not shut down in order: {error:#}"),
+            (closed, _) => closed?,
+        }
+    }
+    outcome
+}
+
+/// Names two functions of this process, and gives the path from each to the
+/// other.
+pub(crate) fn paths<P: Platform>(
+    args: &PairArgs,
+    [ask, answer]: [&mut Control<P>; 2],
+) -> Result<([Path; 2], Mtu)> {
+    let address = &args.address;
+    let (here, there) = (ask.lan(), answer.lan());
+    let mtu = address.mtu(here.mtu.min(there.mtu))?;
+    let or_else = |given: &[IpAddr], last| match given {
+        [] if address.gid_index.is_none() => vec![v4(10, 8, 10, last)],
+        given => given.to_vec(),
+    };
+    let own = address.settle(ask, &or_else(&address.ip, 1));
+    let own = own.context("function 0")?;
+    let theirs = address.settle(answer, &or_else(&args.peer_ip, 2));
+    let theirs = theirs.context("function 1")?;
+    if own.gid == theirs.gid {
+        bail!(
+            "both functions are {}: give them different addresses with --ip and --peer-ip",
+            own.gid.ip()
+        );
+    }
+    let paths = [
+        address.path(own, theirs.gid, there.mac),
+        address.path(theirs, own.gid, here.mac),
+    ];
+    Ok((paths, mtu))
+}
+
+/// Names the function of this process, tells the other process, and gives the
+/// path to it and its queue pairs.
+pub(crate) fn greet<P: Platform>(
+    args: &PairArgs,
+    control: &mut Control<P>,
+    link: &mut Link,
+    terms: Map<String, Value>,
+    endpoints: Vec<Endpoint>,
+) -> Result<(Path, Mtu, Vec<Endpoint>)> {
+    let address = &args.address;
+    let own = address.settle(control, &address.ip)?;
+    let lan = control.lan();
+    let mtu = address.mtu(lan.mtu)?;
+    let peer = link.greet(&Hello::new(terms, lan.mac, own.gid, mtu, endpoints))?;
+    let mac = args.peer_mac.map_or(peer.mac, MacAddr);
+    Ok((address.path(own, peer.gid, mac), peer.mtu, peer.endpoints))
+}
+
+/// Looks after the functions and the peer while messages go on.
+pub(crate) struct Lookout<'a> {
+    around: Around<'a>,
+    link: RefCell<&'a mut Link>,
+    next: Cell<Instant>,
+    said: Cell<bool>,
+}
+
+impl<'a> Lookout<'a> {
+    /// Begins to look.
+    pub(crate) fn new(around: Around<'a>, link: &'a mut Link) -> Self {
+        Self {
+            around,
+            link: RefCell::new(link),
+            next: Cell::new(Instant::now()),
+            said: Cell::new(false),
+        }
+    }
+
+    /// Fails when a device or the peer has.
+    pub(crate) fn watch(&self) -> Result<()> {
+        (self.around.watch)()?;
+        let now = Instant::now();
+        if now >= self.next.get() {
+            self.next.set(now + LOOK);
+            self.said.set(self.link.borrow_mut().look()?);
+        }
+        Ok(())
+    }
+
+    /// Whether the peer is through with what both do, as far as was seen.
+    pub(crate) fn peer_is_through(&self) -> bool {
+        self.said.get()
+    }
+}

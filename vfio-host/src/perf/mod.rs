@@ -1,0 +1,155 @@
+//! Latency and bandwidth of one operation over message sizes.
+//!
+//! Each side is a machine that goes on a turn at a time ([`Client`] measures,
+//! [`Server`] answers), so one thread can drive both, or one process each.
+
+mod client;
+mod end;
+mod floor;
+mod plot;
+mod server;
+mod spread;
+mod table;
+
+use e810_hal::Ns;
+use serde::Serialize;
+
+use crate::cli::Op;
+
+pub use client::Client;
+pub use end::{End, MAX_POST_LIST};
+pub use floor::{Floor, core_to_core};
+pub use plot::svg;
+pub use server::Server;
+pub use spread::Spread;
+pub use table::{PerfReport, print};
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Test {
+    /// One message at a time.
+    Latency,
+    /// As many as the queues take.
+    Bandwidth,
+}
+
+impl Test {
+    /// The name used on the command line and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "lat",
+            Self::Bandwidth => "bw",
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The operation.
+    pub op: Op,
+    /// What is measured.
+    pub test: Test,
+    /// Bytes of messages, one run each.
+    pub sizes: Vec<u32>,
+    /// Queue pairs; one for latency.
+    pub qps: usize,
+    /// Messages outstanding on a queue pair.
+    pub depth: u32,
+    /// Messages up to so many bytes go inline.
+    pub inline: u32,
+    /// Requests posted with one doorbell.
+    pub post_list: u32,
+    /// Messages of a run, on each queue pair.
+    pub iterations: u64,
+    /// Seed of the payload.
+    pub seed: u64,
+    /// Every message has payload of its own, which is looked at.
+    pub check: bool,
+}
+
+impl Plan {
+    /// The largest size.
+    #[must_use]
+    pub fn largest(&self) -> u32 {
+        self.sizes.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Places for messages on each side, each for the largest.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        match self.check {
+            true => self.qps * self.depth as usize,
+            false => 1,
+        }
+    }
+
+    /// The place of message `number` of a queue pair.
+    fn place(&self, qp: usize, number: u64) -> usize {
+        let depth = u64::from(self.depth.max(1));
+        match self.check {
+            // Below the depth, which is 32 bits.
+            true => qp * self.depth as usize + (number % depth) as usize,
+            false => 0,
+        }
+    }
+
+    /// Which payload message `number` of a queue pair carries.
+    fn content(&self, qp: usize, number: u64) -> u64 {
+        match self.check {
+            true => (qp as u64) << 40 | number,
+            false => 0,
+        }
+    }
+}
+
+/// What a run of one size came to, on one side.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Run {
+    /// Of one-way latencies.
+    pub latency: Option<Spread>,
+    /// Time from the first post to the last completion.
+    pub elapsed: Ns,
+    /// Messages.
+    pub messages: u64,
+    /// The shortest time that a sixteenth of the messages took.
+    pub best_part: Option<(u64, Ns)>,
+    /// Payloads looked at.
+    pub verified: u64,
+    /// Payloads that were not as expected.
+    pub errors: u64,
+}
+
+/// Bandwidth.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Bandwidth {
+    /// MiB/s in the best sixteenth of the run.
+    pub peak_mib_s: f64,
+    /// MiB/s over the run.
+    pub average_mib_s: f64,
+    /// Million messages a second over the run.
+    pub mpps: f64,
+}
+
+impl Run {
+    /// The bandwidth of messages of `size` bytes; `None` when nothing took time.
+    #[must_use]
+    pub fn bandwidth(&self, size: u32) -> Option<Bandwidth> {
+        let rate =
+            |messages: u64, time: Ns| (time.0 > 0).then(|| messages as f64 * 1e9 / time.0 as f64);
+        let mib = f64::from(size) / f64::from(1 << 20);
+        let average = rate(self.messages, self.elapsed)?;
+        let best = self
+            .best_part
+            .and_then(|(messages, time)| rate(messages, time));
+        Some(Bandwidth {
+            peak_mib_s: best.unwrap_or(average).max(average) * mib,
+            average_mib_s: average * mib,
+            mpps: average / 1e6,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

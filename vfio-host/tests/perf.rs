@@ -1,0 +1,159 @@
+//! `e810 perf` in this process.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use clap::Parser;
+use e810_host::cli::Cli;
+use serde_json::Value;
+use vmm_sys_util::tempdir::TempDir;
+
+fn run(words: &str) -> anyhow::Result<String> {
+    let mut out = Vec::new();
+    let words = format!("e810 perf {words}");
+    e810_host::run(&Cli::try_parse_from(words.split_whitespace())?, &mut out)?;
+    Ok(String::from_utf8(out)?)
+}
+
+fn report(words: &str) -> Value {
+    let out = run(&format!("{words} --json")).unwrap_or_else(|error| panic!("{words}: {error:#}"));
+    serde_json::from_str(&out).unwrap()
+}
+
+/// The one row of a run in virtual time.
+fn row(words: &str) -> Value {
+    let report = report(&format!("--virtual {words}"));
+    let rows = report["rows"].as_array().unwrap();
+    let [row] = &rows[..] else {
+        panic!("one row: {report}")
+    };
+    assert_eq!(row["errors"], 0, "{words}");
+    for time in ["latency_ns", "bandwidth"] {
+        assert!(row.get(time).is_none(), "{words}: {row}");
+    }
+    assert!(report.get("core_to_core_ns").is_none());
+    row.clone()
+}
+
+#[test]
+fn every_operation_is_looked_at() {
+    // The last payload, at each end where one arrives.
+    for (words, verified) in [
+        ("--test lat --op send", 2),
+        ("--test lat --op write", 2),
+        ("--test lat --op read", 1),
+        ("--test bw --op send", 1),
+        ("--test bw --op write", 1),
+        ("--test bw --op read", 1),
+    ] {
+        for size in ["1", "64", "5000"] {
+            let row = row(&format!("{words} --size {size} --iters 300"));
+            assert_eq!(row["verified"], verified, "{words} {size}");
+            assert_eq!((&row["iterations"]), &300);
+        }
+    }
+}
+
+#[test]
+fn each_message_is_looked_at_if_asked_for() {
+    let queues = "--qps 3 --depth 8 --post-list 4 --iters 50";
+    for (words, verified) in [
+        ("--test lat --op send --iters 40".to_owned(), 80),
+        ("--test lat --op write --iters 600".to_owned(), 1200),
+        ("--test lat --op read --iters 40".to_owned(), 40),
+        (format!("--test bw --op send {queues}"), 150),
+        (format!("--test bw --op read {queues}"), 150),
+        // The receiver of a WRITE is not told: the last of each place.
+        (format!("--test bw --op write {queues}"), 24),
+    ] {
+        for more in ["--size 1000", "--size 100 --inline 101", "--size 1"] {
+            let row = row(&format!("--check {words} {more}"));
+            assert_eq!(row["verified"], verified, "{words} {more}");
+        }
+    }
+}
+
+#[test]
+fn all_sizes_are_measured_in_real_time() {
+    let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-")).unwrap();
+    let file = folder.as_path().join("bw.svg");
+    let bw = report(&format!(
+        "--test bw --op write --all --iters 4 --plot {}",
+        file.display()
+    ));
+    assert_eq!(bw["transport"], "simulated");
+    let rows = bw["rows"].as_array().unwrap();
+    let sizes: Vec<_> = rows
+        .iter()
+        .map(|row| row["bytes"].as_u64().unwrap())
+        .collect();
+    let expected: Vec<u64> = (1..=23).map(|power| 1 << power).collect();
+    assert_eq!(sizes, expected);
+    for row in rows {
+        let figure = |name: &str| row["bandwidth"][name].as_f64().unwrap();
+        assert!(figure("average_mib_s") > 0.0 && figure("mpps") > 0.0);
+        assert!(figure("peak_mib_s") >= figure("average_mib_s"));
+        assert_eq!(row["verified"], 1);
+    }
+    let picture = std::fs::read_to_string(file).unwrap();
+    assert_eq!(picture.matches("<circle").count(), 23);
+    let lat = report("--test lat --iters 100");
+    let latency = &lat["rows"][0]["latency_ns"];
+    assert!(latency["min"].as_u64() <= latency["typical"].as_u64());
+    assert!(latency["typical"].as_u64() <= latency["max"].as_u64());
+    assert!(latency["min"].as_u64().unwrap() > 0);
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        assert!(lat["core_to_core_ns"]["p50"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn the_text_has_the_columns_of_existing_tools_and_says_simulated() {
+    let lat = run("--test lat --iters 50").unwrap();
+    let columns = [
+        "#bytes",
+        "#iterations",
+        "t_min[usec]",
+        "t_max[usec]",
+        "t_typical[usec]",
+        "t_avg[usec]",
+        "t_stdev[usec]",
+        "99%[usec]",
+        "99.9%[usec]",
+    ];
+    let header = lat.lines().find(|line| line.contains("#bytes")).unwrap();
+    assert_eq!(header.split_whitespace().collect::<Vec<_>>(), columns);
+    assert!(lat.contains("simulated"), "{lat}");
+    assert_eq!(
+        lat.lines().last().unwrap().split_whitespace().count(),
+        columns.len()
+    );
+    let bw = run("--test bw --iters 50").unwrap();
+    for column in ["BW peak[MiB/sec]", "BW average[MiB/sec]", "MsgRate[Mpps]"] {
+        assert!(bw.contains(column), "{bw}");
+    }
+    let untimed = run("--virtual --test bw --iters 50").unwrap();
+    assert!(
+        untimed.contains("no times") && !untimed.contains("sec]"),
+        "{untimed}"
+    );
+}
+
+#[test]
+fn what_does_not_fit_together_is_one_line() {
+    for (words, part) in [
+        ("--test lat --qps 2", "--test bw"),
+        ("--test lat --depth 4", "--test bw"),
+        ("--test bw --depth 4 --post-list 8", "--depth"),
+        ("--test bw --check --size 8388608 --depth 4096", "--depth"),
+        ("--virtual --plot x.svg", "--virtual"),
+        ("--listen 127.0.0.1:0", "e810 sim"),
+    ] {
+        let error = format!("{:#}", run(words).unwrap_err());
+        assert!(error.contains(part), "{words}: {error}");
+    }
+}
