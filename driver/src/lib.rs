@@ -52,6 +52,7 @@ mod memory;
 mod pair;
 mod port;
 mod stage;
+mod stats;
 mod users;
 
 pub use addr::{Gid, GidEntry, MacAddr, Mtu, Path, Vlan, v4};
@@ -77,6 +78,7 @@ pub use memory::{AccessFlags, Mr, MrChange, Pd, ReregError};
 pub use pair::Qp;
 pub use port::{DeviceAttr, PortAttr, PortState};
 pub use stage::Stage;
+pub use stats::{Counter, Stats};
 
 pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;

@@ -42,6 +42,8 @@ pub enum Command {
     Pingpong(PingpongArgs),
     /// Measure latency or bandwidth of an operation over message sizes.
     Perf(PerfArgs),
+    /// Show a port's state, addresses and counters.
+    Stat(StatArgs),
     /// Bring one function up, show each stage and the memory it took, and shut it down.
     Up(UpArgs),
     /// Serve simulated functions to other processes and virtual machines over vfio-user.
@@ -69,6 +71,9 @@ pub struct PingpongArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
+    /// Also print what the counters of each function of this process have grown by.
+    #[arg(long)]
+    pub counters: bool,
     /// The functions.
     #[command(flatten)]
     pub pair: PairArgs,
@@ -130,6 +135,25 @@ pub struct UpArgs {
     /// Whether frames are recorded.
     #[command(flatten)]
     pub capture: CaptureArgs,
+}
+
+/// Arguments of `e810 stat`.
+#[derive(Args, Debug, Clone)]
+pub struct StatArgs {
+    /// The function: `sim`, `vfio-user:PATH` or `vfio:BDF`.
+    ///
+    /// It is brought up for this, so it is one that nobody else uses; `e810 pingpong --counters` counts messages.
+    #[arg(long, value_name = "SPEC", default_value = "sim")]
+    pub device: DeviceSpec,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// How the function is started.
+    #[command(flatten)]
+    pub start: StartArgs,
+    /// How functions behind a backend are used.
+    #[command(flatten)]
+    pub backend: BackendArgs,
 }
 
 /// Arguments of `e810 sim`.

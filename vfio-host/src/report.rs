@@ -1,7 +1,9 @@
 //! What commands print: the JSON of scripts and the text of people.
 
+use e810::MacAddr;
 use serde::Serialize;
 
+use crate::commands::stat::Counters;
 use crate::latency::Summary;
 
 /// The JSON of `e810 pingpong`.
@@ -24,6 +26,10 @@ pub struct PingpongReport {
     /// Datagrams that were sent again; absent where nothing gets lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
+    /// What the counters of each function of this process have grown by, the
+    /// asking one first; absent unless asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<Counters>,
     /// Latencies; absent in virtual time, which measures nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Summary>,
@@ -112,6 +118,13 @@ pub struct UpReport {
     /// waits for it; as above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_ns: Option<Summary>,
+}
+
+/// An Ethernet address as it is written.
+#[must_use]
+pub fn mac(mac: MacAddr) -> String {
+    let [a, b, c, d, e, f] = mac.0;
+    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
 }
 
 /// `bytes` with a binary unit.

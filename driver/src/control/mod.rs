@@ -32,6 +32,7 @@ mod routes;
 mod scheduler;
 mod service;
 mod shutdown;
+mod stats;
 mod transitions;
 
 use groups::Groups;

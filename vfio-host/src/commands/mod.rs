@@ -8,6 +8,7 @@ pub mod perf;
 pub mod pingpong;
 mod remote;
 pub mod sim;
+pub mod stat;
 pub mod up;
 
 use anyhow::{Context, Result};

@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
-use e810::Platform;
+use e810::{Platform, Stats};
 use serde_json::{Map, Value, json};
 
 use super::pair::{self, Around, Carrier, Job, Lookout};
+use super::stat;
 use crate::buffer::Payload;
 use crate::cli::{Op, PairArgs, PingpongArgs, ServiceArg};
 use crate::exchange::{Done, Link, Meeting, Role};
@@ -36,6 +37,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     let job = Messages {
         pair: &args.pair,
         service: args.transport,
+        counted: args.counters,
         plan,
     };
     let (outcome, carrier) = pair::run(&args.pair, &job)?;
@@ -55,6 +57,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
 struct Messages<'a> {
     pair: &'a PairArgs,
     service: ServiceArg,
+    counted: bool,
     plan: Plan,
 }
 
@@ -71,7 +74,8 @@ impl Job for Messages<'_> {
         let mut ask = self.side(ask, &starts[0]).context("function 0")?;
         let mut answer = self.side(answer, &starts[1]).context("function 1")?;
         let mut progress = Progress::new(self.plan.iterations);
-        let outcome = self
+        let before = self.counters([&mut ask, &mut answer])?;
+        let mut outcome = self
             .connect([&mut ask, &mut answer])
             .and_then(|()| match self.service {
                 ServiceArg::Rc => exchange(
@@ -86,6 +90,9 @@ impl Job for Messages<'_> {
                 }
             });
         progress.finish();
+        if let Ok(outcome) = &mut outcome {
+            outcome.counters = grown(&before, &self.counters([&mut ask, &mut answer])?);
+        }
         let sides = [(ask, "function 0"), (answer, "function 1")];
         pair::close(sides, Side::close, outcome, around)
     }
@@ -160,6 +167,17 @@ impl Messages<'_> {
         Ok(outcome)
     }
 
+    /// The counters of functions, if they are wanted.
+    fn counters<P: Platform, const N: usize>(
+        &self,
+        sides: [&mut Side<P>; N],
+    ) -> Result<Vec<Stats>> {
+        let sides = sides.into_iter().filter(|_| self.counted);
+        let read = sides.map(|side| side.control().gather_stats());
+        read.collect::<Result<_, _>>()
+            .context("reading the counters")
+    }
+
     /// What both processes must have been asked for.
     fn terms(&self) -> Map<String, Value> {
         let terms = [
@@ -190,6 +208,7 @@ impl Messages<'_> {
             ServiceArg::Rc => apart::prepare(side)?,
             ServiceArg::Ud => datagram::prepare(side)?,
         }
+        let before = self.counters([&mut *side])?;
         link.ready()?;
         let lookout = Lookout::new(around, link);
         let watch = || lookout.watch();
@@ -213,7 +232,7 @@ impl Messages<'_> {
             }
         };
         progress.finish();
-        let outcome = outcome?;
+        let mut outcome = outcome?;
         link.done(Done {
             verified: outcome.verified,
             errors: outcome.errors,
@@ -226,8 +245,16 @@ impl Messages<'_> {
                 self.plan.iterations
             );
         }
+        // Now nothing more comes.
+        outcome.counters = grown(&before, &self.counters([side])?);
         Ok(outcome)
     }
+}
+
+/// What counters have grown by.
+fn grown(before: &[Stats], after: &[Stats]) -> Vec<Stats> {
+    let pairs = after.iter().zip(before);
+    pairs.map(|(after, before)| after.since(before)).collect()
 }
 
 fn report(args: &PingpongArgs, plan: &Plan, carrier: &Carrier, outcome: Outcome) -> PingpongReport {
@@ -243,6 +270,7 @@ fn report(args: &PingpongArgs, plan: &Plan, carrier: &Carrier, outcome: Outcome)
         verified: outcome.verified,
         errors: outcome.errors,
         messages_per_second: (timed && seconds > 0.0).then(|| outcome.messages as f64 / seconds),
+        counters: outcome.counters.iter().map(stat::by_name).collect(),
         lost: (args.transport == ServiceArg::Ud).then_some(outcome.lost),
         latency_ns: timed.then(|| outcome.latencies.summary()).flatten(),
     }
@@ -294,6 +322,10 @@ fn print(
     }
     if let Some(rate) = report.messages_per_second {
         writeln!(out, "rate        {rate:.0} messages/s ({})", carrier.label)?;
+    }
+    for (function, counters) in report.counters.iter().enumerate() {
+        writeln!(out, "counters of function {function}")?;
+        stat::print_counters(counters, out)?;
     }
     Ok(())
 }

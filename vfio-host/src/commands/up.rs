@@ -14,7 +14,7 @@ use crate::capture::Recording;
 use crate::cli::UpArgs;
 use crate::counted::Counted;
 use crate::measure::{Times, times};
-use crate::report::{LanReport, ObjectReport, StageReport, UpReport, human_bytes, human_ns};
+use crate::report::{LanReport, ObjectReport, StageReport, UpReport, human_bytes, human_ns, mac};
 use crate::spec::DeviceSpec;
 use crate::start::Start;
 
@@ -135,9 +135,8 @@ fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) 
 
 fn lan_report<P: Platform>(side: &LanReady<P>, lan: Lan) -> LanReport {
     let package = side.package();
-    let [a, b, c, d, e, f] = lan.mac.0;
     LanReport {
-        mac: format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"),
+        mac: mac(lan.mac),
         vsi: lan.vsi.get(),
         port: side.identity().port.lport,
         package: package.version.to_string(),

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::{ExchangeError, VERSION, shown};
 use crate::cli::parse_mac;
 use crate::pingpong::Endpoint;
+use crate::report;
 
 /// A queue pair, as it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -81,11 +82,10 @@ impl Hello {
         mtu: Mtu,
         endpoints: impl IntoIterator<Item = Endpoint>,
     ) -> Self {
-        let [a, b, c, d, e, f] = mac.0;
         Self {
             e810: VERSION,
             terms,
-            mac: format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"),
+            mac: report::mac(mac),
             gid: gid.ip(),
             mtu: mtu.bytes(),
             places: endpoints.into_iter().map(Place::from).collect(),

@@ -9,7 +9,7 @@ pub mod datagram;
 mod side;
 
 use anyhow::{Context, Result, ensure};
-use e810::{Platform, Wc};
+use e810::{Platform, Stats, Wc};
 use e810_hal::Ns;
 
 use crate::cli::Op;
@@ -46,6 +46,8 @@ pub struct Outcome {
     pub messages: u64,
     /// Datagrams that had no answer in time and were sent again.
     pub lost: u64,
+    /// What counters have grown by, where they were asked for.
+    pub counters: Vec<Stats>,
     /// Time of the exchange alone.
     pub elapsed: Ns,
 }

@@ -1,0 +1,193 @@
+//! `e810 stat`: what a port says of itself, and the function's counters.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::{Context, Result, bail};
+use e810::{Control, GIDS, Mtu, Platform, PortState, Stats};
+use e810_sim::Mode;
+use serde::Serialize;
+
+use super::{pair, remote, sim_start, simulator};
+use crate::cli::StatArgs;
+use crate::report::{human_bytes, mac};
+use crate::spec::DeviceSpec;
+use crate::start::Start;
+
+/// Counters by name.
+pub type Counters = BTreeMap<&'static str, u64>;
+
+/// An entry of the GID table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct GidReport {
+    /// Its index.
+    pub index: u8,
+    /// The address.
+    pub address: String,
+    /// VLAN, if it is on one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+}
+
+/// The JSON of `e810 stat`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct StatReport {
+    /// How the function was reached.
+    pub transport: &'static str,
+    /// `active` or `down`.
+    pub state: &'static str,
+    /// Speed of the link in Mbit/s; 0 when it is not known.
+    pub link_mbps: u32,
+    /// Ethernet address.
+    pub mac: String,
+    /// Hardware number of the VSI.
+    pub vsi: u32,
+    /// MTU of the interface in bytes.
+    pub mtu: u16,
+    /// Path MTU that fits it, in bytes; absent below 256 and headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_mtu: Option<u32>,
+    /// The greatest path MTU of a port, in bytes.
+    pub max_path_mtu: u32,
+    /// The longest message in bytes.
+    pub max_message: u32,
+    /// Our own addresses.
+    pub gids: Vec<GidReport>,
+    /// Counters of the function, by the names of existing drivers.
+    pub counters: Counters,
+}
+
+/// Counters by name.
+#[must_use]
+pub fn by_name(stats: &Stats) -> Counters {
+    stats
+        .iter()
+        .map(|(counter, value)| (counter.name(), value))
+        .collect()
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A bring-up that failed, a counter that could not be read, or a finding of the
+/// simulator.
+pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
+    let report = match &args.device {
+        DeviceSpec::Sim => {
+            let sim = simulator(1, Mode::Real, 1, args.start.warm);
+            let platform = sim.function(0);
+            let start = sim_start(&platform, &args.start)?;
+            let report = look(platform, &start, "simulated")?;
+            if let Some(first) = sim.findings().first() {
+                bail!("the simulator recorded findings; the first: {first}");
+            }
+            report
+        }
+        DeviceSpec::VfioUser(path) => {
+            let function = remote::open_user(path, args.backend)?;
+            let start = remote::start(&function, &args.start)?;
+            let result = look(function.clone(), &start, "vfio-user");
+            remote::explain(result, &[&function])?
+        }
+        DeviceSpec::Vfio(bdf, way) => {
+            remote::warn_of_memlock(1);
+            let function = remote::open_vfio(*bdf, *way, args.backend)?;
+            let start = remote::start(&function, &args.start)?;
+            let result = look(function.clone(), &start, "vfio");
+            remote::explain(result, &[&function])?
+        }
+    };
+    if args.json {
+        serde_json::to_writer(&mut *out, &report)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    print(&report, out)
+}
+
+/// Brings a function up, asks it, and shuts it down.
+fn look<P: Platform>(platform: P, start: &Start, transport: &'static str) -> Result<StatReport> {
+    let (mut control, events) = pair::bring_up(platform, start)?;
+    let report = ask(&mut control, transport);
+    let end = control.shutdown(events);
+    end.map_err(|failed| failed.error)
+        .context("shutting down")?;
+    report
+}
+
+fn ask<P: Platform>(control: &mut Control<P>, transport: &'static str) -> Result<StatReport> {
+    let port = control.query_port(1)?;
+    let gid = |index| {
+        let entry = control.query_gid(index)?;
+        Some(GidReport {
+            index,
+            address: entry.gid.ip().to_string(),
+            vlan: entry.vlan,
+        })
+    };
+    // 32 of them.
+    let gids = (0..GIDS as u8).filter_map(gid).collect();
+    Ok(StatReport {
+        transport,
+        state: match port.state {
+            PortState::Active => "active",
+            PortState::Down => "down",
+        },
+        link_mbps: port.mbps,
+        mac: mac(port.mac),
+        vsi: port.vsi.get(),
+        mtu: control.lan().mtu,
+        path_mtu: port.active_mtu.map(Mtu::bytes),
+        max_path_mtu: port.max_mtu.bytes(),
+        max_message: port.max_msg_sz,
+        gids,
+        counters: by_name(&control.gather_stats().context("reading the counters")?),
+    })
+}
+
+/// Prints the counters that are not 0.
+///
+/// # Errors
+/// Where they go.
+pub(crate) fn print_counters(counters: &Counters, out: &mut dyn Write) -> Result<()> {
+    let mut silent = 0;
+    for (name, value) in counters {
+        match value {
+            0 => silent += 1,
+            _ => writeln!(out, "  {name:<18} {value}")?,
+        }
+    }
+    writeln!(out, "  {silent} others are 0")?;
+    Ok(())
+}
+
+fn print(report: &StatReport, out: &mut dyn Write) -> Result<()> {
+    let speed = match report.link_mbps {
+        0 => "speed not known".to_owned(),
+        mbps => format!("{} Gbit/s", f64::from(mbps) / 1e3),
+    };
+    writeln!(
+        out,
+        "port 1      {}, {speed}, {}, VSI {}   ({})",
+        report.state, report.mac, report.vsi, report.transport
+    )?;
+    let path = report
+        .path_mtu
+        .map_or("none fits".to_owned(), |mtu| mtu.to_string());
+    writeln!(
+        out,
+        "MTU         {} bytes; path MTU {path}, at most {}; messages up to {}",
+        report.mtu,
+        report.max_path_mtu,
+        human_bytes(report.max_message.into())
+    )?;
+    for gid in &report.gids {
+        let vlan = gid.vlan.map_or(String::new(), |id| format!(", VLAN {id}"));
+        writeln!(out, "GID {:<7} {}{vlan}", gid.index, gid.address)?;
+    }
+    writeln!(
+        out,
+        "counters of the function (none are kept for a queue pair)"
+    )?;
+    print_counters(&report.counters, out)
+}

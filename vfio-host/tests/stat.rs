@@ -1,0 +1,162 @@
+//! `e810 stat` and `--counters`: what is counted is what crosses the wire.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::BTreeMap;
+
+use clap::Parser;
+use e810_host::cli::Cli;
+use serde_json::Value;
+use vmm_sys_util::tempdir::TempDir;
+
+fn run(words: &str) -> String {
+    let mut out = Vec::new();
+    let cli = Cli::try_parse_from(format!("e810 {words}").split_whitespace()).unwrap();
+    e810_host::run(&cli, &mut out).unwrap_or_else(|error| panic!("{words}: {error:#}"));
+    String::from_utf8(out).unwrap()
+}
+
+/// The frames of a capture.
+fn frames(bytes: &[u8]) -> Vec<&[u8]> {
+    // The file's header, then 16 bytes before each frame; the third word is
+    // the length.
+    let mut rest = &bytes[24..];
+    let mut frames = Vec::new();
+    while !rest.is_empty() {
+        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        let (frame, after) = rest[16..].split_at(length);
+        frames.push(frame);
+        rest = after;
+    }
+    frames
+}
+
+/// What a function that sends `frames` has to count, by the names of the sender's
+/// counters.
+fn count(frames: &[&[u8]]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    let mut add = |name: &str, n: u64| *counts.entry(name.to_owned()).or_default() += n;
+    for frame in frames {
+        let tag = if frame[12..14] == [0x81, 0] { 4 } else { 0 };
+        let ip = &frame[14 + tag..];
+        let (family, header) = if ip[0] >> 4 == 4 {
+            ("IP4", 20)
+        } else {
+            ("IP6", 40)
+        };
+        add(&format!("{family}TXPKTS"), 1);
+        // The frame is the Ethernet header and the datagram.
+        add(&format!("{family}TXOCTS"), ip.len() as u64);
+        add("UDPTXPKTS", 1);
+        // RC and UD differ in the upper three bits.
+        match ip[header + 8] & 0x1F {
+            2..=5 | 22 | 23 => add("RDMATXSNDS", 1),
+            8..=11 => add("RDMATXWRS", 1),
+            12 => add("RDMATXRDS", 1),
+            _ => {}
+        }
+    }
+    counts
+}
+
+/// Counters that are not 0.
+fn counted(report: &Value, function: usize, direction: &str) -> BTreeMap<String, u64> {
+    let counters = report["counters"][function].as_object().unwrap();
+    assert_eq!(counters.len(), 46);
+    counters
+        .iter()
+        .map(|(name, value)| (name.clone(), value.as_u64().unwrap()))
+        .filter(|(name, value)| *value > 0 && name.contains(direction))
+        .collect()
+}
+
+fn as_received(sent: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    sent.iter()
+        .map(|(name, value)| (name.replace("TX", "RX"), *value))
+        .collect()
+}
+
+/// The counters of a run, with what crossed the wire: sent by each function.
+fn run_counted(words: &str) -> (Value, [BTreeMap<String, u64>; 2]) {
+    let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-")).unwrap();
+    let file = folder.as_path().join("pcap");
+    let out = run(&format!(
+        "pingpong --virtual --counters --json --iters 40 --pcap {} {words}",
+        file.display()
+    ));
+    let bytes = std::fs::read(file).unwrap();
+    let frames = frames(&bytes);
+    let from = |n: u8| {
+        let sent: Vec<&[u8]> = frames
+            .iter()
+            .copied()
+            .filter(|frame| frame[11] == n)
+            .collect();
+        assert!(sent.len() >= 40, "{words}");
+        count(&sent)
+    };
+    (serde_json::from_str(&out).unwrap(), [from(0), from(1)])
+}
+
+#[test]
+fn counters_are_what_crossed_the_wire() {
+    for (words, name, messages) in [
+        ("--size 3000 --path-mtu 1024", "RDMATXSNDS", 40),
+        ("--op write --size 20000 --gid-index 0", "RDMATXWRS", 40),
+        ("--op read --size 9000 --vlan 9", "RDMATXRDS", 40),
+        ("--transport ud --size 100", "RDMATXSNDS", 40),
+    ] {
+        let (report, sent) = run_counted(words);
+        for (function, sent) in sent.iter().enumerate() {
+            assert_eq!(counted(&report, function, "TX"), *sent, "{words}");
+            let received = as_received(sent);
+            assert_eq!(counted(&report, 1 - function, "RX"), received, "{words}");
+        }
+        assert_eq!(sent[0].get(name), Some(&messages), "{words}");
+    }
+}
+
+#[test]
+fn what_the_wire_loses_was_sent_and_is_not_received() {
+    let (report, sent) = run_counted("--size 3000 --path-mtu 256 --faults loss=5%");
+    let mut lost = 0;
+    for (function, sent) in sent.iter().enumerate() {
+        assert_eq!(counted(&report, function, "TX"), *sent);
+        let received = counted(&report, 1 - function, "RX");
+        lost += sent["UDPTXPKTS"] - received["UDPRXPKTS"];
+    }
+    assert!(lost > 10, "{lost}");
+}
+
+#[test]
+fn a_function_tells_its_port_addresses_and_counters() {
+    let report: Value = serde_json::from_str(&run("stat --json")).unwrap();
+    assert_eq!(
+        (&report["state"], &report["mtu"]),
+        (&"active".into(), &9000.into())
+    );
+    assert_eq!(report["path_mtu"], 4096);
+    assert_eq!(report["gids"][0]["address"], "fe80::e8:10ff:fe00:0");
+    let counters = report["counters"].as_object().unwrap();
+    assert_eq!(counters.len(), 46);
+    assert!(
+        counters.values().all(|value| value == 0),
+        "nothing was sent"
+    );
+    let text = run("stat");
+    for part in [
+        "port 1      active",
+        "GID 0       fe80::",
+        "46 others are 0",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let text = run("pingpong --virtual --iters 3 --counters");
+    assert!(text.contains("counters of function 1\n"), "{text}");
+    assert!(text.contains("  RDMATXSNDS         3\n"), "{text}");
+}
