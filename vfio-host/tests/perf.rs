@@ -151,6 +151,7 @@ fn what_does_not_fit_together_is_one_line() {
         ("--test bw --depth 4 --post-list 8", "--depth"),
         ("--test bw --check --size 8388608 --depth 4096", "--depth"),
         ("--virtual --plot x.svg", "--virtual"),
+        ("--plot x.svg --listen 127.0.0.1:0", "connects"),
         ("--listen 127.0.0.1:0", "e810 sim"),
     ] {
         let error = format!("{:#}", run(words).unwrap_err());

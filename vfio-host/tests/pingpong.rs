@@ -98,7 +98,7 @@ fn addresses_that_do_not_fit_are_one_line() {
 
 #[test]
 fn datagrams_arrive_on_a_bad_wire_too() {
-    let good = report("--transport ud --size 1024");
+    let good = report("--transport ud --size 4096");
     assert_eq!((&good["service"], &good["lost"]), (&"ud".into(), &0.into()));
     report("--transport ud --size 1 --vlan 5");
     let bad = "--transport ud --size 512 --iters 300 --faults loss=10%,dup=5%,reorder=5%,corrupt=2%,delay=100us";

@@ -35,33 +35,36 @@ const MOST_MEMORY: u64 = 1 << 30;
 /// not arrive, or payload that differed.
 pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
     let plan = plan(args)?;
-    if args.pair.virtual_time && args.plot.is_some() {
+    if args.plot.is_some() && args.pair.virtual_time {
         bail!("--plot: virtual time measures nothing; leave out --virtual");
+    }
+    if args.plot.is_some() && args.pair.meeting.listen.is_some() {
+        bail!("--plot: the side that connects measures; give it there");
     }
     let job = Measure {
         pair: &args.pair,
         plan: &plan,
     };
     let (runs, carrier) = pair::run(&args.pair, &job)?;
-    let timed = !args.pair.virtual_time;
+    let timed = runs.measured && !args.pair.virtual_time;
     let floor = (timed && plan.test == Test::Latency).then(core_to_core);
     let mut report = PerfReport::new(&plan, carrier.name, floor.flatten());
     for (size, run) in plan.sizes.iter().zip(&runs.runs) {
-        report.add(&plan, *size, run, timed && runs.measured);
+        report.add(&plan, *size, run, timed);
     }
     if args.json {
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
     } else {
-        let time = match (runs.measured, timed) {
+        let label = match (runs.measured, timed) {
             (false, _) => "measured by the side that connects",
-            (true, false) => "virtual time, so no times",
+            (true, false) => "virtual time: no times",
             (true, true) => carrier.label,
         };
-        perf::print(&report, &format!("{time}; {}", carrier.text), out)?;
+        perf::print(&report, carrier.text, label, out)?;
     }
     if let Some(path) = &args.plot {
-        let picture = perf::svg(&report).context("--plot: this side measures nothing")?;
+        let picture = perf::svg(&report).context("--plot: there are no figures")?;
         std::fs::write(path, picture).with_context(|| format!("--plot {}", path.display()))?;
     }
     let errors = report.errors();

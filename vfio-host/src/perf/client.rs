@@ -5,11 +5,9 @@ use e810::Platform;
 use e810_hal::Ns;
 
 use super::end::{Completed, Post};
+use super::pace::Pace;
 use super::{End, Plan, Run, Spread, Test};
 use crate::cli::Op;
-
-/// Parts of a run, of which the best is the peak.
-const PARTS: u64 = 16;
 
 /// A queue pair of a bandwidth run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,10 +23,9 @@ pub struct Client<'a> {
     flows: Vec<Flow>,
     begun: Option<Ns>,
     ended: Ns,
-    /// Messages completed, and when the part that runs began.
+    posted: u64,
     completed: u64,
-    part: (u64, Ns),
-    best_part: Option<(u64, Ns)>,
+    pace: Pace,
     samples: Vec<u64>,
     posted_at: Ns,
     /// A message is under way whose answer did not come.
@@ -57,9 +54,9 @@ impl<'a> Client<'a> {
             flows: vec![Flow::default(); plan.qps],
             begun: None,
             ended: Ns(0),
+            posted: 0,
             completed: 0,
-            part: (0, Ns(0)),
-            best_part: None,
+            pace: Pace::new(plan.iterations * plan.qps as u64),
             samples: Vec::new(),
             posted_at: Ns(0),
             waiting: false,
@@ -211,11 +208,10 @@ impl<'a> Client<'a> {
             for number in flow.posted..flow.posted + list {
                 self.make_message(end, qp, number)?;
             }
-            if self.begun.is_none() {
-                let now = end.platform.now();
-                self.begun = Some(now);
-                self.part = (0, now);
-            }
+            let now = end.platform.now();
+            self.begun.get_or_insert(now);
+            self.posted += list;
+            self.pace.post(now, self.posted);
             // At most the post list, 32 bits.
             end.post(self.plan, self.post_of(qp, flow.posted, list as u32))?;
             if let Some(flow) = self.flows.get_mut(qp) {
@@ -239,7 +235,7 @@ impl<'a> Client<'a> {
         Ok(posted || polled > 0)
     }
 
-    /// Counts completions, and the parts of the run.
+    /// Counts completions.
     fn count<P: Platform>(
         &mut self,
         end: &mut End<P>,
@@ -254,17 +250,7 @@ impl<'a> Client<'a> {
                 }
             }
         }
-        let all = self.plan.iterations * self.plan.qps as u64;
-        let (from, since) = self.part;
-        let messages = self.completed - from;
-        if messages >= all.div_ceil(PARTS) {
-            let part = (messages, self.ended - since);
-            let rate = |(messages, time): (u64, Ns)| messages as f64 / time.0.max(1) as f64;
-            if self.best_part.is_none_or(|best| rate(part) > rate(best)) {
-                self.best_part = Some(part);
-            }
-            self.part = (self.completed, self.ended);
-        }
+        self.pace.complete(self.ended, self.completed);
         Ok(())
     }
 
@@ -284,7 +270,7 @@ impl<'a> Client<'a> {
             latency: Spread::of(self.samples),
             elapsed: self.begun.map_or(Ns(0), |begun| self.ended - begun),
             messages: self.completed,
-            best_part: self.best_part,
+            best_part: self.pace.best(),
             verified: self.verified,
             errors: self.errors,
         })

@@ -3,7 +3,7 @@
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, available_parallelism};
+use std::thread;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -12,13 +12,18 @@ use serde::Serialize;
 const BATCH: u64 = 100;
 /// Samples.
 const SAMPLES: u64 = 200;
+/// Looks before the processor is offered to others.
+const PATIENCE: u32 = 10_000;
 
 /// A hand-over from one processor to another, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Floor {
+    /// The two processors.
+    pub cpus: [usize; 2],
     /// Smallest mean of a batch.
     pub min: u64,
-    /// Median of the means.
+    /// Median of the means; far above the smallest where others use the
+    /// processors too.
     pub p50: u64,
 }
 
@@ -26,22 +31,60 @@ pub struct Floor {
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// Measures on whatever processors the threads are on; `None` on a machine with
-/// one, where they only take turns.
-#[must_use]
-pub fn core_to_core() -> Option<Floor> {
-    if available_parallelism().map_or(1, usize::from) < 2 {
+/// Processors, a bit each, as the kernel takes them.
+type CpuMask = [u64; 16];
+
+/// The first two processors that this thread may use.
+fn two_cpus() -> Option<[usize; 2]> {
+    let mut mask: CpuMask = [0; 16];
+    // SAFETY: the kernel writes at most the size that is given, into memory that
+    // lives for the call; a cpu_set_t is such a mask.
+    let code = unsafe { libc::sched_getaffinity(0, size_of::<CpuMask>(), (&raw mut mask).cast()) };
+    if code != 0 {
         return None;
     }
+    let is_allowed = |cpu: &usize| {
+        mask.get(cpu / 64)
+            .is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+    };
+    let mut allowed = (0..64 * mask.len()).filter(is_allowed);
+    Some([allowed.next()?, allowed.next()?])
+}
+
+/// Keeps this thread on a processor; false where it may not be there.
+fn stay_on(cpu: usize) -> bool {
+    let mut mask: CpuMask = [0; 16];
+    if let Some(word) = mask.get_mut(cpu / 64) {
+        *word = 1 << (cpu % 64);
+    }
+    // SAFETY: the kernel reads the size that is given from memory that lives for
+    // the call; a cpu_set_t is such a mask.
+    let code =
+        unsafe { libc::sched_setaffinity(0, size_of::<CpuMask>(), (&raw const mask).cast()) };
+    code == 0
+}
+
+/// Measures between the first two processors that this thread may use; `None`
+/// where it has only one.
+#[must_use]
+pub fn core_to_core() -> Option<Floor> {
+    let cpus = two_cpus()?;
     let line = Line(AtomicU64::new(0));
     let last = SAMPLES * BATCH * 2;
-    // Even numbers are written here, odd ones there.
-    let hand = |mut turn: u64| {
+    // Even numbers are written by one, odd ones by the other.
+    let hand = |mut turn: u64, cpu| {
+        let stays = stay_on(cpu);
         let mut samples = Vec::new();
         let mut begun = Instant::now();
         while turn < last {
+            let mut spins = 0u32;
             while line.0.load(Ordering::Acquire) != turn {
                 spin_loop();
+                spins = spins.wrapping_add(1);
+                // Far beyond a hand-over: the other one waits for a processor.
+                if spins.is_multiple_of(PATIENCE) {
+                    thread::yield_now();
+                }
             }
             line.0.store(turn + 1, Ordering::Release);
             turn += 2;
@@ -53,17 +96,19 @@ pub fn core_to_core() -> Option<Floor> {
                 begun = now;
             }
         }
-        samples
+        stays.then_some(samples)
     };
-    let mut samples = thread::scope(|scope| {
-        let there = scope.spawn(|| hand(1));
-        let samples = hand(0);
-        // Its samples are the same ones.
-        drop(there.join());
-        samples
+    // Two threads of their own, which end on the processors they were sent to.
+    let (one, other) = thread::scope(|scope| {
+        let [here, there] = cpus;
+        let one = scope.spawn(move || hand(0, here));
+        let other = scope.spawn(move || hand(1, there));
+        (one.join(), other.join())
     });
+    let (mut samples, _) = one.ok().flatten().zip(other.ok().flatten())?;
     samples.sort_unstable();
     Some(Floor {
+        cpus,
         min: samples.first().copied()?,
         p50: samples.get(samples.len() / 2).copied()?,
     })
@@ -75,9 +120,10 @@ mod tests {
 
     #[test]
     fn there_is_a_floor_where_there_are_two_processors() {
-        match core_to_core() {
-            Some(floor) => assert!(floor.min > 0 && floor.min <= floor.p50, "{floor:?}"),
-            None => assert_eq!(available_parallelism().unwrap().get(), 1),
+        let floor = core_to_core();
+        assert_eq!(floor.map(|floor| floor.cpus), two_cpus());
+        if let Some(floor) = floor {
+            assert!(floor.min > 0 && floor.min <= floor.p50, "{floor:?}");
         }
     }
 }

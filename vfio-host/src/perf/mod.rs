@@ -6,6 +6,7 @@
 mod client;
 mod end;
 mod floor;
+mod pace;
 mod plot;
 mod server;
 mod spread;
@@ -113,7 +114,8 @@ pub struct Run {
     pub elapsed: Ns,
     /// Messages.
     pub messages: u64,
-    /// The shortest time that a sixteenth of the messages took.
+    /// The fastest stretch of messages, from its first post to its last
+    /// completion.
     pub best_part: Option<(u64, Ns)>,
     /// Payloads looked at.
     pub verified: u64,
@@ -124,7 +126,8 @@ pub struct Run {
 /// Bandwidth.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Bandwidth {
-    /// MiB/s in the best sixteenth of the run.
+    /// MiB/s in the fastest stretch of messages, from its first post to its last
+    /// completion.
     pub peak_mib_s: f64,
     /// MiB/s over the run.
     pub average_mib_s: f64,

@@ -92,21 +92,23 @@ impl PerfReport {
     }
 }
 
-/// Prints the table.
+/// Prints the table; `text` says what carried the messages and `label` what the
+/// figures are.
 ///
 /// # Errors
 /// Where it goes.
-pub fn print(report: &PerfReport, around: &str, out: &mut dyn Write) -> Result<()> {
+pub fn print(report: &PerfReport, text: &str, label: &str, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "transport   {text}")?;
     writeln!(
         out,
-        "{} {}, {} queue pair(s), depth {}, inline {}, post list {}: {around}",
+        "{:<4} {:<6} {} queue pair(s), depth {}, inline {}, post list {} ({label})",
         report.op, report.test, report.qps, report.depth, report.inline, report.post_list
     )?;
     if let Some(floor) = report.core_to_core_ns {
         writeln!(
             out,
-            "floor: a cache line from core to core takes {} ns (p50 {} ns)",
-            floor.min, floor.p50
+            "floor       a cache line from processor {} to {}: min {} ns  p50 {} ns",
+            floor.cpus[0], floor.cpus[1], floor.min, floor.p50
         )?;
     }
     let has_times = |row: &Row| row.latency_ns.is_some() || row.bandwidth.is_some();
