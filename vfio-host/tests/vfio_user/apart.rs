@@ -207,3 +207,37 @@ fn two_processes_measure() {
     assert!(end.status.success(), "{end:?}");
     assert_eq!(report["findings_in_all"], 0);
 }
+
+#[test]
+fn what_one_process_sent_the_other_has_received() {
+    let _alone = alone();
+    let server = ServerProcess::start();
+    let words = "--counters --iters=100 --size=5000";
+    let [answer, ask] = both(&server, "pingpong", [words, words]).map(|end| end.json());
+    let count = |report: &Value, name: &str| {
+        let counters = report["counters"].as_array().unwrap();
+        assert_eq!(counters.len(), 1, "of this process' function");
+        counters[0][name].as_u64().unwrap()
+    };
+    for (from, to) in [(&ask, &answer), (&answer, &ask)] {
+        assert_eq!(count(from, "RDMATXSNDS"), 100);
+        for name in ["OCTS", "PKTS"] {
+            // Index 0 of the GID table is an IPv6 address.
+            let sent = count(from, &format!("IP6TX{name}"));
+            assert!(sent >= 500);
+            assert_eq!(sent, count(to, &format!("IP6RX{name}")));
+        }
+    }
+    let stat = on("stat", &server.paths[0], "").end().json();
+    assert_eq!(
+        (&stat["transport"], &stat["state"]),
+        (&"vfio-user".into(), &"active".into())
+    );
+    assert_eq!(
+        (&stat["mtu"], &stat["path_mtu"]),
+        (&1500.into(), &1024.into())
+    );
+    assert_eq!(stat["counters"].as_object().unwrap().len(), 46);
+    let (end, _) = server.stop(libc::SIGTERM);
+    assert!(end.status.success(), "{end:?}");
+}
