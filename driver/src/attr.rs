@@ -72,6 +72,13 @@ pub struct QpInit<'a, P: Platform> {
     /// existing drivers make only the kernel's own queue pairs so (FASTREGEN,
     /// PRIVEN).
     pub fast_register: bool,
+    /// It has counters of its own ([`Control::gather_qp_stats`]); there are 128
+    /// such sets. What it sends and receives is then not among the function's
+    /// `[inf]`: the context has the fields, and existing drivers set them for no
+    /// queue pair (control-path 5.2).
+    ///
+    /// [`Control::gather_qp_stats`]: crate::Control::gather_qp_stats
+    pub counters: bool,
 }
 
 impl<'a, P: Platform> QpInit<'a, P> {
@@ -90,6 +97,7 @@ impl<'a, P: Platform> QpInit<'a, P> {
             caps,
             signal_all: false,
             fast_register: false,
+            counters: false,
         }
     }
 

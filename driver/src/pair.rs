@@ -39,6 +39,8 @@ pub(crate) struct Made {
     pub(crate) caps: QpCaps,
     pub(crate) signal_all: bool,
     pub(crate) fast_register: bool,
+    /// Statistics instance, if it has counters of its own.
+    pub(crate) counters: Option<u8>,
     /// The device knows it. Not so when a reset could not make it again.
     pub(crate) exists: bool,
 }

@@ -1,8 +1,5 @@
-//! Counters that a function keeps of what crosses its wire.
-//!
-//! The device counts by function, and could count by statistics instance, which
-//! existing drivers give to no queue pair of verbs (control-path 5.2, STAT_INDEX):
-//! there are no counters of a queue pair.
+//! Counters of what crosses the wire: of a function, or of a queue pair that has
+//! some of its own.
 
 /// Where a counter is in the gather buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{
     CreateQp, DestroyQp, FlushWqes, ModifyQp, QpState as HwState, QpType, QueueMemory,
 };
-use e810_cqp::qpc::{QpContext, RoceContext, RqContext, SqContext};
+use e810_cqp::qpc::{QpContext, RoceContext, RqContext, SqContext, StatsInstance};
 use e810_datapath::sizing::{RqSize, SqSize};
 use e810_datapath::slot::{Discarded, QpKey, QpShape};
 use e810_datapath::state::{QpState, Service};
@@ -98,6 +98,13 @@ impl<P: Platform> Control<P> {
                 return Err(e810_datapath::Error::from(error).into());
             }
         };
+        let counters = match self.count(init.counters) {
+            Ok(counters) => counters,
+            Err(error) => {
+                self.unopen(key, sq, rq);
+                return Err(error);
+            }
+        };
         let made = Made {
             service: init.service,
             caps: QpCaps {
@@ -107,19 +114,18 @@ impl<P: Platform> Control<P> {
             },
             signal_all: init.signal_all,
             fast_register: init.fast_register,
+            counters,
             exists: true,
         };
         let queues = queue_contexts(init, sizes, &sq, &rq);
         let context = self.first_context(queues, qs_handle, key, pd.id, &made);
         if let Err(error) = self.create_in_device(key.id(), &made, &context) {
-            // From here on no CQE and no event finds it. The QP was opened just
-            // now, so neither can refuse.
-            let _ = self.registry.hide_qp(key);
-            if !error.leaves_command_open() {
-                let _ = self.registry.retire(key);
-                self.reap();
-                sq.release();
-                rq.release();
+            if error.leaves_command_open() {
+                // From here on no CQE and no event finds it.
+                let _ = self.registry.hide_qp(key);
+            } else {
+                self.uncount(counters);
+                self.unopen(key, sq, rq);
             }
             return Err(error);
         }
@@ -159,6 +165,16 @@ impl<P: Platform> Control<P> {
         })
     }
 
+    /// Undoes the opening of a queue pair that the device does not know.
+    fn unopen(&mut self, key: QpKey, sq: DmaBuf<P>, rq: DmaBuf<P>) {
+        // It was opened just now, so neither can refuse.
+        let _ = self.registry.hide_qp(key);
+        let _ = self.registry.retire(key);
+        self.reap();
+        sq.release();
+        rq.release();
+    }
+
     /// Operations beyond the plain ones that a send queue takes.
     fn extra_ops(&self, fast_register: bool) -> ExtraOps {
         let mut extra = ExtraOps::empty();
@@ -191,6 +207,9 @@ impl<P: Platform> Control<P> {
         context.privileges.privileged = made.fast_register;
         context.privileges.fast_register = made.fast_register;
         context.privileges.bind = self.quirks.memory_windows;
+        if let Some(index) = made.counters {
+            context.stats = StatsInstance { index, used: true };
+        }
         context
     }
 
@@ -244,6 +263,7 @@ impl<P: Platform> Control<P> {
         self.cq_users.leave(qp.context.sq.cq);
         self.cq_users.leave(qp.context.rq.cq);
         self.leave_groups(qp.key.id());
+        self.uncount(qp.made.counters);
         qp.send.into_ring().release();
         qp.recv.into_ring().release();
         self.leave_tables(qp.key.id(), qp.class, qp.route);

@@ -1,10 +1,12 @@
 //! The function's counters, read by command.
 
-use e810_cqp::op::{GATHER_BYTES, GatherStats};
+use e810_cqp::limits::MAX_STATS_INSTANCES;
+use e810_cqp::op::{GATHER_BYTES, GatherStats, ManageStats};
 use e810_hal::{Cell, DmaBuf, DmaLayout, Platform, Words};
 
 use super::{Control, run};
-use crate::error::Result;
+use crate::error::{Error, Object, Result};
+use crate::pair::Qp;
 use crate::stats::Stats;
 
 /// Existing drivers give the command a page.
@@ -12,15 +14,39 @@ const ALIGN: usize = 4096;
 
 impl<P: Platform> Control<P> {
     /// The counters of this function (GATHER_STATS). They go on from where they
-    /// were: what is before a first reading is not this program's.
+    /// were: what is before a first reading is not this program's. Queue pairs
+    /// with counters of their own are not among them `[inf]`.
     ///
     /// # Errors
     /// No memory, or the device's refusal. The memory stays allocated when the
     /// device did not answer.
     pub fn gather_stats(&mut self) -> Result<Stats> {
+        self.gather(None)
+    }
+
+    /// The counters of a queue pair that was made with some of its own, from its
+    /// creation on.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Invalid`] for a queue pair without; as
+    /// [`Control::gather_stats`].
+    pub fn gather_qp_stats(&mut self, qp: &Qp<P>) -> Result<Stats> {
+        self.own(qp.owner, Object::Qp, qp.key.id())?;
+        let instance = qp.made.counters.ok_or(Error::Invalid {
+            what: "this queue pair has no counters of its own: make it with QpInit::counters",
+        })?;
+        self.gather(Some(instance))
+    }
+
+    fn gather(&mut self, instance: Option<u8>) -> Result<Stats> {
         let layout = DmaLayout::new(GATHER_BYTES, ALIGN);
         let buffer = DmaBuf::new(self.platform.clone(), layout)?;
-        if let Err(error) = run(&mut self.cqp, &GatherStats::own(buffer.iova())) {
+        let command = GatherStats {
+            instance: instance.unwrap_or(0),
+            use_instance: instance.is_some(),
+            ..GatherStats::own(buffer.iova())
+        };
+        if let Err(error) = run(&mut self.cqp, &command) {
             if !error.leaves_command_open() {
                 buffer.release();
             }
@@ -31,5 +57,38 @@ impl<P: Platform> Control<P> {
         let stats = Stats::read(|index| buffer.cells().get(index).map_or(0, Cell::get));
         buffer.release();
         Ok(stats)
+    }
+
+    /// A statistics instance, if one is wanted.
+    pub(super) fn count(&mut self, wanted: bool) -> Result<Option<u8>> {
+        if !wanted {
+            return Ok(None);
+        }
+        let hmc_function = None;
+        let done = self
+            .cqp
+            .execute(&ManageStats::Allocate { hmc_function })
+            .map_err(Error::from)?;
+        let index = u8::try_from(done.ret_val).ok();
+        let index = index.filter(|index| u32::from(*index) < MAX_STATS_INSTANCES);
+        index.map(Some).ok_or(Error::Invalid {
+            what: "the device gave a statistics instance that there is none of: reset the function",
+        })
+    }
+
+    /// Gives it back. A refusal is only logged: the instance stays taken until
+    /// the function is reset.
+    pub(super) fn uncount(&mut self, instance: Option<u8>) {
+        let Some(instance) = instance else {
+            return;
+        };
+        let hmc_function = None;
+        let command = ManageStats::Free {
+            instance,
+            hmc_function,
+        };
+        if let Err(error) = run(&mut self.cqp, &command) {
+            e810_hal::log_warn!("statistics instance {} stays taken: {}", instance, error);
+        }
     }
 }

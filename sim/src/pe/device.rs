@@ -49,6 +49,8 @@ pub(crate) struct Device {
     pub(crate) schedule: Schedule,
     pub(crate) tables: Tables,
     pub(crate) statistics: Statistics,
+    /// Counters of QPs that have some of their own, by statistics instance.
+    pub(crate) instances: BTreeMap<u8, Statistics>,
 }
 
 impl Device {
@@ -70,6 +72,7 @@ impl Device {
             schedule: Schedule::default(),
             tables: Tables::default(),
             statistics: Statistics::default(),
+            instances: BTreeMap::new(),
         }
     }
 
@@ -78,6 +81,16 @@ impl Device {
         let statistics = std::mem::take(&mut self.statistics);
         *self = Self::new(self.config.clone(), epoch);
         self.statistics = statistics;
+    }
+
+    /// Where the packets of a QP are counted: in its statistics instance if it names one that is allocated, else with
+    /// the function's \[inf\]: the context has the fields (control-path 5.2), and no driver sets them.
+    pub(crate) fn counters_of(&mut self, qp: &Qp) -> &mut Statistics {
+        let instance = qp.statistics_instance();
+        match instance.and_then(|index| self.instances.get_mut(&index)) {
+            Some(own) => own,
+            None => &mut self.statistics,
+        }
     }
 
     /// Reports an HMC error, if it is one.

@@ -68,6 +68,11 @@ impl Qp {
         bits16(self.word(176), 25, 16)
     }
 
+    /// STAT_INDEX, if USESTATSINSTANCE is set.
+    pub(crate) fn statistics_instance(&self) -> Option<u8> {
+        bit(self.word(160), 26).then(|| bits8(self.word(144), 6, 0))
+    }
+
     /// ARPIDX.
     pub(crate) fn arp_index(&self) -> u16 {
         bits16(self.word(48), 63, 48)

@@ -134,7 +134,7 @@ impl Host for QpHost<'_> {
     fn invalidate(&mut self, stag: u32, by: Invalidator) -> Result<(), Fault> {
         self.device
             .invalidate_stag(stag, by, self.qp.pd(), self.env)?;
-        self.device.statistics.invalidate();
+        self.device.counters_of(self.qp).invalidate();
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Host for QpHost<'_> {
         self.device
             .stag_operation(operation, self.qp.allowed(self.id), self.env)?;
         if matches!(operation, Operation::BindWindow { .. }) {
-            self.device.statistics.bind();
+            self.device.counters_of(self.qp).bind();
         }
         Ok(())
     }
@@ -202,7 +202,8 @@ impl Host for QpHost<'_> {
         if !self.env.has_queue_set(self.qp.queue_set()) {
             return;
         }
-        self.device.statistics.frame(&frame, Direction::Transmit);
+        let counters = self.device.counters_of(self.qp);
+        counters.frame(&frame, Direction::Transmit);
         self.env.transmit(frame);
     }
 

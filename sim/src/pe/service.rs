@@ -222,14 +222,16 @@ impl Device {
         let Ok(packet) = Packet::parse(frame) else {
             return;
         };
-        self.statistics.frame(frame, Direction::Receive);
         let id = packet.headers.bth.dest_qp;
         if id == GROUP_QP {
+            self.statistics.frame(frame, Direction::Receive);
             return self.receive_group(&packet, frame, None, env);
         }
         let Some(qp) = self.qp_of_packet(id, env) else {
+            self.statistics.frame(frame, Direction::Receive);
             return;
         };
+        self.counters_of(&qp).frame(frame, Direction::Receive);
         let connected = |rc: &mut QpRcState, host: &mut QpHost<'_>| {
             rc::handle_packet(rc, &packet, host);
             // The answer is sent by the next poll.

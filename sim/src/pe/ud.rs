@@ -245,7 +245,7 @@ impl Device {
         qp.ud.psn = qp.ud.psn.wrapping_add(1) & 0xFF_FFFF;
         let frame = frame.seal();
         if env.has_queue_set(qp.queue_set()) {
-            self.statistics.frame(&frame, Direction::Transmit);
+            self.counters_of(qp).frame(&frame, Direction::Transmit);
             // DOLOOPBACK: members on this function get it too. The wire brings a function only what others sent.
             let stays = target.qpn == GROUP_QP && bit(handle.flags, 62);
             if stays && let Ok(packet) = Packet::parse(&frame) {

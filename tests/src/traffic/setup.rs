@@ -23,6 +23,8 @@ pub struct Setup {
     pub ipv6: bool,
     /// The VLAN of every path.
     pub vlan: Option<Vlan>,
+    /// Queue pairs have counters of their own.
+    pub counters: bool,
     /// Asks for memory windows.
     pub windows: bool,
     /// Queue pairs take fast registrations.
@@ -55,6 +57,7 @@ impl Default for Setup {
             mtu: Mtu::Mtu1024,
             ipv6: false,
             vlan: None,
+            counters: false,
             windows: false,
             fast_register: false,
             queue_pairs: 1,

@@ -113,6 +113,7 @@ impl<P: Platform> Side<P> {
         };
         let init = QpInit {
             fast_register: self.setup.fast_register,
+            counters: self.setup.counters,
             ..QpInit::new(self.setup.service, send_cq, recv_cq, self.setup.caps)
         };
         let qp = self.control.create_qp(&self.pd, &init).expect("a QP");

@@ -5,6 +5,7 @@ use super::hmc_ops::write_words;
 use super::set;
 use crate::pe::device::Device;
 use crate::pe::env::{Class, Env};
+use crate::pe::stats::Statistics;
 use crate::pe::tables::Node;
 use crate::pe::word::{bits, bits8, bits16};
 
@@ -130,6 +131,7 @@ impl Device {
             return match free {
                 Some(index) => {
                     instances.insert(index);
+                    self.instances.insert(index, Statistics::default());
                     Ok(Reply {
                         value: index.into(),
                         minor: 0,
@@ -145,11 +147,11 @@ impl Device {
                 format!("statistics instance {index} is not allocated"),
             ));
         }
+        self.instances.remove(&index);
         DONE
     }
 
-    /// GATHER_STATS 0x2e. Counters are not kept apart by instance: an instance shows those of the function, which is
-    /// what Linux asks for.
+    /// GATHER_STATS 0x2e: of the function, as Linux asks for, or of an instance.
     pub(super) fn gather_statistics(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
         if set(c, 60) {
             self.own_function(bits(c.q(40), 15, 0), env)?;
@@ -161,7 +163,9 @@ impl Device {
                 format!("statistics instance {index} is not allocated"),
             ));
         }
-        write_words(c.q(32), &self.statistics.gather(), env)?;
+        let own = set(c, 61).then(|| self.instances.get(&index)).flatten();
+        let counters = own.unwrap_or(&self.statistics).gather();
+        write_words(c.q(32), &counters, env)?;
         DONE
     }
 
