@@ -74,6 +74,9 @@ pub struct PingpongArgs {
     /// Also print what the counters of each function of this process have grown by.
     #[arg(long)]
     pub counters: bool,
+    /// The same of the queue pairs, which get counters of their own: they are then not among the function's.
+    #[arg(long, conflicts_with = "counters")]
+    pub qp_counters: bool,
     /// The functions.
     #[command(flatten)]
     pub pair: PairArgs,

@@ -86,7 +86,7 @@ fn run_counted(words: &str) -> (Value, [BTreeMap<String, u64>; 2]) {
     let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-")).unwrap();
     let file = folder.as_path().join("pcap");
     let out = run(&format!(
-        "pingpong --virtual --counters --json --iters 40 --pcap {} {words}",
+        "pingpong --virtual --json --iters 40 --pcap {} {words}",
         file.display()
     ));
     let bytes = std::fs::read(file).unwrap();
@@ -111,19 +111,22 @@ fn counters_are_what_crossed_the_wire() {
         ("--op read --size 9000 --vlan 9", "RDMATXRDS", 40),
         ("--transport ud --size 100", "RDMATXSNDS", 40),
     ] {
-        let (report, sent) = run_counted(words);
-        for (function, sent) in sent.iter().enumerate() {
-            assert_eq!(counted(&report, function, "TX"), *sent, "{words}");
-            let received = as_received(sent);
-            assert_eq!(counted(&report, 1 - function, "RX"), received, "{words}");
+        // Of the function, and of its only queue pair.
+        for whose in ["--counters", "--qp-counters"] {
+            let (report, sent) = run_counted(&format!("{whose} {words}"));
+            for (function, sent) in sent.iter().enumerate() {
+                assert_eq!(counted(&report, function, "TX"), *sent, "{words}");
+                let received = as_received(sent);
+                assert_eq!(counted(&report, 1 - function, "RX"), received, "{words}");
+            }
+            assert_eq!(sent[0].get(name), Some(&messages), "{words}");
         }
-        assert_eq!(sent[0].get(name), Some(&messages), "{words}");
     }
 }
 
 #[test]
 fn what_the_wire_loses_was_sent_and_is_not_received() {
-    let (report, sent) = run_counted("--size 3000 --path-mtu 256 --faults loss=5%");
+    let (report, sent) = run_counted("--counters --size 3000 --path-mtu 256 --faults loss=5%");
     let mut lost = 0;
     for (function, sent) in sent.iter().enumerate() {
         assert_eq!(counted(&report, function, "TX"), *sent);

@@ -37,7 +37,11 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     let job = Messages {
         pair: &args.pair,
         service: args.transport,
-        counted: args.counters,
+        counted: match (args.counters, args.qp_counters) {
+            (_, true) => Counted::QueuePairs,
+            (true, false) => Counted::Functions,
+            (false, false) => Counted::Nothing,
+        },
         plan,
     };
     let (outcome, carrier) = pair::run(&args.pair, &job)?;
@@ -57,8 +61,16 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
 struct Messages<'a> {
     pair: &'a PairArgs,
     service: ServiceArg,
-    counted: bool,
+    counted: Counted,
     plan: Plan,
+}
+
+/// Whose counters are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Nothing,
+    Functions,
+    QueuePairs,
 }
 
 impl Job for Messages<'_> {
@@ -126,6 +138,7 @@ impl Messages<'_> {
             events,
             self.service.into(),
             self.plan.size,
+            self.counted == Counted::QueuePairs,
         )
     }
 
@@ -167,13 +180,14 @@ impl Messages<'_> {
         Ok(outcome)
     }
 
-    /// The counters of functions, if they are wanted.
+    /// The counters of functions or queue pairs, if they are wanted.
     fn counters<P: Platform, const N: usize>(
         &self,
         sides: [&mut Side<P>; N],
     ) -> Result<Vec<Stats>> {
-        let sides = sides.into_iter().filter(|_| self.counted);
-        let read = sides.map(|side| side.control().gather_stats());
+        let wanted = self.counted != Counted::Nothing;
+        let sides = sides.into_iter().filter(|_| wanted);
+        let read = sides.map(Side::counters);
         read.collect::<Result<_, _>>()
             .context("reading the counters")
     }
@@ -324,7 +338,11 @@ fn print(
         writeln!(out, "rate        {rate:.0} messages/s ({})", carrier.label)?;
     }
     for (function, counters) in report.counters.iter().enumerate() {
-        writeln!(out, "counters of function {function}")?;
+        let whose = match args.qp_counters {
+            true => "the queue pair of ",
+            false => "",
+        };
+        writeln!(out, "counters of {whose}function {function}")?;
         stat::print_counters(counters, out)?;
     }
     Ok(())

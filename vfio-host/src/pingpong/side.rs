@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use e810::{
     AccessFlags, Ah, Control, Cq, Data, EventSet, Mr, Pd, Platform, Qp, QpAttr, QpCaps, QpInit,
-    Qpn, RecvWr, Remote, SendFlags, SendWr, Service, Sge, UdTarget, Wc, WcOpcode, WcStatus,
+    Qpn, RecvWr, Remote, SendFlags, SendWr, Service, Sge, Stats, UdTarget, Wc, WcOpcode, WcStatus,
 };
 use e810_hal::SharedBytes;
 
@@ -35,6 +35,8 @@ pub struct Side<P: Platform> {
     arriving: u32,
     /// Where datagrams go, and the handle that says how.
     target: Option<(Ah, UdTarget)>,
+    /// Its queue pair has counters of its own.
+    counters: bool,
 }
 
 /// What one side tells the other before they connect.
@@ -63,6 +65,7 @@ impl<P: Platform> Side<P> {
         events: EventSet<P>,
         service: Service,
         size: u32,
+        counters: bool,
     ) -> Result<Self>
     where
         P: Payload,
@@ -90,7 +93,10 @@ impl<P: Platform> Side<P> {
             max_recv_sge: 1,
             max_inline: 0,
         };
-        let init = QpInit::new(service, &cq, &cq, caps);
+        let init = QpInit {
+            counters,
+            ..QpInit::new(service, &cq, &cq, caps)
+        };
         let qp = control.create_qp(&pd, &init)?;
         Ok(Self {
             platform,
@@ -106,7 +112,21 @@ impl<P: Platform> Side<P> {
             receives: 0,
             arriving: size,
             target: None,
+            counters,
         })
+    }
+
+    /// The counters of its queue pair, if that has some of its own, or of its
+    /// function.
+    ///
+    /// # Errors
+    /// No memory, or the device's refusal.
+    pub fn counters(&mut self) -> e810::Result<Stats> {
+        if self.counters {
+            self.control.gather_qp_stats(&self.qp)
+        } else {
+            self.control.gather_stats()
+        }
     }
 
     /// The control path of its device.
