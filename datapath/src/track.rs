@@ -91,6 +91,11 @@ impl<A: Atom> Tracker<'_, A> {
         self.0[2].store(end, Ordering::Relaxed);
     }
 
+    /// Control, before the positions of its queue begin anew: no request.
+    pub(crate) fn forget(&self) {
+        self.0[2].store(0, Ordering::Relaxed);
+    }
+
     /// Poller: whose request it is.
     #[inline(always)]
     pub(crate) fn wr_id(&self) -> u64 {

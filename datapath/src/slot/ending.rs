@@ -72,6 +72,13 @@ impl<M: SlotMemory> Registry<M> {
         if slot.needs_attention() {
             return Err(SlotError::Busy { object: "QP", id });
         }
+        for queue in [Queue::Send, Queue::Recv] {
+            // They end at positions that the next life may not have reached.
+            let trackers = self.slots.queue_trackers(slot.queue(queue));
+            for tracker in trackers.as_deref().unwrap_or_default() {
+                Tracker(tracker).forget();
+            }
+        }
         Ok(slot.reopen(id, service))
     }
 

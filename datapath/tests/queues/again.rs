@@ -123,6 +123,14 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
     recv_cq.device.received(new, 0);
     assert_eq!(poll_all(&mut send_cq), [(100, WcStatus::Success)]);
     assert_eq!(poll_all(&mut recv_cq), [(200, WcStatus::Success)]);
+
+    // Indexes at which only the old life had requests.
+    send_cq.device.sent(new, 16);
+    recv_cq.device.received(new, 4);
+    assert!(poll_all(&mut send_cq).is_empty() && poll_all(&mut recv_cq).is_empty());
+    for cq in [&send_cq, &recv_cq] {
+        assert_eq!(cq.cq.counters().malformed, 1);
+    }
 }
 
 #[test]
