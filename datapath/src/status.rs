@@ -179,19 +179,20 @@ impl WcOpcode {
     /// left to the caller, who knows what was posted).
     #[inline(always)]
     pub(crate) fn of_sq(op: u8) -> Option<Self> {
-        // A table, because this is asked of every completion.
-        const NAMES: [Option<WcOpcode>; 64] = {
-            let mut names = [None; 64];
+        // A table, because this is asked of every completion, and of all bytes,
+        // so that what is beside the code need not be cut off.
+        const NAMES: [Option<WcOpcode>; 256] = {
+            let mut names = [None; 256];
             let mut rest: &mut [Option<WcOpcode>] = &mut names;
-            let mut op = 0;
+            let mut op = 0u8;
             while let Some((name, others)) = rest.split_first_mut() {
-                *name = WcOpcode::name_of_sq(op);
-                op += 1;
+                *name = WcOpcode::name_of_sq(op & 0x3F);
+                op = op.wrapping_add(1);
                 rest = others;
             }
             names
         };
-        NAMES.get(usize::from(op & 0x3F)).copied().flatten()
+        NAMES.get(usize::from(op)).copied().flatten()
     }
 
     const fn name_of_sq(op: u8) -> Option<Self> {

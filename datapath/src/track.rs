@@ -108,9 +108,9 @@ impl<A: Atom> Tracker<'_, A> {
         Tag(self.0[1].load(Ordering::Relaxed))
     }
 
-    /// Poller: the position after the request. It is 1 to the ring size less one
-    /// beyond the tail exactly if the request is outstanding, because a ring is
-    /// never full.
+    /// Poller: the position after the request. It is beyond the tail exactly if
+    /// the request is outstanding: the quanta of what an earlier lap left here were
+    /// free, so the tail was past its end, before they were used again.
     #[inline(always)]
     pub(crate) fn end(&self) -> u64 {
         self.0[2].load(Ordering::Relaxed)

@@ -3,47 +3,15 @@
 
 use e810_hal::{Barrier, Bus, Cell, Words};
 
-use super::entry::{self, SEND, UNUSUAL, VALID};
-use super::request::Request;
-use super::{CompletionQueue, SHADOW_HEAD, Stop, received_opcode};
-use crate::error::Queue;
+use super::entry::{self, SEND, UNUSUAL, UNUSUAL_RECEIVE, VALID};
+use super::{CompletionQueue, SHADOW_HEAD, Stop};
 use crate::sizing::QUANTUM_WORDS;
-use crate::slot::{Atom, QueueLine, SlotMemory, Tables};
+use crate::slot::{Atom, PollerView, QueueLine, SlotMemory};
 use crate::status::{WcOpcode, WcStatus};
 use crate::track::{self, Tracker};
 use crate::wc::{Wc, WcFlags};
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
-    /// As [`take_common`](Self::take_common) for one entry.
-    #[inline(always)]
-    pub(super) fn take_one_common(&mut self, wc: &mut Wc) -> (usize, Stop) {
-        let (entries, _) = self.ring.cells().as_chunks::<QUANTUM_WORDS>();
-        let Some(entry) = entries.get(self.index as usize) else {
-            return (0, Stop::LongWay);
-        };
-        let [_, _, _, header] = entry;
-        let q3 = header.observe();
-        let differs = q3 ^ self.valid;
-        if differs & VALID != 0 {
-            return (0, Stop::Empty);
-        }
-        self.platform.from_device();
-        let next = self.index.wrapping_add(1);
-        if differs & UNUSUAL != 0 || next >= self.entries {
-            return (0, Stop::LongWay);
-        }
-        let Some(shadow) = self.shadow.cells().get(SHADOW_HEAD) else {
-            return (0, Stop::LongWay);
-        };
-        if complete(self.view.tables(), self.cq_id.into(), entry, q3, wc).is_none() {
-            return (0, Stop::LongWay);
-        }
-        self.index = next;
-        // Release: the entry was read before the device may reuse it.
-        shadow.publish(next.into());
-        (1, Stop::Full)
-    }
-
     /// Takes entries as long as they are of the common kind: success of a
     /// connected QP, without immediate data or invalidation. Anything else, and
     /// the last entry of the ring, is left at the head.
@@ -74,7 +42,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             if differs & UNUSUAL != 0 {
                 break Stop::LongWay;
             }
-            let taken = match Run::begin(self.view.tables(), self.cq_id.into(), entry, q3) {
+            let taken = match Run::begin(&self.view, self.cq_id, entry, q3) {
                 Some(run) if entry::is_send(q3) => {
                     run.take::<_, _, _, true>(&self.platform, entries, out, shadow, index)
                 }
@@ -86,7 +54,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             if taken == 0 {
                 break Stop::LongWay;
             }
-            index = index.wrapping_add(taken as u32);
+            index = index.wrapping_add(taken as u64);
             entries = entries.get(taken..).unwrap_or_default();
             out = out.get_mut(taken..).unwrap_or_default();
         };
@@ -115,14 +83,14 @@ impl<'a, A: Atom> Run<'a, A> {
     /// The run that begins with a common entry. `None` for an entry that needs a
     /// closer look.
     #[inline(always)]
-    fn begin<C: Cell>(
-        tables: Tables<'a, A>,
+    fn begin<M: SlotMemory<Atom = A>, C: Cell>(
+        view: &'a PollerView<M>,
         cq: u64,
         [_, q1, q2, _]: &[C; 4],
         q3: u64,
     ) -> Option<Self> {
         let (context, qp_id) = (q1.get(), entry::qp_id(q2.get()));
-        let line = tables.qp(qp_id)?.queue(entry::queue(q3));
+        let line = view.qp(qp_id)?.queue(entry::queue(q3));
         if !line.guard().admits(context, qp_id, cq) {
             return None;
         }
@@ -131,7 +99,7 @@ impl<'a, A: Atom> Run<'a, A> {
             qp_id,
             alike: q3 & (VALID | SEND),
             line,
-            trackers: tables.of(line)?,
+            trackers: view.trackers_of(line)?,
         })
     }
 
@@ -145,15 +113,16 @@ impl<'a, A: Atom> Run<'a, A> {
         entries: &[[C; 4]],
         out: &mut [Wc],
         shadow: &S,
-        index: u32,
+        index: u64,
     ) -> usize {
         let mask = (self.trackers.len() as u64).wrapping_sub(1);
+        let unusual = if IS_SEND { UNUSUAL } else { UNUSUAL_RECEIVE };
         let mut tail = self.line.own_tail();
         let mut next = index;
         for (entry, wc) in entries.iter().zip(out) {
             let [q0, q1, q2, header] = entry;
             let q3 = header.observe();
-            if (q3 ^ self.alike) & (VALID | SEND | UNUSUAL) != 0 {
+            if (q3 ^ self.alike) & (VALID | SEND | unusual) != 0 {
                 break;
             }
             platform.from_device();
@@ -166,7 +135,7 @@ impl<'a, A: Atom> Run<'a, A> {
             };
             let tracker = Tracker(tracker);
             let end = tracker.end();
-            if end.wrapping_sub(tail).wrapping_sub(1) >= mask {
+            if end <= tail {
                 break;
             }
             let (opcode, byte_len) = if IS_SEND {
@@ -174,14 +143,14 @@ impl<'a, A: Atom> Run<'a, A> {
                 if !tag.is_expected() {
                     break;
                 }
-                let Some(opcode) = WcOpcode::of_sq(entry::op(q3)) else {
+                let Some(opcode) = WcOpcode::of_sq(entry::op_byte(q3)) else {
                     break;
                 };
                 (opcode, tag.bytes())
             } else {
                 // Receives are all expected; but others were passed over, if this
                 // is not the oldest one.
-                if at != tail & mask || received_opcode(entry::op(q3)) != WcOpcode::Recv {
+                if at != tail & mask {
                     break;
                 }
                 (WcOpcode::Recv, entry::payload_bytes(q0.get()))
@@ -190,57 +159,15 @@ impl<'a, A: Atom> Run<'a, A> {
             tail = end;
             next = next.wrapping_add(1);
             // Release: the entry was read before the device may reuse it.
-            shadow.publish(next.into());
+            shadow.publish(next);
         }
         self.line.set_tail(tail);
         next.wrapping_sub(index) as usize
     }
 }
 
-/// Completes the request that a common entry names. `None`, with nothing
-/// changed, for an entry that needs a closer look.
 #[inline(always)]
-fn complete<A: Atom, C: Cell>(
-    tables: Tables<'_, A>,
-    cq: u64,
-    entry: &[C; 4],
-    q3: u64,
-    wc: &mut Wc,
-) -> Option<()> {
-    let [q0, q1, q2, _] = entry;
-    let (context, qp_id) = (q1.get(), entry::qp_id(q2.get()));
-    let slot = tables.qp(qp_id)?;
-    // The two arms are alike but for constants, which saves choosing them.
-    let (wr_id, opcode, byte_len) = if entry::is_send(q3) {
-        let line = slot.queue(Queue::Send);
-        if !line.guard().admits(context, qp_id, cq) {
-            return None;
-        }
-        let request = Request::named(tables.trackers, line, q3)?;
-        let tag = request.tracker.tag();
-        let opcode = WcOpcode::of_sq(entry::op(q3))?;
-        if !tag.is_expected() {
-            return None;
-        }
-        (request.retire(line), opcode, tag.bytes())
-    } else {
-        let line = slot.queue(Queue::Recv);
-        if !line.guard().admits(context, qp_id, cq) {
-            return None;
-        }
-        let request = Request::named(tables.trackers, line, q3)?;
-        if !request.is_oldest(line, q3) || received_opcode(entry::op(q3)) != WcOpcode::Recv {
-            return None;
-        }
-        let byte_len = entry::payload_bytes(q0.get());
-        (request.retire(line), WcOpcode::Recv, byte_len)
-    };
-    *wc = success(wr_id, byte_len, qp_id, opcode);
-    Some(())
-}
-
-#[inline(always)]
-fn success(wr_id: u64, byte_len: u32, qp_num: u32, opcode: WcOpcode) -> Wc {
+pub(super) fn success(wr_id: u64, byte_len: u32, qp_num: u32, opcode: WcOpcode) -> Wc {
     Wc {
         wr_id,
         byte_len,

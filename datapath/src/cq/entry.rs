@@ -60,6 +60,10 @@ pub(super) const SEND: u64 = 1 << 62;
 /// Bits that send an entry the long way: EXTCQE, STAG, SOEVENT, ERROR.
 pub(super) const UNUSUAL: u64 = (1 << 50) | (1 << 53) | (1 << 54) | (1 << 55);
 
+/// For receives also the bit of the opcode that tells writes with immediate data
+/// from sends, which have it clear (data-path 4.5).
+pub(super) const UNUSUAL_RECEIVE: u64 = UNUSUAL | 1 << 59;
+
 /// An entry, copied out of the ring.
 #[derive(Clone, Copy)]
 pub(super) struct Cqe {
@@ -117,6 +121,12 @@ pub(super) fn wqe_index(q3: u64) -> u64 {
 #[inline(always)]
 pub(super) fn op(q3: u64) -> u8 {
     Q3::OP.read(q3) as u8
+}
+
+/// The byte of the opcode, with SQ and valid bit above it.
+#[inline(always)]
+pub(super) fn op_byte(q3: u64) -> u8 {
+    (q3 >> 56) as u8
 }
 
 #[inline(always)]

@@ -50,14 +50,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         };
         let slot = self
             .view
-            .tables()
             .qp(parked.id)
             .filter(|slot| slot.has_context(parked.context));
         let Some(slot) = slot else {
             return 0;
         };
         let of = (slot, parked.id, parked.queue);
-        let done = drain(self.view.tables().trackers, of, &mut parked.flush, out);
+        let done = drain(self.view.trackers(), of, &mut parked.flush, out);
         parked.used |= done > 0;
         if done == out.len() {
             // Perhaps there is more; the next call sees.
@@ -82,7 +81,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// The ring is never empty, but a whole ring of entries later everything
     /// written before `epoch` was raised is behind us too.
     pub(super) fn when_busy(&mut self, epoch: u64) {
-        let all = self.consumed().wrapping_add(self.entries.into());
+        let all = self.consumed().wrapping_add(self.entries);
         let (epoch, until) = *self.watched.get_or_insert((epoch, all));
         if self.consumed() >= until {
             self.walk(&mut []);
@@ -105,7 +104,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         let mut node = self.flushing;
         let mut first = node;
         while let Some((id, queue)) = node.get() {
-            let Some(slot) = self.view.tables().qp(id) else {
+            let Some(slot) = self.view.qp(id) else {
                 break;
             };
             let link = slot.queue(queue).link();
@@ -119,7 +118,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
                         code: first_code(slot, queue),
                     };
                     let of = (slot, id, queue);
-                    let more = drain(self.view.tables().trackers, of, &mut flush, rest);
+                    let more = drain(self.view.trackers(), of, &mut flush, rest);
                     done = done.wrapping_add(more);
                 }
                 before = Some(link);
@@ -140,7 +139,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         let first = self.cq_slot().take_inbox();
         let mut node = first;
         while let Some((id, queue)) = node.get() {
-            let Some(slot) = self.view.tables().qp(id) else {
+            let Some(slot) = self.view.qp(id) else {
                 return;
             };
             let link = slot.queue(queue).link();

@@ -18,7 +18,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         let mut before = None;
         let mut node = self.flushing;
         while let Some((listed, queue)) = node.get() {
-            let Some(slot) = self.view.tables().qp(listed) else {
+            let Some(slot) = self.view.qp(listed) else {
                 break;
             };
             let link = slot.queue(queue).link();

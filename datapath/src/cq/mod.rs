@@ -26,6 +26,7 @@ mod common;
 mod entry;
 mod flush;
 mod let_go;
+mod one;
 mod request;
 mod resize;
 mod slow;
@@ -60,12 +61,13 @@ pub struct CompletionQueue<P, W, M: SlotMemory> {
     view: PollerView<M>,
     key: CqKey,
     /// The key's id.
-    cq_id: u32,
+    cq_id: u64,
     /// The key's slot.
     slot: CqLines<M>,
-    entries: u32,
+    // As words, which is what they are compared with and published as.
+    entries: u64,
     /// The entry the device writes next.
-    index: u32,
+    index: u64,
     /// Its valid bit when it is valid.
     valid: u64,
     /// Times the ring was gone through.
@@ -164,8 +166,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             slot,
             view,
             key: cq,
-            cq_id: cq.id(),
-            entries,
+            cq_id: cq.id().into(),
+            entries: entries.into(),
             index: 0,
             valid: VALID,
             laps: 0,
@@ -195,20 +197,19 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             return self.poll_unsettled(out);
         }
         // An empty queue is polled most often, and costs little.
-        if !self.has_entry() {
+        let Some(([q0, q1, q2, _], q3)) = self.valid_entry() else {
             return 0;
-        }
-        match out {
-            [wc] => self.poll_one(wc),
-            _ => self.poll_some(out),
-        }
-    }
-
-    #[inline(never)]
-    fn poll_one(&mut self, wc: &mut Wc) -> usize {
-        match self.take_one_common(wc) {
-            (done, Stop::Full | Stop::Empty) => done,
-            (done, Stop::LongWay) => self.poll_long(core::slice::from_mut(wc), done),
+        };
+        let [wc] = out else {
+            return self.poll_some(out);
+        };
+        self.platform.from_device();
+        let (q1, q2) = (q1.get(), q2.get());
+        if entry::is_send(q3) {
+            self.poll_send(wc, q3, q1, q2)
+        } else {
+            let q0 = q0.get();
+            self.poll_receive(wc, q3, q1, q2, q0)
         }
     }
 
@@ -242,14 +243,14 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         self.cq_slot().epoch() == self.settled
     }
 
-    /// Whether the entry at the head is valid.
+    /// The entry at the head, if it is valid, and its header without the valid
+    /// bit.
     #[inline(always)]
-    fn has_entry(&self) -> bool {
-        let (entries, _) = self.ring.cells().as_chunks::<QUANTUM_WORDS>();
-        match entries.get(self.index as usize) {
-            Some([_, _, _, header]) => (header.observe() ^ self.valid) & VALID == 0,
-            None => false,
-        }
+    fn valid_entry(&self) -> Option<([&W::Cell; QUANTUM_WORDS], u64)> {
+        let entry = entry_at(self.ring.cells(), self.index)?;
+        let [_, _, _, header] = entry;
+        let q3 = header.observe() ^ self.valid;
+        (q3 & VALID == 0).then_some((entry, q3))
     }
 
     /// Asks for an event at the next completion. Poll once more afterwards:
@@ -294,7 +295,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// requests outstanding on all its QPs should not need more.
     #[must_use]
     pub fn entries(&self) -> u32 {
-        self.entries
+        self.entries as u32
     }
 
     /// The queue's key.
@@ -319,6 +320,22 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         self.platform.to_device();
         PFPE_CQARM.set(&self.platform, self.key.id());
     }
+}
+
+/// The words of the entry at `index`.
+///
+/// The last word is looked up first: where there is one, there are those before
+/// it, which the compiler sees, so that this is one comparison.
+#[inline(always)]
+fn entry_at<C>(cells: &[C], index: u64) -> Option<[&C; QUANTUM_WORDS]> {
+    let first = (index as usize).wrapping_mul(QUANTUM_WORDS);
+    let q3 = cells.get(first | 3)?;
+    Some([
+        cells.get(first)?,
+        cells.get(first | 1)?,
+        cells.get(first | 2)?,
+        q3,
+    ])
 }
 
 impl<P, W, M: SlotMemory> fmt::Debug for CompletionQueue<P, W, M> {

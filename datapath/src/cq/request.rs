@@ -1,8 +1,8 @@
 //! The request that an entry names.
 
 use super::entry;
-use crate::slot::{Atom, QueueLine};
-use crate::track::{self, Tracker};
+use crate::slot::{Atom, PollerView, QueueLine, SlotMemory};
+use crate::track::Tracker;
 
 /// An outstanding request.
 pub(super) struct Request<'a, A> {
@@ -15,27 +15,37 @@ pub(super) struct Request<'a, A> {
 impl<'a, A: Atom> Request<'a, A> {
     /// The outstanding request whose first quantum is at the entry's index.
     #[inline(always)]
-    pub(super) fn named(
-        trackers: &'a [[A; track::WORDS]],
+    pub(super) fn named<M: SlotMemory<Atom = A>>(
+        view: &'a PollerView<M>,
         line: QueueLine<'_, A>,
         q3: u64,
     ) -> Option<Self> {
         let index = entry::wqe_index(q3);
-        let mask = line.mask();
-        if index > mask {
+        if index > line.mask() {
             return None;
         }
-        let tracker = trackers.get(line.trackers().wrapping_add(index as usize))?;
-        let tracker = Tracker(tracker);
-        let tail = line.own_tail();
-        let end = tracker.end();
-        (end.wrapping_sub(tail).wrapping_sub(1) < mask).then_some(Self { tracker, tail, end })
+        let tracker = view.tracker(line, index)?;
+        Self::outstanding(tracker, line.own_tail())
     }
 
-    /// Whether it is the oldest one, by the entry's index.
+    /// The oldest outstanding request, if that is the one at the entry's index.
     #[inline(always)]
-    pub(super) fn is_oldest(&self, line: QueueLine<'_, A>, q3: u64) -> bool {
-        entry::wqe_index(q3) == self.tail & line.mask()
+    pub(super) fn oldest<M: SlotMemory<Atom = A>>(
+        view: &'a PollerView<M>,
+        line: QueueLine<'_, A>,
+        q3: u64,
+    ) -> Option<Self> {
+        let (index, tail) = (entry::wqe_index(q3), line.own_tail());
+        if index != tail & line.mask() {
+            return None;
+        }
+        Self::outstanding(view.tracker(line, index)?, tail)
+    }
+
+    #[inline(always)]
+    fn outstanding(tracker: Tracker<'a, A>, tail: u64) -> Option<Self> {
+        let end = tracker.end();
+        (end > tail).then_some(Self { tracker, tail, end })
     }
 
     /// Quanta from the oldest outstanding request to the end of this one.

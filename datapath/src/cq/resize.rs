@@ -122,7 +122,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         }
         // The entries of this ring came before those of the next one, so what
         // came since it was found empty is there by now.
-        if self.has_entry() {
+        if self.valid_entry().is_some() {
             return true;
         }
         self.begin_next();
@@ -141,7 +141,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         let old = core::mem::replace(&mut self.ring, ring);
         // As many places as rings; see `can_resize`.
         let _ = self.resizes.drained.push(old);
-        self.entries = entries;
+        self.entries = entries.into();
         self.index = 0;
         self.laps = 0;
         self.valid = VALID;

@@ -10,7 +10,6 @@ use super::{CompletionQueue, NEVER, SHADOW_HEAD, received_opcode, sent_opcode};
 use crate::error::Queue;
 use crate::slot::{Node, QueueLine, SlotMemory, list};
 use crate::status::{FlushCode, WcOpcode, WcStatus};
-use crate::track::Tracker;
 use crate::wc::{Wc, WcFlags};
 
 /// What became of the entry at the head.
@@ -68,7 +67,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
                 }
                 // A device that writes rubbish for ever does not keep us here.
                 Taken::Skipped => {
-                    if self.consumed().wrapping_sub(first) > u64::from(self.entries) {
+                    if self.consumed().wrapping_sub(first) > self.entries {
                         break;
                     }
                 }
@@ -83,13 +82,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Entries consumed since the queue was created.
     pub(super) fn consumed(&self) -> u64 {
         self.laps
-            .wrapping_mul(self.entries.into())
-            .wrapping_add(self.index.into())
+            .wrapping_mul(self.entries)
+            .wrapping_add(self.index)
             .wrapping_add(self.resizes.consumed)
     }
 
     /// Index and valid bit of the entry after the head.
-    fn next(&self) -> (u32, u64) {
+    fn next(&self) -> (u64, u64) {
         let next = self.index.wrapping_add(1);
         if next >= self.entries {
             (0, self.valid ^ VALID)
@@ -105,11 +104,11 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             self.laps = self.laps.wrapping_add(1);
         }
         if let Some(head) = self.shadow.cells().get(SHADOW_HEAD) {
-            head.publish(self.index.into());
+            head.publish(self.index);
         }
     }
 
-    fn entry(&self, index: u32) -> Option<&[W::Cell; 4]> {
+    fn entry(&self, index: u64) -> Option<&[W::Cell; 4]> {
         let (entries, _) = self.ring.cells().as_chunks();
         entries.get(index as usize)
     }
@@ -173,10 +172,10 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     fn resolve(&self, cqe: &Cqe, imm: Option<u32>, wc: &mut Wc) -> Result<Resolved, Stray> {
         let (id, queue) = (cqe.qp_id(), cqe.queue());
-        let slot = self.view.tables().qp(id).ok_or(Stray::Stale)?;
+        let slot = self.view.qp(id).ok_or(Stray::Stale)?;
         let line = slot.queue(queue);
         let guard = line.guard();
-        if !guard.admits_any(cqe.q1, id, self.cq_id.into()) {
+        if !guard.admits_any(cqe.q1, id, self.cq_id) {
             // A QP that lives, on another CQ: no working device does that.
             return Err(if slot.has_context(cqe.q1) {
                 Stray::Malformed
@@ -231,7 +230,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         imm: Option<u32>,
         wc: &mut Wc,
     ) -> Result<u64, Stray> {
-        let request = Request::named(self.view.tables().trackers, line, cqe.q3)
+        let request = Request::named(&self.view, line, cqe.q3)
             .filter(|request| request.tracker.tag().is_expected())
             .ok_or(Stray::Malformed)?;
         // Before the tracker is the poster's again.
@@ -266,7 +265,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         head: u64,
         cqe: &Cqe,
     ) -> Result<(u64, WcOpcode), Stray> {
-        let request = Request::named(self.view.tables().trackers, line, cqe.q3)
+        let request = Request::named(&self.view, line, cqe.q3)
             .filter(|request| request.is_before(head) && !request.tracker.tag().is_pad())
             .ok_or(Stray::Malformed)?;
         let (_, opcode) = sent_opcode(cqe.op(), request.tracker.tag());
@@ -277,14 +276,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// trusted (data-path 4.3, 10 item 9).
     fn oldest_receive(&self, line: QueueLine<'_, M::Atom>, head: u64) -> Result<u64, Stray> {
         let tail = line.own_tail();
-        let tracker = line.trackers().wrapping_add((tail & line.mask()) as usize);
-        let tracker = self
-            .view
-            .tables()
-            .trackers
-            .get(tracker)
-            .ok_or(Stray::Malformed)?;
-        let tracker = Tracker(tracker);
+        let tracker = self.view.tracker(line, tail & line.mask());
+        let tracker = tracker.ok_or(Stray::Malformed)?;
         let (wr_id, end) = (tracker.wr_id(), tracker.end());
         if tail >= head || end != tail.wrapping_add(tracker.tag().quanta()) {
             return Err(Stray::Malformed);

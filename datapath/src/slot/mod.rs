@@ -44,6 +44,7 @@ mod qp;
 mod queue;
 mod registry;
 mod space;
+mod view;
 
 pub(crate) use cq::CqSlot;
 pub use ending::Discarded;
@@ -53,6 +54,7 @@ pub(crate) use qp::QpSlot;
 pub use qp::{Cause, Marked};
 pub(crate) use queue::QueueLine;
 pub use registry::{Attention, Pending, QpShape, Registry};
+pub(crate) use view::PollerView;
 
 /// A 64-bit atomic word of a slot. Implemented by `AtomicU64`; a model checker
 /// brings its own.
@@ -355,57 +357,3 @@ impl<M: SlotMemory> Slots<M> {
 /// A QP's slot and a CQ's slot, as their posters and pollers keep them.
 pub(crate) type QpLines<M> = <M as SlotMemory>::Lines<{ queue::LINE }, { qp::LINES }>;
 pub(crate) type CqLines<M> = <M as SlotMemory>::Lines<{ cq::LINE }, { cq::LINES }>;
-
-/// The parts of a slot table that are indexed by numbers from CQEs and rings.
-#[derive(Debug)]
-pub(crate) struct Tables<'a, A> {
-    pub(crate) qps: &'a [[A; qp::WORDS]],
-    pub(crate) trackers: &'a [[A; track::WORDS]],
-}
-
-impl<A> Clone for Tables<'_, A> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<A> Copy for Tables<'_, A> {}
-
-impl<'a, A: Atom> Tables<'a, A> {
-    /// Slot of a QP id.
-    #[inline(always)]
-    pub(crate) fn qp(&self, id: u32) -> Option<QpSlot<'a, A>> {
-        let (lines, _) = self.qps.get(id as usize)?.as_chunks();
-        lines.first_chunk().map(QpSlot::new)
-    }
-
-    /// The trackers of a work queue.
-    #[inline(always)]
-    pub(crate) fn of(&self, line: QueueLine<'a, A>) -> Option<&'a [[A; track::WORDS]]> {
-        let rest = self.trackers.get(line.trackers()..)?;
-        rest.get(..(line.mask() as usize).wrapping_add(1))
-    }
-}
-
-/// What a poller keeps to look at [`Tables`].
-pub(crate) struct PollerView<M: SlotMemory> {
-    qps: M::Groups<{ qp::WORDS }>,
-    trackers: M::Groups<{ track::WORDS }>,
-}
-
-impl<M: SlotMemory> PollerView<M> {
-    pub(crate) fn new(slots: &Slots<M>) -> Option<Self> {
-        Some(Self {
-            qps: slots.all_qps()?,
-            trackers: slots.all_trackers()?,
-        })
-    }
-
-    #[inline(always)]
-    pub(crate) fn tables(&self) -> Tables<'_, M::Atom> {
-        Tables {
-            qps: &self.qps,
-            trackers: &self.trackers,
-        }
-    }
-}

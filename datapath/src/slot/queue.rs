@@ -40,7 +40,7 @@ impl Guard {
     /// the generation above the id.
     #[inline(always)]
     pub(crate) const fn admits(self, context: u64, qp_id: u32, cq: u64) -> bool {
-        self.0 == context ^ qp_id as u64 ^ cq
+        self.0 ^ context ^ qp_id as u64 == cq
     }
 
     /// As [`admits`](Self::admits), for datagram queues too.

@@ -1,0 +1,101 @@
+//! One completion a call: what a run of entries does for several, with as few
+//! values alive at a time as there are registers that need no saving.
+
+use e810_hal::{Barrier, Bus, Cell, Words};
+
+use super::common::success;
+use super::entry::{self, UNUSUAL, UNUSUAL_RECEIVE};
+use super::request::Request;
+use super::{CompletionQueue, SHADOW_HEAD};
+use crate::error::Queue;
+use crate::slot::SlotMemory;
+use crate::status::WcOpcode;
+use crate::wc::Wc;
+
+impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+    /// Takes the entry at the head, of a send queue, whose words these are.
+    #[inline(never)]
+    pub(super) fn poll_send(&mut self, wc: &mut Wc, q3: u64, q1: u64, q2: u64) -> usize {
+        match self.complete_send(wc, q3, q1, q2) {
+            Some(next) => self.move_to(next),
+            None => self.poll_long(core::slice::from_mut(wc), 0),
+        }
+    }
+
+    /// The same of a receive queue.
+    #[inline(never)]
+    pub(super) fn poll_receive(
+        &mut self,
+        wc: &mut Wc,
+        q3: u64,
+        q1: u64,
+        q2: u64,
+        q0: u64,
+    ) -> usize {
+        match self.complete_receive(wc, q3, q1, q2, q0) {
+            Some(next) => self.move_to(next),
+            None => self.poll_long(core::slice::from_mut(wc), 0),
+        }
+    }
+
+    /// Completes the request that a common entry names, and gives the index of the
+    /// entry after it. `None`, with nothing changed, when the entry takes the long
+    /// way.
+    #[inline(always)]
+    fn complete_send(&self, wc: &mut Wc, q3: u64, q1: u64, q2: u64) -> Option<u64> {
+        if q3 & UNUSUAL != 0 {
+            return None;
+        }
+        let qp_id = entry::qp_id(q2);
+        let line = self.view.qp(qp_id)?.queue(Queue::Send);
+        if !line.guard().admits(q1, qp_id, self.cq_id) {
+            return None;
+        }
+        let request = Request::named(&self.view, line, q3)?;
+        let tag = request.tracker.tag();
+        if !tag.is_expected() {
+            return None;
+        }
+        let opcode = WcOpcode::of_sq(entry::op_byte(q3))?;
+        let next = self.next_in_lap()?;
+        *wc = success(request.retire(line), tag.bytes(), qp_id, opcode);
+        Some(next)
+    }
+
+    /// The same of a receive queue.
+    #[inline(always)]
+    fn complete_receive(&self, wc: &mut Wc, q3: u64, q1: u64, q2: u64, q0: u64) -> Option<u64> {
+        if q3 & UNUSUAL_RECEIVE != 0 {
+            return None;
+        }
+        let qp_id = entry::qp_id(q2);
+        let line = self.view.qp(qp_id)?.queue(Queue::Recv);
+        if !line.guard().admits(q1, qp_id, self.cq_id) {
+            return None;
+        }
+        let request = Request::oldest(&self.view, line, q3)?;
+        let next = self.next_in_lap()?;
+        let byte_len = entry::payload_bytes(q0);
+        *wc = success(request.retire(line), byte_len, qp_id, WcOpcode::Recv);
+        Some(next)
+    }
+
+    /// Index of the entry after the head; `None` at the end of the ring.
+    #[inline(always)]
+    fn next_in_lap(&self) -> Option<u64> {
+        let next = self.index.wrapping_add(1);
+        (next < self.entries).then_some(next)
+    }
+
+    /// Moves past one entry, which was read before.
+    #[inline(always)]
+    fn move_to(&mut self, next: u64) -> usize {
+        self.index = next;
+        // It is there: see `new`.
+        if let Some(shadow) = self.shadow.cells().get(SHADOW_HEAD) {
+            // Release: the entry was read before the device may reuse it.
+            shadow.publish(next);
+        }
+        1
+    }
+}
