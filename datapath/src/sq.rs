@@ -21,6 +21,7 @@ use crate::wqe::fragment;
 use crate::wqe::header::{header, signals};
 use crate::wr::{Data, ExtraOps, Op, SendFlags, SendWr, Sge, UdTarget};
 
+mod one;
 mod place;
 mod refuse;
 mod write;
@@ -166,34 +167,6 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         if !list.is_empty() {
             self.ring();
         }
-        Ok(())
-    }
-
-    /// Posts one request and rings the doorbell: what
-    /// [`post_send`](Self::post_send) does for a list of one, with a little less
-    /// work.
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn post_one(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if self.poster.is_open(Queue::Send) && self.post_plain(wr).is_some() {
-            self.ring();
-            return Ok(());
-        }
-        self.post_rare(wr)
-    }
-
-    /// Posts any request and rings the doorbell.
-    #[inline(never)]
-    fn post_rare(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if !self.poster.is_open(Queue::Send) {
-            return Err(refuse::one(self.poster.state()));
-        }
-        if self.post_short(wr).is_none() {
-            self.post(wr)?;
-        }
-        self.ring();
         Ok(())
     }
 

@@ -7,10 +7,11 @@ use crate::error::{PostError, Queue};
 use crate::post::Claim;
 use crate::sizing::{MAX_MESSAGE, inline_quanta};
 use crate::slot::SlotMemory;
+use crate::status::opcode;
 use crate::track::Tag;
 use crate::wqe::header::{HDR, header, report_rtt, signals};
 use crate::wqe::{fragment, inline, memory};
-use crate::wr::{ExtraOps, Op, Remote, SendFlags, SendWr, Sge};
+use crate::wr::{Data, ExtraOps, Op, Remote, SendFlags, SendWr, Sge};
 
 /// Bits of a header.
 const OPCODE: u64 = HDR::OPCODE.mask << HDR::OPCODE.shift;
@@ -104,6 +105,36 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         self.platform.to_device();
         q3.publish(header);
         Ok(())
+    }
+
+    /// A send of one piece of inline data that takes two quanta. `None`, with
+    /// nothing changed, for one that does not, or that is not plain.
+    #[inline(always)]
+    pub(super) fn post_two_quanta(&mut self, wr: &SendWr<'_>) -> Option<()> {
+        let Op::Send {
+            data: Data::Inline([bytes]),
+            imm: None,
+        } = wr.op
+        else {
+            return None;
+        };
+        let data = inline::Two::new(bytes)?;
+        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
+        if wanted.bits() > PLAIN.bits() || bytes.len() > self.limits.max_inline as usize {
+            return None;
+        }
+        let common = header(opcode::SEND, 0) | signals(wanted);
+        let tag = Tag::new(common, bytes.len() as u64, 2);
+        let (wqe, valid) = self.poster.claim_some(Queue::Send, 2, wr.wr_id, tag)?;
+        let [[_, q1, q2, q3], rest] = wqe else {
+            return None;
+        };
+        data.write(q1, rest, valid);
+        q2.set(0);
+        self.platform.to_device();
+        let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes.len() as u64);
+        q3.publish(common | fields.value | valid);
+        Some(())
     }
 
     /// One piece of inline data, with a header that has opcode and key.

@@ -55,6 +55,58 @@ impl Gather<'_> {
     }
 }
 
+/// One piece that takes two quanta: 9 to 39 bytes.
+pub(crate) struct Two<'a> {
+    first: &'a [u8; 8],
+    /// What follows, in words, and how many bytes are beyond them.
+    words: &'a [[u8; 8]],
+    beyond: usize,
+    last: &'a [u8; 8],
+}
+
+impl<'a> Two<'a> {
+    /// `None` for a piece of another size.
+    #[inline(always)]
+    pub(crate) fn new(piece: &'a [u8]) -> Option<Self> {
+        if !(9..=39).contains(&piece.len()) {
+            return None;
+        }
+        let (first, rest) = piece.split_first_chunk()?;
+        let (words, beyond) = rest.as_chunks();
+        Some(Self {
+            first,
+            words,
+            beyond: beyond.len(),
+            last: piece.last_chunk()?,
+        })
+    }
+
+    /// As [`write`].
+    #[inline(always)]
+    pub(crate) fn write<C: Cell>(&self, q1: &C, [w0, w1, w2, w3]: &[C; 4], valid: u64) {
+        // The last 8 bytes of the piece, without those that are in words. Shifted
+        // by up to 64, which takes two shifts.
+        let bits = 8 * self.beyond as u32;
+        let end = (u64::from_le_bytes(*self.last) >> 1).wrapping_shr(63 - bits);
+        q1.set(u64::from_le_bytes(*self.first));
+        let (a, b, c, d) = match self.words {
+            [] => (end, 0, 0, 0),
+            [a] => (u64::from_le_bytes(*a), end, 0, 0),
+            [a, b] => (u64::from_le_bytes(*a), u64::from_le_bytes(*b), end, 0),
+            // Byte 31: bit 7 is the polarity, the rest 0; here `end` has at most
+            // 7 bytes.
+            [a, b, c, ..] => {
+                let [a, b, c] = [a, b, c].map(|word| u64::from_le_bytes(*word));
+                (a, b, c, end)
+            }
+        };
+        w0.set(a);
+        w1.set(b);
+        w2.set(c);
+        w3.set(d | valid);
+    }
+}
+
 /// As [`write`] for one piece.
 #[inline(always)]
 pub(crate) fn write_one<C: Cell>(q1: &C, rest: &[[C; 4]], piece: &[u8], valid: u64) {
@@ -129,6 +181,7 @@ pub(crate) fn write<C: Cell>(q1: &C, rest: &[[C; 4]], pieces: &[&[u8]], valid: u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sizing::inline_quanta;
     use core::sync::atomic::{AtomicU64, Ordering};
     use std::vec::Vec;
 
@@ -158,18 +211,44 @@ mod tests {
         for bytes in 0..=data.len() {
             let piece = &data[..bytes];
             let [one, many] = [true, false].map(|one| {
-                let cells: Vec<AtomicU64> = (0..13).map(|_| AtomicU64::new(!0)).collect();
-                let (q1, rest) = (&cells[0], cells[1..].as_chunks().0);
-                if one {
-                    write_one(q1, rest, piece, 1 << 63);
-                } else {
-                    write(q1, rest, &[piece], 1 << 63);
-                }
-                let words = cells.iter().map(|cell| cell.load(Ordering::Relaxed));
-                words.collect::<Vec<_>>()
+                written(13, |q1, rest| {
+                    if one {
+                        write_one(q1, rest, piece, 1 << 63);
+                    } else {
+                        write(q1, rest, &[piece], 1 << 63);
+                    }
+                })
             });
             assert_eq!(one, many, "{bytes} bytes");
         }
+    }
+
+    #[test]
+    fn a_piece_of_two_quanta_is_written_like_any() {
+        let data: Vec<u8> = (1..=40).collect();
+        for bytes in 0..=data.len() {
+            let piece = &data[..bytes];
+            let Some(two) = Two::new(piece) else {
+                assert_ne!(inline_quanta(bytes as u32), 2, "{bytes} bytes");
+                continue;
+            };
+            assert_eq!(inline_quanta(bytes as u32), 2, "{bytes} bytes");
+            for valid in [0, 1 << 63] {
+                let two = written(5, |q1, rest| two.write(q1, &rest[0], valid));
+                let any = written(5, |q1, rest| write(q1, rest, &[piece], valid));
+                assert_eq!(two, any, "{bytes} bytes");
+            }
+        }
+    }
+
+    /// The words that `write` leaves, of which there are `count`.
+    fn written(count: usize, write: impl FnOnce(&AtomicU64, &[[AtomicU64; 4]])) -> Vec<u64> {
+        let cells: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(!0)).collect();
+        write(&cells[0], cells[1..].as_chunks().0);
+        cells
+            .iter()
+            .map(|cell| cell.load(Ordering::Relaxed))
+            .collect()
     }
 
     #[test]
