@@ -18,6 +18,7 @@ use crate::memory::Pd;
 use crate::users::Users;
 
 mod completions;
+mod contexts;
 mod fast;
 mod groups;
 mod handles;

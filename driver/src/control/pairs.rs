@@ -1,18 +1,16 @@
 //! Queue pairs: made, destroyed.
 
 use e810_cqp::hmc::Object as HmcObject;
-use e810_cqp::op::{
-    CreateQp, DestroyQp, FlushWqes, ModifyQp, QpState as HwState, QpType, QueueMemory,
-};
-use e810_cqp::qpc::{QpContext, RoceContext, RqContext, SqContext, StatsInstance};
+use e810_cqp::op::{CreateQp, DestroyQp, FlushWqes, ModifyQp, QpState as HwState};
+use e810_cqp::qpc::RoceContext;
 use e810_datapath::sizing::{RqSize, SqSize};
 use e810_datapath::slot::{Discarded, QpKey, QpShape};
 use e810_datapath::state::{QpState, Service};
 use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
-use e810_hal::{Cell, DmaBuf, DmaLayout, Iova, Ns, Platform, Words};
+use e810_hal::{DmaBuf, DmaLayout, Ns, Platform};
 
-use super::{Control, PAIR_BYTES, PAIR_SHADOW, Route, run};
-use crate::addr::Mtu;
+use super::contexts::{hardware_type, queue_contexts};
+use super::{Control, Route, run};
 use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
 use crate::lack::Lack;
@@ -184,35 +182,6 @@ impl<P: Platform> Control<P> {
         extra
     }
 
-    /// The context that a queue pair begins with.
-    pub(super) fn first_context(
-        &self,
-        (sq, rq): (SqContext, RqContext),
-        qs_handle: u16,
-        key: QpKey,
-        pd: u32,
-        made: &Made,
-    ) -> RoceContext {
-        let mut context = RoceContext::new(sq, rq, self.lan.mac, qs_handle);
-        context.completion_context = key.bits();
-        // Until a connection says otherwise, and for datagrams always: the
-        // greatest that fits the interface (data-path 8.10).
-        let mtu = Mtu::fitting(self.lan.mtu).unwrap_or(Mtu::Mtu256);
-        context.path_mtu = mtu.bytes() as u16;
-        // A connection's comes with its rights on the way to INIT; datagrams
-        // have none.
-        if made.service.is_datagram() {
-            context.pd = pd;
-        }
-        context.privileges.privileged = made.fast_register;
-        context.privileges.fast_register = made.fast_register;
-        context.privileges.bind = self.quirks.memory_windows;
-        if let Some(index) = made.counters {
-            context.stats = StatsInstance { index, used: true };
-        }
-        context
-    }
-
     /// CREATE_QP with a context.
     pub(super) fn create_in_device(
         &mut self,
@@ -339,28 +308,6 @@ impl<P: Platform> Control<P> {
             HwState::Error,
         )
     }
-
-    pub(super) fn context_of(&self, id: u32) -> Iova {
-        let offset = u64::from(id) * PAIR_BYTES as u64;
-        // The pool exists, so its addresses do not wrap.
-        Iova(self.pool.iova().0.wrapping_add(offset))
-    }
-
-    pub(super) fn shadow_of(&self, id: u32) -> Iova {
-        Iova(self.context_of(id).0.wrapping_add(PAIR_SHADOW))
-    }
-
-    /// Writes the whole context, as before every QP command (control-path 5.5).
-    pub(super) fn write_context(&self, id: u32, context: &RoceContext) -> Result<Iova> {
-        let words: QpContext = context.encode()?;
-        let place = self.pool.block::<{ PAIR_BYTES / 8 }>(id as usize);
-        for (cell, word) in place.into_iter().flatten().zip(words) {
-            cell.set(word);
-        }
-        // Before the command that makes the device read it.
-        self.platform.to_device();
-        Ok(self.context_of(id))
-    }
 }
 
 /// Services that the device has, and why it has no others.
@@ -374,41 +321,11 @@ fn offered(service: Service) -> Result<()> {
     }))
 }
 
-/// QPTYPE of a service (control-path 5.3).
-pub(super) const fn hardware_type(service: Service) -> QpType {
-    if service.is_datagram() {
-        QpType::RoceUd
-    } else {
-        QpType::RoceRc
-    }
-}
-
-/// The two queues as a context has them.
-fn queue_contexts<P: Platform>(
-    init: &QpInit<'_, P>,
-    sizes: Sizes,
-    sq: &DmaBuf<P>,
-    rq: &DmaBuf<P>,
-) -> (SqContext, RqContext) {
-    let sq = SqContext {
-        memory: QueueMemory::Contiguous(sq.iova()),
-        quanta: sizes.sq.quanta,
-        cq: init.send_cq.key.id(),
-    };
-    let rq = RqContext {
-        memory: QueueMemory::Contiguous(rq.iova()),
-        quanta: sizes.rq.quanta(),
-        wqe_shift: sizes.rq.shift,
-        cq: init.recv_cq.key.id(),
-    };
-    (sq, rq)
-}
-
 /// Sizes of both queues.
 #[derive(Clone, Copy, Debug)]
-struct Sizes {
-    sq: SqSize,
-    rq: RqSize,
+pub(super) struct Sizes {
+    pub(super) sq: SqSize,
+    pub(super) rq: RqSize,
 }
 
 impl Sizes {

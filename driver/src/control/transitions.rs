@@ -10,7 +10,7 @@ use e810_cqp::qpc::RoceContext;
 use e810_datapath::state::{QpState, TransitionError, check};
 use e810_hal::{Ns, Platform, WaitError};
 
-use super::pairs::hardware_type;
+use super::contexts::hardware_type;
 use super::{Control, Route, run};
 use crate::addr::{Path, udp_source_port};
 use crate::attr::QpAttr;

@@ -42,6 +42,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod ud;
+mod ud_receive;
 mod word;
 
 pub use config::{Config, CqpErrors, FlushStyle};

@@ -185,9 +185,6 @@ fn print(report: &StatReport, out: &mut dyn Write) -> Result<()> {
         let vlan = gid.vlan.map_or(String::new(), |id| format!(", VLAN {id}"));
         writeln!(out, "GID {:<7} {}{vlan}", gid.index, gid.address)?;
     }
-    writeln!(
-        out,
-        "counters of the function (none are kept for a queue pair)"
-    )?;
+    writeln!(out, "counters of the function")?;
     print_counters(&report.counters, out)
 }

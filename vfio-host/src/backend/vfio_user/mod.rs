@@ -7,14 +7,15 @@
 
 mod connection;
 mod protocol;
+mod registers;
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use e810_hal::Access;
 use e810_hal::bus::BAR0_LEN;
-use e810_hal::{Access, Bus, Off};
 use vfio_bindings::bindings::vfio::{
     VFIO_DEVICE_FLAGS_PCI, VFIO_DEVICE_FLAGS_RESET, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_NORESIZE,
     VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE,
@@ -27,9 +28,10 @@ use super::error::BackendError;
 use super::transport::{DmaRegion, Notice, Properties, Transport};
 use connection::Connection;
 use protocol::{
-    Command, DMA_MAP_READ, DMA_MAP_WRITE, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess,
-    RegionInfo, SetIrqs, Version, VersionData,
+    Command, DMA_MAP_READ, DMA_MAP_WRITE, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionInfo,
+    SetIrqs, Version, VersionData,
 };
+pub use registers::SocketRegisters;
 
 /// How long each answer may take, and the connection itself. An answer that
 /// comes in pieces may take up to twice as long.
@@ -47,11 +49,6 @@ pub struct VfioUser {
     /// Event descriptors that the server takes with one message.
     fds_of_a_message: usize,
 }
-
-/// BAR0 over the socket. Reads are a round trip; writes are posted, as on PCI
-/// Express: a later read, or any other question, comes after them.
-#[derive(Clone, Debug)]
-pub struct SocketRegisters(Arc<Connection>);
 
 impl VfioUser {
     /// Connects to the server at `path` and looks at its device.
@@ -240,75 +237,6 @@ fn negotiate(connection: &Connection) -> Result<usize, BackendError> {
     /// The most that one message can carry.
     const MOST: usize = 253;
     Ok(data.capabilities.max_msg_fds.clamp(1, MOST))
-}
-
-impl Connection {
-    fn access(&self, region: u32, offset: u64, into: &mut [u8]) -> Result<(), BackendError> {
-        /// Longest access: configuration space is read in words.
-        const MOST: usize = 8;
-        let head = RegionAccess {
-            offset,
-            region,
-            count: into.len() as u32,
-        };
-        const HEAD: usize = size_of::<RegionAccess>();
-        let mut answer = [0; HEAD + MOST];
-        let want = HEAD + into.len().min(MOST);
-        let answer = answer.get_mut(..want).unwrap_or_default();
-        let length = self.ask(Command::RegionRead, head.as_bytes(), &[], answer)?;
-        if length != HEAD + into.len() {
-            return Err(short(self, Command::RegionRead, length));
-        }
-        for (to, from) in into.iter_mut().zip(answer.get(HEAD..).unwrap_or_default()) {
-            *to = *from;
-        }
-        Ok(())
-    }
-
-    fn write_body(region: u32, offset: u64, from: &[u8]) -> ([u8; 24], usize) {
-        const HEAD: usize = size_of::<RegionAccess>();
-        let head = RegionAccess {
-            offset,
-            region,
-            count: from.len() as u32,
-        };
-        let mut body = [0; HEAD + 8];
-        let all = head.as_bytes().iter().chain(from);
-        let mut length = 0;
-        for (to, from) in body.iter_mut().zip(all) {
-            *to = *from;
-            length += 1;
-        }
-        (body, length)
-    }
-}
-
-impl Bus for SocketRegisters {
-    fn read32(&self, off: Off) -> u32 {
-        let mut bytes = [0; 4];
-        let done = self
-            .0
-            .access(VFIO_PCI_BAR0_REGION_INDEX, off.get().into(), &mut bytes);
-        match done {
-            Ok(()) => u32::from_le_bytes(bytes),
-            Err(error) => {
-                self.0.fail(error);
-                u32::MAX
-            }
-        }
-    }
-
-    fn write32(&self, off: Off, value: u32) {
-        let (body, length) = Connection::write_body(
-            VFIO_PCI_BAR0_REGION_INDEX,
-            off.get().into(),
-            &value.to_le_bytes(),
-        );
-        let body = body.get(..length).unwrap_or_default();
-        if let Err(error) = self.0.post(Command::RegionWrite, body) {
-            self.0.fail(error);
-        }
-    }
 }
 
 // SAFETY: the server maps the file's range that a message names and nothing
