@@ -1,8 +1,8 @@
 //! BAR0 as the driver sees it: what reading or writing a register does.
 
+use e810_hal::Off;
 use e810_hal::regs as hw;
 use e810_hal::regs::Element;
-use e810_hal::{Off, Vector};
 
 use crate::findings::{Class, Log, kind};
 use crate::function::{Function, Surroundings};
@@ -134,6 +134,9 @@ impl Function {
         if let Some((itr, vector)) = hw::GLINT_ITR.locate(off) {
             return self.body.irq.itr(itr.get(), vector.get() as u16);
         }
+        if let Some(vector) = hw::GLINT_RATE.locate(off) {
+            return self.body.irq.rate(vector.get() as u16);
+        }
         if off == hw::PFGEN_CTRL.off() {
             let resetting = self
                 .body
@@ -209,7 +212,9 @@ impl Function {
         if let Some(vector) = hw::GLINT_DYN_CTL.locate(off) {
             self.surroundings(log, now).write_dyn_ctl(vector, value);
         } else if let Some((itr, vector)) = hw::GLINT_ITR.locate(off) {
-            self.write_itr(itr.get(), vector, value, log, now);
+            self.surroundings(log, now).write_itr(itr, vector, value);
+        } else if let Some(vector) = hw::GLINT_RATE.locate(off) {
+            self.surroundings(log, now).write_rate(vector, value);
         } else if off == hw::PFINT_OICR.off() {
             // Writing a bit sets it (control-path 2.6).
             self.surroundings(log, now).set_oicr(value);
@@ -259,14 +264,6 @@ impl Function {
             if let Some(off) = place::tx_interrupt(queue).filter(|_| reported) {
                 env.raise_cause("QINT_TQCTL", off);
             }
-        }
-    }
-
-    fn write_itr(&mut self, itr: u32, vector: Vector, value: u32, log: &mut Log, now: u64) {
-        let index = vector.get() as u16;
-        if !self.body.irq.set_itr(itr, index, value) {
-            self.surroundings(log, now)
-                .no_such_vector("GLINT_ITR", index);
         }
     }
 

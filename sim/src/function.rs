@@ -1,18 +1,19 @@
 //! One function: its engine, and everything that the engine reaches through [`Env`].
 
 mod env;
+mod interrupts;
 
 use std::sync::Arc;
 
+use e810_hal::Ns;
 use e810_hal::regs as hw;
-use e810_hal::{Ns, Off, Vector};
 
 use crate::bring_up::Tally;
 use crate::bus_master::Mastering;
-use crate::findings::{Class, Log, kind};
+use crate::findings::{Class, Log};
 use crate::fw::{Card, Cx, Firmware, FirmwareEffect, LanSide};
 use crate::iommu::Refused;
-use crate::irq::{self, Cause, Interrupts};
+use crate::irq::Interrupts;
 use crate::lines::Lines;
 use crate::link::Mac;
 use crate::memory::Memory;
@@ -280,11 +281,6 @@ impl Body {
     pub(crate) fn index(&self) -> u8 {
         self.identity.pf
     }
-
-    fn auto_mask(&self) -> bool {
-        // DIS_AUTOMASK [0].
-        self.registers.get(hw::GLINT_CTL.off()) & 1 == 0
-    }
 }
 
 impl Surroundings<'_> {
@@ -292,68 +288,6 @@ impl Surroundings<'_> {
     pub(crate) fn found(&mut self, class: Class, kind: &'static str, text: String) {
         self.log
             .add(Ns(self.now), self.body.index(), class, kind, text);
-    }
-
-    /// A cause register fires, if it may.
-    pub(crate) fn raise_cause(&mut self, name: &str, register: Off) {
-        let cause = Cause::from(self.body.registers.get(register));
-        if !cause.enabled {
-            // Whether a cause that is enabled later still interrupts for what came before is not in the sources: here
-            // it does not, so a driver must not count on it.
-            return;
-        }
-        self.raise_vector(name, cause.vector, cause.itr);
-    }
-
-    /// The firmware has put an event on the ARQ.
-    pub(crate) fn raise_adminq(&mut self) {
-        self.raise_cause("PFINT_FW_CTL", hw::PFINT_FW_CTL.off());
-    }
-
-    fn raise_vector(&mut self, name: &str, vector: u16, itr: u32) {
-        let auto_mask = self.body.auto_mask();
-        if !self.body.irq.raise(vector, itr, auto_mask) {
-            let count = self.body.irq.count();
-            self.found(
-                Class::Fault,
-                kind::VECTOR_RANGE,
-                format!("{name} is routed to vector {vector}, the function has {count}"),
-            );
-        }
-        self.check_messages();
-    }
-
-    /// A write to GLINT_DYN_CTL(`vector`).
-    pub(crate) fn write_dyn_ctl(&mut self, vector: Vector, value: u32) {
-        let auto_mask = self.body.auto_mask();
-        let index = vector.get() as u16;
-        if irq::is_trigger(value) {
-            self.body.mastering.was_asked();
-        }
-        if !self.body.irq.set_control(index, value, auto_mask) {
-            self.no_such_vector("GLINT_DYN_CTL", index);
-        }
-        self.check_messages();
-    }
-
-    /// A register of a vector that the function does not have was written.
-    pub(crate) fn no_such_vector(&mut self, name: &str, vector: u16) {
-        let count = self.body.irq.count();
-        self.found(
-            Class::Lint,
-            kind::VECTOR_RANGE,
-            format!("{name}({vector}) was written, the function has {count} vectors"),
-        );
-    }
-
-    /// Sets causes of PFINT_OICR, and interrupts if one of them may.
-    pub(crate) fn set_oicr(&mut self, causes: u32) {
-        let registers = &mut self.body.registers;
-        let oicr = registers.get(hw::PFINT_OICR.off()) | causes;
-        registers.set(hw::PFINT_OICR.off(), oicr);
-        if causes & registers.get(hw::PFINT_OICR_ENA.off()) != 0 {
-            self.raise_cause("PFINT_OICR_CTL", hw::PFINT_OICR_CTL.off());
-        }
     }
 
     pub(crate) fn refused(&mut self, refused: Refused) -> DmaFault {

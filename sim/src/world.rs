@@ -31,6 +31,7 @@ enum Event {
     Firmware(usize),
     ResetBegins(usize),
     ResetDone(usize),
+    Interrupt(usize),
     Frame,
 }
 
@@ -50,12 +51,13 @@ pub(crate) struct World {
 }
 
 /// What can happen at function `index`. The order decides how the seed's choices fall.
-fn events_of(index: usize) -> [Event; 4] {
+fn events_of(index: usize) -> [Event; 5] {
     [
         Event::Engine(index),
         Event::ResetDone(index),
         Event::Firmware(index),
         Event::ResetBegins(index),
+        Event::Interrupt(index),
     ]
 }
 
@@ -191,6 +193,7 @@ impl World {
             Event::Frame => self.link.next_due(),
             Event::ResetDone(index) => Some(self.functions.get(index)?.body.reset?.until),
             Event::ResetBegins(index) => Some(self.functions.get(index)?.body.announced?.until),
+            Event::Interrupt(index) => self.functions.get(index)?.body.irq.next_due(),
             Event::Firmware(index) => {
                 let function = self.functions.get(index)?;
                 let waits = function.body.reset.is_some();
@@ -259,6 +262,12 @@ impl World {
             Event::Engine(index) => self.step_engine(index),
             Event::Firmware(index) => self.step_firmware(index),
             Event::ResetBegins(index) => self.begin_reset(index),
+            Event::Interrupt(index) => {
+                if let Some(function) = self.functions.get_mut(index) {
+                    let mut surroundings = function.surroundings(&mut self.log, self.now);
+                    surroundings.pass_interrupt_time();
+                }
+            }
             Event::ResetDone(index) => {
                 if let Some(function) = self.functions.get_mut(index) {
                     function.finish_reset(self.now);

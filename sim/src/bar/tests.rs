@@ -1,9 +1,9 @@
 use super::*;
 
 use e810_hal::bus::{CeqId, ItrIndex};
-use e810_hal::{Bus, Clock, Ns};
+use e810_hal::{Bus, Clock, Ns, Vector};
 
-use crate::{ResetCounts, Sim, SimPlatform};
+use crate::{Mode, ResetCounts, Sim, SimPlatform};
 
 /// Kinds of the findings so far, which are forgotten.
 fn kinds(sim: &Sim) -> Vec<&'static str> {
@@ -136,6 +136,76 @@ fn an_itr_written_through_the_control_register_reads_back() {
     assert_eq!(itr(1).get(&nic), 25);
     itr(2).set(&nic, 62);
     assert_eq!((itr(0).get(&nic), itr(2).get(&nic)), (0, 62));
+    assert_eq!(sim.findings(), []);
+}
+
+/// The registers of moderation in virtual time, to the ns: 25 units of 2 µs between interrupts.
+#[test]
+fn an_interval_keeps_interrupts_apart_in_virtual_time() {
+    let (sim, nic) = one();
+    let vector = Vector::new(1).unwrap();
+    let itr = hw::GLINT_ITR.at(ItrIndex::new(0).unwrap(), vector);
+    itr.set(&nic, 25);
+    let event = || nic.write32(hw::PFINT_OICR.off(), 1 << 26);
+    let enable = || {
+        let control = hw::GLINT_DYN_CTL.at(vector);
+        control.set(&nic, hw::DYN_CTL_ENABLE_KEEP_ITR);
+    };
+    nic.write32(hw::PFINT_OICR_ENA.off(), hw::OICR_ENABLED);
+    // ITR_INDX 0.
+    nic.write32(hw::PFINT_OICR_CTL.off(), 0x4000_0001);
+    // An interrupt, and that the next comes `apart` later. Accesses take time, too.
+    let next_comes = |apart: u64| {
+        enable();
+        let first = nic.now();
+        event();
+        assert_eq!(nic.take_interrupts(), [vector]);
+        enable();
+        event();
+        nic.delay(Ns(first.0 + apart - 1 - nic.now().0));
+        assert_eq!(nic.take_interrupts(), []);
+        nic.delay(Ns(1));
+        assert_eq!(nic.take_interrupts(), [vector]);
+    };
+    next_comes(50_000);
+    // And by the rate limit: 15 units of 4 µs.
+    let rate = hw::GLINT_RATE.at(vector);
+    rate.set(&nic, 1 << 6 | 15);
+    assert_eq!(rate.get(&nic), 1 << 6 | 15);
+    nic.delay(Ns(60_000));
+    next_comes(60_000);
+    assert_eq!(sim.findings(), []);
+}
+
+/// The rate limit is a register of a vector, as the timers are.
+#[test]
+fn a_rate_limit_of_a_vector_that_is_not_there_is_found() {
+    let sim = Sim::builder().vectors(3).build();
+    let nic = sim.function(0);
+    hw::GLINT_RATE.at(Vector::new(3).unwrap()).set(&nic, 0);
+    assert_eq!(kinds(&sim), [kind::VECTOR_RANGE]);
+}
+
+/// Nobody asks anything: the simulator's thread fires the interrupt when its time has come.
+#[test]
+fn an_interval_ends_in_real_time() {
+    let sim = Sim::builder().mode(Mode::Real).build();
+    let nic = sim.function(0);
+    let vector = Vector::new(1).unwrap();
+    hw::GLINT_ITR
+        .at(ItrIndex::new(2).unwrap(), vector)
+        .set(&nic, 1_000);
+    let control = hw::GLINT_DYN_CTL.at(vector);
+    let timed = hw::GLINT_DYN_CTL::SWINT_TRIG::SET
+        + hw::GLINT_DYN_CTL::SW_ITR_INDX_ENA::SET
+        + hw::GLINT_DYN_CTL::SW_ITR_INDX.val(2);
+    let trigger = hw::DYN_CTL_ENABLE_KEEP_ITR | timed.value;
+    control.set(&nic, trigger);
+    for count in 1..=3 {
+        assert!(nic.wait_interrupt(vector, Ns::from_ms(5_000)), "{count}");
+        assert_eq!(nic.interrupt_count(vector), count);
+        control.set(&nic, trigger);
+    }
     assert_eq!(sim.findings(), []);
 }
 

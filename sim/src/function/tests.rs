@@ -1,8 +1,10 @@
 use super::*;
 
+use e810_hal::Vector;
 use e810_hal::bus::{CeqId, PfId};
 use e810_hal::{Access, Bus, DmaAlloc, DmaLayout, SharedBytes};
 
+use crate::findings::kind;
 use crate::pe::{Env, OicrCause, PeReg};
 use crate::{Sim, SimPlatform};
 

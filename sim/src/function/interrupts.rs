@@ -1,0 +1,113 @@
+//! Causes, vectors and the registers that say what becomes of an event.
+
+use e810_hal::bus::ItrIndex;
+use e810_hal::regs as hw;
+use e810_hal::{Off, Vector};
+
+use super::{Body, Surroundings};
+use crate::findings::{Class, kind};
+use crate::irq::{self, Cause, Rules, Units};
+
+impl Body {
+    /// What the registers say about interrupts.
+    fn interrupt_rules(&self) -> Rules {
+        let control = self.registers.get(hw::GLINT_CTL.off());
+        let power_mode = self.registers.get(hw::GL_PWR_MODE_CTL.off());
+        Rules {
+            // DIS_AUTOMASK [0].
+            auto_mask: control & 1 == 0,
+            units: Units::of(power_mode, control),
+        }
+    }
+}
+
+impl Surroundings<'_> {
+    /// A cause register fires, if it may.
+    pub(crate) fn raise_cause(&mut self, name: &str, register: Off) {
+        let cause = Cause::from(self.body.registers.get(register));
+        if !cause.enabled {
+            // Whether a cause that is enabled later still interrupts for what came before is not in the sources: here
+            // it does not, so a driver must not count on it.
+            return;
+        }
+        self.raise_vector(name, cause.vector, cause.itr);
+    }
+
+    /// The firmware has put an event on the ARQ.
+    pub(crate) fn raise_adminq(&mut self) {
+        self.raise_cause("PFINT_FW_CTL", hw::PFINT_FW_CTL.off());
+    }
+
+    fn raise_vector(&mut self, name: &str, vector: u16, itr: u32) {
+        let rules = self.body.interrupt_rules();
+        if !self.body.irq.raise(vector, itr, rules, self.now) {
+            let count = self.body.irq.count();
+            self.found(
+                Class::Fault,
+                kind::VECTOR_RANGE,
+                format!("{name} is routed to vector {vector}, the function has {count}"),
+            );
+        }
+        self.check_messages();
+    }
+
+    /// A write to GLINT_DYN_CTL(`vector`).
+    pub(crate) fn write_dyn_ctl(&mut self, vector: Vector, value: u32) {
+        let rules = self.body.interrupt_rules();
+        let index = vector.get() as u16;
+        if irq::is_trigger(value) {
+            self.body.mastering.was_asked();
+        }
+        if !self.body.irq.set_control(index, value, rules, self.now) {
+            self.no_such_vector("GLINT_DYN_CTL", index);
+        }
+        self.check_messages();
+    }
+
+    /// A write to GLINT_ITR(`itr`, `vector`).
+    pub(crate) fn write_itr(&mut self, itr: ItrIndex, vector: Vector, value: u32) {
+        let rules = self.body.interrupt_rules();
+        let (itr, index) = (itr.get(), vector.get() as u16);
+        if !self.body.irq.set_itr(itr, index, value, rules, self.now) {
+            self.no_such_vector("GLINT_ITR", index);
+        }
+        self.check_messages();
+    }
+
+    /// A write to GLINT_RATE(`vector`).
+    pub(crate) fn write_rate(&mut self, vector: Vector, value: u32) {
+        let rules = self.body.interrupt_rules();
+        let index = vector.get() as u16;
+        if !self.body.irq.set_rate(index, value, rules, self.now) {
+            self.no_such_vector("GLINT_RATE", index);
+        }
+        self.check_messages();
+    }
+
+    /// Timers and credits of interrupts that wait for them.
+    pub(crate) fn pass_interrupt_time(&mut self) {
+        let rules = self.body.interrupt_rules();
+        self.body.irq.pass_time(rules, self.now);
+        self.check_messages();
+    }
+
+    /// A register of a vector that the function does not have was written.
+    fn no_such_vector(&mut self, name: &str, vector: u16) {
+        let count = self.body.irq.count();
+        self.found(
+            Class::Lint,
+            kind::VECTOR_RANGE,
+            format!("{name}({vector}) was written, the function has {count} vectors"),
+        );
+    }
+
+    /// Sets causes of PFINT_OICR, and interrupts if one of them may.
+    pub(crate) fn set_oicr(&mut self, causes: u32) {
+        let registers = &mut self.body.registers;
+        let oicr = registers.get(hw::PFINT_OICR.off()) | causes;
+        registers.set(hw::PFINT_OICR.off(), oicr);
+        if causes & registers.get(hw::PFINT_OICR_ENA.off()) != 0 {
+            self.raise_cause("PFINT_OICR_CTL", hw::PFINT_OICR_CTL.off());
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Interrupt vectors of one function: enabling, auto-mask, pending events, throttling.
+//!
+//! A cause (an event queue, the AEQ, PFINT_OICR) names a vector; here that vector fires, or waits until it may. What
+//! arrives at the host is in [`lines`](crate::lines). When it may fire is in [`throttle`].
+
+mod throttle;
+
+pub(crate) use throttle::{NO_ITR, Units};
+use throttle::{Throttle, Waiting};
+
+/// What the CLEARPBA bit of GLINT_DYN_CTL does to an event that came while the vector was masked.
+///
+/// The sources only name the bit ("clear the pending bit", control-path 2.4). Linux re-enables with INTENA and CLEARPBA
+/// in one write after its last look at the queue and does not look again, which only works when such an event is kept
+/// `[inf]`. A driver that looks once more after enabling is right with both.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum ClearPba {
+    /// The event is delivered when the same write enables the vector.
+    #[default]
+    Keeps,
+    /// The event is forgotten.
+    Drops,
+}
+
+/// INTENA \[0\] of GLINT_DYN_CTL (control-path 2.4), and so on down.
+const INTENA: u32 = 1;
+const CLEARPBA: u32 = 1 << 1;
+const SWINT_TRIG: u32 = 1 << 2;
+const SW_ITR_INDX_ENA: u32 = 1 << 24;
+const WB_ON_ITR: u32 = 1 << 30;
+const INTENA_MSK: u32 = 1 << 31;
+/// Bits that act when written and read as 0.
+const ACTIONS: u32 = CLEARPBA | SWINT_TRIG;
+
+/// Whether a write of `value` to GLINT_DYN_CTL is an event of its own.
+pub(crate) const fn is_trigger(value: u32) -> bool {
+    value & SWINT_TRIG != 0
+}
+
+const fn itr_index(value: u32) -> u32 {
+    (value >> 3) & 3
+}
+
+/// Timer of the software interrupt that `value` triggers. Without SW_ITR_INDX_ENA no timer delays it `[inf]`.
+const fn software_itr(value: u32) -> u32 {
+    if value & SW_ITR_INDX_ENA != 0 {
+        (value >> 25) & 3
+    } else {
+        NO_ITR
+    }
+}
+
+const fn interval(value: u32) -> u32 {
+    (value >> 5) & 0xfff
+}
+
+/// MSIX_INDX, ITR_INDX and CAUSE_ENA of a cause register; GLINT_CEQCTL, PFINT_AEQCTL and PFINT_OICR_CTL share the layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cause {
+    pub(crate) vector: u16,
+    pub(crate) itr: u32,
+    pub(crate) enabled: bool,
+}
+
+impl From<u32> for Cause {
+    fn from(value: u32) -> Self {
+        Self {
+            vector: (value & 0x7ff) as u16,
+            itr: (value >> 11) & 3,
+            enabled: value & (1 << 30) != 0,
+        }
+    }
+}
+
+/// What the function's registers say about all its vectors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rules {
+    /// A vector masks itself when it fires: GLINT_CTL.DIS_AUTOMASK = 0 (control-path 2.4 `[inf]`).
+    pub(crate) auto_mask: bool,
+    pub(crate) units: Units,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct VectorState {
+    enabled: bool,
+    /// Events that no interrupt has told yet.
+    waiting: Waiting,
+    /// Events were served by a write-back while the vector was disabled.
+    ///
+    /// They are told when it is enabled, as any other that came before: what becomes of them is not in the sources
+    /// `[inf]`.
+    written_back: bool,
+    /// What GLINT_DYN_CTL reads as, apart from INTENA.
+    control: u32,
+    throttle: Throttle,
+}
+
+impl VectorState {
+    /// Whether the causes may be served at all: INTENA or WB_ON_ITR.
+    fn is_armed(&self) -> bool {
+        self.enabled || self.control & WB_ON_ITR != 0
+    }
+
+    /// When the vector does something next.
+    fn due(&self) -> Option<u64> {
+        let mut waiting = self.waiting;
+        if self.enabled && self.written_back {
+            waiting.add(NO_ITR);
+        }
+        self.throttle.due(waiting).filter(|_| self.is_armed())
+    }
+
+    /// Serves all causes; true when a message goes out.
+    fn serve(&mut self, rules: Rules, now: u64) -> bool {
+        let message = self.enabled;
+        self.waiting = Waiting::default();
+        self.written_back = !message;
+        self.throttle.served(now, rules.units, message);
+        if message && rules.auto_mask {
+            self.enabled = false;
+        }
+        message
+    }
+}
+
+/// The vectors of one function.
+#[derive(Debug)]
+pub(crate) struct Interrupts {
+    vectors: Vec<VectorState>,
+    clear_pba: ClearPba,
+    /// Vectors whose events wait for a timer or a credit.
+    delayed: Vec<u16>,
+    /// Vectors that fired and were not yet handed to the host, in order.
+    fired: Vec<u16>,
+}
+
+impl Interrupts {
+    pub(crate) fn new(vectors: u16, clear_pba: ClearPba) -> Self {
+        Self {
+            vectors: vec![VectorState::default(); usize::from(vectors)],
+            clear_pba,
+            delayed: Vec::new(),
+            fired: Vec::new(),
+        }
+    }
+
+    pub(crate) fn count(&self) -> u16 {
+        self.vectors.len() as u16
+    }
+
+    /// CORER: all GLINT registers are cleared.
+    pub(crate) fn reset(&mut self) {
+        self.vectors.fill(VectorState::default());
+        self.delayed.clear();
+    }
+
+    /// A cause that is routed to `vector` with timer `itr` has something to say; false when the function has no such
+    /// vector.
+    pub(crate) fn raise(&mut self, vector: u16, itr: u32, rules: Rules, now: u64) -> bool {
+        debug_assert!(itr <= NO_ITR);
+        let Some(state) = self.vectors.get_mut(usize::from(vector)) else {
+            return false;
+        };
+        state.waiting.add(itr);
+        self.settle(vector, rules, now);
+        true
+    }
+
+    /// Serves `vector` if its time has come, or remembers that it will.
+    fn settle(&mut self, vector: u16, rules: Rules, now: u64) {
+        let Some(state) = self.vectors.get_mut(usize::from(vector)) else {
+            return;
+        };
+        let Some(due) = state.due() else {
+            return;
+        };
+        if due <= now {
+            if state.serve(rules, now) {
+                self.fired.push(vector);
+            }
+        } else if !self.delayed.contains(&vector) {
+            self.delayed.push(vector);
+        }
+    }
+
+    /// When a vector that waits may fire.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        let delayed = self.delayed.iter();
+        delayed
+            .filter_map(|vector| self.vectors.get(usize::from(*vector))?.due())
+            .min()
+    }
+
+    /// Fires what has waited until now.
+    pub(crate) fn pass_time(&mut self, rules: Rules, now: u64) {
+        for vector in std::mem::take(&mut self.delayed) {
+            self.settle(vector, rules, now);
+        }
+    }
+
+    /// GLINT_DYN_CTL(`vector`) as read.
+    pub(crate) fn control(&self, vector: u16) -> u32 {
+        self.vectors
+            .get(usize::from(vector))
+            .map_or(0, |state| state.control | u32::from(state.enabled))
+    }
+
+    /// A write to GLINT_DYN_CTL(`vector`); false when the function has no such vector.
+    pub(crate) fn set_control(&mut self, vector: u16, value: u32, rules: Rules, now: u64) -> bool {
+        let Some(state) = self.vectors.get_mut(usize::from(vector)) else {
+            return false;
+        };
+        state.control = value & !(ACTIONS | INTENA);
+        if value & CLEARPBA != 0 && self.clear_pba == ClearPba::Drops {
+            state.waiting = Waiting::default();
+            state.written_back = false;
+        }
+        if value & INTENA_MSK == 0 {
+            state.enabled = value & INTENA != 0;
+        }
+        // Of 3 there is none.
+        let _ = state
+            .throttle
+            .set_interval(itr_index(value), interval(value) as u16);
+        if value & SWINT_TRIG != 0 {
+            state.waiting.add(software_itr(value));
+        }
+        self.settle(vector, rules, now);
+        true
+    }
+
+    fn throttle(&self, vector: u16) -> Option<&Throttle> {
+        let state = self.vectors.get(usize::from(vector));
+        state.map(|state| &state.throttle)
+    }
+
+    /// GLINT_ITR(`itr`, `vector`) as read.
+    pub(crate) fn itr(&self, itr: u32, vector: u16) -> u32 {
+        let throttle = self.throttle(vector);
+        throttle.map_or(0, |throttle| u32::from(throttle.interval(itr)))
+    }
+
+    /// A write to GLINT_ITR(`itr`, `vector`); false when the function has no such vector.
+    pub(crate) fn set_itr(
+        &mut self,
+        itr: u32,
+        vector: u16,
+        value: u32,
+        rules: Rules,
+        now: u64,
+    ) -> bool {
+        let state = self.vectors.get_mut(usize::from(vector));
+        let done =
+            state.is_some_and(|state| state.throttle.set_interval(itr, (value & 0xfff) as u16));
+        self.settle(vector, rules, now);
+        done
+    }
+
+    /// GLINT_RATE(`vector`) as read.
+    pub(crate) fn rate(&self, vector: u16) -> u32 {
+        self.throttle(vector).map_or(0, Throttle::rate)
+    }
+
+    /// A write to GLINT_RATE(`vector`); false when the function has no such vector.
+    pub(crate) fn set_rate(&mut self, vector: u16, value: u32, rules: Rules, now: u64) -> bool {
+        let Some(state) = self.vectors.get_mut(usize::from(vector)) else {
+            return false;
+        };
+        state.throttle.set_rate(value);
+        self.settle(vector, rules, now);
+        true
+    }
+
+    /// Forgets the messages that were not handed to the host; answers with their number.
+    pub(crate) fn forget_fired(&mut self) -> usize {
+        let count = self.fired.len();
+        self.fired.clear();
+        count
+    }
+
+    /// The vectors that fired since the last call, in order.
+    pub(crate) fn take_fired(&mut self) -> Vec<u16> {
+        std::mem::take(&mut self.fired)
+    }
+}
+
+#[cfg(test)]
+mod tests;
