@@ -231,7 +231,7 @@ fn verbs(
         good &= control
             .map_fast_mr(&mut fast, memory, AccessFlags::LOCAL_WRITE)
             .is_ok();
-        control.unmap_fast_mr(&mut fast);
+        good &= control.unmap_fast_mr(&mut fast).is_ok();
         good &= control.free_fast_mr(fast).is_ok();
     }
     if let Ok(mw) = control.alloc_mw(pd, MwType::Type2) {

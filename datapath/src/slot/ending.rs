@@ -64,11 +64,7 @@ impl<M: SlotMemory> Registry<M> {
     /// take what is marked, and try again.
     pub fn reopen(&mut self, key: QpKey, service: Service) -> Result<QpKey, SlotError> {
         let id = key.id();
-        let slot = self
-            .slots
-            .qp(id)
-            .filter(|slot| slot.is_hidden(key))
-            .ok_or(gone_qp(key))?;
+        let slot = self.hidden(key)?;
         if slot.needs_attention() {
             return Err(SlotError::Busy { object: "QP", id });
         }
@@ -88,12 +84,7 @@ impl<M: SlotMemory> Registry<M> {
     /// # Errors
     /// [`SlotError::Gone`] for a QP that is not hidden, or already retired.
     pub fn retire(&mut self, key: QpKey) -> Result<(), SlotError> {
-        let id = key.id();
-        let slot = self
-            .slots
-            .qp(id)
-            .filter(|slot| slot.is_hidden(key))
-            .ok_or(gone_qp(key))?;
+        let slot = self.hidden(key)?;
         let [send, recv] = slot.awaited().map(|(cq, _)| {
             let cq = self.slots.live_cq(CqKey::from_bits(cq)?)?;
             let epoch = cq.raise();
@@ -102,8 +93,14 @@ impl<M: SlotMemory> Registry<M> {
         });
         slot.retire(send.unwrap_or(0), recv.unwrap_or(0));
         list::set(slot.retire_link(), self.retired);
-        self.retired = Node::qp(id);
+        self.retired = Node::qp(key.id());
         Ok(())
+    }
+
+    /// The slot of a QP that is hidden and not yet retired.
+    fn hidden(&self, key: QpKey) -> Result<QpSlot<'_, M::Atom>, SlotError> {
+        let slot = self.slots.qp(key.id());
+        slot.filter(|slot| slot.is_hidden(key)).ok_or(gone_qp(key))
     }
 
     /// The id of a retired QP that can be opened again; its tracker space is

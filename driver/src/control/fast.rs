@@ -135,10 +135,15 @@ impl<P: Platform> Control<P> {
     /// gave was never posted; or the queue pair is in ERR and its requests are
     /// completed. Otherwise the device may still reach for the memory, and finds
     /// it gone.
-    pub fn unmap_fast_mr(&mut self, mr: &mut FastMr<P>) {
+    ///
+    /// # Errors
+    /// [`Error::Foreign`]: another device's region stays mapped there.
+    pub fn unmap_fast_mr(&mut self, mr: &mut FastMr<P>) -> Result<()> {
+        self.own(mr.owner, Object::Mr, mr.index)?;
         if let Some(mapping) = mr.mapping.take() {
             self.platform.dma_unmap(mapping);
         }
+        Ok(())
     }
 
     /// Gives a fast-registered region back, and unmaps what it has.
@@ -146,11 +151,11 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal: the region is returned.
     pub fn free_fast_mr(&mut self, mut mr: FastMr<P>) -> Result<(), (FastMr<P>, Error)> {
-        let taken = self.own(mr.owner, Object::Mr, mr.index);
-        if let Err(error) = taken.and_then(|()| self.take_away(mr.index, mr.pd)) {
+        let owned = self.own(mr.owner, Object::Mr, mr.index);
+        let taken = owned.and_then(|()| self.take_away(mr.index, mr.pd));
+        if let Err(error) = taken.and_then(|()| self.unmap_fast_mr(&mut mr)) {
             return Err((mr, error));
         }
-        self.unmap_fast_mr(&mut mr);
         self.mrs.give(mr.index);
         self.pd_users.leave(mr.pd);
         self.hmc.hmc.free_pbles(mr.list);
@@ -209,13 +214,5 @@ impl<P: Platform> Control<P> {
         self.mrs.give(mw.index);
         self.pd_users.leave(mw.pd);
         Ok(())
-    }
-
-    /// Shared receive queues: there are none.
-    ///
-    /// # Errors
-    /// [`Lack::Srq`], always.
-    pub fn create_srq(&mut self, _: &Pd) -> Result<core::convert::Infallible> {
-        Err(Lack::Srq.into())
     }
 }

@@ -210,6 +210,14 @@ impl<P: Platform> Control<P> {
         }
     }
 
+    /// Shared receive queues: there are none.
+    ///
+    /// # Errors
+    /// [`Lack::Srq`], always.
+    pub fn create_srq(&mut self, _: &Pd) -> Result<core::convert::Infallible> {
+        Err(Lack::Srq.into())
+    }
+
     /// Destroys a queue pair and frees its memory. What was not polled yet
     /// never appears; how many requests that concerns is returned.
     ///
@@ -224,6 +232,8 @@ impl<P: Platform> Control<P> {
         // From here on no CQE and no event finds it. A second attempt finds it
         // hidden already.
         let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
+        // Before its number means nothing to the device any more.
+        self.leave_groups(qp.key.id());
         if let Err(error) = self.destroy_in_device(&qp) {
             return Err((qp, error));
         }
@@ -231,7 +241,6 @@ impl<P: Platform> Control<P> {
         self.pd_users.leave(qp.pd);
         self.cq_users.leave(qp.context.sq.cq);
         self.cq_users.leave(qp.context.rq.cq);
-        self.leave_groups(qp.key.id());
         self.uncount(qp.made.counters);
         qp.send.into_ring().release();
         qp.recv.into_ring().release();

@@ -40,9 +40,9 @@ impl<P: Platform> Control<P> {
         self.quiesce_qp(qp)?;
         let id = qp.key.id();
         let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
+        self.leave_groups(id);
         self.destroy_in_device(qp)?;
         qp.made.exists = false;
-        self.leave_groups(id);
         self.await_marks(qp)?;
         for cq in cqs {
             cq.queue.let_go(id);

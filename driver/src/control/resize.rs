@@ -62,7 +62,8 @@ impl<P: Platform> Control<P> {
         cq.resizing = true;
         match cq.queue.resized(ring, size.entries) {
             Ok(()) => Ok(()),
-            // The size and the room for it were checked before.
+            // The size and the room for it were checked before. The device has
+            // the ring: it is dropped, which leaks it, and not given back.
             Err((ring, error)) => {
                 drop(ring);
                 Err(e810_datapath::Error::from(error).into())

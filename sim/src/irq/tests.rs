@@ -174,7 +174,7 @@ fn one_interrupt_serves_the_causes_of_all_timers() {
     assert_eq!(irq.take_fired(), [], "that of timer 1 was served with it");
 }
 
-/// No timer expires while the vector is disabled: the event waits for the enable, not for more time.
+/// A timer runs on while the vector is disabled: then the event waits for the enable, not for more time.
 #[test]
 fn enabling_finds_the_timer_expired() {
     let mut irq = two_vectors();

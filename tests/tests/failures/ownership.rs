@@ -53,6 +53,24 @@ fn objects_of_another_device() {
     let (mr, error) = here.control.dereg_mr(mr).unwrap_err();
     foreign(error, Object::Mr);
     there.control.dereg_mr(mr).unwrap();
+    let mut fast = there.control.alloc_fast_mr(&there.pd, 1).unwrap();
+    let rights = AccessFlags::LOCAL_WRITE;
+    let register = there
+        .control
+        .map_fast_mr(&mut fast, buffer.bytes(), rights)
+        .unwrap();
+    assert_eq!(register.length, 4096);
+    foreign(
+        here.control.unmap_fast_mr(&mut fast).unwrap_err(),
+        Object::Mr,
+    );
+    assert!(
+        fast.is_mapped(),
+        "its memory is the other device's to unmap"
+    );
+    let (fast, error) = here.control.free_fast_mr(fast).unwrap_err();
+    foreign(error, Object::Mr);
+    there.control.free_fast_mr(fast).unwrap();
     let pd = there.control.alloc_pd().unwrap();
     let (pd, error) = here.control.dealloc_pd(pd).unwrap_err();
     foreign(error, Object::Pd);

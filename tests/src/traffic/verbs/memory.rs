@@ -76,7 +76,7 @@ pub fn fast_registration<P: Room>(pair: &mut Pair<P>) {
             assert!(wc.flags.contains(WcFlags::WITH_INV));
             assert_eq!((wc.status, wc.imm), (WcStatus::Success, rkey));
         }
-        pair.side(1).control.unmap_fast_mr(&mut fast);
+        pair.side(1).control.unmap_fast_mr(&mut fast).expect("ours");
     }
     // A key of before.
     let remote = Remote {
