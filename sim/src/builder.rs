@@ -11,6 +11,7 @@ use crate::irq::{ClearPba, Interrupts};
 use crate::lines::Lines;
 use crate::link::{Link, Mac, Quality};
 use crate::memory::{Memory, Runs};
+use crate::msix::Msix;
 use crate::pe::{Config, FpmProfile, ProtocolEngine};
 use crate::regs::{Identity, RegisterFile, Start};
 use crate::rng::Rng;
@@ -204,6 +205,7 @@ impl Builder {
             mac: mac(self.first_mac, pf),
             registers: RegisterFile::new(identity, start),
             irq: Interrupts::new(self.vectors, self.clear_pba),
+            msix: Msix::new(self.vectors),
             memory: Memory::new(self.runs, &rng),
             taken: vec![false; usize::from(self.vectors)],
             stats: Stats::default(),

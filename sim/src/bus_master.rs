@@ -78,12 +78,15 @@ impl Surroundings<'_> {
         }
     }
 
-    /// Takes messages back that the function may not send.
+    /// Vectors that fired send their messages, as far as the MSI-X table and bus mastering let them.
     pub(crate) fn check_messages(&mut self) {
+        for vector in self.body.irq.take_fired() {
+            self.body.msix.fire(vector);
+        }
         if self.body.mastering == Mastering::On {
             return;
         }
-        let count = self.body.irq.forget_fired();
+        let count = self.body.msix.forget_sent();
         if self.body.mastering == Mastering::Stopped {
             self.body.stats.stopped += count as u64;
         } else if count > 0 {

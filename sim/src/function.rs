@@ -17,6 +17,7 @@ use crate::irq::Interrupts;
 use crate::lines::Lines;
 use crate::link::Mac;
 use crate::memory::Memory;
+use crate::msix::Msix;
 use crate::pe::{DmaFault, ProtocolEngine, ResetKind};
 use crate::regs::{Identity, RegisterFile, ResetSource};
 use crate::rng::Rng;
@@ -58,6 +59,7 @@ pub(crate) struct Body {
     pub(crate) mac: Mac,
     pub(crate) registers: RegisterFile,
     pub(crate) irq: Interrupts,
+    pub(crate) msix: Msix,
     pub(crate) memory: Memory,
     /// Vectors that the host has taken.
     pub(crate) taken: Vec<bool>,
@@ -119,6 +121,7 @@ impl Function {
     /// reset of the whole card goes on.
     pub(crate) fn function_level_reset(&mut self, now: u64) {
         self.body.resets.flr += 1;
+        self.body.msix.reset();
         self.engine.reset(ResetKind::Pfr);
         self.begin_reset(ResetSource::Pfr, now, PFR_TIME);
         if self

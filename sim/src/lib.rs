@@ -34,6 +34,7 @@ mod lines;
 pub mod link;
 mod memory;
 pub mod middleware;
+pub mod msix;
 pub mod pcap;
 pub mod pe;
 mod platform;

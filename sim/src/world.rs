@@ -364,7 +364,7 @@ impl World {
     pub(crate) fn take_fired(&mut self) -> Fired {
         let mut all = Vec::new();
         for function in &mut self.functions {
-            let fired = function.body.irq.take_fired();
+            let fired = function.body.msix.take_sent();
             if !fired.is_empty() {
                 function.body.stats.interrupts += fired.len() as u64;
                 all.push((Arc::clone(&function.body.lines), fired));

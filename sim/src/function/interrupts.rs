@@ -58,6 +58,9 @@ impl Surroundings<'_> {
         if irq::is_trigger(value) {
             self.body.mastering.was_asked();
         }
+        if irq::clears_pending(value) {
+            self.body.msix.clear_pending(index);
+        }
         if !self.body.irq.set_control(index, value, rules, self.now) {
             self.no_such_vector("GLINT_DYN_CTL", index);
         }

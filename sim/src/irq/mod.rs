@@ -1,16 +1,17 @@
 //! Interrupt vectors of one function: enabling, auto-mask, pending events, throttling.
 //!
 //! A cause (an event queue, the AEQ, PFINT_OICR) names a vector; here that vector fires, or waits until it may. What
-//! arrives at the host is in [`lines`](crate::lines). When it may fire is in [`throttle`].
+//! becomes of its message is in [`msix`](crate::msix), what arrives at the host in [`lines`](crate::lines). When it may
+//! fire is in [`throttle`].
 
 mod throttle;
 
 pub(crate) use throttle::{NO_ITR, Units};
 use throttle::{Throttle, Waiting};
 
-/// What the CLEARPBA bit of GLINT_DYN_CTL does to an event that came while the vector was masked.
+/// What the CLEARPBA bit of GLINT_DYN_CTL does to an event that came while the vector was disabled there.
 ///
-/// The sources only name the bit ("clear the pending bit", control-path 2.4). Linux re-enables with INTENA and CLEARPBA
+/// The sources only name the bit ("clear the pending bit", control-path 2.4), which is that of the MSI-X table. Linux re-enables with INTENA and CLEARPBA
 /// in one write after its last look at the queue and does not look again, which only works when such an event is kept
 /// `[inf]`. A driver that looks once more after enabling is right with both.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -35,6 +36,11 @@ const ACTIONS: u32 = CLEARPBA | SWINT_TRIG;
 /// Whether a write of `value` to GLINT_DYN_CTL is an event of its own.
 pub(crate) const fn is_trigger(value: u32) -> bool {
     value & SWINT_TRIG != 0
+}
+
+/// Whether a write of `value` to GLINT_DYN_CTL clears the vector's bit in the MSI-X pending bit array.
+pub(crate) const fn clears_pending(value: u32) -> bool {
+    value & CLEARPBA != 0
 }
 
 const fn itr_index(value: u32) -> u32 {
@@ -130,7 +136,7 @@ pub(crate) struct Interrupts {
     clear_pba: ClearPba,
     /// Vectors whose events wait for a timer or a credit.
     delayed: Vec<u16>,
-    /// Vectors that fired and were not yet handed to the host, in order.
+    /// Vectors that fired since somebody looked, in order.
     fired: Vec<u16>,
 }
 
@@ -269,13 +275,6 @@ impl Interrupts {
         state.throttle.set_rate(value);
         self.settle(vector, rules, now);
         true
-    }
-
-    /// Forgets the messages that were not handed to the host; answers with their number.
-    pub(crate) fn forget_fired(&mut self) -> usize {
-        let count = self.fired.len();
-        self.fired.clear();
-        count
     }
 
     /// The vectors that fired since the last call, in order.

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use e810_hal::Access;
+use e810_hal::{Access, Vector};
 use e810_sim::SimPlatform;
 use vfio_bindings::bindings::vfio::{
     VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR3_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX,
@@ -35,25 +35,9 @@ pub(super) struct Counts {
 pub(super) struct Device {
     nic: SimPlatform,
     config: ConfigSpace,
-    msix_table: Vec<u8>,
     interrupts: Arc<Interrupts>,
     mappings: Mappings,
     counts: Arc<Counts>,
-}
-
-/// Bytes of an entry of the MSI-X table, and where its mask bit is.
-const ENTRY: usize = 16;
-const ENTRY_MASK: usize = 12;
-
-/// The table after a reset: all vectors masked.
-fn masked_table() -> Vec<u8> {
-    let mut table = vec![0; PBA as usize];
-    table
-        .iter_mut()
-        .skip(ENTRY_MASK)
-        .step_by(ENTRY)
-        .for_each(|byte| *byte = 1);
-    table
 }
 
 impl Device {
@@ -61,9 +45,9 @@ impl Device {
         let vectors = e810_hal::Vectors::vector_count(&nic);
         // As after power-up.
         nic.set_bus_master(false);
+        nic.power_up_msix();
         Self {
             config: ConfigSpace::new(nic.mac(), vectors),
-            msix_table: masked_table(),
             nic,
             interrupts,
             mappings: Mappings::default(),
@@ -79,7 +63,6 @@ impl Device {
         self.mappings = Mappings::default();
         self.config.reset();
         self.follow_command();
-        self.msix_table = masked_table();
         self.counts.users.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -89,7 +72,20 @@ impl Device {
         self.nic.function_level_reset();
         self.config.reset();
         self.follow_command();
-        self.msix_table = masked_table();
+        self.unmask_connected();
+    }
+
+    /// The MSI-X table as the user's connections say: on and off, masked and
+    /// unmasked. The kernel does the same for a user of VFIO when it connects
+    /// vectors, and restores it after a reset; the bits of the MSI-X capability
+    /// in configuration space are only kept.
+    fn unmask_connected(&self) {
+        let vectors = e810_hal::Vectors::vector_count(&self.nic);
+        for vector in (0..vectors).filter_map(Vector::new) {
+            let connected = self.interrupts.is_connected(vector);
+            self.nic.mask_vector(vector, !connected);
+        }
+        self.nic.set_msix(self.interrupts.is_enabled(), false);
     }
 
     /// Does what the command register says now. What was written to the
@@ -135,17 +131,7 @@ impl ServerBackend for Device {
             _ if self.is_off(region) => data.fill(0xff),
             VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_read(offset, data),
             VFIO_PCI_CONFIG_REGION_INDEX => self.config.read(offset, data),
-            VFIO_PCI_BAR3_REGION_INDEX => {
-                // Behind the table nothing is ever pending.
-                let table = usize::try_from(offset)
-                    .ok()
-                    .and_then(|at| self.msix_table.get(at..))
-                    .unwrap_or_default();
-                let rest = table.iter().copied().chain(std::iter::repeat(0));
-                for (to, from) in data.iter_mut().zip(rest) {
-                    *to = from;
-                }
-            }
+            VFIO_PCI_BAR3_REGION_INDEX => self.nic.bar3_read(offset, data),
             _ => data.fill(0xff),
         }
         Ok(())
@@ -159,15 +145,7 @@ impl ServerBackend for Device {
                 Effect::None => self.follow_command(),
                 Effect::Reset => self.function_level_reset(),
             },
-            VFIO_PCI_BAR3_REGION_INDEX => {
-                let table = usize::try_from(offset)
-                    .ok()
-                    .and_then(|at| self.msix_table.get_mut(at..))
-                    .unwrap_or_default();
-                for (to, from) in table.iter_mut().zip(data) {
-                    *to = *from;
-                }
-            }
+            VFIO_PCI_BAR3_REGION_INDEX => self.nic.bar3_write(offset, data),
             _ => {}
         }
         Ok(())
@@ -212,6 +190,7 @@ impl ServerBackend for Device {
         self.nic.function_level_reset();
         self.config.stop_master();
         self.follow_command();
+        self.unmask_connected();
         Ok(())
     }
 
@@ -224,7 +203,12 @@ impl ServerBackend for Device {
         fds: Vec<File>,
     ) -> io::Result<()> {
         // The other kinds of interrupt are not there: nothing to connect.
-        if index == VFIO_PCI_MSIX_IRQ_INDEX && !self.interrupts.set(flags, start, count, fds) {
+        if index != VFIO_PCI_MSIX_IRQ_INDEX {
+            return Ok(());
+        }
+        if self.interrupts.set(flags, start, count, fds) {
+            self.unmask_connected();
+        } else {
             log::warn!("SET_IRQS {flags:#x} for {count} vectors from {start} on means nothing");
             self.counts.refused_irqs.fetch_add(1, Ordering::Relaxed);
         }
@@ -232,5 +216,6 @@ impl ServerBackend for Device {
     }
 }
 
-/// BAR3 holds the table and, behind it, the pending bits.
-const _: () = assert!((PBA as u64) < BAR3_LEN);
+/// BAR3 holds the table and, behind it, the pending bits, where the capability
+/// says.
+const _: () = assert!(PBA as u64 == e810_sim::msix::PBA && (PBA as u64) < BAR3_LEN);

@@ -18,26 +18,20 @@ pub struct Interrupts(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    lines: Vec<Line>,
+    lines: Vec<Option<File>>,
     /// MSI-X is on: from the first connected vector until all are taken down.
     enabled: bool,
     sent: u64,
 }
 
-#[derive(Debug, Default)]
-struct Line {
-    event: Option<File>,
-    /// A message that had nowhere to go, as the pending bit of a masked vector.
-    pending: bool,
-}
-
-impl Line {
-    fn send(&mut self) -> bool {
-        self.pending = match &mut self.event {
-            Some(event) => !takes(event) || event.write_all(&1u64.to_ne_bytes()).is_err(),
-            None => true,
-        };
-        !self.pending
+impl State {
+    /// A message arrives; one for a vector that was just disconnected is lost,
+    /// as on a host.
+    fn deliver(&mut self, index: usize) {
+        if let Some(Some(event)) = self.lines.get_mut(index) {
+            let sent = takes(event) && event.write_all(&1u64.to_ne_bytes()).is_ok();
+            self.sent += u64::from(sent);
+        }
     }
 }
 
@@ -59,7 +53,7 @@ impl Interrupts {
     #[must_use]
     pub fn new(vectors: u16) -> Self {
         Self(Mutex::new(State {
-            lines: (0..vectors).map(|_| Line::default()).collect(),
+            lines: (0..vectors).map(|_| None).collect(),
             enabled: false,
             sent: 0,
         }))
@@ -71,13 +65,7 @@ impl Interrupts {
 
     /// The device sends the message of `vector`.
     pub fn fire(&self, vector: Vector) {
-        let mut state = self.lock();
-        if !state.enabled {
-            return;
-        }
-        let line = state.lines.get_mut(vector.get() as usize);
-        let sent = line.is_some_and(Line::send);
-        state.sent += u64::from(sent);
+        self.lock().deliver(vector.get() as usize);
     }
 
     /// Messages that reached an event.
@@ -86,37 +74,43 @@ impl Interrupts {
         self.lock().sent
     }
 
+    /// Whether MSI-X is on.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.lock().enabled
+    }
+
+    /// Whether `vector` has an event: its entry of the table is unmasked.
+    #[must_use]
+    pub fn is_connected(&self, vector: Vector) -> bool {
+        let state = self.lock();
+        let line = state.lines.get(vector.get() as usize);
+        line.is_some_and(Option::is_some)
+    }
+
     /// SET_IRQS for MSI-X; false for a form that means nothing.
     pub fn set(&self, flags: u32, start: u32, count: u32, fds: Vec<File>) -> bool {
         const EVENTS: u32 = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
         const NONE: u32 = VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_TRIGGER;
         let mut state = self.lock();
-        let last = u64::from(start) + u64::from(count);
-        if last > state.lines.len() as u64 || flags & VFIO_IRQ_SET_DATA_BOOL != 0 {
+        let (first, count) = (start as usize, count as usize);
+        let last = first.saturating_add(count);
+        if last > state.lines.len() || flags & VFIO_IRQ_SET_DATA_BOOL != 0 {
             return false;
         }
-        let State {
-            lines,
-            enabled,
-            sent,
-        } = &mut *state;
-        let concerned = lines.iter_mut().skip(start as usize).take(count as usize);
         match flags {
             NONE if count == 0 => {
-                *enabled = false;
-                lines.fill_with(Line::default);
+                state.enabled = false;
+                state.lines.fill_with(|| None);
             }
             // The user triggers vectors by hand.
-            NONE => concerned.for_each(|line| *sent += u64::from(line.send())),
+            NONE => (first..last).for_each(|index| state.deliver(index)),
             EVENTS => {
-                *enabled = true;
+                state.enabled = true;
                 // Without a descriptor the vectors are disconnected.
                 let mut fds = fds.into_iter();
-                for line in concerned {
-                    line.event = fds.next();
-                    if line.pending {
-                        *sent += u64::from(line.send());
-                    }
+                for line in state.lines.iter_mut().skip(first).take(count) {
+                    *line = fds.next();
                 }
             }
             _ => return false,
@@ -128,7 +122,7 @@ impl Interrupts {
     pub fn clear(&self) {
         let mut state = self.lock();
         state.enabled = false;
-        state.lines.fill_with(Line::default);
+        state.lines.fill_with(|| None);
     }
 }
 
@@ -158,35 +152,25 @@ mod tests {
     fn vectors_come_one_by_one_and_go_together() {
         let irqs = Interrupts::new(4);
         let ((one, one_fd), (three, three_fd)) = (event(), event());
-        irqs.fire(vector(1));
+        assert!(!irqs.is_enabled());
         assert!(irqs.set(EVENTS, 1, 1, one_fd));
-        assert!(one.read().is_err(), "MSI-X was off");
         assert!(irqs.set(EVENTS, 3, 1, three_fd));
+        let connected = || [0, 1, 2, 3].map(|index| irqs.is_connected(vector(index)));
+        assert_eq!(connected(), [false, true, false, true]);
         irqs.fire(vector(3));
         irqs.fire(vector(3));
         irqs.fire(vector(1));
         assert_eq!((one.read().unwrap(), three.read().unwrap()), (1, 2));
+        // Connected with no descriptor: disconnected.
+        assert!(irqs.set(EVENTS, 3, 1, Vec::new()));
+        assert_eq!(connected(), [false, true, false, false]);
+        irqs.fire(vector(3));
+        assert!(three.read().is_err());
         assert!(irqs.set(NONE, 0, 0, Vec::new()));
+        assert_eq!((connected(), irqs.is_enabled()), ([false; 4], false));
         irqs.fire(vector(1));
         assert!(one.read().is_err());
         assert_eq!(irqs.sent(), 3);
-    }
-
-    #[test]
-    fn a_message_waits_for_its_event() {
-        let irqs = Interrupts::new(2);
-        let (first, first_fd) = event();
-        assert!(irqs.set(EVENTS, 0, 1, first_fd));
-        // Connected with no descriptor: disconnected.
-        assert!(irqs.set(EVENTS, 0, 1, Vec::new()));
-        irqs.fire(vector(0));
-        assert!(first.read().is_err());
-        let (second, second_fd) = event();
-        assert!(irqs.set(EVENTS, 0, 1, second_fd));
-        assert_eq!(second.read().unwrap(), 1);
-        irqs.clear();
-        irqs.fire(vector(0));
-        assert!(second.read().is_err());
     }
 
     #[test]

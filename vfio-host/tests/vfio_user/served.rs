@@ -268,6 +268,36 @@ fn vectors_are_connected_again_and_again() {
     );
 }
 
+/// The table follows the connections: it is unmasked where there is one, also
+/// after a reset, and keeps the message of a vector that has none.
+#[test]
+fn the_msix_table_follows_the_connections() {
+    let served = Served::start();
+    let mut user = User::enabled(&served);
+    let (first, late) = (event(), event());
+    user.connect(3, Some(&first));
+    let mask = |user: &mut User, vector: u64| user.read(3, 16 * vector + 12);
+    assert_eq!((mask(&mut user, 3), mask(&mut user, 7)), (0, 1));
+    user.trigger(7);
+    assert_eq!(user.read(3, 0x8000), 1 << 7);
+    user.connect(7, Some(&late));
+    assert_eq!((user.read(3, 0x8000), mask(&mut user, 7)), (0, 0));
+    until("the message that was kept", || {
+        late.read().ok().map(|count| assert_eq!(count, 1))
+    });
+    // By the message, and through configuration space.
+    user.0.reset().unwrap();
+    assert_eq!((mask(&mut user, 3), mask(&mut user, 5)), (0, 1));
+    user.write(CONFIG, 0xa8, 0xa810);
+    user.enable();
+    assert_eq!((mask(&mut user, 3), mask(&mut user, 5)), (0, 1));
+    user.trigger(3);
+    until("an interrupt after the reset", || first.read().ok());
+    user.0.set_irqs(MSIX, NONE, 0, 0, &[]).unwrap();
+    assert_eq!(mask(&mut user, 3), 1);
+    assert_eq!(served.report().findings, []);
+}
+
 /// Memory Space Enable and Bus Master Enable do what they do on a bus.
 #[test]
 fn the_command_register_is_obeyed() {

@@ -1,0 +1,231 @@
+//! MSI-X: the table and the pending bits in BAR3, and the control word in configuration space (control-path 1.3; PCI
+//! Express 4.0, 6.1.4 and 7.7.2).
+//!
+//! It stands behind the vectors ([`irq`](crate::irq)): a vector that fires sends a message, unless its entry or the
+//! function is masked. Then its pending bit is set, and the message goes out when the mask is lifted. Masking here and
+//! disabling a vector in GLINT_DYN_CTL are two things, and each keeps one message.
+//!
+//! A function starts as a host has set it up for a driver that knows nothing of this: MSI-X on, all entries unmasked.
+//! Whoever is concerned with it begins with [`SimPlatform::power_up_msix`].
+
+use e810_hal::Vector;
+
+use crate::findings::{Class, kind};
+use crate::platform::SimPlatform;
+
+/// Where the pending bits begin in BAR3, in bytes.
+pub const PBA: u64 = 0x8000;
+/// Bytes of an entry of the table.
+const ENTRY: u64 = 16;
+/// MASK of MSIX_TVCTRL1.
+const MASK: u32 = 1;
+/// The low two bits of MSIX_TADD1 are 0.
+const ADDRESS_LOW: u32 = !3;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// MSIX_TADD1, MSIX_TUADD1, MSIX_TMSG, MSIX_TVCTRL1.
+    words: [u32; 4],
+    pending: bool,
+}
+
+impl Entry {
+    /// As after a reset: masked, the rest 0.
+    const MASKED: Self = Self {
+        words: [0, 0, 0, MASK],
+        pending: false,
+    };
+
+    fn masked(&self) -> bool {
+        self.words[3] & MASK != 0
+    }
+}
+
+/// MSI-X of one function.
+#[derive(Debug)]
+pub(crate) struct Msix {
+    entries: Vec<Entry>,
+    /// MSI-X Enable.
+    enabled: bool,
+    /// Function Mask.
+    masked: bool,
+    /// Vectors whose messages go out now.
+    sent: Vec<u16>,
+}
+
+impl Msix {
+    /// On, and nothing masked.
+    pub(crate) fn new(vectors: u16) -> Self {
+        let open = Entry {
+            words: [0; 4],
+            pending: false,
+        };
+        Self {
+            entries: vec![open; usize::from(vectors)],
+            enabled: true,
+            masked: false,
+            sent: Vec::new(),
+        }
+    }
+
+    /// As after power-up and after a function-level reset: off, every entry masked, nothing pending.
+    pub(crate) fn reset(&mut self) {
+        self.entries.fill(Entry::MASKED);
+        self.enabled = false;
+        self.masked = false;
+        self.sent.clear();
+    }
+
+    /// A vector fires. While MSI-X is off nothing is sent and nothing kept: only a masked vector has a pending bit. What
+    /// the card does then is not in the sources; a driver must not count on either `[inf]`.
+    pub(crate) fn fire(&mut self, vector: u16) {
+        let entry = self.entries.get_mut(usize::from(vector));
+        if let Some(entry) = entry.filter(|_| self.enabled) {
+            entry.pending = true;
+            self.send(vector);
+        }
+    }
+
+    /// Sends what is pending for `vector`, if it may.
+    fn send(&mut self, vector: u16) {
+        let open = self.enabled && !self.masked;
+        let entry = self.entries.get_mut(usize::from(vector));
+        if let Some(entry) = entry.filter(|entry| open && entry.pending && !entry.masked()) {
+            entry.pending = false;
+            self.sent.push(vector);
+        }
+    }
+
+    fn send_all(&mut self) {
+        for vector in 0..self.entries.len() {
+            self.send(vector as u16);
+        }
+    }
+
+    /// CLEARPBA of GLINT_DYN_CTL: the pending bit is cleared (control-path 2.4).
+    pub(crate) fn clear_pending(&mut self, vector: u16) {
+        if let Some(entry) = self.entries.get_mut(usize::from(vector)) {
+            entry.pending = false;
+        }
+    }
+
+    /// MSI-X Enable and Function Mask of the control word.
+    fn set_control(&mut self, enabled: bool, masked: bool) {
+        self.enabled = enabled;
+        self.masked = masked;
+        self.send_all();
+    }
+
+    /// One word of BAR3; 0 where there is nothing.
+    fn read(&self, offset: u64) -> u32 {
+        if let Some(first) = offset.checked_sub(PBA) {
+            // 32 bits a word, bit 0 the first of them.
+            let first = usize::try_from(first * 8).unwrap_or(usize::MAX);
+            let bits = self.entries.iter().skip(first).take(32);
+            return (0..).zip(bits).fold(0, |word, (bit, entry)| {
+                word | u32::from(entry.pending) << bit
+            });
+        }
+        let entry = self.entries.get((offset / ENTRY) as usize);
+        let word = entry.and_then(|entry| entry.words.get((offset % ENTRY / 4) as usize));
+        word.copied().unwrap_or(0)
+    }
+
+    /// Writes one word of BAR3. The pending bits are read-only.
+    fn write(&mut self, offset: u64, value: u32) {
+        if offset >= PBA {
+            return;
+        }
+        let (index, place) = ((offset / ENTRY) as usize, (offset % ENTRY / 4) as usize);
+        let entry = self.entries.get_mut(index);
+        let Some(word) = entry.and_then(|entry| entry.words.get_mut(place)) else {
+            return;
+        };
+        *word = match place {
+            0 => value & ADDRESS_LOW,
+            3 => value & MASK,
+            _ => value,
+        };
+        self.send(index as u16);
+    }
+
+    fn set_mask(&mut self, vector: u16, masked: bool) {
+        self.write(u64::from(vector) * ENTRY + 12, u32::from(masked));
+    }
+
+    /// Forgets messages that may not go out; answers with their number.
+    pub(crate) fn forget_sent(&mut self) -> usize {
+        let count = self.sent.len();
+        self.sent.clear();
+        count
+    }
+
+    /// The messages since the last call, by vector, in order.
+    pub(crate) fn take_sent(&mut self) -> Vec<u16> {
+        std::mem::take(&mut self.sent)
+    }
+}
+
+impl SimPlatform {
+    /// MSI-X as after power-up: off, every entry masked, nothing pending.
+    pub fn power_up_msix(&self) {
+        self.with(|env| env.body.msix.reset());
+    }
+
+    /// Sets MSI-X Enable and Function Mask, as configuration space does. What became pending goes out.
+    pub fn set_msix(&self, enabled: bool, masked: bool) {
+        self.with(|env| {
+            env.body.msix.set_control(enabled, masked);
+            env.check_messages();
+        });
+    }
+
+    /// Masks a vector in the table or unmasks it, as a host does when it connects one.
+    pub fn mask_vector(&self, vector: Vector, masked: bool) {
+        self.with(|env| {
+            env.body.msix.set_mask(vector.get() as u16, masked);
+            env.check_messages();
+        });
+    }
+
+    /// Reads bytes of BAR3: one word or two of the table or the pending bits. Anything else is a finding and reads as
+    /// all-ones.
+    pub fn bar3_read(&self, offset: u64, into: &mut [u8]) {
+        if !self.fits_bar3(offset, into.len(), "read") {
+            into.fill(0xff);
+            return;
+        }
+        self.with(|env| {
+            for (at, word) in (offset..).step_by(4).zip(into.chunks_exact_mut(4)) {
+                word.copy_from_slice(&env.body.msix.read(at).to_le_bytes());
+            }
+        });
+    }
+
+    /// Writes bytes of BAR3; as [`SimPlatform::bar3_read`].
+    pub fn bar3_write(&self, offset: u64, from: &[u8]) {
+        if !self.fits_bar3(offset, from.len(), "write") {
+            return;
+        }
+        self.with(|env| {
+            let (words, _) = from.as_chunks::<4>();
+            for (at, word) in (offset..).step_by(4).zip(words) {
+                env.body.msix.write(at, u32::from_le_bytes(*word));
+            }
+            env.check_messages();
+        });
+    }
+
+    /// Software may only use aligned words and pairs of them (PCI Express 4.0, 6.1.4.2).
+    fn fits_bar3(&self, offset: u64, bytes: usize, what: &str) -> bool {
+        let fits = matches!(bytes, 4 | 8) && offset.is_multiple_of(bytes as u64);
+        if !fits {
+            let text = format!("{what} of {bytes} bytes at {offset:#x} of BAR3");
+            self.with(|env| env.found(Class::Fault, kind::REGISTER_WIDTH, text));
+        }
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests;
