@@ -34,6 +34,7 @@ pub mod aeq;
 pub mod aeqe;
 pub mod ceq;
 pub mod ceqe;
+pub mod dim;
 pub mod error;
 pub mod event;
 pub mod irq;
