@@ -65,6 +65,11 @@ mod rates;
 mod rdma;
 mod sampler;
 
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod scenarios;
+
 pub use net::{NetDim, NetSample};
 pub use profile::{NET_RX_CQE, NET_RX_EQE, NET_TX_CQE, NET_TX_EQE, NoProfiles, Profile, RDMA};
 pub use rdma::{RdmaDim, RdmaSample};

@@ -1,0 +1,149 @@
+//! Where the machines end up with a load that lasts, in virtual time.
+
+use e810_hal::Ns;
+use std::vec::Vec;
+
+use super::*;
+
+/// This card's: time only.
+const CARD: [Profile; 7] = [
+    Profile::by_time(0),
+    Profile::by_time(2),
+    Profile::by_time(4),
+    Profile::by_time(8),
+    Profile::by_time(16),
+    Profile::by_time(32),
+    Profile::by_time(50),
+];
+
+const HIGH: u64 = 100;
+const LOW: u64 = 100_000;
+
+/// A queue with a completion each so many ns, and an event when the profile's
+/// time has passed since the first one that waits, or its count waits.
+#[derive(Default)]
+struct Queue {
+    now: u64,
+    /// When the last completion came.
+    last: u64,
+    events: u32,
+    completions: u32,
+}
+
+impl Queue {
+    fn event(&mut self, profile: Profile, period: u64) {
+        let by_time = self.last + period + u64::from(profile.us) * 1_000;
+        let by_count = self.last + period * u64::from(profile.count);
+        self.now = by_time.min(by_count).max(self.now);
+        let came = (self.now - self.last) / period;
+        self.last += came * period;
+        self.completions += u32::try_from(came).unwrap();
+        self.events += 1;
+    }
+}
+
+/// `events` events of a load; indices asked for on the way, and completions an
+/// event over the last 64 events.
+fn rdma(dim: &mut RdmaDim<'_>, queue: &mut Queue, period: u64, events: u32) -> (Vec<usize>, u32) {
+    let (mut asked, mut at_last) = (Vec::new(), 0);
+    for left in (0..events).rev() {
+        queue.event(dim.profile(), period);
+        if left == 64 {
+            at_last = queue.completions;
+        }
+        let sample = RdmaSample {
+            time: Ns(queue.now),
+            events: queue.events,
+            completions: queue.completions,
+        };
+        if let Some(index) = dim.sample(sample) {
+            asked.push(index);
+            dim.applied();
+        }
+    }
+    (asked, (queue.completions - at_last) / 64)
+}
+
+fn net(dim: &mut NetDim<'_>, queue: &mut Queue, period: u64, events: u32) -> Vec<usize> {
+    let mut asked = Vec::new();
+    for _ in 0..events {
+        queue.event(dim.profile(), period);
+        let sample = NetSample {
+            time: Ns(queue.now),
+            events: queue.events,
+            packets: queue.completions,
+            bytes: queue.completions.wrapping_mul(1_500),
+        };
+        if let Some(index) = dim.sample(sample) {
+            asked.push(index);
+            dim.applied();
+        }
+    }
+    asked
+}
+
+#[test]
+fn a_low_rate_is_not_moderated() {
+    for profiles in [&RDMA[..], &CARD] {
+        let mut dim = RdmaDim::new(profiles).unwrap();
+        let ran = rdma(&mut dim, &mut Queue::default(), LOW, 64 * 50);
+        assert_eq!((ran, dim.index()), ((Vec::new(), 1), 0));
+    }
+}
+
+#[test]
+fn a_high_rate_is_until_it_falls() {
+    for (profiles, up, an_event, down) in [
+        // Up, the count of the third profile is what ends its waits. Down, two
+        // measurements are worse, the one that the fall is in and the next: a
+        // step there and back. Then the rate is the same.
+        (&RDMA[..], &[1, 2][..], 4, &[1, 2, 0][..]),
+        // Up, 50 µs after the first one that waits, at one each 100 ns. Down,
+        // both only turn at the edge.
+        (&CARD, &[1, 2, 3, 4, 5, 6], 501, &[0]),
+    ] {
+        let (mut queue, mut dim) = (Queue::default(), RdmaDim::new(profiles).unwrap());
+        rdma(&mut dim, &mut queue, LOW, 64 * 3);
+        let ran = rdma(&mut dim, &mut queue, HIGH, 64 * 50);
+        assert_eq!(ran, (up.to_vec(), an_event));
+        let ran = rdma(&mut dim, &mut queue, LOW, 64 * 50);
+        assert_eq!((ran, dim.index()), ((down.to_vec(), 1), 0));
+    }
+}
+
+/// Nothing ever differs, so nothing is tried: what Linux' rules say.
+#[test]
+fn a_high_rate_without_a_beginning_is_not_moderated() {
+    for profiles in [&RDMA[..], &CARD] {
+        let mut dim = RdmaDim::new(profiles).unwrap();
+        let ran = rdma(&mut dim, &mut Queue::default(), HIGH, 64 * 50);
+        assert_eq!((ran, dim.index()), ((Vec::new(), 1), 0));
+    }
+}
+
+/// Packets an event, over as many events as it took to find the profile.
+#[test]
+fn packets_at_a_high_rate_are_moderated() {
+    for (profiles, found, an_event) in [
+        (&NET_RX_CQE[..], &[0, 1, 2, 1][..], 81),
+        (&NET_TX_CQE, &[0, 1, 2, 1], 64),
+        (&CARD, &[0, 1, 2, 3, 4, 5, 6], 501),
+    ] {
+        let (mut queue, mut dim) = (Queue::default(), NetDim::new(profiles).unwrap());
+        assert_eq!(net(&mut dim, &mut queue, HIGH, 64 * 50), found);
+        let before = queue.completions;
+        assert_eq!(net(&mut dim, &mut queue, HIGH, 64 * 50), []);
+        assert_eq!((queue.completions - before) / (64 * 50), an_event);
+    }
+    // In these the count ends the waits from index 2 on. There is nothing to
+    // find: the machine goes to and fro, with rests, where events are fewest.
+    for (profiles, an_event) in [(&NET_RX_EQE, 256), (&NET_TX_EQE, 128)] {
+        let (mut queue, mut dim) = (Queue::default(), NetDim::new(profiles).unwrap());
+        assert_eq!(net(&mut dim, &mut queue, HIGH, 64 * 10)[..4], [0, 1, 2, 3]);
+        let before = queue.completions;
+        for index in net(&mut dim, &mut queue, HIGH, 64 * 50) {
+            assert!([2, 3].contains(&index));
+        }
+        assert_eq!((queue.completions - before) / (64 * 50), an_event);
+    }
+}
