@@ -56,11 +56,21 @@ impl<P: Platform> Cq<P> {
         self.attributes.entries
     }
 
-    /// Asks for an event with the next completion (or the next solicited one,
-    /// or error). Poll once more after arming: what arrived before gives no
-    /// event.
-    pub fn arm(&mut self, notify: Notify) {
-        self.queue.arm(notify);
+    /// Asks for an event with the next completion that was not polled yet (or the
+    /// next solicited one, or error), and says whether there is something to poll
+    /// now: after `true`, poll again before waiting.
+    ///
+    /// ```ignore
+    /// loop {
+    ///     while cq.poll(&mut wcs) > 0 { /* use them */ }
+    ///     if !cq.arm(Notify::Any) {
+    ///         // Sleep until an event of this CQ comes.
+    ///     }
+    /// }
+    /// ```
+    #[must_use = "when there is something to poll, poll before waiting"]
+    pub fn arm(&mut self, notify: Notify) -> bool {
+        self.queue.arm(notify)
     }
 
     /// Whether an event came since the last call.

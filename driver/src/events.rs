@@ -10,7 +10,7 @@ use e810_ceq::aeqe::{Aeqe, Object as AeObject, Side};
 use e810_ceq::event::{EventLog, Kind};
 use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, ceq, irq};
 use e810_datapath::error::Queue;
-use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, Slots};
+use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, Signalled, Slots};
 use e810_datapath::status::FlushCode;
 use e810_hal::{CeqId, DmaBuf, HostBuf, Platform, Vector};
 
@@ -51,6 +51,10 @@ pub enum Event {
 pub struct Polled {
     /// Events delivered.
     pub events: u32,
+    /// Events of completion queues whose request had been answered before: two
+    /// requests without an event between them can both be answered by the device.
+    /// Taken and not delivered.
+    pub surplus: u32,
     /// Entries of destroyed or unknown objects, counted and skipped.
     pub skipped: u32,
     /// There is more: call again before the vector is enabled.
@@ -90,8 +94,10 @@ impl<P: Platform> Events<P> {
     }
 
     /// For when the vector fired: empties the queues, then enables the vector
-    /// again. Returns what was found; when `more` is set the vector is still
-    /// masked and the call is to be repeated.
+    /// again and looks once more, so that it does not matter whether the device
+    /// keeps what it wrote in between (docs/hardware-notes.md, CLEARPBA). Returns
+    /// what was found; when `more` is set the vector is still masked, or fires
+    /// again by itself, and the call is to be repeated.
     ///
     /// After a cold start the vector of the asynchronous events also tells of
     /// errors of the card, which are read here, and of AdminQ events, which
@@ -102,6 +108,7 @@ impl<P: Platform> Events<P> {
         polled.events = polled.events.wrapping_add(causes);
         if !polled.more {
             irq::enable_vector(&self.platform, self.vector, Itr::NONE);
+            self.poll_into(&mut polled, deliver);
         }
         polled
     }
@@ -110,10 +117,14 @@ impl<P: Platform> Events<P> {
     /// vector: for a program that polls.
     pub fn poll(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
         let mut polled = Polled::default();
-        // The CEQ before the AEQ (control-path 8).
-        self.poll_ceq(&mut polled, deliver);
-        self.poll_aeq(&mut polled, deliver);
+        self.poll_into(&mut polled, deliver);
         polled
+    }
+
+    fn poll_into(&mut self, polled: &mut Polled, deliver: &mut impl FnMut(Event)) {
+        // The CEQ before the AEQ (control-path 8).
+        self.poll_ceq(polled, deliver);
+        self.poll_aeq(polled, deliver);
     }
 
     /// Reads the card's other causes, which clears them; gives the number of
@@ -138,23 +149,35 @@ impl<P: Platform> Events<P> {
             return;
         };
         let (platform, slots) = (&self.platform, &self.slots);
+        let mut surplus = 0u32;
         let drained = queue.drain(BUDGET, |cq: CqRef| {
             if cq.is_ccq() {
                 ceq::acknowledge(platform, cq);
                 deliver(Event::CqpCompletion);
                 return Delivery::Live;
             }
-            match CqKey::from_bits(cq.context()) {
-                Some(key) if slots.signal_cq(key) => {
-                    // Acknowledged before its handler runs (control-path 7.1).
+            let Some(key) = CqKey::from_bits(cq.context()) else {
+                return Delivery::Stale;
+            };
+            match slots.signal_cq(key) {
+                Signalled::Gone => Delivery::Stale,
+                // Acknowledged before its handler runs (control-path 7.1).
+                Signalled::Told => {
                     ceq::acknowledge(platform, cq);
                     deliver(Event::Completion { cq: key.id() });
                     Delivery::Live
                 }
-                _ => Delivery::Stale,
+                Signalled::Surplus => {
+                    ceq::acknowledge(platform, cq);
+                    surplus = surplus.wrapping_add(1);
+                    Delivery::Live
+                }
             }
         });
-        polled.events = polled.events.wrapping_add(drained.live);
+        polled.events = polled
+            .events
+            .wrapping_add(drained.live.wrapping_sub(surplus));
+        polled.surplus = polled.surplus.wrapping_add(surplus);
         polled.skipped = polled
             .skipped
             .wrapping_add(drained.skipped)

@@ -251,12 +251,12 @@ pub fn probe_driver_data(
     completions: &mut [Wc],
 ) -> usize {
     let posted = qp.post_send(sends).is_ok() && qp.post_recv(receives).is_ok();
-    cq.arm(Notify::Any);
+    let waiting = cq.arm(Notify::Any);
     let mut seen = 0;
     let _ = events.on_vector(&mut |_| seen = usize::wrapping_add(seen, 1));
     cq.poll(completions)
         .wrapping_add(seen)
-        .wrapping_add(usize::from(posted))
+        .wrapping_add(usize::from(posted) + usize::from(waiting))
 }
 
 fn main() {}

@@ -157,7 +157,7 @@ fn work_alone(pair: &mut Simulated) {
 fn event_queue(pair: &mut Simulated) -> (Block, usize) {
     let side = &mut pair.sides[0];
     side.attend();
-    side.cqs[0].arm(Notify::Any);
+    assert!(!side.cqs[0].arm(Notify::Any));
     let sge = side.sge(0, 8);
     let remote = pair.remote(A, 0);
     let found = changed(pair, |pair| {

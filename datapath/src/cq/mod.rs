@@ -30,6 +30,7 @@ mod one;
 mod request;
 mod resize;
 mod slow;
+mod waiting;
 
 use entry::VALID;
 use flush::Parked;
@@ -253,17 +254,24 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         (q3 & VALID == 0).then_some((entry, q3))
     }
 
-    /// Asks for an event at the next completion. Poll once more afterwards:
-    /// what came before the request raises none.
-    pub fn arm(&mut self, notify: Notify) {
+    /// Asks for an event at the next completion, and says whether there is
+    /// something to poll now (IB_CQ_REPORT_MISSED_EVENTS): after `true`, poll
+    /// again before waiting.
+    ///
+    /// The next completion is the next one that was not polled yet: the device
+    /// compares its own count with the head in the shadow area when it takes the
+    /// request, so one that was missed in the last poll raises the event at once.
+    #[must_use = "when there is something to poll, poll before waiting"]
+    pub fn arm(&mut self, notify: Notify) -> bool {
         if let Some(notify) = self.policy.request(notify) {
             self.arm_hardware(notify);
         }
+        self.has_more()
     }
 
-    /// Whether an event came since the last call; several count as one. After
-    /// an event the queue has to be armed again for the next one. Call this
-    /// from the thread that waits for the queue, once it was woken.
+    /// Whether an event came since the last call. After an event the queue has to
+    /// be armed again for the next one. Call this from the thread that waits for
+    /// the queue, once it was woken.
     pub fn take_event(&mut self) -> bool {
         let events = self.cq_slot().events();
         if events == self.events {
@@ -314,6 +322,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     fn arm_hardware(&mut self, notify: Notify) {
         self.arm = self.arm.request(notify);
+        self.cq_slot().arm();
         if let Some(word) = self.shadow.cells().get(SHADOW_ARM) {
             word.publish(self.arm.bits());
         }

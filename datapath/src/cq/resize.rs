@@ -52,6 +52,13 @@ impl<W> Resizes<W> {
     }
 }
 
+impl<W: Words> Resizes<W> {
+    /// Whether the device has begun a ring that follows.
+    pub(super) fn has_begun(&self) -> bool {
+        self.following.iter().any(|(ring, _)| has_first(ring))
+    }
+}
+
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Whether there is room for one more resize: at most four are under way.
     /// Polling an old ring empty, and taking it
@@ -116,8 +123,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// when there is something to look at again.
     #[cold]
     pub(super) fn next_ring(&mut self) -> bool {
-        let mut following = self.resizes.following.iter();
-        if !following.any(|(ring, _)| has_first(ring)) {
+        if !self.resizes.has_begun() {
             return false;
         }
         // The entries of this ring came before those of the next one, so what

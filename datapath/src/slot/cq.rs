@@ -15,7 +15,7 @@ pub(super) const WORDS: usize = LINES * LINE;
 const IDENTITY: usize = 0;
 /// Work queues that complete here; control.
 const REFERENCES: usize = 1;
-/// CEQEs that events have seen.
+/// Events told.
 const EVENTS: usize = 2;
 /// Raised by control when the poller has something to notice.
 const EPOCH: usize = 3;
@@ -28,6 +28,8 @@ const GENERATION: usize = 6;
 // The poller's line.
 /// The last epoch the poller has confirmed.
 const PASSED: usize = 0;
+/// 1 while an event is asked for that was not told yet; events take it.
+const ARMED: usize = 1;
 
 /// View of a slot.
 #[derive(Debug)]
@@ -79,6 +81,7 @@ impl<'a, A: Atom> CqSlot<'a, A> {
             }
         }
         self.poller()[PASSED].store(0, Ordering::Relaxed);
+        self.poller()[ARMED].store(0, Ordering::Relaxed);
         self.control()[GENERATION].store(generation.into(), Ordering::Relaxed);
         let key = CqKey::new(id, generation);
         self.control()[IDENTITY].store(key.bits(), Ordering::Release);
@@ -101,11 +104,23 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.control()[REFERENCES].fetch_add(u64::MAX);
     }
 
-    pub(super) fn signal(&self) {
-        self.control()[EVENTS].fetch_add(1);
+    /// The poller asks for an event; before the device is told, so that whatever
+    /// it writes for that finds the request.
+    pub(crate) fn arm(&self) {
+        self.poller()[ARMED].store(1, Ordering::Release);
     }
 
-    /// CEQEs seen so far.
+    /// Tells an event, if one was asked for: each request is told once, whether a
+    /// CEQE or control comes first, and several requests before that are one.
+    pub(super) fn signal(&self) -> bool {
+        let armed = self.poller()[ARMED].swap(0) != 0;
+        if armed {
+            self.control()[EVENTS].fetch_add(1);
+        }
+        armed
+    }
+
+    /// Events told so far.
     pub(crate) fn events(&self) -> u64 {
         self.control()[EVENTS].load(Ordering::Acquire)
     }

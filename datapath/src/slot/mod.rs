@@ -201,6 +201,19 @@ impl Layout {
     }
 }
 
+/// What became of an event of a CQ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[must_use = "an event is acknowledged unless its CQ is gone"]
+pub enum Signalled {
+    /// The poller will hear of it.
+    Told,
+    /// Nobody had asked: the request was answered before, by another event.
+    Surplus,
+    /// There is no such CQ (any more).
+    Gone,
+}
+
 /// Handle on a slot table. See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Slots<M: SlotMemory> {
@@ -340,11 +353,17 @@ impl<M: SlotMemory> Slots<M> {
         marked
     }
 
-    /// An event handler's word that a CEQE came for a CQ: its poller's
+    /// An event handler's word that a CEQE came for a CQ, or control's that there
+    /// is something to complete which the device will say nothing of
+    /// ([`Registry::sweep`]): its poller's
     /// [`CompletionQueue::take_event`](crate::CompletionQueue::take_event) will
-    /// say so. `false` when the CQ is gone.
-    pub fn signal_cq(&self, key: CqKey) -> bool {
-        self.live_cq(key).map(|slot| slot.signal()).is_some()
+    /// say so, if it has asked.
+    pub fn signal_cq(&self, key: CqKey) -> Signalled {
+        match self.live_cq(key) {
+            None => Signalled::Gone,
+            Some(slot) if slot.signal() => Signalled::Told,
+            Some(_) => Signalled::Surplus,
+        }
     }
 
     /// An event handler's word that a CQ is in error: it overflowed, or the

@@ -1,6 +1,6 @@
 //! The slot protocol, one thread: generations, references, reuse.
 
-use e810_datapath::slot::{Cause, Layout, Marked, QpShape};
+use e810_datapath::slot::{Cause, Layout, Marked, QpShape, Signalled};
 use e810_datapath::{CqKey, FlushCode, Notify, QpKey, QpState, Registry, Service, SlotError, Wc};
 
 use crate::common::{Bench, FLUSH, SQ_BIT, TestCq, words};
@@ -159,16 +159,18 @@ fn handles_of_the_dead_do_nothing() {
         if let Some(key) = CqKey::from_bits(bits)
             && key != cq.key
         {
-            assert!(!slots.signal_cq(key));
+            assert_eq!(slots.signal_cq(key), Signalled::Gone);
             assert!(!slots.mark_cq_failed(key));
         }
     }
     assert!(slots.mark_cq_failed(cq.key));
     assert!(cq.cq.has_failed());
-    cq.cq.arm(Notify::Any);
+    assert_eq!(slots.signal_cq(cq.key), Signalled::Surplus, "nobody asked");
+    assert!(!cq.cq.arm(Notify::Any) && !cq.cq.arm(Notify::Any));
     assert!(!cq.cq.take_event());
-    assert!(slots.signal_cq(cq.key) && slots.signal_cq(cq.key));
-    assert!(cq.cq.take_event(), "two events are taken as one");
+    assert_eq!(slots.signal_cq(cq.key), Signalled::Told);
+    assert_eq!(slots.signal_cq(cq.key), Signalled::Surplus, "told once");
+    assert!(cq.cq.take_event());
     assert!(!cq.cq.take_event());
 }
 

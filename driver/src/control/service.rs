@@ -110,7 +110,7 @@ impl<P: Platform> Control<P> {
                 Ok(None) => {}
                 Err(error) => {
                     // Nothing more will come from the device for it.
-                    let _ = self.registry.sweep(key);
+                    self.sweep(key);
                     result = Err(error);
                 }
             }
@@ -149,8 +149,7 @@ impl<P: Platform> Control<P> {
             },
             Phase::Settling(until) if self.platform.now() < until => Phase::Settling(until),
             Phase::Settling(_) => {
-                // A queue pair that was destroyed meanwhile has nothing left.
-                let _ = self.registry.sweep(key);
+                self.sweep(key);
                 return Ok(None);
             }
         }))
@@ -209,7 +208,19 @@ impl<P: Platform> Control<P> {
         let until = self.platform.now() + SETTLE;
         if self.failing.push((key, Phase::Settling(until))).is_err() {
             // Too many at once: the flush CQEs of this one have to be quick.
-            let _ = self.registry.sweep(key);
+            self.sweep(key);
+        }
+    }
+
+    /// Lets the pollers complete what is left, and tells those that asked for an
+    /// event, because the device will not (data-path 4.10).
+    fn sweep(&mut self, key: QpKey) {
+        // A queue pair that was destroyed meanwhile has nothing left.
+        let Ok(pending) = self.registry.sweep(key) else {
+            return;
+        };
+        for cq in [pending.send_cq, pending.recv_cq].into_iter().flatten() {
+            let _ = self.registry.slots().signal_cq(cq);
         }
     }
 

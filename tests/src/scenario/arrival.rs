@@ -65,7 +65,7 @@ pub fn arrival_event<P: Platform>(
         sges: &sges,
     }])?;
     let cq = to.objects.cq.as_mut().ok_or("no completion queue")?;
-    cq.arm(Notify::Any);
+    let _ = cq.arm(Notify::Any);
     let sender = from.objects.qp.as_mut().ok_or("no queue pair")?;
     sender.post_send(&[SendWr {
         wr_id: 2,

@@ -45,7 +45,7 @@ fn a_solicited_send_raises_the_event_that_was_asked_for() {
         let mut pair = Pair::simulated(&sim, Setup::default());
         // Completions stay where they are: only events are looked at.
         pair.sides[1].polling = false;
-        pair.sides[1].cqs[0].arm(notify);
+        assert!(!pair.sides[1].cqs[0].arm(notify));
         send(&mut pair, SendFlags::SOLICITED);
         assert!(told(&sim, &mut pair), "{notify:?}");
         assert!(!told(&sim, &mut pair), "{notify:?}: told once");
@@ -93,7 +93,7 @@ fn every_operation_with_a_receive_can_solicit() {
             Op::SendInv { data, rkey },
             Op::Write { data, remote, imm },
         ] {
-            pair.sides[1].cqs[0].arm(Notify::Solicited);
+            assert!(!pair.sides[1].cqs[0].arm(Notify::Solicited));
             let flags = match solicited {
                 true => SendFlags::SOLICITED,
                 false => SendFlags::empty(),
@@ -114,7 +114,7 @@ fn every_operation_with_a_receive_can_solicit() {
 fn a_plain_send_does_not_use_up_the_request() {
     let sim = sim(82);
     let mut pair = Pair::simulated(&sim, Setup::default());
-    pair.sides[1].cqs[0].arm(Notify::Solicited);
+    assert!(!pair.sides[1].cqs[0].arm(Notify::Solicited));
     send(&mut pair, SendFlags::empty());
     pair.completions(1, 1);
     send(&mut pair, SendFlags::SOLICITED);
