@@ -3,7 +3,7 @@
 use tock_registers::{LocalRegisterCopy, register_bitfields};
 
 /// Which completion is to raise an event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Notify {
     /// The next one.
@@ -27,7 +27,7 @@ register_bitfields! { u64,
 }
 
 /// The arm word. Software writes it and never takes it from the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ArmWord(u64);
 
@@ -75,7 +75,7 @@ impl ArmWord {
 /// again; one for a solicited completion waits, and becomes a request for any
 /// completion when the event is taken: that may notify too much, never too
 /// little.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct ArmPolicy {
     armed: bool,
     waiting: bool,
@@ -103,3 +103,6 @@ impl ArmPolicy {
         None
     }
 }
+
+#[cfg(test)]
+mod model;
