@@ -16,6 +16,7 @@ use std::io::Write;
 use anyhow::Result;
 
 pub mod address;
+mod attend;
 pub mod backend;
 pub mod buffer;
 pub mod capture;

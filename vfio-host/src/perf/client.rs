@@ -119,7 +119,7 @@ impl<'a> Client<'a> {
             if self.plan.op == Op::Write {
                 mark(end, self.plan.place(0, number), self.size, number)?;
             }
-            self.posted_at = end.platform.now();
+            self.posted_at = end.now();
             self.begun.get_or_insert(self.posted_at);
             end.post(self.plan, self.post_of(0, number, 1))?;
             (self.waiting, self.answered) = (true, false);
@@ -145,7 +145,7 @@ impl<'a> Client<'a> {
         };
         if is_answered && !self.answered {
             self.answered = true;
-            self.ended = end.platform.now();
+            self.ended = end.now();
             let took = (self.ended - self.posted_at).0;
             // A READ is there and back by itself.
             let ways = if self.plan.op == Op::Read { 1 } else { 2 };
@@ -208,7 +208,7 @@ impl<'a> Client<'a> {
             for number in flow.posted..flow.posted + list {
                 self.make_message(end, qp, number)?;
             }
-            let now = end.platform.now();
+            let now = end.now();
             self.begun.get_or_insert(now);
             self.posted += list;
             self.pace.post(now, self.posted);
@@ -241,7 +241,7 @@ impl<'a> Client<'a> {
         end: &mut End<P>,
         done: &[(usize, std::ops::Range<u64>)],
     ) -> Result<()> {
-        self.ended = end.platform.now();
+        self.ended = end.now();
         for (qp, numbers) in done {
             self.completed += numbers.end - numbers.start;
             if self.plan.check && self.plan.op == Op::Read {
@@ -299,6 +299,6 @@ pub(super) fn is_marked<P: Platform>(
     let mut last = [0];
     end.incoming(place, size)?
         .read(size as usize - 1, &mut last)?;
-    end.platform.from_device();
+    end.device.platform.from_device();
     Ok(last == [marker(number)])
 }

@@ -5,15 +5,16 @@ use std::array::from_fn;
 use anyhow::{Context, Result, bail, ensure};
 use e810::{
     AccessFlags, Control, Cq, Data, EventSet, Mr, Op as Request, Path, Pd, Platform, Qp, QpAttr,
-    QpCaps, QpInit, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode, WcStatus,
+    QpCaps, QpInit, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode,
 };
 use e810_hal::{Ns, SharedBytes};
 
 use super::Plan;
+use crate::attend::Attended;
 use crate::buffer::{Buffer, Payload};
 use crate::cli::Op;
 use crate::payload::{self, Direction};
-use crate::pingpong::Endpoint;
+use crate::pingpong::{Endpoint, succeeded};
 
 /// Q_Key: nothing here is a datagram.
 const NO_QKEY: u32 = 0;
@@ -21,9 +22,7 @@ const NO_QKEY: u32 = 0;
 /// One side.
 #[derive(Debug)]
 pub struct End<P: Platform> {
-    pub(super) platform: P,
-    control: Control<P>,
-    events: EventSet<P>,
+    pub(super) device: Attended<P>,
     pd: Pd,
     cq: Cq<P>,
     qps: Vec<Qp<P>>,
@@ -102,9 +101,7 @@ impl<P: Platform + Payload> End<P> {
             .collect();
         index.sort_unstable();
         Ok(Self {
-            platform,
-            control,
-            events,
+            device: Attended::new(platform, control, events),
             pd,
             cq,
             qps,
@@ -122,7 +119,7 @@ impl<P: Platform + Payload> End<P> {
 impl<P: Platform> End<P> {
     /// The control path of its device.
     pub const fn control(&mut self) -> &mut Control<P> {
-        &mut self.control
+        &mut self.device.control
     }
 
     /// What the peer needs to know of each queue pair.
@@ -152,7 +149,7 @@ impl<P: Platform> End<P> {
                 QpAttr::to_rtr(path, mtu, peer.qpn, peer.psn),
                 QpAttr::to_rts(psn),
             ] {
-                self.control.modify_qp(qp, &attr)?;
+                self.device.control.modify_qp(qp, &attr)?;
             }
         }
         self.there = there;
@@ -205,7 +202,7 @@ impl<P: Platform> End<P> {
         content: u64,
         last: Option<u8>,
     ) -> Result<bool> {
-        self.platform.from_device();
+        self.device.platform.from_device();
         let memory = self.incoming(place, size)?;
         let [expected, got] = &mut self.scratch;
         let length = size as usize;
@@ -328,13 +325,7 @@ impl<P: Platform> End<P> {
         let mut wcs = [Wc::default(); 32];
         let polled = self.cq.poll(&mut wcs);
         for wc in wcs.iter().take(polled) {
-            ensure!(
-                wc.status == WcStatus::Success,
-                "request {} of queue pair {} completed with {}",
-                wc.wr_id,
-                wc.qp_num,
-                wc.status
-            );
+            succeeded(wc)?;
             let found = self
                 .index
                 .binary_search_by_key(&wc.qp_num, |(number, _)| *number);
@@ -351,30 +342,19 @@ impl<P: Platform> End<P> {
         if polled > 0 {
             return Ok(polled);
         }
-        let mut failure = None;
-        for events in &mut self.events {
-            events.poll(&mut |event| {
-                if let e810::Event::Async(event) = event {
-                    failure = Some(event);
-                }
-            });
-        }
-        self.control.service()?;
-        match failure {
-            Some(event) => bail!("{event}"),
-            None => Ok(0),
-        }
+        self.device.attend()?;
+        Ok(0)
     }
 
     /// The time.
     #[must_use]
     pub fn now(&self) -> Ns {
-        self.platform.now()
+        self.device.now()
     }
 
     /// An empty turn.
     pub fn relax(&self) {
-        self.platform.relax();
+        self.device.rest();
     }
 
     /// Destroys everything in order and shuts the device down.
@@ -382,17 +362,14 @@ impl<P: Platform> End<P> {
     /// # Errors
     /// The first step that failed; what the device may still write is leaked.
     pub fn close(mut self) -> Result<()> {
-        let control = &mut self.control;
+        let control = &mut self.device.control;
         for qp in self.qps {
             control.destroy_qp(qp).map_err(|(_, error)| error)?;
         }
         control.destroy_cq(self.cq).map_err(|(_, error)| error)?;
         control.dereg_mr(self.mr).map_err(|(_, error)| error)?;
         control.dealloc_pd(self.pd).map_err(|(_, error)| error)?;
-        let end = self.control.shutdown(self.events);
-        end.map_err(|failed| failed.error)
-            .context("shutting down")?;
-        Ok(())
+        self.device.shut_down()
     }
 }
 

@@ -42,7 +42,7 @@ impl<'a, P: Platform> Alone<'a, P> {
     /// Polls until so many more requests are carried out and messages are there.
     fn until(&mut self, sent: u32, received: u32) -> Result<()> {
         (self.watch)()?;
-        let start = self.side.platform.now();
+        let start = self.side.now();
         let mut wcs = [Wc::default(); 8];
         while self.sent < sent || self.received < received {
             let polled = self.side.turn(&mut wcs)?;
@@ -53,13 +53,13 @@ impl<'a, P: Platform> Alone<'a, P> {
                 self.received += 1 - receive;
             }
             if polled == 0 {
-                let waited = self.side.platform.now() - start;
+                let waited = self.side.now() - start;
                 ensure!(
                     waited < MESSAGE_LIMIT,
                     "no completion after {MESSAGE_LIMIT}: check that packets reach the peer; nothing answers ARP for this function, so a kernel there needs `ip neigh replace`"
                 );
                 (self.watch)()?;
-                self.side.platform.relax();
+                self.side.relax();
             }
         }
         self.sent -= sent;
@@ -111,26 +111,26 @@ pub fn ask<P: Platform>(
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut alone = Alone::new(side, plan, watch);
-    let start = alone.side.platform.now();
+    let start = alone.side.now();
     for number in 0..plan.iterations {
         if plan.op == Op::Read {
             alone.until(0, 1)?;
         } else {
             alone.fill(plan, number, Direction::Ask)?;
         }
-        let posted = alone.side.platform.now();
+        let posted = alone.side.now();
         match plan.op {
             Op::Send => {
                 alone.side.post(plan.op, number, there)?;
                 alone.until(1, 1)?;
-                let round_trip = alone.side.platform.now() - posted;
+                let round_trip = alone.side.now() - posted;
                 outcome.latencies.add(round_trip.0 / 2);
                 outcome.messages += 2;
             }
             Op::Write => {
                 alone.side.post_write_told(number, there)?;
                 alone.until(1, 0)?;
-                let took = alone.side.platform.now() - posted;
+                let took = alone.side.now() - posted;
                 outcome.latencies.add(took.0);
                 alone.until(0, 1)?;
                 outcome.messages += 2;
@@ -138,7 +138,7 @@ pub fn ask<P: Platform>(
             Op::Read => {
                 alone.side.post(plan.op, number, there)?;
                 alone.until(1, 0)?;
-                let took = alone.side.platform.now() - posted;
+                let took = alone.side.now() - posted;
                 outcome.latencies.add(took.0);
                 outcome.messages += 1;
             }
@@ -151,7 +151,7 @@ pub fn ask<P: Platform>(
         }
         progress.at(number + 1);
     }
-    outcome.elapsed = alone.side.platform.now() - start;
+    outcome.elapsed = alone.side.now() - start;
     Ok(outcome)
 }
 
@@ -168,7 +168,7 @@ pub fn answer<P: Platform>(
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut alone = Alone::new(side, plan, watch);
-    let start = alone.side.platform.now();
+    let start = alone.side.now();
     for number in 0..plan.iterations {
         if plan.op == Op::Read {
             alone.fill(plan, number, Direction::Answer)?;
@@ -191,6 +191,6 @@ pub fn answer<P: Platform>(
         }
         progress.at(number + 1);
     }
-    outcome.elapsed = alone.side.platform.now() - start;
+    outcome.elapsed = alone.side.now() - start;
     Ok(outcome)
 }

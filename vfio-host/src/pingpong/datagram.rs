@@ -111,10 +111,10 @@ pub fn ask<P: Platform>(
     let mut outcome = Outcome::default();
     let mut check = Check::new(plan);
     let mut wcs = [Wc::default(); 8];
-    let start = side.platform.now();
+    let start = side.now();
     for number in 0..plan.iterations {
         check.fill(side, number, Direction::Ask)?;
-        let posted = side.platform.now();
+        let posted = side.now();
         let (mut sent, mut tries) = (posted, 1u64);
         check.send(side, number)?;
         let mut answer = None;
@@ -126,7 +126,7 @@ pub fn ask<P: Platform>(
                     continue;
                 };
                 if of == low(number) && answer.is_none() {
-                    outcome.latencies.add((side.platform.now() - posted).0 / 2);
+                    outcome.latencies.add((side.now() - posted).0 / 2);
                     answer = Some(check.is_right(side, slot, number, Direction::Answer)?);
                 }
                 side.post_slot(slot)?;
@@ -135,7 +135,7 @@ pub fn ask<P: Platform>(
                 continue;
             }
             idle()?;
-            let now = side.platform.now();
+            let now = side.now();
             ensure!(
                 now - posted < MESSAGE_LIMIT,
                 "message {number} has no answer after {MESSAGE_LIMIT}, sent {tries} times: check that packets reach the peer; nothing answers ARP for this function, so a kernel there needs `ip neigh replace`"
@@ -146,7 +146,7 @@ pub fn ask<P: Platform>(
                 sent = now;
                 check.send(side, number)?;
             }
-            side.platform.relax();
+            side.relax();
         }
         outcome.messages += 2;
         match answer {
@@ -155,7 +155,7 @@ pub fn ask<P: Platform>(
         }
         progress.at(number + 1);
     }
-    outcome.elapsed = side.platform.now() - start;
+    outcome.elapsed = side.now() - start;
     Ok(outcome)
 }
 
@@ -201,7 +201,7 @@ impl Responder {
                 self.check.fill(side, number, Direction::Answer)?;
                 self.next += 1;
                 self.outcome.messages += 2;
-                let now = side.platform.now();
+                let now = side.now();
                 let begun = *self.begun.get_or_insert(now);
                 self.outcome.elapsed = now - begun;
             }

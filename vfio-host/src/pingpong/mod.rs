@@ -17,6 +17,7 @@ use crate::latency::Latencies;
 use crate::payload::{self, Direction};
 use crate::progress::Progress;
 
+pub(crate) use side::succeeded;
 pub use side::{Endpoint, Side};
 
 /// What to exchange.
@@ -83,7 +84,7 @@ pub fn run<P: Platform>(
         answer.post_receives()?;
     }
     log::info!("connected; {} messages to come", plan.iterations);
-    let start = ask.platform.now();
+    let start = ask.now();
     for number in 0..plan.iterations {
         let mut check = |memory, direction| {
             payload::first_difference(
@@ -103,14 +104,14 @@ pub fn run<P: Platform>(
                 ask.outgoing()?.write(0, &scratch)?;
                 payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
                 answer.outgoing()?.write(0, &scratch)?;
-                let posted = ask.platform.now();
+                let posted = ask.now();
                 ask.post(plan.op, number, &answer_end)?;
                 exchange([ask, answer], watch, Want::ASKED)?;
                 let there = check(answer.incoming()?, Direction::Ask);
                 answer.post_receives()?;
                 answer.post(plan.op, number, &ask_end)?;
                 exchange([ask, answer], watch, Want::ANSWERED)?;
-                let round_trip = ask.platform.now() - posted;
+                let round_trip = ask.now() - posted;
                 outcome.latencies.add(round_trip.0 / 2);
                 good = check(ask.incoming()?, Direction::Answer) && there;
                 ask.post_receives()?;
@@ -118,10 +119,10 @@ pub fn run<P: Platform>(
             }
             Op::Write => {
                 ask.outgoing()?.write(0, &scratch)?;
-                let posted = ask.platform.now();
+                let posted = ask.now();
                 ask.post(plan.op, number, &answer_end)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
-                outcome.latencies.add((ask.platform.now() - posted).0);
+                outcome.latencies.add((ask.now() - posted).0);
                 let there = check(answer.incoming()?, Direction::Ask);
                 payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
                 answer.outgoing()?.write(0, &scratch)?;
@@ -132,10 +133,10 @@ pub fn run<P: Platform>(
             }
             Op::Read => {
                 answer.outgoing()?.write(0, &scratch)?;
-                let posted = ask.platform.now();
+                let posted = ask.now();
                 ask.post(plan.op, number, &answer_end)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
-                outcome.latencies.add((ask.platform.now() - posted).0);
+                outcome.latencies.add((ask.now() - posted).0);
                 good = check(ask.incoming()?, Direction::Ask);
                 outcome.messages += 1;
             }
@@ -147,7 +148,7 @@ pub fn run<P: Platform>(
         }
         progress.at(number + 1);
     }
-    outcome.elapsed = ask.platform.now() - start;
+    outcome.elapsed = ask.now() - start;
     Ok(outcome)
 }
 
@@ -196,7 +197,7 @@ fn exchange<P: Platform>(
     mut want: Want,
 ) -> Result<()> {
     watch()?;
-    let start = ask.platform.now();
+    let start = ask.now();
     let mut wcs = [Wc::default(); 8];
     while want != Want::NOTHING {
         let polled = ask.turn(&mut wcs)?;
@@ -211,14 +212,14 @@ fn exchange<P: Platform>(
                 .context("on the answering side")?;
         }
         if polled + polled_there == 0 {
-            let waited = ask.platform.now() - start;
+            let waited = ask.now() - start;
             ensure!(
                 waited < MESSAGE_LIMIT,
                 "no completion after {MESSAGE_LIMIT}: check that the peer's queue pair is in RTS and that packets reach it"
             );
             watch()?;
-            ask.platform.relax();
-            answer.platform.relax();
+            ask.relax();
+            answer.relax();
         }
     }
     Ok(())

@@ -1,12 +1,13 @@
 //! One side of the exchange: a device with its objects.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use e810::{
     AccessFlags, Ah, Control, Cq, Data, EventSet, Mr, Pd, Platform, Qp, QpAttr, QpCaps, QpInit,
     Qpn, RecvWr, Remote, SendFlags, SendWr, Service, Sge, Stats, UdTarget, Wc, WcOpcode, WcStatus,
 };
-use e810_hal::SharedBytes;
+use e810_hal::{Ns, SharedBytes};
 
+use crate::attend::Attended;
 use crate::buffer::{Buffer, Payload};
 use crate::cli::Op;
 
@@ -20,9 +21,7 @@ const QKEY: u32 = 0x1111_1111;
 /// One side of the exchange.
 #[derive(Debug)]
 pub struct Side<P: Platform> {
-    pub(super) platform: P,
-    control: Control<P>,
-    events: EventSet<P>,
+    device: Attended<P>,
     pd: Pd,
     cq: Cq<P>,
     qp: Qp<P>,
@@ -99,9 +98,7 @@ impl<P: Platform> Side<P> {
         };
         let qp = control.create_qp(&pd, &init)?;
         Ok(Self {
-            platform,
-            control,
-            events,
+            device: Attended::new(platform, control, events),
             pd,
             cq,
             qp,
@@ -123,15 +120,15 @@ impl<P: Platform> Side<P> {
     /// No memory, or the device's refusal.
     pub fn counters(&mut self) -> e810::Result<Stats> {
         if self.counters {
-            self.control.gather_qp_stats(&self.qp)
+            self.device.control.gather_qp_stats(&self.qp)
         } else {
-            self.control.gather_stats()
+            self.device.control.gather_stats()
         }
     }
 
     /// The control path of its device.
     pub const fn control(&mut self) -> &mut Control<P> {
-        &mut self.control
+        &mut self.device.control
     }
 
     /// What the peer needs to know.
@@ -164,9 +161,9 @@ impl<P: Platform> Side<P> {
                 QpAttr::ud_to_rtr(),
                 QpAttr::ud_to_rts(psn),
             ] {
-                self.control.modify_qp(&mut self.qp, &attr)?;
+                self.device.control.modify_qp(&mut self.qp, &attr)?;
             }
-            let ah = self.control.create_ah(&self.pd, &path)?;
+            let ah = self.device.control.create_ah(&self.pd, &path)?;
             let target = ah.target(peer.qpn, peer.qkey);
             self.target = Some((ah, target));
             return Ok(());
@@ -177,7 +174,7 @@ impl<P: Platform> Side<P> {
             QpAttr::to_rtr(path, mtu, peer.qpn, peer.psn),
             QpAttr::to_rts(psn),
         ] {
-            self.control.modify_qp(&mut self.qp, &attr)?;
+            self.device.control.modify_qp(&mut self.qp, &attr)?;
         }
         Ok(())
     }
@@ -306,24 +303,18 @@ impl<P: Platform> Side<P> {
         if polled > 0 {
             return Ok(polled);
         }
-        let mut failure = None;
-        for events in &mut self.events {
-            events.poll(&mut |event| {
-                if let e810::Event::Async(event) = event {
-                    failure = Some(event);
-                }
-            });
-        }
-        self.control.service()?;
-        if let Some(event) = failure {
-            bail!("{event}");
-        }
+        self.device.attend()?;
         Ok(0)
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Ns {
+        self.device.now()
     }
 
     /// An empty turn.
     pub fn relax(&self) {
-        self.platform.relax();
+        self.device.rest();
     }
 
     /// Destroys everything in order and shuts the device down.
@@ -331,7 +322,7 @@ impl<P: Platform> Side<P> {
     /// # Errors
     /// The first step that failed; what the device may still write is leaked.
     pub fn close(mut self) -> Result<()> {
-        let control = &mut self.control;
+        let control = &mut self.device.control;
         control.destroy_qp(self.qp).map_err(|(_, error)| error)?;
         if let Some((ah, _)) = self.target {
             control.destroy_ah(ah).map_err(|(_, error)| error)?;
@@ -339,10 +330,7 @@ impl<P: Platform> Side<P> {
         control.destroy_cq(self.cq).map_err(|(_, error)| error)?;
         control.dereg_mr(self.mr).map_err(|(_, error)| error)?;
         control.dealloc_pd(self.pd).map_err(|(_, error)| error)?;
-        let end = self.control.shutdown(self.events);
-        end.map_err(|failed| failed.error)
-            .context("shutting down")?;
-        Ok(())
+        self.device.shut_down()
     }
 
     pub(super) fn take(&mut self, wc: &Wc, sent: &mut u32, received: &mut u32) -> Result<()> {
@@ -364,7 +352,7 @@ impl<P: Platform> Side<P> {
 }
 
 /// Whether a request was carried out.
-pub(super) fn succeeded(wc: &Wc) -> Result<()> {
+pub(crate) fn succeeded(wc: &Wc) -> Result<()> {
     ensure!(
         wc.status == WcStatus::Success,
         "request {} of queue pair {} completed with {}",
