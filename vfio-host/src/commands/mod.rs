@@ -4,6 +4,7 @@ pub mod bind;
 pub mod doctor;
 pub mod list;
 mod pair;
+mod peer;
 pub mod perf;
 pub mod pingpong;
 mod remote;

@@ -1,29 +1,26 @@
-//! Two functions for a command: opened, started, named and shut down, in this
-//! process or one in another.
+//! The functions of a command: opened, started, named and shut down; two, or one
+//! whose peer is in another process.
 
-use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use e810::hmc::Backing;
-use e810::{Control, EventSet, MacAddr, Mtu, Path, Platform, v4};
+use e810::{Control, EventSet, Mtu, Path, Platform, v4};
 use e810_sim::Mode;
-use serde_json::{Map, Value};
 
 use super::{remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
 use crate::buffer::Payload;
 use crate::capture::Recording;
 use crate::cli::{PairArgs, StartArgs};
-use crate::exchange::{Hello, Link, Meeting, Role};
+use crate::exchange::{Meeting, Role};
 use crate::faults::Faults;
-use crate::pingpong::{Endpoint, Watch};
+use crate::pingpong::Watch;
 use crate::spec::DeviceSpec;
 use crate::start::Start;
 
-/// How often the peer in another process is listened to.
-const LOOK: Duration = Duration::from_millis(10);
+/// Two functions of this process.
+const FUNCTIONS: [&str; 2] = ["function 0", "function 1"];
 
 /// What carried the messages.
 #[derive(Clone, Copy, Debug)]
@@ -268,9 +265,35 @@ pub(crate) fn bring_up<P: Platform>(
     Ok(device.split())
 }
 
+/// Makes a side of each of two functions of this process.
+///
+/// # Errors
+/// What failed, and for which function.
+pub(crate) fn sides<P, S>(
+    [ask, answer]: [P; 2],
+    [ask_start, answer_start]: &[Start; 2],
+    make: impl Fn(P, &Start) -> Result<S>,
+) -> Result<[S; 2]> {
+    Ok([
+        make(ask, ask_start).context(FUNCTIONS[0])?,
+        make(answer, answer_start).context(FUNCTIONS[1])?,
+    ])
+}
+
+/// Shuts both sides of this process down, as [`close`].
+pub(crate) fn close_both<S, O>(
+    [ask, answer]: [S; 2],
+    shut_down: impl Fn(S) -> Result<()>,
+    outcome: Result<O>,
+    around: Around<'_>,
+) -> Result<O> {
+    let sides = [(ask, FUNCTIONS[0]), (answer, FUNCTIONS[1])];
+    close(sides, shut_down, outcome, around)
+}
+
 /// Shuts sides down and gives `outcome` back: also after a failure, unless a
 /// device is gone.
-pub(crate) fn close<S, O, const N: usize>(
+pub(super) fn close<S, O, const N: usize>(
     sides: [(S, &'static str); N],
     shut_down: impl Fn(S) -> Result<()>,
     outcome: Result<O>,
@@ -303,9 +326,9 @@ pub(crate) fn paths<P: Platform>(
         given => given.to_vec(),
     };
     let own = address.settle(ask, &or_else(&address.ip, 1));
-    let own = own.context("function 0")?;
+    let own = own.context(FUNCTIONS[0])?;
     let theirs = address.settle(answer, &or_else(&args.peer_ip, 2));
-    let theirs = theirs.context("function 1")?;
+    let theirs = theirs.context(FUNCTIONS[1])?;
     if own.gid == theirs.gid {
         bail!(
             "both functions are {}: give them different addresses with --ip and --peer-ip",
@@ -317,58 +340,4 @@ pub(crate) fn paths<P: Platform>(
         address.path(theirs, own.gid, here.mac),
     ];
     Ok((paths, mtu))
-}
-
-/// Names the function of this process, tells the other process, and gives the
-/// path to it and its queue pairs.
-pub(crate) fn greet<P: Platform>(
-    args: &PairArgs,
-    control: &mut Control<P>,
-    link: &mut Link,
-    terms: Map<String, Value>,
-    endpoints: Vec<Endpoint>,
-) -> Result<(Path, Mtu, Vec<Endpoint>)> {
-    let address = &args.address;
-    let own = address.settle(control, &address.ip)?;
-    let lan = control.lan();
-    let mtu = address.mtu(lan.mtu)?;
-    let peer = link.greet(&Hello::new(terms, lan.mac, own.gid, mtu, endpoints))?;
-    let mac = args.peer_mac.map_or(peer.mac, MacAddr);
-    Ok((address.path(own, peer.gid, mac), peer.mtu, peer.endpoints))
-}
-
-/// Looks after the functions and the peer while messages go on.
-pub(crate) struct Lookout<'a> {
-    around: Around<'a>,
-    link: RefCell<&'a mut Link>,
-    next: Cell<Instant>,
-    said: Cell<bool>,
-}
-
-impl<'a> Lookout<'a> {
-    /// Begins to look.
-    pub(crate) fn new(around: Around<'a>, link: &'a mut Link) -> Self {
-        Self {
-            around,
-            link: RefCell::new(link),
-            next: Cell::new(Instant::now()),
-            said: Cell::new(false),
-        }
-    }
-
-    /// Fails when a device or the peer has.
-    pub(crate) fn watch(&self) -> Result<()> {
-        (self.around.watch)()?;
-        let now = Instant::now();
-        if now >= self.next.get() {
-            self.next.set(now + LOOK);
-            self.said.set(self.link.borrow_mut().look()?);
-        }
-        Ok(())
-    }
-
-    /// Whether the peer is through with what both do, as far as was seen.
-    pub(crate) fn peer_is_through(&self) -> bool {
-        self.said.get()
-    }
 }

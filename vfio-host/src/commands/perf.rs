@@ -7,14 +7,15 @@ use e810::Platform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use super::pair::{self, Around, Job, Lookout};
+use super::pair::{self, Around, Job};
+use super::peer::{self, Lookout};
 use crate::buffer::Payload;
 use crate::cli::{PairArgs, PerfArgs, TestArg};
 use crate::exchange::{Done, Link, Meeting, Role};
 use crate::perf::{
     self, Client, End, MAX_POST_LIST, PerfReport, Plan, Run, Server, Test, core_to_core,
 };
-use crate::pingpong::MESSAGE_LIMIT;
+use crate::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::progress::Progress;
 use crate::start::Start;
 
@@ -138,14 +139,12 @@ impl Job for Measure<'_> {
         starts: &[Start; 2],
         around: Around<'_>,
     ) -> Result<Runs> {
-        let [ask, answer] = platforms;
-        let mut ask = self.end(ask, &starts[0]).context("function 0")?;
-        let mut answer = self.end(answer, &starts[1]).context("function 1")?;
+        let make = |platform, start: &Start| self.end(platform, start);
+        let [mut ask, mut answer] = pair::sides(platforms, starts, make)?;
         let runs = self
             .connect([&mut ask, &mut answer])
             .and_then(|()| self.all_sizes(|size| self.both([&mut ask, &mut answer], size, around)));
-        let ends = [(ask, "function 0"), (answer, "function 1")];
-        pair::close(ends, End::close, runs, around).map(|runs| Runs {
+        pair::close_both([ask, answer], End::close, runs, around).map(|runs| Runs {
             runs,
             measured: true,
         })
@@ -158,19 +157,11 @@ impl Job for Measure<'_> {
         meeting: Meeting,
         around: Around<'_>,
     ) -> Result<Runs> {
-        let mut end = self.end(platform, start)?;
-        let role = meeting.role;
-        let runs = meeting.meet().map_err(Into::into).and_then(|mut link| {
-            let runs = self.with_peer(role, &mut end, &mut link, around);
-            if let Err(error) = &runs {
-                link.give_up(&format_args!("{error:#}"));
-            }
-            runs
-        });
-        pair::close([(end, "shutting down")], End::close, runs, around).map(|runs| Runs {
-            runs,
-            measured: role == Role::Ask,
-        })
+        let end = self.end(platform, start)?;
+        let measured = meeting.role == Role::Ask;
+        let job = |role, end: &mut End<P>, link: &mut Link| self.with_peer(role, end, link, around);
+        let runs = peer::meet(end, meeting, around, End::close, job)?;
+        Ok(Runs { runs, measured })
     }
 }
 
@@ -243,7 +234,7 @@ impl Measure<'_> {
         around: Around<'_>,
     ) -> Result<Vec<Run>> {
         let mine = end.endpoints();
-        let (path, mtu, theirs) = pair::greet(self.pair, end.control(), link, self.terms(), mine)?;
+        let (path, mtu, theirs) = peer::greet(self.pair, end.control(), link, self.terms(), mine)?;
         end.connect(theirs, path, mtu)?;
         let runs = self.all_sizes(|size| match role {
             Role::Ask => self.ask(end, size, link, around),
@@ -352,7 +343,7 @@ impl Patience {
         let since = *self.since.get_or_insert(now);
         ensure!(
             now - since < MESSAGE_LIMIT,
-            "no completion after {MESSAGE_LIMIT}: check that packets reach the peer; nothing answers ARP for this function, so a kernel there needs `ip neigh replace`"
+            "no completion after {MESSAGE_LIMIT}: {UNREACHED}"
         );
         end.relax();
         Ok(())

@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail};
 use e810::{Platform, Stats};
 use serde_json::{Map, Value, json};
 
-use super::pair::{self, Around, Carrier, Job, Lookout};
+use super::pair::{self, Around, Carrier, Job};
+use super::peer::{self, Lookout};
 use super::stat;
 use crate::buffer::Payload;
 use crate::cli::{Op, PairArgs, PingpongArgs, ServiceArg};
@@ -82,9 +83,8 @@ impl Job for Messages<'_> {
         starts: &[Start; 2],
         around: Around<'_>,
     ) -> Result<Outcome> {
-        let [ask, answer] = platforms;
-        let mut ask = self.side(ask, &starts[0]).context("function 0")?;
-        let mut answer = self.side(answer, &starts[1]).context("function 1")?;
+        let make = |platform, start: &Start| self.side(platform, start);
+        let [mut ask, mut answer] = pair::sides(platforms, starts, make)?;
         let mut progress = Progress::new(self.plan.iterations);
         let before = self.counters([&mut ask, &mut answer])?;
         let mut outcome = self
@@ -105,8 +105,7 @@ impl Job for Messages<'_> {
         if let Ok(outcome) = &mut outcome {
             outcome.counters = grown(&before, &self.counters([&mut ask, &mut answer])?);
         }
-        let sides = [(ask, "function 0"), (answer, "function 1")];
-        pair::close(sides, Side::close, outcome, around)
+        pair::close_both([ask, answer], Side::close, outcome, around)
     }
 
     fn apart<P: Platform + Payload>(
@@ -116,16 +115,10 @@ impl Job for Messages<'_> {
         meeting: Meeting,
         around: Around<'_>,
     ) -> Result<Outcome> {
-        let mut side = self.side(platform, start)?;
-        let role = meeting.role;
-        let outcome = meeting.meet().map_err(Into::into).and_then(|mut link| {
-            let outcome = self.with_peer(role, &mut side, &mut link, around);
-            if let Err(error) = &outcome {
-                link.give_up(&format_args!("{error:#}"));
-            }
-            outcome
-        });
-        pair::close([(side, "shutting down")], Side::close, outcome, around)
+        let side = self.side(platform, start)?;
+        let job =
+            |role, side: &mut Side<P>, link: &mut Link| self.with_peer(role, side, link, around);
+        peer::meet(side, meeting, around, Side::close, job)
     }
 }
 
@@ -215,7 +208,7 @@ impl Messages<'_> {
         around: Around<'_>,
     ) -> Result<Outcome> {
         let mine = vec![side.endpoint()];
-        let (path, mtu, theirs) = pair::greet(self.pair, side.control(), link, self.terms(), mine)?;
+        let (path, mtu, theirs) = peer::greet(self.pair, side.control(), link, self.terms(), mine)?;
         let there = theirs.first().context("no queue pair")?;
         side.connect(there, path, mtu)?;
         match self.service {
@@ -229,8 +222,7 @@ impl Messages<'_> {
         let mut progress = Progress::new(self.plan.iterations);
         let (plan, shown) = (&self.plan, &mut progress);
         let outcome = match (self.service, role) {
-            (ServiceArg::Rc, Role::Ask) => apart::ask(side, there, plan, shown, &watch),
-            (ServiceArg::Rc, Role::Answer) => apart::answer(side, there, plan, shown, &watch),
+            (ServiceArg::Rc, role) => apart::run(role, side, there, plan, shown, &watch),
             (ServiceArg::Ud, Role::Ask) => datagram::ask(side, plan, shown, &mut || watch()),
             (ServiceArg::Ud, Role::Answer) => {
                 let mut responder = datagram::Responder::new(plan);

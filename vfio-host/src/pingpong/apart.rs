@@ -8,34 +8,41 @@
 use anyhow::{Result, bail, ensure};
 use e810::{Platform, Wc};
 
-use super::{Endpoint, MESSAGE_LIMIT, Outcome, Plan, Side, Watch};
+use super::{Endpoint, MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED, Watch};
 use crate::cli::Op;
+use crate::exchange::Role;
 use crate::payload::{self, Direction};
 use crate::progress::Progress;
 
 /// One side and how far it is.
 struct Alone<'a, P: Platform> {
     side: &'a mut Side<P>,
+    there: &'a Endpoint,
+    plan: &'a Plan,
     watch: Watch<'a>,
     sent: u32,
     received: u32,
     expected: Vec<u8>,
     got: Vec<u8>,
+    outcome: Outcome,
 }
 
 impl<'a, P: Platform> Alone<'a, P> {
-    fn new(side: &'a mut Side<P>, plan: &Plan, watch: Watch<'a>) -> Self {
+    fn new(side: &'a mut Side<P>, there: &'a Endpoint, plan: &'a Plan, watch: Watch<'a>) -> Self {
         if plan.op == Op::Read {
             side.expect(0);
         }
         let scratch = vec![0; plan.size as usize];
         Self {
             side,
+            there,
+            plan,
             watch,
             sent: 0,
             received: 0,
             expected: scratch.clone(),
             got: scratch,
+            outcome: Outcome::default(),
         }
     }
 
@@ -56,7 +63,7 @@ impl<'a, P: Platform> Alone<'a, P> {
                 let waited = self.side.now() - start;
                 ensure!(
                     waited < MESSAGE_LIMIT,
-                    "no completion after {MESSAGE_LIMIT}: check that packets reach the peer; nothing answers ARP for this function, so a kernel there needs `ip neigh replace`"
+                    "no completion after {MESSAGE_LIMIT}: {UNREACHED}"
                 );
                 (self.watch)()?;
                 self.side.relax();
@@ -67,25 +74,86 @@ impl<'a, P: Platform> Alone<'a, P> {
         Ok(())
     }
 
-    fn fill(&mut self, plan: &Plan, number: u64, direction: Direction) -> Result<()> {
-        payload::fill(&mut self.expected, plan.seed, number, direction);
+    fn fill(&mut self, number: u64, direction: Direction) -> Result<()> {
+        payload::fill(&mut self.expected, self.plan.seed, number, direction);
         Ok(self.side.outgoing()?.write(0, &self.expected)?)
     }
 
     /// Looks at what has arrived.
-    fn check(
-        &mut self,
-        plan: &Plan,
-        number: u64,
-        direction: Direction,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
+    fn check(&mut self, number: u64, direction: Direction) -> Result<()> {
         let memory = self.side.incoming()?;
-        let (expected, got) = (&mut self.expected, &mut self.got);
-        match payload::first_difference(memory, expected, got, plan.seed, number, direction) {
-            None => outcome.verified += 1,
-            Some(_) => outcome.errors += 1,
+        let (expected, got, seed) = (&mut self.expected, &mut self.got, self.plan.seed);
+        match payload::first_difference(memory, expected, got, seed, number, direction) {
+            None => self.outcome.verified += 1,
+            Some(_) => self.outcome.errors += 1,
         }
+        Ok(())
+    }
+
+    /// Asks once.
+    fn ask(&mut self, number: u64) -> Result<()> {
+        let (op, there) = (self.plan.op, self.there);
+        if op == Op::Read {
+            self.until(0, 1)?;
+        } else {
+            self.fill(number, Direction::Ask)?;
+        }
+        let posted = self.side.now();
+        match op {
+            Op::Send => {
+                self.side.post(op, number, there)?;
+                self.until(1, 1)?;
+                let round_trip = self.side.now() - posted;
+                self.outcome.latencies.add(round_trip.0 / 2);
+                self.outcome.messages += 2;
+            }
+            Op::Write => {
+                self.side.post_write_told(number, there)?;
+                self.until(1, 0)?;
+                let took = self.side.now() - posted;
+                self.outcome.latencies.add(took.0);
+                self.until(0, 1)?;
+                self.outcome.messages += 2;
+            }
+            Op::Read => {
+                self.side.post(op, number, there)?;
+                self.until(1, 0)?;
+                let took = self.side.now() - posted;
+                self.outcome.latencies.add(took.0);
+                self.outcome.messages += 1;
+            }
+        }
+        self.check(number, Direction::Answer)?;
+        self.side.post_receives()?;
+        if op == Op::Read {
+            self.side.post_sign(number)?;
+            self.until(1, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Answers once. For READ, nothing arrives that could be verified.
+    fn answer(&mut self, number: u64) -> Result<()> {
+        let (op, there) = (self.plan.op, self.there);
+        if op == Op::Read {
+            self.fill(number, Direction::Answer)?;
+            self.side.post_sign(number)?;
+            self.until(1, 1)?;
+            self.side.post_receives()?;
+            self.outcome.messages += 1;
+            return Ok(());
+        }
+        self.until(0, 1)?;
+        self.check(number, Direction::Ask)?;
+        self.side.post_receives()?;
+        self.fill(number, Direction::Answer)?;
+        match op {
+            Op::Send => self.side.post(op, number, there)?,
+            Op::Write => self.side.post_write_told(number, there)?,
+            Op::Read => bail!("a READ is not answered"),
+        }
+        self.until(1, 0)?;
+        self.outcome.messages += 2;
         Ok(())
     }
 }
@@ -98,99 +166,30 @@ pub fn prepare<P: Platform>(side: &mut Side<P>) -> Result<()> {
     side.post_receives()
 }
 
-/// Runs the side that asks.
+/// Runs the side that asks, or the one that answers.
 ///
 /// # Errors
 /// As [`run`](super::run).
-pub fn ask<P: Platform>(
+pub fn run<P: Platform>(
+    role: Role,
     side: &mut Side<P>,
     there: &Endpoint,
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
 ) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
-    let mut alone = Alone::new(side, plan, watch);
+    let mut alone = Alone::new(side, there, plan, watch);
     let start = alone.side.now();
     for number in 0..plan.iterations {
-        if plan.op == Op::Read {
-            alone.until(0, 1)?;
-        } else {
-            alone.fill(plan, number, Direction::Ask)?;
-        }
-        let posted = alone.side.now();
-        match plan.op {
-            Op::Send => {
-                alone.side.post(plan.op, number, there)?;
-                alone.until(1, 1)?;
-                let round_trip = alone.side.now() - posted;
-                outcome.latencies.add(round_trip.0 / 2);
-                outcome.messages += 2;
-            }
-            Op::Write => {
-                alone.side.post_write_told(number, there)?;
-                alone.until(1, 0)?;
-                let took = alone.side.now() - posted;
-                outcome.latencies.add(took.0);
-                alone.until(0, 1)?;
-                outcome.messages += 2;
-            }
-            Op::Read => {
-                alone.side.post(plan.op, number, there)?;
-                alone.until(1, 0)?;
-                let took = alone.side.now() - posted;
-                outcome.latencies.add(took.0);
-                outcome.messages += 1;
-            }
-        }
-        alone.check(plan, number, Direction::Answer, &mut outcome)?;
-        alone.side.post_receives()?;
-        if plan.op == Op::Read {
-            alone.side.post_sign(number)?;
-            alone.until(1, 0)?;
+        match role {
+            Role::Ask => alone.ask(number)?,
+            Role::Answer => alone.answer(number)?,
         }
         progress.at(number + 1);
     }
-    outcome.elapsed = alone.side.now() - start;
-    Ok(outcome)
-}
-
-/// Runs the side that answers. For READ, nothing arrives that it could verify.
-///
-/// # Errors
-/// As [`run`](super::run).
-pub fn answer<P: Platform>(
-    side: &mut Side<P>,
-    there: &Endpoint,
-    plan: &Plan,
-    progress: &mut Progress,
-    watch: Watch<'_>,
-) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
-    let mut alone = Alone::new(side, plan, watch);
-    let start = alone.side.now();
-    for number in 0..plan.iterations {
-        if plan.op == Op::Read {
-            alone.fill(plan, number, Direction::Answer)?;
-            alone.side.post_sign(number)?;
-            alone.until(1, 1)?;
-            alone.side.post_receives()?;
-            outcome.messages += 1;
-        } else {
-            alone.until(0, 1)?;
-            alone.check(plan, number, Direction::Ask, &mut outcome)?;
-            alone.side.post_receives()?;
-            alone.fill(plan, number, Direction::Answer)?;
-            match plan.op {
-                Op::Send => alone.side.post(plan.op, number, there)?,
-                Op::Write => alone.side.post_write_told(number, there)?,
-                Op::Read => bail!("a READ is not answered"),
-            }
-            alone.until(1, 0)?;
-            outcome.messages += 2;
-        }
-        progress.at(number + 1);
-    }
-    outcome.elapsed = alone.side.now() - start;
-    Ok(outcome)
+    let elapsed = alone.side.now() - start;
+    Ok(Outcome {
+        elapsed,
+        ..alone.outcome
+    })
 }

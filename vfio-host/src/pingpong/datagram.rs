@@ -10,7 +10,7 @@ use e810::{Platform, Wc, WcFlags};
 use e810_hal::Ns;
 
 use super::side::{GRH, RECEIVES, is_receive, low, succeeded};
-use super::{MESSAGE_LIMIT, Outcome, Plan, Side};
+use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED};
 use crate::payload::{self, Direction};
 use crate::progress::Progress;
 
@@ -138,7 +138,7 @@ pub fn ask<P: Platform>(
             let now = side.now();
             ensure!(
                 now - posted < MESSAGE_LIMIT,
-                "message {number} has no answer after {MESSAGE_LIMIT}, sent {tries} times: check that packets reach the peer; nothing answers ARP for this function, so a kernel there needs `ip neigh replace`"
+                "message {number} has no answer after {MESSAGE_LIMIT}, sent {tries} times: {UNREACHED}"
             );
             if answer.is_none() && now - sent >= AGAIN {
                 outcome.lost += 1;

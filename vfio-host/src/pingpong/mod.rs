@@ -57,6 +57,9 @@ pub struct Outcome {
 /// retry time of the transport; a real failure arrives as an event first.
 pub(crate) const MESSAGE_LIMIT: Ns = Ns::from_ms(10_000);
 
+/// What to look at when nothing comes from a peer in another process.
+pub(crate) const UNREACHED: &str = "check that packets reach the peer; nothing answers ARP for this function, so a kernel there needs `ip neigh replace`";
+
 /// Asked at least once a message and in each empty turn; an error ends the
 /// exchange, with both sides in order.
 pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
