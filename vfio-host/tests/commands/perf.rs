@@ -1,27 +1,15 @@
-//! `e810 perf` in this process.
+//! `e810 perf`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
-use clap::Parser;
-use e810_host::cli::Cli;
 use serde_json::Value;
-use vmm_sys_util::tempdir::TempDir;
+
+use super::{good, temporary_folder};
 
 fn run(words: &str) -> anyhow::Result<String> {
-    let mut out = Vec::new();
-    let words = format!("e810 perf {words}");
-    e810_host::run(&Cli::try_parse_from(words.split_whitespace())?, &mut out)?;
-    Ok(String::from_utf8(out)?)
+    super::run(&format!("perf {words}"))
 }
 
 fn report(words: &str) -> Value {
-    let out = run(&format!("{words} --json")).unwrap_or_else(|error| panic!("{words}: {error:#}"));
-    serde_json::from_str(&out).unwrap()
+    serde_json::from_str(&good(&format!("perf {words} --json"))).unwrap()
 }
 
 /// The one row of a run in virtual time.
@@ -79,7 +67,7 @@ fn each_message_is_looked_at_if_asked_for() {
 
 #[test]
 fn all_sizes_are_measured_in_real_time() {
-    let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-")).unwrap();
+    let folder = temporary_folder();
     let file = folder.as_path().join("bw.svg");
     let bw = report(&format!(
         "--test bw --op write --all --iters 4 --plot {}",

@@ -1,22 +1,11 @@
-//! `e810 pingpong` in this process: addresses and datagrams.
+//! `e810 pingpong`: addresses and datagrams.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
-use clap::Parser;
-use e810_host::cli::Cli;
 use serde_json::Value;
-use vmm_sys_util::tempdir::TempDir;
+
+use super::capture;
 
 fn run(words: &str) -> anyhow::Result<String> {
-    let mut out = Vec::new();
-    let words = format!("e810 pingpong --virtual --json {words}");
-    e810_host::run(&Cli::try_parse_from(words.split_whitespace())?, &mut out)?;
-    Ok(String::from_utf8(out)?)
+    super::run(&format!("pingpong --virtual --json {words}"))
 }
 
 fn report(words: &str) -> Value {
@@ -33,19 +22,7 @@ fn refused(words: &str) -> String {
 
 /// The Ethernet frames of a run.
 fn frames(words: &str) -> Vec<Vec<u8>> {
-    let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-")).unwrap();
-    let file = folder.as_path().join("pcap");
-    report(&format!("{words} --pcap {}", file.display()));
-    let bytes = std::fs::read(file).unwrap();
-    // The file's header, then 16 bytes before each frame; the third word is
-    // the length.
-    let (_, mut rest) = bytes.split_at(24);
-    let mut frames = Vec::new();
-    while let [_, _, _, _, _, _, _, _, a, b, c, d, _, _, _, _, more @ ..] = rest {
-        let (frame, after) = more.split_at(u32::from_le_bytes([*a, *b, *c, *d]) as usize);
-        frames.push(frame.to_vec());
-        rest = after;
-    }
+    let (_, frames) = capture(|file| report(&format!("{words} {file}")));
     assert!(frames.len() > 40, "{}", frames.len());
     frames
 }

@@ -1,40 +1,10 @@
 //! `e810 stat` and `--counters`: what is counted is what crosses the wire.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::BTreeMap;
 
-use clap::Parser;
-use e810_host::cli::Cli;
 use serde_json::Value;
-use vmm_sys_util::tempdir::TempDir;
 
-fn run(words: &str) -> String {
-    let mut out = Vec::new();
-    let cli = Cli::try_parse_from(format!("e810 {words}").split_whitespace()).unwrap();
-    e810_host::run(&cli, &mut out).unwrap_or_else(|error| panic!("{words}: {error:#}"));
-    String::from_utf8(out).unwrap()
-}
-
-/// The frames of a capture.
-fn frames(bytes: &[u8]) -> Vec<&[u8]> {
-    // The file's header, then 16 bytes before each frame; the third word is
-    // the length.
-    let mut rest = &bytes[24..];
-    let mut frames = Vec::new();
-    while !rest.is_empty() {
-        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
-        let (frame, after) = rest[16..].split_at(length);
-        frames.push(frame);
-        rest = after;
-    }
-    frames
-}
+use super::{capture, good};
 
 /// What a function that sends `frames` has to count, by the names of the sender's
 /// counters.
@@ -83,20 +53,14 @@ fn as_received(sent: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
 
 /// The counters of a run, with what crossed the wire: sent by each function.
 fn run_counted(words: &str) -> (Value, [BTreeMap<String, u64>; 2]) {
-    let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-")).unwrap();
-    let file = folder.as_path().join("pcap");
-    let out = run(&format!(
-        "pingpong --virtual --json --iters 40 --pcap {} {words}",
-        file.display()
-    ));
-    let bytes = std::fs::read(file).unwrap();
-    let frames = frames(&bytes);
+    let (out, frames) = capture(|file| {
+        good(&format!(
+            "pingpong --virtual --json --iters 40 {file} {words}"
+        ))
+    });
     let from = |n: u8| {
-        let sent: Vec<&[u8]> = frames
-            .iter()
-            .copied()
-            .filter(|frame| frame[11] == n)
-            .collect();
+        let sent = frames.iter().filter(|frame| frame[11] == n);
+        let sent: Vec<&[u8]> = sent.map(Vec::as_slice).collect();
         assert!(sent.len() >= 40, "{words}");
         count(&sent)
     };
@@ -138,7 +102,7 @@ fn what_the_wire_loses_was_sent_and_is_not_received() {
 
 #[test]
 fn a_function_tells_its_port_addresses_and_counters() {
-    let report: Value = serde_json::from_str(&run("stat --json")).unwrap();
+    let report: Value = serde_json::from_str(&good("stat --json")).unwrap();
     assert_eq!(
         (&report["state"], &report["mtu"]),
         (&"active".into(), &9000.into())
@@ -151,7 +115,7 @@ fn a_function_tells_its_port_addresses_and_counters() {
         counters.values().all(|value| value == 0),
         "nothing was sent"
     );
-    let text = run("stat");
+    let text = good("stat");
     for part in [
         "port 1      active",
         "GID 0       fe80::",
@@ -159,7 +123,7 @@ fn a_function_tells_its_port_addresses_and_counters() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    let text = run("pingpong --virtual --iters 3 --counters");
+    let text = good("pingpong --virtual --iters 3 --counters");
     assert!(text.contains("counters of function 1\n"), "{text}");
     assert!(text.contains("  RDMATXSNDS         3\n"), "{text}");
 }
