@@ -113,10 +113,6 @@ impl Memory {
         self.host.len()
     }
 
-    pub(crate) fn dma_bytes(&self) -> usize {
-        self.dma.values().map(|block| block.len * 8).sum()
-    }
-
     fn cell(&self, iova: u64) -> Option<&AtomicU64> {
         let (base, block) = self.dma.range(..=iova).next_back()?;
         block.words().get(((iova - base) / 8) as usize)

@@ -5,12 +5,6 @@
 //! complains (`Device::complaints`) when the driver does something a device
 //! could not serve.
 
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "each test binary uses its own part of the fake"
-)]
-
 mod device;
 mod memory;
 
@@ -73,11 +67,6 @@ impl Fake {
     pub(crate) fn alive(&self) -> (usize, usize) {
         let memory = self.0.memory.borrow();
         (memory.dma_alive(), memory.host_alive())
-    }
-
-    /// Bytes of DMA memory that are alive.
-    pub(crate) fn dma_bytes(&self) -> usize {
-        self.0.memory.borrow().dma_bytes()
     }
 
     /// Allocations made so far, DMA and host together.

@@ -1,0 +1,174 @@
+//! Allocations, commands and devices that fail: what was begun is undone.
+
+use e810_cqp::hmc::{Backing, Object, PbleUse};
+use e810_cqp::{Config, Cqp, Error, Opcode};
+use proptest::prelude::*;
+
+use super::{SMALL, ask, attach, close, machine, made};
+use crate::fake::{Fake, Script, pf};
+
+/// Lets the n-th allocation fail, for every n, from the first query to a
+/// list that grows: nothing is leaked, and the error names memory.
+#[test]
+fn every_failing_allocation_is_undone() {
+    for backing in [Backing::Full, Backing::OnDemand] {
+        let mut failures = 0;
+        for n in 0.. {
+            let (fake, mut cqp) = machine(Script::default());
+            fake.fail_allocation(n);
+            let before = fake.allocations();
+            let result = ask(&mut cqp, SMALL, backing).and_then(|mut hmc| {
+                let mut use_it = || {
+                    hmc.ensure(&mut cqp, Object::Cq, 0)?;
+                    attach(&mut cqp)?;
+                    hmc.ensure(&mut cqp, Object::Qp, 3)?;
+                    let free = hmc.pbles().0;
+                    let list = hmc.allocate_pbles(&mut cqp, free, PbleUse::Queue)?;
+                    hmc.free_pbles(list);
+                    assert_eq!(hmc.pbles().0, free);
+                    Ok(())
+                };
+                let result = use_it();
+                if cqp.has_ccq() {
+                    cqp.detach_ccq().unwrap();
+                }
+                hmc.destroy(&mut cqp).unwrap();
+                result
+            });
+            let reached = fake.allocations() > before + n;
+            cqp.destroy().unwrap();
+            fake.assert_clean();
+            match result {
+                Ok(()) if !reached => break,
+                // A segment that could not be had was replaced by pages.
+                Ok(()) => assert_eq!(backing, Backing::Full, "allocation {n}"),
+                Err(error) => {
+                    assert!(
+                        matches!(error, Error::Dma(_) | Error::HostMemory(_)),
+                        "{error}"
+                    );
+                    failures += 1;
+                }
+            }
+        }
+        assert!(failures >= 6, "{failures}");
+    }
+}
+
+/// Lets every command from the n-th on fail, and only one kind: always an
+/// error, and memory only leaks when the device refuses to give segments up.
+#[test]
+fn every_failing_command_is_undone() {
+    let commands = {
+        let (fake, cqp, hmc) = made(SMALL, Backing::Full);
+        let count = fake.look().taken.len() as u64;
+        close(&fake, cqp, hmc);
+        count
+    };
+    for n in 0..commands {
+        let (fake, mut cqp) = machine(Script {
+            fail_from: Some(n),
+            ..Script::default()
+        });
+        let error = ask(&mut cqp, SMALL, Backing::Full).unwrap_err();
+        assert!(matches!(error, Error::Cqp { .. }), "{n}: {error}");
+        cqp.destroy().unwrap();
+        if fake.look().segments.is_empty() {
+            fake.assert_clean();
+        } else {
+            assert!(fake.alive().0 > 0, "segments are valid, so memory stays");
+        }
+    }
+    for op in [
+        Opcode::QueryFpmVal,
+        Opcode::CommitFpmVal,
+        Opcode::UpdatePeSds,
+        Opcode::ShmcPagesAllocated,
+    ] {
+        let (fake, mut cqp) = machine(Script {
+            fail_op: Some(op.code()),
+            ..Script::default()
+        });
+        let error = ask(&mut cqp, SMALL, Backing::Full).unwrap_err();
+        assert!(matches!(error, Error::Cqp { op: failed, .. } if failed == op));
+        cqp.destroy().unwrap();
+        fake.assert_clean();
+    }
+}
+
+/// A device that falls silent at the n-th command: an error within bounds, and
+/// nothing that it may still use is freed.
+#[test]
+fn a_silence_at_any_command_ends() {
+    let commands = {
+        let (fake, cqp, hmc) = made(SMALL, Backing::Full);
+        let count = fake.look().taken.len() as u64;
+        close(&fake, cqp, hmc);
+        count
+    };
+    for n in 0..commands {
+        let (fake, mut cqp) = machine(Script {
+            silent_from: Some(n),
+            ..Script::default()
+        });
+        let error = ask(&mut cqp, SMALL, Backing::Full).unwrap_err();
+        assert!(error.leaves_command_open(), "{n}: {error}");
+        // One command was taken and not finished: its memory is still there.
+        assert!(fake.alive().0 >= 2, "{n}");
+        cqp.destroy().unwrap();
+    }
+}
+
+/// All-ones from the n-th register access on.
+#[test]
+fn a_device_may_leave_at_any_access() {
+    let accesses = {
+        let (fake, cqp, hmc) = made(SMALL, Backing::OnDemand);
+        let count = fake.look().accesses();
+        hmc.release_after_reset();
+        cqp.release_after_reset();
+        count
+    };
+    for n in 0..accesses {
+        let fake = Fake::new(Script {
+            gone_after: Some(n),
+            ..Script::default()
+        });
+        let result = Cqp::create(fake.clone(), Config::new(pf()))
+            .and_then(|mut cqp| ask(&mut cqp, SMALL, Backing::OnDemand).map(|_| ()));
+        assert!(matches!(result, Err(Error::Wait(_))), "{n}: {result:?}");
+    }
+}
+
+/// Replies of the device, any words at all: an error or a layout inside the
+/// device's limits, never a panic.
+#[test]
+fn any_reply_is_handled() {
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let word = prop_oneof![
+        Just(0u64),
+        Just(u64::MAX),
+        any::<u64>(),
+        (0u64..16, any::<u32>()).prop_map(|(high, low)| high << 32 | u64::from(low)),
+    ];
+    let changes = prop::collection::vec((0usize..25, word), 1..6);
+    runner
+        .run(&changes, |changes| {
+            let mut script = Script::default();
+            for (place, word) in changes {
+                script.fpm[place] = word;
+            }
+            let (fake, mut cqp) = machine(script);
+            if let Ok(hmc) = ask(&mut cqp, SMALL, Backing::OnDemand) {
+                hmc.destroy(&mut cqp).unwrap();
+            }
+            cqp.destroy().unwrap();
+            prop_assert_eq!(fake.alive(), (0, 0));
+            Ok(())
+        })
+        .unwrap();
+}
