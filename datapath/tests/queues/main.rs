@@ -14,6 +14,8 @@ mod completions;
 mod flush;
 mod law;
 mod order;
+mod recorded;
+mod refused;
 mod resize;
 mod ring;
 mod slots;

@@ -1,0 +1,106 @@
+//! A queue pair on a completion queue, as small as they may be.
+
+use std::sync::atomic::Ordering;
+
+use e810_datapath::sizing::RqSize;
+use e810_datapath::slot::{Layout, QpShape};
+use e810_datapath::{
+    CompletionQueue, CqKey, QpKey, QpState, RecvQueue, RecvWr, Registry, Service, Sge,
+};
+use e810_hal::{Barrier, Bus, Cell, Off, Words};
+use loom::sync::atomic::fence;
+
+use crate::memory::{Memory, memory};
+
+#[derive(Clone)]
+pub(crate) struct Platform;
+
+impl Bus for Platform {
+    fn read32(&self, _: Off) -> u32 {
+        0
+    }
+    fn write32(&self, _: Off, _: u32) {}
+}
+
+impl Barrier for Platform {
+    fn to_device(&self) {
+        fence(Ordering::Release);
+    }
+    fn from_device(&self) {
+        fence(Ordering::Acquire);
+    }
+}
+
+pub(crate) type Cq = CompletionQueue<Platform, Memory, Memory>;
+
+pub(crate) type Recv = RecvQueue<Platform, Memory, Memory>;
+
+const RQ: RqSize = RqSize {
+    slots: 4,
+    shift: 0,
+    max_wr: 3,
+};
+
+pub(crate) struct Rig {
+    pub(crate) registry: Registry<Memory>,
+    pub(crate) cq: Cq,
+    pub(crate) cq_key: CqKey,
+    pub(crate) cq_ring: Memory,
+}
+
+pub(crate) fn rig() -> Rig {
+    let layout = Layout {
+        cqs: 1,
+        qps: 1,
+        tracker_words: QpShape::tracker_words(2, 4),
+    };
+    let mut registry = Registry::new(memory(layout.words()), layout).unwrap();
+    let cq_key = registry.open_cq(0).unwrap();
+    let cq_ring = memory(4 * 4);
+    let slots = registry.slots().clone();
+    let cq = CompletionQueue::new(Platform, cq_ring.clone(), memory(8), slots, cq_key, 4);
+    Rig {
+        registry,
+        cq: cq.unwrap(),
+        cq_key,
+        cq_ring,
+    }
+}
+
+impl Rig {
+    pub(crate) fn open(&mut self) -> (QpKey, Recv, Memory) {
+        open(&mut self.registry, self.cq_key)
+    }
+}
+
+/// Opens QP 0: its key, receive queue and ring.
+pub(crate) fn open(registry: &mut Registry<Memory>, cq: CqKey) -> (QpKey, Recv, Memory) {
+    let shape = QpShape {
+        sq_quanta: 2,
+        rq_quanta: 4,
+        service: Service::Rc,
+        send_cq: cq,
+        recv_cq: cq,
+    };
+    let qp = registry.open_qp(0, &shape).unwrap();
+    registry.set_state(qp, QpState::Rts).unwrap();
+    let ring = memory(4 * 4);
+    let slots = registry.slots().clone();
+    let recv = RecvQueue::new(Platform, ring.clone(), slots, qp, RQ, 1).unwrap();
+    (qp, recv, ring)
+}
+
+pub(crate) fn post(recv: &mut Recv, wr_id: u64) -> bool {
+    let sges = &[Sge::default()];
+    recv.post_one(&RecvWr { wr_id, sges }).is_ok()
+}
+
+/// The device writes completion entry `entry` of the first lap.
+pub(crate) fn write_entry(ring: &Memory, entry: usize, qp: QpKey, q3: u64) {
+    let cells = &ring.cells()[entry * 4..];
+    cells[0].set(64);
+    cells[1].set(qp.bits());
+    cells[2].set(u64::from(qp.id()) << 32);
+    fence(Ordering::Release);
+    cells[3].publish(q3 | 1 << 63);
+}
