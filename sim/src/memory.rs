@@ -5,38 +5,21 @@
 //! access is seen instead of hitting somebody else's memory.
 
 mod block;
+mod mapping;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
-use e810_hal::{
-    Access, DmaError, DmaLayout, Iova, Mapping, NoHostMemory, RawDma, Run, SharedBytes,
-};
+use e810_hal::{Access, DmaError, DmaLayout, Iova, NoHostMemory, RawDma, Run};
 
 use crate::findings::kind;
 use crate::iommu::{Iommu, PAGE};
 use crate::rng::Rng;
 
 use block::Block;
-
-/// How memory that the driver maps is cut into runs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Runs {
-    /// One run, as with an IOMMU that has room.
-    Contiguous,
-    /// One run a page, in no order, as on a machine without an IOMMU.
-    PerPage,
-    /// Runs of one to four pages, in no order.
-    Chunks,
-    /// One run for each aligned block of so many bytes (a power of two of at least a page), in no order, at the same
-    /// offset in a block for the device as for the CPU: as with large pages and no IOMMU.
-    Blocks(u64),
-    /// Each mapping draws one of the first three.
-    #[default]
-    Seeded,
-}
+pub use mapping::Runs;
 
 /// What can be made to fail, see [`Sim::fail_allocation`](crate::Sim::fail_allocation).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -247,133 +230,6 @@ impl Memory {
     pub(crate) fn check_freed(&mut self, found: Found<'_>) {
         self.quarantine
             .retain(|block| check_untouched(block, found));
-    }
-
-    pub(crate) fn dma_map(
-        &mut self,
-        memory: SharedBytes,
-        access: Access,
-    ) -> Result<Mapping, DmaError> {
-        let (address, bytes) = (memory.address(), memory.len());
-        if bytes == 0 || address.checked_add(bytes as u64).is_none() {
-            return Err(DmaError::BadRange { address, bytes });
-        }
-        self.counts.map_requests += 1;
-        if self.fails_now(Allocation::Map) {
-            return Err(DmaError::Refused { address, bytes });
-        }
-        let mut runs: Vec<Run> = Vec::new();
-        let (block, most_blocks) = self.cut();
-        let mut done = 0;
-        while done < bytes {
-            let at = address + done as u64;
-            let to_boundary = block - at % block;
-            let blocks = most_blocks.map(|most| self.rng.below(most));
-            let most = blocks.map_or(u64::MAX, |blocks| to_boundary + blocks * block);
-            let len = ((bytes - done) as u64).min(most);
-            let run = self.map_run(memory, done, len, block, access);
-            let Some(iova) = run else {
-                self.unmap_runs(&runs);
-                return Err(DmaError::OutOfMemory {
-                    bytes,
-                    align: PAGE as usize,
-                });
-            };
-            runs.push(Run {
-                iova: Iova(iova),
-                bytes: len,
-            });
-            done += len as usize;
-        }
-        Ok(self.enter(runs))
-    }
-
-    /// Maps one run of `memory`; answers with its IOVA.
-    fn map_run(
-        &mut self,
-        memory: SharedBytes,
-        from: usize,
-        len: u64,
-        block: u64,
-        access: Access,
-    ) -> Option<u64> {
-        let window = memory.window(from, len as usize).ok()?;
-        let offset = window.address() % block;
-        let iova = if block == PAGE {
-            self.iommu.place_in_page(len, offset)?
-        } else {
-            self.iommu.place_aligned(offset + len, block)? + offset
-        };
-        self.iommu.map(iova, window, access).then_some(iova)
-    }
-
-    /// Maps `memory` where the caller wants it, in one run.
-    pub(crate) fn map_at(
-        &mut self,
-        iova: u64,
-        memory: SharedBytes,
-        access: Access,
-    ) -> Result<Mapping, DmaError> {
-        let (address, bytes) = (memory.address(), memory.len());
-        if bytes == 0 || iova % PAGE != address % PAGE {
-            return Err(DmaError::BadRange { address, bytes });
-        }
-        self.counts.map_requests += 1;
-        if self.fails_now(Allocation::Map) || !self.iommu.map(iova, memory, access) {
-            return Err(DmaError::Refused { address, bytes });
-        }
-        Ok(self.enter(vec![Run {
-            iova: Iova(iova),
-            bytes: bytes as u64,
-        }]))
-    }
-
-    fn enter(&mut self, runs: Vec<Run>) -> Mapping {
-        let mapping = Mapping {
-            id: self.next_mapping,
-            runs: runs.len() as u32,
-        };
-        self.next_mapping += 1;
-        self.counts.mappings += 1;
-        self.counts.mapped_bytes += runs.iter().map(|run| run.bytes).sum::<u64>();
-        self.mappings.insert(mapping.id, runs);
-        mapping
-    }
-
-    /// The blocks that the next mapping is cut at, and how many of them a run has at most; `None`: no limit.
-    fn cut(&mut self) -> (u64, Option<u64>) {
-        let runs = match self.runs {
-            Runs::Seeded => match self.rng.below(3) {
-                0 => Runs::Contiguous,
-                1 => Runs::PerPage,
-                _ => Runs::Chunks,
-            },
-            fixed => fixed,
-        };
-        match runs {
-            Runs::Contiguous | Runs::Seeded => (PAGE, None),
-            Runs::PerPage => (PAGE, Some(1)),
-            Runs::Chunks => (PAGE, Some(4)),
-            Runs::Blocks(bytes) => (bytes.next_power_of_two().max(PAGE), Some(1)),
-        }
-    }
-
-    pub(crate) fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
-        self.mappings.get(&mapping.id)?.get(index as usize).copied()
-    }
-
-    pub(crate) fn dma_unmap(&mut self, mapping: Mapping) {
-        if let Some(runs) = self.mappings.remove(&mapping.id) {
-            self.counts.mappings -= 1;
-            self.counts.mapped_bytes -= runs.iter().map(|run| run.bytes).sum::<u64>();
-            self.unmap_runs(&runs);
-        }
-    }
-
-    fn unmap_runs(&mut self, runs: &[Run]) {
-        for run in runs {
-            self.iommu.unmap(run.iova.0);
-        }
     }
 }
 

@@ -3,6 +3,7 @@ use super::*;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::Ordering;
 
+use e810_hal::{Mapping, SharedBytes};
 use proptest::prelude::*;
 
 use crate::rng::Rng;
