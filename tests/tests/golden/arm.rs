@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::hex;
 use crate::report::{self, Outcome, number};
-use crate::sq::{bytes_of, small};
+use crate::sq::bytes_of;
+use crate::sq::input::small;
 
 const CQARM: u32 = 0x50_2C00;
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::hex;
 use crate::report::{self, Case, Outcome, Rule, number};
-use crate::sq::small;
+use crate::sq::input::small;
 
 const CQ_ID: u32 = 7;
 

@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use crate::hex;
 use crate::report::{self, Outcome, number};
-use crate::sq::{IWARP, PUDA, WQEALLOC, bytes_of, flag, small, snapshot};
+use crate::sq::input::{flag, small};
+use crate::sq::{IWARP, PUDA, WQEALLOC, bytes_of, snapshot};
 
 fn kernel_spec(service: Service) -> Spec {
     Spec {

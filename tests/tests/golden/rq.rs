@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::hex;
 use crate::report::{self, Outcome, number};
-use crate::sq::{bytes_of, is_iwarp, sges, spec};
+use crate::sq::bytes_of;
+use crate::sq::input::{is_iwarp, sges, spec};
 
 /// Slots and fragments are the same for iWARP, so its vectors count too.
 struct Judge {

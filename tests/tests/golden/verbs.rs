@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::hex;
 use crate::report::{self, Case, Outcome, Rule, number};
-use crate::sq::{bytes_of, inline_pieces, sges, spec};
+use crate::sq::bytes_of;
+use crate::sq::input::{inline_pieces, sges, spec};
 
 fn small<T: TryFrom<u64>>(value: &Value, key: &str) -> T {
     T::try_from(number(value, key)).unwrap_or_else(|_| panic!("{key} is too large"))
