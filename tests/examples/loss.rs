@@ -10,6 +10,9 @@
 
 use e810_hal::Ns;
 use e810_sim::{Quality, Sim};
+use e810_tests::traffic::wires::{
+    OF_EACH, PERCENT, corrupting, delaying, duplicating, hurt, losing, reordering,
+};
 use e810_tests::traffic::{Pair, storm_setup};
 
 /// Rounds of sixteen messages, for each of the seeds.
@@ -18,7 +21,7 @@ const SEEDS: u64 = 8;
 
 /// Frames sent, frames hurt, and virtual time in ns.
 fn run(quality: Quality) -> (u64, u64, u64) {
-    let (mut sent, mut hurt, mut time) = (0, 0, 0);
+    let (mut sent, mut faults, mut time) = (0, 0, 0);
     for seed in 0..SEEDS {
         let sim = Sim::builder().functions(2).seed(seed).build();
         let mut pair = Pair::simulated(&sim, storm_setup());
@@ -26,64 +29,26 @@ fn run(quality: Quality) -> (u64, u64, u64) {
         let start = sim.now();
         pair.storm(ROUNDS, seed);
         time += (sim.now() - start).0;
-        let link = sim.link();
-        sent += link.sent;
-        hurt += link.lost + link.duplicated + link.reordered + link.corrupted;
+        sent += sim.link().sent;
+        faults += hurt(&sim);
         sim.set_quality(Quality::PERFECT);
         pair.finish(&sim);
     }
-    (sent, hurt, time)
+    (sent, faults, time)
 }
 
 fn main() {
-    const PERFECT: Quality = Quality::PERFECT;
-    const PERCENT: u32 = 10_000;
-    let loss = |loss| Quality { loss, ..PERFECT };
     let wires = [
-        ("perfect", PERFECT),
-        ("loss 0.1 %", loss(PERCENT / 10)),
-        ("loss 1 %", loss(PERCENT)),
-        ("loss 3 %", loss(3 * PERCENT)),
-        ("loss 5 %", loss(5 * PERCENT)),
-        (
-            "duplication 5 %",
-            Quality {
-                duplicate: 5 * PERCENT,
-                ..PERFECT
-            },
-        ),
-        (
-            "reordering 5 %",
-            Quality {
-                reorder: 5 * PERCENT,
-                ..PERFECT
-            },
-        ),
-        (
-            "corruption 5 %",
-            Quality {
-                corrupt: 5 * PERCENT,
-                ..PERFECT
-            },
-        ),
-        (
-            "delay up to 30 µs",
-            Quality {
-                jitter: Ns::from_us(30),
-                ..PERFECT
-            },
-        ),
-        (
-            "3 % of each, delay up to 5 µs",
-            Quality {
-                loss: 3 * PERCENT,
-                duplicate: 3 * PERCENT,
-                reorder: 3 * PERCENT,
-                corrupt: 3 * PERCENT,
-                jitter: Ns::from_us(5),
-                ..PERFECT
-            },
-        ),
+        ("perfect", Quality::PERFECT),
+        ("loss 0.1 %", losing(PERCENT / 10)),
+        ("loss 1 %", losing(PERCENT)),
+        ("loss 3 %", losing(3 * PERCENT)),
+        ("loss 5 %", losing(5 * PERCENT)),
+        ("duplication 5 %", duplicating(5 * PERCENT)),
+        ("reordering 5 %", reordering(5 * PERCENT)),
+        ("corruption 5 %", corrupting(5 * PERCENT)),
+        ("delay up to 30 µs", delaying(Ns::from_us(30))),
+        ("3 % of each, delay up to 5 µs", OF_EACH),
     ];
     let messages = ROUNDS as u64 * 16 * SEEDS;
     println!(

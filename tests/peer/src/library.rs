@@ -5,6 +5,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fmt;
 use std::fs;
+use std::io::{Write, stderr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -98,6 +99,17 @@ impl Library {
             return Err(NotRun::OtherShape("its driver is not called irdma"));
         }
         Ok(Self { driver })
+    }
+
+    /// The same for a test, which has nothing to return an error to: says
+    /// loudly, past the capture of test output, why there is no library.
+    #[must_use]
+    pub fn load_or_tell() -> Option<Self> {
+        Self::load()
+            .inspect_err(|why| {
+                let _ = stderr().write_all(format!("\n{why}\n").as_bytes());
+            })
+            .ok()
     }
 }
 

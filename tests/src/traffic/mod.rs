@@ -22,6 +22,7 @@ mod storm;
 mod transfer;
 pub mod verbs;
 mod watched;
+pub mod wires;
 
 pub use buffer::{Buffer, Room, pattern};
 pub use pair::{End, Pair, Report};

@@ -3,64 +3,25 @@
 use e810::Mtu;
 use e810_hal::Ns;
 use e810_sim::{Quality, Sim};
+use e810_tests::traffic::wires::{
+    OF_EACH, PERCENT, corrupting, delaying, duplicating, hurt, losing, reordering,
+};
 use e810_tests::traffic::{Pair, Setup, storm_setup};
-
-const PERCENT: u32 = 10_000;
 
 /// One fault each, then all.
 const WIRES: [(&str, Quality); 6] = [
-    (
-        "loss",
-        Quality {
-            loss: 5 * PERCENT,
-            ..Quality::PERFECT
-        },
-    ),
-    (
-        "duplication",
-        Quality {
-            duplicate: 20 * PERCENT,
-            ..Quality::PERFECT
-        },
-    ),
-    (
-        "reordering",
-        Quality {
-            reorder: 5 * PERCENT,
-            ..Quality::PERFECT
-        },
-    ),
-    (
-        "corruption",
-        Quality {
-            corrupt: 5 * PERCENT,
-            ..Quality::PERFECT
-        },
-    ),
-    (
-        "delay",
-        Quality {
-            jitter: Ns::from_us(30),
-            ..Quality::PERFECT
-        },
-    ),
-    (
-        "all of them",
-        Quality {
-            loss: 3 * PERCENT,
-            duplicate: 3 * PERCENT,
-            reorder: 3 * PERCENT,
-            corrupt: 3 * PERCENT,
-            jitter: Ns::from_us(5),
-            ..Quality::PERFECT
-        },
-    ),
+    ("loss", losing(5 * PERCENT)),
+    ("duplication", duplicating(20 * PERCENT)),
+    ("reordering", reordering(5 * PERCENT)),
+    ("corruption", corrupting(5 * PERCENT)),
+    ("delay", delaying(Ns::from_us(30))),
+    ("all of them", OF_EACH),
 ];
 
 #[test]
 fn every_message_arrives_once_whatever_the_wire_does() {
     for (name, quality) in WIRES {
-        let (mut hurt, mut frames) = (0, 0);
+        let (mut faults, mut frames) = (0, 0);
         for seed in 0..12 {
             let sim = Sim::builder().functions(2).seed(seed).build();
             let setup = Setup {
@@ -71,14 +32,13 @@ fn every_message_arrives_once_whatever_the_wire_does() {
             let mut pair = Pair::simulated(&sim, setup);
             sim.set_quality(quality);
             pair.storm(6, seed);
-            let link = sim.link();
-            hurt += link.lost + link.duplicated + link.reordered + link.corrupted;
-            frames += link.sent;
+            faults += hurt(&sim);
+            frames += sim.link().sent;
             sim.set_quality(Quality::PERFECT);
             pair.finish(&sim);
         }
         assert!(frames > 5_000, "{name}: {frames} frames");
-        let is_bad = hurt > frames / 50 || quality.jitter > Ns(0);
-        assert!(is_bad, "{name}: {hurt} of {frames} frames were hurt");
+        let is_bad = faults > frames / 50 || quality.jitter > Ns(0);
+        assert!(is_bad, "{name}: {faults} of {frames} frames were hurt");
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use e810::Vlan;
 use e810_sim::{Quality, Sim};
+use e810_tests::traffic::wires::{PERCENT, duplicating, hurt, losing, reordering};
 use e810_tests::traffic::{Pair, Report, Setup, Transfer};
 
 use crate::exchange::{A, B, KINDS, around, many, sim};
@@ -11,18 +12,9 @@ use crate::exchange::{A, B, KINDS, around, many, sim};
 #[test]
 fn a_bad_wire_loses_nothing() {
     for (seed, quality) in (30..).zip([
-        Quality {
-            loss: 30_000,
-            ..Quality::PERFECT
-        },
-        Quality {
-            duplicate: 100_000,
-            ..Quality::PERFECT
-        },
-        Quality {
-            reorder: 50_000,
-            ..Quality::PERFECT
-        },
+        losing(3 * PERCENT),
+        duplicating(10 * PERCENT),
+        reordering(5 * PERCENT),
         Quality {
             loss: 10_000,
             duplicate: 10_000,
@@ -44,9 +36,7 @@ fn a_bad_wire_loses_nothing() {
             }
         }
         many(&mut pair, 300, 4);
-        let link = sim.link();
-        let touched = link.lost + link.duplicated + link.reordered + link.corrupted;
-        assert!(touched > 5, "the wire was not bad: {link:?}");
+        assert!(hurt(&sim) > 5, "the wire was not bad: {:?}", sim.link());
         pair.finish(&sim);
     }
 }

@@ -3,11 +3,11 @@
 use std::ptr;
 
 use e810_datapath::{PostError, RecvWr, Service, Sge};
+use e810_peer::Library;
 use e810_peer::abi::{CRecvWr, CSge};
 use e810_peer::generate::Rng;
 use e810_peer::request::theirs;
 
-use crate::library;
 use crate::trio::{Shape, Trio, fill, rings};
 
 fn sges(rng: &mut Rng, count: u32) -> Vec<Sge> {
@@ -86,7 +86,9 @@ fn the_library_writes_the_same_receives() {
             sges: sges_most,
             inline: 0,
         };
-        let Some(library) = library() else { return };
+        let Some(library) = Library::load_or_tell() else {
+            return;
+        };
         let mut trio = Trio::new(&library, shape);
         let slots = u64::from(trio.theirs[0].qp.cap.max_recv_wr) + 1;
         let (mut taken, mut refused, mut completed) = (0u64, 0, 0u64);
@@ -120,7 +122,9 @@ fn the_library_writes_the_same_receives() {
     ignore = "NOT RUN: ibverbs-providers is missing; tests/peer/run fetches it"
 )]
 fn a_receive_of_nothing_is_the_one_before_to_the_library() {
-    let Some(library) = library() else { return };
+    let Some(library) = Library::load_or_tell() else {
+        return;
+    };
     let shape = Shape {
         service: Service::Rc,
         send_wr: 8,

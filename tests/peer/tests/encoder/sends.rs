@@ -5,11 +5,11 @@ use std::ptr;
 
 use e810_datapath::{PostError, Refused, SendWr, Service};
 use e810_hal::Cell;
+use e810_peer::Library;
 use e810_peer::abi::CSendWr;
 use e810_peer::generate::{Limits, Rng, request};
 use e810_peer::request::{Kind, Memory, Request};
 
-use crate::library;
 use crate::trio::{Shape, Trio, fill, rings};
 
 /// Opcode and length of a posted request, by its WQE index.
@@ -155,7 +155,7 @@ fn quanta_of(header: u64) -> u64 {
 }
 
 fn run(shape: Shape, seed: u64, calls: u64) -> Option<Run> {
-    let trio = Trio::new(&library()?, shape);
+    let trio = Trio::new(&Library::load_or_tell()?, shape);
     let mut run = Run {
         trio,
         rng: Rng(seed),

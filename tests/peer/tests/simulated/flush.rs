@@ -2,13 +2,13 @@
 
 use e810_datapath::Remote;
 use e810_hal::Clock;
+use e810_peer::Library;
 use e810_peer::abi::qp_type;
 use e810_peer::request::{Kind, Payload, Request};
 use e810_sim::Sim;
 use e810_sim::pe::FlushStyle;
 
 use crate::end::{End, wait};
-use crate::library;
 
 /// `ibv_wc_status`.
 const SUCCESS: u32 = 0;
@@ -32,7 +32,9 @@ fn write(end: &End, wr_id: u64, remote: Remote, signaled: bool) -> Request {
 /// Two good writes, one with a wrong key, five more of which some are not
 /// signaled; three receives.
 fn fail(style: FlushStyle, seed: u64) {
-    let Some(library) = library() else { return };
+    let Some(library) = Library::load_or_tell() else {
+        return;
+    };
     let sim = Sim::builder()
         .functions(2)
         .seed(seed)

@@ -13,19 +13,3 @@ mod deliveries;
 mod end;
 mod flush;
 mod runs;
-
-use std::io::{Write, stderr};
-
-use e810_peer::Library;
-
-/// The library; or says loudly, past the capture of test output, that it is not
-/// there.
-fn library() -> Option<Library> {
-    match Library::load() {
-        Ok(library) => Some(library),
-        Err(why) => {
-            let _ = stderr().write_all(format!("\n{why}\n").as_bytes());
-            None
-        }
-    }
-}

@@ -1,12 +1,12 @@
 //! Many batches both ways.
 
+use e810_peer::Library;
 use e810_peer::abi::qp_type;
 use e810_peer::generate::Rng;
 use e810_sim::{Quality, Sim};
 
 use crate::deliveries::{Batch, Says};
 use crate::end::{End, wait};
-use crate::library;
 
 /// Lists of requests in a run: enough for several laps of every ring.
 const BATCHES: u64 = 300;
@@ -22,7 +22,7 @@ struct Counts {
 }
 
 fn run(kind: u32, seed: u64, quality: Quality, batches: u64) -> Option<Counts> {
-    let library = library()?;
+    let library = Library::load_or_tell()?;
     let sim = Sim::builder().functions(2).seed(seed).build();
     let mut ends = [0, 1].map(|function| End::new(&library, &sim, function, kind));
     let datagrams = kind == qp_type::UD;
