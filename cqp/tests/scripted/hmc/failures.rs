@@ -55,17 +55,19 @@ fn every_failing_allocation_is_undone() {
     }
 }
 
+/// Commands from the first to a finished HMC.
+fn commands() -> u64 {
+    let (fake, cqp, hmc) = made(SMALL, Backing::Full);
+    let count = fake.look().taken.len() as u64;
+    close(&fake, cqp, hmc);
+    count
+}
+
 /// Lets every command from the n-th on fail, and only one kind: always an
 /// error, and memory only leaks when the device refuses to give segments up.
 #[test]
 fn every_failing_command_is_undone() {
-    let commands = {
-        let (fake, cqp, hmc) = made(SMALL, Backing::Full);
-        let count = fake.look().taken.len() as u64;
-        close(&fake, cqp, hmc);
-        count
-    };
-    for n in 0..commands {
+    for n in 0..commands() {
         let (fake, mut cqp) = machine(Script {
             fail_from: Some(n),
             ..Script::default()
@@ -100,13 +102,7 @@ fn every_failing_command_is_undone() {
 /// nothing that it may still use is freed.
 #[test]
 fn a_silence_at_any_command_ends() {
-    let commands = {
-        let (fake, cqp, hmc) = made(SMALL, Backing::Full);
-        let count = fake.look().taken.len() as u64;
-        close(&fake, cqp, hmc);
-        count
-    };
-    for n in 0..commands {
+    for n in 0..commands() {
         let (fake, mut cqp) = machine(Script {
             silent_from: Some(n),
             ..Script::default()
