@@ -288,7 +288,8 @@ impl Tree {
 }
 
 /// Removes the default leaf, then the default elements above it up to the entry
-/// point. One that the firmware keeps is no obstacle: ours hang beside it. Root and traffic classes are the firmware's.
+/// point. One that the firmware keeps is no obstacle: ours hang beside it. Root
+/// and traffic classes are the firmware's.
 fn remove_default<P: Platform>(queue: &mut AdminQ<P>, branch: &Branch, entry: usize) -> Result<()> {
     let ours = branch.get(entry..).unwrap_or_default();
     for element in ours.iter().rev() {

@@ -17,9 +17,9 @@
 //! * [`rc`]: the reliable-connection requester and responder.
 //!
 //! A function starts *warm*: its LAN side (AdminQ, switch, scheduler) is set up already, and nothing answers on its
-//! AdminQ. With [`Builder::cold`] it starts as after power-up, and a model of the card's firmware answers. PCI configuration space and
-//! the MSI-X table are the business of whoever serves a function to others; [`SimPlatform::attach_memory`] and
-//! [`SimPlatform::function_level_reset`] are for them.
+//! AdminQ. With [`Builder::cold`] it starts as after power-up, and a model of the card's firmware answers. PCI
+//! configuration space and the MSI-X table are the business of whoever serves a function to others;
+//! [`SimPlatform::attach_memory`] and [`SimPlatform::function_level_reset`] are for them.
 
 mod bar;
 mod bring_up;

@@ -1,8 +1,8 @@
 //! The wire between the functions of a world: addressing, latency and everything a bad cable does.
 //!
 //! A frame goes to the function that owns its destination MAC address, to the sender itself if that is it, and to all
-//! others when the address is a group. What is for nobody here, and what is for a group, goes to the [`Uplink`] if there
-//! is one. Frames between two functions keep their order unless a fault reorders them.
+//! others when the address is a group. What is for nobody here, and what is for a group, goes to the [`Uplink`] if
+//! there is one. Frames between two functions keep their order unless a fault reorders them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,8 +15,8 @@ use crate::rng::Rng;
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// How good the wire is. The rates are parts per million of all frames; a frame can meet with several faults, and of one
-/// that is delivered twice each copy has its own.
+/// How good the wire is. The rates are parts per million of all frames; a frame can meet with several faults, and of
+/// one that is delivered twice each copy has its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Quality {
     /// Frames lost.
@@ -25,8 +25,8 @@ pub struct Quality {
     pub duplicate: u32,
     /// Frames held back until later ones have overtaken them.
     pub reorder: u32,
-    /// Frames with one bit flipped behind the Ethernet addresses. As if the frame check had been redone after the damage:
-    /// the receiver finds it, or not, by its own checks.
+    /// Frames with one bit flipped behind the Ethernet addresses. As if the frame check had been redone after the
+    /// damage: the receiver finds it, or not, by its own checks.
     pub corrupt: u32,
     /// Time on the wire of each frame. The bandwidth is not limited.
     pub latency: Ns,

@@ -219,7 +219,8 @@ impl Shared {
     ///
     /// The lock on the queue is not held meanwhile, and the one on the world is: nobody else drains.
     fn drain(&self, world: &mut World) {
-        // Looked at before it is taken back: the thread comes here all the time, and a swap takes the line from writers.
+        // Looked at before it is taken back: the thread comes here all the time, and a swap takes the line from
+        // writers.
         while self.poked.load(Ordering::Relaxed) && self.poked.swap(false, Ordering::Acquire) {
             let writes = std::mem::take(&mut self.posted().writes);
             for (function, off, value) in writes {

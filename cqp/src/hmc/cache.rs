@@ -35,10 +35,12 @@ impl<P: Platform> Hmc<P> {
     /// device so (control-path 3.1 steps 11 to 13).
     ///
     /// # Errors
-    /// [`Error::Dma`](crate::Error::Dma), [`Error::HostMemory`](crate::Error::HostMemory), [`Error::Reply`](crate::Error::Reply),
-    /// [`Error::Segments`](crate::Error::Segments), and those of [`Cqp::execute`]. Segments that were
-    /// programmed are cleared and their memory is given back, unless the device
-    /// may still use it.
+    /// [`Error::Dma`](crate::Error::Dma),
+    /// [`Error::HostMemory`](crate::Error::HostMemory),
+    /// [`Error::Reply`](crate::Error::Reply),
+    /// [`Error::Segments`](crate::Error::Segments), and those of
+    /// [`Cqp::execute`]. Segments that were programmed are cleared and their
+    /// memory is given back, unless the device may still use it.
     pub fn create(cqp: &mut Cqp<P>, query: &FpmQuery, plan: &Plan) -> Result<Self> {
         let layout = Layout::commit(cqp, &plan.counts, query)?;
         let platform = cqp.platform();
@@ -88,7 +90,9 @@ impl<P: Platform> Hmc<P> {
     /// command that names the id; with [`Backing::Full`] it has nothing to do.
     ///
     /// # Errors
-    /// [`Error::NoObject`](crate::Error::NoObject); [`Error::Dma`](crate::Error::Dma), [`Error::Allocations`](crate::Error::Allocations) and those of
+    /// [`Error::NoObject`](crate::Error::NoObject);
+    /// [`Error::Dma`](crate::Error::Dma),
+    /// [`Error::Allocations`](crate::Error::Allocations) and those of
     /// [`Cqp::execute`]: then the object may be tried again.
     pub fn ensure(&mut self, cqp: &mut Cqp<P>, object: Object, index: u32) -> Result<()> {
         let (from, to) = self.layout.object(object, index)?;

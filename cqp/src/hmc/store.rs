@@ -3,8 +3,8 @@
 //!
 //! There is no allocator in the core, so the owners of DMA memory stand in a
 //! table of fixed size; allocations grow with the layout, and with their number,
-//! so that the table suffices. Nothing is given back before the end: the device may use a page
-//! as long as its segment is valid.
+//! so that the table suffices. Nothing is given back before the end: the device
+//! may use a page as long as its segment is valid.
 
 use core::sync::atomic::AtomicU64;
 

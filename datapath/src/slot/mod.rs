@@ -337,9 +337,9 @@ impl<M: SlotMemory> Slots<M> {
     }
 
     /// An event handler's word that the device stopped a QP: moves it to ERR
-    /// (a datagram QP whose send failed to SQE), keeps the cause of the first failure, and puts the QP on the list that
-    /// [`Registry::take_attention`] empties. Waits for nothing; callable from
-    /// an interrupt handler.
+    /// (a datagram QP whose send failed to SQE), keeps the cause of the first
+    /// failure, and puts the QP on the list that [`Registry::take_attention`]
+    /// empties. Waits for nothing; callable from an interrupt handler.
     pub fn mark_failed(&self, key: QpKey, cause: Cause) -> Marked {
         let Some(slot) = self.live_qp(key) else {
             return Marked::Unknown;

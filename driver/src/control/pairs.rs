@@ -24,8 +24,9 @@ impl<P: Platform> Control<P> {
     /// Makes a queue pair in RESET.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] for a service the device does not have, sizes beyond the device, no number or memory left, or the device's
-    /// refusal. Nothing is left behind, unless the device did not answer.
+    /// [`Error::NotOffered`] for a service the device does not have, sizes
+    /// beyond the device, no number or memory left, or the device's refusal.
+    /// Nothing is left behind, unless the device did not answer.
     pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_, P>) -> Result<Qp<P>> {
         offered(init.service)?;
         self.own(pd.owner, Object::Pd, pd.id)?;

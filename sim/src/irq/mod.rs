@@ -60,7 +60,8 @@ const fn interval(value: u32) -> u32 {
     (value >> 5) & 0xfff
 }
 
-/// MSIX_INDX, ITR_INDX and CAUSE_ENA of a cause register; GLINT_CEQCTL, PFINT_AEQCTL and PFINT_OICR_CTL share the layout.
+/// MSIX_INDX, ITR_INDX and CAUSE_ENA of a cause register; GLINT_CEQCTL, PFINT_AEQCTL and PFINT_OICR_CTL share the
+/// layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cause {
     pub(crate) vector: u16,

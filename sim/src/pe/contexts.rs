@@ -1,8 +1,9 @@
 //! Contexts of numbered objects: kept in HMC backing, cached on the chip.
 //!
-//! A [`Cache`] holds a few contexts of one type, each in the line that its index says. A context that is not in it is read from the host memory behind the
-//! HMC; a changed one is written back when its line is needed for another, when its SD goes, or (test mode) after
-//! each step. A destroyed object is marked in memory by the destroying command and never written again.
+//! A [`Cache`] holds a few contexts of one type, each in the line that its index says. A context that is not in it is
+//! read from the host memory behind the HMC; a changed one is written back when its line is needed for another, when
+//! its SD goes, or (test mode) after each step. A destroyed object is marked in memory by the destroying command and
+//! never written again.
 //!
 //! The layouts are this model's own (the card's are not in the sources). The first word of a stored context says
 //! which object it is and in which life of the CQP it was made, so that what a previous life left in the same memory
@@ -13,7 +14,8 @@ use super::fpm::{Kind, SD_BYTES};
 use super::hmc::{Hmc, HmcFault};
 use super::word::put;
 
-/// Contexts of one type kept on the chip. The card's number and order are not in the sources; small, so that it matters.
+/// Contexts of one type kept on the chip. The card's number and order are not in the sources; small, so that it
+/// matters.
 const LINES: usize = 64;
 /// Words of the largest stored context, its first word included.
 const MAX_WORDS: usize = 128;

@@ -123,7 +123,8 @@ pub trait Env {
     /// [`DmaFault`], also when `iova` is not 8-aligned.
     fn load(&mut self, iova: u64) -> Result<u64, DmaFault>;
 
-    /// Reads consecutive 64-bit little-endian words, in order and each as [`load`](Self::load) does. By default one by one.
+    /// Reads consecutive 64-bit little-endian words, in order and each as [`load`](Self::load) does. By default one by
+    /// one.
     ///
     /// # Errors
     /// [`DmaFault`], also when `iova` is not 8-aligned; `into` is unspecified then.
@@ -134,8 +135,8 @@ pub trait Env {
         Ok(())
     }
 
-    /// Reads the four words of a queue entry, the last one first and all as [`load`](Self::load) does: when the valid bit in
-    /// the last one is new, so are the others. By default one by one.
+    /// Reads the four words of a queue entry, the last one first and all as [`load`](Self::load) does: when the valid
+    /// bit in the last one is new, so are the others. By default one by one.
     ///
     /// # Errors
     /// [`DmaFault`], also when `iova` is not 8-aligned.
@@ -179,8 +180,8 @@ pub trait Env {
         let _ = opcode;
     }
 
-    /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8): only then a QP that is bound to
-    /// it can send. By default it does, as on a function whose LAN side is not modelled.
+    /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8): only then a QP that is bound
+    /// to it can send. By default it does, as on a function whose LAN side is not modelled.
     fn has_queue_set(&self, handle: u16) -> bool {
         let _ = handle;
         true

@@ -75,7 +75,8 @@ impl RegisterFile {
         self.values.retain(|off, _| !is_cleared(*off, source));
     }
 
-    /// After the reset, what firmware loads is there again; of a warm function also what the LAN side sets up. The done bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
+    /// After the reset, what firmware loads is there again; of a warm function also what the LAN side sets up. The done
+    /// bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
     pub(crate) fn load_again(&mut self, source: ResetSource) {
         let done_bits = regs::GLNVM_ULD.off().get();
         for (off, value) in self.start.values(&self.identity) {
