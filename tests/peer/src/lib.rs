@@ -21,6 +21,7 @@ pub mod generate;
 pub mod kernel;
 mod library;
 mod opened;
+mod posting;
 pub mod request;
 pub mod simulated;
 mod spin;

@@ -1,14 +1,12 @@
 //! Send requests.
 
 use std::collections::VecDeque;
-use std::ptr;
 
 use e810_datapath::{PostError, Refused, SendWr, Service};
 use e810_hal::Cell;
 use e810_peer::Library;
-use e810_peer::abi::CSendWr;
 use e810_peer::generate::{Limits, Rng, request};
-use e810_peer::request::{Kind, Memory, Request};
+use e810_peer::request::{Kind, Request};
 
 use crate::trio::{Shape, Trio, fill, rings};
 
@@ -43,26 +41,7 @@ impl Run {
 
         let mut answers = Vec::new();
         for them in &trio.theirs {
-            let mut memory: Vec<Memory> = list.iter().map(|_| Memory::default()).collect();
-            let mut wrs: Vec<CSendWr> = list
-                .iter()
-                .zip(&mut memory)
-                .map(|(request, memory)| request.theirs(trio.ah.as_ptr(), memory))
-                .collect();
-            let mut next = ptr::null_mut();
-            for wr in wrs.iter_mut().rev() {
-                wr.next = next;
-                next = ptr::from_mut(wr);
-            }
-            let mut bad = ptr::null_mut();
-            // SAFETY: a QP that lives; a list that ends with null and whose SGEs
-            // and bytes are in `memory` and `list`.
-            let code = unsafe { (trio.calls.post_send)(them.qp.as_ptr(), next, &mut bad) };
-            let good = wrs
-                .iter()
-                .position(|wr| ptr::eq(wr, bad))
-                .unwrap_or(wrs.len());
-            answers.push((code, good));
+            answers.push(them.qp.post_list(&trio.calls, trio.ah.as_ptr(), list));
             let rung = trio.opened.doorbells().take_send();
             assert_eq!(rung, Some(them.qp.id));
         }

@@ -5,8 +5,8 @@ use std::ptr::{self, NonNull};
 
 use e810_datapath::Sge;
 use e810_hal::{Clock, SharedBytes};
-use e810_peer::abi::{AhAttr, CRecvWr, CSendWr, CSge, CWc, QpCap, access};
-use e810_peer::request::{Memory, Request, theirs};
+use e810_peer::abi::{AhAttr, CRecvWr, CSge, CWc, QpCap, access};
+use e810_peer::request::{Request, theirs};
 use e810_peer::simulated::{Address, Node};
 use e810_peer::{Calls, Library, LibraryAh, LibraryCq, LibraryMr, LibraryQp};
 use e810_sim::Sim;
@@ -110,21 +110,7 @@ impl End {
     /// Posts a list through the library, and rings for it.
     pub(crate) fn post(&self, list: &[Request]) {
         let ah = self.ah.as_ref().map_or(ptr::null_mut(), LibraryAh::as_ptr);
-        let mut memory: Vec<Memory> = list.iter().map(|_| Memory::default()).collect();
-        let mut wrs: Vec<CSendWr> = list
-            .iter()
-            .zip(&mut memory)
-            .map(|(request, memory)| request.theirs(ah, memory))
-            .collect();
-        let mut next = ptr::null_mut();
-        for wr in wrs.iter_mut().rev() {
-            wr.next = next;
-            next = ptr::from_mut(wr);
-        }
-        let mut bad = ptr::null_mut();
-        // SAFETY: a QP that lives; a list that ends with null and whose SGEs and
-        // bytes are in `memory` and `list`.
-        let code = unsafe { (self.calls.post_send)(self.qp.as_ptr(), next, &mut bad) };
+        let (code, _) = self.qp.post_list(&self.calls, ah, list);
         assert_eq!(code, 0, "{list:#?}");
         assert!(self.node.carry(), "the library rang");
     }
