@@ -68,39 +68,88 @@ impl ArmWord {
     }
 }
 
-/// When to arm in hardware (data-path 4.7, the user-space policy).
+/// What a completion queue and its events know of the request that is out: two
+/// bits of a word in the slot. The poller sets them; the device's event clears
+/// both, software's the first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Pending(u64);
+
+impl Pending {
+    /// Nothing is asked for, by nobody.
+    pub(crate) const NONE: Self = Self(0);
+    /// The program wants to be told, and the device was asked.
+    pub(crate) const ASKED: Self = Self(TELL | DEVICE);
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits & (TELL | DEVICE))
+    }
+
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The program wants to be told, and was not yet.
+    pub(crate) const fn is_wanted(self) -> bool {
+        self.0 & TELL != 0
+    }
+
+    /// The device was asked, and its event was not seen yet.
+    pub(crate) const fn is_with_device(self) -> bool {
+        self.0 & DEVICE != 0
+    }
+
+    /// The program was told by software; what the device was asked for stands.
+    pub(crate) const fn told(self) -> Self {
+        Self(self.0 & !TELL)
+    }
+
+    /// The program wants to be told by what the device was asked for.
+    pub(crate) const fn wanted(self) -> Self {
+        Self(self.0 | TELL)
+    }
+}
+
+const TELL: u64 = 1;
+const DEVICE: u64 = 2;
+
+/// When to arm in hardware (data-path 4.7, the policy of kernel drivers, with a
+/// limit).
 ///
-/// After every request in hardware the CQ counts as armed until its owner has
-/// taken the event. Meanwhile a request for any completion goes to the hardware
-/// again; one for a solicited completion waits, and becomes a request for any
-/// completion when the event is taken: that may notify too much, never too
-/// little.
+/// What the device was asked for stands for every later request that it covers,
+/// until its event is seen; only a request for any completion above one for a
+/// solicited completion asks it again.
+///
+/// The device ignores a request whose sequence number, of two bits, it knows, and
+/// it may look at the arm word late: four requests that it did not look at in
+/// between would be ignored all together, and the program would sleep for ever.
+/// (User-space drivers, which do not see the event queue, ask anew each time.)
+/// Here, each request but the first needs an event of the device since the one
+/// before, or turns a solicited one; so with one turn in the life of a queue
+/// there are never more than two that the device has not looked at. A queue whose
+/// request was turned is armed for any completion from then on: its program is
+/// told too often rather than never.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct ArmPolicy {
-    armed: bool,
-    waiting: bool,
+    /// The device was asked for a solicited completion last.
+    solicited: bool,
+    /// A request was turned.
+    turned: bool,
 }
 
 impl ArmPolicy {
-    /// A request; what to ask the hardware for now.
-    pub(crate) const fn request(&mut self, notify: Notify) -> Option<Notify> {
-        if self.armed && matches!(notify, Notify::Solicited) {
-            self.waiting = true;
-            return None;
+    /// A request; what to ask the device for now, if anything.
+    pub(crate) fn request(&mut self, notify: Notify, pending: Pending) -> Option<Notify> {
+        if pending.is_with_device() {
+            if notify == Notify::Solicited || !self.solicited {
+                return None;
+            }
+            self.turned = true;
         }
-        self.armed = true;
-        self.waiting = false;
-        Some(notify)
-    }
-
-    /// The owner took an event; what to ask the hardware for now.
-    pub(crate) const fn event(&mut self) -> Option<Notify> {
-        if self.waiting {
-            self.waiting = false;
-            return Some(Notify::Any);
-        }
-        self.armed = false;
-        None
+        self.solicited = notify == Notify::Solicited && !self.turned;
+        Some(match self.solicited {
+            true => Notify::Solicited,
+            false => Notify::Any,
+        })
     }
 }
 

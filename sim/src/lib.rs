@@ -60,6 +60,7 @@ pub use memory::{Allocation, MemoryCounts, Runs};
 pub use pe::FpmProfile as Profile;
 pub use platform::SimPlatform;
 pub use regs::ResetSource;
+pub use rng::Rng;
 pub use shared::Mode;
 pub use sim::Sim;
 pub use stats::{ResetCounts, Stats};

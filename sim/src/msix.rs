@@ -1,7 +1,7 @@
 //! MSI-X: the table and the pending bits in BAR3, and the control word in configuration space (control-path 1.3; PCI
 //! Express 4.0, 6.1.4 and 7.7.2).
 //!
-//! It stands behind the vectors ([`irq`](crate::irq)): a vector that fires sends a message, unless its entry or the
+//! It stands behind the vectors: a vector that fires sends a message, unless its entry or the
 //! function is masked. Then its pending bit is set, and the message goes out when the mask is lifted. Masking here and
 //! disabling a vector in GLINT_DYN_CTL are two things, and each keeps one message.
 //!

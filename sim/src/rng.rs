@@ -5,12 +5,12 @@
 
 /// A small deterministic generator (SplitMix64). Not for secrets.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
     /// A generator whose whole sequence follows from `seed`.
     #[must_use]
-    pub(crate) const fn new(seed: u64) -> Self {
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -19,7 +19,7 @@ impl Rng {
     /// The state of `self` does not move: the same label always gives the same
     /// stream.
     #[must_use]
-    pub(crate) fn fork(&self, label: &str) -> Self {
+    pub fn fork(&self, label: &str) -> Self {
         // FNV-1a: labels are short and only need to differ.
         let hash = label.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -30,7 +30,7 @@ impl Rng {
     }
 
     /// The next 64 bits.
-    pub(crate) fn next_u64(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -39,7 +39,7 @@ impl Rng {
     }
 
     /// A number below `bound`; 0 when `bound` is 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         // Multiply-shift: the bias (below 2^-32 for the bounds in use) does
         // not matter for choosing test schedules.
         let wide = u128::from(self.next_u64()) * u128::from(bound);
@@ -47,7 +47,7 @@ impl Rng {
     }
 
     /// True `parts` times in a million.
-    pub(crate) fn chance(&mut self, parts: u32) -> bool {
+    pub fn chance(&mut self, parts: u32) -> bool {
         self.below(1_000_000) < u64::from(parts)
     }
 }

@@ -33,6 +33,16 @@ pub struct Stats {
     pub frames_filtered: u64,
     /// MSI-X messages sent.
     pub interrupts: u64,
+    /// Requests for an event of a completion queue (PFPE_CQARM with a new ARM_SEQ_NUM).
+    pub arms: u64,
+    /// Requests that were ignored: their ARM_SEQ_NUM was known.
+    pub arms_repeated: u64,
+    /// Entries written to completion event queues.
+    pub ceqes: u64,
+    /// Events raised while the request was taken, because completions were there that had not been polled.
+    pub events_at_once: u64,
+    /// Likewise for a solicited completion since the last event, wherever it was.
+    pub solicited_at_once: u64,
 }
 
 /// Resets of one function so far.

@@ -4,3 +4,4 @@ pub mod given_back;
 pub mod plain;
 pub mod scenario;
 pub mod traffic;
+pub mod wakeups;

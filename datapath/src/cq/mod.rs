@@ -263,8 +263,14 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// request, so one that was missed in the last poll raises the event at once.
     #[must_use = "when there is something to poll, poll before waiting"]
     pub fn arm(&mut self, notify: Notify) -> bool {
-        if let Some(notify) = self.policy.request(notify) {
-            self.arm_hardware(notify);
+        loop {
+            let pending = self.cq_slot().pending();
+            match self.policy.request(notify, pending) {
+                Some(notify) => break self.arm_hardware(notify),
+                // Unless the event comes just now, which then was no answer.
+                None if self.cq_slot().want(pending) => break,
+                None => {}
+            }
         }
         self.has_more()
     }
@@ -278,9 +284,6 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             return false;
         }
         self.events = events;
-        if let Some(notify) = self.policy.event() {
-            self.arm_hardware(notify);
-        }
         true
     }
 
@@ -322,7 +325,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     fn arm_hardware(&mut self, notify: Notify) {
         self.arm = self.arm.request(notify);
-        self.cq_slot().arm();
+        self.cq_slot().ask();
         if let Some(word) = self.shadow.cells().get(SHADOW_ARM) {
             word.publish(self.arm.bits());
         }

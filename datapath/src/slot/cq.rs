@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::{Atom, CqKey, FREE, Node, list};
+use crate::arm::Pending;
 
 /// Lines of a slot: control's and the poller's.
 pub(super) const LINES: usize = 2;
@@ -28,8 +29,8 @@ const GENERATION: usize = 6;
 // The poller's line.
 /// The last epoch the poller has confirmed.
 const PASSED: usize = 0;
-/// 1 while an event is asked for that was not told yet; events take it.
-const ARMED: usize = 1;
+/// See [`Pending`]; the poller and events write it.
+const PENDING: usize = 1;
 
 /// View of a slot.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl<'a, A: Atom> CqSlot<'a, A> {
             }
         }
         self.poller()[PASSED].store(0, Ordering::Relaxed);
-        self.poller()[ARMED].store(0, Ordering::Relaxed);
+        self.poller()[PENDING].store(0, Ordering::Relaxed);
         self.control()[GENERATION].store(generation.into(), Ordering::Relaxed);
         let key = CqKey::new(id, generation);
         self.control()[IDENTITY].store(key.bits(), Ordering::Release);
@@ -104,20 +105,51 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.control()[REFERENCES].fetch_add(u64::MAX);
     }
 
-    /// The poller asks for an event; before the device is told, so that whatever
-    /// it writes for that finds the request.
-    pub(crate) fn arm(&self) {
-        self.poller()[ARMED].store(1, Ordering::Release);
+    /// What the poller has asked for, and was not told yet.
+    pub(crate) fn pending(&self) -> Pending {
+        Pending::from_bits(self.poller()[PENDING].load(Ordering::Acquire))
     }
 
-    /// Tells an event, if one was asked for: each request is told once, whether a
-    /// CEQE or control comes first, and several requests before that are one.
+    /// The poller asks the device for an event; before the device is told, so that
+    /// whatever it writes for that finds the request.
+    pub(crate) fn ask(&self) {
+        self.poller()[PENDING].store(Pending::ASKED.bits(), Ordering::Release);
+    }
+
+    /// The poller wants to be told by what the device was asked for before; false
+    /// when that is not `pending` any more.
+    pub(crate) fn want(&self, pending: Pending) -> bool {
+        pending.is_wanted() || self.replace(pending, pending.wanted())
+    }
+
+    fn replace(&self, old: Pending, new: Pending) -> bool {
+        let word = &self.poller()[PENDING];
+        word.compare_exchange(old.bits(), new.bits()).is_ok()
+    }
+
+    /// Tells an event of the device, if it was asked for and not told by software
+    /// meanwhile.
     pub(super) fn signal(&self) -> bool {
-        let armed = self.poller()[ARMED].swap(0) != 0;
-        if armed {
+        let none = Pending::NONE.bits();
+        let before = Pending::from_bits(self.poller()[PENDING].swap(none));
+        self.tell(before)
+    }
+
+    /// Tells an event of software, if one was asked for and not told.
+    pub(super) fn signal_by_software(&self) -> bool {
+        loop {
+            let before = self.pending();
+            if !before.is_wanted() || self.replace(before, before.told()) {
+                return self.tell(before);
+            }
+        }
+    }
+
+    fn tell(&self, before: Pending) -> bool {
+        if before.is_wanted() {
             self.control()[EVENTS].fetch_add(1);
         }
-        armed
+        before.is_wanted()
     }
 
     /// Events told so far.

@@ -214,6 +214,16 @@ pub enum Signalled {
     Gone,
 }
 
+impl Signalled {
+    const fn of(told: Option<bool>) -> Self {
+        match told {
+            None => Self::Gone,
+            Some(true) => Self::Told,
+            Some(false) => Self::Surplus,
+        }
+    }
+}
+
 /// Handle on a slot table. See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Slots<M: SlotMemory> {
@@ -353,17 +363,18 @@ impl<M: SlotMemory> Slots<M> {
         marked
     }
 
-    /// An event handler's word that a CEQE came for a CQ, or control's that there
-    /// is something to complete which the device will say nothing of
-    /// ([`Registry::sweep`]): its poller's
+    /// An event handler's word that a CEQE came for a CQ: its poller's
     /// [`CompletionQueue::take_event`](crate::CompletionQueue::take_event) will
     /// say so, if it has asked.
     pub fn signal_cq(&self, key: CqKey) -> Signalled {
-        match self.live_cq(key) {
-            None => Signalled::Gone,
-            Some(slot) if slot.signal() => Signalled::Told,
-            Some(_) => Signalled::Surplus,
-        }
+        Signalled::of(self.live_cq(key).map(|slot| slot.signal()))
+    }
+
+    /// Control's word that there is something to complete which the device will
+    /// say nothing of ([`Registry::sweep`]); otherwise as
+    /// [`signal_cq`](Self::signal_cq).
+    pub fn signal_by_software(&self, key: CqKey) -> Signalled {
+        Signalled::of(self.live_cq(key).map(|slot| slot.signal_by_software()))
     }
 
     /// An event handler's word that a CQ is in error: it overflowed, or the

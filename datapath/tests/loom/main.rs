@@ -14,6 +14,7 @@
     reason = "a test fails by a panic"
 )]
 
+mod arming;
 mod failures;
 mod memory;
 mod reuse;

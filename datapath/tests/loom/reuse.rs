@@ -86,6 +86,7 @@ fn a_reopened_slot_is_untouched_by_stale_entries() {
             mut cq,
             cq_key,
             cq_ring,
+            ..
         } = rig;
         let poller = thread::spawn(move || {
             assert_eq!(cq.poll(&mut [Wc::default()]), 0);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use e810_datapath::sizing::RqSize;
-use e810_datapath::slot::{Layout, QpShape};
+use e810_datapath::slot::{Atom, Layout, QpShape, SlotMemory};
 use e810_datapath::{
     CompletionQueue, CqKey, QpKey, QpState, RecvQueue, RecvWr, Registry, Service, Sge,
 };
@@ -12,14 +12,28 @@ use loom::sync::atomic::fence;
 
 use crate::memory::{Memory, memory};
 
+/// Counts doorbells.
 #[derive(Clone)]
-pub(crate) struct Platform;
+pub(crate) struct Platform(Memory);
+
+impl Platform {
+    fn new() -> Self {
+        Self(memory(1))
+    }
+
+    /// Doorbells so far.
+    pub(crate) fn rung(&self) -> u64 {
+        self.0.cells()[0].observe()
+    }
+}
 
 impl Bus for Platform {
     fn read32(&self, _: Off) -> u32 {
         0
     }
-    fn write32(&self, _: Off, _: u32) {}
+    fn write32(&self, _: Off, _: u32) {
+        self.0.atoms()[0].fetch_add(1);
+    }
 }
 
 impl Barrier for Platform {
@@ -46,6 +60,8 @@ pub(crate) struct Rig {
     pub(crate) cq: Cq,
     pub(crate) cq_key: CqKey,
     pub(crate) cq_ring: Memory,
+    pub(crate) cq_shadow: Memory,
+    pub(crate) platform: Platform,
 }
 
 pub(crate) fn rig() -> Rig {
@@ -58,12 +74,16 @@ pub(crate) fn rig() -> Rig {
     let cq_key = registry.open_cq(0).unwrap();
     let cq_ring = memory(4 * 4);
     let slots = registry.slots().clone();
-    let cq = CompletionQueue::new(Platform, cq_ring.clone(), memory(8), slots, cq_key, 4);
+    let (platform, cq_shadow) = (Platform::new(), memory(8));
+    let (ring, shadow) = (cq_ring.clone(), cq_shadow.clone());
+    let cq = CompletionQueue::new(platform.clone(), ring, shadow, slots, cq_key, 4);
     Rig {
         registry,
         cq: cq.unwrap(),
         cq_key,
         cq_ring,
+        cq_shadow,
+        platform,
     }
 }
 
@@ -86,7 +106,7 @@ pub(crate) fn open(registry: &mut Registry<Memory>, cq: CqKey) -> (QpKey, Recv, 
     registry.set_state(qp, QpState::Rts).unwrap();
     let ring = memory(4 * 4);
     let slots = registry.slots().clone();
-    let recv = RecvQueue::new(Platform, ring.clone(), slots, qp, RQ, 1).unwrap();
+    let recv = RecvQueue::new(Platform::new(), ring.clone(), slots, qp, RQ, 1).unwrap();
     (qp, recv, ring)
 }
 

@@ -220,7 +220,7 @@ impl<P: Platform> Control<P> {
             return;
         };
         for cq in [pending.send_cq, pending.recv_cq].into_iter().flatten() {
-            let _ = self.registry.slots().signal_cq(cq);
+            let _ = self.registry.slots().signal_by_software(cq);
         }
     }
 

@@ -6,7 +6,7 @@ use e810_hal::regs as hw;
 
 use super::Surroundings;
 use crate::findings::{Class, kind};
-use crate::pe::{DmaFault, Env, OicrCause, PeReg};
+use crate::pe::{DmaFault, Env, EventCount, OicrCause, PeReg};
 
 impl Surroundings<'_> {
     fn place(&self, register: PeReg) -> Option<Off> {
@@ -113,6 +113,18 @@ impl Env for Surroundings<'_> {
         if let Some(off) = self.place(register) {
             self.body.registers.set(off, value);
         }
+    }
+
+    fn counted(&mut self, what: EventCount) {
+        let stats = &mut self.body.stats;
+        let count = match what {
+            EventCount::Armed => &mut stats.arms,
+            EventCount::ArmedAgain => &mut stats.arms_repeated,
+            EventCount::Written => &mut stats.ceqes,
+            EventCount::AtOnce => &mut stats.events_at_once,
+            EventCount::SolicitedAtOnce => &mut stats.solicited_at_once,
+        };
+        *count += 1;
     }
 
     fn executed(&mut self, opcode: u8) {

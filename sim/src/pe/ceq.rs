@@ -3,7 +3,7 @@
 //! Nothing tells the device how far a CEQ was consumed; it counts the CEQEs whose CQ was not acknowledged instead.
 
 use super::device::{Device, Unreachable};
-use super::env::{Class, Env, PeReg};
+use super::env::{Class, Env, EventCount, PeReg};
 use super::ring::Memory;
 use super::word::{flag, put};
 
@@ -71,6 +71,7 @@ impl Device {
             );
             Unreachable
         })?;
+        env.counted(EventCount::Written);
         env.raise_ceq(id);
         Ok(true)
     }

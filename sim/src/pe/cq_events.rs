@@ -2,7 +2,7 @@
 
 use super::cq::{ARM_WORD, Arm, Cq};
 use super::device::{Device, Unreachable};
-use super::env::{Class, Env};
+use super::env::{Class, Env, EventCount};
 use super::fpm::Kind;
 use super::word::{bit, bits, bits8, bits32};
 
@@ -57,14 +57,12 @@ impl Device {
         }
         let seq = bits8(word, 17, 16);
         if seq == cq.arm_seq {
-            env.finding(
-                Class::Lint,
-                "cq-arm",
-                format!("CQ {id}: armed again with ARM_SEQ_NUM {seq}"),
-            );
+            env.counted(EventCount::ArmedAgain);
+            // It was answered with the one before, or is a copy: no mistake, the card looks when it can.
             return Ok(());
         }
         cq.arm_seq = seq;
+        env.counted(EventCount::Armed);
         cq.arm = if bit(word, 14) {
             Arm::Next
         } else if bit(word, 15) {
@@ -79,6 +77,10 @@ impl Device {
             Arm::Next => cq.used > 0,
         };
         if at_once {
+            env.counted(match cq.arm {
+                Arm::Solicited => EventCount::SolicitedAtOnce,
+                _ => EventCount::AtOnce,
+            });
             cq.owe_event();
             self.fire(id, &mut cq, env)?;
         }

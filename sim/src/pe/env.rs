@@ -100,6 +100,21 @@ pub enum ResetKind {
     Core,
 }
 
+/// What [`Env::counted`] counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EventCount {
+    /// A request was taken.
+    Armed,
+    /// A request was ignored: its sequence number was known.
+    ArmedAgain,
+    /// A CEQE was written.
+    Written,
+    /// An event is due as soon as it was asked for.
+    AtOnce,
+    /// Likewise, for a solicited completion.
+    SolicitedAtOnce,
+}
+
 /// The world around one engine.
 ///
 /// All IOVAs are the function's own: the implementation translates them through the function's IOMMU domain, and
@@ -178,6 +193,11 @@ pub trait Env {
     /// A command of the CQP is executed. By default nobody counts.
     fn executed(&mut self, opcode: u8) {
         let _ = opcode;
+    }
+
+    /// Something became of an event of a completion queue. By default nobody counts.
+    fn counted(&mut self, what: EventCount) {
+        let _ = what;
     }
 
     /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8): only then a QP that is bound

@@ -47,5 +47,5 @@ mod word;
 
 pub use config::{Config, CqpErrors, FlushStyle};
 pub use engine::ProtocolEngine;
-pub use env::{Class, DmaFault, Doorbell, Env, OicrCause, PeReg, ResetKind};
+pub use env::{Class, DmaFault, Doorbell, Env, EventCount, OicrCause, PeReg, ResetKind};
 pub use fpm::FpmProfile;

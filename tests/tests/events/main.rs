@@ -1,0 +1,3 @@
+//! Events and interrupts, from a completion to the program that waits for it.
+
+mod wakeups;
