@@ -28,6 +28,7 @@ const BUDGET: u32 = 16;
 
 const XMIT_DGRAM_TOO_LONG: AeCode = AeCode(0x0132);
 const XMIT_BAD_PD: AeCode = AeCode(0x0133);
+const L4LEN_INVALID: AeCode = AeCode(0x0135);
 const INVALID_ARP_ENTRY: AeCode = AeCode(0x0401);
 const INVALID_AH_ENTRY: AeCode = AeCode(0x0406);
 
@@ -159,6 +160,11 @@ impl Device {
                 solicited,
                 ud,
             } => {
+                // L4LEN is the length of a header that raw sends bring themselves (data-path 1.4, 7.3); here the card
+                // makes all headers [inf from the name].
+                if bits(header, 45, 42) != 0 {
+                    return Err(Stop(L4LEN_INVALID));
+                }
                 let message = Message {
                     payload,
                     immediate,

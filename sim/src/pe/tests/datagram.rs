@@ -132,6 +132,8 @@ fn what_stops_a_sender() {
         (8, 99, PD, 0x0406),
         (8, AH, PD + 1, 0x0133),
         (1025, AH, PD, 0x0132),
+        // L4LEN [45:42].
+        (8, AH | 5 << 42, PD, 0x0135),
     ] {
         let mut pair = Pair::new();
         if pd != PD {
