@@ -124,6 +124,11 @@ impl Device {
         ensure(!old.valid, AeCode::AMP_FASTREG_VALID_STAG)?;
         let remote = rights & (REMOTE_READ | REMOTE_WRITE) != 0;
         ensure(!remote || old.remote, AeCode::AMP_FASTREG_INVALID_RIGHTS)?;
+        // Existing drivers never give a peer more than the owner (data-path 6.2) [inf].
+        ensure(
+            rights & REMOTE_WRITE == 0 || rights & LOCAL_WRITE != 0,
+            AeCode::AMP_FASTREG_INVALID_RIGHTS,
+        )?;
         // ALLOC_STAG gave the largest length.
         ensure(
             len != 0 && (old.most == 0 || len <= old.most),

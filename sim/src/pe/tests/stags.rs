@@ -22,18 +22,19 @@ fn fast_register_and_invalidate() {
             ..region(0)
         },
     );
-    let operation = |len, level, page_size, pble| Operation::FastRegister {
+    let with_rights = |rights, len, level, page_size, pble| Operation::FastRegister {
         addr: 0x10_0000,
         len,
         stag_index: 5,
         stag_key: 0x77,
-        rights: 0xF,
+        rights,
         va_based: true,
         pbl_level: level,
         page_size,
         page: memory,
         pble,
     };
+    let operation = |len, level, page_size, pble| with_rights(0xF, len, level, page_size, pble);
     let user = Allowed {
         qpn: QP,
         pd: PD,
@@ -55,6 +56,8 @@ fn fast_register_and_invalidate() {
         run(operation(0x1000, 0, 0, 0), Allowed { pd: 8, ..kernel }),
         0x0105
     );
+    // The peer may write and the owner may not.
+    assert_eq!(run(with_rights(9, 0x1000, 0, 0, 0), kernel), 0x010E);
     assert_eq!(run(operation(0, 0, 0, 0), kernel), 0x0110);
     assert_eq!(run(operation(0x4001, 0, 0, 0), kernel), 0x0110);
     assert_eq!(run(operation(0x1000, 3, 0, 0), kernel), 0x011F);
