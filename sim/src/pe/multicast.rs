@@ -5,15 +5,19 @@
 
 use std::net::IpAddr;
 
+use super::aeq::Event;
 use super::device::Device;
 use super::env::Env;
 use super::group::Group;
-use super::qp::QpType;
+use super::qp::{Qp, QpType};
 use super::word::{bit, bits16, bits32};
 use crate::wire::{Addresses, Packet, Path};
 
 /// Destination QP of a packet to a group.
 pub(super) const GROUP_QP: u32 = 0xFF_FFFF;
+
+const BAD_MC_QPID: u16 = 0x0382;
+const QP_PROTOCOL_MISMATCH: u16 = 0x0383;
 
 impl Device {
     /// Gives a packet to the members of its group, but not to `sender`, the QP of this function that sent it.
@@ -45,13 +49,30 @@ impl Device {
         env: &mut dyn Env,
     ) {
         let Some(mut qp) = self.qp_of_packet(member, env) else {
-            return;
+            return self.bad_member(BAD_MC_QPID, member, None, env);
         };
         if qp.kind == QpType::RoceUd {
             self.receive_ud(member, &mut qp, packet, frame, env);
+        } else {
+            self.bad_member(QP_PROTOCOL_MISMATCH, member, Some(&qp), env);
         }
         // A failure is reported, and there is nobody else to tell.
         let _ = self.put_qp(member, qp, env);
+    }
+}
+
+impl Device {
+    /// A member cannot take a packet of its group: an event that names it \[inf from the names\]. It is not stopped: the
+    /// packet was none of its connection.
+    fn bad_member(&mut self, code: u16, member: u32, qp: Option<&Qp>, env: &mut dyn Env) {
+        let event = Event {
+            code,
+            id: member,
+            context: qp.map_or(0, Qp::completion_context),
+            state: qp.map_or(0, |qp| qp.state() as u8),
+            ..Event::default()
+        };
+        self.async_event(event, env);
     }
 }
 

@@ -7,6 +7,7 @@ pub(in crate::pe) mod env;
 mod flush;
 mod lan_side;
 mod memory;
+mod multicast;
 mod pair;
 mod qp;
 mod queues;

@@ -1,0 +1,51 @@
+//! Members of a group that cannot take its packets.
+
+use super::qp::TestQp;
+use super::rig::{GOOD, Rig};
+use crate::pe::Config;
+use crate::wire::{Addresses, Bth, Deth, Frame, Headers, Opcode, Path};
+
+const GROUP: [u8; 4] = [239, 1, 2, 3];
+
+/// A datagram to the group, with a Q_Key that no member has.
+fn packet() -> Vec<u8> {
+    let mut headers = Headers::new(Bth::new(Opcode::UD_SEND_ONLY, 0xFF_FFFF, 0));
+    headers.deth = Some(Deth {
+        qkey: 77,
+        src_qp: 9,
+    });
+    let path = Path {
+        ip: Addresses::V4 {
+            src: [10, 0, 0, 2].into(),
+            dst: GROUP.into(),
+        },
+        ..Path::default()
+    };
+    Frame::new(&path, &headers, 0).unwrap().seal()
+}
+
+#[test]
+fn a_member_that_cannot_take_datagrams_is_named() {
+    let mut rig = Rig::ready(Config::default());
+    let datagrams = TestQp::create_ud(&mut rig, 3, 7, 1);
+    datagrams.connect(&mut rig);
+    let connection = TestQp::create(&mut rig, 2, 7, 1);
+    let context = rig.env.alloc(4096, 4096);
+    // VALIDENT [31]. QP 0 does not exist.
+    for (n, member) in [3, 2, 0].into_iter().enumerate() {
+        rig.env.set_word(context + 8 * n as u64, member | 1 << 31);
+    }
+    let ip = u64::from(u32::from_be_bytes(GROUP));
+    let group = [0x0100_5e01_0203, 0, 0, 1 << 60 | 1, context, 0, ip, 0];
+    assert_eq!(rig.command(0x26, group), GOOD);
+    rig.engine.receive(&packet(), &mut rig.env);
+    rig.settle();
+    // MCG_QP_PROTOCOL_MISMATCH of the connection, ROCE_BAD_MC_QPID of the one that is not there.
+    let event = |n| rig.aeqe(n).map(|event| (event.0, event.1, event.2));
+    assert_eq!(event(0), Some((0x0383, connection.id, 0)));
+    assert_eq!(event(1), Some((0x0382, 0, 0)));
+    assert_eq!(event(2), None);
+    assert_eq!(rig.env.word(rig.aeq), 0xc0de_0002);
+    assert_eq!(rig.env.word(rig.aeq + 16), 0);
+    assert_eq!(rig.env.findings, []);
+}
