@@ -12,7 +12,7 @@ use crate::fw::{AqCode, Firmware, FirmwareConfig};
 use crate::lines::InterruptHook;
 use crate::link::{Capture, LinkCounts, LinkHook, Quality, Uplink};
 use crate::memory::{Allocation, MemoryCounts};
-use crate::pe::Config;
+use crate::pe::{Breakage, Config};
 use crate::platform::SimPlatform;
 use crate::shared::Owner;
 use crate::stats::{ResetCounts, Stats};
@@ -181,6 +181,18 @@ impl Sim {
         self.with_world(|world| {
             if let Some(function) = world.functions.get_mut(usize::from(function)) {
                 configure(function.engine.config_mut());
+            }
+        });
+    }
+
+    /// Has the engine of PF `function` report that it is broken: what no driver and no peer leads to.
+    pub fn break_down(&self, function: u8, what: Breakage) {
+        self.with_world(|world| {
+            let now = world.now().0;
+            if let Some(function) = world.functions.get_mut(usize::from(function)) {
+                function.with_engine(&mut world.log, now, |engine, env| {
+                    engine.break_down(what, env);
+                });
             }
         });
     }

@@ -9,7 +9,7 @@ use super::device::Device;
 use super::env::{Class, PeReg};
 use super::stats::Statistics;
 use super::word::{bit, bits};
-use super::{Config, Doorbell, Env, ResetKind};
+use super::{Breakage, Config, Doorbell, Env, ResetKind};
 
 /// The RDMA half of one function.
 #[derive(Debug)]
@@ -164,6 +164,11 @@ impl ProtocolEngine {
     pub fn receive(&mut self, frame: &[u8], env: &mut dyn Env) {
         self.device.receive(frame, env);
         self.write_through(env);
+    }
+
+    /// Has the device report that it is broken.
+    pub fn break_down(&mut self, what: Breakage, env: &mut dyn Env) {
+        self.device.break_down(what, env);
     }
 
     fn write_through(&mut self, env: &mut dyn Env) {

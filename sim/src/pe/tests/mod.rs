@@ -5,6 +5,7 @@ mod datagram;
 mod datagram_wire;
 pub(in crate::pe) mod env;
 mod flush;
+mod inject;
 mod lan_side;
 mod memory;
 mod multicast;

@@ -1,0 +1,117 @@
+//! What a broken device reports: events and errors that nothing a program or a peer does leads to, put in by a test.
+
+use super::aeq::Event;
+use super::device::Device;
+use super::env::{Env, OicrCause, PeReg};
+use super::fpm::Kind;
+use super::word::put;
+
+/// What an injected event names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Subject {
+    /// A queue pair: with its completion context and its state, if it exists.
+    Qp(u32),
+    /// A completion queue: with its context, if it exists.
+    Cq(u32),
+    /// Nothing: id and context are 0.
+    Function,
+}
+
+/// One thing that a broken device reports. Nothing else of the device changes: a queue pair that is said to have failed
+/// goes on until the driver stops it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Breakage {
+    /// An asynchronous event.
+    Event {
+        /// AECODE, 12 bits (control-path 7.5).
+        code: u16,
+        /// AESRC, 4 bits (control-path 7.4).
+        source: u8,
+        /// What it names.
+        subject: Subject,
+        /// WQDESCIDX, 15 bits: index of the request in quanta.
+        wqe_index: u16,
+    },
+    /// PFINT_OICR.PE_CRITERR with this GLPE_CRITERR.
+    Critical(u32),
+    /// PFINT_OICR.PE_PUSH.
+    Push,
+    /// PFINT_OICR.HMC_ERR with these fields of PFHMC_ERRORINFO and PFHMC_ERRORDATA (control-path 2.3).
+    Hmc {
+        /// HMC_ERROR_TYPE, 4 bits.
+        error_type: u8,
+        /// HMC_OBJECT_TYPE, 5 bits.
+        object_type: u8,
+        /// HMC_ERROR_DATA, 30 bits.
+        data: u32,
+    },
+}
+
+impl Device {
+    /// Reports it.
+    pub(crate) fn break_down(&mut self, what: Breakage, env: &mut dyn Env) {
+        match what {
+            Breakage::Event {
+                code,
+                source,
+                subject,
+                wqe_index,
+            } => {
+                let event = Event {
+                    code,
+                    source,
+                    wqe_index,
+                    ..self.about(subject, env)
+                };
+                self.async_event(event, env);
+            }
+            Breakage::Critical(code) => {
+                env.set_register(PeReg::CritErr, code);
+                env.raise_oicr(OicrCause::PeCritErr);
+            }
+            Breakage::Push => env.raise_oicr(OicrCause::PePush),
+            Breakage::Hmc {
+                error_type,
+                object_type,
+                data,
+            } => {
+                let info = put(self.config.pf.into(), 4, 0)
+                    | put(error_type.into(), 11, 8)
+                    | put(object_type.into(), 20, 16)
+                    | 1 << 31;
+                env.set_register(PeReg::HmcErrorInfo, info as u32);
+                env.set_register(PeReg::HmcErrorData, put(data.into(), 29, 0) as u32);
+                env.raise_oicr(OicrCause::HmcErr);
+            }
+        }
+    }
+
+    /// An event with id, context and state of what it names.
+    fn about(&mut self, subject: Subject, env: &mut dyn Env) -> Event {
+        let id = match subject {
+            Subject::Qp(id) | Subject::Cq(id) => id,
+            Subject::Function => return Event::default(),
+        };
+        let mut event = Event {
+            id,
+            ..Event::default()
+        };
+        match subject {
+            Subject::Qp(_) if u64::from(id) < self.hmc.count(Kind::Qp) => {
+                if let Ok(Some(qp)) = self.qp(id, env) {
+                    event.context = qp.completion_context();
+                    event.state = qp.state() as u8;
+                }
+            }
+            Subject::Cq(_) if u64::from(id) < self.hmc.count(Kind::Cq) => {
+                if let Ok(Some(cq)) = self.cq(id, env) {
+                    // Software takes the CQ's context as COMPCTX << 1.
+                    event.context = cq.context >> 1;
+                }
+            }
+            _ => {}
+        }
+        event
+    }
+}
