@@ -15,11 +15,12 @@ use e810_hal::regs::{
 
 use crate::error::Result;
 
+mod errors;
+
+pub use errors::{CriticalError, Details, HmcError};
+
 /// Least time between two interrupts for these causes, in µs: 8000 a second.
 const INTERVAL_US: u32 = 124;
-/// GLPE_CRITERR: the engine ran out of Q1 resources; existing drivers log it and
-/// go on.
-const Q1_RESOURCES: u32 = 0x0001_024D;
 
 bitflags! {
     /// Causes, as PFINT_OICR has them. Bits that are not named are kept.
@@ -71,7 +72,7 @@ impl Causes {
             .union(Self::PE_PUSH)
             .union(Self::ECC_ERR)
             .union(Self::PCI_EXCEPTION);
-        let critical = self.contains(Self::PE_CRITERR) && critical != Q1_RESOURCES;
+        let critical = self.contains(Self::PE_CRITERR) && !CriticalError(critical).is_harmless();
         if self.intersects(broken) || critical {
             Demand::ResetFunction
         } else {
@@ -182,6 +183,8 @@ mod tests {
         ];
         assert_eq!(*bus.0.borrow(), expected);
     }
+
+    const Q1_RESOURCES: u32 = 0x0001_024D;
 
     #[test]
     fn demands_follow_from_causes() {
