@@ -82,7 +82,7 @@ pub use stats::{Counter, Stats};
 
 pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;
-pub use e810_adminq::oicr::{Causes, Demand};
+pub use e810_adminq::oicr::{Causes, CriticalError, Demand, Details as ErrorDetails, HmcError};
 pub use e810_adminq::op::LinkStatus;
 pub use e810_adminq::package::{Loaded, LoadedBy, Package, PackageError};
 pub use e810_ceq::AsyncEvent;

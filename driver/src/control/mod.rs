@@ -17,6 +17,7 @@ use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
 use crate::memory::Pd;
 use crate::users::Users;
 
+mod causes;
 mod completions;
 mod contexts;
 mod fast;
