@@ -1,8 +1,10 @@
 //! A platform that remembers the memory it gave to the device.
 //!
 //! With it a test reaches the queues themselves, and can write into them what
-//! no working device would.
+//! no working device would, or no working program: also at the last moment
+//! before the device looks ([`Watched::before`]).
 
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,11 +56,24 @@ impl Block {
     }
 }
 
+/// What is done before each write to a register.
+struct Trap {
+    off: Off,
+    act: Box<dyn FnMut() + Send>,
+}
+
+impl fmt::Debug for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Trap").field(&self.off).finish()
+    }
+}
+
 /// A platform that remembers its live DMA allocations, oldest first.
 #[derive(Clone, Debug)]
 pub struct Watched<P> {
     platform: P,
     blocks: Arc<Mutex<Vec<Block>>>,
+    trap: Arc<Mutex<Option<Trap>>>,
 }
 
 impl<P> Watched<P> {
@@ -67,7 +82,26 @@ impl<P> Watched<P> {
         Self {
             platform,
             blocks: Arc::default(),
+            trap: Arc::default(),
         }
+    }
+
+    /// Calls `act` before each write to a register from now on, in place of what
+    /// was called before. It must not write to a register itself.
+    pub fn before(&self, off: Off, act: impl FnMut() + Send + 'static) {
+        *self.trap() = Some(Trap {
+            off,
+            act: Box::new(act),
+        });
+    }
+
+    /// Calls nothing any more.
+    pub fn before_nothing(&self) {
+        *self.trap() = None;
+    }
+
+    fn trap(&self) -> std::sync::MutexGuard<'_, Option<Trap>> {
+        self.trap.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The platform below.
@@ -92,6 +126,9 @@ impl<P: Bus> Bus for Watched<P> {
     }
 
     fn write32(&self, off: Off, value: u32) {
+        if let Some(trap) = self.trap().as_mut().filter(|trap| trap.off == off) {
+            (trap.act)();
+        }
         self.platform.write32(off, value);
     }
 }
