@@ -64,7 +64,8 @@ impl Device {
                     wqe_index,
                     ..self.about(subject, env)
                 };
-                self.async_event(event, env);
+                // Nobody has encoded anything wrongly.
+                self.put_event(event, env);
             }
             Breakage::Critical(code) => {
                 env.set_register(PeReg::CritErr, code);

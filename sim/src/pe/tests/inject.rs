@@ -24,6 +24,7 @@ fn an_event_has_the_context_of_what_it_names() {
         (3, 0x0702, 2, Subject::Cq(qp.send.id as u32), qp.send.id),
         (4, 0x0702, 2, Subject::Cq(0x7_FFFF), 0),
         (5, 0x0B0B, 0, Subject::Function, 0),
+        (6, 0x020A, 5, Subject::Qp(3), 0xc0de_0003),
     ] {
         rig.engine
             .break_down(event(code, source, subject), &mut rig.env);
