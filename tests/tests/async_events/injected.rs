@@ -2,8 +2,8 @@
 //! does leads to: the simulated device is told to.
 
 use e810::{AsyncEvent, QpState, WcStatus};
-use e810_ceq::ae::QpEvent;
-use e810_ceq::aeqe::{Object, Side};
+use e810_ceq::ae::{self, QpEvent};
+use e810_ceq::aeqe::{Aeqe, Object, Side};
 use e810_sim::pe::{Breakage, Subject};
 use e810_tests::traffic::verbs::datagrams;
 
@@ -156,4 +156,47 @@ fn completion_queue_that_failed() -> AsyncEvent {
     assert_eq!(side.qps[0].state(), QpState::Rts);
     stage.end();
     event
+}
+
+/// Whatever a device says of objects that are not there, or of the function, is
+/// told or counted, and does no harm: also what cannot happen here.
+#[test]
+fn every_code_with_every_source_does_no_harm() {
+    let mut stage = Stage::connected();
+    // What the bring-up has left.
+    stage.pair.sides[0].attend();
+    let codes = ae::all().map(|info| info.code.0).chain([0, 0x0ABC, 0xFFF]);
+    for code in codes {
+        for source in 0..16 {
+            inject(&stage, code, source, Subject::Function);
+            let side = &mut stage.pair.sides[0];
+            let polled = side.attend();
+            let told: Vec<_> = side.told.drain(..).collect();
+            // Bits [45:34] and [53:50] of the entry.
+            let word = u64::from(code) << 34 | u64::from(source) << 50;
+            match Aeqe::decode([0, word]).object() {
+                Object::Qp(_) | Object::Cq(_) => {
+                    assert_eq!(
+                        (polled.events, polled.skipped),
+                        (0, 1),
+                        "{code:#x} {source}"
+                    );
+                    assert_eq!(told, []);
+                }
+                object @ (Object::Function | Object::Srq(_)) => {
+                    assert_eq!(
+                        (polled.events, polled.skipped),
+                        (1, 0),
+                        "{code:#x} {source}"
+                    );
+                    let [event] = told[..] else {
+                        panic!("{told:?}");
+                    };
+                    assert_eq!((event.object, event.qp_event()), (object, None));
+                    assert!(!event.to_string().contains('\n'), "{event}");
+                }
+            }
+        }
+    }
+    stage.end();
 }
