@@ -213,6 +213,32 @@ pub enum SlotError {
         /// Work queues that refer to it.
         queues: u64,
     },
+    /// More events were acknowledged than were taken.
+    #[error(
+        "{events} events of CQ {id} were acknowledged, {taken} were outstanding: acknowledge each event once"
+    )]
+    NotTaken {
+        /// The CQ.
+        id: u32,
+        /// Events to acknowledge.
+        events: u32,
+        /// Events taken and not yet acknowledged.
+        taken: u32,
+    },
+    /// The channel is closed.
+    #[error("completion channel {channel} is closed")]
+    NoChannel {
+        /// Its index.
+        channel: u32,
+    },
+    /// CQs are still on the channel.
+    #[error("completion channel {channel} still serves {cqs} CQs: destroy them first")]
+    ChannelInUse {
+        /// Its index.
+        channel: u32,
+        /// How many.
+        cqs: u64,
+    },
     /// No tracker space for a QP of that size.
     #[error("no tracker space for {words} words; raise the capacity or make the QP smaller")]
     NoSpace {

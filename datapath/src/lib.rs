@@ -49,7 +49,7 @@
 //! # }
 //!
 //! let (sq, rq, cq) = (SqSize::new(64, 1, 0)?, RqSize::new(64, 1)?, CqSize::new(64)?);
-//! let layout = Layout { cqs: 4, qps: 4, tracker_words: QpShape::tracker_words(sq.quanta, rq.quanta()) };
+//! let layout = Layout { cqs: 4, qps: 4, channels: 0, tracker_words: QpShape::tracker_words(sq.quanta, rq.quanta()) };
 //! let mut registry = Registry::new(zeroed(layout.words() as u32), layout)?;
 //! let cq_key = registry.open_cq(3)?;
 //! let qp_key = registry.open_qp(3, &QpShape {

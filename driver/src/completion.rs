@@ -27,6 +27,12 @@ impl<P: Platform> Cq<P> {
         self.key.id()
     }
 
+    /// Its name in events of its channel.
+    #[must_use]
+    pub const fn key(&self) -> CqKey {
+        self.key
+    }
+
     /// Takes completions into `into`; says how many. 0: none was there.
     ///
     /// A failing queue pair completes its requests only after

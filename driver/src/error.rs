@@ -30,6 +30,8 @@ pub enum Object {
     McastGroup,
     /// Work-scheduler node.
     WsNode,
+    /// Completion channel.
+    Channel,
 }
 
 impl core::fmt::Display for Object {
@@ -45,6 +47,7 @@ impl core::fmt::Display for Object {
             Self::Mw => "memory window",
             Self::McastGroup => "multicast group",
             Self::WsNode => "work-scheduler node",
+            Self::Channel => "completion channel",
         })
     }
 }
@@ -102,6 +105,20 @@ pub enum Error {
         /// How many use it.
         users: u32,
     },
+    /// Events of a completion queue were taken from its channel and never
+    /// acknowledged.
+    #[error(
+        "{events} events of completion queue {cq} are not acknowledged: acknowledge each one that was taken, then destroy it"
+    )]
+    Unacknowledged {
+        /// Number of the queue.
+        cq: u32,
+        /// How many.
+        events: u32,
+    },
+    /// The channel that was waited on is closed.
+    #[error("the completion channel is closed: nothing will come")]
+    ChannelClosed,
     /// Objects are left at the end.
     #[error("{count} {object}s are still alive: give them back before shutting down")]
     Alive {

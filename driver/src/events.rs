@@ -3,6 +3,10 @@
 //! [`Events::poll`] may be called from an interrupt handler: it posts no
 //! command, waits for nothing and takes no lock. It marks slots; the control
 //! path's [`service`](crate::Control::service) does what takes a command.
+//!
+//! While `deliver` runs for an object, the object is not destroyed on another
+//! thread: its destruction waits, and once it is done nothing of the object is
+//! delivered. So `deliver` must not destroy what it is called for.
 
 use e810_adminq::oicr::{self, Causes, Demand};
 use e810_ceq::ae::Action;
@@ -14,6 +18,7 @@ use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, Signalled, Slots};
 use e810_datapath::status::FlushCode;
 use e810_hal::{CeqId, DmaBuf, HostBuf, Platform, Vector};
 
+use crate::channel::Wakers;
 use crate::config::MAX_CEQS;
 
 /// Asynchronous events remembered.
@@ -73,6 +78,7 @@ pub struct Events<P: Platform> {
     /// The vector has the other causes too: the LAN side is ours.
     pub(crate) other_causes: bool,
     pub(crate) slots: Slots<HostBuf<P>>,
+    pub(crate) wakers: Wakers<P>,
     pub(crate) log: EventLog<LOGGED>,
     pub(crate) overflow_told: bool,
 }
@@ -148,7 +154,7 @@ impl<P: Platform> Events<P> {
         let Some((_, queue)) = &mut self.ceq else {
             return;
         };
-        let (platform, slots) = (&self.platform, &self.slots);
+        let (platform, slots, wakers) = (&self.platform, &self.slots, &self.wakers);
         let mut surplus = 0u32;
         let drained = queue.drain(BUDGET, |cq: CqRef| {
             if cq.is_ccq() {
@@ -162,9 +168,11 @@ impl<P: Platform> Events<P> {
             match slots.signal_cq(key) {
                 Signalled::Gone => Delivery::Stale,
                 // Acknowledged before its handler runs (control-path 7.1).
-                Signalled::Told => {
+                Signalled::Told { channel } => {
                     ceq::acknowledge(platform, cq);
-                    deliver(Event::Completion { cq: key.id() });
+                    wakers.wake(channel);
+                    // Not of one that is being destroyed.
+                    slots.tell_of_cq(key, || deliver(Event::Completion { cq: key.id() }));
                     Delivery::Live
                 }
                 Signalled::Surplus => {
@@ -195,11 +203,19 @@ impl<P: Platform> Events<P> {
         let drained = queue.drain(&self.platform, BUDGET, |entry| {
             let event = AsyncEvent::from(entry);
             log.push(now, event);
-            match mark(slots, &entry) {
-                Marking::Told => deliver(Event::Async(event)),
-                Marking::Drained { qp } => deliver(Event::SqDrained { qp }),
-                Marking::Quiet => unknown = unknown.wrapping_add(1),
-            }
+            let told = match mark(slots, &entry) {
+                Marking::Function => {
+                    deliver(Event::Async(event));
+                    true
+                }
+                Marking::Qp(key) => slots.tell_of_qp(key, || deliver(Event::Async(event))),
+                Marking::Cq(key) => slots.tell_of_cq(key, || deliver(Event::Async(event))),
+                Marking::Drained(key) => {
+                    slots.tell_of_qp(key, || deliver(Event::SqDrained { qp: key.id() }))
+                }
+                Marking::Quiet => false,
+            };
+            unknown = unknown.wrapping_add(u32::from(!told));
         });
         match drained {
             Ok(drained) => {
@@ -228,20 +244,18 @@ impl<P: Platform> Events<P> {
 /// Bits 62:32 of a CQ's context.
 const GENERATION: u64 = 0x7FFF_FFFF << 32;
 
-/// What became of an entry.
+/// What an entry is about, and was marked.
 enum Marking {
-    /// Its object was marked; the program is told of it.
-    Told,
+    /// Of no object.
+    Function,
+    /// A queue pair.
+    Qp(QpKey),
+    /// A completion queue.
+    Cq(CqKey),
     /// A send queue is drained, which the program wants to be told.
-    Drained { qp: u32 },
+    Drained(QpKey),
     /// Its object no longer exists, or nobody wants to know.
     Quiet,
-}
-
-impl Marking {
-    const fn of(there: bool) -> Self {
-        if there { Self::Told } else { Self::Quiet }
-    }
 }
 
 /// Marks the object an entry is about.
@@ -263,10 +277,10 @@ fn mark<P: Platform>(slots: &Slots<HostBuf<P>>, entry: &Aeqe) -> Marking {
             let marked = [shifted_back, shifted_back >> 1]
                 .into_iter()
                 .filter_map(|context| CqKey::from_bits(context & GENERATION | u64::from(id)))
-                .any(|key| slots.mark_cq_failed(key));
-            Marking::of(marked)
+                .find(|key| slots.mark_cq_failed(*key));
+            marked.map_or(Marking::Quiet, Marking::Cq)
         }
-        _ => Marking::Told,
+        _ => Marking::Function,
     }
 }
 
@@ -280,12 +294,15 @@ fn mark_qp<P: Platform>(slots: &Slots<HostBuf<P>>, key: QpKey, entry: &Aeqe) -> 
                 }),
                 code: FlushCode(entry.code.flush().minor()),
             };
-            Marking::of(slots.mark_failed(key, cause) != Marked::Unknown)
+            match slots.mark_failed(key, cause) {
+                Marked::Unknown => Marking::Quiet,
+                Marked::Now | Marked::Before => Marking::Qp(key),
+            }
         }
         Action::SuspendDone => match slots.mark_drained(key) {
-            Some(true) => Marking::Drained { qp: key.id() },
+            Some(true) => Marking::Drained(key),
             _ => Marking::Quiet,
         },
-        _ => Marking::of(slots.qp_state(key).is_some()),
+        _ => Marking::Qp(key),
     }
 }

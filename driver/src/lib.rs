@@ -36,6 +36,7 @@ extern crate std;
 
 pub mod addr;
 mod attr;
+mod channel;
 mod cold;
 mod completion;
 mod config;
@@ -57,6 +58,7 @@ mod users;
 
 pub use addr::{Gid, GidEntry, MacAddr, Mtu, Path, Vlan, v4};
 pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
+pub use channel::{CHANNELS, Channel, ChannelClosed, CqEvent, Next};
 pub use cold::{
     AdminqUp, Cold, FunctionReset, Identified, Identity, LAN_EVENTS, LanEvent, LanReady,
     LinkPolicy, LinkUp, PackageLoaded, PackageSource, TreeFound, VsiUp,
@@ -89,8 +91,9 @@ pub use e810_ceq::AsyncEvent;
 pub use e810_cqp::hmc;
 pub use e810_datapath::state::{AttrMask, QpState, Service, TransitionError, query, timing};
 pub use e810_datapath::{
-    Atomic, Counters as CqCounters, Data, Discarded, FastRegister, MwBind, Notify, Op, PostError,
-    RecvWr, Refused, Remote, SendFlags, SendWr, Sge, UdTarget, Wc, WcFlags, WcOpcode, WcStatus,
+    Atomic, Counters as CqCounters, CqKey, Data, Discarded, FastRegister, MwBind, Notify, Op,
+    PostError, RecvWr, Refused, Remote, SendFlags, SendWr, Sge, UdTarget, Wc, WcFlags, WcOpcode,
+    WcStatus,
 };
 pub use e810_hal::bus::VsiId;
 pub use e810_hal::{Platform, SharedBytes};

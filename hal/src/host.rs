@@ -8,8 +8,10 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
+mod shared;
 mod view;
 
+pub use shared::HostShared;
 pub use view::HostView;
 
 /// The platform has no more host memory.

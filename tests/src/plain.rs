@@ -270,6 +270,7 @@ impl<const RECORD: bool> Queues<RECORD> {
         let layout = Layout {
             cqs: CQ_ID + 1,
             qps: spec.qp_id + 1,
+            channels: 0,
             tracker_words: QpShape::tracker_words(spec.sq_quanta, spec.rq.quanta()) + 64,
         };
         let memory = HostBuf::new(platform, layout.words()).unwrap();

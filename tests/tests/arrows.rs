@@ -118,6 +118,7 @@ const ROOMS: &[Room] = &[
 /// without an allocator. The flag says whether that needs `default-features =
 /// false`.
 const NO_STD: &[(&str, bool)] = &[
+    ("atomic-waker", false),
     ("bitflags", false),
     ("defmt", false),
     ("heapless", false),

@@ -31,6 +31,17 @@ const GENERATION: usize = 6;
 const PASSED: usize = 0;
 /// See [`Pending`]; the poller and events write it.
 const PENDING: usize = 1;
+/// Index of the channel, plus one; 0 for none. Written while the slot is free.
+const CHANNEL: usize = 2;
+/// [31:0] events handed out by the channel, [63] the CQ is being destroyed.
+const TAKEN: usize = 3;
+/// Events of those that were acknowledged.
+const ACKNOWLEDGED: usize = 4;
+/// Handlers that are telling something about the CQ just now.
+const HOLDS: usize = 5;
+
+const CLOSING: u64 = 1 << 63;
+const COUNT: u64 = 0xFFFF_FFFF;
 
 /// View of a slot.
 #[derive(Debug)]
@@ -72,7 +83,7 @@ impl<'a, A: Atom> CqSlot<'a, A> {
     }
 
     /// Gives the slot to a new CQ. It is free, so nobody else writes to it.
-    pub(super) fn open(&self, id: u32) -> CqKey {
+    pub(super) fn open(&self, id: u32, channel: Option<u32>) -> CqKey {
         let generation = self.control()[GENERATION].load(Ordering::Relaxed) as u32;
         let generation = super::key::next_generation(generation);
         let control = self.control();
@@ -81,8 +92,13 @@ impl<'a, A: Atom> CqSlot<'a, A> {
                 word.store(0, Ordering::Relaxed);
             }
         }
-        self.poller()[PASSED].store(0, Ordering::Relaxed);
-        self.poller()[PENDING].store(0, Ordering::Relaxed);
+        for word in [PASSED, PENDING, TAKEN, ACKNOWLEDGED] {
+            if let Some(word) = self.poller().get(word) {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+        let channel = channel.map_or(0, |index| u64::from(index).wrapping_add(1));
+        self.poller()[CHANNEL].store(channel, Ordering::Relaxed);
         self.control()[GENERATION].store(generation.into(), Ordering::Relaxed);
         let key = CqKey::new(id, generation);
         self.control()[IDENTITY].store(key.bits(), Ordering::Release);
@@ -155,6 +171,94 @@ impl<'a, A: Atom> CqSlot<'a, A> {
     /// Events told so far.
     pub(crate) fn events(&self) -> u64 {
         self.control()[EVENTS].load(Ordering::Acquire)
+    }
+
+    /// The channel that tells the events.
+    pub(super) fn channel(&self) -> Option<u32> {
+        let index = self.poller()[CHANNEL].load(Ordering::Relaxed);
+        index.checked_sub(1).map(|index| index as u32)
+    }
+
+    /// The key of the CQ that lives here.
+    pub(super) fn key(&self) -> Option<CqKey> {
+        CqKey::from_bits(self.control()[IDENTITY].load(Ordering::Acquire))
+    }
+
+    /// Hands one event out, if there is one that was not; says whether there are
+    /// more.
+    pub(super) fn take(&self) -> Option<bool> {
+        let taken = &self.poller()[TAKEN];
+        let mut before = taken.load(Ordering::Acquire);
+        loop {
+            let waiting = self.events().wrapping_sub(before) & COUNT;
+            if before & CLOSING != 0 || waiting == 0 {
+                return None;
+            }
+            match taken.compare_exchange(before, before.wrapping_add(1) & COUNT) {
+                Ok(_) => return Some(waiting > 1),
+                Err(now) => before = now,
+            }
+        }
+    }
+
+    /// Events handed out and not acknowledged.
+    pub(super) fn unacknowledged(&self) -> u32 {
+        let taken = self.poller()[TAKEN].load(Ordering::Acquire);
+        let acknowledged = self.poller()[ACKNOWLEDGED].load(Ordering::Acquire);
+        taken.wrapping_sub(acknowledged) as u32
+    }
+
+    /// Acknowledges `events` of those; false when there are not that many.
+    pub(super) fn acknowledge(&self, events: u32) -> bool {
+        let acknowledged = &self.poller()[ACKNOWLEDGED];
+        let mut before = acknowledged.load(Ordering::Acquire);
+        loop {
+            let taken = self.poller()[TAKEN].load(Ordering::Acquire);
+            let outstanding = taken.wrapping_sub(before) & COUNT;
+            if u64::from(events) > outstanding {
+                return false;
+            }
+            let after = before.wrapping_add(events.into()) & COUNT;
+            match acknowledged.compare_exchange(before, after) {
+                Ok(_) => return true,
+                Err(now) => before = now,
+            }
+        }
+    }
+
+    /// Control: from now on no event is handed out, and no handler begins to tell
+    /// something.
+    pub(super) fn begin_close(&self) {
+        self.poller()[TAKEN].fetch_or(CLOSING);
+    }
+
+    /// Control: the CQ lives on.
+    pub(super) fn cancel_close(&self) {
+        self.poller()[TAKEN].fetch_and(!CLOSING);
+    }
+
+    /// A handler is about to tell something about the CQ: false when it is being
+    /// destroyed, or is gone.
+    ///
+    /// Count and flag are both exchanged, here the count first and in
+    /// `begin_close` the flag: either this one sees the flag, or control the count.
+    pub(super) fn hold(&self, key: CqKey) -> bool {
+        self.poller()[HOLDS].fetch_add(1);
+        let closing = self.poller()[TAKEN].load(Ordering::Acquire) & CLOSING != 0;
+        let held = !closing && self.is(key);
+        if !held {
+            self.release();
+        }
+        held
+    }
+
+    pub(super) fn release(&self) {
+        self.poller()[HOLDS].fetch_add(u64::MAX);
+    }
+
+    /// Control, after `begin_close`: handlers that still tell something.
+    pub(super) fn holds(&self) -> u64 {
+        self.poller()[HOLDS].fetch_add(0)
     }
 
     pub(super) fn fail(&self) {

@@ -35,6 +35,7 @@ use e810_hal::{HostBuf, HostMem, HostView};
 use crate::state::{QpState, Service};
 use crate::track;
 
+mod channel;
 mod cq;
 mod ending;
 mod key;
@@ -46,6 +47,7 @@ mod registry;
 mod space;
 mod view;
 
+pub use channel::{ChannelKey, Taken, Unfinished};
 pub(crate) use cq::CqSlot;
 pub use ending::Discarded;
 pub use key::{CqKey, QpKey};
@@ -67,6 +69,10 @@ pub trait Atom {
     fn swap(&self, value: u64) -> u64;
     /// Adds, wrapping (acquire and release), and gives the value before.
     fn fetch_add(&self, value: u64) -> u64;
+    /// Sets bits (acquire and release) and gives the value before.
+    fn fetch_or(&self, bits: u64) -> u64;
+    /// Keeps only `bits` (acquire and release) and gives the value before.
+    fn fetch_and(&self, bits: u64) -> u64;
     /// Stores `new` if the word is `current` (acquire and release), else gives
     /// what it is (acquire).
     ///
@@ -91,6 +97,14 @@ impl Atom for AtomicU64 {
     #[inline(always)]
     fn fetch_add(&self, value: u64) -> u64 {
         Self::fetch_add(self, value, Ordering::AcqRel)
+    }
+    #[inline(always)]
+    fn fetch_or(&self, bits: u64) -> u64 {
+        Self::fetch_or(self, bits, Ordering::AcqRel)
+    }
+    #[inline(always)]
+    fn fetch_and(&self, bits: u64) -> u64 {
+        Self::fetch_and(self, bits, Ordering::AcqRel)
     }
     #[inline(always)]
     fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64> {
@@ -157,6 +171,8 @@ pub struct Layout {
     pub cqs: u32,
     /// QP ids `0..qps`, at most 2^24.
     pub qps: u32,
+    /// Completion channels `0..channels`.
+    pub channels: u32,
     /// 64-bit words for trackers of all QPs together; what one QP needs says
     /// [`QpShape::tracker_words`]. Rounded up to whole blocks.
     pub tracker_words: u32,
@@ -171,11 +187,12 @@ impl Layout {
     /// 64-bit words of memory that the table needs.
     #[must_use]
     pub const fn words(&self) -> usize {
-        self.attention().saturating_add(1)
+        let channels = (self.channels as usize).saturating_mul(self.channel_words());
+        self.channel_base().saturating_add(channels)
     }
 
     // In this order: QP slots, CQ slots, tracker space, each in whole cache lines,
-    // and the head of the list of QPs that events have marked. A
+    // the head of the list of QPs that events have marked, and channels. A
     // `HostBuf` has a word of its own in front, so when its memory starts on a
     // cache line, words 0 to 6 of each line of 8 are in one: those that slots
     // use.
@@ -199,6 +216,14 @@ impl Layout {
         self.space_base()
             .saturating_add(space::words(self.tracker_words))
     }
+
+    const fn channel_base(&self) -> usize {
+        self.attention().saturating_add(channel::LINE)
+    }
+
+    const fn channel_words(&self) -> usize {
+        channel::words(self.cqs)
+    }
 }
 
 /// What became of an event of a CQ.
@@ -206,8 +231,12 @@ impl Layout {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "an event is acknowledged unless its CQ is gone"]
 pub enum Signalled {
-    /// The poller will hear of it.
-    Told,
+    /// The poller will hear of it, through this channel if it has one: who waits
+    /// there is to be woken.
+    Told {
+        /// Index of the channel.
+        channel: Option<u32>,
+    },
     /// Nobody had asked: the request was answered before, by another event.
     Surplus,
     /// There is no such CQ (any more).
@@ -215,12 +244,10 @@ pub enum Signalled {
 }
 
 impl Signalled {
-    const fn of(told: Option<bool>) -> Self {
-        match told {
-            None => Self::Gone,
-            Some(true) => Self::Told,
-            Some(false) => Self::Surplus,
-        }
+    /// Whether the poller will hear of it.
+    #[must_use]
+    pub const fn is_told(self) -> bool {
+        matches!(self, Self::Told { .. })
     }
 }
 
@@ -367,14 +394,33 @@ impl<M: SlotMemory> Slots<M> {
     /// [`CompletionQueue::take_event`](crate::CompletionQueue::take_event) will
     /// say so, if it has asked.
     pub fn signal_cq(&self, key: CqKey) -> Signalled {
-        Signalled::of(self.live_cq(key).map(|slot| slot.signal()))
+        self.signalled(key, self.live_cq(key).map(|slot| slot.signal()))
     }
 
     /// Control's word that there is something to complete which the device will
     /// say nothing of ([`Registry::sweep`]); otherwise as
     /// [`signal_cq`](Self::signal_cq).
     pub fn signal_by_software(&self, key: CqKey) -> Signalled {
-        Signalled::of(self.live_cq(key).map(|slot| slot.signal_by_software()))
+        let told = self.live_cq(key).map(|slot| slot.signal_by_software());
+        self.signalled(key, told)
+    }
+
+    /// Runs `tell` unless the QP is gone or hidden; its destruction waits until
+    /// `tell` has returned ([`Slots::is_told_of`]).
+    pub fn tell_of_qp(&self, qp: QpKey, tell: impl FnOnce()) -> bool {
+        let Some(slot) = self.live_qp(qp).filter(|slot| slot.hold(qp)) else {
+            return false;
+        };
+        tell();
+        slot.release_hold();
+        true
+    }
+
+    /// Whether a handler is telling something of a QP; for control, after it was
+    /// hidden.
+    #[must_use]
+    pub fn is_told_of(&self, qp: QpKey) -> bool {
+        self.qp(qp.id()).is_some_and(|slot| slot.holds() > 0)
     }
 
     /// An event handler's word that a CQ is in error: it overflowed, or the

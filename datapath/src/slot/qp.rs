@@ -33,6 +33,8 @@ pub(super) const SEND_CQ: usize = 2;
 pub(super) const RECV_CQ: usize = 3;
 const SEND_EPOCH: usize = 4;
 const RECV_EPOCH: usize = 5;
+/// Handlers that are telling something about the QP just now.
+const HOLDS: usize = 6;
 
 const SENDS: u64 = 1 << 3;
 const RECEIVES: u64 = 1 << 4;
@@ -325,6 +327,30 @@ impl<'a, A: Atom> QpSlot<'a, A> {
 
     pub(super) fn extent(&self) -> u64 {
         self.control()[EXTENT].load(Ordering::Relaxed)
+    }
+
+    /// A handler is about to tell something about the QP: false when it is hidden
+    /// or gone.
+    ///
+    /// The count is exchanged here before the identity is read, and by control
+    /// after it was cleared: either this one finds it cleared, or control the
+    /// count.
+    pub(super) fn hold(&self, key: QpKey) -> bool {
+        self.poster()[HOLDS].fetch_add(1);
+        let held = self.is(key);
+        if !held {
+            self.release_hold();
+        }
+        held
+    }
+
+    pub(super) fn release_hold(&self) {
+        self.poster()[HOLDS].fetch_add(u64::MAX);
+    }
+
+    /// Control, after `hide`: handlers that still tell something.
+    pub(super) fn holds(&self) -> u64 {
+        self.poster()[HOLDS].fetch_add(0)
     }
 
     /// Control: from now on no CQE and no event finds the QP.

@@ -122,6 +122,14 @@ impl<M: SlotMemory> Registry<M> {
     /// # Errors
     /// [`SlotError::NoSuchId`], [`SlotError::Busy`].
     pub fn open_cq(&mut self, id: u32) -> Result<CqKey, SlotError> {
+        self.open_cq_with(id, None)
+    }
+
+    pub(super) fn open_cq_with(
+        &mut self,
+        id: u32,
+        channel: Option<u32>,
+    ) -> Result<CqKey, SlotError> {
         let slot = self.slots.cq(id).ok_or(SlotError::NoSuchId {
             object: "CQ",
             id,
@@ -130,7 +138,7 @@ impl<M: SlotMemory> Registry<M> {
         if !slot.is_free() {
             return Err(SlotError::Busy { object: "CQ", id });
         }
-        Ok(slot.open(id))
+        Ok(slot.open(id, channel))
     }
 
     /// Closes a CQ, after DESTROY_CQ; its poller no longer exists.
@@ -147,6 +155,9 @@ impl<M: SlotMemory> Registry<M> {
             });
         }
         slot.close();
+        if let Some(channel) = slot.channel() {
+            self.leave_channel(channel, key.id());
+        }
         Ok(())
     }
 
@@ -300,7 +311,7 @@ pub(super) const fn gone_qp(key: QpKey) -> SlotError {
     }
 }
 
-const fn gone_cq(key: CqKey) -> SlotError {
+pub(super) const fn gone_cq(key: CqKey) -> SlotError {
     SlotError::Gone {
         object: "CQ",
         id: key.id(),

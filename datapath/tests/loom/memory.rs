@@ -23,6 +23,12 @@ impl Atom for Word {
     fn fetch_add(&self, value: u64) -> u64 {
         self.0.fetch_add(value, Ordering::AcqRel)
     }
+    fn fetch_or(&self, bits: u64) -> u64 {
+        self.0.fetch_or(bits, Ordering::AcqRel)
+    }
+    fn fetch_and(&self, bits: u64) -> u64 {
+        self.0.fetch_and(bits, Ordering::AcqRel)
+    }
     fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64> {
         self.0
             .compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)

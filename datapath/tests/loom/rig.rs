@@ -68,6 +68,7 @@ pub(crate) fn rig() -> Rig {
     let layout = Layout {
         cqs: 1,
         qps: 1,
+        channels: 0,
         tracker_words: QpShape::tracker_words(2, 4),
     };
     let mut registry = Registry::new(memory(layout.words()), layout).unwrap();

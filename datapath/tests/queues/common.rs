@@ -85,6 +85,7 @@ impl Bench {
         let layout = Layout {
             cqs: 4,
             qps: 4,
+            channels: 0,
             tracker_words: 4 * QpShape::tracker_words(512, 16),
         };
         Self {

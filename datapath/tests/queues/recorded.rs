@@ -107,6 +107,7 @@ pub(crate) fn rig(limits: SendLimits) -> Rig {
     let layout = Layout {
         cqs: 1,
         qps: 4,
+        channels: 0,
         tracker_words: QpShape::tracker_words(512, 16),
     };
     let mut registry = Registry::new(common::words(layout.words()), layout).unwrap();

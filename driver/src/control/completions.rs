@@ -4,10 +4,11 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CqAttributes, CreateCq, DestroyCq};
 use e810_datapath::CompletionQueue;
 use e810_datapath::sizing::{CqSize, SHADOW_BYTES};
-use e810_datapath::slot::CqKey;
+use e810_datapath::slot::{ChannelKey, CqKey};
 use e810_hal::{CeqId, DmaBuf, DmaLayout, Platform};
 
 use super::Control;
+use crate::channel::Channel;
 use crate::completion::Cq;
 use crate::error::{Error, Object, Result};
 
@@ -27,19 +28,40 @@ impl<P: Platform> Control<P> {
     /// A size outside 1..=1048574, no id or memory left, or the device's
     /// refusal. Nothing is left behind, unless the device did not answer.
     pub fn create_cq(&mut self, cqe: u32, vector: u16) -> Result<Cq<P>> {
+        self.make_cq(cqe, vector, None)
+    }
+
+    /// Makes a completion queue whose events go to `channel`; otherwise as
+    /// [`Control::create_cq`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::Foreign`] or [`Error::Datapath`] for a channel of
+    /// another device, or one that is closed.
+    pub fn create_cq_on(&mut self, channel: &Channel<P>, cqe: u32, vector: u16) -> Result<Cq<P>> {
+        self.own(channel.owner, Object::Channel, channel.key.index())?;
+        self.make_cq(cqe, vector, Some(channel.key))
+    }
+
+    fn make_cq(&mut self, cqe: u32, vector: u16, channel: Option<ChannelKey>) -> Result<Cq<P>> {
         let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
         let id = self.cqs.take().ok_or(Error::Exhausted {
             object: Object::Cq,
             limit: self.cqs.capacity(),
         })?;
-        let made = self.create_cq_as(id, size, vector);
+        let made = self.create_cq_as(id, size, vector, channel);
         if let Err(error) = &made {
             self.cqs.give_unless_open(id, error);
         }
         made
     }
 
-    fn create_cq_as(&mut self, id: u32, size: CqSize, vector: u16) -> Result<Cq<P>> {
+    fn create_cq_as(
+        &mut self,
+        id: u32,
+        size: CqSize,
+        vector: u16,
+        channel: Option<ChannelKey>,
+    ) -> Result<Cq<P>> {
         self.hmc.hmc.ensure(&mut self.cqp, HmcObject::Cq, id)?;
         let ring = DmaBuf::new(
             self.platform.clone(),
@@ -53,7 +75,11 @@ impl<P: Platform> Control<P> {
                 return Err(error.into());
             }
         };
-        let key = match self.registry.open_cq(id) {
+        let opened = match channel {
+            Some(channel) => self.registry.open_cq_on(id, channel),
+            None => self.registry.open_cq(id),
+        };
+        let key = match opened {
             Ok(key) => key,
             Err(error) => {
                 ring.release();
@@ -97,7 +123,8 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::InUse`] while queue pairs complete into it, [`Error::Foreign`],
-    /// the device's refusal; the queue is returned.
+    /// [`Error::Unacknowledged`] when events that were taken from its channel are
+    /// not acknowledged for a second, the device's refusal; the queue is returned.
     pub fn destroy_cq(&mut self, cq: Cq<P>) -> Result<(), (Cq<P>, Error)> {
         if let Err(error) = self.own(cq.owner, Object::Cq, cq.key.id()) {
             return Err((cq, error));
@@ -112,7 +139,11 @@ impl<P: Platform> Control<P> {
             };
             return Err((cq, error));
         }
+        if let Err(error) = self.quiesce_cq(cq.key) {
+            return Err((cq, error));
+        }
         if let Err(error) = self.cqp.execute(&DestroyCq { cq: cq.attributes }) {
+            self.registry.keep_cq(cq.key);
             return Err((cq, error.into()));
         }
         self.forget_cq(cq.key);

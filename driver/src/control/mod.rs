@@ -8,6 +8,7 @@ use e810_datapath::slot::{Layout, Registry, Slots};
 use e810_hal::{DmaBuf, DmaLayout, HostBuf, Platform};
 
 use crate::addr::GidTable;
+use crate::channel::{CHANNELS, Wakers};
 use crate::cold::{LanReady, LanSide};
 use crate::config::{Config, Lan, Quirks};
 use crate::device::{Below, Memory};
@@ -18,6 +19,7 @@ use crate::memory::Pd;
 use crate::users::Users;
 
 mod causes;
+mod channels;
 mod completions;
 mod contexts;
 mod fast;
@@ -79,6 +81,7 @@ pub struct Control<P: Platform> {
     keys: HostBuf<P>,
     pd_users: Users<P>,
     cq_users: Users<P>,
+    wakers: Wakers<P>,
     scheduler: Scheduler,
     neighbours: Neighbours<P>,
     /// Host contexts and shadow areas of all QPs, by number.
@@ -120,6 +123,7 @@ impl<P: Platform> Control<P> {
             keys: tables.keys,
             pd_users: tables.pd_users,
             cq_users: tables.cq_users,
+            wakers: tables.wakers,
             scheduler: Scheduler::new(config.lan.vsi),
             neighbours: tables.neighbours,
             pool: tables.pool,
@@ -139,6 +143,11 @@ impl<P: Platform> Control<P> {
     /// Handle on the slots that all parts share.
     pub(crate) fn slots(&self) -> Slots<HostBuf<P>> {
         self.registry.slots().clone()
+    }
+
+    /// Who waits on the channels.
+    pub(crate) fn wakers(&self) -> Wakers<P> {
+        self.wakers.clone()
     }
 
     /// What tells this device's objects from another's: an address that is its
@@ -241,6 +250,7 @@ struct Tables<P: Platform> {
     keys: HostBuf<P>,
     pd_users: Users<P>,
     cq_users: Users<P>,
+    wakers: Wakers<P>,
     neighbours: Neighbours<P>,
     pool: DmaBuf<P>,
 }
@@ -256,6 +266,7 @@ impl<P: Platform> Tables<P> {
         let layout = Layout {
             cqs,
             qps,
+            channels: CHANNELS,
             tracker_words: qps.saturating_mul(config.tracker_words_per_qp),
         };
         let host = |words| HostBuf::new(platform.clone(), words);
@@ -272,6 +283,7 @@ impl<P: Platform> Tables<P> {
             keys: host(mrs.div_ceil(8) as usize)?,
             pd_users: Users::new(platform.clone(), pds)?,
             cq_users: Users::new(platform.clone(), cqs)?,
+            wakers: Wakers::new(platform.clone())?,
             neighbours: Neighbours::new(platform.clone(), count(HmcObject::Arp))?,
             // Last: DMA memory is not freed by a drop.
             pool: DmaBuf::new(

@@ -233,6 +233,9 @@ impl<P: Platform> Control<P> {
         // From here on no CQE and no event finds it. A second attempt finds it
         // hidden already.
         let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
+        if let Err(error) = self.await_handlers(&qp) {
+            return Err((qp, error.into()));
+        }
         // Before its number means nothing to the device any more.
         self.leave_groups(qp.key.id());
         if let Err(error) = self.destroy_in_device(&qp) {

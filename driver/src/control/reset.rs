@@ -40,6 +40,7 @@ impl<P: Platform> Control<P> {
         self.quiesce_qp(qp)?;
         let id = qp.key.id();
         let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
+        self.await_handlers(qp)?;
         self.leave_groups(id);
         self.destroy_in_device(qp)?;
         qp.made.exists = false;

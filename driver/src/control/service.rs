@@ -9,7 +9,7 @@
 use e810_cqp::Ticket;
 use e810_cqp::op::{Command, FlushCode, FlushWqes};
 use e810_datapath::error::Queue;
-use e810_datapath::slot::{Cause, QpKey};
+use e810_datapath::slot::{Cause, QpKey, Signalled};
 use e810_datapath::state::{QpState, Service};
 use e810_hal::{Ns, Platform};
 use heapless::Vec;
@@ -220,7 +220,9 @@ impl<P: Platform> Control<P> {
             return;
         };
         for cq in [pending.send_cq, pending.recv_cq].into_iter().flatten() {
-            let _ = self.registry.slots().signal_by_software(cq);
+            if let Signalled::Told { channel } = self.registry.slots().signal_by_software(cq) {
+                self.wakers.wake(channel);
+            }
         }
     }
 

@@ -141,6 +141,7 @@ fn event_set<P: Platform>(
             aeq: if serves.aeq { aeq.take() } else { None },
             other_causes: serves.aeq && other_causes,
             slots: control.slots(),
+            wakers: control.wakers(),
             log: EventLog::new(),
             overflow_told: false,
         });

@@ -110,6 +110,21 @@ fn of_verbs<P: Room>() -> Vec<Row<P>> {
     };
     let plain = Setup::default();
     vec![
+        (
+            "several queues on a channel",
+            verbs::channels::setup(),
+            verbs::channels::several_queues,
+        ),
+        (
+            "unacknowledged events",
+            verbs::channels::setup(),
+            verbs::channels::unacknowledged,
+        ),
+        (
+            "tasks that wait",
+            verbs::channels::setup(),
+            verbs::channels::tasks,
+        ),
         ("datagrams", datagrams, verbs::datagrams::messages),
         ("datagrams over IPv6", ipv6, verbs::datagrams::messages),
         ("tagged datagrams", tagged, verbs::datagrams::messages),

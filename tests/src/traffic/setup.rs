@@ -33,6 +33,8 @@ pub struct Setup {
     pub queue_pairs: usize,
     /// Receives complete into a CQ of their own.
     pub separate_cqs: bool,
+    /// The CQs are on a completion channel.
+    pub channel: bool,
     /// Transport retries.
     pub retry_cnt: u8,
     /// RNR retries.
@@ -62,6 +64,7 @@ impl Default for Setup {
             fast_register: false,
             queue_pairs: 1,
             separate_cqs: false,
+            channel: false,
             retry_cnt: 7,
             rnr_retry: 7,
             frugal: false,

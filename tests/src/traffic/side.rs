@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use e810::{
-    AsyncEvent, Control, Cq, Device, Event, EventSet, GidEntry, Lan, Mr, Pd, Platform, Polled, Qp,
-    QpInit, Ready, RecvWr, Refused, SendWr, Sge, Wc, bring_up,
+    AsyncEvent, Channel, Control, Cq, Device, Event, EventSet, GidEntry, Lan, Mr, Pd, Platform,
+    Polled, Qp, QpInit, Ready, RecvWr, Refused, SendWr, Sge, Wc, bring_up,
 };
 
 use super::{Buffer, Room, Setup};
@@ -31,6 +31,8 @@ pub struct Side<P: Platform> {
     pub events: EventSet<P>,
     /// The protection domain of everything.
     pub pd: Pd,
+    /// Where the CQs tell their events.
+    pub channel: Option<Channel<P>>,
     /// One CQ, or the send and the receive CQ.
     pub cqs: Vec<Cq<P>>,
     /// Queue pairs.
@@ -67,8 +69,17 @@ impl<P: Room> Side<P> {
     pub fn on(device: Device<P, Ready<P>>, platform: P, setup: &Setup) -> Self {
         let (mut control, events) = device.split();
         let pd = control.alloc_pd().expect("a PD");
+        let channel = setup
+            .channel
+            .then(|| control.create_channel().expect("a channel"));
         let cqs: Vec<Cq<P>> = (0..1 + u16::from(setup.separate_cqs))
-            .map(|vector| control.create_cq(setup.cqe, vector).expect("a CQ"))
+            .map(|vector| {
+                let made = match &channel {
+                    Some(channel) => control.create_cq_on(channel, setup.cqe, vector),
+                    None => control.create_cq(setup.cqe, vector),
+                };
+                made.expect("a CQ")
+            })
             .collect();
         let buffer = platform.room(setup.buffer);
         let mr = control
@@ -86,6 +97,7 @@ impl<P: Room> Side<P> {
             control,
             events,
             pd,
+            channel,
             cqs,
             qps: Vec::new(),
             mr,
@@ -211,6 +223,9 @@ impl<P: Platform> Side<P> {
         }
         for cq in self.cqs.drain(..) {
             self.control.destroy_cq(cq).map_err(|(_, e)| e).expect("CQ");
+        }
+        if let Some(channel) = &self.channel {
+            self.control.close_channel(channel).expect("a channel");
         }
         self.control
             .dereg_mr(self.mr)

@@ -45,6 +45,7 @@ impl Bench {
         let layout = Layout {
             cqs: CQ_ID + 1,
             qps: last.unwrap() + 1,
+            channels: 0,
             tracker_words: 8192,
         };
         let memory = HostBuf::new(platform, layout.words()).unwrap();

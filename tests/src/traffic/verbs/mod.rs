@@ -11,6 +11,7 @@ use e810::{Data, Op, Platform, SendFlags, SendWr, Wc};
 
 use super::{End, Pair};
 
+pub mod channels;
 pub mod datagrams;
 pub mod errors;
 pub mod memory;

@@ -1,0 +1,181 @@
+//! Completion channels: where a program waits for the events of its completion
+//! queues.
+//!
+//! ```ignore
+//! let channel = control.create_channel()?;
+//! let mut cq = control.create_cq_on(&channel, 256, vector)?;
+//! while cq.arm(Notify::Any) { /* poll it empty */ }
+//! let event = channel.next().await?;       // or try_next, wait, poll_next
+//! channel.acknowledge(event.cq(), 1)?;
+//! ```
+//!
+//! A channel is a handle: it may be cloned and waited on from several threads,
+//! and each event goes to one of them. An event of a queue that was destroyed
+//! since is never delivered, also when its number was given out again.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+use atomic_waker::AtomicWaker;
+use e810_datapath::slot::{ChannelKey, CqKey, Slots, Taken};
+use e810_hal::clock::poll_until;
+use e810_hal::{HostBuf, HostShared, NoHostMemory, Ns, Platform, WaitError};
+
+use crate::error::{Error, Result};
+
+/// Channels a device has at most.
+pub const CHANNELS: u32 = 64;
+
+/// Who waits on each channel; shared by control, events and channels.
+#[derive(Clone, Debug)]
+pub(crate) struct Wakers<P: Platform>(HostShared<P, [AtomicWaker; CHANNELS as usize]>);
+
+impl<P: Platform> Wakers<P> {
+    pub(crate) fn new(platform: P) -> Result<Self, NoHostMemory> {
+        let none = [const { AtomicWaker::new() }; CHANNELS as usize];
+        HostShared::new(platform, none).map(Self)
+    }
+
+    /// Wakes who waits on a channel.
+    pub(crate) fn wake(&self, channel: Option<u32>) {
+        if let Some(waker) = channel.and_then(|channel| self.0.get(channel as usize)) {
+            waker.wake();
+        }
+    }
+
+    fn register(&self, channel: u32, waker: &Waker) {
+        if let Some(slot) = self.0.get(channel as usize) {
+            slot.register(waker);
+        }
+    }
+}
+
+/// The channel was closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[error("the completion channel is closed: nothing will come")]
+pub struct ChannelClosed;
+
+/// A completion queue of a channel has something to poll, or had until somebody
+/// polled it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[must_use = "an event is acknowledged: the destruction of its queue waits for that"]
+pub struct CqEvent(CqKey);
+
+impl CqEvent {
+    /// Which queue: compare with [`Cq::key`](crate::Cq::key).
+    #[must_use]
+    pub const fn cq(self) -> CqKey {
+        self.0
+    }
+}
+
+/// A completion channel. See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub struct Channel<P: Platform> {
+    pub(crate) owner: u64,
+    pub(crate) key: ChannelKey,
+    pub(crate) slots: Slots<HostBuf<P>>,
+    pub(crate) wakers: Wakers<P>,
+}
+
+impl<P: Platform> Channel<P> {
+    /// Takes an event, if there is one. Waits for nothing, from any thread.
+    ///
+    /// # Errors
+    /// [`ChannelClosed`].
+    pub fn try_next(&self) -> Result<Option<CqEvent>, ChannelClosed> {
+        match self.slots.take_event(self.key) {
+            Taken::Event(key) => Ok(Some(CqEvent(key))),
+            Taken::Nothing => Ok(None),
+            Taken::Closed => Err(ChannelClosed),
+        }
+    }
+
+    /// Whether there is something for a waiter: an event, or that the channel is
+    /// closed. May say so for an event that another thread takes first.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.slots.has_event(self.key)
+    }
+
+    /// Takes an event, or leaves `waker` to be woken when one comes or the channel
+    /// is closed. The last waker that was left is the one that is woken: several
+    /// threads that wait leave the same, or have a channel each.
+    pub fn poll_next(&self, waker: &Waker) -> Poll<Result<CqEvent, ChannelClosed>> {
+        if let Some(done) = self.try_next().transpose() {
+            return Poll::Ready(done);
+        }
+        self.wakers.register(self.key.index(), waker);
+        // What came before the waker was there wakes nobody.
+        match self.try_next().transpose() {
+            Some(done) => Poll::Ready(done),
+            None => Poll::Pending,
+        }
+    }
+
+    /// The next event, for a task: no executor is needed but the one that polls
+    /// it.
+    pub const fn next(&self) -> Next<'_, P> {
+        Next { channel: self }
+    }
+
+    /// Waits for an event in a loop, for `limit` at most, calling `turn` each
+    /// time: what finds the events where no interrupt handler does, for example
+    /// [`Events::poll`](crate::Events::poll).
+    ///
+    /// # Errors
+    /// [`Error::Wait`] with the label "an event of a completion channel",
+    /// [`Error::ChannelClosed`].
+    pub fn wait(&self, platform: &P, limit: Ns, mut turn: impl FnMut()) -> Result<CqEvent> {
+        let label = "an event of a completion channel";
+        poll_until(platform, label, limit, Ns(0), || {
+            turn();
+            let found = self.try_next();
+            found.map_err(|ChannelClosed| Failed::Closed)
+        })
+        .map_err(|failed| match failed {
+            Failed::Closed => Error::ChannelClosed,
+            Failed::Wait(error) => error.into(),
+        })
+    }
+
+    /// Acknowledges `events` events of a completion queue that were taken; from
+    /// any thread, several at once is cheaper. Until then the queue is not
+    /// destroyed.
+    ///
+    /// # Errors
+    /// [`Error::Datapath`] for more than were taken, or when the queue is gone.
+    pub fn acknowledge(&self, cq: CqKey, events: u32) -> Result<()> {
+        let done = self.slots.acknowledge_events(cq, events);
+        done.map_err(|error| e810_datapath::Error::from(error).into())
+    }
+}
+
+/// How a wait failed.
+enum Failed {
+    Closed,
+    Wait(WaitError),
+}
+
+impl From<WaitError> for Failed {
+    fn from(error: WaitError) -> Self {
+        Self::Wait(error)
+    }
+}
+
+/// The next event of a channel.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Next<'a, P: Platform> {
+    channel: &'a Channel<P>,
+}
+
+impl<P: Platform> Future for Next<'_, P> {
+    type Output = Result<CqEvent, ChannelClosed>;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.channel.poll_next(cx.waker())
+    }
+}

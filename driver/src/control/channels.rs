@@ -1,0 +1,82 @@
+//! Completion channels: opened, closed; and the end of what events belong to.
+
+use e810_datapath::slot::CqKey;
+use e810_hal::clock::poll_until;
+use e810_hal::{Ns, Platform, WaitError};
+
+use super::Control;
+use crate::channel::{CHANNELS, Channel};
+use crate::error::{Error, Object, Result};
+use crate::pair::Qp;
+
+/// For acknowledgements and event handlers, which are a matter of microseconds
+/// unless somebody was forgotten.
+const LIMIT: Ns = Ns::from_ms(1_000);
+
+impl<P: Platform> Control<P> {
+    /// Opens a completion channel.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`].
+    pub fn create_channel(&mut self) -> Result<Channel<P>> {
+        let key = self.registry.open_channel().ok_or(Error::Exhausted {
+            object: Object::Channel,
+            limit: CHANNELS,
+        })?;
+        Ok(Channel {
+            owner: self.tag(),
+            key,
+            slots: self.slots(),
+            wakers: self.wakers.clone(),
+        })
+    }
+
+    /// Closes a completion channel, for all its clones: who waits is woken and
+    /// told [`ChannelClosed`](crate::ChannelClosed).
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Datapath`] while completion queues are on it
+    /// or when it is closed already.
+    pub fn close_channel(&mut self, channel: &Channel<P>) -> Result<()> {
+        self.own(channel.owner, Object::Channel, channel.key.index())?;
+        let closed = self.registry.close_channel(channel.key);
+        closed.map_err(e810_datapath::Error::from)?;
+        self.wakers.wake(Some(channel.key.index()));
+        Ok(())
+    }
+
+    /// Before a completion queue is destroyed: hands out no more of its events,
+    /// and waits until those that were are acknowledged and no handler tells
+    /// anything of it. On failure it is as before.
+    pub(super) fn quiesce_cq(&mut self, key: CqKey) -> Result<()> {
+        let platform = self.platform.clone();
+        let mut unacknowledged = 0;
+        let label = "events of a completion queue that is to be destroyed";
+        let waited = poll_until(&platform, label, LIMIT, Ns(0), || {
+            let left = self.registry.begin_close_cq(key);
+            // A second attempt after a failure of the device finds it so too.
+            let left = left.map_err(|error| Error::from(e810_datapath::Error::from(error)))?;
+            unacknowledged = left.unacknowledged;
+            Ok::<_, Error>(left.is_nothing().then_some(()))
+        });
+        waited.map_err(|error| {
+            self.registry.keep_cq(key);
+            match (error, unacknowledged) {
+                (Error::Wait(_), 1..) => Error::Unacknowledged {
+                    cq: key.id(),
+                    events: unacknowledged,
+                },
+                (error, _) => error,
+            }
+        })
+    }
+
+    /// Waits until no handler tells anything of a queue pair that is hidden.
+    pub(super) fn await_handlers(&self, qp: &Qp<P>) -> Result<(), WaitError> {
+        let label = "event handlers of a queue pair that is to be destroyed";
+        poll_until(&self.platform, label, LIMIT, Ns(0), || {
+            let busy = self.registry.slots().is_told_of(qp.key);
+            Ok((!busy).then_some(()))
+        })
+    }
+}
