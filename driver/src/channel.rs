@@ -116,6 +116,17 @@ impl<P: Platform> Channel<P> {
         }
     }
 
+    /// Leaves `waker` to be woken when an event comes or the channel is closed; at
+    /// once if there is something now. For who keeps a waker of its own, which a
+    /// descriptor stands behind for example, and takes events by
+    /// [`Channel::try_next`].
+    pub fn watch(&self, waker: &Waker) {
+        self.wakers.register(self.key.index(), waker);
+        if self.is_ready() {
+            waker.wake_by_ref();
+        }
+    }
+
     /// The next event, for a task: no executor is needed but the one that polls
     /// it.
     pub const fn next(&self) -> Next<'_, P> {

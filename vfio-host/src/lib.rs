@@ -20,6 +20,7 @@ mod attend;
 pub mod backend;
 pub mod buffer;
 pub mod capture;
+pub mod channel;
 pub mod cli;
 pub mod commands;
 pub mod counted;

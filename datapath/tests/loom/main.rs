@@ -15,6 +15,7 @@
 )]
 
 mod arming;
+mod channels;
 mod failures;
 mod memory;
 mod reuse;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use e810_datapath::sizing::RqSize;
-use e810_datapath::slot::{Atom, Layout, QpShape, SlotMemory};
+use e810_datapath::slot::{Atom, ChannelKey, Layout, QpShape, SlotMemory};
 use e810_datapath::{
     CompletionQueue, CqKey, QpKey, QpState, RecvQueue, RecvWr, Registry, Service, Sge,
 };
@@ -65,14 +65,37 @@ pub(crate) struct Rig {
 }
 
 pub(crate) fn rig() -> Rig {
+    let (registry, key) = registry(0, |registry| registry.open_cq(0).unwrap());
+    with_queue(registry, key)
+}
+
+/// The same, with its CQ on a channel.
+pub(crate) fn channel_rig() -> (Rig, ChannelKey) {
+    let mut channel = None;
+    let (registry, key) = registry(1, |registry| {
+        let on = registry.open_channel().unwrap();
+        channel = Some(on);
+        registry.open_cq_on(0, on).unwrap()
+    });
+    (with_queue(registry, key), channel.unwrap())
+}
+
+fn registry(
+    channels: u32,
+    open: impl FnOnce(&mut Registry<Memory>) -> CqKey,
+) -> (Registry<Memory>, CqKey) {
     let layout = Layout {
         cqs: 1,
         qps: 1,
-        channels: 0,
+        channels,
         tracker_words: QpShape::tracker_words(2, 4),
     };
     let mut registry = Registry::new(memory(layout.words()), layout).unwrap();
-    let cq_key = registry.open_cq(0).unwrap();
+    let key = open(&mut registry);
+    (registry, key)
+}
+
+fn with_queue(registry: Registry<Memory>, cq_key: CqKey) -> Rig {
     let cq_ring = memory(4 * 4);
     let slots = registry.slots().clone();
     let (platform, cq_shadow) = (Platform::new(), memory(8));

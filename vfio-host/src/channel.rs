@@ -1,0 +1,137 @@
+//! A completion channel with a descriptor: to block on, or to put beside others
+//! into a `poll`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use e810::{Channel, ChannelClosed, CqEvent, Platform};
+use thiserror::Error;
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+/// Why there is no event.
+#[derive(Debug, Error)]
+pub enum ChannelError {
+    /// Nothing will come any more.
+    #[error(transparent)]
+    Closed(#[from] ChannelClosed),
+    /// None came in time.
+    #[error("no completion event came in {0:?}")]
+    Timeout(Duration),
+    /// The descriptor cannot be waited for.
+    #[error("waiting for completion events: {0}")]
+    System(#[from] io::Error),
+}
+
+/// What wakes a waiter: a descriptor that becomes readable.
+#[derive(Debug)]
+struct Bell(EventFd);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        Self::wake_by_ref(&self);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // It is full only when it was rung 2^64 times: readable all the same.
+        let _ = self.0.write(1);
+    }
+}
+
+/// A completion channel that is waited for by its descriptor, which is readable
+/// while the channel has events, and once it is closed. Usable from several
+/// threads: each event goes to one of them.
+#[derive(Debug)]
+pub struct HostChannel<P: Platform> {
+    channel: Channel<P>,
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+impl<P: Platform> HostChannel<P> {
+    /// Gives `channel` a descriptor. Only one of these for a channel: the last one
+    /// made is the one that is told.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn new(channel: Channel<P>) -> io::Result<Self> {
+        let bell = Arc::new(Bell(EventFd::new(EFD_NONBLOCK | libc::EFD_CLOEXEC)?));
+        let waker = Waker::from(Arc::clone(&bell));
+        channel.watch(&waker);
+        Ok(Self {
+            channel,
+            bell,
+            waker,
+        })
+    }
+
+    /// The channel, to acknowledge events and to make completion queues on.
+    #[must_use]
+    pub const fn channel(&self) -> &Channel<P> {
+        &self.channel
+    }
+
+    /// Takes an event, if there is one; never waits. A descriptor that was
+    /// readable may give none, when another thread was faster.
+    ///
+    /// # Errors
+    /// [`ChannelClosed`].
+    pub fn try_next(&self) -> Result<Option<CqEvent>, ChannelClosed> {
+        // Silent first: what comes after this is rung for again.
+        let _ = self.bell.0.read();
+        let found = self.channel.try_next();
+        self.channel.watch(&self.waker);
+        found
+    }
+
+    /// Waits for an event, for `limit` at most.
+    ///
+    /// # Errors
+    /// [`ChannelError`].
+    pub fn next(&self, limit: Duration) -> Result<CqEvent, ChannelError> {
+        let end = Instant::now() + limit;
+        loop {
+            if let Some(event) = self.try_next()? {
+                return Ok(event);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ChannelError::Timeout(limit));
+            }
+            self.sleep(left)?;
+        }
+    }
+
+    /// Sleeps until the descriptor is readable, a signal comes, or `left` is over.
+    fn sleep(&self, left: Duration) -> io::Result<()> {
+        let mut poll = libc::pollfd {
+            fd: self.bell.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let millis = left.as_micros().div_ceil(1000);
+        let timeout = libc::c_int::try_from(millis).unwrap_or(libc::c_int::MAX);
+        // SAFETY: one entry, alive for the call.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, timeout) };
+        match ready {
+            0.. => Ok(()),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+                error => Err(error),
+            },
+        }
+    }
+}
+
+impl<P: Platform> AsFd for HostChannel<P> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as `self.bell`, which the borrow
+        // keeps.
+        unsafe { BorrowedFd::borrow_raw(self.bell.0.as_raw_fd()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
