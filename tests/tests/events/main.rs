@@ -1,3 +1,4 @@
 //! Events and interrupts, from a completion to the program that waits for it.
 
+mod destruction;
 mod wakeups;
