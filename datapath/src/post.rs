@@ -39,6 +39,8 @@ pub(crate) struct Poster<W, M: SlotMemory> {
     reserve: u64,
     id: u32,
     queue: Queue,
+    /// For what is rare.
+    slots: Slots<M>,
 }
 
 /// Quanta of a ring that are not to be used at once, and not one like the other.
@@ -106,6 +108,7 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
             reserve: shape.reserve,
             id: qp.id(),
             queue,
+            slots: slots.clone(),
         })
     }
 
@@ -135,6 +138,13 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
     #[inline(always)]
     pub(crate) fn is_open(&self, queue: Queue) -> bool {
         QpSlot::new(&self.slot).takes(queue)
+    }
+
+    /// Requests were posted in ERR, to which the device gives no answer: whoever
+    /// waits for the queue's CQ is told.
+    #[cold]
+    pub(crate) fn tell(&self) {
+        self.slots.posted_in_error(&self.slot, self.queue);
     }
 
     /// State of the QP, for an error.

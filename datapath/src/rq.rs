@@ -103,7 +103,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     #[inline(never)]
     fn post_list(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
         if !self.poster.is_open(Queue::Recv) {
-            return refuse(list, self.poster.state());
+            return self.post_late(list);
         }
         for (posted, wr) in list.iter().enumerate() {
             if self.post_plain(wr).is_none() {
@@ -130,10 +130,32 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     #[cold]
     #[inline(never)]
     fn post_rare(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        if !self.poster.is_open(Queue::Recv) {
-            return Err(wrong_state(self.poster.state()));
+        if self.poster.is_open(Queue::Recv) {
+            return self.post(wr);
         }
-        self.post(wr)
+        match self.poster.state() {
+            QpState::Err => {
+                let result = self.post(wr);
+                self.poster.tell();
+                result
+            }
+            state => Err(wrong_state(state)),
+        }
+    }
+
+    /// Posts a list in a state in which the device does nothing with it: in ERR it
+    /// is taken, and completed by software.
+    #[cold]
+    #[inline(never)]
+    fn post_late(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
+        match self.poster.state() {
+            QpState::Err => {
+                let result = self.post_others(list, 0);
+                self.poster.tell();
+                result
+            }
+            state => refuse(list, state),
+        }
     }
 
     /// Goes on with a list whose first `posted` receives are in the ring.

@@ -14,7 +14,7 @@ use crate::error::{Bound, PostError, Queue, Refused, SizeError};
 use crate::post::{Poster, Shape};
 use crate::sizing::{MAX_INLINE, MAX_SGES, SQ_RESERVE};
 use crate::slot::{QpKey, SlotMemory, Slots};
-use crate::state::Service;
+use crate::state::{QpState, Service};
 use crate::status::opcode;
 use crate::track::Tag;
 use crate::wqe::fragment;
@@ -157,7 +157,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     #[inline(never)]
     fn post_list(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
         if !self.poster.is_open(Queue::Send) {
-            return refuse::state(list, self.poster.state());
+            return self.post_late(list);
         }
         for (posted, wr) in list.iter().enumerate() {
             if self.post_plain(wr).is_none() {
@@ -168,6 +168,21 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             self.ring();
         }
         Ok(())
+    }
+
+    /// Posts a list in a state in which the device does nothing with it: in ERR it
+    /// is taken, and completed by software.
+    #[cold]
+    #[inline(never)]
+    fn post_late(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
+        match self.poster.state() {
+            QpState::Err => {
+                let result = self.post_others(list, 0);
+                self.poster.tell();
+                result
+            }
+            state => refuse::state(list, state),
+        }
     }
 
     /// Goes on with a list whose first `posted` requests are in the ring.

@@ -8,8 +8,8 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{Atom, CqKey, Registry, Signalled, SlotMemory, Slots};
-use crate::error::SlotError;
+use super::{Atom, CqKey, QpLines, QpSlot, Registry, Signalled, SlotMemory, Slots};
+use crate::error::{Queue, SlotError};
 
 /// Words in front of the bits, a cache line.
 pub(super) const LINE: usize = 8;
@@ -99,6 +99,23 @@ impl<M: SlotMemory> Slots<M> {
         }
     }
 
+    /// A poster's word that it posted to a QP in ERR: the CQ of that queue is told,
+    /// and control is asked to wake its waiter
+    /// ([`Registry::take_waiting`]).
+    pub(crate) fn posted_in_error(&self, qp: &QpLines<M>, queue: Queue) {
+        let [send, recv] = QpSlot::new(qp).awaited();
+        let (cq, _) = match queue {
+            Queue::Send => send,
+            Queue::Recv => recv,
+        };
+        let told = CqKey::from_bits(cq).map(|cq| self.signal_by_software(cq));
+        if told.is_some_and(Signalled::is_told)
+            && let Some(bell) = self.atoms().get(self.layout.bell())
+        {
+            bell.store(1, Ordering::Release);
+        }
+    }
+
     /// Takes one event of a channel: from any of its CQs, each in its turn. From
     /// any thread.
     #[must_use]
@@ -132,11 +149,8 @@ impl<M: SlotMemory> Slots<M> {
     /// Whether a channel has an event, or is closed: a waiter has something to do.
     #[must_use]
     pub fn has_event(&self, channel: ChannelKey) -> bool {
-        self.open_channel(channel).is_none_or(|slot| {
-            slot.bits
-                .iter()
-                .any(|word| word.load(Ordering::Acquire) != 0)
-        })
+        let slot = self.open_channel(channel);
+        slot.is_none_or(|slot| slot.has_event())
     }
 
     /// Acknowledges events of a CQ that were taken.
@@ -169,6 +183,11 @@ impl<M: SlotMemory> Slots<M> {
 }
 
 impl<A: Atom> ChannelSlot<'_, A> {
+    fn has_event(&self) -> bool {
+        let mut words = self.bits.iter();
+        words.any(|word| word.load(Ordering::Acquire) != 0)
+    }
+
     fn word(&self, id: u32) -> Option<(&A, u64)> {
         let word = self.bits.get((id / u64::BITS) as usize)?;
         Some((word, 1 << (id % u64::BITS)))
@@ -248,6 +267,21 @@ impl<M: SlotMemory> Registry<M> {
             return Some(key);
         }
         None
+    }
+
+    /// Calls `wake` with the index of each channel that has an event, if a poster
+    /// has told one since the last call.
+    pub fn take_waiting(&mut self, mut wake: impl FnMut(u32)) {
+        let bell = self.slots.atoms().get(self.slots.layout.bell());
+        if bell.is_none_or(|bell| bell.load(Ordering::Relaxed) == 0 || bell.swap(0) == 0) {
+            return;
+        }
+        for index in 0..self.slots.layout.channels {
+            let slot = self.slots.channel(index);
+            if slot.is_some_and(|slot| slot.has_event()) {
+                wake(index);
+            }
+        }
     }
 
     /// Closes a channel: whoever waits there is to be woken, and leaves.

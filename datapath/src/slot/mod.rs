@@ -217,6 +217,11 @@ impl Layout {
             .saturating_add(space::words(self.tracker_words))
     }
 
+    /// Set when software told an event where nobody could wake its waiter.
+    const fn bell(&self) -> usize {
+        self.attention().saturating_add(1)
+    }
+
     const fn channel_base(&self) -> usize {
         self.attention().saturating_add(channel::LINE)
     }

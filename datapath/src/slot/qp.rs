@@ -49,10 +49,12 @@ const CAUSE_SHIFT: u32 = 10;
 const CODE_SHIFT: u32 = 16;
 const GENERATION_SHIFT: u32 = 33;
 
-/// A state and what it takes: sends from RTS on, receives from INIT on (IB).
+/// A state and what it takes: sends from RTS on, receives from INIT on (IB). In
+/// ERR both are taken too, but not as always: see [`QpSlot::takes`].
 pub(super) const fn state_bits(state: QpState) -> u64 {
-    let sends = state as u64 >= QpState::Rts as u64;
-    let receives = state as u64 >= QpState::Init as u64;
+    let works = !matches!(state, QpState::Err);
+    let sends = works && state as u64 >= QpState::Rts as u64;
+    let receives = works && state as u64 >= QpState::Init as u64;
     let sends = if sends { SENDS } else { 0 };
     let receives = if receives { RECEIVES } else { 0 };
     state as u64 | sends | receives
@@ -182,7 +184,8 @@ impl<'a, A: Atom> QpSlot<'a, A> {
         QpState::from_bits(self.control()[STATE].load(Ordering::Acquire))
     }
 
-    /// Whether the state is one in which `queue` takes requests.
+    /// Whether the state is one in which `queue` takes requests and the device
+    /// looks at them. In ERR they are taken as well, and completed by software.
     #[inline(always)]
     pub(crate) fn takes(&self, queue: Queue) -> bool {
         let state = self.control()[STATE].load(Ordering::Acquire);

@@ -5,6 +5,7 @@ use e810_hal::{Barrier, Bus, Words};
 use super::{SendQueue, refuse};
 use crate::error::{PostError, Queue};
 use crate::slot::SlotMemory;
+use crate::state::QpState;
 use crate::wr::SendWr;
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
@@ -17,7 +18,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     #[inline]
     pub fn post_one(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         if !self.poster.is_open(Queue::Send) {
-            return self.post_closed();
+            return self.post_one_late(wr);
         }
         if self.post_plain(wr).is_some() {
             self.ring();
@@ -26,11 +27,18 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         self.post_not_plain(wr)
     }
 
-    /// The state takes no requests.
+    /// As `post_late`, for one.
     #[cold]
     #[inline(never)]
-    fn post_closed(&self) -> Result<(), PostError> {
-        Err(refuse::one(self.poster.state()))
+    fn post_one_late(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        match self.poster.state() {
+            QpState::Err => {
+                let result = self.post_rare(wr);
+                self.poster.tell();
+                result
+            }
+            state => Err(refuse::one(state)),
+        }
     }
 
     /// Posts a request that is not plain and rings the doorbell. A function of its

@@ -42,6 +42,9 @@ pub(super) enum Phase {
     Flushing(Ticket),
     /// The device's flush CQEs are on their way until then.
     Settling(Ns),
+    /// The pollers complete the rest by themselves; once more at that time they are
+    /// told of it, for requests that were just being posted.
+    Swept(Ns),
 }
 
 /// Failures being dealt with.
@@ -73,6 +76,9 @@ impl<P: Platform> Control<P> {
             None => 0,
         };
         let unfinished = self.serve_failing()?;
+        let wakers = &self.wakers;
+        self.registry
+            .take_waiting(|channel| wakers.wake(Some(channel)));
         Ok(Served {
             unfinished,
             lan_events,
@@ -149,6 +155,11 @@ impl<P: Platform> Control<P> {
             },
             Phase::Settling(until) if self.platform.now() < until => Phase::Settling(until),
             Phase::Settling(_) => {
+                self.sweep(key);
+                Phase::Swept(self.platform.now() + SETTLE)
+            }
+            Phase::Swept(until) if self.platform.now() < until => Phase::Swept(until),
+            Phase::Swept(_) => {
                 self.sweep(key);
                 return Ok(None);
             }
@@ -244,7 +255,7 @@ impl<P: Platform> Control<P> {
             Phase::Flushing(ticket) => {
                 self.cqp.wait(ticket).map(drop)?;
             }
-            Phase::Settling(_) => {}
+            Phase::Settling(_) | Phase::Swept(_) => {}
         }
         Ok(true)
     }

@@ -195,6 +195,20 @@ pub fn tasks<P: Platform>(pair: &mut Pair<P>) {
     assert!(count() >= 2, "woken");
     there.acknowledge(event.cq(), 1).expect("acknowledged");
     assert_eq!(polled(pair, 1, 1), 1);
+    // Nor does the device say anything of what is posted to it afterwards.
+    pair.during(Ns::from_ms(60));
+    assert_eq!(polled(pair, 1, 1), 0);
+    arm(pair, 1, 1);
+    while let Poll::Ready(found) = there.poll_next(&waker) {
+        let event = found.expect("open");
+        there.acknowledge(event.cq(), 1).expect("acknowledged");
+    }
+    let before = count();
+    pair.side(1).post_recv(0, 10, &[]).expect("taken in ERR");
+    let event = next(pair, &there);
+    assert_eq!(count(), before + 1, "woken");
+    there.acknowledge(event.cq(), 1).expect("acknowledged");
+    assert_eq!(polled(pair, 1, 1), 1);
     // The end: nothing is left on another channel, and it is closed.
     let side = pair.side(1);
     let other = side.control.create_channel().expect("another channel");
