@@ -1,12 +1,25 @@
 //! Completion channels: where a program waits for the events of its completion
 //! queues.
 //!
-//! ```ignore
-//! let channel = control.create_channel()?;
-//! let mut cq = control.create_cq_on(&channel, 256, vector)?;
-//! while cq.arm(Notify::Any) { /* poll it empty */ }
-//! let event = channel.next().await?;       // or try_next, wait, poll_next
-//! channel.acknowledge(event.cq(), 1)?;
+//! ```
+//! use e810::{Channel, Cq, Notify, Platform, Wc};
+//!
+//! /// `cq` was made on `channel` ([`Control::create_cq_on`](crate::Control::create_cq_on)).
+//! async fn completions<P: Platform>(channel: &Channel<P>, cq: &mut Cq<P>) -> e810::Result<()> {
+//!     loop {
+//!         while cq.poll(&mut [Wc::default(); 16]) > 0 { /* use them */ }
+//!         if cq.arm(Notify::Any) {
+//!             continue;
+//!         }
+//!         // Or try_next, wait, poll_next: whatever waits here.
+//!         let Ok(event) = channel.next().await else {
+//!             return Ok(());
+//!         };
+//!         channel.acknowledge(event.cq(), 1)?;
+//!         // More than one queue on the channel: event.cq() says which it was.
+//!         let _ = cq.take_event();
+//!     }
+//! }
 //! ```
 //!
 //! A channel is a handle: it may be cloned and waited on from several threads,

@@ -66,11 +66,15 @@ impl<P: Platform> Cq<P> {
     /// next solicited one, or error), and says whether there is something to poll
     /// now: after `true`, poll again before waiting.
     ///
-    /// ```ignore
-    /// loop {
-    ///     while cq.poll(&mut wcs) > 0 { /* use them */ }
-    ///     if !cq.arm(Notify::Any) {
-    ///         // Sleep until an event of this CQ comes.
+    /// ```
+    /// use e810::{Cq, Notify, Platform, Wc};
+    ///
+    /// fn serve<P: Platform>(cq: &mut Cq<P>, sleep_until_its_event: impl Fn()) -> ! {
+    ///     loop {
+    ///         while cq.poll(&mut [Wc::default(); 16]) > 0 { /* use them */ }
+    ///         if !cq.arm(Notify::Any) {
+    ///             sleep_until_its_event();
+    ///         }
     ///     }
     /// }
     /// ```

@@ -51,6 +51,7 @@ mod lack;
 mod limits;
 mod memory;
 mod pair;
+pub mod polling;
 mod port;
 mod stage;
 mod stats;

@@ -1,4 +1,11 @@
 //! Events and interrupts, from a completion to the program that waits for it.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, like the tests"
+)]
+
 mod destruction;
+mod polling;
 mod wakeups;

@@ -1,0 +1,168 @@
+//! One completion queue, taken as its mode says.
+
+use e810_datapath::{Notify, Wc};
+use e810_hal::{Ns, Platform};
+
+use crate::completion::Cq;
+
+/// Completions taken from the ring in one go, as kernel users do.
+pub const BATCH: usize = 16;
+/// Completions of one turn after an event, where others wait for theirs (the
+/// kernel's soft interrupts).
+pub const BUDGET: u32 = 256;
+/// Completions of one turn where nobody else waits (the kernel's work queues).
+pub const WORK_BUDGET: u32 = 65_536;
+
+/// How a completion queue is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum PollMode {
+    /// Its user polls; events are never asked for.
+    Direct,
+    /// After an event, until it is empty, at most `budget` completions a turn.
+    Event {
+        /// Completions of one turn.
+        budget: u32,
+    },
+    /// As `Event`, but an event is asked for only after the queue was empty for
+    /// `spin`: latency of polling while there is work, no work while there is
+    /// none.
+    Hybrid {
+        /// Completions of one turn.
+        budget: u32,
+        /// How long the queue is looked at after its last completion.
+        spin: Ns,
+    },
+}
+
+impl PollMode {
+    /// After events, with the usual budget.
+    #[must_use]
+    pub const fn event() -> Self {
+        Self::Event { budget: BUDGET }
+    }
+
+    /// Spinning for `spin`, with the usual budget.
+    #[must_use]
+    pub const fn hybrid(spin: Ns) -> Self {
+        Self::Hybrid {
+            budget: BUDGET,
+            spin,
+        }
+    }
+
+    const fn budget(self) -> u32 {
+        match self {
+            Self::Direct => BUDGET,
+            Self::Event { budget } | Self::Hybrid { budget, .. } => budget,
+        }
+    }
+}
+
+/// What is to be done after a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[must_use = "a queue that is to be processed again raises no event"]
+pub enum Processed {
+    /// Process it again, without waiting for an event: the budget is used up,
+    /// something came while the event was asked for, or it is still spun on. The
+    /// only answer of a queue that is polled directly.
+    Again,
+    /// It is empty, and an event was asked for: process it after that.
+    Sleep,
+}
+
+/// A completion queue and its mode. `Send`, as the queue is.
+#[derive(Debug)]
+pub struct CqPoller<P: Platform> {
+    cq: Cq<P>,
+    mode: PollMode,
+    /// When there was something last.
+    busy: Option<Ns>,
+}
+
+impl<P: Platform> CqPoller<P> {
+    /// Takes `cq` as `mode` says from now on.
+    pub const fn new(cq: Cq<P>, mode: PollMode) -> Self {
+        Self {
+            cq,
+            mode,
+            busy: None,
+        }
+    }
+
+    /// One turn at time `now` of the platform's clock: takes completions in
+    /// batches, gives each to `done`, and asks for an event when there are no
+    /// more.
+    ///
+    /// What happens to nobody happens once: after [`Processed::Sleep`] an event
+    /// comes for every completion that was not given to `done`.
+    pub fn process(&mut self, now: Ns, done: &mut impl FnMut(&Wc)) -> Processed {
+        // Told or not: it is looked at.
+        let _ = self.cq.take_event();
+        let budget = self.mode.budget();
+        let taken = self.process_direct(budget, done);
+        if taken > 0 || self.busy.is_none() {
+            self.busy = Some(now);
+        }
+        if taken >= budget {
+            return Processed::Again;
+        }
+        match self.mode {
+            PollMode::Direct => Processed::Again,
+            PollMode::Hybrid { spin, .. }
+                if self
+                    .busy
+                    .is_some_and(|busy| now.0.wrapping_sub(busy.0) < spin.0) =>
+            {
+                Processed::Again
+            }
+            PollMode::Event { .. } | PollMode::Hybrid { .. } => {
+                if self.cq.arm(Notify::Any) {
+                    return Processed::Again;
+                }
+                // After an event it is spun on anew.
+                self.busy = None;
+                Processed::Sleep
+            }
+        }
+    }
+
+    /// Takes at most `budget` completions and gives each to `done`; never asks for
+    /// an event. How many there were: fewer than `budget` means that it was empty.
+    pub fn process_direct(&mut self, budget: u32, done: &mut impl FnMut(&Wc)) -> u32 {
+        let mut wcs = [Wc::default(); BATCH];
+        let mut taken = 0u32;
+        while taken < budget {
+            let room = (budget.wrapping_sub(taken) as usize).min(BATCH);
+            let batch = self.cq.poll(wcs.get_mut(..room).unwrap_or_default());
+            wcs.iter().take(batch).for_each(&mut *done);
+            taken = taken.wrapping_add(batch as u32);
+            if batch < room {
+                break;
+            }
+        }
+        taken
+    }
+
+    /// The queue.
+    pub const fn cq(&self) -> &Cq<P> {
+        &self.cq
+    }
+
+    /// The queue, to make queue pairs on and to resize it.
+    pub const fn cq_mut(&mut self) -> &mut Cq<P> {
+        &mut self.cq
+    }
+
+    /// Its mode.
+    #[must_use]
+    pub const fn mode(&self) -> PollMode {
+        self.mode
+    }
+
+    /// Gives the queue back.
+    pub fn into_cq(self) -> Cq<P> {
+        self.cq
+    }
+}

@@ -1,0 +1,190 @@
+//! Completion queues that several users share.
+
+use e810_hal::Platform;
+use heapless::Vec;
+
+use super::{CqPoller, PollMode};
+use crate::channel::Channel;
+use crate::completion::Cq;
+use crate::control::Control;
+use crate::error::{Error, Object, Result};
+
+/// A queue of the pool.
+#[derive(Debug)]
+struct Shared<P: Platform> {
+    poller: CqPoller<P>,
+    vector: u16,
+    /// Places promised to users.
+    used: u32,
+}
+
+/// Places in a queue of a pool: given back with [`CqPool::put`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "places in a pool are given back with CqPool::put"]
+pub struct CqLease {
+    index: usize,
+    entries: u32,
+}
+
+impl CqLease {
+    /// Completions that may be outstanding at once.
+    #[must_use]
+    pub const fn entries(&self) -> u32 {
+        self.entries
+    }
+}
+
+/// A pool of at most `N` completion queues, all of one mode and on one channel. A
+/// user gets places in the queue of its vector that has the most left, or in a
+/// new one.
+#[derive(Debug)]
+pub struct CqPool<P: Platform, const N: usize> {
+    channel: Channel<P>,
+    mode: PollMode,
+    /// Entries of a new queue at least.
+    size: u32,
+    cqs: Vec<Shared<P>, N>,
+    /// The vector that a user without a wish gets next.
+    next: u16,
+}
+
+impl<P: Platform, const N: usize> CqPool<P, N> {
+    /// A pool whose queues have `size` entries, or what a user asks for if that is
+    /// more, and are taken as `mode` says.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for [`PollMode::Direct`]: who polls directly would take
+    /// the others' completions.
+    pub fn new(channel: Channel<P>, size: u32, mode: PollMode) -> Result<Self> {
+        if mode == PollMode::Direct {
+            return Err(Error::Invalid {
+                what: "queues that are polled directly are not shared: make one of your own",
+            });
+        }
+        Ok(Self {
+            channel,
+            mode,
+            size,
+            cqs: Vec::new(),
+            next: 0,
+        })
+    }
+
+    /// Gives `entries` places in the least-used queue that has them, on completion
+    /// vector `vector` or, for `None`, on the next in turn; makes a queue when
+    /// none has.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`] when the pool is full, and those of
+    /// [`Control::create_cq_on`].
+    pub fn get(
+        &mut self,
+        control: &mut Control<P>,
+        entries: u32,
+        vector: Option<u16>,
+    ) -> Result<CqLease> {
+        let vectors = control.completion_vectors().max(1);
+        let vector = vector.unwrap_or_else(|| {
+            let vector = self.next.checked_rem(vectors).unwrap_or(0);
+            self.next = self.next.wrapping_add(1);
+            vector
+        });
+        // One that does not exist is the first, as for any queue.
+        let vector = if vector < vectors { vector } else { 0 };
+        let index = match self.least_used(entries, vector) {
+            Some(index) => index,
+            None => self.grow(control, entries, vector)?,
+        };
+        if let Some(shared) = self.cqs.get_mut(index) {
+            shared.used = shared.used.saturating_add(entries);
+        }
+        Ok(CqLease { index, entries })
+    }
+
+    /// Takes places back. Their user has no request outstanding, and its queue
+    /// pairs are destroyed.
+    pub fn put(&mut self, lease: CqLease) {
+        if let Some(shared) = self.cqs.get_mut(lease.index) {
+            shared.used = shared.used.saturating_sub(lease.entries);
+        }
+    }
+
+    /// The queue that places are in: to make queue pairs on.
+    #[must_use]
+    pub fn cq(&self, lease: &CqLease) -> Option<&Cq<P>> {
+        self.cqs.get(lease.index).map(|shared| shared.poller.cq())
+    }
+
+    /// All queues with their vectors, to process: those that an event of the
+    /// channel names, and those that are to be processed again.
+    pub fn pollers(&mut self) -> impl Iterator<Item = (u16, &mut CqPoller<P>)> {
+        let all = self.cqs.iter_mut();
+        all.map(|shared| (shared.vector, &mut shared.poller))
+    }
+
+    /// Queues so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.cqs.len()
+    }
+
+    /// Whether there are none yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cqs.is_empty()
+    }
+
+    /// Destroys all queues.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] and others of [`Control::destroy_cq`]; the pool is
+    /// returned with the queues that are left.
+    pub fn drain(mut self, control: &mut Control<P>) -> Result<(), (Self, Error)> {
+        while let Some(shared) = self.cqs.pop() {
+            let Shared {
+                poller,
+                vector,
+                used,
+            } = shared;
+            let mode = poller.mode();
+            if let Err((cq, error)) = control.destroy_cq(poller.into_cq()) {
+                let poller = CqPoller::new(cq, mode);
+                // There is room: it was just taken out.
+                let _ = self.cqs.push(Shared {
+                    poller,
+                    vector,
+                    used,
+                });
+                return Err((self, error));
+            }
+        }
+        Ok(())
+    }
+
+    fn least_used(&self, entries: u32, vector: u16) -> Option<usize> {
+        let fits = self.cqs.iter().enumerate().filter(|(_, shared)| {
+            let left = shared.poller.cq().entries().saturating_sub(shared.used);
+            shared.vector == vector && left >= entries
+        });
+        fits.min_by_key(|(_, shared)| shared.used)
+            .map(|(index, _)| index)
+    }
+
+    fn grow(&mut self, control: &mut Control<P>, entries: u32, vector: u16) -> Result<usize> {
+        if self.cqs.is_full() {
+            return Err(Error::Exhausted {
+                object: Object::Cq,
+                limit: N as u32,
+            });
+        }
+        let cq = control.create_cq_on(&self.channel, entries.max(self.size), vector)?;
+        let shared = Shared {
+            poller: CqPoller::new(cq, self.mode),
+            vector,
+            used: 0,
+        };
+        // There is room, as just asked.
+        let _ = self.cqs.push(shared);
+        Ok(self.cqs.len().wrapping_sub(1))
+    }
+}
