@@ -6,8 +6,24 @@
 //! in the same ways.
 
 use anyhow::{Context, Result, bail};
-use e810::{Control, Event, EventSet, Platform};
-use e810_hal::Ns;
+use e810::{AsyncEvent, Control, Cq, Event, EventSet, Events, Notify, Wc};
+use e810_hal::{Ns, Platform, Vector};
+
+use crate::interrupts::HostPlatform;
+
+/// How long a thread sleeps at a time: then it looks whether all is well.
+const SLEEP: Ns = Ns::from_ms(10);
+
+/// How a loop learns of completions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Waits {
+    /// It looks for them all the time.
+    #[default]
+    Polls,
+    /// It asks for an event when there are none, and looks again after an
+    /// interrupt.
+    ForEvents,
+}
 
 /// A ready device and what it tells.
 #[derive(Debug)]
@@ -15,31 +31,73 @@ pub(crate) struct Attended<P: Platform> {
     pub(crate) platform: P,
     pub(crate) control: Control<P>,
     events: EventSet<P>,
+    waits: Waits,
+    /// There may be completions.
+    awake: bool,
+    fired: Vec<Vector>,
+    interrupts: u64,
 }
 
-impl<P: Platform> Attended<P> {
+impl<P: HostPlatform> Attended<P> {
     /// Takes charge of a device that is ready.
-    pub(crate) const fn new(platform: P, control: Control<P>, events: EventSet<P>) -> Self {
+    pub(crate) const fn new(
+        platform: P,
+        control: Control<P>,
+        events: EventSet<P>,
+        waits: Waits,
+    ) -> Self {
         Self {
             platform,
             control,
             events,
+            waits,
+            awake: true,
+            fired: Vec::new(),
+            interrupts: 0,
         }
     }
 
-    /// Takes all events and does the deferred work.
+    /// Takes completions of `cq`, the only queue; attends to the device when there
+    /// are none.
+    ///
+    /// # Errors
+    /// As [`Attended::attend`].
+    pub(crate) fn poll(&mut self, cq: &mut Cq<P>, wcs: &mut [Wc]) -> Result<usize> {
+        if self.awake || self.waits == Waits::Polls {
+            let polled = cq.poll(wcs);
+            if polled > 0 {
+                return Ok(polled);
+            }
+            // What came while the event was asked for is found in the next turn.
+            self.awake = self.waits == Waits::Polls || cq.arm(Notify::Any);
+        }
+        self.attend()?;
+        self.awake |= cq.take_event();
+        Ok(0)
+    }
+
+    /// Takes all events, or those of vectors that fired, and does the deferred
+    /// work.
     ///
     /// # Errors
     /// What the driver could not do, or an asynchronous event: a run in which
     /// nothing goes wrong has none.
-    pub(crate) fn attend(&mut self) -> Result<()> {
+    fn attend(&mut self) -> Result<()> {
         let mut failure = None;
-        for events in &mut self.events {
-            events.poll(&mut |event| {
-                if let Event::Async(event) = event {
-                    failure = Some(event);
+        match self.waits {
+            Waits::Polls => self.events.iter_mut().for_each(|events| {
+                events.poll(&mut |event| note(event, &mut failure));
+            }),
+            Waits::ForEvents => {
+                self.platform.take_fired(Ns(0), &mut self.fired)?;
+                self.interrupts += self.fired.len() as u64;
+                for vector in self.fired.drain(..) {
+                    let parts = self.events.iter_mut();
+                    parts
+                        .filter(|events| events.vector() == vector)
+                        .for_each(|events| serve(events, &mut failure));
                 }
-            });
+            }
         }
         self.control.service()?;
         match failure {
@@ -48,9 +106,27 @@ impl<P: Platform> Attended<P> {
         }
     }
 
-    /// Rests after a turn in which nothing happened.
+    /// Rests after a turn in which nothing happened, while other devices have
+    /// theirs.
     pub(crate) fn rest(&self) {
         self.platform.relax();
+    }
+
+    /// Rests until something may have happened: the device is the only one.
+    ///
+    /// # Errors
+    /// The host cannot wait for interrupts.
+    pub(crate) fn sleep(&mut self) -> Result<()> {
+        if self.awake || self.waits == Waits::Polls {
+            self.rest();
+            return Ok(());
+        }
+        self.platform.take_fired(SLEEP, &mut self.fired)
+    }
+
+    /// Interrupts so far.
+    pub(crate) const fn interrupts(&self) -> u64 {
+        self.interrupts
     }
 
     /// The time.
@@ -67,5 +143,16 @@ impl<P: Platform> Attended<P> {
         end.map_err(|failed| failed.error)
             .context("shutting down")?;
         Ok(())
+    }
+}
+
+/// What an interrupt handler does.
+fn serve<P: Platform>(events: &mut Events<P>, failure: &mut Option<AsyncEvent>) {
+    while events.on_vector(&mut |event| note(event, failure)).more {}
+}
+
+fn note(event: Event, failure: &mut Option<AsyncEvent>) {
+    if let Event::Async(event) = event {
+        *failure = Some(event);
     }
 }

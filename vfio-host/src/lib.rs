@@ -16,7 +16,7 @@ use std::io::Write;
 use anyhow::Result;
 
 pub mod address;
-mod attend;
+pub mod attend;
 pub mod backend;
 pub mod buffer;
 pub mod capture;
@@ -28,6 +28,7 @@ pub mod e810_ids;
 pub mod exchange;
 pub mod faults;
 pub mod host;
+pub mod interrupts;
 pub mod latency;
 pub mod link_spec;
 pub mod measure;

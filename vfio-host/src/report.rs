@@ -26,6 +26,10 @@ pub struct PingpongReport {
     /// Datagrams that were sent again; absent where nothing gets lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
+    /// Interrupts of the functions of this process; absent where they are not
+    /// waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<u64>,
     /// What the counters of each function of this process have grown by, the
     /// asking one first; absent unless asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -6,6 +6,7 @@ use clap::{ArgGroup, Args};
 
 use super::{BackendArgs, StartArgs, parse_mac};
 use crate::address::AddressArgs;
+use crate::attend::Waits;
 use crate::capture::CaptureArgs;
 use crate::exchange::MeetingArgs;
 use crate::faults::Faults;
@@ -27,6 +28,11 @@ pub struct PairArgs {
     /// Run the simulator in virtual time: reproducible, prints counts and no times.
     #[arg(long = "virtual", conflicts_with_all = ["listen", "connect"])]
     pub virtual_time: bool,
+    /// Sleep until an interrupt says that there are completions, instead of looking for them all the time.
+    ///
+    /// With both functions in one process the thread does not sleep, but looks at completions only after interrupts.
+    #[arg(long)]
+    pub events: bool,
     /// Seed of the payload, and of the simulator's choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -59,4 +65,14 @@ pub struct PairArgs {
     /// VSI of the peer in this process; as `--vsi`.
     #[arg(long, value_name = "N", requires = "warm", conflicts_with_all = ["listen", "connect"])]
     pub peer_vsi: Option<u16>,
+}
+
+impl PairArgs {
+    /// How completions are waited for.
+    pub(crate) const fn waits(&self) -> Waits {
+        match self.events {
+            true => Waits::ForEvents,
+            false => Waits::Polls,
+        }
+    }
 }

@@ -10,11 +10,11 @@ use e810_sim::Mode;
 
 use super::{remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
-use crate::buffer::Payload;
 use crate::capture::Recording;
 use crate::cli::{PairArgs, StartArgs};
 use crate::exchange::{Meeting, Role};
 use crate::faults::Faults;
+use crate::interrupts::HostPlatform;
 use crate::pingpong::Watch;
 use crate::spec::DeviceSpec;
 use crate::start::Start;
@@ -72,7 +72,7 @@ pub(crate) trait Job {
     type Outcome;
 
     /// With both functions in this process.
-    fn together<P: Platform + Payload>(
+    fn together<P: HostPlatform>(
         &self,
         platforms: [P; 2],
         starts: &[Start; 2],
@@ -80,7 +80,7 @@ pub(crate) trait Job {
     ) -> Result<Self::Outcome>;
 
     /// With one, the other being another process's.
-    fn apart<P: Platform + Payload>(
+    fn apart<P: HostPlatform>(
         &self,
         platform: P,
         start: &Start,
@@ -314,7 +314,7 @@ pub(super) fn close<S, O, const N: usize>(
 
 /// Names two functions of this process, and gives the path from each to the
 /// other.
-pub(crate) fn paths<P: Platform>(
+pub(crate) fn paths<P: HostPlatform>(
     args: &PairArgs,
     [ask, answer]: [&mut Control<P>; 2],
 ) -> Result<([Path; 2], Mtu)> {

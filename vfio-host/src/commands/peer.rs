@@ -5,12 +5,13 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use e810::{Control, MacAddr, Mtu, Path, Platform};
+use e810::{Control, MacAddr, Mtu, Path};
 use serde_json::{Map, Value};
 
 use super::pair::{self, Around};
 use crate::cli::PairArgs;
 use crate::exchange::{Hello, Link, Meeting, Role};
+use crate::interrupts::HostPlatform;
 use crate::pingpong::Endpoint;
 
 /// How often it is listened to.
@@ -41,7 +42,7 @@ pub(crate) fn meet<S, O>(
 
 /// Names the function of this process, tells the other process, and gives the
 /// path to it and its queue pairs.
-pub(crate) fn greet<P: Platform>(
+pub(crate) fn greet<P: HostPlatform>(
     args: &PairArgs,
     control: &mut Control<P>,
     link: &mut Link,

@@ -3,15 +3,14 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail, ensure};
-use e810::Platform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
 use super::pair::{self, Around, Job};
 use super::peer::{self, Lookout};
-use crate::buffer::Payload;
 use crate::cli::{PairArgs, PerfArgs, TestArg};
 use crate::exchange::{Done, Link, Meeting, Role};
+use crate::interrupts::HostPlatform;
 use crate::perf::{
     self, Client, End, MAX_POST_LIST, PerfReport, Plan, Run, Server, Test, core_to_core,
 };
@@ -107,6 +106,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         iterations: args.iters,
         seed: args.pair.seed,
         check: args.check,
+        waits: args.pair.waits(),
     };
     let memory = plan.places() as u64 * u64::from(plan.largest()) * 2;
     ensure!(
@@ -133,7 +133,7 @@ struct Measure<'a> {
 impl Job for Measure<'_> {
     type Outcome = Runs;
 
-    fn together<P: Platform + Payload>(
+    fn together<P: HostPlatform>(
         &self,
         platforms: [P; 2],
         starts: &[Start; 2],
@@ -150,7 +150,7 @@ impl Job for Measure<'_> {
         })
     }
 
-    fn apart<P: Platform + Payload>(
+    fn apart<P: HostPlatform>(
         &self,
         platform: P,
         start: &Start,
@@ -166,12 +166,12 @@ impl Job for Measure<'_> {
 }
 
 impl Measure<'_> {
-    fn end<P: Platform + Payload>(&self, platform: P, start: &Start) -> Result<End<P>> {
+    fn end<P: HostPlatform>(&self, platform: P, start: &Start) -> Result<End<P>> {
         let (control, events) = pair::bring_up(platform.clone(), start)?;
         End::new(platform, control, events, self.plan)
     }
 
-    fn connect<P: Platform>(&self, [ask, answer]: [&mut End<P>; 2]) -> Result<()> {
+    fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut End<P>; 2]) -> Result<()> {
         let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
         let (back, there) = (ask.endpoints(), answer.endpoints());
         ask.connect(there, paths[0], mtu)
@@ -201,7 +201,7 @@ impl Measure<'_> {
     }
 
     /// A run with both sides in this process, each having its turn.
-    fn both<P: Platform>(
+    fn both<P: HostPlatform>(
         &self,
         [ask, answer]: [&mut End<P>; 2],
         size: u32,
@@ -215,6 +215,7 @@ impl Measure<'_> {
             let answered = server.turn(answer).context("on the answering side")?;
             patience.turn(ask, asked || answered, around.watch)?;
             if !asked && !answered {
+                ask.relax();
                 answer.relax();
             }
         }
@@ -226,7 +227,7 @@ impl Measure<'_> {
     }
 
     /// All sizes with a peer that was met.
-    fn with_peer<P: Platform>(
+    fn with_peer<P: HostPlatform>(
         &self,
         role: Role,
         end: &mut End<P>,
@@ -254,7 +255,7 @@ impl Measure<'_> {
         Ok(runs)
     }
 
-    fn ask<P: Platform>(
+    fn ask<P: HostPlatform>(
         &self,
         end: &mut End<P>,
         size: u32,
@@ -268,12 +269,15 @@ impl Measure<'_> {
         while !client.is_done() {
             let happened = client.turn(end)?;
             patience.turn(end, happened, &|| lookout.watch())?;
+            if !happened {
+                end.sleep()?;
+            }
         }
         link.ready()?;
         client.finish(end)
     }
 
-    fn answer<P: Platform>(
+    fn answer<P: HostPlatform>(
         &self,
         end: &mut End<P>,
         size: u32,
@@ -287,7 +291,7 @@ impl Measure<'_> {
         while !server.is_done() || !lookout.peer_is_through() {
             if !server.turn(end)? {
                 lookout.watch()?;
-                end.relax();
+                end.sleep()?;
             }
         }
         link.ready()?;
@@ -324,7 +328,7 @@ struct Patience {
 
 impl Patience {
     /// A turn in which something `happened`, or an empty one.
-    fn turn<P: Platform>(
+    fn turn<P: HostPlatform>(
         &mut self,
         end: &End<P>,
         happened: bool,
@@ -345,7 +349,6 @@ impl Patience {
             now - since < MESSAGE_LIMIT,
             "no completion after {MESSAGE_LIMIT}: {UNREACHED}"
         );
-        end.relax();
         Ok(())
     }
 }

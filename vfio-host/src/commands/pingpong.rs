@@ -3,15 +3,15 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
-use e810::{Platform, Stats};
+use e810::Stats;
 use serde_json::{Map, Value, json};
 
 use super::pair::{self, Around, Carrier, Job};
 use super::peer::{self, Lookout};
 use super::stat;
-use crate::buffer::Payload;
 use crate::cli::{Op, PairArgs, PingpongArgs, ServiceArg};
 use crate::exchange::{Done, Link, Meeting, Role};
+use crate::interrupts::HostPlatform;
 use crate::pingpong::{Outcome, Plan, Side, Watch, apart, datagram, run as exchange};
 use crate::progress::Progress;
 use crate::report::{PingpongReport, human_ns};
@@ -77,7 +77,7 @@ enum Counted {
 impl Job for Messages<'_> {
     type Outcome = Outcome;
 
-    fn together<P: Platform + Payload>(
+    fn together<P: HostPlatform>(
         &self,
         platforms: [P; 2],
         starts: &[Start; 2],
@@ -104,11 +104,12 @@ impl Job for Messages<'_> {
         progress.finish();
         if let Ok(outcome) = &mut outcome {
             outcome.counters = grown(&before, &self.counters([&mut ask, &mut answer])?);
+            outcome.interrupts = ask.interrupts() + answer.interrupts();
         }
         pair::close_both([ask, answer], Side::close, outcome, around)
     }
 
-    fn apart<P: Platform + Payload>(
+    fn apart<P: HostPlatform>(
         &self,
         platform: P,
         start: &Start,
@@ -123,7 +124,7 @@ impl Job for Messages<'_> {
 }
 
 impl Messages<'_> {
-    fn side<P: Platform + Payload>(&self, platform: P, start: &Start) -> Result<Side<P>> {
+    fn side<P: HostPlatform>(&self, platform: P, start: &Start) -> Result<Side<P>> {
         let (control, events) = pair::bring_up(platform.clone(), start)?;
         Side::new(
             platform,
@@ -132,11 +133,12 @@ impl Messages<'_> {
             self.service.into(),
             self.plan.size,
             self.counted == Counted::QueuePairs,
+            self.pair.waits(),
         )
     }
 
     /// Exchanges endpoints in-process and connects both ways.
-    fn connect<P: Platform>(&self, [ask, answer]: [&mut Side<P>; 2]) -> Result<()> {
+    fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut Side<P>; 2]) -> Result<()> {
         let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
         let (back, there) = (ask.endpoint(), answer.endpoint());
         ask.connect(&there, paths[0], mtu)
@@ -148,7 +150,7 @@ impl Messages<'_> {
 
     /// The exchange over datagrams: the answering side has its turn when the
     /// asking one waits.
-    fn datagrams<P: Platform>(
+    fn datagrams<P: HostPlatform>(
         &self,
         [ask, answer]: [&mut Side<P>; 2],
         progress: &mut Progress,
@@ -174,7 +176,7 @@ impl Messages<'_> {
     }
 
     /// The counters of functions or queue pairs, if they are wanted.
-    fn counters<P: Platform, const N: usize>(
+    fn counters<P: HostPlatform, const N: usize>(
         &self,
         sides: [&mut Side<P>; N],
     ) -> Result<Vec<Stats>> {
@@ -200,7 +202,7 @@ impl Messages<'_> {
     }
 
     /// Messages with a peer that was met.
-    fn with_peer<P: Platform>(
+    fn with_peer<P: HostPlatform>(
         &self,
         role: Role,
         side: &mut Side<P>,
@@ -231,7 +233,7 @@ impl Messages<'_> {
                 while !lookout.peer_is_through() {
                     if responder.turn(side)? == 0 {
                         watch()?;
-                        side.relax();
+                        side.sleep()?;
                     }
                 }
                 responder.outcome()
@@ -252,7 +254,8 @@ impl Messages<'_> {
             );
         }
         // Now nothing more comes.
-        outcome.counters = grown(&before, &self.counters([side])?);
+        outcome.counters = grown(&before, &self.counters([&mut *side])?);
+        outcome.interrupts = side.interrupts();
         Ok(outcome)
     }
 }
@@ -278,6 +281,7 @@ fn report(args: &PingpongArgs, plan: &Plan, carrier: &Carrier, outcome: Outcome)
         messages_per_second: (timed && seconds > 0.0).then(|| outcome.messages as f64 / seconds),
         counters: outcome.counters.iter().map(stat::by_name).collect(),
         lost: (args.transport == ServiceArg::Ud).then_some(outcome.lost),
+        interrupts: args.pair.events.then_some(outcome.interrupts),
         latency_ns: timed.then(|| outcome.latencies.summary()).flatten(),
     }
 }
@@ -310,6 +314,12 @@ fn print(
     )?;
     if let Some(lost) = report.lost {
         writeln!(out, "datagrams   {lost} sent again")?;
+    }
+    if let Some(interrupts) = report.interrupts {
+        writeln!(
+            out,
+            "interrupts  {interrupts}, of the functions of this process"
+        )?;
     }
     if let Some(latency) = report.latency_ns {
         let what = match args.op {

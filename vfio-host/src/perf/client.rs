@@ -1,13 +1,13 @@
 //! The side that measures.
 
 use anyhow::{Result, ensure};
-use e810::Platform;
 use e810_hal::Ns;
 
 use super::end::{Completed, Post};
 use super::pace::Pace;
 use super::{End, Plan, Run, Spread, Test};
 use crate::cli::Op;
+use crate::interrupts::HostPlatform;
 
 /// A queue pair of a bandwidth run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +40,7 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// What the queues or the memory refused.
-    pub fn prepare<P: Platform>(end: &mut End<P>, plan: &'a Plan, size: u32) -> Result<Self> {
+    pub fn prepare<P: HostPlatform>(end: &mut End<P>, plan: &'a Plan, size: u32) -> Result<Self> {
         for place in 0..plan.places() {
             end.fill(plan, place, size, 0)?;
             end.wipe(place, size)?;
@@ -70,7 +70,7 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// A completion that failed, an asynchronous error, or a refused request.
-    pub fn turn<P: Platform>(&mut self, end: &mut End<P>) -> Result<bool> {
+    pub fn turn<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
         match self.plan.test {
             Test::Latency => self.one_message(end),
             Test::Bandwidth => self.stream(end),
@@ -95,7 +95,12 @@ impl<'a> Client<'a> {
     }
 
     /// Puts the message in its place: one of its own if each is looked at.
-    fn make_message<P: Platform>(&self, end: &mut End<P>, qp: usize, number: u64) -> Result<()> {
+    fn make_message<P: HostPlatform>(
+        &self,
+        end: &mut End<P>,
+        qp: usize,
+        number: u64,
+    ) -> Result<()> {
         if !self.plan.check {
             return Ok(());
         }
@@ -109,7 +114,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn one_message<P: Platform>(&mut self, end: &mut End<P>) -> Result<bool> {
+    fn one_message<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
         let number = self.flows.first().map_or(0, |flow| flow.posted);
         if !self.waiting {
             if number == self.plan.iterations {
@@ -176,7 +181,7 @@ impl<'a> Client<'a> {
         Ok(polled > 0 || is_answered)
     }
 
-    fn look<P: Platform>(
+    fn look<P: HostPlatform>(
         &mut self,
         end: &mut End<P>,
         place: usize,
@@ -194,7 +199,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn stream<P: Platform>(&mut self, end: &mut End<P>) -> Result<bool> {
+    fn stream<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
         let mut posted = false;
         for qp in 0..self.flows.len() {
             let Some(flow) = self.flows.get(qp).copied() else {
@@ -236,7 +241,7 @@ impl<'a> Client<'a> {
     }
 
     /// Counts completions.
-    fn count<P: Platform>(
+    fn count<P: HostPlatform>(
         &mut self,
         end: &mut End<P>,
         done: &[(usize, std::ops::Range<u64>)],
@@ -258,7 +263,7 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// Memory that cannot be read.
-    pub fn finish<P: Platform>(mut self, end: &mut End<P>) -> Result<Run> {
+    pub fn finish<P: HostPlatform>(mut self, end: &mut End<P>) -> Result<Run> {
         let latency = self.plan.test == Test::Latency;
         let arrives = self.plan.op == Op::Read || latency;
         if arrives && !self.plan.check {
@@ -284,13 +289,18 @@ pub(super) const fn marker(number: u64) -> u8 {
 }
 
 /// Marks a message that is to be written.
-pub(super) fn mark<P: Platform>(end: &End<P>, place: usize, size: u32, number: u64) -> Result<()> {
+pub(super) fn mark<P: HostPlatform>(
+    end: &End<P>,
+    place: usize,
+    size: u32,
+    number: u64,
+) -> Result<()> {
     let memory = end.outgoing(place, size)?;
     Ok(memory.write(size as usize - 1, &[marker(number)])?)
 }
 
 /// Whether message `number` was written here.
-pub(super) fn is_marked<P: Platform>(
+pub(super) fn is_marked<P: HostPlatform>(
     end: &End<P>,
     place: usize,
     size: u32,

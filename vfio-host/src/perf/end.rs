@@ -4,15 +4,16 @@ use std::array::from_fn;
 
 use anyhow::{Context, Result, bail, ensure};
 use e810::{
-    AccessFlags, Control, Cq, Data, EventSet, Mr, Op as Request, Path, Pd, Platform, Qp, QpAttr,
-    QpCaps, QpInit, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode,
+    AccessFlags, Control, Cq, Data, EventSet, Mr, Op as Request, Path, Pd, Qp, QpAttr, QpCaps,
+    QpInit, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode,
 };
 use e810_hal::{Ns, SharedBytes};
 
 use super::Plan;
 use crate::attend::Attended;
-use crate::buffer::{Buffer, Payload};
+use crate::buffer::Buffer;
 use crate::cli::Op;
+use crate::interrupts::HostPlatform;
 use crate::payload::{self, Direction};
 use crate::pingpong::{Endpoint, succeeded};
 
@@ -21,7 +22,7 @@ const NO_QKEY: u32 = 0;
 
 /// One side.
 #[derive(Debug)]
-pub struct End<P: Platform> {
+pub struct End<P: HostPlatform> {
     pub(super) device: Attended<P>,
     pd: Pd,
     cq: Cq<P>,
@@ -57,7 +58,7 @@ pub(super) struct Post {
     pub(super) size: u32,
 }
 
-impl<P: Platform + Payload> End<P> {
+impl<P: HostPlatform> End<P> {
     /// Makes the objects that `plan` takes on a ready device.
     ///
     /// # Errors
@@ -101,7 +102,7 @@ impl<P: Platform + Payload> End<P> {
             .collect();
         index.sort_unstable();
         Ok(Self {
-            device: Attended::new(platform, control, events),
+            device: Attended::new(platform, control, events, plan.waits),
             pd,
             cq,
             qps,
@@ -116,7 +117,7 @@ impl<P: Platform + Payload> End<P> {
     }
 }
 
-impl<P: Platform> End<P> {
+impl<P: HostPlatform> End<P> {
     /// The control path of its device.
     pub const fn control(&mut self) -> &mut Control<P> {
         &mut self.device.control
@@ -323,7 +324,7 @@ impl<P: Platform> End<P> {
     /// the deferred work; says how many there were.
     pub(super) fn turn(&mut self, take: &mut dyn FnMut(Completed)) -> Result<usize> {
         let mut wcs = [Wc::default(); 32];
-        let polled = self.cq.poll(&mut wcs);
+        let polled = self.device.poll(&mut self.cq, &mut wcs)?;
         for wc in wcs.iter().take(polled) {
             succeeded(wc)?;
             let found = self
@@ -339,11 +340,13 @@ impl<P: Platform> End<P> {
                 _ => Completed::Sent { qp, upto: wc.wr_id },
             });
         }
-        if polled > 0 {
-            return Ok(polled);
-        }
-        self.device.attend()?;
-        Ok(0)
+        Ok(polled)
+    }
+
+    /// Interrupts taken so far.
+    #[must_use]
+    pub const fn interrupts(&self) -> u64 {
+        self.device.interrupts()
     }
 
     /// The time.
@@ -352,9 +355,17 @@ impl<P: Platform> End<P> {
         self.device.now()
     }
 
-    /// An empty turn.
+    /// An empty turn, beside another end.
     pub fn relax(&self) {
         self.device.rest();
+    }
+
+    /// An empty turn of the only end.
+    ///
+    /// # Errors
+    /// The host cannot wait.
+    pub fn sleep(&mut self) -> Result<()> {
+        self.device.sleep()
     }
 
     /// Destroys everything in order and shuts the device down.

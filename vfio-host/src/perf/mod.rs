@@ -15,6 +15,7 @@ mod table;
 use e810_hal::Ns;
 use serde::Serialize;
 
+use crate::attend::Waits;
 use crate::cli::Op;
 
 pub use client::Client;
@@ -68,6 +69,8 @@ pub struct Plan {
     pub seed: u64,
     /// Every message has payload of its own, which is looked at.
     pub check: bool,
+    /// How completions are waited for.
+    pub waits: Waits,
 }
 
 impl Plan {

@@ -138,6 +138,7 @@ fn bytes(exponent: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attend::Waits;
     use crate::cli::Op;
     use crate::perf::{Plan, Run, Test};
     use e810_hal::Ns;
@@ -155,6 +156,7 @@ mod tests {
             iterations: 10,
             seed: 1,
             check: false,
+            waits: Waits::Polls,
         };
         let mut report = PerfReport::new(&plan, "simulated", None);
         assert_eq!(svg(&report), None);

@@ -1,13 +1,13 @@
 //! The side that answers.
 
 use anyhow::{Result, ensure};
-use e810::Platform;
 use e810_hal::Ns;
 
 use super::client::{is_marked, mark, marker};
 use super::end::{Completed, Post};
 use super::{End, Plan, Run, Test};
 use crate::cli::Op;
+use crate::interrupts::HostPlatform;
 
 /// The side that answers, in a run of one size. For READ, and for WRITE where
 /// nothing is answered, the device does all.
@@ -26,7 +26,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// What the queues or the memory refused.
-    pub fn prepare<P: Platform>(end: &mut End<P>, plan: &'a Plan, size: u32) -> Result<Self> {
+    pub fn prepare<P: HostPlatform>(end: &mut End<P>, plan: &'a Plan, size: u32) -> Result<Self> {
         for place in 0..plan.places() {
             end.fill(plan, place, size, 0)?;
             end.wipe(place, size)?;
@@ -62,7 +62,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// A completion that failed, an asynchronous error, or a refused request.
-    pub fn turn<P: Platform>(&mut self, end: &mut End<P>) -> Result<bool> {
+    pub fn turn<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
         let mut arrived = Vec::new();
         let mut sent = None;
         let polled = end.turn(&mut |completed| match completed {
@@ -86,7 +86,7 @@ impl<'a> Server<'a> {
         Ok(happened)
     }
 
-    fn receive<P: Platform>(&mut self, end: &mut End<P>, qp: usize) -> Result<()> {
+    fn receive<P: HostPlatform>(&mut self, end: &mut End<P>, qp: usize) -> Result<()> {
         let Some(received) = self.received.get_mut(qp) else {
             return Ok(());
         };
@@ -108,7 +108,7 @@ impl<'a> Server<'a> {
     }
 
     /// Looks whether the next message was written.
-    fn written<P: Platform>(&mut self, end: &mut End<P>) -> Result<bool> {
+    fn written<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
         let number = self.received.first().copied().unwrap_or_default();
         let place = self.plan.place(0, number);
         // The answer before has to be gone before the next one is made.
@@ -129,7 +129,7 @@ impl<'a> Server<'a> {
         Ok(true)
     }
 
-    fn answer<P: Platform>(&mut self, end: &mut End<P>, number: u64) -> Result<()> {
+    fn answer<P: HostPlatform>(&mut self, end: &mut End<P>, number: u64) -> Result<()> {
         let place = self.plan.place(0, number);
         if self.plan.check {
             let content = self.plan.content(0, number);
@@ -148,7 +148,7 @@ impl<'a> Server<'a> {
         end.post(self.plan, post)
     }
 
-    fn look<P: Platform>(
+    fn look<P: HostPlatform>(
         &mut self,
         end: &mut End<P>,
         place: usize,
@@ -166,7 +166,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Memory that cannot be read.
-    pub fn finish<P: Platform>(mut self, end: &mut End<P>) -> Result<Run> {
+    pub fn finish<P: HostPlatform>(mut self, end: &mut End<P>) -> Result<Run> {
         let plan = self.plan;
         let last = plan.iterations.saturating_sub(1);
         let marked = (plan.test == Test::Latency && plan.op == Op::Write).then_some(marker(last));

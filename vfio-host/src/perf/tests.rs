@@ -18,6 +18,7 @@ fn plan(op: Op, test: Test, check: bool) -> Plan {
         iterations: 10,
         seed: 1,
         check,
+        waits: Waits::Polls,
     }
 }
 

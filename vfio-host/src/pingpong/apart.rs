@@ -6,16 +6,17 @@
 //! empty message, when the memory is ready and when it was read.
 
 use anyhow::{Result, bail, ensure};
-use e810::{Platform, Wc};
+use e810::Wc;
 
 use super::{Endpoint, MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED, Watch};
 use crate::cli::Op;
 use crate::exchange::Role;
+use crate::interrupts::HostPlatform;
 use crate::payload::{self, Direction};
 use crate::progress::Progress;
 
 /// One side and how far it is.
-struct Alone<'a, P: Platform> {
+struct Alone<'a, P: HostPlatform> {
     side: &'a mut Side<P>,
     there: &'a Endpoint,
     plan: &'a Plan,
@@ -27,7 +28,7 @@ struct Alone<'a, P: Platform> {
     outcome: Outcome,
 }
 
-impl<'a, P: Platform> Alone<'a, P> {
+impl<'a, P: HostPlatform> Alone<'a, P> {
     fn new(side: &'a mut Side<P>, there: &'a Endpoint, plan: &'a Plan, watch: Watch<'a>) -> Self {
         if plan.op == Op::Read {
             side.expect(0);
@@ -66,7 +67,7 @@ impl<'a, P: Platform> Alone<'a, P> {
                     "no completion after {MESSAGE_LIMIT}: {UNREACHED}"
                 );
                 (self.watch)()?;
-                self.side.relax();
+                self.side.sleep()?;
             }
         }
         self.sent -= sent;
@@ -162,7 +163,7 @@ impl<'a, P: Platform> Alone<'a, P> {
 ///
 /// # Errors
 /// A queue that refuses them.
-pub fn prepare<P: Platform>(side: &mut Side<P>) -> Result<()> {
+pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
     side.post_receives()
 }
 
@@ -170,7 +171,7 @@ pub fn prepare<P: Platform>(side: &mut Side<P>) -> Result<()> {
 ///
 /// # Errors
 /// As [`run`](super::run).
-pub fn run<P: Platform>(
+pub fn run<P: HostPlatform>(
     role: Role,
     side: &mut Side<P>,
     there: &Endpoint,

@@ -6,11 +6,12 @@
 //! over.
 
 use anyhow::{Context, Result, ensure};
-use e810::{Platform, Wc, WcFlags};
+use e810::{Wc, WcFlags};
 use e810_hal::Ns;
 
 use super::side::{GRH, RECEIVES, is_receive, low, succeeded};
 use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED};
+use crate::interrupts::HostPlatform;
 use crate::payload::{self, Direction};
 use crate::progress::Progress;
 
@@ -27,7 +28,7 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<()>;
 ///
 /// # Errors
 /// A queue that refuses them.
-pub fn prepare<P: Platform>(side: &mut Side<P>) -> Result<()> {
+pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
     (0..RECEIVES).try_for_each(|slot| side.post_slot(slot))
 }
 
@@ -50,7 +51,7 @@ impl Check {
         }
     }
 
-    fn fill<P: Platform>(
+    fn fill<P: HostPlatform>(
         &mut self,
         side: &Side<P>,
         number: u64,
@@ -60,7 +61,7 @@ impl Check {
         Ok(side.outgoing()?.write(0, &self.expected)?)
     }
 
-    fn send<P: Platform>(&mut self, side: &mut Side<P>, number: u64) -> Result<()> {
+    fn send<P: HostPlatform>(&mut self, side: &mut Side<P>, number: u64) -> Result<()> {
         if self.outstanding < OUTSTANDING {
             side.post_datagram(number)?;
             self.outstanding += 1;
@@ -81,7 +82,7 @@ impl Check {
         Ok(Some((if ours { wc.imm } else { u32::MAX }, wc.wr_id)))
     }
 
-    fn is_right<P: Platform>(
+    fn is_right<P: HostPlatform>(
         &mut self,
         side: &Side<P>,
         slot: u64,
@@ -102,7 +103,7 @@ impl Check {
 /// A completion that failed, an asynchronous error, a message that has no answer
 /// however often it is sent, or what `idle` said; differences in payload are
 /// counted, not returned.
-pub fn ask<P: Platform>(
+pub fn ask<P: HostPlatform>(
     side: &mut Side<P>,
     plan: &Plan,
     progress: &mut Progress,
@@ -184,7 +185,7 @@ impl Responder {
     ///
     /// # Errors
     /// A completion that failed, or an asynchronous error.
-    pub fn turn<P: Platform>(&mut self, side: &mut Side<P>) -> Result<usize> {
+    pub fn turn<P: HostPlatform>(&mut self, side: &mut Side<P>) -> Result<usize> {
         let mut wcs = [Wc::default(); 8];
         let polled = side.turn(&mut wcs)?;
         for wc in wcs.iter().take(polled) {

@@ -9,10 +9,11 @@ pub mod datagram;
 mod side;
 
 use anyhow::{Context, Result, ensure};
-use e810::{Platform, Stats, Wc};
+use e810::{Stats, Wc};
 use e810_hal::Ns;
 
 use crate::cli::Op;
+use crate::interrupts::HostPlatform;
 use crate::latency::Latencies;
 use crate::payload::{self, Direction};
 use crate::progress::Progress;
@@ -49,6 +50,8 @@ pub struct Outcome {
     pub lost: u64,
     /// What counters have grown by, where they were asked for.
     pub counters: Vec<Stats>,
+    /// Interrupts taken, where they were waited for.
+    pub interrupts: u64,
     /// Time of the exchange alone.
     pub elapsed: Ns,
 }
@@ -70,7 +73,7 @@ pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 /// A completion that failed, an asynchronous error, or a message that did not
 /// arrive, or what `watch` said; differences in payload are counted, not
 /// returned.
-pub fn run<P: Platform>(
+pub fn run<P: HostPlatform>(
     ask: &mut Side<P>,
     answer: &mut Side<P>,
     plan: &Plan,
@@ -194,7 +197,7 @@ impl Want {
 }
 
 /// Polls both sides until the wanted completions are there.
-fn exchange<P: Platform>(
+fn exchange<P: HostPlatform>(
     [ask, answer]: [&mut Side<P>; 2],
     watch: Watch<'_>,
     mut want: Want,

@@ -2,14 +2,15 @@
 
 use anyhow::{Context, Result, ensure};
 use e810::{
-    AccessFlags, Ah, Control, Cq, Data, EventSet, Mr, Pd, Platform, Qp, QpAttr, QpCaps, QpInit,
-    Qpn, RecvWr, Remote, SendFlags, SendWr, Service, Sge, Stats, UdTarget, Wc, WcOpcode, WcStatus,
+    AccessFlags, Ah, Control, Cq, Data, EventSet, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, Qpn, RecvWr,
+    Remote, SendFlags, SendWr, Service, Sge, Stats, UdTarget, Wc, WcOpcode, WcStatus,
 };
 use e810_hal::{Ns, SharedBytes};
 
-use crate::attend::Attended;
-use crate::buffer::{Buffer, Payload};
+use crate::attend::{Attended, Waits};
+use crate::buffer::Buffer;
 use crate::cli::Op;
+use crate::interrupts::HostPlatform;
 
 /// Receives kept posted on each side.
 pub(super) const RECEIVES: u64 = 4;
@@ -20,7 +21,7 @@ const QKEY: u32 = 0x1111_1111;
 
 /// One side of the exchange.
 #[derive(Debug)]
-pub struct Side<P: Platform> {
+pub struct Side<P: HostPlatform> {
     device: Attended<P>,
     pd: Pd,
     cq: Cq<P>,
@@ -53,7 +54,7 @@ pub struct Endpoint {
     pub rkey: u32,
 }
 
-impl<P: Platform> Side<P> {
+impl<P: HostPlatform> Side<P> {
     /// Makes PD, CQ, QP and registered memory on a ready device.
     ///
     /// # Errors
@@ -65,10 +66,8 @@ impl<P: Platform> Side<P> {
         service: Service,
         size: u32,
         counters: bool,
-    ) -> Result<Self>
-    where
-        P: Payload,
-    {
+        waits: Waits,
+    ) -> Result<Self> {
         // First what is sent, then where it arrives: a datagram that nobody
         // waits for any more must not fall into one that somebody looks at.
         let incoming = match service.is_datagram() {
@@ -98,7 +97,7 @@ impl<P: Platform> Side<P> {
         };
         let qp = control.create_qp(&pd, &init)?;
         Ok(Self {
-            device: Attended::new(platform, control, events),
+            device: Attended::new(platform, control, events, waits),
             pd,
             cq,
             qp,
@@ -299,12 +298,13 @@ impl<P: Platform> Side<P> {
 
     /// One look at the completion queue, the events and the deferred work.
     pub(super) fn turn(&mut self, wcs: &mut [Wc]) -> Result<usize> {
-        let polled = self.cq.poll(wcs);
-        if polled > 0 {
-            return Ok(polled);
-        }
-        self.device.attend()?;
-        Ok(0)
+        self.device.poll(&mut self.cq, wcs)
+    }
+
+    /// Interrupts taken so far.
+    #[must_use]
+    pub const fn interrupts(&self) -> u64 {
+        self.device.interrupts()
     }
 
     /// The time.
@@ -312,9 +312,17 @@ impl<P: Platform> Side<P> {
         self.device.now()
     }
 
-    /// An empty turn.
+    /// An empty turn, beside another side.
     pub fn relax(&self) {
         self.device.rest();
+    }
+
+    /// An empty turn of the only side.
+    ///
+    /// # Errors
+    /// The host cannot wait.
+    pub fn sleep(&mut self) -> Result<()> {
+        self.device.sleep()
     }
 
     /// Destroys everything in order and shuts the device down.

@@ -55,6 +55,26 @@ fn messages_go_between_the_addresses_given() {
     report("--priority 3 --op read --path-mtu 512 --size 5000");
 }
 
+/// One completion at a time, and an interrupt for each.
+#[test]
+fn waiting_for_events_takes_an_interrupt_for_each_completion() {
+    for (words, each) in [
+        ("--op send", 4),
+        ("--op write", 2),
+        ("--op read", 1),
+        ("--transport ud", 2),
+    ] {
+        let interrupts = report(&format!("--events {words}"))["interrupts"].clone();
+        let interrupts = interrupts.as_u64().unwrap();
+        // A few for what comes once, in the beginning.
+        assert!(
+            (20 * each..=20 * each + 4).contains(&interrupts),
+            "{words}: {interrupts}"
+        );
+    }
+    assert_eq!(report("--op send").get("interrupts"), None);
+}
+
 #[test]
 fn addresses_that_do_not_fit_are_one_line() {
     for (words, part) in [

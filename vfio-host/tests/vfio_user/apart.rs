@@ -64,6 +64,17 @@ fn two_processes_with_a_function_each_verify_every_message() {
     let [answer, _] = verified(&server, write, 200);
     assert_eq!(answer["verified"], 200);
     verified(&server, "--op=read --size=9000 --mtu=4200", 200);
+    // Asleep between messages, woken by interrupts of its own function: one or two
+    // for each message, as what was sent and what came are told apart or together.
+    for words in [
+        "--size=300 --events",
+        "--op=read --events",
+        "--transport=ud --events",
+    ] {
+        let [_, ask] = verified(&server, words, 100);
+        let interrupts = ask["interrupts"].as_u64().unwrap();
+        assert!((50..=450).contains(&interrupts), "{words}: {interrupts}");
+    }
     let [answer, ask] = verified(&server, "--transport=ud --size=1024", 500);
     assert_eq!(
         (&answer["verified"], &ask["service"]),

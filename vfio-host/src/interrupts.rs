@@ -1,0 +1,49 @@
+//! Interrupts of a platform, for a thread that takes them itself.
+
+use anyhow::Result;
+use e810::Platform;
+use e810_hal::{Clock, Ns, Vector};
+use e810_sim::SimPlatform;
+
+use crate::backend::{Function, Transport};
+use crate::buffer::Payload;
+use crate::counted::Counted;
+
+/// A platform whose interrupts a thread can take and wait for.
+pub trait Interrupts {
+    /// Appends the vectors that fired to `fired`; if none has, waits for at most
+    /// `limit` until one does.
+    ///
+    /// # Errors
+    /// The host cannot wait.
+    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()>;
+}
+
+/// What commands run on: a platform with payload memory and interrupts.
+pub trait HostPlatform: Platform + Payload + Interrupts {}
+
+impl<T: Platform + Payload + Interrupts> HostPlatform for T {}
+
+impl Interrupts for SimPlatform {
+    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+        fired.extend(self.take_interrupts());
+        if fired.is_empty() && limit > Ns(0) {
+            // In this process waiting is what makes the simulator go on.
+            self.relax();
+            fired.extend(self.take_interrupts());
+        }
+        Ok(())
+    }
+}
+
+impl<T: Transport> Interrupts for Function<T> {
+    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+        Ok(self.wait_vectors(limit, fired)?)
+    }
+}
+
+impl<P: Interrupts> Interrupts for Counted<P> {
+    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+        self.inner().take_fired(limit, fired)
+    }
+}
