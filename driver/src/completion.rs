@@ -33,6 +33,13 @@ impl<P: Platform> Cq<P> {
         self.key
     }
 
+    /// The completion vector that its events go to.
+    #[must_use]
+    pub fn completion_vector(&self) -> u16 {
+        // Completion vectors are CEQ ids, of ten bits; every CQ names one.
+        self.attributes.ceq.map_or(0, |ceq| ceq.get() as u16)
+    }
+
     /// Takes completions into `into`; says how many. 0: none was there.
     ///
     /// A failing queue pair completes its requests only after

@@ -32,9 +32,16 @@ pub struct Config {
     /// Entries of the CQP's send queue: a power of two, 4 to 2048
     /// (control-path 4.1).
     pub cqp_entries: u32,
-    /// Completion event queues wanted; fewer are made when the device, its
-    /// vectors or [`MAX_CEQS`] do not allow as many.
+    /// Completion event queues wanted, usually one a CPU; fewer are made when
+    /// the device, its vectors or [`MAX_CEQS`] do not allow as many.
     pub ceqs: u16,
+    /// Interrupt vectors taken at bring-up beyond those in use, for
+    /// [`Control::add_completion_vector`](crate::Control::add_completion_vector)
+    /// on a platform that cannot give more later; fewer where there are not as
+    /// many.
+    pub spare_vectors: u16,
+    /// The CPU that the platform is told for each vector.
+    pub cpu_hints: CpuHints,
     /// 64-bit words of host memory for trackers, counted per queue pair of the
     /// capacity and shared by all: a queue pair takes three for each quantum of
     /// its rings.
@@ -58,7 +65,47 @@ pub struct Quirks {
 }
 
 /// Completion event queues this driver drives at most.
-pub const MAX_CEQS: usize = 16;
+pub const MAX_CEQS: usize = 64;
+
+/// Which CPU is told to consume the events of a completion vector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum CpuHints {
+    /// None: the platform decides.
+    None,
+    /// Completion vector n on CPU `first` + n, beginning again after `cpus` of
+    /// them. A vector that only the asynchronous events have goes where
+    /// completion vector 0 does (control-path 8).
+    Running {
+        /// CPU of completion vector 0.
+        first: u32,
+        /// Number of CPUs; 0 gives no hints.
+        cpus: u32,
+    },
+}
+
+impl Default for CpuHints {
+    /// The running number of the completion vector, as existing drivers do.
+    fn default() -> Self {
+        Self::Running {
+            first: 0,
+            cpus: u32::MAX,
+        }
+    }
+}
+
+impl CpuHints {
+    /// The CPU for completion vector `number`.
+    #[must_use]
+    pub fn cpu(self, number: u16) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::Running { first, cpus } => {
+                first.checked_add(u32::from(number).checked_rem(cpus)?)
+            }
+        }
+    }
+}
 
 impl Config {
     /// The default capacity for a cold start with interface MTU `mtu` in bytes:
@@ -82,9 +129,27 @@ impl Config {
             backing: Backing::default(),
             cqp_entries: 64,
             ceqs: 4,
+            spare_vectors: 0,
+            cpu_hints: CpuHints::default(),
             // The smallest send ring (512 quanta) three times over.
             tracker_words_per_qp: 4608,
             quirks: Quirks::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_run_over_the_cpus_and_begin_again() {
+        let cpus = |hints: CpuHints| [0, 1, 2, 3].map(|number| hints.cpu(number));
+        let running = |first, cpus| CpuHints::Running { first, cpus };
+        assert_eq!(cpus(CpuHints::None), [None; 4]);
+        assert_eq!(cpus(CpuHints::default()), [0, 1, 2, 3].map(Some));
+        assert_eq!(cpus(running(8, 3)), [8, 9, 10, 8].map(Some));
+        assert_eq!(cpus(running(8, 0)), [None; 4]);
+        assert_eq!(running(u32::MAX, 2).cpu(1), None, "there is no such CPU");
     }
 }

@@ -32,6 +32,8 @@ pub enum Object {
     WsNode,
     /// Completion channel.
     Channel,
+    /// Completion vector.
+    CompletionVector,
 }
 
 impl core::fmt::Display for Object {
@@ -48,6 +50,7 @@ impl core::fmt::Display for Object {
             Self::McastGroup => "multicast group",
             Self::WsNode => "work-scheduler node",
             Self::Channel => "completion channel",
+            Self::CompletionVector => "completion vector",
         })
     }
 }
@@ -126,6 +129,16 @@ pub enum Error {
         object: Object,
         /// How many.
         count: u32,
+    },
+    /// The platform has no further interrupt vector, or cannot give one now.
+    #[error(
+        "the platform gives no further interrupt vector (this device holds {held}, the function has {most}): remove a completion vector, or bring the device up with more (Config::ceqs, Config::spare_vectors)"
+    )]
+    NoVector {
+        /// Vectors that this device holds.
+        held: u16,
+        /// Vectors that the function has.
+        most: u16,
     },
     /// The object belongs to another device, or to this one before it was
     /// brought up again.

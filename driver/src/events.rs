@@ -93,6 +93,14 @@ impl<P: Platform> Events<P> {
         self.vector
     }
 
+    /// The completion vector whose events come here: what a completion queue
+    /// names. `None` where only asynchronous events come.
+    #[must_use]
+    pub fn completion_vector(&self) -> Option<u16> {
+        // Ten bits.
+        self.ceq.as_ref().map(|(id, _)| id.get() as u16)
+    }
+
     /// The last asynchronous events, oldest first.
     #[must_use]
     pub const fn log(&self) -> &EventLog<LOGGED> {

@@ -65,7 +65,7 @@ pub use cold::{
     LinkPolicy, LinkUp, PackageLoaded, PackageSource, TreeFound, VsiUp,
 };
 pub use completion::Cq;
-pub use config::{Config, Lan, MAX_CEQS, Quirks};
+pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
 pub use control::{Control, LanHook, NoLanHook, QueriedInit, QueriedQp, Served, ShutdownError};
 pub use device::{
     AeqUp, Attached, CcqUp, CeqsUp, ColdStart, CqpUp, Device, EngineReady, Failed, HmcUp, Memory,

@@ -13,6 +13,7 @@ use crate::link::{Link, Mac, Quality};
 use crate::memory::{Memory, Runs};
 use crate::msix::Msix;
 use crate::pe::{Config, FpmProfile, ProtocolEngine};
+use crate::platform::HostVector;
 use crate::regs::{Identity, RegisterFile, Start};
 use crate::rng::Rng;
 use crate::shared::{Mode, Owner, Shared};
@@ -207,7 +208,7 @@ impl Builder {
             irq: Interrupts::new(self.vectors, self.clear_pba),
             msix: Msix::new(self.vectors),
             memory: Memory::new(self.runs, &rng),
-            taken: vec![false; usize::from(self.vectors)],
+            host_vectors: vec![HostVector::default(); usize::from(self.vectors)],
             stats: Stats::default(),
             tally: Tally::default(),
             resets: ResetCounts::default(),

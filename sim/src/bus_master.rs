@@ -81,6 +81,7 @@ impl Surroundings<'_> {
     /// Vectors that fired send their messages, as far as the MSI-X table and bus mastering let them.
     pub(crate) fn check_messages(&mut self) {
         for vector in self.body.irq.take_fired() {
+            self.check_holder(vector);
             self.body.msix.fire(vector);
         }
         if self.body.mastering == Mastering::On {

@@ -56,6 +56,8 @@ pub mod kind {
     pub const VECTOR_RANGE: &str = "vector-range";
     /// A vector was given back that was not taken.
     pub const VECTOR_FREE: &str = "vector-free";
+    /// A vector fired that had been given back: a cause is still routed there.
+    pub const VECTOR_FREED: &str = "vector-freed";
 }
 
 /// Findings kept as text; later ones are only counted.

@@ -19,6 +19,7 @@ use crate::link::Mac;
 use crate::memory::Memory;
 use crate::msix::Msix;
 use crate::pe::{DmaFault, ProtocolEngine, ResetKind};
+use crate::platform::HostVector;
 use crate::regs::{Identity, RegisterFile, ResetSource};
 use crate::rng::Rng;
 use crate::stats::{ResetCounts, Stats};
@@ -61,8 +62,8 @@ pub(crate) struct Body {
     pub(crate) irq: Interrupts,
     pub(crate) msix: Msix,
     pub(crate) memory: Memory,
-    /// Vectors that the host has taken.
-    pub(crate) taken: Vec<bool>,
+    /// Vectors as the host hands them out.
+    pub(crate) host_vectors: Vec<HostVector>,
     pub(crate) stats: Stats,
     pub(crate) tally: Tally,
     pub(crate) resets: ResetCounts,

@@ -149,7 +149,7 @@ impl Msix {
         self.send(index as u16);
     }
 
-    fn set_mask(&mut self, vector: u16, masked: bool) {
+    pub(crate) fn set_mask(&mut self, vector: u16, masked: bool) {
         self.write(u64::from(vector) * ENTRY + 12, u32::from(masked));
     }
 

@@ -1,5 +1,7 @@
 //! One function as a platform: what a driver's generic parameter is on the simulator.
 
+mod vectors;
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use e810_hal::{
     Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, Mapping,
-    NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector, Vectors,
+    NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector,
 };
 
 use crate::findings::{Class, kind};
@@ -17,6 +19,8 @@ use crate::link::Mac;
 use crate::regs;
 use crate::shared::{Mode, Owner};
 use crate::world::World;
+
+pub(crate) use vectors::HostVector;
 
 /// A handle on one function of a [`Sim`](crate::Sim). Cloning gives another one on the same function.
 ///
@@ -250,38 +254,6 @@ impl Clock for SimPlatform {
 }
 
 impl Barrier for SimPlatform {}
-
-impl Vectors for SimPlatform {
-    fn vector_count(&self) -> u16 {
-        self.with(|env| env.body.irq.count())
-    }
-
-    fn vector_alloc(&self) -> Option<Vector> {
-        self.with(|env| {
-            let free = env
-                .body
-                .taken
-                .iter_mut()
-                .enumerate()
-                .find(|(_, taken)| !**taken);
-            free.and_then(|(index, taken)| {
-                *taken = true;
-                Vector::new(index as u16)
-            })
-        })
-    }
-
-    fn vector_free(&self, vector: Vector) {
-        self.with(|env| {
-            let slot = env.body.taken.get_mut(vector.get() as usize);
-            let was_taken = slot.is_some_and(std::mem::take);
-            if !was_taken {
-                let text = format!("{vector} was given back but not taken");
-                env.found(Class::Lint, kind::VECTOR_FREE, text);
-            }
-        });
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use e810_cqp::op::{CqAttributes, CreateCq, DestroyCq};
 use e810_datapath::CompletionQueue;
 use e810_datapath::sizing::{CqSize, SHADOW_BYTES};
 use e810_datapath::slot::{ChannelKey, CqKey};
-use e810_hal::{CeqId, DmaBuf, DmaLayout, Platform};
+use e810_hal::{DmaBuf, DmaLayout, Platform};
 
 use super::Control;
 use crate::channel::Channel;
@@ -19,10 +19,11 @@ const SHADOW_ALIGN: usize = 64;
 
 impl<P: Platform> Control<P> {
     /// Makes a completion queue with room for at least `cqe` completions,
-    /// whose events go to completion vector `vector`.
+    /// whose events go to completion vector `vector`, below
+    /// [`Control::completion_vectors`].
     ///
     /// A vector that does not exist is taken as 0, as existing drivers do
-    /// (control-path 4.8).
+    /// (control-path 4.8); [`Cq::completion_vector`] says which it became.
     ///
     /// # Errors
     /// A size outside 1..=1048574, no id or memory left, or the device's
@@ -87,14 +88,12 @@ impl<P: Platform> Control<P> {
                 return Err(e810_datapath::Error::from(error).into());
             }
         };
-        let ceq = Some(vector)
-            .filter(|vector| *vector < self.ceqs)
-            .and_then(CeqId::new)
-            .unwrap_or(crate::device::CEQ_0);
+        let ceq = self.vectors.choose(vector);
         let mut attributes = CqAttributes::new(id, size.entries, ring.iova(), shadow.iova(), ceq);
         attributes.context = key.bits();
         match self.cqp.execute(&CreateCq::new(attributes, self.lan.vsi)) {
             Ok(_) => {
+                self.vectors.join(ceq);
                 let platform = self.platform.clone();
                 let queue =
                     CompletionQueue::new(platform, ring, shadow, self.slots(), key, size.entries)
@@ -110,7 +109,10 @@ impl<P: Platform> Control<P> {
             }
             Err(error) => {
                 self.forget_cq(key);
-                if !error.leaves_command_open() {
+                if error.leaves_command_open() {
+                    // It may come into being yet, on this queue.
+                    self.vectors.join(ceq);
+                } else {
                     ring.release();
                     shadow.release();
                 }
@@ -147,6 +149,9 @@ impl<P: Platform> Control<P> {
             return Err((cq, error.into()));
         }
         self.forget_cq(cq.key);
+        if let Some(ceq) = cq.attributes.ceq {
+            self.vectors.leave(ceq);
+        }
         self.cqs.give(cq.key.id());
         cq.queue.into_memory(DmaBuf::release);
         self.reap();

@@ -38,6 +38,7 @@ mod service;
 mod shutdown;
 mod stats;
 mod transitions;
+mod vectors;
 
 use groups::Groups;
 use neighbours::Neighbours;
@@ -49,6 +50,7 @@ pub(crate) use routes::Route;
 pub use scheduler::{LanHook, NoLanHook};
 pub use service::Served;
 pub use shutdown::ShutdownError;
+pub(crate) use vectors::CompletionVectors;
 
 /// Bytes of the shared pool that each QP number has: its host context and its
 /// shadow area, each aligned as the device needs (control-path 5.1).
@@ -69,7 +71,7 @@ pub struct Control<P: Platform> {
     cqp: Cqp<P>,
     hmc: Memory<P>,
     registry: Registry<HostBuf<P>>,
-    ceqs: u16,
+    vectors: CompletionVectors,
     pds: Ids<HostBuf<P>>,
     mrs: Ids<HostBuf<P>>,
     cqs: Ids<HostBuf<P>>,
@@ -99,7 +101,7 @@ impl<P: Platform> Control<P> {
         config: &Config,
         cqp: Cqp<P>,
         hmc: Memory<P>,
-        ceqs: u16,
+        vectors: CompletionVectors,
     ) -> Result<Self, (Cqp<P>, Memory<P>, Error)> {
         let tables = match Tables::new(&platform, config, &hmc) {
             Ok(tables) => tables,
@@ -112,7 +114,7 @@ impl<P: Platform> Control<P> {
             cqp,
             hmc,
             registry: tables.registry,
-            ceqs,
+            vectors,
             pds: tables.pds,
             mrs: tables.mrs,
             cqs: tables.cqs,
@@ -173,12 +175,6 @@ impl<P: Platform> Control<P> {
     #[must_use]
     pub fn commands(&self) -> u64 {
         self.cqp.counters().posted
-    }
-
-    /// Completion vectors: a CQ names one, below this.
-    #[must_use]
-    pub const fn completion_vectors(&self) -> u16 {
-        self.ceqs
     }
 
     /// The host memory cache: what was planned and what is backed.

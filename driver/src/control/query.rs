@@ -115,7 +115,7 @@ impl<P: Platform> Control<P> {
             max_mcast_groups: groups,
             max_mcast_qp_attach: MAX_GROUP_MEMBERS as u32,
             max_fast_reg_pages: pbles.min(MAX_FAST_PAGES),
-            completion_vectors: self.ceqs.into(),
+            completion_vectors: self.completion_vectors().into(),
             ports: PORTS,
             max_srq: 0,
             atomics: self.hmc.features.atomics(),

@@ -29,9 +29,12 @@ impl<P: Platform> Control<P> {
     /// given back before.
     ///
     /// # Errors
-    /// [`Error::InUse`] while objects are alive and [`Error::Invalid`] when
+    /// [`Error::Alive`] while objects are alive and [`Error::Invalid`] when
     /// `events` is not the whole set, with the parts; the first step that
-    /// failed otherwise.
+    /// failed otherwise. The whole set is what
+    /// [`Device::split`](crate::Device::split) gave, with what
+    /// [`Control::add_completion_vector`] gave since and without what
+    /// [`Control::remove_completion_vector`] took, in any order.
     pub fn shutdown(mut self, events: EventSet<P>) -> Result<(), ShutdownError<P>> {
         self.reap();
         if let Err(error) = self.ready_to_end(&events) {
@@ -85,6 +88,9 @@ impl<P: Platform> Control<P> {
                 queue.into_memory().release();
             }
         }
+        if let Some(mut below) = self.below {
+            below.give_spare(&self.platform);
+        }
         self.failing.clear();
         self.pool.release();
         self.groups.release();
@@ -110,7 +116,7 @@ impl<P: Platform> Control<P> {
         let ours = events.iter().filter(|part| part.tag == self.tag()).count();
         if ours != usize::from(wanted) {
             return Err(Error::Invalid {
-                what: "these are not all of this device's events: pass all parts that split() gave",
+                what: "these are not all of this device's events: pass all parts that split() and add_completion_vector() gave",
             });
         }
         Ok(())

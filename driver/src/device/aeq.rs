@@ -6,7 +6,6 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CreateAeq, DestroyAeq, QueueMemory};
 use e810_hal::{DmaBuf, Platform};
 
-use super::ceqs::give_vectors;
 use super::{CeqsUp, Device, Failed, HmcUp};
 use crate::control::run;
 use crate::error::Result;
@@ -100,7 +99,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
                 for ceq in &ceqs {
                     irq::unbind_ceq(&rest.platform, ceq.id, ceq.vector);
                 }
-                give_vectors(&rest.platform, &mut wiring.vectors, 0);
+                wiring.give_all(&rest.platform);
                 return rest.end(destroyed);
             }
             // The queue stays with the device, and so does its memory.

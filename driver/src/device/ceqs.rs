@@ -4,6 +4,7 @@ use e810_ceq::{Ceq, CeqEntries, Itr, VectorMap, irq};
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CreateCeq, DestroyCeq, QueueMemory};
+use e810_hal::bus::VsiId;
 use e810_hal::{CeqId, DmaBuf, Platform, Vector};
 use heapless::Vec;
 
@@ -13,10 +14,10 @@ use crate::error::Result;
 
 /// A completion event queue and what it was created with.
 #[derive(Debug)]
-pub(super) struct CeqUp<P: Platform> {
-    pub(super) id: CeqId,
-    pub(super) vector: Vector,
-    pub(super) queue: Ceq<DmaBuf<P>>,
+pub(crate) struct CeqUp<P: Platform> {
+    pub(crate) id: CeqId,
+    pub(crate) vector: Vector,
+    pub(crate) queue: Ceq<DmaBuf<P>>,
 }
 
 /// The completion event queues interrupt.
@@ -27,12 +28,81 @@ pub struct CeqsUp<P: Platform> {
     pub(super) ceqs: Vec<CeqUp<P>, MAX_CEQS>,
 }
 
+/// Vectors, the first of them that of the asynchronous events.
+type VectorList = Vec<Vector, { MAX_CEQS + 1 }>;
+
 /// Which queue is on which vector, and how large.
 #[derive(Debug)]
 pub(super) struct Wiring {
+    /// As at bring-up.
     pub(super) map: VectorMap,
-    pub(super) vectors: Vec<Vector, { MAX_CEQS + 1 }>,
+    /// In use, at bring-up in the order of their places.
+    pub(super) vectors: VectorList,
+    /// Taken at bring-up and not in use, the next to be used last.
+    pub(super) spare: VectorList,
+    /// Entries of each.
     pub(super) ceq_entries: CeqEntries,
+}
+
+/// A vector for a queue, and where it came from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub(super) vector: Vector,
+    was_spare: bool,
+}
+
+impl Wiring {
+    /// Gives all vectors back.
+    pub(super) fn give_all<P: Platform>(&mut self, platform: &P) {
+        give_vectors(platform, &mut self.vectors, 0);
+        self.give_spare(platform);
+    }
+
+    /// Gives the vectors back that are not in use.
+    pub(super) fn give_spare<P: Platform>(&mut self, platform: &P) {
+        // Lowest first: the list is the wrong way round.
+        while let Some(vector) = self.spare.pop() {
+            platform.vector_free(vector);
+        }
+    }
+
+    /// A vector for one more queue: one that was taken at bring-up, or a new one.
+    pub(super) fn take<P: Platform>(&mut self, platform: &P) -> Option<Taken> {
+        let spare = self.spare.pop();
+        let vector = spare.or_else(|| platform.vector_alloc())?;
+        Some(Taken {
+            vector,
+            was_spare: spare.is_some(),
+        })
+    }
+
+    /// Puts back a vector that was not used after all.
+    pub(super) fn put_back<P: Platform>(&mut self, platform: &P, taken: Taken) {
+        if taken.was_spare {
+            // It has just left the list.
+            let _ = self.spare.push(taken.vector);
+        } else {
+            platform.vector_free(taken.vector);
+        }
+    }
+
+    /// A vector is in use from now on.
+    pub(super) fn keep(&mut self, vector: Vector) {
+        // As many places as queues there may be.
+        let _ = self.vectors.push(vector);
+    }
+
+    /// Gives back the vector of a queue that is no more. Never the first, so the
+    /// first stays where it is.
+    pub(super) fn give<P: Platform>(&mut self, platform: &P, vector: Vector) {
+        if let Some(last) = self.vectors.pop()
+            && last != vector
+            && let Some(place) = self.vectors.iter_mut().find(|place| **place == vector)
+        {
+            *place = last;
+        }
+        platform.vector_free(vector);
+    }
 }
 
 impl<P: Platform> Device<P, CcqUp<P>> {
@@ -46,11 +116,13 @@ impl<P: Platform> Device<P, CcqUp<P>> {
         let below = &mut self.stage.below;
         let device_ceqs = below.hmc.query.max_ceqs;
         let wanted = self.config.ceqs.min(MAX_CEQS as u16);
-        let mut vectors = Vec::new();
-        while vectors.len() <= usize::from(wanted)
+        let spare = self.config.spare_vectors;
+        let mut vectors = VectorList::new();
+        while vectors.len() <= usize::from(wanted.saturating_add(spare))
+            && !vectors.is_full()
             && let Some(vector) = self.platform.vector_alloc()
         {
-            // As many places as the loop has turns.
+            // It is not full.
             let _ = vectors.push(vector);
         }
         let planned = VectorMap::plan(vectors.len() as u16, wanted, device_ceqs).and_then(|map| {
@@ -64,25 +136,28 @@ impl<P: Platform> Device<P, CcqUp<P>> {
                 return Err((self, error.into()));
             }
         };
+        give_vectors(
+            &self.platform,
+            &mut vectors,
+            map.vectors().saturating_add(spare),
+        );
         let mut wiring = Wiring {
             map,
+            spare: split_off(&mut vectors, map.vectors()),
             vectors,
             ceq_entries,
         };
         let mut ceqs = Vec::new();
         match fill_ceqs(&self.platform, &self.config, below, &wiring, &mut ceqs) {
-            Ok(()) => {
-                give_vectors(&self.platform, &mut wiring.vectors, map.vectors());
-                Ok(self.map(|CcqUp { below }| CeqsUp {
-                    below,
-                    wiring,
-                    ceqs,
-                }))
-            }
+            Ok(()) => Ok(self.map(|CcqUp { below }| CeqsUp {
+                below,
+                wiring,
+                ceqs,
+            })),
             Err(error) => {
                 // The first error says more than one that undoing may add.
                 let _ = destroy_ceqs(&self.platform, &mut below.cqp, ceqs, ceq_entries);
-                give_vectors(&self.platform, &mut wiring.vectors, 0);
+                wiring.give_all(&self.platform);
                 Err((self, error))
             }
         }
@@ -104,7 +179,7 @@ impl<P: Platform> Device<P, CeqsUp<P>> {
         } = stage;
         let entries = wiring.ceq_entries;
         let destroyed = destroy_ceqs(&rest.platform, &mut below.cqp, ceqs, entries);
-        give_vectors(&rest.platform, &mut wiring.vectors, 0);
+        wiring.give_all(&rest.platform);
         if destroyed.is_err_and(|error| error.leaves_command_open()) {
             // Nothing of the engine below gets an answer either.
             return rest.end(destroyed);
@@ -114,16 +189,24 @@ impl<P: Platform> Device<P, CeqsUp<P>> {
 }
 
 /// Gives back the vectors from place `keep` on.
-pub(super) fn give_vectors<P: Platform>(
-    platform: &P,
-    vectors: &mut Vec<Vector, { MAX_CEQS + 1 }>,
-    keep: u16,
-) {
+fn give_vectors<P: Platform>(platform: &P, vectors: &mut VectorList, keep: u16) {
     while vectors.len() > usize::from(keep)
         && let Some(vector) = vectors.pop()
     {
         platform.vector_free(vector);
     }
+}
+
+/// Takes the vectors from place `keep` on out of the list, the last first.
+fn split_off(vectors: &mut VectorList, keep: u16) -> VectorList {
+    let mut rest = VectorList::new();
+    while vectors.len() > usize::from(keep)
+        && let Some(vector) = vectors.pop()
+    {
+        // As many places as in the other list.
+        let _ = rest.push(vector);
+    }
+    rest
 }
 
 fn fill_ceqs<P: Platform>(
@@ -134,7 +217,9 @@ fn fill_ceqs<P: Platform>(
     ceqs: &mut Vec<CeqUp<P>, MAX_CEQS>,
 ) -> Result<()> {
     let cqs = below.hmc.count(HmcObject::Cq);
-    let entries = wiring.ceq_entries;
+    if !wiring.map.shared() {
+        hint(platform, config, wiring.vectors.first().copied(), 0);
+    }
     for number in 0..wiring.map.ceqs() {
         let Some((id, vector)) = CeqId::new(number).and_then(|id| {
             let place = wiring.map.ceq_place(id)?;
@@ -142,32 +227,81 @@ fn fill_ceqs<P: Platform>(
         }) else {
             break;
         };
-        let memory = DmaBuf::new(platform.clone(), entries.layout())?;
-        let command = CreateCeq {
-            ceq: id,
-            entries: entries.get(),
-            memory: QueueMemory::Contiguous(memory.iova()),
+        let new = NewCeq {
+            id,
+            vector,
+            entries: wiring.ceq_entries,
+            cqs,
             vsi: config.lan.vsi,
-            itr_no_expire: false,
-            processing_hint: None,
         };
-        if let Err(error) = below.cqp.execute(&command) {
-            if !error.leaves_command_open() {
-                memory.release();
-            }
-            return Err(error.into());
-        }
-        irq::bind_ceq(platform, id, vector, Itr::NONE);
-        platform.vector_affinity(vector, number.into());
-        let queue = Ceq::new(memory, entries, cqs)?;
+        let memory = new.create(platform, &mut below.cqp)?;
+        hint(platform, config, Some(vector), number);
+        let ceq = new.bind(platform, memory)?;
         // As many places as CEQs are planned at most.
-        let _ = ceqs.push(CeqUp { id, vector, queue });
+        let _ = ceqs.push(ceq);
         if number == 0 {
             // CEQ 0 exists: the CCQ may raise events (step 17).
             below.cqp.arm_ccq()?;
         }
     }
     Ok(())
+}
+
+/// Tells the platform which CPU will consume the events of a vector that has
+/// completion vector `number`, or what goes with it.
+pub(super) fn hint<P: Platform>(
+    platform: &P,
+    config: &Config,
+    vector: Option<Vector>,
+    number: u16,
+) {
+    if let (Some(vector), Some(cpu)) = (vector, config.cpu_hints.cpu(number)) {
+        platform.vector_affinity(vector, cpu);
+    }
+}
+
+/// A queue to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewCeq {
+    pub(super) id: CeqId,
+    pub(super) vector: Vector,
+    pub(super) entries: CeqEntries,
+    /// CQs that the function has.
+    pub(super) cqs: u32,
+    pub(super) vsi: VsiId,
+}
+
+impl NewCeq {
+    /// Creates it; gives its memory. Nothing is left of it after an error,
+    /// unless the device did not answer.
+    pub(super) fn create<P: Platform>(&self, platform: &P, cqp: &mut Cqp<P>) -> Result<DmaBuf<P>> {
+        let memory = DmaBuf::new(platform.clone(), self.entries.layout())?;
+        let command = CreateCeq {
+            ceq: self.id,
+            entries: self.entries.get(),
+            memory: QueueMemory::Contiguous(memory.iova()),
+            vsi: self.vsi,
+            itr_no_expire: false,
+            processing_hint: None,
+        };
+        if let Err(error) = cqp.execute(&command) {
+            if !error.leaves_command_open() {
+                memory.release();
+            }
+            return Err(error.into());
+        }
+        Ok(memory)
+    }
+
+    /// Lets it interrupt.
+    pub(super) fn bind<P: Platform>(self, platform: &P, memory: DmaBuf<P>) -> Result<CeqUp<P>> {
+        irq::bind_ceq(platform, self.id, self.vector, Itr::NONE);
+        Ok(CeqUp {
+            id: self.id,
+            vector: self.vector,
+            queue: Ceq::new(memory, self.entries, self.cqs)?,
+        })
+    }
 }
 
 /// CEQs above 0 first, then CEQ 0 (control-path 3.4). Goes on after a refusal
@@ -186,16 +320,26 @@ fn destroy_ceqs<P: Platform>(
             continue;
         }
         let memory = ceq.queue.into_memory();
-        let command = DestroyCeq {
-            ceq: ceq.id,
-            entries: entries.get(),
-            memory: QueueMemory::Contiguous(memory.iova()),
-            processing_hint: false,
-        };
-        match cqp.execute(&command) {
-            Ok(_) => memory.release(),
-            Err(error) => result = result.and(Err(error.into())),
+        match destroy_ceq(cqp, ceq.id, entries, &memory) {
+            Ok(()) => memory.release(),
+            Err(error) => result = result.and(Err(error)),
         }
     }
     result
+}
+
+/// Destroys a queue that is unbound.
+pub(super) fn destroy_ceq<P: Platform>(
+    cqp: &mut Cqp<P>,
+    ceq: CeqId,
+    entries: CeqEntries,
+    memory: &DmaBuf<P>,
+) -> Result<()> {
+    let command = DestroyCeq {
+        ceq,
+        entries: entries.get(),
+        memory: QueueMemory::Contiguous(memory.iova()),
+        processing_hint: false,
+    };
+    crate::control::run(cqp, &command)
 }

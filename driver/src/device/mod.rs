@@ -20,13 +20,14 @@ pub(crate) use bring_up::Commands;
 pub use bring_up::{ColdStart, Reached, bring_up, bring_up_cold};
 pub(crate) use ccq::CEQ_0;
 pub use ccq::CcqUp;
+pub(crate) use ceqs::CeqUp;
 pub use ceqs::CeqsUp;
 pub use cqp::CqpUp;
 pub use engine::EngineReady;
 pub(crate) use engine::function_number;
 pub use hmc::{HmcUp, Memory};
-pub(crate) use ready::Below;
 pub use ready::Ready;
+pub(crate) use ready::{Below, consumer};
 
 /// A device in stage `S`.
 ///

@@ -1,17 +1,18 @@
 //! The tables of objects; the device in parts.
 
 use e810_ceq::event::EventLog;
-use e810_ceq::{Aeq, AeqEntries};
+use e810_ceq::{Aeq, AeqEntries, Itr, irq};
 use e810_cqp::Cqp;
-use e810_hal::{DmaBuf, Platform};
+use e810_cqp::hmc::Object as HmcObject;
+use e810_hal::{CeqId, DmaBuf, Platform, Vector};
 use heapless::Vec;
 
-use super::ceqs::{CeqUp, Wiring};
+use super::ceqs::{self, CeqUp, NewCeq, Wiring};
 use super::{AeqUp, CeqsUp, Device, Failed, HmcUp, Memory};
 use crate::cold::LanSide;
 use crate::config::{Config, MAX_CEQS};
-use crate::control::Control;
-use crate::error::Result;
+use crate::control::{CompletionVectors, Control};
+use crate::error::{Error, Result};
 use crate::events::{EventSet, Events};
 
 /// Ready for use.
@@ -51,8 +52,11 @@ impl<P: Platform> Device<P, AeqUp<P>> {
             wiring,
             ceqs,
         } = below;
-        let ceq_count = wiring.map.ceqs();
-        match Control::new(platform.clone(), &config, cqp, hmc, ceq_count) {
+        let mut vectors = CompletionVectors::new(hmc.query.max_ceqs);
+        for ceq in &ceqs {
+            vectors.open(ceq.id, ceq.vector);
+        }
+        match Control::new(platform.clone(), &config, cqp, hmc, vectors) {
             Ok(mut control) => {
                 let ours = rest.lan_side.0.is_some();
                 let events = event_set(&platform, &control, &wiring, ceqs, aeq, ours);
@@ -134,19 +138,33 @@ fn event_set<P: Platform>(
         let ceq = serves.ceq.and_then(|_| ceqs.pop());
         // As many places as vectors.
         let _ = set.push(Events {
-            platform: platform.clone(),
-            tag: control.tag(),
-            vector: *vector,
-            ceq: ceq.map(|ceq| (ceq.id, ceq.queue)),
             aeq: if serves.aeq { aeq.take() } else { None },
             other_causes: serves.aeq && other_causes,
-            slots: control.slots(),
-            wakers: control.wakers(),
-            log: EventLog::new(),
-            overflow_told: false,
+            ..consumer(platform, control, *vector, ceq)
         });
     }
     set
+}
+
+/// The consumer of a vector without asynchronous events.
+pub(crate) fn consumer<P: Platform>(
+    platform: &P,
+    control: &Control<P>,
+    vector: Vector,
+    ceq: Option<CeqUp<P>>,
+) -> Events<P> {
+    Events {
+        platform: platform.clone(),
+        tag: control.tag(),
+        vector,
+        ceq: ceq.map(|ceq| (ceq.id, ceq.queue)),
+        aeq: None,
+        other_causes: false,
+        slots: control.slots(),
+        wakers: control.wakers(),
+        log: EventLog::new(),
+        overflow_told: false,
+    }
 }
 
 /// What [`Control::shutdown`] needs to go back below the tables.
@@ -159,8 +177,70 @@ pub(crate) struct Below {
 
 impl Below {
     /// Vectors in use: as many consumers of events there are.
-    pub(crate) const fn vectors(&self) -> u16 {
-        self.wiring.map.vectors()
+    pub(crate) fn vectors(&self) -> u16 {
+        self.wiring.vectors.len() as u16
+    }
+
+    /// Gives the vectors back that are not in use.
+    pub(crate) fn give_spare<P: Platform>(&mut self, platform: &P) {
+        self.wiring.give_spare(platform);
+    }
+
+    /// Makes the queue of a further completion vector and lets it interrupt.
+    /// After an error nothing is left of it, unless the device did not answer.
+    pub(crate) fn add_ceq<P: Platform>(
+        &mut self,
+        platform: &P,
+        cqp: &mut Cqp<P>,
+        hmc: &Memory<P>,
+        id: CeqId,
+    ) -> Result<CeqUp<P>> {
+        let held = (self.wiring.vectors.len() + self.wiring.spare.len()) as u16;
+        let taken = self.wiring.take(platform).ok_or_else(|| Error::NoVector {
+            held,
+            most: platform.vector_count(),
+        })?;
+        let new = NewCeq {
+            id,
+            vector: taken.vector,
+            entries: self.wiring.ceq_entries,
+            cqs: hmc.count(HmcObject::Cq),
+            vsi: self.config.lan.vsi,
+        };
+        match new.create(platform, cqp) {
+            Ok(memory) => {
+                self.wiring.keep(taken.vector);
+                ceqs::hint(platform, &self.config, Some(taken.vector), id.get() as u16);
+                new.bind(platform, memory)
+            }
+            Err(error) => {
+                // Nothing names the vector yet.
+                self.wiring.put_back(platform, taken);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the queue of a completion vector down, then gives its vector back.
+    /// A queue that the device refuses to destroy interrupts as before; of one
+    /// that it did not answer about, nothing is freed.
+    pub(crate) fn remove_ceq<P: Platform>(
+        &mut self,
+        platform: &P,
+        cqp: &mut Cqp<P>,
+        ceq: CeqUp<P>,
+    ) -> Result<(), (CeqUp<P>, Error)> {
+        irq::unbind_ceq(platform, ceq.id, ceq.vector);
+        let entries = self.wiring.ceq_entries;
+        if let Err(error) = ceqs::destroy_ceq(cqp, ceq.id, entries, ceq.queue.memory()) {
+            if !error.leaves_command_open() {
+                irq::bind_ceq(platform, ceq.id, ceq.vector, Itr::NONE);
+            }
+            return Err((ceq, error));
+        }
+        ceq.queue.into_memory().release();
+        self.wiring.give(platform, ceq.vector);
+        Ok(())
     }
 
     /// The stage before the tables, from what [`Control`] stood on and the
@@ -184,6 +264,8 @@ impl Below {
             }
             aeq = aeq.or(part.aeq);
         }
+        // The program may have put its consumers in another order.
+        ceq_0_first(&mut ceqs);
         let below = CeqsUp {
             below: HmcUp { cqp, hmc },
             wiring: self.wiring,
@@ -199,5 +281,15 @@ impl Below {
                 aeq: aeq?,
             },
         })
+    }
+}
+
+/// Puts CEQ 0 first: it is destroyed last (control-path 3.4).
+fn ceq_0_first<P: Platform>(ceqs: &mut [CeqUp<P>]) {
+    if let Some((first, others)) = ceqs.split_first_mut()
+        && first.id != super::CEQ_0
+        && let Some(zero) = others.iter_mut().find(|ceq| ceq.id == super::CEQ_0)
+    {
+        core::mem::swap(first, zero);
     }
 }

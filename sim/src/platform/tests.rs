@@ -1,7 +1,7 @@
 use super::*;
 
 use e810_hal::regs::{DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0, PFINT_OICR_ENA};
-use e810_hal::{DmaBuf, HostBuf};
+use e810_hal::{DmaBuf, HostBuf, Vectors};
 
 use crate::{Allocation, Sim};
 
@@ -24,6 +24,67 @@ fn vectors_are_handed_out_and_taken_back() {
     nic.vector_free(vector);
     nic.vector_free(Vector::new(99).unwrap());
     assert_eq!(sim.finding_counts(), [(0, kind::VECTOR_FREE, 2)]);
+}
+
+#[test]
+fn a_vector_that_was_given_back_is_masked_until_it_is_taken_again() {
+    let sim = Sim::builder().vectors(3).build();
+    let nic = sim.function(0);
+    let vector = nic.vector_alloc().unwrap();
+    let fire = || {
+        GLINT_DYN_CTL
+            .at(vector)
+            .set(&nic, DYN_CTL_ENABLE | SWINT_TRIG);
+    };
+    let masked = || {
+        let mut word = [0; 4];
+        nic.bar3_read(12, &mut word);
+        u32::from_le_bytes(word) & 1 == 1
+    };
+    fire();
+    assert!(!masked());
+    nic.vector_free(vector);
+    assert!(masked());
+    assert_eq!(sim.findings(), [], "it fired before");
+    assert_eq!(nic.vector_alloc(), Some(vector));
+    assert!(!masked());
+    assert_eq!(
+        nic.take_interrupts(),
+        [],
+        "that message was its last owner's"
+    );
+    fire();
+    assert_eq!(nic.take_interrupts(), [vector]);
+    // Given back with a cause that still comes.
+    nic.vector_free(vector);
+    fire();
+    assert_eq!(sim.finding_counts(), [(0, kind::VECTOR_FREED, 1)]);
+    assert_eq!(nic.take_interrupts(), [], "masked");
+    assert_eq!(nic.vector_alloc(), Some(vector));
+    assert_eq!(nic.take_interrupts(), [vector], "it waited in the table");
+    // A vector that nobody ever had is open and nobody's business.
+    let other = Vector::new(2).unwrap();
+    GLINT_DYN_CTL
+        .at(other)
+        .set(&nic, DYN_CTL_ENABLE | SWINT_TRIG);
+    assert_eq!(nic.take_interrupts(), [other]);
+    assert_eq!(sim.finding_counts(), [(0, kind::VECTOR_FREED, 1)]);
+}
+
+#[test]
+fn the_cpu_of_a_vector_is_kept_as_long_as_it_is_taken() {
+    let sim = Sim::builder().vectors(2).build();
+    let nic = sim.function(0);
+    let vector = nic.vector_alloc().unwrap();
+    assert_eq!(nic.vector_cpu(vector), None);
+    nic.vector_affinity(vector, 5);
+    nic.vector_affinity(Vector::new(1).unwrap(), 6);
+    nic.vector_affinity(Vector::new(9).unwrap(), 7);
+    let cpus = || [0, 1, 9].map(|index| nic.vector_cpu(Vector::new(index).unwrap()));
+    assert_eq!(cpus(), [Some(5), None, None]);
+    nic.vector_free(vector);
+    assert_eq!(nic.vector_alloc(), Some(vector));
+    assert_eq!(cpus(), [None; 3]);
 }
 
 #[test]

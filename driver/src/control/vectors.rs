@@ -1,0 +1,236 @@
+//! Completion vectors: which there are, who uses them; more and fewer at run
+//! time.
+//!
+//! Number n is the CEQ with id n. Number 0 is there as long as the device: the
+//! commands' own completion queue is on it.
+
+use e810_hal::{CeqId, Platform, Vector};
+
+use super::Control;
+use crate::config::MAX_CEQS;
+use crate::device::{CEQ_0, CeqUp, consumer};
+use crate::error::{Error, Object, Result};
+use crate::events::Events;
+
+/// What is at a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Place {
+    #[default]
+    Free,
+    /// A queue on this vector, and how many CQs have their events there.
+    Live { vector: Vector, cqs: u32 },
+    /// The device did not answer when the queue was made: it may be there.
+    Unknown,
+}
+
+/// The completion vectors of a device.
+#[derive(Debug)]
+pub(crate) struct CompletionVectors {
+    places: [Place; MAX_CEQS],
+    /// As many as there can be.
+    limit: u16,
+}
+
+impl CompletionVectors {
+    /// None yet, on a device with `device_ceqs` CEQs.
+    pub(crate) fn new(device_ceqs: u32) -> Self {
+        Self {
+            places: [Place::Free; MAX_CEQS],
+            limit: device_ceqs.min(MAX_CEQS as u32) as u16,
+        }
+    }
+
+    /// CEQ `id` was made on `vector`.
+    pub(crate) fn open(&mut self, id: CeqId, vector: Vector) {
+        self.set(id, Place::Live { vector, cqs: 0 });
+    }
+
+    /// The CEQ for a CQ that asks for completion vector `wanted`.
+    pub(super) fn choose(&self, wanted: u16) -> CeqId {
+        CeqId::new(wanted)
+            .filter(|id| self.vector(*id).is_some())
+            .unwrap_or(CEQ_0)
+    }
+
+    /// A CQ more has its events there.
+    pub(super) fn join(&mut self, id: CeqId) {
+        if let Some(Place::Live { cqs, .. }) = self.place_mut(id) {
+            *cqs = cqs.saturating_add(1);
+        }
+    }
+
+    /// A CQ less.
+    pub(super) fn leave(&mut self, id: CeqId) {
+        if let Some(Place::Live { cqs, .. }) = self.place_mut(id) {
+            *cqs = cqs.saturating_sub(1);
+        }
+    }
+
+    fn users(&self, id: CeqId) -> u32 {
+        match self.places.get(id.get() as usize) {
+            Some(Place::Live { cqs, .. }) => *cqs,
+            _ => 0,
+        }
+    }
+
+    fn vector(&self, id: CeqId) -> Option<Vector> {
+        match self.places.get(id.get() as usize) {
+            Some(Place::Live { vector, .. }) => Some(*vector),
+            _ => None,
+        }
+    }
+
+    /// The lowest number that is free.
+    fn free(&self) -> Option<CeqId> {
+        let mut places = self.places.iter().take(usize::from(self.limit));
+        let free = places.position(|place| *place == Place::Free)?;
+        CeqId::new(free as u16)
+    }
+
+    /// One more than the highest number that is there.
+    fn end(&self) -> u16 {
+        let is_live = |place: &Place| matches!(place, Place::Live { .. });
+        let highest = self.places.iter().rposition(is_live);
+        highest.map_or(0, |highest| (highest as u16).saturating_add(1))
+    }
+
+    fn set(&mut self, id: CeqId, to: Place) {
+        if let Some(place) = self.place_mut(id) {
+            *place = to;
+        }
+    }
+
+    fn place_mut(&mut self, id: CeqId) -> Option<&mut Place> {
+        self.places.get_mut(id.get() as usize)
+    }
+}
+
+impl<P: Platform> Control<P> {
+    /// Completion vectors (num_comp_vectors): a CQ names one, below this. Numbers
+    /// between that were removed are taken as 0.
+    #[must_use]
+    pub fn completion_vectors(&self) -> u16 {
+        self.vectors.end()
+    }
+
+    /// As many completion vectors as there can be, if there are interrupt vectors
+    /// for them.
+    #[must_use]
+    pub const fn max_completion_vectors(&self) -> u16 {
+        self.vectors.limit
+    }
+
+    /// The interrupt vector of a completion vector.
+    #[must_use]
+    pub fn interrupt_vector(&self, number: u16) -> Option<Vector> {
+        self.vectors.vector(CeqId::new(number)?)
+    }
+
+    /// Adds a completion vector, with an interrupt vector of its own, and gives
+    /// the consumer of its events: [`Events::completion_vector`] says its number,
+    /// the lowest that is free. Vectors that were taken at bring-up and are not in
+    /// use come first, then new ones.
+    ///
+    /// It takes a command, and on a host that cannot add to a set of vectors all
+    /// others are connected anew meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`] when there are [`Control::max_completion_vectors`],
+    /// [`Error::NoVector`] when the platform has no further interrupt vector, no
+    /// memory, the device's refusal. Nothing is left behind, unless the device did
+    /// not answer.
+    pub fn add_completion_vector(&mut self) -> Result<Events<P>> {
+        let id = self.vectors.free().ok_or(Error::Exhausted {
+            object: Object::CompletionVector,
+            limit: self.vectors.limit.into(),
+        })?;
+        let Some(below) = &mut self.below else {
+            return Err(NOT_UP);
+        };
+        match below.add_ceq(&self.platform, &mut self.cqp, &self.hmc, id) {
+            Ok(ceq) => {
+                let vector = ceq.vector;
+                self.vectors.open(id, vector);
+                Ok(consumer(&self.platform, self, vector, Some(ceq)))
+            }
+            Err(error) => {
+                if error.leaves_command_open() {
+                    self.vectors.set(id, Place::Unknown);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes a completion vector: its cause and its interrupt vector are
+    /// switched off, its queue is destroyed, the interrupt vector goes back to the
+    /// platform. The next that is added gets its number.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while completion queues have their events there,
+    /// [`Error::Foreign`], [`Error::Invalid`] for completion vector 0 and for the
+    /// vector of the asynchronous events, which stay; the device's refusal. The
+    /// events are returned, and go on, unless the device did not answer: then they
+    /// come no more, and are to be given to [`Control::shutdown`] with the others.
+    pub fn remove_completion_vector(
+        &mut self,
+        mut events: Events<P>,
+    ) -> Result<(), (Events<P>, Error)> {
+        if let Err(error) = self.removable(&events) {
+            return Err((events, error));
+        }
+        let (Some(below), Some((id, queue))) = (&mut self.below, events.ceq.take()) else {
+            return Err((events, NOT_UP));
+        };
+        let vector = events.vector;
+        let ceq = CeqUp { id, vector, queue };
+        match below.remove_ceq(&self.platform, &mut self.cqp, ceq) {
+            Ok(()) => {
+                self.vectors.set(id, Place::Free);
+                Ok(())
+            }
+            Err((ceq, error)) => {
+                events.ceq = Some((ceq.id, ceq.queue));
+                Err((events, error))
+            }
+        }
+    }
+
+    fn removable(&self, events: &Events<P>) -> Result<()> {
+        let id = events.ceq.as_ref().map(|(id, _)| *id);
+        let number = id.map_or(0, CeqId::get);
+        self.own(events.tag, Object::CompletionVector, number)?;
+        let Some(id) = id.filter(|id| *id != CEQ_0 && events.aeq.is_none()) else {
+            return Err(Error::Invalid {
+                what: "completion vector 0 and the vector of the asynchronous events stay as long as the device: remove another",
+            });
+        };
+        match self.vectors.users(id) {
+            0 => Ok(()),
+            users => Err(Error::InUse {
+                object: Object::CompletionVector,
+                id: id.get(),
+                users,
+            }),
+        }
+    }
+
+    /// Tells the platform that CPU `cpu` will consume the events of completion
+    /// vector `number`, from now on; a hint that it may not be able to follow.
+    /// [`Config::cpu_hints`](crate::Config::cpu_hints) gives the first.
+    ///
+    /// # Errors
+    /// [`Error::NoSuch`].
+    pub fn hint_cpu(&self, number: u16, cpu: u32) -> Result<()> {
+        let vector = self.interrupt_vector(number).ok_or(Error::NoSuch {
+            object: Object::CompletionVector,
+            id: number.into(),
+        })?;
+        self.platform.vector_affinity(vector, cpu);
+        Ok(())
+    }
+}
+
+const NOT_UP: Error = Error::Invalid {
+    what: "the device is not up: bring it up first",
+};

@@ -1,0 +1,105 @@
+//! Vectors as the host of a function hands them out.
+//!
+//! As a kernel does it, giving a vector back masks its entry of the MSI-X table, and taking it opens the entry. One that
+//! was never taken is open: a function starts as [`msix`](crate::msix) says.
+
+use e810_hal::{Vector, Vectors};
+
+use super::SimPlatform;
+use crate::findings::{Class, kind};
+use crate::function::Surroundings;
+
+/// Who has a vector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Holder {
+    #[default]
+    Nobody,
+    Driver,
+    /// The driver had it and gave it back.
+    NobodyAnyMore,
+}
+
+/// One vector on the host's side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct HostVector {
+    holder: Holder,
+    /// The CPU that is to be interrupted, as the driver says.
+    cpu: Option<u32>,
+}
+
+impl Surroundings<'_> {
+    /// A vector fires. It is the driver's mistake when it gave the vector back with a cause still routed there: the
+    /// next that has the vector gets the message.
+    pub(crate) fn check_holder(&mut self, vector: u16) {
+        let slot = self.body.host_vectors.get(usize::from(vector));
+        if slot.is_some_and(|slot| slot.holder == Holder::NobodyAnyMore) {
+            let text = format!("vector {vector} fires, and was given back");
+            self.found(Class::Lint, kind::VECTOR_FREED, text);
+        }
+    }
+}
+
+impl SimPlatform {
+    /// The CPU that the driver named for a vector that it has.
+    #[must_use]
+    pub fn vector_cpu(&self, vector: Vector) -> Option<u32> {
+        self.with(|env| {
+            let slot = env.body.host_vectors.get(vector.get() as usize);
+            slot.and_then(|slot| slot.cpu)
+        })
+    }
+}
+
+impl Vectors for SimPlatform {
+    fn vector_count(&self) -> u16 {
+        self.with(|env| env.body.irq.count())
+    }
+
+    fn vector_alloc(&self) -> Option<Vector> {
+        self.with(|env| {
+            let mut slots = env.body.host_vectors.iter_mut().enumerate();
+            let (index, slot) = slots.find(|(_, slot)| slot.holder != Holder::Driver)?;
+            let vector = Vector::new(index as u16)?;
+            let had = slot.holder == Holder::NobodyAnyMore;
+            *slot = HostVector {
+                holder: Holder::Driver,
+                cpu: None,
+            };
+            if had {
+                // A message from before is not the new owner's; one that waits in the table comes now.
+                let _ = env.body.lines.take_one(vector);
+                env.body.msix.set_mask(index as u16, false);
+                env.check_messages();
+            }
+            Some(vector)
+        })
+    }
+
+    fn vector_free(&self, vector: Vector) {
+        self.with(|env| {
+            let slot = env.body.host_vectors.get_mut(vector.get() as usize);
+            match slot.filter(|slot| slot.holder == Holder::Driver) {
+                Some(slot) => {
+                    *slot = HostVector {
+                        holder: Holder::NobodyAnyMore,
+                        cpu: None,
+                    };
+                    env.body.msix.set_mask(vector.get() as u16, true);
+                }
+                None => {
+                    let text = format!("{vector} was given back but not taken");
+                    env.found(Class::Lint, kind::VECTOR_FREE, text);
+                }
+            }
+        });
+    }
+
+    fn vector_affinity(&self, vector: Vector, cpu: u32) {
+        self.with(|env| {
+            let slot = env.body.host_vectors.get_mut(vector.get() as usize);
+            if let Some(slot) = slot.filter(|slot| slot.holder == Holder::Driver) {
+                slot.cpu = Some(cpu);
+            }
+        });
+    }
+}
