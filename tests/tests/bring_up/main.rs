@@ -17,5 +17,6 @@ mod platform;
 mod shutdown;
 mod silence;
 mod trace;
+mod vectors;
 mod whole;
 mod world;
