@@ -11,8 +11,8 @@ use e810::{
 };
 use e810_hal::Ns;
 
-use crate::host::Host;
 use crate::host::package::{self, NoPackage, PackageFile};
+use crate::host::{Host, cpus};
 
 /// How long a link may take to come up: the longest that ports need to agree on
 /// a speed with a switch.
@@ -27,9 +27,23 @@ pub enum Start {
         package: Source,
         /// Bytes, Ethernet header not counted.
         mtu: u16,
+        /// Completion vectors wanted.
+        ceqs: u16,
     },
     /// Its LAN side is ready.
-    Warm(Lan),
+    Warm {
+        /// What it is.
+        lan: Lan,
+        /// Completion vectors wanted.
+        ceqs: u16,
+    },
+}
+
+/// Completion vectors that a function is brought up with where nothing else is
+/// said: one for each CPU that is online, as existing drivers do (control-path 8).
+#[must_use]
+pub fn usual_ceqs() -> u16 {
+    cpus::online(&Host::default())
 }
 
 /// Where the package comes from.
@@ -80,12 +94,12 @@ impl Start {
         observe: &mut dyn FnMut(Reached),
     ) -> Result<Device<P, Ready<P>>> {
         match self {
-            Self::Warm(lan) => {
-                let config = with(Config::new(*lan), backing);
+            Self::Warm { lan, ceqs } => {
+                let config = with(Config::new(*lan), backing, *ceqs);
                 Ok(bring_up(platform, &config, observe)?)
             }
-            Self::Cold { package, mtu } => {
-                let config = with(Config::cold(*mtu), backing);
+            Self::Cold { package, mtu, ceqs } => {
+                let config = with(Config::cold(*mtu), backing, *ceqs);
                 let (source, missing) = match package {
                     Source::File(file) => {
                         let package = Package::parse(&file.bytes);
@@ -111,8 +125,9 @@ impl Start {
     }
 }
 
-fn with(mut config: Config, backing: Backing) -> Config {
+fn with(mut config: Config, backing: Backing, ceqs: u16) -> Config {
     config.backing = backing;
+    config.ceqs = ceqs;
     config
 }
 

@@ -183,6 +183,11 @@ fn of_verbs<P: Room>() -> Vec<Row<P>> {
             verbs::queues::separate(),
             verbs::queues::begun_anew,
         ),
+        (
+            "completion vectors that come and go",
+            plain,
+            verbs::vectors::added_and_removed,
+        ),
     ]
 }
 

@@ -214,7 +214,8 @@ impl<T: Transport> e810_hal::Vectors for Function<T> {
         }
     }
 
-    // `vector_affinity` is left to do nothing: which CPU serves an interrupt
-    // is set by root in /proc/irq, and with vfio-user it is whichever runs the
-    // thread that waits.
+    fn vector_affinity(&self, vector: Vector, cpu: u32) {
+        let transport = self.transport();
+        lock(&self.inner.vectors).send_to(vector, cpu, transport);
+    }
 }

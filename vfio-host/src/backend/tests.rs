@@ -31,6 +31,12 @@ struct Books {
     /// IOVA to length, whether it has a file, and the access.
     maps: BTreeMap<u64, (u64, bool, Access)>,
     vectors: BTreeMap<u16, RawFd>,
+    /// The CPU that each interrupts.
+    cpus: BTreeMap<u16, u32>,
+    /// More vectors than these are refused.
+    most: Option<u16>,
+    /// Nobody may choose a CPU.
+    refuse_cpus: bool,
 }
 
 #[derive(Debug)]
@@ -106,17 +112,33 @@ unsafe impl Transport for Fake {
         if !self.properties.vectors_grow && !books.vectors.is_empty() {
             return Err(refused("growing"));
         }
+        let end = first + events.len() as u16;
+        if books.most.is_some_and(|most| end > most) {
+            return Err(refused("more vectors"));
+        }
         for (vector, event) in (first..).zip(events) {
             match event {
                 Some(fd) => books.vectors.insert(vector, fd.as_raw_fd()),
                 None => books.vectors.remove(&vector),
             };
+            // Another interrupt, which goes anywhere.
+            books.cpus.remove(&vector);
         }
+        Ok(())
+    }
+    fn send_vector_to(&self, vector: u16, cpu: u32) -> Result<(), BackendError> {
+        let mut books = self.books.lock().unwrap();
+        assert!(books.vectors.contains_key(&vector));
+        if books.refuse_cpus {
+            return Err(refused("choosing a CPU"));
+        }
+        books.cpus.insert(vector, cpu);
         Ok(())
     }
     fn disconnect_vectors(&self) -> Result<(), BackendError> {
         let mut books = self.books.lock().unwrap();
         books.vectors.clear();
+        books.cpus.clear();
         books.log.push("vectors off".to_owned());
         Ok(())
     }
@@ -368,6 +390,66 @@ fn a_set_that_cannot_grow_is_connected_anew() {
     rig.fire(0);
     rig.fire(1);
     assert_eq!(rig.fired(), [0, 1]);
+}
+
+#[test]
+fn the_others_go_on_when_a_set_cannot_be_made_larger() {
+    let rig = Rig::new(|properties| properties.vectors_grow = false);
+    let nic = &rig.function;
+    let [first, second] = [0, 1].map(|_| nic.vector_alloc().unwrap());
+    nic.vector_affinity(second, 3);
+    assert_eq!(rig.fired(), [0]);
+    rig.books.lock().unwrap().most = Some(2);
+    assert_eq!(nic.vector_alloc(), None);
+    assert_eq!(rig.fired(), [0, 1], "both look once more");
+    rig.fire(0);
+    rig.fire(1);
+    assert_eq!(rig.fired(), [0, 1]);
+    assert_eq!(rig.books.lock().unwrap().cpus, [(1, 3)].into());
+    // One that was given back is there without a larger set.
+    nic.vector_free(first);
+    assert_eq!(nic.vector_alloc(), Some(first));
+    assert_eq!(rig.fired(), [0; 0], "nobody was disturbed");
+    // Later there is room.
+    rig.books.lock().unwrap().most = None;
+    nic.vector_free(first);
+    assert_eq!(nic.vector_alloc(), Some(first));
+    let third = nic.vector_alloc().unwrap();
+    assert_eq!(third.get(), 2);
+    assert_eq!(rig.fired(), [0, 1]);
+    rig.fire(2);
+    assert_eq!(rig.fired(), [2]);
+}
+
+#[test]
+fn a_vector_keeps_its_cpu_until_it_is_given_back() {
+    for vectors_grow in [true, false] {
+        let rig = Rig::new(|properties| properties.vectors_grow = vectors_grow);
+        let nic = &rig.function;
+        let cpus = || -> Vec<(u16, u32)> {
+            let books = rig.books.lock().unwrap();
+            books.cpus.iter().map(|(v, cpu)| (*v, *cpu)).collect()
+        };
+        let first = nic.vector_alloc().unwrap();
+        nic.vector_affinity(first, 7);
+        let second = nic.vector_alloc().unwrap();
+        nic.vector_affinity(second, 2);
+        let third = nic.vector_alloc().unwrap();
+        assert_eq!(cpus(), [(0, 7), (1, 2)]);
+        nic.vector_free(second);
+        nic.vector_affinity(second, 5);
+        let fourth = nic.vector_alloc().unwrap();
+        assert_eq!(fourth, second);
+        let _ = nic.vector_alloc().unwrap();
+        let stale: &[(u16, u32)] = &[(0, 7)];
+        assert_eq!(cpus(), stale);
+        // A refusal is no failure.
+        rig.books.lock().unwrap().refuse_cpus = true;
+        nic.vector_affinity(third, 1);
+        assert_eq!(cpus(), stale);
+        rig.fire(2);
+        assert!(rig.fired().contains(&2));
+    }
 }
 
 #[test]

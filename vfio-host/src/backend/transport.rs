@@ -147,6 +147,16 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
         events: &[Option<BorrowedFd<'_>>],
     ) -> Result<(), BackendError>;
 
+    /// Has CPU `cpu` take the interrupts of a connected vector, until it is
+    /// connected anew. Does nothing where no CPU is interrupted.
+    ///
+    /// # Errors
+    /// [`BackendError`]; interrupts go where they went before.
+    fn send_vector_to(&self, vector: u16, cpu: u32) -> Result<(), BackendError> {
+        let _ = (vector, cpu);
+        Ok(())
+    }
+
     /// Disconnects all vectors and switches MSI-X off.
     ///
     /// # Errors

@@ -17,6 +17,8 @@ struct Event {
     fd: EventFd,
     /// Handed out. One that is not stays connected when the set cannot shrink.
     taken: bool,
+    /// The CPU that is to be interrupted.
+    cpu: Option<u32>,
 }
 
 impl AsFd for Event {
@@ -32,6 +34,8 @@ impl AsFd for Event {
 pub(super) struct Vectors {
     /// By vector.
     events: Vec<Option<Event>>,
+    /// A refusal to interrupt a certain CPU was told.
+    refusal_told: bool,
 }
 
 impl Vectors {
@@ -62,6 +66,7 @@ impl Vectors {
             None => Event {
                 fd: new_event().map_err(system)?,
                 taken: false,
+                cpu: None,
             },
         };
         // What happened while nobody had the vector is nobody's.
@@ -78,6 +83,10 @@ impl Vectors {
         };
         if let Err(error) = done {
             self.forget(vector, waiter);
+            if !properties.vectors_grow {
+                // The set is down. The others were connected before.
+                self.connect_all(transport)?;
+            }
             return Err(error);
         }
         if let Some(event) = self.events.get_mut(index).and_then(Option::as_mut) {
@@ -88,8 +97,11 @@ impl Vectors {
 
     /// Takes the whole set down and connects it again: for a kernel that
     /// cannot add to a set that is in use.
-    fn connect_all<T: Transport>(&self, transport: &T) -> Result<(), BackendError> {
+    fn connect_all<T: Transport>(&mut self, transport: &T) -> Result<(), BackendError> {
         transport.disconnect_vectors()?;
+        if self.events.is_empty() {
+            return Ok(());
+        }
         let events: Vec<_> = self
             .events
             .iter()
@@ -101,7 +113,33 @@ impl Vectors {
         for event in self.events.iter().flatten().filter(|event| event.taken) {
             let _ = event.fd.write(1);
         }
+        // To the kernel these are new interrupts.
+        let cpu = |event: &Option<Event>| event.as_ref().and_then(|event| event.cpu);
+        let cpus: Vec<_> = self.events.iter().map(cpu).collect();
+        for (vector, cpu) in (0..).zip(cpus) {
+            if let Some(cpu) = cpu {
+                self.try_to_send(vector, cpu, transport);
+            }
+        }
         Ok(())
+    }
+
+    /// Remembers which CPU is to take the interrupts of `vector`, and says so to
+    /// the kernel. A hint: a refusal is told once and changes nothing.
+    pub(super) fn send_to<T: Transport>(&mut self, vector: Vector, cpu: u32, transport: &T) {
+        let slot = self.events.get_mut(vector.get() as usize);
+        if let Some(event) = slot.and_then(|slot| slot.as_mut().filter(|event| event.taken)) {
+            event.cpu = Some(cpu);
+            self.try_to_send(vector.get() as u16, cpu, transport);
+        }
+    }
+
+    fn try_to_send<T: Transport>(&mut self, vector: u16, cpu: u32, transport: &T) {
+        if let Err(error) = transport.send_vector_to(vector, cpu)
+            && !std::mem::replace(&mut self.refusal_told, true)
+        {
+            log::info!("interrupts go to whatever CPU the kernel chooses: {error}");
+        }
     }
 
     /// Gives a vector back; false when it was not taken.
@@ -116,6 +154,7 @@ impl Vectors {
             return Ok(false);
         };
         event.taken = false;
+        event.cpu = None;
         if !transport.properties().vectors_grow {
             // Taking the set down would cost the others interrupts.
             waiter.forget(event);
@@ -130,6 +169,10 @@ impl Vectors {
         let slot = self.events.get_mut(vector.get() as usize);
         if let Some(event) = slot.and_then(Option::take) {
             waiter.forget(&event);
+        }
+        // A set ends with a vector that is there.
+        while let Some(None) = self.events.last() {
+            self.events.pop();
         }
     }
 

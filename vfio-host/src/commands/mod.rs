@@ -18,7 +18,7 @@ use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
 use crate::cli::StartArgs;
 use crate::host::Host;
-use crate::start::{Source, Start};
+use crate::start::{Source, Start, usual_ceqs};
 
 /// A simulator with `functions` functions, as after power-up or, if `warm`,
 /// with their LAN side ready.
@@ -37,8 +37,14 @@ pub(crate) fn simulator(functions: u8, mode: Mode, seed: u64, warm: bool) -> Sim
 
 /// How a function of a simulator in this process is started.
 pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Start> {
+    let ceqs = match function.mode() {
+        // The same on every machine, as all of it.
+        Mode::Virtual => VIRTUAL_CEQS,
+        Mode::Real => usual_ceqs(),
+    };
     if args.warm {
-        return Ok(Start::Warm(sim_lan(function)?));
+        let lan = sim_lan(function)?;
+        return Ok(Start::Warm { lan, ceqs });
     }
     let package = match &args.ddp {
         None => Source::simulated(),
@@ -47,8 +53,12 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
     Ok(Start::Cold {
         package,
         mtu: SIM_MTU,
+        ceqs,
     })
 }
+
+/// Completion vectors of a function in virtual time.
+const VIRTUAL_CEQS: u16 = 4;
 
 /// Interface MTU of a simulated function: jumbo frames, so that every path MTU
 /// of RoCEv2 fits.

@@ -13,7 +13,7 @@ use crate::cli::{BackendArgs, StartArgs};
 use crate::host::Host;
 use crate::host::limits::{self, Memlock};
 use crate::spec::{Bdf, Way};
-use crate::start::{Source, Start};
+use crate::start::{Source, Start, usual_ceqs};
 
 /// The function that another process serves on the socket `path`.
 pub(crate) fn open_user(path: &Path, args: BackendArgs) -> Result<Function<VfioUser>> {
@@ -97,7 +97,10 @@ pub(crate) fn watch<T: Transport, const N: usize>(
 pub(crate) fn start<T: Transport>(function: &Function<T>, asked: &StartArgs) -> Result<Start> {
     if asked.warm {
         let lan = backend::lan(function, asked.mac, asked.vsi, asked.mtu)?;
-        return Ok(Start::Warm(lan));
+        return Ok(Start::Warm {
+            lan,
+            ceqs: usual_ceqs(),
+        });
     }
     let serial = function.identity().serial;
     let package = Source::choose(&Host::default(), asked.ddp.as_deref(), serial)?;
@@ -107,6 +110,7 @@ pub(crate) fn start<T: Transport>(function: &Function<T>, asked: &StartArgs) -> 
     Ok(Start::Cold {
         package,
         mtu: asked.mtu,
+        ceqs: usual_ceqs(),
     })
 }
 

@@ -79,7 +79,10 @@ pub fn need() -> Result<Need> {
         .mode(Mode::Virtual)
         .build();
     let platform = sim.function(0);
-    let config = Config::new(crate::commands::sim_lan(&platform)?);
+    let config = Config {
+        ceqs: crate::start::usual_ceqs(),
+        ..Config::new(crate::commands::sim_lan(&platform)?)
+    };
     let pinned = up_and_count(platform, &config, || {
         let memory = sim.memory(0);
         // A page more a block than its bytes is the most that rounding adds.

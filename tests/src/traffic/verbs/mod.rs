@@ -17,6 +17,7 @@ pub mod errors;
 pub mod memory;
 pub mod posting;
 pub mod queues;
+pub mod vectors;
 
 /// A signaled request.
 #[must_use]

@@ -72,5 +72,11 @@ fn set_irqs(
     let words = head.into_iter().map(u32::to_ne_bytes).chain(fds);
     let mut set: Vec<u8> = words.flatten().collect();
     // SAFETY: the request's structure with `argsz` bytes.
-    unsafe { device.ioctl(SET_IRQS, &mut set) }.map(drop)
+    match unsafe { device.ioctl(SET_IRQS, &mut set) }? {
+        0 => Ok(()),
+        // Nothing is connected then, although it is no error to the kernel.
+        few => Err(io::Error::other(format!(
+            "the kernel has no more than {few} vectors for it; use fewer"
+        ))),
+    }
 }

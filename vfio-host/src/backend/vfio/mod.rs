@@ -32,6 +32,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::error::BackendError;
 use super::transport::{DmaRegion, Notice, Properties, Transport};
+use crate::host::{Host, cpus};
 use crate::spec::{Bdf, Way};
 use bar::{Bar, BarError};
 use describe::Description;
@@ -52,6 +53,7 @@ struct Opened {
 /// An open function.
 pub struct Vfio {
     name: String,
+    bdf: Bdf,
     /// Before the device: a mapping keeps the device's file open.
     bar: Bar,
     /// The kernel wants the function back, or the bus reported an error; with
@@ -89,10 +91,10 @@ impl Vfio {
             #[cfg(feature = "iommufd")]
             Way::Iommufd => iommufd::open(&name, bdf)?,
         };
-        Self::new(name, opened)
+        Self::new(name, bdf, opened)
     }
 
-    fn new(name: String, opened: Opened) -> Result<Self, BackendError> {
+    fn new(name: String, bdf: Bdf, opened: Opened) -> Result<Self, BackendError> {
         // In case of an error the last is dropped first, the device before its
         // addresses.
         let Opened {
@@ -123,6 +125,7 @@ impl Vfio {
             space,
             properties,
             armed: AtomicBool::new(false),
+            bdf,
             name,
         })
     }
@@ -266,6 +269,11 @@ unsafe impl Transport for Vfio {
             .map_err(|cause| self.refused("connecting interrupts", cause))?;
         self.armed.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn send_vector_to(&self, vector: u16, cpu: u32) -> Result<(), BackendError> {
+        cpus::send_vector_to(&Host::default(), self.bdf, vector, cpu)
+            .map_err(|cause| self.refused("choosing the CPU of an interrupt", cause))
     }
 
     fn disconnect_vectors(&self) -> Result<(), BackendError> {

@@ -32,6 +32,8 @@ pub(super) struct Ioctl {
     pub(super) writes: Option<(usize, Vec<u8>)>,
     /// The error, 0 for none.
     pub(super) errno: i32,
+    /// What it returns without one.
+    pub(super) result: u32,
 }
 
 impl Ioctl {
@@ -45,6 +47,7 @@ impl Ioctl {
             gives: None,
             writes: None,
             errno: 0,
+            result: 0,
         }
     }
 
@@ -64,6 +67,15 @@ impl Ioctl {
     )]
     pub(super) fn writes(mut self, at: usize, bytes: Vec<u8>) -> Self {
         self.writes = Some((at, bytes));
+        self
+    }
+
+    #[cfg_attr(
+        not(feature = "iommufd"),
+        expect(dead_code, reason = "only its tests connect vectors")
+    )]
+    pub(super) fn returns(mut self, result: u32) -> Self {
+        self.result = result;
         self
     }
 
@@ -188,7 +200,7 @@ impl Node for Taped {
             argument[step.any.clone()].copy_from_slice(&own[step.any]);
         }
         match step.errno {
-            0 => Ok(0),
+            0 => Ok(step.result),
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     }

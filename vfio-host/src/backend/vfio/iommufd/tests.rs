@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 
-use e810_hal::{Access, Bus, Off};
+use e810_hal::{Access, Bus, Off, Vector};
 use vfio_bindings::bindings::vfio::{
     vfio_device_attach_iommufd_pt, vfio_device_bind_iommufd, vfio_device_detach_iommufd_pt,
 };
@@ -15,11 +15,18 @@ use vmm_sys_util::eventfd::EventFd;
 use super::script::*;
 use super::*;
 use crate::backend::transport::{DmaRegion, Transport};
+use crate::backend::vectors::{Vectors, Waiter};
 use crate::backend::vfio::Vfio;
 use crate::backend::vfio::open::Place;
 use crate::backend::vfio::tape::{Ioctl, Step, Tape, longs, words};
+use crate::spec::Bdf;
 
 const NAME: &str = "iommufd:0000:3b:00.0";
+
+fn bdf() -> Bdf {
+    "3b:00.0".parse().unwrap()
+}
+
 fn open_on(tape: &Tape) -> Result<Opened, BackendError> {
     let device = tape.file("device", CONFIG + 4096);
     let in_use = "/dev/vfio/devices/vfio0 /dev/vfio/24";
@@ -36,7 +43,7 @@ fn opened(tape: &Tape) -> Vfio {
     tape.expect(way_in());
     tape.expect(description());
     tape.expect([set_irqs(3, 0, 1).into(), set_irqs(4, 0, 1).into()]);
-    Vfio::new(NAME.to_owned(), open_on(tape).unwrap()).unwrap()
+    Vfio::new(NAME.to_owned(), bdf(), open_on(tape).unwrap()).unwrap()
 }
 
 /// The error of an opening that goes as `steps` say.
@@ -125,6 +132,57 @@ fn a_function_is_used_and_closed_in_order() {
         error.contains("4096 of 8192 bytes were unmapped"),
         "{error}"
     );
+    tape.is_done();
+
+    tape.expect(way_out());
+    drop(vfio);
+    tape.is_done();
+}
+
+/// A kernel that cannot add to a set that is in use: what there is is taken
+/// down, and the whole set connected.
+#[test]
+fn a_set_that_cannot_grow_is_taken_down_first() {
+    let tape = Tape::default();
+    tape.expect(way_in());
+    let mut described = description();
+    for step in &mut described {
+        // EVENTFD, MASKABLE and NORESIZE of MSI-X (2).
+        if let Step::Ioctl(ioctl) = step
+            && ioctl.takes == words(&[16, 0, 2, 0])
+        {
+            *step = irq_info(2, 1 | 2 | 8, 64).into();
+        }
+    }
+    tape.expect(described);
+    tape.expect([set_irqs(3, 0, 1).into(), set_irqs(4, 0, 1).into()]);
+    let vfio = Vfio::new(NAME.to_owned(), bdf(), open_on(&tape).unwrap()).unwrap();
+    assert!(!vfio.properties().vectors_grow);
+
+    let mut vectors = Vectors::default();
+    let waiter = Waiter::new().unwrap();
+    let mut take = || vectors.take(&vfio, &waiter);
+    let down =
+        || -> Step { Ioctl::new("device", DEVICE_SET_IRQS, words(&[20, 0x21, 2, 0, 0])).into() };
+    tape.expect([set_irqs(2, 0, 1).into()]);
+    assert_eq!(take().unwrap(), Vector::new(0));
+    tape.expect([down(), set_irqs(2, 0, 2).into()]);
+    assert_eq!(take().unwrap(), Vector::new(1));
+    tape.is_done();
+    // The kernel has two and not three: that is no error to it, and nothing is
+    // connected. The two are connected again.
+    tape.expect([
+        down(),
+        set_irqs(2, 0, 3).returns(2).into(),
+        set_irqs(2, 0, 2).into(),
+    ]);
+    let error = take().unwrap_err().to_string();
+    assert!(error.contains("no more than 2 vectors"), "{error}");
+    tape.is_done();
+    // Given back and taken again without a word.
+    let vector = Vector::new(0).unwrap();
+    assert!(vectors.give_back(vector, &vfio, &waiter).unwrap());
+    assert_eq!(vectors.take(&vfio, &waiter).unwrap(), Some(vector));
     tape.is_done();
 
     tape.expect(way_out());
@@ -247,7 +305,7 @@ fn a_function_that_does_not_fit_is_closed_in_order() {
     let small = vec![region_info(0, 4096, 0).into()];
     let rest = description().split_off(1);
     let tape = Tape::new([way_in(), small, rest, way_out()].concat());
-    let error = Vfio::new(NAME.to_owned(), open_on(&tape).unwrap()).unwrap_err();
+    let error = Vfio::new(NAME.to_owned(), bdf(), open_on(&tape).unwrap()).unwrap_err();
     tape.is_done();
     assert!(error.to_string().contains("BAR0"), "{error}");
 }
