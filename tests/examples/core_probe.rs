@@ -8,9 +8,9 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use e810::{
-    AccessFlags, AttrMask, ColdStart, Config, Control, Cq, Events, GidEntry, LinkPolicy, MrChange,
-    MwType, Notify, Package, PackageSource, Path, Pd, Qp, QpAttr, QpCaps, QpInit, RecvWr, SendWr,
-    Wc, bring_up, bring_up_cold, v4,
+    AccessFlags, AttrMask, ColdStart, Config, Control, Cq, EventSet, Events, GidEntry, LinkPolicy,
+    MrChange, MwType, Notify, Package, PackageSource, Path, Pd, Qp, QpAttr, QpCaps, QpInit, RecvWr,
+    SendWr, Wc, bring_up, bring_up_cold, v4,
 };
 
 use e810_hal::bar::Bar0;
@@ -170,10 +170,11 @@ pub fn probe_driver_control(
     let Ok(device) = bring_up_cold(platform, config, &start, &mut |_| {}) else {
         return false;
     };
-    let (mut control, events) = device.split();
+    let (mut control, mut events) = device.split();
     let (Ok(pd), Ok(mut cq)) = (control.alloc_pd(), control.create_cq(64, 0)) else {
         return false;
     };
+    let vectors_good = vectors(&mut control, &mut events, &cq);
     let caps = QpCaps {
         max_send_wr: 64,
         max_recv_wr: 64,
@@ -197,7 +198,26 @@ pub fn probe_driver_control(
     good &= control.destroy_cq(cq).is_ok();
     good &= control.dereg_mr(mr).is_ok();
     good &= control.dealloc_pd(pd).is_ok();
-    good && control.shutdown(events).is_ok()
+    good && vectors_good && control.shutdown(events).is_ok()
+}
+
+/// Completion vectors that come and go.
+#[inline(never)]
+fn vectors(control: &mut Control<Metal>, events: &mut EventSet<Metal>, cq: &Cq<Metal>) -> bool {
+    let Ok(added) = control.add_completion_vector() else {
+        return false;
+    };
+    let number = added.completion_vector().unwrap_or(0);
+    let mut good = number
+        < control
+            .completion_vectors()
+            .min(control.max_completion_vectors());
+    good &= control.interrupt_vector(number) == Some(added.vector());
+    good &= control.hint_cpu(cq.completion_vector(), 1).is_ok();
+    match control.remove_completion_vector(added) {
+        Ok(()) => good,
+        Err((kept, _)) => good && events.push(kept).is_ok(),
+    }
 }
 
 /// What verbs has beyond the objects above.
