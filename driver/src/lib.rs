@@ -36,7 +36,7 @@ extern crate std;
 
 pub mod addr;
 mod attr;
-mod channel;
+pub mod channel;
 mod cold;
 mod completion;
 mod config;
