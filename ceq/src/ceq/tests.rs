@@ -53,6 +53,33 @@ fn the_walk_wraps_and_the_valid_bit_turns() {
     assert_eq!(ceq.counts().events, 10);
 }
 
+/// The valid bit turns with each lap, so no entry has to be cleared.
+#[test]
+fn taking_entries_writes_nothing() {
+    for lap_bit in [VALID, 0] {
+        // One that is delivered, one of a destroyed CQ, one of none, one scrubbed.
+        let words = [7, 1 << 32 | 2, 99, 0xFFFF_FFFF].map(|word| lap_bit | word);
+        let memory = memory(&[VALID; 4]);
+        let mut ceq = ceq(&memory, 8);
+        if lap_bit == 0 {
+            assert_eq!(ceq.drain(4, |_| Delivery::Live).taken, 4);
+        }
+        for (at, word) in words.iter().enumerate() {
+            put(&memory, at, *word);
+        }
+        let drained = ceq.drain(4, |cq| match cq.generation() {
+            0 => Delivery::Live,
+            _ => Delivery::Stale,
+        });
+        assert_eq!((drained.live, drained.stale, drained.skipped), (1, 1, 2));
+        let left: Vec<u64> = memory
+            .iter()
+            .map(|word| u64::from_le(word.load(Ordering::Relaxed)))
+            .collect();
+        assert_eq!(left, words);
+    }
+}
+
 #[test]
 fn ids_that_no_cq_has_are_counted_and_skipped() {
     let memory = memory(&[

@@ -1,6 +1,6 @@
 //! However few vectors there are, events arrive.
 
-use e810::bring_up;
+use e810::{Event, bring_up};
 use e810_hal::Ns;
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::scenario::arrival::{Party, arrival_event};
@@ -83,4 +83,29 @@ fn a_completion_vector_that_is_not_there_is_taken_as_the_first() {
     close(from);
     close(to);
     assert_as_found(&sim);
+}
+
+/// The control queue completes by CEQ 0, whatever vector that is on. It is asked
+/// for an event once, at bring-up; after that control polls.
+#[test]
+fn a_finished_command_is_an_event_of_the_first_completion_vector() {
+    for (vectors, _, _) in GRANTED {
+        let sim = builder().functions(1).vectors(vectors).build();
+        let mut party = party(&sim, 0, 0);
+        let first = party.events[usize::from(vectors > 4)].vector();
+        for expected in [&[(first, Event::CqpCompletion)][..], &[]] {
+            let mut told = Vec::new();
+            for part in &mut party.events {
+                let vector = part.vector();
+                part.on_vector(&mut |event| told.push((vector, event)));
+            }
+            assert_eq!(told, expected, "{vectors} vectors");
+            assert_eq!(party.platform.interrupt_count(first), 1);
+            let cq = party.control.create_cq(16, 0).unwrap();
+            party.control.destroy_cq(cq).unwrap();
+            sim.run(Ns::from_ms(1));
+        }
+        close(party);
+        assert_as_found(&sim);
+    }
 }

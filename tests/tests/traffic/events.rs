@@ -1,20 +1,21 @@
 //! Completion events that were asked for.
 
-use e810::{Data, Notify, Op, SendFlags, SendWr};
+use e810::{Data, Event, Notify, Op, Platform, SendFlags, SendWr};
 use e810_hal::Ns;
 use e810_sim::Sim;
+use e810_sim::pe::{Breakage, Subject};
 use e810_tests::traffic::{Pair, Setup};
 
 use crate::exchange::{A, sim};
 
 /// Whether an event of the second side's CQ came since the last call.
-fn told(sim: &Sim, pair: &mut Pair<impl e810::Platform>) -> bool {
+fn told(sim: &Sim, pair: &mut Pair<impl Platform>) -> bool {
     sim.run(Ns::from_ms(1));
     pair.sides[1].attend();
     pair.sides[1].cqs[0].take_event()
 }
 
-fn send(pair: &mut Pair<impl e810::Platform>, flags: SendFlags) {
+fn send(pair: &mut Pair<impl Platform>, flags: SendFlags) {
     let here = pair.sides[0].sge(0, 64);
     let op = Op::Send {
         data: Data::Sges(&[here]),
@@ -24,7 +25,7 @@ fn send(pair: &mut Pair<impl e810::Platform>, flags: SendFlags) {
 }
 
 /// Posts a request that uses up a receive, and waits for its completion.
-fn post(pair: &mut Pair<impl e810::Platform>, op: Op<'_>, flags: SendFlags) {
+fn post(pair: &mut Pair<impl Platform>, op: Op<'_>, flags: SendFlags) {
     let incoming = pair.sides[1].incoming();
     let there = pair.sides[1].sge(incoming, 64);
     pair.sides[1].post_recv(0, 7, &[there]).unwrap();
@@ -120,5 +121,90 @@ fn a_plain_send_does_not_use_up_the_request() {
     send(&mut pair, SendFlags::SOLICITED);
     pair.completions(1, 1);
     assert!(told(&sim, &mut pair));
+    pair.finish(&sim);
+}
+
+/// The card does not remember where a solicited completion was: one that was
+/// polled before the request counts, if any completion waits.
+#[test]
+fn a_solicited_completion_before_the_request_counts_wherever_it_was() {
+    let sim = sim(84);
+    let mut pair = Pair::simulated(&sim, Setup::default());
+    send(&mut pair, SendFlags::SOLICITED);
+    pair.completions(1, 1);
+    pair.sides[1].polling = false;
+    send(&mut pair, SendFlags::empty());
+    assert!(pair.sides[1].cqs[0].arm(Notify::Solicited), "one waits");
+    assert!(told(&sim, &mut pair));
+    pair.sides[1].polling = true;
+    pair.completions(1, 1);
+    // Nothing waits: neither of them counts any more.
+    assert!(!pair.sides[1].cqs[0].arm(Notify::Solicited));
+    assert!(!told(&sim, &mut pair));
+    pair.finish(&sim);
+}
+
+/// Without a solicited one since the last event, what waits is none.
+#[test]
+fn a_plain_completion_that_waits_is_no_event_for_a_solicited_request() {
+    let sim = sim(85);
+    let mut pair = Pair::simulated(&sim, Setup::default());
+    pair.sides[1].polling = false;
+    send(&mut pair, SendFlags::empty());
+    assert!(pair.sides[1].cqs[0].arm(Notify::Solicited), "one waits");
+    assert!(!told(&sim, &mut pair));
+    send(&mut pair, SendFlags::SOLICITED);
+    assert!(told(&sim, &mut pair));
+    pair.sides[1].polling = true;
+    pair.completions(1, 2);
+    pair.finish(&sim);
+}
+
+/// A vector that serves both queues: one interrupt, completions first.
+#[test]
+fn a_shared_vector_brings_completions_before_asynchronous_events() {
+    let sim = Sim::builder().functions(2).seed(86).vectors(1).build();
+    let mut pair = Pair::simulated(&sim, Setup::default());
+    pair.sides[1].polling = false;
+    let side = &mut pair.sides[1];
+    let events = side.events.first_mut().unwrap();
+    let (vector, cq) = (events.vector(), side.cqs[0].number());
+    // What the bring-up caused is past.
+    while events.on_vector(&mut |_| {}).more {}
+    let nic = sim.function(1);
+    let before = nic.interrupt_count(vector);
+    let broken = Breakage::Event {
+        code: 0x0520,
+        source: 0,
+        subject: Subject::Function,
+        wqe_index: 0,
+    };
+    // The asynchronous event comes first, and is told last.
+    sim.break_down(1, broken);
+    assert!(!side.cqs[0].arm(Notify::Any));
+    let incoming = side.incoming();
+    let there = side.sge(incoming, 8);
+    side.post_recv(0, 7, &[there]).unwrap();
+    let request = SendWr {
+        wr_id: 1,
+        op: Op::Send {
+            data: Data::Inline(&[b"an event"]),
+            imm: None,
+        },
+        flags: SendFlags::SIGNALED,
+    };
+    pair.sides[0].post_send(0, &[request]).unwrap();
+    sim.run(Ns::from_ms(1));
+    let side = &mut pair.sides[1];
+    assert_eq!(nic.interrupt_count(vector), before + 1);
+    let mut told = Vec::new();
+    side.events[0].on_vector(&mut |event| told.push(event));
+    let is_async = |event: &Event| matches!(event, Event::Async(_));
+    assert_eq!(told.first(), Some(&Event::Completion { cq }), "{told:?}");
+    assert_eq!(told.iter().filter(|event| is_async(event)).count(), 1);
+    assert!(told.last().is_some_and(is_async), "{told:?}");
+    side.polling = true;
+    pair.completions(0, 1);
+    pair.completions(1, 1);
     pair.finish(&sim);
 }

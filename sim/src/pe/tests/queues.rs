@@ -86,6 +86,26 @@ fn what_was_not_taken_is_an_event_as_soon_as_one_is_asked_for() {
     assert_eq!(rig.env.findings, []);
 }
 
+/// Who can ring for a CQ and cannot write its shadow area neither asks for an event nor takes a request back.
+#[test]
+fn a_doorbell_without_a_new_number_changes_no_request() {
+    let (mut rig, mut qp, stag) = flushable();
+    let id = qp.receive.id as u32;
+    one_cqe(&mut rig, &mut qp, stag);
+    rig.ring(Doorbell::CqArm, id);
+    assert!(rig.env.ceqs.is_empty(), "nobody asked");
+    drain(&mut rig, &mut qp.receive);
+    arm(&mut rig, &qp.receive, 1 << 16 | 1 << 15 | 1 << 14);
+    rig.ring(Doorbell::CqArm, id);
+    one_cqe(&mut rig, &mut qp, stag);
+    assert_eq!(rig.env.ceqs, [0], "the request stands");
+    rig.ring(Doorbell::CqAck, id);
+    rig.ring(Doorbell::CqArm, id);
+    one_cqe(&mut rig, &mut qp, stag);
+    assert_eq!(rig.env.ceqs, [0], "and was answered");
+    assert_eq!(rig.env.findings, []);
+}
+
 #[test]
 fn a_solicited_request_looks_back_to_the_last_event() {
     let (mut rig, mut qp, stag) = flushable();
@@ -285,6 +305,32 @@ fn an_event_of_the_ccq_waits_for_its_ceq() {
         .error
     );
     assert_eq!(rig.env.kinds(), ["cqp-state"]);
+}
+
+#[test]
+fn the_valid_bit_of_events_turns_with_each_lap() {
+    const CONTEXT: u64 = 0x1234;
+    let mut rig = Rig::new(Config::default());
+    rig.create_cqp();
+    rig.hmc();
+    let (memory, shadow) = (rig.env.alloc(64 * 32, 256), rig.env.alloc(64, 128));
+    rig.ccq = Some((memory, shadow, 0));
+    let flags = 1 << 49 | 1 << 46;
+    rig.good(0x03, [64, CONTEXT, 16, flags, memory, shadow, 0, 0]);
+    let ceq = rig.env.alloc(3 * 8, 256);
+    rig.good(0x16, [0, 0, 3, 0, ceq, 0, 0, 0]);
+    for n in 0..9 {
+        let lap_bit = if n / 3 % 2 == 0 { 1 << 63 } else { 0 };
+        let at = ceq + n % 3 * 8;
+        assert_ne!(rig.env.word(at), lap_bit | CONTEXT, "not yet {n}");
+        rig.env.set_word(shadow + 32, ((n + 1) % 4) << 16 | 1 << 14);
+        rig.ring(Doorbell::CqArm, 0);
+        rig.good(0x23, [0, 0, 1, 1 << 62, 0, 0, 0, 0]);
+        assert_eq!(rig.env.word(at), lap_bit | CONTEXT, "event {n}");
+        rig.ring(Doorbell::CqAck, 0);
+    }
+    assert_eq!(rig.env.ceqs.len(), 9);
+    assert_eq!(rig.env.findings, []);
 }
 
 #[test]
