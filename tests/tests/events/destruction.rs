@@ -1,12 +1,15 @@
-//! Events of objects that are being destroyed on another thread.
+//! Events of objects that are being destroyed.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use e810::{AccessFlags, Event, EventSet, QpAttr, QpCaps, QpInit};
+use e810::{AccessFlags, Event, EventSet, Notify, QpAttr, QpCaps, QpInit, RecvWr};
 use e810_ceq::aeqe::Object;
+use e810_hal::bus::ItrIndex;
+use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE_KEEP_ITR, GLINT_DYN_CTL, GLINT_ITR};
+use e810_hal::{Clock, Ns, Vectors};
 use e810_sim::pe::{Breakage, Subject};
 use e810_sim::{Mode, Sim, SimPlatform};
 use e810_tests::traffic::{Pair, Setup, Watched};
@@ -138,4 +141,75 @@ fn nothing_is_told_of_the_dead() {
     sim.set_interrupt_hook(1, None);
     assert_eq!(known.of_the_dead.load(Ordering::SeqCst), 0);
     side.events = std::mem::take(&mut *lock(&events));
+}
+
+/// Far less than a destruction waits.
+const LATER: Ns = Ns::from_us(200);
+
+/// A program takes an event and acknowledges it in an interrupt handler, while
+/// the destruction of its queue waits for that.
+#[test]
+fn a_destruction_waits_for_acknowledgements() {
+    let sim = Sim::builder().functions(2).seed(10).build();
+    let setup = Setup {
+        channel: true,
+        ..Setup::default()
+    };
+    let mut pair = Pair::simulated(&sim, setup);
+    let side = &mut pair.sides[1];
+    let channel = side.channel.clone().unwrap();
+    let mut cq = side.control.create_cq_on(&channel, 16, 0).unwrap();
+    let init = QpInit::rc(&cq, &cq, CAPS);
+    let mut qp = side.control.create_qp(&side.pd, &init).unwrap();
+    let attr = QpAttr::to_init(AccessFlags::empty());
+    side.control.modify_qp(&mut qp, &attr).unwrap();
+    // A queue pair that is stopped completes its receive.
+    let receive = RecvWr {
+        wr_id: 1,
+        sges: &[],
+    };
+    qp.post_recv(&[receive]).unwrap();
+    assert!(!cq.arm(Notify::Any));
+    side.control
+        .modify_qp(&mut qp, &QpAttr::to_error())
+        .unwrap();
+    let platform = side.platform.clone();
+    let event = channel.wait(&platform, Ns::from_ms(2_000), || {
+        side.attend();
+    });
+    let event = event.unwrap();
+    side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
+
+    let nic = sim.function(1);
+    let vector = nic.vector_alloc().unwrap();
+    let control = GLINT_DYN_CTL.at(vector);
+    let timed = GLINT_DYN_CTL::SWINT_TRIG::SET
+        + GLINT_DYN_CTL::SW_ITR_INDX_ENA::SET
+        + GLINT_DYN_CTL::SW_ITR_INDX.val(0);
+    let interval = LATER.0 / 2_000;
+    GLINT_ITR
+        .at(ItrIndex::new(0).unwrap(), vector)
+        .set(&nic, interval as u32);
+    // At once, and an interval later.
+    control.set(&nic, DYN_CTL_ENABLE_KEEP_ITR | timed.value);
+    sim.run(Ns::from_us(1));
+    assert_eq!(nic.interrupt_count(vector), 1);
+    sim.set_interrupt_hook(1, {
+        let channel = channel.clone();
+        Some(Box::new(move |fired| {
+            if fired == vector {
+                channel.acknowledge(event.cq(), 1).unwrap();
+            }
+        }))
+    });
+    let start = nic.now();
+    control.set(&nic, DYN_CTL_ENABLE_KEEP_ITR | timed.value);
+    side.control.destroy_cq(cq).map_err(|(_, e)| e).unwrap();
+    assert_eq!(nic.interrupt_count(vector), 2);
+    assert!(nic.now() - start > Ns(LATER.0 / 2), "it has waited");
+    sim.set_interrupt_hook(1, None);
+    control.set(&nic, DYN_CTL_DISABLE);
+    nic.vector_free(vector);
+    drop(channel);
+    pair.finish(&sim);
 }

@@ -1,7 +1,11 @@
 //! Completion events that were asked for.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use e810::{Data, Event, Notify, Op, Platform, SendFlags, SendWr};
 use e810_hal::Ns;
+use e810_hal::regs::PFPE_CQACK;
 use e810_sim::Sim;
 use e810_sim::pe::{Breakage, Subject};
 use e810_tests::traffic::{Pair, Setup};
@@ -205,6 +209,39 @@ fn a_shared_vector_brings_completions_before_asynchronous_events() {
     assert!(told.last().is_some_and(is_async), "{told:?}");
     side.polling = true;
     pair.completions(0, 1);
+    pair.completions(1, 1);
+    pair.finish(&sim);
+}
+
+/// So the next one may be written while its handler runs.
+#[test]
+fn an_event_is_acknowledged_before_it_is_told() {
+    let sim = sim(87);
+    let mut pair = Pair::simulated(&sim, Setup::default());
+    pair.sides[1].polling = false;
+    send(&mut pair, SendFlags::empty());
+    // What the bring-up caused is past.
+    pair.sides[1].attend();
+    let acknowledged = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&acknowledged);
+    let side = &mut pair.sides[1];
+    side.platform.before(PFPE_CQACK.off(), move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    for round in 1..3 {
+        // Each is raised at once: nothing is polled.
+        assert!(side.cqs[0].arm(Notify::Any));
+        sim.run(Ns::from_ms(1));
+        let mut told = Vec::new();
+        for part in &mut side.events {
+            part.poll(&mut |event| told.push((event, acknowledged.load(Ordering::Relaxed))));
+        }
+        let cq = side.cqs[0].number();
+        assert_eq!(told, [(Event::Completion { cq }, round)]);
+        assert!(side.cqs[0].take_event());
+    }
+    side.platform.before_nothing();
+    side.polling = true;
     pair.completions(1, 1);
     pair.finish(&sim);
 }
