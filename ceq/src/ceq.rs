@@ -160,18 +160,18 @@ impl<W: Words> Ceq<W> {
         drained
     }
 
-    /// Marks the entries of CQ `id` that wait in the queue, whatever their
-    /// generation, and says how many there were. For after DESTROY_CQ
-    /// (control-path 7.2); events of an id that was given out again are told
-    /// apart by generation even without it.
-    pub fn scrub(&mut self, id: u32) -> u32 {
+    /// Marks the entries of a CQ that wait in the queue, and says how many there
+    /// were. For after DESTROY_CQ (control-path 7.2); those of another CQ that has
+    /// its id now stay. Even without it events of a CQ that is gone are told apart
+    /// by generation.
+    pub fn scrub(&mut self, cq: CqRef) -> u32 {
         let mut ahead = self.ring;
         let mut marked = 0u32;
         for _ in 0..self.ring.size() {
             let Some(entry) = self.valid_entry(ahead) else {
                 break;
             };
-            if CqRef::from_context(entry).id() == id && id != SCRUBBED {
+            if CqRef::from_context(entry) == cq && cq.id() != SCRUBBED {
                 if let Some([cell]) = self.memory.block::<1>(ahead.index() as usize) {
                     cell.publish(ceqe::scrubbed(entry));
                 }

@@ -16,13 +16,16 @@ use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, ceq, irq};
 use e810_datapath::error::Queue;
 use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, Signalled, Slots};
 use e810_datapath::status::FlushCode;
-use e810_hal::{CeqId, DmaBuf, HostBuf, Platform, Vector};
+use e810_hal::{CeqId, DmaBuf, HostBuf, HostShared, Platform, Vector};
 
 use crate::channel::Wakers;
 use crate::config::MAX_CEQS;
 
 /// Asynchronous events remembered.
 pub const LOGGED: usize = 16;
+
+/// Of a part without asynchronous events.
+static NOTHING: EventLog<LOGGED> = EventLog::new();
 
 /// Entries taken in one call, so that a handler's time is bounded.
 const BUDGET: u32 = 64;
@@ -79,7 +82,9 @@ pub struct Events<P: Platform> {
     pub(crate) other_causes: bool,
     pub(crate) slots: Slots<HostBuf<P>>,
     pub(crate) wakers: Wakers<P>,
-    pub(crate) log: EventLog<LOGGED>,
+    /// Of the part with the asynchronous events. Not in place: there are many
+    /// parts, and they are moved.
+    pub(crate) log: Option<HostShared<P, EventLog<LOGGED>>>,
     pub(crate) overflow_told: bool,
 }
 
@@ -103,8 +108,8 @@ impl<P: Platform> Events<P> {
 
     /// The last asynchronous events, oldest first.
     #[must_use]
-    pub const fn log(&self) -> &EventLog<LOGGED> {
-        &self.log
+    pub fn log(&self) -> &EventLog<LOGGED> {
+        self.log.as_deref().unwrap_or(&NOTHING)
     }
 
     /// For when the vector fired: empties the queues, then enables the vector
@@ -139,6 +144,15 @@ impl<P: Platform> Events<P> {
         // The CEQ before the AEQ (control-path 8).
         self.poll_ceq(polled, deliver);
         self.poll_aeq(polled, deliver);
+    }
+
+    /// Takes what waits in the completion event queue for a completion queue that
+    /// was destroyed, and says how many entries there were (control-path 7.2).
+    /// There is no need to: such entries are skipped when they are met.
+    pub fn scrub(&mut self, cq: CqKey) -> u32 {
+        let context = CqRef::from_context(cq.bits());
+        let queue = self.ceq.as_mut();
+        queue.map_or(0, |(_, queue)| queue.scrub(context))
     }
 
     /// Reads the card's other causes, which clears them; gives the number of
@@ -205,12 +219,17 @@ impl<P: Platform> Events<P> {
         let Some(queue) = &mut self.aeq else {
             return;
         };
-        let (slots, log) = (&self.slots, &mut self.log);
-        let now = self.platform.now();
+        let (slots, now) = (&self.slots, self.platform.now());
+        let mut log = self.log.as_mut().and_then(HostShared::get_mut);
+        let mut note = |event| {
+            if let Some(log) = &mut log {
+                log.push(now, event);
+            }
+        };
         let mut unknown = 0u32;
         let drained = queue.drain(&self.platform, BUDGET, |entry| {
             let event = AsyncEvent::from(entry);
-            log.push(now, event);
+            note(event);
             let told = match mark(slots, &entry) {
                 Marking::Function => {
                     deliver(Event::Async(event));
@@ -240,7 +259,7 @@ impl<P: Platform> Events<P> {
             Err(_) if !self.overflow_told => {
                 self.overflow_told = true;
                 let event = AsyncEvent::function(Kind::AeqOverflow);
-                log.push(now, event);
+                note(event);
                 deliver(Event::Async(event));
                 polled.events = polled.events.wrapping_add(1);
             }

@@ -141,9 +141,12 @@ fn scrubbing_takes_a_cq_out_of_what_waits() {
     let mut ceq = ceq(&memory, 8);
     assert_eq!(ceq.drain(2, |_| Delivery::Live).taken, 2);
     put(&memory, 0, 5 | (9 << 32));
-    assert_eq!(ceq.scrub(5), 2);
-    assert_eq!(ceq.scrub(5), 0, "nothing is left of it");
-    assert_eq!(ceq.scrub(u32::MAX), 0);
+    assert_eq!(ceq.scrub(CqRef::new(5, 1)), 0, "another one of that number");
+    for generation in [0, 9] {
+        assert_eq!(ceq.scrub(CqRef::new(5, generation)), 1);
+        assert_eq!(ceq.scrub(CqRef::new(5, generation)), 0, "nothing is left");
+    }
+    assert_eq!(ceq.scrub(CqRef::new(u32::MAX, 0)), 0);
     assert_eq!(ceq.poll(), CeqStep::Event(CqRef::new(3, 0)));
     assert_eq!(ceq.poll(), CeqStep::Scrubbed);
     assert_eq!(ceq.poll(), CeqStep::Scrubbed);
@@ -183,7 +186,7 @@ proptest! {
         laps in prop::collection::vec(prop::collection::vec(any::<u64>(), 5), 1..4),
         cqs in 0u32..600_000,
         budget in 0u32..20,
-        scrub in any::<u32>(),
+        scrub in any::<u64>(),
     ) {
         let memory = memory(&[0; 5]);
         let mut ceq = ceq(&memory, cqs);
@@ -192,11 +195,12 @@ proptest! {
             for (at, word) in lap.iter().enumerate() {
                 put(&memory, at, *word);
             }
-            prop_assert!(ceq.scrub(scrub) <= 5);
+            let scrubbed = CqRef::from_context(scrub);
+            prop_assert!(ceq.scrub(scrubbed) <= 5);
             let mut delivered = 0;
             let drained = ceq.drain(budget, |cq| {
                 delivered += 1;
-                assert!(cq.id() < cqs && cq.id() != scrub);
+                assert!(cq.id() < cqs && cq != scrubbed);
                 if cq.generation() % 2 == 0 { Delivery::Live } else { Delivery::Stale }
             });
             prop_assert!(drained.taken <= budget);

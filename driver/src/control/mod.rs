@@ -1,11 +1,12 @@
 //! The control path: one owner of the CQP, the HMC and every table of ids.
 
+use e810_ceq::event::EventLog;
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::{MAX_PD, RESERVED_CQS, RESERVED_PDS, RESERVED_QPS};
 use e810_cqp::op::Command;
 use e810_datapath::slot::{Layout, Registry, Slots};
-use e810_hal::{DmaBuf, DmaLayout, HostBuf, Platform};
+use e810_hal::{DmaBuf, DmaLayout, HostBuf, HostShared, Platform};
 
 use crate::addr::GidTable;
 use crate::channel::{CHANNELS, Wakers};
@@ -13,6 +14,7 @@ use crate::cold::{LanReady, LanSide};
 use crate::config::{Config, Lan, Quirks};
 use crate::device::{Below, Memory};
 use crate::error::{Error, Object, Result};
+use crate::events::LOGGED;
 use crate::ids::Ids;
 use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
 use crate::memory::Pd;
@@ -84,6 +86,8 @@ pub struct Control<P: Platform> {
     pd_users: Users<P>,
     cq_users: Users<P>,
     wakers: Wakers<P>,
+    /// For the part with the asynchronous events, until that is made.
+    log: Option<HostShared<P, EventLog<LOGGED>>>,
     scheduler: Scheduler,
     neighbours: Neighbours<P>,
     /// Host contexts and shadow areas of all QPs, by number.
@@ -126,6 +130,7 @@ impl<P: Platform> Control<P> {
             pd_users: tables.pd_users,
             cq_users: tables.cq_users,
             wakers: tables.wakers,
+            log: Some(tables.log),
             scheduler: Scheduler::new(config.lan.vsi),
             neighbours: tables.neighbours,
             pool: tables.pool,
@@ -150,6 +155,11 @@ impl<P: Platform> Control<P> {
     /// Who waits on the channels.
     pub(crate) fn wakers(&self) -> Wakers<P> {
         self.wakers.clone()
+    }
+
+    /// Where asynchronous events are remembered; once.
+    pub(crate) fn take_log(&mut self) -> Option<HostShared<P, EventLog<LOGGED>>> {
+        self.log.take()
     }
 
     /// What tells this device's objects from another's: an address that is its
@@ -247,6 +257,7 @@ struct Tables<P: Platform> {
     pd_users: Users<P>,
     cq_users: Users<P>,
     wakers: Wakers<P>,
+    log: HostShared<P, EventLog<LOGGED>>,
     neighbours: Neighbours<P>,
     pool: DmaBuf<P>,
 }
@@ -280,6 +291,7 @@ impl<P: Platform> Tables<P> {
             pd_users: Users::new(platform.clone(), pds)?,
             cq_users: Users::new(platform.clone(), cqs)?,
             wakers: Wakers::new(platform.clone())?,
+            log: HostShared::new(platform.clone(), EventLog::new())?,
             neighbours: Neighbours::new(platform.clone(), count(HmcObject::Arp))?,
             // Last: DMA memory is not freed by a drop.
             pool: DmaBuf::new(

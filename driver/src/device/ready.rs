@@ -1,6 +1,5 @@
 //! The tables of objects; the device in parts.
 
-use e810_ceq::event::EventLog;
 use e810_ceq::{Aeq, AeqEntries, Itr, irq};
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
@@ -59,7 +58,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
         match Control::new(platform.clone(), &config, cqp, hmc, vectors) {
             Ok(mut control) => {
                 let ours = rest.lan_side.0.is_some();
-                let events = event_set(&platform, &control, &wiring, ceqs, aeq, ours);
+                let events = event_set(&platform, &mut control, &wiring, ceqs, aeq, ours);
                 let lan_side = core::mem::replace(&mut rest.lan_side, LanSide(None));
                 control.remember(
                     Below {
@@ -121,7 +120,7 @@ fn turn_round<T, const N: usize>(mut from: Vec<T, N>) -> Vec<T, N> {
 /// One consumer a vector, in the order of the vectors.
 fn event_set<P: Platform>(
     platform: &P,
-    control: &Control<P>,
+    control: &mut Control<P>,
     wiring: &Wiring,
     ceqs: Vec<CeqUp<P>, MAX_CEQS>,
     aeq: Aeq<DmaBuf<P>>,
@@ -137,7 +136,9 @@ fn event_set<P: Platform>(
         };
         let ceq = serves.ceq.and_then(|_| ceqs.pop());
         // As many places as vectors.
+        let log = if serves.aeq { control.take_log() } else { None };
         let _ = set.push(Events {
+            log,
             aeq: if serves.aeq { aeq.take() } else { None },
             other_causes: serves.aeq && other_causes,
             ..consumer(platform, control, *vector, ceq)
@@ -162,7 +163,7 @@ pub(crate) fn consumer<P: Platform>(
         other_causes: false,
         slots: control.slots(),
         wakers: control.wakers(),
-        log: EventLog::new(),
+        log: None,
         overflow_told: false,
     }
 }

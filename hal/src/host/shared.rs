@@ -53,6 +53,17 @@ impl<P: HostMem, T> HostShared<P, T> {
         Ok(this)
     }
 
+    /// The value to change, while there is no other clone.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        // Acquire: what clones that are gone did happened before.
+        if self.count().load(Ordering::Acquire) != 1 {
+            return None;
+        }
+        // SAFETY: `new` wrote the value; this is the only clone, borrowed as a
+        // whole, so nobody else reaches it and no clone is made meanwhile.
+        Some(unsafe { self.value().as_mut() })
+    }
+
     fn count(&self) -> &AtomicU64 {
         // SAFETY: word 0 of an allocation that lives until the last clone goes.
         unsafe { self.memory.as_ref() }
@@ -127,6 +138,16 @@ mod tests {
         assert_eq!(Arc::strong_count(&inside), 2);
         drop(shared);
         assert_eq!(Arc::strong_count(&inside), 1);
+    }
+
+    #[test]
+    fn the_only_clone_can_change_the_value() {
+        let mut shared = HostShared::new(Heap::default(), 5).unwrap();
+        *shared.get_mut().unwrap() += 1;
+        let other = shared.clone();
+        assert_eq!(shared.get_mut(), None);
+        drop(other);
+        assert_eq!(shared.get_mut(), Some(&mut 6));
     }
 
     #[test]

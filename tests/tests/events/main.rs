@@ -9,4 +9,5 @@
 mod costs;
 mod destruction;
 mod polling;
+mod stale;
 mod wakeups;
