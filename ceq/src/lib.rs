@@ -48,6 +48,6 @@ pub use ceq::{Ceq, CeqCounts, CeqDrain, CeqStep, Delivery};
 pub use ceqe::CqRef;
 pub use error::{Error, Result};
 pub use event::{AsyncEvent, EventLog};
-pub use irq::Itr;
+pub use irq::{Itr, Timer};
 pub use limits::{AeqEntries, CeqEntries};
 pub use vectors::VectorMap;

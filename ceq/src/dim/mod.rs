@@ -2,9 +2,11 @@
 //!
 //! Two machines choose among a few [`Profile`]s by what the load does when
 //! they change: [`RdmaDim`] by completions (data-path 9.1), [`NetDim`] by
-//! bytes, packets and events (data-path 9.2). They decide only. The caller
-//! reads its counters and its clock, gives a sample now and then, programs the
-//! profile that a machine asks for, and says so with `applied`.
+//! bytes, packets and events (data-path 9.2). [`LoadDim`] chooses a [`Wait`] by
+//! the rate itself, so that an even load is moderated too; [`Counted`] follows
+//! the rate to gather so many completions and no more. They decide only. The
+//! caller reads its counters and its clock, gives a sample now and then,
+//! programs the profile that a machine asks for, and says so with `applied`.
 //!
 //! ```
 //! use e810_ceq::dim::{Profile, RdmaDim, RdmaSample};
@@ -58,7 +60,9 @@
 //! * Less than 1 µs since the start: rates would have no meaning, so the
 //!   measurement goes on with the next sample.
 
+mod counted;
 mod ladder;
+mod load;
 mod net;
 mod profile;
 mod rates;
@@ -70,6 +74,8 @@ mod model;
 #[cfg(test)]
 mod scenarios;
 
+pub use counted::{Counted, interval_us};
+pub use load::{LOAD, LoadDim, Wait};
 pub use net::{NetDim, NetSample};
 pub use profile::{NET_RX_CQE, NET_RX_EQE, NET_TX_CQE, NET_TX_EQE, NoProfiles, Profile, RDMA};
 pub use rdma::{RdmaDim, RdmaSample};

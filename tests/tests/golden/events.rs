@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810_ceq::aeqe::{About, Aeqe, IwState};
 use e810_ceq::limits::MAX_IDS;
-use e810_ceq::{AeCode, Ceq, CeqEntries, CeqStep, Itr, irq};
+use e810_ceq::{AeCode, Ceq, CeqEntries, CeqStep, Itr, Timer, irq};
 use e810_hal::regs;
 use e810_hal::{Bus, CeqId, Off, Vector};
 use serde_json::Value;
@@ -188,10 +188,10 @@ fn interrupt(case: &Case<'_>) -> Outcome {
     let bus = Writes::default();
     for step in case["sequence"].as_array().unwrap() {
         match step.as_str().unwrap() {
-            "enable vector" => irq::enable_vector(&bus, vector, itr),
+            "enable vector" => irq::enable_vector(&bus, vector, Timer::Itr0, itr),
             "disable vector" => irq::disable_vector(&bus, vector),
-            "map ceq on" => irq::enable_ceq_cause(&bus, ceq, vector),
-            "map ceq off" => irq::disable_ceq_cause(&bus, ceq, vector),
+            "map ceq on" => irq::enable_ceq_cause(&bus, ceq, vector, Timer::None),
+            "map ceq off" => irq::disable_ceq_cause(&bus, ceq, vector, Timer::None),
             "map aeq on" => irq::enable_aeq_cause(&bus, vector),
             "map aeq off" => irq::disable_aeq_cause(&bus, vector),
             other => panic!("unknown step `{other}`"),

@@ -1,0 +1,124 @@
+//! Programming interrupt vectors: which cause goes to which, on and off, and
+//! how long it waits.
+//!
+//! The order is fixed (control-path 8): a queue is created, then bound; it is
+//! unbound, then destroyed. A vector masks itself when it fires
+//! (control-path 2.4 `[inf]`), and [`enable_vector`] is written again once its
+//! queues are empty.
+//!
+//! A vector has three timers and a rate limit (docs/hardware-notes.md,
+//! "Throttling"). A cause names the [`Timer`] that delays it, where existing
+//! drivers of the engine name none; the interval goes with the write that
+//! enables the vector, and costs no access of its own. [`set_units`] comes
+//! first: without it intervals may have no length.
+
+use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE, GLINT_CEQCTL, GLINT_DYN_CTL, PFINT_AEQCTL};
+use e810_hal::{Bus, CeqId, Vector, log_debug};
+
+mod interval;
+
+pub use interval::{Intrl, Itr, Timer, Units, limit_rate, set_interval, set_units};
+
+/// Enables a vector, for the first time or after its interrupt was handled, and
+/// gives one of its timers an interval: GLINT_DYN_CTL(v) = 0x3 plus timer and
+/// interval. With [`Timer::None`], 0x1B, all intervals stay as they are.
+#[inline]
+pub fn enable_vector(bus: &(impl Bus + ?Sized), vector: Vector, timer: Timer, itr: Itr) {
+    GLINT_DYN_CTL
+        .at(vector)
+        .set(bus, DYN_CTL_ENABLE | itr.dyn_ctl(timer));
+}
+
+/// Disables a vector: GLINT_DYN_CTL(v) = 0.
+pub fn disable_vector(bus: &(impl Bus + ?Sized), vector: Vector) {
+    GLINT_DYN_CTL.at(vector).set(bus, DYN_CTL_DISABLE);
+}
+
+/// A cause register: vector, timer and whether it is on. GLINT_CEQCTL and
+/// PFINT_AEQCTL share the layout.
+const fn cause(vector: Vector, timer: Timer) -> u32 {
+    GLINT_CEQCTL::ITR_INDX.val(timer.field()).value | vector.get()
+}
+
+const ENABLED: u32 = GLINT_CEQCTL::CAUSE_ENA::SET.value;
+
+/// Lets the CEQ interrupt through the vector, delayed by a timer of it:
+/// GLINT_CEQCTL(ceq) = 0x40000000 | timer << 11 | v.
+pub fn enable_ceq_cause(bus: &(impl Bus + ?Sized), ceq: CeqId, vector: Vector, timer: Timer) {
+    GLINT_CEQCTL
+        .at(ceq)
+        .set(bus, ENABLED | cause(vector, timer));
+}
+
+/// Stops the CEQ from interrupting: GLINT_CEQCTL(ceq) = timer << 11 | v.
+pub fn disable_ceq_cause(bus: &(impl Bus + ?Sized), ceq: CeqId, vector: Vector, timer: Timer) {
+    GLINT_CEQCTL.at(ceq).set(bus, cause(vector, timer));
+}
+
+/// Lets the AEQ interrupt through the vector, delayed by no timer:
+/// PFINT_AEQCTL = 0x40001800 | v.
+pub fn enable_aeq_cause(bus: &(impl Bus + ?Sized), vector: Vector) {
+    PFINT_AEQCTL.set(bus, ENABLED | cause(vector, Timer::None));
+}
+
+/// Stops the AEQ from interrupting: PFINT_AEQCTL = 0x1800 | v.
+pub fn disable_aeq_cause(bus: &(impl Bus + ?Sized), vector: Vector) {
+    PFINT_AEQCTL.set(bus, cause(vector, Timer::None));
+}
+
+/// The timer that delays a CEQ's interrupts: ITR 0, which the card gives to
+/// them if nothing is said; on the AEQ's vector ITR 1, because there ITR 0 is
+/// that of the other causes (control-path 2.6).
+#[must_use]
+pub const fn ceq_timer(shared: bool) -> Timer {
+    if shared { Timer::Itr1 } else { Timer::Itr0 }
+}
+
+/// Binds a CEQ, after CREATE_CEQ: no limit of the vector's rate, which a driver
+/// before may have left (a PF reset does not clear it), the CEQ's cause, then
+/// its vector.
+pub fn bind_ceq(bus: &(impl Bus + ?Sized), ceq: CeqId, vector: Vector, timer: Timer, itr: Itr) {
+    log_debug!("CEQ {} on vector {}", ceq.get(), vector.get());
+    limit_rate(bus, vector, Intrl::NONE);
+    enable_ceq_cause(bus, ceq, vector, timer);
+    enable_vector(bus, vector, timer, itr);
+}
+
+/// Unbinds a CEQ, before DESTROY_CEQ: its cause, then its vector, and no limit
+/// is left for a driver that comes after. When CEQ 0 shares the AEQ's vector,
+/// the AEQ was unbound before.
+///
+/// Existing drivers leave out the cause when they remove a CEQ 0 that has a
+/// vector of its own (control-path 8); here every CEQ is treated alike.
+pub fn unbind_ceq(bus: &(impl Bus + ?Sized), ceq: CeqId, vector: Vector, timer: Timer) {
+    log_debug!("CEQ {} off vector {}", ceq.get(), vector.get());
+    disable_ceq_cause(bus, ceq, vector, timer);
+    disable_vector(bus, vector);
+    limit_rate(bus, vector, Intrl::NONE);
+}
+
+/// Binds the AEQ, after CREATE_AEQ: its cause, then its vector, unless that is
+/// shared with CEQ 0, which has enabled it already. The AEQ is not throttled;
+/// the vector's timers keep what the other causes were given.
+pub fn bind_aeq(bus: &(impl Bus + ?Sized), vector: Vector, shared: bool) {
+    log_debug!("AEQ on vector {}", vector.get());
+    enable_aeq_cause(bus, vector);
+    if !shared {
+        enable_vector(bus, vector, Timer::None, Itr::NONE);
+    }
+}
+
+/// Unbinds the AEQ, before DESTROY_AEQ: its cause and its vector, unless that
+/// is shared with CEQ 0, which still needs it; then PFINT_AEQCTL = 0 in both
+/// cases.
+pub fn unbind_aeq(bus: &(impl Bus + ?Sized), vector: Vector, shared: bool) {
+    log_debug!("AEQ off vector {}", vector.get());
+    if !shared {
+        disable_aeq_cause(bus, vector);
+        disable_vector(bus, vector);
+    }
+    PFINT_AEQCTL.set(bus, 0);
+}
+
+#[cfg(test)]
+mod tests;
