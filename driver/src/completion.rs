@@ -5,6 +5,8 @@ use e810_datapath::slot::CqKey;
 use e810_datapath::{CompletionQueue, Counters, Notify, Wc};
 use e810_hal::{DmaBuf, HostBuf, Platform};
 
+use crate::moderation::Pacer;
+
 /// A completion queue. `Send`: it may live on the thread that polls it.
 #[derive(Debug)]
 #[must_use = "a completion queue is given back with Control::destroy_cq"]
@@ -18,6 +20,7 @@ pub struct Cq<P: Platform> {
     pub(crate) queue: CompletionQueue<P, DmaBuf<P>, HostBuf<P>>,
     /// Rings of before a resize may have to be freed.
     pub(crate) resizing: bool,
+    pub(crate) pacer: Pacer<P>,
 }
 
 impl<P: Platform> Cq<P> {
@@ -48,6 +51,7 @@ impl<P: Platform> Cq<P> {
     #[inline]
     pub fn poll(&mut self, into: &mut [Wc]) -> usize {
         let done = self.queue.poll(into);
+        self.pacer.polled(done as u32);
         if self.resizing {
             self.free_drained();
         }
@@ -87,7 +91,16 @@ impl<P: Platform> Cq<P> {
     /// ```
     #[must_use = "when there is something to poll, poll before waiting"]
     pub fn arm(&mut self, notify: Notify) -> bool {
-        self.queue.arm(notify)
+        let more = self.queue.arm(notify);
+        self.pacer.requested();
+        more
+    }
+
+    /// What it allows its events to wait at present, in µs: see
+    /// [`Control::modify_cq`](crate::Control::modify_cq).
+    #[must_use]
+    pub fn event_wait_us(&self) -> u32 {
+        self.pacer.allowed().us()
     }
 
     /// Whether an event came since the last call.

@@ -12,7 +12,7 @@ use e810_adminq::oicr::{self, Causes, Demand};
 use e810_ceq::ae::Action;
 use e810_ceq::aeqe::{Aeqe, Object as AeObject, Side};
 use e810_ceq::event::{EventLog, Kind};
-use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, ceq, irq};
+use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, Timer, ceq, irq};
 use e810_datapath::error::Queue;
 use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, Signalled, Slots};
 use e810_datapath::status::FlushCode;
@@ -20,6 +20,7 @@ use e810_hal::{CeqId, DmaBuf, HostBuf, HostShared, Platform, Vector};
 
 use crate::channel::Wakers;
 use crate::config::MAX_CEQS;
+use crate::moderation::Shared;
 
 /// Asynchronous events remembered.
 pub const LOGGED: usize = 16;
@@ -77,6 +78,9 @@ pub struct Events<P: Platform> {
     pub(crate) tag: u64,
     pub(crate) vector: Vector,
     pub(crate) ceq: Option<(CeqId, Ceq<DmaBuf<P>>)>,
+    /// What delays its completions.
+    pub(crate) timer: Timer,
+    pub(crate) moderation: Shared<P>,
     pub(crate) aeq: Option<Aeq<DmaBuf<P>>>,
     /// The vector has the other causes too: the LAN side is ours.
     pub(crate) other_causes: bool,
@@ -126,10 +130,22 @@ impl<P: Platform> Events<P> {
         let mut polled = self.poll(deliver);
         polled.events = polled.events.wrapping_add(causes);
         if !polled.more {
-            irq::enable_vector(&self.platform, self.vector, Itr::NONE);
+            self.enable_vector();
             self.poll_into(&mut polled, deliver);
         }
         polled
+    }
+
+    /// Enables the vector, with what its completion queues allow to wait: no
+    /// access beyond the one that enables it. Without such queues the timers
+    /// stay as they are, which the other causes have theirs from.
+    #[inline]
+    fn enable_vector(&self) {
+        let (timer, itr) = match &self.ceq {
+            Some((id, _)) => (self.timer, self.moderation.itr(*id)),
+            None => (Timer::None, Itr::NONE),
+        };
+        irq::enable_vector(&self.platform, self.vector, timer, itr);
     }
 
     /// Empties the queues (a bounded number of entries) without touching the

@@ -11,6 +11,7 @@ use super::Control;
 use crate::channel::Channel;
 use crate::completion::Cq;
 use crate::error::{Error, Object, Result};
+use crate::moderation::Pacer;
 
 /// Alignment of a CQ's memory (control-path 4.8).
 pub(super) const RING_ALIGN: usize = 256;
@@ -98,6 +99,7 @@ impl<P: Platform> Control<P> {
                 let queue =
                     CompletionQueue::new(platform, ring, shadow, self.slots(), key, size.entries)
                         .map_err(e810_datapath::Error::from)?;
+                self.moderation.join(id, ceq);
                 Ok(Cq {
                     owner: self.tag(),
                     attributes,
@@ -105,6 +107,7 @@ impl<P: Platform> Control<P> {
                     key,
                     queue,
                     resizing: false,
+                    pacer: Pacer::new(self.platform.clone(), self.moderation(), id, ceq),
                 })
             }
             Err(error) => {
@@ -152,6 +155,7 @@ impl<P: Platform> Control<P> {
         if let Some(ceq) = cq.attributes.ceq {
             self.vectors.leave(ceq);
         }
+        self.moderation.leave(cq.key.id(), cq.pacer.ceq());
         self.cqs.give(cq.key.id());
         cq.queue.into_memory(DmaBuf::release);
         self.reap();

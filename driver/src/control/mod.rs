@@ -18,6 +18,7 @@ use crate::events::LOGGED;
 use crate::ids::Ids;
 use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
 use crate::memory::Pd;
+use crate::moderation::Shared;
 use crate::users::Users;
 
 mod causes;
@@ -27,6 +28,7 @@ mod contexts;
 mod fast;
 mod groups;
 mod handles;
+mod moderation;
 mod neighbours;
 mod pages;
 mod pairs;
@@ -88,6 +90,7 @@ pub struct Control<P: Platform> {
     wakers: Wakers<P>,
     /// For the part with the asynchronous events, until that is made.
     log: Option<HostShared<P, EventLog<LOGGED>>>,
+    moderation: Shared<P>,
     scheduler: Scheduler,
     neighbours: Neighbours<P>,
     /// Host contexts and shadow areas of all QPs, by number.
@@ -131,6 +134,7 @@ impl<P: Platform> Control<P> {
             cq_users: tables.cq_users,
             wakers: tables.wakers,
             log: Some(tables.log),
+            moderation: tables.moderation,
             scheduler: Scheduler::new(config.lan.vsi),
             neighbours: tables.neighbours,
             pool: tables.pool,
@@ -160,6 +164,11 @@ impl<P: Platform> Control<P> {
     /// Where asynchronous events are remembered; once.
     pub(crate) fn take_log(&mut self) -> Option<HostShared<P, EventLog<LOGGED>>> {
         self.log.take()
+    }
+
+    /// Handle on what vectors wait.
+    pub(crate) fn moderation(&self) -> Shared<P> {
+        self.moderation.clone()
     }
 
     /// What tells this device's objects from another's: an address that is its
@@ -258,6 +267,7 @@ struct Tables<P: Platform> {
     cq_users: Users<P>,
     wakers: Wakers<P>,
     log: HostShared<P, EventLog<LOGGED>>,
+    moderation: Shared<P>,
     neighbours: Neighbours<P>,
     pool: DmaBuf<P>,
 }
@@ -292,6 +302,7 @@ impl<P: Platform> Tables<P> {
             cq_users: Users::new(platform.clone(), cqs)?,
             wakers: Wakers::new(platform.clone())?,
             log: HostShared::new(platform.clone(), EventLog::new())?,
+            moderation: Shared::new(platform.clone(), cqs)?,
             neighbours: Neighbours::new(platform.clone(), count(HmcObject::Arp))?,
             // Last: DMA memory is not freed by a drop.
             pool: DmaBuf::new(

@@ -73,7 +73,7 @@ impl CompletionVectors {
         }
     }
 
-    fn vector(&self, id: CeqId) -> Option<Vector> {
+    pub(super) fn vector(&self, id: CeqId) -> Option<Vector> {
         match self.places.get(id.get() as usize) {
             Some(Place::Live { vector, .. }) => Some(*vector),
             _ => None,
@@ -182,8 +182,12 @@ impl<P: Platform> Control<P> {
         let (Some(below), Some((id, queue))) = (&mut self.below, events.ceq.take()) else {
             return Err((events, NOT_UP));
         };
-        let vector = events.vector;
-        let ceq = CeqUp { id, vector, queue };
+        let ceq = CeqUp {
+            id,
+            vector: events.vector,
+            timer: events.timer,
+            queue,
+        };
         match below.remove_ceq(&self.platform, &mut self.cqp, ceq) {
             Ok(()) => {
                 self.vectors.set(id, Place::Free);

@@ -97,7 +97,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
                     mut wiring, ceqs, ..
                 } = below;
                 for ceq in &ceqs {
-                    irq::unbind_ceq(&rest.platform, ceq.id, ceq.vector);
+                    irq::unbind_ceq(&rest.platform, ceq.id, ceq.vector, ceq.timer);
                 }
                 wiring.give_all(&rest.platform);
                 return rest.end(destroyed);

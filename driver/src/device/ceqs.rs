@@ -1,6 +1,7 @@
 //! The completion event queues and their vectors (steps 16 to 18).
 
-use e810_ceq::{Ceq, CeqEntries, Itr, VectorMap, irq};
+use e810_ceq::irq::Units;
+use e810_ceq::{Ceq, CeqEntries, Itr, Timer, VectorMap, irq};
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CreateCeq, DestroyCeq, QueueMemory};
@@ -17,6 +18,8 @@ use crate::error::Result;
 pub(crate) struct CeqUp<P: Platform> {
     pub(crate) id: CeqId,
     pub(crate) vector: Vector,
+    /// What delays its interrupts.
+    pub(crate) timer: Timer,
     pub(crate) queue: Ceq<DmaBuf<P>>,
 }
 
@@ -42,6 +45,7 @@ pub(super) struct Wiring {
     pub(super) spare: VectorList,
     /// Entries of each.
     pub(super) ceq_entries: CeqEntries,
+    pub(super) units: Units,
 }
 
 /// A vector for a queue, and where it came from.
@@ -52,6 +56,12 @@ pub(super) struct Taken {
 }
 
 impl Wiring {
+    /// What delays a completion event queue's interrupts. Only CEQ 0 can share
+    /// the vector of the asynchronous events.
+    pub(super) fn timer(&self, id: CeqId) -> Timer {
+        irq::ceq_timer(self.map.shared() && id == super::CEQ_0)
+    }
+
     /// Gives all vectors back.
     pub(super) fn give_all<P: Platform>(&mut self, platform: &P) {
         give_vectors(platform, &mut self.vectors, 0);
@@ -110,9 +120,14 @@ impl<P: Platform> Device<P, CcqUp<P>> {
     /// to 18).
     ///
     /// # Errors
-    /// No vector, no memory, a failed command; all queues made so far are
+    /// No vector, no memory, a failed command, a device that is gone; all queues made so far are
     /// destroyed again.
     pub fn create_ceqs(mut self) -> Result<Device<P, CeqsUp<P>>, Failed<P, CcqUp<P>>> {
+        // Before the first vector is on.
+        let units = match irq::set_units(&self.platform) {
+            Ok(units) => units,
+            Err(error) => return Err((self, error.into())),
+        };
         let below = &mut self.stage.below;
         let device_ceqs = below.hmc.query.max_ceqs;
         let wanted = self.config.ceqs.min(MAX_CEQS as u16);
@@ -146,6 +161,7 @@ impl<P: Platform> Device<P, CcqUp<P>> {
             spare: split_off(&mut vectors, map.vectors()),
             vectors,
             ceq_entries,
+            units,
         };
         let mut ceqs = Vec::new();
         match fill_ceqs(&self.platform, &self.config, below, &wiring, &mut ceqs) {
@@ -230,6 +246,7 @@ fn fill_ceqs<P: Platform>(
         let new = NewCeq {
             id,
             vector,
+            timer: wiring.timer(id),
             entries: wiring.ceq_entries,
             cqs,
             vsi: config.lan.vsi,
@@ -265,6 +282,7 @@ pub(super) fn hint<P: Platform>(
 pub(super) struct NewCeq {
     pub(super) id: CeqId,
     pub(super) vector: Vector,
+    pub(super) timer: Timer,
     pub(super) entries: CeqEntries,
     /// CQs that the function has.
     pub(super) cqs: u32,
@@ -295,10 +313,11 @@ impl NewCeq {
 
     /// Lets it interrupt.
     pub(super) fn bind<P: Platform>(self, platform: &P, memory: DmaBuf<P>) -> Result<CeqUp<P>> {
-        irq::bind_ceq(platform, self.id, self.vector, Itr::NONE);
+        irq::bind_ceq(platform, self.id, self.vector, self.timer, Itr::NONE);
         Ok(CeqUp {
             id: self.id,
             vector: self.vector,
+            timer: self.timer,
             queue: Ceq::new(memory, self.entries, self.cqs)?,
         })
     }
@@ -315,7 +334,7 @@ fn destroy_ceqs<P: Platform>(
 ) -> Result<()> {
     let mut result: Result<()> = Ok(());
     while let Some(ceq) = ceqs.pop() {
-        irq::unbind_ceq(platform, ceq.id, ceq.vector);
+        irq::unbind_ceq(platform, ceq.id, ceq.vector, ceq.timer);
         if result.is_err_and(|error| error.leaves_command_open()) {
             continue;
         }

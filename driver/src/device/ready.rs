@@ -1,6 +1,7 @@
 //! The tables of objects; the device in parts.
 
-use e810_ceq::{Aeq, AeqEntries, Itr, irq};
+use e810_ceq::irq::Units;
+use e810_ceq::{Aeq, AeqEntries, Itr, Timer, irq};
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_hal::{CeqId, DmaBuf, Platform, Vector};
@@ -158,7 +159,9 @@ pub(crate) fn consumer<P: Platform>(
         platform: platform.clone(),
         tag: control.tag(),
         vector,
+        timer: ceq.as_ref().map_or(Timer::None, |ceq| ceq.timer),
         ceq: ceq.map(|ceq| (ceq.id, ceq.queue)),
+        moderation: control.moderation(),
         aeq: None,
         other_causes: false,
         slots: control.slots(),
@@ -204,6 +207,7 @@ impl Below {
         let new = NewCeq {
             id,
             vector: taken.vector,
+            timer: self.wiring.timer(id),
             entries: self.wiring.ceq_entries,
             cqs: hmc.count(HmcObject::Cq),
             vsi: self.config.lan.vsi,
@@ -231,17 +235,27 @@ impl Below {
         cqp: &mut Cqp<P>,
         ceq: CeqUp<P>,
     ) -> Result<(), (CeqUp<P>, Error)> {
-        irq::unbind_ceq(platform, ceq.id, ceq.vector);
+        irq::unbind_ceq(platform, ceq.id, ceq.vector, ceq.timer);
         let entries = self.wiring.ceq_entries;
         if let Err(error) = ceqs::destroy_ceq(cqp, ceq.id, entries, ceq.queue.memory()) {
             if !error.leaves_command_open() {
-                irq::bind_ceq(platform, ceq.id, ceq.vector, Itr::NONE);
+                irq::bind_ceq(platform, ceq.id, ceq.vector, ceq.timer, Itr::NONE);
             }
             return Err((ceq, error));
         }
         ceq.queue.into_memory().release();
         self.wiring.give(platform, ceq.vector);
         Ok(())
+    }
+
+    /// What delays a completion event queue's interrupts.
+    pub(crate) fn timer(&self, ceq: CeqId) -> Timer {
+        self.wiring.timer(ceq)
+    }
+
+    /// What the card counts intervals in.
+    pub(crate) const fn units(&self) -> Units {
+        self.wiring.units
     }
 
     /// The stage before the tables, from what [`Control`] stood on and the
@@ -259,9 +273,14 @@ impl Below {
         let mut events = turn_round(events);
         while let Some(part) = events.pop() {
             if let Some((id, queue)) = part.ceq {
-                let vector = part.vector;
+                let (vector, timer) = (part.vector, part.timer);
                 // As many places as CEQs were made.
-                let _ = ceqs.push(CeqUp { id, vector, queue });
+                let _ = ceqs.push(CeqUp {
+                    id,
+                    vector,
+                    timer,
+                    queue,
+                });
             }
             aeq = aeq.or(part.aeq);
         }

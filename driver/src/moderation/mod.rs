@@ -1,0 +1,92 @@
+//! How long completions may wait for their interrupt.
+//!
+//! The card delays interrupts of a vector by a timer that runs from the last
+//! one, so a wait costs nothing where completions are rare. It counts no
+//! completions, and it knows no completion queues, only vectors: a vector waits
+//! as long as the most impatient of its queues allows.
+
+mod pacer;
+mod shared;
+
+pub(crate) use pacer::Pacer;
+pub(crate) use shared::Shared;
+
+use e810_ceq::dim::{Counted, LOAD, LoadDim, Profile, RdmaDim};
+use e810_ceq::{Error as CeqError, Itr};
+
+use pacer::Machine;
+
+/// What a completion queue allows: see
+/// [`Control::modify_cq`](crate::Control::modify_cq).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum CqModeration {
+    /// Each event interrupts at once.
+    #[default]
+    Off,
+    /// What verbs call the moderation of a completion queue.
+    Fixed {
+        /// So many completions make an interrupt; 0: the period alone counts.
+        ///
+        /// The card cannot count, so the wait is what `count` completions take
+        /// at the rate that they come at, measured over 64 requests for an
+        /// event. 1 is an interrupt for each.
+        count: u16,
+        /// An interrupt comes at most so many µs after the one before, rounded
+        /// down to 2 µs: 0 to 8160.
+        period_us: u16,
+    },
+    /// The wait follows the load, up to 50 µs; none at low rates.
+    Adaptive(Adaptive),
+}
+
+/// What an adaptive wait goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Adaptive {
+    /// The rate of completions ([`LoadDim`]).
+    #[default]
+    Load,
+    /// What Linux' rules for completion queues make of it ([`RdmaDim`]), with
+    /// waits of this card. A load that is even from the start is not moderated.
+    Dim,
+}
+
+/// Waits for Linux' rules: this card delays by time only, in units of 2 µs.
+const DIM: [Profile; 7] = [
+    Profile::by_time(0),
+    Profile::by_time(2),
+    Profile::by_time(4),
+    Profile::by_time(8),
+    Profile::by_time(16),
+    Profile::by_time(32),
+    Profile::by_time(50),
+];
+
+impl CqModeration {
+    /// What follows it, and the wait to begin with.
+    fn machine(self) -> Result<(Machine, Itr), CeqError> {
+        Ok(match self {
+            Self::Off => (Machine::Still, Itr::NONE),
+            Self::Fixed { count, period_us } => {
+                let period = Itr::from_us(period_us.into())?;
+                match count {
+                    0 => (Machine::Still, period),
+                    1 => (Machine::Still, Itr::NONE),
+                    _ => {
+                        let counted = Counted::new(count.into(), period.us());
+                        (Machine::Counted(counted), Itr::NONE)
+                    }
+                }
+            }
+            Self::Adaptive(Adaptive::Load) => (Machine::Load(LoadDim::new(&LOAD)), Itr::NONE),
+            Self::Adaptive(Adaptive::Dim) => match RdmaDim::new(&DIM) {
+                Ok(dim) => (Machine::Dim(dim), Itr::at_most(dim.profile().us)),
+                // The set is not empty.
+                Err(_) => (Machine::Still, Itr::NONE),
+            },
+        })
+    }
+}
