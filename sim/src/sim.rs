@@ -248,6 +248,12 @@ impl Sim {
         self.owner.shared.now()
     }
 
+    /// When something happens next if nobody does anything; `None`: never. Not before now.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Ns> {
+        self.with_world(|world| world.next_event().map(Ns))
+    }
+
     /// Lets `time` pass, and everything in it happen.
     pub fn run(&self, time: Ns) {
         self.owner.shared.delay(time);

@@ -1,6 +1,7 @@
 //! What the tests of this workspace share.
 
 pub mod given_back;
+pub mod moderation;
 pub mod plain;
 pub mod scenario;
 pub mod traffic;

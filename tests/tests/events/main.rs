@@ -8,6 +8,7 @@
 
 mod costs;
 mod destruction;
+mod moderation;
 mod polling;
 mod stale;
 mod wakeups;
