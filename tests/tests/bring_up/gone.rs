@@ -43,6 +43,7 @@ fn a_device_that_is_gone_is_told_as_that() {
         8 to 16: hmc, 2 blocks left
         17 to 22: hmc, 6 blocks left
         23 to 24: ccq, 7 blocks left
+        25 to 26: ceqs, 7 blocks left
     "#]]
     .assert_eq(&table.text());
 }

@@ -173,11 +173,11 @@ fn a_write_that_is_not_heard_ends_in_a_time_out() {
         9: hmc: SHMC_PAGES_ALLOCATED; CQP destruction: nothing after 10 ms; reset the function and start again; 6 blocks left
         10: ccq: CCQ creation; CREATE_CQ has not finished: wait for it, or reset the function if it timed out; 7 blocks left
         11: ceqs: CREATE_CEQ; CREATE_CEQ has not finished: wait for it, or reset the function if it timed out; 8 blocks left
-        12 to 15: ceqs: CREATE_CEQ; CREATE_CEQ has not finished: wait for it, or reset the function if it timed out; 9 blocks left
-        16 to 18: ceqs: CREATE_CEQ; CREATE_CEQ has not finished: wait for it, or reset the function if it timed out; 10 blocks left
-        19 to 21: ceqs: CREATE_CEQ; CREATE_CEQ has not finished: wait for it, or reset the function if it timed out; 11 blocks left
-        22 to 24: aeq: CREATE_AEQ; DESTROY_CEQ: nothing after 5000 ms; reset the function and start again; 12 blocks left
-        25 to 26: not noticed
+        12 to 16: ceqs: CREATE_CEQ; CREATE_CEQ has not finished: wait for it, or reset the function if it timed out; 9 blocks left
+        17 to 20: ceqs: CREATE_CEQ; CREATE_CEQ has not finished: wait for it, or reset the function if it timed out; 10 blocks left
+        21 to 24: ceqs: CREATE_CEQ; CREATE_CEQ has not finished: wait for it, or reset the function if it timed out; 11 blocks left
+        25 to 28: aeq: CREATE_AEQ; DESTROY_CEQ: nothing after 5000 ms; reset the function and start again; 12 blocks left
+        29 to 30: not noticed
     "#]].assert_eq(&every_write(None));
 }
 

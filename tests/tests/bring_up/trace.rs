@@ -64,21 +64,25 @@ fn registers_are_written_in_this_order() {
         PFPE_CCQPHIGH address
         PFPE_CCQPLOW address
         PFPE_CQPDB, 7 times
-        GLINT_CEQCTL(0) 0x40001801
+        GLINT_RATE(1) 0x0
+        GLINT_CEQCTL(0) 0x40000001
         GLINT_DYN_CTL(1) 0x3
         PFPE_CQARM 0x0
         PFPE_CQPDB
-        GLINT_CEQCTL(1) 0x40001802
+        GLINT_RATE(2) 0x0
+        GLINT_CEQCTL(1) 0x40000002
         GLINT_DYN_CTL(2) 0x3
         PFPE_CQPDB
-        GLINT_CEQCTL(2) 0x40001803
+        GLINT_RATE(3) 0x0
+        GLINT_CEQCTL(2) 0x40000003
         GLINT_DYN_CTL(3) 0x3
         PFPE_CQPDB
-        GLINT_CEQCTL(3) 0x40001804
+        GLINT_RATE(4) 0x0
+        GLINT_CEQCTL(3) 0x40000004
         GLINT_DYN_CTL(4) 0x3
         PFPE_CQPDB
         PFINT_AEQCTL 0x40001800
-        GLINT_DYN_CTL(0) 0x3
+        GLINT_DYN_CTL(0) 0x1b
     "#]]
     .assert_eq(&writes(&up));
     expect![[r#"
@@ -86,17 +90,21 @@ fn registers_are_written_in_this_order() {
         GLINT_DYN_CTL(0) 0x0
         PFINT_AEQCTL 0x0
         PFPE_CQPDB
-        GLINT_CEQCTL(3) 0x1804
+        GLINT_CEQCTL(3) 0x4
         GLINT_DYN_CTL(4) 0x0
+        GLINT_RATE(4) 0x0
         PFPE_CQPDB
-        GLINT_CEQCTL(2) 0x1803
+        GLINT_CEQCTL(2) 0x3
         GLINT_DYN_CTL(3) 0x0
+        GLINT_RATE(3) 0x0
         PFPE_CQPDB
-        GLINT_CEQCTL(1) 0x1802
+        GLINT_CEQCTL(1) 0x2
         GLINT_DYN_CTL(2) 0x0
+        GLINT_RATE(2) 0x0
         PFPE_CQPDB
-        GLINT_CEQCTL(0) 0x1801
+        GLINT_CEQCTL(0) 0x1
         GLINT_DYN_CTL(1) 0x0
+        GLINT_RATE(1) 0x0
         PFPE_CQPDB, 3 times
         PFPE_CCQPHIGH 0x0
         PFPE_CCQPLOW 0x0

@@ -97,10 +97,10 @@ fn what_each_stage_costs() {
         cqp           2       5       0       0
         hmc          15       5       0       5
         ccq           2       1       0       1
-        ceqs          0      13       0       4
+        ceqs          2      18       0       4
         aeq           1       9       0       1
         ready         1       1       1       0
-        shutdown     23      43
+        shutdown     23      47
     "#]]
     .assert_eq(&table);
 }
