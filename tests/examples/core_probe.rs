@@ -8,9 +8,9 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use e810::{
-    AccessFlags, AttrMask, ColdStart, Config, Control, Cq, EventSet, Events, GidEntry, LinkPolicy,
-    MrChange, MwType, Notify, Package, PackageSource, Path, Pd, Qp, QpAttr, QpCaps, QpInit, RecvWr,
-    SendWr, Wc, bring_up, bring_up_cold, v4,
+    AccessFlags, Adaptive, AttrMask, ColdStart, Config, Control, Cq, CqModeration, EventSet,
+    Events, GidEntry, LinkPolicy, MrChange, MwType, Notify, Package, PackageSource, Path, Pd, Qp,
+    QpAttr, QpCaps, QpInit, RecvWr, SendWr, Wc, bring_up, bring_up_cold, v4,
 };
 
 use e810_hal::bar::Bar0;
@@ -242,6 +242,7 @@ fn verbs(
     }
     good &= control.resize_cq(cq, 100).is_ok();
     good &= control.reset_qp(qp, &mut [cq]).is_ok();
+    good &= moderate(control, cq);
     if let Ok(mr) = control.reg_mr(pd, memory, AccessFlags::ZERO_BASED)
         && let Ok(mr) = control.rereg_mr(mr, &MrChange::default())
     {
@@ -258,6 +259,24 @@ fn verbs(
         good &= control.dealloc_mw(mw).is_ok();
     }
     good && control.remove_gid(gid).is_ok()
+}
+
+/// Every way to moderate interrupts.
+#[inline(never)]
+fn moderate(control: &mut Control<Metal>, cq: &mut Cq<Metal>) -> bool {
+    let fixed = CqModeration::Fixed {
+        count: 16,
+        period_us: 50,
+    };
+    [
+        fixed,
+        CqModeration::Adaptive(Adaptive::Load),
+        CqModeration::Adaptive(Adaptive::Dim),
+    ]
+    .iter()
+    .all(|setting| control.modify_cq(cq, *setting).is_ok())
+        && control.limit_interrupts(0, 48).is_ok()
+        && cq.event_wait_us() == 0
 }
 
 /// Posting, polling and event handling of the driver, on [`Metal`].

@@ -245,7 +245,7 @@ fn svg(rows: &[Row]) -> String {
                 )
             };
         }
-        let at = TOP + 16.0 + 18.0 * place as f64;
+        let at = TOP + 32.0 + 14.0 * place as f64;
         let _ = writeln!(
             text,
             r##"<text x="{}" y="{at}" text-anchor="end" fill="{colour}">{name}</text>"##,

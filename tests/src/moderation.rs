@@ -41,6 +41,8 @@ pub enum Arrivals {
     Even,
     /// After a time drawn anew for each, up to two periods.
     Random,
+    /// When the one before was polled, whatever the rate: it waits for moderation.
+    OneByOne,
 }
 
 /// What is sent.
@@ -210,6 +212,7 @@ impl Bench {
         self.due += match self.load.arrivals {
             Arrivals::Even => period,
             Arrivals::Random => self.rng.below(2 * period + 1),
+            Arrivals::OneByOne => IDLE,
         };
         self.left -= 1;
         let side = self.pair.side(0);
@@ -301,6 +304,9 @@ impl Bench {
                 self.waits.push(now - written);
             }
             self.polled += 1;
+            if self.load.arrivals == Arrivals::OneByOne {
+                self.due = now;
+            }
         }
         for _ in 0..done {
             self.pass(EACH);

@@ -28,8 +28,8 @@ pub const LOAD: [Wait; 5] = [
     Wait { us: 50, brings: 25 },
 ];
 
-/// Measurements without a step up after one that did harm.
-const HOLD: u32 = 32;
+/// Measurements without a step up after one that did harm: at first, and at most.
+const REST: (u32, u32) = (32, 1_024);
 
 /// Chooses a wait by the rate of completions itself.
 ///
@@ -42,7 +42,8 @@ const HOLD: u32 = 32;
 ///
 /// * Worse by more than 10 % than before a step up: that step is taken back. The
 ///   load waits for its own completions, and moderation slows it down. No step
-///   up for the next 32 measurements.
+///   up for the next 32 measurements, or until the rate has doubled; twice as
+///   many each time that happens, up to 1024, until a step did no harm.
 /// * The wait brings less than three quarters of what it should: down to the
 ///   longest shorter one that brings enough.
 /// * The next wait would bring enough: a step up.
@@ -53,7 +54,11 @@ pub struct LoadDim<'a> {
     index: usize,
     /// Completions a millisecond before the step up that was just made.
     before: Option<u64>,
-    hold: u32,
+    /// The same, of the last step that did harm.
+    harmed: u64,
+    /// Measurements of rest that are left, and those of the next one.
+    left: u32,
+    rest: u32,
     sampler: Sampler<1>,
 }
 
@@ -67,7 +72,9 @@ impl<'a> LoadDim<'a> {
             waits,
             index: 0,
             before: None,
-            hold: 0,
+            harmed: 0,
+            left: 0,
+            rest: REST.0,
             sampler: Sampler::Start,
         }
     }
@@ -114,17 +121,26 @@ impl<'a> LoadDim<'a> {
     }
 
     fn decide(&mut self, rate: u64) {
-        let before = self.before.take();
-        if before.is_some_and(|before| more_is_better(rate, before) == Verdict::Worse) {
-            self.index = self.index.saturating_sub(1);
-            self.hold = HOLD;
-        } else if !self.brings(self.index, rate, 3) {
+        if let Some(before) = self.before.take() {
+            if more_is_better(rate, before) == Verdict::Worse {
+                self.index = self.index.saturating_sub(1);
+                self.harmed = before;
+                self.left = self.rest;
+                self.rest = self.rest.saturating_mul(2).min(REST.1);
+                return;
+            }
+            self.rest = REST.0;
+        }
+        if self.left > 0 && rate >= self.harmed.saturating_mul(2) {
+            self.left = 0;
+        }
+        if !self.brings(self.index, rate, 3) {
             self.index = (0..self.index)
                 .rev()
                 .find(|index| self.brings(*index, rate, 4))
                 .unwrap_or(0);
-        } else if self.hold > 0 {
-            self.hold = self.hold.saturating_sub(1);
+        } else if self.left > 0 {
+            self.left = self.left.saturating_sub(1);
         } else {
             let next = self.index.saturating_add(1);
             if self.brings(next, rate, 4) {

@@ -97,14 +97,21 @@ fn a_rate_near_a_limit_changes_nothing() {
 #[test]
 fn a_load_that_waits_for_its_completions_is_left_alone() {
     let (mut dim, mut world) = (LoadDim::new(&LOAD), World::default());
-    let measurements = 340;
-    // 800,000 a second without a wait, 500,000 with the shortest one.
-    world.run(&mut dim, 64 * measurements, closed(8, 10_000));
-    // Up and back, then 32 measurements of rest, again and again.
-    assert!(world.asked.len() >= 16, "{:?}", world.asked);
-    let mut pairs = world.asked.chunks_exact(2);
-    assert!(pairs.all(|pair| pair == [1, 0]));
-    assert!(world.asked.len() <= 2 + 2 * measurements as usize / 32);
+    // 800,000 a second without a wait, 500,000 with the shortest one: up and
+    // back, then a rest, twice as long each time. Trying takes a few
+    // measurements too.
+    let rests: u32 = [32, 64, 128, 256, 512, 1_024].iter().sum();
+    world.run(&mut dim, 64 * (rests + 40), closed(8, 10_000));
+    assert_eq!(world.asked, [1, 0].repeat(7));
+    // No longer than that.
+    world.run(&mut dim, 64 * 960, closed(8, 10_000));
+    assert_eq!((world.asked.len(), dim.us()), (14, 0));
+    world.run(&mut dim, 64 * 64, closed(8, 10_000));
+    assert_eq!((world.asked.len(), dim.us()), (16, 0));
+    // It ends at once when the rate doubles, here to what waits for nothing.
+    world.asked.clear();
+    world.run(&mut dim, 64 * 20, even(500));
+    assert_eq!((dim.us(), world.asked), (50, [1, 2, 3, 4].into()));
     // One that is deep enough has no harm from it.
     let (mut dim, mut world) = (LoadDim::new(&LOAD), World::default());
     world.run(&mut dim, 64 * 20, closed(64, 50_000));
