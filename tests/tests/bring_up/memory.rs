@@ -100,7 +100,7 @@ fn no_host_memory_is_told_by_its_stage_and_undone() {
         &expect![[r#"
             1: cqp
             2 to 3: hmc
-            4 to 15: ready
+            4 to 16: ready
         "#]],
     );
 }
