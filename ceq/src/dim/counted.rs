@@ -1,7 +1,6 @@
 //! A limit of completions on a card that does not count them.
 
-use super::rdma::RdmaSample;
-use super::sampler::{Interval, Mark, Sampler};
+use super::sampler::{Interval, RdmaSample, Sampler};
 
 /// How long an interrupt may wait so that `count` completions make one, but
 /// never above `period` µs: what verbs call the moderation of a completion
@@ -29,7 +28,7 @@ pub struct Counted {
     count: u32,
     period: u32,
     us: u32,
-    sampler: Sampler<1>,
+    sampler: Sampler,
 }
 
 impl Counted {
@@ -52,14 +51,7 @@ impl Counted {
     /// Of bad samples the [module](super) tells.
     #[must_use = "the interval is to be programmed"]
     pub fn sample(&mut self, sample: RdmaSample) -> Option<u32> {
-        let Interval {
-            us,
-            counts: [completions],
-        } = self.sampler.sample(Mark {
-            time: sample.time,
-            events: sample.events,
-            counts: [sample.completions],
-        })?;
+        let Interval { us, completions } = self.sampler.sample(sample)?;
         let interval = interval_us(self.count, self.period, completions, us.get());
         if interval == self.us {
             return None;

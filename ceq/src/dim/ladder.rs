@@ -44,18 +44,6 @@ impl<'a> Ladder<'a> {
         })
     }
 
-    /// At the second profile, or at the only one.
-    pub(super) const fn at_second(profiles: &'a [Profile]) -> Result<Self, NoProfiles> {
-        let [_, profile, ..] = profiles else {
-            return Self::at_first(profiles);
-        };
-        Ok(Self {
-            profiles,
-            index: 1,
-            profile: *profile,
-        })
-    }
-
     pub(super) const fn profiles(&self) -> &'a [Profile] {
         self.profiles
     }
@@ -128,13 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_where_the_set_allows() {
-        let second = Ladder::at_second(&THREE).unwrap();
-        assert_eq!((second.index(), second.profile()), (1, THREE[1]));
-        let only = Ladder::at_second(&THREE[..1]).unwrap();
-        assert_eq!((only.index(), only.profile()), (0, THREE[0]));
+    fn an_empty_set_has_no_place() {
         assert_eq!(Ladder::at_first(&[]), Err(NoProfiles));
-        assert_eq!(Ladder::at_second(&[]), Err(NoProfiles));
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The machine for a load that is even.
 
 use super::rates::{Verdict, more_is_better, per_ms};
-use super::rdma::RdmaSample;
-use super::sampler::{Interval, Mark, Sampler};
+use super::sampler::{Interval, RdmaSample, Sampler};
 
 /// A wait, and what makes it worth while.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -59,7 +58,7 @@ pub struct LoadDim<'a> {
     /// Measurements of rest that are left, and those of the next one.
     left: u32,
     rest: u32,
-    sampler: Sampler<1>,
+    sampler: Sampler,
 }
 
 impl<'a> LoadDim<'a> {
@@ -85,16 +84,9 @@ impl<'a> LoadDim<'a> {
     /// Of bad samples the [module](super) tells.
     #[must_use = "a wait that is not applied stops all measuring"]
     pub fn sample(&mut self, sample: RdmaSample) -> Option<usize> {
-        let Interval {
-            us,
-            counts: [count],
-        } = self.sampler.sample(Mark {
-            time: sample.time,
-            events: sample.events,
-            counts: [sample.completions],
-        })?;
+        let Interval { us, completions } = self.sampler.sample(sample)?;
         let before = self.index;
-        self.decide(per_ms(count, us));
+        self.decide(per_ms(completions, us));
         if self.index == before {
             return None;
         }

@@ -1,11 +1,9 @@
 //! Dynamic interrupt moderation: how long a queue's interrupts may wait.
 //!
-//! Two machines choose among a few [`Profile`]s by what the load does when
-//! they change: [`RdmaDim`] by completions (data-path 9.1), [`NetDim`] by
-//! bytes, packets and events (data-path 9.2). [`LoadDim`] chooses a [`Wait`] by
-//! the rate itself, so that an even load is moderated too; [`Counted`] follows
-//! the rate to gather so many completions and no more. They decide only. The
-//! caller reads its counters and its clock, gives a sample now and then,
+//! [`RdmaDim`] chooses among a few [`Profile`]s by what the load does when they
+//! change (data-path 9.1). [`LoadDim`] chooses a [`Wait`] by the rate itself, so
+//! that an even load is moderated too; [`Counted`] follows the rate to gather so
+//! many completions and no more. They decide only. The caller reads its counters and its clock, gives a sample now and then,
 //! programs the profile that a machine asks for, and says so with `applied`.
 //!
 //! ```
@@ -63,7 +61,6 @@
 mod counted;
 mod ladder;
 mod load;
-mod net;
 mod profile;
 mod rates;
 mod rdma;
@@ -76,7 +73,6 @@ mod scenarios;
 
 pub use counted::{Counted, interval_us};
 pub use load::{LOAD, LoadDim, Wait};
-pub use net::{NetDim, NetSample};
-pub use profile::{NET_RX_CQE, NET_RX_EQE, NET_TX_CQE, NET_TX_EQE, NoProfiles, Profile, RDMA};
-pub use rdma::{RdmaDim, RdmaSample};
-pub use sampler::EVENTS;
+pub use profile::{NoProfiles, Profile, RDMA};
+pub use rdma::RdmaDim;
+pub use sampler::{EVENTS, RdmaSample};

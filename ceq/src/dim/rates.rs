@@ -46,15 +46,6 @@ pub(super) fn more_is_better(now: u64, before: u64) -> Verdict {
     }
 }
 
-/// Compares two rates of which the lower is the better.
-pub(super) fn fewer_is_better(now: u64, before: u64) -> Verdict {
-    match more_is_better(now, before) {
-        Verdict::Better => Verdict::Worse,
-        Verdict::Same => Verdict::Same,
-        Verdict::Worse => Verdict::Better,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::Verdict::{Better, Same, Worse};
@@ -128,16 +119,6 @@ mod tests {
             (u64::MAX, 0, Same),
         ] {
             assert_eq!(more_is_better(now, before), verdict, "{now} after {before}");
-            let opposite = match verdict {
-                Better => Worse,
-                Same => Same,
-                Worse => Better,
-            };
-            assert_eq!(
-                fewer_is_better(now, before),
-                opposite,
-                "{now} after {before}"
-            );
         }
     }
 

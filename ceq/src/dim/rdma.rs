@@ -1,23 +1,9 @@
 //! The machine for completion queues.
 
-use e810_hal::Ns;
-
 use super::ladder::{Direction, Ladder};
 use super::profile::{NoProfiles, Profile};
 use super::rates::{Verdict, more_is_better, per_ms, percent};
-use super::sampler::{EVENTS, Interval, Mark, Sampler};
-
-/// Counters of a completion queue at a time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct RdmaSample {
-    /// When they were read.
-    pub time: Ns,
-    /// Events so far; wraps.
-    pub events: u32,
-    /// Completions so far; wraps.
-    pub completions: u32,
-}
+use super::sampler::{EVENTS, Interval, RdmaSample, Sampler};
 
 /// Completions a millisecond, and completions for 100 events. Zero before the
 /// first measurement.
@@ -49,7 +35,7 @@ pub struct RdmaDim<'a> {
     ladder: Ladder<'a>,
     direction: Direction,
     previous: Rates,
-    sampler: Sampler<1>,
+    sampler: Sampler,
 }
 
 impl<'a> RdmaDim<'a> {
@@ -80,11 +66,7 @@ impl<'a> RdmaDim<'a> {
     /// Of bad samples the [module](super) tells.
     #[must_use = "a profile that is not applied stops all measuring"]
     pub fn sample(&mut self, sample: RdmaSample) -> Option<usize> {
-        let ended = self.sampler.sample(Mark {
-            time: sample.time,
-            events: sample.events,
-            counts: [sample.completions],
-        })?;
+        let ended = self.sampler.sample(sample)?;
         let before = self.ladder.index();
         self.decide(Rates::of(ended));
         let index = self.ladder.index();
@@ -145,13 +127,8 @@ impl<'a> RdmaDim<'a> {
 }
 
 impl Rates {
-    fn of(
-        Interval {
-            us,
-            counts: [count],
-        }: Interval<1>,
-    ) -> Self {
-        let completions = per_ms(count, us);
+    fn of(Interval { us, completions }: Interval) -> Self {
+        let completions = per_ms(completions, us);
         Self {
             completions,
             ratio: percent(completions, per_ms(EVENTS, us)),

@@ -7,38 +7,41 @@ use e810_hal::Ns;
 /// Events that make a measurement.
 pub const EVENTS: u32 = 64;
 
-/// Counters at a time.
+/// Counters of a completion queue at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(super) struct Mark<const N: usize> {
-    pub(super) time: Ns,
-    pub(super) events: u32,
-    pub(super) counts: [u32; N],
+pub struct RdmaSample {
+    /// When they were read.
+    pub time: Ns,
+    /// Events so far; wraps.
+    pub events: u32,
+    /// Completions so far; wraps.
+    pub completions: u32,
 }
 
 /// A measurement: what was counted in how many µs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Interval<const N: usize> {
+pub(super) struct Interval {
     pub(super) us: NonZeroU64,
-    pub(super) counts: [u32; N],
+    pub(super) completions: u32,
 }
 
 /// Cuts samples into measurements (module `dim`, Measurements).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(super) enum Sampler<const N: usize> {
+pub(super) enum Sampler {
     /// The next sample begins a measurement.
     Start,
     /// One is under way since then.
-    Measure(Mark<N>),
+    Measure(RdmaSample),
     /// A profile is being applied; samples say nothing.
     Apply,
 }
 
-impl<const N: usize> Sampler<N> {
+impl Sampler {
     /// Takes a sample; gives the measurement that it ends, and begins the next
     /// with it.
-    pub(super) fn sample(&mut self, now: Mark<N>) -> Option<Interval<N>> {
+    pub(super) fn sample(&mut self, now: RdmaSample) -> Option<Interval> {
         let start = match *self {
             Self::Apply => return None,
             Self::Start => {
@@ -58,11 +61,10 @@ impl<const N: usize> Sampler<N> {
         let elapsed = now.time - start.time;
         let us = NonZeroU64::new(elapsed.0 / 1_000)?;
         *self = Self::Measure(now);
-        let mut counts = now.counts;
-        for (count, before) in counts.iter_mut().zip(start.counts) {
-            *count = count.wrapping_sub(before);
-        }
-        Some(Interval { us, counts })
+        Some(Interval {
+            us,
+            completions: now.completions.wrapping_sub(start.completions),
+        })
     }
 
     /// A profile is to be applied: samples are ignored until [`Self::applied`].
@@ -82,18 +84,18 @@ impl<const N: usize> Sampler<N> {
 mod tests {
     use super::*;
 
-    fn mark(ns: u64, events: u32, count: u32) -> Mark<1> {
-        Mark {
+    fn mark(ns: u64, events: u32, completions: u32) -> RdmaSample {
+        RdmaSample {
             time: Ns(ns),
             events,
-            counts: [count],
+            completions,
         }
     }
 
-    fn interval(us: u64, count: u32) -> Interval<1> {
+    fn interval(us: u64, completions: u32) -> Interval {
         Interval {
             us: NonZeroU64::new(us).unwrap(),
-            counts: [count],
+            completions,
         }
     }
 

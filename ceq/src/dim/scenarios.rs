@@ -1,4 +1,4 @@
-//! Where the machines end up with a load that lasts, in virtual time.
+//! Where the machine ends up with a load that lasts, in virtual time.
 
 use e810_hal::Ns;
 use std::vec::Vec;
@@ -64,24 +64,6 @@ fn rdma(dim: &mut RdmaDim<'_>, queue: &mut Queue, period: u64, events: u32) -> (
     (asked, (queue.completions - at_last) / 64)
 }
 
-fn net(dim: &mut NetDim<'_>, queue: &mut Queue, period: u64, events: u32) -> Vec<usize> {
-    let mut asked = Vec::new();
-    for _ in 0..events {
-        queue.event(dim.profile(), period);
-        let sample = NetSample {
-            time: Ns(queue.now),
-            events: queue.events,
-            packets: queue.completions,
-            bytes: queue.completions.wrapping_mul(1_500),
-        };
-        if let Some(index) = dim.sample(sample) {
-            asked.push(index);
-            dim.applied();
-        }
-    }
-    asked
-}
-
 #[test]
 fn a_low_rate_is_not_moderated() {
     for profiles in [&RDMA[..], &CARD] {
@@ -118,32 +100,5 @@ fn a_high_rate_without_a_beginning_is_not_moderated() {
         let mut dim = RdmaDim::new(profiles).unwrap();
         let ran = rdma(&mut dim, &mut Queue::default(), HIGH, 64 * 50);
         assert_eq!((ran, dim.index()), ((Vec::new(), 1), 0));
-    }
-}
-
-/// Packets an event, over as many events as it took to find the profile.
-#[test]
-fn packets_at_a_high_rate_are_moderated() {
-    for (profiles, found, an_event) in [
-        (&NET_RX_CQE[..], &[0, 1, 2, 1][..], 81),
-        (&NET_TX_CQE, &[0, 1, 2, 1], 64),
-        (&CARD, &[0, 1, 2, 3, 4, 5, 6], 501),
-    ] {
-        let (mut queue, mut dim) = (Queue::default(), NetDim::new(profiles).unwrap());
-        assert_eq!(net(&mut dim, &mut queue, HIGH, 64 * 50), found);
-        let before = queue.completions;
-        assert_eq!(net(&mut dim, &mut queue, HIGH, 64 * 50), []);
-        assert_eq!((queue.completions - before) / (64 * 50), an_event);
-    }
-    // In these the count ends the waits from index 2 on. There is nothing to
-    // find: the machine goes to and fro, with rests, where events are fewest.
-    for (profiles, an_event) in [(&NET_RX_EQE, 256), (&NET_TX_EQE, 128)] {
-        let (mut queue, mut dim) = (Queue::default(), NetDim::new(profiles).unwrap());
-        assert_eq!(net(&mut dim, &mut queue, HIGH, 64 * 10)[..4], [0, 1, 2, 3]);
-        let before = queue.completions;
-        for index in net(&mut dim, &mut queue, HIGH, 64 * 50) {
-            assert!([2, 3].contains(&index));
-        }
-        assert_eq!((queue.completions - before) / (64 * 50), an_event);
     }
 }

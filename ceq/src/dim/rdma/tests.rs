@@ -1,6 +1,7 @@
 use super::super::profile::RDMA;
 use super::Direction::{Left, Right};
 use super::*;
+use e810_hal::Ns;
 
 /// Rates before: completions a millisecond, completions for 100 events.
 type Before = (u64, u64);
@@ -14,10 +15,10 @@ fn at(index: usize, direction: Direction, (completions, ratio): Before) -> RdmaD
     }
     dim.direction = direction;
     dim.previous = Rates { completions, ratio };
-    dim.sampler = Sampler::Measure(Mark {
+    dim.sampler = Sampler::Measure(RdmaSample {
         time: Ns(0),
         events: u32::MAX,
-        counts: [u32::MAX],
+        completions: u32::MAX,
     });
     dim
 }
