@@ -140,11 +140,13 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
         QpSlot::new(&self.slot).takes(queue)
     }
 
-    /// Requests were posted in ERR, to which the device gives no answer: whoever
-    /// waits for the queue's CQ is told.
+    /// What was posted since the head was at `before` went to a queue in error, to
+    /// which the device gives no answer: whoever waits for its CQ is told.
     #[cold]
-    pub(crate) fn tell(&self) {
-        self.slots.posted_in_error(&self.slot, self.queue);
+    pub(crate) fn tell_since(&self, before: u64) {
+        if self.head != before {
+            self.slots.posted_in_error(&self.slot, self.queue);
+        }
     }
 
     /// State of the QP, for an error.

@@ -135,8 +135,9 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         }
         match self.poster.state() {
             QpState::Err => {
+                let before = self.poster.head();
                 let result = self.post(wr);
-                self.poster.tell();
+                self.poster.tell_since(before);
                 result
             }
             state => Err(wrong_state(state)),
@@ -150,8 +151,9 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     fn post_late(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
         match self.poster.state() {
             QpState::Err => {
+                let before = self.poster.head();
                 let result = self.post_others(list, 0);
-                self.poster.tell();
+                self.poster.tell_since(before);
                 result
             }
             state => refuse(list, state),

@@ -170,15 +170,16 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         Ok(())
     }
 
-    /// Posts a list in a state in which the device does nothing with it: in ERR it
-    /// is taken, and completed by software.
+    /// Posts a list in a state in which the device does nothing with it: in ERR
+    /// and SQE it is taken, and completed by software.
     #[cold]
     #[inline(never)]
     fn post_late(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
         match self.poster.state() {
-            QpState::Err => {
+            QpState::Err | QpState::Sqe => {
+                let before = self.poster.head();
                 let result = self.post_others(list, 0);
-                self.poster.tell();
+                self.poster.tell_since(before);
                 result
             }
             state => refuse::state(list, state),

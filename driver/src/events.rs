@@ -40,7 +40,8 @@ pub enum Event {
         /// Its number.
         cq: u32,
     },
-    /// The CQP finished a command; the control path polls for it by itself.
+    /// The completion queue of the commands has an entry. It is armed once, at the
+    /// bring-up, so this comes once: the control path polls for its commands.
     CqpCompletion,
     /// Something went wrong, or changed.
     Async(AsyncEvent),

@@ -7,11 +7,12 @@
 //! ```
 //! use e810_adminq::oicr::HmcError;
 //!
-//! let error = HmcError::decode(1 << 31 | 14 << 16 | 3 << 8 | 2, 0x40).unwrap();
+//! let error = HmcError::decode(1 << 31 | 14 << 16 | 3 << 8 | 2, 0x40).ok_or("no error")?;
 //! assert_eq!(
 //!     error.to_string(),
 //!     "HMC error of PF 2: HMC_OBJECT_TYPE 14 (PBLE [inf]), HMC_ERROR_TYPE 3, HMC_ERROR_DATA 0x40"
 //! );
+//! # Ok::<(), &str>(())
 //! ```
 
 use core::fmt;

@@ -99,9 +99,8 @@ impl<M: SlotMemory> Slots<M> {
         }
     }
 
-    /// A poster's word that it posted to a QP in ERR: the CQ of that queue is told,
-    /// and control is asked to wake its waiter
-    /// ([`Registry::take_waiting`]).
+    /// A poster's word that it posted to a queue in error: its CQ is told, and
+    /// control is asked to wake the waiter ([`Registry::take_waiting`]).
     pub(crate) fn posted_in_error(&self, qp: &QpLines<M>, queue: Queue) {
         let [send, recv] = QpSlot::new(qp).awaited();
         let (cq, _) = match queue {

@@ -49,15 +49,16 @@ const CAUSE_SHIFT: u32 = 10;
 const CODE_SHIFT: u32 = 16;
 const GENERATION_SHIFT: u32 = 33;
 
-/// A state and what it takes: sends from RTS on, receives from INIT on (IB). In
-/// ERR both are taken too, but not as always: see [`QpSlot::takes`].
+/// A state and what it takes: sends from RTS on, receives from INIT on (IB). A
+/// queue in error, in SQE only the send queue, takes requests too, but not as
+/// always: see [`QpSlot::takes`].
 pub(super) const fn state_bits(state: QpState) -> u64 {
-    let works = !matches!(state, QpState::Err);
-    let sends = works && state as u64 >= QpState::Rts as u64;
-    let receives = works && state as u64 >= QpState::Init as u64;
-    let sends = if sends { SENDS } else { 0 };
-    let receives = if receives { RECEIVES } else { 0 };
-    state as u64 | sends | receives
+    let taken = match state {
+        QpState::Reset | QpState::Err => 0,
+        QpState::Init | QpState::Rtr | QpState::Sqe => RECEIVES,
+        QpState::Rts | QpState::Sqd => SENDS | RECEIVES,
+    };
+    state as u64 | taken
 }
 
 pub(super) const fn generation_bits(key: QpKey) -> u64 {
@@ -185,7 +186,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     }
 
     /// Whether the state is one in which `queue` takes requests and the device
-    /// looks at them. In ERR they are taken as well, and completed by software.
+    /// looks at them. A queue in error takes them as well; software completes them.
     #[inline(always)]
     pub(crate) fn takes(&self, queue: Queue) -> bool {
         let state = self.control()[STATE].load(Ordering::Acquire);

@@ -32,9 +32,10 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     #[inline(never)]
     fn post_one_late(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         match self.poster.state() {
-            QpState::Err => {
+            QpState::Err | QpState::Sqe => {
+                let before = self.poster.head();
                 let result = self.post_rare(wr);
-                self.poster.tell();
+                self.poster.tell_since(before);
                 result
             }
             state => Err(refuse::one(state)),

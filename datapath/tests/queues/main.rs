@@ -12,6 +12,7 @@ mod again;
 mod common;
 mod completions;
 mod flush;
+mod late;
 mod law;
 mod order;
 mod recorded;

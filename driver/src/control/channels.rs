@@ -54,7 +54,6 @@ impl<P: Platform> Control<P> {
         let label = "events of a completion queue that is to be destroyed";
         let waited = poll_until(&platform, label, LIMIT, Ns(0), || {
             let left = self.registry.begin_close_cq(key);
-            // A second attempt after a failure of the device finds it so too.
             let left = left.map_err(|error| Error::from(e810_datapath::Error::from(error)))?;
             unacknowledged = left.unacknowledged;
             Ok::<_, Error>(left.is_nothing().then_some(()))

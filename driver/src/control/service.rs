@@ -42,9 +42,9 @@ pub(super) enum Phase {
     Flushing(Ticket),
     /// The device's flush CQEs are on their way until then.
     Settling(Ns),
-    /// The pollers complete the rest by themselves; once more at that time they are
-    /// told of it, for requests that were just being posted.
-    Swept(Ns),
+    /// A command failed, and the pollers complete what was there; at that time once
+    /// more, for what was just being posted.
+    GivenUp(Ns),
 }
 
 /// Failures being dealt with.
@@ -111,12 +111,14 @@ impl<P: Platform> Control<P> {
         let mut all = core::mem::take(&mut self.failing);
         while let Some((key, phase)) = all.pop() {
             match self.advance(key, phase) {
-                // There is room: it was taken from a list of the same size.
+                // There is room: one was taken from a list of the same size.
                 Ok(Some(phase)) => drop(self.failing.push((key, phase))),
                 Ok(None) => {}
                 Err(error) => {
                     // Nothing more will come from the device for it.
                     self.sweep(key);
+                    let until = self.platform.now() + SETTLE;
+                    drop(self.failing.push((key, Phase::GivenUp(until))));
                     result = Err(error);
                 }
             }
@@ -153,15 +155,12 @@ impl<P: Platform> Control<P> {
                 Some(ticket) => Phase::Flushing(ticket),
                 None => Phase::Stopped(cause),
             },
-            Phase::Settling(until) if self.platform.now() < until => Phase::Settling(until),
-            Phase::Settling(_) => {
-                self.sweep(key);
-                Phase::Swept(self.platform.now() + SETTLE)
-            }
-            Phase::Swept(until) if self.platform.now() < until => Phase::Swept(until),
-            Phase::Swept(_) => {
-                self.sweep(key);
-                return Ok(None);
+            Phase::Settling(until) | Phase::GivenUp(until) => {
+                if self.platform.now() >= until {
+                    self.sweep(key);
+                    return Ok(None);
+                }
+                phase
             }
         }))
     }
@@ -244,7 +243,7 @@ impl<P: Platform> Control<P> {
             return Ok(false);
         };
         match phase {
-            Phase::Marked(_) => return Ok(false),
+            Phase::Marked(_) | Phase::GivenUp(_) => return Ok(false),
             Phase::Stopping(cause, ticket) => {
                 self.cqp.wait(ticket).map(drop)?;
                 self.last_flush(&flush_both(key.id(), cause))?;
@@ -255,7 +254,7 @@ impl<P: Platform> Control<P> {
             Phase::Flushing(ticket) => {
                 self.cqp.wait(ticket).map(drop)?;
             }
-            Phase::Settling(_) | Phase::Swept(_) => {}
+            Phase::Settling(_) => {}
         }
         Ok(true)
     }

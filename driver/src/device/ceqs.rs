@@ -120,8 +120,8 @@ impl<P: Platform> Device<P, CcqUp<P>> {
     /// to 18).
     ///
     /// # Errors
-    /// No vector, no memory, a failed command, a device that is gone; all queues made so far are
-    /// destroyed again.
+    /// No vector, no memory, a failed command, a device that is gone; all queues
+    /// made so far are destroyed again.
     pub fn create_ceqs(mut self) -> Result<Device<P, CeqsUp<P>>, Failed<P, CcqUp<P>>> {
         // Before the first vector is on.
         let units = match irq::set_units(&self.platform) {
