@@ -182,6 +182,18 @@ impl<W: Words> Ceq<W> {
         marked
     }
 
+    /// Entries that wait in the queue.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        let mut ahead = self.ring;
+        let mut waiting = 0u32;
+        while waiting < self.ring.size() && self.valid_entry(ahead).is_some() {
+            ahead.advance();
+            waiting = waiting.wrapping_add(1);
+        }
+        waiting
+    }
+
     /// What has been seen so far.
     #[must_use]
     pub const fn counts(&self) -> CeqCounts {

@@ -57,6 +57,7 @@ mod port;
 mod stage;
 mod stats;
 mod users;
+mod watch;
 
 pub use addr::{Gid, GidEntry, MacAddr, Mtu, Path, Vlan, v4};
 pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
@@ -84,13 +85,15 @@ pub use pair::Qp;
 pub use port::{DeviceAttr, PortAttr, PortState};
 pub use stage::Stage;
 pub use stats::{Counter, Stats};
+pub use watch::{Depth, Moderated, Timing};
 
 pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;
 pub use e810_adminq::oicr::{Causes, CriticalError, Demand, Details as ErrorDetails, HmcError};
 pub use e810_adminq::op::LinkStatus;
 pub use e810_adminq::package::{Loaded, LoadedBy, Package, PackageError};
-pub use e810_ceq::AsyncEvent;
+pub use e810_ceq::event::Entry as LoggedEvent;
+pub use e810_ceq::{AsyncEvent, EventLog, Timer};
 pub use e810_cqp::hmc;
 pub use e810_datapath::state::{AttrMask, QpState, Service, TransitionError, query, timing};
 pub use e810_datapath::{

@@ -53,6 +53,22 @@ fn the_walk_wraps_and_the_valid_bit_turns() {
     assert_eq!(ceq.counts().events, 10);
 }
 
+#[test]
+fn entries_that_wait_are_counted() {
+    let memory = memory(&[0; 3]);
+    let mut ceq = ceq(&memory, 100);
+    assert_eq!(ceq.waiting(), 0);
+    for n in 0..3 {
+        put(&memory, n, VALID | CqRef::new(5, 0).context());
+    }
+    assert_eq!(ceq.waiting(), 3, "full");
+    assert_eq!(ceq.poll(), CeqStep::Event(CqRef::new(5, 0)));
+    assert_eq!(ceq.waiting(), 2);
+    // The next lap has the other polarity.
+    put(&memory, 0, CqRef::new(5, 0).context());
+    assert_eq!(ceq.waiting(), 3);
+}
+
 /// The valid bit turns with each lap, so no entry has to be cleared.
 #[test]
 fn taking_entries_writes_nothing() {

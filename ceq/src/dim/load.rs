@@ -106,6 +106,12 @@ impl<'a> LoadDim<'a> {
         self.index
     }
 
+    /// The set of waits.
+    #[must_use]
+    pub const fn waits(&self) -> &'a [Wait] {
+        self.waits
+    }
+
     /// The wait to have in force, in µs.
     #[must_use]
     pub fn us(&self) -> u32 {

@@ -146,6 +146,12 @@ impl Intrl {
     pub const fn value(self) -> u32 {
         self.value
     }
+
+    /// The least time between two interrupts in µs; 0 without a limit.
+    #[must_use]
+    pub const fn us(self, units: Units) -> u32 {
+        (self.value & INTRL_MAX).wrapping_mul(units.intrl_us())
+    }
 }
 
 /// What intervals are counted in on this card. Those of the timers are 2 µs on
@@ -220,6 +226,27 @@ pub fn set_interval(bus: &(impl Bus + ?Sized), vector: Vector, timer: Timer, itr
             .at(index, vector)
             .write(bus, GLINT_ITR::INTERVAL.val(itr.units));
     }
+}
+
+/// The interval that a timer of a vector has: GLINT_ITR(timer, v). None without a
+/// timer.
+#[must_use]
+pub fn interval(bus: &(impl Bus + ?Sized), vector: Vector, timer: Timer) -> Itr {
+    let read = |index| GLINT_ITR.at(index, vector).get(bus) & GLINT_ITR::INTERVAL::SET.value;
+    Itr {
+        units: timer.index().map_or(0, read),
+    }
+}
+
+/// The limit that a vector has: GLINT_RATE(v).
+#[must_use]
+pub fn rate_limit(bus: &(impl Bus + ?Sized), vector: Vector) -> Intrl {
+    let fields = GLINT_RATE::INTRL_ENA::SET.value | GLINT_RATE::INTERVAL::SET.value;
+    let value = GLINT_RATE.at(vector).get(bus) & fields;
+    if value & GLINT_RATE::INTRL_ENA::SET.value == 0 {
+        return Intrl::NONE;
+    }
+    Intrl { value }
 }
 
 /// Limits the rate of a vector's interrupts: GLINT_RATE(v).

@@ -17,7 +17,9 @@ use e810_hal::{Bus, CeqId, Vector, log_debug};
 
 mod interval;
 
-pub use interval::{Intrl, Itr, Timer, Units, limit_rate, set_interval, set_units};
+pub use interval::{
+    Intrl, Itr, Timer, Units, interval, limit_rate, rate_limit, set_interval, set_units,
+};
 
 /// Enables a vector, for the first time or after its interrupt was handled, and
 /// gives one of its timers an interval: GLINT_DYN_CTL(v) = 0x3 plus timer and

@@ -2,10 +2,11 @@ use super::*;
 use crate::error::Error;
 use core::cell::RefCell;
 use e810_hal::{Off, WaitError};
+use std::vec;
 use std::vec::Vec;
 
 /// Remembers writes; reads come from a list of registers, any other is a
-/// mistake: interrupt registers are written, never read back.
+/// mistake.
 #[derive(Default)]
 struct Log {
     writes: RefCell<Vec<(u32, u32)>>,
@@ -179,4 +180,26 @@ fn the_rate_limit_goes_by_the_bandwidth_of_the_card() {
             })
         );
     }
+}
+
+/// For who watches: what the registers hold, reserved bits aside.
+#[test]
+fn intervals_and_limits_are_read_back() {
+    let log = Log {
+        reads: vec![(ITR + 8192 + 12, 0xF000 | 25), (RATE + 12, 0xFF80 | 0x45)],
+        ..Log::default()
+    };
+    assert_eq!(interval(&log, vector(3), Timer::Itr1).us(), 50);
+    assert_eq!(interval(&log, vector(3), Timer::None), Itr::NONE);
+    for (class, us) in [(0, 20), (3, 40)] {
+        let units = Units::of(class << 30);
+        assert_eq!(rate_limit(&log, vector(3)).us(units), us);
+    }
+    // Without the enable bit an interval limits nothing.
+    let off = Log {
+        reads: vec![(RATE + 12, 5)],
+        ..Log::default()
+    };
+    assert_eq!(rate_limit(&off, vector(3)), Intrl::NONE);
+    assert_eq!(log.writes.into_inner(), []);
 }

@@ -1,11 +1,34 @@
 //! Whether there is something to poll, without polling.
 
-use e810_hal::{Barrier, Bus, Words};
+use e810_hal::{Barrier, Bus, Cell, Words};
 
-use super::CompletionQueue;
+use super::entry::VALID;
+use super::{CompletionQueue, entry_at};
+
 use crate::slot::{SlotMemory, list};
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+    /// Entries of the ring that wait to be polled, for who watches the queue: it
+    /// looks at the header of each. Immediate data make an entry more, skipped ones
+    /// are among them, and requests that software completes are not. After a resize
+    /// it is the old ring until that is polled empty.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        let (mut index, mut valid) = (self.index, self.valid);
+        let mut waiting = 0u32;
+        while u64::from(waiting) < self.entries
+            && let Some([.., header]) = entry_at(self.ring.cells(), index)
+            && (header.observe() ^ valid) & VALID == 0
+        {
+            waiting = waiting.wrapping_add(1);
+            index = index.wrapping_add(1);
+            if index == self.entries {
+                (index, valid) = (0, valid ^ VALID);
+            }
+        }
+        waiting
+    }
+
     /// Whether a poll may find something: an entry, or requests that are
     /// completed without one. May say so for an entry that is then skipped.
     pub(super) fn has_more(&self) -> bool {

@@ -120,6 +120,9 @@ proptest! {
                     }
                 }
             }
+            let places = |(_, _, imm): &(_, _, Option<u32>)| 1 + u32::from(imm.is_some());
+            let waiting: u32 = expected.iter().map(places).sum();
+            prop_assert_eq!(cq.cq.waiting(), waiting);
         }
         let rest: Vec<u64> = poll_all(&mut cq).iter().map(|wc| wc.wr_id).collect();
         let expected: Vec<u64> = expected.iter().map(|(wr_id, ..)| *wr_id).collect();

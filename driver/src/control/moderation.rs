@@ -1,12 +1,14 @@
 //! Interrupt moderation, as the control path sets it.
 
-use e810_ceq::irq::{self, Intrl};
-use e810_hal::Platform;
+use e810_ceq::Timer;
+use e810_ceq::irq::{self, Intrl, Units};
+use e810_hal::{CeqId, Platform, Vector};
 
 use super::Control;
 use crate::completion::Cq;
 use crate::error::{Error, Object, Result};
 use crate::moderation::CqModeration;
+use crate::watch::Timing;
 
 impl<P: Platform> Control<P> {
     /// Says how long a completion queue's events may wait. No command.
@@ -27,9 +29,7 @@ impl<P: Platform> Control<P> {
         // The handler gives the vector its interval when it enables it next.
         // Here at once: a long one may be running.
         let ceq = cq.pacer.ceq();
-        if let Some(vector) = self.vectors.vector(ceq)
-            && let Some(timer) = self.below.as_ref().map(|below| below.timer(ceq))
-        {
+        if let Some((vector, timer, _)) = self.completion_timer(ceq) {
             irq::set_interval(&self.platform, vector, timer, self.moderation.itr(ceq));
         }
         Ok(())
@@ -44,14 +44,39 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::NoSuch`] for a vector that is not there; more than 63 units.
     pub fn limit_interrupts(&mut self, vector: u16, us: u32) -> Result<()> {
-        let no_such = Error::NoSuch {
-            object: Object::CompletionVector,
-            id: vector.into(),
-        };
-        let below = self.below.as_ref().ok_or(no_such)?;
-        let vector = self.interrupt_vector(vector).ok_or(no_such)?;
-        let limit = Intrl::from_us(us, below.units())?;
+        let (vector, _, units) = self.timer_of(vector)?;
+        let limit = Intrl::from_us(us, units)?;
         irq::limit_rate(&self.platform, vector, limit);
         Ok(())
+    }
+
+    /// What delays the interrupts of a completion vector, for who watches. Two
+    /// register reads, one without a timer.
+    ///
+    /// # Errors
+    /// [`Error::NoSuch`] for a vector that is not there.
+    pub fn interrupt_timing(&self, vector: u16) -> Result<Timing> {
+        let (vector, timer, units) = self.timer_of(vector)?;
+        Ok(Timing {
+            timer,
+            interval_us: irq::interval(&self.platform, vector, timer).us(),
+            limit_us: irq::rate_limit(&self.platform, vector).us(units),
+        })
+    }
+
+    fn timer_of(&self, vector: u16) -> Result<(Vector, Timer, Units)> {
+        let found = CeqId::new(vector).and_then(|ceq| self.completion_timer(ceq));
+        found.ok_or(Error::NoSuch {
+            object: Object::CompletionVector,
+            id: vector.into(),
+        })
+    }
+
+    /// The interrupt vector of a completion vector, the timer of its completions,
+    /// and what the card counts intervals in.
+    fn completion_timer(&self, ceq: CeqId) -> Option<(Vector, Timer, Units)> {
+        let below = self.below.as_ref()?;
+        let vector = self.vectors.vector(ceq)?;
+        Some((vector, below.timer(ceq), below.units()))
     }
 }

@@ -5,6 +5,7 @@ use e810_ceq::{Itr, Result};
 use e810_hal::{CeqId, Platform};
 
 use super::{CqModeration, Shared};
+use crate::watch::Moderated;
 
 /// What follows the rate.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,15 @@ impl Machine {
         Some(Itr::at_most(us))
     }
 
+    /// Index of the profile in force, and how many there are: a handful.
+    fn profile(&self) -> Option<(u8, u8)> {
+        match self {
+            Self::Still | Self::Counted(_) => None,
+            Self::Load(load) => Some((load.index() as u8, load.waits().len() as u8)),
+            Self::Dim(dim) => Some((dim.index() as u8, dim.profiles().len() as u8)),
+        }
+    }
+
     /// The wait is in force. The sample that asked for it also begins the next
     /// measurement.
     fn applied(&mut self, sample: RdmaSample) {
@@ -59,6 +69,7 @@ pub(crate) struct Pacer<P: Platform> {
     shared: Shared<P>,
     cq: u32,
     ceq: CeqId,
+    setting: CqModeration,
     machine: Machine,
     /// Completions polled so far; wraps.
     polled: u32,
@@ -76,6 +87,7 @@ impl<P: Platform> Pacer<P> {
             shared,
             cq,
             ceq,
+            setting: CqModeration::Off,
             machine: Machine::Still,
             polled: 0,
             requests: 0,
@@ -119,6 +131,7 @@ impl<P: Platform> Pacer<P> {
     /// Another setting.
     pub(crate) fn set(&mut self, moderation: CqModeration) -> Result<()> {
         let (machine, itr) = moderation.machine()?;
+        self.setting = moderation;
         self.machine = machine;
         self.left = match self.machine {
             Machine::Still => 0,
@@ -127,6 +140,15 @@ impl<P: Platform> Pacer<P> {
         };
         self.shared.allow(self.cq, self.ceq, itr);
         Ok(())
+    }
+
+    /// For who watches.
+    pub(crate) fn moderated(&self) -> Moderated {
+        Moderated {
+            setting: self.setting,
+            wait_us: self.allowed().us(),
+            profile: self.machine.profile(),
+        }
     }
 
     /// The event queue of its vector.

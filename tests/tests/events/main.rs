@@ -12,3 +12,4 @@ mod moderation;
 mod polling;
 mod stale;
 mod wakeups;
+mod watch;
