@@ -64,6 +64,12 @@ impl<P: Platform> Cq<P> {
 }
 
 impl<P: Platform> Events<P> {
+    /// Whether the asynchronous events come here.
+    #[must_use]
+    pub const fn has_async(&self) -> bool {
+        self.aeq.is_some()
+    }
+
     /// How full its completion event queue is; `None` where only asynchronous
     /// events come.
     #[must_use]

@@ -6,10 +6,11 @@
 //! in the same ways.
 
 use anyhow::{Context, Result, bail};
-use e810::{AsyncEvent, Control, Cq, Event, EventSet, Events, Notify, Wc};
+use e810::{AsyncEvent, Control, Cq, CqModeration, Event, EventSet, Events, Notify, Wc};
 use e810_hal::{Ns, Platform, Vector};
 
 use crate::interrupts::HostPlatform;
+use crate::monitor::{Counts, Tap, look};
 
 /// How long a thread sleeps at a time: then it looks whether all is well.
 const SLEEP: Ns = Ns::from_ms(10);
@@ -21,8 +22,8 @@ pub enum Waits {
     #[default]
     Polls,
     /// It asks for an event when there are none, and looks again after an
-    /// interrupt.
-    ForEvents,
+    /// interrupt, which may be moderated.
+    ForEvents(CqModeration),
 }
 
 /// A ready device and what it tells.
@@ -35,26 +36,40 @@ pub(crate) struct Attended<P: Platform> {
     /// There may be completions.
     awake: bool,
     fired: Vec<Vector>,
-    interrupts: u64,
+    counts: Counts,
+    tap: Option<Tap>,
 }
 
 impl<P: HostPlatform> Attended<P> {
-    /// Takes charge of a device that is ready.
-    pub(crate) const fn new(
+    /// Takes charge of a device that is ready, whose only queue is `cq`. Through
+    /// `tap` others can look at it.
+    ///
+    /// # Errors
+    /// Moderation that the card does not have.
+    pub(crate) fn new(
         platform: P,
-        control: Control<P>,
+        mut control: Control<P>,
         events: EventSet<P>,
+        cq: &mut Cq<P>,
         waits: Waits,
-    ) -> Self {
-        Self {
+        tap: Option<Tap>,
+    ) -> Result<Self> {
+        if let Waits::ForEvents(moderation) = waits {
+            control.modify_cq(cq, moderation).context("--moderation")?;
+        }
+        Ok(Self {
             platform,
             control,
+            counts: Counts {
+                interrupts: vec![0; events.len()],
+                ..Counts::default()
+            },
             events,
             waits,
             awake: true,
             fired: Vec::new(),
-            interrupts: 0,
-        }
+            tap,
+        })
     }
 
     /// Takes completions of `cq`, the only queue; attends to the device when there
@@ -63,17 +78,38 @@ impl<P: HostPlatform> Attended<P> {
     /// # Errors
     /// As [`Attended::attend`].
     pub(crate) fn poll(&mut self, cq: &mut Cq<P>, wcs: &mut [Wc]) -> Result<usize> {
+        if self.tap.as_ref().is_some_and(Tap::is_wanted) {
+            self.show(cq);
+        }
         if self.awake || self.waits == Waits::Polls {
             let polled = cq.poll(wcs);
             if polled > 0 {
+                self.counts.completions += polled as u64;
                 return Ok(polled);
             }
             // What came while the event was asked for is found in the next turn.
             self.awake = self.waits == Waits::Polls || cq.arm(Notify::Any);
         }
-        self.attend()?;
-        self.awake |= cq.take_event();
+        let attended = self.attend();
+        if attended.is_err() {
+            // Who looks wants to see that before all is gone.
+            self.show(cq);
+        }
+        attended?;
+        if cq.take_event() {
+            self.counts.events += 1;
+            self.awake = true;
+        }
         Ok(0)
+    }
+
+    /// Shows what there is to see.
+    fn show(&mut self, cq: &Cq<P>) {
+        if let Some(tap) = &self.tap {
+            let now = self.platform.now();
+            let (control, events) = (&mut self.control, &self.events);
+            tap.show(look(tap, now, control, events, cq, &self.counts));
+        }
     }
 
     /// Takes all events, or those of vectors that fired, and does the deferred
@@ -88,14 +124,16 @@ impl<P: HostPlatform> Attended<P> {
             Waits::Polls => self.events.iter_mut().for_each(|events| {
                 events.poll(&mut |event| note(event, &mut failure));
             }),
-            Waits::ForEvents => {
+            Waits::ForEvents(_) => {
                 self.platform.take_fired(Ns(0), &mut self.fired)?;
-                self.interrupts += self.fired.len() as u64;
                 for vector in self.fired.drain(..) {
-                    let parts = self.events.iter_mut();
+                    let parts = self.events.iter_mut().zip(&mut self.counts.interrupts);
                     parts
-                        .filter(|events| events.vector() == vector)
-                        .for_each(|events| serve(events, &mut failure));
+                        .filter(|(events, _)| events.vector() == vector)
+                        .for_each(|(events, interrupts)| {
+                            *interrupts += 1;
+                            serve(events, &mut failure);
+                        });
                 }
             }
         }
@@ -125,8 +163,8 @@ impl<P: HostPlatform> Attended<P> {
     }
 
     /// Interrupts so far.
-    pub(crate) const fn interrupts(&self) -> u64 {
-        self.interrupts
+    pub(crate) fn interrupts(&self) -> u64 {
+        self.counts.interrupts.iter().sum()
     }
 
     /// The time.

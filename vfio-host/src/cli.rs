@@ -2,6 +2,8 @@
 //!
 //! Usage errors end in exit code 2, which is clap's own.
 
+mod moderation;
+mod monitor;
 mod pair;
 mod perf;
 
@@ -15,6 +17,8 @@ use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
 use crate::spec::{Bdf, DeviceSpec};
 
+pub use moderation::ModerationArg;
+pub use monitor::MonitorArgs;
 pub use pair::PairArgs;
 pub use perf::{PerfArgs, TestArg};
 
@@ -42,6 +46,8 @@ pub enum Command {
     Pingpong(PingpongArgs),
     /// Measure latency or bandwidth of an operation over message sizes.
     Perf(PerfArgs),
+    /// Watch functions at work: interrupts, moderation, queues, asynchronous events, counters.
+    Monitor(MonitorArgs),
     /// Show a port's state, addresses and counters.
     Stat(StatArgs),
     /// Bring one function up, show each stage and the memory it took, and shut it down.

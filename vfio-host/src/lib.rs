@@ -32,12 +32,14 @@ pub mod interrupts;
 pub mod latency;
 pub mod link_spec;
 pub mod measure;
+pub mod monitor;
 pub mod payload;
 pub mod perf;
 pub mod pingpong;
 pub mod progress;
 pub mod report;
 pub mod server;
+pub mod socket;
 pub mod spec;
 pub mod start;
 
@@ -53,6 +55,7 @@ pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
         cli::Command::Unbind(args) => commands::bind::unbind(args, out),
         cli::Command::Pingpong(args) => commands::pingpong::run(args, out),
         cli::Command::Perf(args) => commands::perf::run(args, out),
+        cli::Command::Monitor(args) => commands::monitor::run(args, out),
         cli::Command::Stat(args) => commands::stat::run(args, out),
         cli::Command::Up(args) => commands::up::run(args, out),
         cli::Command::Sim(args) => commands::sim::run(args, out),

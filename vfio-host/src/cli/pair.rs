@@ -1,10 +1,13 @@
 //! What commands have in common that use two functions.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
+use anyhow::{Result, bail};
 use clap::{ArgGroup, Args};
+use e810::CqModeration;
 
-use super::{BackendArgs, StartArgs, parse_mac};
+use super::{BackendArgs, ModerationArg, StartArgs, parse_mac};
 use crate::address::AddressArgs;
 use crate::attend::Waits;
 use crate::capture::CaptureArgs;
@@ -33,6 +36,15 @@ pub struct PairArgs {
     /// With both functions in one process the thread does not sleep, but looks at completions only after interrupts.
     #[arg(long)]
     pub events: bool,
+    /// How long events may wait for others: `off`, `adaptive`, `dim`, TIME like 50us, or COUNT/TIME like 16/50us [default: off].
+    ///
+    /// TIME: an interrupt comes at most every TIME. COUNT/TIME: or when about COUNT completions are there. `adaptive`
+    /// goes by the rate of completions, `dim` by Linux' rules.
+    #[arg(long, value_name = "SETTING")]
+    pub moderation: Option<ModerationArg>,
+    /// Let `e810 monitor --at PATH` look at this run: PATH becomes a socket.
+    #[arg(long, value_name = "PATH")]
+    pub monitor: Option<PathBuf>,
     /// Seed of the payload, and of the simulator's choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -69,10 +81,15 @@ pub struct PairArgs {
 
 impl PairArgs {
     /// How completions are waited for.
-    pub(crate) const fn waits(&self) -> Waits {
-        match self.events {
-            true => Waits::ForEvents,
-            false => Waits::Polls,
-        }
+    ///
+    /// # Errors
+    /// Moderation of events that are not waited for.
+    pub(crate) fn waits(&self) -> Result<Waits> {
+        Ok(match (self.events, self.moderation) {
+            (true, None) => Waits::ForEvents(CqModeration::Off),
+            (true, Some(ModerationArg(moderation))) => Waits::ForEvents(moderation),
+            (false, None) => Waits::Polls,
+            (false, Some(_)) => bail!("--moderation: it delays events; add --events"),
+        })
     }
 }

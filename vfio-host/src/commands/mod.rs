@@ -3,6 +3,7 @@
 pub mod bind;
 pub mod doctor;
 pub mod list;
+pub mod monitor;
 mod pair;
 mod peer;
 pub mod perf;

@@ -15,6 +15,7 @@ use crate::cli::{PairArgs, StartArgs};
 use crate::exchange::{Meeting, Role};
 use crate::faults::Faults;
 use crate::interrupts::HostPlatform;
+use crate::monitor::{Desk, Service, Tap};
 use crate::pingpong::Watch;
 use crate::spec::DeviceSpec;
 use crate::start::Start;
@@ -272,12 +273,35 @@ pub(crate) fn bring_up<P: Platform>(
 pub(crate) fn sides<P, S>(
     [ask, answer]: [P; 2],
     [ask_start, answer_start]: &[Start; 2],
-    make: impl Fn(P, &Start) -> Result<S>,
+    make: impl Fn(P, &Start, usize) -> Result<S>,
 ) -> Result<[S; 2]> {
     Ok([
-        make(ask, ask_start).context(FUNCTIONS[0])?,
-        make(answer, answer_start).context(FUNCTIONS[1])?,
+        make(ask, ask_start, 0).context(FUNCTIONS[0])?,
+        make(answer, answer_start, 1).context(FUNCTIONS[1])?,
     ])
+}
+
+/// Where others can look at the functions of a command, if they may.
+///
+/// # Errors
+/// The socket cannot be made.
+pub(crate) fn desk(args: &PairArgs, command: &str) -> Result<Option<(Desk, Service)>> {
+    let Some(path) = &args.monitor else {
+        return Ok(None);
+    };
+    let desk = Desk::new(command);
+    let service = Service::start(desk.clone(), path).context("--monitor")?;
+    Ok(Some((desk, service)))
+}
+
+/// The place of function `which` of this process at its desk.
+pub(crate) fn tap(desk: Option<&Desk>, args: &PairArgs, which: usize) -> Option<Tap> {
+    let device = match which {
+        0 => &args.device,
+        _ => &args.peer,
+    };
+    let name = FUNCTIONS.get(which).copied().unwrap_or_default();
+    desk.map(|desk| desk.tap(name, &device.to_string()))
 }
 
 /// Shuts both sides of this process down, as [`close`].

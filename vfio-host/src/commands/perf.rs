@@ -1,6 +1,7 @@
 //! `e810 perf`: latency and bandwidth over message sizes.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 use e810_hal::Ns;
@@ -11,6 +12,7 @@ use super::peer::{self, Lookout};
 use crate::cli::{PairArgs, PerfArgs, TestArg};
 use crate::exchange::{Done, Link, Meeting, Role};
 use crate::interrupts::HostPlatform;
+use crate::monitor::Desk;
 use crate::perf::{
     self, Client, End, MAX_POST_LIST, PerfReport, Plan, Run, Server, Test, core_to_core,
 };
@@ -41,9 +43,12 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
     if args.plot.is_some() && args.pair.meeting.listen.is_some() {
         bail!("--plot: the side that connects measures; give it there");
     }
+    let served = pair::desk(&args.pair, "perf")?;
     let job = Measure {
         pair: &args.pair,
         plan: &plan,
+        desk: served.as_ref().map(|(desk, _)| desk),
+        until: None,
     };
     let (runs, carrier) = pair::run(&args.pair, &job)?;
     let timed = runs.measured && !args.pair.virtual_time;
@@ -106,7 +111,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         iterations: args.iters,
         seed: args.pair.seed,
         check: args.check,
-        waits: args.pair.waits(),
+        waits: args.pair.waits()?,
     };
     let memory = plan.places() as u64 * u64::from(plan.largest()) * 2;
     ensure!(
@@ -120,14 +125,18 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
 }
 
 /// What was measured, or seen by the side that answers.
-struct Runs {
-    runs: Vec<Run>,
+pub(super) struct Runs {
+    pub(super) runs: Vec<Run>,
     measured: bool,
 }
 
-struct Measure<'a> {
-    pair: &'a PairArgs,
-    plan: &'a Plan,
+pub(super) struct Measure<'a> {
+    pub(super) pair: &'a PairArgs,
+    pub(super) plan: &'a Plan,
+    /// Where others look at the functions.
+    pub(super) desk: Option<&'a Desk>,
+    /// All sizes again and again until this is set.
+    pub(super) until: Option<&'a AtomicBool>,
 }
 
 impl Job for Measure<'_> {
@@ -139,7 +148,7 @@ impl Job for Measure<'_> {
         starts: &[Start; 2],
         around: Around<'_>,
     ) -> Result<Runs> {
-        let make = |platform, start: &Start| self.end(platform, start);
+        let make = |platform, start: &Start, which| self.end(platform, start, which);
         let [mut ask, mut answer] = pair::sides(platforms, starts, make)?;
         let runs = self
             .connect([&mut ask, &mut answer])
@@ -157,7 +166,7 @@ impl Job for Measure<'_> {
         meeting: Meeting,
         around: Around<'_>,
     ) -> Result<Runs> {
-        let end = self.end(platform, start)?;
+        let end = self.end(platform, start, 0)?;
         let measured = meeting.role == Role::Ask;
         let job = |role, end: &mut End<P>, link: &mut Link| self.with_peer(role, end, link, around);
         let runs = peer::meet(end, meeting, around, End::close, job)?;
@@ -166,9 +175,10 @@ impl Job for Measure<'_> {
 }
 
 impl Measure<'_> {
-    fn end<P: HostPlatform>(&self, platform: P, start: &Start) -> Result<End<P>> {
+    fn end<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<End<P>> {
         let (control, events) = pair::bring_up(platform.clone(), start)?;
-        End::new(platform, control, events, self.plan)
+        let tap = pair::tap(self.desk, self.pair, which);
+        End::new(platform, control, events, self.plan, tap)
     }
 
     fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut End<P>; 2]) -> Result<()> {
@@ -181,8 +191,17 @@ impl Measure<'_> {
             .context("connecting function 1")
     }
 
-    /// A run for each size.
+    /// A run for each size; the last ones, if they go on.
     fn all_sizes(&self, mut run: impl FnMut(u32) -> Result<Run>) -> Result<Vec<Run>> {
+        if let Some(until) = self.until {
+            loop {
+                let runs = self.plan.sizes.iter().map(|size| run(*size));
+                let runs = runs.collect::<Result<_>>()?;
+                if until.load(Ordering::Relaxed) {
+                    return Ok(runs);
+                }
+            }
+        }
         let mut progress = Progress::new(self.plan.sizes.len() as u64);
         let mut runs = Vec::new();
         for size in &self.plan.sizes {

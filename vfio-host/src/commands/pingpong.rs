@@ -9,10 +9,12 @@ use serde_json::{Map, Value, json};
 use super::pair::{self, Around, Carrier, Job};
 use super::peer::{self, Lookout};
 use super::stat;
+use crate::attend::Waits;
 use crate::cli::{Op, PairArgs, PingpongArgs, ServiceArg};
 use crate::exchange::{Done, Link, Meeting, Role};
 use crate::interrupts::HostPlatform;
-use crate::pingpong::{Outcome, Plan, Side, Watch, apart, datagram, run as exchange};
+use crate::monitor::Desk;
+use crate::pingpong::{Outcome, Plan, Side, SidePlan, Watch, apart, datagram, run as exchange};
 use crate::progress::Progress;
 use crate::report::{PingpongReport, human_ns};
 use crate::start::Start;
@@ -35,8 +37,11 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
             args.op.name()
         );
     }
+    let served = pair::desk(&args.pair, "pingpong")?;
     let job = Messages {
         pair: &args.pair,
+        waits: args.pair.waits()?,
+        desk: served.as_ref().map(|(desk, _)| desk),
         service: args.transport,
         counted: match (args.counters, args.qp_counters) {
             (_, true) => Counted::QueuePairs,
@@ -61,6 +66,8 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
 /// The messages of a run.
 struct Messages<'a> {
     pair: &'a PairArgs,
+    waits: Waits,
+    desk: Option<&'a Desk>,
     service: ServiceArg,
     counted: Counted,
     plan: Plan,
@@ -83,7 +90,7 @@ impl Job for Messages<'_> {
         starts: &[Start; 2],
         around: Around<'_>,
     ) -> Result<Outcome> {
-        let make = |platform, start: &Start| self.side(platform, start);
+        let make = |platform, start: &Start, which| self.side(platform, start, which);
         let [mut ask, mut answer] = pair::sides(platforms, starts, make)?;
         let mut progress = Progress::new(self.plan.iterations);
         let before = self.counters([&mut ask, &mut answer])?;
@@ -116,7 +123,7 @@ impl Job for Messages<'_> {
         meeting: Meeting,
         around: Around<'_>,
     ) -> Result<Outcome> {
-        let side = self.side(platform, start)?;
+        let side = self.side(platform, start, 0)?;
         let job =
             |role, side: &mut Side<P>, link: &mut Link| self.with_peer(role, side, link, around);
         peer::meet(side, meeting, around, Side::close, job)
@@ -124,17 +131,16 @@ impl Job for Messages<'_> {
 }
 
 impl Messages<'_> {
-    fn side<P: HostPlatform>(&self, platform: P, start: &Start) -> Result<Side<P>> {
+    fn side<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<Side<P>> {
         let (control, events) = pair::bring_up(platform.clone(), start)?;
-        Side::new(
-            platform,
-            control,
-            events,
-            self.service.into(),
-            self.plan.size,
-            self.counted == Counted::QueuePairs,
-            self.pair.waits(),
-        )
+        let plan = SidePlan {
+            service: self.service.into(),
+            size: self.plan.size,
+            counters: self.counted == Counted::QueuePairs,
+            waits: self.waits,
+        };
+        let tap = pair::tap(self.desk, self.pair, which);
+        Side::new(platform, control, events, plan, tap)
     }
 
     /// Exchanges endpoints in-process and connects both ways.

@@ -14,6 +14,7 @@ use crate::attend::Attended;
 use crate::buffer::Buffer;
 use crate::cli::Op;
 use crate::interrupts::HostPlatform;
+use crate::monitor::Tap;
 use crate::payload::{self, Direction};
 use crate::pingpong::{Endpoint, succeeded};
 
@@ -59,7 +60,8 @@ pub(super) struct Post {
 }
 
 impl<P: HostPlatform> End<P> {
-    /// Makes the objects that `plan` takes on a ready device.
+    /// Makes the objects that `plan` takes on a ready device, at which others look
+    /// through `tap`.
     ///
     /// # Errors
     /// What the device refused, and which object.
@@ -68,6 +70,7 @@ impl<P: HostPlatform> End<P> {
         mut control: Control<P>,
         events: EventSet<P>,
         plan: &Plan,
+        tap: Option<Tap>,
     ) -> Result<Self> {
         let stride = plan.largest() as usize;
         let places = plan.places();
@@ -76,7 +79,7 @@ impl<P: HostPlatform> End<P> {
         let pd = control.alloc_pd()?;
         let qps = u32::try_from(plan.qps)?;
         // Sends and receives of each, and one over, as a ring is never full.
-        let cq = control
+        let mut cq = control
             .create_cq(qps * plan.depth * 2 + 1, 0)
             .context("--qps and --depth")?;
         let access =
@@ -102,7 +105,7 @@ impl<P: HostPlatform> End<P> {
             .collect();
         index.sort_unstable();
         Ok(Self {
-            device: Attended::new(platform, control, events, plan.waits),
+            device: Attended::new(platform, control, events, &mut cq, plan.waits, tap)?,
             pd,
             cq,
             qps,
@@ -345,7 +348,7 @@ impl<P: HostPlatform> End<P> {
 
     /// Interrupts taken so far.
     #[must_use]
-    pub const fn interrupts(&self) -> u64 {
+    pub fn interrupts(&self) -> u64 {
         self.device.interrupts()
     }
 

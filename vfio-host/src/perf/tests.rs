@@ -34,7 +34,7 @@ fn ends(plan: &Plan) -> [End<SimPlatform>; 2] {
         let start = sim_start(&platform, &args).unwrap();
         let device = start.bring_up(platform.clone(), Default::default(), &mut |_| {});
         let (control, events) = device.unwrap().split();
-        End::new(platform, control, events, plan).unwrap()
+        End::new(platform, control, events, plan, None).unwrap()
     });
     let macs = [0, 1].map(|n: usize| ends[n].control().lan().mac);
     let there = [ends[1].endpoints(), ends[0].endpoints()];

@@ -19,7 +19,7 @@ use crate::payload::{self, Direction};
 use crate::progress::Progress;
 
 pub(crate) use side::succeeded;
-pub use side::{Endpoint, Side};
+pub use side::{Endpoint, Side, SidePlan};
 
 /// What to exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

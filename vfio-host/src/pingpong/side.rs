@@ -11,6 +11,7 @@ use crate::attend::{Attended, Waits};
 use crate::buffer::Buffer;
 use crate::cli::Op;
 use crate::interrupts::HostPlatform;
+use crate::monitor::Tap;
 
 /// Receives kept posted on each side.
 pub(super) const RECEIVES: u64 = 4;
@@ -39,6 +40,19 @@ pub struct Side<P: HostPlatform> {
     counters: bool,
 }
 
+/// What a side is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SidePlan {
+    /// How messages are carried.
+    pub service: Service,
+    /// Bytes of payload in a message.
+    pub size: u32,
+    /// Its queue pair gets counters of its own.
+    pub counters: bool,
+    /// How it waits for completions.
+    pub waits: Waits,
+}
+
 /// What one side tells the other before they connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Endpoint {
@@ -55,7 +69,8 @@ pub struct Endpoint {
 }
 
 impl<P: HostPlatform> Side<P> {
-    /// Makes PD, CQ, QP and registered memory on a ready device.
+    /// Makes PD, CQ, QP and registered memory on a ready device, at which others
+    /// look through `tap`.
     ///
     /// # Errors
     /// What the device refused, and which object.
@@ -63,11 +78,15 @@ impl<P: HostPlatform> Side<P> {
         platform: P,
         mut control: Control<P>,
         events: EventSet<P>,
-        service: Service,
-        size: u32,
-        counters: bool,
-        waits: Waits,
+        plan: SidePlan,
+        tap: Option<Tap>,
     ) -> Result<Self> {
+        let SidePlan {
+            service,
+            size,
+            counters,
+            waits,
+        } = plan;
         // First what is sent, then where it arrives: a datagram that nobody
         // waits for any more must not fall into one that somebody looks at.
         let incoming = match service.is_datagram() {
@@ -76,7 +95,7 @@ impl<P: HostPlatform> Side<P> {
         };
         let buffer = platform.payload(size as usize + incoming)?;
         let pd = control.alloc_pd()?;
-        let cq = control.create_cq(64, 0)?;
+        let mut cq = control.create_cq(64, 0)?;
         let access = match service.is_datagram() {
             false => {
                 AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ
@@ -97,7 +116,7 @@ impl<P: HostPlatform> Side<P> {
         };
         let qp = control.create_qp(&pd, &init)?;
         Ok(Self {
-            device: Attended::new(platform, control, events, waits),
+            device: Attended::new(platform, control, events, &mut cq, waits, tap)?,
             pd,
             cq,
             qp,
@@ -303,7 +322,7 @@ impl<P: HostPlatform> Side<P> {
 
     /// Interrupts taken so far.
     #[must_use]
-    pub const fn interrupts(&self) -> u64 {
+    pub fn interrupts(&self) -> u64 {
         self.device.interrupts()
     }
 

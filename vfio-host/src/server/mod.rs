@@ -19,17 +19,14 @@ pub mod report;
 mod udp;
 
 use std::fs;
-use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use e810_hal::Vectors;
 use e810_sim::Sim;
 use vfio_bindings::bindings::vfio::{
@@ -45,6 +42,7 @@ use report::{BringUpReport, FindingReport, FunctionReport, ServerReport};
 use udp::UdpWire;
 
 use crate::link_spec::UdpEnds;
+use crate::socket;
 
 /// MSI-X vectors of a served function.
 pub const VECTORS: u16 = 64;
@@ -102,7 +100,7 @@ impl Server {
     }
 
     fn serve(&mut self, function: u8, path: &Path) -> Result<()> {
-        let listener = bind(path)?;
+        let listener = socket::listen(path)?;
         let nic = self.sim.function(function);
         let interrupts = Arc::new(Interrupts::new(nic.vector_count()));
         let counts = Arc::<Counts>::default();
@@ -193,24 +191,6 @@ impl Drop for Server {
             let _ = fs::remove_file(&socket.path);
         }
     }
-}
-
-/// Listens at `path`; a socket that a server left behind is replaced.
-fn bind(path: &Path) -> Result<UnixListener> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error.into()),
-        Ok(about) if !about.file_type().is_socket() => {
-            bail!("there is something else already: name another path, or remove it")
-        }
-        Ok(_) => match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(path).context("removing the socket of a server that is gone")?;
-            }
-            _ => bail!("another server listens there: stop it, or name another path"),
-        },
-    }
-    Ok(UnixListener::bind(path)?)
 }
 
 /// Serves one user after the other.

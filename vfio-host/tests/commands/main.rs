@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod monitor;
 mod perf;
 mod pingpong;
 mod stat;

@@ -138,7 +138,7 @@ fn a_dead_servers_socket_is_taken_over() {
     let refused = socket(&server.paths[0]).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     let text = String::from_utf8(refused.stderr).unwrap();
-    assert!(text.contains("another server listens there"), "{text}");
+    assert!(text.contains("another process listens there"), "{text}");
     let file = server.folder.as_path().join("file");
     std::fs::write(&file, "precious").unwrap();
     assert_eq!(socket(&file).output().unwrap().status.code(), Some(1));

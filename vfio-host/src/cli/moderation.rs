@@ -1,0 +1,79 @@
+//! How interrupt moderation is described on the command line.
+
+use std::str::FromStr;
+
+use e810::{Adaptive, CqModeration};
+
+/// A setting of moderation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ModerationArg(pub CqModeration);
+
+/// Longest wait, in µs: what the card's timers can count.
+const MOST_US: u16 = 8160;
+
+impl FromStr for ModerationArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is no moderation: use off, adaptive, dim, TIME like 50us (at most {MOST_US}us), or COUNT/TIME like 16/50us"
+            )
+        };
+        let moderation = match text {
+            "off" => CqModeration::Off,
+            "adaptive" => CqModeration::Adaptive(Adaptive::Load),
+            "dim" => CqModeration::Adaptive(Adaptive::Dim),
+            _ => {
+                let (count, time) = text.split_once('/').unwrap_or(("0", text));
+                let period = time.strip_suffix("us").and_then(number);
+                CqModeration::Fixed {
+                    count: number(count).ok_or_else(wrong)?,
+                    period_us: period.filter(|us| *us <= MOST_US).ok_or_else(wrong)?,
+                }
+            }
+        };
+        Ok(Self(moderation))
+    }
+}
+
+/// Digits only: no sign.
+fn number(text: &str) -> Option<u16> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read() {
+        let fixed = |count, period_us| CqModeration::Fixed { count, period_us };
+        for (text, setting) in [
+            ("off", CqModeration::Off),
+            ("adaptive", CqModeration::Adaptive(Adaptive::Load)),
+            ("dim", CqModeration::Adaptive(Adaptive::Dim)),
+            ("50us", fixed(0, 50)),
+            ("16/50us", fixed(16, 50)),
+            ("8160us", fixed(0, 8160)),
+        ] {
+            assert_eq!(text.parse(), Ok(ModerationArg(setting)));
+        }
+        for text in [
+            "",
+            "on",
+            "50",
+            "50ms",
+            "us",
+            "8161us",
+            "+5us",
+            "/5us",
+            "16/",
+            "70000/1us",
+        ] {
+            let error = text.parse::<ModerationArg>().unwrap_err();
+            assert!(error.contains(&format!("`{text}` is no moderation")));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `e810 monitor`: functions at work, of another process or with messages of its
+//! own.
+
+use std::io::{IsTerminal, Write, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use e810::{Adaptive, CqModeration};
+
+use super::pair;
+use super::perf::Measure;
+use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
+use crate::monitor::{Client, Desk, Seen, View, print};
+use crate::perf::{Plan, Test};
+
+/// How long functions have for an answer.
+const LIMIT: Duration = Duration::from_secs(2);
+/// Between two looks at a run that is being brought up.
+const STARTING: Duration = Duration::from_millis(10);
+/// Messages of a run on each queue pair: the load is asked to stop between two.
+const ROUND: u64 = 4_096;
+
+/// Runs the command.
+///
+/// # Errors
+/// Nobody to look at, messages that failed, or options that do not fit together.
+pub fn run(args: &MonitorArgs, out: &mut dyn Write) -> Result<()> {
+    let mut show = Show::new(args, out);
+    match &args.at {
+        Some(path) => {
+            let mut client = Client::connect(path).context("--at")?;
+            show.all(|| client.look())
+        }
+        None => load(args, &mut show),
+    }
+}
+
+/// Looks at messages of its own.
+fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
+    if args.pair.virtual_time {
+        bail!("--virtual: a look is at real time; leave it out");
+    }
+    if args.pair.meeting.listen.is_some() || args.pair.meeting.connect.is_some() {
+        bail!(
+            "--listen, --connect: for two processes use `e810 perf --monitor PATH`, and `e810 monitor --at PATH`"
+        );
+    }
+    let adaptive = ModerationArg(CqModeration::Adaptive(Adaptive::Load));
+    let pair = PairArgs {
+        events: true,
+        moderation: args.pair.moderation.or(Some(adaptive)),
+        ..args.pair.clone()
+    };
+    let plan = Plan {
+        op: args.op,
+        test: Test::Bandwidth,
+        sizes: vec![args.size],
+        qps: args.qps as usize,
+        depth: args.depth,
+        inline: 0,
+        post_list: 1,
+        iterations: ROUND,
+        seed: pair.seed,
+        check: false,
+        waits: pair.waits()?,
+    };
+    let served = pair::desk(&pair, "monitor")?;
+    let desk = match &served {
+        Some((desk, _)) => desk.clone(),
+        None => Desk::new("monitor"),
+    };
+    let stop = AtomicBool::new(false);
+    let job = Measure {
+        pair: &pair,
+        plan: &plan,
+        desk: Some(&desk),
+        until: Some(&stop),
+    };
+    thread::scope(|scope| {
+        let running = thread::Builder::new()
+            .name("messages".to_owned())
+            .spawn_scoped(scope, || pair::run(&pair, &job).map(drop))?;
+        let shown = wait_for(&desk, &running).and_then(|()| {
+            show.all(|| {
+                let seen = desk.look(LIMIT);
+                // Without functions it has ended.
+                let is_over = seen.functions.is_empty() && seen.silent.is_empty();
+                Ok((!is_over).then_some(seen))
+            })
+        });
+        stop.store(true, Ordering::Relaxed);
+        let ended = running
+            .join()
+            .unwrap_or_else(|_| Err(anyhow!("the thread of the messages panicked")));
+        ended.and(shown)
+    })
+}
+
+/// Waits until there are functions to look at, or will be none.
+fn wait_for(desk: &Desk, running: &ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    // A bring-up is bounded by itself.
+    while desk.functions() < 2 && !running.is_finished() {
+        thread::sleep(STARTING);
+    }
+    Ok(())
+}
+
+/// Shows one view after the other.
+struct Show<'a> {
+    out: &'a mut dyn Write,
+    json: bool,
+    interval: Duration,
+    /// Views to come; `None`: no end.
+    left: Option<u64>,
+    /// On a terminal each view takes the place of the one before.
+    over: bool,
+    /// Lines of the one before.
+    lines: usize,
+}
+
+impl<'a> Show<'a> {
+    fn new(args: &MonitorArgs, out: &'a mut dyn Write) -> Self {
+        let left = match args.once {
+            true => Some(1),
+            false => args.count,
+        };
+        Self {
+            out,
+            json: args.json,
+            interval: Duration::from_millis(args.interval),
+            left,
+            over: !args.json && left != Some(1) && stdout().is_terminal(),
+            lines: 0,
+        }
+    }
+
+    /// Shows what `look` gives until it gives nothing more, or all is shown.
+    fn all(&mut self, mut look: impl FnMut() -> Result<Option<Seen>>) -> Result<()> {
+        let mut before = look()?.context("it has ended before there was anything to see")?;
+        while self.left != Some(0) {
+            thread::sleep(self.interval);
+            let Some(seen) = look()? else {
+                return Ok(());
+            };
+            self.one(&View::between(&before, &seen))?;
+            self.left = self.left.map(|left| left - 1);
+            before = seen;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, view: &View) -> Result<()> {
+        if self.json {
+            serde_json::to_writer(&mut *self.out, view)?;
+            writeln!(self.out)?;
+            return Ok(self.out.flush()?);
+        }
+        let mut text = Vec::new();
+        print(view, &mut text)?;
+        if self.over && self.lines > 0 {
+            // Up to where the last one began, and away with it.
+            write!(self.out, "\x1b[{}A\x1b[J", self.lines)?;
+        } else if self.lines > 0 {
+            writeln!(self.out)?;
+        }
+        self.lines = text.iter().filter(|byte| **byte == b'\n').count();
+        self.out.write_all(&text)?;
+        Ok(self.out.flush()?)
+    }
+}

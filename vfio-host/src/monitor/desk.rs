@@ -1,0 +1,168 @@
+//! Who wants to look meets who can show.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::seen::{FunctionSeen, Seen};
+
+/// The functions of a process. A clone is the same desk.
+#[derive(Clone, Debug)]
+pub struct Desk(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    command: String,
+    opened: Instant,
+    functions: Mutex<Vec<Arc<Function>>>,
+    /// One looks at a time: an answer is for one.
+    looking: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Function {
+    name: String,
+    device: String,
+    wanted: AtomicBool,
+    state: Mutex<State>,
+    answered: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The answer, until it is taken.
+    seen: Option<FunctionSeen>,
+    /// No answer comes any more.
+    gone: bool,
+}
+
+/// A function's place at the desk, in the hands of the loop that attends to it.
+/// With it the function goes.
+#[derive(Debug)]
+pub struct Tap(Arc<Function>);
+
+impl Desk {
+    /// The desk of a process that runs `command`.
+    #[must_use]
+    pub fn new(command: &str) -> Self {
+        Self(Arc::new(Shared {
+            command: command.to_owned(),
+            opened: Instant::now(),
+            functions: Mutex::default(),
+            looking: Mutex::default(),
+        }))
+    }
+
+    /// A place for the function `name`, which is reached as `device` says.
+    #[must_use]
+    pub fn tap(&self, name: &str, device: &str) -> Tap {
+        let function = Arc::new(Function {
+            name: name.to_owned(),
+            device: device.to_owned(),
+            wanted: AtomicBool::new(false),
+            state: Mutex::default(),
+            answered: Condvar::new(),
+        });
+        lock(&self.0.functions).push(Arc::clone(&function));
+        Tap(function)
+    }
+
+    /// Looks at all functions; those that do not answer within `limit` are named.
+    /// One that is gone is told of once more, if it left something to see.
+    #[must_use]
+    pub fn look(&self, limit: Duration) -> Seen {
+        let _looking = lock(&self.0.looking);
+        // Others may come meanwhile.
+        let all = lock(&self.0.functions).clone();
+        // All are asked before the first answer is waited for.
+        for function in &all {
+            function.wanted.store(true, Ordering::Release);
+        }
+        let until = Instant::now() + limit;
+        let mut seen = Seen {
+            command: self.0.command.clone(),
+            pid: std::process::id(),
+            at_ns: 0,
+            functions: Vec::new(),
+            silent: Vec::new(),
+        };
+        for function in &all {
+            let (answer, is_gone) = function.answer(until);
+            match answer {
+                Some(answer) => seen.functions.push(answer),
+                None if is_gone => {}
+                None => seen.silent.push(function.name.clone()),
+            }
+            if is_gone {
+                lock(&self.0.functions).retain(|kept| !Arc::ptr_eq(kept, function));
+            }
+        }
+        // Of this century.
+        seen.at_ns = self.0.opened.elapsed().as_nanos() as u64;
+        seen
+    }
+
+    /// Functions that are there, or left something to see.
+    #[must_use]
+    pub fn functions(&self) -> usize {
+        lock(&self.0.functions).len()
+    }
+}
+
+impl Function {
+    /// Waits for the answer until then, and says whether the function is gone.
+    fn answer(&self, until: Instant) -> (Option<FunctionSeen>, bool) {
+        let mut state = lock(&self.state);
+        loop {
+            if state.seen.is_some() || state.gone {
+                return (state.seen.take(), state.gone);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return (None, false);
+            }
+            let waited = self.answered.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Tap {
+    /// Whether somebody wants to look: one load.
+    #[inline]
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        self.0.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Shows what there is to see.
+    pub fn show(&self, seen: FunctionSeen) {
+        self.0.wanted.store(false, Ordering::Relaxed);
+        lock(&self.0.state).seen = Some(seen);
+        self.0.answered.notify_all();
+    }
+
+    /// The function's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// How it is reached.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.0.device
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        lock(&self.0.state).gone = true;
+        self.0.answered.notify_all();
+    }
+}
+
+/// What is behind it is whole at any time.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

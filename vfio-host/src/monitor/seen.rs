@@ -1,0 +1,147 @@
+//! What one look gives: states, and counts since the beginning.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A process and its functions.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Seen {
+    /// What the process does: the name of its command.
+    pub command: String,
+    /// Its number.
+    pub pid: u32,
+    /// When this was seen, in ns since the process began to tell.
+    pub at_ns: u64,
+    /// Its functions.
+    pub functions: Vec<FunctionSeen>,
+    /// Functions that did not answer in time: they are starting, or their loop is
+    /// held up.
+    pub silent: Vec<String>,
+}
+
+/// A function.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FunctionSeen {
+    /// Its name in the process.
+    pub name: String,
+    /// How it is reached: `sim`, `vfio-user:PATH` or `vfio:BDF`.
+    pub device: String,
+    /// Its port.
+    pub port: PortSeen,
+    /// Its interrupt vectors.
+    pub vectors: Vec<VectorSeen>,
+    /// Its completion queues.
+    pub cqs: Vec<CqSeen>,
+    /// Its asynchronous events.
+    pub async_events: AsyncsSeen,
+    /// Its counters, by the names of existing drivers; empty when they could not
+    /// be read.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// A port.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PortSeen {
+    /// `active` or `down`.
+    pub state: String,
+    /// Speed of the link in Mbit/s; 0 when it is not known.
+    pub link_mbps: u32,
+    /// Ethernet address.
+    pub mac: String,
+}
+
+/// An interrupt vector.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VectorSeen {
+    /// Its number.
+    pub vector: u32,
+    /// Asynchronous events come here.
+    pub asynchronous: bool,
+    /// The completion vector whose events come here.
+    pub completion_vector: Option<u16>,
+    /// Interrupts taken; 0 where the program polls.
+    pub interrupts: u64,
+    /// The completion event queue.
+    pub ceq: Option<DepthSeen>,
+    /// What delays its interrupts.
+    pub timing: Option<TimingSeen>,
+}
+
+/// How full a queue is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DepthSeen {
+    /// Entries it has room for.
+    pub entries: u32,
+    /// Entries that wait.
+    pub waiting: u32,
+}
+
+/// What delays the interrupts of a vector, as its registers say.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TimingSeen {
+    /// The timer of the completions: `ITR0` to `ITR2`, or `none`.
+    pub timer: String,
+    /// Its interval in µs; 0: none.
+    pub interval_us: u32,
+    /// Least time between two interrupts in µs; 0: no limit.
+    pub limit_us: u32,
+}
+
+/// A completion queue.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CqSeen {
+    /// Its number.
+    pub number: u32,
+    /// The completion vector of its events.
+    pub completion_vector: u16,
+    /// How full it is.
+    pub depth: DepthSeen,
+    /// It overflowed.
+    pub failed: bool,
+    /// Completions polled.
+    pub completions: u64,
+    /// Events.
+    pub events: u64,
+    /// How it is moderated: `off`, `fixed`, `adaptive` or `dim`.
+    pub moderation: String,
+    /// How long it allows its events to wait, in µs.
+    pub wait_us: u32,
+    /// The profile that an adaptive moderation has chosen.
+    pub profile: Option<ProfileSeen>,
+}
+
+/// A profile of adaptive moderation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ProfileSeen {
+    /// Its index; a higher one waits longer.
+    pub index: u8,
+    /// How many there are.
+    pub of: u8,
+}
+
+/// Asynchronous events.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct AsyncsSeen {
+    /// How many there were.
+    pub total: u64,
+    /// The last of them, oldest first.
+    pub last: Vec<AsyncSeen>,
+}
+
+/// An asynchronous event.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AsyncSeen {
+    /// How long ago it was, in ns.
+    pub ago_ns: u64,
+    /// Its name.
+    pub name: String,
+    /// What it happened to.
+    pub object: String,
+    /// Why.
+    pub cause: String,
+    /// What to check or change.
+    pub remedy: String,
+    /// Only a reset of the function helps.
+    pub needs_reset: bool,
+}

@@ -1,0 +1,142 @@
+//! A desk that other processes can ask, on a socket.
+//!
+//! A line of the client is a question, whatever it says; a line of JSON answers
+//! it. Who may connect may look, and cannot do anything else.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::desk::Desk;
+use crate::socket;
+
+/// Clients at one time.
+const CLIENTS: usize = 8;
+/// Bytes of a question at most.
+const QUESTION: u64 = 64;
+/// How long functions have for an answer.
+pub(super) const LIMIT: Duration = Duration::from_secs(2);
+/// How long a client may take to take one.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Answers for a desk until it is dropped.
+#[derive(Debug)]
+pub struct Service {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    ends: AtomicBool,
+    clients: Mutex<Vec<(UnixStream, JoinHandle<()>)>>,
+}
+
+impl Service {
+    /// Answers on a socket at `path`, for this user only.
+    ///
+    /// # Errors
+    /// The socket cannot be made there.
+    pub fn start(desk: Desk, path: &Path) -> Result<Self> {
+        let at = || format!("a socket to look from, {}", path.display());
+        let listener = socket::listen(path).with_context(at)?;
+        fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(at)?;
+        let shared = Arc::new(Shared::default());
+        let accepting = Arc::clone(&shared);
+        let acceptor = thread::Builder::new()
+            .name("monitor".to_owned())
+            .spawn(move || {
+                for client in listener.incoming() {
+                    if accepting.ends.load(Ordering::Acquire) {
+                        return;
+                    }
+                    match client {
+                        Ok(client) => accepting.accept(client, &desk),
+                        Err(error) => log::warn!("nobody can look: {error}"),
+                    }
+                }
+            })
+            .with_context(at)?;
+        Ok(Self {
+            path: path.to_owned(),
+            shared,
+            acceptor: Some(acceptor),
+        })
+    }
+}
+
+impl Shared {
+    fn accept(&self, client: UnixStream, desk: &Desk) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.retain(|(_, thread)| !thread.is_finished());
+        if clients.len() == CLIENTS {
+            log::warn!("{CLIENTS} look already; one more is turned away");
+            return;
+        }
+        let desk = desk.clone();
+        let answering = client.try_clone().and_then(|stream| {
+            let name = thread::Builder::new().name("monitor client".to_owned());
+            name.spawn(move || {
+                if let Err(error) = answer(&stream, &desk) {
+                    log::debug!("who looked is gone: {error:#}");
+                }
+                // The other handle on it stays a while.
+                let _ = stream.shutdown(Shutdown::Both);
+            })
+        });
+        match answering {
+            Ok(thread) => clients.push((client, thread)),
+            Err(error) => log::warn!("somebody cannot look: {error}"),
+        }
+    }
+}
+
+/// Answers a client's questions until it goes.
+fn answer(mut stream: &UnixStream, desk: &Desk) -> Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut questions = BufReader::new(stream);
+    let mut question = Vec::new();
+    loop {
+        question.clear();
+        std::io::Read::take(&mut questions, QUESTION).read_until(b'\n', &mut question)?;
+        if question.pop() != Some(b'\n') {
+            // It went, or has something else in mind.
+            return Ok(());
+        }
+        let mut line = serde_json::to_vec(&desk.look(LIMIT))?;
+        line.push(b'\n');
+        stream.write_all(&line)?;
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::Release);
+        // A client that is none wakes the thread; without one it waits on.
+        if UnixStream::connect(&self.path).is_ok()
+            && let Some(acceptor) = self.acceptor.take()
+        {
+            let _ = acceptor.join();
+        }
+        let _ = fs::remove_file(&self.path);
+        let mut clients = self
+            .shared
+            .clients
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (stream, thread) in clients.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+            let _ = thread.join();
+        }
+    }
+}
