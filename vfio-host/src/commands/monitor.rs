@@ -116,8 +116,8 @@ struct Show<'a> {
     left: Option<u64>,
     /// On a terminal each view takes the place of the one before.
     over: bool,
-    /// Lines of the one before.
-    lines: usize,
+    /// There is one before.
+    shown: bool,
 }
 
 impl<'a> Show<'a> {
@@ -132,7 +132,7 @@ impl<'a> Show<'a> {
             interval: Duration::from_millis(args.interval),
             left,
             over: !args.json && left != Some(1) && stdout().is_terminal(),
-            lines: 0,
+            shown: false,
         }
     }
 
@@ -157,16 +157,15 @@ impl<'a> Show<'a> {
             writeln!(self.out)?;
             return Ok(self.out.flush()?);
         }
-        let mut text = Vec::new();
-        print(view, &mut text)?;
-        if self.over && self.lines > 0 {
-            // Up to where the last one began, and away with it.
-            write!(self.out, "\x1b[{}A\x1b[J", self.lines)?;
-        } else if self.lines > 0 {
-            writeln!(self.out)?;
+        match (self.over, self.shown) {
+            // To the upper left corner, and away with what is there: however its
+            // lines were broken.
+            (true, _) => write!(self.out, "\x1b[H\x1b[J")?,
+            (false, true) => writeln!(self.out)?,
+            (false, false) => {}
         }
-        self.lines = text.iter().filter(|byte| **byte == b'\n').count();
-        self.out.write_all(&text)?;
+        self.shown = true;
+        print(view, self.out)?;
         Ok(self.out.flush()?)
     }
 }
