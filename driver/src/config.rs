@@ -38,7 +38,7 @@ pub struct Config {
     /// Interrupt vectors taken at bring-up beyond those in use, for
     /// [`Control::add_completion_vector`](crate::Control::add_completion_vector)
     /// on a platform that cannot give more later; fewer where there are not as
-    /// many.
+    /// many. They stay with the device until its end.
     pub spare_vectors: u16,
     /// The CPU that the platform is told for each vector.
     pub cpu_hints: CpuHints,

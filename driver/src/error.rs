@@ -132,11 +132,13 @@ pub enum Error {
     },
     /// The platform has no further interrupt vector, or cannot give one now.
     #[error(
-        "the platform gives no further interrupt vector (this device holds {held}, the function has {most}): remove a completion vector, or bring the device up with more (Config::ceqs, Config::spare_vectors)"
+        "the platform gives no further interrupt vector (this device holds {held}, {spare} of them unused; the function has {most}): use an unused one (Control::add_completion_vector), remove a completion vector, or bring the device up with more (Config::ceqs, Config::spare_vectors)"
     )]
     NoVector {
         /// Vectors that this device holds.
         held: u16,
+        /// Those of them that were taken at bring-up and are not in use.
+        spare: u16,
         /// Vectors that the function has.
         most: u16,
     },

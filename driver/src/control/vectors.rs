@@ -8,7 +8,7 @@ use e810_hal::{CeqId, Platform, Vector};
 
 use super::Control;
 use crate::config::MAX_CEQS;
-use crate::device::{CEQ_0, CeqUp, consumer};
+use crate::device::{CEQ_0, CeqUp, Choice, consumer};
 use crate::error::{Error, Object, Result};
 use crate::events::Events;
 
@@ -129,7 +129,7 @@ impl<P: Platform> Control<P> {
     /// Adds a completion vector, with an interrupt vector of its own, and gives
     /// the consumer of its events: [`Events::completion_vector`] says its number,
     /// the lowest that is free. Vectors that were taken at bring-up and are not in
-    /// use come first, then new ones.
+    /// use come first, the lowest of them, then new ones.
     ///
     /// It takes a command, and on a host that cannot add to a set of vectors all
     /// others are connected anew meanwhile.
@@ -140,6 +140,21 @@ impl<P: Platform> Control<P> {
     /// memory, the device's refusal. Nothing is left behind, unless the device did
     /// not answer.
     pub fn add_completion_vector(&mut self) -> Result<Events<P>> {
+        self.add_on(Choice::Any)
+    }
+
+    /// As [`Control::add_completion_vector`], with an interrupt vector that the
+    /// platform gives now (a dynamically allocated one): what was taken at bring-up
+    /// is left to those that can be added when the platform gives nothing.
+    ///
+    /// # Errors
+    /// As [`Control::add_completion_vector`]; [`Error::NoVector`] also while
+    /// vectors that were taken at bring-up are not in use.
+    pub fn add_dynamic_completion_vector(&mut self) -> Result<Events<P>> {
+        self.add_on(Choice::Dynamic)
+    }
+
+    fn add_on(&mut self, choice: Choice) -> Result<Events<P>> {
         let id = self.vectors.free().ok_or(Error::Exhausted {
             object: Object::CompletionVector,
             limit: self.vectors.limit.into(),
@@ -147,7 +162,7 @@ impl<P: Platform> Control<P> {
         let Some(below) = &mut self.below else {
             return Err(NOT_UP);
         };
-        match below.add_ceq(&self.platform, &mut self.cqp, &self.hmc, id) {
+        match below.add_ceq(&self.platform, &mut self.cqp, &self.hmc, id, choice) {
             Ok(ceq) => {
                 let vector = ceq.vector;
                 self.vectors.open(id, vector);
@@ -163,8 +178,10 @@ impl<P: Platform> Control<P> {
     }
 
     /// Removes a completion vector: its cause and its interrupt vector are
-    /// switched off, its queue is destroyed, the interrupt vector goes back to the
-    /// platform. The next that is added gets its number.
+    /// switched off, its queue is destroyed, the interrupt vector goes back to
+    /// where it came from. One that was taken at bring-up stays with the device,
+    /// for the next completion vector, one that was taken later is the platform's
+    /// again. The next that is added gets its number.
     ///
     /// # Errors
     /// [`Error::InUse`] while completion queues have their events there,

@@ -52,12 +52,12 @@ impl<P: Platform> Device<P, CeqsUp<P>> {
         }
         let wiring = &self.stage.wiring;
         let aeq = Aeq::new(memory, entries, AeqIds { qps, cqs })?;
-        if let Some(vector) = wiring.vectors.first() {
+        if let Some(vector) = wiring.at(0) {
             // Before the vector is switched on: their order is prescribed.
             if let Some(lan) = &self.lan_side.0 {
-                lan.bind_causes(&self.platform, *vector)?;
+                lan.bind_causes(&self.platform, vector)?;
             }
-            irq::bind_aeq(&self.platform, *vector, wiring.map.shared());
+            irq::bind_aeq(&self.platform, vector, wiring.map.shared());
         }
         Ok((entries, aeq))
     }
@@ -79,8 +79,8 @@ impl<P: Platform> Device<P, AeqUp<P>> {
         if let Some(lan) = &rest.lan_side.0 {
             lan.unbind_causes(&rest.platform);
         }
-        if let Some(vector) = below.wiring.vectors.first() {
-            irq::unbind_aeq(&rest.platform, *vector, below.wiring.map.shared());
+        if let Some(vector) = below.wiring.at(0) {
+            irq::unbind_aeq(&rest.platform, vector, below.wiring.map.shared());
         }
         let memory = aeq.into_memory();
         let command = DestroyAeq {

@@ -1,7 +1,6 @@
 //! The completion event queues and their vectors (steps 16 to 18).
 
-use e810_ceq::irq::Units;
-use e810_ceq::{Ceq, CeqEntries, Itr, Timer, VectorMap, irq};
+use e810_ceq::{Ceq, CeqEntries, Itr, Timer, irq};
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CreateCeq, DestroyCeq, QueueMemory};
@@ -9,6 +8,7 @@ use e810_hal::bus::VsiId;
 use e810_hal::{CeqId, DmaBuf, Platform, Vector};
 use heapless::Vec;
 
+use super::wiring::Wiring;
 use super::{CcqUp, Device, Failed, HmcUp};
 use crate::config::{Config, MAX_CEQS};
 use crate::error::Result;
@@ -31,90 +31,6 @@ pub struct CeqsUp<P: Platform> {
     pub(super) ceqs: Vec<CeqUp<P>, MAX_CEQS>,
 }
 
-/// Vectors, the first of them that of the asynchronous events.
-type VectorList = Vec<Vector, { MAX_CEQS + 1 }>;
-
-/// Which queue is on which vector, and how large.
-#[derive(Debug)]
-pub(super) struct Wiring {
-    /// As at bring-up.
-    pub(super) map: VectorMap,
-    /// In use, at bring-up in the order of their places.
-    pub(super) vectors: VectorList,
-    /// Taken at bring-up and not in use, the next to be used last.
-    pub(super) spare: VectorList,
-    /// Entries of each.
-    pub(super) ceq_entries: CeqEntries,
-    pub(super) units: Units,
-}
-
-/// A vector for a queue, and where it came from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
-    pub(super) vector: Vector,
-    was_spare: bool,
-}
-
-impl Wiring {
-    /// What delays a completion event queue's interrupts. Only CEQ 0 can share
-    /// the vector of the asynchronous events.
-    pub(super) fn timer(&self, id: CeqId) -> Timer {
-        irq::ceq_timer(self.map.shared() && id == super::CEQ_0)
-    }
-
-    /// Gives all vectors back.
-    pub(super) fn give_all<P: Platform>(&mut self, platform: &P) {
-        give_vectors(platform, &mut self.vectors, 0);
-        self.give_spare(platform);
-    }
-
-    /// Gives the vectors back that are not in use.
-    pub(super) fn give_spare<P: Platform>(&mut self, platform: &P) {
-        // Lowest first: the list is the wrong way round.
-        while let Some(vector) = self.spare.pop() {
-            platform.vector_free(vector);
-        }
-    }
-
-    /// A vector for one more queue: one that was taken at bring-up, or a new one.
-    pub(super) fn take<P: Platform>(&mut self, platform: &P) -> Option<Taken> {
-        let spare = self.spare.pop();
-        let vector = spare.or_else(|| platform.vector_alloc())?;
-        Some(Taken {
-            vector,
-            was_spare: spare.is_some(),
-        })
-    }
-
-    /// Puts back a vector that was not used after all.
-    pub(super) fn put_back<P: Platform>(&mut self, platform: &P, taken: Taken) {
-        if taken.was_spare {
-            // It has just left the list.
-            let _ = self.spare.push(taken.vector);
-        } else {
-            platform.vector_free(taken.vector);
-        }
-    }
-
-    /// A vector is in use from now on.
-    pub(super) fn keep(&mut self, vector: Vector) {
-        // As many places as queues there may be.
-        let _ = self.vectors.push(vector);
-    }
-
-    /// Gives back the vector of a queue that is no more. Never the first, so the
-    /// first stays where it is.
-    pub(super) fn give<P: Platform>(&mut self, platform: &P, vector: Vector) {
-        if let Some(last) = self.vectors.pop()
-            && last != vector
-            && let Some(place) = self.vectors.iter_mut().find(|place| **place == vector)
-        {
-            *place = last;
-        }
-        platform.vector_free(vector);
-    }
-}
-
 impl<P: Platform> Device<P, CcqUp<P>> {
     /// Creates the completion event queues and wires them to vectors (steps 16
     /// to 18).
@@ -129,39 +45,12 @@ impl<P: Platform> Device<P, CcqUp<P>> {
             Err(error) => return Err((self, error.into())),
         };
         let below = &mut self.stage.below;
+        let cqs = below.hmc.count(HmcObject::Cq);
         let device_ceqs = below.hmc.query.max_ceqs;
-        let wanted = self.config.ceqs.min(MAX_CEQS as u16);
-        let spare = self.config.spare_vectors;
-        let mut vectors = VectorList::new();
-        while vectors.len() <= usize::from(wanted.saturating_add(spare))
-            && !vectors.is_full()
-            && let Some(vector) = self.platform.vector_alloc()
-        {
-            // It is not full.
-            let _ = vectors.push(vector);
-        }
-        let planned = VectorMap::plan(vectors.len() as u16, wanted, device_ceqs).and_then(|map| {
-            let cqs = below.hmc.count(HmcObject::Cq);
-            Ok((map, CeqEntries::for_cqs(cqs)?))
-        });
-        let (map, ceq_entries) = match planned {
-            Ok(planned) => planned,
-            Err(error) => {
-                give_vectors(&self.platform, &mut vectors, 0);
-                return Err((self, error.into()));
-            }
-        };
-        give_vectors(
-            &self.platform,
-            &mut vectors,
-            map.vectors().saturating_add(spare),
-        );
-        let mut wiring = Wiring {
-            map,
-            spare: split_off(&mut vectors, map.vectors()),
-            vectors,
-            ceq_entries,
-            units,
+        let wiring = Wiring::new(&self.platform, &self.config, units, device_ceqs, cqs);
+        let mut wiring = match wiring {
+            Ok(wiring) => wiring,
+            Err(error) => return Err((self, error)),
         };
         let mut ceqs = Vec::new();
         match fill_ceqs(&self.platform, &self.config, below, &wiring, &mut ceqs) {
@@ -172,7 +61,7 @@ impl<P: Platform> Device<P, CcqUp<P>> {
             })),
             Err(error) => {
                 // The first error says more than one that undoing may add.
-                let _ = destroy_ceqs(&self.platform, &mut below.cqp, ceqs, ceq_entries);
+                let _ = destroy_ceqs(&self.platform, &mut below.cqp, ceqs, wiring.ceq_entries);
                 wiring.give_all(&self.platform);
                 Err((self, error))
             }
@@ -204,27 +93,6 @@ impl<P: Platform> Device<P, CeqsUp<P>> {
     }
 }
 
-/// Gives back the vectors from place `keep` on.
-fn give_vectors<P: Platform>(platform: &P, vectors: &mut VectorList, keep: u16) {
-    while vectors.len() > usize::from(keep)
-        && let Some(vector) = vectors.pop()
-    {
-        platform.vector_free(vector);
-    }
-}
-
-/// Takes the vectors from place `keep` on out of the list, the last first.
-fn split_off(vectors: &mut VectorList, keep: u16) -> VectorList {
-    let mut rest = VectorList::new();
-    while vectors.len() > usize::from(keep)
-        && let Some(vector) = vectors.pop()
-    {
-        // As many places as in the other list.
-        let _ = rest.push(vector);
-    }
-    rest
-}
-
 fn fill_ceqs<P: Platform>(
     platform: &P,
     config: &Config,
@@ -234,12 +102,12 @@ fn fill_ceqs<P: Platform>(
 ) -> Result<()> {
     let cqs = below.hmc.count(HmcObject::Cq);
     if !wiring.map.shared() {
-        hint(platform, config, wiring.vectors.first().copied(), 0);
+        hint(platform, config, wiring.at(0), 0);
     }
     for number in 0..wiring.map.ceqs() {
         let Some((id, vector)) = CeqId::new(number).and_then(|id| {
             let place = wiring.map.ceq_place(id)?;
-            Some((id, *wiring.vectors.get(usize::from(place))?))
+            Some((id, wiring.at(place)?))
         }) else {
             break;
         };

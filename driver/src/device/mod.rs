@@ -14,6 +14,7 @@ mod cqp;
 mod engine;
 mod hmc;
 mod ready;
+mod wiring;
 
 pub use aeq::AeqUp;
 pub(crate) use bring_up::Commands;
@@ -28,6 +29,7 @@ pub(crate) use engine::function_number;
 pub use hmc::{HmcUp, Memory};
 pub use ready::Ready;
 pub(crate) use ready::{Below, consumer};
+pub(crate) use wiring::Choice;
 
 /// A device in stage `S`.
 ///

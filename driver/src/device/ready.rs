@@ -7,7 +7,8 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_hal::{CeqId, DmaBuf, Platform, Vector};
 use heapless::Vec;
 
-use super::ceqs::{self, CeqUp, NewCeq, Wiring};
+use super::ceqs::{self, CeqUp, NewCeq};
+use super::wiring::{Choice, Wiring};
 use super::{AeqUp, CeqsUp, Device, Failed, HmcUp, Memory};
 use crate::cold::LanSide;
 use crate::config::{Config, MAX_CEQS};
@@ -131,8 +132,8 @@ fn event_set<P: Platform>(
     let mut aeq = Some(aeq);
     // Taking from the end then gives CEQ 0 first.
     let mut ceqs = turn_round(ceqs);
-    for (place, vector) in wiring.vectors.iter().enumerate() {
-        let Some(serves) = wiring.map.serves(place as u16) else {
+    for place in 0..wiring.in_use() {
+        let (Some(serves), Some(vector)) = (wiring.map.serves(place), wiring.at(place)) else {
             break;
         };
         let ceq = serves.ceq.and_then(|_| ceqs.pop());
@@ -142,7 +143,7 @@ fn event_set<P: Platform>(
             log,
             aeq: if serves.aeq { aeq.take() } else { None },
             other_causes: serves.aeq && other_causes,
-            ..consumer(platform, control, *vector, ceq)
+            ..consumer(platform, control, vector, ceq)
         });
     }
     set
@@ -182,7 +183,7 @@ pub(crate) struct Below {
 impl Below {
     /// Vectors in use: as many consumers of events there are.
     pub(crate) fn vectors(&self) -> u16 {
-        self.wiring.vectors.len() as u16
+        self.wiring.in_use()
     }
 
     /// Gives the vectors back that are not in use.
@@ -198,12 +199,9 @@ impl Below {
         cqp: &mut Cqp<P>,
         hmc: &Memory<P>,
         id: CeqId,
+        choice: Choice,
     ) -> Result<CeqUp<P>> {
-        let held = (self.wiring.vectors.len() + self.wiring.spare.len()) as u16;
-        let taken = self.wiring.take(platform).ok_or_else(|| Error::NoVector {
-            held,
-            most: platform.vector_count(),
-        })?;
+        let taken = self.wiring.take(platform, choice)?;
         let new = NewCeq {
             id,
             vector: taken.vector,
@@ -214,7 +212,7 @@ impl Below {
         };
         match new.create(platform, cqp) {
             Ok(memory) => {
-                self.wiring.keep(taken.vector);
+                self.wiring.keep(taken);
                 ceqs::hint(platform, &self.config, Some(taken.vector), id.get() as u16);
                 new.bind(platform, memory)
             }
@@ -226,7 +224,7 @@ impl Below {
         }
     }
 
-    /// Takes the queue of a completion vector down, then gives its vector back.
+    /// Takes the queue of a completion vector down, then puts its vector back.
     /// A queue that the device refuses to destroy interrupts as before; of one
     /// that it did not answer about, nothing is freed.
     pub(crate) fn remove_ceq<P: Platform>(
@@ -244,7 +242,7 @@ impl Below {
             return Err((ceq, error));
         }
         ceq.queue.into_memory().release();
-        self.wiring.give(platform, ceq.vector);
+        self.wiring.drop_vector(platform, ceq.vector);
         Ok(())
     }
 

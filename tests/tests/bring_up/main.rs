@@ -16,6 +16,7 @@ mod memory;
 mod platform;
 mod shutdown;
 mod silence;
+mod spare;
 mod trace;
 mod vectors;
 mod whole;

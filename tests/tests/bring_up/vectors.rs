@@ -14,27 +14,27 @@ use e810_tests::scenario::payload::Payload;
 use crate::world::{assert_as_found, assert_vectors_back, builder, config, layered, wait_of};
 
 /// Opcodes (control-path 4.6).
-const CREATE_CEQ: u8 = 0x16;
-const DESTROY_CEQ: u8 = 0x18;
+pub(crate) const CREATE_CEQ: u8 = 0x16;
+pub(crate) const DESTROY_CEQ: u8 = 0x18;
 
-type Up = (Control<SimPlatform>, e810::EventSet<SimPlatform>);
+pub(crate) type Up = (Control<SimPlatform>, e810::EventSet<SimPlatform>);
 
-fn up(nic: &SimPlatform, config: &Config) -> Up {
+pub(crate) fn up(nic: &SimPlatform, config: &Config) -> Up {
     bring_up(nic.clone(), config, &mut |_| {}).unwrap().split()
 }
 
-fn with_vectors(vectors: u16) -> (Sim, SimPlatform) {
+pub(crate) fn with_vectors(vectors: u16) -> (Sim, SimPlatform) {
     let sim = builder().vectors(vectors).build();
     let nic = sim.function(0);
     (sim, nic)
 }
 
-fn down((control, events): Up, sim: &Sim) {
+pub(crate) fn down((control, events): Up, sim: &Sim) {
     control.shutdown(events).map_err(|e| e.error).unwrap();
     assert_as_found(sim);
 }
 
-fn error_of<T>(result: Result<(), (T, Error)>) -> (T, Error) {
+pub(crate) fn error_of<T>(result: Result<(), (T, Error)>) -> (T, Error) {
     match result {
         Ok(()) => panic!("it was done"),
         Err(failed) => failed,
@@ -209,6 +209,7 @@ fn all_but_the_first_can_be_removed() {
     for (vectors, stay) in [(9, 2), (4, 1)] {
         let (sim, nic) = with_vectors(vectors);
         let (mut control, mut events) = up(&nic, &config(&nic));
+        let taken = events.len() as u16;
         while events.len() > stay {
             let last = events.pop().unwrap();
             control
@@ -217,7 +218,8 @@ fn all_but_the_first_can_be_removed() {
                 .unwrap();
         }
         assert_eq!(control.completion_vectors(), 1);
-        assert_vectors_free(&nic, vectors - stay as u16);
+        // They stay with the device.
+        assert_vectors_free(&nic, vectors - taken);
         let mut kept = e810::EventSet::new();
         while let Some(part) = events.pop() {
             let (part, error) = error_of(control.remove_completion_vector(part));
@@ -231,7 +233,7 @@ fn all_but_the_first_can_be_removed() {
     }
 }
 
-fn assert_vectors_free(nic: &SimPlatform, free: u16) {
+pub(crate) fn assert_vectors_free(nic: &SimPlatform, free: u16) {
     let taken: Vec<_> = std::iter::from_fn(|| nic.vector_alloc()).collect();
     for vector in &taken {
         nic.vector_free(*vector);
@@ -316,55 +318,6 @@ fn an_event_arrives_on_a_vector_that_was_added() {
 }
 
 #[test]
-fn a_platform_without_more_says_what_to_do() {
-    let (sim, nic) = with_vectors(5);
-    let (mut control, events) = up(&nic, &config(&nic));
-    let error = control.add_completion_vector().unwrap_err();
-    assert_eq!(error, Error::NoVector { held: 5, most: 5 });
-    assert!(error.to_string().contains("spare_vectors"), "{error}");
-    down((control, events), &sim);
-
-    // Taken at bring-up, they are there whatever the platform has left.
-    let (sim, nic) = with_vectors(9);
-    let config = Config {
-        spare_vectors: 2,
-        ..config(&nic)
-    };
-    let (mut control, mut events) = up(&nic, &config);
-    assert_eq!(events.len(), 5);
-    let rest: Vec<_> = std::iter::from_fn(|| nic.vector_alloc()).collect();
-    assert_eq!(rest.len(), 2);
-    for index in [5, 6] {
-        let added = control.add_completion_vector().unwrap();
-        assert_eq!(added.vector(), Vector::new(index).unwrap(), "lowest first");
-        events.push(added).unwrap();
-    }
-    let error = control.add_completion_vector().unwrap_err();
-    assert_eq!(error, Error::NoVector { held: 7, most: 9 });
-    for vector in rest {
-        nic.vector_free(vector);
-    }
-    down((control, events), &sim);
-}
-
-#[test]
-fn spare_vectors_come_after_those_that_are_needed() {
-    // As many spare ones as are left, and none in place of a completion vector.
-    for (vectors, consumers) in [(1, 1), (4, 4), (5, 5), (6, 5), (200, 5)] {
-        let (sim, nic) = with_vectors(vectors);
-        let config = Config {
-            spare_vectors: 3,
-            ..config(&nic)
-        };
-        let (control, events) = up(&nic, &config);
-        assert_eq!(events.len(), consumers, "{vectors}");
-        let held = vectors.min(consumers as u16 + 3);
-        assert_vectors_free(&nic, vectors - held);
-        down((control, events), &sim);
-    }
-}
-
-#[test]
 fn there_are_not_more_than_there_can_be() {
     let (sim, nic) = with_vectors(2000);
     let (mut control, mut events) = up(&nic, &config(&nic));
@@ -438,7 +391,7 @@ fn what_fails_leaves_nothing_behind() {
     }
 }
 
-fn refuse(sim: &Sim, errors: CqpErrors) {
+pub(crate) fn refuse(sim: &Sim, errors: CqpErrors) {
     sim.configure_engine(0, |config| config.cqp_errors = errors);
 }
 
