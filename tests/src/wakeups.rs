@@ -6,14 +6,10 @@
 //! after its interrupt, or looks by itself. Who goes next and how much time
 //! passes in between is drawn from a seed, in virtual time: a schedule is the
 //! same each time.
-#![expect(
-    clippy::expect_used,
-    reason = "a schedule that cannot go on fails by a panic"
-)]
 
 use std::collections::VecDeque;
 
-use e810::{Data, Event, Notify, Op, Polled, SendFlags, SendWr, Wc};
+use e810::{Event, Notify, Polled, SendFlags, Wc};
 use e810_hal::Ns;
 use e810_sim::{Rng, Sim, SimPlatform, Stats};
 
@@ -158,22 +154,9 @@ impl Schedules {
 
     fn send(&mut self) {
         let solicited = self.rng.chance(400_000);
-        let [from, to] = self.pair.sides.as_mut_slice() else {
-            return;
-        };
-        to.post_recv(0, 0, &[]).expect("room for a receive");
-        let mut flags = SendFlags::SIGNALED;
+        let mut flags = SendFlags::empty();
         flags.set(SendFlags::SOLICITED, solicited);
-        let op = Op::Send {
-            data: Data::Inline(&[]),
-            imm: None,
-        };
-        let request = SendWr {
-            wr_id: 0,
-            op,
-            flags,
-        };
-        from.post_send(0, &[request]).expect("room for a send");
+        self.pair.message(flags);
         self.unread.push_back(solicited);
     }
 

@@ -1,8 +1,8 @@
 //! Two devices that are up and connected, or one with itself.
 
 use e810::{
-    ColdStart, Config, Discarded, Lan, LinkPolicy, MacAddr, Package, PackageSource, Path, Platform,
-    QpAttr, Service, VsiId, Wc, bring_up_cold,
+    ColdStart, Config, Data, Discarded, Lan, LinkPolicy, MacAddr, Op, Package, PackageSource, Path,
+    Platform, QpAttr, SendFlags, SendWr, Service, VsiId, Wc, bring_up_cold,
 };
 use e810_hal::Ns;
 use e810_sim::{Sim, SimPlatform};
@@ -218,6 +218,22 @@ impl<P: Platform> Pair<P> {
         let new = side.qps.pop().expect("the new one");
         side.qps.insert(end.qp, new);
         discarded.expect("QP")
+    }
+
+    /// Posts a receive (`wr_id` 1) on the second side's first queue pair, and sends
+    /// it an empty message (`wr_id` 2), signaled and with `flags` besides.
+    pub fn message(&mut self, flags: SendFlags) {
+        self.side(1).post_recv(0, 1, &[]).expect("a receive");
+        let op = Op::Send {
+            data: Data::Inline(&[]),
+            imm: None,
+        };
+        let request = SendWr {
+            wr_id: 2,
+            op,
+            flags: flags | SendFlags::SIGNALED,
+        };
+        self.side(0).post_send(0, &[request]).expect("a send");
     }
 
     /// Polls everything once; lets time pass when there was nothing.

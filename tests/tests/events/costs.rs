@@ -1,6 +1,6 @@
 //! What an interrupt costs in register accesses.
 
-use e810::{Data, Notify, Op, SendFlags, SendWr, Wc};
+use e810::{Notify, SendFlags, Wc};
 use e810_hal::Ns;
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::{Pair, Setup, Watched};
@@ -8,17 +8,7 @@ use e810_tests::traffic::{Pair, Setup, Watched};
 /// Sends messages to the second side, and takes the sender's completions.
 fn send(sim: &Sim, pair: &mut Pair<Watched<SimPlatform>>, count: usize) {
     for _ in 0..count {
-        pair.sides[1].post_recv(0, 1, &[]).unwrap();
-        let op = Op::Send {
-            data: Data::Inline(&[]),
-            imm: None,
-        };
-        let request = SendWr {
-            wr_id: 2,
-            op,
-            flags: SendFlags::SIGNALED,
-        };
-        pair.sides[0].post_send(0, &[request]).unwrap();
+        pair.message(SendFlags::empty());
     }
     sim.run(Ns::from_ms(1));
     while pair.sides[0].cqs[0].poll(&mut [Wc::default(); 8]) > 0 {}

@@ -1,6 +1,6 @@
 //! Entries of a completion queue that is gone.
 
-use e810::{Data, Notify, Op, SendFlags, SendWr};
+use e810::{Notify, SendFlags};
 use e810_hal::Ns;
 use e810_sim::Sim;
 use e810_tests::traffic::{Pair, Setup};
@@ -20,17 +20,7 @@ fn an_entry_of_a_queue_that_is_gone_is_told_to_nobody() {
         pair.sides.iter_mut().for_each(|side| side.polling = false);
         pair.sides[1].attend();
         assert!(!pair.sides[1].cqs[1].arm(Notify::Any));
-        pair.sides[1].post_recv(0, 1, &[]).unwrap();
-        let op = Op::Send {
-            data: Data::Inline(&[]),
-            imm: None,
-        };
-        let request = SendWr {
-            wr_id: 2,
-            op,
-            flags: SendFlags::SIGNALED,
-        };
-        pair.sides[0].post_send(0, &[request]).unwrap();
+        pair.message(SendFlags::empty());
         sim.run(Ns::from_ms(1));
         let side = &mut pair.sides[1];
         let qp = side.qps.remove(0);

@@ -4,11 +4,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use core::task::{Poll, Waker};
 use std::sync::Arc;
 
-use e810::{Channel, CqEvent, Data, Error, Notify, Platform, SendFlags, SendWr, Wc};
+use e810::{Channel, CqEvent, Error, Notify, Platform, SendFlags, Wc};
 use e810_hal::Ns;
 
 use super::super::{End, Pair, Setup};
-use super::send;
 
 /// Far above the time of a message.
 const LIMIT: Ns = Ns::from_ms(2_000);
@@ -41,17 +40,6 @@ fn next<P: Platform>(pair: &mut Pair<P>, channel: &Channel<P>) -> CqEvent {
     event.expect("an event")
 }
 
-/// Posts a receive on the second side and a message to it.
-fn message(pair: &mut Pair<impl Platform>, flags: SendFlags) {
-    pair.side(1).post_recv(0, 1, &[]).expect("posted");
-    let request = SendWr {
-        wr_id: 2,
-        op: send(Data::Inline(&[])),
-        flags: flags | SendFlags::SIGNALED,
-    };
-    pair.side(0).post_send(0, &[request]).expect("posted");
-}
-
 /// Arms queue `cq` of a side, which is empty.
 fn arm(pair: &mut Pair<impl Platform>, side: usize, cq: usize) {
     assert!(!pair.side(side).cqs[cq].arm(Notify::Any));
@@ -69,7 +57,7 @@ pub fn several_queues<P: Platform>(pair: &mut Pair<P>) {
     for round in 0..8 {
         arm(pair, 0, 0);
         arm(pair, 1, 1);
-        message(pair, SendFlags::empty());
+        pair.message(SendFlags::empty());
         let event = next(pair, &there);
         assert_eq!(event.cq(), keys[1], "round {round}");
         assert_eq!(polled(pair, 1, 1), 1);
@@ -99,7 +87,7 @@ pub fn unacknowledged<P: Platform>(pair: &mut Pair<P>) {
         .map_err(|(_, e)| e)
         .expect("unused");
     arm(pair, 1, 1);
-    message(pair, SendFlags::empty());
+    pair.message(SendFlags::empty());
     let event = next(pair, &there);
     assert_eq!(polled(pair, 1, 1), 1);
     // A queue with no queue pairs, whose event was taken: its own is not there, so
@@ -143,7 +131,7 @@ pub fn unacknowledged<P: Platform>(pair: &mut Pair<P>) {
     }
     assert_eq!(there.try_next(), Ok(None), "nothing of the old one");
     arm(pair, 1, 1);
-    message(pair, SendFlags::empty());
+    pair.message(SendFlags::empty());
     let event = next(pair, &there);
     assert_eq!(event.cq(), pair.side(1).cqs[1].key());
     there.acknowledge(event.cq(), 1).expect("acknowledged");
@@ -169,7 +157,7 @@ pub fn tasks<P: Platform>(pair: &mut Pair<P>) {
     let count = || woken.0.load(Ordering::SeqCst);
     arm(pair, 1, 1);
     assert_eq!(there.poll_next(&waker), Poll::Pending);
-    message(pair, SendFlags::empty());
+    pair.message(SendFlags::empty());
     pair.until("the task is woken", |pair| {
         pair.sides.iter_mut().for_each(|side| {
             side.attend();
