@@ -1,17 +1,43 @@
 //! Ways to take completions: directly, after events with a budget, or spinning
 //! for a while before sleeping; by callback; and queues that several users share.
 //!
+//! Three contexts in which a queue can be taken, all with a [`CqPoller`]:
+//!
+//! - **directly**: its user calls [`CqPoller::process_direct`] whenever it likes. The
+//!   queue is on no channel, its mode is [`PollMode::Direct`], and it raises no event.
+//! - **in an event handler**, beside others: [`CqPoller::process`] with
+//!   [`PollMode::event`] when the queue's [`Event::Completion`](crate::Event::Completion)
+//!   was told, and again after [`Processed::Again`] once the others had their turn:
+//!   one turn takes at most [`BUDGET`] completions.
+//! - **in a worker**, a thread of its own that may block in what it does with a
+//!   completion: with [`PollMode::worker`], asleep on the queue's
+//!   [`Channel`](crate::Channel). The interrupt handler only runs
+//!   [`Events::on_vector`](crate::Events::on_vector), which wakes it.
+//!
+//! Each takes [`BATCH`] completions from the ring at a time.
+//!
 //! ```
 //! use e810::polling::{CqPoller, PollMode, Processed};
-//! use e810::{Cq, Platform};
+//! use e810::{Channel, Cq, CqEvent, Platform};
 //!
-//! fn serve<P: Platform>(platform: &P, cq: Cq<P>, wait_for_its_event: impl Fn()) -> ! {
-//!     let mut poller = CqPoller::new(cq, PollMode::event());
+//! /// `cq` is on `channel`. `next` sleeps until the channel has an event: on a
+//! /// descriptor (`e810_host::channel::HostChannel::next`), or with
+//! /// [`Channel::poll_next`] and a waker of whatever the threads here are. It gives
+//! /// none when the worker is to end.
+//! fn worker<P: Platform>(
+//!     platform: &P,
+//!     channel: &Channel<P>,
+//!     cq: Cq<P>,
+//!     next: impl Fn() -> Option<CqEvent>,
+//! ) -> e810::Result<Cq<P>> {
+//!     let mut poller = CqPoller::new(cq, PollMode::worker());
 //!     loop {
 //!         match poller.process(platform.now(), &mut |wc| { let _ = wc.wr_id; }) {
-//!             // Others get their turn, then again.
 //!             Processed::Again => {}
-//!             Processed::Sleep => wait_for_its_event(),
+//!             Processed::Sleep => match next() {
+//!                 Some(event) => channel.acknowledge(event.cq(), 1)?,
+//!                 None => return Ok(poller.into_cq()),
+//!             },
 //!         }
 //!     }
 //! }

@@ -42,6 +42,14 @@ impl PollMode {
         Self::Event { budget: BUDGET }
     }
 
+    /// After events, in a thread that does nothing else, with its budget.
+    #[must_use]
+    pub const fn worker() -> Self {
+        Self::Event {
+            budget: WORK_BUDGET,
+        }
+    }
+
     /// Spinning for `spin`, with the usual budget.
     #[must_use]
     pub const fn hybrid(spin: Ns) -> Self {

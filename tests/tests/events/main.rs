@@ -13,3 +13,4 @@ mod polling;
 mod stale;
 mod wakeups;
 mod watch;
+mod worker;

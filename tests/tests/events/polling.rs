@@ -1,7 +1,7 @@
 //! Ways to take completions, and queues that are shared.
 
-use e810::polling::{BUDGET, CqLease, CqPoller, CqPool, PollMode, Processed};
-use e810::{Data, Error, Op, QpCaps, SendFlags, SendWr};
+use e810::polling::{BATCH, BUDGET, CqLease, CqPoller, CqPool, PollMode, Processed};
+use e810::{Error, QpCaps, SendFlags};
 use e810_hal::{Clock, Ns};
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::{Pair, Setup, Watched};
@@ -38,17 +38,7 @@ fn finish(mut pair: Simulated, poller: CqPoller<Watched<SimPlatform>>, sim: &Sim
 /// Sends `count` messages and lets them arrive.
 fn send(sim: &Sim, pair: &mut Simulated, count: usize) {
     for _ in 0..count {
-        pair.sides[1].post_recv(0, 1, &[]).unwrap();
-        let op = Op::Send {
-            data: Data::Inline(&[]),
-            imm: None,
-        };
-        let request = SendWr {
-            wr_id: 2,
-            op,
-            flags: SendFlags::SIGNALED,
-        };
-        pair.sides[0].post_send(0, &[request]).unwrap();
+        pair.message(SendFlags::empty());
         sim.run(Ns(2_000));
         while pair.sides[0].cqs[0].poll(&mut [e810::Wc::default(); 4]) > 0 {}
     }
@@ -88,6 +78,45 @@ fn after_an_event_at_most_the_budget_is_taken() {
     channel.acknowledge(event.cq(), 1).unwrap();
     drop(channel);
     finish(pair, poller, &sim);
+}
+
+/// Word 0 of the queue's shadow area: how far the device is told that it was polled.
+fn told_head(pair: &Simulated) -> impl Fn() -> u64 + use<> {
+    // The ring of the second queue, and its shadow area behind it.
+    let blocks = pair.sides[1].platform.blocks();
+    let mut areas = blocks.windows(2).filter_map(|pair| match pair {
+        [ring, shadow] if ring.align == 256 && (shadow.align, shadow.bytes) == (64, 64) => {
+            Some(*shadow)
+        }
+        _ => None,
+    });
+    let shadow = { areas.next_back() }.unwrap();
+    move || shadow.get(0)
+}
+
+/// The queue is polled for 16 completions, these are used, and then for the next 16:
+/// while one is used, the head says how many were taken with it.
+#[test]
+fn completions_are_taken_16_at_a_time() {
+    assert_eq!(BATCH, 16);
+    for mode in [PollMode::event(), PollMode::hybrid(Ns(1)), PollMode::Direct] {
+        let sim = sim(46);
+        let (mut pair, mut poller) = pair(&sim, mode);
+        let head = told_head(&pair);
+        send(&sim, &mut pair, 77);
+        assert_eq!(head(), 0);
+        let mut heads = Vec::new();
+        assert_eq!(poller.process_direct(37, &mut |_| heads.push(head())), 37);
+        let _ = poller.process(sim.now(), &mut |_| heads.push(head()));
+        let batches = heads.chunk_by(|one, next| one == next);
+        let batches: Vec<_> = batches.map(|batch| (batch[0], batch.len())).collect();
+        assert_eq!(
+            batches,
+            [(16, 16), (32, 16), (37, 5), (53, 16), (69, 16), (77, 8)],
+            "{mode:?}"
+        );
+        finish(pair, poller, &sim);
+    }
 }
 
 #[test]
@@ -144,17 +173,7 @@ fn nothing_is_left_between_the_last_poll_and_the_request() {
     let (mut pair, mut poller) = pair(&sim, PollMode::event());
     for _ in 0..200 {
         // The message arrives before, while or after the poller asks.
-        pair.sides[1].post_recv(0, 1, &[]).unwrap();
-        let op = Op::Send {
-            data: Data::Inline(&[]),
-            imm: None,
-        };
-        let request = SendWr {
-            wr_id: 2,
-            op,
-            flags: SendFlags::SIGNALED,
-        };
-        pair.sides[0].post_send(0, &[request]).unwrap();
+        pair.message(SendFlags::empty());
         let mut seen = 0;
         let mut asleep = false;
         for _ in 0..100 {
