@@ -6,6 +6,7 @@
     reason = "helpers of tests fail by panicking, like the tests"
 )]
 
+mod added;
 mod costs;
 mod destruction;
 mod moderation;

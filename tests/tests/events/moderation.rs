@@ -160,7 +160,7 @@ fn the_same_seed_gives_the_same_figures() {
 }
 
 /// GLINT_ITR in µs.
-fn interval(bus: &impl Bus, timer: u16, vector: Vector) -> u32 {
+pub(crate) fn interval(bus: &impl Bus, timer: u16, vector: Vector) -> u32 {
     let register = ItrIndex::new(timer).map(|timer| GLINT_ITR.at(timer, vector));
     register.map_or(u32::MAX, |register| 2 * register.get(bus))
 }
