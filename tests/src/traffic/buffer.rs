@@ -5,7 +5,9 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use e810::{Platform, SharedBytes};
+use e810_hal::{Ns, Vector};
 use e810_host::backend::{Function, Transport};
+use e810_host::interrupts::Interrupts;
 use e810_sim::SimPlatform;
 
 use super::Watched;
@@ -31,15 +33,30 @@ struct Heap {
     layout: Layout,
 }
 
-/// A platform that says what payload memory it can map.
+/// What a test needs of a platform besides: payload memory that it can map, and its
+/// interrupts.
 pub trait Room: Platform {
     /// `bytes` zeroed bytes, rounded up to pages.
     fn room(&self, bytes: usize) -> Buffer;
+
+    /// Takes the vectors that fired; if none has, waits for one, for `limit` at most.
+    fn fired(&self, limit: Ns) -> Vec<Vector>;
+}
+
+fn fired_of(platform: &impl Interrupts, limit: Ns) -> Vec<Vector> {
+    let mut fired = Vec::new();
+    let taken = platform.take_fired(limit, &mut fired);
+    taken.expect("interrupts to wait for");
+    fired
 }
 
 impl Room for SimPlatform {
     fn room(&self, bytes: usize) -> Buffer {
         Buffer::new(bytes)
+    }
+
+    fn fired(&self, limit: Ns) -> Vec<Vector> {
+        fired_of(self, limit)
     }
 }
 
@@ -47,12 +64,20 @@ impl<P: Room> Room for Watched<P> {
     fn room(&self, bytes: usize) -> Buffer {
         self.platform().room(bytes)
     }
+
+    fn fired(&self, limit: Ns) -> Vec<Vector> {
+        self.platform().fired(limit)
+    }
 }
 
 impl<T: Transport> Room for Function<T> {
     fn room(&self, bytes: usize) -> Buffer {
         let bytes = bytes.next_multiple_of(PAGE);
         Buffer(Kind::Shared(self.buffer(bytes).expect("payload memory")))
+    }
+
+    fn fired(&self, limit: Ns) -> Vec<Vector> {
+        fired_of(self, limit)
     }
 }
 

@@ -188,6 +188,11 @@ fn of_verbs<P: Room>() -> Vec<Row<P>> {
             plain,
             verbs::vectors::added_and_removed,
         ),
+        (
+            "interrupts that wait",
+            verbs::moderation::setup(),
+            verbs::moderation::settings,
+        ),
     ]
 }
 

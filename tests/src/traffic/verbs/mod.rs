@@ -15,6 +15,7 @@ pub mod channels;
 pub mod datagrams;
 pub mod errors;
 pub mod memory;
+pub mod moderation;
 pub mod posting;
 pub mod queues;
 pub mod vectors;
