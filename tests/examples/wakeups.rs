@@ -1,6 +1,8 @@
 //! Random schedules of a program that sleeps: prints what became of them.
 //!
 //! `cargo run --release -p e810-tests --example wakeups -- [SCHEDULES]`
+//!
+//! At least so many in all, as many of each kind.
 
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
@@ -10,11 +12,9 @@ use e810_tests::wakeups::Schedules;
 
 /// Schedules of each kind of program and each meaning of CLEARPBA.
 fn count() -> u64 {
-    let words = std::env::args().nth(1);
-    words
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(1_000_000)
-        / 6
+    let word = std::env::args().nth(1);
+    let all: u64 = word.and_then(|word| word.parse().ok()).unwrap_or(1_000_000);
+    all.div_ceil(6)
 }
 
 fn main() {
