@@ -207,6 +207,13 @@ fn vectors(control: &mut Control<Metal>, events: &mut EventSet<Metal>, cq: &Cq<M
     let Ok(added) = control.add_completion_vector() else {
         return false;
     };
+    // One that only the platform can give, and has again.
+    if let Ok(dynamic) = control.add_dynamic_completion_vector()
+        && let Err((kept, _)) = control.remove_completion_vector(dynamic)
+        && events.push(kept).is_err()
+    {
+        return false;
+    }
     let number = added.completion_vector().unwrap_or(0);
     let mut good = number
         < control
