@@ -215,7 +215,8 @@ fn vectors(control: &mut Control<Metal>, events: &mut EventSet<Metal>, cq: &Cq<M
         return false;
     }
     let number = added.completion_vector().unwrap_or(0);
-    let mut good = number
+    let mut good = !added.has_async() && added.depth().is_some_and(|depth| depth.waiting == 0);
+    good &= number
         < control
             .completion_vectors()
             .min(control.max_completion_vectors());
@@ -283,6 +284,9 @@ fn moderate(control: &mut Control<Metal>, cq: &mut Cq<Metal>) -> bool {
     .iter()
     .all(|setting| control.modify_cq(cq, *setting).is_ok())
         && control.limit_interrupts(0, 48).is_ok()
+        && control.interrupt_timing(0).is_ok()
+        && cq.depth().waiting == 0
+        && cq.moderation().wait_us == 0
         && cq.event_wait_us() == 0
 }
 
