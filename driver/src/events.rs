@@ -16,10 +16,9 @@ use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, Timer, ceq, irq};
 use e810_datapath::error::Queue;
 use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, Signalled, Slots};
 use e810_datapath::status::FlushCode;
-use e810_hal::{CeqId, DmaBuf, HostBuf, HostShared, Platform, Vector};
+use e810_hal::{CeqId, DmaBuf, HostBuf, HostList, HostShared, Platform, Vector};
 
 use crate::channel::Wakers;
-use crate::config::MAX_CEQS;
 use crate::moderation::Shared;
 
 /// Asynchronous events remembered.
@@ -94,7 +93,10 @@ pub struct Events<P: Platform> {
 }
 
 /// All vectors of a device; vector 0 has the asynchronous events.
-pub type EventSet<P> = heapless::Vec<Events<P>, { MAX_CEQS + 1 }>;
+///
+/// There is room for as many as there can be. Those that other threads or handlers
+/// had in between are pushed back for the shutdown.
+pub type EventSet<P> = HostList<P, Events<P>>;
 
 impl<P: Platform> Events<P> {
     /// The interrupt vector.

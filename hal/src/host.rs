@@ -8,9 +8,13 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
+mod boxed;
+mod list;
 mod shared;
 mod view;
 
+pub use boxed::{HostBox, HostRoom};
+pub use list::HostList;
 pub use shared::HostShared;
 pub use view::HostView;
 
@@ -144,6 +148,13 @@ mod tests {
     #[derive(Clone, Default)]
     pub(super) struct Heap(Arc<AtomicU64>);
 
+    impl Heap {
+        /// Allocations that were not given back.
+        pub(super) fn live(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
     // SAFETY: each call leaks a fresh zeroed vector, which `host_free` takes back.
     unsafe impl HostMem for Heap {
         fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
@@ -176,9 +187,9 @@ mod tests {
         });
         thread.join().unwrap();
         assert_eq!(buf.words()[2].load(Ordering::Relaxed), 9);
-        assert_eq!(heap.0.load(Ordering::Relaxed), 1);
+        assert_eq!(heap.live(), 1);
         drop(buf);
-        assert_eq!(heap.0.load(Ordering::Relaxed), 0);
+        assert_eq!(heap.live(), 0);
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub use bus::{Bus, CeqId, Off, Vector};
 pub use bytes::SharedBytes;
 pub use clock::{Clock, Ns, WaitError, poll_until};
 pub use dma::{DmaAlloc, DmaBuf, DmaError, DmaLayout, Iova, RawDma};
-pub use host::{HostBuf, HostMem, HostShared, HostView, NoHostMemory};
+pub use host::{HostBox, HostBuf, HostList, HostMem, HostRoom, HostShared, HostView, NoHostMemory};
 pub use map::{Access, DmaMap, Mapping, Run};
 pub use platform::Platform;
 pub use vectors::Vectors;

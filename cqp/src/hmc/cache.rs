@@ -50,7 +50,7 @@ impl<P: Platform> Hmc<P> {
             function: cqp.function(),
             layout,
             backing: plan.backing,
-            store: Store::new(platform.clone(), layout.segments()),
+            store: Store::new(platform.clone(), layout.segments())?,
             segments,
             pbles,
         };

@@ -1,15 +1,13 @@
 //! Where backing comes from: a bounded number of DMA allocations, cut into
 //! segments and pages.
 //!
-//! There is no allocator in the core, so the owners of DMA memory stand in a
-//! table of fixed size; allocations grow with the layout, and with their number,
-//! so that the table suffices. Nothing is given back before the end: the device
+//! The owners of DMA memory stand in a table of fixed size; allocations grow with
+//! the layout, and with their number, so that the table suffices. Nothing is given back before the end: the device
 //! may use a page as long as its segment is valid.
 
 use core::sync::atomic::AtomicU64;
 
-use e810_hal::{DmaBuf, DmaLayout, Iova, Platform, Words};
-use heapless::Vec;
+use e810_hal::{DmaBuf, DmaLayout, HostList, Iova, Platform, Words};
 
 use super::layout::{PAGE_BYTES, PAGES_PER_SEGMENT, SEGMENT_BYTES};
 use crate::error::{Error, Result};
@@ -37,7 +35,7 @@ struct Slab<P: Platform> {
 #[derive(Debug)]
 pub(super) struct Store<P: Platform> {
     platform: P,
-    slabs: Vec<Slab<P>, MAX_SLABS>,
+    slabs: HostList<P, Slab<P>>,
     /// Segments allocated at a time at most.
     segment_group: u32,
 }
@@ -47,13 +45,16 @@ impl<P: Platform> Store<P> {
     ///
     /// All of them fit half of the table as segments; the other half is for
     /// what does not come in whole groups, and for pages.
-    pub(super) fn new(platform: P, segments: u32) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`].
+    pub(super) fn new(platform: P, segments: u32) -> Result<Self> {
         let half = (MAX_SLABS / 2) as u32;
-        Self {
+        Ok(Self {
+            slabs: HostList::new(platform.clone(), MAX_SLABS)?,
             platform,
-            slabs: Vec::new(),
             segment_group: segments.div_ceil(half).max(1),
-        }
+        })
     }
 
     /// 2 MiB, aligned to 2 MiB (the format needs 4 KiB; more is NITS, and
@@ -160,8 +161,6 @@ impl<P: Platform> Store<P> {
 
     /// Gives everything back. The device no longer uses any of it.
     pub(super) fn release(mut self) {
-        // Not `into_iter`, whose drop may slice out of bounds as far as the
-        // compiler can see.
         while let Some(slab) = self.slabs.pop() {
             slab.memory.release();
         }

@@ -27,6 +27,7 @@ impl<P: Platform> Device<P, FunctionReset> {
     /// # Errors
     /// No memory; a firmware that does not answer, refuses, or speaks a newer
     /// interface.
+    #[inline(never)]
     pub fn start_adminq(self) -> Result<Device<P, AdminqUp<P>>, Failed<P, FunctionReset>> {
         let mut queue = match AdminQ::start(self.platform.clone()) {
             Ok(queue) => queue,
@@ -58,6 +59,7 @@ impl<P: Platform> Device<P, AdminqUp<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         let ended = self.stage.queue.shutdown();
         let reset = reset_function(&self.platform, false).map(drop);

@@ -44,6 +44,7 @@ impl<P: Platform> Device<P, AdminqUp<P>> {
     ///
     /// # Errors
     /// [`AdminqError::NoRdma`]; an MTU beyond the function's; refused commands.
+    #[inline(never)]
     pub fn identify(mut self) -> Result<Device<P, Identified<P>>, Failed<P, AdminqUp<P>>> {
         let mtu = self.config.lan.mtu;
         match identify(&mut self.stage.queue, mtu) {
@@ -106,6 +107,7 @@ impl<P: Platform> Device<P, Identified<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         self.map(|stage| stage.below).shutdown()
     }

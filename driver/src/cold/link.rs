@@ -42,6 +42,7 @@ impl<P: Platform> Device<P, VsiUp<P>> {
     ///
     /// # Errors
     /// Refused commands; with [`LinkPolicy::Wait`], why there is no link.
+    #[inline(never)]
     pub fn enable_link(
         mut self,
         policy: LinkPolicy,
@@ -101,6 +102,7 @@ impl<P: Platform> Device<P, LinkUp<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         self.map(|stage| stage.below).shutdown()
     }

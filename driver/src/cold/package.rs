@@ -36,6 +36,7 @@ impl<P: Platform> Device<P, TreeFound<P>> {
     /// No package, one that does not fit the firmware or is refused, a lock that
     /// is not given up. The lock is given back; what was loaded stays until the
     /// card is reset.
+    #[inline(never)]
     pub fn load_package(
         mut self,
         source: &PackageSource<'_>,
@@ -68,6 +69,7 @@ impl<P: Platform> Device<P, PackageLoaded<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         self.map(|stage| stage.below).shutdown()
     }

@@ -1,9 +1,8 @@
 //! RDMA queue sets in the LAN side's tree (step 31).
 
 use e810_adminq::op::{AddRule, RemoveRule, RuleId};
-use e810_hal::Platform;
 use e810_hal::bus::VsiId;
-use e810_hal::log_warn;
+use e810_hal::{HostBox, Platform, log_warn};
 
 use super::LanReady;
 use crate::addr::MacAddr;
@@ -13,7 +12,7 @@ use crate::error::{Error, Result};
 /// The LAN side of a device: ours after a cold start, `None` where another
 /// driver has set the function up.
 #[derive(Debug)]
-pub(crate) struct LanSide<P: Platform>(pub(crate) Option<LanReady<P>>);
+pub(crate) struct LanSide<P: Platform>(pub(crate) Option<HostBox<P, LanReady<P>>>);
 
 impl<P: Platform> LanHook for LanSide<P> {
     fn add_queue_set(&mut self, vsi: VsiId, traffic_class: u8, qs_handle: u16) -> Result<u32> {

@@ -24,6 +24,7 @@ impl<P: Platform> Device<P, Cold> {
     /// # Errors
     /// Firmware in recovery mode, a reset that does not end, a device that is
     /// gone.
+    #[inline(never)]
     pub fn reset(self) -> Result<Device<P, FunctionReset>, Failed<P, Cold>> {
         match reset(&self.platform) {
             Ok(pf) => Ok(self.map(|Cold(())| FunctionReset { pf })),
@@ -46,6 +47,7 @@ impl<P: Platform> Device<P, FunctionReset> {
     ///
     /// # Errors
     /// None.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         Ok(())
     }

@@ -45,6 +45,7 @@ impl<P: Platform> Device<P, LinkUp<P>> {
     ///
     /// # Errors
     /// Refused commands; what was made is undone.
+    #[inline(never)]
     pub fn add_rules(mut self) -> Result<Device<P, LanReady<P>>, Failed<P, LinkUp<P>>> {
         let made = add(&mut self.stage.below).map_err(crate::Error::from);
         let made = made.and_then(|rules| match priorities(&self.platform) {
@@ -143,6 +144,7 @@ impl<P: Platform> Device<P, LanReady<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(mut self) -> Result<()> {
         let rules = core::mem::take(&mut self.stage.rules);
         let removed = remove(&mut self.stage.below.below, rules);

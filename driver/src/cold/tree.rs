@@ -1,17 +1,17 @@
 //! The transmit scheduler's tree (steps 13, 14).
 
 use e810_adminq::tree::Tree;
-use e810_hal::Platform;
+use e810_hal::{HostBox, Platform};
 
 use super::Identified;
 use crate::device::{Device, Failed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The scheduler's tree is known, and free of the firmware's default chain.
 #[derive(Debug)]
 pub struct TreeFound<P: Platform> {
     pub(super) below: Identified<P>,
-    pub(super) tree: Tree,
+    pub(super) tree: HostBox<P, Tree>,
 }
 
 impl<P: Platform> Device<P, Identified<P>> {
@@ -24,11 +24,15 @@ impl<P: Platform> Device<P, Identified<P>> {
     ///
     /// # Errors
     /// A tree of unknown depth; refused commands.
+    #[inline(never)]
     pub fn find_tree(mut self) -> Result<Device<P, TreeFound<P>>, Failed<P, Identified<P>>> {
         let lport = self.stage.identity.port.lport;
-        match Tree::discover(&mut self.stage.below.queue, lport) {
+        let found = Tree::discover(&mut self.stage.below.queue, lport)
+            .map_err(Error::from)
+            .and_then(|tree| Ok(HostBox::new(self.platform.clone(), tree)?));
+        match found {
             Ok(tree) => Ok(self.map(|below| TreeFound { below, tree })),
-            Err(error) => Err((self, error.into())),
+            Err(error) => Err((self, error)),
         }
     }
 }
@@ -38,6 +42,7 @@ impl<P: Platform> Device<P, TreeFound<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         self.map(|stage| stage.below).shutdown()
     }

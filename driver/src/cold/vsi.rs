@@ -26,12 +26,12 @@ impl<P: Platform> VsiUp<P> {
     }
 
     /// The tree, and the queue its commands go through.
-    pub(super) const fn tree(&mut self) -> (&mut Tree, &mut AdminQ<P>) {
+    pub(super) fn tree(&mut self) -> (&mut Tree, &mut AdminQ<P>) {
         tree(&mut self.below)
     }
 }
 
-const fn tree<P: Platform>(stage: &mut PackageLoaded<P>) -> (&mut Tree, &mut AdminQ<P>) {
+fn tree<P: Platform>(stage: &mut PackageLoaded<P>) -> (&mut Tree, &mut AdminQ<P>) {
     let found = &mut stage.below;
     (&mut found.tree, &mut found.below.below.queue)
 }
@@ -48,6 +48,7 @@ impl<P: Platform> Device<P, PackageLoaded<P>> {
     ///
     /// # Errors
     /// Refused commands; what was made is undone.
+    #[inline(never)]
     pub fn add_vsi(mut self) -> Result<Device<P, VsiUp<P>>, Failed<P, PackageLoaded<P>>> {
         match add(&mut self.stage) {
             Ok((vsi, context)) => Ok(self.map(|below| VsiUp {
@@ -83,6 +84,7 @@ impl<P: Platform> Device<P, VsiUp<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(mut self) -> Result<()> {
         let VsiUp { vsi, named, .. } = self.stage;
         let (tree, queue) = self.stage.tree();

@@ -6,15 +6,15 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::{MAX_PD, RESERVED_CQS, RESERVED_PDS, RESERVED_QPS};
 use e810_cqp::op::Command;
 use e810_datapath::slot::{Layout, Registry, Slots};
-use e810_hal::{DmaBuf, DmaLayout, HostBuf, HostShared, Platform};
+use e810_hal::{DmaBuf, DmaLayout, HostBox, HostBuf, HostShared, Platform};
 
 use crate::addr::GidTable;
 use crate::channel::{CHANNELS, Wakers};
 use crate::cold::{LanReady, LanSide};
-use crate::config::{Config, Lan, Quirks};
+use crate::config::{Config, Lan, MAX_CEQS, Quirks};
 use crate::device::{Below, Memory};
 use crate::error::{Error, Object, Result};
-use crate::events::LOGGED;
+use crate::events::{EventSet, LOGGED};
 use crate::ids::Ids;
 use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
 use crate::memory::Pd;
@@ -73,7 +73,7 @@ pub struct Control<P: Platform> {
     lan: Lan,
     quirks: Quirks,
     cqp: Cqp<P>,
-    hmc: Memory<P>,
+    hmc: HostBox<P, Memory<P>>,
     registry: Registry<HostBuf<P>>,
     vectors: CompletionVectors,
     pds: Ids<HostBuf<P>>,
@@ -88,33 +88,27 @@ pub struct Control<P: Platform> {
     pd_users: Users<P>,
     cq_users: Users<P>,
     wakers: Wakers<P>,
-    /// For the part with the asynchronous events, until that is made.
-    log: Option<HostShared<P, EventLog<LOGGED>>>,
     moderation: Shared<P>,
     scheduler: Scheduler,
     neighbours: Neighbours<P>,
     /// Host contexts and shadow areas of all QPs, by number.
     pool: DmaBuf<P>,
     failing: Failing,
-    below: Option<Below>,
+    below: Option<Below<P>>,
     lan_side: LanSide<P>,
 }
 
 impl<P: Platform> Control<P> {
-    /// Tables for what the HMC committed. On failure the commands and the HMC
-    /// are given back.
+    /// The control path, and what the parts of the events are made of.
     pub(crate) fn new(
         platform: P,
         config: &Config,
         cqp: Cqp<P>,
-        hmc: Memory<P>,
+        hmc: HostBox<P, Memory<P>>,
         vectors: CompletionVectors,
-    ) -> Result<Self, (Cqp<P>, Memory<P>, Error)> {
-        let tables = match Tables::new(&platform, config, &hmc) {
-            Ok(tables) => tables,
-            Err(error) => return Err((cqp, hmc, error)),
-        };
-        Ok(Self {
+        tables: Tables<P>,
+    ) -> (Self, Parts<P>) {
+        let control = Self {
             platform,
             lan: config.lan,
             quirks: config.quirks,
@@ -133,7 +127,6 @@ impl<P: Platform> Control<P> {
             pd_users: tables.pd_users,
             cq_users: tables.cq_users,
             wakers: tables.wakers,
-            log: Some(tables.log),
             moderation: tables.moderation,
             scheduler: Scheduler::new(config.lan.vsi),
             neighbours: tables.neighbours,
@@ -141,12 +134,13 @@ impl<P: Platform> Control<P> {
             failing: Failing::new(),
             below: None,
             lan_side: LanSide(None),
-        })
+        };
+        (control, tables.parts)
     }
 
     /// What [`Control::shutdown`] goes back to, and the LAN side where it is
     /// ours.
-    pub(crate) fn remember(&mut self, below: Below, lan_side: LanSide<P>) {
+    pub(crate) fn remember(&mut self, below: Below<P>, lan_side: LanSide<P>) {
         self.below = Some(below);
         self.lan_side = lan_side;
     }
@@ -159,11 +153,6 @@ impl<P: Platform> Control<P> {
     /// Who waits on the channels.
     pub(crate) fn wakers(&self) -> Wakers<P> {
         self.wakers.clone()
-    }
-
-    /// Where asynchronous events are remembered; once.
-    pub(crate) fn take_log(&mut self) -> Option<HostShared<P, EventLog<LOGGED>>> {
-        self.log.take()
     }
 
     /// Handle on what vectors wait.
@@ -186,8 +175,8 @@ impl<P: Platform> Control<P> {
     /// The LAN side, after a cold start; `None` where another driver has set the
     /// function up.
     #[must_use]
-    pub const fn lan_side(&self) -> Option<&LanReady<P>> {
-        self.lan_side.0.as_ref()
+    pub fn lan_side(&self) -> Option<&LanReady<P>> {
+        self.lan_side.0.as_deref()
     }
 
     /// CQP commands posted so far.
@@ -198,7 +187,7 @@ impl<P: Platform> Control<P> {
 
     /// The host memory cache: what was planned and what is backed.
     #[must_use]
-    pub const fn hmc(&self) -> &Memory<P> {
+    pub fn hmc(&self) -> &Memory<P> {
         &self.hmc
     }
 
@@ -254,8 +243,17 @@ pub(crate) fn run<P: Platform>(cqp: &mut Cqp<P>, command: &impl Command) -> Resu
     Ok(cqp.execute(command).map(drop)?)
 }
 
+/// What the parts of the events are made of.
+#[derive(Debug)]
+pub(crate) struct Parts<P: Platform> {
+    /// Where they go: empty.
+    pub(crate) set: EventSet<P>,
+    /// Where asynchronous events are remembered.
+    pub(crate) log: HostShared<P, EventLog<LOGGED>>,
+}
+
 /// Everything [`Control`] allocates, so that a failure half-way frees it all.
-struct Tables<P: Platform> {
+pub(crate) struct Tables<P: Platform> {
     registry: Registry<HostBuf<P>>,
     pds: Ids<HostBuf<P>>,
     mrs: Ids<HostBuf<P>>,
@@ -266,14 +264,15 @@ struct Tables<P: Platform> {
     pd_users: Users<P>,
     cq_users: Users<P>,
     wakers: Wakers<P>,
-    log: HostShared<P, EventLog<LOGGED>>,
+    parts: Parts<P>,
     moderation: Shared<P>,
     neighbours: Neighbours<P>,
     pool: DmaBuf<P>,
 }
 
 impl<P: Platform> Tables<P> {
-    fn new(platform: &P, config: &Config, hmc: &Memory<P>) -> Result<Self> {
+    /// For what the HMC committed.
+    pub(crate) fn new(platform: &P, config: &Config, hmc: &Memory<P>) -> Result<Self> {
         let count = |object| hmc.count(object);
         let (qps, cqs, mrs) = (
             count(HmcObject::Qp),
@@ -301,7 +300,10 @@ impl<P: Platform> Tables<P> {
             pd_users: Users::new(platform.clone(), pds)?,
             cq_users: Users::new(platform.clone(), cqs)?,
             wakers: Wakers::new(platform.clone())?,
-            log: HostShared::new(platform.clone(), EventLog::new())?,
+            parts: Parts {
+                set: EventSet::new(platform.clone(), MAX_CEQS.saturating_add(1))?,
+                log: HostShared::new(platform.clone(), EventLog::new())?,
+            },
             moderation: Shared::new(platform.clone(), cqs)?,
             neighbours: Neighbours::new(platform.clone(), count(HmcObject::Arp))?,
             // Last: DMA memory is not freed by a drop.

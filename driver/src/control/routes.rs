@@ -4,7 +4,6 @@ use e810_hal::Platform;
 
 use super::Control;
 use crate::addr::{GidEntry, Path, Target};
-use crate::cold::LanReady;
 use crate::error::Result;
 
 /// What one path has of the GID and the ARP table. Given back with
@@ -69,6 +68,6 @@ impl<P: Platform> Control<P> {
     /// up, which gives every priority that class without DCB.
     pub(super) fn class_of(&self, priority: u8) -> u8 {
         let lan = self.lan_side.0.as_ref();
-        lan.map_or(0, |lan: &LanReady<P>| lan.class_of(priority))
+        lan.map_or(0, |lan| lan.class_of(priority))
     }
 }

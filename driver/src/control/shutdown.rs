@@ -94,10 +94,10 @@ impl<P: Platform> Control<P> {
         self.failing.clear();
         self.pool.release();
         self.groups.release();
-        self.hmc.hmc.release_after_reset();
+        self.hmc.into_inner().hmc.release_after_reset();
         self.cqp.release_after_reset();
         if let Some(lan) = self.lan_side.0 {
-            lan.release_after_reset();
+            lan.into_inner().release_after_reset();
         }
     }
 

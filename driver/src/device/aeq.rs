@@ -24,6 +24,7 @@ impl<P: Platform> Device<P, CeqsUp<P>> {
     ///
     /// # Errors
     /// No memory, a failed command.
+    #[inline(never)]
     pub fn create_aeq(mut self) -> Result<Device<P, AeqUp<P>>, Failed<P, CeqsUp<P>>> {
         match self.make_aeq() {
             Ok((entries, aeq)) => Ok(self.map(|below| AeqUp {
@@ -69,6 +70,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         let (stage, rest) = self.take();
         let AeqUp {

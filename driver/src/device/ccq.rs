@@ -22,6 +22,7 @@ impl<P: Platform> Device<P, HmcUp<P>> {
     ///
     /// # Errors
     /// No memory, a failed command.
+    #[inline(never)]
     pub fn create_ccq(mut self) -> Result<Device<P, CcqUp<P>>, Failed<P, HmcUp<P>>> {
         let config = CcqConfig {
             ceq: CEQ_0,
@@ -47,6 +48,7 @@ impl<P: Platform> Device<P, CcqUp<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(mut self) -> Result<()> {
         if let Err(error) = self.stage.below.cqp.detach_ccq() {
             let (_, rest) = self.take();

@@ -5,8 +5,7 @@ use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CreateCeq, DestroyCeq, QueueMemory};
 use e810_hal::bus::VsiId;
-use e810_hal::{CeqId, DmaBuf, Platform, Vector};
-use heapless::Vec;
+use e810_hal::{CeqId, DmaBuf, HostList, Platform, Vector};
 
 use super::wiring::Wiring;
 use super::{CcqUp, Device, Failed, HmcUp};
@@ -23,12 +22,15 @@ pub(crate) struct CeqUp<P: Platform> {
     pub(crate) queue: Ceq<DmaBuf<P>>,
 }
 
+/// Completion event queues, CEQ 0 first.
+pub(super) type CeqList<P> = HostList<P, CeqUp<P>>;
+
 /// The completion event queues interrupt.
 #[derive(Debug)]
 pub struct CeqsUp<P: Platform> {
     pub(super) below: HmcUp<P>,
-    pub(super) wiring: Wiring,
-    pub(super) ceqs: Vec<CeqUp<P>, MAX_CEQS>,
+    pub(super) wiring: Wiring<P>,
+    pub(super) ceqs: CeqList<P>,
 }
 
 impl<P: Platform> Device<P, CcqUp<P>> {
@@ -38,6 +40,7 @@ impl<P: Platform> Device<P, CcqUp<P>> {
     /// # Errors
     /// No vector, no memory, a failed command, a device that is gone; all queues
     /// made so far are destroyed again.
+    #[inline(never)]
     pub fn create_ceqs(mut self) -> Result<Device<P, CeqsUp<P>>, Failed<P, CcqUp<P>>> {
         // Before the first vector is on.
         let units = match irq::set_units(&self.platform) {
@@ -47,12 +50,15 @@ impl<P: Platform> Device<P, CcqUp<P>> {
         let below = &mut self.stage.below;
         let cqs = below.hmc.count(HmcObject::Cq);
         let device_ceqs = below.hmc.query.max_ceqs;
+        let mut ceqs = match CeqList::new(self.platform.clone(), MAX_CEQS) {
+            Ok(ceqs) => ceqs,
+            Err(error) => return Err((self, error.into())),
+        };
         let wiring = Wiring::new(&self.platform, &self.config, units, device_ceqs, cqs);
         let mut wiring = match wiring {
             Ok(wiring) => wiring,
             Err(error) => return Err((self, error)),
         };
-        let mut ceqs = Vec::new();
         match fill_ceqs(&self.platform, &self.config, below, &wiring, &mut ceqs) {
             Ok(()) => Ok(self.map(|CcqUp { below }| CeqsUp {
                 below,
@@ -61,7 +67,8 @@ impl<P: Platform> Device<P, CcqUp<P>> {
             })),
             Err(error) => {
                 // The first error says more than one that undoing may add.
-                let _ = destroy_ceqs(&self.platform, &mut below.cqp, ceqs, wiring.ceq_entries);
+                let entries = wiring.ceq_entries;
+                let _ = destroy_ceqs(&self.platform, &mut below.cqp, &mut ceqs, entries);
                 wiring.give_all(&self.platform);
                 Err((self, error))
             }
@@ -75,15 +82,16 @@ impl<P: Platform> Device<P, CeqsUp<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         let (stage, rest) = self.take();
         let CeqsUp {
             mut below,
             mut wiring,
-            ceqs,
+            mut ceqs,
         } = stage;
         let entries = wiring.ceq_entries;
-        let destroyed = destroy_ceqs(&rest.platform, &mut below.cqp, ceqs, entries);
+        let destroyed = destroy_ceqs(&rest.platform, &mut below.cqp, &mut ceqs, entries);
         wiring.give_all(&rest.platform);
         if destroyed.is_err_and(|error| error.leaves_command_open()) {
             // Nothing of the engine below gets an answer either.
@@ -97,8 +105,8 @@ fn fill_ceqs<P: Platform>(
     platform: &P,
     config: &Config,
     below: &mut HmcUp<P>,
-    wiring: &Wiring,
-    ceqs: &mut Vec<CeqUp<P>, MAX_CEQS>,
+    wiring: &Wiring<P>,
+    ceqs: &mut CeqList<P>,
 ) -> Result<()> {
     let cqs = below.hmc.count(HmcObject::Cq);
     if !wiring.map.shared() {
@@ -197,7 +205,7 @@ impl NewCeq {
 fn destroy_ceqs<P: Platform>(
     platform: &P,
     cqp: &mut Cqp<P>,
-    mut ceqs: Vec<CeqUp<P>, MAX_CEQS>,
+    ceqs: &mut CeqList<P>,
     entries: CeqEntries,
 ) -> Result<()> {
     let mut result: Result<()> = Ok(());

@@ -17,6 +17,7 @@ impl<P: Platform> Device<P, EngineReady> {
     ///
     /// # Errors
     /// No memory, the device's refusal, or its silence.
+    #[inline(never)]
     pub fn create_cqp(self) -> Result<Device<P, CqpUp<P>>, Failed<P, EngineReady>> {
         let config = CqpConfig {
             entries: self.config.cqp_entries,
@@ -34,6 +35,7 @@ impl<P: Platform> Device<P, CqpUp<P>> {
     ///
     /// # Errors
     /// The device did not let go: its memory is leaked.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         let (stage, rest) = self.take();
         rest.end(stage.cqp.destroy().map_err(Error::from))

@@ -5,7 +5,7 @@ use e810_hal::clock::live;
 use e810_hal::regs::{
     CPU_READY, GLPCI_LBARCTRL, GLPE_CPUSTATUS0, GLPE_CPUSTATUS1, GLPE_CPUSTATUS2, PF_FUNC_RID,
 };
-use e810_hal::{Ns, Platform, poll_until};
+use e810_hal::{HostBox, Ns, Platform, poll_until};
 
 use super::{Attached, Device, Failed};
 use crate::cold::{LanReady, LanSide};
@@ -28,6 +28,7 @@ impl<P: Platform> Device<P, Attached> {
     ///
     /// # Errors
     /// A time-out after 14 s, a device that is gone, [`Error::NoDoorbells`].
+    #[inline(never)]
     pub fn wait_ready(self) -> Result<Device<P, EngineReady>, Failed<P, Attached>> {
         let ready = engine_ready(&self.platform);
         match ready.and_then(|()| function_number(&self.platform)) {
@@ -43,12 +44,14 @@ impl<P: Platform> Device<P, LanReady<P>> {
     ///
     /// # Errors
     /// A time-out after 14 s, a device that is gone, [`Error::NoDoorbells`].
+    #[inline(never)]
     pub fn wait_ready(self) -> Result<Device<P, EngineReady>, Failed<P, LanReady<P>>> {
-        match engine_ready(&self.platform) {
-            Ok(()) => {
+        let ready = engine_ready(&self.platform);
+        match ready.and_then(|()| Ok(HostBox::room(self.platform.clone())?)) {
+            Ok(room) => {
                 let (lan, mut rest) = self.take();
                 let pf = lan.pf();
-                rest.lan_side = LanSide(Some(lan));
+                rest.lan_side = LanSide(Some(room.fill(lan)));
                 Ok(rest.with(EngineReady { pf }))
             }
             Err(error) => Err((self, error)),
@@ -61,6 +64,7 @@ impl<P: Platform> Device<P, EngineReady> {
     ///
     /// # Errors
     /// Those of undoing the LAN side.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         let (_, rest) = self.take();
         rest.end(Ok(()))

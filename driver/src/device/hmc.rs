@@ -2,7 +2,7 @@
 
 use e810_cqp::Cqp;
 use e810_cqp::hmc::{Features, FpmQuery, Hmc, Object as HmcObject, Plan, query_features};
-use e810_hal::Platform;
+use e810_hal::{HostBox, Platform};
 
 use super::{CqpUp, Device, Failed};
 use crate::config::Config;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct HmcUp<P: Platform> {
     pub(super) cqp: Cqp<P>,
-    pub(super) hmc: Memory<P>,
+    pub(super) hmc: HostBox<P, Memory<P>>,
 }
 
 /// The host memory cache, and what it was planned from.
@@ -28,17 +28,18 @@ pub struct Memory<P: Platform> {
 }
 
 impl<P: Platform> Memory<P> {
-    fn create(cqp: &mut Cqp<P>, config: &Config) -> Result<Self> {
+    fn create(platform: P, cqp: &mut Cqp<P>, config: &Config) -> Result<HostBox<P, Self>> {
+        let room = HostBox::room(platform)?;
         let features = query_features(cqp)?;
         let query = FpmQuery::ask(cqp)?;
         let plan = Plan::new(&query, &config.capacity, config.backing)?;
         let hmc = Hmc::create(cqp, &query, &plan)?;
-        Ok(Self {
+        Ok(room.fill(Self {
             features,
             query,
             plan,
             hmc,
-        })
+        }))
     }
 
     /// Objects committed of a kind.
@@ -59,8 +60,9 @@ impl<P: Platform> Device<P, CqpUp<P>> {
     ///
     /// # Errors
     /// A capacity the device does not have, no memory, a failed command.
+    #[inline(never)]
     pub fn create_hmc(mut self) -> Result<Device<P, HmcUp<P>>, Failed<P, CqpUp<P>>> {
-        match Memory::create(&mut self.stage.cqp, &self.config) {
+        match Memory::create(self.platform.clone(), &mut self.stage.cqp, &self.config) {
             Ok(hmc) => Ok(self.map(|CqpUp { cqp }| HmcUp { cqp, hmc })),
             Err(error) => Err((self, error)),
         }
@@ -70,7 +72,7 @@ impl<P: Platform> Device<P, CqpUp<P>> {
 impl<P: Platform> Device<P, HmcUp<P>> {
     /// The host memory cache: what was planned and what is backed.
     #[must_use]
-    pub const fn hmc(&self) -> &Memory<P> {
+    pub fn hmc(&self) -> &Memory<P> {
         &self.stage.hmc
     }
 
@@ -78,9 +80,14 @@ impl<P: Platform> Device<P, HmcUp<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         let (HmcUp { mut cqp, hmc }, rest) = self.take();
-        let destroyed = hmc.hmc.destroy(&mut cqp).and_then(|()| cqp.destroy());
+        let destroyed = hmc
+            .into_inner()
+            .hmc
+            .destroy(&mut cqp)
+            .and_then(|()| cqp.destroy());
         rest.end(destroyed.map_err(Error::from))
     }
 }

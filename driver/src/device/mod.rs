@@ -102,7 +102,7 @@ impl<P: Platform> Rest<P> {
     /// ours is undone too. The first error counts.
     fn end(self, engine: Result<()>) -> Result<()> {
         let lan = match self.lan_side.0 {
-            Some(lan) => lan.undo(self.platform, self.config),
+            Some(lan) => lan.into_inner().undo(self.platform, self.config),
             None => Ok(()),
         };
         engine.and(lan)

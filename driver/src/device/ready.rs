@@ -4,15 +4,14 @@ use e810_ceq::irq::Units;
 use e810_ceq::{Aeq, AeqEntries, Itr, Timer, irq};
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
-use e810_hal::{CeqId, DmaBuf, Platform, Vector};
-use heapless::Vec;
+use e810_hal::{CeqId, DmaBuf, HostBox, Platform, Vector};
 
-use super::ceqs::{self, CeqUp, NewCeq};
+use super::ceqs::{self, CeqList, CeqUp, NewCeq};
 use super::wiring::{Choice, Wiring};
 use super::{AeqUp, CeqsUp, Device, Failed, HmcUp, Memory};
 use crate::cold::LanSide;
-use crate::config::{Config, MAX_CEQS};
-use crate::control::{CompletionVectors, Control};
+use crate::config::Config;
+use crate::control::{CompletionVectors, Control, Parts, Tables};
 use crate::error::{Error, Result};
 use crate::events::{EventSet, Events};
 
@@ -29,6 +28,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
     ///
     /// # Errors
     /// No memory; a firmware that refuses the filter.
+    #[inline(never)]
     pub fn allocate_tables(self) -> Result<Device<P, Ready<P>>, Failed<P, AeqUp<P>>> {
         let (stage, mut rest) = self.take();
         let AeqUp {
@@ -48,47 +48,42 @@ impl<P: Platform> Device<P, AeqUp<P>> {
             return Err((rest.with(stage), error));
         }
         let (platform, config) = (rest.platform.clone(), rest.config);
-        let CeqsUp {
-            below: HmcUp { cqp, hmc },
-            wiring,
-            ceqs,
-        } = below;
-        let mut vectors = CompletionVectors::new(hmc.query.max_ceqs);
-        for ceq in &ceqs {
-            vectors.open(ceq.id, ceq.vector);
-        }
-        match Control::new(platform.clone(), &config, cqp, hmc, vectors) {
-            Ok(mut control) => {
-                let ours = rest.lan_side.0.is_some();
-                let events = event_set(&platform, &mut control, &wiring, ceqs, aeq, ours);
-                let lan_side = core::mem::replace(&mut rest.lan_side, LanSide(None));
-                control.remember(
-                    Below {
-                        config,
-                        wiring,
-                        aeq_entries: entries,
-                    },
-                    lan_side,
-                );
-                Ok(rest.with(Ready { control, events }))
-            }
-            Err((cqp, hmc, error)) => {
+        let tables = match Tables::new(&platform, &config, &below.below.hmc) {
+            Ok(tables) => tables,
+            Err(error) => {
                 if let Some(lan) = &mut rest.lan_side.0 {
                     lan.refuse_rdma();
                 }
-                let below = CeqsUp {
-                    below: HmcUp { cqp, hmc },
-                    wiring,
-                    ceqs,
-                };
                 let stage = AeqUp {
                     below,
                     entries,
                     aeq,
                 };
-                Err((rest.with(stage), error))
+                return Err((rest.with(stage), error));
             }
+        };
+        let CeqsUp {
+            below: HmcUp { cqp, hmc },
+            wiring,
+            mut ceqs,
+        } = below;
+        let mut vectors = CompletionVectors::new(hmc.query.max_ceqs);
+        for ceq in &ceqs {
+            vectors.open(ceq.id, ceq.vector);
         }
+        let control = Control::new(platform.clone(), &config, cqp, hmc, vectors, tables);
+        let (mut control, parts) = control;
+        let ours = rest.lan_side.0.is_some();
+        let events = event_set(&platform, &control, parts, &wiring, &mut ceqs, aeq, ours);
+        let below = Below {
+            config,
+            wiring,
+            ceqs,
+            aeq_entries: entries,
+        };
+        let lan_side = core::mem::replace(&mut rest.lan_side, LanSide(None));
+        control.remember(below, lan_side);
+        Ok(rest.with(Ready { control, events }))
     }
 }
 
@@ -102,45 +97,36 @@ impl<P: Platform> Device<P, Ready<P>> {
     ///
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
+    #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         let (control, events) = self.split();
         control.shutdown(events).map_err(|failed| failed.error)
     }
 }
 
-/// The same in the opposite order. Only `pop` is used: a by-value iterator of
-/// the container has a panic path.
-fn turn_round<T, const N: usize>(mut from: Vec<T, N>) -> Vec<T, N> {
-    let mut to = Vec::new();
-    while let Some(one) = from.pop() {
-        // As much room as there was.
-        let _ = to.push(one);
-    }
-    to
-}
-
-/// One consumer a vector, in the order of the vectors.
+/// One consumer a vector, in the order of the vectors. The list of queues is empty
+/// afterwards.
 fn event_set<P: Platform>(
     platform: &P,
-    control: &mut Control<P>,
-    wiring: &Wiring,
-    ceqs: Vec<CeqUp<P>, MAX_CEQS>,
+    control: &Control<P>,
+    parts: Parts<P>,
+    wiring: &Wiring<P>,
+    ceqs: &mut CeqList<P>,
     aeq: Aeq<DmaBuf<P>>,
     other_causes: bool,
 ) -> EventSet<P> {
-    let mut set = EventSet::new();
-    let mut aeq = Some(aeq);
+    let Parts { mut set, log } = parts;
+    let (mut aeq, mut log) = (Some(aeq), Some(log));
     // Taking from the end then gives CEQ 0 first.
-    let mut ceqs = turn_round(ceqs);
+    ceqs.reverse();
     for place in 0..wiring.in_use() {
         let (Some(serves), Some(vector)) = (wiring.map.serves(place), wiring.at(place)) else {
             break;
         };
         let ceq = serves.ceq.and_then(|_| ceqs.pop());
         // As many places as vectors.
-        let log = if serves.aeq { control.take_log() } else { None };
         let _ = set.push(Events {
-            log,
+            log: if serves.aeq { log.take() } else { None },
             aeq: if serves.aeq { aeq.take() } else { None },
             other_causes: serves.aeq && other_causes,
             ..consumer(platform, control, vector, ceq)
@@ -174,26 +160,28 @@ pub(crate) fn consumer<P: Platform>(
 
 /// What [`Control::shutdown`] needs to go back below the tables.
 #[derive(Debug)]
-pub(crate) struct Below {
+pub(crate) struct Below<P: Platform> {
     config: Config,
-    wiring: Wiring,
+    wiring: Wiring<P>,
+    /// Empty: the consumers of events have them.
+    ceqs: CeqList<P>,
     aeq_entries: AeqEntries,
 }
 
-impl Below {
+impl<P: Platform> Below<P> {
     /// Vectors in use: as many consumers of events there are.
     pub(crate) fn vectors(&self) -> u16 {
         self.wiring.in_use()
     }
 
     /// Gives the vectors back that are not in use.
-    pub(crate) fn give_spare<P: Platform>(&mut self, platform: &P) {
+    pub(crate) fn give_spare(&mut self, platform: &P) {
         self.wiring.give_spare(platform);
     }
 
     /// Makes the queue of a further completion vector and lets it interrupt.
     /// After an error nothing is left of it, unless the device did not answer.
-    pub(crate) fn add_ceq<P: Platform>(
+    pub(crate) fn add_ceq(
         &mut self,
         platform: &P,
         cqp: &mut Cqp<P>,
@@ -227,7 +215,7 @@ impl Below {
     /// Takes the queue of a completion vector down, then puts its vector back.
     /// A queue that the device refuses to destroy interrupts as before; of one
     /// that it did not answer about, nothing is freed.
-    pub(crate) fn remove_ceq<P: Platform>(
+    pub(crate) fn remove_ceq(
         &mut self,
         platform: &P,
         cqp: &mut Cqp<P>,
@@ -258,17 +246,17 @@ impl Below {
 
     /// The stage before the tables, from what [`Control`] stood on and the
     /// event queues; `None` when one of those is missing (it leaks).
-    pub(crate) fn rebuild<P: Platform>(
+    pub(crate) fn rebuild(
         self,
         platform: P,
         cqp: Cqp<P>,
-        hmc: Memory<P>,
+        hmc: HostBox<P, Memory<P>>,
         lan_side: LanSide<P>,
-        events: EventSet<P>,
+        mut events: EventSet<P>,
     ) -> Option<Device<P, AeqUp<P>>> {
-        let mut ceqs = Vec::new();
+        let mut ceqs = self.ceqs;
         let mut aeq = None;
-        let mut events = turn_round(events);
+        events.reverse();
         while let Some(part) = events.pop() {
             if let Some((id, queue)) = part.ceq {
                 let (vector, timer) = (part.vector, part.timer);

@@ -4,15 +4,14 @@
 
 use e810_ceq::irq::{self, Units};
 use e810_ceq::{CeqEntries, Timer, VectorMap};
-use e810_hal::{CeqId, Platform, Vector};
-use heapless::Vec;
+use e810_hal::{CeqId, HostList, Platform, Vector};
 
 use super::CEQ_0;
 use crate::config::{Config, MAX_CEQS};
 use crate::error::{Error, Result};
 
-/// Vectors, the first of them that of the asynchronous events.
-type VectorList = Vec<Vector, { MAX_CEQS + 1 }>;
+/// Places for vectors: one for each completion event queue, and one more.
+const PLACES: usize = MAX_CEQS + 1;
 
 /// Which vectors a further queue may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,22 +31,22 @@ pub(super) struct Taken {
 
 /// Which queue is on which vector, and how large.
 #[derive(Debug)]
-pub(super) struct Wiring {
+pub(super) struct Wiring<P: Platform> {
     /// As at bring-up.
     pub(super) map: VectorMap,
     /// Entries of each queue.
     pub(super) ceq_entries: CeqEntries,
     pub(super) units: Units,
     /// In use, at bring-up in the order of their places; the first one stays.
-    in_use: Vec<Taken, { MAX_CEQS + 1 }>,
+    in_use: HostList<P, Taken>,
     /// Taken at bring-up and not in use.
-    spare: VectorList,
+    spare: HostList<P, Vector>,
 }
 
-impl Wiring {
+impl<P: Platform> Wiring<P> {
     /// Takes the vectors of a bring-up: those of its queues, then spare ones. `cqs`
     /// is how many CQs the function has. Nothing is held after an error.
-    pub(super) fn new<P: Platform>(
+    pub(super) fn new(
         platform: &P,
         config: &Config,
         units: Units,
@@ -56,7 +55,8 @@ impl Wiring {
     ) -> Result<Self> {
         let ceqs = config.ceqs.min(MAX_CEQS as u16);
         let most = usize::from(ceqs.saturating_add(config.spare_vectors)).saturating_add(1);
-        let mut spare = VectorList::new();
+        let in_use = HostList::new(platform.clone(), PLACES)?;
+        let mut spare = HostList::new(platform.clone(), PLACES)?;
         while spare.len() < most
             && !spare.is_full()
             && let Some(vector) = platform.vector_alloc()
@@ -79,7 +79,7 @@ impl Wiring {
             map,
             ceq_entries,
             units,
-            in_use: Vec::new(),
+            in_use,
             spare,
         };
         for _ in 0..map.vectors() {
@@ -111,7 +111,7 @@ impl Wiring {
     }
 
     /// Gives all vectors back.
-    pub(super) fn give_all<P: Platform>(&mut self, platform: &P) {
+    pub(super) fn give_all(&mut self, platform: &P) {
         while let Some(taken) = self.in_use.pop() {
             platform.vector_free(taken.vector);
         }
@@ -119,7 +119,7 @@ impl Wiring {
     }
 
     /// Gives the vectors back that are not in use.
-    pub(super) fn give_spare<P: Platform>(&mut self, platform: &P) {
+    pub(super) fn give_spare(&mut self, platform: &P) {
         give(platform, &mut self.spare, 0);
     }
 
@@ -127,7 +127,7 @@ impl Wiring {
     ///
     /// # Errors
     /// [`Error::NoVector`].
-    pub(super) fn take<P: Platform>(&mut self, platform: &P, choice: Choice) -> Result<Taken> {
+    pub(super) fn take(&mut self, platform: &P, choice: Choice) -> Result<Taken> {
         let spare = match choice {
             Choice::Any => self.take_spare(),
             Choice::Dynamic => None,
@@ -143,7 +143,7 @@ impl Wiring {
     }
 
     /// Puts a vector back, which nothing names, to where it came from.
-    pub(super) fn put_back<P: Platform>(&mut self, platform: &P, taken: Taken) {
+    pub(super) fn put_back(&mut self, platform: &P, taken: Taken) {
         if taken.dynamic {
             platform.vector_free(taken.vector);
         } else {
@@ -160,7 +160,7 @@ impl Wiring {
 
     /// Puts the vector of a queue back that is no more. Never the first, so the
     /// first stays where it is.
-    pub(super) fn drop_vector<P: Platform>(&mut self, platform: &P, vector: Vector) {
+    pub(super) fn drop_vector(&mut self, platform: &P, vector: Vector) {
         let last = self.in_use.last().copied();
         let place = self.in_use.iter_mut().find(|taken| taken.vector == vector);
         if let (Some(last), Some(place)) = (last, place) {
@@ -181,7 +181,7 @@ impl Wiring {
 }
 
 /// Gives back the vectors from place `keep` on.
-fn give<P: Platform>(platform: &P, vectors: &mut VectorList, keep: u16) {
+fn give<P: Platform>(platform: &P, vectors: &mut HostList<P, Vector>, keep: u16) {
     while vectors.len() > usize::from(keep)
         && let Some(vector) = vectors.pop()
     {

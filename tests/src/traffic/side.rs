@@ -185,6 +185,13 @@ impl<P: Platform> Side<P> {
         self.done.len() > before
     }
 
+    /// Takes its events away, for another thread to have meanwhile.
+    #[must_use]
+    pub fn lend_events(&mut self) -> EventSet<P> {
+        let none = EventSet::new(self.platform.clone(), 0).expect("an empty list");
+        core::mem::replace(&mut self.events, none)
+    }
+
     /// Looks once at the event queues, and serves the control path.
     pub fn attend(&mut self) -> Polled {
         let mut all = Polled::default();

@@ -99,8 +99,9 @@ fn no_host_memory_is_told_by_its_stage_and_undone() {
         is_no_host_memory,
         &expect![[r#"
             1: cqp
-            2 to 3: hmc
-            4 to 16: ready
+            2 to 5: hmc
+            6 to 8: ceqs
+            9 to 22: ready
         "#]],
     );
 }

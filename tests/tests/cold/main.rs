@@ -13,6 +13,7 @@
 
 mod events;
 mod faults;
+mod memory;
 mod queue_sets;
 mod resets;
 mod states;

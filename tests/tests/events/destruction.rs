@@ -84,7 +84,7 @@ fn nothing_is_told_of_the_dead() {
     let sim = Sim::builder().functions(2).seed(9).mode(Mode::Real).build();
     let mut pair = Pair::simulated(&sim, Setup::default());
     let side = &mut pair.sides[1];
-    let events = Arc::new(Mutex::new(std::mem::take(&mut side.events)));
+    let events = Arc::new(Mutex::new(side.lend_events()));
     let known = Arc::new(Known::default());
     sim.set_interrupt_hook(1, {
         let (events, known) = (Arc::clone(&events), Arc::clone(&known));
@@ -140,7 +140,7 @@ fn nothing_is_told_of_the_dead() {
     });
     sim.set_interrupt_hook(1, None);
     assert_eq!(known.of_the_dead.load(Ordering::SeqCst), 0);
-    side.events = std::mem::take(&mut *lock(&events));
+    std::mem::swap(&mut side.events, &mut *lock(&events));
 }
 
 /// Far less than a destruction waits.

@@ -91,7 +91,7 @@ fn a_worker_sleeps_and_takes_every_completion() {
     };
     let mut pair = Pair::simulated(&sim, setup);
     let side = &mut pair.sides[1];
-    let events = Arc::new(Mutex::new(std::mem::take(&mut side.events)));
+    let events = Arc::new(Mutex::new(side.lend_events()));
     sim.set_interrupt_hook(1, {
         let events = Arc::clone(&events);
         Some(Box::new(move |vector| {
@@ -137,7 +137,8 @@ fn a_worker_sleeps_and_takes_every_completion() {
     }
     drop(channel);
     let side = &mut pair.sides[1];
-    side.events = std::mem::take(&mut *events.lock().unwrap());
+    std::mem::swap(&mut side.events, &mut *events.lock().unwrap());
+    drop(events);
     side.cqs.push(poller.into_cq());
     pair.finish(&sim);
 }
