@@ -105,12 +105,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         if !self.poster.is_open(Queue::Recv) {
             return self.post_late(list);
         }
-        for (posted, wr) in list.iter().enumerate() {
-            if self.post_plain(wr).is_none() {
-                return self.post_others(list, posted);
-            }
-        }
-        Ok(())
+        self.post_open(list)
     }
 
     /// Posts one receive: what [`post_recv`](Self::post_recv) does for a list of
@@ -152,7 +147,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         match self.poster.state() {
             QpState::Err => {
                 let before = self.poster.head();
-                let result = self.post_others(list, 0);
+                let result = self.post_open(list);
                 self.poster.tell_since(before);
                 result
             }
@@ -160,11 +155,13 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         }
     }
 
-    /// Goes on with a list whose first `posted` receives are in the ring.
+    /// Posts a list whatever the state.
     #[inline(never)]
-    fn post_others(&mut self, list: &[RecvWr<'_>], first: usize) -> Result<(), Refused> {
-        for (posted, wr) in list.iter().enumerate().skip(first) {
-            self.post(wr).map_err(|error| Refused { posted, error })?;
+    fn post_open(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
+        for (posted, wr) in list.iter().enumerate() {
+            if self.post_plain(wr).is_none() {
+                self.post(wr).map_err(|error| Refused { posted, error })?;
+            }
         }
         Ok(())
     }
@@ -212,6 +209,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     }
 
     /// Posts any receive.
+    #[inline(never)]
     fn post(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
         let sges = wr.sges;
         if sges.len() > self.max_sge as usize {

@@ -159,15 +159,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         if !self.poster.is_open(Queue::Send) {
             return self.post_late(list);
         }
-        for (posted, wr) in list.iter().enumerate() {
-            if self.post_plain(wr).is_none() {
-                return self.post_others(list, posted);
-            }
-        }
-        if !list.is_empty() {
-            self.ring();
-        }
-        Ok(())
+        self.post_open(list)
     }
 
     /// Posts a list in a state in which the device does nothing with it: in ERR
@@ -178,7 +170,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         match self.poster.state() {
             QpState::Err | QpState::Sqe => {
                 let before = self.poster.head();
-                let result = self.post_others(list, 0);
+                let result = self.post_open(list);
                 self.poster.tell_since(before);
                 result
             }
@@ -186,11 +178,12 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         }
     }
 
-    /// Goes on with a list whose first `posted` requests are in the ring.
+    /// Posts a list whatever the state.
     #[inline(never)]
-    fn post_others(&mut self, list: &[SendWr<'_>], mut posted: usize) -> Result<(), Refused> {
+    fn post_open(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
+        let mut posted = 0usize;
         let mut result = Ok(());
-        for wr in list.iter().skip(posted) {
+        for wr in list {
             if self.post_plain(wr).is_none()
                 && self.post_short(wr).is_none()
                 && let Err(error) = self.post(wr)
@@ -325,31 +318,28 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// Posts any request.
     #[inline(never)]
     fn post(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if self.datagram && wr.op.is_connected() {
+            return Err(refuse::op(&wr.op, self.limits.service));
+        }
         let flags = wr.flags.union(self.always);
         let solicited = flags.contains(SendFlags::SOLICITED);
         let (data, body) = match wr.op {
             Op::Send { data, imm } => {
-                self.connected(&wr.op)?;
                 let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
                 (data, Body::new(opcode, 0, 0, imm))
             }
             Op::SendInv { data, rkey } => {
-                self.connected(&wr.op)?;
                 let opcode = either(solicited, opcode::SEND_SOLICITED_INV, opcode::SEND_INV);
                 (data, Body::new(opcode, rkey, 0, None))
             }
             Op::Write { data, remote, imm } => {
-                self.connected(&wr.op)?;
                 let opcode = either(solicited, opcode::RDMA_WRITE_SOLICITED, opcode::RDMA_WRITE);
                 (data, Body::remote(opcode, remote, imm))
             }
-            Op::Read { into, remote } => {
-                self.connected(&wr.op)?;
-                (
-                    Data::Sges(into),
-                    Body::remote(opcode::RDMA_READ, remote, None),
-                )
-            }
+            Op::Read { into, remote } => (
+                Data::Sges(into),
+                Body::remote(opcode::RDMA_READ, remote, None),
+            ),
             Op::UdSend { data, imm, to } => {
                 let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
                 (
@@ -358,7 +348,6 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
                 )
             }
             Op::ReadInv { into, remote } => {
-                self.connected(&wr.op)?;
                 self.offered(&wr.op, ExtraOps::READ_INV)?;
                 let opcode = opcode::READ_LOCAL_INV;
                 (Data::Sges(into), Body::remote(opcode, remote, None))
@@ -371,15 +360,6 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             Data::Sges(sges) => self.post_sges(wr.wr_id, sges, body, flags),
             Data::Inline(pieces) => self.post_inline(wr.wr_id, pieces, body, flags),
         }
-    }
-
-    /// Not an operation of datagram queues.
-    #[inline(always)]
-    fn connected(&self, op: &Op<'_>) -> Result<(), PostError> {
-        if self.datagram {
-            return Err(refuse::op(op, self.limits.service));
-        }
-        Ok(())
     }
 
     /// q2 of a datagram: [55:32] destination QP, [31:0] Q_Key.

@@ -215,6 +215,11 @@ impl Op<'_> {
             Self::Atomic(_) => "ATOMIC",
         }
     }
+
+    /// Whether only queues of a connection have it.
+    pub(crate) const fn is_connected(&self) -> bool {
+        !matches!(self, Self::UdSend { .. } | Self::Nop | Self::Atomic(_))
+    }
 }
 
 /// How a send request is executed.

@@ -215,18 +215,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     ) -> Result<(), PostError> {
         let op = &wr.op;
         let [w0, w1, w2, header] = match op {
-            Op::LocalInv { stag } => {
-                self.connected(op)?;
-                memory::local_inv(*stag)
-            }
+            Op::LocalInv { stag } => memory::local_inv(*stag),
             Op::BindMw(bind) => {
                 self.offered(op, ExtraOps::BIND_MW)?;
-                self.connected(op)?;
                 memory::bind_mw(bind)
             }
             Op::FastRegister(reg) => {
                 self.offered(op, ExtraOps::FAST_REGISTER)?;
-                self.connected(op)?;
                 memory::fast_register(reg)?
             }
             Op::Atomic(_) => return Err(PostError::NotOffered { op: op.name() }),
