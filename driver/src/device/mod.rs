@@ -36,6 +36,8 @@ pub(crate) use wiring::Choice;
 /// A stage's transition consumes the device and gives the next stage, or the
 /// same stage back with the error: what it had made is undone by then. What
 /// the device may still use stays allocated, and the error says so.
+// Transitions are not inlined: merged into one function, stages are moved field
+// by field, and all of them are on the stack at once.
 #[derive(Debug)]
 #[must_use = "dropping a device that was brought up leaks its memory: call shutdown()"]
 pub struct Device<P: Platform, S> {
