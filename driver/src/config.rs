@@ -87,14 +87,16 @@ pub enum CpuHints {
 impl Default for CpuHints {
     /// The running number of the completion vector, as existing drivers do.
     fn default() -> Self {
-        Self::Running {
-            first: 0,
-            cpus: u32::MAX,
-        }
+        Self::RUNNING
     }
 }
 
 impl CpuHints {
+    const RUNNING: Self = Self::Running {
+        first: 0,
+        cpus: u32::MAX,
+    };
+
     /// The CPU for completion vector `number`.
     #[must_use]
     pub fn cpu(self, number: u16) -> Option<u32> {
@@ -112,7 +114,7 @@ impl Config {
     /// VSI and MAC address are what the firmware says, so there is nothing to
     /// give.
     #[must_use]
-    pub fn cold(mtu: u16) -> Self {
+    pub const fn cold(mtu: u16) -> Self {
         Self::new(Lan {
             vsi: VsiId::ZERO,
             mac: MacAddr([0; 6]),
@@ -122,18 +124,21 @@ impl Config {
 
     /// The default capacity on a given LAN side.
     #[must_use]
-    pub fn new(lan: Lan) -> Self {
+    pub const fn new(lan: Lan) -> Self {
         Self {
             lan,
-            capacity: Capacity::default(),
-            backing: Backing::default(),
+            capacity: Capacity::DEFAULT,
+            backing: Backing::Full,
             cqp_entries: 64,
             ceqs: 4,
             spare_vectors: 0,
-            cpu_hints: CpuHints::default(),
+            cpu_hints: CpuHints::RUNNING,
             // The smallest send ring (512 quanta) three times over.
             tracker_words_per_qp: 4608,
-            quirks: Quirks::default(),
+            quirks: Quirks {
+                memory_windows: false,
+                read_with_invalidate: false,
+            },
         }
     }
 }

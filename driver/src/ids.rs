@@ -133,7 +133,7 @@ impl<B: AsRef<[AtomicU64]>> Ids<B> {
 }
 
 /// Words that hold a link for each id.
-const fn words_for(limit: u32) -> usize {
+pub(crate) const fn words_for(limit: u32) -> usize {
     limit.div_ceil(2) as usize
 }
 

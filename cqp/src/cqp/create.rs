@@ -55,6 +55,12 @@ pub(super) fn offset(base: Iova, offset: u64) -> Result<Iova> {
 }
 
 impl<P: Platform> Cqp<P> {
+    /// 64-bit words of host memory that one of `entries` takes.
+    #[must_use]
+    pub const fn host_words(entries: u32) -> usize {
+        (entries as usize).saturating_mul(SLOT_WORDS)
+    }
+
     /// Creates the CQP of a function that has none.
     ///
     /// # Errors
@@ -64,8 +70,7 @@ impl<P: Platform> Cqp<P> {
     /// is given back, unless the device may still use it.
     pub fn create(platform: P, config: Config) -> Result<Self> {
         let ring = SendRing::new(config.entries)?;
-        let words = (config.entries as usize).saturating_mul(SLOT_WORDS);
-        let slots = HostBuf::new(platform.clone(), words)?;
+        let slots = HostBuf::new(platform.clone(), Self::host_words(config.entries))?;
         let places = Places::new(config.entries);
         let layout = DmaLayout::new(places.bytes(), SQ_ALIGN);
         let memory = DmaBuf::new(platform.clone(), layout)?;

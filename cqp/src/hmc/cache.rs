@@ -3,11 +3,11 @@
 use e810_hal::bus::PfId;
 use e810_hal::{HostBuf, Platform, log_error, log_info};
 
-use super::capacity::Backing;
-use super::layout::Layout;
+use super::capacity::{Backing, Capacity};
+use super::layout::{Layout, MAX_SEGMENTS};
 use super::object::Object;
 use super::pble::PblePool;
-use super::plan::Plan;
+use super::plan::{self, Plan};
 use super::query::FpmQuery;
 use super::segments::Segments;
 use super::store::Store;
@@ -31,6 +31,17 @@ pub struct Hmc<P: Platform> {
 }
 
 impl<P: Platform> Hmc<P> {
+    /// Allocations of host memory that a capacity takes at most, in 64-bit words
+    /// each: what is known of segments, of PBLEs, and of memory.
+    #[must_use]
+    pub const fn host_words(capacity: &Capacity) -> [usize; 3] {
+        [
+            MAX_SEGMENTS as usize,
+            PblePool::<P>::host_words(plan::pbles(capacity)),
+            Store::<P>::HOST_WORDS,
+        ]
+    }
+
     /// Commits the plan's counts, backs what its policy says, and tells the
     /// device so (control-path 3.1 steps 11 to 13).
     ///

@@ -128,6 +128,12 @@ pub(super) struct PblePool<P: Platform> {
 }
 
 impl<P: Platform> PblePool<P> {
+    /// 64-bit words of host memory for so many entries.
+    pub(super) const fn host_words(entries: u64) -> usize {
+        // The entries have 28 bits.
+        Bitmap::words_for((entries / UNIT as u64) as u32)
+    }
+
     /// The pool of a committed area.
     pub(super) fn new(platform: P, area: Area) -> Result<Self> {
         let lost = align_up(area.base, PAGE_BYTES).saturating_sub(area.base) / PBLE_BYTES;

@@ -135,9 +135,9 @@ fn check_reserved(capacity: &Capacity) -> Result<()> {
 }
 
 /// PBLEs to commit: those wanted, and those that rounding the base up loses.
-fn pbles(capacity: &Capacity) -> u64 {
-    let whole = align_up(u64::from(capacity.pbles), u64::from(PBLES_PER_PAGE));
-    whole.saturating_add(u64::from(PBLES_PER_PAGE))
+pub(super) const fn pbles(capacity: &Capacity) -> u64 {
+    let whole = align_up(capacity.pbles as u64, PBLES_PER_PAGE as u64);
+    whole.saturating_add(PBLES_PER_PAGE as u64)
 }
 
 fn md(query: &FpmQuery, qps: u32, backing: Backing) -> u64 {

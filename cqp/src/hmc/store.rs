@@ -41,6 +41,9 @@ pub(super) struct Store<P: Platform> {
 }
 
 impl<P: Platform> Store<P> {
+    /// 64-bit words of the table.
+    pub(super) const HOST_WORDS: usize = MAX_SLABS * size_of::<Slab<P>>().div_ceil(8);
+
     /// A store for a layout of `segments`.
     ///
     /// All of them fit half of the table as segments; the other half is for

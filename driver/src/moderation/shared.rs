@@ -32,9 +32,14 @@ const CHANGE: u64 = 1 << 32;
 pub(crate) struct Shared<P: Platform>(HostBuf<P>);
 
 impl<P: Platform> Shared<P> {
+    /// Words for `cqs` completion queues.
+    pub(crate) const fn words(cqs: u32) -> usize {
+        (cqs as usize).saturating_add(QUEUES)
+    }
+
     /// For `cqs` completion queues; nothing waits.
     pub(crate) fn new(platform: P, cqs: u32) -> Result<Self, NoHostMemory> {
-        HostBuf::new(platform, (cqs as usize).saturating_add(QUEUES)).map(Self)
+        HostBuf::new(platform, Self::words(cqs)).map(Self)
     }
 
     /// What the vector of an event queue waits: one load.

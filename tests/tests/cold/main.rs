@@ -14,6 +14,7 @@
 mod events;
 mod faults;
 mod memory;
+mod needs;
 mod queue_sets;
 mod resets;
 mod states;
