@@ -41,6 +41,8 @@ pub mod le;
 #[macro_use]
 mod logging;
 pub mod map;
+pub mod msix;
+pub mod pci_ids;
 pub mod platform;
 pub mod reg;
 pub mod regs;
@@ -56,6 +58,7 @@ pub use clock::{Clock, Ns, WaitError, poll_until};
 pub use dma::{DmaAlloc, DmaBuf, DmaError, DmaLayout, Iova, RawDma};
 pub use host::{HostBox, HostBuf, HostList, HostMem, HostRoom, HostShared, HostView, NoHostMemory};
 pub use map::{Access, DmaMap, Mapping, Run};
+pub use msix::{MsixError, MsixLayout, MsixTable};
 pub use platform::Platform;
 pub use vectors::Vectors;
 pub use words::{Cell, Words};

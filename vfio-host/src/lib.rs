@@ -24,7 +24,6 @@ pub mod channel;
 pub mod cli;
 pub mod commands;
 pub mod counted;
-pub mod e810_ids;
 pub mod exchange;
 pub mod faults;
 pub mod host;

@@ -2,7 +2,8 @@
 //!
 //! The offsets count from the start of the BAR that the MSI-X capability's
 //! table BIR names, so these constants give offsets and nothing else. Under
-//! VFIO the kernel owns the table.
+//! VFIO the kernel owns the table; who owns it writes it through
+//! [`MsixTable`](crate::msix::MsixTable).
 
 use crate::bus::{Index, Vector};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use e810_hal::{Iova, Ns, Run, Vector};
+use e810_hal::{Iova, Ns, Run, Vector, pci_ids};
 
 use super::dma::{Block, Domain, Pool};
 use super::error::BackendError;
@@ -14,7 +14,6 @@ use super::memory::SharedMemory;
 use super::transport::{Notice, Transport};
 use super::vectors::{Vectors, Waiter};
 use crate::buffer::Buffer;
-use crate::e810_ids;
 
 /// Offsets in configuration space, and bits there (PCI 3.0, PCI Express 4.0).
 mod config {
@@ -228,7 +227,7 @@ fn identify<T: Transport>(transport: &T) -> Result<Identity, BackendError> {
     };
     let ids = word(config::VENDOR)?;
     let (vendor, device) = (ids as u16, (ids >> 16) as u16);
-    let Some(name) = e810_ids::name(vendor, device) else {
+    let Some(name) = pci_ids::name(vendor, device) else {
         return Err(BackendError::NotE810 {
             device: transport.name().to_owned(),
             vendor,

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use e810_hal::pci_ids;
+
 use super::{Host, link_name, names, read};
-use crate::e810_ids;
 use crate::spec::Bdf;
 
 /// Where sysfs lists PCI functions.
@@ -90,7 +91,7 @@ impl Function {
     /// The name of the adapter, or `None` when it is no E810.
     #[must_use]
     pub fn adapter(&self) -> Option<&'static str> {
-        e810_ids::name(self.vendor, self.device)
+        pci_ids::name(self.vendor, self.device)
     }
 
     /// Whether it is bound to vfio-pci.

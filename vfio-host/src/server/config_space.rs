@@ -4,7 +4,7 @@
 //! Power management at 0x40, MSI-X at 0x70, PCI Express with function-level
 //! reset at 0xa0, the serial number at 0x100.
 
-use crate::e810_ids::VENDOR;
+use e810_hal::pci_ids::VENDOR;
 
 /// Bytes of the space.
 pub const LEN: usize = 4096;

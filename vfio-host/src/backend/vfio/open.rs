@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use e810_hal::pci_ids;
 use vfio_ioctls::{VfioContainer, VfioDevice, VfioError, VfioOps};
 
 use crate::backend::error::BackendError;
-use crate::e810_ids;
 use crate::spec::Bdf;
 
 /// What sysfs says of a function before anything is opened.
@@ -36,7 +36,7 @@ pub(super) fn place(root: &Path, name: &str, bdf: Bdf) -> Result<Place, BackendE
         u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
     };
     let (vendor, device) = (id("vendor").unwrap_or(0), id("device").unwrap_or(0));
-    if e810_ids::name(vendor, device).is_none() {
+    if pci_ids::name(vendor, device).is_none() {
         return Err(BackendError::NotE810 {
             device: name.to_owned(),
             vendor,
