@@ -1,0 +1,9 @@
+//! Names the linker script by its whole path: the linker runs elsewhere.
+
+fn main() {
+    println!("cargo::rerun-if-changed=link.x");
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "none") {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        println!("cargo::rustc-link-arg-bins=-T{folder}/link.x");
+    }
+}

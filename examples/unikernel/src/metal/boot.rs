@@ -1,0 +1,114 @@
+//! What the loader left: the entry, and the module it brought along.
+//!
+//! The start info is that of the PVH boot protocol (Xen's
+//! `public/arch-x86/hvm/start_info.h`): 64-bit little-endian fields behind two
+//! of 32 bits.
+
+use core::ptr;
+
+use crate::exit::{self, Code};
+use crate::machine::Machine;
+use crate::say;
+
+#[cfg(target_os = "none")]
+core::arch::global_asm!(include_str!("boot.s"), stack = const crate::stack::BYTES);
+
+/// First word of the start info.
+const MAGIC: u32 = 0x336e_c578;
+
+/// Memory that is written back ends here (`boot.s`).
+pub const MEMORY_END: u64 = 2 << 30;
+/// What the tables of `boot.s` map ends here.
+pub const MAPPED_END: u64 = 2 << 40;
+
+#[repr(C)]
+struct StartInfo {
+    magic: u32,
+    version: u32,
+    flags: u32,
+    modules: u32,
+    module_list: u64,
+}
+
+#[repr(C)]
+struct Module {
+    address: u64,
+    bytes: u64,
+}
+
+/// Runs `program` on the machine and leaves: the first and only code in Rust.
+///
+/// # Safety
+/// Called once, by the entry in `boot.s`, with the address of the start info
+/// that the loader gave.
+pub unsafe fn run<E: core::fmt::Display>(
+    start_info: u32,
+    program: fn(&Machine) -> Result<(), E>,
+) -> ! {
+    // SAFETY: the caller's promise.
+    let module = unsafe { module(start_info) };
+    // SAFETY: called once, so there is one machine.
+    let ended = match unsafe { Machine::start(module) } {
+        Ok(machine) => program(&machine).map_err(|error| say!("FAILED {error}")),
+        Err(error) => Err(say!("FAILED {error}")),
+    };
+    exit::leave(match ended {
+        Ok(()) => Code::Good,
+        Err(()) => Code::Failed,
+    })
+}
+
+/// The first module, as bytes that nobody changes; `None` without one, or where
+/// the loader put it over the program or outside of memory.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn module(start_info: u32) -> Option<&'static [u8]> {
+    // SAFETY: the loader leaves the start info in memory, which is mapped.
+    let info: StartInfo =
+        unsafe { ptr::read_unaligned(ptr::with_exposed_provenance(start_info as usize)) };
+    if info.magic != MAGIC || info.modules == 0 || info.module_list >= MEMORY_END {
+        return None;
+    }
+    let list = info.module_list as usize;
+    // SAFETY: with at least one module the list has an entry; it is in memory,
+    // as just seen.
+    let first: Module = unsafe { ptr::read_unaligned(ptr::with_exposed_provenance(list)) };
+    let end = first.address.checked_add(first.bytes)?;
+    let clear = first.address >= image_end() && end <= MEMORY_END && first.bytes > 0;
+    clear.then(|| {
+        let start = ptr::with_exposed_provenance(first.address as usize);
+        // SAFETY: in memory, behind this program's own, and nobody's but ours
+        // since the loader is gone; it is never written.
+        unsafe { core::slice::from_raw_parts(start, first.bytes as usize) }
+    })
+}
+
+#[cfg(target_os = "none")]
+fn image_end() -> u64 {
+    unsafe extern "C" {
+        static image_end: u8;
+    }
+    (&raw const image_end).addr() as u64
+}
+
+/// On a host, where the parts are tested, no loader comes along.
+#[cfg(not(target_os = "none"))]
+fn image_end() -> u64 {
+    MEMORY_END
+}
+
+/// Makes `program`, a `fn(&Machine) -> Result<(), impl Display>`, what the
+/// machine runs.
+#[macro_export]
+macro_rules! entry {
+    ($program:path) => {
+        /// Called by `boot.s`.
+        // SAFETY: no other symbol has this name.
+        #[unsafe(no_mangle)]
+        extern "C" fn unikernel_entry(start_info: u32) -> ! {
+            // SAFETY: only `boot.s` calls this, once, with that address.
+            unsafe { $crate::boot::run(start_info, $program) }
+        }
+    };
+}

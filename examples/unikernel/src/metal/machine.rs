@@ -1,0 +1,188 @@
+//! The machine as a whole: what there is once.
+
+use core::cell::Cell;
+use core::ptr::{NonNull, with_exposed_provenance_mut};
+
+use e810_hal::{Bar0, MsixError, MsixTable, Ns, Vector};
+use pci_types::PciAddress;
+
+use crate::apic::LocalApic;
+use crate::clock::Tsc;
+use crate::interrupts::{self, LINES, Lines};
+use crate::pci::{self, Endpoint, PciError, Ports, Window};
+use crate::pool::Pool;
+
+/// Functions that are driven.
+pub const FUNCTIONS: usize = 2;
+/// Interrupt lines of each.
+pub const LINES_EACH: u8 = LINES / FUNCTIONS as u8;
+
+/// What the machine does not have, or not as the program needs it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// Nothing to measure time against.
+    #[error("the interval timer (PIT) does not count: no time without it")]
+    NoPit,
+    /// The local APIC is off, moved, or in x2APIC mode.
+    #[error(
+        "the local APIC is not on in xAPIC mode at 0xfee00000 (its base register is {base:#x})"
+    )]
+    Apic {
+        /// IA32_APIC_BASE as read.
+        base: u64,
+    },
+    /// Fewer functions than the program needs.
+    #[error("{found} E810 functions are on the PCI bus, {FUNCTIONS} are needed")]
+    TooFew {
+        /// How many there are.
+        found: usize,
+    },
+    /// A function that cannot be driven.
+    #[error(transparent)]
+    Pci(#[from] PciError),
+    /// BAR0 is shorter than the driver's registers.
+    #[error("{address}: BAR0 has {bytes} bytes, less than the registers take")]
+    ShortBar {
+        /// The function.
+        address: PciAddress,
+        /// Its length.
+        bytes: u64,
+    },
+    /// An MSI-X table that does not fit its BAR.
+    #[error(transparent)]
+    Msix(#[from] MsixError),
+    /// The pool is used up.
+    #[error("no memory for {bytes} bytes: enlarge the pool (pool.rs)")]
+    NoMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+}
+
+/// A function that was found and enabled.
+#[derive(Debug)]
+pub struct Function {
+    /// Where it is.
+    pub address: PciAddress,
+    pub(crate) registers: Bar0,
+    pub(crate) msix: MsixTable,
+    /// The interrupt line of its vector 0.
+    pub(crate) first_line: u8,
+    /// Its vectors that are in use, a bit each.
+    pub(crate) vectors: Cell<u32>,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Machine {
+    pub(crate) clock: Tsc,
+    pub(crate) pool: Pool,
+    pub(crate) apic: LocalApic,
+    ports: Ports,
+    /// Bytes of the pool that were given away for good.
+    pub(crate) payload: Cell<usize>,
+    module: Option<&'static [u8]>,
+}
+
+impl Machine {
+    /// Starts time and interrupts.
+    ///
+    /// # Errors
+    /// What is missing.
+    ///
+    /// # Safety
+    /// Called once, by the only code on the machine, with interrupts off.
+    pub unsafe fn start(module: Option<&'static [u8]>) -> Result<Self, MachineError> {
+        let clock = Tsc::calibrate()?;
+        // SAFETY: the caller's promise holds for each of these four.
+        unsafe {
+            interrupts::start();
+            Ok(Self {
+                clock,
+                pool: Pool::new(),
+                apic: LocalApic::start(&clock)?,
+                ports: Ports::new(),
+                payload: Cell::new(0),
+                module,
+            })
+        }
+    }
+
+    /// The file that the loader brought along, if any.
+    #[must_use]
+    pub const fn module(&self) -> Option<&'static [u8]> {
+        self.module
+    }
+
+    /// Time since the program's start.
+    #[must_use]
+    pub fn now(&self) -> Ns {
+        self.clock.now()
+    }
+
+    /// Bytes of the pool that are taken and will be given back.
+    #[must_use]
+    pub fn memory_held(&self) -> usize {
+        self.pool.taken() - self.payload.get()
+    }
+
+    /// The first functions on the bus, ready to be driven.
+    ///
+    /// # Errors
+    /// Too few, or one that cannot be driven.
+    pub fn functions(&self) -> Result<[Function; FUNCTIONS], MachineError> {
+        let (mut addresses, mut found) = ([None; FUNCTIONS], 0);
+        pci::find(&self.ports, 0, &mut |address| {
+            if let Some(place) = addresses.get_mut(found) {
+                *place = Some(address);
+            }
+            found += 1;
+        });
+        let [Some(first), Some(second)] = addresses else {
+            return Err(MachineError::TooFew { found });
+        };
+        Ok([self.open(first, 0)?, self.open(second, LINES_EACH)?])
+    }
+
+    fn open(&self, address: PciAddress, first_line: u8) -> Result<Function, MachineError> {
+        let mut endpoint = Endpoint::read(&self.ports, address)?;
+        let (bar, bytes) = mapped(endpoint.registers);
+        // SAFETY: the function's BAR0, mapped uncached for good by `boot.s`.
+        let registers = unsafe { Bar0::new(bar, bytes) }.ok_or(MachineError::ShortBar {
+            address,
+            bytes: endpoint.registers.bytes,
+        })?;
+        let (bar, bytes) = mapped(endpoint.msix);
+        // SAFETY: the BAR that the capability names, mapped likewise; the table
+        // is this program's alone.
+        let msix = unsafe { MsixTable::new(bar, bytes, endpoint.layout) }?;
+        endpoint.enable(&self.ports);
+        // Whoever was here before may have left some on.
+        for vector in (0..msix.entries()).filter_map(Vector::new) {
+            msix.mask(vector)?;
+        }
+        Ok(Function {
+            address,
+            registers,
+            msix,
+            first_line,
+            vectors: Cell::new(0),
+        })
+    }
+
+    /// Sleeps until one of `lines` fires, but not longer than `limit`; says
+    /// which did.
+    #[must_use]
+    pub fn sleep(&self, lines: Lines, limit: Ns) -> Lines {
+        interrupts::sleep(&self.apic, lines, limit)
+    }
+}
+
+/// A window on registers is mapped at its own address.
+fn mapped(window: Window) -> (NonNull<u8>, usize) {
+    let start = with_exposed_provenance_mut(window.address as usize);
+    // `Endpoint::read` has seen that the address is 2 GiB at least.
+    let start = NonNull::new(start).unwrap_or(NonNull::dangling());
+    (start, window.bytes as usize)
+}

@@ -1,0 +1,129 @@
+//! What the program says: a table, and why it failed.
+
+use e810::{AsyncEvent, PackageError, Refused, Service, StageError, WcStatus};
+use e810_hal::Ns;
+use e810_hal::bytes::OutOfRange;
+use metal::{Machine, MachineError, interrupts, say, stack};
+
+/// How a node waits for its completions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waits {
+    /// It looks for them all the time.
+    Polls,
+    /// It asks for an interrupt and stops the processor.
+    Sleeps,
+}
+
+impl Waits {
+    /// Name of a row.
+    pub(crate) const fn row(self, service: Service) -> &'static str {
+        match (self, service) {
+            (Self::Polls, Service::Ud) => "UD, polling",
+            (Self::Polls, _) => "RC, polling",
+            (Self::Sleeps, Service::Ud) => "UD, interrupts",
+            (Self::Sleeps, _) => "RC, interrupts",
+        }
+    }
+}
+
+/// Why the program ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error("the package: {0}")]
+    Package(#[from] PackageError),
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    #[error(transparent)]
+    Device(#[from] e810::Error),
+    #[error("a request was refused: {0}")]
+    Refused(#[from] Refused),
+    #[error(transparent)]
+    Range(#[from] OutOfRange),
+    #[error("no completion in time")]
+    Late,
+    #[error("a completion says {0:?}, code {1:#x}")]
+    Completion(WcStatus, u32),
+    #[error("the card says {0}")]
+    Event(AsyncEvent),
+    #[error("message {number} arrived wrong")]
+    Wrong { number: u64 },
+    #[error("{bytes} bytes of memory were not given back")]
+    Leak { bytes: usize },
+    #[error(
+        "{used} of {} bytes of the stack were used: enlarge it (stack.rs)",
+        stack::BYTES
+    )]
+    Stack { used: usize },
+}
+
+/// A table that grows by a row whenever something is done.
+pub(crate) struct Report<'m> {
+    machine: &'m Machine,
+    /// At the end of the last row.
+    time: Ns,
+    interrupts: u64,
+    first_message: Option<Ns>,
+    most_memory: usize,
+}
+
+impl<'m> Report<'m> {
+    /// Begins the table.
+    pub(crate) fn begin(machine: &'m Machine) -> Self {
+        // The firmware leaves the cursor in the middle of a line.
+        say!(
+            "\n{:<24}{:>10}{:>12}{:>12}",
+            "what",
+            "count",
+            "interrupts",
+            "us"
+        );
+        let mut this = Self {
+            machine,
+            time: Ns(0),
+            interrupts: 0,
+            first_message: None,
+            most_memory: 0,
+        };
+        this.row("boot", 1);
+        this
+    }
+
+    /// A row: what was done since the row before, and how often.
+    pub(crate) fn row(&mut self, what: &str, count: u64) {
+        let (now, interrupts) = (self.machine.now(), interrupts::count());
+        let us = (now - self.time).0 / 1_000;
+        let since = interrupts - self.interrupts;
+        say!("{what:<24}{count:>10}{since:>12}{us:>12}");
+        self.most_memory = self.most_memory.max(self.machine.memory_held());
+        (self.time, self.interrupts) = (self.machine.now(), interrupts);
+    }
+
+    /// A message arrived and was right.
+    pub(crate) fn arrived(&mut self) {
+        let now = self.machine.now();
+        let _ = self.first_message.get_or_insert(now);
+    }
+
+    /// The end, when all went well: memory and stack are looked at too.
+    pub(crate) fn end(self) -> Result<(), Failure> {
+        let bytes = self.machine.memory_held();
+        if bytes > 0 {
+            return Err(Failure::Leak { bytes });
+        }
+        let used = stack::deepest();
+        if used > stack::BYTES - stack::BYTES / 16 {
+            return Err(Failure::Stack { used });
+        }
+        if let Some(first) = self.first_message {
+            say!("first message {} us after the entry", first.0 / 1_000);
+        }
+        say!(
+            "memory {} KiB at most, stack {used} bytes",
+            self.most_memory >> 10
+        );
+        say!("GOOD (emulated: no time here is a speed)");
+        Ok(())
+    }
+}
