@@ -5,7 +5,7 @@ use e810_hal::Ns;
 use e810_hal::bytes::OutOfRange;
 use metal::{Machine, MachineError, interrupts, say, stack};
 
-/// How a node waits for its completions.
+/// How a node learns of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Waits {
     /// It looks for them all the time.

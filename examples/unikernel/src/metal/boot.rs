@@ -4,6 +4,7 @@
 //! `public/arch-x86/hvm/start_info.h`): 64-bit little-endian fields behind two
 //! of 32 bits.
 
+use core::fmt::Display;
 use core::ptr;
 
 use crate::exit::{self, Code};
@@ -41,21 +42,19 @@ struct Module {
 /// # Safety
 /// Called once, by the entry in `boot.s`, with the address of the start info
 /// that the loader gave.
-pub unsafe fn run<E: core::fmt::Display>(
-    start_info: u32,
-    program: fn(&Machine) -> Result<(), E>,
-) -> ! {
+pub unsafe fn run<E: Display>(start_info: u32, program: fn(&Machine) -> Result<(), E>) -> ! {
     // SAFETY: the caller's promise.
     let module = unsafe { module(start_info) };
     // SAFETY: called once, so there is one machine.
-    let ended = match unsafe { Machine::start(module) } {
-        Ok(machine) => program(&machine).map_err(|error| say!("FAILED {error}")),
-        Err(error) => Err(say!("FAILED {error}")),
-    };
-    exit::leave(match ended {
-        Ok(()) => Code::Good,
-        Err(()) => Code::Failed,
+    exit::leave(match unsafe { Machine::start(module) } {
+        Ok(machine) => program(&machine).map_or_else(|error| failed(&error), |()| Code::Good),
+        Err(error) => failed(&error),
     })
+}
+
+fn failed(error: &dyn Display) -> Code {
+    say!("FAILED {error}");
+    Code::Failed
 }
 
 /// The first module, as bytes that nobody changes; `None` without one, or where

@@ -53,7 +53,7 @@ impl Tsc {
     #[must_use]
     pub fn now(&self) -> Ns {
         let cycles = cycles().saturating_sub(self.start);
-        Ns((u128::from(cycles) * u128::from(self.scale) >> 32) as u64)
+        Ns(((u128::from(cycles) * u128::from(self.scale)) >> 32) as u64)
     }
 }
 
