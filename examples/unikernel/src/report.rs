@@ -47,6 +47,8 @@ pub(crate) enum Failure {
     Completion(WcStatus, u32),
     #[error("the card says {0}")]
     Event(AsyncEvent),
+    #[error("a queue pair went on after a request that cannot succeed")]
+    NotStopped,
     #[error("message {number} arrived wrong")]
     Wrong { number: u64 },
     #[error("{bytes} bytes of memory were not given back")]

@@ -1,0 +1,42 @@
+//! A request that fails, and how a program learns of it.
+//!
+//! The card stops the queue pair and tells an asynchronous event; that is all it
+//! does. `Control::service`, which a node calls whenever it waits, then moves the
+//! queue pair to ERROR and has it flushed, and the requests complete.
+
+use e810::{AsyncEvent, QpState, Service, WcStatus};
+use metal::say;
+
+use crate::node::{HEADER, Node};
+use crate::report::Failure;
+
+/// Sends a message to a receive that is too short for it. The connection is of
+/// no use afterwards.
+pub(crate) fn receive_too_short<'m>(from: &mut Node<'m>, to: &mut Node<'m>) -> Result<(), Failure> {
+    to.post_recv(Service::Rc, 0, HEADER)?;
+    from.post_send(Service::Rc, 0)?;
+    for (node, side) in [(to, "receiver"), (from, "sender")] {
+        let (event, status) = failure(node)?;
+        if let Some(event) = event {
+            say!("{side}: {event}");
+        }
+        say!("{side}: its request completed with {status:?}");
+        if node.rc.state() != QpState::Err {
+            return Err(Failure::NotStopped);
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a completion with an error, and takes the event before it.
+fn failure(node: &mut Node<'_>) -> Result<(Option<AsyncEvent>, WcStatus), Failure> {
+    let mut told = None;
+    loop {
+        match node.completion() {
+            Err(Failure::Event(event)) => told = Some(event),
+            Err(Failure::Completion(status, _)) => return Ok((told, status)),
+            Err(other) => return Err(other),
+            Ok(_) => return Err(Failure::NotStopped),
+        }
+    }
+}

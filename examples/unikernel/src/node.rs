@@ -1,0 +1,158 @@
+//! One function with its objects: how it posts, waits, attends and ends.
+
+use e810::{
+    Ah, AsyncEvent, Control, Cq, Data, Event, EventSet, Mr, Op, Pd, Qp, Qpn, RecvWr, SendFlags,
+    SendWr, Service, Sge, SharedBytes, Wc, WcStatus,
+};
+use e810_hal::Ns;
+use metal::Metal;
+use metal::interrupts::Lines;
+
+use crate::report::Failure;
+
+/// Bytes of a message.
+pub(crate) const BYTES: usize = 1000;
+/// A datagram arrives behind room for its network header.
+pub(crate) const HEADER: usize = 40;
+/// Where a side's messages arrive: behind the one that it sends.
+pub(crate) const INCOMING: usize = 1024;
+/// Key of the datagrams.
+pub(crate) const QKEY: u32 = 0x1111_1111;
+/// How long anything may take.
+pub(crate) const LIMIT: Ns = Ns::from_ms(10_000);
+
+/// One function with its objects.
+pub(crate) struct Node<'m> {
+    pub(crate) metal: Metal<'m>,
+    pub(crate) control: Control<Metal<'m>>,
+    pub(crate) events: EventSet<Metal<'m>>,
+    pub(crate) pd: Pd,
+    pub(crate) memory: SharedBytes,
+    pub(crate) mr: Mr<Metal<'m>>,
+    pub(crate) cq: Cq<Metal<'m>>,
+    pub(crate) rc: Qp<Metal<'m>>,
+    pub(crate) ud: Qp<Metal<'m>>,
+    pub(crate) gid: u8,
+    /// Where datagrams go: the way, and whom they are for.
+    pub(crate) peer: Option<(Ah, Qpn)>,
+}
+
+impl<'m> Node<'m> {
+    fn qp(&mut self, service: Service) -> &mut Qp<Metal<'m>> {
+        match service {
+            Service::Ud => &mut self.ud,
+            _ => &mut self.rc,
+        }
+    }
+
+    fn sge(&self, offset: usize, bytes: usize) -> Sge {
+        Sge {
+            addr: self.mr.address() + offset as u64,
+            length: bytes as u32,
+            lkey: self.mr.lkey(),
+        }
+    }
+
+    /// Posts a receive of `bytes` bytes.
+    pub(crate) fn post_recv(
+        &mut self,
+        service: Service,
+        number: u64,
+        bytes: usize,
+    ) -> Result<(), Failure> {
+        let sges = [self.sge(INCOMING, bytes)];
+        let receive = RecvWr {
+            wr_id: number,
+            sges: &sges,
+        };
+        Ok(self.qp(service).post_recv(&[receive])?)
+    }
+
+    /// Sends the message that is in memory.
+    pub(crate) fn post_send(&mut self, service: Service, number: u64) -> Result<(), Failure> {
+        let sges = [self.sge(0, BYTES)];
+        let (data, imm) = (Data::Sges(&sges), None);
+        let to = self.peer.as_ref().map(|(ah, qpn)| ah.target(*qpn, QKEY));
+        let op = match (service, to) {
+            (Service::Ud, Some(to)) => Op::UdSend { data, imm, to },
+            _ => Op::Send { data, imm },
+        };
+        let request = SendWr {
+            wr_id: number,
+            op,
+            flags: SendFlags::SIGNALED,
+        };
+        Ok(self.qp(service).post_send(&[request])?)
+    }
+
+    /// Stops the processor until the event that was asked for has come.
+    pub(crate) fn sleep(&mut self) -> Result<(), Failure> {
+        let machine = self.metal.machine();
+        let end = machine.now() + LIMIT;
+        while !self.cq.take_event() {
+            if machine.now() > end {
+                return Err(Failure::Late);
+            }
+            let fired = machine.sleep(self.metal.lines(), Ns::from_ms(100));
+            self.attend(Some(fired))?;
+        }
+        Ok(())
+    }
+
+    /// Looks for the next completion until it is there.
+    pub(crate) fn completion(&mut self) -> Result<Wc, Failure> {
+        let end = self.metal.machine().now() + LIMIT;
+        let mut wc = [Wc::default()];
+        while self.cq.poll(&mut wc) == 0 {
+            if self.metal.machine().now() > end {
+                return Err(Failure::Late);
+            }
+            self.attend(None)?;
+        }
+        let [wc] = wc;
+        match wc.status {
+            WcStatus::Success => Ok(wc),
+            status => Err(Failure::Completion(status, wc.vendor_err)),
+        }
+    }
+
+    /// Takes events, all of them or those of the lines that fired, and does what
+    /// the driver has put off.
+    fn attend(&mut self, fired: Option<Lines>) -> Result<(), Failure> {
+        let mut trouble: Option<AsyncEvent> = None;
+        let mut deliver = |event| {
+            if let Event::Async(event) = event {
+                trouble = Some(event);
+            }
+        };
+        for part in &mut self.events {
+            match fired {
+                None => drop(part.poll(&mut deliver)),
+                Some(fired) if self.metal.has_fired(fired, part.vector()) => {
+                    // The vector is enabled when there is no more.
+                    while part.on_vector(&mut deliver).more {}
+                }
+                Some(_) => {}
+            }
+        }
+        self.control.service()?;
+        trouble.map_or(Ok(()), |event| Err(Failure::Event(event)))
+    }
+
+    /// Gives everything back, in order.
+    pub(crate) fn down(mut self) -> Result<(), Failure> {
+        if let Some((ah, _)) = self.peer.take() {
+            self.control.destroy_ah(ah).map_err(|(_, error)| error)?;
+        }
+        for qp in [self.rc, self.ud] {
+            self.control.destroy_qp(qp).map_err(|(_, error)| error)?;
+        }
+        let cq = self.control.destroy_cq(self.cq);
+        cq.map_err(|(_, error)| error)?;
+        self.control.dereg_mr(self.mr).map_err(|(_, error)| error)?;
+        let pd = self.control.dealloc_pd(self.pd);
+        pd.map_err(|(_, error)| error)?;
+        let ended = self.control.shutdown(self.events);
+        Ok(ended.map_err(|failed| failed.error)?)
+    }
+}
