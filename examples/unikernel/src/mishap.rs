@@ -19,6 +19,8 @@ pub(crate) fn receive_too_short<'m>(from: &mut Node<'m>, to: &mut Node<'m>) -> R
         let (event, status) = failure(node)?;
         if let Some(event) = event {
             say!("{side}: {event}");
+            #[cfg(feature = "defmt")]
+            defmt::warn!("{}: {}", side, event);
         }
         say!("{side}: its request completed with {status:?}");
         if node.rc.state() != QpState::Err {

@@ -49,6 +49,18 @@ impl Tsc {
         }
     }
 
+    /// Start and scale, for who cannot hold a clock.
+    #[cfg(feature = "defmt")]
+    pub(crate) const fn parts(&self) -> [u64; 2] {
+        [self.start, self.scale]
+    }
+
+    /// The clock with these.
+    #[cfg(feature = "defmt")]
+    pub(crate) const fn from_parts([start, scale]: [u64; 2]) -> Self {
+        Self { start, scale }
+    }
+
     /// Time since the start.
     #[must_use]
     pub fn now(&self) -> Ns {

@@ -1,52 +1,28 @@
-//! The serial port, as the program's console.
+//! The first serial port, as the program's console.
 
 use core::fmt::{self, Write};
 
-use crate::ports;
+use crate::serial::{COM1, Serial};
 
-/// The first serial port.
-const COM1: u16 = 0x3f8;
-/// Turns to wait for room in the port; a port that never has any loses text.
-const PATIENCE: u32 = 100_000;
-
-/// A 16550 at 115200 baud, 8 data bits, no parity.
+/// Takes text.
 #[derive(Debug)]
-pub struct Console(());
+pub struct Console(Serial);
 
 impl Console {
     /// Sets the port up. Harmless when it is set up already.
     #[must_use]
     pub fn open() -> Self {
-        // No interrupts; divisor 1 behind the latch bit; 8N1; queues on and empty.
-        for (register, value) in [(1, 0), (3, 0x80), (0, 1), (1, 0), (3, 3), (2, 7)] {
-            // SAFETY: the port is this program's alone; these values only set
-            // its format.
-            unsafe { ports::write8(COM1 + register, value) };
-        }
-        Self(())
-    }
-
-    fn put(&mut self, byte: u8) {
-        for _ in 0..PATIENCE {
-            // SAFETY: line status of our own port: reading it changes nothing
-            // that is used here.
-            if unsafe { ports::read8(COM1 + 5) } & 0x20 != 0 {
-                // SAFETY: there is room for a byte to send.
-                unsafe { ports::write8(COM1, byte) };
-                return;
-            }
-            core::hint::spin_loop();
-        }
+        Self(Serial::open(COM1))
     }
 }
 
 impl Write for Console {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            if byte == b'\n' {
-                self.put(b'\r');
+        for line in text.split_inclusive('\n') {
+            self.0.send(line.trim_end_matches('\n').as_bytes());
+            if line.ends_with('\n') {
+                self.0.send(b"\r\n");
             }
-            self.put(byte);
         }
         Ok(())
     }

@@ -11,6 +11,8 @@ pub mod boot;
 pub mod clock;
 pub mod console;
 pub mod exit;
+#[cfg(feature = "defmt")]
+mod frames;
 pub mod interrupts;
 pub mod machine;
 pub mod pages;
@@ -18,6 +20,7 @@ pub mod pci;
 pub mod platform;
 pub mod pool;
 mod ports;
+mod serial;
 pub mod stack;
 
 pub use machine::{Machine, MachineError};

@@ -95,6 +95,8 @@ impl Machine {
     /// Called once, by the only code on the machine, with interrupts off.
     pub unsafe fn start(module: Option<&'static [u8]>) -> Result<Self, MachineError> {
         let clock = Tsc::calibrate()?;
+        #[cfg(feature = "defmt")]
+        crate::frames::tell_time(&clock);
         // SAFETY: the caller's promise holds for each of these four.
         unsafe {
             interrupts::start();
