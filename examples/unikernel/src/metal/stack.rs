@@ -2,7 +2,7 @@
 
 /// Bytes of the one stack (`boot.s`). No page below it catches an overflow, so
 /// the program looks at the end how near it came.
-pub const BYTES: usize = 1 << 20;
+pub const BYTES: usize = 128 << 10;
 
 /// Bytes from the top of the stack to the lowest word that was ever written
 /// something other than zero.
