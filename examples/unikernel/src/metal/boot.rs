@@ -47,7 +47,11 @@ pub unsafe fn run<E: Display>(start_info: u32, program: fn(&Machine) -> Result<(
     let module = unsafe { module(start_info) };
     // SAFETY: called once, so there is one machine.
     exit::leave(match unsafe { Machine::start(module) } {
-        Ok(machine) => program(&machine).map_or_else(|error| failed(&error), |()| Code::Good),
+        Ok(machine) => {
+            let ended = program(&machine);
+            machine.silence();
+            ended.map_or_else(|error| failed(&error), |()| Code::Good)
+        }
         Err(error) => failed(&error),
     })
 }

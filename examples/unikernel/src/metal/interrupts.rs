@@ -184,7 +184,7 @@ extern "C" fn exception() {
 extern "C" fn met_exception(stack: *const [u64; 4], address: u64) -> ! {
     // SAFETY: the processor has pushed at least five words there.
     let stack = unsafe { stack.read() };
-    say!("EXCEPTION stack {stack:#x?}, address {address:#x}");
+    say!("EXCEPTION stack {stack:x?}, address {address:#x}");
     exit::leave(Code::Exception)
 }
 

@@ -89,6 +89,13 @@ pub fn find(access: &impl ConfigRegionAccess, bus: u8, found: &mut dyn FnMut(Pci
     }
 }
 
+/// Keeps a function from making requests of its own: neither DMA nor interrupts.
+pub fn silence(access: &impl ConfigRegionAccess, address: PciAddress) {
+    PciHeader::new(address).update_command(access, |command| {
+        command - CommandRegister::BUS_MASTER_ENABLE
+    });
+}
+
 /// Registers of a function: a physical address, which is also where they are
 /// mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -288,6 +295,8 @@ mod tests {
         endpoint.enable(&access);
         assert_eq!(word(1) & 0xffff, 0x406);
         assert_eq!(word(0x70 / 4) >> 30, 0b10);
+        silence(&access, at(1, 0, 0));
+        assert_eq!(word(1) & 0xffff, 0x402);
     }
 
     #[test]
