@@ -8,7 +8,7 @@ use core::fmt::Display;
 use core::ptr;
 
 use crate::exit::{self, Code};
-use crate::machine::Machine;
+use crate::machine::{Machine, MachineError};
 use crate::say;
 
 #[cfg(target_os = "none")]
@@ -37,7 +37,7 @@ struct Module {
     bytes: u64,
 }
 
-/// Runs `program` on the machine and leaves: the first and only code in Rust.
+/// Runs `program` on the machine and leaves: the first code in Rust.
 ///
 /// # Safety
 /// Called once, by the entry in `boot.s`, with the address of the start info
@@ -46,7 +46,8 @@ pub unsafe fn run<E: Display>(start_info: u32, program: fn(&Machine) -> Result<(
     // SAFETY: the caller's promise.
     let module = unsafe { module(start_info) };
     // SAFETY: called once, so there is one machine.
-    exit::leave(match unsafe { Machine::start(module) } {
+    let machine = module.and_then(|module| unsafe { Machine::start(module) });
+    exit::leave(match machine {
         Ok(machine) => {
             let ended = program(&machine);
             machine.silence();
@@ -61,30 +62,36 @@ fn failed(error: &dyn Display) -> Code {
     Code::Failed
 }
 
-/// The first module, as bytes that nobody changes; `None` without one, or where
-/// the loader put it over the program or outside of memory.
+/// The first module, as bytes that nobody changes; `None` without one.
+///
+/// # Errors
+/// [`MachineError::Module`] where the loader put it over the program or outside
+/// of memory.
 ///
 /// # Safety
 /// As [`run`].
-unsafe fn module(start_info: u32) -> Option<&'static [u8]> {
+unsafe fn module(start_info: u32) -> Result<Option<&'static [u8]>, MachineError> {
     // SAFETY: the loader leaves the start info in memory, which is mapped.
     let info: StartInfo =
         unsafe { ptr::read_unaligned(ptr::with_exposed_provenance(start_info as usize)) };
     if info.magic != MAGIC || info.modules == 0 || info.module_list >= MEMORY_END {
-        return None;
+        return Ok(None);
     }
     let list = info.module_list as usize;
     // SAFETY: with at least one module the list has an entry; it is in memory,
     // as just seen.
     let first: Module = unsafe { ptr::read_unaligned(ptr::with_exposed_provenance(list)) };
-    let end = first.address.checked_add(first.bytes)?;
-    let clear = first.address >= image_end() && end <= MEMORY_END && first.bytes > 0;
-    clear.then(|| {
-        let start = ptr::with_exposed_provenance(first.address as usize);
-        // SAFETY: in memory, behind this program's own, and nobody's but ours
-        // since the loader is gone; it is never written.
-        unsafe { core::slice::from_raw_parts(start, first.bytes as usize) }
-    })
+    let Module { address, bytes } = first;
+    let end = address.checked_add(bytes);
+    if address < image_end() || bytes == 0 || end.is_none_or(|end| end > MEMORY_END) {
+        return Err(MachineError::Module { address, bytes });
+    }
+    let start = ptr::with_exposed_provenance(address as usize);
+    // SAFETY: in memory, behind this program's own, and nobody's but ours since
+    // the loader is gone; it is never written.
+    Ok(Some(unsafe {
+        core::slice::from_raw_parts(start, bytes as usize)
+    }))
 }
 
 #[cfg(target_os = "none")]

@@ -21,6 +21,16 @@ pub const LINES_EACH: u8 = LINES / FUNCTIONS as u8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
+    /// The loader's module cannot be used where it is.
+    #[error(
+        "the module of {bytes} bytes at {address:#x} lies over the program or outside of memory: give the machine more"
+    )]
+    Module {
+        /// Its first byte.
+        address: u64,
+        /// Its length.
+        bytes: u64,
+    },
     /// Nothing to measure time against.
     #[error("the interval timer (PIT) does not count: no time without it")]
     NoPit,
