@@ -13,10 +13,11 @@ mod report;
 
 use e810::hmc::Capacity;
 use e810::{
-    AccessFlags, ColdStart, Config, GidEntry, LinkPolicy, MacAddr, Mtu, Notify, Package,
-    PackageSource, Path, QpAttr, QpCaps, QpInit, Qpn, Service, bring_up_cold, v4,
+    AccessFlags, ColdStart, Config, GidEntry, HOST_ALLOCATIONS, LinkPolicy, MacAddr, Mtu, Notify,
+    Package, PackageSource, Path, QpAttr, QpCaps, QpInit, Qpn, Service, bring_up_cold, v4,
 };
-use metal::{Machine, Metal, say};
+use metal::machine::FUNCTIONS;
+use metal::{Machine, Metal, pool, say};
 use node::{BYTES, HEADER, INCOMING, LIMIT, Node, QKEY};
 use report::{Failure, Report, Waits};
 
@@ -24,6 +25,31 @@ use report::{Failure, Report, Waits};
 const MESSAGES: u64 = 50;
 /// First packet sequence number of both sides.
 const PSN: u32 = 0x10_0000;
+
+/// How both functions are brought up.
+const CONFIG: Config = Config {
+    // Few objects take little memory.
+    capacity: Capacity {
+        qps: 8,
+        cqs: 8,
+        mrs: 8,
+        ahs: 4,
+        arps: 8,
+        mcast_groups: 1,
+        pbles: 512,
+    },
+    cqp_entries: 8,
+    // One vector for completions; the events of the card have their own.
+    ceqs: 1,
+    ..Config::cold(1500)
+};
+
+// The driver's tables take at most so much of the pool, which gives out pages.
+// The rest is for the card: 2 MiB pieces for its objects, and rings.
+const _: () = {
+    let tables = CONFIG.host_bytes::<Metal<'_>>() + HOST_ALLOCATIONS * pool::PAGE;
+    assert!(FUNCTIONS * (tables + (4 << 20)) < pool::BYTES);
+};
 
 metal::entry!(main);
 
@@ -75,27 +101,11 @@ fn up<'m>(
     package: &PackageSource<'_>,
     report: &mut Report<'_>,
 ) -> Result<Node<'m>, Failure> {
-    let config = Config {
-        // As few objects as there can be: less memory.
-        capacity: Capacity {
-            qps: 8,
-            cqs: 8,
-            mrs: 8,
-            ahs: 4,
-            arps: 8,
-            mcast_groups: 1,
-            pbles: 512,
-        },
-        cqp_entries: 8,
-        // One vector for completions; the events of the card have their own.
-        ceqs: 1,
-        ..Config::cold(1500)
-    };
     let start = ColdStart {
         package: *package,
         link: LinkPolicy::Wait(LIMIT),
     };
-    let device = bring_up_cold(metal, &config, &start, &mut |reached| {
+    let device = bring_up_cold(metal, &CONFIG, &start, &mut |reached| {
         report.row(reached.stage.name(), 1);
     })?;
     let (mut control, events) = device.split();

@@ -9,7 +9,8 @@ use crate::pages::PageMap;
 pub const PAGE: usize = 4096;
 /// Words of the map: 32 MiB of pages.
 const WORDS: usize = 128;
-const BYTES: usize = WORDS * 64 * PAGE;
+/// Bytes of the pool.
+pub const BYTES: usize = WORDS * 64 * PAGE;
 /// Alignment of the pool: the greatest that an allocation can have. The driver
 /// asks for segments of 2 MiB.
 const ALIGN: usize = 2 << 20;
