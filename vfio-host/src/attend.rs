@@ -10,7 +10,7 @@ use e810::{AsyncEvent, Control, Cq, CqModeration, Event, EventSet, Events, Notif
 use e810_hal::{Ns, Platform, Vector};
 
 use crate::interrupts::HostPlatform;
-use crate::monitor::{Counts, Tap, look};
+use crate::monitor::{Counts, FunctionSeen, Tap, look};
 
 /// How long a thread sleeps at a time: then it looks whether all is well.
 const SLEEP: Ns = Ns::from_ms(10);
@@ -78,8 +78,9 @@ impl<P: HostPlatform> Attended<P> {
     /// # Errors
     /// As [`Attended::attend`].
     pub(crate) fn poll(&mut self, cq: &mut Cq<P>, wcs: &mut [Wc]) -> Result<usize> {
-        if self.tap.as_ref().is_some_and(Tap::is_wanted) {
-            self.show(cq);
+        if let Some(tap) = self.tap.take_if(|tap| tap.is_wanted()) {
+            tap.show(self.look(&tap, cq));
+            self.tap = Some(tap);
         }
         if self.awake || self.waits == Waits::Polls {
             let polled = cq.poll(wcs);
@@ -91,9 +92,12 @@ impl<P: HostPlatform> Attended<P> {
             self.awake = self.waits == Waits::Polls || cq.arm(Notify::Any);
         }
         let attended = self.attend();
-        if attended.is_err() {
+        if attended.is_err()
+            && let Some(tap) = self.tap.take()
+        {
             // Who looks wants to see that before all is gone.
-            self.show(cq);
+            let seen = self.look(&tap, cq);
+            tap.leave(seen);
         }
         attended?;
         if cq.take_event() {
@@ -103,13 +107,11 @@ impl<P: HostPlatform> Attended<P> {
         Ok(0)
     }
 
-    /// Shows what there is to see.
-    fn show(&mut self, cq: &Cq<P>) {
-        if let Some(tap) = &self.tap {
-            let now = self.platform.now();
-            let (control, events) = (&mut self.control, &self.events);
-            tap.show(look(tap, now, control, events, cq, &self.counts));
-        }
+    /// What there is to see.
+    fn look(&mut self, tap: &Tap, cq: &Cq<P>) -> FunctionSeen {
+        let now = self.platform.now();
+        let (control, events) = (&mut self.control, &self.events);
+        look(tap, now, control, events, cq, &self.counts)
     }
 
     /// Takes all events, or those of vectors that fired, and does the deferred

@@ -32,6 +32,8 @@ struct Function {
 struct State {
     /// The answer, until it is taken.
     seen: Option<FunctionSeen>,
+    /// What there was to see at the end.
+    left: Option<FunctionSeen>,
     /// No answer comes any more.
     gone: bool,
 }
@@ -76,6 +78,8 @@ impl Desk {
         let all = lock(&self.0.functions).clone();
         // All are asked before the first answer is waited for.
         for function in &all {
+            // Who asked for what came too late has gone.
+            lock(&function.state).seen = None;
             function.wanted.store(true, Ordering::Release);
         }
         let until = Instant::now() + limit;
@@ -114,8 +118,11 @@ impl Function {
     fn answer(&self, until: Instant) -> (Option<FunctionSeen>, bool) {
         let mut state = lock(&self.state);
         loop {
-            if state.seen.is_some() || state.gone {
-                return (state.seen.take(), state.gone);
+            if state.gone {
+                return (state.left.take(), true);
+            }
+            if state.seen.is_some() {
+                return (state.seen.take(), false);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -140,6 +147,11 @@ impl Tap {
         self.0.wanted.store(false, Ordering::Relaxed);
         lock(&self.0.state).seen = Some(seen);
         self.0.answered.notify_all();
+    }
+
+    /// Leaves what there is to see at the end, for whoever looks next.
+    pub fn leave(self, seen: FunctionSeen) {
+        lock(&self.0.state).left = Some(seen);
     }
 
     /// The function's name.

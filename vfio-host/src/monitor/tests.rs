@@ -198,14 +198,16 @@ fn a_desk_asks_all_and_names_the_silent() {
         assert!(seen.silent.contains(&"silent".to_owned()));
     }
     assert!(silent.is_wanted());
+    // Too late: that look is over.
     silent.show(function("silent", 1, 1));
     assert!(!silent.is_wanted());
+    assert!(desk.look(SHORT).silent.contains(&"silent".to_owned()));
     let names = || -> Vec<String> {
         let functions = desk.look(LONG).functions.into_iter();
         functions.map(|function| function.name).collect()
     };
-    // Its answer of before is there still; the others answer in time.
-    drop(silent);
+    // What it leaves is told of once; the others answer in time.
+    silent.leave(function("silent", 1, 1));
     assert_eq!(names(), ["silent", "a", "b"]);
     // It went, and has left nothing more.
     assert_eq!(names(), ["a", "b"]);
