@@ -96,13 +96,6 @@ impl<P: Platform> Cq<P> {
         more
     }
 
-    /// What it allows its events to wait at present, in µs: see
-    /// [`Control::modify_cq`](crate::Control::modify_cq).
-    #[must_use]
-    pub fn event_wait_us(&self) -> u32 {
-        self.pacer.allowed().us()
-    }
-
     /// Whether an event came since the last call.
     pub fn take_event(&mut self) -> bool {
         self.queue.take_event()

@@ -287,7 +287,6 @@ fn moderate(control: &mut Control<Metal>, cq: &mut Cq<Metal>) -> bool {
         && control.interrupt_timing(0).is_ok()
         && cq.depth().waiting == 0
         && cq.moderation().wait_us == 0
-        && cq.event_wait_us() == 0
 }
 
 /// Posting, polling and event handling of the driver, on [`Metal`].

@@ -341,7 +341,7 @@ impl Bench {
             writes: last.1.register_writes - first.1.register_writes,
             reads: last.1.register_reads - first.1.register_reads,
             waits: self.waits,
-            allowed_us: cq.event_wait_us(),
+            allowed_us: cq.moderation().wait_us,
         };
         // The sender's completions.
         let side = self.pair.side(0);

@@ -143,6 +143,15 @@ pub fn human_bytes(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
+/// The speed of a link in words; 0 is one that is not known.
+#[must_use]
+pub fn link_speed(mbps: u32) -> String {
+    match mbps {
+        0 => "speed not known".to_owned(),
+        mbps => format!("{} Gbit/s", f64::from(mbps) / 1e3),
+    }
+}
+
 /// `ns` with a unit that leaves few digits.
 #[must_use]
 pub fn human_ns(ns: u64) -> String {

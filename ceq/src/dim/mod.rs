@@ -73,6 +73,6 @@ mod scenarios;
 
 pub use counted::{Counted, interval_us};
 pub use load::{LOAD, LoadDim, Wait};
-pub use profile::{NoProfiles, Profile, RDMA};
+pub use profile::{CARD, NoProfiles, Profile, RDMA};
 pub use rdma::RdmaDim;
 pub use sampler::{EVENTS, RdmaSample};

@@ -41,6 +41,17 @@ pub const RDMA: [Profile; 9] = [
     Profile::new(32, 32),
 ];
 
+/// A set for this card, which delays by time only, in units of 2 µs.
+pub const CARD: [Profile; 7] = [
+    Profile::by_time(0),
+    Profile::by_time(2),
+    Profile::by_time(4),
+    Profile::by_time(8),
+    Profile::by_time(16),
+    Profile::by_time(32),
+    Profile::by_time(50),
+];
+
 /// A set of profiles was empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -5,17 +5,6 @@ use std::vec::Vec;
 
 use super::*;
 
-/// This card's: time only.
-const CARD: [Profile; 7] = [
-    Profile::by_time(0),
-    Profile::by_time(2),
-    Profile::by_time(4),
-    Profile::by_time(8),
-    Profile::by_time(16),
-    Profile::by_time(32),
-    Profile::by_time(50),
-];
-
 const HIGH: u64 = 100;
 const LOW: u64 = 100_000;
 

@@ -11,7 +11,7 @@ mod shared;
 pub(crate) use pacer::Pacer;
 pub(crate) use shared::Shared;
 
-use e810_ceq::dim::{Counted, LOAD, LoadDim, Profile, RdmaDim};
+use e810_ceq::dim::{CARD, Counted, LOAD, LoadDim, RdmaDim};
 use e810_ceq::{Error as CeqError, Itr};
 
 use pacer::Machine;
@@ -54,17 +54,6 @@ pub enum Adaptive {
     Dim,
 }
 
-/// Waits for Linux' rules: this card delays by time only, in units of 2 µs.
-const DIM: [Profile; 7] = [
-    Profile::by_time(0),
-    Profile::by_time(2),
-    Profile::by_time(4),
-    Profile::by_time(8),
-    Profile::by_time(16),
-    Profile::by_time(32),
-    Profile::by_time(50),
-];
-
 impl CqModeration {
     /// What follows it, and the wait to begin with.
     fn machine(self) -> Result<(Machine, Itr), CeqError> {
@@ -82,7 +71,7 @@ impl CqModeration {
                 }
             }
             Self::Adaptive(Adaptive::Load) => (Machine::Load(LoadDim::new(&LOAD)), Itr::NONE),
-            Self::Adaptive(Adaptive::Dim) => match RdmaDim::new(&DIM) {
+            Self::Adaptive(Adaptive::Dim) => match RdmaDim::new(&CARD) {
                 Ok(dim) => (Machine::Dim(dim), Itr::at_most(dim.profile().us)),
                 // The set is not empty.
                 Err(_) => (Machine::Still, Itr::NONE),

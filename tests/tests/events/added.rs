@@ -60,7 +60,10 @@ fn a_vector_that_was_added_is_moderated_and_begins_anew() {
             );
             assert_eq!(GLINT_RATE.at(vector).get(&side.platform), 0);
             let mut cq = side.control.create_cq(64, number).unwrap();
-            assert_eq!((cq.completion_vector(), cq.event_wait_us()), (number, 0));
+            assert_eq!(
+                (cq.completion_vector(), cq.moderation().wait_us),
+                (number, 0)
+            );
             if period_us > 0 {
                 let fixed = CqModeration::Fixed {
                     count: 0,

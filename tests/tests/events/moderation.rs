@@ -182,21 +182,21 @@ fn a_vector_waits_as_long_as_its_most_impatient_queue_allows() {
     };
     let mut first = side.control.create_cq(8, 1).unwrap();
     side.control.modify_cq(&mut first, period(100)).unwrap();
-    assert_eq!((now(side), first.event_wait_us()), (100, 100));
+    assert_eq!((now(side), first.moderation().wait_us), (100, 100));
     // One that nothing was said of: from the next interrupt on.
     let mut second = side.control.create_cq(8, 1).unwrap();
     side.events[2].on_vector(&mut |_| {});
-    assert_eq!((now(side), second.event_wait_us()), (0, 0));
+    assert_eq!((now(side), second.moderation().wait_us), (0, 0));
     side.control.modify_cq(&mut second, period(31)).unwrap();
-    assert_eq!((now(side), second.event_wait_us()), (30, 30));
-    assert_eq!(first.event_wait_us(), 100);
+    assert_eq!((now(side), second.moderation().wait_us), (30, 30));
+    assert_eq!(first.moderation().wait_us, 100);
     side.control.destroy_cq(second).unwrap();
     side.events[2].on_vector(&mut |_| {});
     assert_eq!(now(side), 100);
 
     let refused = side.control.modify_cq(&mut first, period(8161));
     assert!(matches!(refused, Err(Error::Ceq(_))), "{refused:?}");
-    assert_eq!((now(side), first.event_wait_us()), (100, 100));
+    assert_eq!((now(side), first.moderation().wait_us), (100, 100));
     side.control
         .modify_cq(&mut first, CqModeration::Off)
         .unwrap();

@@ -11,6 +11,24 @@ pub struct ModerationArg(pub CqModeration);
 /// Longest wait, in µs: what the card's timers can count.
 const MOST_US: u16 = 8160;
 
+const OFF: &str = "off";
+const ADAPTIVE: &str = "adaptive";
+const DIM: &str = "dim";
+
+impl ModerationArg {
+    /// What reports call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            CqModeration::Off => OFF,
+            CqModeration::Fixed { .. } => "fixed",
+            CqModeration::Adaptive(Adaptive::Load) => ADAPTIVE,
+            CqModeration::Adaptive(Adaptive::Dim) => DIM,
+            _ => "unknown",
+        }
+    }
+}
+
 impl FromStr for ModerationArg {
     type Err = String;
 
@@ -21,9 +39,9 @@ impl FromStr for ModerationArg {
             )
         };
         let moderation = match text {
-            "off" => CqModeration::Off,
-            "adaptive" => CqModeration::Adaptive(Adaptive::Load),
-            "dim" => CqModeration::Adaptive(Adaptive::Dim),
+            OFF => CqModeration::Off,
+            ADAPTIVE => CqModeration::Adaptive(Adaptive::Load),
+            DIM => CqModeration::Adaptive(Adaptive::Dim),
             _ => {
                 let (count, time) = text.split_once('/').unwrap_or(("0", text));
                 let period = time.strip_suffix("us").and_then(number);

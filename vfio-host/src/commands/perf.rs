@@ -126,7 +126,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
 
 /// What was measured, or seen by the side that answers.
 pub(super) struct Runs {
-    pub(super) runs: Vec<Run>,
+    runs: Vec<Run>,
     measured: bool,
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{pair, remote, sim_start, simulator};
 use crate::cli::StatArgs;
-use crate::report::{human_bytes, mac};
+use crate::report::{human_bytes, link_speed, mac};
 use crate::spec::DeviceSpec;
 use crate::start::Start;
 
@@ -162,10 +162,7 @@ pub(crate) fn print_counters(counters: &Counters, out: &mut dyn Write) -> Result
 }
 
 fn print(report: &StatReport, out: &mut dyn Write) -> Result<()> {
-    let speed = match report.link_mbps {
-        0 => "speed not known".to_owned(),
-        mbps => format!("{} Gbit/s", f64::from(mbps) / 1e3),
-    };
+    let speed = link_speed(report.link_mbps);
     writeln!(
         out,
         "port 1      {}, {speed}, {}, VSI {}   ({})",

@@ -1,8 +1,7 @@
 //! One look at a device, by the loop that attends to it.
 
 use e810::{
-    Adaptive, Control, Cq, CqModeration, Depth, EventSet, Events, LoggedEvent, Moderated,
-    PortState, Timer, Timing,
+    Control, Cq, Depth, EventSet, Events, LoggedEvent, Moderated, PortState, Timer, Timing,
 };
 use e810_hal::{Ns, Platform};
 
@@ -11,6 +10,7 @@ use super::seen::{
     AsyncSeen, AsyncsSeen, CqSeen, DepthSeen, FunctionSeen, PortSeen, ProfileSeen, TimingSeen,
     VectorSeen,
 };
+use crate::cli::ModerationArg;
 use crate::commands::stat::by_name;
 use crate::report::mac;
 
@@ -123,20 +123,9 @@ fn queue<P: Platform>(cq: &Cq<P>, counts: &Counts) -> CqSeen {
         failed: cq.has_failed(),
         completions: counts.completions,
         events: counts.events,
-        moderation: name(setting).to_owned(),
+        moderation: ModerationArg(setting).name().to_owned(),
         wait_us,
         profile: profile.map(|(index, of)| ProfileSeen { index, of }),
-    }
-}
-
-/// A setting of moderation, as `--moderation` and the reports call it.
-const fn name(setting: CqModeration) -> &'static str {
-    match setting {
-        CqModeration::Off => "off",
-        CqModeration::Fixed { .. } => "fixed",
-        CqModeration::Adaptive(Adaptive::Load) => "adaptive",
-        CqModeration::Adaptive(Adaptive::Dim) => "dim",
-        _ => "unknown",
     }
 }
 

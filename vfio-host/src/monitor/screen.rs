@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use super::seen::{AsyncSeen, DepthSeen};
 use super::view::{CqView, FunctionView, VectorView, View};
+use crate::report::link_speed;
 
 /// Counters in a line.
 const IN_A_LINE: usize = 4;
@@ -37,10 +38,7 @@ pub fn print(view: &View, out: &mut dyn Write) -> Result<()> {
 
 fn function_lines(function: &FunctionView, out: &mut dyn Write) -> Result<()> {
     let port = &function.port;
-    let speed = match port.link_mbps {
-        0 => "speed not known".to_owned(),
-        mbps => format!("{} Gbit/s", f64::from(mbps) / 1e3),
-    };
+    let speed = link_speed(port.link_mbps);
     writeln!(
         out,
         "{} ({})   port {}, {speed}, {}",

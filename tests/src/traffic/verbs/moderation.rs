@@ -203,7 +203,7 @@ pub fn settings(pair: &mut Pair<impl Room>) {
             let side = pair.side(1);
             let timer = ItrIndex::new(0).expect("a timer");
             let register = GLINT_ITR.at(timer, vector).get(&side.platform);
-            assert_eq!((2 * register, side.cqs[1].event_wait_us()), (us, us));
+            assert_eq!((2 * register, side.cqs[1].moderation().wait_us), (us, us));
         }
     }
 }
