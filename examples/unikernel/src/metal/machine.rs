@@ -1,16 +1,17 @@
 //! The machine as a whole: what there is once.
 
 use core::cell::Cell;
-use core::ptr::{NonNull, with_exposed_provenance_mut};
+use core::ptr::NonNull;
 
 use e810_hal::{Bar0, MsixError, MsixTable, Ns, Vector};
 use pci_types::PciAddress;
 
 use crate::apic::LocalApic;
-use crate::clock::Tsc;
-use crate::interrupts::{self, LINES, Lines};
+use crate::clock::Uptime;
+use crate::interrupts::{LINES, Lines};
 use crate::pci::{self, Endpoint, PciError, Ports, Window};
 use crate::pool::Pool;
+use crate::system::{boot, idt, sleep};
 
 /// Functions that are driven.
 pub const FUNCTIONS: usize = 2;
@@ -42,6 +43,28 @@ pub enum MachineError {
         /// IA32_APIC_BASE as read.
         base: u64,
     },
+    /// The kernel has not started the local APIC as expected.
+    #[cfg(target_os = "hermit")]
+    #[error(
+        "the local APIC is not in x2APIC mode, or its number is above 255 (its base register is {base:#x}): give the machine one that has that mode, and few processors"
+    )]
+    X2Apic {
+        /// IA32_APIC_BASE as read.
+        base: u64,
+    },
+    /// The kernel's table of handlers ends before the card's lines.
+    #[cfg(target_os = "hermit")]
+    #[error("the processor's table of handlers ends at byte {limit}: no interrupts without it")]
+    Gates {
+        /// Number of its last byte.
+        limit: u16,
+    },
+    /// The device would not find the pool.
+    #[cfg(target_os = "hermit")]
+    #[error(
+        "the pool's physical addresses are not its own, or not below 2 GiB: use a loader that puts the image there"
+    )]
+    PoolMapped,
     /// Fewer functions than the program needs.
     #[error("{found} E810 functions are on the PCI bus, {FUNCTIONS} are needed")]
     TooFew {
@@ -86,12 +109,10 @@ pub struct Function {
 /// The machine.
 #[derive(Debug)]
 pub struct Machine {
-    pub(crate) clock: Tsc,
+    pub(crate) clock: Uptime,
     pub(crate) pool: Pool,
     pub(crate) apic: LocalApic,
     ports: Ports,
-    /// Bytes of the pool that were given away for good.
-    pub(crate) payload: Cell<usize>,
     module: Option<&'static [u8]>,
 }
 
@@ -104,18 +125,15 @@ impl Machine {
     /// # Safety
     /// Called once, by the only code on the machine, with interrupts off.
     pub unsafe fn start(module: Option<&'static [u8]>) -> Result<Self, MachineError> {
-        let clock = Tsc::calibrate()?;
-        #[cfg(feature = "defmt")]
-        crate::frames::tell_time(&clock);
+        let clock = Uptime::start()?;
         // SAFETY: the caller's promise holds for each of these four.
         unsafe {
-            interrupts::start();
+            idt::start()?;
             Ok(Self {
                 clock,
                 pool: Pool::new(),
                 apic: LocalApic::start(&clock)?,
                 ports: Ports::new(),
-                payload: Cell::new(0),
                 module,
             })
         }
@@ -136,7 +154,7 @@ impl Machine {
     /// Bytes of the pool that are taken and will be given back.
     #[must_use]
     pub fn memory_held(&self) -> usize {
-        self.pool.taken() - self.payload.get()
+        self.pool.held()
     }
 
     /// The first functions on the bus, ready to be driven.
@@ -159,13 +177,13 @@ impl Machine {
 
     fn open(&self, address: PciAddress, first_line: u8) -> Result<Function, MachineError> {
         let mut endpoint = Endpoint::read(&self.ports, address)?;
-        let (bar, bytes) = mapped(endpoint.registers);
-        // SAFETY: the function's BAR0, mapped uncached for good by `boot.s`.
+        let (bar, bytes) = self.mapped(address, endpoint.registers)?;
+        // SAFETY: the function's BAR0, mapped uncached for good.
         let registers = unsafe { Bar0::new(bar, bytes) }.ok_or(MachineError::ShortBar {
             address,
             bytes: endpoint.registers.bytes,
         })?;
-        let (bar, bytes) = mapped(endpoint.msix);
+        let (bar, bytes) = self.mapped(address, endpoint.msix)?;
         // SAFETY: the BAR that the capability names, mapped likewise; the table
         // is this program's alone.
         let msix = unsafe { MsixTable::new(bar, bytes, endpoint.layout) }?;
@@ -183,6 +201,16 @@ impl Machine {
         })
     }
 
+    fn mapped(
+        &self,
+        address: PciAddress,
+        window: Window,
+    ) -> Result<(NonNull<u8>, usize), PciError> {
+        let what = "its registers could not be mapped";
+        let start = boot::map(&self.pool, window).ok_or(PciError { address, what })?;
+        Ok((start, window.bytes as usize))
+    }
+
     /// Keeps all functions from reaching memory and sending interrupts. However
     /// the program ended, what comes after it finds its memory left alone.
     pub fn silence(&self) {
@@ -195,14 +223,6 @@ impl Machine {
     /// which did.
     #[must_use]
     pub fn sleep(&self, lines: Lines, limit: Ns) -> Lines {
-        interrupts::sleep(&self.apic, lines, limit)
+        sleep::sleep(&self.apic, lines, limit)
     }
-}
-
-/// A window on registers is mapped at its own address.
-fn mapped(window: Window) -> (NonNull<u8>, usize) {
-    let start = with_exposed_provenance_mut(window.address as usize);
-    // `Endpoint::read` has seen that the address is 2 GiB at least.
-    let start = NonNull::new(start).unwrap_or(NonNull::dangling());
-    (start, window.bytes as usize)
 }

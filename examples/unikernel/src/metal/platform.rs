@@ -34,10 +34,8 @@ impl<'m> Metal<'m> {
     /// # Errors
     /// [`MachineError::NoMemory`].
     pub fn payload(&self, bytes: usize) -> Result<SharedBytes, MachineError> {
-        let memory = self.machine.pool.take(bytes, PAGE);
+        let memory = self.machine.pool.keep(bytes);
         let memory = memory.ok_or(MachineError::NoMemory { bytes })?;
-        let payload = &self.machine.payload;
-        payload.set(payload.get() + bytes.next_multiple_of(PAGE));
         // SAFETY: taken for good, and nothing else refers to it.
         Ok(unsafe { SharedBytes::new(memory, bytes) })
     }

@@ -1,6 +1,6 @@
 //! All the memory there is: one static pool, in pages.
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 
 use crate::pages::PageMap;
@@ -28,6 +28,8 @@ static STORAGE: Storage = Storage(UnsafeCell::new([0; BYTES]));
 pub struct Pool {
     start: NonNull<u8>,
     map: PageMap<WORDS>,
+    /// Bytes given out for good.
+    kept: Cell<usize>,
 }
 
 impl Pool {
@@ -40,7 +42,14 @@ impl Pool {
         Self {
             start: NonNull::from(&STORAGE.0).cast(),
             map: PageMap::new(),
+            kept: Cell::new(0),
         }
+    }
+
+    /// Where the pool is, and how many bytes it has.
+    #[cfg(target_os = "hermit")]
+    pub(crate) const fn extent(&self) -> (NonNull<u8>, usize) {
+        (self.start, BYTES)
     }
 
     /// Zeroed memory of at least `bytes`, in whole pages, aligned to `align`
@@ -59,6 +68,15 @@ impl Pool {
         Some(memory)
     }
 
+    /// As [`Pool::take`], for good: it never comes back.
+    #[must_use]
+    pub fn keep(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let memory = self.take(bytes, PAGE)?;
+        self.kept
+            .set(self.kept.get() + bytes.next_multiple_of(PAGE));
+        Some(memory)
+    }
+
     /// Takes memory back.
     ///
     /// # Safety
@@ -69,9 +87,9 @@ impl Pool {
         self.map.give(offset / PAGE, bytes.div_ceil(PAGE));
     }
 
-    /// Bytes taken now.
+    /// Bytes that are taken and will be given back.
     #[must_use]
-    pub fn taken(&self) -> usize {
-        self.map.taken() * PAGE
+    pub fn held(&self) -> usize {
+        self.map.taken() * PAGE - self.kept.get()
     }
 }

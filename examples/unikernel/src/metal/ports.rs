@@ -17,10 +17,21 @@ pub(crate) unsafe fn read8(port: u16) -> u8 {
 ///
 /// # Safety
 /// The port belongs to the caller, and the value does no harm there.
+#[cfg(not(target_os = "hermit"))]
 pub(crate) unsafe fn write8(port: u16, value: u8) {
     // SAFETY: the caller's promise. Not `nomem`: what a device does may show in
     // memory.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack)) };
+}
+
+/// Writes 16 bits.
+///
+/// # Safety
+/// The port belongs to the caller, and the value does no harm there.
+#[cfg(target_os = "hermit")]
+pub(crate) unsafe fn write16(port: u16, value: u16) {
+    // SAFETY: as in `write8`.
+    unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nostack)) };
 }
 
 /// Reads 32 bits.
@@ -37,7 +48,7 @@ pub(crate) unsafe fn read32(port: u16) -> u32 {
 /// Writes 32 bits.
 ///
 /// # Safety
-/// As [`write8`].
+/// The port belongs to the caller, and the value does no harm there.
 pub(crate) unsafe fn write32(port: u16, value: u32) {
     // SAFETY: as in `write8`.
     unsafe { asm!("out dx, eax", in("dx") port, in("eax") value, options(nostack)) };

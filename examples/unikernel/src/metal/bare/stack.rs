@@ -8,7 +8,7 @@ pub const BYTES: usize = 128 << 10;
 /// something other than zero.
 #[cfg(target_os = "none")]
 #[must_use]
-pub fn deepest() -> usize {
+pub fn deepest() -> Option<usize> {
     use core::ptr;
     unsafe extern "C" {
         static boot_stack: u64;
@@ -18,12 +18,12 @@ pub fn deepest() -> usize {
     // SAFETY: words of the stack's memory; volatile, because those in use change
     // under the compiler's eyes.
     let untouched = (0..words).find(|word| unsafe { ptr::read_volatile(bottom.add(*word)) } != 0);
-    BYTES - untouched.unwrap_or(words) * 8
+    Some(BYTES - untouched.unwrap_or(words) * 8)
 }
 
 /// On a host the stack is somebody else's.
 #[cfg(not(target_os = "none"))]
 #[must_use]
-pub fn deepest() -> usize {
-    0
+pub fn deepest() -> Option<usize> {
+    None
 }

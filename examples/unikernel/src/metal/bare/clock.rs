@@ -16,18 +16,18 @@ const PATIENCE: u32 = 10_000_000;
 
 /// Nanoseconds since the program's start.
 #[derive(Clone, Copy, Debug)]
-pub struct Tsc {
+pub struct Uptime {
     start: u64,
     /// Nanoseconds a cycle takes, times 2^32.
     scale: u64,
 }
 
-impl Tsc {
+impl Uptime {
     /// Starts at zero now, and finds out how fast the counter runs.
     ///
     /// # Errors
     /// [`MachineError::NoPit`].
-    pub fn calibrate() -> Result<Self, MachineError> {
+    pub fn start() -> Result<Self, MachineError> {
         let start = cycles();
         let [low, high] = PIT_CYCLES.to_le_bytes();
         // SAFETY: channel 2 of the PIT is the speaker's and used by nobody:
@@ -44,7 +44,12 @@ impl Tsc {
         let took = cycles().saturating_sub(began);
         let ns = u64::from(PIT_CYCLES) * 1_000_000_000 / PIT_HZ;
         match (ns << 32).checked_div(took) {
-            Some(scale) if done => Ok(Self { start, scale }),
+            Some(scale) if done => {
+                let this = Self { start, scale };
+                #[cfg(feature = "defmt")]
+                super::frames::tell_time(&this);
+                Ok(this)
+            }
             _ => Err(MachineError::NoPit),
         }
     }

@@ -1,14 +1,13 @@
 //! The local APIC: where message-signalled interrupts arrive, and a timer.
 
-use core::arch::asm;
 use core::ptr;
 
 use e810_hal::Ns;
 
-use crate::clock::Tsc;
-use crate::interrupts::{SPURIOUS, TIMER};
+use super::clock::Uptime;
+use crate::interrupts::{FIRST, LINES};
 use crate::machine::MachineError;
-use crate::ports;
+use crate::{msr, ports};
 
 /// Where the registers are, as after a reset; the program does not move them.
 const BASE: usize = 0xfee0_0000;
@@ -25,6 +24,13 @@ const LVT_LINT1: usize = 0x360;
 const TIMER_INITIAL: usize = 0x380;
 const TIMER_CURRENT: usize = 0x390;
 const TIMER_DIVIDE: usize = 0x3e0;
+
+/// The timer's line: the one behind the card's.
+pub(crate) const TIMER_LINE: u32 = LINES as u32;
+/// Its processor vector.
+pub(crate) const TIMER: u8 = FIRST + LINES;
+/// Processor vector of an interrupt that was withdrawn; not acknowledged.
+pub(crate) const SPURIOUS: u8 = 0xff;
 
 /// Masked, in an entry of the local vector table.
 const MASKED: u32 = 1 << 16;
@@ -45,9 +51,9 @@ impl LocalApic {
     ///
     /// # Safety
     /// The caller is the only code on the machine, and interrupts are off.
-    pub unsafe fn start(clock: &Tsc) -> Result<Self, MachineError> {
+    pub unsafe fn start(clock: &Uptime) -> Result<Self, MachineError> {
         // SAFETY: every x86_64 processor with an APIC has the register.
-        let base = unsafe { model_specific(APIC_BASE) };
+        let base = unsafe { msr::read(APIC_BASE) };
         // Bit 11: on; bit 10: x2APIC; the base above them.
         if base & 0xf_ffff_ffff_fc00 != BASE as u64 | 1 << 11 {
             return Err(MachineError::Apic { base });
@@ -110,17 +116,4 @@ fn write(register: usize, value: u32) {
     // SAFETY: as in `read`; the program owns the APIC, and no register written
     // here reaches into memory.
     unsafe { ptr::write_volatile(ptr::with_exposed_provenance_mut(BASE + register), value) };
-}
-
-/// Reads a model-specific register.
-///
-/// # Safety
-/// The processor has it.
-unsafe fn model_specific(register: u32) -> u64 {
-    let (low, high): (u32, u32);
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("rdmsr", in("ecx") register, out("eax") low, out("edx") high, options(nomem, nostack));
-    }
-    u64::from(high) << 32 | u64::from(low)
 }

@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use defmt::Encoder;
 
-use crate::clock::Tsc;
-use crate::serial::{COM2, Serial};
+use super::clock::Uptime;
+use super::serial::{COM2, Serial};
 
 /// The one encoder, and what is needed to put it back.
 struct Shared(UnsafeCell<State>);
@@ -34,13 +34,13 @@ static SHARED: Shared = Shared(UnsafeCell::new(State {
 }));
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// What `Tsc` is made of, for the time in each frame.
+/// What `Uptime` is made of, for the time in each frame.
 static CLOCK: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 defmt::timestamp!("{=u64:us}", microseconds());
 
 /// Gives frames the time of `clock`; before, they say 0.
-pub(crate) fn tell_time(clock: &Tsc) {
+pub(crate) fn tell_time(clock: &Uptime) {
     for (word, value) in CLOCK.iter().zip(clock.parts()) {
         word.store(value, Ordering::Relaxed);
     }
@@ -48,7 +48,7 @@ pub(crate) fn tell_time(clock: &Tsc) {
 
 fn microseconds() -> u64 {
     let [start, scale] = [0, 1].map(|n| CLOCK.get(n).map_or(0, |w| w.load(Ordering::Relaxed)));
-    Tsc::from_parts([start, scale]).now().0 / 1_000
+    Uptime::from_parts([start, scale]).now().0 / 1_000
 }
 
 #[defmt::global_logger]

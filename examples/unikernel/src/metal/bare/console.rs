@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use crate::serial::{COM1, Serial};
+use super::serial::{COM1, Serial};
 
 /// Takes text.
 #[derive(Debug)]
@@ -26,13 +26,4 @@ impl Write for Console {
         }
         Ok(())
     }
-}
-
-/// Prints a line. Nobody reads the result: a console has nowhere to complain.
-#[macro_export]
-macro_rules! say {
-    ($($text:tt)*) => {{
-        use core::fmt::Write as _;
-        let _ = writeln!($crate::console::Console::open(), $($text)*);
-    }};
 }

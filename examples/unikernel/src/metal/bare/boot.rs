@@ -5,14 +5,16 @@
 //! of 32 bits.
 
 use core::fmt::Display;
-use core::ptr;
+use core::ptr::{self, NonNull, with_exposed_provenance_mut};
 
-use crate::exit::{self, Code};
+use super::exit::{self, Code};
 use crate::machine::{Machine, MachineError};
+use crate::pci::Window;
+use crate::pool::Pool;
 use crate::say;
 
 #[cfg(target_os = "none")]
-core::arch::global_asm!(include_str!("boot.s"), stack = const crate::stack::BYTES);
+core::arch::global_asm!(include_str!("boot.s"), stack = const super::stack::BYTES);
 
 /// First word of the start info.
 const MAGIC: u32 = 0x336e_c578;
@@ -106,6 +108,12 @@ fn image_end() -> u64 {
 #[cfg(not(target_os = "none"))]
 fn image_end() -> u64 {
     MEMORY_END
+}
+
+/// Where a window on registers is reached: at its own address, where `boot.s` has
+/// everything mapped uncached. `None` at address 0.
+pub(crate) fn map(_: &Pool, window: Window) -> Option<NonNull<u8>> {
+    NonNull::new(with_exposed_provenance_mut(window.address as usize))
 }
 
 /// Makes `program`, a `fn(&Machine) -> Result<(), impl Display>`, what the
