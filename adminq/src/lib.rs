@@ -62,6 +62,6 @@ pub use answer::Answer;
 pub use error::{Error, Result};
 pub use event::{Event, EventKind};
 pub use opcode::Opcode;
-pub use queue::{AdminQ, Counters};
+pub use queue::{AdminQ, Counters, DMA_BYTES};
 
 pub use e810_hal::bus::VsiId;

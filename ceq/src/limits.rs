@@ -123,8 +123,8 @@ impl CeqEntries {
     ///
     /// # Errors
     /// [`Error::Entries`] when `cqs` is 0.
-    pub fn for_cqs(cqs: u32) -> Result<Self> {
-        Self::new(cqs.min(MAX_CEQ_ENTRIES))
+    pub const fn for_cqs(cqs: u32) -> Result<Self> {
+        Self::new(least(cqs, MAX_CEQ_ENTRIES))
     }
 }
 
@@ -134,9 +134,14 @@ impl AeqEntries {
     ///
     /// # Errors
     /// [`Error::Entries`] when both are 0.
-    pub fn for_objects(qps: u32, cqs: u32) -> Result<Self> {
-        Self::new(qps.saturating_add(cqs).min(MAX_AEQ_ENTRIES))
+    pub const fn for_objects(qps: u32, cqs: u32) -> Result<Self> {
+        Self::new(least(qps.saturating_add(cqs), MAX_AEQ_ENTRIES))
     }
+}
+
+/// `min` is not const.
+const fn least(a: u32, b: u32) -> u32 {
+    if a < b { a } else { b }
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ pub mod ring;
 mod slots;
 mod ticket;
 
-pub use cqp::{CcqConfig, Config, Cqp};
+pub use cqp::{CcqConfig, Config, Cqp, dma_bytes};
 pub use error::{Error, Result};
 pub use opcode::Opcode;
 pub use ticket::{Completion, Counters, Ticket};

@@ -1,18 +1,19 @@
-//! How much host memory a configuration takes.
+//! How much memory a configuration takes.
 
 use core::mem::size_of;
 
 use atomic_waker::AtomicWaker;
 use e810_adminq::tree::Tree;
-use e810_ceq::EventLog;
-use e810_cqp::Cqp;
-use e810_cqp::hmc::Hmc;
+use e810_ceq::{AeqEntries, CeqEntries, EventLog};
+use e810_cqp::hmc::{FpmQuery, Hmc, Plan};
+use e810_cqp::{Cqp, dma_bytes};
 use e810_datapath::slot::Layout;
 use e810_hal::{Platform, Vector};
 
 use crate::channel::CHANNELS;
 use crate::cold::LanReady;
 use crate::config::{Config, MAX_CEQS};
+use crate::control::PAIR_BYTES;
 use crate::device::{CeqUp, Memory};
 use crate::events::{Events, LOGGED};
 use crate::ids::words_for;
@@ -39,10 +40,7 @@ impl Config {
     #[must_use]
     pub const fn host_bytes<P: Platform>(&self) -> usize {
         let capacity = &self.capacity;
-        let qps = match capacity.qps.checked_next_power_of_two() {
-            Some(qps) => qps,
-            None => u32::MAX,
-        };
+        let qps = self.qps();
         let layout = Layout {
             cqs: capacity.cqs,
             qps,
@@ -92,6 +90,78 @@ impl Config {
             .saturating_add(sum(&own))
             .saturating_mul(8)
     }
+
+    /// Bytes of DMA memory that a bring-up takes at most on a card whose limits are
+    /// `card`, each piece counted in whole pages of 4 KiB. `e810 up --card` prints
+    /// those of a card; no document says them, so there is no bound for all cards.
+    ///
+    /// Most of it backs the card's own objects, in pieces of 2 MiB with
+    /// [`Backing::Full`](crate::hmc::Backing::Full) if the card packs them `[inf]`.
+    /// Afterwards memory is taken for queues that are created, and for the card:
+    /// lists of pages (8 bytes each), and with
+    /// [`Backing::OnDemand`](crate::hmc::Backing::OnDemand) what backs objects that
+    /// are used.
+    ///
+    /// ```
+    /// use e810::Config;
+    /// use e810::hmc::{FpmQuery, Object, ObjectLimits};
+    ///
+    /// // With many more objects.
+    /// const CARD: FpmQuery = FpmQuery {
+    ///     max_sds: 3776,
+    ///     ..FpmQuery::NOTHING.with(Object::Qp, ObjectLimits { max: 1024, bytes: 1024 })
+    /// };
+    /// const POOL: u64 = Config::cold(1500).dma_bytes(&CARD);
+    /// ```
+    #[must_use]
+    pub const fn dma_bytes(&self, card: &FpmQuery) -> u64 {
+        let [cqp, ccq] = dma_bytes(self.cqp_entries);
+        let cqs = self.capacity.cqs;
+        let ceqs = if (self.ceqs as usize) < MAX_CEQS {
+            self.ceqs as usize
+        } else {
+            MAX_CEQS
+        };
+        let (ceq, aeq) = match (
+            CeqEntries::for_cqs(cqs),
+            AeqEntries::for_objects(self.qps(), cqs),
+        ) {
+            (Ok(ceq), Ok(aeq)) => (ceq.layout().bytes(), aeq.layout().bytes()),
+            // No objects: the bring-up refuses it.
+            _ => (0, 0),
+        };
+        let pieces = [
+            e810_adminq::DMA_BYTES,
+            cqp,
+            // A question to the card and its answer, one at a time.
+            PAGE,
+            ccq,
+            aeq,
+            (self.qps() as usize).saturating_mul(PAIR_BYTES),
+        ];
+        let mut all = in_pages(ceq).saturating_mul(ceqs);
+        let mut rest: &[usize] = &pieces;
+        while let [piece, others @ ..] = rest {
+            all = all.saturating_add(in_pages(*piece));
+            rest = others;
+        }
+        Plan::room(card, &self.capacity, self.backing).saturating_add(all as u64)
+    }
+
+    /// QPs are a power of two.
+    const fn qps(&self) -> u32 {
+        match self.capacity.qps.checked_next_power_of_two() {
+            Some(qps) => qps,
+            None => u32::MAX,
+        }
+    }
+}
+
+/// Bytes of a page: most allocators of DMA memory give whole ones.
+const PAGE: usize = 4096;
+
+const fn in_pages(bytes: usize) -> usize {
+    bytes.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
 const fn sum(mut words: &[usize]) -> usize {

@@ -135,6 +135,10 @@ pub struct UpArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
+    /// Print the limits of the card instead, as an expression of Rust: for a
+    /// program that computes its memory as a constant (`Config::dma_bytes`).
+    #[arg(long, conflicts_with = "json")]
+    pub card: bool,
     /// How the function is started.
     #[command(flatten)]
     pub start: StartArgs,

@@ -20,6 +20,7 @@ pub mod attend;
 pub mod backend;
 pub mod buffer;
 pub mod capture;
+pub mod card;
 pub mod channel;
 pub mod cli;
 pub mod commands;

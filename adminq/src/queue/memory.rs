@@ -16,7 +16,8 @@ const BUFFER_WORDS: usize = BUFFER_BYTES / 8;
 const BUFFERS: usize = 1 + ARQ_ENTRIES as usize;
 const RINGS: usize = BUFFERS * BUFFER_BYTES;
 const ARQ_RING: usize = RINGS + ATQ_ENTRIES as usize * DESCRIPTOR_BYTES;
-const BYTES: usize = ARQ_RING + ARQ_ENTRIES as usize * DESCRIPTOR_BYTES;
+/// Bytes of DMA memory that an AdminQ takes, in one piece.
+pub const DMA_BYTES: usize = ARQ_RING + ARQ_ENTRIES as usize * DESCRIPTOR_BYTES;
 
 /// Memory of both queues.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl Buffer {
 
 impl<P: DmaAlloc> Memory<P> {
     pub(super) fn new(platform: P) -> Result<Self> {
-        let layout = DmaLayout::new(BYTES, BUFFER_BYTES);
+        let layout = DmaLayout::new(DMA_BYTES, BUFFER_BYTES);
         Ok(Self(DmaBuf::new(platform, layout)?))
     }
 
@@ -139,7 +140,7 @@ mod tests {
     fn rings_are_aligned_and_nothing_overlaps() {
         assert_eq!(RINGS % 64, 0);
         assert_eq!(ARQ_RING % 64, 0);
-        assert_eq!(BYTES, 4096 * 17 + 8 * 32 + 16 * 32);
+        assert_eq!(DMA_BYTES, 4096 * 17 + 8 * 32 + 16 * 32);
         assert_eq!(Buffer::Event(15).place(), 16);
     }
 }

@@ -22,6 +22,7 @@ use crate::limits::{ARQ_ENTRIES, ATQ_ENTRIES};
 use crate::op::{QueueShutdown, Version};
 use crate::opcode::Opcode;
 
+pub use memory::DMA_BYTES;
 use memory::Memory;
 use registers::Queue;
 

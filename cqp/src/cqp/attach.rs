@@ -19,6 +19,21 @@ use crate::ticket::Ticket;
 /// CCQ entries beyond those of the send queue, as existing drivers have them.
 const SPARE_ENTRIES: u32 = 2;
 
+const ALIGN: usize = QUEUE_ALIGN as usize;
+
+/// Entries of the CCQ of a send queue with `sq_entries`, and the byte offset of
+/// its shadow area, which takes another [`ALIGN`] bytes.
+const fn ccq_places(sq_entries: u32) -> (u32, usize) {
+    let entries = sq_entries.saturating_add(SPARE_ENTRIES);
+    let ring = (entries as usize).saturating_mul(CQE_BYTES);
+    (entries, ring.next_multiple_of(ALIGN))
+}
+
+/// Bytes of DMA memory of the CCQ of a send queue with `sq_entries`.
+pub(super) const fn ccq_bytes(sq_entries: u32) -> usize {
+    ccq_places(sq_entries).1.saturating_add(ALIGN)
+}
+
 /// Choices at the creation of the CCQ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CcqConfig {
@@ -83,13 +98,9 @@ impl<P: Platform> Cqp<P> {
     }
 
     fn allocate_ccq(&self, config: CcqConfig) -> Result<Ccq<P>> {
-        let entries = self.ring.entries().saturating_add(SPARE_ENTRIES);
+        let (entries, shadow) = ccq_places(self.ring.entries());
         let ring = CompletionRing::new(entries)?;
-        let align = QUEUE_ALIGN as usize;
-        let shadow = (entries as usize)
-            .saturating_mul(CQE_BYTES)
-            .next_multiple_of(align);
-        let layout = DmaLayout::new(shadow.saturating_add(align), align);
+        let layout = DmaLayout::new(shadow.saturating_add(ALIGN), ALIGN);
         Ok(Ccq {
             ring,
             entries,

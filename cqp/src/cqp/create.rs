@@ -6,6 +6,7 @@ use e810_hal::{
     Cell, DmaBuf, DmaLayout, HostBuf, Iova, Platform, Words, log_error, log_info, poll_until,
 };
 
+use super::attach::ccq_bytes;
 use super::{Config, Cqp};
 use crate::error::{Error, Result};
 use crate::host_context::{HostContext, clear_registers, write_address};
@@ -52,6 +53,13 @@ pub(super) fn offset(base: Iova, offset: u64) -> Result<Iova> {
     base.offset(offset).ok_or(Error::Invalid {
         what: "DMA memory wraps the device's address space",
     })
+}
+
+/// Pieces of DMA memory that a CQP of `entries` takes, in bytes: its queue, and
+/// the CCQ's.
+#[must_use]
+pub const fn dma_bytes(entries: u32) -> [usize; 2] {
+    [Places::new(entries).bytes(), ccq_bytes(entries)]
 }
 
 impl<P: Platform> Cqp<P> {

@@ -17,6 +17,7 @@ use crate::slots::Slots;
 use crate::ticket::{Completion, Counters, Ticket};
 
 pub use attach::CcqConfig;
+pub use create::dma_bytes;
 
 /// Choices at the creation of a CQP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -22,7 +22,7 @@ register_bitfields![u64,
 /// Words of the buffer.
 const WORDS: usize = COMMIT_BYTES / 8;
 /// Bases are counted in blocks of this many bytes.
-const BASE_UNIT: u64 = 512;
+pub(super) const BASE_UNIT: u64 = 512;
 /// Bytes of function-private memory that one segment descriptor covers.
 pub const SEGMENT_BYTES: u64 = 0x20_0000;
 /// Bytes that one page descriptor covers.

@@ -2,7 +2,7 @@
 //! 6.5), and the formulas that [`Plan`](super::Plan) shares with them.
 
 use super::capacity::Backing;
-use super::layout::{Layout, segments_of};
+use super::layout::{Layout, align_up, segments_of};
 use super::need::backing_bytes;
 use super::object::{Object, PerObject};
 use super::plan::total_bytes;
@@ -28,22 +28,31 @@ pub(super) struct Derived {
 }
 
 /// Q1 entries in RoCE mode.
-fn q1_count(qps: u64) -> u64 {
-    let entries = qps.saturating_mul(127 * 2).saturating_add(512);
-    entries.checked_next_power_of_two().unwrap_or(u64::MAX)
+const fn q1_count(qps: u64) -> u64 {
+    power_of_two(qps.saturating_mul(127 * 2).saturating_add(512))
+}
+
+/// The next power of two, as far as there is one.
+const fn power_of_two(count: u64) -> u64 {
+    match count.checked_next_power_of_two() {
+        Some(power) => power,
+        None => u64::MAX,
+    }
 }
 
 /// `count` in blocks; no blocks of size 0.
-fn blocks(count: u64, block: u32) -> u64 {
-    count.checked_div(u64::from(block)).unwrap_or(0)
+const fn blocks(count: u64, block: u32) -> u64 {
+    match count.checked_div(block as u64) {
+        Some(blocks) => blocks,
+        None => 0,
+    }
 }
 
 /// Counts that follow from the number of QPs.
-pub(super) fn derived(query: &FpmQuery, from: Derived) -> [(Object, u64); 9] {
+pub(super) const fn derived(query: &FpmQuery, from: Derived) -> [(Object, u64); 9] {
     let Derived { qps, groups } = from;
-    let hashed = qps.saturating_add(groups).next_multiple_of(512);
-    let hashed = hashed.checked_next_power_of_two().unwrap_or(u64::MAX);
-    let xf = (qps.saturating_mul(4)).saturating_mul(u64::from(query.xf_block));
+    let hashed = power_of_two(align_up(qps.saturating_add(groups), 512));
+    let xf = (qps.saturating_mul(4)).saturating_mul(query.xf_block as u64);
     let q1 = q1_count(qps);
     let rrf = if query.limits(Object::Rrf).max == 0 {
         0
@@ -54,7 +63,7 @@ pub(super) fn derived(query: &FpmQuery, from: Derived) -> [(Object, u64); 9] {
     [
         (
             Object::Hte,
-            hashed.saturating_mul(u64::from(query.hash_multiplier)),
+            hashed.saturating_mul(query.hash_multiplier as u64),
         ),
         (Object::Xf, xf),
         (Object::XfFl, blocks(xf, query.xf_block)),
@@ -62,7 +71,7 @@ pub(super) fn derived(query: &FpmQuery, from: Derived) -> [(Object, u64); 9] {
         (Object::Q1Fl, blocks(q1, query.q1_block)),
         (
             Object::Timer,
-            timers.saturating_mul(u64::from(query.timer_bucket)),
+            timers.saturating_mul(query.timer_bucket as u64),
         ),
         (Object::Rrf, rrf),
         (Object::RrfFl, blocks(rrf, query.rrf_block)),

@@ -28,6 +28,7 @@ mod object;
 mod pble;
 mod plan;
 mod query;
+mod room;
 mod segments;
 mod store;
 #[cfg(test)]

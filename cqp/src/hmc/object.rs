@@ -123,23 +123,30 @@ pub struct PerObject<T>([T; KINDS]);
 
 impl<T: Default + Copy> Default for PerObject<T> {
     fn default() -> Self {
-        Self([T::default(); KINDS])
+        Self::all(T::default())
     }
 }
 
-impl<T: Default + Copy> PerObject<T> {
+#[expect(
+    clippy::indexing_slicing,
+    reason = "discriminants are 0 to KINDS - 1; `get` is not const"
+)]
+impl<T: Copy> PerObject<T> {
+    /// `value` for each kind.
+    #[must_use]
+    pub const fn all(value: T) -> Self {
+        Self([value; KINDS])
+    }
+
     /// The value of `object`.
     #[must_use]
-    pub fn get(&self, object: Object) -> T {
-        // The discriminants are 0 to KINDS - 1.
-        self.0.get(object as usize).copied().unwrap_or_default()
+    pub const fn get(&self, object: Object) -> T {
+        self.0[object as usize]
     }
 
     /// Sets the value of `object`.
-    pub fn set(&mut self, object: Object, value: T) {
-        if let Some(place) = self.0.get_mut(object as usize) {
-            *place = value;
-        }
+    pub const fn set(&mut self, object: Object, value: T) {
+        self.0[object as usize] = value;
     }
 
     /// All values with their kinds, by number.

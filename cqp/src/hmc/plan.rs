@@ -60,28 +60,7 @@ impl Plan {
             wanted: u64::from(capacity.qps),
             max: u64::from(query.limits(Object::Qp).max),
         })?;
-        let groups = capacity.groups();
-        let mut wanted = PerObject::<u64>::default();
-        let mut want = |object, count: u64| wanted.set(object, count);
-        want(Object::Qp, u64::from(qps));
-        want(Object::Cq, u64::from(capacity.cqs));
-        want(Object::Mr, u64::from(capacity.mrs));
-        want(Object::FsiAv, u64::from(capacity.ahs));
-        want(Object::Arp, u64::from(capacity.arps));
-        want(Object::FsiMc, u64::from(groups));
-        want(Object::Apbvt, 1);
-        want(Object::Pble, pbles(capacity));
-        want(Object::Md, md(query, qps, backing));
-        for (object, count) in derived(
-            query,
-            Derived {
-                qps: u64::from(qps),
-                groups: u64::from(groups),
-            },
-        ) {
-            want(object, count);
-        }
-        let counts = within_limits(&wanted, query)?;
+        let counts = within_limits(&wanted(query, capacity, qps, backing), query)?;
         let plan = Self { counts, backing };
         let (needed, max) = (plan.segments(query), u64::from(query.max_sds));
         if needed > max {
@@ -134,21 +113,46 @@ fn check_reserved(capacity: &Capacity) -> Result<()> {
     })
 }
 
+/// The counts, whether the device has as many or not.
+pub(super) const fn wanted(
+    query: &FpmQuery,
+    capacity: &Capacity,
+    qps: u32,
+    backing: Backing,
+) -> PerObject<u64> {
+    let (qps, groups) = (qps as u64, capacity.groups() as u64);
+    let mut wanted = PerObject::all(0);
+    wanted.set(Object::Qp, qps);
+    wanted.set(Object::Cq, capacity.cqs as u64);
+    wanted.set(Object::Mr, capacity.mrs as u64);
+    wanted.set(Object::FsiAv, capacity.ahs as u64);
+    wanted.set(Object::Arp, capacity.arps as u64);
+    wanted.set(Object::FsiMc, groups);
+    wanted.set(Object::Apbvt, 1);
+    wanted.set(Object::Pble, pbles(capacity));
+    wanted.set(Object::Md, md(query, qps, backing));
+    let mut rest: &[(Object, u64)] = &derived(query, Derived { qps, groups });
+    while let [(object, count), others @ ..] = rest {
+        wanted.set(*object, *count);
+        rest = others;
+    }
+    wanted
+}
+
 /// PBLEs to commit: those wanted, and those that rounding the base up loses.
 pub(super) const fn pbles(capacity: &Capacity) -> u64 {
     let whole = align_up(capacity.pbles as u64, PBLES_PER_PAGE as u64);
     whole.saturating_add(PBLES_PER_PAGE as u64)
 }
 
-fn md(query: &FpmQuery, qps: u32, backing: Backing) -> u64 {
-    let max = u64::from(query.limits(Object::Md).max);
-    let all_qps = u64::from(query.limits(Object::Qp).max);
-    match backing {
-        Backing::Full => max,
-        Backing::OnDemand => {
-            let qps = u64::from(qps);
-            let share = max.saturating_mul(qps).checked_div(all_qps);
-            share.unwrap_or(max).max(qps).min(max)
+const fn md(query: &FpmQuery, qps: u64, backing: Backing) -> u64 {
+    let max = query.limits(Object::Md).max as u64;
+    let all_qps = query.limits(Object::Qp).max as u64;
+    match (backing, max.saturating_mul(qps).checked_div(all_qps)) {
+        (Backing::Full, _) | (_, None) => max,
+        (Backing::OnDemand, Some(share)) => {
+            let share = if share < qps { qps } else { share };
+            if share < max { share } else { max }
         }
     }
 }

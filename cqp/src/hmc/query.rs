@@ -64,10 +64,32 @@ pub struct FpmQuery {
     pub q1_block: u32,
     /// Entries of an RRF block.
     pub rrf_block: u32,
-    objects: PerObject<ObjectLimits>,
+    /// Each kind of object.
+    pub objects: PerObject<ObjectLimits>,
 }
 
 impl FpmQuery {
+    /// A device that has nothing: for a constant, with its fields set and its
+    /// objects given by [`FpmQuery::with`]. `e810 up --card` prints one.
+    pub const NOTHING: Self = Self {
+        first_sd: 0,
+        max_sds: 0,
+        max_ceqs: 0,
+        hash_multiplier: 0,
+        timer_bucket: 0,
+        xf_block: 0,
+        q1_block: 0,
+        rrf_block: 0,
+        objects: PerObject::all(ObjectLimits { max: 0, bytes: 0 }),
+    };
+
+    /// The same with other limits for a kind of object.
+    #[must_use]
+    pub const fn with(mut self, object: Object, limits: ObjectLimits) -> Self {
+        self.objects.set(object, limits);
+        self
+    }
+
     /// Reads the reply.
     ///
     /// # Errors
@@ -115,7 +137,7 @@ impl FpmQuery {
 
     /// Maximum and size of a kind of object.
     #[must_use]
-    pub fn limits(&self, object: Object) -> ObjectLimits {
+    pub const fn limits(&self, object: Object) -> ObjectLimits {
         self.objects.get(object)
     }
 

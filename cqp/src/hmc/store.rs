@@ -2,8 +2,8 @@
 //! segments and pages.
 //!
 //! The owners of DMA memory stand in a table of fixed size; allocations grow with
-//! the layout, and with their number, so that the table suffices. Nothing is given back before the end: the device
-//! may use a page as long as its segment is valid.
+//! the layout, and with their number, so that the table suffices. Nothing is given
+//! back before the end: the device may use a page as long as its segment is valid.
 
 use core::sync::atomic::AtomicU64;
 
@@ -20,6 +20,14 @@ const FEW_PAGES: u32 = 16;
 /// table then has room for more than any layout has, and at most an eighth of
 /// what is allocated waits to be used.
 const DOUBLED_AFTER: u32 = 8;
+
+/// Bytes allocated at most with the first page that is asked for singly, after
+/// `allocated` bytes.
+pub(super) const fn ahead(allocated: u64) -> u64 {
+    (FEW_PAGES as u64)
+        .saturating_mul(PAGE_BYTES)
+        .saturating_add(allocated / 8)
+}
 
 /// One allocation, cut from the front.
 #[derive(Debug)]

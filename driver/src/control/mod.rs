@@ -58,7 +58,7 @@ pub(crate) use vectors::CompletionVectors;
 
 /// Bytes of the shared pool that each QP number has: its host context and its
 /// shadow area, each aligned as the device needs (control-path 5.1).
-const PAIR_BYTES: usize = 512;
+pub(crate) const PAIR_BYTES: usize = 512;
 /// Offset of the shadow area in them.
 const PAIR_SHADOW: u64 = 256;
 

@@ -1,19 +1,55 @@
 //! What a configuration is said to need is what it takes.
 
-use e810::hmc::Capacity;
-use e810::{AccessFlags, QpCaps, QpInit, bring_up_cold};
+use e810::hmc::{Backing, Capacity, FpmQuery, Object, ObjectLimits};
+use e810::{AccessFlags, Device, QpCaps, QpInit, Ready, StageError, bring_up_cold};
 use e810::{ColdStart, Config, HOST_ALLOCATIONS, LinkPolicy, Package, PackageSource};
 use e810_hal::Ns;
 use e810_host::buffer::Payload;
-use e810_sim::{SimPlatform, test_package};
+use e810_host::card::as_source;
+use e810_sim::{Profile, SimPlatform, test_package};
 
-use crate::world::{assert_as_found, card};
+use crate::world::{assert_as_found, builder, card};
 
 /// What is known of segments: as many words as the engine can have at most.
 const SEGMENTS: u64 = 4_096 * 8;
 
+fn up_with(
+    nic: SimPlatform,
+    config: &Config,
+) -> Result<Device<SimPlatform, Ready<SimPlatform>>, StageError> {
+    let file = test_package();
+    let start = ColdStart {
+        package: PackageSource::File(Package::parse(&file).unwrap()),
+        link: LinkPolicy::Wait(Ns::from_ms(10_000)),
+    };
+    bring_up_cold(nic, config, &start, &mut |_| {})
+}
+
+/// As `e810 up --card` prints it.
+const SMALL_CARD: FpmQuery = include!("small_card.rs");
+
+/// What an embedder writes down.
+const POOL: u64 = Config::cold(1500).dma_bytes(&SMALL_CARD);
+
 #[test]
-fn host_memory_is_as_much_as_was_said() {
+fn a_card_is_a_constant() {
+    let sim = builder(1).build();
+    let device = up_with(sim.function(0), &Config::cold(1500)).unwrap();
+    let (control, events) = device.split();
+    assert_eq!(
+        as_source(&control.hmc().query),
+        include_str!("small_card.rs")
+    );
+    assert_eq!(control.hmc().query, SMALL_CARD);
+    assert!(sim.memory(0).dma_bytes <= POOL);
+    control
+        .shutdown(events)
+        .map_err(|failed| failed.error)
+        .unwrap();
+}
+
+/// A small capacity, the default one, and a large one, with entries of the CQP.
+fn capacities() -> [(Capacity, u32); 3] {
     let small = Capacity {
         qps: 5,
         cqs: 6,
@@ -32,7 +68,62 @@ fn host_memory_is_as_much_as_was_said() {
         mcast_groups: 100,
         pbles: 1 << 19,
     };
-    for (capacity, cqp_entries) in [(small, 8), (Capacity::DEFAULT, 64), (large, 512)] {
+    [(small, 8), (Capacity::DEFAULT, 64), (large, 512)]
+}
+
+#[test]
+fn dma_memory_is_as_much_as_was_said() {
+    for profile in [Profile::Card, Profile::Small] {
+        for (capacity, cqp_entries) in capacities() {
+            for backing in [Backing::Full, Backing::OnDemand] {
+                let config = Config {
+                    capacity,
+                    cqp_entries,
+                    backing,
+                    ceqs: 3,
+                    ..Config::cold(9000)
+                };
+                let sim = builder(1).profile(profile).build();
+                let before = sim.memory(0);
+                let up = up_with(sim.function(0), &config);
+                let Ok(device) = up else {
+                    assert_eq!(
+                        (profile, cqp_entries),
+                        (Profile::Small, 512),
+                        "too large for it only"
+                    );
+                    continue;
+                };
+                let (control, events) = device.split();
+                let query = control.hmc().query;
+                let (said, now) = (config.dma_bytes(&query), sim.memory(0));
+                let (bytes, pieces) = (
+                    now.dma_bytes - before.dma_bytes,
+                    now.dma_blocks - before.dma_blocks,
+                );
+                assert!(bytes <= said, "{backing:?} {capacity:?}: {bytes} of {said}");
+                // Whole pages, the buffer of questions, and what is in `Plan::room`.
+                let unused = said - bytes;
+                let paged = pieces + 1 + control.hmc().plan.segments(&query);
+                let ahead = if backing == Backing::Full {
+                    0
+                } else {
+                    (64 << 10) + said / 8
+                };
+                let most = paged * 4096 + ahead;
+                assert!(unused <= most, "{unused} of {said} are unused");
+                control
+                    .shutdown(events)
+                    .map_err(|failed| failed.error)
+                    .unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn host_memory_is_as_much_as_was_said() {
+    for (capacity, cqp_entries) in capacities() {
         let caps = QpCaps {
             max_send_wr: 16,
             max_recv_wr: 16,
@@ -48,12 +139,7 @@ fn host_memory_is_as_much_as_was_said() {
         let said = config.host_bytes::<SimPlatform>() as u64;
         let (sim, nic) = card(|_| {});
         let before = sim.memory(0);
-        let file = test_package();
-        let start = ColdStart {
-            package: PackageSource::File(Package::parse(&file).unwrap()),
-            link: LinkPolicy::Wait(Ns::from_ms(10_000)),
-        };
-        let device = bring_up_cold(nic.clone(), &config, &start, &mut |_| {}).unwrap();
+        let device = up_with(nic.clone(), &config).unwrap();
         let (mut control, events) = device.split();
         let up = sim.memory(0);
         let requests = up.host_requests - before.host_requests;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
-use e810::hmc::{Backing, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
+use e810::hmc::{Backing, FpmQuery, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
 use e810::{Lan, LanReady, LoadedBy, Memory, Platform, Reached};
 use e810_hal::Clock;
 use e810_sim::Mode;
@@ -11,6 +11,7 @@ use e810_sim::Mode;
 use super::{remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
 use crate::capture::Recording;
+use crate::card::as_source;
 use crate::cli::UpArgs;
 use crate::counted::Counted;
 use crate::measure::{Times, times};
@@ -41,6 +42,10 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
             ("vfio", full, demand, Some(times))
         }
     };
+    if args.card {
+        write!(out, "{}", as_source(&full.card))?;
+        return Ok(());
+    }
     let report = UpReport {
         transport,
         total_ns: full.stages.iter().map(|stage| stage.ns).sum(),
@@ -94,6 +99,7 @@ struct Up {
     objects: Vec<ObjectReport>,
     backed: u64,
     linux: u64,
+    card: FpmQuery,
 }
 
 fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) -> Result<Up> {
@@ -124,6 +130,7 @@ fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) 
         stages,
         lan: control.lan_side().map(|lan| lan_report(lan, control.lan())),
         objects: objects(memory, &linux),
+        card: memory.query,
         backed: memory.backed_bytes(),
         linux: linux_bytes(memory, &linux),
     };
