@@ -14,6 +14,7 @@ use super::perf::Measure;
 use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
 use crate::monitor::{Client, Desk, Seen, View, print};
 use crate::perf::{Plan, Test};
+use crate::signals::{STOP, Signals};
 
 /// How long functions have for an answer.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -31,7 +32,12 @@ pub fn run(args: &MonitorArgs, out: &mut dyn Write) -> Result<()> {
     match &args.at {
         Some(path) => {
             let mut client = Client::connect(path).context("--at")?;
-            show.all(|| client.look())
+            // The functions are the other process's: this one may end anywhere.
+            let pause = |time| {
+                thread::sleep(time);
+                Ok(true)
+            };
+            show.all(pause, || client.look())
         }
         None => load(args, &mut show),
     }
@@ -53,6 +59,8 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         moderation: args.pair.moderation.or(Some(adaptive)),
         ..args.pair.clone()
     };
+    // The functions are ours, to be shut down in order.
+    let signals = Signals::block(&STOP)?;
     let plan = Plan {
         op: args.op,
         test: Test::Bandwidth,
@@ -83,7 +91,8 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
             .name("messages".to_owned())
             .spawn_scoped(scope, || pair::run(&pair, &job).map(drop))?;
         let shown = wait_for(&desk, &running).and_then(|()| {
-            show.all(|| {
+            let pause = |time| Ok(signals.wait_for(time)?.is_none());
+            show.all(pause, || {
                 let seen = desk.look(LIMIT);
                 // Without functions it has ended.
                 let is_over = seen.functions.is_empty() && seen.silent.is_empty();
@@ -136,11 +145,15 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Shows what `look` gives until it gives nothing more, or all is shown.
-    fn all(&mut self, mut look: impl FnMut() -> Result<Option<Seen>>) -> Result<()> {
+    /// Shows what `look` gives until it gives nothing more, all is shown, or a
+    /// pause says that it is enough.
+    fn all(
+        &mut self,
+        pause: impl Fn(Duration) -> Result<bool>,
+        mut look: impl FnMut() -> Result<Option<Seen>>,
+    ) -> Result<()> {
         let mut before = look()?.context("it has ended before there was anything to see")?;
-        while self.left != Some(0) {
-            thread::sleep(self.interval);
+        while self.left != Some(0) && pause(self.interval)? {
             let Some(seen) = look()? else {
                 return Ok(());
             };

@@ -3,9 +3,8 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use e810_sim::{Mode, Profile, Sim};
-use vmm_sys_util::signal::{block_signal, create_sigset};
 
 use crate::capture::Recording;
 use crate::cli::{ProfileArg, SimArgs};
@@ -13,9 +12,8 @@ use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
 use crate::server::report::ServerReport;
 use crate::server::{Server, VECTORS};
+use crate::signals::{STOP, Signals};
 
-/// What ends the command in order.
-const STOP: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 /// What has the report written, and nothing else.
 const LOOK: libc::c_int = libc::SIGUSR1;
 
@@ -29,12 +27,8 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         (None, LinkSpec::InProcess) => None,
         (None, LinkSpec::Udp(ends)) => Some(ends.first_mac().context("--link")?),
     };
-    // Before any thread is there: each inherits the mask, so a signal waits
-    // for the one that asks.
-    for signal in STOP.into_iter().chain([LOOK]) {
-        block_signal(signal)
-            .map_err(|error| anyhow::anyhow!("blocking signal {signal}: {error:?}"))?;
-    }
+    let [one, other] = STOP;
+    let signals = Signals::block(&[one, other, LOOK])?;
     // Made before anybody can be disappointed.
     if let Some(path) = &args.report {
         File::create(path).with_context(|| format!("creating {}", path.display()))?;
@@ -73,7 +67,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "function {function} on {}", path.display())?;
     }
     out.flush()?;
-    while wait()? == LOOK {
+    while signals.wait()? == LOOK {
         // First: whoever sees the report may then read the frames.
         if let Some(Err(error)) = recording.as_ref().map(Recording::flush) {
             log::error!("{error:#}");
@@ -89,18 +83,6 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         bail!("the simulator recorded {} findings", report.findings_in_all);
     }
     Ok(())
-}
-
-/// Sleeps until one of the signals comes.
-fn wait() -> Result<libc::c_int> {
-    let [one, other] = STOP;
-    let set = create_sigset(&[one, other, LOOK])
-        .map_err(|error| anyhow::anyhow!("making a set of signals: {error}"))?;
-    let mut signal = 0;
-    // SAFETY: both live for the call, which writes the second.
-    let code = unsafe { libc::sigwait(&raw const set, &raw mut signal) };
-    ensure!(code == 0, "waiting for a signal: error {code}");
-    Ok(signal)
 }
 
 /// Writes the report where the user wants it, if anywhere. Whoever reads a file meanwhile sees the old one or the new.

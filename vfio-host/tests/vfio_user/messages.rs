@@ -1,6 +1,8 @@
 //! Messages between two functions that another process serves.
 
+use std::io::{BufRead, BufReader, Read};
 use std::process::Command;
+use std::thread;
 
 use super::processes::{
     E810, Served, ServerProcess, all_verified, alone, folder, package, pingpong, until,
@@ -44,6 +46,39 @@ fn two_processes_verify_every_message() {
         // Before and after each use, and when the user is gone.
         assert_eq!(function["function_resets"], 12);
         assert!(function["commands"].as_u64().unwrap() > 40);
+    }
+}
+
+#[test]
+fn a_monitor_that_is_interrupted_leaves_functions_as_it_found_them() {
+    let _alone = alone();
+    let server = ServerProcess::start();
+    let [a, b] = &server.paths;
+    let mut monitor = E810::start(&[
+        "monitor".to_owned(),
+        format!("--device=vfio-user:{}", a.display()),
+        format!("--peer=vfio-user:{}", b.display()),
+        format!("--ddp={}", package().display()),
+        "--interval=50".to_owned(),
+        "--json".to_owned(),
+    ]);
+    // A view: the messages are on their way.
+    let mut lines = BufReader::new(monitor.0.stdout.take().unwrap());
+    assert!(lines.read_line(&mut String::new()).unwrap() > 0);
+    monitor.signal(libc::SIGINT);
+    // Nobody waits for a reader.
+    let rest = thread::spawn(move || lines.read_to_string(&mut String::new()));
+    let end = monitor.end();
+    assert!(end.status.success(), "{end:?}");
+    rest.join().unwrap().unwrap();
+    let (_, report) = server.stop(libc::SIGINT);
+    assert_eq!(report["findings_in_all"], 0);
+    for function in report["functions"].as_array().unwrap() {
+        // Before the use and after it, and when the user is gone.
+        assert_eq!(
+            (&function["users"], &function["function_resets"]),
+            (&1.into(), &3.into())
+        );
     }
 }
 

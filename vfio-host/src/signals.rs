@@ -1,0 +1,74 @@
+//! Signals that are waited for instead of ending the process where it stands.
+
+use std::io;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use vmm_sys_util::signal::{block_signal, create_sigset};
+
+/// What ends a command in order.
+pub const STOP: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+
+/// Signals that nobody but the holder sees.
+#[derive(Debug)]
+pub struct Signals(libc::sigset_t);
+
+impl Signals {
+    /// Blocks `signals` from now on, also in threads that are made later: call it
+    /// before any is there.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn block(signals: &[libc::c_int]) -> Result<Self> {
+        for signal in signals {
+            block_signal(*signal)
+                .map_err(|error| anyhow!("blocking signal {signal}: {error:?}"))?;
+        }
+        let set = create_sigset(signals);
+        Ok(Self(set.map_err(|error| {
+            anyhow!("making a set of signals: {error}")
+        })?))
+    }
+
+    /// Sleeps until one of them comes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn wait(&self) -> Result<libc::c_int> {
+        let mut signal = 0;
+        // SAFETY: both live for the call, which writes the second.
+        let code = unsafe { libc::sigwait(&raw const self.0, &raw mut signal) };
+        ensure!(code == 0, "waiting for a signal: error {code}");
+        Ok(signal)
+    }
+
+    /// Sleeps until one of them comes, but not longer than `limit`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn wait_for(&self, limit: Duration) -> Result<Option<libc::c_int>> {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let left = libc::timespec {
+                tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            // SAFETY: the set and the time live for the call; nothing is to be
+            // written.
+            let signal =
+                unsafe { libc::sigtimedwait(&raw const self.0, ptr::null_mut(), &raw const left) };
+            if signal > 0 {
+                return Ok(Some(signal));
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EAGAIN) => return Ok(None),
+                // Another signal, or a debugger.
+                Some(libc::EINTR) => {}
+                _ => return Err(error).context("waiting for a signal"),
+            }
+        }
+    }
+}
