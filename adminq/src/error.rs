@@ -91,9 +91,10 @@ pub enum Error {
         /// The command that timed out.
         op: Opcode,
     },
-    /// A command timed out and the queue reports a critical firmware error.
+    /// A command timed out and the queue reports a critical firmware error. A
+    /// function that may not read memory cannot even read the command `[inf]`.
     #[error(
-        "{op}: the firmware reports a critical error: power-cycle the card, and update its firmware if it happens again"
+        "{op}: the firmware reports a critical error: see that the function is a bus master (PCI command register); power-cycle the card, and update its firmware if it happens again"
     )]
     CriticalFirmware {
         /// The command.

@@ -240,7 +240,9 @@ pub enum SlotError {
         cqs: u64,
     },
     /// No tracker space for a QP of that size.
-    #[error("no tracker space for {words} words; raise the capacity or make the QP smaller")]
+    #[error(
+        "no tracker space for {words} words; raise the configuration's tracker words per QP or its QPs, or make the QP smaller"
+    )]
     NoSpace {
         /// 64-bit words needed.
         words: u64,

@@ -217,7 +217,8 @@ pub struct StageError {
     /// What went wrong there.
     pub error: Error,
     /// What went wrong while undoing, if anything: memory named there stays
-    /// allocated, because the device may still use it.
+    /// allocated, because the device may still use it. So does, without a word
+    /// here, that of a command that was not answered; the log says how much.
     pub undo: Option<Error>,
 }
 

@@ -82,7 +82,7 @@ pub use lack::Lack;
 pub use limits::GIDS;
 pub use memory::{AccessFlags, Mr, MrChange, Pd, ReregError};
 pub use moderation::{Adaptive, CqModeration};
-pub use needs::HOST_ALLOCATIONS;
+pub use needs::{HOST_ALLOCATIONS, cq_dma_bytes};
 pub use pair::Qp;
 pub use port::{DeviceAttr, PortAttr, PortState};
 pub use stage::Stage;

@@ -7,9 +7,11 @@ use e810_adminq::tree::Tree;
 use e810_ceq::{AeqEntries, CeqEntries, EventLog};
 use e810_cqp::hmc::{FpmQuery, Hmc, Plan};
 use e810_cqp::{Cqp, dma_bytes};
-use e810_datapath::slot::Layout;
+use e810_datapath::sizing::{CqSize, RqSize, SqSize};
+use e810_datapath::slot::{Layout, QpShape};
 use e810_hal::{Platform, Vector};
 
+use crate::attr::QpCaps;
 use crate::channel::CHANNELS;
 use crate::cold::LanReady;
 use crate::config::{Config, MAX_CEQS};
@@ -97,10 +99,11 @@ impl Config {
     ///
     /// Most of it backs the card's own objects, in pieces of 2 MiB with
     /// [`Backing::Full`](crate::hmc::Backing::Full) if the card packs them `[inf]`.
-    /// Afterwards memory is taken for queues that are created, and for the card:
-    /// lists of pages (8 bytes each), and with
-    /// [`Backing::OnDemand`](crate::hmc::Backing::OnDemand) what backs objects that
-    /// are used.
+    /// Those pieces are aligned to 2 MiB too, for which nothing is added here.
+    /// Afterwards memory is taken for queues that are created
+    /// ([`QpCaps::dma_bytes`], [`cq_dma_bytes`]), and for the card: lists of pages (8
+    /// bytes each), and with [`Backing::OnDemand`](crate::hmc::Backing::OnDemand)
+    /// what backs objects that are used.
     ///
     /// ```
     /// use e810::Config;
@@ -154,6 +157,68 @@ impl Config {
             Some(qps) => qps,
             None => u32::MAX,
         }
+    }
+}
+
+impl QpCaps {
+    /// What a queue pair of this size takes of the words that
+    /// [`Config::tracker_words_per_qp`] sets apart: three for each quantum of 32
+    /// bytes of its rings, in whole blocks. `None` when the card has no such queue
+    /// pair.
+    ///
+    /// ```
+    /// use e810::QpCaps;
+    ///
+    /// const CAPS: QpCaps = QpCaps {
+    ///     max_send_wr: 32,
+    ///     max_recv_wr: 32,
+    ///     max_send_sge: 1,
+    ///     max_recv_sge: 1,
+    ///     max_inline: 0,
+    /// };
+    /// // A send ring has 512 quanta at least, 258 of which stay free.
+    /// assert_eq!((CAPS.tracker_words(), CAPS.dma_bytes()), (Some(1728), Some(20_480)));
+    /// ```
+    #[must_use]
+    pub const fn tracker_words(&self) -> Option<u32> {
+        match self.sizes() {
+            Some((sq, rq)) => Some(QpShape::tracker_words(sq.quanta, rq.quanta())),
+            None => None,
+        }
+    }
+
+    /// Bytes of DMA memory of such a queue pair's rings, in whole pages of 4 KiB.
+    /// `None` when the card has no such queue pair.
+    #[must_use]
+    pub const fn dma_bytes(&self) -> Option<usize> {
+        match self.sizes() {
+            Some((sq, rq)) => {
+                let sq = in_pages(sq.bytes() as usize);
+                Some(sq.saturating_add(in_pages(rq.bytes() as usize)))
+            }
+            None => None,
+        }
+    }
+
+    const fn sizes(&self) -> Option<(SqSize, RqSize)> {
+        match (
+            SqSize::new(self.max_send_wr, self.max_send_sge, self.max_inline),
+            RqSize::new(self.max_recv_wr, self.max_recv_sge),
+        ) {
+            (Ok(sq), Ok(rq)) => Some((sq, rq)),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of DMA memory of a completion queue for `cqe` completions: its ring and
+/// its shadow area, in whole pages of 4 KiB. `None` when the card has no such
+/// queue.
+#[must_use]
+pub const fn cq_dma_bytes(cqe: u32) -> Option<usize> {
+    match CqSize::new(cqe) {
+        Ok(size) => Some(in_pages(size.bytes() as usize).saturating_add(PAGE)),
+        Err(_) => None,
     }
 }
 

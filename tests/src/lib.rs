@@ -6,3 +6,7 @@ pub mod plain;
 pub mod scenario;
 pub mod traffic;
 pub mod wakeups;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/embedding.md")]
+struct Embedding;

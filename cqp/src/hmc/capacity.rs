@@ -23,7 +23,8 @@ pub struct Capacity {
     /// Multicast groups, at most 4096. Index 0 is reserved.
     pub mcast_groups: u32,
     /// Physical buffer list entries, 8 bytes for each page of a region that is
-    /// not contiguous. Their memory is allocated as they are used.
+    /// not contiguous; at least 512, which is what the device needs. Their memory
+    /// is allocated as they are used.
     pub pbles: u32,
 }
 

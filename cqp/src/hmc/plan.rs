@@ -139,9 +139,15 @@ pub(super) const fn wanted(
     wanted
 }
 
-/// PBLEs to commit: those wanted, and those that rounding the base up loses.
+/// PBLEs to commit: those wanted, a page of them at least (control-path 6.7),
+/// and those that rounding the base up loses.
 pub(super) const fn pbles(capacity: &Capacity) -> u64 {
-    let whole = align_up(capacity.pbles as u64, PBLES_PER_PAGE as u64);
+    let wanted = if capacity.pbles == 0 {
+        1
+    } else {
+        capacity.pbles
+    };
+    let whole = align_up(wanted as u64, PBLES_PER_PAGE as u64);
     whole.saturating_add(PBLES_PER_PAGE as u64)
 }
 

@@ -2,7 +2,7 @@
 
 use super::list::{self, Node};
 use super::opening::{Opening, QueueOpening};
-use super::space::Space;
+use super::space::{self, Space};
 use super::{Cause, CqKey, Layout, MAX_IDS, QpKey, QpSlot, SlotMemory, Slots};
 use crate::error::{Queue, SlotError};
 use crate::state::{QpState, Service};
@@ -27,13 +27,13 @@ pub struct QpShape {
 }
 
 impl QpShape {
-    /// 64-bit words of tracker space that such a QP takes, up to a block (96
-    /// words) more.
+    /// 64-bit words of tracker space that such a QP takes: whole blocks of 96.
     #[must_use]
     pub const fn tracker_words(sq_quanta: u32, rq_quanta: u32) -> u32 {
         sq_quanta
             .saturating_add(rq_quanta)
-            .saturating_mul(track::WORDS as u32)
+            .div_ceil(space::TRACKERS)
+            .saturating_mul(space::BLOCK)
     }
 }
 

@@ -8,9 +8,9 @@ use super::Atom;
 use crate::track;
 
 /// Trackers of a block.
-const TRACKERS: u32 = 32;
+pub(super) const TRACKERS: u32 = 32;
 /// Words of a block.
-const BLOCK: u32 = TRACKERS * track::WORDS as u32;
+pub(super) const BLOCK: u32 = TRACKERS * track::WORDS as u32;
 
 const fn blocks(tracker_words: u32) -> u32 {
     tracker_words.div_ceil(BLOCK)

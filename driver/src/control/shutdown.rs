@@ -24,6 +24,8 @@ impl<P: Platform> core::fmt::Display for ShutdownError<P> {
     }
 }
 
+impl<P: Platform + core::fmt::Debug> core::error::Error for ShutdownError<P> {}
+
 impl<P: Platform> Control<P> {
     /// Undoes the bring-up in order (control-path 3.4). All objects have been
     /// given back before.

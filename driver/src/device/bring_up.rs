@@ -11,7 +11,8 @@ use crate::stage::Stage;
 /// A stage that was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reached {
-    /// The stage.
+    /// The stage. [`Stage::name`] fits here; its `Display` says what is being done
+    /// on the way to it, for errors.
     pub stage: Stage,
     /// CQP commands posted since the start.
     pub commands: u64,

@@ -50,6 +50,24 @@ fn the_default_is_small() {
     assert_eq!(lazy.counts.get(Object::Md), 64);
 }
 
+/// Wherever the other objects leave their base, a page of them can be used.
+#[test]
+fn without_pbles_there_are_as_many_as_there_have_to_be() {
+    for ahs in 0..70 {
+        let capacity = Capacity {
+            ahs,
+            pbles: 0,
+            ..Capacity::DEFAULT
+        };
+        let query = query();
+        let plan = Plan::new(&query, &capacity, Backing::Full).unwrap();
+        let layout = Layout::packed(&plan.counts, &query).unwrap();
+        let pbles = layout.area(Object::Pble);
+        let lost = (pbles.base.next_multiple_of(4096) - pbles.base) / 8;
+        assert!(u64::from(pbles.count) - lost >= 512, "{ahs}: {pbles:?}");
+    }
+}
+
 #[test]
 fn what_the_device_does_not_have_is_an_error() {
     let capacity = Capacity::DEFAULT;
@@ -105,7 +123,7 @@ fn senseless_capacities_are_refused() {
         ..good
     })
     .unwrap();
-    assert_eq!(none.counts.get(Object::Pble), 512);
+    assert_eq!(none.counts.get(Object::Pble), 1024);
 }
 
 proptest! {
