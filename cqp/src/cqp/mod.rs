@@ -129,7 +129,7 @@ impl<P: Platform> Cqp<P> {
     ///
     /// # Errors
     /// As [`Cqp::submit`] and [`Cqp::wait`].
-    pub fn execute(&mut self, command: &impl Command) -> Result<Completion> {
+    pub fn execute(&mut self, command: &dyn Command) -> Result<Completion> {
         let ticket = self.submit(command)?;
         self.wait(ticket)
     }

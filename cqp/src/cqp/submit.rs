@@ -18,7 +18,7 @@ impl<P: Platform> Cqp<P> {
     /// What the command's encoding says; [`Error::RingFull`];
     /// [`Error::Unfinished`] when only registers tell of completions and the
     /// last command has not finished; [`Error::Wait`] when the device is gone.
-    pub fn submit(&mut self, command: &impl Command) -> Result<Ticket> {
+    pub fn submit(&mut self, command: &dyn Command) -> Result<Ticket> {
         let wqe = command.encode()?;
         let entry = self.claim()?;
         self.post(entry, &wqe)

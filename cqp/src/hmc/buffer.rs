@@ -37,7 +37,7 @@ impl<P: Platform> Exchange<P> {
     pub(super) fn run<T>(
         self,
         cqp: &mut Cqp<P>,
-        command: &impl Command,
+        command: &dyn Command,
         read: impl FnOnce(&[AtomicU64]) -> Result<T>,
     ) -> Result<T> {
         let done = cqp.execute(command);

@@ -239,7 +239,7 @@ impl<P: Platform> Control<P> {
 }
 
 /// Runs a command whose completion says nothing but that it worked.
-pub(crate) fn run<P: Platform>(cqp: &mut Cqp<P>, command: &impl Command) -> Result<()> {
+pub(crate) fn run<P: Platform>(cqp: &mut Cqp<P>, command: &dyn Command) -> Result<()> {
     Ok(cqp.execute(command).map(drop)?)
 }
 

@@ -191,7 +191,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// Posts a command, unless the CQP is full at the moment.
-    fn post_if_room(&mut self, command: &impl Command) -> Result<Option<Ticket>> {
+    fn post_if_room(&mut self, command: &dyn Command) -> Result<Option<Ticket>> {
         match self.cqp.submit(command) {
             Ok(ticket) => Ok(Some(ticket)),
             Err(e810_cqp::Error::RingFull { .. }) => Ok(None),
