@@ -22,9 +22,19 @@ impl<P: Platform> AdminQ<P> {
     /// [`Error::Refused`]; everything of [`AdminQ::exchange`]; what the decoder
     /// found wrong with the reply.
     pub fn execute<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
-        let answer = self.exchange(command.opcode(), command.params(), command.data())?;
+        match self.accepted(command.opcode(), command.params(), command.data()) {
+            Ok(answer) => command.decode(&answer),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// [`AdminQ::exchange`], with a refusal as an error. Not a part of
+    /// [`AdminQ::execute`], which exists once for each command.
+    #[inline(never)]
+    fn accepted(&mut self, op: Opcode, params: [u8; 16], data: Data<'_>) -> Result<Answer<'_>> {
+        let answer = self.exchange(op, params, data)?;
         refused(&answer)?;
-        command.decode(&answer)
+        Ok(answer)
     }
 
     /// Sends a command and gives its reply, a refusal included. The few opcodes
