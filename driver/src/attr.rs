@@ -330,14 +330,20 @@ impl QpAttr {
         mask.set(AttrMask::DEST_QPN, self.dest_qpn.is_some());
         mask.set(AttrMask::RQ_PSN, self.rq_psn.is_some());
         mask.set(AttrMask::SQ_PSN, self.sq_psn.is_some());
-        mask.set(AttrMask::MAX_DEST_RD_ATOMIC, self.max_dest_rd_atomic.is_some());
+        mask.set(
+            AttrMask::MAX_DEST_RD_ATOMIC,
+            self.max_dest_rd_atomic.is_some(),
+        );
         mask.set(AttrMask::MAX_QP_RD_ATOMIC, self.max_rd_atomic.is_some());
         mask.set(AttrMask::MIN_RNR_TIMER, self.min_rnr_timer.is_some());
         mask.set(AttrMask::TIMEOUT, self.timeout.is_some());
         mask.set(AttrMask::RETRY_CNT, self.retry_cnt.is_some());
         mask.set(AttrMask::RNR_RETRY, self.rnr_retry.is_some());
         mask.set(AttrMask::CUR_STATE, self.cur_state.is_some());
-        mask.set(AttrMask::EN_SQD_ASYNC_NOTIFY, self.en_sqd_async_notify.is_some());
+        mask.set(
+            AttrMask::EN_SQD_ASYNC_NOTIFY,
+            self.en_sqd_async_notify.is_some(),
+        );
         mask.set(AttrMask::QKEY, self.qkey.is_some());
         mask.set(AttrMask::ALT_PATH, self.alt_path.is_some());
         mask.set(AttrMask::CAP, self.caps.is_some());
