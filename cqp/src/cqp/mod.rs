@@ -130,8 +130,7 @@ impl<P: Platform> Cqp<P> {
     /// # Errors
     /// As [`Cqp::submit`] and [`Cqp::wait`].
     pub fn execute(&mut self, command: &dyn Command) -> Result<Completion> {
-        let ticket = self.submit(command)?;
-        self.wait(ticket)
+        self.submit(command).and_then(|ticket| self.wait(ticket))
     }
 
     fn slots(&self) -> Slots<'_> {

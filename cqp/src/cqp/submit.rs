@@ -19,9 +19,10 @@ impl<P: Platform> Cqp<P> {
     /// [`Error::Unfinished`] when only registers tell of completions and the
     /// last command has not finished; [`Error::Wait`] when the device is gone.
     pub fn submit(&mut self, command: &dyn Command) -> Result<Ticket> {
-        let wqe = command.encode()?;
-        let entry = self.claim()?;
-        self.post(entry, &wqe)
+        match command.encode() {
+            Ok(wqe) => self.claim().and_then(|entry| self.post(entry, &wqe)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Posts UPDATE_PE_SDS with 1 to 11 entries; those after the third go to
@@ -54,8 +55,8 @@ impl<P: Platform> Cqp<P> {
     /// # Errors
     /// As [`Cqp::submit_sds`] and [`Cqp::wait`].
     pub fn update_sds(&mut self, entries: &[SdEntry]) -> Result<Completion> {
-        let ticket = self.submit_sds(entries)?;
-        self.wait(ticket)
+        self.submit_sds(entries)
+            .and_then(|ticket| self.wait(ticket))
     }
 
     /// Takes a free entry.
