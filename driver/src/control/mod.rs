@@ -230,6 +230,12 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
+    /// Sees to it that an object of the device has memory before a command names it.
+    #[inline(never)]
+    fn ensure(&mut self, object: HmcObject, id: u32) -> Result<()> {
+        Ok(self.hmc.hmc.ensure(&mut self.cqp, object, id)?)
+    }
+
     fn own(&self, owner: u64, object: Object, id: u32) -> Result<()> {
         if owner == self.tag() {
             Ok(())
