@@ -134,6 +134,7 @@ struct Turns {
     owed: u64,
 }
 
+// Not put into every wait: none of them is in a hurry.
 impl Turns {
     #[inline(never)]
     fn new<C: Clock + ?Sized>(clock: &C, limit: Ns, pause: Ns) -> Self {

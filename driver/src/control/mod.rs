@@ -146,6 +146,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// Handle on the slots that all parts share.
+    // A handle is large, and many calls look something up by one.
     #[inline(never)]
     pub(crate) fn slots(&self) -> Slots<HostBuf<P>> {
         self.registry.slots().clone()
