@@ -60,13 +60,12 @@ impl<'a> Answer<'a> {
         self.len == 0
     }
 
-    /// The `N` bytes at `at`, which are `what`.
+    /// Fills `bytes` from `at` on with what is `what`.
     ///
     /// # Errors
     /// [`Error::ShortReply`] when the firmware filled fewer.
-    pub fn array<const N: usize>(&self, at: usize, what: &'static str) -> Result<[u8; N]> {
-        let mut bytes = [0; N];
-        let end = at.saturating_add(N);
+    pub fn fill(&self, at: usize, what: &'static str, bytes: &mut [u8]) -> Result<()> {
+        let end = at.saturating_add(bytes.len());
         if end > self.len {
             return Err(Error::ShortReply {
                 op: self.descriptor.opcode,
@@ -75,8 +74,8 @@ impl<'a> Answer<'a> {
                 needed: end,
             });
         }
-        self.copy(at, &mut bytes);
-        Ok(bytes)
+        self.copy(at, bytes);
+        Ok(())
     }
 
     /// Fills `to` from `at` on, as far as there is data; gives the number of
@@ -125,9 +124,11 @@ mod tests {
         let cells = memory(&(0..16).collect::<Vec<u8>>());
         let descriptor = Descriptor::command(Opcode::READ_MAC, [7; 16]);
         let answer = Answer::new(descriptor, &cells, 11);
-        assert_eq!(answer.array::<4>(7, "x"), Ok([7, 8, 9, 10]));
+        let mut four = [0; 4];
+        assert_eq!(answer.fill(7, "x", &mut four), Ok(()));
+        assert_eq!(four, [7, 8, 9, 10]);
         assert_eq!(
-            answer.array::<4>(8, "MAC entry"),
+            answer.fill(8, "MAC entry", &mut four),
             Err(Error::ShortReply {
                 op: Opcode::READ_MAC,
                 what: "MAC entry",
@@ -135,7 +136,7 @@ mod tests {
                 needed: 12
             })
         );
-        assert!(answer.array::<1>(usize::MAX, "x").is_err());
+        assert!(answer.fill(usize::MAX, "x", &mut [0]).is_err());
         let mut rest = [0xFF; 4];
         assert_eq!(answer.copy(9, &mut rest), 2);
         assert_eq!(rest, [9, 10, 0xFF, 0xFF]);

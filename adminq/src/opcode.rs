@@ -13,13 +13,20 @@ macro_rules! opcodes {
         impl Opcode {
             $($(#[$doc])* pub const $name: Self = Self($code);)+
 
+            // A table, because a match that gives texts is half a KiB of code.
+            const NAMES: &'static [(u16, &'static str)] = &[$(($code, $text)),+];
+
             /// The field's name for it.
             #[must_use]
             pub const fn name(self) -> &'static str {
-                match self.0 {
-                    $($code => $text,)+
-                    _ => "AdminQ command",
+                let mut left = Self::NAMES;
+                while let [(code, name), rest @ ..] = left {
+                    if *code == self.0 {
+                        return name;
+                    }
+                    left = rest;
                 }
+                "AdminQ command"
             }
         }
     };

@@ -320,36 +320,33 @@ impl QpAttr {
     /// Which attributes are set.
     #[must_use]
     pub fn mask(&self) -> AttrMask {
-        let set = [
-            (self.state.is_some(), AttrMask::STATE),
-            (self.access.is_some(), AttrMask::ACCESS_FLAGS),
-            (self.pkey_index.is_some(), AttrMask::PKEY_INDEX),
-            (self.port.is_some(), AttrMask::PORT),
-            (self.path.is_some(), AttrMask::AV),
-            (self.path_mtu.is_some(), AttrMask::PATH_MTU),
-            (self.dest_qpn.is_some(), AttrMask::DEST_QPN),
-            (self.rq_psn.is_some(), AttrMask::RQ_PSN),
-            (self.sq_psn.is_some(), AttrMask::SQ_PSN),
-            (
-                self.max_dest_rd_atomic.is_some(),
-                AttrMask::MAX_DEST_RD_ATOMIC,
-            ),
-            (self.max_rd_atomic.is_some(), AttrMask::MAX_QP_RD_ATOMIC),
-            (self.min_rnr_timer.is_some(), AttrMask::MIN_RNR_TIMER),
-            (self.timeout.is_some(), AttrMask::TIMEOUT),
-            (self.retry_cnt.is_some(), AttrMask::RETRY_CNT),
-            (self.rnr_retry.is_some(), AttrMask::RNR_RETRY),
-            (self.cur_state.is_some(), AttrMask::CUR_STATE),
-            (
-                self.en_sqd_async_notify.is_some(),
-                AttrMask::EN_SQD_ASYNC_NOTIFY,
-            ),
-            (self.qkey.is_some(), AttrMask::QKEY),
-            (self.alt_path.is_some(), AttrMask::ALT_PATH),
-            (self.caps.is_some(), AttrMask::CAP),
-        ];
-        set.into_iter()
-            .filter_map(|(is_set, bit)| is_set.then_some(bit))
-            .fold(AttrMask::empty(), |mask, bit| mask | bit)
+        let mut mask = AttrMask::empty();
+        mask.set(AttrMask::STATE, self.state.is_some());
+        mask.set(AttrMask::ACCESS_FLAGS, self.access.is_some());
+        mask.set(AttrMask::PKEY_INDEX, self.pkey_index.is_some());
+        mask.set(AttrMask::PORT, self.port.is_some());
+        mask.set(AttrMask::AV, self.path.is_some());
+        mask.set(AttrMask::PATH_MTU, self.path_mtu.is_some());
+        mask.set(AttrMask::DEST_QPN, self.dest_qpn.is_some());
+        mask.set(AttrMask::RQ_PSN, self.rq_psn.is_some());
+        mask.set(AttrMask::SQ_PSN, self.sq_psn.is_some());
+        mask.set(
+            AttrMask::MAX_DEST_RD_ATOMIC,
+            self.max_dest_rd_atomic.is_some(),
+        );
+        mask.set(AttrMask::MAX_QP_RD_ATOMIC, self.max_rd_atomic.is_some());
+        mask.set(AttrMask::MIN_RNR_TIMER, self.min_rnr_timer.is_some());
+        mask.set(AttrMask::TIMEOUT, self.timeout.is_some());
+        mask.set(AttrMask::RETRY_CNT, self.retry_cnt.is_some());
+        mask.set(AttrMask::RNR_RETRY, self.rnr_retry.is_some());
+        mask.set(AttrMask::CUR_STATE, self.cur_state.is_some());
+        mask.set(
+            AttrMask::EN_SQD_ASYNC_NOTIFY,
+            self.en_sqd_async_notify.is_some(),
+        );
+        mask.set(AttrMask::QKEY, self.qkey.is_some());
+        mask.set(AttrMask::ALT_PATH, self.alt_path.is_some());
+        mask.set(AttrMask::CAP, self.caps.is_some());
+        mask
     }
 }

@@ -112,23 +112,56 @@ pub fn poll_until<C: Clock + ?Sized, T, E: From<WaitError>>(
     pause: Ns,
     mut ready: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<T, E> {
-    let start = clock.now();
-    // A pause of nothing gives no number of questions.
-    let mut owed = limit.0.checked_div(pause.0).unwrap_or(0);
-    owed = owed.min(MOST_QUESTIONS);
+    let mut turns = Turns::new(clock, limit, pause);
     loop {
-        let late = clock.now() - start >= limit && owed == 0;
-        owed = owed.saturating_sub(1);
+        let late = turns.late(clock);
         if let Some(answer) = ready()? {
             return Ok(answer);
         }
         if late {
             return Err(WaitError::Timeout { label, limit }.into());
         }
-        if pause == Ns(0) {
+        turns.pause(clock);
+    }
+}
+
+/// The time of [`poll_until`], which is the same whatever is asked.
+struct Turns {
+    start: Ns,
+    limit: Ns,
+    pause: Ns,
+    /// Questions that are asked in any case.
+    owed: u64,
+}
+
+// Not put into every wait: none of them is in a hurry.
+impl Turns {
+    #[inline(never)]
+    fn new<C: Clock + ?Sized>(clock: &C, limit: Ns, pause: Ns) -> Self {
+        // A pause of nothing gives no number of questions.
+        let owed = limit.0.checked_div(pause.0).unwrap_or(0);
+        Self {
+            start: clock.now(),
+            limit,
+            pause,
+            owed: owed.min(MOST_QUESTIONS),
+        }
+    }
+
+    /// Whether the next question is the last.
+    #[inline(never)]
+    fn late<C: Clock + ?Sized>(&mut self, clock: &C) -> bool {
+        let late = clock.now() - self.start >= self.limit && self.owed == 0;
+        self.owed = self.owed.saturating_sub(1);
+        late
+    }
+
+    #[inline(never)]
+    fn pause<C: Clock + ?Sized>(&self, clock: &C) {
+        if self.pause == Ns(0) {
             clock.relax();
         } else {
-            clock.delay(pause);
+            clock.delay(self.pause);
         }
     }
 }

@@ -105,7 +105,9 @@ impl Command for ListCaps {
         };
         for number in 0..entries as usize {
             let at = number.saturating_mul(ENTRY_BYTES);
-            caps.take(&answer.array(at, "list of capabilities")?);
+            let mut entry = [0; ENTRY_BYTES];
+            answer.fill(at, "list of capabilities", &mut entry)?;
+            caps.take(&entry);
         }
         Ok(caps)
     }

@@ -65,7 +65,8 @@ impl LinkStatus {
     /// # Errors
     /// [`Error::ShortReply`](crate::Error::ShortReply).
     pub fn decode(answer: &Answer<'_>) -> Result<Self> {
-        let data = answer.array::<BYTES>(0, "link status")?;
+        let mut data = [0; BYTES];
+        answer.fill(0, "link status", &mut data)?;
         let speed = le16(&data, 10);
         let known = SPEEDS.iter().enumerate();
         let mbps = known

@@ -42,7 +42,9 @@ impl Command for ReadMac {
         let count = usize::from(answer.param(4)).min(ENTRIES);
         for number in 0..count {
             let at = number.saturating_mul(ENTRY_BYTES);
-            let [_, kind, mac @ ..] = answer.array::<ENTRY_BYTES>(at, "list of MAC addresses")?;
+            let mut entry = [0; ENTRY_BYTES];
+            answer.fill(at, "list of MAC addresses", &mut entry)?;
+            let [_, kind, mac @ ..] = entry;
             if kind == LAN {
                 let multicast = byte(&mac, 0) & 1 != 0;
                 if multicast || mac == [0; 6] {

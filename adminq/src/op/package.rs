@@ -74,14 +74,17 @@ impl Command for GetPackageInfo {
     }
 
     fn decode(&self, answer: &Answer<'_>) -> Result<Self::Reply> {
-        let count = le32(&answer.array::<4>(0, "list of packages")?, 0);
+        let mut count = [0; 4];
+        answer.fill(0, "list of packages", &mut count)?;
+        let count = u32::from_le_bytes(count);
         if count as usize > PACKAGES {
             return Err(answer.bad("number of packages", count.into()));
         }
         let mut list = Vec::new();
         for number in 0..count as usize {
             let at = number.saturating_mul(ENTRY_BYTES).saturating_add(4);
-            let entry = answer.array::<ENTRY_BYTES>(at, "list of packages")?;
+            let mut entry = [0; ENTRY_BYTES];
+            answer.fill(at, "list of packages", &mut entry)?;
             // At most as many as the list holds: checked above.
             let _ = list.push(PackageInfo {
                 version: Version::decode(&entry, 0),

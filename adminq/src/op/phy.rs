@@ -84,7 +84,8 @@ impl Command for GetPhyCaps {
     }
 
     fn decode(&self, answer: &Answer<'_>) -> Result<PhyCaps> {
-        let bytes = answer.array(0, "PHY capabilities")?;
+        let mut bytes = [0; USED_BYTES];
+        answer.fill(0, "PHY capabilities", &mut bytes)?;
         Ok(PhyCaps { bytes })
     }
 }

@@ -49,7 +49,8 @@ impl Command for AddQueueSet {
     }
 
     fn decode(&self, answer: &Answer<'_>) -> Result<u32> {
-        let reply = answer.array::<16>(0, "RDMA queue set")?;
+        let mut reply = [0; 16];
+        answer.fill(0, "RDMA queue set", &mut reply)?;
         Ok(le32(&reply, 12))
     }
 }

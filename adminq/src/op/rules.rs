@@ -76,7 +76,8 @@ impl Command for AddRule {
     }
 
     fn decode(&self, answer: &Answer<'_>) -> Result<RuleId> {
-        let rule = answer.array::<BARE_BYTES>(0, "switch rule")?;
+        let mut rule = [0; BARE_BYTES];
+        answer.fill(0, "switch rule", &mut rule)?;
         Ok(le16(&rule, 12))
     }
 }

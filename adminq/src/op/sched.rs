@@ -67,12 +67,15 @@ pub struct Element {
 }
 
 impl Element {
-    fn decode(bytes: &[u8; ELEMENT_BYTES]) -> Self {
-        Self {
-            parent: le32(bytes, 0),
-            teid: le32(bytes, 4),
-            kind: ElementKind::from_u8(byte(bytes, 8)),
-        }
+    /// The element at `at`, which is `what`.
+    fn at(answer: &Answer<'_>, at: usize, what: &'static str) -> Result<Self> {
+        let mut bytes = [0; ELEMENT_BYTES];
+        answer.fill(at, what, &mut bytes)?;
+        Ok(Self {
+            parent: le32(&bytes, 0),
+            teid: le32(&bytes, 4),
+            kind: ElementKind::from_u8(byte(&bytes, 8)),
+        })
     }
 }
 
@@ -107,7 +110,8 @@ impl Command for QueryResources {
     }
 
     fn decode(&self, answer: &Answer<'_>) -> Result<SchedulerResources> {
-        let general = answer.array::<32>(0, "scheduler resources")?;
+        let mut general = [0; 32];
+        answer.fill(0, "scheduler resources", &mut general)?;
         let layers = le16(&general, 2);
         if layers == 0 || usize::from(layers) > MAX_LAYERS {
             return Err(answer.bad("number of scheduler layers", layers.into()));
@@ -118,7 +122,8 @@ impl Command for QueryResources {
             let below = layer.saturating_add(1);
             if below < usize::from(layers) {
                 let at = 32usize.saturating_mul(below.saturating_add(1));
-                let properties = answer.array::<32>(at, "properties of a scheduler layer")?;
+                let mut properties = [0; 32];
+                answer.fill(at, "properties of a scheduler layer", &mut properties)?;
                 *children = le16(&properties, 10);
             }
         }
@@ -170,7 +175,8 @@ impl Command for GetDefaultTopology {
         let mut topology = Topology::new();
         for number in 0..usize::from(count) {
             let at = number.saturating_mul(BRANCH_BYTES);
-            let header = answer.array::<HEADER_BYTES>(at, "branch of the scheduler tree")?;
+            let mut header = [0; HEADER_BYTES];
+            answer.fill(at, "branch of the scheduler tree", &mut header)?;
             let elements = le16(&header, 4);
             if elements == 0 || usize::from(elements) > MAX_LAYERS {
                 return Err(answer.bad("number of elements in a branch", elements.into()));
@@ -180,9 +186,9 @@ impl Command for GetDefaultTopology {
                 let at = at
                     .saturating_add(HEADER_BYTES)
                     .saturating_add(layer.saturating_mul(ELEMENT_BYTES));
-                let bytes = answer.array(at, "element of the scheduler tree")?;
+                let element = Element::at(answer, at, "element of the scheduler tree")?;
                 // At most as many as the branch holds: checked above.
-                let _ = branch.push(Element::decode(&bytes));
+                let _ = branch.push(element);
             }
             let _ = topology.push(branch);
         }
@@ -253,8 +259,7 @@ impl Command for AddElement {
         if done != 1 {
             return Err(answer.bad("groups of elements added", done.into()));
         }
-        let bytes = answer.array(HEADER_BYTES, "new scheduler element")?;
-        Ok(Element::decode(&bytes))
+        Element::at(answer, HEADER_BYTES, "new scheduler element")
     }
 }
 
@@ -294,7 +299,7 @@ impl Command for GetElement {
         if done != 1 {
             return Err(answer.bad("elements read", done.into()));
         }
-        let element = Element::decode(&answer.array(0, "scheduler element")?);
+        let element = Element::at(answer, 0, "scheduler element")?;
         let asked = le32(&self.bytes, 4);
         if element.teid == asked {
             Ok(element)

@@ -64,7 +64,8 @@ impl Command for GetSwitchConfig {
         let mut port = None;
         for number in 0..usize::from(count) {
             let at = number.saturating_mul(ENTRY_BYTES);
-            let entry = answer.array::<ENTRY_BYTES>(at, "list of switch elements")?;
+            let mut entry = [0; ENTRY_BYTES];
+            answer.fill(at, "list of switch elements", &mut entry)?;
             let number = le16(&entry, 0);
             // Bits [15:14] are the type; 0 is a physical port.
             if number >> 14 == 0 {

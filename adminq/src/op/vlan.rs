@@ -76,7 +76,8 @@ impl Command for GetVlanMode {
     }
 
     fn decode(&self, answer: &Answer<'_>) -> Result<VlanMode> {
-        let first = answer.array::<1>(0, "VLAN mode")?;
+        let mut first = [0; 1];
+        answer.fill(0, "VLAN mode", &mut first)?;
         Ok(if byte(&first, 0) & 1 == 0 {
             VlanMode::Single
         } else {

@@ -22,9 +22,23 @@ impl<P: Platform> AdminQ<P> {
     /// [`Error::Refused`]; everything of [`AdminQ::exchange`]; what the decoder
     /// found wrong with the reply.
     pub fn execute<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
-        let answer = self.exchange(command.opcode(), command.params(), command.data())?;
-        refused(&answer)?;
-        command.decode(&answer)
+        match self.accepted(command.opcode(), command.params(), command.data()) {
+            Ok(answer) => command.decode(&answer),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// [`AdminQ::exchange`], with a refusal as an error. Not a part of
+    /// [`AdminQ::execute`], which exists once for each command.
+    #[inline(never)]
+    fn accepted(&mut self, op: Opcode, params: [u8; 16], data: Data<'_>) -> Result<Answer<'_>> {
+        let answered = self.exchange(op, params, data);
+        if let Ok(answer) = &answered
+            && let Err(error) = refused(answer)
+        {
+            return Err(error);
+        }
+        answered
     }
 
     /// Sends a command and gives its reply, a refusal included. The few opcodes
@@ -38,21 +52,23 @@ impl<P: Platform> AdminQ<P> {
     /// open.
     pub fn exchange(&mut self, op: Opcode, params: [u8; 16], data: Data<'_>) -> Result<Answer<'_>> {
         let tries = if op.retries_busy() { BUSY_TRIES } else { 1 };
-        let mut reply = self.send(op, params, data)?;
+        let mut sent = self.send(op, params, data);
         for _ in 1..tries {
-            if reply.code() != Code::EBUSY {
+            if !matches!(&sent, Ok(reply) if reply.code() == Code::EBUSY) {
                 break;
             }
             self.platform.delay(BUSY_PAUSE);
-            reply = self.send(op, params, data)?;
+            sent = self.send(op, params, data);
         }
-        let len = match data {
-            Data::None => 0,
-            // Bounded by what was sent: see `take`.
-            Data::Receive(_) | Data::Send(_) => reply.datalen.into(),
-        };
-        let cells = self.memory.buffer(Buffer::Command);
-        Ok(Answer::new(reply, cells, len))
+        sent.map(|reply| {
+            let len = match data {
+                Data::None => 0,
+                // Bounded by what was sent: see `take`.
+                Data::Receive(_) | Data::Send(_) => reply.datalen.into(),
+            };
+            let cells = self.memory.buffer(Buffer::Command);
+            Answer::new(reply, cells, len)
+        })
     }
 
     /// One exchange.

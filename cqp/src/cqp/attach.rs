@@ -150,10 +150,7 @@ impl<P: Platform> Cqp<P> {
             let op = self.slots().op(self.ring.index_of(self.completed));
             return Err(Error::Unfinished { op });
         }
-        let wqe = DestroyCq {
-            cq: ccq.attributes()?,
-        }
-        .encode()?;
+        let wqe = ccq.attributes().and_then(|cq| DestroyCq { cq }.encode())?;
         let entry = self.ring.claim()?;
         let ticket = self.post_watching(entry, &wqe, true)?;
         let ended = self.wait_on_registers(ticket, REGISTER_LIMIT);

@@ -129,9 +129,8 @@ impl<P: Platform> Cqp<P> {
     ///
     /// # Errors
     /// As [`Cqp::submit`] and [`Cqp::wait`].
-    pub fn execute(&mut self, command: &impl Command) -> Result<Completion> {
-        let ticket = self.submit(command)?;
-        self.wait(ticket)
+    pub fn execute(&mut self, command: &dyn Command) -> Result<Completion> {
+        self.submit(command).and_then(|ticket| self.wait(ticket))
     }
 
     fn slots(&self) -> Slots<'_> {

@@ -30,12 +30,16 @@ impl<P: Platform> Cqp<P> {
     /// # Errors
     /// [`Error::Wait`] when a register shows that the device is gone.
     pub fn poll(&mut self) -> Result<Option<Completion>> {
-        self.look()?;
+        self.look().map(|()| self.take_done())
+    }
+
+    /// The oldest completion that is there and was not reported yet.
+    fn take_done(&mut self) -> Option<Completion> {
         let (oldest, end) = (self.ring.oldest(), self.completed);
         let done = oldest.and_then(|oldest| {
             (oldest..end).find(|n| self.slots().state(self.ring.index_of(*n)) == State::Done)
         });
-        Ok(done.map(|sequence| self.report(sequence)))
+        done.map(|sequence| self.report(sequence))
     }
 
     /// Waits for a command's end: at most 10 ms by registers, or, on the CCQ,

@@ -18,10 +18,11 @@ impl<P: Platform> Cqp<P> {
     /// What the command's encoding says; [`Error::RingFull`];
     /// [`Error::Unfinished`] when only registers tell of completions and the
     /// last command has not finished; [`Error::Wait`] when the device is gone.
-    pub fn submit(&mut self, command: &impl Command) -> Result<Ticket> {
-        let wqe = command.encode()?;
-        let entry = self.claim()?;
-        self.post(entry, &wqe)
+    pub fn submit(&mut self, command: &dyn Command) -> Result<Ticket> {
+        match command.encode() {
+            Ok(wqe) => self.claim().and_then(|entry| self.post(entry, &wqe)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Posts UPDATE_PE_SDS with 1 to 11 entries; those after the third go to
@@ -54,8 +55,8 @@ impl<P: Platform> Cqp<P> {
     /// # Errors
     /// As [`Cqp::submit_sds`] and [`Cqp::wait`].
     pub fn update_sds(&mut self, entries: &[SdEntry]) -> Result<Completion> {
-        let ticket = self.submit_sds(entries)?;
-        self.wait(ticket)
+        self.submit_sds(entries)
+            .and_then(|ticket| self.wait(ticket))
     }
 
     /// Takes a free entry.

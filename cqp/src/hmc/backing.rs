@@ -30,17 +30,20 @@ impl<P: Platform> Hmc<P> {
             }
         }
         for (index, need) in (0..all).zip(needs(0)) {
-            match need {
-                Need::Nothing => {}
+            let attached = match need {
+                Need::Nothing => Ok(()),
                 Need::Direct => {
-                    self.attach_direct(index, direct)?;
+                    let wanted = direct;
                     direct = direct.saturating_sub(1);
+                    self.attach_direct(index, wanted)
                 }
                 Need::Paged(set) => {
-                    self.attach_paged(cqp.platform(), index, &set, pages)?;
+                    let wanted = pages;
                     pages = pages.saturating_sub(set.len()).saturating_sub(1);
+                    self.attach_paged(cqp.platform(), index, &set, wanted)
                 }
-            }
+            };
+            attached?;
         }
         self.program(cqp, 0, all)?;
         let function = self.function;

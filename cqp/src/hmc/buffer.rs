@@ -37,18 +37,23 @@ impl<P: Platform> Exchange<P> {
     pub(super) fn run<T>(
         self,
         cqp: &mut Cqp<P>,
-        command: &impl Command,
+        command: &dyn Command,
         read: impl FnOnce(&[AtomicU64]) -> Result<T>,
     ) -> Result<T> {
+        let answered = self.ask(cqp, command)?;
+        let answer = read(answered.cells());
+        answered.release();
+        answer
+    }
+
+    /// Runs the command; gives the memory with the answer.
+    #[inline(never)]
+    fn ask(self, cqp: &mut Cqp<P>, command: &dyn Command) -> Result<DmaBuf<P>> {
         let done = cqp.execute(command);
         // The end of the command before what it wrote.
         cqp.platform().from_device();
         match done {
-            Ok(_) => {
-                let answer = read(self.memory.cells());
-                self.memory.release();
-                answer
-            }
+            Ok(_) => Ok(self.memory),
             Err(error) => {
                 if error.leaves_command_open() {
                     log_error!("a buffer the device may still write is leaked: {}", error);

@@ -48,13 +48,21 @@ impl<P: Platform> Hmc<P> {
         pages: impl IntoIterator<Item = Iova>,
     ) -> Result<()> {
         let mut pages = pages.into_iter();
+        self.fill(list, &mut || pages.next())
+    }
+
+    fn fill(
+        &mut self,
+        list: &PbleList<P>,
+        next_page: &mut dyn FnMut() -> Option<Iova>,
+    ) -> Result<()> {
         for run in list.runs() {
             let mut entry = run.start;
             while entry < run.end {
                 let cells = self.pble_cells(entry)?;
                 let count = run.end.saturating_sub(entry).min(cells.len() as u32);
                 for cell in cells.iter().take(count as usize) {
-                    let Some(page) = pages.next() else {
+                    let Some(page) = next_page() else {
                         return Ok(());
                     };
                     cell.set(page_entry(page)?);

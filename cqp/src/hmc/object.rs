@@ -151,7 +151,7 @@ impl<T: Copy> PerObject<T> {
 
     /// All values with their kinds, by number.
     pub fn iter(&self) -> impl Iterator<Item = (Object, T)> + '_ {
-        Object::ALL.into_iter().zip(self.0.iter().copied())
+        Object::ALL.iter().copied().zip(self.0.iter().copied())
     }
 }
 

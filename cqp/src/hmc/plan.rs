@@ -201,8 +201,8 @@ pub(super) fn footprint(counts: &PerObject<u32>, query: &FpmQuery, object: Objec
 /// Sum over all kinds, each rounded up to 512 bytes.
 pub(super) fn total_bytes(counts: &PerObject<u32>, query: &FpmQuery) -> u64 {
     Object::ALL
-        .into_iter()
-        .map(|object| footprint(counts, query, object).bytes)
+        .iter()
+        .map(|object| footprint(counts, query, *object).bytes)
         .fold(0, u64::saturating_add)
 }
 

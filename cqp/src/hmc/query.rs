@@ -97,7 +97,7 @@ impl FpmQuery {
     pub fn parse(reply: &[u64; WORDS]) -> Result<Self> {
         let at = |offset: usize| reply.get(offset / 8).copied().unwrap_or(0);
         let mut objects = PerObject::default();
-        for object in Object::ALL {
+        for &object in &Object::ALL {
             objects.set(object, limits(object, object.query_offset().map_or(0, at))?);
         }
         let block = |object: Object| {

@@ -55,12 +55,12 @@ impl<P: Platform> LanReady<P> {
 
     fn collect(&mut self, platform: &P) -> Result<()> {
         for turn in 0..AT_ONCE {
-            let Some(event) = self.queue().poll_event()? else {
+            let event = match self.queue().poll_event() {
+                Ok(Some(event)) => event,
                 // Where nothing came there is nothing to lose either.
-                if turn > 0 {
-                    self.look_for_faults()?;
-                }
-                break;
+                Ok(None) if turn > 0 => return Ok(self.look_for_faults()?),
+                Ok(None) => break,
+                Err(error) => return Err(error.into()),
             };
             let told = match event.kind {
                 EventKind::Link(status) => {

@@ -64,7 +64,7 @@ impl<P: Platform> Control<P> {
         vector: u16,
         channel: Option<ChannelKey>,
     ) -> Result<Cq<P>> {
-        self.hmc.hmc.ensure(&mut self.cqp, HmcObject::Cq, id)?;
+        self.ensure(HmcObject::Cq, id)?;
         let ring = DmaBuf::new(
             self.platform.clone(),
             DmaLayout::new(size.bytes() as usize, RING_ALIGN),

@@ -45,7 +45,7 @@ impl<P: Platform> Control<P> {
     }
 
     fn alloc_fast_mr_as(&mut self, index: u32, pd: &Pd, max_pages: u32) -> Result<FastMr<P>> {
-        self.hmc.hmc.ensure(&mut self.cqp, HmcObject::Mr, index)?;
+        self.ensure(HmcObject::Mr, index)?;
         // A request names consecutive PBLEs, as a queue does.
         let hmc = &mut self.hmc.hmc;
         let list = hmc.allocate_pbles(&mut self.cqp, max_pages, PbleUse::Queue)?;
@@ -174,8 +174,7 @@ impl<P: Platform> Control<P> {
         }
         self.own(pd.owner, Object::Pd, pd.id)?;
         let index = self.take_stag()?;
-        let backed = self.hmc.hmc.ensure(&mut self.cqp, HmcObject::Mr, index);
-        let made = backed.map_err(Error::from).and_then(|()| {
+        let made = self.ensure(HmcObject::Mr, index).and_then(|()| {
             let command = AllocMwStag {
                 index,
                 pd: pd.id,

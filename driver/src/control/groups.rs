@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::MAX_GROUP_MEMBERS;
 use e810_cqp::op::{
-    CreateMcast, DestroyMcast, GroupMember, McastGroup, ModifyMcast, group_context,
+    Command, CreateMcast, DestroyMcast, GroupMember, McastGroup, ModifyMcast, group_context,
 };
 use e810_hal::{Cell, DmaBuf, DmaLayout, HostBuf, Iova, Platform, Words};
 use heapless::Vec;
@@ -272,10 +272,7 @@ impl<P: Platform> Control<P> {
             object: Object::McastGroup,
             limit,
         })?;
-        self.hmc
-            .hmc
-            .ensure(&mut self.cqp, HmcObject::FsiMc, index.into())?;
-        Ok(index)
+        self.ensure(HmcObject::FsiMc, index.into()).map(|()| index)
     }
 
     /// Lets a new group's packets in.
@@ -331,12 +328,13 @@ impl<P: Platform> Control<P> {
             // The pages exist, so their addresses do not wrap.
             context: Iova(tables.contexts.iova().0.wrapping_add(offset)),
         };
-        if known.members.is_empty() {
-            run(&mut self.cqp, &DestroyMcast(group))
+        let command: &dyn Command = if known.members.is_empty() {
+            &DestroyMcast(group)
         } else if is_first {
-            run(&mut self.cqp, &CreateMcast(group))
+            &CreateMcast(group)
         } else {
-            run(&mut self.cqp, &ModifyMcast(group))
-        }
+            &ModifyMcast(group)
+        };
+        run(&mut self.cqp, command)
     }
 }

@@ -41,11 +41,7 @@ impl<P: Platform> Control<P> {
             vlan: target.vlan,
             loopback: target.loopback,
         };
-        let backed = self
-            .hmc
-            .hmc
-            .ensure(&mut self.cqp, HmcObject::FsiAv, index)
-            .map_err(Error::from);
+        let backed = self.ensure(HmcObject::FsiAv, index);
         // The return value is not looked at, as drivers that wait do not
         // (control-path 4.14).
         let made = backed.and_then(|()| run(&mut self.cqp, &CreateAh(handle)));

@@ -146,6 +146,8 @@ impl<P: Platform> Control<P> {
     }
 
     /// Handle on the slots that all parts share.
+    // A handle is large, and many calls look something up by one.
+    #[inline(never)]
     pub(crate) fn slots(&self) -> Slots<HostBuf<P>> {
         self.registry.slots().clone()
     }
@@ -229,6 +231,12 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
+    /// Sees to it that an object of the device has memory before a command names it.
+    #[inline(never)]
+    fn ensure(&mut self, object: HmcObject, id: u32) -> Result<()> {
+        Ok(self.hmc.hmc.ensure(&mut self.cqp, object, id)?)
+    }
+
     fn own(&self, owner: u64, object: Object, id: u32) -> Result<()> {
         if owner == self.tag() {
             Ok(())
@@ -239,7 +247,7 @@ impl<P: Platform> Control<P> {
 }
 
 /// Runs a command whose completion says nothing but that it worked.
-pub(crate) fn run<P: Platform>(cqp: &mut Cqp<P>, command: &impl Command) -> Result<()> {
+pub(crate) fn run<P: Platform>(cqp: &mut Cqp<P>, command: &dyn Command) -> Result<()> {
     Ok(cqp.execute(command).map(drop)?)
 }
 

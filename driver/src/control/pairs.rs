@@ -58,7 +58,7 @@ impl<P: Platform> Control<P> {
         init: &QpInit<'_, P>,
         sizes: Sizes,
     ) -> Result<Qp<P>> {
-        self.hmc.hmc.ensure(&mut self.cqp, HmcObject::Qp, id)?;
+        self.ensure(HmcObject::Qp, id)?;
         // No path yet, so no priority.
         let class = self.class_of(0);
         let lan = &mut self.lan_side;

@@ -52,8 +52,8 @@ impl<P: Platform> Control<P> {
         memory: SharedBytes,
         access: AccessFlags,
     ) -> Result<Mr<P>> {
-        self.hmc.hmc.ensure(&mut self.cqp, HmcObject::Mr, index)?;
-        let (mapping, pages) = self.map_pages(memory, access)?;
+        let backed = self.ensure(HmcObject::Mr, index);
+        let (mapping, pages) = backed.and_then(|()| self.map_pages(memory, access))?;
         let mr = Mr {
             owner: self.tag(),
             stag: index << 8 | u32::from(self.next_key(index)),

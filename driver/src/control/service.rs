@@ -7,7 +7,7 @@
 //! later call.
 
 use e810_cqp::Ticket;
-use e810_cqp::op::{Command, FlushCode, FlushWqes};
+use e810_cqp::op::{FlushCode, FlushWqes};
 use e810_datapath::error::Queue;
 use e810_datapath::slot::{Cause, QpKey, Signalled};
 use e810_datapath::state::{QpState, Service};
@@ -142,27 +142,31 @@ impl<P: Platform> Control<P> {
 
     /// One step of one queue pair; `None` when it is done.
     fn advance(&mut self, key: QpKey, phase: Phase) -> Result<Option<Phase>> {
-        let id = key.id();
-        Ok(Some(match phase {
-            Phase::Marked(cause) => {
-                match self.post_if_room(&self.to_error(id, self.service_of(key)))? {
-                    Some(ticket) => Phase::Stopping(cause, ticket),
-                    None => Phase::Marked(cause),
-                }
+        let posted = match phase {
+            Phase::Marked(_) => {
+                let stop = self.to_error(key.id(), self.service_of(key));
+                self.cqp.submit(&stop)
             }
-            Phase::Stopping(..) | Phase::Flushing(_) => phase,
-            Phase::Stopped(cause) => match self.post_if_room(&self.flush_for(key, cause))? {
-                Some(ticket) => Phase::Flushing(ticket),
-                None => Phase::Stopped(cause),
-            },
+            Phase::Stopping(..) | Phase::Flushing(_) => return Ok(Some(phase)),
+            Phase::Stopped(cause) => {
+                let flush = self.flush_for(key, cause);
+                self.cqp.submit(&flush)
+            }
             Phase::Settling(until) | Phase::GivenUp(until) => {
                 if self.platform.now() >= until {
                     self.sweep(key);
                     return Ok(None);
                 }
-                phase
+                return Ok(Some(phase));
             }
-        }))
+        };
+        match (posted, phase) {
+            (Ok(ticket), Phase::Marked(cause)) => Ok(Some(Phase::Stopping(cause, ticket))),
+            (Ok(ticket), _) => Ok(Some(Phase::Flushing(ticket))),
+            // The CQP is full at the moment.
+            (Err(e810_cqp::Error::RingFull { .. }), phase) => Ok(Some(phase)),
+            (Err(error), _) => Err(error.into()),
+        }
     }
 
     /// Takes the completions that are there and moves their queue pairs on.
@@ -188,15 +192,6 @@ impl<P: Platform> Control<P> {
             }
         }
         result
-    }
-
-    /// Posts a command, unless the CQP is full at the moment.
-    fn post_if_room(&mut self, command: &impl Command) -> Result<Option<Ticket>> {
-        match self.cqp.submit(command) {
-            Ok(ticket) => Ok(Some(ticket)),
-            Err(e810_cqp::Error::RingFull { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     fn service_of(&self, key: QpKey) -> Service {

@@ -307,43 +307,40 @@ fn lacking(attr: &QpAttr) -> Result<()> {
 
 /// Ranges that hold in every state.
 fn check_ranges(attr: &QpAttr) -> Result<()> {
-    const PSN_MAX: u64 = (1 << 24) - 1;
-    let checks: [(&'static str, Option<u64>, u64, u64); 10] = [
-        (
-            "P_Key index",
-            attr.pkey_index.map(u64::from),
-            0,
-            u64::from(PKEYS) - 1,
-        ),
-        ("port", attr.port.map(u64::from), 1, PORTS.into()),
-        ("receive PSN", attr.rq_psn.map(u64::from), 0, PSN_MAX),
-        ("send PSN", attr.sq_psn.map(u64::from), 0, PSN_MAX),
-        (
-            "max_dest_rd_atomic",
-            attr.max_dest_rd_atomic.map(u64::from),
-            0,
-            u64::from(MAX_IRD),
-        ),
-        (
-            "max_rd_atomic",
-            attr.max_rd_atomic.map(u64::from),
-            0,
-            u64::from(MAX_ORD),
-        ),
-        ("min_rnr_timer", attr.min_rnr_timer.map(u64::from), 0, 31),
-        ("timeout", attr.timeout.map(u64::from), 0, 31),
-        ("retry_cnt", attr.retry_cnt.map(u64::from), 0, 7),
-        ("rnr_retry", attr.rnr_retry.map(u64::from), 0, 7),
+    const PSN_MAX: u32 = (1 << 24) - 1;
+    const RANGES: [(&str, u32, u32); 10] = [
+        ("P_Key index", 0, PKEYS as u32 - 1),
+        ("port", 1, PORTS as u32),
+        ("receive PSN", 0, PSN_MAX),
+        ("send PSN", 0, PSN_MAX),
+        ("max_dest_rd_atomic", 0, MAX_IRD),
+        ("max_rd_atomic", 0, MAX_ORD),
+        ("min_rnr_timer", 0, 31),
+        ("timeout", 0, 31),
+        ("retry_cnt", 0, 7),
+        ("rnr_retry", 0, 7),
     ];
-    for (what, value, min, max) in checks {
-        if let Some(value) = value
+    let values = [
+        attr.pkey_index.map(u32::from),
+        attr.port.map(u32::from),
+        attr.rq_psn,
+        attr.sq_psn,
+        attr.max_dest_rd_atomic.map(u32::from),
+        attr.max_rd_atomic.map(u32::from),
+        attr.min_rnr_timer.map(u32::from),
+        attr.timeout.map(u32::from),
+        attr.retry_cnt.map(u32::from),
+        attr.rnr_retry.map(u32::from),
+    ];
+    for (&(what, min, max), value) in RANGES.iter().zip(&values) {
+        if let Some(value) = *value
             && !(min..=max).contains(&value)
         {
             return Err(Error::OutOfRange {
                 what,
-                value,
-                min,
-                max,
+                value: value.into(),
+                min: min.into(),
+                max: max.into(),
             });
         }
     }

@@ -127,9 +127,11 @@ fn fill_ceqs<P: Platform>(
             cqs,
             vsi: config.lan.vsi,
         };
-        let memory = new.create(platform, &mut below.cqp)?;
-        hint(platform, config, Some(vector), number);
-        let ceq = new.bind(platform, memory)?;
+        let made = new.create(platform, &mut below.cqp).and_then(|memory| {
+            hint(platform, config, Some(vector), number);
+            new.bind(platform, memory)
+        });
+        let ceq = made?;
         // As many places as CEQs are planned at most.
         let _ = ceqs.push(ceq);
         if number == 0 {

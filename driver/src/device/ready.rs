@@ -124,13 +124,14 @@ fn event_set<P: Platform>(
             break;
         };
         let ceq = serves.ceq.and_then(|_| ceqs.pop());
+        let mut part = consumer(platform, control, vector, ceq);
+        if serves.aeq {
+            part.log = log.take();
+            part.aeq = aeq.take();
+            part.other_causes = other_causes;
+        }
         // As many places as vectors.
-        let _ = set.push(Events {
-            log: if serves.aeq { log.take() } else { None },
-            aeq: if serves.aeq { aeq.take() } else { None },
-            other_causes: serves.aeq && other_causes,
-            ..consumer(platform, control, vector, ceq)
-        });
+        let _ = set.push(part);
     }
     set
 }

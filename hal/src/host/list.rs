@@ -51,6 +51,8 @@ impl<P: HostMem, T> HostList<P, T> {
     ///
     /// # Errors
     /// The value, when the list is full.
+    // Values are large, and moving one in is most of it.
+    #[inline(never)]
     pub fn push(&mut self, value: T) -> Result<(), T> {
         if self.is_full() {
             return Err(value);
