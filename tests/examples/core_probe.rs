@@ -7,10 +7,11 @@
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
+use e810::hmc::FpmQuery;
 use e810::{
     AccessFlags, Adaptive, AttrMask, ColdStart, Config, Control, Cq, CqModeration, EventSet,
     Events, GidEntry, LinkPolicy, MrChange, MwType, Notify, Package, PackageSource, Path, Pd, Qp,
-    QpAttr, QpCaps, QpInit, RecvWr, SendWr, Wc, bring_up, bring_up_cold, v4,
+    QpAttr, QpCaps, QpInit, RecvWr, SendWr, Wc, bring_up, bring_up_cold, cq_dma_bytes, v4,
 };
 
 use e810_hal::bar::Bar0;
@@ -143,6 +144,19 @@ pub fn probe_hal_wait(platform: Metal) -> bool {
         || Ok((GLPE_CPUSTATUS0.get(&platform) == CPU_READY).then_some(())),
     );
     answer.is_ok()
+}
+
+/// The memory of a configuration, where it is not a constant.
+#[unsafe(no_mangle)]
+pub fn probe_driver_needs(config: &Config, card: &FpmQuery, caps: &QpCaps, cqe: u32) -> [u64; 5] {
+    let or_none = |bytes: Option<usize>| bytes.unwrap_or(0) as u64;
+    [
+        config.host_bytes::<Metal>() as u64,
+        config.dma_bytes(card),
+        or_none(caps.dma_bytes()),
+        caps.tracker_words().unwrap_or(0).into(),
+        or_none(cq_dma_bytes(cqe)),
+    ]
 }
 
 /// A start on a LAN side that is ready, on [`Metal`].
