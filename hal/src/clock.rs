@@ -81,7 +81,7 @@ pub enum WaitError {
     /// A register answered all-ones: the function left the bus, or its
     /// backend is gone.
     #[error(
-        "{label}: the device is gone (a register reads all-ones); check that the function is still bound and powered, then start again"
+        "{label}: the device is gone (a register reads all-ones); check that the function is still bound, powered and decodes memory, then start again"
     )]
     DeviceGone {
         /// What was waited for.

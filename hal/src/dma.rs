@@ -83,7 +83,7 @@ impl DmaLayout {
 pub enum DmaError {
     /// No memory, or no IOVA space, for that size and alignment.
     #[error(
-        "no DMA memory for {bytes} bytes aligned to {align}: raise the memory or memlock limit, or ask for less"
+        "no DMA memory for {bytes} bytes aligned to {align}: give the allocator more (in user space also: raise the memlock limit), or ask for less"
     )]
     OutOfMemory {
         /// Bytes asked for.
