@@ -101,6 +101,12 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 4 } else { 512 },
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn it_is_what_a_plan_takes(
             qps in 4u32..5000, cqs in 4u32..9000, mrs in 2u32..100_000, ahs in 1u32..100_000,
