@@ -71,6 +71,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hmc::query::ObjectLimits;
     use crate::hmc::testing::{query, query_with};
     use proptest::prelude::*;
 
@@ -78,7 +79,7 @@ mod tests {
     const SMALL: u64 = Plan::room(
         &FpmQuery::NOTHING.with(
             Object::Qp,
-            super::super::query::ObjectLimits {
+            ObjectLimits {
                 max: 64,
                 bytes: 1024,
             },
