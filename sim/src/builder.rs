@@ -7,7 +7,7 @@ use crate::bring_up::Tally;
 use crate::bus_master::Mastering;
 use crate::function::{Body, Function};
 use crate::fw::{Firmware, FirmwareConfig, LanSide};
-use crate::irq::{ClearPba, Interrupts};
+use crate::irq::Interrupts;
 use crate::lines::Lines;
 use crate::link::{Link, Mac, Quality};
 use crate::memory::{Memory, Runs};
@@ -19,6 +19,7 @@ use crate::rng::Rng;
 use crate::shared::{Mode, Owner, Shared};
 use crate::sim::Sim;
 use crate::stats::{ResetCounts, Stats};
+use crate::variation::Variation;
 use crate::world::World;
 
 /// PFs that a card can have.
@@ -38,7 +39,7 @@ pub struct Builder {
     mode: Mode,
     vectors: u16,
     runs: Runs,
-    clear_pba: ClearPba,
+    variation: Variation,
     quality: Quality,
     first_mac: Mac,
     configure: Vec<Configure>,
@@ -54,7 +55,7 @@ impl Default for Builder {
             mode: Mode::default(),
             vectors: 9,
             runs: Runs::default(),
-            clear_pba: ClearPba::default(),
+            variation: Variation::default(),
             quality: Quality::default(),
             first_mac: FIRST_MAC,
             configure: Vec::new(),
@@ -100,10 +101,10 @@ impl Builder {
         self
     }
 
-    /// What CLEARPBA does to an event that waits.
+    /// What no source says of the card.
     #[must_use]
-    pub fn clear_pba(mut self, clear_pba: ClearPba) -> Self {
-        self.clear_pba = clear_pba;
+    pub fn variation(mut self, variation: Variation) -> Self {
+        self.variation = variation;
         self
     }
 
@@ -187,6 +188,7 @@ impl Builder {
         };
         let mut config = Config {
             pf,
+            variation: self.variation,
             ..Config::default()
         };
         for configure in &self.configure {
@@ -204,8 +206,9 @@ impl Builder {
         let mut body = Body {
             identity,
             mac: mac(self.first_mac, pf),
+            variation: self.variation,
             registers: RegisterFile::new(identity, start),
-            irq: Interrupts::new(self.vectors, self.clear_pba),
+            irq: Interrupts::new(self.vectors, self.variation.clear_pba),
             msix: Msix::new(self.vectors),
             memory: Memory::new(self.runs, &rng),
             host_vectors: vec![HostVector::default(); usize::from(self.vectors)],

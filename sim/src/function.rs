@@ -23,6 +23,7 @@ use crate::platform::HostVector;
 use crate::regs::{Identity, RegisterFile, ResetSource};
 use crate::rng::Rng;
 use crate::stats::{ResetCounts, Stats};
+use crate::variation::Variation;
 
 /// GRST \[20\] of PFINT_OICR: a global reset was requested.
 const OICR_GRST: u32 = 1 << 20;
@@ -58,6 +59,8 @@ pub(crate) struct Function {
 pub(crate) struct Body {
     pub(crate) identity: Identity,
     pub(crate) mac: Mac,
+    /// What no source says of the card.
+    pub(crate) variation: Variation,
     pub(crate) registers: RegisterFile,
     pub(crate) irq: Interrupts,
     pub(crate) msix: Msix,

@@ -9,6 +9,7 @@
 //!
 //! * [`SimPlatform`], [`Mode`], [`link`]: what a driver runs on, how time passes, and the cable.
 //! * [`findings`]: what the driver did that a card would not have stood, or that is not its to do.
+//! * [`variation`]: what no source says of the card, each a choice by name or seed.
 //! * [`middleware`]: tracing and fault injection on the registers of any platform.
 //! * [`pcap`]: what was sent, in a file for network analysers.
 //! * [`pe`]: the protocol engine: CQP, HMC, queues and events.
@@ -45,6 +46,7 @@ mod served;
 mod shared;
 mod sim;
 mod stats;
+pub mod variation;
 pub mod wire;
 mod world;
 pub mod wqe;
@@ -53,7 +55,6 @@ pub use bring_up::BringUp;
 pub use builder::Builder;
 pub use findings::{Class, Finding};
 pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PortLink, test_package};
-pub use irq::ClearPba;
 pub use lines::InterruptHook;
 pub use link::Quality;
 pub use memory::{Allocation, MemoryCounts, Runs};
@@ -64,3 +65,4 @@ pub use rng::Rng;
 pub use shared::Mode;
 pub use sim::Sim;
 pub use stats::{ResetCounts, Stats};
+pub use variation::Variation;

@@ -7,7 +7,8 @@
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use e810::Notify;
-use e810_sim::{ClearPba, Sim};
+use e810_sim::variation::ClearPba;
+use e810_sim::{Sim, Variation};
 use e810_tests::wakeups::Schedules;
 
 /// Schedules of each kind of program and each meaning of CLEARPBA.
@@ -40,7 +41,10 @@ fn main() {
     let mut wrong = 0;
     for (seed, (name, requests)) in (1..).zip(kinds) {
         for (pba, meaning) in [("keeps", ClearPba::Keeps), ("drops", ClearPba::Drops)] {
-            let sim = Sim::builder().functions(2).seed(seed).clear_pba(meaning);
+            let sim = Sim::builder().functions(2).seed(seed).variation(Variation {
+                clear_pba: meaning,
+                ..Variation::default()
+            });
             let mut schedules = Schedules::new(sim.build(), seed, requests);
             (0..count()).for_each(|_| schedules.run_one());
             let (tally, stats) = (schedules.tally(), schedules.stats());

@@ -9,22 +9,7 @@ mod throttle;
 pub(crate) use throttle::{NO_ITR, Units};
 use throttle::{Throttle, Waiting};
 
-/// What the CLEARPBA bit of GLINT_DYN_CTL does to an event that came while the
-/// vector was disabled there.
-///
-/// The sources only name the bit ("clear the pending bit", control-path 2.4),
-/// which is that of the MSI-X table. Linux re-enables with INTENA and CLEARPBA in
-/// one write after its last look at the queue and does not look again, which only
-/// works when such an event is kept `[inf]`. A driver that looks once more after
-/// enabling is right with both.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum ClearPba {
-    /// The event is delivered when the same write enables the vector.
-    #[default]
-    Keeps,
-    /// The event is forgotten.
-    Drops,
-}
+use crate::variation::ClearPba;
 
 /// INTENA \[0\] of GLINT_DYN_CTL (control-path 2.4), and so on down.
 const INTENA: u32 = 1;

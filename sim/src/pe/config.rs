@@ -1,15 +1,7 @@
 //! What a test or a user may choose about an engine.
 
 use super::fpm::FpmProfile;
-
-/// How FLUSH_WQES reports the flushed requests. Which one the card does is not in the sources (data-path 8.4).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum FlushStyle {
-    /// One flush CQE for a queue that had outstanding requests.
-    PerQueue,
-    /// One flush CQE for each outstanding request.
-    PerWqe,
-}
+use crate::variation::Variation;
 
 /// A device whose CQP fails on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -29,12 +21,11 @@ pub enum CqpErrors {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// PF number 0..7: the HMC function id of its commands (control-path 0).
-    /// PF number 0..7: the HMC function id of its commands (control-path 0).
     pub pf: u8,
     /// What QUERY_FPM_VAL reports.
     pub profile: FpmProfile,
-    /// Flush style, or `None`: each FLUSH_WQES draws it from [`Env::random`](super::Env::random).
-    pub flush: Option<FlushStyle>,
+    /// What no source says of the engine.
+    pub variation: Variation,
     /// Commands that fail on purpose.
     pub cqp_errors: CqpErrors,
     /// The CQP takes commands and never completes one.
@@ -50,7 +41,7 @@ impl Default for Config {
         Self {
             pf: 0,
             profile: FpmProfile::default(),
-            flush: None,
+            variation: Variation::default(),
             cqp_errors: CqpErrors::None,
             cqp_silent: false,
             // Not in the sources; far below the driver's 10 µs register poll and above zero.

@@ -1,12 +1,18 @@
 //! No completion is slept over: random schedules against the simulator.
 
 use e810::Notify;
-use e810_sim::{ClearPba, Sim};
+use e810_sim::variation::ClearPba;
+use e810_sim::{Sim, Variation};
 use e810_tests::wakeups::{Schedules, Tally};
 
 fn sim(seed: u64, clear_pba: ClearPba) -> Sim {
     let builder = Sim::builder().functions(2).seed(seed);
-    builder.clear_pba(clear_pba).build()
+    builder
+        .variation(Variation {
+            clear_pba,
+            ..Variation::default()
+        })
+        .build()
 }
 
 /// The same whatever becomes of an event that came before CLEARPBA was written.

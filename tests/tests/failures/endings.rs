@@ -4,8 +4,10 @@ use e810::{QpAttr, QpState, WcOpcode, WcStatus};
 use e810_ceq::aeqe::Object as AeObject;
 use e810_hal::Ns;
 use e810_sim::Sim;
+use e810_sim::Variation;
 use e810_sim::link::Verdict;
-use e810_sim::pe::{CqpErrors, FlushStyle};
+use e810_sim::pe::CqpErrors;
+use e810_sim::variation::FlushStyle;
 use e810_tests::traffic::{Kind, Pair, Setup, Transfer};
 
 use crate::requests::{A, B, FLUSH, flushed, of_queue, send, sim, write};
@@ -16,7 +18,10 @@ fn an_error_that_the_program_asks_for() {
         let sim = Sim::builder()
             .functions(2)
             .seed(seed)
-            .engine(move |_, config| config.flush = Some(style))
+            .variation(Variation {
+                flush: style,
+                ..Variation::default()
+            })
             .build();
         let mut pair = Pair::simulated(&sim, Setup::default());
         sim.set_link_hook(Some(Box::new(|_| Verdict::Drop)));

@@ -3,7 +3,8 @@
 use e810::{AccessFlags, QpState, Remote, Sge, WcStatus};
 use e810_hal::Ns;
 use e810_sim::Sim;
-use e810_sim::pe::FlushStyle;
+use e810_sim::Variation;
+use e810_sim::variation::FlushStyle;
 use e810_tests::traffic::{Buffer, Kind, Pair, Setup, Transfer};
 
 use crate::requests::{A, B, FLUSH, flushed, of_queue, send, write};
@@ -66,7 +67,10 @@ fn fails(wrong: Wrong, style: FlushStyle, seed: u64) {
     let sim = Sim::builder()
         .functions(2)
         .seed(seed)
-        .engine(move |_, config| config.flush = Some(style))
+        .variation(Variation {
+            flush: style,
+            ..Variation::default()
+        })
         .build();
     let setup = Setup {
         retry_cnt: 2,

@@ -3,13 +3,13 @@
 use super::command::{Command, Outcome, Reply};
 use super::qp_ops::qp_id;
 use crate::pe::aeq::Event;
-use crate::pe::config::FlushStyle;
 use crate::pe::cq::Completion;
 use crate::pe::device::{Device, Unreachable};
 use crate::pe::env::{Class, Env};
 use crate::pe::qp::{Qp, QpType, State};
 use crate::pe::word::{bit, bits, bits8, bits16};
 use crate::rc::Ring;
+use crate::variation::FlushStyle;
 use crate::wqe::{Cqe, is_valid, send_quanta};
 
 /// "Flushed" (control-path 4.12), when the command brings no code of its own.
@@ -64,13 +64,11 @@ impl Device {
                 (FLUSH_MAJOR, FLUSH_GENERAL)
             }
         };
-        let style = self.config.flush.unwrap_or_else(|| {
-            if env.random() & 1 == 0 {
-                FlushStyle::PerQueue
-            } else {
-                FlushStyle::PerWqe
-            }
-        });
+        let style = match self.config.variation.flush {
+            FlushStyle::Mixed if env.random() & 1 == 0 => FlushStyle::PerQueue,
+            FlushStyle::Mixed => FlushStyle::PerWqe,
+            always => always,
+        };
         let codes = c.q(16);
         let send_code = code(bits(codes, 47, 32), bits(codes, 63, 48));
         let receive_code = code(bits(codes, 15, 0), bits(codes, 31, 16));
@@ -101,7 +99,7 @@ impl Device {
         let outstanding = self.outstanding(qp, ring, env)?;
         let reported = match style {
             FlushStyle::PerQueue => 1,
-            FlushStyle::PerWqe => outstanding.len(),
+            FlushStyle::Mixed | FlushStyle::PerWqe => outstanding.len(),
         };
         let (cq, send_queue) = match ring {
             Ring::Send => (qp.send_cq(), true),

@@ -3,7 +3,8 @@
 use super::pair::{ALL_RIGHTS, BYTES, PD, VA};
 use super::qp::{FLUSH_RQ, FLUSH_SQ, TestQp, mac};
 use super::rig::{GOOD, Rig};
-use crate::pe::{Config, FlushStyle};
+use crate::pe::Config;
+use crate::variation::{FlushStyle, Variation};
 
 const QKEY: u64 = 0x1111_2222;
 /// Address handle 2 of the sender.
@@ -19,10 +20,13 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let mut rigs = [0, 1].map(|pf| {
-            let flush = Some(FlushStyle::PerWqe);
+            let variation = Variation {
+                flush: FlushStyle::PerWqe,
+                ..Variation::default()
+            };
             Rig::ready(Config {
                 pf,
-                flush,
+                variation,
                 ..Config::default()
             })
         });

@@ -3,12 +3,16 @@
 use super::pair::{ALL_RIGHTS, BYTES, PD, VA, header};
 use super::qp::{FLUSH_RQ, FLUSH_SQ, TestQp};
 use super::rig::{GOOD, Rig};
-use crate::pe::{Config, FlushStyle};
+use crate::pe::Config;
+use crate::variation::{FlushStyle, Variation};
 
 /// Three unsignaled or signaled entries (one a NOP) and two receives are outstanding when the QP goes to ERROR.
 fn flush(style: FlushStyle) -> (Vec<[u64; 4]>, Vec<[u64; 4]>, u16) {
     let mut rig = Rig::ready(Config {
-        flush: Some(style),
+        variation: Variation {
+            flush: style,
+            ..Variation::default()
+        },
         ..Config::default()
     });
     let mut qp = TestQp::create(&mut rig, 3, PD, 1);

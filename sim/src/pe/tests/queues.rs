@@ -2,7 +2,8 @@
 
 use super::qp::TestQp;
 use super::rig::{GOOD, Rig, TestCq};
-use crate::pe::{Config, Doorbell, FlushStyle, PeReg};
+use crate::pe::{Config, Doorbell, PeReg};
+use crate::variation::{FlushStyle, Variation};
 
 /// GEN_AE with this code for QP 3, to get events without traffic.
 fn generate(rig: &mut Rig, code: u64) {
@@ -15,7 +16,10 @@ fn generate(rig: &mut Rig, code: u64) {
 /// A rig with an idle QP in ERROR whose receives can be flushed one CQE each.
 fn flushable() -> (Rig, TestQp, u32) {
     let mut rig = Rig::ready(Config {
-        flush: Some(FlushStyle::PerWqe),
+        variation: Variation {
+            flush: FlushStyle::PerWqe,
+            ..Variation::default()
+        },
         ..Config::default()
     });
     let qp = TestQp::create(&mut rig, 3, 7, 1);
@@ -336,7 +340,10 @@ fn the_valid_bit_of_events_turns_with_each_lap() {
 #[test]
 fn a_full_ceq_drops_and_counts() {
     let mut rig = Rig::ready(Config {
-        flush: Some(FlushStyle::PerWqe),
+        variation: Variation {
+            flush: FlushStyle::PerWqe,
+            ..Variation::default()
+        },
         ..Config::default()
     });
     let ceq = rig.env.alloc(8, 256);

@@ -6,7 +6,8 @@ use e810_peer::Library;
 use e810_peer::abi::qp_type;
 use e810_peer::request::{Kind, Payload, Request};
 use e810_sim::Sim;
-use e810_sim::pe::FlushStyle;
+use e810_sim::Variation;
+use e810_sim::variation::FlushStyle;
 
 use crate::end::{End, wait};
 
@@ -38,7 +39,10 @@ fn fail(style: FlushStyle, seed: u64) {
     let sim = Sim::builder()
         .functions(2)
         .seed(seed)
-        .engine(move |_, config| config.flush = Some(style))
+        .variation(Variation {
+            flush: style,
+            ..Variation::default()
+        })
         .build();
     let mut ends = [0, 1].map(|function| End::new(&library, &sim, function, qp_type::RC));
     let addresses = [0, 1].map(|n: usize| (ends[n].address(), ends[n].qp.id));

@@ -4,7 +4,7 @@ use crate::pe::aeq::Aeq;
 use crate::pe::ah::AddressHandle;
 use crate::pe::arp::Arp;
 use crate::pe::ceq::Ceq;
-use crate::pe::config::{Config, FlushStyle};
+use crate::pe::config::Config;
 use crate::pe::contexts::Cache;
 use crate::pe::cq::{Arm, Cq};
 use crate::pe::cqp::command::Command;
@@ -20,12 +20,16 @@ use crate::pe::tables::Node;
 use crate::pe::tests::env::TestEnv;
 use crate::pe::word::{bits, bits8, bits16, bits32};
 use crate::rc::{Mode, QpRcState};
+use crate::variation::{FlushStyle, Variation};
 
 /// A device large enough for every id in the recordings, over one run of memory.
 pub(super) fn device(env: &mut TestEnv) -> Device {
     let config = Config {
         profile: FpmProfile::Card,
-        flush: Some(FlushStyle::PerQueue),
+        variation: Variation {
+            flush: FlushStyle::PerQueue,
+            ..Variation::default()
+        },
         ..Config::default()
     };
     let mut device = Device::new(config, 1);

@@ -1,0 +1,28 @@
+//! Choices about events and completions.
+
+/// How FLUSH_WQES reports the flushed requests. Which one the card does is not in the sources (data-path 8.4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FlushStyle {
+    /// Each FLUSH_WQES does one of the others, by the engine's seed.
+    Mixed,
+    /// One flush CQE for a queue that had outstanding requests.
+    PerQueue,
+    /// One flush CQE for each outstanding request.
+    PerWqe,
+}
+
+/// What the CLEARPBA bit of GLINT_DYN_CTL does to an event that came while the
+/// vector was disabled there.
+///
+/// The sources only name the bit ("clear the pending bit", control-path 2.4),
+/// which is that of the MSI-X table. Linux re-enables with INTENA and CLEARPBA in
+/// one write after its last look at the queue and does not look again, which only
+/// works when such an event is kept `[inf]`. A driver that looks once more after
+/// enabling is right with both.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ClearPba {
+    /// The event is delivered when the same write enables the vector.
+    Keeps,
+    /// The event is forgotten.
+    Drops,
+}

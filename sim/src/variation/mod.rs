@@ -1,0 +1,102 @@
+//! What no source says of the card, as named choices in one table.
+//!
+//! What silicon is known to do is not here: the simulator does that. What is unknown, or only inferred, is a choice,
+//! and a driver has to be right with each of its values. The first value of a choice is what the simulator does when
+//! nothing is said: the one that is likelier by the sources, or the harder one where they say nothing.
+//!
+//! [`Variation::drawn`] draws all of them from a seed, [`Variation::each_alone`] gives the usual card with one choice
+//! made otherwise, [`Variation::CHOICES`] is the table. The values of the choices are in a file for each part of the
+//! card.
+
+mod events;
+mod table;
+
+pub use events::{ClearPba, FlushStyle};
+pub use table::Choice;
+
+use crate::rng::Rng;
+use table::variations;
+
+variations! {
+    // Events and completions.
+
+    /// How FLUSH_WQES reports the flushed requests.
+    flush: FlushStyle [Mixed, PerQueue, PerWqe];
+    /// What CLEARPBA does to an event that waits.
+    clear_pba: ClearPba [Keeps, Drops];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn nothing_said_is_the_first_value_of_each_choice() {
+        let usual = Variation::default();
+        for choice in Variation::CHOICES {
+            assert_eq!(usual.value_of(choice.name), choice.values.first().copied());
+        }
+    }
+
+    #[test]
+    fn every_value_of_every_choice_is_drawn_by_64_seeds() {
+        let drawn: BTreeSet<_> = (0..64)
+            .flat_map(|seed| Variation::drawn(seed).values().collect::<Vec<_>>())
+            .collect();
+        for choice in Variation::CHOICES {
+            for value in choice.values {
+                assert!(
+                    drawn.contains(&(choice.name, *value)),
+                    "{choice:?}: {value}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn each_alone_differs_in_one_choice() {
+        let usual: Vec<_> = Variation::default().values().collect();
+        let all = Variation::each_alone();
+        let others: usize = Variation::CHOICES.iter().map(|c| c.values.len() - 1).sum();
+        assert_eq!(all.len(), others);
+        for (name, variation) in all {
+            let differ: Vec<_> = variation
+                .values()
+                .zip(&usual)
+                .filter(|(now, usual)| now != *usual)
+                .map(|(now, _)| format!("{}={}", now.0, now.1))
+                .collect();
+            assert_eq!(differ, [name]);
+        }
+    }
+
+    #[test]
+    fn a_choice_is_made_by_name() {
+        let mut variation = Variation::default();
+        assert_eq!(variation.choose("flush", "PerWqe"), Ok(()));
+        assert_eq!(variation.flush, FlushStyle::PerWqe);
+        let unknown = variation.choose("flush", "Never").unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "flush is one of Mixed, PerQueue, PerWqe, not Never"
+        );
+        assert!(
+            variation
+                .choose("colour", "red")
+                .unwrap_err()
+                .to_string()
+                .contains("clear_pba")
+        );
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<_> = Variation::CHOICES
+            .iter()
+            .map(|choice| choice.name)
+            .collect();
+        assert_eq!(names.len(), Variation::CHOICES.len());
+    }
+}
