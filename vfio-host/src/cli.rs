@@ -10,6 +10,7 @@ mod perf;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use e810_sim::Variation;
 
 use crate::backend::Options;
 use crate::capture::CaptureArgs;
@@ -198,6 +199,9 @@ pub struct SimArgs {
     /// Seed of the simulator's choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// What no source says of the card: CHOICE=VALUE,... or seed=N, which draws all of it. A wrong name lists the right ones.
+    #[arg(long, value_name = "CHOICES")]
+    pub variation: Option<Variation>,
     /// Serve functions whose LAN side is up already, and that have no AdminQ.
     ///
     /// Without this they are as after power-up: whoever uses them has to bring them up, as Linux's ice does.

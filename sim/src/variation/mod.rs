@@ -12,7 +12,7 @@ mod events;
 mod table;
 
 pub use events::{ClearPba, FlushStyle};
-pub use table::Choice;
+pub use table::{Choice, NoSuchChoice};
 
 use crate::rng::Rng;
 use table::variations;
@@ -89,6 +89,17 @@ mod tests {
                 .to_string()
                 .contains("clear_pba")
         );
+    }
+
+    #[test]
+    fn choices_are_read_from_text() {
+        let read = |text: &str| text.parse::<Variation>();
+        let mut wanted = Variation::drawn(9);
+        wanted.clear_pba = ClearPba::Drops;
+        assert_eq!(read("seed=9,clear_pba=Drops"), Ok(wanted));
+        for wrong in ["", "flush", "seed=x", "flush=PerWqe,"] {
+            assert!(matches!(read(wrong), Err(NoSuchChoice::Text(_))), "{wrong}");
+        }
     }
 
     #[test]

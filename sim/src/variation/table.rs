@@ -1,5 +1,7 @@
 //! What makes a struct of choices a table of them.
 
+use std::str::FromStr;
+
 /// A choice of the table: its name and the names of its values, the usual one first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
@@ -18,6 +20,9 @@ pub enum NoSuchChoice {
     /// The choice has no such value.
     #[error("{0} is one of {1}, not {2}")]
     Value(&'static str, String, String),
+    /// The text is no list of choices.
+    #[error("`{0}` is neither seed=N nor CHOICE=VALUE")]
+    Text(String),
 }
 
 /// Each row is `name: Type [Usual, Other, ...];`, the values being variants of the type.
@@ -92,6 +97,23 @@ macro_rules! variations {
     };
 }
 pub(super) use variations;
+
+/// A list of `choice=Value`, comma between them; `seed=N` draws all of them, so it stands first.
+impl FromStr for super::Variation {
+    type Err = NoSuchChoice;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchChoice> {
+        let mut variation = Self::default();
+        for part in text.split(',') {
+            let wrong = || NoSuchChoice::Text(part.to_owned());
+            match part.split_once('=').ok_or_else(wrong)? {
+                ("seed", seed) => variation = Self::drawn(seed.parse().map_err(|_| wrong())?),
+                (name, value) => variation.choose(name, value)?,
+            }
+        }
+        Ok(variation)
+    }
+}
 
 impl super::Variation {
     /// The name of this choice's value, if there is such a choice.

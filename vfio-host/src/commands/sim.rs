@@ -52,6 +52,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         .functions(functions)
         .vectors(VECTORS)
         .seed(args.seed)
+        .variation(args.variation.unwrap_or_default())
         .profile(match args.profile {
             ProfileArg::Card => Profile::Card,
             ProfileArg::Small => Profile::Small,
