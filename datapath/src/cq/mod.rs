@@ -268,7 +268,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             match self.policy.request(notify, pending) {
                 Some(notify) => break self.arm_hardware(notify),
                 // Unless the event comes just now, which then was no answer.
-                None if self.cq_slot().want(pending) => break,
+                None if self.cq_slot().want(self.key, pending) => break,
                 None => {}
             }
         }
@@ -325,7 +325,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     fn arm_hardware(&mut self, notify: Notify) {
         self.arm = self.arm.request(notify);
-        self.cq_slot().ask();
+        self.cq_slot().ask(self.key);
         if let Some(word) = self.shadow.cells().get(SHADOW_ARM) {
             word.publish(self.arm.bits());
         }

@@ -16,20 +16,21 @@ pub(super) const WORDS: usize = LINES * LINE;
 const IDENTITY: usize = 0;
 /// Work queues that complete here; control.
 const REFERENCES: usize = 1;
-/// Events told.
+/// [31:0] events told, [62:32] generation of the key that they are of.
 const EVENTS: usize = 2;
 /// Raised by control when the poller has something to notice.
 const EPOCH: usize = 3;
 /// Work queues for the poller to flush.
 const INBOX: usize = 4;
-/// 1 when the device reported the CQ as failed.
+/// [0] the device reported the CQ as failed, [62:32] generation of that CQ.
 const FAILED: usize = 5;
 /// Generation of the last key; control.
 const GENERATION: usize = 6;
 // The poller's line.
 /// The last epoch the poller has confirmed.
 const PASSED: usize = 0;
-/// See [`Pending`]; the poller and events write it.
+/// [1:0] see [`Pending`], [62:32] generation of the key whose request it is; the
+/// poller and events write it.
 const PENDING: usize = 1;
 /// Index of the channel, plus one; 0 for none. Written while the slot is free.
 const CHANNEL: usize = 2;
@@ -42,6 +43,17 @@ const HOLDS: usize = 5;
 
 const CLOSING: u64 = 1 << 63;
 const COUNT: u64 = 0xFFFF_FFFF;
+const FAILED_BIT: u64 = 1;
+
+/// The generation of `key` in a word that is of one life of the slot: whoever was
+/// held up with the key of the life before changes nothing of this one.
+const fn life(key: CqKey) -> u64 {
+    (key.generation() as u64) << 32
+}
+
+const fn is_of(word: u64, key: CqKey) -> bool {
+    word & !COUNT == life(key)
+}
 
 /// View of a slot.
 #[derive(Debug)]
@@ -82,25 +94,30 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.control()[IDENTITY].store(FREE, Ordering::Relaxed);
     }
 
-    /// Gives the slot to a new CQ. It is free, so nobody else writes to it.
+    /// Gives the slot to a new CQ. It is free, so nobody but a late handler writes to
+    /// it.
     pub(super) fn open(&self, id: u32, channel: Option<u32>) -> CqKey {
         let generation = self.control()[GENERATION].load(Ordering::Relaxed) as u32;
         let generation = super::key::next_generation(generation);
         let control = self.control();
-        for word in [REFERENCES, EVENTS, EPOCH, INBOX, FAILED] {
+        let key = CqKey::new(id, generation);
+        for word in [REFERENCES, EPOCH, INBOX] {
             if let Some(word) = control.get(word) {
                 word.store(0, Ordering::Relaxed);
             }
         }
-        for word in [PASSED, PENDING, TAKEN, ACKNOWLEDGED] {
+        for word in [PASSED, TAKEN, ACKNOWLEDGED] {
             if let Some(word) = self.poller().get(word) {
                 word.store(0, Ordering::Relaxed);
             }
         }
+        // Exchanged: a handler that was held up with the former key may be at it.
+        for word in [&control[EVENTS], &control[FAILED], &self.poller()[PENDING]] {
+            word.swap(life(key));
+        }
         let channel = channel.map_or(0, |index| u64::from(index).wrapping_add(1));
         self.poller()[CHANNEL].store(channel, Ordering::Relaxed);
         self.control()[GENERATION].store(generation.into(), Ordering::Relaxed);
-        let key = CqKey::new(id, generation);
         self.control()[IDENTITY].store(key.bits(), Ordering::Release);
         key
     }
@@ -126,51 +143,77 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         Pending::from_bits(self.poller()[PENDING].load(Ordering::Acquire))
     }
 
-    /// The poller asks the device for an event; before the device is told, so that
-    /// whatever it writes for that finds the request.
-    pub(crate) fn ask(&self) {
-        self.poller()[PENDING].store(Pending::ASKED.bits(), Ordering::Release);
+    /// The poller of `key` asks the device for an event; before the device is told,
+    /// so that whatever it writes for that finds the request.
+    ///
+    /// An exchange, as in [`signal_by_software`](Self::signal_by_software): the
+    /// poller looks for work after it and software brings work before it, and of two
+    /// exchanges of one word the second sees what was written before the first. With
+    /// a store here and a load there each side could miss the other.
+    pub(crate) fn ask(&self, key: CqKey) {
+        self.poller()[PENDING].swap(life(key) | Pending::ASKED.bits());
     }
 
-    /// The poller wants to be told by what the device was asked for before; false
-    /// when that is not `pending` any more.
-    pub(crate) fn want(&self, pending: Pending) -> bool {
-        pending.is_wanted() || self.replace(pending, pending.wanted())
-    }
-
-    fn replace(&self, old: Pending, new: Pending) -> bool {
-        let word = &self.poller()[PENDING];
-        word.compare_exchange(old.bits(), new.bits()).is_ok()
+    /// The poller of `key` wants to be told by what the device was asked for before;
+    /// false when that is not `pending` any more.
+    pub(crate) fn want(&self, key: CqKey, pending: Pending) -> bool {
+        let word = |pending: Pending| life(key) | pending.bits();
+        pending.is_wanted()
+            || self.poller()[PENDING]
+                .compare_exchange(word(pending), word(pending.wanted()))
+                .is_ok()
     }
 
     /// Tells an event of the device, if it was asked for and not told by software
-    /// meanwhile.
-    pub(super) fn signal(&self) -> bool {
-        let none = Pending::NONE.bits();
-        let before = Pending::from_bits(self.poller()[PENDING].swap(none));
-        self.tell(before)
-    }
-
-    /// Tells an event of software, if one was asked for and not told.
-    pub(super) fn signal_by_software(&self) -> bool {
-        loop {
-            let before = self.pending();
-            if !before.is_wanted() || self.replace(before, before.told()) {
-                return self.tell(before);
+    /// meanwhile. `None` when `key` lives here no more.
+    pub(super) fn signal(&self, key: CqKey) -> Option<bool> {
+        let word = &self.poller()[PENDING];
+        let mut before = word.load(Ordering::Acquire);
+        while is_of(before, key) && Pending::from_bits(before) != Pending::NONE {
+            match word.compare_exchange(before, life(key) | Pending::NONE.bits()) {
+                Ok(_) => return self.tell(key, Pending::from_bits(before)),
+                Err(now) => before = now,
             }
         }
+        is_of(before, key).then_some(false)
     }
 
-    fn tell(&self, before: Pending) -> bool {
-        if before.is_wanted() {
-            self.control()[EVENTS].fetch_add(1);
+    /// Tells an event of software, if one was asked for and not told. `None` when
+    /// `key` lives here no more.
+    pub(super) fn signal_by_software(&self, key: CqKey) -> Option<bool> {
+        let word = &self.poller()[PENDING];
+        // An exchange, also where there is nothing to tell: see `ask`.
+        let mut before = word.fetch_or(0);
+        while is_of(before, key) && Pending::from_bits(before).is_wanted() {
+            let told = Pending::from_bits(before).told();
+            match word.compare_exchange(before, life(key) | told.bits()) {
+                Ok(_) => return self.tell(key, Pending::from_bits(before)),
+                Err(now) => before = now,
+            }
         }
-        before.is_wanted()
+        is_of(before, key).then_some(false)
     }
 
-    /// Events told so far.
+    /// Counts an event of `key`, if `before` has one that was wanted.
+    fn tell(&self, key: CqKey, before: Pending) -> Option<bool> {
+        if !before.is_wanted() {
+            return Some(false);
+        }
+        let word = &self.control()[EVENTS];
+        let mut events = word.load(Ordering::Acquire);
+        while is_of(events, key) {
+            let more = events.wrapping_add(1) & COUNT;
+            match word.compare_exchange(events, life(key) | more) {
+                Ok(_) => return Some(true),
+                Err(now) => events = now,
+            }
+        }
+        None
+    }
+
+    /// Events told so far, modulo 2^32.
     pub(crate) fn events(&self) -> u64 {
-        self.control()[EVENTS].load(Ordering::Acquire)
+        self.control()[EVENTS].load(Ordering::Acquire) & COUNT
     }
 
     /// The channel that tells the events.
@@ -261,12 +304,18 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.poller()[HOLDS].fetch_add(0)
     }
 
-    pub(super) fn fail(&self) {
-        self.control()[FAILED].store(1, Ordering::Release);
+    /// Marks the CQ as failed; false when `key` lives here no more.
+    pub(super) fn fail(&self, key: CqKey) -> bool {
+        let word = &self.control()[FAILED];
+        let failed = life(key) | FAILED_BIT;
+        match word.compare_exchange(life(key), failed) {
+            Ok(_) => true,
+            Err(now) => now == failed,
+        }
     }
 
     pub(crate) fn has_failed(&self) -> bool {
-        self.control()[FAILED].load(Ordering::Acquire) != 0
+        self.control()[FAILED].load(Ordering::Acquire) & FAILED_BIT != 0
     }
 
     /// Makes the poller look, and gives the epoch that it will confirm.

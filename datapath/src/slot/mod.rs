@@ -399,15 +399,15 @@ impl<M: SlotMemory> Slots<M> {
     /// [`CompletionQueue::take_event`](crate::CompletionQueue::take_event) will
     /// say so, if it has asked.
     pub fn signal_cq(&self, key: CqKey) -> Signalled {
-        self.signalled(key, self.live_cq(key).map(|slot| slot.signal()))
+        self.signalled(key, self.live_cq(key).and_then(|slot| slot.signal(key)))
     }
 
     /// Control's word that there is something to complete which the device will
     /// say nothing of ([`Registry::sweep`]); otherwise as
     /// [`signal_cq`](Self::signal_cq).
     pub fn signal_by_software(&self, key: CqKey) -> Signalled {
-        let told = self.live_cq(key).map(|slot| slot.signal_by_software());
-        self.signalled(key, told)
+        let told = self.live_cq(key);
+        self.signalled(key, told.and_then(|slot| slot.signal_by_software(key)))
     }
 
     /// Runs `tell` unless the QP is gone or hidden; its destruction waits until
@@ -431,7 +431,7 @@ impl<M: SlotMemory> Slots<M> {
     /// An event handler's word that a CQ is in error: it overflowed, or the
     /// device could not write to it (AE 0x0203). `false` when the CQ is gone.
     pub fn mark_cq_failed(&self, key: CqKey) -> bool {
-        self.live_cq(key).map(|slot| slot.fail()).is_some()
+        self.live_cq(key).is_some_and(|slot| slot.fail(key))
     }
 }
 

@@ -20,6 +20,7 @@ mod failures;
 mod memory;
 mod reuse;
 mod rig;
+mod software;
 mod trackers;
 
 fn model(test: impl Fn() + Sync + Send + 'static) {
