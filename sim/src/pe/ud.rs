@@ -239,7 +239,11 @@ impl Device {
         bth.pkey = bits16(qp.host[7], 47, 32);
         let mut headers = Headers::new(bth);
         headers.deth = Some(Deth {
-            qkey: target.qkey,
+            qkey: if bit(target.qkey.into(), 31) {
+                own_qkey(qp)
+            } else {
+                target.qkey
+            },
             src_qp: id,
         });
         headers.immediate = message.immediate;
@@ -293,6 +297,13 @@ impl Device {
         }
         Ok(())
     }
+}
+
+/// QKEY of the context: what a datagram must carry to be taken in, and what one carries whose request has a Q_Key with
+/// the highest bit set. Existing drivers hand such a request on as it is, and their management datagrams arrive
+/// \[inf\].
+pub(super) fn own_qkey(qp: &Qp) -> u32 {
+    bits32(qp.host[8], 63, 32)
 }
 
 /// A datagram to send.

@@ -3,8 +3,7 @@
 use super::device::Device;
 use super::env::{Class, Env};
 use super::qp::{Qp, State};
-use super::ud::Stop;
-use super::word::bits32;
+use super::ud::{Stop, own_qkey};
 use crate::rc::{Access, Right};
 use crate::wire::{Addresses, Packet};
 use crate::wqe::{AeSource, Cqe, Datagram, MAX_QUANTA, QUANTUM_WORDS, ReceiveWqe, is_valid};
@@ -26,7 +25,7 @@ impl Device {
             return;
         };
         let ready = matches!(qp.state(), State::Rtr | State::Rts | State::Sqd);
-        if !ready || deth.qkey != bits32(qp.host[8], 63, 32) {
+        if !ready || deth.qkey != own_qkey(qp) {
             return;
         }
         let (index, _) = qp.receive_head();

@@ -64,11 +64,19 @@ fn answer<H: Host + ?Sized>(
             Ok(Outcome::Accepted)
         }
         Syndrome::Nak(Nak::Sequence) => {
+            let before = requester.timer;
             // It acknowledges everything before the packet it asks for.
             acknowledge(config, requester, psn, host)?;
-            if requester.una_psn != requester.max_psn {
-                go_back(config, requester, host)?;
+            if requester.una_psn == requester.max_psn {
+                return Ok(Outcome::Accepted);
             }
+            if let Timer::NotReady(_) = before {
+                // What was in flight behind the packet that is not taken. All of it is sent again when the wait is
+                // over, not before.
+                requester.timer = before;
+                return Ok(Outcome::Duplicate);
+            }
+            go_back(config, requester, host)?;
             Ok(Outcome::Accepted)
         }
         Syndrome::RnrNak(timer_code) => {

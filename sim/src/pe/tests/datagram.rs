@@ -19,6 +19,11 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
+        Self::with_key(QKEY)
+    }
+
+    /// Both QPs have this Q_Key in their context.
+    fn with_key(qkey: u64) -> Self {
         let mut rigs = [0, 1].map(|pf| {
             let variation = Variation {
                 flush: FlushStyle::PerWqe,
@@ -41,7 +46,7 @@ impl Pair {
         ];
         for (rig, qp) in [(&mut *a, &qps[0]), (&mut *b, &qps[1])] {
             let word = rig.env.word(qp.context + 64);
-            rig.env.set_word(qp.context + 64, word | QKEY << 32);
+            rig.env.set_word(qp.context + 64, word | qkey << 32);
             qp.connect(rig);
         }
         // MAC, PD, TTL 64 and ARP entry 3; IPv4.
@@ -127,6 +132,31 @@ fn a_datagram_arrives_behind_its_ip_header() {
     for rig in &pair.rigs {
         assert_eq!(rig.env.findings, []);
     }
+}
+
+#[test]
+fn a_request_with_a_privileged_key_carries_the_queue_pairs_own() {
+    // What Linux' MAD layer posts on QP 1, whose own Q_Key is the second.
+    for (posted, own) in [
+        (0x8000_0000, 0x8001_0000),
+        (0x8001_0000, 0x8001_0000),
+        (0xFFFF_FFFF, QKEY),
+    ] {
+        let mut pair = Pair::with_key(own);
+        let (stag, _) = pair.regions[1];
+        pair.qps[1].post_receive(&mut pair.rigs[1], VA, 1000, stag);
+        pair.send(8, AH, posted);
+        assert!(
+            pair.qps[1].receive.poll(&mut pair.rigs[1].env).is_some(),
+            "{posted:#x} through a QP with {own:#x}"
+        );
+    }
+    // Without that bit the request's key travels, whatever the QP's own is.
+    let mut pair = Pair::with_key(0x8001_0000);
+    let (stag, _) = pair.regions[1];
+    pair.qps[1].post_receive(&mut pair.rigs[1], VA, 1000, stag);
+    pair.send(8, AH, 0x0001_0000);
+    assert!(pair.qps[1].receive.poll(&mut pair.rigs[1].env).is_none());
 }
 
 #[test]

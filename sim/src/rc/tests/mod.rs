@@ -9,6 +9,7 @@ mod queue;
 mod reads;
 mod requester;
 mod responder;
+mod rxe;
 mod stored;
 mod transfer;
 mod world;

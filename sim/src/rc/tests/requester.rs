@@ -138,3 +138,47 @@ fn copies_of_an_rnr_nak_count_once() {
     assert!(timer(&mut end.state, &mut end.node));
     assert_eq!(requester.sends(), [1, 2]);
 }
+
+/// What rdma_rxe answers to packets in flight when no receive is posted: an RNR NAK of the first, then a sequence NAK
+/// that names the same PSN for the second (rxe_resp.c: the RNR NAK does not set `sent_psn_nak`).
+#[test]
+fn a_sequence_nak_does_not_end_an_rnr_wait() {
+    let mut requester = Requester::new();
+    requester.world.a.state.config.retry = 0;
+    let rnr_nak = Syndrome::RnrNak(RNR_TIMER_CODE);
+    let wait = rnr_ns(RNR_TIMER_CODE);
+    assert_eq!(requester.answer(0, rnr_nak), Outcome::NotReady);
+    assert_eq!(requester.answer(0, MISSING), Outcome::Duplicate);
+    assert_eq!(requester.world.a.node.events, []);
+    assert_eq!(requester.world.a.state.next_deadline(), Some(wait));
+    assert_eq!(requester.sends(), []);
+    // It still acknowledges what is before it.
+    assert_eq!(requester.answer(1, MISSING), Outcome::Duplicate);
+    assert_eq!(requester.world.a.state.psns().1, PSN + 1);
+    assert_eq!(requester.world.a.state.next_deadline(), Some(wait));
+    assert_eq!(requester.sends(), []);
+    let end = &mut requester.world.a;
+    end.node.now = wait;
+    assert!(timer(&mut end.state, &mut end.node));
+    assert_eq!(requester.sends(), [1, 2]);
+    assert_eq!(requester.world.a.node.events, []);
+}
+
+#[test]
+fn one_rnr_retry_waits_before_it_gives_up() {
+    let mut requester = Requester::new();
+    requester.world.a.state.config.rnr_retry = 1;
+    let rnr_nak = Syndrome::RnrNak(RNR_TIMER_CODE);
+    requester.answer(0, rnr_nak);
+    requester.answer(0, MISSING);
+    // The same once more before the time is over: copies.
+    assert_eq!(requester.answer(0, rnr_nak), Outcome::Duplicate);
+    assert_eq!(requester.answer(0, MISSING), Outcome::Duplicate);
+    assert_eq!(requester.world.a.node.events, []);
+    let end = &mut requester.world.a;
+    end.node.now = rnr_ns(RNR_TIMER_CODE);
+    assert!(timer(&mut end.state, &mut end.node));
+    assert_eq!(requester.sends(), [0, 1, 2]);
+    assert_eq!(requester.answer(0, rnr_nak), Outcome::Refused);
+    assert_eq!(event(&requester.world.a).0, 0x050F);
+}
