@@ -101,9 +101,10 @@ impl Device {
     }
 
     fn show(&mut self, iova: u64, file: &File, offset: u64, bytes: u64, write: bool) -> bool {
-        // SAFETY: the window is given to the function alone, which loses it
-        // before `release` (in `dma_unmap`) or the end of the mappings (in
-        // `user_left`).
+        // SAFETY: the window is given to the function alone. It loses what
+        // `release` is told to before that (in `dma_unmap`), and all of it before
+        // the end of the mappings (in `user_left`); where it did not take the
+        // window nobody has it, and `forget` ends this piece and no other.
         let window = unsafe { self.mappings.window(iova, file, offset, bytes, write) };
         let window = match window {
             Ok(window) => window,
@@ -119,7 +120,7 @@ impl Device {
         };
         let done = self.nic.attach_memory(iova, window, access);
         if !done {
-            self.mappings.release(iova, bytes);
+            self.mappings.forget(iova);
         }
         done
     }

@@ -51,11 +51,13 @@ impl Mappings {
     ///
     /// # Errors
     /// The file is shorter, or cannot be mapped that way; or something else is
-    /// entered at that address.
+    /// entered at that address. Whether the piece meets another one is for the
+    /// device to say: see [`Mappings::forget`].
     ///
     /// # Safety
-    /// The window is not used after a [`Mappings::release`] that holds all of
-    /// it, nor after the end of `self`.
+    /// Of the window no byte is used after a [`Mappings::release`] that holds
+    /// it, none after [`Mappings::forget`] of `iova`, and none after the end of
+    /// `self`.
     pub unsafe fn window(
         &mut self,
         iova: u64,
@@ -106,31 +108,50 @@ impl Mappings {
         Ok(window)
     }
 
-    /// The device sees nothing of `bytes` bytes from `iova` on any more: files
-    /// of which no piece is left are unmapped. A piece that reaches out of the
-    /// range stays.
+    /// Undoes the [`Mappings::window`] that was entered at `iova`, which the
+    /// device did not take. Every other piece stays, also one that it met.
+    pub fn forget(&mut self, iova: u64) {
+        if let Some((_, key)) = self.pieces.remove(&iova) {
+            self.let_go(key);
+        }
+    }
+
+    /// The device sees nothing of `bytes` bytes from `iova` on any more: a piece
+    /// that reaches out of the range is cut, and files of which nothing is left
+    /// are unmapped.
     pub fn release(&mut self, iova: u64, bytes: u64) {
         let end = iova.saturating_add(bytes);
-        let inside: Vec<u64> = self
+        // Pieces that the device took do not meet.
+        let concerned: Vec<(u64, u64, Key)> = self
             .pieces
-            .range(iova..end)
-            .filter(|(start, (len, _))| *start + len <= end)
-            .map(|(start, _)| *start)
+            .range(..end)
+            .rev()
+            .map(|(start, (len, key))| (*start, start.saturating_add(*len), *key))
+            .take_while(|(_, after, _)| *after > iova)
             .collect();
-        for start in inside {
-            let Some((_, key)) = self.pieces.remove(&start) else {
-                continue;
-            };
-            if let Some(mapped) = self.files.get_mut(&key) {
-                mapped.uses -= 1;
-                if mapped.uses == 0 {
-                    self.files.remove(&key);
+        for (start, after, key) in concerned {
+            self.pieces.remove(&start);
+            for (first, last) in [(start, iova), (end, after)] {
+                if first < last {
+                    self.pieces.insert(first, (last - first, key));
+                    self.files.entry(key).and_modify(|file| file.uses += 1);
                 }
+            }
+            self.let_go(key);
+        }
+    }
+
+    /// A piece of the file is gone.
+    fn let_go(&mut self, key: Key) {
+        if let Some(mapped) = self.files.get_mut(&key) {
+            mapped.uses -= 1;
+            if mapped.uses == 0 {
+                self.files.remove(&key);
             }
         }
     }
 
-    /// Pieces that are shown; one that was cut counts.
+    /// Pieces that are shown; what a cut leaves on its two sides counts twice.
     #[must_use]
     pub fn pieces(&self) -> usize {
         self.pieces.len()
@@ -181,10 +202,35 @@ mod tests {
         read_only.read(0, &mut byte).unwrap();
         assert_eq!(mappings.files(), 2);
         mappings.release(1, u64::MAX);
-        assert_eq!(mappings.files(), 1, "the first page is left");
-        mappings.release(0, 4095);
+        assert_eq!(mappings.files(), 1, "a byte of the first page is left");
+        mappings.release(1, 4095);
         assert_eq!(mappings.files(), 1);
-        mappings.release(0, 4096);
-        assert_eq!(mappings.files(), 0);
+        mappings.release(0, 1);
+        assert_eq!((mappings.files(), mappings.pieces()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_given_back_in_parts_goes_with_the_last_one() {
+        let memory = SharedMemory::new(4 * 4096, false).unwrap();
+        let file = File::from(memory.file().try_clone_to_owned().unwrap());
+        let mut mappings = Mappings::default();
+        // SAFETY: the windows are not used.
+        let enter = |mappings: &mut Mappings, iova| unsafe {
+            mappings.window(iova, &file, 0, 4 * 4096, true).is_ok()
+        };
+        assert!(enter(&mut mappings, 0x10_0000));
+        // Out of the middle: two pieces, neither of which is the old one.
+        mappings.release(0x10_1000, 4096);
+        assert_eq!((mappings.pieces(), mappings.files()), (2, 1));
+        mappings.release(0x10_1000, 0);
+        mappings.release(0x10_1800, 0x10);
+        assert_eq!(mappings.pieces(), 2, "nothing was there");
+        mappings.release(0x10_0000, 4096);
+        assert!(enter(&mut mappings, 0x10_0000), "its place is free");
+        mappings.forget(0x10_0000);
+        assert_eq!((mappings.pieces(), mappings.files()), (1, 1));
+        mappings.forget(0x10_0000);
+        mappings.release(0x10_2000, 0x2000);
+        assert_eq!((mappings.pieces(), mappings.files()), (0, 0));
     }
 }

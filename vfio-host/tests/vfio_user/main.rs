@@ -14,6 +14,7 @@ mod apart;
 mod faults;
 mod messages;
 mod middleman;
+mod overlap;
 mod pcap;
 mod processes;
 mod served;
