@@ -52,8 +52,13 @@ impl Locks {
 
     /// Whether function `pf` holds `resource`.
     pub(super) fn is_held(&mut self, resource: u16, pf: u8, now: u64) -> bool {
+        self.held_until(resource, pf, now).is_some()
+    }
+
+    /// Until when function `pf` holds `resource`, when it does.
+    pub(super) fn held_until(&mut self, resource: u16, pf: u8, now: u64) -> Option<u64> {
         let holder = self.holder((resource, 0), now);
-        holder.is_some_and(|holder| holder.pf == pf)
+        Some(holder.filter(|holder| holder.pf == pf)?.until)
     }
 
     pub(super) fn release_all(&mut self, pf: u8) {

@@ -39,7 +39,10 @@ pub(super) struct Package {
     refuses: Option<AqCode>,
     /// What a download has brought so far.
     incoming: Info,
-    sections: BTreeMap<u32, Vec<Vec<u8>>>,
+    /// Until when the lock is held under which it goes on; none before the first buffer and after the last.
+    under: Option<u64>,
+    /// Entries of the parser's metadata, the only section that is read again, by number.
+    metadata_init: BTreeMap<u16, [u8; METADATA_INIT_ENTRY]>,
 }
 
 fn named(version: [u8; 4], name: &str) -> Info {
@@ -78,42 +81,72 @@ impl Package {
         self.active.is_some()
     }
 
-    /// Takes the sections of a buffer; the offset of what is wrong otherwise.
-    fn take(&mut self, buffer: &[u8]) -> Result<(), u32> {
-        let (count, end) = (u16_at(buffer, 0), usize::from(u16_at(buffer, 2)));
-        if count == 0 || !(HEADER + ENTRY..=BUFFER).contains(&end) {
-            return Err(0);
+    /// Takes a buffer that comes while the lock is held until `until`. The first one of a download, which is also the
+    /// first under another holding of the lock, forgets what came before.
+    fn take(&mut self, buffer: &[u8], until: u64) -> Result<(), u32> {
+        if self.under.replace(until) != Some(until) {
+            self.incoming = Info::default();
+            self.metadata_init.clear();
         }
-        for section in 0..usize::from(count) {
-            let at = HEADER + section * ENTRY;
-            let kind = u32_at(buffer, at);
-            let (offset, size) = (u16_at(buffer, at + 4), u16_at(buffer, at + 6));
-            let (offset, size) = (usize::from(offset), usize::from(size));
-            if at + ENTRY > end || offset + size > end {
-                return Err(at as u32);
+        for (kind, data) in sections(buffer)? {
+            match kind {
+                METADATA if data.len() >= 4 + NAME + 4 => {
+                    put(&mut self.incoming.version, 0, data);
+                    put(&mut self.incoming.name, 0, part(data, 4, NAME));
+                    self.incoming.track = u32_at(data, 4 + NAME);
+                }
+                METADATA_INIT => self.take_metadata_init(data),
+                _ => {}
             }
-            let data = part(buffer, offset, size).to_vec();
-            if kind == METADATA && size >= 4 + NAME + 4 {
-                put(&mut self.incoming.version, 0, &data);
-                put(&mut self.incoming.name, 0, part(&data, 4, NAME));
-                self.incoming.track = u32_at(&data, 4 + NAME);
-            }
-            self.sections.entry(kind).or_default().push(data);
         }
         Ok(())
     }
 
-    /// Entry `number` of the parser's metadata.
-    fn metadata_entry(&self, number: u16) -> Option<Vec<u8>> {
-        for section in self.sections.get(&METADATA_INIT)? {
-            let (count, first) = (u16_at(section, 0), u16_at(section, 2));
-            if (first..first.saturating_add(count)).contains(&number) {
-                let at = HEADER + usize::from(number - first) * METADATA_INIT_ENTRY;
-                return Some(part(section, at, METADATA_INIT_ENTRY).to_vec());
-            }
+    /// Count, number of the first, entries: those that are there. Where two are one number the first is the one.
+    fn take_metadata_init(&mut self, section: &[u8]) {
+        let (count, first) = (u16_at(section, 0), u16_at(section, 2));
+        let (entries, _) = part(section, HEADER, section.len()).as_chunks::<METADATA_INIT_ENTRY>();
+        for (number, entry) in (first..first.saturating_add(count)).zip(entries) {
+            self.metadata_init.entry(number).or_insert(*entry);
         }
-        None
     }
+
+    /// The last buffer has come.
+    fn finish(&mut self) {
+        self.active = Some(std::mem::take(&mut self.incoming));
+        self.loaded = true;
+        self.under = None;
+    }
+}
+
+/// Kind and bytes of the sections of a buffer; the offset of what is wrong otherwise. Sections do not share bytes, nor
+/// does one lie over the list of them `[inf]`: no package has such, and a buffer then never means more than its size.
+fn sections(buffer: &[u8]) -> Result<Vec<(u32, &[u8])>, u32> {
+    let (count, end) = (
+        usize::from(u16_at(buffer, 0)),
+        usize::from(u16_at(buffer, 2)),
+    );
+    let list = HEADER + count * ENTRY;
+    if count == 0 || !(HEADER + ENTRY..=BUFFER).contains(&end) {
+        return Err(0);
+    }
+    let mut taken = BTreeMap::new();
+    let mut found = Vec::new();
+    for at in (HEADER..list).step_by(ENTRY) {
+        let (offset, size) = (u16_at(buffer, at + 4), u16_at(buffer, at + 6));
+        let (offset, size) = (usize::from(offset), usize::from(size));
+        let after = offset + size;
+        let below = taken.range(..after).next_back();
+        let apart = offset >= list && below.is_none_or(|(_, last)| *last <= offset);
+        if at + ENTRY > end || after > end || (size > 0 && !apart) {
+            return Err(at as u32);
+        }
+        if size > 0 {
+            taken.insert(offset, after);
+        }
+        found.push((u32_at(buffer, at), part(buffer, offset, size)));
+    }
+    Ok(found)
 }
 
 impl Cx<'_, '_> {
@@ -122,13 +155,16 @@ impl Cx<'_, '_> {
         const LAST: u8 = 1;
         let mut data = command.input(BUFFER)?.to_vec();
         let (pf, now) = (self.pf(), self.now());
-        if !self.card.locks.is_held(super::locks::GLOBAL, pf, now) {
+        let Some(until) = self.card.locks.held_until(super::locks::GLOBAL, pf, now) else {
             return Err(AqCode::EPERM);
-        }
+        };
         let package = &mut self.card.package;
         let wrong = match package.refuses {
             Some(code) => Some((code, 0)),
-            None => package.take(&data).err().map(|at| (AqCode::EINVAL, at)),
+            None => package
+                .take(&data, until)
+                .err()
+                .map(|at| (AqCode::EINVAL, at)),
         };
         if let Some((code, at)) = wrong {
             // Where, and what about it (`ice/ice_adminq_cmd.h ice_aqc_download_pkg_resp`).
@@ -137,8 +173,7 @@ impl Cx<'_, '_> {
             return Ok(command.answer(data)?.refused(code));
         }
         if command.param8(0) & LAST != 0 {
-            package.active = Some(std::mem::take(&mut package.incoming));
-            package.loaded = true;
+            package.finish();
         }
         command.answer(data)
     }
@@ -153,8 +188,8 @@ impl Cx<'_, '_> {
         }
         // Count and first entry are the driver's question.
         let number = u16_at(&data, offset + 2);
-        let entry = self.card.package.metadata_entry(number);
-        put(&mut data, offset + 4, &entry.ok_or(AqCode::ENOENT)?);
+        let entry = self.card.package.metadata_init.get(&number);
+        put(&mut data, offset + 4, entry.ok_or(AqCode::ENOENT)?);
         command.answer(data)
     }
 
@@ -260,4 +295,27 @@ pub fn test_package() -> Vec<u8> {
         file.extend_from_slice(segment);
     }
     file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commands without end leave no more than the firmware has use for.
+    #[test]
+    fn the_store_is_bounded() {
+        let mut package = Package::default();
+        for number in 0..200u16 {
+            let fill = number as u8;
+            let mut data = vec![fill; 4 + 150 * METADATA_INIT_ENTRY];
+            put_u16(&mut data, 0, 150);
+            put_u16(&mut data, 2, number % 4);
+            package.take(&buffer(METADATA_INIT, &data), 1).unwrap();
+            let of_others = [fill; BUFFER - HEADER - ENTRY];
+            package
+                .take(&buffer(u32::from(number % 8) + 2, &of_others), 1)
+                .unwrap();
+        }
+        assert_eq!(package.metadata_init.len(), 153);
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::client::{Client, package_buffers, params};
 use crate::fw::AqCode;
+use crate::fw::layout::{put, put_u16, put_u32};
 use crate::{PackageStart, Sim};
 
 const GLOBAL: [(usize, &[u8]); 2] = [(0, &[4]), (2, &[2])];
@@ -105,4 +106,95 @@ fn a_package_is_updated_under_the_change_lock() {
     client.direct(0x0008, change).ok();
     client.tell(0x0c42, [0; 16], &update).ok();
     assert_eq!(list(&mut client)[0].1, [0, 1, 0, 1], "modified");
+}
+
+/// A buffer with sections of these kinds, offsets and bytes.
+fn buffer(sections: &[(u32, usize, &[u8])]) -> [u8; 4096] {
+    let mut bytes = [0; 4096];
+    put_u16(&mut bytes, 0, sections.len() as u16);
+    put_u16(&mut bytes, 2, 4096);
+    for (_, offset, data) in sections {
+        put(&mut bytes, *offset, data);
+    }
+    for (index, (kind, offset, data)) in sections.iter().enumerate() {
+        let at = 4 + 8 * index;
+        put_u32(&mut bytes, at, *kind);
+        put_u16(&mut bytes, at + 4, *offset as u16);
+        put_u16(&mut bytes, at + 6, data.len() as u16);
+    }
+    bytes
+}
+
+/// The parser's metadata: entries from number `first` on, all of `fill`.
+fn metadata(first: u16, entries: u16, fill: u8) -> Vec<u8> {
+    let mut data = vec![fill; 4 + 24 * usize::from(entries)];
+    put_u16(&mut data, 0, entries);
+    put_u16(&mut data, 2, first);
+    data
+}
+
+/// What the firmware has as entry `number` of the parser's metadata.
+fn entry(client: &mut Client, number: u16) -> Option<u8> {
+    let reply = client.tell(
+        0x0c41,
+        [0; 16],
+        &buffer(&[(58, 12, &metadata(number, 1, 0))]),
+    );
+    assert_eq!(
+        reply.code == 0,
+        reply.code != AqCode::ENOENT.0.into(),
+        "{reply:?}"
+    );
+    (reply.code == 0).then(|| reply.data[16])
+}
+
+#[test]
+fn sections_that_share_bytes_are_refused() {
+    let mut client = Client::new();
+    client.direct(0x0008, params(&GLOBAL)).ok();
+    // With 510 of the same bytes a buffer of 4 KiB would mean 2 MiB.
+    let section: &[u8] = &[0; 4000];
+    for buffer in [
+        buffer(&[(10, 20, section); 2]),
+        buffer(&[(10, 100, &[1; 50]), (11, 149, &[2; 50])]),
+        buffer(&[(10, 149, &[1; 50]), (11, 100, &[2; 50])]),
+    ] {
+        let reply = client.tell(0x0c40, [0; 16], &buffer);
+        assert_eq!((reply.code, reply.data32(0)), (14, 12), "the second one");
+    }
+    // Over the list itself.
+    let reply = client.tell(0x0c40, [0; 16], &buffer(&[(10, 8, &[1; 50])]));
+    assert_eq!((reply.code, reply.data32(0)), (14, 4));
+    let good = buffer(&[(10, 150, &[1; 50]), (11, 100, &[2; 50]), (12, 200, &[])]);
+    client.tell(0x0c40, [0; 16], &good).ok();
+}
+
+#[test]
+fn a_download_begins_with_nothing() {
+    let mut client = Client::new();
+    let bring = |client: &mut Client, first, fill, last: u8| {
+        let data = metadata(first, 2, fill);
+        let bytes = buffer(&[(58, 1000, &data), (10, 20, &[9; 900])]);
+        client.tell(0x0c40, params(&[(0, &[last])]), &bytes).ok();
+    };
+    client.direct(0x0008, params(&GLOBAL)).ok();
+    bring(&mut client, 0, 1, 0);
+    assert_eq!(entry(&mut client, 1), Some(1));
+    assert_eq!(entry(&mut client, 2), None);
+    // Given up, and begun again: another holding of the lock.
+    client.direct(0x0009, params(&GLOBAL)).ok();
+    client.direct(0x0008, params(&GLOBAL)).ok();
+    bring(&mut client, 4, 2, 0);
+    assert_eq!(entry(&mut client, 1), None, "of the first attempt");
+    bring(&mut client, 6, 3, 1);
+    assert_eq!(
+        (entry(&mut client, 5), entry(&mut client, 6)),
+        (Some(2), Some(3))
+    );
+    // What follows the last buffer is another download.
+    bring(&mut client, 8, 4, 0);
+    assert_eq!(
+        (entry(&mut client, 5), entry(&mut client, 8)),
+        (None, Some(4))
+    );
 }
