@@ -6,6 +6,7 @@ mod moderation;
 mod monitor;
 mod pair;
 mod perf;
+mod wire;
 
 use std::path::PathBuf;
 
@@ -22,6 +23,7 @@ pub use moderation::ModerationArg;
 pub use monitor::MonitorArgs;
 pub use pair::PairArgs;
 pub use perf::{PerfArgs, TestArg};
+pub use wire::WireArgs;
 
 /// RDMA on the Intel E810, without a kernel driver.
 #[derive(Parser, Debug)]
@@ -213,6 +215,9 @@ pub struct SimArgs {
     /// frame may take up to TIME (like 500ns, 20us, 1ms) longer. The seed decides which.
     #[arg(long, value_name = "FAULTS")]
     pub faults: Option<Faults>,
+    /// How connections behave on the wire.
+    #[command(flatten)]
+    pub wire: WireArgs,
     /// Whether frames are recorded.
     #[command(flatten)]
     pub capture: CaptureArgs,

@@ -24,7 +24,7 @@ pub enum FaultsError {
     #[error("`{0}` is no share of frames, like 1% or 0.05%: 0 to 100, at most four decimals")]
     Share(String),
     /// Not a time.
-    #[error("`{0}` is no delay, like 500ns, 20us or 1ms: at most 10000ms")]
+    #[error("`{0}` is no time, like 500ns, 20us or 1ms: at most 10000ms")]
     Time(String),
 }
 
@@ -47,7 +47,8 @@ fn share(text: &str) -> Result<u32, FaultsError> {
         .ok_or_else(wrong)
 }
 
-fn time(text: &str) -> Result<Ns, FaultsError> {
+/// A time with its unit.
+pub(crate) fn time(text: &str) -> Result<Ns, FaultsError> {
     let wrong = || FaultsError::Time(text.to_owned());
     let (number, unit) = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)]
         .into_iter()

@@ -1,5 +1,7 @@
 //! What a test or a user may choose about an engine.
 
+use e810_hal::Ns;
+
 use super::fpm::FpmProfile;
 use crate::variation::Variation;
 
@@ -17,6 +19,20 @@ pub enum CqpErrors {
     Opcode(u8),
 }
 
+/// What every connection of an engine does on the wire, in place of what its context says. From the next change of
+/// the QP's state on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct WireLimits {
+    /// Time without progress after which a requester sends again; without it RTOMIN says.
+    pub ack_timeout: Option<Ns>,
+    /// Packets of sends and writes that may be unacknowledged, at least 1; without it CWNDROCE says.
+    pub window: Option<u32>,
+    /// RNR timer code that responders ask for, 0 to 31; without it 12, which is 0.64 ms.
+    pub rnr_timer: Option<u8>,
+    /// Credit code of acknowledges, 0 to 31, of which 31 is "not limited"; without it ACKCREDITS says.
+    pub ack_credits: Option<u8>,
+}
+
 /// Choices of one engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -32,6 +48,8 @@ pub struct Config {
     pub cqp_silent: bool,
     /// Shortest and longest time in nanoseconds that one CQP command takes.
     pub cqp_delay: (u64, u64),
+    /// What connections do on the wire, besides what their contexts say.
+    pub wire: WireLimits,
     /// Test mode: contexts are written to their HMC backing and read again after each step.
     pub write_through: bool,
 }
@@ -46,6 +64,7 @@ impl Default for Config {
             cqp_silent: false,
             // Not in the sources; far below the driver's 10 µs register poll and above zero.
             cqp_delay: (500, 5_000),
+            wire: WireLimits::default(),
             write_through: false,
         }
     }

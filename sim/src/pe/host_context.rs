@@ -2,12 +2,17 @@
 
 use std::net::Ipv6Addr;
 
+use super::config::Config;
 use super::qp::{HOST_WORDS, Qp, QpType, State};
 use super::ring::Memory;
 use super::stag_wqe::Allowed;
 use super::word::{bit, bits, bits8, bits16, bits32, mask};
-use crate::rc::{BadMtu, ConfigError, PathMtu, QpConfig};
+use crate::rc::{BadMtu, ConfigError, PathMtu, QpConfig, RNR_TIMER_CODE, retransmit_ns};
+use crate::variation::AckCredits;
 use crate::wire::{Addresses, Path};
+
+/// AETH credit code "not limited".
+const UNLIMITED: u8 = 31;
 
 /// Which pieces of the host context a command names (flags of q24, control-path 4.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,8 +160,13 @@ impl Qp {
         }
     }
 
-    /// The part of the context that the RC engine needs.
-    pub(crate) fn rc_config(&self, qpn: u32) -> Result<QpConfig, BadContext> {
+    /// The part of the context that the RC engine needs, and what takes the place of some of it.
+    pub(crate) fn rc_config(&self, qpn: u32, choices: &Config) -> Result<QpConfig, BadContext> {
+        let wire = &choices.wire;
+        let credits = match choices.variation.ack_credits {
+            AckCredits::OfContext => bits8(self.word(56), 24, 20),
+            AckCredits::Unlimited => UNLIMITED,
+        };
         let ird_code = bits8(self.word(160), 18, 16);
         let ird = [2, 8, 32, 64, 128]
             .get(usize::from(ird_code))
@@ -176,6 +186,13 @@ impl Qp {
             ird,
             retry: bits8(self.word(128), 53, 48),
             rnr_retry: bits8(self.word(128), 56, 54),
+            // An empty window would never send anything.
+            window: wire.window.unwrap_or(bits32(self.word(112), 55, 32)).max(1),
+            retransmit_ns: wire
+                .ack_timeout
+                .map_or(retransmit_ns(bits8(self.word(128), 63, 57)), |time| time.0),
+            credits: wire.ack_credits.unwrap_or(credits) & 0x1F,
+            rnr_timer: wire.rnr_timer.unwrap_or(RNR_TIMER_CODE) & 0x1F,
             read_ok: bit(self.word(160), 21),
             write_ok: bit(self.word(160), 20),
         };

@@ -46,7 +46,7 @@ mod ud;
 mod ud_receive;
 mod word;
 
-pub use config::{Config, CqpErrors};
+pub use config::{Config, CqpErrors, WireLimits};
 pub use engine::ProtocolEngine;
 pub use env::{Class, DmaFault, Doorbell, Env, EventCount, OicrCause, PeReg, ResetKind};
 pub use fpm::FpmProfile;

@@ -3,7 +3,6 @@
 use super::engine::Stop;
 use super::host::{Fault, Host};
 use super::state::{QpRcState, Refusal};
-use super::timing::RNR_TIMER_CODE;
 use super::{psn, reads, segment};
 use crate::wire::{Aeth, Headers, Nak, Opcode, Syndrome};
 use crate::wqe::AeSource;
@@ -27,7 +26,7 @@ pub(super) fn poll<H: Host + ?Sized>(
 ) -> Result<bool, Stop> {
     while let Some(psn) = reads::next_response(state, host)? {
         if let Some(ack) = state.responder.ack.take_if(|ack| psn::before(*ack, psn)) {
-            answer(state, ack, Syndrome::Ack(reads::UNLIMITED), host)?;
+            answer(state, ack, Syndrome::Ack(state.config.credits), host)?;
         }
         if *budget == 0 {
             return Ok(true);
@@ -46,7 +45,7 @@ pub(super) fn poll<H: Host + ?Sized>(
         }
         Refusal::NotReady { sent: false } => {
             state.responder.refusal = Refusal::NotReady { sent: true };
-            answer(state, epsn, Syndrome::RnrNak(RNR_TIMER_CODE), host)?;
+            answer(state, epsn, Syndrome::RnrNak(state.config.rnr_timer), host)?;
         }
         Refusal::Fatal { psn, nak, event } => {
             answer(state, psn, Syndrome::Nak(nak), host)?;
@@ -55,7 +54,7 @@ pub(super) fn poll<H: Host + ?Sized>(
         // A NAK acknowledges what is before it; otherwise the acknowledge is still to be sent.
         Refusal::None | Refusal::Sequence { sent: true } | Refusal::NotReady { sent: true } => {
             if let Some(psn) = ack {
-                answer(state, psn, Syndrome::Ack(reads::UNLIMITED), host)?;
+                answer(state, psn, Syndrome::Ack(state.config.credits), host)?;
             }
         }
     }

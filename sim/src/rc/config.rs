@@ -78,6 +78,15 @@ pub struct QpConfig {
     pub retry: u8,
     /// RNRNAK_THRESH: RNR retries before LLP_TOO_MANY_RNRS, 3 bits; 7 retries without end (data-path 8.9).
     pub rnr_retry: u8,
+    /// Packets of sends and writes that may be unacknowledged, at least 1: CWNDROCE \[inf: its unit\].
+    pub window: u32,
+    /// Time without progress after which the requester sends again, in ns: from RTOMIN \[inf\].
+    pub retransmit_ns: u64,
+    /// Credit code in the AETH of acknowledges and read responses, 5 bits: ACKCREDITS \[inf from name, width and the
+    /// values that drivers have\].
+    pub credits: u8,
+    /// RNR timer code that the responder asks for, 5 bits.
+    pub rnr_timer: u8,
     /// RDOK: accept inbound reads.
     pub read_ok: bool,
     /// WRRDRSPOK: accept inbound writes and read responses.

@@ -51,4 +51,4 @@ pub use host::{
 };
 pub use layout::{QP_STATE_BYTES, StateError};
 pub use state::{Mode, QpRcState};
-pub use timing::{POLL_BUDGET, RETRANSMIT_NS, RNR_TIMER_CODE, WINDOW_PACKETS, rnr_ns};
+pub use timing::{POLL_BUDGET, RETRANSMIT_NS, RNR_TIMER_CODE, retransmit_ns, rnr_ns};

@@ -7,7 +7,7 @@ use super::psn;
 use super::requester::{blame, message_len, packets};
 use super::ring::{fetch_send, send_slot};
 use super::state::{Cursor, QpRcState, Requester, Timer};
-use super::timing::{RETRANSMIT_NS, RNR_RETRY_FOREVER, rnr_ns};
+use super::timing::{RNR_RETRY_FOREVER, rnr_ns};
 use crate::wqe::{AeCode, AeSource, Operation, SendWqe};
 
 /// Takes everything before `target` as acknowledged and completes what that finishes.
@@ -56,7 +56,7 @@ pub(super) fn acknowledge<H: Host + ?Sized>(
         };
     }
     if requester.una_psn != start {
-        requester.progress(host.now_ns());
+        requester.progress(config, host.now_ns());
     }
     // Answers to an earlier transmission may overtake sending again.
     if requester.next.pos < requester.una.pos || psn::before(requester.next_psn, requester.una_psn)
@@ -125,7 +125,7 @@ fn retry<H: Host + ?Sized>(
     requester.retries += 1;
     requester.rewind();
     requester.recovering = true;
-    requester.timer = Timer::Retransmit(host.now_ns().saturating_add(RETRANSMIT_NS));
+    requester.timer = Timer::Retransmit(host.now_ns().saturating_add(config.retransmit_ns));
     Ok(())
 }
 
@@ -154,7 +154,7 @@ pub(super) fn time_out<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) ->
     } = state;
     match requester.timer {
         Timer::NotReady(_) => {
-            requester.timer = Timer::Retransmit(host.now_ns().saturating_add(RETRANSMIT_NS));
+            requester.timer = Timer::Retransmit(host.now_ns().saturating_add(config.retransmit_ns));
             Ok(())
         }
         Timer::Retransmit(_) => retry(config, requester, host),

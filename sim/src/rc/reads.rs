@@ -11,9 +11,6 @@ use super::segment;
 use super::state::{QpRcState, Responder};
 use crate::wire::{Aeth, Headers, Opcode, Place, Reth, Syndrome};
 
-/// AETH credit code "not limited": this device does no end-to-end flow control on its send queue \[inf\].
-pub(super) const UNLIMITED: u8 = 31;
-
 /// A pending read.
 ///
 /// Stored as: word 0 address; word 1 length `[31:0]`, rkey `[63:32]`; word 2 PSN `[23:0]`, MSN `[47:24]`, begun 48,
@@ -193,7 +190,7 @@ pub(super) fn respond<H: Host + ?Sized>(
         };
         let mut headers = Headers::new(segment::bth(config, opcode, read.psn));
         headers.aeth = opcode.has_aeth().then_some(Aeth {
-            syndrome: Syndrome::Ack(UNLIMITED),
+            syndrome: Syndrome::Ack(config.credits),
             msn: read.msn,
         });
         let mut frame = segment::frame(&config.path, &headers, len)?;

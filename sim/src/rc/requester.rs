@@ -8,9 +8,7 @@ use super::psn;
 use super::ring::{fetch_send, send_slot};
 use super::segment::{self, Segment};
 use super::state::{Cursor, Mode, QpRcState, Requester, Timer};
-use super::timing::{
-    ACK_EVERY, MAX_OUTSTANDING, READ_CHUNK_PACKETS, RETRANSMIT_NS, WINDOW_PACKETS,
-};
+use super::timing::{MAX_OUTSTANDING, READ_CHUNK_PACKETS, ack_every};
 use crate::wire::{Headers, Opcode};
 use crate::wqe::{AeCode, AeSource, Operation, SendWqe};
 
@@ -119,13 +117,13 @@ impl Requester {
     }
 
     /// Uses `count` PSNs, and starts the clock if it stands.
-    fn use_psns(&mut self, count: u32, now: u64) {
+    fn use_psns(&mut self, config: &QpConfig, count: u32, now: u64) {
         self.next_psn = psn::add(self.next_psn, count);
         if psn::before(self.max_psn, self.next_psn) {
             self.max_psn = self.next_psn;
         }
         if self.timer == Timer::Off {
-            self.timer = Timer::Retransmit(now.saturating_add(RETRANSMIT_NS));
+            self.timer = Timer::Retransmit(now.saturating_add(config.retransmit_ns));
         }
     }
 
@@ -135,14 +133,14 @@ impl Requester {
     }
 
     /// Something came back: the counters start again, and so does the clock.
-    pub(super) fn progress(&mut self, now: u64) {
+    pub(super) fn progress(&mut self, config: &QpConfig, now: u64) {
         self.retries = 0;
         self.rnr_retries = 0;
         self.recovering = false;
         self.timer = if self.una_psn == self.max_psn {
             Timer::Off
         } else {
-            Timer::Retransmit(now.saturating_add(RETRANSMIT_NS))
+            Timer::Retransmit(now.saturating_add(config.retransmit_ns))
         };
     }
 
@@ -166,12 +164,13 @@ fn send_message<H: Host + ?Sized>(
     let mtu = config.mtu.bytes();
     let len = message_len(wqe).unwrap_or_default();
     let count = psn::packets(len, mtu);
+    let every = ack_every(config.window);
     loop {
         if *budget == 0 {
             // The caller sees the budget before it sends more.
             return Ok(Step::Done);
         }
-        if requester.in_flight() >= WINDOW_PACKETS {
+        if requester.in_flight() >= config.window {
             return Ok(Step::Blocked);
         }
         let index = psn::distance(requester.next_psn, requester.next.first_psn);
@@ -183,12 +182,12 @@ fn send_message<H: Host + ?Sized>(
             offset,
             // At most one MTU.
             len: (len.saturating_sub(offset)).min(u64::from(mtu)) as u32,
-            ack_request: requester.next_psn % ACK_EVERY == ACK_EVERY - 1,
+            ack_request: requester.next_psn % every == every - 1,
         };
         segment.ack_request |= segment.ends();
         segment::transmit(config, wqe, wqe_index, segment, host)?;
         *budget -= 1;
-        requester.use_psns(1, host.now_ns());
+        requester.use_psns(config, 1, host.now_ns());
         if segment.ends() {
             requester.pass(wqe);
             return Ok(Step::Done);
@@ -237,7 +236,7 @@ fn send_read<H: Host + ?Sized>(
     host.transmit(segment::frame(&config.path, &headers, 0)?.seal());
     *budget -= 1;
     requester.reads += 1;
-    requester.use_psns(answers, host.now_ns());
+    requester.use_psns(config, answers, host.now_ns());
     if end >= count {
         requester.pass(wqe);
     }

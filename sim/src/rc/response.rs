@@ -166,7 +166,7 @@ fn read_response<H: Host + ?Sized>(
     if ends {
         requester.reads = requester.reads.saturating_sub(1);
     }
-    requester.progress(host.now_ns());
+    requester.progress(config, host.now_ns());
     let target = requester.una_psn;
     acknowledge(config, requester, target, host)?;
     Ok(Outcome::Accepted)

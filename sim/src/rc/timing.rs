@@ -1,19 +1,31 @@
-//! Times and windows of the engine. None of them is in the sources: the QP context has no time-out field and GEN_2
-//! software programs only RTOMIN, whose unit is unknown (data-path 8.9, 11). All are \[inf\].
+//! Times and windows of the engine. What the QP context says of them has no unit in the sources (data-path 8.9, 11):
+//! all are \[inf\].
 
-/// Time without progress after which the requester sends again: the InfiniBand time-out code 14, which most
-/// applications use (67.1 ms). Long enough for a peer in another process that is not scheduled for a while.
+/// Time without progress after which the requester sends again when RTOMIN is 5, as existing drivers have it: the
+/// InfiniBand time-out code 14, which most applications use (67.1 ms). Long enough for a peer in another process that
+/// is not scheduled for a while.
 pub const RETRANSMIT_NS: u64 = 4096 << 14;
+
+/// The RTOMIN that [`RETRANSMIT_NS`] belongs to.
+const USUAL_RTOMIN: u64 = 5;
 
 /// RNR timer code that the responder asks for: 0.64 ms. MIN_RNR_TIMER does not reach a GEN_2 device (data-path 8.3).
 pub const RNR_TIMER_CODE: u8 = 12;
 
-/// Packets of sends and writes that may be unacknowledged.
-pub const WINDOW_PACKETS: u32 = 256;
+/// Packets after which the requester asks for an acknowledge inside a message, in a wide window.
+const ACK_EVERY: u32 = 32;
 
-/// Packets after which the requester asks for an acknowledge inside a message; several times in a window, so that a
+/// Time without progress for an RTOMIN: proportional \[inf\]; 0 counts as 1.
+#[must_use]
+pub fn retransmit_ns(rtomin: u8) -> u64 {
+    RETRANSMIT_NS * u64::from(rtomin.max(1)) / USUAL_RTOMIN
+}
+
+/// Packets after which the requester asks for an acknowledge inside a message: several times in a window, so that a
 /// full window always has an answer coming.
-pub(super) const ACK_EVERY: u32 = 32;
+pub(super) fn ack_every(window: u32) -> u32 {
+    (window / 8).clamp(1, ACK_EVERY)
+}
 
 /// Response packets that one read request asks for at most; a longer read is split. Only a read of more than 512 MiB
 /// at the smallest MTU needs it: half of the PSN space is the limit of what may be outstanding.
@@ -45,6 +57,22 @@ pub fn rnr_ns(code: u8) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_usual_minimum_is_a_fifteenth_of_a_second() {
+        let table = [(0, 13_421_772), (1, 13_421_772), (5, 67_108_864)];
+        for (rtomin, ns) in table {
+            assert_eq!(retransmit_ns(rtomin), ns);
+        }
+        assert_eq!(retransmit_ns(0x32), 10 * retransmit_ns(5));
+    }
+
+    #[test]
+    fn a_window_has_several_answers() {
+        for (window, every) in [(1, 1), (8, 1), (0x20, 4), (256, 32), (0x400, 32)] {
+            assert_eq!(ack_every(window), every);
+        }
+    }
 
     #[test]
     fn timer_codes() {

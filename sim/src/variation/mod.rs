@@ -10,9 +10,11 @@
 
 mod events;
 mod table;
+mod wire;
 
 pub use events::{ClearPba, FlushStyle};
 pub use table::{Choice, NoSuchChoice};
+pub use wire::AckCredits;
 
 use crate::rng::Rng;
 use table::variations;
@@ -24,6 +26,11 @@ variations! {
     flush: FlushStyle [Mixed, PerQueue, PerWqe];
     /// What CLEARPBA does to an event that waits.
     clear_pba: ClearPba [Keeps, Drops];
+
+    // The wire.
+
+    /// What acknowledges say of the credits for sends.
+    ack_credits: AckCredits [OfContext, Unlimited];
 }
 
 #[cfg(test)]

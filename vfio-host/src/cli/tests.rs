@@ -74,3 +74,31 @@ fn defaults_and_limits() {
         assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2);
     }
 }
+
+#[test]
+fn the_wire_of_a_server_can_be_changed() {
+    let words =
+        "e810 sim --socket /tmp/a --ack-timeout 500ms --window 32 --rnr-timer 1 --ack-credits 31";
+    let cli = Cli::try_parse_from(words.split(' ')).unwrap();
+    let Command::Sim(args) = cli.command else {
+        panic!("sim")
+    };
+    let limits = e810_sim::pe::WireLimits {
+        ack_timeout: Some(e810_hal::Ns::from_ms(500)),
+        window: Some(32),
+        rnr_timer: Some(1),
+        ack_credits: Some(31),
+    };
+    assert_eq!(e810_sim::pe::WireLimits::from(args.wire), limits);
+    for bad in [
+        "--window 0",
+        "--rnr-timer 32",
+        "--ack-credits 32",
+        "--ack-timeout 5",
+        "--ack-timeout 0ms",
+        "--ack-timeout 11000ms",
+    ] {
+        let words = format!("e810 sim --socket /tmp/a {bad}");
+        assert!(Cli::try_parse_from(words.split(' ')).is_err(), "{bad}");
+    }
+}

@@ -48,7 +48,9 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     if let Some(Faults(quality)) = args.faults {
         builder = builder.quality(quality);
     }
+    let wire = args.wire.into();
     let sim = builder
+        .engine(move |_, config| config.wire = wire)
         .functions(functions)
         .vectors(VECTORS)
         .seed(args.seed)

@@ -16,6 +16,7 @@ pub mod frame;
 pub mod interrupts;
 pub mod mappings;
 pub mod report;
+mod socket_buffers;
 mod udp;
 
 use std::fs;

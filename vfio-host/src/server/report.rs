@@ -136,6 +136,14 @@ pub struct UdpReport {
     pub truncated: u64,
     /// Errors of the socket when receiving.
     pub receive_errors: u64,
+    /// Dropped by the kernel before they were received, because the socket's
+    /// buffer was full; none from a kernel that does not tell.
+    pub receive_overflows: Option<u64>,
+    /// Bytes of the socket's buffers as the kernel counts them, which is twice
+    /// what they hold at most.
+    pub receive_buffer: u64,
+    /// The same for sending.
+    pub send_buffer: u64,
 }
 
 /// A finding.
@@ -203,6 +211,10 @@ impl ServerReport {
             for (name, count) in rows {
                 writeln!(out, "  {name:<18} {count:>12}")?;
             }
+            let overflows = link.receive_overflows;
+            let overflows =
+                overflows.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+            writeln!(out, "  {:<18} {overflows:>12}", "buffer full")?;
         }
         writeln!(out, "findings             {:>12}", self.findings_in_all)?;
         for finding in &self.findings {

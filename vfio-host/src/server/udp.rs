@@ -19,6 +19,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::frame::{self, Reject};
 use super::report::UdpReport;
+use super::socket_buffers::{self, Buffers};
 use crate::link_spec::UdpEnds;
 
 /// Datagrams that are received before the simulator gets them.
@@ -50,6 +51,8 @@ fn count(counter: &AtomicU64) {
 pub(super) struct UdpWire {
     sim: Sim,
     ends: UdpEnds,
+    socket: Arc<UdpSocket>,
+    buffers: Buffers,
     counts: Arc<Counts>,
     stop: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
@@ -64,6 +67,7 @@ impl UdpWire {
         let socket = UdpSocket::bind(ends.local)
             .with_context(|| format!("receiving frames at {}", ends.local))?;
         socket.set_nonblocking(true)?;
+        let buffers = socket_buffers::enlarge(&socket).context("sizing the wire's buffers")?;
         let socket = Arc::new(socket);
         let counts = Arc::<Counts>::default();
         let stop = Arc::new(EventFd::new(EFD_NONBLOCK)?);
@@ -78,7 +82,7 @@ impl UdpWire {
             .name("e810-udp".to_owned())
             .spawn(move || receiver.run())?;
         let mut sender = Sender {
-            socket,
+            socket: Arc::clone(&socket),
             peer: ends.peer,
             counts: Arc::clone(&counts),
             told: false,
@@ -87,6 +91,8 @@ impl UdpWire {
         Ok(Self {
             sim: sim.clone(),
             ends,
+            socket,
+            buffers,
             counts,
             stop,
             thread: Some(thread),
@@ -108,6 +114,9 @@ impl UdpWire {
             too_long: get(&counts.too_long),
             truncated: get(&counts.truncated),
             receive_errors: get(&counts.receive_errors),
+            receive_overflows: socket_buffers::dropped(&self.socket),
+            receive_buffer: self.buffers.receive,
+            send_buffer: self.buffers.send,
         }
     }
 }

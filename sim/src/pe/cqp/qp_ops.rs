@@ -130,7 +130,7 @@ impl Device {
         if matches!(kind, QpType::RoceRc | QpType::RoceUd) {
             // The checks are the same for both; only a connection has the state.
             let config = qp
-                .rc_config(id)
+                .rc_config(id, &self.config)
                 .map_err(|bad| Refusal::parameter(env, format!("CREATE_QP {id}: {bad}")))?;
             qp.rc = (kind == QpType::RoceRc).then(|| Box::new(QpRcState::new(config)));
         }
@@ -245,7 +245,7 @@ impl Device {
         qp.draining |= drains && next == State::Sqd && present != State::Sqd;
         self.schedule.wake(id);
         let (send_psn, receive_psn) = qp.psns();
-        let config = qp.rc_config(id);
+        let config = qp.rc_config(id, &self.config);
         let Some(rc) = &mut qp.rc else {
             return Ok(());
         };
@@ -272,7 +272,7 @@ impl Device {
     /// Takes the entries the device hands out itself.
     fn reserve(&mut self, id: u32, qp: &Qp, next: State, env: &mut dyn Env) -> Result<(), Refusal> {
         let reads = qp
-            .rc_config(id)
+            .rc_config(id, &self.config)
             .map_or(0, |config| 2 * u64::from(config.ird));
         let enough = self.reserve_receive(id, reads, env)?
             && (next == State::Rtr || self.reserve_send(id, env)?);

@@ -3,11 +3,15 @@
 mod prepared;
 
 use super::command::{Command, Format, Outcome};
+use crate::pe::config::{Config, WireLimits};
 use crate::pe::env::Class;
 use crate::pe::host_context::undefined_bits;
 use crate::pe::qp::{HOST_WORDS, Qp, QpType};
 use crate::pe::tests::env::TestEnv;
 use crate::pe::word::bits8;
+use crate::rc::{RNR_TIMER_CODE, retransmit_ns};
+use crate::variation::AckCredits;
+use e810_hal::Ns;
 use prepared::{clear, device, prepare};
 
 const COMMANDS: &str = include_str!("../../../../tests/vectors/cqp_wqes.json");
@@ -94,7 +98,7 @@ fn linux_contexts_have_no_undefined_bits_and_mean_what_went_in() {
             rest.split(&[',', '}'][..]).next().unwrap().parse().unwrap()
         };
         let qp = Qp::new(QpType::RoceRc, host, false, 0);
-        let config = qp.rc_config(77).unwrap();
+        let config = qp.rc_config(77, &Config::default()).unwrap();
         assert_eq!(u64::from(qp.send_cq()), number("send_cq_num"));
         assert_eq!(u64::from(qp.receive_cq()), number("rcv_cq_num"));
         assert_eq!(u64::from(qp.queue_set()), number("qs_handle"));
@@ -113,6 +117,26 @@ fn linux_contexts_have_no_undefined_bits_and_mean_what_went_in() {
         assert!(u64::from(config.ird) >= number("ird_size"));
         assert_eq!(u64::from(config.retry), number("rexmit_thresh"));
         assert_eq!(u64::from(config.rnr_retry), number("rnr_nak_thresh"));
+        assert_eq!(u64::from(config.window), number("cwnd"));
+        assert_eq!(u64::from(config.credits), number("ack_credits"));
+        assert_eq!(config.retransmit_ns, retransmit_ns(number("rtomin") as u8));
+        assert_eq!(config.rnr_timer, RNR_TIMER_CODE);
+        let wire = WireLimits {
+            ack_timeout: Some(Ns::from_ms(500)),
+            window: Some(32),
+            rnr_timer: Some(1),
+            ack_credits: Some(31),
+        };
+        let choices = Config {
+            wire,
+            ..Config::default()
+        };
+        let other = qp.rc_config(77, &choices).unwrap();
+        assert_eq!((other.retransmit_ns, other.window), (500_000_000, 32));
+        assert_eq!((other.rnr_timer, other.credits), (1, 31));
+        let mut choices = Config::default();
+        choices.variation.ack_credits = AckCredits::Unlimited;
+        assert_eq!(qp.rc_config(77, &choices).unwrap().credits, 31);
         assert_eq!(u64::from(config.path.src_port), number("src_port"));
         assert_eq!(config.path.src_mac, [0x01, 0x23, 0x45, 0x67, 0x89, 0xab]);
         assert_eq!(config.path.vlan.is_some(), number("insert_vlan_tag") == 1);

@@ -5,7 +5,7 @@
 //! | offset | content |
 //! |---|---|
 //! | 0 | magic `RC10` (4), mode (1) |
-//! | 16 | QP number, destination QP, PD (4 each), P_Key, MTU (2 each), SQ quanta, RQ quanta (4 each), RQ slot quanta, ORD, retry, RNR retry (1 each), IRD (2), flags (1): read ok 0, write ok 1, VLAN 2, IPv6 3 |
+//! | 16 | QP number, destination QP, PD (4 each), P_Key, MTU (2 each), SQ quanta, RQ quanta (4 each), RQ slot quanta, ORD, retry, RNR retry (1 each), IRD (2), flags (1): read ok 0, write ok 1, VLAN 2, IPv6 3; credits, RNR timer (1 each), window (4), time-out (8) |
 //! | 64 | source MAC, destination MAC (6 each), VLAN tag (2), source IP, destination IP (16 each, IPv4 in the first 4), TOS, TTL (1 each), flow label (4), source port, destination port (2 each) |
 //! | 128 | cursors "oldest not completed" and "next" (position 8, first PSN 4 each), position behind the last (8), PSNs: oldest not acknowledged, next, behind the last (4 each), reads sent (2), retries, RNR retries, recovering, timer kind (1 each), timer (8) |
 //! | 192 | expected PSN, MSN (4 each), RQ position (8), message kind (1), address (8), rkey, total, received (4 each), read head, new reads, repeated reads (2 each) |
@@ -102,6 +102,9 @@ fn put_config(out: &mut Writer<'_>, config: &QpConfig) {
         | u8::from(config.write_ok) << 1
         | u8::from(config.path.vlan.is_some()) << 2
         | u8::from(ipv6) << 3);
+    out.put([config.credits, config.rnr_timer]);
+    out.u32(config.window);
+    out.u64(config.retransmit_ns);
 }
 
 fn get_config(input: &mut Reader<'_>, path: &mut Reader<'_>) -> Result<QpConfig, StateError> {
@@ -112,6 +115,7 @@ fn get_config(input: &mut Reader<'_>, path: &mut Reader<'_>) -> Result<QpConfig,
     let [rq_slot_quanta, ord, retry, rnr_retry] = input.take()?;
     let ird = input.u16()?;
     let flags = input.u8()?;
+    let [credits, rnr_timer] = input.take()?;
     let config = QpConfig {
         qpn,
         dest_qpn,
@@ -126,6 +130,10 @@ fn get_config(input: &mut Reader<'_>, path: &mut Reader<'_>) -> Result<QpConfig,
         ird,
         retry,
         rnr_retry,
+        window: input.u32()?,
+        retransmit_ns: input.u64()?,
+        credits,
+        rnr_timer,
         read_ok: flags & 1 != 0,
         write_ok: flags & 2 != 0,
     };

@@ -328,8 +328,9 @@ fn a_read_without_ord() {
 
 #[test]
 fn a_peer_that_is_gone() {
-    for retry in [0, 2, 7] {
+    for (retry, patience) in [(0, RETRANSMIT_NS), (2, 5_000), (7, RETRANSMIT_NS)] {
         let mut world = world();
+        world.a.state.config.retransmit_ns = patience;
         world.b.state.set_mode(Mode::Error);
         world.a.state.config.retry = retry;
         world.a.post(&Post::nop());
@@ -338,7 +339,7 @@ fn a_peer_that_is_gone() {
         assert_eq!(event(&world.a), (0x050A, 0x5, index));
         // Sent once and once more for each retry.
         assert_eq!(world.frames, 3 * (1 + usize::from(retry)));
-        assert_eq!(world.a.node.now, RETRANSMIT_NS * (1 + u64::from(retry)));
+        assert_eq!(world.a.node.now, patience * (1 + u64::from(retry)));
         assert_eq!(world.a.node.sent.len(), 1);
         silent(&mut world.a);
     }

@@ -17,7 +17,7 @@ mod world;
 use super::*;
 use node::{BASE, LKEY, RKEY};
 use post::Post;
-use world::{Weather, World};
+use world::{CREDITS, WINDOW, Weather, World};
 
 /// The event that one end reported, and that it has stopped.
 fn event(end: &world::End) -> (u16, u8, u16) {

@@ -96,20 +96,25 @@ fn rings_wrap_and_flip_polarity() {
     ignore = "minutes under Miri; the same code runs there in the other tests"
 )]
 fn the_window_bounds_what_is_unacknowledged() {
-    let mut world = world();
-    world.a.post(&Post::write(&[(0, 500_000)], 0));
-    let first = world.a.emit();
-    assert_eq!(first.len(), WINDOW_PACKETS as usize);
-    for frame in &first {
-        world.b.take_in(frame);
+    for window in [1, 5, 0x20, WINDOW, 0x400] {
+        let mut world = world();
+        world.a.state.config.window = window;
+        world.a.post(&Post::write(&[(0, 500_000)], 0));
+        let first = world.a.emit();
+        assert_eq!(first.len(), window as usize);
+        for frame in &first {
+            world.b.take_in(frame);
+        }
+        // Packets that arrive together are acknowledged together.
+        let answers = world.b.emit();
+        assert_eq!(answers.len(), 1);
+        world.a.take_in(&answers[0]);
+        world.run();
+        // A full window never waits for the clock.
+        assert_eq!(world.a.node.now, 0);
+        clean(&world);
+        assert!(world.b.node.bytes(0, 500_000) == world.a.node.bytes(0, 500_000));
     }
-    // Packets that arrive together are acknowledged together.
-    let answers = world.b.emit();
-    assert_eq!(answers.len(), 1);
-    world.a.take_in(&answers[0]);
-    world.run();
-    clean(&world);
-    assert!(world.b.node.bytes(0, 500_000) == world.a.node.bytes(0, 500_000));
 }
 
 #[test]

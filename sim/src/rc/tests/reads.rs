@@ -148,7 +148,7 @@ fn responses_carry_aeth_msn_and_psn() {
         answers
             .iter()
             .flat_map(|headers| headers.aeth)
-            .all(|aeth| aeth.syndrome == Syndrome::Ack(31))
+            .all(|aeth| aeth.syndrome == Syndrome::Ack(CREDITS))
     );
 }
 

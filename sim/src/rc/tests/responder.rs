@@ -84,7 +84,7 @@ impl Responder {
     }
 }
 
-const ACK: Syndrome = Syndrome::Ack(31);
+const ACK: Syndrome = Syndrome::Ack(CREDITS);
 const MISSING: Syndrome = Syndrome::Nak(Nak::Sequence);
 
 #[test]
@@ -294,4 +294,31 @@ fn rnr_silences_what_follows_until_the_packet_comes_again() {
         Outcome::Accepted
     );
     assert_eq!(responder.answers(), [(0, ACK)]);
+}
+
+#[test]
+fn acknowledges_and_responses_carry_the_credits_of_the_context() {
+    for credits in [0, 2, CREDITS, 31] {
+        let mut responder = Responder::new();
+        responder.end().state.config.credits = credits;
+        responder.end().receive(&[(0, 100)]);
+        responder.request(Opcode::SEND_ONLY, 0, 4);
+        assert_eq!(responder.answers(), [(0, Syndrome::Ack(credits))]);
+        let mut headers = responder.headers(Opcode::READ_REQUEST, 1);
+        headers.reth = headers.reth.map(|reth| Reth { len: 300, ..reth });
+        let frame = responder.frame(&headers, 0);
+        responder.end().take_in(&frame);
+        assert_eq!(
+            responder.answers(),
+            [(1, Syndrome::Ack(credits)), (2, Syndrome::Ack(credits))]
+        );
+    }
+}
+
+#[test]
+fn the_rnr_timer_is_a_choice() {
+    let mut responder = Responder::new();
+    responder.end().state.config.rnr_timer = 3;
+    responder.request(Opcode::SEND_ONLY, 0, 4);
+    assert_eq!(responder.answers(), [(0, Syndrome::RnrNak(3))]);
 }

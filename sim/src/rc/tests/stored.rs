@@ -17,6 +17,8 @@ fn full() -> QpRcState {
         (0x0101_0101, 0x0202_0202, 0x0303_0303, 0x0404);
     (config.sq_quanta, config.rq_quanta, config.rq_slot_quanta) = (32768, 512, 8);
     (config.ord, config.ird, config.retry, config.rnr_retry) = (255, 128, 63, 6);
+    (config.credits, config.rnr_timer) = (0x1D, 0x1C);
+    (config.window, config.retransmit_ns) = (0xF1F2_F3F4, 0xE1E2_E3E4_E5E6_E7E8);
     config.path.vlan = Some(0x6001);
     config.path.ip = Addresses::V6 {
         src: Ipv6Addr::from(0xA1 << 120 | 1),
@@ -107,7 +109,11 @@ fn fields_stand_where_the_layout_says() {
     };
     at(0, b"RC10\x03");
     at(16, &[1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 0x00, 0x10]);
-    at(46, &[0b1111, 0]);
+    at(
+        46,
+        &[0b1111, 0x1D, 0x1C, 0xF4, 0xF3, 0xF2, 0xF1, 0xE8, 0xE7],
+    );
+    at(60, &[0xE1, 0, 0, 0]);
     at(64, &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x01, 0x60, 0xA1]);
     at(128, &[0x11; 6]);
     at(172, &[0x77, 0x77, 0x61, 0x62, 1, 2]);

@@ -4,7 +4,10 @@ use std::net::Ipv4Addr;
 
 use super::node::{Node, PD};
 use super::post::{Post, Sge, Software};
-use crate::rc::{Mode, Outcome, PathMtu, QpConfig, QpRcState, handle_packet, poll, timer};
+use crate::rc::{
+    Mode, Outcome, PathMtu, QpConfig, QpRcState, RETRANSMIT_NS, RNR_TIMER_CODE, handle_packet,
+    poll, timer,
+};
 use crate::wire::{Addresses, Packet, Path};
 
 /// One end of the connection.
@@ -89,6 +92,9 @@ pub(super) struct World {
 pub(super) const SQ: u32 = 64;
 pub(super) const RQ: u32 = 64;
 pub(super) const SLOT: u8 = 2;
+pub(super) const WINDOW: u32 = 256;
+/// What existing drivers have as ACKCREDITS.
+pub(super) const CREDITS: u8 = 0x1E;
 
 pub(super) fn config(own: u8, peer: u8, mtu: PathMtu) -> QpConfig {
     QpConfig {
@@ -113,6 +119,10 @@ pub(super) fn config(own: u8, peer: u8, mtu: PathMtu) -> QpConfig {
         ird: 8,
         retry: 7,
         rnr_retry: 7,
+        window: WINDOW,
+        retransmit_ns: RETRANSMIT_NS,
+        credits: CREDITS,
+        rnr_timer: RNR_TIMER_CODE,
         read_ok: true,
         write_ok: true,
     }

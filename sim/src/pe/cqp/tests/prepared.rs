@@ -139,7 +139,7 @@ pub(super) fn prepare(
         };
         qp.suspended = c.opcode() == 0x2a;
         if kind == QpType::RoceRc && c.opcode() == 0x01 {
-            let mut rc = QpRcState::new(qp.rc_config(1).unwrap());
+            let mut rc = QpRcState::new(qp.rc_config(1, &Config::default()).unwrap());
             rc.set_mode(match qp.other_state {
                 State::Idle => Mode::Idle,
                 State::Rtr => Mode::Rtr,

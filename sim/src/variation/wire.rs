@@ -1,0 +1,14 @@
+//! Choices about packets.
+
+/// The credit code in the AETH of acknowledges and read responses.
+///
+/// The context has a field for it by its name (ACKCREDITS, five bits, control-path 5.2); existing drivers have 0x1E
+/// there, and one has 2 when the port has no flow control (field-evidence 6). That the field is what goes out is
+/// `[inf]`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AckCredits {
+    /// ACKCREDITS of the context.
+    OfContext,
+    /// "Not limited", whatever the context says.
+    Unlimited,
+}
