@@ -52,6 +52,8 @@ pub mod kind {
     pub const ADMINQ_UNKNOWN_OBJECT: &str = "adminq-unknown-object";
     /// A command of the AdminQ takes something away that is in use.
     pub const ADMINQ_IN_USE: &str = "adminq-in-use";
+    /// A tail of a LAN queue outside its ring.
+    pub const LAN_RING: &str = "lan-ring";
     /// An interrupt cause names a vector that the function does not have.
     pub const VECTOR_RANGE: &str = "vector-range";
     /// A vector was given back that was not taken.

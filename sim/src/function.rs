@@ -245,16 +245,27 @@ impl Function {
 
     /// Ends the count of a bring-up when the engine is ready.
     pub(crate) fn check_ready(&mut self, now: u64) {
-        let opened = self.fw.as_ref().is_none_or(Firmware::has_open_vsi);
-        if self.body.tally.counts() && opened && self.engine.has_aeq() {
+        let lan = &self.body.lan;
+        let opened = || lan.as_ref().is_none_or(|lan| !lan.open.is_empty());
+        if self.body.tally.counts() && opened() && self.engine.has_aeq() {
             self.body.tally.finish(now, self.engine.hmc_bytes());
         }
     }
 
     /// Whether the switch brings the frame to the engine.
     pub(crate) fn lets_in(&self, frame: &[u8], card: &Card) -> bool {
-        let fw = self.fw.as_ref();
-        fw.is_none_or(|fw| card.has_package() && fw.lets_in(frame))
+        let (Some(fw), Some(lan)) = (&self.fw, &self.body.lan) else {
+            return true;
+        };
+        card.has_package() && fw.lets_in(frame, &lan.open)
+    }
+
+    /// Whether the switch gives a frame of this function that is for its own address back to it.
+    pub(crate) fn loops_back(&self, frame: &[u8]) -> bool {
+        let (Some(fw), Some(lan)) = (&self.fw, &self.body.lan) else {
+            return true;
+        };
+        fw.loops_back(frame, &lan.open)
     }
 
     /// The firmware does what is due.

@@ -1,7 +1,7 @@
 //! The wire between the functions of a world: addressing, latency and everything a bad cable does.
 //!
-//! A frame goes to the function that owns its destination MAC address, to the sender itself if that is it, and to all
-//! others when the address is a group. What is for nobody here, and what is for a group, goes to the [`Uplink`] if
+//! A frame goes to the function that owns its destination MAC address, to the sender itself if that is it and its
+//! switch gives it back, and to all others when the address is a group. What is for nobody here, and what is for a group, goes to the [`Uplink`] if
 //! there is one. Frames between two functions keep their order unless a fault reorders them.
 
 use std::cmp::Reverse;
@@ -138,6 +138,20 @@ pub(crate) enum To {
     Uplink,
 }
 
+/// Who sent a frame.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    from: u8,
+    /// It gets frames for itself.
+    loops: bool,
+}
+
+impl Sender {
+    fn keeps_from(self, to: usize) -> bool {
+        !self.loops && to == usize::from(self.from)
+    }
+}
+
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct InFlight {
     due: u64,
@@ -199,12 +213,21 @@ impl Link {
         self.counts
     }
 
-    /// Function `from` sends a frame.
+    /// Function `from` sends a frame; one for itself comes back.
     pub(crate) fn send(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
+        self.send_from(now, Sender { from, loops: true }, bytes);
+    }
+
+    /// Function `from` sends a frame to others only, also when it has its own address.
+    pub(crate) fn send_out(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
+        self.send_from(now, Sender { from, loops: false }, bytes);
+    }
+
+    fn send_from(&mut self, now: u64, from: Sender, bytes: Vec<u8>) {
         self.counts.sent += 1;
         let frame = Frame {
             time: Ns(now),
-            from,
+            from: from.from,
             bytes: &bytes,
         };
         if let Some(capture) = &mut self.capture {
@@ -229,7 +252,7 @@ impl Link {
     }
 
     /// Sends a frame over a wire of this quality.
-    fn pass(&mut self, due: u64, from: u8, bytes: Vec<u8>) {
+    fn pass(&mut self, due: u64, from: Sender, bytes: Vec<u8>) {
         let quality = self.quality;
         if quality.is_faultless() {
             self.deliver(due, from, bytes);
@@ -247,7 +270,7 @@ impl Link {
     }
 
     /// Sends one of the copies of a frame that is not lost.
-    fn pass_copy(&mut self, mut due: u64, from: u8, mut bytes: Vec<u8>) {
+    fn pass_copy(&mut self, mut due: u64, from: Sender, mut bytes: Vec<u8>) {
         due += self.rng.below(self.quality.jitter.0);
         if self.rng.chance(self.quality.reorder) {
             self.counts.reordered += 1;
@@ -260,7 +283,7 @@ impl Link {
     }
 
     /// Puts a frame on the way to whom it names, if there is anybody.
-    fn deliver(&mut self, due: u64, from: u8, bytes: Vec<u8>) {
+    fn deliver(&mut self, due: u64, from: Sender, bytes: Vec<u8>) {
         let found = self.enqueue(due, Some(from), bytes);
         self.counts.unroutable += u64::from(!found);
     }
@@ -288,19 +311,21 @@ impl Link {
     }
 
     /// Puts a frame of function `from`, or from outside, on the way to whom it names; false when that is nobody.
-    fn enqueue(&mut self, due: u64, from: Option<u8>, bytes: Vec<u8>) -> bool {
+    fn enqueue(&mut self, due: u64, from: Option<Sender>, bytes: Vec<u8>) -> bool {
         let Some(to) = bytes.first_chunk::<6>() else {
             return false;
         };
         let is_group = to[0] & 1 != 0;
-        if !is_group && let Some(to) = self.macs.iter().position(|mac| mac == to) {
+        let kept = |to: usize| from.is_some_and(|sender| sender.keeps_from(to));
+        let owner = self.macs.iter().position(|mac| mac == to);
+        if !is_group && let Some(to) = owner.filter(|to| !kept(*to)) {
             self.launch(due, To::Function(to), bytes);
             return true;
         }
         let mut found = false;
         if is_group {
             for to in 0..self.macs.len() {
-                if from.is_none_or(|from| to != usize::from(from)) {
+                if from.is_none_or(|sender| to != usize::from(sender.from)) {
                     found = true;
                     self.launch(due, To::Function(to), bytes.clone());
                 }

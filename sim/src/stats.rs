@@ -31,6 +31,9 @@ pub struct Stats {
     /// Frames that no switch rule brought to the RDMA engine: no rule for the address, the VSI's filter is closed, or the
     /// card has no package.
     pub frames_filtered: u64,
+    /// Frames of the function to its own address that the switch did not give back to it: the VSI or the rule does not
+    /// allow it. They go out to the port.
+    pub frames_not_looped: u64,
     /// MSI-X messages sent.
     pub interrupts: u64,
     /// Requests for an event of a completion queue (PFPE_CQARM with a new ARM_SEQ_NUM).

@@ -319,9 +319,18 @@ impl World {
         let Some(function) = self.functions.get_mut(index) else {
             return;
         };
-        for frame in function.body.outbox.drain(..) {
-            self.link.send(self.now, index as u8, frame);
+        let mut outbox = std::mem::take(&mut function.body.outbox);
+        for frame in outbox.drain(..) {
+            let to_itself = frame.first_chunk() == Some(&function.body.mac);
+            if to_itself && !function.loops_back(&frame) {
+                function.body.stats.frames_not_looped += 1;
+                self.link.send_out(self.now, index as u8, frame);
+            } else {
+                self.link.send(self.now, index as u8, frame);
+            }
         }
+        // Its room is used again.
+        function.body.outbox = outbox;
     }
 
     /// Virtual time: `time` passes, and everything in it happens.

@@ -3,6 +3,7 @@
 //! LAN packets go nowhere here. A descriptor that asks for a report gets one, so that a driver's queue does not look
 //! stuck (`ice/ice_txrx.c ice_clean_tx_irq`).
 
+use crate::findings::{Class, kind};
 use crate::function::Surroundings;
 use crate::pe::Env;
 
@@ -11,8 +12,12 @@ use super::layout::u8_at;
 
 /// Bytes of a descriptor; its second word holds type, command and lengths.
 const LEN: u64 = 16;
-/// Report Status: bit 1 of the command, which begins at bit 4.
+/// Report Status of a data descriptor: bit 1 of the command, which begins at bit 4. The same bit means something else
+/// in the other types.
 const REPORT: u64 = 1 << 5;
+/// DTYPE, and that of a data descriptor.
+const TYPE: u64 = 0xf;
+const DATA: u64 = 0;
 /// Type of a descriptor that is done.
 const DONE: u64 = 0xf;
 
@@ -48,7 +53,7 @@ impl LanQueue {
 
 impl Firmware {
     /// The driver has posted up to `tail` on LAN queue `number`. Answers with the new head, and whether a report was
-    /// written; `None` when there is no such queue.
+    /// written; `None` when there is no such queue, or it cannot be served, which is a finding.
     pub(crate) fn lan_doorbell(
         &mut self,
         number: u16,
@@ -57,13 +62,19 @@ impl Firmware {
     ) -> Option<(u32, bool)> {
         let queue = self.txqs.lan.get_mut(&number)?;
         if tail >= queue.length {
+            let text = format!(
+                "LAN transmit queue {number}: tail {tail} of {} descriptors",
+                queue.length
+            );
+            env.found(Class::Fault, kind::LAN_RING, text);
             return None;
         }
         let mut reported = false;
         while queue.head != tail {
             let at = queue.base + u64::from(queue.head) * LEN + 8;
+            // Memory that cannot be reached is recorded where it is found.
             let word = env.load(at).ok()?;
-            if word & REPORT != 0 {
+            if word & TYPE == DATA && word & REPORT != 0 {
                 env.store(at, DONE).ok()?;
                 reported = true;
             }

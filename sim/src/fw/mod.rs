@@ -173,17 +173,29 @@ impl Firmware {
         self.port.look_again();
     }
 
-    /// Whether the switch sends `frame` to a VSI that lets packets into the RDMA engine.
-    pub(crate) fn lets_in(&self, frame: &[u8]) -> bool {
-        let open = self.vsis.open_ones();
+    /// Whether the switch sends `frame`, which came from the wire, to one of the VSIs `open`.
+    pub(crate) fn lets_in(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
+        let takes = |vsi| {
+            open.contains(&vsi)
+                && (!self.vsis.prunes_vlans(vsi)
+                    || self.rules.has_vlan(vsi, switch::vlan_of(frame)))
+        };
         frame
             .first_chunk::<6>()
-            .is_some_and(|address| self.rules.send_to(address, &open))
+            .is_some_and(|address| self.rules.send_to(address, takes))
     }
 
-    /// Whether some VSI lets packets into the RDMA engine.
-    pub(crate) fn has_open_vsi(&self) -> bool {
-        !self.vsis.open_ones().is_empty()
+    /// Whether the switch gives a frame of this function that is for itself back to one of the VSIs `open`. By the names
+    /// of the bits both the VSI that sends has to allow it (ALLOW_LB) and the rule has to do it (LB_EN) `[inf]`;
+    /// existing drivers set both (control-path 9.6).
+    pub(crate) fn loops_back(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
+        frame.first_chunk::<6>().is_some_and(|address| {
+            self.rules.loop_to(
+                address,
+                |from| self.vsis.may_loop(from),
+                |to| open.contains(&to),
+            )
+        })
     }
 
     pub(crate) fn refused_commands(&self) -> Vec<(u16, AqCode, u64)> {
@@ -197,6 +209,7 @@ impl Firmware {
     pub(crate) fn lan_side(&self) -> LanSide {
         LanSide {
             vsis: self.vsis.numbers(),
+            open: self.vsis.open_ones(),
             queue_sets: self.txqs.queue_sets(),
         }
     }
@@ -206,6 +219,8 @@ impl Firmware {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LanSide {
     pub(crate) vsis: BTreeSet<u16>,
+    /// VSIs that let packets into the engine.
+    pub(crate) open: BTreeSet<u16>,
     pub(crate) queue_sets: BTreeSet<u16>,
 }
 

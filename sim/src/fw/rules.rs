@@ -39,6 +39,19 @@ impl Lookup {
             || BY_ADDRESS.contains(&self.recipe) && self.header.starts_with(address)
     }
 
+    /// LB_EN of a rule of the transmit side.
+    fn loops(&self) -> bool {
+        const LB_EN: u32 = 1 << 2;
+        self.kind == LOOKUP_TX && self.action & 3 == 0 && self.action & LB_EN != 0
+    }
+
+    /// The VLAN id that a rule of the VLAN recipe looks for.
+    fn vlan(&self) -> Option<u16> {
+        const VLAN: u16 = 4;
+        let id = self.header.get(14..16).and_then(<[u8]>::first_chunk)?;
+        (self.recipe == VLAN).then(|| u16::from_be_bytes(*id) & 0xfff)
+    }
+
     /// Type 0: to a VSI or a list; VLAN rules are of type 2 (prune) and name one as well.
     fn target(&self) -> Option<Target> {
         const LIST: u32 = 1 << 14;
@@ -73,20 +86,42 @@ impl Rules {
         self.lookups.values().any(direct)
     }
 
-    /// Whether a rule brings frames for `address` to one of `vsis`. Rules of both directions count: Linux adds its
-    /// addresses to the transmit side only, and receives by them (control-path 9.6).
-    pub(super) fn send_to(&self, address: &[u8; 6], vsis: &BTreeSet<u16>) -> bool {
-        self.lookups.values().any(|rule| {
-            rule.matches(address)
-                && match rule.target() {
-                    Some(Target::Vsi(vsi)) => vsis.contains(&vsi),
-                    Some(Target::List(list)) => self
-                        .lists
-                        .get(&list)
-                        .is_some_and(|members| !members.is_disjoint(vsis)),
-                    None => false,
-                }
+    /// Whether a rule brings frames for `address` to a VSI that takes them. Rules of both directions count: Linux adds
+    /// its addresses to the transmit side only, and receives by them (control-path 9.6).
+    pub(super) fn send_to(&self, address: &[u8; 6], takes: impl Fn(u16) -> bool) -> bool {
+        let mut rules = self.lookups.values();
+        rules.any(|rule| rule.matches(address) && self.reaches(rule, &takes))
+    }
+
+    /// Whether a rule gives a frame for `address` from a VSI that may back to one that takes it.
+    pub(super) fn loop_to(
+        &self,
+        address: &[u8; 6],
+        may: impl Fn(u16) -> bool,
+        takes: impl Fn(u16) -> bool,
+    ) -> bool {
+        let mut rules = self.lookups.values();
+        rules.any(|rule| {
+            rule.loops() && may(rule.source) && rule.matches(address) && self.reaches(rule, &takes)
         })
+    }
+
+    /// Whether VSI `vsi` is on the prune list of VLAN `id`; untagged frames count as VLAN 0, which is why Linux adds a
+    /// rule for it before it switches pruning on (`ice/ice_vsi_vlan_lib.c ice_vsi_add_vlan_zero`).
+    pub(super) fn has_vlan(&self, vsi: u16, id: u16) -> bool {
+        let mut rules = self.lookups.values();
+        rules.any(|rule| rule.vlan() == Some(id) && self.reaches(rule, &|member| member == vsi))
+    }
+
+    fn reaches(&self, rule: &Lookup, takes: &impl Fn(u16) -> bool) -> bool {
+        match rule.target() {
+            Some(Target::Vsi(vsi)) => takes(vsi),
+            Some(Target::List(list)) => {
+                let members = self.lists.get(&list);
+                members.is_some_and(|members| members.iter().any(|vsi| takes(*vsi)))
+            }
+            None => false,
+        }
     }
 
     fn free_index(&self) -> Option<u16> {

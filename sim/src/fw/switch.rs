@@ -7,6 +7,16 @@ use super::{AqCode, Cx};
 /// Switch id of a function's port.
 const SWID_BASE: u16 = 1;
 
+/// The VLAN id of a frame, 0 when it has no tag.
+pub(super) fn vlan_of(frame: &[u8]) -> u16 {
+    /// Types of a tag, of a customer and of a provider.
+    const TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
+    let tagged = TAGS.iter().any(|tag| frame.get(12..14) == Some(tag));
+    let tag = frame.get(14..16).filter(|_| tagged);
+    tag.and_then(|tag| tag.first_chunk())
+        .map_or(0, |tag| u16::from_be_bytes(*tag) & 0xfff)
+}
+
 impl Cx<'_, '_> {
     fn swid(&self) -> u16 {
         SWID_BASE + u16::from(self.pf())

@@ -84,6 +84,23 @@ impl Vsis {
         open.map(|(number, _)| *number).collect()
     }
 
+    /// sw_flags: frames of this VSI may be given to VSIs of the same switch.
+    pub(super) fn may_loop(&self, number: u16) -> bool {
+        const ALLOW_LB: u8 = 1 << 5;
+        self.flag(number, 3, ALLOW_LB)
+    }
+
+    /// sw_flags2: only frames of VLANs that a rule names reach this VSI.
+    pub(super) fn prunes_vlans(&self, number: u16) -> bool {
+        const RX_VLAN_PRUNE_ENA: u8 = 1;
+        self.flag(number, 4, RX_VLAN_PRUNE_ENA)
+    }
+
+    fn flag(&self, number: u16, at: usize, flag: u8) -> bool {
+        let vsi = self.all.get(&number);
+        vsi.is_some_and(|vsi| u8_at(&vsi.props, at) & flag != 0)
+    }
+
     pub(super) fn lets_rdma_in(&self) -> bool {
         self.all.values().any(Vsi::lets_rdma_in)
     }

@@ -2,6 +2,8 @@
 
 mod client;
 mod faults;
+mod filter;
+mod lan_tx;
 mod package;
 mod queues;
 mod rdma;

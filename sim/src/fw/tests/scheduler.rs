@@ -50,7 +50,7 @@ pub(super) fn group(client: &mut Client) -> u32 {
 }
 
 /// A group of one LAN queue for 0x0C30.
-fn lan_queue(parent: u32, number: u16, vsi: u16) -> [u8; 56] {
+pub(super) fn lan_queue(parent: u32, number: u16, vsi: u16) -> [u8; 56] {
     let mut group = [0; 56];
     group[..4].copy_from_slice(&parent.to_le_bytes());
     group[4] = 1;
