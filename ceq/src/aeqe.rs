@@ -209,7 +209,7 @@ pub struct Aeqe {
     /// The queue overflowed: events are lost.
     pub overflow: bool,
     /// COMPCTX as it stands in the entry: the QP's completion context, or the
-    /// CQ's (see [`Aeqe::completion_context`]).
+    /// CQ's (see [`Aeqe::generation`]).
     pub context: u64,
 }
 
@@ -263,37 +263,38 @@ impl Aeqe {
         }
     }
 
-    /// The completion context as existing drivers compute it: a CQ's stands
-    /// shifted right by one in the entry; 0 when the entry names nothing
-    /// (control-path 7.3).
-    #[must_use]
-    pub const fn completion_context(&self) -> u64 {
-        if self.about.contains(About::CQ) {
-            self.context << 1
-        } else if self.about.intersects(About::QP.union(About::SRQ)) {
-            self.context
-        } else {
-            0
-        }
-    }
-
-    /// The CQ of an entry whose object is one, by id and generation.
+    /// The generation of the object's id, where COMPCTX has one: contexts that were
+    /// given as [`CqRef::context`] makes them (those of QPs alike), generation above
+    /// id. `None` when the context is of another make, of another id, or empty: no
+    /// driver has relied on COMPCTX to find a QP or CQ on this card, they go by the
+    /// id, and so must who gets `None`.
     ///
-    /// The shift of control-path 7.3 belongs to drivers that gave CREATE_CQ a
-    /// pointer shifted right by one: the entry then holds CQCTX as it was
-    /// given, and so does ours `[inf]`. No driver that puts an id there reads
-    /// it back, so a generation that does not match is no proof that the CQ
-    /// is gone; the id is.
+    /// A CQ's may stand shifted right by one (control-path 7.3): whether that is the
+    /// device's doing, or that of drivers which gave CREATE_CQ a pointer shifted
+    /// right, is not in the sources. The id in its low bits tells which it is; for
+    /// id 0, the CCQ, nothing does, and none is given.
     #[must_use]
-    pub const fn cq(&self) -> Option<CqRef> {
+    pub const fn generation(&self) -> Option<u32> {
         match self.object() {
-            Object::Cq(id) => Some(CqRef::new(
-                id,
-                CqRef::from_context(self.context).generation(),
-            )),
-            _ => None,
+            Object::Qp(id) => generation_of(self.context, id),
+            Object::Cq(0) | Object::Srq(_) | Object::Function => None,
+            Object::Cq(id) => match generation_of(self.context, id) {
+                // 62 bits are left of a shifted one, and the lowest bit is lost.
+                None if self.context >> 62 == 0 => {
+                    generation_of(self.context << 1 | (id & 1) as u64, id)
+                }
+                generation => generation,
+            },
         }
     }
+}
+
+/// The generation in a context of ours for `id`: 1 to 2^31 - 1.
+const fn generation_of(context: u64, id: u32) -> Option<u32> {
+    if context >> 63 != 0 || context as u32 != id || context >> 32 == 0 {
+        return None;
+    }
+    Some(CqRef::from_context(context).generation())
 }
 
 /// What an entry names, by the class of its code (control-path 7.5).
@@ -351,8 +352,6 @@ mod tests {
         assert_eq!(bounds(7).blamed(), Some(Side::Sq));
         assert_eq!(bounds(9).blamed(), None);
         assert_eq!(bounds(0xE).object(), Object::Cq(1 << 18 | 5));
-        assert_eq!(bounds(0xE).completion_context(), 0x22);
-        assert_eq!(bounds(0).completion_context(), 0);
     }
 
     #[test]
@@ -360,21 +359,53 @@ mod tests {
         let retries = event(0x50A, 2);
         assert_eq!(retries.about, About::QP | About::CQ);
         assert_eq!(retries.object(), Object::Qp(1 << 18 | 5));
-        assert_eq!(retries.cq(), None);
         let closed = event(0x503, 2);
         assert_eq!(closed.about, About::QP);
-        assert_eq!(closed.completion_context(), 0x11);
+        assert_eq!(closed.object(), Object::Qp(1 << 18 | 5));
     }
 
     #[test]
     fn a_cq_event_names_id_and_generation() {
-        let broken = Aeqe::decode([CqRef::new(9, 3).context(), 0x702 << 34 | 9]);
-        assert_eq!(broken.cq(), Some(CqRef::new(9, 3)));
-        assert_eq!(broken.object().to_string(), "CQ 9");
+        let context = CqRef::new(9, 3).context();
+        for context in [context, context >> 1] {
+            let broken = Aeqe::decode([context, 0x702 << 34 | 9]);
+            assert_eq!(broken.generation(), Some(3));
+            assert_eq!(broken.object().to_string(), "CQ 9");
+        }
+    }
+
+    /// The source of a QP's event says nothing of how its context stands.
+    #[test]
+    fn a_qps_context_stands_as_it_was_given() {
+        let context = CqRef::new(1 << 18 | 5, 6).context();
+        for source in 0..16 {
+            let mut fatal = event(0x700, source);
+            assert_eq!(fatal.generation(), None, "a context that is none");
+            fatal.context = context;
+            assert_eq!(fatal.generation(), Some(6));
+        }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 512 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Also with generations of which one is the other's half.
+        #[test]
+        fn both_forms_of_a_cqs_context_are_told_apart(
+            id in 1u32..1 << 19, generation in 1u32..CqRef::GENERATIONS, other: u64,
+        ) {
+            let word = 2 << 50 | 0x203 << 34 | u64::from(id >> 18) << 46 | u64::from(id & 0x3_FFFF);
+            let named = |context| Aeqe::decode([context, word]).generation();
+            let context = CqRef::new(id, generation).context();
+            prop_assert_eq!(named(context), Some(generation));
+            prop_assert_eq!(named(context >> 1), Some(generation));
+            prop_assert_eq!(named(u64::from(id)), None);
+            prop_assert_eq!(named(0), None);
+            if let Some(found) = named(other) {
+                let context = CqRef::new(id, found).context();
+                prop_assert!(other == context || other == context >> 1);
+            }
+        }
 
         #[test]
         fn any_words_decode(context: u64, word: u64) {

@@ -9,17 +9,17 @@
 //! delivered. So `deliver` must not destroy what it is called for.
 
 use e810_adminq::oicr::{self, Causes, Demand};
-use e810_ceq::ae::Action;
-use e810_ceq::aeqe::{Aeqe, Object as AeObject, Side};
 use e810_ceq::event::{EventLog, Kind};
 use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, Timer, ceq, irq};
-use e810_datapath::error::Queue;
-use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, Signalled, Slots};
-use e810_datapath::status::FlushCode;
+use e810_datapath::slot::{CqKey, Signalled, Slots};
 use e810_hal::{CeqId, DmaBuf, HostBuf, HostList, HostShared, Platform, Vector};
 
 use crate::channel::Wakers;
 use crate::moderation::Shared;
+
+mod mark;
+
+use mark::{Marking, mark};
 
 /// Asynchronous events remembered.
 pub const LOGGED: usize = 16;
@@ -284,71 +284,5 @@ impl<P: Platform> Events<P> {
             }
             Err(_) => {}
         }
-    }
-}
-
-/// Bits 62:32 of a CQ's context.
-const GENERATION: u64 = 0x7FFF_FFFF << 32;
-
-/// What an entry is about, and was marked.
-enum Marking {
-    /// Of no object.
-    Function,
-    /// A queue pair.
-    Qp(QpKey),
-    /// A completion queue.
-    Cq(CqKey),
-    /// A send queue is drained, which the program wants to be told.
-    Drained(QpKey),
-    /// Its object no longer exists, or nobody wants to know.
-    Quiet,
-}
-
-/// Marks the object an entry is about.
-fn mark<P: Platform>(slots: &Slots<HostBuf<P>>, entry: &Aeqe) -> Marking {
-    match entry.object() {
-        AeObject::Qp(id) => {
-            // By id and generation: the context is ours, the id the device's.
-            let key = QpKey::from_bits(entry.completion_context());
-            match key.filter(|key| key.id() == id) {
-                Some(key) => mark_qp(slots, key, entry),
-                None => Marking::Quiet,
-            }
-        }
-        AeObject::Cq(id) => {
-            // Control-path 7.3: the CQ's context shifted right by one. Whether
-            // that is the device's doing or that of drivers that gave it so is
-            // not in the sources, so the generation may be in either place.
-            let shifted_back = entry.completion_context();
-            let marked = [shifted_back, shifted_back >> 1]
-                .into_iter()
-                .filter_map(|context| CqKey::from_bits(context & GENERATION | u64::from(id)))
-                .find(|key| slots.mark_cq_failed(*key));
-            marked.map_or(Marking::Quiet, Marking::Cq)
-        }
-        _ => Marking::Function,
-    }
-}
-
-fn mark_qp<P: Platform>(slots: &Slots<HostBuf<P>>, key: QpKey, entry: &Aeqe) -> Marking {
-    match entry.code.action() {
-        Action::Flush => {
-            let cause = Cause {
-                queue: entry.blamed().map(|side| match side {
-                    Side::Sq => Queue::Send,
-                    Side::Rq => Queue::Recv,
-                }),
-                code: FlushCode(entry.code.flush().minor()),
-            };
-            match slots.mark_failed(key, cause) {
-                Marked::Unknown => Marking::Quiet,
-                Marked::Now | Marked::Before => Marking::Qp(key),
-            }
-        }
-        Action::SuspendDone => match slots.mark_drained(key) {
-            Some(true) => Marking::Drained(key),
-            _ => Marking::Quiet,
-        },
-        _ => Marking::Qp(key),
     }
 }

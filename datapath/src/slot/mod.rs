@@ -346,6 +346,18 @@ impl<M: SlotMemory> Slots<M> {
         self.cq(key.id()).filter(|slot| slot.is(key))
     }
 
+    /// Key of the QP that lives under this id.
+    #[must_use]
+    pub fn qp_key(&self, id: u32) -> Option<QpKey> {
+        self.qp(id)?.key()
+    }
+
+    /// Key of the CQ that lives under this id.
+    #[must_use]
+    pub fn cq_key(&self, id: u32) -> Option<CqKey> {
+        self.cq(id)?.key()
+    }
+
     /// State of a QP; `None` when it is gone.
     #[must_use]
     pub fn qp_state(&self, key: QpKey) -> Option<QpState> {

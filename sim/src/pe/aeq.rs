@@ -6,6 +6,31 @@ use super::device::Device;
 use super::env::{Class, Env, PeReg};
 use super::ring::Memory;
 use super::word::{bit, bits, flag, put};
+use crate::variation::{CqEventContext, QpEventContext, Variation};
+
+/// The context that an event is to carry, as its object was given it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Named {
+    /// None.
+    #[default]
+    Nothing,
+    /// QPCOMPCTX.
+    Qp(u64),
+    /// CQCTX.
+    Cq(u64),
+}
+
+impl Named {
+    /// COMPCTX.
+    fn stated(self, variation: &Variation) -> u64 {
+        match (self, variation.qp_event_context, variation.cq_event_context) {
+            (Self::Nothing, ..) | (Self::Qp(_), QpEventContext::Zero, _) => 0,
+            (Self::Qp(context), QpEventContext::Whole, _)
+            | (Self::Cq(context), _, CqEventContext::Whole) => context,
+            (Self::Cq(context), _, CqEventContext::Shifted) => context >> 1,
+        }
+    }
+}
 
 /// An asynchronous event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,15 +43,15 @@ pub(crate) struct Event {
     pub(crate) id: u32,
     /// WQDESCIDX in quanta, 15 bits.
     pub(crate) wqe_index: u16,
-    /// COMPCTX.
-    pub(crate) context: u64,
+    /// Whose context COMPCTX is.
+    pub(crate) context: Named,
     /// IWSTATE.
     pub(crate) state: u8,
 }
 
 impl Event {
     /// The two words of the entry, without its valid bit.
-    fn words(&self, overflow: bool) -> [u64; 2] {
+    fn words(&self, overflow: bool, variation: &Variation) -> [u64; 2] {
         let id = u64::from(self.id);
         // TCPSTATE and Q2DATA stay 0: they belong to iWARP.
         let word = put(id, 17, 0)
@@ -36,7 +61,7 @@ impl Event {
             | flag(bit(id, 18), 46)
             | put(self.source.into(), 53, 50)
             | put(self.state.into(), 56, 54);
-        [self.context, word]
+        [self.context.stated(variation), word]
     }
 }
 
@@ -109,10 +134,10 @@ impl Device {
     }
 
     fn write_aeqe(&mut self, event: Event, overflow: bool, env: &mut dyn Env) {
+        let [context, word] = event.words(overflow, &self.config.variation);
         let Some(aeq) = &mut self.aeq else {
             return;
         };
-        let [context, word] = event.words(overflow);
         let entry = [context, word | flag(aeq.polarity, 63)];
         let at = aeq.memory.at(16 * u64::from(aeq.index), &mut self.hmc, env);
         aeq.used += 1;

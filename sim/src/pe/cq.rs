@@ -1,7 +1,7 @@
 //! Completion queues: their context, writing entries (control-path 4.4, data-path 4.1), noticing overflow by the
 //! consumer's index in the shadow area. Arming and events are in `cq_events`.
 
-use super::aeq::Event;
+use super::aeq::{Event, Named};
 use super::contexts::{Context, Reader, Writer};
 use super::device::{Device, Unreachable};
 use super::env::{Class, Env, PeReg};
@@ -317,12 +317,11 @@ impl Device {
     fn overflow(&mut self, id: u32, mut cq: Cq, env: &mut dyn Env) -> Result<(), Unreachable> {
         self.count_drop(PeReg::CqDropCount, env);
         cq.stopped = true;
-        // Software takes the CQ's context as COMPCTX << 1.
         let event = Event {
             code: 0x0203,
             source: 0x2,
             id,
-            context: cq.context >> 1,
+            context: Named::Cq(cq.context),
             ..Event::default()
         };
         self.put_cq(id, cq, env)?;

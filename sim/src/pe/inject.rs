@@ -1,6 +1,6 @@
 //! What a broken device reports: events and errors that nothing a program or a peer does leads to, put in by a test.
 
-use super::aeq::Event;
+use super::aeq::{Event, Named};
 use super::device::Device;
 use super::env::{Env, OicrCause, PeReg};
 use super::fpm::Kind;
@@ -101,14 +101,13 @@ impl Device {
         match subject {
             Subject::Qp(_) if u64::from(id) < self.hmc.count(Kind::Qp) => {
                 if let Ok(Some(qp)) = self.qp(id, env) {
-                    event.context = qp.completion_context();
+                    event.context = Named::Qp(qp.completion_context());
                     event.state = qp.state() as u8;
                 }
             }
             Subject::Cq(_) if u64::from(id) < self.hmc.count(Kind::Cq) => {
                 if let Ok(Some(cq)) = self.cq(id, env) {
-                    // Software takes the CQ's context as COMPCTX << 1.
-                    event.context = cq.context >> 1;
+                    event.context = Named::Cq(cq.context);
                 }
             }
             _ => {}

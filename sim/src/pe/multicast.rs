@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use super::aeq::Event;
+use super::aeq::{Event, Named};
 use super::device::Device;
 use super::env::Env;
 use super::group::Group;
@@ -68,7 +68,7 @@ impl Device {
         let event = Event {
             code,
             id: member,
-            context: qp.map_or(0, Qp::completion_context),
+            context: qp.map_or(Named::Nothing, |qp| Named::Qp(qp.completion_context())),
             state: qp.map_or(0, |qp| qp.state() as u8),
             ..Event::default()
         };

@@ -1,6 +1,6 @@
 //! The device around the RC engine: rings, STags, completions, events and the wire for one QP.
 
-use super::aeq::Event;
+use super::aeq::{Event, Named};
 use super::cq::Completion;
 use super::device::Device;
 use super::env::{Class, Env};
@@ -59,7 +59,7 @@ impl QpHost<'_> {
             source,
             id: self.id,
             wqe_index,
-            context: self.qp.completion_context(),
+            context: Named::Qp(self.qp.completion_context()),
             state: State::Error as u8,
         };
         self.device.async_event(event, self.env);

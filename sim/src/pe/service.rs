@@ -1,6 +1,6 @@
 //! Serving queue pairs: doorbells, packets, timers, drains.
 
-use super::aeq::Event;
+use super::aeq::{Event, Named};
 use super::device::{Device, Unreachable};
 use super::env::{Class, Env};
 use super::fpm::Kind;
@@ -151,7 +151,7 @@ impl Device {
             "hmc-context",
             format!("QP {id}: its context in HMC backing is damaged"),
         );
-        let context = qp.completion_context();
+        let context = Named::Qp(qp.completion_context());
         let event = Event {
             code: LCE_QP_CATASTROPHIC,
             id,
@@ -174,7 +174,7 @@ impl Device {
             return;
         }
         qp.draining = false;
-        let context = qp.completion_context();
+        let context = Named::Qp(qp.completion_context());
         let state = qp.state() as u8;
         let event = Event {
             code: SUSPEND_COMPLETE,

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use super::aeq::Event;
+use super::aeq::{Event, Named};
 use super::ah::AddressHandle;
 use super::cq::Completion;
 use super::device::{Device, Unreachable};
@@ -109,7 +109,7 @@ impl Device {
             source: source as u8,
             id,
             wqe_index,
-            context: qp.completion_context(),
+            context: Named::Qp(qp.completion_context()),
             state: State::Error as u8,
         };
         self.async_event(event, env);

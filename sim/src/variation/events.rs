@@ -26,3 +26,26 @@ pub enum ClearPba {
     /// The event is forgotten.
     Drops,
 }
+
+/// How the context of a CQ stands in COMPCTX of an asynchronous event.
+///
+/// Existing drivers shift COMPCTX left by one and give CREATE_CQ a context that was shifted right; the tables say
+/// "(shifted)" of the field (control-path 4.8, 7.3). Which of the two shifts is the card's is not in the sources.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CqEventContext {
+    /// CQCTX shifted right by one.
+    Shifted,
+    /// CQCTX as it was given.
+    Whole,
+}
+
+/// What COMPCTX of a QP's asynchronous event holds.
+///
+/// The tables say QPCOMPCTX (control-path 7.3); existing drivers find the QP by its id and never look.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum QpEventContext {
+    /// QPCOMPCTX.
+    Whole,
+    /// Nothing.
+    Zero,
+}

@@ -12,7 +12,7 @@ mod events;
 mod table;
 mod wire;
 
-pub use events::{ClearPba, FlushStyle};
+pub use events::{ClearPba, CqEventContext, FlushStyle, QpEventContext};
 pub use table::{Choice, NoSuchChoice};
 pub use wire::AckCredits;
 
@@ -26,6 +26,10 @@ variations! {
     flush: FlushStyle [Mixed, PerQueue, PerWqe];
     /// What CLEARPBA does to an event that waits.
     clear_pba: ClearPba [Keeps, Drops];
+    /// How a CQ's context stands in an asynchronous event.
+    cq_event_context: CqEventContext [Shifted, Whole];
+    /// What context a QP's asynchronous event has.
+    qp_event_context: QpEventContext [Whole, Zero];
 
     // The wire.
 

@@ -158,6 +158,35 @@ fn completion_queue_that_failed() -> AsyncEvent {
     event
 }
 
+/// A queue pair is found by its number, whatever queue the event names as its source
+/// and whether or not it carries the queue pair's context; a completion queue
+/// whether its context stands shifted or not.
+#[test]
+fn objects_are_found_by_their_numbers() {
+    use e810_sim::variation::{CqEventContext, QpEventContext};
+    for (of_qp, of_cq) in [
+        (QpEventContext::Whole, CqEventContext::Shifted),
+        (QpEventContext::Zero, CqEventContext::Whole),
+    ] {
+        let stage = || {
+            Stage::configured(e810_tests::traffic::Setup::default(), move |_, config| {
+                config.variation.qp_event_context = of_qp;
+                config.variation.cq_event_context = of_cq;
+            })
+        };
+        for (source, blamed) in [(COMPLETION_QUEUE, None), (SEND_QUEUE, Some(Side::Sq))] {
+            let statuses = [blamed.map_or(FLUSHED, |_| WcStatus::FatalErr), FLUSHED];
+            queue_pair_fails(stage(), (0x0703, source), blamed, statuses);
+        }
+        let mut stage = stage();
+        let number = stage.pair.sides[0].cqs[0].number();
+        inject(&stage, 0x0203, COMPLETION_QUEUE, Subject::Cq(number));
+        stage.told_of(0, Object::Cq(number));
+        assert!(stage.pair.sides[0].cqs[0].has_failed());
+        stage.end();
+    }
+}
+
 /// Whatever a device says of objects that are not there, or of the function, is
 /// told or counted, and does no harm: also what cannot happen here.
 #[test]

@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome, Reply};
 use super::qp_ops::qp_id;
-use crate::pe::aeq::Event;
+use crate::pe::aeq::{Event, Named};
 use crate::pe::cq::Completion;
 use crate::pe::device::{Device, Unreachable};
 use crate::pe::env::{Class, Env};
@@ -41,7 +41,7 @@ impl Device {
                 code: bits16(c.q(8), 15, 0) & 0xFFF,
                 source: bits8(c.q(8), 19, 16),
                 id,
-                context: qp.completion_context(),
+                context: Named::Qp(qp.completion_context()),
                 state: qp.state() as u8,
                 wqe_index: 0,
             };
