@@ -74,6 +74,12 @@ fn by_source(context: u64, entry: &Value) -> Outcome {
         IwState::Error => 6,
         IwState::Unknown => 7,
     };
+    // What existing drivers make of COMPCTX (control-path 7.3).
+    let context = match () {
+        () if got.about.contains(About::CQ) => got.context << 1,
+        () if got.about.intersects(About::QP.union(About::SRQ)) => got.context,
+        () => 0,
+    };
     let fields = [
         ("src", got.source.0.into()),
         ("ae_id", got.code.0.into()),
@@ -91,7 +97,7 @@ fn by_source(context: u64, entry: &Value) -> Outcome {
         ("in_rdrsp_wr", names(About::INBOUND)),
         ("out_rdrsp", names(About::OUTBOUND)),
         ("err_rq_idx_valid", names(About::RQ_INDEX)),
-        ("compl_ctx", got.completion_context()),
+        ("compl_ctx", context),
     ];
     Outcome::all(fields.map(|(key, value)| {
         let what = format!("source {}: {key}", got.source.0);
