@@ -1,9 +1,12 @@
 //! The E810's package (DDP) in the machine's firmware folders.
 //!
-//! The same places and the same order as the kernel's firmware loader, and the
-//! same two names as its ice driver: one with the serial number of the card, for
-//! this card only, then the common one. Distributions compress firmware with
-//! Zstandard or XZ; both are unpacked here. What is in the file is the driver's
+//! The same places and the same order as the kernel's firmware loader
+//! (`drivers/base/firmware_loader/main.c`, `_request_firmware`), and the same two
+//! names as its ice driver: one with the serial number of the card, for this card
+//! only, then the common one. Distributions compress firmware with Zstandard or
+//! XZ; both are unpacked here. For each name all folders are looked through for
+//! the file as it is, then all for the one, then all for the other; a file that
+//! cannot be read or unpacked is passed over. What is in the file is the driver's
 //! business, which checks all of it.
 
 use std::fs::File;
@@ -39,7 +42,7 @@ pub enum NoPackage {
         /// Where one was looked for, separated by commas.
         places: String,
     },
-    /// There, and not readable.
+    /// There, and not readable; and no other is.
     #[error("{}: {error}", path.display())]
     Unreadable {
         /// The file.
@@ -53,18 +56,29 @@ pub enum NoPackage {
 /// first; all zeroes: it has none.
 ///
 /// # Errors
-/// There is none, or the first that is there cannot be read.
+/// There is none, or none of those that are there can be read: then the first.
 pub fn find(host: &Host, serial: [u8; 8]) -> Result<PackageFile, NoPackage> {
     let folders = folders(host);
+    let mut unreadable = None;
     for name in names(serial) {
-        for folder in &folders {
-            for suffix in ["", ".zst", ".xz"] {
+        for suffix in ["", ".zst", ".xz"] {
+            for folder in &folders {
                 let path = host.path(&format!("{folder}/{FOLDER}/{name}{suffix}"));
-                if path.is_file() {
-                    return read(&path);
+                if !path.is_file() {
+                    continue;
+                }
+                match read(&path) {
+                    Ok(file) => return Ok(file),
+                    Err(error) => {
+                        log::warn!("{error}: the next one is looked for");
+                        unreadable.get_or_insert(error);
+                    }
                 }
             }
         }
+    }
+    if let Some(error) = unreadable {
+        return Err(error);
     }
     let places: Vec<String> = folders.iter().map(|at| format!("{at}/{FOLDER}")).collect();
     Err(NoPackage::Nowhere {
@@ -211,6 +225,43 @@ mod tests {
             let result = find(tree.host(), [0; 8]);
             assert_eq!(result.unwrap().bytes, b"package", "{suffix}");
         }
+    }
+
+    /// The kernel tries all folders for the file as it is, then all for `.zst`, then all for
+    /// `.xz` (drivers/base/firmware_loader/main.c, `_request_firmware`).
+    #[test]
+    fn a_file_that_is_not_packed_comes_first_wherever_it_is() {
+        let tree = Tree::bare();
+        let zst = b"\x28\xb5\x2f\xfd\x04\x58\x39\x00\x00package\xa8\x70\xcd\x70";
+        put(
+            &tree,
+            "/lib/firmware/updates/intel/ice/ddp/ice.pkg.zst",
+            zst,
+        );
+        tree.file(USUAL, "plain");
+        assert_eq!(found(&tree), "plain");
+    }
+
+    /// One that cannot be read is no end: the kernel goes on with the next folder.
+    #[test]
+    fn what_cannot_be_unpacked_is_passed_over() {
+        let tree = Tree::bare();
+        put(
+            &tree,
+            "/lib/firmware/updates/intel/ice/ddp/ice.pkg.zst",
+            b"cut",
+        );
+        let zst = b"\x28\xb5\x2f\xfd\x04\x58\x39\x00\x00package\xa8\x70\xcd\x70";
+        put(&tree, &format!("{USUAL}.zst"), zst);
+        assert_eq!(found(&tree), "package");
+        // Without another the first is named.
+        std::fs::remove_file(tree.host().path(&format!("{USUAL}.zst"))).unwrap();
+        put(&tree, &format!("{USUAL}.xz"), b"cut too");
+        let error = find(tree.host(), SERIAL).unwrap_err().to_string();
+        assert!(
+            error.contains("updates/intel/ice/ddp/ice.pkg.zst"),
+            "{error}"
+        );
     }
 
     #[test]
