@@ -86,17 +86,18 @@ impl<P: Platform> HostChannel<P> {
         found
     }
 
-    /// Waits for an event, for `limit` at most.
+    /// Waits for an event, for `limit` at most; for ever with one that no clock
+    /// reaches, as [`Duration::MAX`].
     ///
     /// # Errors
     /// [`ChannelError`].
     pub fn next(&self, limit: Duration) -> Result<CqEvent, ChannelError> {
-        let end = Instant::now() + limit;
+        let start = Instant::now();
         loop {
             if let Some(event) = self.try_next()? {
                 return Ok(event);
             }
-            let left = end.saturating_duration_since(Instant::now());
+            let left = limit.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return Err(ChannelError::Timeout(limit));
             }

@@ -48,9 +48,9 @@ impl Signals {
     /// # Errors
     /// What the system says.
     pub fn wait_for(&self, limit: Duration) -> Result<Option<libc::c_int>> {
-        let end = Instant::now() + limit;
+        let start = Instant::now();
         loop {
-            let left = end.saturating_duration_since(Instant::now());
+            let left = limit.saturating_sub(start.elapsed());
             let left = libc::timespec {
                 tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
                 tv_nsec: left.subsec_nanos().into(),
@@ -70,5 +70,22 @@ impl Signals {
                 _ => return Err(error).context("waiting for a signal"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_may_be_longer_than_any_clock_runs() {
+        // Of this thread alone; nothing else in this process waits for it.
+        let signals = Signals::block(&[libc::SIGURG]).unwrap();
+        // SAFETY: a signal that is blocked in this thread, which it is sent to.
+        let sent = unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGURG) };
+        assert_eq!(sent, 0);
+        assert_eq!(signals.wait_for(Duration::MAX).unwrap(), Some(libc::SIGURG));
+        let none = signals.wait_for(Duration::from_millis(1));
+        assert_eq!(none.unwrap(), None);
     }
 }

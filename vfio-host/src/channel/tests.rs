@@ -139,6 +139,19 @@ fn the_descriptor_is_readable_while_there_are_events() {
     bench.finish(pairs, queues);
 }
 
+/// One that waits for ever waits until there is an event.
+#[test]
+fn a_limit_may_be_longer_than_any_clock_runs() {
+    let mut bench = Bench::new();
+    let mut cq = bench.queue();
+    let mut qp = bench.pair(&cq);
+    bench.stop(&mut qp, &mut cq);
+    let event = bench.channel.next(Duration::MAX).unwrap();
+    assert_eq!(event.cq(), cq.key());
+    bench.channel.channel().acknowledge(event.cq(), 1).unwrap();
+    bench.finish(vec![qp], vec![cq]);
+}
+
 #[test]
 fn closing_wakes_a_thread_that_waits() {
     let Bench {
