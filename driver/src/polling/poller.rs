@@ -21,14 +21,14 @@ pub enum PollMode {
     Direct,
     /// After an event, until it is empty, at most `budget` completions a turn.
     Event {
-        /// Completions of one turn.
+        /// Completions of one turn; 0 counts as 1.
         budget: u32,
     },
     /// As `Event`, but an event is asked for only after the queue was empty for
     /// `spin`: latency of polling while there is work, no work while there is
     /// none.
     Hybrid {
-        /// Completions of one turn.
+        /// Completions of one turn; 0 counts as 1.
         budget: u32,
         /// How long the queue is looked at after its last completion.
         spin: Ns,
@@ -62,6 +62,8 @@ impl PollMode {
     const fn budget(self) -> u32 {
         match self {
             Self::Direct => BUDGET,
+            // A turn that takes nothing would be followed by another for ever.
+            Self::Event { budget: 0 } | Self::Hybrid { budget: 0, .. } => 1,
             Self::Event { budget } | Self::Hybrid { budget, .. } => budget,
         }
     }

@@ -80,6 +80,24 @@ fn after_an_event_at_most_the_budget_is_taken() {
     finish(pair, poller, &sim);
 }
 
+/// A budget that would never take anything, and ask to be called again for ever.
+#[test]
+fn a_budget_of_nothing_is_one() {
+    let spin = Ns(1);
+    for mode in [
+        PollMode::Event { budget: 0 },
+        PollMode::Hybrid { budget: 0, spin },
+    ] {
+        let sim = sim(41);
+        let (mut pair, mut poller) = pair(&sim, mode);
+        send(&sim, &mut pair, 1);
+        assert_eq!(turn(&sim, &mut poller), (Processed::Again, 1));
+        sim.run(Ns(10));
+        assert_eq!(turn(&sim, &mut poller), (Processed::Sleep, 0));
+        finish(pair, poller, &sim);
+    }
+}
+
 /// Word 0 of the queue's shadow area: how far the device is told that it was polled.
 fn told_head(pair: &Simulated) -> impl Fn() -> u64 + use<> {
     // The ring of the second queue, and its shadow area behind it.
