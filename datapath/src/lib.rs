@@ -118,6 +118,6 @@ pub use state::{QpState, Service};
 pub use status::{FlushCode, WcOpcode, WcStatus};
 pub use wc::{Wc, WcFlags};
 pub use wr::{
-    Atomic, Data, ExtraOps, FastRegister, MwBind, Op, RecvWr, Remote, SendFlags, SendWr, Sge,
-    UdTarget,
+    Atomic, Data, ExtraOps, FastRegister, FastRegisterParts, MwBind, Op, RecvWr, Remote, SendFlags,
+    SendWr, Sge, UdTarget,
 };

@@ -88,9 +88,33 @@ pub enum PageSize {
 }
 
 /// Gives a region its pages through the send queue (data-path 1.7).
+///
+/// Made by `map_fast_mr` of the control path, it names memory that is mapped for
+/// the region, and nothing changes it on the way to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct FastRegister {
+pub struct FastRegister(FastRegisterParts);
+
+impl FastRegister {
+    /// A request made by hand. The device reads and writes the pages that it
+    /// names, whosever they are, as far as an IOMMU lets it: whoever posts on a
+    /// queue pair that takes such requests is trusted with that.
+    #[must_use]
+    pub const fn from_parts(parts: FastRegisterParts) -> Self {
+        Self(parts)
+    }
+
+    /// What it says.
+    #[must_use]
+    pub const fn parts(&self) -> &FastRegisterParts {
+        &self.0
+    }
+}
+
+/// What a [`FastRegister`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct FastRegisterParts {
     /// STag index, below 2^24.
     pub stag_index: u32,
     /// Consumer key.

@@ -68,9 +68,11 @@ pub struct QpInit<'a, P: Platform> {
     /// Every send request is signaled (`sq_sig_all`).
     pub signal_all: bool,
     /// The queue pair takes [`Op::FastRegister`](crate::Op::FastRegister)
-    /// requests, which let its program name any memory that the device reaches:
-    /// existing drivers make only the kernel's own queue pairs so (FASTREGEN,
-    /// PRIVEN).
+    /// requests, and key 0 in SGEs, which stands for all memory by its IOVA
+    /// (FASTREGEN, PRIVEN). So its program reads and writes any memory that the
+    /// device reaches: behind an IOMMU all that is mapped, in whole pages and of
+    /// whatever queue; without one the whole machine's. Existing drivers make only
+    /// the kernel's own queue pairs so.
     pub fast_register: bool,
     /// It has counters of its own ([`Control::gather_qp_stats`]); there are 128
     /// such sets. What it sends and receives is then not among the function's

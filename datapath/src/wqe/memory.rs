@@ -49,6 +49,7 @@ const PAGE_ADDRESS: u64 = 0x000F_FFFF_FFFF_F000;
 
 /// Fast registration.
 pub(crate) fn fast_register(reg: &FastRegister) -> Result<Quantum, PostError> {
+    let reg = reg.parts();
     fits("STag index", reg.stag_index.into(), 0xFF_FFFF)?;
     fits("length", reg.length, 0xFFFF_FFFF_FFFF)?;
     fits("PBLE index", reg.first_pble.into(), 0x0FFF_FFFF)?;

@@ -2,8 +2,8 @@
 
 use e810_cqp::hmc::{Object as HmcObject, PbleUse};
 use e810_cqp::op::{AllocMrStag, AllocMwStag, DeallocStag, Extent, StagKind};
-use e810_datapath::FastRegister;
 use e810_datapath::wr::PageSize as WrPageSize;
+use e810_datapath::{FastRegister, FastRegisterParts};
 use e810_hal::{Iova, Platform, SharedBytes};
 
 use super::pages::Pieces;
@@ -67,8 +67,9 @@ impl<P: Platform> Control<P> {
     }
 
     /// Maps memory for a fast-registered region, with a new key, and gives the
-    /// request that tells the device. The memory must stay valid until
-    /// [`Control::unmap_fast_mr`].
+    /// request that tells the device. The memory is lent until
+    /// [`Control::unmap_fast_mr`] or what else unmaps it has returned, whatever
+    /// becomes of `mr`: so [`SharedBytes::new`] promises.
     ///
     /// # Errors
     /// [`Error::Invalid`] when memory is mapped already and for rights that do
@@ -111,7 +112,7 @@ impl<P: Platform> Control<P> {
         }
         mr.mapping = Some(mapping);
         mr.key = self.next_key(mr.index);
-        Ok(FastRegister {
+        Ok(FastRegister::from_parts(FastRegisterParts {
             stag_index: mr.index,
             stag_key: mr.key,
             start: if access.contains(AccessFlags::ZERO_BASED) {
@@ -127,7 +128,7 @@ impl<P: Platform> Control<P> {
             first_pble: mr.list.first(),
             page_size: WrPageSize::Size4K,
             rights: access.rights().bits(),
-        })
+        }))
     }
 
     /// Unmaps a fast-registered region's memory. Its key has been invalidated,

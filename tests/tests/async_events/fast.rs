@@ -1,6 +1,8 @@
 //! Fast registrations and invalidations.
 
-use e810::{AccessFlags, AsyncEvent, Data, FastMr, FastRegister, MwType, Op, WcStatus};
+use e810::{
+    AccessFlags, AsyncEvent, Data, FastMr, FastRegister, FastRegisterParts, MwType, Op, WcStatus,
+};
 use e810_ceq::ae::{AeCode, QpEvent};
 use e810_ceq::aeqe::Side;
 use e810_sim::SimPlatform;
@@ -61,11 +63,18 @@ const FAILURE: Failure<'_> = Failure {
     receives: &[],
 };
 
+/// The request with other parts.
+fn changed(request: &FastRegister, change: impl FnOnce(&mut FastRegisterParts)) -> FastRegister {
+    let mut parts = *request.parts();
+    change(&mut parts);
+    FastRegister::from_parts(parts)
+}
+
 /// A fast registration of A, changed, that the device refuses.
-fn refused_registration(change: impl FnOnce(&mut FastRegister)) -> AsyncEvent {
+fn refused_registration(change: impl FnOnce(&mut FastRegisterParts)) -> AsyncEvent {
     let mut stage = privileged();
-    let (fast, memory, mut request) = fast(&mut stage);
-    change(&mut request);
+    let (fast, memory, request) = fast(&mut stage);
+    let request = changed(&request, change);
     let event = refused(&mut stage, Op::FastRegister(&request));
     stage.pair.sides[0].control.free_fast_mr(fast).unwrap();
     drop(memory);
@@ -86,10 +95,10 @@ fn registered_twice() -> AsyncEvent {
 
 fn window_registered() -> AsyncEvent {
     let mut stage = privileged();
-    let (fast, memory, mut request) = fast(&mut stage);
+    let (fast, memory, request) = fast(&mut stage);
     let side = &mut stage.pair.sides[0];
     let window = side.control.alloc_mw(&side.pd, MwType::Type2).unwrap();
-    request.stag_index = window.stag() >> 8;
+    let request = changed(&request, |parts| parts.stag_index = window.stag() >> 8);
     let event = refused(&mut stage, Op::FastRegister(&request));
     let side = &mut stage.pair.sides[0];
     side.control.dealloc_mw(window).unwrap();
@@ -117,9 +126,14 @@ fn page_size_that_is_none() -> AsyncEvent {
     let (fast, memory, request) = fast(&mut stage);
     // The first word of the request is the address; HPAGESIZE [47:46] of the
     // last.
-    stage.post_changed(A, Op::FastRegister(&request), request.start, |words| {
-        words[3] |= 3 << 46;
-    });
+    stage.post_changed(
+        A,
+        Op::FastRegister(&request),
+        request.parts().start,
+        |words| {
+            words[3] |= 3 << 46;
+        },
+    );
     let event = stage.fails(&FAILURE);
     stage.pair.sides[0].control.free_fast_mr(fast).unwrap();
     drop(memory);

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use e810_datapath::sizing::RqSize;
-use e810_datapath::wr::{FastRegister, PageSize};
+use e810_datapath::wr::{FastRegister, FastRegisterParts, PageSize};
 use e810_datapath::{
     Data, ExtraOps, Op, SendFlags, SendLimits, SendWr, Service, Sge, UdTarget, Wc,
 };
@@ -37,7 +37,7 @@ fn first_quantum(ring: &[AtomicU64]) -> Vec<u8> {
 fn fast_register(input: &Value) -> Vec<u8> {
     let mut queues = Queues::<true>::new(&kernel_spec(Service::Rc));
     let zero_based = !flag(input, "addr_type");
-    let reg = FastRegister {
+    let reg = FastRegister::from_parts(FastRegisterParts {
         stag_index: small(input, "stag_idx"),
         stag_key: small(input, "stag_key"),
         start: number(input, if zero_based { "fbo" } else { "va" }),
@@ -53,7 +53,7 @@ fn fast_register(input: &Value) -> Vec<u8> {
             other => panic!("page size {other}"),
         },
         rights: small(input, "access_rights"),
-    };
+    });
     let mut flags = SendFlags::empty();
     flags.set(SendFlags::SIGNALED, flag(input, "signaled"));
     flags.set(SendFlags::FENCE, flag(input, "read_fence"));
