@@ -9,7 +9,8 @@ use e810_hal::{Mapping, Platform};
 ///
 /// The order is: [`Control::map_fast_mr`](crate::Control::map_fast_mr), post the
 /// request it gives, use the key, invalidate, and when that is completed
-/// [`Control::unmap_fast_mr`](crate::Control::unmap_fast_mr).
+/// [`Control::unmap_fast_mr`](crate::Control::unmap_fast_mr). One that is dropped
+/// keeps its memory mapped, and lent, for good.
 #[derive(Debug)]
 #[must_use = "a region is given back with Control::free_fast_mr"]
 pub struct FastMr<P: Platform> {

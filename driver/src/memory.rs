@@ -95,8 +95,10 @@ impl Pd {
 
 /// A registered memory region.
 ///
-/// The memory stays registered, and must stay alive, until
-/// [`Control::dereg_mr`](crate::Control::dereg_mr) has taken this value back.
+/// The memory stays registered, and lent, until
+/// [`Control::dereg_mr`](crate::Control::dereg_mr) has taken this value back. A
+/// region that is dropped stays registered for good: peers that have its key go
+/// on, and the memory must never be freed ([`SharedBytes::new`]).
 #[derive(Debug)]
 #[must_use = "a memory region is given back with Control::dereg_mr"]
 pub struct Mr<P: Platform> {

@@ -15,8 +15,9 @@ pub struct Bar0 {
     base: NonNull<u8>,
 }
 
-// SAFETY: device registers may be accessed from any thread; the contract of
-// `new` keeps the mapping alive.
+// SAFETY: a device's registers may be accessed from any thread, also at one time:
+// they are no memory of the program. The contract of `new` keeps the mapping
+// alive, and allows memory in their place to one thread at a time.
 unsafe impl Send for Bar0 {}
 // SAFETY: as above.
 unsafe impl Sync for Bar0 {}
@@ -26,8 +27,15 @@ impl Bar0 {
     /// than [`BAR0_LEN`] or not 4-aligned.
     ///
     /// # Safety
-    /// `base` points to `len` bytes of BAR0 of an E810 (or memory standing in
-    /// for it), mapped uncached, that stay mapped while any copy is used.
+    /// `base` points to `len` bytes of BAR0 of an E810, mapped uncached, that stay
+    /// mapped while any copy is used.
+    ///
+    /// Registers start DMA and interrupts, at addresses that are written there.
+    /// Whoever gets the value, or a copy, is trusted with all memory that the
+    /// function reaches: what an IOMMU shows it, and without one all of it.
+    ///
+    /// Memory may stand in for the registers where one thread at a time uses all
+    /// copies: these accesses are not atomic.
     #[must_use]
     pub unsafe fn new(base: NonNull<u8>, len: usize) -> Option<Self> {
         let aligned = base.addr().get().is_multiple_of(4);
@@ -51,8 +59,9 @@ impl Bus for Bar0 {
 
     #[inline(always)]
     fn write32(&self, off: Off, value: u32) {
-        // SAFETY: writing a register has whatever effect the device gives it;
-        // which register and value is the driver's business (contract of `new`).
+        // SAFETY: writing a register has whatever effect the device gives it, on
+        // memory too; whoever has this value is trusted with that (contract of
+        // `new`).
         unsafe { self.register(off).write(value.to_le()) }
     }
 }
@@ -67,7 +76,7 @@ mod tests {
         let layout = Layout::from_size_align(BAR0_LEN as usize, 4096).unwrap();
         // SAFETY: the layout has a size; freed below with the same layout.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
-        // SAFETY: that many bytes, alive until `dealloc`.
+        // SAFETY: that many bytes, alive until `dealloc`, used by this thread.
         let bar = unsafe { Bar0::new(base, BAR0_LEN as usize) }.unwrap();
         bar.write32(Off::new(0x50_0800), 0x0102_0304);
         assert_eq!(bar.read32(Off::new(0x50_0800)), 0x0102_0304);

@@ -4,19 +4,31 @@
 //! [`SharedBytes`] is a window on such memory that never becomes a `&[u8]`;
 //! bytes go in and out by relaxed atomic copies, whose order against a
 //! completion is given by the completion's own acquire.
+//!
+//! All accesses to a word of eight bytes are of one size, whatever windows they
+//! go through: atomic accesses of different sizes must not race
+//! ([`core::sync::atomic`]). A window knows the memory it was cut from, and a
+//! word that lies inside that is loaded and stored whole, also for one byte of
+//! it; bytes of a word that does not are loaded and stored one by one.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// A window on memory that the device may read and write.
+///
+/// It is a `Copy` and does not keep the memory: whoever made it from a pointer
+/// has promised that the memory is there ([`SharedBytes::new`]).
 #[derive(Clone, Copy, Debug)]
 pub struct SharedBytes {
     start: NonNull<u8>,
     len: usize,
+    /// Bytes of the memory of `new` before `start`, and in all.
+    before: usize,
+    all: usize,
 }
 
-// SAFETY: every access is atomic, and the constructor's caller promised that
-// the memory may be accessed from any thread.
+// SAFETY: every access is atomic, accesses to one word are of one size, and the
+// constructor's caller promised that the memory may be accessed from any thread.
 unsafe impl Send for SharedBytes {}
 // SAFETY: as above.
 unsafe impl Sync for SharedBytes {}
@@ -35,15 +47,43 @@ pub struct OutOfRange {
 }
 
 impl SharedBytes {
-    /// Wraps `len` bytes at `start`.
+    /// Wraps `len` bytes at `start`, memory of any thread.
     ///
     /// # Safety
-    /// The memory stays valid for reads and writes as long as any copy of the
-    /// returned window is used, and no Rust reference to it is used meanwhile
-    /// (atomic ones excepted).
+    /// What follows holds as long as any copy of the window, or a window cut from
+    /// one, is used, **and as long as a mapping made of one lives**: from
+    /// [`DmaMap::dma_map`](crate::DmaMap::dma_map) until `dma_unmap` of it has
+    /// returned. What becomes of handles does not matter: a memory region that is
+    /// dropped and not deregistered keeps its mapping for good, so its memory must
+    /// never be freed (or the function is reset and without bus mastering first).
+    ///
+    /// - The memory stays valid for reads and writes; for reads alone where
+    ///   nothing is written through a copy and the device may only read.
+    /// - No Rust reference to it is used, but to atomics of eight aligned bytes.
+    /// - Other windows that this function makes on the same memory begin and end
+    ///   where this one does, or at multiples of 8 in address, as this one then
+    ///   does too.
     #[must_use]
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
-        Self { start, len }
+        Self {
+            start,
+            len,
+            before: 0,
+            all: len,
+        }
+    }
+
+    /// Lends memory for good, which no contract is needed for: a `static` that is
+    /// taken once, or what [`Box::leak`] gives.
+    ///
+    /// [`Box::leak`]: https://doc.rust-lang.org/std/boxed/struct.Box.html#method.leak
+    #[must_use]
+    pub const fn from_static(words: &'static mut [u64]) -> Self {
+        let len = size_of_val(words);
+        let start = NonNull::from_mut(words).cast();
+        // SAFETY: the memory never goes, is words, and the only reference to it
+        // was given up here for good.
+        unsafe { Self::new(start, len) }
     }
 
     /// Virtual address of the first byte: what an SGE of a VA-based region names.
@@ -85,7 +125,13 @@ impl SharedBytes {
         }
         // SAFETY: `offset <= len`, inside (or one past) the memory of `new`.
         let start = unsafe { self.start.add(offset) };
-        Ok(Self { start, len: bytes })
+        Ok(Self {
+            start,
+            len: bytes,
+            // Not past `all`.
+            before: self.before.wrapping_add(offset),
+            all: self.all,
+        })
     }
 
     /// Copies out `into.len()` bytes from `offset` on.
@@ -96,8 +142,8 @@ impl SharedBytes {
         let window = self.window(offset, into.len())?;
         let (head, body) = window.split(into.len());
         let (first, rest) = into.split_at_mut_checked(head).unwrap_or_default();
-        for (i, byte) in first.iter_mut().enumerate() {
-            *byte = window.byte(i).load(Ordering::Relaxed);
+        if head != 0 {
+            window.read_edge(0, first);
         }
         let mut at = head;
         let (words, tail) = rest.as_chunks_mut::<8>();
@@ -105,9 +151,8 @@ impl SharedBytes {
             *chunk = window.word(at).load(Ordering::Relaxed).to_ne_bytes();
             at = at.wrapping_add(8);
         }
-        for byte in tail {
-            *byte = window.byte(at).load(Ordering::Relaxed);
-            at = at.wrapping_add(1);
+        if !tail.is_empty() {
+            window.read_edge(at, tail);
         }
         Ok(())
     }
@@ -120,8 +165,8 @@ impl SharedBytes {
         let window = self.window(offset, from.len())?;
         let (head, body) = window.split(from.len());
         let (first, rest) = from.split_at_checked(head).unwrap_or_default();
-        for (i, byte) in first.iter().enumerate() {
-            window.byte(i).store(*byte, Ordering::Relaxed);
+        if head != 0 {
+            window.write_edge(0, first);
         }
         let mut at = head;
         let (words, tail) = rest.as_chunks::<8>();
@@ -131,9 +176,8 @@ impl SharedBytes {
                 .store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
             at = at.wrapping_add(8);
         }
-        for byte in tail {
-            window.byte(at).store(*byte, Ordering::Relaxed);
-            at = at.wrapping_add(1);
+        if !tail.is_empty() {
+            window.write_edge(at, tail);
         }
         Ok(())
     }
@@ -145,11 +189,65 @@ impl SharedBytes {
         (head, bytes.wrapping_sub(head) / 8)
     }
 
-    /// The byte at `at`; the callers above stay below `len`.
+    /// Copies out bytes of one word, at least one, from `at` on.
+    // Out of the way of copies of whole words.
+    #[inline(never)]
+    fn read_edge(&self, at: usize, into: &mut [u8]) {
+        if let Some((word, place)) = self.around(at) {
+            let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+            for (to, from) in into.iter_mut().zip(bytes.iter().skip(place)) {
+                *to = *from;
+            }
+            return;
+        }
+        for (i, byte) in into.iter_mut().enumerate() {
+            *byte = self.byte(at.wrapping_add(i)).load(Ordering::Relaxed);
+        }
+    }
+
+    /// Copies bytes of one word in, at least one, from `at` on. The word's others
+    /// keep what anybody puts there meanwhile: memory is coherent.
+    #[inline(never)]
+    fn write_edge(&self, at: usize, from: &[u8]) {
+        if let Some((word, place)) = self.around(at) {
+            let put = |old: u64| {
+                let mut bytes = old.to_ne_bytes();
+                for (to, from) in bytes.iter_mut().skip(place).zip(from) {
+                    *to = *from;
+                }
+                Some(u64::from_ne_bytes(bytes))
+            };
+            // Never refused.
+            let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, put);
+            return;
+        }
+        for (i, byte) in from.iter().enumerate() {
+            self.byte(at.wrapping_add(i))
+                .store(*byte, Ordering::Relaxed);
+        }
+    }
+
+    /// The aligned word that has the byte at `at`, and which of its bytes that is;
+    /// `None` when the memory of `new` does not have all of it.
+    fn around(&self, at: usize) -> Option<(&AtomicU64, usize)> {
+        let place = self.start.addr().get().wrapping_add(at) & 7;
+        let first = self.before.wrapping_add(at).checked_sub(place)?;
+        if first.checked_add(8)? > self.all {
+            return None;
+        }
+        let start = self.start.as_ptr().wrapping_add(at).wrapping_sub(place);
+        // SAFETY: aligned to 8 by `place`; all eight bytes are in the memory of
+        // `new`, as just seen, which is valid and accessed by words like this
+        // one where it has them (contract of `new`, and `byte`).
+        Some((unsafe { AtomicU64::from_ptr(start.cast()) }, place))
+    }
+
+    /// The byte at `at`, of a word that is not all inside the memory of `new`; the
+    /// callers above stay below `len`.
     fn byte(&self, at: usize) -> &AtomicU8 {
         debug_assert!(at < self.len, "inside the window");
-        // SAFETY: callers pass `at < len`; the memory is valid and only
-        // accessed atomically (contract of `new`).
+        // SAFETY: callers pass `at < len`; the memory is valid, and bytes of this
+        // word are only accessed one by one (contract of `new`).
         unsafe { AtomicU8::from_ptr(self.start.add(at).as_ptr()) }
     }
 
@@ -157,7 +255,8 @@ impl SharedBytes {
     fn word(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at.wrapping_add(8) <= self.len, "inside the window");
         // SAFETY: callers pass `at` with 8 bytes left and `start + at` aligned
-        // to 8 (see `split`); otherwise as in `byte`.
+        // to 8 (see `split`); the memory is valid, and accessed by words here
+        // (contract of `new`).
         unsafe { AtomicU64::from_ptr(self.start.add(at).cast().as_ptr()) }
     }
 }
@@ -194,6 +293,57 @@ mod tests {
                 assert_eq!(back, pattern);
             }
         }
+    }
+
+    #[test]
+    fn memory_that_is_no_words_is_used_to_its_ends() {
+        // 3 bytes of a word, a word, 5 bytes of the next.
+        let mut memory = vec![0u64; 3];
+        let all = buffer(&mut memory);
+        let odd = NonNull::new(all.as_ptr().as_ptr().wrapping_add(5)).unwrap();
+        // SAFETY: inside the vector, used by this thread alone.
+        let bytes = unsafe { SharedBytes::new(odd, 16) };
+        assert!(bytes.around(2).is_none() && bytes.around(11).is_none());
+        assert_eq!(bytes.around(10).map(|(_, place)| place), Some(7));
+        // A window on a byte knows the word around it.
+        let inner = bytes.window(4, 1).unwrap();
+        assert_eq!(inner.around(0).map(|(_, place)| place), Some(1));
+        let pattern: Vec<u8> = (1..=16).collect();
+        bytes.write(0, &pattern).unwrap();
+        inner.write(0, &[0xEE]).unwrap();
+        let mut whole = [9u8; 24];
+        all.read(0, &mut whole).unwrap();
+        assert_eq!((&whole[..5], &whole[21..]), (&[0; 5][..], &[0; 3][..]));
+        assert_eq!((&whole[5..9], whole[9]), (&pattern[..4], 0xEE));
+        assert_eq!(whole[10..21], pattern[5..]);
+    }
+
+    /// Neighbours in one word do not lose each other's bytes.
+    #[test]
+    fn threads_write_bytes_of_one_word() {
+        let memory = std::boxed::Box::leak(vec![0u64; 2].into_boxed_slice());
+        let bytes = SharedBytes::from_static(memory);
+        std::thread::scope(|scope| {
+            for at in 0..8 {
+                let own = bytes.window(at, 1).unwrap();
+                scope.spawn(move || {
+                    for value in 1..=100 {
+                        own.write(0, &[value]).unwrap();
+                        let mut back = [0];
+                        own.read(0, &mut back).unwrap();
+                        assert_eq!(back, [value]);
+                    }
+                });
+            }
+        });
+        let mut word = [0; 16];
+        bytes.read(0, &mut word).unwrap();
+        assert_eq!(
+            word,
+            [
+                100, 100, 100, 100, 100, 100, 100, 100, 0, 0, 0, 0, 0, 0, 0, 0
+            ]
+        );
     }
 
     #[test]

@@ -47,7 +47,8 @@ pub struct DmaLayout {
 impl DmaLayout {
     /// `bytes` (rounded up to whole 64-bit words, at least one) aligned to
     /// `align` (rounded up to a power of two, at least 8). The alignment holds
-    /// for the IOVA.
+    /// for the IOVA. What cannot be rounded up stands for more than any allocator
+    /// has: it is refused there.
     #[must_use]
     pub const fn new(bytes: usize, align: usize) -> Self {
         let bytes = if bytes < 8 { 8 } else { bytes };
@@ -58,7 +59,9 @@ impl DmaLayout {
         };
         let align = match align.checked_next_power_of_two() {
             Some(align) if align >= 8 => align,
-            _ => 8,
+            Some(_) => 8,
+            // As above.
+            None => 1 << (usize::BITS - 1),
         };
         Self { bytes, align }
     }
@@ -129,7 +132,10 @@ pub struct RawDma {
 /// as asked, with `iova` aligned as asked and the whole range mapped for the
 /// device to read and write.
 /// `dma_free` takes the mapping away from the device before the memory is
-/// used for anything else.
+/// used for anything else, as far as the IOMMU can: where there is none, or its
+/// pages hold other live allocations too, it rests on the caller, who has stopped
+/// the device.
+/// A clone of the implementor is the same platform: what one gave any takes back.
 pub unsafe trait DmaAlloc {
     /// Allocates.
     ///
@@ -140,8 +146,9 @@ pub unsafe trait DmaAlloc {
     /// Gives an allocation back.
     ///
     /// # Safety
-    /// `raw` came from `dma_alloc` of this same platform, was not freed
-    /// before, and no reference to its words is left.
+    /// `raw` came from `dma_alloc` of this same platform (a clone counts), was not
+    /// freed before, no reference to its words is left, and the device has been
+    /// told to let go of it, or was reset.
     unsafe fn dma_free(&self, raw: RawDma);
 }
 
@@ -189,9 +196,11 @@ impl<P: DmaAlloc> DmaBuf<P> {
         // SAFETY: `this` is not used after the next statement and never
         // dropped, so the platform has one owner.
         let platform = unsafe { core::ptr::read(&raw const this.platform) };
-        // SAFETY: `raw` came from this platform's `dma_alloc` (the only
+        // SAFETY: `raw` came from `dma_alloc` of this platform (the only
         // constructor), `self` is consumed so it is freed once, and every
-        // borrow of the words ended with the borrow of `self`.
+        // borrow of the words ended with the borrow of `self`. That the device
+        // is done with it the text above asks for; the crates that name memory
+        // to a device hold to it in each place.
         unsafe { platform.dma_free(this.raw) }
     }
 }
@@ -226,7 +235,9 @@ mod tests {
         assert_eq!(DmaLayout::new(0, 0), DmaLayout::new(8, 8));
         assert_eq!(DmaLayout::new(9, 3).bytes(), 16);
         assert_eq!(DmaLayout::new(9, 500).align(), 512);
-        assert_eq!(DmaLayout::new(usize::MAX, usize::MAX).align(), 8);
+        let largest = DmaLayout::new(usize::MAX, usize::MAX);
+        assert_eq!(largest.bytes(), usize::MAX & !7);
+        assert_eq!(largest.align(), 1 << (usize::BITS - 1), "and not 8");
     }
 
     #[test]

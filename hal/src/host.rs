@@ -34,6 +34,7 @@ pub struct NoHostMemory {
 /// # Implementation safety
 /// `host_alloc` returns memory that is zeroed, aligned to 8, valid for `words`
 /// atomic words from any thread until `host_free`, and handed to nobody else.
+/// A clone of the implementor is the same platform: what one gave any takes back.
 pub unsafe trait HostMem {
     /// Allocates `words` zeroed 64-bit words.
     ///
@@ -44,8 +45,9 @@ pub unsafe trait HostMem {
     /// Gives memory back.
     ///
     /// # Safety
-    /// `memory` and `words` are what one earlier `host_alloc` of this platform
-    /// was given and returned; it was not freed before and nothing refers to it.
+    /// `memory` and `words` are what one earlier `host_alloc` of this platform (a
+    /// clone counts) was given and returned; it was not freed before and nothing
+    /// refers to it.
     unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize);
 }
 
@@ -124,7 +126,8 @@ impl<P: HostMem> Drop for HostBuf<P> {
         if self.count().fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
             // SAFETY: the count said this was the last clone; size and pointer
-            // are those of the one `host_alloc` in `new`.
+            // are those of the one `host_alloc` in `new`, of a platform that this
+            // one is a clone of: the same (contract of `HostMem`).
             unsafe {
                 self.platform
                     .host_free(self.memory, self.len.wrapping_add(1));

@@ -42,10 +42,17 @@ pub struct Mapping {
 ///
 /// # Implementation safety
 /// From `dma_map` to `dma_unmap` the runs, in order, cover exactly the bytes
-/// of the memory, and the device reaches nothing else through them. After
-/// `dma_unmap` the device reaches none of it.
+/// of the memory. Through them the device reaches nothing else but the rest of the
+/// IOMMU's pages (at least 4 KiB) that the memory begins and ends in: payload that
+/// begins and ends with a page has no neighbours there. Where there is no IOMMU it
+/// is the device alone that keeps to the runs.
+/// After `dma_unmap` the device reaches none of it. Where there is no IOMMU, or
+/// another process is it (vfio-user), that rests on the device, which the caller
+/// has told first, or reset.
+/// A clone of the implementor is the same platform: a mapping of one is live in all.
 pub unsafe trait DmaMap {
-    /// Makes `memory` visible to the device.
+    /// Makes `memory` visible to the device. It is lent until `dma_unmap`, as
+    /// [`SharedBytes::new`] promises.
     ///
     /// Run boundaries inside the memory lie on multiples of 4 KiB of its
     /// virtual address, and offsets within a 4 KiB page are the same on both
@@ -58,6 +65,7 @@ pub unsafe trait DmaMap {
     /// Run `index` of a live mapping; `None` from `runs` on.
     fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run>;
 
-    /// Takes the memory away from the device. A handle that is not live is ignored.
+    /// Takes the memory away from the device, which was told that it is not to use
+    /// it any more. A handle that is not live is ignored.
     fn dma_unmap(&self, mapping: Mapping);
 }

@@ -75,8 +75,9 @@ pub struct MsixTable {
     layout: MsixLayout,
 }
 
-// SAFETY: device registers may be accessed from any thread; the contract of
-// `new` keeps the mapping alive.
+// SAFETY: a device's registers may be accessed from any thread, also at one time:
+// they are no memory of the program. The contract of `new` keeps the mapping
+// alive, and allows memory in their place to one thread at a time.
 unsafe impl Send for MsixTable {}
 // SAFETY: as above.
 unsafe impl Sync for MsixTable {}
@@ -91,9 +92,10 @@ impl MsixTable {
     /// 4-aligned. The layout comes from the device and is not trusted.
     ///
     /// # Safety
-    /// `bar` points to `len` bytes of that BAR of an E810 (or memory standing in
-    /// for it), mapped uncached, that stay mapped while any copy is used. Nobody
-    /// else writes the table meanwhile.
+    /// `bar` points to `len` bytes of that BAR of an E810, mapped uncached, that stay
+    /// mapped while any copy is used. Meanwhile the table is written through copies
+    /// alone. Memory may stand in for it where one thread at a time uses all copies:
+    /// these accesses are not atomic.
     pub unsafe fn new(bar: NonNull<u8>, len: usize, layout: MsixLayout) -> Result<Self, MsixError> {
         let inside = |start: u32, bytes: usize| {
             let end = (start as usize).checked_add(bytes);
@@ -121,7 +123,13 @@ impl MsixTable {
     ///
     /// # Errors
     /// [`MsixError::NoEntry`], [`MsixError::Address`]; nothing was changed.
-    pub fn connect(&self, vector: Vector, address: u64, data: u32) -> Result<(), MsixError> {
+    ///
+    /// # Safety
+    /// The function may write the four bytes of `data` to `address` at any time
+    /// from now on, until [`MsixTable::mask`] of the vector has returned or it is
+    /// connected anew: they are a message to an interrupt controller, whose handler
+    /// is there, or `address` is four bytes of memory that the device may write.
+    pub unsafe fn connect(&self, vector: Vector, address: u64, data: u32) -> Result<(), MsixError> {
         let control = self.control(vector)?;
         if !address.is_multiple_of(4) {
             return Err(MsixError::Address { address });
@@ -133,7 +141,7 @@ impl MsixTable {
             (MSIX_TMSG.offset(vector), data),
         ] {
             // SAFETY: writing an entry that is masked has no effect of its own;
-            // what its message will do is the caller's choice.
+            // what its message will do is the caller's promise.
             unsafe { self.table(offset).write(value.to_le()) };
         }
         set_mask(control, false);
@@ -243,7 +251,8 @@ mod tests {
         // As after a reset, with a reserved bit that is to stay.
         memory[0x10 / 4 + 7] = 0x8000_0001_u32.to_le();
         let table = table(&mut memory, LAYOUT).unwrap();
-        table.connect(vector(1), 0x1_fee0_1000, 0x41).unwrap();
+        // SAFETY: no device sends it.
+        unsafe { table.connect(vector(1), 0x1_fee0_1000, 0x41) }.unwrap();
         table.mask(vector(2)).unwrap();
         let entry = |n: usize| {
             memory[4 + 4 * n..8 + 4 * n]
@@ -289,14 +298,16 @@ mod tests {
             vector: vector(3),
             entries: 3,
         };
-        assert_eq!(table.connect(vector(3), 0, 0), Err(none));
+        // SAFETY: nothing is connected.
+        let connect = |vector, address| unsafe { table.connect(vector, address, 1) };
+        assert_eq!(connect(vector(3), 0), Err(none));
         assert_eq!(table.mask(vector(3)), Err(none));
         assert_eq!(table.unmask(vector(3)), Err(none));
         assert_eq!(table.is_pending(vector(3)), Err(none));
         let odd = MsixError::Address {
             address: 0xfee0_0002,
         };
-        assert_eq!(table.connect(vector(0), 0xfee0_0002, 1), Err(odd));
+        assert_eq!(connect(vector(0), 0xfee0_0002), Err(odd));
         assert!(memory.iter().all(|word| *word == 0));
     }
 

@@ -13,8 +13,9 @@ use crate::memory::{AccessFlags, Described, Mr, MrChange, Pd, ReregError};
 impl<P: Platform> Control<P> {
     /// Registers `memory` in a protection domain.
     ///
-    /// The memory must stay valid until [`Control::dereg_mr`]. SGEs and peers
-    /// name bytes of it by their virtual address, or by their offset with
+    /// The memory is lent until [`Control::dereg_mr`] has returned, whatever
+    /// becomes of the region's handle: so [`SharedBytes::new`] promises. SGEs and
+    /// peers name bytes of it by their virtual address, or by their offset with
     /// [`AccessFlags::ZERO_BASED`].
     ///
     /// # Errors
@@ -23,7 +24,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::OutOfRange`] for an empty region, no index, PBLE or mapping
     /// left, or the device's refusal. Nothing is left behind, unless the device
     /// did not answer: it may still register the memory, which then stays
-    /// mapped and must stay valid until the function is reset.
+    /// mapped, and lent, for good.
     pub fn reg_mr(&mut self, pd: &Pd, memory: SharedBytes, access: AccessFlags) -> Result<Mr<P>> {
         self.own(pd.owner, Object::Pd, pd.id)?;
         access.check(self.quirks.memory_windows)?;
@@ -191,7 +192,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal: the region is returned and
-    /// the memory must stay valid.
+    /// the memory stays lent.
     pub fn dereg_mr(&mut self, mr: Mr<P>) -> Result<(), (Mr<P>, Error)> {
         let index = mr.stag >> 8;
         let taken = self.own(mr.owner, Object::Mr, index);

@@ -1,7 +1,7 @@
 //! Payload memory of a test: page-aligned, filled by pattern, and of the kind
 //! that the platform can map.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
 
 use e810::{Platform, SharedBytes};
@@ -11,27 +11,13 @@ use e810_host::interrupts::Interrupts;
 use e810_sim::SimPlatform;
 
 use super::Watched;
+use crate::scenario::payload::keep;
 
 const PAGE: usize = 4096;
 
-/// Memory that can be registered. The owner takes every region on it away
-/// before dropping it.
+/// Memory that can be registered. It is there for good.
 #[derive(Debug)]
-pub struct Buffer(Kind);
-
-#[derive(Debug)]
-enum Kind {
-    /// The heap's.
-    Heap(Heap),
-    /// With a file behind it, from a backend.
-    Shared(e810_host::buffer::Buffer),
-}
-
-#[derive(Debug)]
-struct Heap {
-    start: NonNull<u8>,
-    layout: Layout,
-}
+pub struct Buffer(SharedBytes);
 
 /// What a test needs of a platform besides: payload memory that it can map, and its
 /// interrupts.
@@ -73,7 +59,7 @@ impl<P: Room> Room for Watched<P> {
 impl<T: Transport> Room for Function<T> {
     fn room(&self, bytes: usize) -> Buffer {
         let bytes = bytes.next_multiple_of(PAGE);
-        Buffer(Kind::Shared(self.buffer(bytes).expect("payload memory")))
+        Buffer(self.buffer(bytes).expect("payload memory").bytes())
     }
 
     fn fired(&self, limit: Ns) -> Vec<Vector> {
@@ -92,18 +78,15 @@ impl Buffer {
         let Some(start) = NonNull::new(memory) else {
             handle_alloc_error(layout)
         };
-        Self(Kind::Heap(Heap { start, layout }))
+        // SAFETY: that many bytes, whole words, never given back; no reference to
+        // them is ever made.
+        Self(keep(unsafe { SharedBytes::new(start, layout.size()) }))
     }
 
     /// All of it.
     #[must_use]
-    pub fn bytes(&self) -> SharedBytes {
-        match &self.0 {
-            // SAFETY: the allocation has that many bytes and no reference to it
-            // is ever made; windows are not used after the buffer is dropped.
-            Kind::Heap(heap) => unsafe { SharedBytes::new(heap.start, heap.layout.size()) },
-            Kind::Shared(buffer) => buffer.bytes(),
-        }
+    pub const fn bytes(&self) -> SharedBytes {
+        self.0
     }
 
     /// Copies bytes in.
@@ -121,13 +104,6 @@ impl Buffer {
             .read(offset, &mut out)
             .expect("inside the buffer");
         out
-    }
-}
-
-impl Drop for Heap {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, freed only here.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }
 

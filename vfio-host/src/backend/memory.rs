@@ -97,7 +97,8 @@ impl SharedMemory {
     /// A window on all of it.
     ///
     /// # Safety
-    /// The window is not used after the memory is dropped.
+    /// The memory is not dropped while the window or a copy is used, nor while a
+    /// mapping made of one is live ([`SharedBytes::new`]).
     #[must_use]
     pub unsafe fn bytes(&self) -> SharedBytes {
         // SAFETY: the mapping has this length and no reference is ever made

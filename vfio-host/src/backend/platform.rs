@@ -76,17 +76,20 @@ impl<T: Transport> Function<T> {
         let start = memory.as_ptr().as_ptr().wrapping_byte_sub(in_page as usize);
         let start = NonNull::new(start).ok_or(None)?;
         let align = properties.page as usize;
-        // SAFETY: a file's memory is held by the block; the caller's is alive
-        // until it unmaps (contract of `SharedBytes` and `DmaMap`).
+        // SAFETY: a file's memory is held by the block; the caller's is valid and
+        // lent until it is unmapped (contract of `SharedBytes::new`), and with it
+        // the rest of its first and last page, which no process gives away alone.
         let block = unsafe { Block::map(domain, held, start, offset, pages, align, access) }?;
         let run = run(block.iova(), in_page, bytes as u64);
         Ok((block, run))
     }
 }
 
-// SAFETY: one run that covers the bytes; the block behind it maps their pages
-// (an IOMMU knows nothing smaller) with the access asked for, and `dma_unmap`
-// takes them away before it returns, or leaks them.
+// SAFETY: one run that covers the bytes; the block behind it maps their pages,
+// as the contract allows, with the access asked for, and `dma_unmap` takes them
+// away before it returns. Where that is refused, as a kernel does for no mapping
+// that it made, payload with a file is kept for good; memory that was the caller's
+// stays in the device's reach, as the log says.
 unsafe impl<T: Transport> DmaMap for Function<T> {
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
         let (address, bytes) = (memory.address(), memory.len());

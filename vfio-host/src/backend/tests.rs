@@ -325,8 +325,19 @@ fn payload_is_mapped_by_its_file_and_outlives_its_owner() {
     nic.dma_unmap(mapping);
     nic.dma_unmap(mapping);
     assert_eq!(rig.mapped(), 0);
-    // The owner is gone, and so is what was known of its memory.
-    assert!(nic.dma_map(window, Access::Read).is_err());
+    // The memory stays, and can be mapped again.
+    let mapping = nic.dma_map(window, Access::Read).unwrap();
+    nic.dma_unmap(mapping);
+}
+
+#[test]
+fn payload_that_was_freed_is_not_known_any_more() {
+    let rig = Rig::new(|_| {});
+    let buffer = rig.function.buffer(PAGE).unwrap();
+    let window = buffer.bytes();
+    // SAFETY: nothing was mapped; the window is asked for its address alone.
+    unsafe { buffer.free() };
+    assert!(rig.function.dma_map(window, Access::Read).is_err());
 }
 
 #[test]

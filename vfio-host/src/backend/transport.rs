@@ -72,10 +72,12 @@ impl fmt::Display for Notice {
 /// # Implementation safety
 /// From a successful `map` on, the device reaches exactly the region, at the
 /// IOVA and with the access asked for; after a successful `unmap` it reaches
-/// none of it. Registers that come from [`Transport::registers`] are not used
-/// after the transport is dropped.
+/// none of it. A device that is a process is taken at its word there: it reaches
+/// files that it was given, and no other memory of this process.
+/// Registers that come from [`Transport::registers`] keep what an access needs,
+/// as the mapping of a BAR: they may be used when the transport is gone.
 pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
-    /// BAR0. A type of its own, copied into the platform, so that an access on
+    /// BAR0. A type of its own, held by the platform itself, so that an access on
     /// a mapped BAR ([`e810_hal::Bar0`]) stays one `mov`.
     type Registers: Bus + Clone + fmt::Debug + Send + Sync;
 

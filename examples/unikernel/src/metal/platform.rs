@@ -36,7 +36,7 @@ impl<'m> Metal<'m> {
     pub fn payload(&self, bytes: usize) -> Result<SharedBytes, MachineError> {
         let memory = self.machine.pool.keep(bytes);
         let memory = memory.ok_or(MachineError::NoMemory { bytes })?;
-        // SAFETY: taken for good, and nothing else refers to it.
+        // SAFETY: whole pages, taken for good, and nothing else refers to them.
         Ok(unsafe { SharedBytes::new(memory, bytes) })
     }
 
@@ -77,7 +77,9 @@ impl Bus for Metal<'_> {
 
 // SAFETY: the pool gives zeroed pages that are nobody else's, aligned as asked;
 // write-back memory is coherent on x86, and without an IOMMU the device reaches
-// all of it, each byte at its own address.
+// all of it, each byte at its own address. So nothing is taken from it in
+// `dma_free`: whoever frees has stopped the device (contract). A clone is the same
+// machine's.
 unsafe impl DmaAlloc for Metal<'_> {
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
         let (bytes, align) = (layout.bytes(), layout.align());
@@ -95,8 +97,9 @@ unsafe impl DmaAlloc for Metal<'_> {
     }
 }
 
-// SAFETY: without an IOMMU there is nothing to map: the one run is the memory
-// itself. That the device reaches nothing else is up to the device.
+// SAFETY: without an IOMMU there is nothing to map, nor to take away: the one run
+// is the memory itself, and that the device keeps to it, and lets go of it when it
+// is told, is up to the device (contract).
 unsafe impl DmaMap for Metal<'_> {
     fn dma_map(&self, memory: SharedBytes, _: Access) -> Result<Mapping, DmaError> {
         let (address, bytes) = (memory.address(), memory.len());
@@ -164,7 +167,9 @@ impl Vectors for Metal<'_> {
             self.machine.apic.message_address(),
             FIRST + self.line(vector),
         );
-        let connected = self.function.msix.connect(vector, address, data.into());
+        // SAFETY: the address is the local APIC's, which this program has, and the
+        // data one of its lines, for which there is a handler.
+        let connected = unsafe { self.function.msix.connect(vector, address, data.into()) };
         connected.ok()?;
         self.function.vectors.set(taken | 1 << number);
         Some(vector)

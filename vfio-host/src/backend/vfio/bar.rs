@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use e810_hal::Bar0;
 use e810_hal::bus::BAR0_LEN;
+use e810_hal::{Bar0, Bus, Off};
 use memmap2::{MmapOptions, MmapRaw};
 use vfio_bindings::bindings::vfio::{
     VFIO_REGION_INFO_FLAG_MMAP, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
@@ -13,11 +14,23 @@ use vfio_bindings::bindings::vfio::{
 
 use super::describe::Region;
 
-/// The mapping; registers are used while it lives.
-#[derive(Debug)]
-pub(super) struct Bar {
-    _map: MmapRaw,
-    pub(super) registers: Bar0,
+/// BAR0, mapped as long as there is one of these.
+#[derive(Clone, Debug)]
+pub struct BarRegisters {
+    registers: Bar0,
+    _map: Arc<MmapRaw>,
+}
+
+impl Bus for BarRegisters {
+    #[inline(always)]
+    fn read32(&self, off: Off) -> u32 {
+        self.registers.read32(off)
+    }
+
+    #[inline(always)]
+    fn write32(&self, off: Off, value: u32) {
+        self.registers.write32(off, value);
+    }
 }
 
 /// Why BAR0 cannot be used.
@@ -29,7 +42,7 @@ pub(super) enum BarError {
     System(io::Error),
 }
 
-impl Bar {
+impl BarRegisters {
     /// Maps the region `bar0` of `device`.
     pub(super) fn new(device: &File, bar0: &Region) -> Result<Self, BarError> {
         check(bar0.flags, bar0.size, bar0.areas.as_deref()).map_err(BarError::Unfit)?;
@@ -41,15 +54,16 @@ impl Bar {
             .map_raw(device)
             .map_err(BarError::System)?;
         let registers = NonNull::new(map.as_mut_ptr()).and_then(|base| {
-            // SAFETY: a mapping of that length of a device's registers; this
-            // value keeps it and is dropped after the last use, as
-            // `Transport` asks of its users.
+            // SAFETY: a mapping of that length of a device's registers, which
+            // lives as long as this value or a clone, the only ways to a copy of
+            // this one. The kernel has the device behind an IOMMU: it reaches
+            // what the user maps for it.
             unsafe { Bar0::new(base, len) }
         });
         let registers = registers.ok_or_else(|| BarError::Unfit("it is not aligned".to_owned()))?;
         Ok(Self {
-            _map: map,
             registers,
+            _map: Arc::new(map),
         })
     }
 }

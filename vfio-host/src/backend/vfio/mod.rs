@@ -23,7 +23,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use e810_hal::Bar0;
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_NORESIZE, VFIO_PCI_ERR_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
     VFIO_PCI_REQ_IRQ_INDEX,
@@ -34,7 +33,8 @@ use super::error::BackendError;
 use super::transport::{DmaRegion, Notice, Properties, Transport};
 use crate::host::{Host, cpus};
 use crate::spec::{Bdf, Way};
-use bar::{Bar, BarError};
+use bar::BarError;
+pub use bar::BarRegisters;
 use describe::Description;
 use iommu::Iommu;
 use node::Node;
@@ -55,7 +55,7 @@ pub struct Vfio {
     name: String,
     bdf: Bdf,
     /// Before the device: a mapping keeps the device's file open.
-    bar: Bar,
+    bar: BarRegisters,
     /// The kernel wants the function back, or the bus reported an error; with
     /// the descriptor that says so.
     notices: Vec<(Notice, EventFd)>,
@@ -108,13 +108,14 @@ impl Vfio {
             let name = name.clone();
             move |cause: io::Error| BackendError::system(&name, during, &cause)
         };
-        let bar = Bar::new(device.file(), &description.bar0).map_err(|error| match error {
-            BarError::Unfit(what) => BackendError::Unfit {
-                device: name.clone(),
-                what: format!("BAR0: {what}"),
-            },
-            BarError::System(cause) => system("mapping BAR0")(cause),
-        })?;
+        let bar =
+            BarRegisters::new(device.file(), &description.bar0).map_err(|error| match error {
+                BarError::Unfit(what) => BackendError::Unfit {
+                    device: name.clone(),
+                    what: format!("BAR0: {what}"),
+                },
+                BarError::System(cause) => system("mapping BAR0")(cause),
+            })?;
         let properties = properties(&name, &description, &iommu)?;
         let notices = notices(&*device, &description).map_err(system("asking for notices"))?;
         Ok(Self {
@@ -184,10 +185,10 @@ fn notices(device: &dyn Node, description: &Description) -> io::Result<Vec<(Noti
 }
 
 // SAFETY: the kernel programs the IOMMU with exactly what it is told, pins the
-// memory, and has flushed the IOMMU when an unmap returns. The BAR stays
-// mapped as long as this value lives.
+// memory, and has flushed the IOMMU when an unmap returns. The registers keep
+// their mapping.
 unsafe impl Transport for Vfio {
-    type Registers = Bar0;
+    type Registers = BarRegisters;
 
     fn name(&self) -> &str {
         &self.name
@@ -197,8 +198,8 @@ unsafe impl Transport for Vfio {
         &self.properties
     }
 
-    fn registers(&self) -> Bar0 {
-        self.bar.registers
+    fn registers(&self) -> BarRegisters {
+        self.bar.clone()
     }
 
     fn failure(&self) -> Option<&BackendError> {
