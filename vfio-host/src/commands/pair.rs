@@ -386,3 +386,6 @@ pub(crate) fn paths<P: HostPlatform>(
     ];
     Ok((paths, mtu))
 }
+
+#[cfg(test)]
+mod tests;
