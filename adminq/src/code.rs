@@ -56,7 +56,7 @@ codes! {
     /// Busy.
     EBUSY = 12, "another function holds the resource: try again";
     /// Exists already.
-    EEXIST = 13, "the object exists already: a reset of the function removes what an earlier driver left";
+    EEXIST = 13, "it exists, or was done, already: an object of this function goes with a reset of the function, what the card's functions share stays until the card is reset";
     /// Invalid argument.
     EINVAL = 14, "an argument is not accepted: the firmware may be older than this driver expects";
     /// No space.

@@ -6,6 +6,10 @@ use crate::code::Code;
 use crate::opcode::Opcode;
 use crate::package::{PackageError, Version as PackageVersion};
 
+/// What is left when the global configuration lock was given (field-evidence
+/// 3.4, 3.5).
+pub(crate) const UNTIL_CORE_RESET: &str = "the card's configuration lock is used up, so no function of the card can load a package before a core reset: reset the card (`e810 up --reset-card`, `reset_card`) or restart the machine";
+
 /// An error of the cold function: what happened, to which object, what to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -148,12 +152,17 @@ pub enum Error {
         "safe mode: the card has no DDP package, and without one there is no RDMA: give the package file (usually intel/ice/ddp/ice.pkg in the firmware folder)"
     )]
     NoPackage,
+    /// The global configuration lock says that the card is configured, and no
+    /// package is on it: an earlier download failed, or a driver gave the lock
+    /// back without one.
+    #[error("safe mode: the card has no DDP package: {}", UNTIL_CORE_RESET)]
+    ConfiguredWithoutPackage,
     /// The package file cannot be used.
     #[error(transparent)]
     Package(#[from] PackageError),
     /// Another function loaded a package that this driver cannot work with.
     #[error(
-        "the card runs DDP package {found}, this driver needs 1.3: reset the card (another function loaded it), then give a package of version 1.3"
+        "the card runs DDP package {found}, this driver needs 1.3: reset the card (`e810 up --reset-card`; another function loaded it), then give a package of version 1.3"
     )]
     ActivePackage {
         /// The active package.
@@ -193,16 +202,6 @@ pub enum Error {
         what: &'static str,
         /// How long was waited, in ms.
         limit_ms: u32,
-    },
-    /// A lock ran out before the work under it was done.
-    #[error(
-        "{what} ran out after {granted_ms} ms, before the work under it was done: reset the card and try again"
-    )]
-    LockLost {
-        /// The lock.
-        what: &'static str,
-        /// How long it was granted, in ms.
-        granted_ms: u32,
     },
     /// The scheduler tree has no node for the traffic class.
     #[error(

@@ -62,52 +62,94 @@ impl NoLink {
 /// topo_media_conflict: unsupported media (`ICE_AQ_LINK_TOPO_UNSUPP_MEDIA`).
 const UNSUPPORTED_MEDIA: u8 = 1 << 7;
 
-/// Switches link events on and enables the link, if it is not up: the PHY is
-/// given all that port and module can do together, as existing drivers do.
-/// Gives the state found; a link takes seconds to come up.
-///
-/// A PHY whose link is enabled but down is only told to try again. A new
-/// configuration is applied at once by its own flag, so nothing is restarted
-/// after it.
+/// Firmware that tells the default configuration of the PHY
+/// (`ICE_FW_API_REPORT_DFLT_CFG_*`).
+const TELLS_DEFAULT: (u8, u8, u8) = (1, 7, 3);
+
+/// Switches link events on and gives the state of the link.
 ///
 /// # Errors
 /// Those of the commands.
-pub fn enable<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<LinkStatus> {
+pub fn watch<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<LinkStatus> {
     queue.execute(&SetEventMask {
         lport,
         wanted: LinkEvents::all(),
     })?;
-    let status = queue.execute(&GetLinkStatus {
+    queue.execute(&GetLinkStatus {
         lport,
         events: Some(true),
-    })?;
-    if status.is_up() || !status.info.contains(LinkInfo::MEDIA) {
-        return Ok(status);
-    }
+    })
+}
+
+/// Configures the PHY to what port and module can do together, link enabled,
+/// if it is configured otherwise; a link is not touched without need, and takes
+/// seconds to come up after a change (`ice/ice_main.c ice_configure_phy`). An up
+/// link is looked at, too: one whose error correction is not the partner's is up
+/// and brings nothing in (field-evidence, Link).
+///
+/// A refusal is logged and counted: on some boards a management controller owns
+/// the link, and existing drivers go on. Whether there is a link shows in its
+/// state. Gives whether something was changed.
+///
+/// # Errors
+/// Those of the commands but refusals.
+pub fn configure<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<bool> {
+    let changed = change(queue, lport);
+    Ok(queue.warn_of_refusal(changed)?.unwrap_or(false))
+}
+
+fn change<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<bool> {
+    let api = queue.version().api;
+    let report = if (api.major, api.minor, api.patch) < TELLS_DEFAULT {
+        PhyReport::TopologyWithMedia
+    } else {
+        PhyReport::Default
+    };
     let active = queue.execute(&GetPhyCaps {
         lport,
         report: PhyReport::Active,
     })?;
-    if active.link_enabled() {
-        let enable = true;
-        queue.execute(&RestartAn { lport, enable })?;
-        return Ok(status);
+    let wanted = queue.execute(&GetPhyCaps { lport, report })?;
+    let is_right = active.link_enabled() && active.is_configured_as(&wanted);
+    if is_right || !wanted.any_type() {
+        return Ok(false);
     }
-    let all = queue.execute(&GetPhyCaps {
-        lport,
-        report: PhyReport::TopologyWithMedia,
-    })?;
-    if all.any_type() {
-        queue.execute(&SetPhyConfig::enable(lport, &all))?;
-    }
-    Ok(status)
+    // It is applied at once by its own flag, so nothing is restarted after it.
+    queue.execute(&SetPhyConfig::enable(lport, &wanted))?;
+    Ok(true)
 }
 
-/// Waits for the link, at most `limit`.
+/// Waits for the link, at most `limit`. After half of the time a link that is
+/// still down is told to try again, once: it may have been switched off, which
+/// its configuration does not tell. Not earlier, because one that is just coming
+/// up would begin anew.
 ///
 /// # Errors
 /// [`Error::NoLink`] with the reason at the limit; those of the command.
 pub fn wait_up<P: Platform>(queue: &mut AdminQ<P>, lport: u8, limit: Ns) -> Result<LinkStatus> {
+    let half = Ns(limit.0 / 2);
+    let found = match wait(queue, lport, half) {
+        Err(Error::NoLink { reason }) => {
+            if reason != NoLink::NoMedia {
+                let enable = true;
+                let restarted = queue.execute(&RestartAn { lport, enable });
+                queue.warn_of_refusal(restarted)?;
+            }
+            wait(queue, lport, half)
+        }
+        other => other,
+    };
+    if let Ok(status) = &found {
+        log_info!(
+            "link up at {} Mbit/s, FEC {}",
+            status.mbps,
+            status.fec.name()
+        );
+    }
+    found
+}
+
+fn wait<P: Platform>(queue: &mut AdminQ<P>, lport: u8, limit: Ns) -> Result<LinkStatus> {
     let platform = queue.platform().clone();
     let label = "link";
     let mut reason = NoLink::Down;
@@ -128,10 +170,6 @@ pub fn wait_up<P: Platform>(queue: &mut AdminQ<P>, lport: u8, limit: Ns) -> Resu
         Err(Error::Wait(WaitError::Timeout { label: what, .. })) if what == label => {
             Err(Error::NoLink { reason })
         }
-        Ok(status) => {
-            log_info!("link up at {} Mbit/s", status.mbps);
-            Ok(status)
-        }
         other => other,
     }
 }
@@ -139,6 +177,7 @@ pub fn wait_up<P: Platform>(queue: &mut AdminQ<P>, lport: u8, limit: Ns) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::LinkFec;
 
     #[test]
     fn each_state_has_its_reason() {
@@ -147,6 +186,7 @@ mod tests {
             config_error: 0,
             info,
             max_frame: 0,
+            fec: LinkFec::empty(),
             mbps: 0,
             phy_type: [0; 2],
         };

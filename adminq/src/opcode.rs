@@ -77,6 +77,8 @@ opcodes! {
     ADD_ELEMENTS = 0x0401, "Add Scheduler Elements";
     /// Get Scheduler Elements.
     GET_ELEMENTS = 0x0404, "Get Scheduler Elements";
+    /// Query Port ETS.
+    PORT_ETS = 0x040E, "Query Port ETS";
     /// Delete Scheduler Elements.
     DELETE_ELEMENTS = 0x040F, "Delete Scheduler Elements";
     /// Query Scheduler Resources.
@@ -93,7 +95,7 @@ opcodes! {
     LINK_STATUS = 0x0607, "Get Link Status";
     /// Set Event Mask.
     EVENT_MASK = 0x0613, "Set Event Mask";
-    /// LLDP MIB change event.
+    /// Switches LLDP MIB change events on or off; as an event, the MIB changed.
     LLDP_MIB_CHANGE = 0x0A01, "LLDP MIB Change";
     /// Disable Transmit Queues.
     DISABLE_QUEUES = 0x0C31, "Disable Transmit Queues";

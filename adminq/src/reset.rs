@@ -68,7 +68,11 @@ pub fn reset_function<P: Bus + Clock>(platform: &P, rdma: bool) -> Result<ResetD
     Ok(ResetDone::Function)
 }
 
-/// Resets all functions of the card and waits for the end.
+/// Resets all functions of the card and waits for the end: at most
+/// (GRSTDEL + 11) × 100 ms for the card, and 5 s for its units.
+///
+/// The state is looked at 100 ms after the request at the earliest, as existing
+/// drivers do: it need not show the reset at once.
 ///
 /// # Errors
 /// [`Error::Wait`] at the limit, or when the device is gone.
@@ -80,7 +84,10 @@ pub fn reset_card<P: Bus + Clock>(platform: &P, reset: GlobalReset, rdma: bool) 
             GlobalReset::Global => GLGEN_RTRIG::GLOBR::SET,
         },
     );
-    wait_for_card(platform, rdma)
+    platform.delay(GLOBAL_RESET_PAUSE);
+    wait_for_card(platform, rdma)?;
+    log_info!("the card was reset");
+    Ok(())
 }
 
 /// Whether a reset of the whole card is running.

@@ -14,8 +14,9 @@ use heapless::Vec;
 
 use crate::error::{Error, Result};
 use crate::op::{
-    AddElement, AddQueueSet, Branch, DeleteElement, DisableQueueSet, Element, ElementKind,
-    GetDefaultTopology, GetElement, MAX_LAYERS, QueryResources, SchedulerResources, Topology,
+    AddElement, AddQueueSet, Branch, ClassTeids, DeleteElement, DisableQueueSet, Element,
+    ElementKind, GetDefaultTopology, GetElement, MAX_LAYERS, QueryPortEts, QueryResources,
+    SchedulerResources, Topology,
 };
 use crate::queue::AdminQ;
 
@@ -42,6 +43,10 @@ impl Layers {
 /// What was made below a traffic class.
 #[derive(Clone, Debug)]
 struct Class {
+    /// Number of the class.
+    number: u8,
+    /// Element of the class itself.
+    teid: u32,
     /// The firmware's element that the chain hangs on.
     above: u32,
     chain: Vec<Element, MAX_LAYERS>,
@@ -88,8 +93,13 @@ impl Tree {
             value: resources.layers.into(),
         })?;
         let topology = queue.execute(&GetDefaultTopology { lport })?;
-        let tree = Self::new(resources, layers, &topology)?;
+        let mut tree = Self::new(resources, layers, &topology)?;
         if let Some(branch) = topology.first() {
+            if let Some(root) = branch.first().map(|element| element.teid)
+                && let Some(teids) = queue.attempt(&QueryPortEts { root })?
+            {
+                tree.number_classes(&teids);
+            }
             remove_default(queue, branch, tree.entry)?;
         }
         Ok(tree)
@@ -119,7 +129,10 @@ impl Tree {
             let seen = classes.iter().any(|class| class.above == above.teid);
             if !seen {
                 // Classes beyond the eighth do not exist.
+                let number = classes.len() as u8;
                 let _ = classes.push(Class {
+                    number,
+                    teid: branch.get(1).map_or(above.teid, |class| class.teid),
                     above: above.teid,
                     chain: Vec::new(),
                     sets: 0,
@@ -133,6 +146,21 @@ impl Tree {
             entry,
             classes,
         })
+    }
+
+    /// Gives the classes the numbers that the port has for them, as existing
+    /// drivers do: it may use others than the first. Where the answer names none
+    /// that could be class 0, in which everything begins, their places in the
+    /// list stay their numbers.
+    fn number_classes(&mut self, teids: &ClassTeids) {
+        let number = |class: &Class| teids.iter().position(|teid| *teid == class.teid);
+        if !self.classes.iter().any(|class| number(class) == Some(0)) {
+            return;
+        }
+        for class in &mut self.classes {
+            // One that is not named is not in force.
+            class.number = number(class).map_or(u8::MAX, |number| number as u8);
+        }
     }
 
     /// The scheduler's limits.
@@ -181,7 +209,8 @@ impl Tree {
 
     fn class(&mut self, traffic_class: u8) -> Result<&mut Class> {
         self.classes
-            .get_mut(usize::from(traffic_class))
+            .iter_mut()
+            .find(|class| class.number == traffic_class)
             .ok_or(Error::NoTrafficClass { traffic_class })
     }
 

@@ -138,8 +138,11 @@ fn another_functions_package_will_do() {
     let mut queue = started(&fake);
     let bytes = file([1, 0, 1, 0]);
     let package = Package::parse(&bytes).unwrap();
-    assert_eq!(load(&mut queue, None, 1), Err(Error::NoPackage));
+    assert_eq!(load(&mut queue, None, 1), Err(Error::NoPackage.into()));
     fake.firmware().state.done = true;
+    let spoiled = load(&mut queue, Some(&package), 1).unwrap_err();
+    assert_eq!(spoiled, Error::ConfiguredWithoutPackage.into());
+    assert!(spoiled.to_string().contains("core reset"), "{spoiled}");
     fake.firmware().state.active = Some([1, 3, 41, 0]);
     for given in [None, Some(&package)] {
         let loaded = load(&mut queue, given, 1).unwrap();
@@ -148,10 +151,8 @@ fn another_functions_package_will_do() {
     }
     assert!(fake.firmware().state.hunks.is_empty());
     fake.firmware().state.active = Some([1, 2, 0, 0]);
-    assert!(matches!(
-        load(&mut queue, None, 1),
-        Err(Error::ActivePackage { .. })
-    ));
+    let failed = load(&mut queue, None, 1).unwrap_err();
+    assert!(matches!(failed.error, Error::ActivePackage { .. }));
     finish(&fake, queue);
 }
 
@@ -161,10 +162,8 @@ fn an_old_firmware_is_seen_before_anything_is_sent() {
     let mut queue = started(&fake);
     let bytes = file([1, 3, 0, 0]);
     let package = Package::parse(&bytes).unwrap();
-    assert!(matches!(
-        load(&mut queue, Some(&package), 1),
-        Err(Error::FirmwareTooOld { .. })
-    ));
+    let failed = load(&mut queue, Some(&package), 1).unwrap_err();
+    assert!(matches!(failed.error, Error::FirmwareTooOld { .. }));
     assert_eq!(fake.opcodes()[1..], [0x0C43]);
     finish(&fake, queue);
 }
@@ -176,33 +175,21 @@ fn a_lock_that_is_never_free_and_one_that_runs_out() {
     let bytes = file([1, 0, 1, 0]);
     let package = Package::parse(&bytes).unwrap();
     fake.firmware().state.busy = u32::MAX;
-    assert!(matches!(
-        load(&mut queue, Some(&package), 1),
-        Err(Error::Locked { limit_ms: 5000, .. })
-    ));
+    let failed = load(&mut queue, Some(&package), 1).unwrap_err();
+    assert!(matches!(failed.error, Error::Locked { limit_ms: 5000, .. }));
+    assert!(!failed.lock_is_used_up);
     fake.firmware().state.busy = 0;
     // Granted for 3 s; the download takes longer.
     for opcode in [0x0C40, 0x020D, 0x0203, 0x020C] {
         fake.firmware().fault(opcode, Fault::Late(900));
     }
-    let error = load(&mut queue, Some(&package), 1).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::LockLost {
-                granted_ms: 3000,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let loaded = load(&mut queue, Some(&package), 1).unwrap();
+    assert_eq!(loaded.by, LoadedBy::Us, "every buffer was accepted");
     assert!(!fake.firmware().state.locked);
     let strange = Reply::params(12, &[9]);
     fake.firmware().fault(8, Fault::Answer(strange));
-    assert!(matches!(
-        load(&mut queue, Some(&package), 1),
-        Err(Error::BadReply { value: 9, .. })
-    ));
+    let failed = load(&mut queue, Some(&package), 1).unwrap_err();
+    assert!(matches!(failed.error, Error::BadReply { value: 9, .. }));
     finish(&fake, queue);
 }
 
@@ -221,18 +208,23 @@ fn a_refused_buffer_is_named_and_the_lock_given_back() {
     for _ in 0..5 {
         fake.firmware().fault(0x0C40, Fault::Code(25));
     }
-    let error = load(&mut queue, Some(&package), 1).unwrap_err();
+    let failed = load(&mut queue, Some(&package), 1).unwrap_err();
     assert!(
-        matches!(error, Error::PackageRefused { hunk: 0, .. }),
-        "{error}"
+        matches!(failed.error, Error::PackageRefused { hunk: 0, .. }),
+        "{failed}"
+    );
+    assert!(failed.lock_is_used_up);
+    assert!(
+        failed.to_string().contains("e810 up --reset-card"),
+        "{failed}"
     );
     assert!(fake.firmware().state.hunks.is_empty(), "nothing after it");
     let mut detailed = Reply::default().data([7, 0, 0, 0, 9, 0, 0, 0]);
     detailed.retval = 28;
     fake.firmware().fault(0x0C40, Fault::Answer(detailed));
-    let error = load(&mut queue, Some(&package), 1).unwrap_err();
-    let Error::PackageRefused { offset, detail, .. } = error else {
-        panic!("{error}");
+    let failed = load(&mut queue, Some(&package), 1).unwrap_err();
+    let Error::PackageRefused { offset, detail, .. } = failed.error else {
+        panic!("{failed}");
     };
     assert_eq!((offset, detail), (7, 9));
     assert!(!fake.firmware().state.locked);
@@ -246,8 +238,9 @@ fn a_silent_firmware_in_a_download_is_not_spoken_to_again() {
     let bytes = file([1, 0, 1, 0]);
     let package = Package::parse(&bytes).unwrap();
     fake.firmware().fault(0x0C40, Fault::Silent);
-    let error = load(&mut queue, Some(&package), 1).unwrap_err();
-    assert!(matches!(error, Error::Wait(_)), "{error}");
+    let failed = load(&mut queue, Some(&package), 1).unwrap_err();
+    assert!(matches!(failed.error, Error::Wait(_)), "{failed}");
+    assert!(failed.lock_is_used_up);
     assert!(!fake.opcodes().contains(&9));
     drop(queue);
 }
@@ -280,6 +273,58 @@ fn queue_sets_in_trees_of_nine_and_five_layers() {
         assert_eq!(fake.firmware().state.elements.len(), 2);
         finish(&fake, queue);
     }
+}
+
+/// A port with the classes 0 and 3.
+#[test]
+fn classes_are_those_that_the_port_names() {
+    for answers in [true, false] {
+        let fake = Fake::new();
+        fake.firmware().state.second_class = true;
+        let mut queue = started(&fake);
+        if !answers {
+            fake.firmware().fault(0x040E, Fault::Code(3));
+        }
+        let mut tree = Tree::discover(&mut queue, 0).unwrap();
+        tree.add_vsi(&mut queue, 0).unwrap();
+        // Without an answer by their places in the list.
+        let (second, other) = if answers { (3, 1) } else { (1, 3) };
+        let set = tree.add_queue_set(&mut queue, second, 7).unwrap();
+        let elements = fake.firmware().state.elements.clone();
+        let mut above = set.teid;
+        while let Some((parent, _)) = elements.get(&above).filter(|(_, kind)| *kind != 2) {
+            above = *parent;
+        }
+        assert_eq!(above, 50, "below the second class");
+        assert_eq!(
+            tree.add_queue_set(&mut queue, other, 8),
+            Err(Error::NoTrafficClass {
+                traffic_class: other
+            })
+        );
+        tree.remove_queue_set(&mut queue, set).unwrap();
+        tree.clear(&mut queue).unwrap();
+        finish(&fake, queue);
+    }
+}
+
+/// What existing drivers wait at most on an E810 (field-evidence 3.10).
+#[test]
+fn units_have_five_seconds() {
+    let fake = Fake::new();
+    fake.firmware().set(0xB_6008, 0x23B);
+    let start = fake.now();
+    assert!(reset::wait_for_card(&fake, false).is_err());
+    assert!(fake.now() - start >= Ns::from_ms(5_000));
+}
+
+/// The state need not show the reset at once.
+#[test]
+fn a_reset_of_the_card_is_looked_at_after_a_while() {
+    let fake = Fake::new();
+    let start = fake.now();
+    reset::reset_card(&fake, GlobalReset::Core, false).unwrap();
+    assert!(fake.now() - start >= Ns::from_ms(100));
 }
 
 #[test]
@@ -339,28 +384,60 @@ fn a_queue_set_in_the_wrong_place_is_taken_back() {
 }
 
 #[test]
-fn a_link_is_enabled_only_where_it_is_not() {
+fn a_phy_is_configured_only_where_it_is_not() {
     let fake = Fake::new();
     let mut queue = started(&fake);
-    assert!(link::enable(&mut queue, 0).unwrap().is_up());
+    assert!(link::watch(&mut queue, 0).unwrap().is_up());
     assert_eq!(fake.opcodes()[1..], [0x0613, 0x0607]);
-
-    fake.firmware().state.link = false;
-    let before = fake.opcodes().len();
-    link::enable(&mut queue, 0).unwrap();
-    assert_eq!(fake.opcodes()[before..], [0x0613, 0x0607, 0x0600, 0x0605]);
-
+    let configure = |queue: &mut AdminQ<Fake>| {
+        let before = fake.opcodes().len();
+        let changed = link::configure(queue, 0).unwrap();
+        (changed, fake.opcodes()[before..].to_vec())
+    };
+    assert_eq!(configure(&mut queue), (false, vec![0x0600, 0x0600]));
     fake.firmware().state.phy_enabled = false;
-    let before = fake.opcodes().len();
-    link::enable(&mut queue, 0).unwrap();
-    assert_eq!(
-        fake.opcodes()[before..],
-        [0x0613, 0x0607, 0x0600, 0x0600, 0x0601]
-    );
+    assert_eq!(configure(&mut queue), (true, vec![0x0600, 0x0600, 0x0601]));
     assert!(fake.firmware().state.phy_enabled);
+    // Active without error correction, the module with.
+    let caps = |fec: u8| {
+        let mut caps = [0; 560];
+        (caps[0], caps[16], caps[34]) = (7, 8, fec);
+        Fault::Answer(Reply::default().data(caps))
+    };
+    fake.firmware().fault(0x0600, caps(0));
+    fake.firmware().fault(0x0600, caps(4));
+    assert!(configure(&mut queue).0);
+    // Refusals are no failure, and counted.
+    let before = queue.counters().tolerated;
+    fake.firmware().fault(0x0600, Fault::Code(5));
+    assert_eq!(configure(&mut queue), (false, vec![0x0600]));
+    fake.firmware().state.phy_enabled = false;
+    fake.firmware().fault(0x0601, Fault::Code(21));
+    assert!(!configure(&mut queue).0);
+    assert_eq!(queue.counters().tolerated - before, 2);
+    finish(&fake, queue);
+}
 
+#[test]
+fn a_link_is_restarted_once_and_not_early() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    fake.firmware().state.link = false;
     fake.firmware().state.link_in = Some(4);
-    link::wait_up(&mut queue, 0, Ns::from_ms(1_000)).unwrap();
+    link::wait_up(&mut queue, 0, Ns::from_ms(2_000)).unwrap();
+    assert!(!fake.opcodes().contains(&0x0605), "it was coming up");
+    for refused in [false, true] {
+        fake.firmware().state.link = false;
+        fake.firmware().state.link_in = Some(7);
+        if refused {
+            fake.firmware().fault(0x0605, Fault::Code(21));
+        }
+        let before = fake.opcodes().len();
+        link::wait_up(&mut queue, 0, Ns::from_ms(1_000)).unwrap();
+        let sent = fake.opcodes()[before..].to_vec();
+        let restarts = sent.iter().filter(|opcode| **opcode == 0x0605);
+        assert_eq!(restarts.count(), 1, "{sent:x?}");
+    }
     finish(&fake, queue);
 }
 
@@ -369,12 +446,6 @@ fn a_port_without_a_module_says_so() {
     let fake = Fake::new();
     let mut queue = started(&fake);
     (fake.firmware().state.link, fake.firmware().state.media) = (false, false);
-    link::enable(&mut queue, 0).unwrap();
-    assert_eq!(
-        fake.opcodes()[1..],
-        [0x0613, 0x0607],
-        "nothing to configure"
-    );
     let error = link::wait_up(&mut queue, 0, Ns::from_ms(500)).unwrap_err();
     assert_eq!(
         error,
@@ -383,5 +454,6 @@ fn a_port_without_a_module_says_so() {
         }
     );
     assert!(error.to_string().contains("no module or cable"));
+    assert!(!fake.opcodes().contains(&0x0605), "nothing to restart");
     finish(&fake, queue);
 }

@@ -1,5 +1,6 @@
 //! What can go wrong, which object it concerns, and what to do.
 
+use e810_adminq::package::LoadFailed;
 use e810_hal::{DmaError, NoHostMemory, WaitError};
 
 use crate::lack::Lack;
@@ -63,6 +64,10 @@ pub enum Error {
     /// The cold function: firmware, package, scheduler tree or link.
     #[error(transparent)]
     Adminq(#[from] e810_adminq::Error),
+    /// The package was not loaded, and the card takes none before a core reset
+    /// ([`reset_card`](crate::reset_card)).
+    #[error(transparent)]
+    HalfConfigured(LoadFailed),
     /// A command or the HMC failed.
     #[error(transparent)]
     Cqp(#[from] e810_cqp::Error),
@@ -197,10 +202,22 @@ impl Error {
     /// was given must not be freed.
     pub(crate) const fn leaves_command_open(&self) -> bool {
         match self {
-            Self::Adminq(error) => error.leaves_command_open(),
+            Self::Adminq(error) | Self::HalfConfigured(LoadFailed { error, .. }) => {
+                error.leaves_command_open()
+            }
             Self::Cqp(error) => error.leaves_command_open(),
             Self::Wait(_) => true,
             _ => false,
+        }
+    }
+}
+
+impl From<LoadFailed> for Error {
+    fn from(failed: LoadFailed) -> Self {
+        if failed.lock_is_used_up {
+            Self::HalfConfigured(failed)
+        } else {
+            Self::Adminq(failed.error)
         }
     }
 }

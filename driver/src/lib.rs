@@ -65,7 +65,7 @@ pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
 pub use channel::{CHANNELS, Channel, ChannelClosed, CqEvent, Next};
 pub use cold::{
     AdminqUp, Cold, FunctionReset, Identified, Identity, LAN_EVENTS, LanEvent, LanReady,
-    LinkPolicy, LinkUp, PackageLoaded, PackageSource, TreeFound, VsiUp,
+    LinkPolicy, LinkUp, PackageLoaded, PackageSource, TreeFound, VsiUp, reset_card,
 };
 pub use completion::Cq;
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
@@ -92,8 +92,8 @@ pub use watch::{Depth, Moderated, Timing};
 pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;
 pub use e810_adminq::oicr::{Causes, CriticalError, Demand, Details as ErrorDetails, HmcError};
-pub use e810_adminq::op::LinkStatus;
-pub use e810_adminq::package::{Loaded, LoadedBy, Package, PackageError};
+pub use e810_adminq::op::{LinkFec, LinkStatus};
+pub use e810_adminq::package::{LoadFailed, Loaded, LoadedBy, Package, PackageError};
 pub use e810_ceq::event::Entry as LoggedEvent;
 pub use e810_ceq::{AsyncEvent, EventLog, Timer};
 pub use e810_cqp::hmc;

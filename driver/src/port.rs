@@ -1,5 +1,6 @@
 //! What a device and its port say of themselves.
 
+use e810_adminq::op::LinkFec;
 use e810_hal::bus::VsiId;
 
 use crate::addr::{MacAddr, Mtu};
@@ -91,6 +92,8 @@ pub struct PortAttr {
     pub lid: u16,
     /// Speed of the link in Mbit/s; 0 when down or not known.
     pub mbps: u32,
+    /// Error correction of the link; `None` where it is not known.
+    pub fec: Option<LinkFec>,
     /// MAC address.
     pub mac: MacAddr,
     /// VSI whose packets reach the engine.

@@ -199,7 +199,7 @@ impl Builder {
             configure(pf, &mut firmware);
         }
         let start = if self.cold {
-            Start::cold(&firmware)
+            Start::cold(&firmware, &self.variation)
         } else {
             Start::Warm
         };

@@ -5,8 +5,8 @@ mod interrupts;
 
 use std::sync::Arc;
 
-use e810_hal::Ns;
 use e810_hal::regs as hw;
+use e810_hal::{Ns, Off};
 
 use crate::bring_up::Tally;
 use crate::bus_master::Mastering;
@@ -20,7 +20,7 @@ use crate::memory::Memory;
 use crate::msix::Msix;
 use crate::pe::{DmaFault, ProtocolEngine, ResetKind};
 use crate::platform::HostVector;
-use crate::regs::{Identity, RegisterFile, ResetSource};
+use crate::regs::{Identity, RegisterFile, ResetSource, switch_input_open};
 use crate::rng::Rng;
 use crate::stats::{ResetCounts, Stats};
 use crate::variation::Variation;
@@ -252,12 +252,12 @@ impl Function {
         }
     }
 
-    /// Whether the switch brings the frame to the engine.
-    pub(crate) fn lets_in(&self, frame: &[u8], card: &Card) -> bool {
+    /// Whether the switch brings the frame to the engine; `input`: its rules see the frame at all.
+    pub(crate) fn lets_in(&self, frame: &[u8], card: &Card, input: bool) -> bool {
         let (Some(fw), Some(lan)) = (&self.fw, &self.body.lan) else {
             return true;
         };
-        card.has_package() && fw.lets_in(frame, &lan.open)
+        input && card.has_package() && fw.lets_in(frame, &lan.open)
     }
 
     /// Whether the switch gives a frame of this function that is for its own address back to it.
@@ -266,6 +266,14 @@ impl Function {
             return true;
         };
         fw.loops_back(frame, &lan.open)
+    }
+
+    /// Whether a driver of this function has opened the switch block's input, or a reset has left it open. The registers
+    /// belong to the card.
+    pub(crate) fn has_opened_switch(&self) -> bool {
+        let is_open =
+            |(off, open)| Off::try_new(off).is_some_and(|off| self.body.registers.get(off) == open);
+        self.fw.is_some() && switch_input_open().into_iter().all(is_open)
     }
 
     /// The firmware does what is due.

@@ -54,7 +54,7 @@ pub mod wqe;
 pub use bring_up::BringUp;
 pub use builder::Builder;
 pub use findings::{Class, Finding};
-pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PortLink, test_package};
+pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink, test_package};
 pub use lines::InterruptHook;
 pub use link::Quality;
 pub use memory::{Allocation, MemoryCounts, Runs};

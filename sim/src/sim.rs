@@ -204,6 +204,7 @@ impl Sim {
             if let Some(fw) = function.and_then(|function| function.fw.as_mut()) {
                 fw.configure(configure);
             }
+            world.look_at_ports();
         });
     }
 

@@ -10,7 +10,7 @@ use e810_hal::{Ns, Off};
 use crate::bar::Effect;
 use crate::findings::{Class, Log};
 use crate::function::Function;
-use crate::fw::{Card, FirmwareEffect, PackageStart};
+use crate::fw::{Card, Ends, Firmware, FirmwareEffect, PackageStart};
 use crate::lines::Lines;
 use crate::link::{Link, To};
 use crate::regs::ResetSource;
@@ -67,6 +67,15 @@ fn package_start(functions: &[Function]) -> PackageStart {
     first.map_or(PackageStart::None, |fw| fw.config.package.clone())
 }
 
+/// Functions whose ports are enabled.
+fn ends(functions: &[Function]) -> Ends {
+    let mut ends = Ends::default();
+    for (end, function) in ends.iter_mut().zip(functions) {
+        *end = function.fw.as_ref().is_some_and(Firmware::is_port_on);
+    }
+    ends
+}
+
 /// Vectors that fired, and the lines they go to. Delivered when the world is not locked.
 pub(crate) type Fired = Vec<(Arc<Lines>, Vec<u16>)>;
 
@@ -74,6 +83,7 @@ impl World {
     pub(crate) fn new(functions: Vec<Function>, link: Link, virtual_time: bool, rng: Rng) -> Self {
         let mut card = Card::new(functions.len() as u8);
         card.reset(&package_start(&functions));
+        card.ends = ends(&functions);
         Self {
             functions,
             card,
@@ -129,6 +139,7 @@ impl World {
         if let Some(function) = self.functions.get_mut(index) {
             function.reset_firmware(source, &mut self.card);
         }
+        self.look_at_ports();
     }
 
     /// The announced reset of the card reaches function `index`.
@@ -142,6 +153,7 @@ impl World {
         };
         function.begin_global_reset(announced.source, now);
         function.reset_firmware(announced.source, &mut self.card);
+        self.look_at_ports();
         if self
             .functions
             .iter()
@@ -175,6 +187,20 @@ impl World {
                 self.reset_firmware(index, ResetSource::Pfr);
             }
             FirmwareEffect::Reset(source) => self.reset_card(source),
+        }
+        self.look_at_ports();
+    }
+
+    /// Ports that were enabled or disabled: whoever is cabled to them sees it.
+    pub(crate) fn look_at_ports(&mut self) {
+        let now = ends(&self.functions);
+        if std::mem::replace(&mut self.card.ends, now) == now {
+            return;
+        }
+        for function in &mut self.functions {
+            if let Some(fw) = &mut function.fw {
+                fw.look_at_link();
+            }
         }
     }
 
@@ -296,13 +322,14 @@ impl World {
             Some((To::Uplink, frame)) => return self.link.hand_out(&frame),
             None => return,
         };
+        let input = self.functions.iter().any(Function::has_opened_switch);
         let Some(function) = self.functions.get_mut(index) else {
             return;
         };
         if function.body.reset.is_some() {
             return;
         }
-        if !function.lets_in(&frame, &self.card) {
+        if !function.lets_in(&frame, &self.card, input) {
             function.body.stats.frames_filtered += 1;
             return;
         }

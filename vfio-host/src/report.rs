@@ -92,6 +92,8 @@ pub struct LanReport {
     pub package_loaded: bool,
     /// Speed of the link in Mbit/s; 0 when it is not known.
     pub link_mbps: u32,
+    /// Error correction that was negotiated; of no meaning without a link.
+    pub link_fec: &'static str,
 }
 
 /// The JSON of `e810 up`.

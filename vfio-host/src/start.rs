@@ -16,7 +16,7 @@ use crate::host::{Host, cpus};
 
 /// How long a link may take to come up: the longest that ports need to agree on
 /// a speed with a switch.
-const LINK: Ns = Ns::from_ms(10_000);
+pub(crate) const LINK: Ns = Ns::from_ms(10_000);
 
 /// How a function is brought up.
 #[derive(Debug)]
@@ -83,7 +83,8 @@ impl Source {
 }
 
 impl Start {
-    /// Brings the function up; `observe` is told each stage that was reached.
+    /// Brings the function up; `link` says what to do about its port, `observe` is
+    /// told each stage that was reached.
     ///
     /// # Errors
     /// A package that is no good; the stage that failed, and why.
@@ -91,6 +92,7 @@ impl Start {
         &self,
         platform: P,
         backing: Backing,
+        link: LinkPolicy,
         observe: &mut dyn FnMut(Reached),
     ) -> Result<Device<P, Ready<P>>> {
         match self {
@@ -110,7 +112,7 @@ impl Start {
                 };
                 let start = ColdStart {
                     package: source,
-                    link: LinkPolicy::Wait(LINK),
+                    link,
                 };
                 let up = bring_up_cold(platform, &config, &start, observe);
                 up.map_err(|error| match missing {

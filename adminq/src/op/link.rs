@@ -37,6 +37,36 @@ bitflags! {
     }
 }
 
+bitflags! {
+    /// Error correction that was negotiated: byte 8 of the link data
+    /// (`ice/ice_adminq_cmd.h`). Empty: none.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct LinkFec: u8 {
+        /// BASE-R (Firecode) of 25 Gb/s over a backplane or cable.
+        const BASE_R = 1 << 0;
+        /// RS(528, 514).
+        const RS_528 = 1 << 1;
+        /// RS(544, 514).
+        const RS_544 = 1 << 2;
+    }
+}
+
+impl LinkFec {
+    /// As the field writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        if self.contains(Self::RS_544) {
+            "RS-544"
+        } else if self.contains(Self::RS_528) {
+            "RS-528"
+        } else if self.contains(Self::BASE_R) {
+            "BASE-R"
+        } else {
+            "none"
+        }
+    }
+}
+
 /// State of the port's link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkStatus {
@@ -48,6 +78,9 @@ pub struct LinkStatus {
     pub info: LinkInfo,
     /// Greatest frame in bytes that the port takes.
     pub max_frame: u16,
+    /// Error correction in use; of no meaning without a link. A link that is up
+    /// and brings nothing in has often the wrong one.
+    pub fec: LinkFec,
     /// Speed in Mbit/s; 0 when down or unknown.
     pub mbps: u32,
     /// PHY type in use, two bitmaps.
@@ -78,6 +111,8 @@ impl LinkStatus {
             config_error: byte(&data, 1),
             info: LinkInfo::from_bits_retain(byte(&data, 2)),
             max_frame: le16(&data, 6),
+            // Bit 3 and above are pacing.
+            fec: LinkFec::from_bits_truncate(byte(&data, 8)),
             mbps: mbps.unwrap_or(0),
             phy_type: [le64(&data, 16), le64(&data, 24)],
         })
@@ -211,13 +246,14 @@ mod tests {
         let mut data = [0; 56];
         (data[0], data[1], data[2]) = (2, 4, 0x41);
         (data[6], data[7], data[11]) = (0x00, 0x26, 4);
-        (data[16], data[24]) = (5, 6);
+        (data[8], data[16], data[24]) = (0xFA, 5, 6);
         for len in [32, 56] {
             let status = decode(&get, [0; 16], &data[..len]).unwrap();
             assert!(status.is_up());
             assert_eq!((status.conflict, status.config_error), (2, 4));
             assert_eq!((status.max_frame, status.mbps), (9728, 100_000));
             assert_eq!(status.phy_type, [5, 6]);
+            assert_eq!((status.fec, status.fec.name()), (LinkFec::RS_528, "RS-528"));
         }
         assert!(decode(&get, [0; 16], &data[..31]).is_err());
         data[10] = 1;

@@ -17,8 +17,10 @@ use crate::error::{Error, Result};
 use crate::opcode::Opcode;
 
 mod caps;
+mod ets;
 mod function;
 mod link;
+mod lldp;
 mod mac;
 mod package;
 mod phy;
@@ -32,8 +34,10 @@ mod vlan;
 mod vsi;
 
 pub use caps::{Capabilities, ListCaps, Owner};
+pub use ets::{ClassTeids, QueryPortEts};
 pub use function::{ClearPf, ClearPxe};
-pub use link::{GetLinkStatus, LinkEvents, LinkInfo, LinkStatus, RestartAn, SetEventMask};
+pub use link::{GetLinkStatus, LinkEvents, LinkFec, LinkInfo, LinkStatus, RestartAn, SetEventMask};
+pub use lldp::LldpEvents;
 pub use mac::{MacAddress, ReadMac, SetMacConfig};
 pub use package::{DownloadFailure, GetPackageInfo, PackageInfo, download};
 pub use phy::{GetPhyCaps, PhyCaps, PhyReport, SetPhyConfig};

@@ -22,6 +22,9 @@ pub enum PhyReport {
     TopologyWithMedia,
     /// What is configured.
     Active,
+    /// What is configured by default: what port and module can do together, as
+    /// far as the card's NVM allows it.
+    Default,
 }
 
 /// Asks for the PHY's capabilities.
@@ -54,6 +57,24 @@ impl PhyCaps {
         byte(&self.bytes, 16) & ENABLE_LINK != 0
     }
 
+    /// Whether the configuration `self` is `wanted`, as existing drivers compare
+    /// (`ice/ice_common.c ice_phy_caps_equals_cfg`): PHY types, pause and low
+    /// power, EEE, error correction. Whether the link is enabled is asked apart.
+    #[must_use]
+    pub fn is_configured_as(&self, wanted: &Self) -> bool {
+        const COMPARED: u8 = COMMON & !ENABLE_LINK;
+        let parts = |caps: &Self| {
+            (
+                array::<16>(&caps.bytes, 0),
+                byte(&caps.bytes, 16) & COMPARED,
+                // Low power, EEE and its timer.
+                array::<5>(&caps.bytes, 17),
+                byte(&caps.bytes, 34),
+            )
+        };
+        parts(self) == parts(wanted)
+    }
+
     /// Whether there is any PHY type, that is, whether the module can be used.
     #[must_use]
     pub fn any_type(&self) -> bool {
@@ -74,6 +95,7 @@ impl Command for GetPhyCaps {
         let report = match self.report {
             PhyReport::TopologyWithMedia => 2,
             PhyReport::Active => 4,
+            PhyReport::Default => 8,
         };
         put16(&mut params, 2, report);
         params
@@ -157,6 +179,27 @@ mod tests {
         let get = |report| GetPhyCaps { lport: 1, report }.params();
         assert_eq!(get(PhyReport::TopologyWithMedia)[..4], [1, 0, 2, 0]);
         assert_eq!(get(PhyReport::Active)[..4], [1, 0, 4, 0]);
+        assert_eq!(get(PhyReport::Default)[..4], [1, 0, 8, 0]);
+    }
+
+    #[test]
+    fn configurations_are_compared_as_existing_drivers_do() {
+        let get = GetPhyCaps {
+            lport: 1,
+            report: PhyReport::Active,
+        };
+        let read = |bytes: &[u8]| decode(&get, [0; 16], bytes).unwrap();
+        let one = caps();
+        for at in 0..36 {
+            let mut other = one;
+            other[at] ^= 0x80;
+            let counts = at < 22 || at == 34;
+            assert_eq!(!read(&one).is_configured_as(&read(&other)), counts, "{at}");
+        }
+        // Link enabled, mode of autonegotiation, qualified modules.
+        let mut other = one;
+        other[16] ^= 1 << 3 | 1 << 4 | 1 << 5;
+        assert!(read(&one).is_configured_as(&read(&other)));
     }
 
     #[test]

@@ -58,6 +58,10 @@ impl Command for AddQueueSet {
 /// vmvf_and_timeout: timeout 5 in bits [15:10], as existing drivers send it;
 /// its unit is not in the sources.
 const TIMEOUT: u16 = 5 << 10;
+/// cmd_type: no reset of a function, and frames that cannot leave are thrown
+/// away when the time is over, as existing drivers ask in every case
+/// (`ice/ice_common.c ice_aq_dis_lan_txq`).
+const FLUSH_PIPE: u8 = 1 << 3;
 /// q_id: an RDMA queue set, not a LAN queue.
 const RDMA: u16 = 1 << 15;
 
@@ -88,8 +92,7 @@ impl Command for DisableQueueSet {
 
     fn params(&self) -> [u8; 16] {
         let mut params = [0; 16];
-        // No reset of a function, one entry.
-        put(&mut params, 0, [0, 1]);
+        put(&mut params, 0, [FLUSH_PIPE, 1]);
         put16(&mut params, 2, TIMEOUT);
         params
     }
@@ -127,6 +130,6 @@ mod tests {
     fn its_removal_byte_for_byte() {
         let command = DisableQueueSet::new(0x0403_0201, 0x0605);
         assert_eq!(command.bytes, [1, 2, 3, 4, 1, 0, 5, 0x86]);
-        assert_eq!(command.params()[..8], [0, 1, 0, 0x14, 0, 0, 0, 0]);
+        assert_eq!(command.params()[..8], [8, 1, 0, 0x14, 0, 0, 0, 0]);
     }
 }

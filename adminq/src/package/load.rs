@@ -1,10 +1,14 @@
 //! Bringing a package onto the card (control-path 9.10).
 
-use e810_hal::{Platform, log_info, log_warn};
+use e810_hal::bus::Index;
+use e810_hal::regs::{
+    GL_PREEXT_L2_PMASK0, GL_PREEXT_L2_PMASK1, SWITCH_BLOCK, SWITCH_INPUT_HIGH, SWITCH_INPUT_LOW,
+};
+use e810_hal::{Bus, Platform, log_info, log_warn};
 
 use super::{Package, Step, Version};
 use crate::code::Code;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, UNTIL_CORE_RESET};
 use crate::limits::{GLOBAL_LOCK_MS, HUNK_PAUSE, HUNK_TRIES};
 use crate::lock::with_lock;
 use crate::op::{
@@ -36,22 +40,54 @@ pub struct Loaded {
     pub vlan: VlanMode,
 }
 
+/// Why a package was not loaded, and what that leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[error(
+    "{error}{}{}",
+    if *lock_is_used_up { "; with this " } else { "" },
+    if *lock_is_used_up { UNTIL_CORE_RESET } else { "" }
+)]
+pub struct LoadFailed {
+    /// What went wrong.
+    pub error: Error,
+    /// The global configuration lock was ours and the download is not complete:
+    /// no function of the card can load a package before a core reset
+    /// ([`reset_card`](crate::reset::reset_card)).
+    pub lock_is_used_up: bool,
+}
+
+impl From<Error> for LoadFailed {
+    /// Before the lock.
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            lock_is_used_up: false,
+        }
+    }
+}
+
 /// Loads `package`, unless another function has loaded one; without a package
 /// (`None`) only sees whether one has.
 ///
-/// Only one function of a card can do this after a reset of the card: the
-/// global configuration lock is given once. While it is held the VLAN mode is
-/// set too, which tells the RDMA engine where its frames' tag is.
+/// Only one function of a card can do this after a core reset of the card: the
+/// global configuration lock is given once, and giving it back says that the
+/// configuration is done, whatever came of it (field-evidence 3.4, 3.5). While it
+/// is held the VLAN mode is set too, which tells the RDMA engine where its
+/// frames' tag is.
 ///
 /// # Errors
-/// [`Error::NoPackage`], [`Error::FirmwareTooOld`], [`Error::ActivePackage`],
-/// [`Error::PackageRefused`], [`Error::Locked`], and those of the commands. The
-/// lock is given back.
+/// [`Error::NoPackage`], [`Error::ConfiguredWithoutPackage`],
+/// [`Error::FirmwareTooOld`], [`Error::ActivePackage`],
+/// [`Error::PackageRefused`], [`Error::Locked`], and those of the commands, with
+/// what became of the lock.
 pub fn load<P: Platform>(
     queue: &mut AdminQ<P>,
     package: Option<&Package<'_>>,
     swid: u16,
-) -> Result<Loaded> {
+) -> Result<Loaded, LoadFailed> {
+    // The firmware counts the card's configuration as done.
+    let mut configured = false;
     let by = match package {
         None => LoadedBy::AnotherFunction,
         Some(package) => {
@@ -59,10 +95,18 @@ pub fn load<P: Platform>(
                 log_warn!("the package holds no packet profiles for RDMA");
             }
             check_firmware(queue, package)?;
+            let mut incomplete = false;
             let done = with_lock(queue, Resource::GLOBAL_CONFIG, GLOBAL_LOCK_MS, |queue| {
+                incomplete = true;
                 send(queue, package)?;
+                incomplete = false;
                 set_vlan_mode(queue, swid)
+            });
+            let done = done.map_err(|error| LoadFailed {
+                error,
+                lock_is_used_up: incomplete,
             })?;
+            configured = true;
             match done {
                 Some(()) => LoadedBy::Us,
                 None => LoadedBy::AnotherFunction,
@@ -70,9 +114,24 @@ pub fn load<P: Platform>(
         }
     };
     let vlan = vlan_mode(queue)?.unwrap_or_default();
-    let version = active(queue)?;
+    let version = match active(queue) {
+        Err(Error::NoPackage) if configured => Err(Error::ConfiguredWithoutPackage),
+        other => other,
+    }?;
+    open_switch(queue.platform());
     log_info!("DDP package {}", version);
     Ok(Loaded { by, version, vlan })
+}
+
+/// Lets the switch block see its whole input. Existing drivers do so in every
+/// state in which a package is active, also where another function has loaded
+/// it (`ice/ice_ddp.c ice_init_pkg_regs`); the value after a reset is not in the
+/// sources, and without the mask no switch rule matches `[inf]`.
+fn open_switch<B: Bus>(bus: &B) {
+    if let Some(switch) = Index::new(SWITCH_BLOCK) {
+        GL_PREEXT_L2_PMASK0.at(switch).set(bus, SWITCH_INPUT_LOW);
+        GL_PREEXT_L2_PMASK1.at(switch).set(bus, SWITCH_INPUT_HIGH);
+    }
 }
 
 /// The NVM's package says which format the firmware knows. A list without one

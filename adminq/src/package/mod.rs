@@ -17,7 +17,7 @@ use buffer::Buffers;
 use segment::Segment;
 
 pub use error::PackageError;
-pub use load::{Loaded, LoadedBy, load};
+pub use load::{LoadFailed, Loaded, LoadedBy, load};
 
 /// A version of a package or of its format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -2,6 +2,8 @@
 
 use e810_hal::{Platform, WaitError, log_debug, log_error, log_warn, poll_until};
 
+#[cfg(doc)]
+use super::Counters;
 use super::memory::Buffer;
 use super::registers::Queue;
 use super::{AdminQ, too_long};
@@ -26,6 +28,39 @@ impl<P: Platform> AdminQ<P> {
             Ok(answer) => command.decode(&answer),
             Err(error) => Err(error),
         }
+    }
+
+    /// As [`AdminQ::execute`], for a command that existing drivers go on
+    /// without: a refusal is logged, counted ([`Counters::tolerated`]) and
+    /// `None`.
+    ///
+    /// # Errors
+    /// Those of [`AdminQ::execute`] but [`Error::Refused`].
+    pub fn attempt<C: Command>(&mut self, command: &C) -> Result<Option<C::Reply>> {
+        match self.execute(command) {
+            Err(error @ Error::Refused { .. }) => {
+                log_debug!("gone on without it: {}", error);
+                self.tolerated();
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    /// `done`, a refusal being no failure, but something to be said.
+    pub(crate) fn warn_of_refusal<R>(&mut self, done: Result<R>) -> Result<Option<R>> {
+        match done {
+            Err(error @ Error::Refused { .. }) => {
+                log_warn!("gone on without it: {}", error);
+                self.tolerated();
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    const fn tolerated(&mut self) {
+        self.counters.tolerated = self.counters.tolerated.wrapping_add(1);
     }
 
     /// [`AdminQ::exchange`], with a refusal as an error. Not a part of

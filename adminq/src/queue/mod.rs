@@ -34,6 +34,8 @@ pub struct Counters {
     pub commands: u64,
     /// Commands the firmware refused.
     pub refused: u64,
+    /// Those of them whose refusal was no failure ([`AdminQ::attempt`]).
+    pub tolerated: u64,
     /// Events taken.
     pub events: u64,
 }

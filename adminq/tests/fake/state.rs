@@ -45,6 +45,8 @@ pub(crate) struct State {
     /// Elements: TEID to (parent, type).
     pub(crate) elements: BTreeMap<u32, (u32, u8)>,
     next: u32,
+    /// The port has a second traffic class, number 3.
+    pub(crate) second_class: bool,
     /// Queue sets one group may have.
     pub(crate) siblings: u8,
     /// Replies that the lock gives before it is free.
@@ -72,6 +74,7 @@ impl Default for State {
             layers: 9,
             elements: BTreeMap::new(),
             next: 100,
+            second_class: false,
             siblings: 8,
             busy: 0,
             done: false,
@@ -112,6 +115,13 @@ impl State {
             0x0401 => self.add(sent),
             0x0404 => self.get(sent),
             0x040F => self.delete(sent),
+            0x040E if self.second_class => {
+                // Class 0 is element 2, class 3 is 50.
+                let mut data = [0; 64];
+                (data[0], data[32], data[44]) = (9, 2, 50);
+                Reply::default().data(data)
+            }
+            0x040E => Reply::code(ENOENT),
             0x0412 => self.resources(),
             0x0600 => {
                 let mut caps = vec![0; 560];
@@ -206,7 +216,21 @@ impl State {
             data.extend(element);
         }
         data.resize(224, 0);
-        Reply::params(1, &[1]).data(data)
+        if self.second_class {
+            let mut branch = vec![0; 8];
+            branch[4] = 3;
+            for (teid, parent, kind) in [(1u32, 0u32, 1), (50, 1, 2), (51, 50, 4)] {
+                self.elements.insert(teid, (parent, kind));
+                let mut element = [0; 24];
+                element[..4].copy_from_slice(&parent.to_le_bytes());
+                element[4..8].copy_from_slice(&teid.to_le_bytes());
+                element[8] = kind;
+                branch.extend(element);
+            }
+            branch.resize(224, 0);
+            data.extend(branch);
+        }
+        Reply::params(1, &[1 + u8::from(self.second_class)]).data(data)
     }
 
     fn make(&mut self, parent: u32, kind: u8) -> Option<u32> {

@@ -22,7 +22,9 @@ impl<P: Platform> Device<P, FunctionReset> {
     /// ends the state in which the function boots a machine (steps 6, 7, 9).
     ///
     /// Everything else is asked of the firmware through this queue; in PXE mode
-    /// the function belongs to the boot ROM `[inf]`.
+    /// the function belongs to the boot ROM `[inf]`. A card that was used has left
+    /// that mode and may say so (EEXIST, field-evidence 3.1): existing drivers do
+    /// not look at the answer.
     ///
     /// # Errors
     /// No memory; a firmware that does not answer, refuses, or speaks a newer
@@ -35,9 +37,9 @@ impl<P: Platform> Device<P, FunctionReset> {
         };
         let cleared = queue
             .execute(&ClearPf)
-            .and_then(|()| queue.execute(&ClearPxe));
+            .and_then(|()| queue.attempt(&ClearPxe));
         match cleared {
-            Ok(()) => Ok(self.map(|FunctionReset { pf }| AdminqUp { pf, queue })),
+            Ok(_) => Ok(self.map(|FunctionReset { pf }| AdminqUp { pf, queue })),
             Err(error) => {
                 // The first error says more than one that undoing may add.
                 let _ = queue.shutdown();

@@ -1,6 +1,6 @@
 //! The port's link and its frame size (steps 15, 18, 26).
 
-use e810_adminq::op::{LinkStatus, SetMacConfig};
+use e810_adminq::op::{LinkInfo, LinkStatus, SetMacConfig};
 use e810_adminq::{AdminQ, link};
 use e810_hal::bus::Index;
 use e810_hal::clock::live;
@@ -9,17 +9,23 @@ use e810_hal::regs::{
 };
 use e810_hal::{Ns, Platform, log_warn};
 
-use super::VsiUp;
+use super::{LanReady, VsiUp};
 use crate::device::{Device, Failed};
 use crate::error::Result;
 
-/// What to do about a port without a link.
+/// What to do about the port's link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkPolicy {
-    /// Go on; a link event tells when there is one.
+    /// Enable it and go on; a link event tells when there is one, or
+    /// [`Control::wait_link`](crate::Control::wait_link) waits for it. What two
+    /// functions need that are cabled to each other: neither has a link before
+    /// the other is enabled.
     GoOn,
-    /// Wait so long, and fail without one.
+    /// Enable it and wait so long for it, and fail without one.
     Wait(Ns),
+    /// Leave it as it is, up or down: on boards whose management controller owns
+    /// it.
+    Leave,
 }
 
 /// The link is enabled.
@@ -38,10 +44,11 @@ impl<P: Platform> Device<P, VsiUp<P>> {
     /// link (steps 15, 18, 26).
     ///
     /// A port takes frames of 1500 bytes of payload by default; RoCE with a path
-    /// MTU of 2048 or 4096 needs more. Nothing is sent without a link.
+    /// MTU of 2048 or 4096 needs more. Nothing is sent without a link. A firmware
+    /// that does not let the PHY be changed is only logged.
     ///
     /// # Errors
-    /// Refused commands; with [`LinkPolicy::Wait`], why there is no link.
+    /// Refused commands, but those about the PHY; with [`LinkPolicy::Wait`], why there is no link.
     #[inline(never)]
     pub fn enable_link(
         mut self,
@@ -62,14 +69,26 @@ fn enable<P: Platform>(
     let lport = stage.below.below.below.identity.port.lport;
     let queue = stage.queue();
     set_frame(platform, queue)?;
-    let status = link::enable(queue, lport)?;
+    let status = link::watch(queue, lport)?;
+    let has_media = status.info.contains(LinkInfo::MEDIA);
+    let changed = has_media && policy != LinkPolicy::Leave && link::configure(queue, lport)?;
     match (link::NoLink::of(&status), policy) {
+        (None, LinkPolicy::Wait(limit)) if changed => Ok(link::wait_up(queue, lport, limit)?),
         (Some(_), LinkPolicy::Wait(limit)) => Ok(link::wait_up(queue, lport, limit)?),
-        (Some(reason), LinkPolicy::GoOn) => {
+        (Some(reason), _) => {
             log_warn!("the port has no link yet: {}", reason.text());
             Ok(status)
         }
         (None, _) => Ok(status),
+    }
+}
+
+impl<P: Platform> LanReady<P> {
+    /// Waits for the link, at most `limit`.
+    pub(crate) fn wait_link(&mut self, limit: Ns) -> Result<LinkStatus> {
+        let lport = self.identity().port.lport;
+        self.link = link::wait_up(self.queue(), lport, limit)?;
+        Ok(self.link)
     }
 }
 

@@ -41,7 +41,7 @@ pub use identity::{Identified, Identity};
 pub use link::{LinkPolicy, LinkUp};
 pub use package::{PackageLoaded, PackageSource};
 pub(crate) use queue_sets::LanSide;
-pub use reset::FunctionReset;
+pub use reset::{FunctionReset, reset_card};
 pub use rules::LanReady;
 pub use tree::TreeFound;
 pub use vsi::VsiUp;

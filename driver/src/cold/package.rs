@@ -6,7 +6,7 @@ use e810_hal::Platform;
 
 use super::{Identified, TreeFound};
 use crate::device::{Device, Failed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Where the package comes from.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +34,9 @@ impl<P: Platform> Device<P, TreeFound<P>> {
     ///
     /// # Errors
     /// No package, one that does not fit the firmware or is refused, a lock that
-    /// is not given up. The lock is given back; what was loaded stays until the
-    /// card is reset.
+    /// is not given up; [`Error::HalfConfigured`] where only
+    /// [`reset_card`](crate::reset_card) or a restart helps: it is never done
+    /// here, because it resets all functions of the card.
     #[inline(never)]
     pub fn load_package(
         mut self,
@@ -50,10 +51,11 @@ impl<P: Platform> Device<P, TreeFound<P>> {
             identity,
         } = &mut self.stage.below;
         let loaded = wait_for_firmware(&self.platform)
-            .and_then(|()| load(&mut adminq.queue, file, identity.port.swid));
+            .map_err(Error::from)
+            .and_then(|()| Ok(load(&mut adminq.queue, file, identity.port.swid)?));
         match loaded {
             Ok(loaded) => Ok(self.map(|below| PackageLoaded { below, loaded })),
-            Err(error) => Err((self, error.into())),
+            Err(error) => Err((self, error)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Switch rules, and what is known then (steps 28, 29).
 
 use e810_adminq::Error as AdminqError;
-use e810_adminq::op::{AddRule, LinkStatus, MacAddress, RemoveRule, RuleId};
+use e810_adminq::op::{AddRule, LinkStatus, LldpEvents, MacAddress, RemoveRule, RuleId};
 use e810_adminq::tree::{CLASSES, QueueSet};
 use e810_hal::clock::live;
 use e810_hal::regs::PRTDCB_TUP2TC;
@@ -40,6 +40,10 @@ impl<P: Platform> Device<P, LinkUp<P>> {
     /// Lets frames to the port's address and broadcasts in, and reads which
     /// traffic class each user priority has (steps 28, 29).
     ///
+    /// Asks for events about changes of the priorities first: the firmware's agent
+    /// tells only who has asked (`ice/ice_dcb.c ice_init_dcb`). One without DCB
+    /// refuses, and has nothing to tell.
+    ///
     /// Without a rule for its address a frame does not reach the VSI, and so
     /// not the engine. Queue pairs go to the class of their priority.
     ///
@@ -47,7 +51,13 @@ impl<P: Platform> Device<P, LinkUp<P>> {
     /// Refused commands; what was made is undone.
     #[inline(never)]
     pub fn add_rules(mut self) -> Result<Device<P, LanReady<P>>, Failed<P, LinkUp<P>>> {
-        let made = add(&mut self.stage.below).map_err(crate::Error::from);
+        let told = self
+            .stage
+            .below
+            .queue()
+            .attempt(&LldpEvents { wanted: true });
+        let made = told.and_then(|_| add(&mut self.stage.below));
+        let made = made.map_err(crate::Error::from);
         let made = made.and_then(|rules| match priorities(&self.platform) {
             Ok(up2tc) => Ok((rules, up2tc)),
             Err(error) => {

@@ -143,6 +143,7 @@ impl<P: Platform> Control<P> {
             pkeys: PKEYS,
             lid: 0,
             mbps: link.map_or(0, |link| link.mbps),
+            fec: link.map(|link| link.fec),
             mac: self.lan.mac,
             vsi: self.lan.vsi,
         })

@@ -15,6 +15,7 @@ use e810_hal::{Ns, Platform};
 use heapless::Vec;
 
 use super::Control;
+use crate::LinkStatus;
 use crate::cold::LanEvent;
 use crate::error::Result;
 
@@ -90,6 +91,17 @@ impl<P: Platform> Control<P> {
     /// another driver has set up.
     pub fn take_lan_event(&mut self) -> Option<LanEvent> {
         self.lan_side.0.as_mut()?.take_event()
+    }
+
+    /// Waits for the port's link, at most `limit`, after a cold start that did
+    /// not ([`LinkPolicy::GoOn`](crate::LinkPolicy::GoOn)). `None` on a function
+    /// that another driver has set up: its link is not known.
+    ///
+    /// # Errors
+    /// The firmware's reason why there is no link at the limit.
+    pub fn wait_link(&mut self, limit: Ns) -> Result<Option<LinkStatus>> {
+        let lan = self.lan_side.0.as_mut();
+        lan.map(|lan| lan.wait_link(limit)).transpose()
     }
 
     /// Queue pairs that failed; gives the number of those not finished.

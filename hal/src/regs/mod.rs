@@ -48,6 +48,7 @@ pub mod pfhmc;
 pub mod pfint;
 pub mod pfpe;
 pub mod prtmac;
+pub mod switch;
 pub mod vf;
 
 pub use foreign::{ForeignArray, ForeignReg, MsixBar, VfBar0};
@@ -68,6 +69,7 @@ pub use pfhmc::*;
 pub use pfint::*;
 pub use pfpe::*;
 pub use prtmac::*;
+pub use switch::*;
 pub use vf::*;
 
 #[cfg(test)]

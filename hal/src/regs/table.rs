@@ -5,10 +5,10 @@ use crate::bus::Off;
 use super::info::{Element, RegInfo, Space};
 use super::{
     adminq, gl_reset, glhmc, glhmc_objects, glint, glpe, msix, pe_filter, pfgen, pfhmc, pfint,
-    pfpe, prtmac, vf,
+    pfpe, prtmac, switch, vf,
 };
 
-const FAMILIES: [&[RegInfo]; 14] = [
+const FAMILIES: [&[RegInfo]; 15] = [
     adminq::TABLE,
     gl_reset::TABLE,
     glhmc::TABLE,
@@ -22,6 +22,7 @@ const FAMILIES: [&[RegInfo]; 14] = [
     pfint::TABLE,
     pfpe::TABLE,
     prtmac::TABLE,
+    switch::TABLE,
     vf::TABLE,
 ];
 

@@ -1,5 +1,7 @@
 //! Commands about the function as a whole (control-path 9.4).
 
+use crate::variation::{OwnVsi, PxeClearedAgain};
+
 use super::descriptor::{Answer, Command};
 use super::layout::{put, put_u32};
 use super::{AqCode, Cx};
@@ -58,13 +60,17 @@ impl Cx<'_, '_> {
         Ok(command.done())
     }
 
-    /// 0x0110.
+    /// 0x0110: PXE mode is the card's: which function ends it does not matter `[inf]`.
     pub(super) fn clear_pxe(&mut self, command: &Command) -> Answer {
         // ICE_AQC_CLEAR_PXE_RX_CNT: the only value a driver sends.
         if command.param8(0) != 2 {
             return Err(AqCode::EINVAL);
         }
-        Ok(command.done())
+        let was_on = std::mem::take(&mut self.card.pxe_mode);
+        match self.env.body.variation.pxe_cleared_again {
+            PxeClearedAgain::Exists if !was_on => Err(AqCode::EEXIST),
+            PxeClearedAgain::Exists | PxeClearedAgain::Done => Ok(command.done()),
+        }
     }
 
     /// 0x02A4: forgets what an earlier driver of this function left in the switch and the scheduler.
@@ -73,10 +79,10 @@ impl Cx<'_, '_> {
         self.fw.vsis = super::vsi::Vsis::default();
         self.fw.rules = super::rules::Rules::default();
         self.fw.txqs = super::txq::TxQueues::default();
-        let layers = self.fw.config.layers;
-        self.fw.tree = super::tree::Tree::new(self.pf(), layers);
+        self.fw.tree = super::tree::Tree::new(self.pf(), &self.fw.config);
         let pf = self.pf();
         self.card.pool.release_all(pf);
+        self.fw.own_vsi &= self.env.body.variation.own_vsi == OwnVsi::Stays;
         Ok(command.done())
     }
 

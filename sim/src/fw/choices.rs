@@ -18,6 +18,22 @@ pub enum PortLink {
     Down,
     /// No module is plugged in.
     NoMedia,
+    /// Cabled to the port of this function of the card: the link is up while both ends are enabled.
+    Cabled(u8),
+}
+
+/// What a port's PHY is configured to after a reset of the card: the NVM says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PhyStart {
+    /// Everything that port and module can do, link enabled.
+    Everything,
+    /// The link is not enabled.
+    Disabled,
+    /// The link is enabled without forward error correction: it comes up, and nothing that the other end sends is
+    /// understood (field-evidence, Link).
+    WithoutFec,
+    /// The link is configured and was switched off (0x0605).
+    SwitchedOff,
 }
 
 /// The package that a card starts with.
@@ -86,6 +102,12 @@ pub struct FirmwareConfig {
     pub command_us: u32,
     /// How long it is loading after a reset of the card, in ms.
     pub loading_ms: u32,
+    /// What the PHY is configured to after a reset of the card.
+    pub phy: PhyStart,
+    /// A management controller owns the link: the firmware refuses to change the PHY (0x0601, 0x0605) with EMODE.
+    pub link_is_managed: bool,
+    /// Traffic classes of the port, a bit each: class 0 and others.
+    pub classes: u8,
     faults: BTreeMap<(u16, u32), AqFault>,
 }
 
@@ -105,6 +127,9 @@ impl Default for FirmwareConfig {
             recovery: false,
             command_us: 3,
             loading_ms: 0,
+            phy: PhyStart::Everything,
+            link_is_managed: false,
+            classes: 1,
             faults: BTreeMap::new(),
         }
     }

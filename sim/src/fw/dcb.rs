@@ -11,7 +11,24 @@ pub(super) struct Agent {
     pfc_mode: u8,
     /// Started or stopped by command; otherwise as the configuration says.
     runs: Option<bool>,
+    /// The driver wants to hear of changes of the MIB (0x0A01).
+    tells: bool,
 }
+
+impl Agent {
+    /// A PF reset does not stop the agent; what the driver wanted to hear is forgotten `[inf]`.
+    pub(super) fn forget_driver(&mut self) {
+        self.tells = false;
+    }
+
+    /// Whether an event of this opcode goes out: one about the MIB only when it is wanted.
+    pub(super) fn lets_out(&self, opcode: u16) -> bool {
+        opcode != MIB_CHANGE || self.tells
+    }
+}
+
+/// Opcode of the command and of the event.
+const MIB_CHANGE: u16 = 0x0a01;
 
 /// An LLDP frame without a TLV that matters: Ethernet header, then the end.
 fn empty_mib() -> Vec<u8> {
@@ -61,8 +78,10 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// 0x0A01: events about the MIB. It never changes here.
+    /// 0x0A01: events about the MIB, on or off. It never changes by itself here.
     pub(super) fn lldp_mib_events(&mut self, command: &Command) -> Answer {
+        const OFF: u8 = 1;
+        self.fw.agent.tells = command.param8(0) & OFF == 0;
         Ok(command.done())
     }
 

@@ -3,7 +3,7 @@
 use super::choices::PortLink;
 use super::descriptor::{Answer, Command};
 use super::layout::{part, put, u8_at};
-use super::port::{ENABLE_LINK, PHY_TYPES};
+use super::port::{ENABLE_LINK, FEC, PHY_TYPES};
 use super::{AqCode, Cx};
 
 /// Bytes of PHY capabilities: 48, and sixteen qualified modules of 32.
@@ -30,6 +30,15 @@ impl Cx<'_, '_> {
         }
     }
 
+    /// EMODE when a management controller owns the link (`ice/ice_common.c ice_aq_set_link_restart_an` is refused so there;
+    /// the same for the configuration is `[inf]`).
+    fn may_change_link(&self) -> Result<(), AqCode> {
+        if self.fw.config.link_is_managed {
+            return Err(AqCode::EMODE);
+        }
+        Ok(())
+    }
+
     /// 0x0600: bits [3:1] of the second word say what is wanted.
     pub(super) fn phy_capabilities(&mut self, command: &Command) -> Answer {
         const MEDIA: u16 = 1 << 1;
@@ -44,12 +53,17 @@ impl Cx<'_, '_> {
             0 | MEDIA | 8 => ((PHY_TYPES, 0), ENABLE_LINK),
             _ => return Err(AqCode::EINVAL),
         };
+        let fec = if command.param16(2) & 0b1110 == ACTIVE {
+            port.fec
+        } else {
+            FEC
+        };
         let mut data = vec![0; CAPABILITIES];
         put(&mut data, 0, &types.0.to_le_bytes());
         put(&mut data, 8, &types.1.to_le_bytes());
         // The low bits are as in a configuration; bit 5 says that modules are qualified.
         put(&mut data, 16, &[caps & 0b1000_1111 | QUALIFY]);
-        put(&mut data, 34, &[port.fec]);
+        put(&mut data, 34, &[fec]);
         if has_media {
             // QSFP+, passive copper.
             put(&mut data, 37, &[0x80, 1, 0x86]);
@@ -63,12 +77,14 @@ impl Cx<'_, '_> {
         const UPDATE_LINK: u8 = 1 << 5;
         self.is_own_port(command)?;
         let data = command.input(CONFIGURATION)?.to_vec();
+        self.may_change_link()?;
         let port = &mut self.fw.port;
         port.phy_types = (u64_at(&data, 0), u64_at(&data, 8));
         port.caps = u8_at(&data, 16);
         port.fec = u8_at(&data, 22);
         if port.caps & UPDATE_LINK != 0 {
             port.enabled = port.caps & ENABLE_LINK != 0;
+            port.restart(&self.fw.config, self.env.now);
             port.look_again();
         }
         let data = part(&data, 0, CONFIGURATION).to_vec();
@@ -99,8 +115,12 @@ impl Cx<'_, '_> {
     pub(super) fn restart_an(&mut self, command: &Command) -> Answer {
         const ENABLE: u8 = 1 << 2;
         self.is_own_port(command)?;
-        self.fw.port.enabled = command.param8(2) & ENABLE != 0;
-        self.fw.port.look_again();
+        self.may_change_link()?;
+        let now = self.now();
+        let port = &mut self.fw.port;
+        port.enabled = command.param8(2) & ENABLE != 0;
+        port.restart(&self.fw.config, now);
+        port.look_again();
         Ok(command.done())
     }
 

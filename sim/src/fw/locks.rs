@@ -1,4 +1,9 @@
 //! Resources that one function at a time owns: flash, change lock, global configuration lock (0x0008, 0x0009).
+//!
+//! The global configuration lock is given once until the next core reset, to whichever function asks first; with its
+//! release, whatever was downloaded, the configuration counts as done, and no function gets it again (field-evidence 3.4,
+//! 3.5, 3.7). What ends the grant when its time is over is not in the sources: it counts as done then too `[inf]`, as it
+//! does after a PF reset of its holder.
 
 use std::collections::BTreeMap;
 
@@ -33,15 +38,42 @@ struct Holder {
     until: u64,
 }
 
+/// The global configuration lock since the last reset of the card.
+#[derive(Clone, Copy, Debug, Default)]
+enum Global {
+    /// Nobody has had it.
+    #[default]
+    Never,
+    Held(Holder),
+    /// Somebody has had it.
+    Done,
+}
+
 /// Who holds what, by resource and, for SDPs, number.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     held: BTreeMap<(u16, u32), Holder>,
+    global: Global,
 }
 
 impl Locks {
-    /// The holder, unless its time is over: then the lock falls back `[inf]`.
+    /// Somebody has downloaded a package before the simulation begins.
+    pub(super) fn configuration_is_done(&mut self) {
+        self.global = Global::Done;
+    }
+
+    /// The holder, unless its time is over: then the lock falls back `[inf]`, and the global one is done.
     fn holder(&mut self, key: (u16, u32), now: u64) -> Option<Holder> {
+        if key.0 == GLOBAL {
+            return match self.global {
+                Global::Held(holder) if holder.until > now => Some(holder),
+                Global::Held(_) => {
+                    self.global = Global::Done;
+                    None
+                }
+                Global::Never | Global::Done => None,
+            };
+        }
         let holder = *self.held.get(&key)?;
         if holder.until <= now {
             self.held.remove(&key);
@@ -63,6 +95,25 @@ impl Locks {
 
     pub(super) fn release_all(&mut self, pf: u8) {
         self.held.retain(|_, holder| holder.pf != pf);
+        if matches!(self.global, Global::Held(holder) if holder.pf == pf) {
+            self.global = Global::Done;
+        }
+    }
+
+    fn hold(&mut self, key: (u16, u32), holder: Holder) {
+        if key.0 == GLOBAL {
+            self.global = Global::Held(holder);
+        } else {
+            self.held.insert(key, holder);
+        }
+    }
+
+    fn release(&mut self, key: (u16, u32)) {
+        if key.0 == GLOBAL {
+            self.global = Global::Done;
+        } else {
+            self.held.remove(&key);
+        }
     }
 }
 
@@ -91,14 +142,13 @@ impl Cx<'_, '_> {
                 reply.refused(AqCode::EBUSY)
             });
         }
-        if resource == GLOBAL && access == WRITE && self.card.package.is_loaded() {
-            // Somebody has downloaded a package already.
+        if resource == GLOBAL && matches!(self.card.locks.global, Global::Done) {
             return Ok(command.done().put32(4, 0).put16(12, GLOBAL_DONE));
         }
         let granted = granted_ms(resource, access);
         let until = now + u64::from(granted) * 1_000_000;
         let key = (resource, number);
-        self.card.locks.held.insert(key, Holder { pf, until });
+        self.card.locks.hold(key, Holder { pf, until });
         let reply = command.done().put32(4, granted);
         Ok(reply.put16(12, GLOBAL_SUCCESS))
     }
@@ -114,7 +164,7 @@ impl Cx<'_, '_> {
         let (pf, now) = (self.pf(), self.now());
         match self.card.locks.holder((resource, number), now) {
             Some(holder) if holder.pf == pf => {
-                self.card.locks.held.remove(&(resource, number));
+                self.card.locks.release((resource, number));
                 Ok(command.done())
             }
             Some(_) => Err(AqCode::EACCES),

@@ -43,11 +43,12 @@ use crate::function::{Body, Surroundings};
 use crate::pe::ProtocolEngine;
 use crate::regs::ResetSource;
 
-pub use choices::{AqFault, FirmwareConfig, PackageStart, PortLink};
+pub use choices::{AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink};
 pub use descriptor::AqCode;
 pub(crate) use descriptor::Event;
 pub(crate) use nvm::SHADOW_RAM_LOG2_KB;
 pub use package::test_package;
+pub(crate) use port::Ends;
 pub(crate) use queue::{FirmwareEffect, is_queue_register};
 
 /// What the functions of a card share.
@@ -59,6 +60,11 @@ pub(crate) struct Card {
     vlan: vlan::VlanMode,
     recipes: recipe::Recipes,
     pool: pool::CardPool,
+    /// The card boots a machine: until some function's driver ends it (0x0110). A reset of a function does not bring it
+    /// back (control-path 9.2, field-evidence 3.2).
+    pxe_mode: bool,
+    /// Functions whose ports are enabled.
+    pub(crate) ends: Ends,
     /// Functions that the card has.
     functions: u8,
 }
@@ -72,6 +78,8 @@ impl Card {
             vlan: vlan::VlanMode::default(),
             recipes: recipe::Recipes::default(),
             pool: pool::CardPool::default(),
+            pxe_mode: true,
+            ends: [false; 8],
             functions,
         }
     }
@@ -84,9 +92,15 @@ impl Card {
     /// The whole card was reset: what lives in the device is gone, the flash is not.
     pub(crate) fn reset(&mut self, start: &PackageStart) {
         let flash = std::mem::take(&mut self.flash);
+        let ends = self.ends;
         *self = Self::new(self.functions);
-        self.flash = flash;
+        (self.flash, self.ends) = (flash, ends);
         self.package.start(start);
+        if matches!(start, PackageStart::Active(_)) {
+            // The driver that has loaded it has done the rest, too.
+            self.locks.configuration_is_done();
+            self.pxe_mode = false;
+        }
     }
 }
 
@@ -99,6 +113,8 @@ pub(crate) struct Firmware {
     /// Waiting for the driver to give descriptors.
     events: VecDeque<Event>,
     vsis: vsi::Vsis,
+    /// The firmware has a VSI of its own for the function.
+    own_vsi: bool,
     tree: tree::Tree,
     rules: rules::Rules,
     port: port::Port,
@@ -118,7 +134,8 @@ impl Firmware {
             boot: boot::Boot::default(),
             events: VecDeque::new(),
             vsis: vsi::Vsis::default(),
-            tree: tree::Tree::new(pf, config.layers),
+            own_vsi: true,
+            tree: tree::Tree::new(pf, &config),
             rules: rules::Rules::default(),
             port: port::Port::powered(&config),
             txqs: txq::TxQueues::default(),
@@ -142,7 +159,8 @@ impl Firmware {
         self.events.clear();
         self.vsis.close_all(body);
         self.vsis = vsi::Vsis::default();
-        self.tree = tree::Tree::new(pf, self.config.layers);
+        self.own_vsi = true;
+        self.tree = tree::Tree::new(pf, &self.config);
         self.rules = rules::Rules::default();
         self.txqs = txq::TxQueues::default();
         self.rss = rss::Rss::default();
@@ -152,8 +170,10 @@ impl Firmware {
         if source != ResetSource::Pfr {
             self.boot = boot::Boot::default();
         }
-        self.port.reset(source);
-        if source != ResetSource::Pfr {
+        self.port.reset(source, &self.config);
+        if source == ResetSource::Pfr {
+            self.agent.forget_driver();
+        } else {
             self.agent = dcb::Agent::default();
         }
     }
@@ -173,6 +193,16 @@ impl Firmware {
         self.port.look_again();
     }
 
+    /// Whether the port is enabled, that is, the other end can see it.
+    pub(crate) fn is_port_on(&self) -> bool {
+        self.port.enabled && self.config.link != PortLink::NoMedia
+    }
+
+    /// Another port may be one's other end.
+    pub(crate) fn look_at_link(&mut self) {
+        self.port.look_again();
+    }
+
     /// Whether the switch sends `frame`, which came from the wire, to one of the VSIs `open`.
     pub(crate) fn lets_in(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
         let takes = |vsi| {
@@ -180,9 +210,10 @@ impl Firmware {
                 && (!self.vsis.prunes_vlans(vsi)
                     || self.rules.has_vlan(vsi, switch::vlan_of(frame)))
         };
-        frame
-            .first_chunk::<6>()
-            .is_some_and(|address| self.rules.send_to(address, takes))
+        self.port.receives()
+            && frame
+                .first_chunk::<6>()
+                .is_some_and(|address| self.rules.send_to(address, takes))
     }
 
     /// Whether the switch gives a frame of this function that is for itself back to one of the VSIs `open`. By the names
@@ -243,7 +274,8 @@ impl Cx<'_, '_> {
 
     /// Whether the port has link now.
     pub(super) fn has_link(&self) -> bool {
-        self.fw.port.is_up(&self.fw.config, self.env.now)
+        let ends = self.card.ends;
+        self.fw.port.is_up(&self.fw.config, self.env.now, ends)
     }
 }
 

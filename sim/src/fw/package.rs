@@ -33,8 +33,6 @@ struct Info {
 pub(super) struct Package {
     active: Option<Info>,
     in_nvm: Option<Info>,
-    /// The active one was downloaded.
-    loaded: bool,
     modified: bool,
     refuses: Option<AqCode>,
     /// What a download has brought so far.
@@ -66,15 +64,9 @@ impl Package {
             }
             PackageStart::Active(version) => {
                 self.active = Some(named(*version, "Simulated package"));
-                self.loaded = true;
             }
             PackageStart::Refused(code) => self.refuses = Some(*code),
         }
-    }
-
-    /// Whether somebody has downloaded a package since the card was reset.
-    pub(super) fn is_loaded(&self) -> bool {
-        self.loaded
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -114,7 +106,6 @@ impl Package {
     /// The last buffer has come.
     fn finish(&mut self) {
         self.active = Some(std::mem::take(&mut self.incoming));
-        self.loaded = true;
         self.under = None;
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::regs::ResetSource;
 
-use super::choices::{FirmwareConfig, PortLink};
+use super::choices::{FirmwareConfig, PhyStart, PortLink};
 use super::layout::{put, put_u16};
 use super::{Cx, Event};
 
@@ -42,12 +42,21 @@ pub(super) struct Port {
 }
 
 impl Port {
-    fn new() -> Self {
+    fn new(config: &FirmwareConfig) -> Self {
+        let start = config.phy;
         Self {
             phy_types: (PHY_TYPES, 0),
-            caps: DEFAULT_CAPS,
-            fec: FEC,
-            enabled: true,
+            caps: if start == PhyStart::Disabled {
+                0
+            } else {
+                DEFAULT_CAPS
+            },
+            fec: if start == PhyStart::WithoutFec {
+                0
+            } else {
+                FEC
+            },
+            enabled: !matches!(start, PhyStart::Disabled | PhyStart::SwitchedOff),
             max_frame: MAX_FRAME,
             events: false,
             mask: 0,
@@ -59,7 +68,7 @@ impl Port {
 
     /// A port with power from the first moment on.
     pub(super) fn powered(config: &FirmwareConfig) -> Self {
-        let mut port = Self::new();
+        let mut port = Self::new(config);
         port.start(config, 0);
         port
     }
@@ -73,13 +82,18 @@ impl Port {
         });
     }
 
+    /// Autonegotiation begins anew, and so does the time it takes.
+    pub(super) fn restart(&mut self, config: &FirmwareConfig, now: u64) {
+        self.start(config, now);
+    }
+
     /// A PF reset does not touch the PHY; what the driver wanted to hear is forgotten.
-    pub(super) fn reset(&mut self, source: ResetSource) {
+    pub(super) fn reset(&mut self, source: ResetSource, config: &FirmwareConfig) {
         if source == ResetSource::Pfr {
             self.events = false;
             self.mask = 0;
         } else {
-            *self = Self::new();
+            *self = Self::new(config);
         }
     }
 
@@ -93,15 +107,25 @@ impl Port {
         self.look
     }
 
-    pub(super) fn is_up(&self, config: &FirmwareConfig, now: u64) -> bool {
+    /// `ends`: which functions' ports are enabled.
+    pub(super) fn is_up(&self, config: &FirmwareConfig, now: u64, ends: Ends) -> bool {
         let other_end = match config.link {
             PortLink::Up => true,
             PortLink::UpAfterMs(ms) => now >= self.started + u64::from(ms) * 1_000_000,
             PortLink::Down | PortLink::NoMedia => false,
+            PortLink::Cabled(other) => ends.get(usize::from(other)).is_some_and(|on| *on),
         };
         self.enabled && other_end
     }
+
+    /// Whether what comes in is understood.
+    pub(super) fn receives(&self) -> bool {
+        self.fec != 0
+    }
 }
+
+/// Which functions' ports are enabled, by PF number.
+pub(crate) type Ends = [bool; 8];
 
 impl Cx<'_, '_> {
     /// Looks at the link if it is time, and says what changed.
@@ -148,8 +172,9 @@ impl Cx<'_, '_> {
         );
         put_u16(&mut data, 6, self.fw.port.max_frame);
         if up {
-            // RS-528 is on.
-            put(&mut data, 8, &[1 << 1]);
+            // RS-528 is on, or nothing.
+            let fec = if self.fw.port.fec == 0 { 0 } else { 1 << 1 };
+            put(&mut data, 8, &[fec]);
             put_u16(&mut data, 10, SPEED);
             put(&mut data, 16, &PHY_TYPE.to_le_bytes());
         }

@@ -190,7 +190,7 @@ impl Cx<'_, '_> {
             }
             Some(AqFault::Reset(source)) => return FirmwareEffect::Reset(source),
             Some(AqFault::EventBefore(event)) => {
-                self.fw.events.push_back(empty_event(event));
+                self.push_ordered(event);
                 self.deliver_events();
             }
             Some(AqFault::Error(ordered)) => code = Some(ordered),
@@ -221,9 +221,16 @@ impl Cx<'_, '_> {
         }
         self.env.body.registers.set(ATQH, next(head, length));
         if let Some(AqFault::EventAfter(event)) = fault {
-            self.fw.events.push_back(empty_event(event));
+            self.push_ordered(event);
         }
         FirmwareEffect::None
+    }
+
+    /// An event that a test has ordered, unless nobody wants to hear of its kind.
+    fn push_ordered(&mut self, opcode: u16) {
+        if self.fw.agent.lets_out(opcode) {
+            self.fw.events.push_back(empty_event(opcode));
+        }
     }
 
     /// The command with its buffer; `None` when the buffer cannot be read.

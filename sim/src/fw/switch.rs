@@ -1,11 +1,19 @@
 //! The switch as a whole: its configuration and its ports (control-path 9.6).
 
+use crate::variation::SwitchPages;
+
 use super::descriptor::{Answer, Command};
 use super::layout::put_u16;
 use super::{AqCode, Cx};
 
 /// Switch id of a function's port.
 const SWID_BASE: u16 = 1;
+/// Bytes of an element, and its types.
+const ELEMENT: usize = 6;
+const PORT: u16 = 0;
+const VSI: u16 = 2;
+/// The firmware's VSI of function 0; that the others follow is `[inf]`. None of these numbers is given to a driver.
+const OWN_VSI_BASE: u16 = 4;
 
 /// The VLAN id of a frame, 0 when it has no tag.
 pub(super) fn vlan_of(frame: &[u8]) -> u16 {
@@ -22,18 +30,45 @@ impl Cx<'_, '_> {
         SWID_BASE + u16::from(self.pf())
     }
 
-    /// 0x0200: the function's port, in one part.
+    /// The function's elements: its port, and the VSI that the firmware has for it (field-evidence 3.15: number 4 of
+    /// function 0, uplink 0), below the port.
+    fn elements(&self) -> Vec<[u8; ELEMENT]> {
+        let pf = u16::from(self.pf());
+        let element = |kind: u16, number: u16| {
+            let mut bytes = [0; ELEMENT];
+            put_u16(&mut bytes, 0, kind << 14 | number);
+            put_u16(&mut bytes, 2, self.swid());
+            put_u16(&mut bytes, 4, pf);
+            bytes
+        };
+        let mut all = vec![element(PORT, pf)];
+        if self.fw.own_vsi {
+            all.push(element(VSI, OWN_VSI_BASE + pf));
+        }
+        all
+    }
+
+    /// 0x0200: from the element that is asked for, as many as a reply has; then where the next reply begins, or 0.
     pub(super) fn switch_config(&mut self, command: &Command) -> Answer {
-        if command.param16(2) != 0 {
-            // There is no further part.
+        let elements = self.elements();
+        let first = command.param16(2);
+        let rest = elements.get(usize::from(first)..).unwrap_or_default();
+        let fit = (command.room / ELEMENT) as u16;
+        let page = match self.env.body.variation.switch_pages {
+            SwitchPages::Full => fit,
+            SwitchPages::OneElement => fit.min(1),
+        };
+        let count = usize::from(page).min(rest.len());
+        if count == 0 {
             return Err(AqCode::EINVAL);
         }
-        let mut data = vec![0; 6];
-        // A physical port [15:14] = 0, and its number.
-        put_u16(&mut data, 0, u16::from(self.pf()));
-        put_u16(&mut data, 2, self.swid());
-        put_u16(&mut data, 4, u16::from(self.pf()));
-        Ok(command.answer(data)?.put16(2, 0).put16(4, 1))
+        let next = if count < rest.len() {
+            first + count as u16
+        } else {
+            0
+        };
+        let data = rest.iter().take(count).flatten().copied().collect();
+        Ok(command.answer(data)?.put16(2, next).put16(4, count as u16))
     }
 
     /// 0x0203.

@@ -37,36 +37,48 @@ impl Cx<'_, '_> {
         command.answer(data)
     }
 
-    /// 0x0400: one branch, because one traffic class is active.
+    /// 0x0400: a branch for each active traffic class.
     pub(super) fn default_topology(&mut self, command: &Command) -> Answer {
         if command.param8(0) != self.pf() {
             // A function has one port.
             return Err(AqCode::EINVAL);
         }
         let tree = &self.fw.tree;
-        let mut data = vec![0; BRANCH];
-        put_u32(&mut data, 0, NO_TEID);
-        put_u16(&mut data, 4, tree.default_branch.len() as u16);
-        for (index, teid) in tree.default_branch.iter().enumerate() {
-            // Nodes that are deleted already are still shown, with nothing in them.
-            let element = tree.element(*teid).unwrap_or_default();
-            put(&mut data, 8 + index * ELEMENT, &element);
+        let others = tree.others.iter().map(|(_, branch)| branch);
+        let branches: Vec<&Vec<u32>> = [&tree.default_branch].into_iter().chain(others).collect();
+        let mut data = vec![0; BRANCH * branches.len()];
+        for (number, branch) in branches.iter().enumerate() {
+            let at = number * BRANCH;
+            put_u32(&mut data, at, NO_TEID);
+            put_u16(&mut data, at + 4, branch.len() as u16);
+            for (index, teid) in branch.iter().enumerate() {
+                // Nodes that are deleted already are still shown, with nothing in them.
+                let element = tree.element(*teid).unwrap_or_default();
+                put(&mut data, at + 8 + index * ELEMENT, &element);
+            }
         }
-        Ok(command.answer(data)?.put(1, &[1]))
+        let count = branches.len() as u8;
+        Ok(command.answer(data)?.put(1, &[count]))
     }
 
-    /// 0x040E: TC 0 has everything.
+    /// 0x040E: which node each traffic class is; TC 0 has all the bandwidth.
     pub(super) fn query_port_ets(&mut self, command: &Command) -> Answer {
         if command.param32(0) != self.fw.tree.root() {
             return Err(AqCode::ENOENT);
         }
+        let tree = &self.fw.tree;
         let mut data = vec![0; ETS];
-        put(&mut data, 0, &[1]);
         put(&mut data, 8, &[100]);
-        put_u32(&mut data, 32, self.fw.tree.tc());
-        for tc in 1..8 {
-            put_u32(&mut data, 32 + 4 * tc, NO_TEID);
+        let mut active = 1;
+        put_u32(&mut data, 32, tree.tc());
+        for class in 1..8u8 {
+            let branch = tree.others.iter().find(|(other, _)| *other == class);
+            let teid = branch.and_then(|(_, branch)| branch.get(1).copied());
+            active |= u8::from(teid.is_some()) << class;
+            let at = 32 + 4 * usize::from(class);
+            put_u32(&mut data, at, teid.unwrap_or(NO_TEID));
         }
+        put(&mut data, 0, &[active]);
         command.answer(data)
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::AqCode;
+use super::choices::FirmwareConfig;
 use super::layout::{part, put, put_u32, u8_at};
 
 /// Bytes of an element: parent, node, and 16 bytes of data.
@@ -88,6 +89,9 @@ pub(super) struct Tree {
     next_teid: u32,
     layers: u8,
     pub(super) default_branch: Vec<u32>,
+    /// The branches of the other traffic classes: number of the class, then root, class and entry point. That they come
+    /// without a default chain is `[inf]`.
+    pub(super) others: Vec<(u8, Vec<u32>)>,
 }
 
 /// Data of an element of that type with weight 4 and profile 0.
@@ -100,14 +104,26 @@ fn plain(kind: u8) -> [u8; 16] {
 }
 
 impl Tree {
-    /// The default branch: root, TC 0, entry point, and down to a leaf.
-    pub(super) fn new(pf: u8, layers: u8) -> Self {
+    /// The default branch: root, TC 0, entry point, and down to a leaf; then the other classes.
+    pub(super) fn new(pf: u8, config: &FirmwareConfig) -> Self {
+        let mut tree = Self::default_chain(pf, config.layers);
+        let root = tree.root();
+        for class in (1..8).filter(|class| config.classes >> class & 1 != 0) {
+            let tc = tree.insert(root, 1, plain(kind::TC), None);
+            let entry = tree.insert(tc, 2, plain(kind::ENTRY), None);
+            tree.others.push((class, vec![root, tc, entry]));
+        }
+        tree
+    }
+
+    fn default_chain(pf: u8, layers: u8) -> Self {
         let mut tree = Self {
             nodes: BTreeMap::new(),
             // Different on every port, so that they cannot be mixed up unseen.
             next_teid: (u32::from(pf) + 1) << 16,
             layers,
             default_branch: Vec::new(),
+            others: Vec::new(),
         };
         let mut parent = NO_TEID;
         for layer in 0..tree.layers().len() {
@@ -286,7 +302,7 @@ mod tests {
     #[test]
     fn the_default_branch_goes_from_root_to_leaf() {
         for (layers, group) in [(9, 7), (5, 3)] {
-            let tree = Tree::new(1, layers);
+            let tree = Tree::default_chain(1, layers);
             assert_eq!(tree.default_branch.len(), usize::from(layers));
             assert_eq!(tree.group_layer(), group);
             let kinds: Vec<u8> = tree
@@ -301,7 +317,7 @@ mod tests {
 
     #[test]
     fn nodes_go_where_their_layer_allows() {
-        let mut tree = Tree::new(0, 9);
+        let mut tree = Tree::default_chain(0, 9);
         assert_eq!(tree.add(tree.root(), &GENERIC, None), Err(AqCode::EINVAL));
         assert_eq!(tree.add(77, &GENERIC, None), Err(AqCode::ENOENT));
         let group = chain(&mut tree);
@@ -320,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_group_has_room_for_eight_leaves() {
-        let mut tree = Tree::new(0, 9);
+        let mut tree = Tree::default_chain(0, 9);
         let group = chain(&mut tree);
         for queue in 0..8 {
             tree.add(group, &GENERIC, Some(Leaf::Lan(queue))).unwrap();
@@ -334,7 +350,7 @@ mod tests {
 
     #[test]
     fn nodes_move_between_parents_of_one_layer() {
-        let mut tree = Tree::new(0, 9);
+        let mut tree = Tree::default_chain(0, 9);
         let (one, other) = (chain(&mut tree), chain(&mut tree));
         let leaf = tree.add(one, &GENERIC, Some(Leaf::Lan(0))).unwrap();
         tree.move_to(leaf, other).unwrap();

@@ -136,14 +136,19 @@ impl Cx<'_, '_> {
         command.answer(data)
     }
 
-    /// 0x0C31: by parent and number.
+    /// 0x0C31: by parent and number. Without FLUSH_PIPE, frames that cannot leave (no link) keep the queue until the
+    /// command's time is over; that the answer is EIO then is `[inf]`.
     pub(super) fn disable_tx_queues(&mut self, command: &Command) -> Answer {
+        const FLUSH_PIPE: u8 = 1 << 3;
         let groups = command.param8(1);
         if groups == 0 {
             // The last word of a reset of a VM or VF.
             return Ok(command.done());
         }
         let data = command.input(8)?.to_vec();
+        if command.param8(0) & FLUSH_PIPE == 0 && !self.has_link() {
+            return Err(AqCode::EIO);
+        }
         let mut at = 0;
         for _ in 0..groups {
             let (parent, count) = (u32_at(&data, at), usize::from(u8_at(&data, at + 4)));

@@ -9,10 +9,30 @@ use e810_hal::{Off, regs};
 use super::lan::place;
 use super::warm::{self, Identity};
 use crate::fw::{FirmwareConfig, SHADOW_RAM_LOG2_KB};
+use crate::variation::{SwitchInput, Variation};
 
 /// Guaranteed filters of flow director, and those that functions share.
 const FD_GUARANTEED: u32 = 1024;
 const FD_SHARED: u32 = 1024;
+
+/// Both parts of the switch block's input mask, and their values when it sees all 48 bits of its input.
+pub(crate) fn switch_input_open() -> [(u32, u32); 2] {
+    const SWITCH: u32 = 0;
+    const LOW: u32 = u32::MAX;
+    const HIGH: u32 = 0xffff;
+    let at = |start: Off| start.get() + 4 * SWITCH;
+    [
+        (at(place::GL_PREEXT_L2_PMASK0), LOW),
+        (at(place::GL_PREEXT_L2_PMASK1), HIGH),
+    ]
+}
+
+/// Each priority in the class of its number where that one is active, in class 0 otherwise; three bits each.
+fn priorities(classes: u8) -> u32 {
+    (0..8)
+        .filter(|class| classes >> class & 1 != 0)
+        .fold(0, |map, class| map | class << (3 * class))
+}
 
 /// How a function begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,11 +45,15 @@ pub(crate) enum Start {
         dcbx: u32,
         /// The firmware runs in recovery mode.
         recovery: bool,
+        /// The switch block sees its whole input.
+        switch_input: bool,
+        /// PRTDCB_TUP2TC.
+        priorities: u32,
     },
 }
 
 impl Start {
-    pub(crate) fn cold(config: &FirmwareConfig) -> Self {
+    pub(crate) fn cold(config: &FirmwareConfig, variation: &Variation) -> Self {
         /// DCBX has not started, or is switched off (`ice/ice_dcb.h ICE_DCBX_STATUS_*`).
         const NOT_STARTED: u32 = 0;
         const DISABLED: u32 = 7;
@@ -40,12 +64,20 @@ impl Start {
                 DISABLED
             },
             recovery: config.recovery,
+            priorities: priorities(config.classes),
+            switch_input: variation.switch_input == SwitchInput::Open,
         }
     }
 
     /// Offset and value of each register that is not 0.
     pub(super) fn values(self, id: &Identity) -> Vec<(u32, u32)> {
-        let Self::Cold { dcbx, recovery } = self else {
+        let Self::Cold {
+            dcbx,
+            recovery,
+            switch_input,
+            priorities,
+        } = self
+        else {
             return warm::values(id).collect();
         };
         let is_kept = |off: u32| {
@@ -62,9 +94,13 @@ impl Start {
             // LOCKED: programmed as usual.
             (regs::GLNVM_FLA.off().get(), 1 << 6),
             (place::PRTDCB_GENS.get(), dcbx),
+            (regs::PRTDCB_TUP2TC.off().get(), priorities),
             (place::GLQF_FD_SIZE.get(), FD_GUARANTEED | FD_SHARED << 16),
             (place::PFQF_FD_SIZE.get(), FD_GUARANTEED | FD_SHARED << 16),
         ]);
+        if switch_input {
+            values.extend(switch_input_open());
+        }
         if recovery {
             values.push((regs::GL_MNG_FWSM.off().get(), regs::FWSM_RECOVERY));
         }

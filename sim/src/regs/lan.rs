@@ -65,8 +65,6 @@ pub(super) static TABLE: &[RegInfo] = registers! {
     VPINT_MBX_CTL = 0x16_A000, [(4, 767)], Corer;
     PFINT_TSYN_MSK = 0x16_C980, [(4, 7)], Corer;
     VPLAN_TX_QBASE = 0x1D_1800, [(4, 255)], Corer;
-    GL_PREEXT_L2_PMASK0 = 0x20_F0FC, [(4, 2)], Corer;
-    GL_PREEXT_L2_PMASK1 = 0x20_F108, [(4, 2)], Corer;
     PF_MBX_ATQBAL = 0x22_E100, [], Corer;
     PF_MBX_ATQBAH = 0x22_E180, [], Corer;
     PF_MBX_ATQLEN = 0x22_E200, [], Pfr;
@@ -182,6 +180,8 @@ pub(super) fn find(off: Off) -> Option<Element> {
 pub(crate) mod place {
     use e810_hal::Off;
 
+    pub(crate) const GL_PREEXT_L2_PMASK0: Off = Off::new(0x20_F0FC);
+    pub(crate) const GL_PREEXT_L2_PMASK1: Off = Off::new(0x20_F108);
     pub(crate) const PRTDCB_GENS: Off = Off::new(0x8_3020);
     pub(crate) const GLQF_FD_SIZE: Off = Off::new(0x46_0010);
     pub(crate) const PFQF_FD_SIZE: Off = Off::new(0x46_0100);

@@ -14,7 +14,7 @@ use e810_hal::Off;
 use e810_hal::reg::AccessKind;
 use e810_hal::regs::{self, Element, find};
 
-pub(crate) use cold::Start;
+pub(crate) use cold::{Start, switch_input_open};
 pub use domain::ResetSource;
 pub(crate) use warm::Identity;
 

@@ -9,10 +9,12 @@
 //! card.
 
 mod events;
+mod firmware;
 mod table;
 mod wire;
 
 pub use events::{ClearPba, CqEventContext, FlushStyle, QpEventContext};
+pub use firmware::{OwnVsi, PxeClearedAgain, SwitchInput, SwitchPages};
 pub use table::{Choice, NoSuchChoice};
 pub use wire::AckCredits;
 
@@ -35,6 +37,17 @@ variations! {
 
     /// What acknowledges say of the credits for sends.
     ack_credits: AckCredits [OfContext, Unlimited];
+
+    // Firmware.
+
+    /// What 0x0110 is answered with when the card has left PXE mode.
+    pxe_cleared_again: PxeClearedAgain [Exists, Done];
+    /// What the switch block sees of a frame after a reset of the card.
+    switch_input: SwitchInput [Closed, Open];
+    /// What 0x02A4 does to the VSI that the firmware has for a function.
+    own_vsi: OwnVsi [Stays, Goes];
+    /// How many elements a reply to 0x0200 has.
+    switch_pages: SwitchPages [Full, OneElement];
 }
 
 #[cfg(test)]

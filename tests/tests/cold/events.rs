@@ -1,6 +1,6 @@
 //! Events of the firmware at any time, and what the device tells of them.
 
-use e810::{Causes, Demand, Event, LanEvent};
+use e810::{Causes, Demand, Event, LanEvent, QpCaps, QpInit};
 use e810_hal::regs::PFINT_OICR;
 use e810_hal::{Clock, Ns};
 use e810_sim::{AqFault, PortLink};
@@ -55,6 +55,43 @@ fn link_events_reach_the_program() {
         _ => None,
     });
     assert!(speed.is_some_and(|mbps| mbps > 0), "{up:?}");
+    control
+        .shutdown(events)
+        .map_err(|failed| failed.error)
+        .unwrap();
+    assert_as_found(&sim);
+}
+
+/// The firmware speaks of them only to who has asked for it.
+#[test]
+fn changes_of_the_priorities_reach_the_program() {
+    let (sim, nic) = card(|_| {});
+    let (mut control, events) = up(nic.clone(), &mut |_| {}).unwrap().split();
+    let pd = control.alloc_pd().unwrap();
+    let cq = control.create_cq(16, 0).unwrap();
+    // With the next command, which is that of a queue pair.
+    sim.configure_firmware(0, |config| {
+        config.fault(0x0401, 1, AqFault::EventAfter(0x0A01));
+    });
+    let caps = QpCaps {
+        max_send_wr: 4,
+        max_recv_wr: 4,
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline: 0,
+    };
+    let qp = control.create_qp(&pd, &QpInit::rc(&cq, &cq, caps)).unwrap();
+    nic.delay(Ns::from_ms(20));
+    control.service().unwrap();
+    let mut told = Vec::new();
+    while let Some(event) = control.take_lan_event() {
+        told.push(event);
+    }
+    let classes = LanEvent::Priorities([0; 8]);
+    assert!(told.contains(&classes), "{told:?}");
+    control.destroy_qp(qp).map_err(|(_, error)| error).unwrap();
+    control.destroy_cq(cq).map_err(|(_, error)| error).unwrap();
+    control.dealloc_pd(pd).map_err(|(_, error)| error).unwrap();
     control
         .shutdown(events)
         .map_err(|failed| failed.error)

@@ -5,7 +5,7 @@
 //! first, second, ... use of every opcode that AdminQ commands have, until one
 //! does not strike.
 
-use e810::{Error, StageError};
+use e810::{Error, LoadFailed, StageError, reset_card};
 use e810_adminq::Error as AdminqError;
 use e810_hal::WaitError;
 use e810_sim::{AqCode, AqFault, Sim, SimPlatform};
@@ -13,10 +13,10 @@ use e810_sim::{AqCode, AqFault, Sim, SimPlatform};
 use crate::world::{assert_as_found, assert_vectors_back, card, up};
 
 /// Commands that the cold start sends.
-pub(crate) const OPCODES: [u16; 27] = [
+pub(crate) const OPCODES: [u16; 30] = [
     0x0001, 0x0003, 0x0008, 0x0009, 0x000A, 0x000B, 0x0107, 0x0110, 0x0200, 0x0203, 0x020C, 0x020D,
-    0x0210, 0x0211, 0x0213, 0x02A0, 0x02A2, 0x02A4, 0x0400, 0x0401, 0x040F, 0x0412, 0x0603, 0x0607,
-    0x0613, 0x0C40, 0x0C43,
+    0x0210, 0x0211, 0x0213, 0x02A0, 0x02A2, 0x02A4, 0x0400, 0x0401, 0x040E, 0x040F, 0x0412, 0x0600,
+    0x0603, 0x0607, 0x0613, 0x0A01, 0x0C40, 0x0C43,
 ];
 
 /// Uses of one opcode that are looked at: packages are long, and their buffers
@@ -82,9 +82,22 @@ pub(crate) fn everywhere(fault: AqFault, mut judge: impl FnMut(u16, u32, Outcome
     struck
 }
 
-/// The card is usable after all of it.
+/// Whether the bring-up left the card so that no function of it can load a
+/// package.
+pub(crate) fn needs_core_reset(error: Option<&StageError>) -> bool {
+    error.is_some_and(|error| matches!(error.error, Error::HalfConfigured(_)))
+}
+
+/// The card is usable after all of it, if need be after the reset that the error
+/// names.
 pub(crate) fn assert_comes_up(outcome: &Outcome, what: &str) {
-    let device = up(outcome.nic.clone(), &mut |_| {});
+    let mut device = up(outcome.nic.clone(), &mut |_| {});
+    // The firmware may have taken the whole package all the same.
+    if let (Err(again), true) = (&device, needs_core_reset(outcome.error.as_ref())) {
+        assert!(again.to_string().contains("core reset"), "{what}: {again}");
+        reset_card(&outcome.nic).unwrap();
+        device = up(outcome.nic.clone(), &mut |_| {});
+    }
     let device = device.unwrap_or_else(|error| panic!("{what}: again: {error}"));
     device.shutdown().unwrap();
 }
@@ -97,7 +110,7 @@ fn every_command_refused() {
             match outcome.error {
                 // Named by the command that was refused.
                 Some(StageError {
-                    error: Error::Adminq(error),
+                    error: Error::Adminq(error) | Error::HalfConfigured(LoadFailed { error, .. }),
                     undo: None,
                     ..
                 }) => {
@@ -115,12 +128,24 @@ fn every_command_refused() {
     }
 }
 
-/// Refusals that do not end the bring-up: removing what the firmware made, the
-/// VLAN mode, and everything at the end. Get Version is asked again.
+/// Refusals that do not end the bring-up: PXE mode, removing what the firmware
+/// made, classes and LLDP events, the VLAN mode, the PHY, and everything at the end. Get Version is asked again.
 const fn tolerated(opcode: u16) -> bool {
     matches!(
         opcode,
-        0x0001 | 0x0003 | 0x040F | 0x0203 | 0x020C | 0x020D | 0x0211 | 0x0213 | 0x02A2
+        0x0001
+            | 0x0003
+            | 0x0110
+            | 0x0203
+            | 0x020C
+            | 0x020D
+            | 0x0211
+            | 0x0213
+            | 0x02A2
+            | 0x040E
+            | 0x040F
+            | 0x0600
+            | 0x0A01
     )
 }
 
@@ -130,6 +155,10 @@ fn every_command_not_answered() {
         everywhere(fault, |opcode, nth, outcome| {
             let what = format!("{opcode:#06x} use {nth}");
             let error = outcome.error.map(|error| error.error).or(outcome.end);
+            let error = match error {
+                Some(Error::HalfConfigured(failed)) => Some(Error::Adminq(failed.error)),
+                other => other,
+            };
             let told = match error {
                 Some(Error::Adminq(AdminqError::Wait(WaitError::Timeout { .. }))) => true,
                 Some(Error::Adminq(AdminqError::CriticalFirmware { .. })) => {
@@ -170,13 +199,16 @@ fn every_reply_cut_short_or_too_long() {
             let what = format!("{opcode:#06x} use {nth}: {fault:?}");
             if let Some(error) = outcome.error {
                 refused += 1;
+                let (Error::Adminq(told) | Error::HalfConfigured(LoadFailed { error: told, .. })) =
+                    error.error
+                else {
+                    panic!("{what}: {error}");
+                };
                 let expected = matches!(
-                    error.error,
-                    Error::Adminq(
-                        AdminqError::ShortReply { .. }
-                            | AdminqError::LongReply { .. }
-                            | AdminqError::BadReply { .. }
-                    )
+                    told,
+                    AdminqError::ShortReply { .. }
+                        | AdminqError::LongReply { .. }
+                        | AdminqError::BadReply { .. }
                 );
                 assert!(expected, "{what}: {error}");
             }

@@ -13,10 +13,12 @@
 
 mod events;
 mod faults;
+mod link;
 mod memory;
 mod needs;
 mod queue_sets;
 mod resets;
 mod states;
+mod used;
 mod whole;
 mod world;

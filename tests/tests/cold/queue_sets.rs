@@ -1,7 +1,7 @@
 //! The RDMA queue set of the first queue pair: registered, removed, refused.
 
 use e810::{Control, Cq, Error, EventSet, Pd, Qp, QpCaps, QpInit};
-use e810_sim::{AqCode, AqFault, Sim, SimPlatform};
+use e810_sim::{AqCode, AqFault, PortLink, Sim, SimPlatform};
 
 use crate::world::{assert_as_found, assert_vectors_back, card, up};
 
@@ -156,4 +156,22 @@ fn a_silent_firmware_does_not_take_the_queue_pairs_along() {
         (0, 0, 1)
     );
     assert_vectors_back(&nic);
+}
+
+/// Frames that cannot leave must not keep the set: the pipe is flushed.
+#[test]
+fn a_queue_set_goes_without_a_link() {
+    for layers in [9, 5] {
+        let mut up = Up::new(layers);
+        let qp = up.queue_pair().unwrap();
+        up.sim
+            .configure_firmware(0, |config| config.link = PortLink::Down);
+        up.destroy(qp);
+        assert_eq!(up.sim.refused_commands(0), []);
+        let again = up.queue_pair().unwrap();
+        up.destroy(again);
+        let (sim, _, error) = up.end();
+        assert_eq!(error, None);
+        assert_as_found(&sim);
+    }
 }

@@ -88,11 +88,11 @@ fn what_each_stage_costs() {
         reset         6       1       0       0
         adminq        5      14       3       0
         identity      4       4       4       0
-        tree          9       9       9       0
-        package      12      11      11       0
+        tree         10      10      10       0
+        package      12      13      11       0
         vsi           5       5       5       0
-        link          5       3       3       0
-        rules         3       2       2       0
+        link          7       5       5       0
+        rules         4       3       3       0
         engine        4       0       0       0
         cqp           2       5       0       0
         hmc          15       5       0       5

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
 use e810::hmc::Backing;
-use e810::{Control, EventSet, Mtu, Path, Platform, v4};
+use e810::{Control, EventSet, LinkPolicy, Mtu, Path, Platform, v4};
 use e810_sim::Mode;
 
 use super::{remote, sim_start, simulator};
@@ -18,7 +18,7 @@ use crate::interrupts::HostPlatform;
 use crate::monitor::{Desk, Service, Tap};
 use crate::pingpong::Watch;
 use crate::spec::DeviceSpec;
-use crate::start::Start;
+use crate::start::{LINK, Start};
 
 /// Two functions of this process.
 const FUNCTIONS: [&str; 2] = ["function 0", "function 1"];
@@ -257,13 +257,34 @@ fn alone<T: Transport, J: Job>(
     remote::explain(result, &[&function])
 }
 
-/// Brings a function up and gives its parts.
+/// Brings a function up and gives its parts. Its link is enabled and not waited
+/// for ([`wait_link`]): the other end may be the next function to be brought up.
 pub(crate) fn bring_up<P: Platform>(
     platform: P,
     start: &Start,
 ) -> Result<(Control<P>, EventSet<P>)> {
-    let device = start.bring_up(platform, Backing::default(), &mut |_| {})?;
+    let device = start.bring_up(platform, Backing::default(), LinkPolicy::GoOn, &mut |_| {})?;
     Ok(device.split())
+}
+
+/// Waits for the link of a function, whose other end is enabled by now.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn wait_link<P: Platform>(control: &mut Control<P>) -> Result<()> {
+    control.wait_link(LINK).context("waiting for the link")?;
+    Ok(())
+}
+
+/// Waits for the links of both functions.
+///
+/// # Errors
+/// Why there is none, and of which function.
+pub(crate) fn wait_links<P: Platform>(controls: [&mut Control<P>; 2]) -> Result<()> {
+    for (control, name) in controls.into_iter().zip(FUNCTIONS) {
+        wait_link(control).context(name)?;
+    }
+    Ok(())
 }
 
 /// Makes a side of each of two functions of this process.
@@ -365,3 +386,6 @@ pub(crate) fn paths<P: HostPlatform>(
     ];
     Ok((paths, mtu))
 }
+
+#[cfg(test)]
+mod tests;

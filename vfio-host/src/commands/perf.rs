@@ -182,6 +182,7 @@ impl Measure<'_> {
     }
 
     fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut End<P>; 2]) -> Result<()> {
+        pair::wait_links([ask.control(), answer.control()])?;
         let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
         let (back, there) = (ask.endpoints(), answer.endpoints());
         ask.connect(there, paths[0], mtu)
@@ -255,6 +256,7 @@ impl Measure<'_> {
     ) -> Result<Vec<Run>> {
         let mine = end.endpoints();
         let (path, mtu, theirs) = peer::greet(self.pair, end.control(), link, self.terms(), mine)?;
+        pair::wait_link(end.control())?;
         end.connect(theirs, path, mtu)?;
         let runs = self.all_sizes(|size| match role {
             Role::Ask => self.ask(end, size, link, around),

@@ -145,6 +145,7 @@ impl Messages<'_> {
 
     /// Exchanges endpoints in-process and connects both ways.
     fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut Side<P>; 2]) -> Result<()> {
+        pair::wait_links([ask.control(), answer.control()])?;
         let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
         let (back, there) = (ask.endpoint(), answer.endpoint());
         ask.connect(&there, paths[0], mtu)
@@ -218,6 +219,7 @@ impl Messages<'_> {
         let mine = vec![side.endpoint()];
         let (path, mtu, theirs) = peer::greet(self.pair, side.control(), link, self.terms(), mine)?;
         let there = theirs.first().context("no queue pair")?;
+        pair::wait_link(side.control())?;
         side.connect(there, path, mtu)?;
         match self.service {
             ServiceArg::Rc => apart::prepare(side)?,

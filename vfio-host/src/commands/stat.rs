@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
-use e810::{Control, GIDS, Mtu, Platform, PortState, Stats};
+use e810::{Control, GIDS, LinkFec, Mtu, Platform, PortState, Stats};
 use e810_sim::Mode;
 use serde::Serialize;
 
@@ -38,6 +38,10 @@ pub struct StatReport {
     pub state: &'static str,
     /// Speed of the link in Mbit/s; 0 when it is not known.
     pub link_mbps: u32,
+    /// Error correction that was negotiated; absent when it is not known, and of
+    /// no meaning without a link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_fec: Option<&'static str>,
     /// Ethernet address.
     pub mac: String,
     /// Hardware number of the VSI.
@@ -108,7 +112,7 @@ pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
 /// Brings a function up, asks it, and shuts it down.
 fn look<P: Platform>(platform: P, start: &Start, transport: &'static str) -> Result<StatReport> {
     let (mut control, events) = pair::bring_up(platform, start)?;
-    let report = ask(&mut control, transport);
+    let report = pair::wait_link(&mut control).and_then(|()| ask(&mut control, transport));
     let end = control.shutdown(events);
     end.map_err(|failed| failed.error)
         .context("shutting down")?;
@@ -134,6 +138,7 @@ fn ask<P: Platform>(control: &mut Control<P>, transport: &'static str) -> Result
             PortState::Down => "down",
         },
         link_mbps: port.mbps,
+        link_fec: port.fec.map(LinkFec::name),
         mac: mac(port.mac),
         vsi: port.vsi.get(),
         mtu: control.lan().mtu,
@@ -163,9 +168,10 @@ pub(crate) fn print_counters(counters: &Counters, out: &mut dyn Write) -> Result
 
 fn print(report: &StatReport, out: &mut dyn Write) -> Result<()> {
     let speed = link_speed(report.link_mbps);
+    let fec = report.link_fec.unwrap_or("not known");
     writeln!(
         out,
-        "port 1      {}, {speed}, {}, VSI {}   ({})",
+        "port 1      {}, {speed}, FEC {fec}, {}, VSI {}   ({})",
         report.state, report.mac, report.vsi, report.transport
     )?;
     let path = report

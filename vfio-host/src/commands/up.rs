@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use e810::hmc::{Backing, FpmQuery, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
-use e810::{Lan, LanReady, LoadedBy, Memory, Platform, Reached};
+use e810::{Lan, LanReady, LinkPolicy, LoadedBy, Memory, Platform, Reached};
 use e810_hal::Clock;
 use e810_sim::Mode;
 
@@ -14,10 +14,11 @@ use crate::capture::Recording;
 use crate::card::as_source;
 use crate::cli::UpArgs;
 use crate::counted::Counted;
+use crate::host::{Host, card};
 use crate::measure::{Times, times};
 use crate::report::{LanReport, ObjectReport, StageReport, UpReport, human_bytes, human_ns, mac};
-use crate::spec::DeviceSpec;
-use crate::start::Start;
+use crate::spec::{Bdf, DeviceSpec};
+use crate::start::{LINK, Start};
 
 /// Runs the command.
 ///
@@ -37,6 +38,9 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
             ("vfio-user", full, demand, Some(times))
         }
         DeviceSpec::Vfio(bdf, way) => {
+            if args.reset_card && !args.force {
+                refuse_reset(&Host::default(), *bdf)?;
+            }
             remote::warn_of_memlock(1);
             let (full, demand, times) = behind(args, remote::open_vfio(*bdf, *way, args.backend)?)?;
             ("vfio", full, demand, Some(times))
@@ -65,6 +69,9 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
 fn simulated(args: &UpArgs) -> Result<(Up, Up)> {
     let sim = simulator(2, Mode::Real, 1, args.start.warm);
     let recording = args.capture.record(&sim)?;
+    if args.reset_card {
+        reset(&sim.function(0))?;
+    }
     let up = |function, backing| {
         let platform = sim.function(function);
         let start = sim_start(&platform, &args.start)?;
@@ -85,12 +92,38 @@ fn simulated(args: &UpArgs) -> Result<(Up, Up)> {
 /// One function behind a backend, brought up in both ways, one after the other.
 fn behind<T: Transport>(args: &UpArgs, function: Function<T>) -> Result<(Up, Up, Times)> {
     let start = remote::start(&function, &args.start)?;
-    let result = times(&function).and_then(|times| {
+    let result = if args.reset_card {
+        reset(&function)
+    } else {
+        Ok(())
+    };
+    let result = result.and_then(|()| times(&function)).and_then(|times| {
         let full = bring_up(Counted::new(function.clone()), &start, Backing::Full)?;
         let demand = bring_up(Counted::new(function.clone()), &start, Backing::OnDemand)?;
         Ok((full, demand, times))
     });
     remote::explain(result, &[&function])
+}
+
+/// Resets the whole card.
+fn reset<P: Platform>(platform: &P) -> Result<()> {
+    e810::reset_card(platform).context("resetting the card")?;
+    log::warn!("the card was reset: all of its functions");
+    Ok(())
+}
+
+/// A reset of the card takes the ground from under who uses its other functions.
+///
+/// # Errors
+/// Who does.
+fn refuse_reset(host: &Host, bdf: Bdf) -> Result<()> {
+    let users = card::users_beside(host, bdf);
+    ensure!(
+        users.is_empty(),
+        "--reset-card resets all functions of the card, and there are in use: {}; end that first (`e810 unbind`, or unload the driver), or say --force",
+        users.join(", ")
+    );
+    Ok(())
 }
 
 struct Up {
@@ -122,7 +155,12 @@ fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) 
         });
         before = now;
     };
-    let device = start.bring_up(platform.clone(), backing, &mut observe)?;
+    let device = start.bring_up(
+        platform.clone(),
+        backing,
+        LinkPolicy::Wait(LINK),
+        &mut observe,
+    )?;
     let (control, events) = device.split();
     let memory = control.hmc();
     let linux = linux_plan(&memory.query).context("Linux' formula on this device's limits")?;
@@ -149,6 +187,7 @@ fn lan_report<P: Platform>(side: &LanReady<P>, lan: Lan) -> LanReport {
         package: package.version.to_string(),
         package_loaded: package.by == LoadedBy::Us,
         link_mbps: side.link_at_start().mbps,
+        link_fec: side.link_at_start().fec.name(),
     }
 }
 
@@ -220,11 +259,12 @@ fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
         };
         writeln!(
             out,
-            "port {}, {}, VSI {}, link {} Gbit/s, package {} {by}",
+            "port {}, {}, VSI {}, link {} Gbit/s, FEC {}, package {} {by}",
             lan.port,
             lan.mac,
             lan.vsi,
             f64::from(lan.link_mbps) / 1e3,
+            lan.link_fec,
             lan.package
         )?;
     }

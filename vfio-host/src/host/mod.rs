@@ -5,6 +5,7 @@
 //! read is absent, and the caller says what that means.
 
 pub mod binding;
+pub mod card;
 pub mod cpus;
 #[cfg(test)]
 pub(crate) mod fake;

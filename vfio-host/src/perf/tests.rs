@@ -1,4 +1,4 @@
-use e810::{Mtu, Path, v4};
+use e810::{LinkPolicy, Mtu, Path, v4};
 use e810_hal::Ns;
 use e810_sim::{Mode, SimPlatform};
 
@@ -32,7 +32,8 @@ fn ends(plan: &Plan) -> [End<SimPlatform>; 2] {
     let mut ends = [0, 1].map(|n| {
         let platform = sim.function(n);
         let start = sim_start(&platform, &args).unwrap();
-        let device = start.bring_up(platform.clone(), Default::default(), &mut |_| {});
+        let link = LinkPolicy::GoOn;
+        let device = start.bring_up(platform.clone(), Default::default(), link, &mut |_| {});
         let (control, events) = device.unwrap().split();
         End::new(platform, control, events, plan, None).unwrap()
     });

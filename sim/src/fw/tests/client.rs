@@ -1,5 +1,6 @@
 //! A hand-driven AdminQ: rings set up and commands sent as control-path 9.1 says, byte by byte.
 
+use e810_hal::bus::Index;
 use e810_hal::regs as hw;
 use e810_hal::{Clock, DmaAlloc, DmaLayout, Ns, RawDma};
 
@@ -267,8 +268,13 @@ impl Client {
         self.tell(0x0211, params(&[(0, &number)]), &props)
     }
 
-    /// Downloads the test package as control-path 9.10 says.
+    /// Downloads the test package as control-path 9.10 says, and does what belongs to it.
     pub(super) fn download(&mut self) {
+        self.download_only();
+        self.open_switch();
+    }
+
+    pub(super) fn download_only(&mut self) {
         let lock = params(&[(0, &[4]), (2, &[2])]);
         assert_eq!(self.direct(0x0008, lock).ok().param16(12), 0);
         let buffers = package_buffers();
@@ -277,6 +283,13 @@ impl Client {
             self.tell(0x0c40, params(&[(0, &[last])]), buffer).ok();
         }
         self.direct(0x0009, params(&[(0, &[4])])).ok();
+    }
+
+    /// Lets the switch block see its whole input, as after each download.
+    pub(super) fn open_switch(&self) {
+        let switch = Index::new(0).unwrap();
+        hw::GL_PREEXT_L2_PMASK0.at(switch).set(&self.nic, u32::MAX);
+        hw::GL_PREEXT_L2_PMASK1.at(switch).set(&self.nic, 0xffff);
     }
 
     /// What was found, by kind.

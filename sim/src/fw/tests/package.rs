@@ -1,5 +1,8 @@
 //! Download of the package, and who may.
 
+use e810_hal::Ns;
+use e810_hal::regs as hw;
+
 use super::client::{Client, package_buffers, params};
 use crate::fw::AqCode;
 use crate::fw::layout::{put, put_u16, put_u32};
@@ -22,15 +25,59 @@ fn the_second_function_finds_the_package_there() {
     let sim = Sim::builder().functions(2).cold().build();
     let (mut one, mut other) = (Client::on(&sim, 0), Client::on(&sim, 1));
     assert_eq!(list(&mut one), []);
-    one.direct(0x0008, params(&GLOBAL)).ok();
-    let waits = other.direct(0x0008, params(&GLOBAL));
-    assert_eq!(waits.param16(12), 1, "in progress");
-    one.direct(0x0009, params(&GLOBAL)).ok();
     one.download();
     assert_eq!(list(&mut other), [(vec![1, 3, 0, 0], vec![0, 1, 0, 0])]);
-    let done = other.direct(0x0008, params(&GLOBAL));
-    assert_eq!(done.param16(12), 2, "done");
+    assert_eq!(global(&mut other), DONE);
     assert_eq!(sim.findings(), []);
+}
+
+/// Status of a request for the global configuration lock.
+fn global(client: &mut Client) -> u16 {
+    client.direct(0x0008, params(&GLOBAL)).param16(12)
+}
+
+const GRANTED: u16 = 0;
+const IN_PROGRESS: u16 = 1;
+const DONE: u16 = 2;
+
+#[test]
+fn the_configuration_lock_is_given_once_until_a_core_reset() {
+    let sim = Sim::builder().functions(2).cold().build();
+    let (mut one, mut other) = (Client::on(&sim, 0), Client::on(&sim, 1));
+    assert_eq!(global(&mut one), GRANTED);
+    assert_eq!(global(&mut other), IN_PROGRESS);
+    // Nothing was downloaded, and it is done all the same.
+    one.direct(0x0009, params(&GLOBAL)).ok();
+    assert_eq!((global(&mut one), global(&mut other)), (DONE, DONE));
+    one.tell(0x0c40, [0; 16], &package_buffers()[0])
+        .refused(AqCode::EPERM);
+    other.nic.function_level_reset();
+    let mut other = other.start();
+    assert_eq!(global(&mut other), DONE, "a function's reset is no help");
+    hw::GLGEN_RTRIG.set(&other.nic, 1);
+    sim.run(Ns::from_ms(110));
+    let mut other = other.start();
+    assert_eq!(global(&mut other), GRANTED);
+}
+
+#[test]
+fn a_configuration_lock_whose_time_is_over_is_not_free() {
+    let sim = Sim::builder().functions(2).cold().build();
+    let (mut one, mut other) = (Client::on(&sim, 0), Client::on(&sim, 1));
+    let granted = one.direct(0x0008, params(&GLOBAL)).ok();
+    sim.run(Ns::from_ms(granted.param32(4).into()));
+    assert_eq!((global(&mut one), global(&mut other)), (DONE, DONE));
+    one.tell(0x0c40, [0; 16], &package_buffers()[0])
+        .refused(AqCode::EPERM);
+}
+
+#[test]
+fn a_holder_that_is_reset_has_had_the_configuration_lock() {
+    let sim = Sim::builder().functions(2).cold().build();
+    let (mut one, mut other) = (Client::on(&sim, 0), Client::on(&sim, 1));
+    assert_eq!(global(&mut one), GRANTED);
+    one.nic.function_level_reset();
+    assert_eq!(global(&mut other), DONE);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::switch::mac_rule;
 use crate::findings::kind;
 use crate::fw::AqCode;
 use crate::pe::Env;
+use crate::variation::{SwitchInput, Variation};
 use crate::{AqFault, Sim};
 
 const ONE: [(usize, &[u8]); 1] = [(0, &[1])];
@@ -41,6 +42,28 @@ fn a_packet_needs_package_vsi_filter_and_rule() {
     client.open_vsi(vsi, false).ok();
     send(&client, mac);
     assert_eq!(frames(&client), (1, 4), "closed");
+}
+
+#[test]
+fn a_packet_needs_an_open_switch() {
+    for switch_input in [SwitchInput::Closed, SwitchInput::Open] {
+        let variation = Variation {
+            switch_input,
+            ..Variation::default()
+        };
+        let open = switch_input == SwitchInput::Open;
+        let mut client = Client::of(Sim::builder().variation(variation));
+        let mac = client.nic.mac();
+        let vsi = client.add_vsi();
+        client.open_vsi(vsi, true).ok();
+        client.tell(0x02a0, params(&ONE), &mac_rule(vsi, mac)).ok();
+        client.download_only();
+        send(&client, mac);
+        assert_eq!(frames(&client), if open { (1, 0) } else { (0, 1) });
+        client.open_switch();
+        send(&client, mac);
+        assert_eq!(frames(&client), if open { (2, 0) } else { (1, 1) });
+    }
 }
 
 #[test]

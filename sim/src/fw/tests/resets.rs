@@ -136,3 +136,25 @@ fn a_reset_gives_locks_back() {
     one.nic.function_level_reset();
     other.direct(0x0008, change).ok();
 }
+
+#[test]
+fn pxe_mode_is_the_cards_and_ends_once() {
+    let sim = Sim::builder().functions(2).cold().build();
+    let (mut one, mut other) = (Client::on(&sim, 0), Client::on(&sim, 1));
+    let two = params(&[(0, &[2])]);
+    one.direct(0x0110, two).ok();
+    other.direct(0x0110, two).refused(AqCode::EEXIST);
+    hw::PFGEN_CTRL.set(&one.nic, 1);
+    one.nic.delay(Ns::from_ms(1));
+    let mut one = one.start();
+    one.direct(0x0110, two).refused(AqCode::EEXIST);
+    one.nic.function_level_reset();
+    for trigger in [1, 2, 4] {
+        one = one.start();
+        one.direct(0x0110, two).refused(AqCode::EEXIST);
+        hw::GLGEN_RTRIG.set(&one.nic, trigger);
+        sim.run(Ns::from_ms(110));
+        one = one.start();
+        one.direct(0x0110, two).ok();
+    }
+}

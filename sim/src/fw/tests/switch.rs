@@ -1,8 +1,10 @@
 //! VSIs, rules, lists, recipes.
 
 use super::client::{Client, params};
+use crate::Sim;
 use crate::findings::kind;
 use crate::fw::AqCode;
+use crate::variation::{OwnVsi, SwitchPages, Variation};
 use e810_hal::bus::VsiId;
 use e810_hal::regs as hw;
 
@@ -148,9 +150,53 @@ fn recipes_can_be_read_and_changed() {
 fn the_switch_has_the_functions_port() {
     let mut client = Client::new();
     let reply = client.ask(0x0200, [0; 16], 2048).ok();
-    assert_eq!((reply.param16(2), reply.param16(4)), (0, 1));
+    assert_eq!((reply.param16(2), reply.param16(4)), (0, 2));
     let swid = reply.data16(2);
+    assert_eq!(reply.data16(0), 0, "port 0");
+    // The firmware's own VSI: number 4, uplink 0, function 0.
+    let own = [6, 8, 10].map(|at| reply.data16(at));
+    assert_eq!(own, [2 << 14 | 4, swid, 0]);
     let set = |swid: u16| params(&[(4, &(swid | 0x8000).to_le_bytes()), (6, &[4])]);
     client.direct(0x0203, set(swid)).ok();
     client.direct(0x0203, set(swid + 1)).refused(AqCode::ENOENT);
+}
+
+#[test]
+fn elements_come_in_pages() {
+    let variation = Variation {
+        switch_pages: SwitchPages::OneElement,
+        ..Variation::default()
+    };
+    let mut client = Client::of(Sim::builder().variation(variation));
+    let page = |client: &mut Client, first: u16| {
+        let reply = client.ask(0x0200, params(&[(2, &first.to_le_bytes())]), 2048);
+        let reply = reply.ok();
+        assert_eq!(reply.param16(4), 1);
+        (reply.data16(0) >> 14, reply.param16(2))
+    };
+    assert_eq!(page(&mut client, 0), (0, 1));
+    assert_eq!(page(&mut client, 1), (2, 0));
+    let beyond = params(&[(2, &[2])]);
+    client.ask(0x0200, beyond, 2048).refused(AqCode::EINVAL);
+}
+
+#[test]
+fn the_firmwares_own_vsi_is_cleared_or_not() {
+    for own_vsi in [OwnVsi::Stays, OwnVsi::Goes] {
+        let variation = Variation {
+            own_vsi,
+            ..Variation::default()
+        };
+        let mut client = Client::of(Sim::builder().variation(variation));
+        let elements = |client: &mut Client| client.ask(0x0200, [0; 16], 2048).ok().param16(4);
+        assert_eq!(elements(&mut client), 2);
+        client.direct(0x02a4, [0; 16]).ok();
+        assert_eq!(
+            elements(&mut client),
+            if own_vsi == OwnVsi::Goes { 1 } else { 2 }
+        );
+        client.nic.function_level_reset();
+        let mut client = client.start();
+        assert_eq!(elements(&mut client), 2);
+    }
 }

@@ -1,0 +1,46 @@
+//! Choices about the firmware.
+
+/// What Clear PXE Mode (0x0110) is answered with when the card has left PXE mode: since its last core reset some
+/// function's driver has sent the command (field-evidence 3.1, 3.2).
+///
+/// EEXIST is what iPXE's driver for XL710 and E810 expects there; no log of an E810 shows it `[inf]`. Other drivers do not
+/// look at the answer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PxeClearedAgain {
+    /// EEXIST.
+    Exists,
+    /// Done, as the first time.
+    Done,
+}
+
+/// What the input mask of the switch block (GL_PREEXT_L2_PMASK0, GL_PREEXT_L2_PMASK1) is after a reset of the card.
+///
+/// Not in the sources. Existing drivers write all ones whenever a package is active; one that works without a package
+/// (iPXE) never does, and receives.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SwitchInput {
+    /// All zero: with a package, its rules match nothing.
+    Closed,
+    /// All ones.
+    Open,
+}
+
+/// What Clear PF Configuration (0x02A4) does to the VSI that the firmware has for a function (field-evidence 3.15).
+/// Not in the sources: the driver that was seen to use that VSI does not send the command.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OwnVsi {
+    /// It stays.
+    Stays,
+    /// It is taken away until the next reset of the function.
+    Goes,
+}
+
+/// How many elements of the switch a reply to 0x0200 has. Existing drivers ask for more until the reply says that there
+/// are none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SwitchPages {
+    /// As many as the buffer holds.
+    Full,
+    /// One.
+    OneElement,
+}

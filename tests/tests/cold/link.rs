@@ -1,0 +1,165 @@
+//! Ports: what is changed of them, what is not, and boards that allow nothing.
+
+use e810::{
+    ColdStart, Error, LinkFec, LinkPolicy, Package, PackageSource, Stage, StageError, bring_up_cold,
+};
+use e810_adminq::Error as AdminqError;
+use e810_hal::Ns;
+use e810_sim::{AqCode, AqFault, PhyStart, PortLink, Sim, SimPlatform, test_package};
+use e810_tests::traffic::{End, Kind, Pair, Setup, Transfer};
+
+use crate::world::{assert_as_found, builder, card, config, up};
+
+/// Commands that change a port, and the one that asks what it can do.
+const CHANGES: [u16; 2] = [0x0601, 0x0605];
+
+fn start(nic: SimPlatform, link: LinkPolicy) -> Result<(), StageError> {
+    let file = test_package();
+    let start = ColdStart {
+        package: PackageSource::File(Package::parse(&file).unwrap()),
+        link,
+    };
+    let device = bring_up_cold(nic, &config(), &start, &mut |_| {})?;
+    device.shutdown().unwrap();
+    Ok(())
+}
+
+/// Whether the firmware was sent one of `opcodes` during `run`: faults that were
+/// ordered for them are used up then.
+fn were_sent(sim: &Sim, opcodes: &[u16], run: impl FnOnce()) -> bool {
+    let mut before = None;
+    sim.configure_firmware(0, |config| {
+        for opcode in opcodes {
+            config.fault(*opcode, 1, AqFault::EventAfter(0x7777));
+        }
+        before = Some(config.clone());
+    });
+    run();
+    let mut sent = false;
+    sim.configure_firmware(0, |config| sent = Some(&*config) != before.as_ref());
+    sent
+}
+
+#[test]
+fn a_managed_link_is_no_obstacle_to_who_does_not_wait() {
+    for link in [PortLink::Up, PortLink::Down] {
+        for phy in [PhyStart::Everything, PhyStart::Disabled] {
+            let (sim, nic) = card(move |config| {
+                (config.link, config.phy) = (link, phy);
+                config.link_is_managed = true;
+            });
+            start(nic, LinkPolicy::GoOn).unwrap();
+            assert_as_found(&sim);
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_a_managed_link_is_told_why_there_is_none() {
+    let (sim, nic) = card(|config| {
+        config.phy = PhyStart::Disabled;
+        config.link_is_managed = true;
+    });
+    let error = start(nic, LinkPolicy::Wait(Ns::from_ms(10_000))).unwrap_err();
+    assert_eq!(error.stage, Stage::Link);
+    let told = matches!(error.error, Error::Adminq(AdminqError::NoLink { .. }));
+    assert!(told, "{error}");
+    assert_as_found(&sim);
+}
+
+#[test]
+fn refusals_of_the_phy_end_no_start() {
+    for (opcode, phy) in [
+        (0x0600, PhyStart::Everything),
+        (0x0601, PhyStart::WithoutFec),
+        (0x0605, PhyStart::SwitchedOff),
+    ] {
+        for code in [AqCode::EIO, AqCode::EMODE, AqCode::ESRCH] {
+            let (sim, nic) = card(move |config| {
+                config.phy = phy;
+                config.fault(opcode, 1, AqFault::Error(code));
+            });
+            start(nic, LinkPolicy::GoOn).unwrap_or_else(|e| panic!("{opcode:#x}: {e}"));
+            assert_as_found(&sim);
+        }
+    }
+}
+
+/// A link without error correction is up, and nothing is received over it.
+#[test]
+fn an_up_link_gets_what_its_configuration_lacks() {
+    let sim = builder(2)
+        .firmware(|_, config| config.phy = PhyStart::WithoutFec)
+        .build();
+    let mut pair = Pair::cold(&sim, Setup::default());
+    for side in [0, 1] {
+        pair.transfer(End { side, qp: 0 }, &Transfer::new(Kind::Send, 5_000));
+    }
+    pair.finish(&sim);
+}
+
+#[test]
+fn a_port_that_has_everything_is_left_alone() {
+    for link in [PortLink::Up, PortLink::UpAfterMs(3_000)] {
+        let (sim, nic) = card(move |config| config.link = link);
+        let changed = were_sent(&sim, &CHANGES, || {
+            up(nic, &mut |_| {}).unwrap().shutdown().unwrap();
+        });
+        assert!(!changed, "{link:?}");
+    }
+}
+
+#[test]
+fn a_port_that_is_to_be_left_is_left() {
+    for phy in [
+        PhyStart::Everything,
+        PhyStart::Disabled,
+        PhyStart::WithoutFec,
+    ] {
+        let (sim, nic) = card(move |config| config.phy = phy);
+        let asked = [0x0600, 0x0601, 0x0605];
+        let touched = were_sent(&sim, &asked, || {
+            start(nic, LinkPolicy::Leave).unwrap();
+        });
+        assert!(!touched, "{phy:?}");
+    }
+}
+
+/// Neither has a link before the other is enabled.
+#[test]
+fn two_ports_with_a_cable_between_them() {
+    let sim = builder(2)
+        .firmware(|pf, config| {
+            config.phy = PhyStart::Disabled;
+            config.link = PortLink::Cabled(1 - pf);
+        })
+        .build();
+    let file = test_package();
+    let start = ColdStart {
+        package: PackageSource::File(Package::parse(&file).unwrap()),
+        link: LinkPolicy::GoOn,
+    };
+    let began = sim.now();
+    let ends = [0, 1].map(|pf| {
+        let device = bring_up_cold(sim.function(pf), &config(), &start, &mut |_| {});
+        device.unwrap().split()
+    });
+    for (mut control, events) in ends {
+        let status = control.wait_link(Ns::from_ms(10_000)).unwrap().unwrap();
+        assert_eq!(status.fec, LinkFec::RS_528);
+        assert_eq!(control.query_port(1).unwrap().fec, Some(status.fec));
+        let end = control.shutdown(events);
+        end.map_err(|failed| failed.error).unwrap();
+    }
+    assert!(sim.now() - began < Ns::from_ms(1_000));
+    assert_as_found(&sim);
+}
+
+#[test]
+fn a_link_that_was_switched_off_is_switched_on() {
+    for phy in [PhyStart::Disabled, PhyStart::SwitchedOff] {
+        let (sim, nic) = card(move |config| config.phy = phy);
+        up(nic, &mut |_| {}).unwrap().shutdown().unwrap();
+        assert_as_found(&sim);
+    }
+}

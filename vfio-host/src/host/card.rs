@@ -1,0 +1,83 @@
+//! The functions of one card.
+
+use std::io;
+
+use super::Host;
+use super::group::{Group, holders};
+use super::pci::{Function, e810s};
+use crate::spec::Bdf;
+
+/// Who uses functions of the card beside the one at `bdf`: those that are bound
+/// to a driver of the kernel, and those that some process has open through VFIO,
+/// each with who that is.
+///
+/// Functions of one card are those of one slot. A function on vfio-pci that
+/// nobody has open is in nobody's use.
+#[must_use]
+pub fn users_beside(host: &Host, bdf: Bdf) -> Vec<String> {
+    let slot = |bdf: Bdf| (bdf.domain, bdf.bus, bdf.device);
+    e810s(host)
+        .iter()
+        .filter(|other| other.bdf != bdf && slot(other.bdf) == slot(bdf))
+        .filter_map(|other| user(host, other))
+        .collect()
+}
+
+fn user(host: &Host, function: &Function) -> Option<String> {
+    let (bdf, driver) = (function.bdf, function.driver.as_deref()?);
+    if !function.is_on_vfio() {
+        return Some(format!("{bdf} (driver {driver})"));
+    }
+    let mut files = vec![];
+    if let Some(group) = function.group {
+        files.push(Group::read(host, group).file());
+    }
+    let own = format!("{}/{bdf}/vfio-dev", super::pci::DEVICES);
+    let own = host.names(&own);
+    files.extend(own.iter().map(|name| format!("/dev/vfio/devices/{name}")));
+    let open = files.iter().find_map(|file| opened(host, file))?;
+    Some(format!("{bdf} ({open})"))
+}
+
+/// Who has the file of VFIO open. The kernel opens one only once, so that a
+/// refusal tells of a process that may not be looked at, too.
+fn opened(host: &Host, file: &str) -> Option<String> {
+    if let Some(holder) = holders(host, file).into_iter().next() {
+        return Some(format!("open in process {holder}"));
+    }
+    match std::fs::File::open(host.path(file)) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            Some("open in some process".to_owned())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::fake::{Tree, bdf};
+
+    #[test]
+    fn a_function_on_a_driver_of_the_kernel_is_in_use() {
+        let tree = Tree::with_card();
+        let users = || users_beside(tree.host(), bdf("3b:00.0"));
+        assert_eq!(users(), ["0000:3b:00.1 (driver ice)"]);
+        tree.bind("0000:3b:00.1", "vfio-pci");
+        assert!(users().is_empty(), "{:?}", users());
+        // Another card.
+        tree.function("0000:3c:00.0", "0x8086", "0x1592");
+        tree.bind("0000:3c:00.0", "ice");
+        assert!(users().is_empty());
+    }
+
+    #[test]
+    fn a_function_that_a_process_has_open_is_in_use() {
+        let tree = Tree::with_card();
+        tree.bind("0000:3b:00.1", "vfio-pci");
+        tree.file("/proc/812/comm", "e810\n");
+        tree.link("/proc/812/fd/4", "/dev/vfio/25");
+        let users = users_beside(tree.host(), bdf("3b:00.0"));
+        assert_eq!(users, ["0000:3b:00.1 (open in process 812 (e810))"]);
+    }
+}
