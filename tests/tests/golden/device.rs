@@ -9,6 +9,7 @@
 //! `e810-sim` itself (`pe/cqp/tests`), where their decoders are.
 
 mod completion;
+mod kernel;
 mod receive;
 mod send;
 mod verbs;

@@ -22,6 +22,7 @@ mod context;
 mod cq;
 mod cq_resize;
 mod cqp;
+mod deviations;
 mod device;
 mod events;
 mod feature;
