@@ -25,7 +25,20 @@ register_bitfields![u64,
     ],
     Q32 [
         HW_MINVER OFFSET(0) NUMBITS(16) [],
-        HW_MAJVER OFFSET(16) NUMBITS(16) []
+        HW_MAJVER OFFSET(16) NUMBITS(16) [],
+        MIN_RATE OFFSET(48) NUMBITS(4) [],
+        MIN_DEC_FACTOR OFFSET(56) NUMBITS(4) []
+    ],
+    Q48 [
+        DCQCN_T OFFSET(0) NUMBITS(16) [],
+        HAI_FACTOR OFFSET(32) NUMBITS(16) [],
+        RAI_FACTOR OFFSET(48) NUMBITS(16) []
+    ],
+    Q56 [
+        DCQCN_B OFFSET(0) NUMBITS(25) [],
+        DCQCN_F OFFSET(25) NUMBITS(3) [],
+        CC_CFG_VALID OFFSET(31) NUMBITS(1) [],
+        RREDUCE_MPERIOD OFFSET(32) NUMBITS(32) []
     ]
 ];
 
@@ -57,8 +70,30 @@ pub enum HmcProfile {
     Equal = 3,
 }
 
-/// Everything the CQP host context says. The congestion-control fields of q32,
-/// q48 and q56 stay 0, which is what CC_CFG_VALID = 0 means.
+/// Parameters of DCQCN congestion control, for all QPs of the function
+/// (control-path 4.2). Their units are not in the sources.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Dcqcn {
+    /// MIN_RATE, 4 bits.
+    pub min_rate: u8,
+    /// MIN_DEC_FACTOR, 4 bits.
+    pub min_decrease_factor: u8,
+    /// DCQCN_T.
+    pub timer: u16,
+    /// HAI_FACTOR: hyper additive increase.
+    pub hyper_increase: u16,
+    /// RAI_FACTOR: additive increase.
+    pub additive_increase: u16,
+    /// DCQCN_B, 25 bits: byte counter.
+    pub byte_counter: u32,
+    /// DCQCN_F, 3 bits.
+    pub fast_recovery: u8,
+    /// RREDUCE_MPERIOD.
+    pub reduce_period: u32,
+}
+
+/// Everything the CQP host context says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostContext {
     /// Entries of the send queue, a power of two from 4 to 2048.
@@ -85,6 +120,9 @@ pub struct HostContext {
     pub disable_packed: bool,
     /// ROCEV2_RTO_POLICY.
     pub roce_rto_policy: bool,
+    /// DCQCN parameters (CC_CFG_VALID); `None`, the device's own, in existing
+    /// drivers.
+    pub congestion: Option<Dcqcn>,
 }
 
 impl HostContext {
@@ -105,6 +143,7 @@ impl HostContext {
             ceqs_per_vf: 0,
             disable_packed: false,
             roce_rto_policy: false,
+            congestion: None,
         }
     }
 
@@ -127,9 +166,32 @@ impl HostContext {
         let q8 = aligned("CQP send queue", self.sq, SQ_ALIGN as u64)?;
         let q16 = Q16::HMC_PROFILE.val(self.profile as u64)
             + fit("enabled VFs", Q16::ENABLED_VFS, self.enabled_vfs)?;
+        let dcqcn = self.congestion.unwrap_or_default();
         let q32 = Q32::HW_MINVER.val(u64::from(self.hardware_minor))
-            + Q32::HW_MAJVER.val(u64::from(self.hardware_major));
-        Ok([q0.value, q8, q16.value, self.cookie, q32.value, 0, 0, 0])
+            + Q32::HW_MAJVER.val(u64::from(self.hardware_major))
+            + fit("DCQCN least rate", Q32::MIN_RATE, dcqcn.min_rate)?
+            + fit(
+                "DCQCN least decrease",
+                Q32::MIN_DEC_FACTOR,
+                dcqcn.min_decrease_factor,
+            )?;
+        let q48 = Q48::DCQCN_T.val(u64::from(dcqcn.timer))
+            + Q48::HAI_FACTOR.val(u64::from(dcqcn.hyper_increase))
+            + Q48::RAI_FACTOR.val(u64::from(dcqcn.additive_increase));
+        let q56 = fit("DCQCN byte counter", Q56::DCQCN_B, dcqcn.byte_counter)?
+            + fit("DCQCN fast recovery", Q56::DCQCN_F, dcqcn.fast_recovery)?
+            + bit(Q56::CC_CFG_VALID, self.congestion.is_some())
+            + Q56::RREDUCE_MPERIOD.val(u64::from(dcqcn.reduce_period));
+        Ok([
+            q0.value,
+            q8,
+            q16.value,
+            self.cookie,
+            q32.value,
+            0,
+            q48.value,
+            q56.value,
+        ])
     }
 }
 
@@ -182,6 +244,20 @@ mod tests {
             },
             HostContext {
                 enabled_vfs: 64,
+                ..good
+            },
+            HostContext {
+                congestion: Some(Dcqcn {
+                    min_rate: 16,
+                    ..Dcqcn::default()
+                }),
+                ..good
+            },
+            HostContext {
+                congestion: Some(Dcqcn {
+                    byte_counter: 1 << 25,
+                    ..Dcqcn::default()
+                }),
                 ..good
             },
         ];

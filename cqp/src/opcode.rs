@@ -15,7 +15,6 @@ macro_rules! opcodes {
         /// Six-bit opcode of a CQP WQE, header bits \[37:32\] (control-path 4.6).
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-        #[non_exhaustive]
         pub enum Opcode {
             $($(#[$doc])* $variant,)+
             /// An opcode that control-path 4.6 does not list.

@@ -19,6 +19,13 @@ const OPEN: &str = "open: ";
 /// Mark of what is about something else.
 const NOT_OURS: &str = "not ours, ";
 
+/// Mark of a rule of the card that only the simulator's own tests hold: the model
+/// was written from the sentence, so they show no more than that it follows it.
+const CARD: &str = "card: ";
+
+/// Where the simulator's own tests are.
+const SIMULATOR: &str = "sim/";
+
 /// What else there is.
 const REASONS: &[&str] = &[
     "Ethernet",
@@ -43,15 +50,19 @@ fn root() -> PathBuf {
 /// What stands behind a fact.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Cover {
-    /// Tests, as file and name.
-    Tests(Vec<(String, String)>),
+    /// Tests, as file and name; the row says what is done otherwise.
+    Tests {
+        tests: Vec<(String, String)>,
+        otherwise: bool,
+    },
     Open,
     /// About this.
     NotOurs(String),
 }
 
-/// The rows of the document: what covers each, or what is wrong with it.
-fn rows(text: &str) -> Vec<Result<Cover, String>> {
+/// The rows of the document by their number: what covers each, or what is wrong
+/// with it.
+fn rows(text: &str) -> Vec<(String, Result<Cover, String>)> {
     let (mut section, mut row) = (0, 0);
     let mut rows = Vec::new();
     for line in text.lines() {
@@ -59,7 +70,8 @@ fn rows(text: &str) -> Vec<Result<Cover, String>> {
             section += 1;
             row = 0;
             if !title.starts_with(&format!("{section}. ")) {
-                rows.push(Err(format!("section {section} is `{title}`")));
+                let wrong = Err(format!("section {section} is `{title}`"));
+                rows.push((section.to_string(), wrong));
             }
         }
         let is_row = line.starts_with('|') && section > 0;
@@ -67,7 +79,9 @@ fn rows(text: &str) -> Vec<Result<Cover, String>> {
             continue;
         }
         row += 1;
-        rows.push(of_row(line, &format!("{section}.{row}")));
+        let number = format!("{section}.{row}");
+        let cover = of_row(line, &number);
+        rows.push((number, cover));
     }
     rows
 }
@@ -98,8 +112,15 @@ fn of_row(line: &str, number: &str) -> Result<Cover, String> {
             _ => Err(format!("{number}: `{about}` is no reason")),
         };
     }
+    let (cover, card) = match cover.strip_prefix(CARD) {
+        Some(cover) => (cover, true),
+        None => (cover, false),
+    };
     // Behind a dash are words of our own.
-    let named = cover.split(" — ").next().unwrap_or_default();
+    let (named, otherwise) = match cover.split_once(" — ") {
+        Some((named, words)) => (named, !words.is_empty()),
+        None => (cover, false),
+    };
     let mut tests = Vec::new();
     for name in named.split(", ") {
         let quoted = name
@@ -110,7 +131,14 @@ fn of_row(line: &str, number: &str) -> Result<Cover, String> {
             None => return Err(format!("{number}: `{name}` is neither a test nor a mark")),
         }
     }
-    Ok(Cover::Tests(tests))
+    let of_the_model = tests.iter().all(|(file, _)| file.starts_with(SIMULATOR));
+    match (of_the_model, card) {
+        (true, false) => Err(format!(
+            "{number}: only the simulator's own tests: `{CARD}` says that"
+        )),
+        (false, true) => Err(format!("{number}: not only the simulator's own tests")),
+        _ => Ok(Cover::Tests { tests, otherwise }),
+    }
 }
 
 /// Whether `text` has a test of that name that is run. `module::name` is a test
@@ -177,12 +205,18 @@ fn every_fact_has_a_test_or_a_mark() {
     let text = fs::read_to_string(root().join(DOCUMENT)).expect("the document");
     let (mut sources, mut wrong) = (HashMap::new(), Vec::new());
     let (mut covered, mut open) = (0, 0);
+    let (mut of_the_card, mut differently) = (0, Vec::new());
     let mut others: BTreeMap<String, u32> = BTreeMap::new();
     let rows = rows(&text);
-    for row in &rows {
+    for (number, row) in &rows {
         match row {
-            Ok(Cover::Tests(tests)) => {
+            Ok(Cover::Tests { tests, otherwise }) => {
                 covered += 1;
+                let simulated = tests.iter().all(|(file, _)| file.starts_with(SIMULATOR));
+                of_the_card += u32::from(simulated);
+                if *otherwise {
+                    differently.push(number.clone());
+                }
                 let refused = tests
                     .iter()
                     .filter_map(|(file, name)| refusal(file, name, &mut sources));
@@ -194,6 +228,8 @@ fn every_fact_has_a_test_or_a_mark() {
         }
     }
     println!("{} facts: {covered} with tests, {open} open", rows.len());
+    println!("rules of the card that the simulator's own tests hold: {of_the_card}");
+    println!("done otherwise here: {}", differently.join(" "));
     for (reason, count) in &others {
         println!("not ours, {reason}: {count}");
     }
@@ -210,7 +246,7 @@ fn what_is_wrong_with_a_row_is_seen() {
     };
     let errors = |rows_of: &str| -> Vec<String> {
         let found = rows(&table(rows_of)).into_iter();
-        found.filter_map(Result::err).collect()
+        found.filter_map(|(_, row)| row.err()).collect()
     };
     let good = "\
 | 1.1 | It is so. | `a/b.rs::c`, `a/d.rs::raised::e` — but here, otherwise |
@@ -220,21 +256,26 @@ fn what_is_wrong_with_a_row_is_seen() {
 ## 2. Two
 
 | 2.1 | Again. | `a/b.rs::c` |
+| 2.2 | The card's. | card: `sim/a.rs::b` |
 ";
     assert_eq!(errors(good), Vec::<String>::new());
-    let tests = |names: &[(&str, &str)]| {
+    let tests = |names: &[(&str, &str)], otherwise| {
         let owned = |(file, name): &(&str, &str)| (file.to_string(), name.to_string());
-        Ok(Cover::Tests(names.iter().map(owned).collect()))
+        let tests = names.iter().map(owned).collect();
+        Ok(Cover::Tests { tests, otherwise })
     };
-    assert_eq!(
-        rows(&table(good)),
-        [
-            tests(&[("a/b.rs", "c"), ("a/d.rs", "raised::e")]),
-            Ok(Cover::Open),
-            Ok(Cover::NotOurs("iWARP".to_owned())),
-            tests(&[("a/b.rs", "c")]),
-        ]
-    );
+    let expected = [
+        (
+            "1.1",
+            tests(&[("a/b.rs", "c"), ("a/d.rs", "raised::e")], true),
+        ),
+        ("1.2", Ok(Cover::Open)),
+        ("1.3", Ok(Cover::NotOurs("iWARP".to_owned()))),
+        ("2.1", tests(&[("a/b.rs", "c")], false)),
+        ("2.2", tests(&[("sim/a.rs", "b")], false)),
+    ];
+    let expected = expected.map(|(number, row)| (number.to_owned(), row));
+    assert_eq!(rows(&table(good)), expected);
     let first = "| 1.1 | It is so. | `a/b.rs::c` |\n";
     for bad in [
         "| 1.1 | The same number. | open: it |",
@@ -247,6 +288,8 @@ fn what_is_wrong_with_a_row_is_seen() {
         "| 1.2 | Why? | not ours, iWARP |",
         "| 1.2 | Whose? | not ours, nobody: no |",
         "| 1.2 | A cell too many. | open: it | more |",
+        "| 1.2 | Nobody else shows it. | `sim/a.rs::b` |",
+        "| 1.2 | Somebody else does. | card: `sim/a.rs::b`, `a/b.rs::c` |",
         "\n## 3. Not the second",
     ] {
         assert_eq!(errors(&format!("{first}{bad}\n")).len(), 1, "{bad}");

@@ -137,7 +137,8 @@ mod tests {
     use super::*;
     use e810_hal::Iova;
 
-    /// CREATE_AEQ is not in the golden vectors; the table is control-path 4.9.
+    /// The golden vectors have a contiguous AEQ of 2048 entries; the rest is
+    /// from the table, control-path 4.9.
     #[test]
     fn create_aeq_follows_the_table() {
         let contiguous = CreateAeq {

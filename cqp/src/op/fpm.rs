@@ -108,8 +108,6 @@ impl Command for ManageHmcPmFunction {
 mod tests {
     use super::*;
 
-    /// SHMC_PAGES_ALLOCATED is not in the golden vectors; the table is
-    /// control-path 6.6.
     #[test]
     fn shmc_pages_allocated_follows_the_table() {
         let function = PfId::new(7).unwrap();

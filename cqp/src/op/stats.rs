@@ -112,8 +112,8 @@ impl Command for GatherStats {
 mod tests {
     use super::*;
 
-    /// MANAGE_STATS is not in the golden vectors; the table is control-path
-    /// 4.13.
+    /// The golden vectors free an instance; that one is allocated is from the
+    /// table, control-path 4.13.
     #[test]
     fn manage_stats_follows_the_table() {
         let pf = PfId::new(3);

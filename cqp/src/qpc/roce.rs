@@ -158,6 +158,9 @@ pub struct RoceContext {
     pub ord: u32,
     /// Inbound reads, at most 127.
     pub ird: u32,
+    /// ISQP1: the GSI QP under another number than 1. On GEN_2 it is QP 1, so
+    /// existing drivers leave it clear.
+    pub gsi: bool,
     /// What the QP may do.
     pub privileges: Privileges,
     /// Congestion control.
@@ -215,6 +218,7 @@ impl RoceContext {
             rto_min: 5,
             ord: MAX_ORD,
             ird: MAX_IRD,
+            gsi: false,
             privileges: Privileges {
                 privileged: false,
                 fast_register: false,

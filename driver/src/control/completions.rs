@@ -5,7 +5,7 @@ use e810_cqp::op::{CqAttributes, CreateCq, DestroyCq};
 use e810_datapath::CompletionQueue;
 use e810_datapath::sizing::{CqSize, SHADOW_BYTES};
 use e810_datapath::slot::{ChannelKey, CqKey};
-use e810_hal::{DmaBuf, DmaLayout, Platform};
+use e810_hal::{CeqId, DmaBuf, DmaLayout, Platform};
 
 use super::Control;
 use crate::channel::Channel;
@@ -23,12 +23,10 @@ impl<P: Platform> Control<P> {
     /// whose events go to completion vector `vector`, below
     /// [`Control::completion_vectors`].
     ///
-    /// A vector that does not exist is taken as 0, as existing drivers do
-    /// (control-path 4.8); [`Cq::completion_vector`] says which it became.
-    ///
     /// # Errors
-    /// A size outside 1..=1048574, no id or memory left, or the device's
-    /// refusal. Nothing is left behind, unless the device did not answer.
+    /// A size outside 1..=1048574, [`Error::NoSuch`] for a vector that does not
+    /// exist (verbs give EINVAL), no id or memory left, or the device's refusal.
+    /// Nothing is left behind, unless the device did not answer.
     pub fn create_cq(&mut self, cqe: u32, vector: u16) -> Result<Cq<P>> {
         self.make_cq(cqe, vector, None)
     }
@@ -46,11 +44,14 @@ impl<P: Platform> Control<P> {
 
     fn make_cq(&mut self, cqe: u32, vector: u16, channel: Option<ChannelKey>) -> Result<Cq<P>> {
         let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
+        // Existing drivers take CEQ 0 for a vector that is not there
+        // (control-path 4.8), but the kernel in front of them lets none through.
+        let ceq = self.vectors.named(vector)?;
         let id = self.cqs.take().ok_or(Error::Exhausted {
             object: Object::Cq,
             limit: self.cqs.capacity(),
         })?;
-        let made = self.create_cq_as(id, size, vector, channel);
+        let made = self.create_cq_as(id, size, ceq, channel);
         if let Err(error) = &made {
             self.cqs.give_unless_open(id, error);
         }
@@ -61,7 +62,7 @@ impl<P: Platform> Control<P> {
         &mut self,
         id: u32,
         size: CqSize,
-        vector: u16,
+        ceq: CeqId,
         channel: Option<ChannelKey>,
     ) -> Result<Cq<P>> {
         self.ensure(HmcObject::Cq, id)?;
@@ -89,7 +90,6 @@ impl<P: Platform> Control<P> {
                 return Err(e810_datapath::Error::from(error).into());
             }
         };
-        let ceq = self.vectors.choose(vector);
         let mut attributes = CqAttributes::new(id, size.entries, ring.iova(), shadow.iova(), ceq);
         attributes.context = key.bits();
         match self.cqp.execute(&CreateCq::new(attributes, self.lan.vsi)) {

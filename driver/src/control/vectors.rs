@@ -45,11 +45,14 @@ impl CompletionVectors {
         self.set(id, Place::Live { vector, cqs: 0 });
     }
 
-    /// The CEQ for a CQ that asks for completion vector `wanted`.
-    pub(super) fn choose(&self, wanted: u16) -> CeqId {
-        CeqId::new(wanted)
+    /// The CEQ of completion vector `number`, which must be there.
+    pub(super) fn named(&self, number: u16) -> Result<CeqId> {
+        CeqId::new(number)
             .filter(|id| self.vector(*id).is_some())
-            .unwrap_or(CEQ_0)
+            .ok_or(Error::NoSuch {
+                object: Object::CompletionVector,
+                id: number.into(),
+            })
     }
 
     /// A CQ more has its events there.
@@ -107,7 +110,8 @@ impl CompletionVectors {
 
 impl<P: Platform> Control<P> {
     /// Completion vectors (num_comp_vectors): a CQ names one, below this. Numbers
-    /// between that were removed are taken as 0.
+    /// between that were removed are not there: [`Control::interrupt_vector`] says
+    /// which are.
     #[must_use]
     pub fn completion_vectors(&self) -> u16 {
         self.vectors.end()

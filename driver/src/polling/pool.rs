@@ -71,26 +71,25 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
     }
 
     /// Gives `entries` places in the least-used queue that has them, on completion
-    /// vector `vector` or, for `None`, on the next in turn; makes a queue when
-    /// none has.
+    /// vector `vector` or, for `None`, on the next in turn of those there are; makes
+    /// a queue when none has.
     ///
     /// # Errors
-    /// [`Error::Exhausted`] when the pool is full, and those of
-    /// [`Control::create_cq_on`].
+    /// [`Error::NoSuch`] for a vector that does not exist, [`Error::Exhausted`] when
+    /// the pool is full, and those of [`Control::create_cq_on`].
     pub fn get(
         &mut self,
         control: &mut Control<P>,
         entries: u32,
         vector: Option<u16>,
     ) -> Result<CqLease> {
-        let vectors = control.completion_vectors().max(1);
-        let vector = vector.unwrap_or_else(|| {
-            let vector = self.next.checked_rem(vectors).unwrap_or(0);
-            self.next = self.next.wrapping_add(1);
-            vector
-        });
-        // One that does not exist is the first, as for any queue.
-        let vector = if vector < vectors { vector } else { 0 };
+        let vector = vector.unwrap_or_else(|| self.in_turn(control));
+        if control.interrupt_vector(vector).is_none() {
+            return Err(Error::NoSuch {
+                object: Object::CompletionVector,
+                id: vector.into(),
+            });
+        }
         let index = match self.least_used(entries, vector) {
             Some(index) => index,
             None => self.grow(control, entries, vector)?,
@@ -159,6 +158,19 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
             }
         }
         Ok(())
+    }
+
+    /// The next completion vector that is there. Number 0 always is.
+    fn in_turn(&mut self, control: &Control<P>) -> u16 {
+        let vectors = control.completion_vectors();
+        for _ in 0..vectors {
+            let number = self.next.checked_rem(vectors).unwrap_or(0);
+            self.next = self.next.wrapping_add(1);
+            if control.interrupt_vector(number).is_some() {
+                return number;
+            }
+        }
+        0
     }
 
     fn least_used(&self, entries: u32, vector: u16) -> Option<usize> {

@@ -78,17 +78,17 @@ impl Device {
 
 impl Group {
     /// QPs that are members.
-    fn members(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn members(&self) -> impl Iterator<Item = u32> + use<> {
         let valid = self.members.into_iter().filter(|member| bit(*member, 31));
         valid.map(|member| bits32(member, 17, 0))
     }
 
     /// VLANVALID and VLANID: the group's VLAN, if it has one.
-    fn vlan(&self) -> Option<u16> {
+    pub(super) fn vlan(&self) -> Option<u16> {
         bit(self.flags, 59).then(|| bits16(self.words[2], 43, 32))
     }
 
-    fn address(&self) -> IpAddr {
+    pub(super) fn address(&self) -> IpAddr {
         let [.., low, high] = self.words;
         if bit(self.flags, 60) {
             IpAddr::V4((low as u32).into())

@@ -315,16 +315,16 @@ struct Message {
 }
 
 impl AddressHandle {
-    fn pd(&self) -> u32 {
+    pub(super) fn pd(&self) -> u32 {
         bits32(self.head[1], 63, 48) | bits32(self.head[2], 27, 20) << 16
     }
 
-    fn arp_index(&self) -> u16 {
+    pub(super) fn arp_index(&self) -> u16 {
         bits16(self.head[2], 63, 48)
     }
 
     /// Where datagrams through this handle go.
-    fn path(&self, dst_mac: [u8; 6], src_port: u16) -> Path {
+    pub(super) fn path(&self, dst_mac: [u8; 6], src_port: u16) -> Path {
         let [dst_low, dst_high, src_low, src_high] = self.addresses;
         let v6 =
             |high: u64, low: u64| Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low));

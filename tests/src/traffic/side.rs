@@ -74,6 +74,9 @@ impl<P: Room> Side<P> {
             .then(|| control.create_channel().expect("a channel"));
         let cqs: Vec<Cq<P>> = (0..1 + u16::from(setup.separate_cqs))
             .map(|vector| {
+                // A function may have one vector only.
+                let there = control.interrupt_vector(vector).is_some();
+                let vector = if there { vector } else { 0 };
                 let made = match &channel {
                     Some(channel) => control.create_cq_on(channel, setup.cqe, vector),
                     None => control.create_cq(setup.cqe, vector),

@@ -1,6 +1,6 @@
 //! However few vectors there are, events arrive.
 
-use e810::{Event, bring_up};
+use e810::{Error, Event, Object, bring_up};
 use e810_hal::Ns;
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::scenario::arrival::{Party, arrival_event};
@@ -73,15 +73,22 @@ fn an_event_arrives_on_every_completion_vector() {
 }
 
 #[test]
-fn a_completion_vector_that_is_not_there_is_taken_as_the_first() {
-    let sim = builder().functions(2).vectors(3).build();
-    let mut from = party(&sim, 0, 0);
-    let mut to = party(&sim, 1, 3);
-    let first = to.events[0].vector();
-    let arrival = arrival_event(&mut from, &mut to).unwrap();
-    assert_eq!(arrival.vector, first);
-    close(from);
-    close(to);
+fn a_completion_vector_that_is_not_there_is_refused() {
+    let sim = builder().functions(1).vectors(3).build();
+    let mut party = party(&sim, 0, 0);
+    assert_eq!(party.control.completion_vectors(), 3);
+    for number in [3, 64, 1023, u16::MAX] {
+        let (commands, object) = (party.control.commands(), Object::CompletionVector);
+        let id = number.into();
+        let refused = party.control.create_cq(16, number).err();
+        assert_eq!(refused, Some(Error::NoSuch { object, id }));
+        assert_eq!(
+            party.control.commands(),
+            commands,
+            "the device was not asked"
+        );
+    }
+    close(party);
     assert_as_found(&sim);
 }
 

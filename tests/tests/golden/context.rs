@@ -10,6 +10,7 @@ use e810_cqp::qpc::{
 use e810_hal::Iova;
 use serde_json::Value;
 
+use crate::feature::Feature;
 use crate::hex;
 use crate::report::{self, Case, Outcome, number};
 
@@ -151,6 +152,7 @@ fn roce(case: &Case<'_>) -> RoceContext {
         rto_min: narrow(get("rtomin")),
         ord: narrow(get("ord_size")),
         ird: narrow(get("ird_size")),
+        gsi: flag(input, "is_qp1"),
         privileges: Privileges {
             privileged: flag(input, "priv_mode_en"),
             fast_register: flag(input, "fast_reg_en"),
@@ -198,9 +200,7 @@ fn contexts() {
         file.each("cases", |case| {
             let words = match number(&case["qp"], "qp_type") {
                 1 => {
-                    return Some(Outcome::Skipped(
-                        "an iWARP context: this driver speaks RoCEv2",
-                    ));
+                    return Some(Outcome::Skipped(Feature::Iwarp));
                 }
                 2 => uda(case).encode(),
                 _ => roce(case).encode(),

@@ -12,6 +12,7 @@ use e810_hal::{Cell, HostBuf};
 use e810_tests::plain::{Plain, PlainCq, PlainRecv, PlainSend};
 use serde_json::Value;
 
+use crate::feature::Feature;
 use crate::hex;
 use crate::report::{self, Case, Outcome, Rule, number};
 use crate::sq::input::small;
@@ -278,11 +279,9 @@ fn same(wc: &Wc, expected: &Value) -> Outcome {
 
 fn not_driven(case: &Case<'_>) -> Option<Outcome> {
     if case.name.starts_with("iwarp_") {
-        return Some(Outcome::Skipped("iWARP is not driven"));
+        return Some(Outcome::Skipped(Feature::Iwarp));
     }
-    (case["cq"]["entry_bytes"] != 32).then_some(Outcome::Skipped(
-        "64-byte entries are not of this generation",
-    ))
+    (case["cq"]["entry_bytes"] != 32).then_some(Outcome::Skipped(Feature::WideCompletions))
 }
 
 /// Polls one at a time. Where the recorded library returns early (an entry it

@@ -10,7 +10,9 @@ use std::sync::atomic::AtomicU64;
 
 use e810_cqp::Error;
 use e810_cqp::ccq::CompletionRing;
-use e810_cqp::host_context::{HmcProfile, HostContext, Protocol, clear_registers, write_address};
+use e810_cqp::host_context::{
+    Dcqcn, HmcProfile, HostContext, Protocol, clear_registers, write_address,
+};
 use e810_cqp::qpc::cqp_size_code;
 use e810_cqp::ring::{SendRing, publish, ring_doorbell};
 use e810_hal::regs::{PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CCQPSTATUS, PFPE_CQPDB, PFPE_CQPTAIL};
@@ -171,6 +173,16 @@ fn host_context(case: &Case<'_>) -> Outcome {
         ceqs_per_vf: input.as_("ceqs_per_vf"),
         disable_packed: input.is("disable_packed"),
         roce_rto_policy: input.is("rocev2_rto_policy"),
+        congestion: input.is("cc_cfg_valid").then(|| Dcqcn {
+            min_rate: input.as_("min_rate"),
+            min_decrease_factor: input.as_("min_dec_factor"),
+            timer: input.as_("dcqcn_t"),
+            hyper_increase: input.as_("hai_factor"),
+            additive_increase: input.as_("rai_factor"),
+            byte_counter: input.as_("dcqcn_b"),
+            fast_recovery: input.as_("dcqcn_f"),
+            reduce_period: input.as_("rreduce_mperiod"),
+        }),
     };
     let expected = hex::words(case["host_ctx_hex_qword3_zeroed"].as_str().unwrap());
     Outcome::all([

@@ -10,10 +10,11 @@ use e810_datapath::{
 use e810_tests::plain::{Queues, Spec};
 use serde_json::Value;
 
+use crate::feature::Feature;
 use crate::hex;
 use crate::report::{self, Outcome, number};
 use crate::sq::input::{flag, small};
-use crate::sq::{IWARP, PUDA, WQEALLOC, bytes_of, snapshot};
+use crate::sq::{WQEALLOC, bytes_of, snapshot};
 
 fn kernel_spec(service: Service) -> Spec {
     Spec {
@@ -142,8 +143,8 @@ fn kernel_sq_wqes() {
                     receive(input, lap.parse().unwrap())
                 }
                 "send" => ud_send(input),
-                "puda_send" => return Some(Outcome::Skipped(PUDA)),
-                "iwarp_connection_wqes" => return Some(Outcome::Skipped(IWARP)),
+                "puda_send" => return Some(Outcome::Skipped(Feature::RawDatagrams)),
+                "iwarp_connection_wqes" => return Some(Outcome::Skipped(Feature::Iwarp)),
                 other => panic!("unknown operation {other}"),
             };
             let expected = hex::bytes(case["wqe_hex"].as_str().unwrap());

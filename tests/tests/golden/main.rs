@@ -1,6 +1,7 @@
 //! Golden vectors: what the device must see, byte for byte.
 //!
-//! One test a file of `vectors/` (see `vectors/README.md`); each prints its
+//! One test a file of `vectors/` (see `vectors/README.md`) for the driver, and one
+//! for the simulated device where the file says something of it; each prints its
 //! tally, `zz_summary` prints the totals. `E810_VECTORS=<directory>` judges
 //! another set of files of the same names and formats.
 
@@ -21,7 +22,10 @@ mod context;
 mod cq;
 mod cq_resize;
 mod cqp;
+mod deviations;
+mod device;
 mod events;
+mod feature;
 mod hex;
 mod kernel_cq;
 mod kernel_sq;

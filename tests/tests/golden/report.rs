@@ -31,97 +31,37 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use crate::deviations::{DEVIATIONS, DEVICE_DEVIATIONS};
+pub use crate::deviations::{Deviation, Rule};
+use crate::feature::Feature;
 use crate::summary::{self, Counts, Running, say};
 
-/// The only reasons to differ from a vector.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rule {
-    /// The recorded software accepts input that we refuse with a typed error,
-    /// or refuses it with another code.
-    RefusesBadInput,
-    /// `vectors/README.md` lists it as not judged.
-    NotJudged,
-    /// User-space software was recorded, and we do what kernel drivers do; the
-    /// judge compares with that.
-    KernelPolicy,
+/// Who is judged by a vector.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Side {
+    /// The driver: it must write, read and refuse what the recorded software did.
+    Driver,
+    /// The simulated device: it must understand what the recorded software wrote,
+    /// and write what that software understood.
+    Device,
 }
 
-/// A case that we answer differently on purpose.
-#[derive(Clone, Copy, Debug)]
-pub struct Deviation {
-    /// File name.
-    pub file: &'static str,
-    /// Case name; a `*` at the end stands for any rest.
-    pub case: &'static str,
-    /// Which of the allowed reasons.
-    pub rule: Rule,
-    /// What we do instead and why, in one line.
-    pub why: &'static str,
-}
+impl Side {
+    const fn deviations(self) -> &'static [Deviation] {
+        match self {
+            Self::Driver => DEVIATIONS,
+            Self::Device => DEVICE_DEVIATIONS,
+        }
+    }
 
-/// The one table of deviations: what we do instead, and why.
-pub const DEVIATIONS: &[Deviation] = &[
-    Deviation {
-        file: "cq_arm.json",
-        case: "seq_*",
-        rule: Rule::KernelPolicy,
-        why: "a request is not rung for while one that covers it is out: four unread ones would be lost",
-    },
-    Deviation {
-        file: "cq_poll.json",
-        case: "sq_flush_empty_ring",
-        rule: Rule::RefusesBadInput,
-        why: "an entry for a request that is not outstanding completes nothing",
-    },
-    Deviation {
-        file: "cqp_wqes.json",
-        case: "ws_node_0",
-        rule: Rule::RefusesBadInput,
-        why: "a node id of more than 14 bits is refused, not cut off",
-    },
-    Deviation {
-        file: "kernel_cq_poll.json",
-        case: "shadow_head_updates_200_valid_cqes",
-        rule: Rule::NotJudged,
-        why: "the head is written for each entry, as user space does; the kernel leaves out multiples of 64",
-    },
-    Deviation {
-        file: "sq_wqes.json",
-        case: "send_sge1_len_bit31_masked",
-        rule: Rule::RefusesBadInput,
-        why: "a length of 2^31 and more does not fit the fragment: refused, not cut off",
-    },
-    Deviation {
-        file: "sq_wqes.json",
-        case: "ud_send_field_masking",
-        rule: Rule::RefusesBadInput,
-        why: "numbers that do not fit their field are refused, not cut off",
-    },
-    Deviation {
-        file: "verbs_post.json",
-        case: "send_in_reset_state",
-        rule: Rule::RefusesBadInput,
-        why: "a QP in RESET takes no requests",
-    },
-    Deviation {
-        file: "verbs_post.json",
-        case: "recv_reset_state",
-        rule: Rule::RefusesBadInput,
-        why: "a QP in RESET takes no requests",
-    },
-    Deviation {
-        file: "verbs_post.json",
-        case: "ud_write_not_rejected",
-        rule: Rule::RefusesBadInput,
-        why: "a datagram QP only sends",
-    },
-    Deviation {
-        file: "verbs_post.json",
-        case: "empty_list",
-        rule: Rule::RefusesBadInput,
-        why: "an empty list rings no doorbell",
-    },
-];
+    /// What stands before a file's name in the tally.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Driver => "",
+            Self::Device => "device: ",
+        }
+    }
+}
 
 /// What came of one case.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,8 +71,8 @@ pub enum Outcome {
     /// Differs on purpose; for rules that a property of the input decides
     /// rather than its name.
     Deviates(Rule, &'static str),
-    /// Not run, and why.
-    Skipped(&'static str),
+    /// Not run: it needs a feature that this core does not have.
+    Skipped(Feature),
     /// Differs: what was expected and what came.
     Failed(String),
 }
@@ -212,6 +152,7 @@ pub fn load(name: &str) -> Option<Value> {
 /// A vector file being judged by one part.
 pub struct File {
     name: &'static str,
+    side: Side,
     value: Value,
     counts: Counts,
     cases: BTreeSet<(String, usize)>,
@@ -224,9 +165,10 @@ pub struct File {
 }
 
 impl File {
-    fn new(name: &'static str, value: Value, deviations: &'static [Deviation]) -> Self {
+    fn new(name: &'static str, side: Side, value: Value, deviations: &'static [Deviation]) -> Self {
         Self {
             name,
+            side,
             value,
             counts: Counts::default(),
             cases: BTreeSet::new(),
@@ -298,9 +240,9 @@ impl File {
                 let reason = format!("deviates ({rule:?}): {why}");
                 self.notes.entry(reason).or_default().push(case.to_owned());
             }
-            Outcome::Skipped(reason) => {
+            Outcome::Skipped(feature) => {
                 self.counts.skipped += 1;
-                let reason = format!("skipped: {reason}");
+                let reason = format!("skipped, no such feature: {}", feature.row());
                 self.notes.entry(reason).or_default().push(case.to_owned());
             }
             Outcome::Failed(text) => {
@@ -312,7 +254,7 @@ impl File {
 
     /// The tally, and a line for each reason with the first of its cases.
     fn report(&self) -> String {
-        let mut text = self.counts.line(self.name);
+        let mut text = self.counts.line(self.side, self.name);
         for (reason, cases) in &self.notes {
             let more = if cases.len() > 4 { ", ..." } else { "" };
             let first = cases[..cases.len().min(4)].join(", ");
@@ -333,10 +275,20 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 /// Runs one part's judgement of the file `name`, prints its tally, and fails
 /// the test when a case failed.
 pub fn file(name: &'static str, part: impl FnOnce(&mut File)) {
+    judge(Side::Driver, name, part);
+}
+
+/// As [`file`], of the simulated device. A case that has nothing to tell it
+/// (bytes that nobody wrote) is left out by `None`.
+pub fn device(name: &'static str, part: impl FnOnce(&mut File)) {
+    judge(Side::Device, name, part);
+}
+
+fn judge(side: Side, name: &'static str, part: impl FnOnce(&mut File)) {
     let _running = Running::start();
-    summary::expect(name);
+    summary::expect(side, name);
     let Some(value) = load(name) else {
-        summary::absent(name);
+        summary::absent(side, name);
         return;
     };
     let sizes = value
@@ -345,10 +297,10 @@ pub fn file(name: &'static str, part: impl FnOnce(&mut File)) {
         .flatten()
         .filter_map(|(key, value)| Some((key.clone(), value.as_array()?.len())))
         .collect();
-    let mut file = File::new(name, value, DEVIATIONS);
+    let mut file = File::new(name, side, value, side.deviations());
     part(&mut file);
     say(&file.report());
-    summary::add(name, &file.counts, sizes, file.cases);
+    summary::add(side, name, &file.counts, sizes, file.cases);
     assert!(
         file.failures.is_empty(),
         "{} of {} cases of {name} failed:\n  {}",

@@ -6,7 +6,7 @@ use e810_tests::plain::Queues;
 use serde_json::Value;
 
 use crate::hex;
-use crate::report::{self, Outcome, number};
+use crate::report::{self, Outcome, Rule, number};
 use crate::sq::bytes_of;
 use crate::sq::input::{is_iwarp, sges, spec};
 
@@ -46,7 +46,10 @@ impl Judge {
         let count = number(input, "num_sge") as usize;
         let list = sges(&input["sg_list"]);
         if list.len() > count {
-            return Outcome::Skipped("an empty list of SGEs has no first element to write");
+            return Outcome::Deviates(
+                Rule::RefusesBadInput,
+                "an SGE that num_sge does not count cannot be given",
+            );
         }
         let before = self.ring();
         match (

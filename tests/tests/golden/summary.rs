@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::report::directory;
+use crate::report::{Side, directory};
 
 /// Every file and the arrays in it: what [`check`] expects to have been
 /// judged. `registers.json` is compared with the register table itself, by the
@@ -31,6 +31,23 @@ const FILES: &[&str] = &[
     "sq_wqes.json",
     "verbs_post.json",
 ];
+
+/// Files that say something of the device as well. Not every element does, so
+/// here only that the file was judged is looked at.
+const DEVICE_FILES: &[&str] = &[
+    "cq_poll.json",
+    "kernel_sq_wqes.json",
+    "rq_wqes.json",
+    "sq_sequences.json",
+    "sq_wqes.json",
+    "verbs_post.json",
+];
+
+/// What is to be judged.
+fn expected() -> impl Iterator<Item = (Side, &'static str)> {
+    let driver = FILES.iter().map(|file| (Side::Driver, *file));
+    driver.chain(DEVICE_FILES.iter().map(|file| (Side::Device, *file)))
+}
 
 /// A file of the vector directory that is judged by another test.
 const ELSEWHERE: &str = "registers.json";
@@ -56,7 +73,7 @@ impl Counts {
         self.failed += other.failed;
     }
 
-    pub fn line(&self, name: &str) -> String {
+    pub fn line(&self, side: Side, name: &str) -> String {
         let Self {
             passed,
             deviates,
@@ -64,8 +81,9 @@ impl Counts {
             failed,
         } = self;
         let run = self.run();
+        let name = format!("{}{name}", side.prefix());
         format!(
-            "golden {name:<20} run {run:>4}  passed {passed:>4}  deviates on purpose {deviates:>3}  skipped {skipped:>3}  failed {failed:>3}\n"
+            "golden {name:<27} run {run:>4}  passed {passed:>4}  deviates on purpose {deviates:>3}  skipped {skipped:>3}  failed {failed:>3}\n"
         )
     }
 }
@@ -85,7 +103,7 @@ struct Judged {
 struct Progress {
     started: usize,
     ended: usize,
-    files: BTreeMap<&'static str, Judged>,
+    files: BTreeMap<(Side, &'static str), Judged>,
 }
 
 static PROGRESS: Mutex<Option<Progress>> = Mutex::new(None);
@@ -114,32 +132,33 @@ impl Drop for Running {
 }
 
 /// Fails unless `name` is one of the vector files.
-pub fn expect(name: &str) {
+pub fn expect(side: Side, name: &'static str) {
     assert!(
-        FILES.contains(&name),
+        expected().any(|file| file == (side, name)),
         "{name} is not in the list of vector files"
     );
 }
 
 /// Notes that a directory given by `E810_VECTORS` has no such file.
-pub fn absent(name: &'static str) {
+pub fn absent(side: Side, name: &'static str) {
     say(&format!(
-        "golden {name:<20} not in {}\n",
+        "golden {name:<27} not in {}\n",
         directory().display()
     ));
-    with_progress(|progress| progress.files.entry(name).or_default().absent = true);
+    with_progress(|progress| progress.files.entry((side, name)).or_default().absent = true);
 }
 
 /// Adds what one part made of a file: its counts, the sizes of the file's
 /// arrays, and which of their elements it judged.
 pub fn add(
+    side: Side,
     name: &'static str,
     counts: &Counts,
     sizes: BTreeMap<String, usize>,
     cases: BTreeSet<(String, usize)>,
 ) {
     let twice = with_progress(|progress| {
-        let judged = progress.files.entry(name).or_default();
+        let judged = progress.files.entry((side, name)).or_default();
         judged.counts.add(counts);
         judged.sizes = sizes;
         cases
@@ -169,7 +188,7 @@ pub fn check() {
         let (running, missing) = with_progress(|progress| {
             (
                 progress.started - progress.ended,
-                FILES.iter().any(|file| !progress.files.contains_key(file)),
+                expected().any(|file| !progress.files.contains_key(&file)),
             )
         });
         let now = Instant::now();
@@ -180,26 +199,36 @@ pub fn check() {
     }
 
     let mut complaints = Vec::new();
-    let mut total = Counts::default();
+    let mut totals = [Counts::default(), Counts::default()];
     with_progress(|progress| {
-        for name in FILES {
-            match progress.files.get(name) {
-                None => complaints.push(format!("{name}: judged by no test of this run")),
-                Some(judged) => {
-                    total.add(&judged.counts);
-                    if judged.absent {
-                        continue;
-                    }
-                    for (array, size) in &judged.sizes {
-                        let left = (0..*size)
-                            .filter(|index| !judged.cases.contains(&(array.clone(), *index)))
-                            .count();
-                        if left > 0 {
-                            complaints.push(format!(
-                                "{name}: {left} of {size} elements of `{array}` judged by nobody"
-                            ));
-                        }
-                    }
+        for (side, name) in expected() {
+            let Some(judged) = progress.files.get(&(side, name)) else {
+                complaints.push(format!(
+                    "{}{name}: judged by no test of this run",
+                    side.prefix()
+                ));
+                continue;
+            };
+            totals[side as usize].add(&judged.counts);
+            if judged.absent {
+                continue;
+            }
+            if judged.cases.len() != judged.counts.run() {
+                complaints.push(format!(
+                    "{}{name}: {} elements were judged, {} outcomes counted",
+                    side.prefix(),
+                    judged.cases.len(),
+                    judged.counts.run()
+                ));
+            }
+            for (array, size) in judged.sizes.iter().filter(|_| side == Side::Driver) {
+                let left = (0..*size)
+                    .filter(|index| !judged.cases.contains(&(array.clone(), *index)))
+                    .count();
+                if left > 0 {
+                    complaints.push(format!(
+                        "{name}: {left} of {size} elements of `{array}` judged by nobody"
+                    ));
                 }
             }
         }
@@ -214,12 +243,14 @@ pub fn check() {
             complaints.push(format!("{name}: a file that no test knows"));
         }
     }
-    if total.run() == 0 {
+    let [driver, device] = totals;
+    if driver.run() == 0 {
         complaints.push(format!("{}: no case at all", directory().display()));
     }
     say(&format!(
-        "{}golden vectors are those of {}\n",
-        total.line("in all"),
+        "{}{}golden vectors are those of {}\n",
+        driver.line(Side::Driver, "in all"),
+        device.line(Side::Device, "in all"),
         directory().display()
     ));
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));

@@ -9,6 +9,7 @@
 mod counters;
 mod lacks;
 mod pages;
+mod paths;
 mod queries;
 mod scale;
 mod states;

@@ -93,6 +93,7 @@ fn a_queue_pair_says_what_it_was_told() {
         let sim = sim(3);
         let setup = Setup {
             service,
+            separate_cqs: true,
             ..Setup::default()
         };
         let mut pair = Pair::simulated(&sim, setup);
@@ -116,6 +117,10 @@ fn a_queue_pair_says_what_it_was_told() {
             assert_eq!(said.attr, expected);
             assert_eq!((said.init.service, said.sq_draining), (service, false));
             assert_eq!(said.init.caps, qp.caps());
+            let (send, receive) = (&side.cqs[0], &side.cqs[1]);
+            let numbers = (send.number(), receive.number());
+            assert_eq!((said.init.send_cq, said.init.recv_cq), numbers);
+            assert_eq!((said.init.pd, said.init.signal_all), (side.pd.id(), false));
             let only = side.control.query_qp(qp, AttrMask::STATE).unwrap();
             assert_eq!(only.attr.mask(), AttrMask::STATE);
         };

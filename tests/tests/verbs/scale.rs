@@ -81,7 +81,8 @@ fn thousands_of_objects_at_once() {
         let kinds = [Kind::Cq, Kind::Qp, Kind::Mr, Kind::Mr, Kind::Mr, Kind::Mr];
         match kinds[choice.below(kinds.len())] {
             Kind::Cq if cqs.len() < CQS => {
-                let vector = choice.below(4) as u16;
+                let vectors = control.completion_vectors().min(4);
+                let vector = choice.below(usize::from(vectors)) as u16;
                 cqs.push(control.create_cq(1, vector).unwrap());
             }
             Kind::Qp if qps.len() < QPS && !cqs.is_empty() => {

@@ -14,6 +14,7 @@ register_bitfields![u64,
     W0 [
         IPV4 OFFSET(3) NUMBITS(1) [],
         INSERTVLANTAG OFFSET(5) NUMBITS(1) [],
+        ISQP1 OFFSET(6) NUMBITS(1) [],
         RQWQESIZE OFFSET(8) NUMBITS(2) [],
         ERR_RQ_IDX_VALID OFFSET(19) NUMBITS(1) [],
         PDIDXHI OFFSET(20) NUMBITS(2) [],
@@ -191,6 +192,7 @@ impl RoceContext {
         let push = fit("push page", W0::PPIDX, self.push_page.unwrap_or(0))?;
         Ok((bit(W0::IPV4, self.peer.addresses.is_v4())
             + bit(W0::INSERTVLANTAG, self.peer.vlan.is_some())
+            + bit(W0::ISQP1, self.gsi)
             + fit("RQ WQE size code", W0::RQWQESIZE, self.rq.wqe_shift)?
             + bit(W0::ERR_RQ_IDX_VALID, self.error_rq_index.is_some())
             + W0::PDIDXHI.val(pd >> 16)

@@ -130,8 +130,31 @@ impl Input<'_> {
         )
     }
 
+    /// LPBLSIZE codes; `first` names the field with the list's first index.
+    fn pages(&self, first: &str) -> Pages {
+        match self.get("chunk_size") {
+            0 => Pages::Contiguous(self.at("reg_addr_pa")),
+            1 => Pages::Level1(self.as_(first)),
+            _ => Pages::Level2(self.as_(first)),
+        }
+    }
+
+    // 0x20 (zero based) is not a right; VABASEDTO expresses it.
+    fn access(&self) -> op::Access {
+        op::Access::from_bits_truncate(self.get("access_rights") as u8)
+    }
+
+    pub(super) fn alloc_stag(&self) -> Result<op::AllocMrStag, Error> {
+        Ok(op::AllocMrStag {
+            page_size: PageSize::from_bytes(self.get("page_size"))?,
+            pages: self.pages("first_pm_pbl_idx"),
+            access: self.access(),
+            remote_access: self.is("remote_access"),
+            ..op::AllocMrStag::new(self.as_("stag_idx"), self.as_("pd_id"), self.extent())
+        })
+    }
+
     pub(super) fn register_mr(&self) -> Result<RegisterMr, Error> {
-        let first = self.as_("first_pm_pbl_index");
         Ok(RegisterMr {
             index: self.as_("stag_idx"),
             key: self.as_("stag_key"),
@@ -144,13 +167,8 @@ impl Input<'_> {
             },
             extent: self.extent(),
             page_size: PageSize::from_bytes(self.get("page_size"))?,
-            pages: match self.get("chunk_size") {
-                0 => Pages::Contiguous(self.at("reg_addr_pa")),
-                1 => Pages::Level1(first),
-                _ => Pages::Level2(first),
-            },
-            // 0x20 (zero based) is not a right; VABASEDTO expresses it.
-            access: op::Access::from_bits_truncate(self.get("access_rights") as u8),
+            pages: self.pages("first_pm_pbl_index"),
+            access: self.access(),
             remote_atomics: false,
             hmc_function: None,
         })

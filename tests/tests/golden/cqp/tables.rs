@@ -18,6 +18,9 @@ impl Input<'_> {
             entry: match self.get("entry_type") {
                 1 => op::HashEntry::TcpEstablished,
                 2 => op::HashEntry::TcpSyn,
+                3 => op::HashEntry::UdpUnicast,
+                4 => op::HashEntry::UdpMulticast,
+                5 => op::HashEntry::RoceMulticast,
                 6 => op::HashEntry::RoceV2,
                 other => panic!("entry type {other}"),
             },
@@ -78,6 +81,18 @@ impl Input<'_> {
                 1 => op::NodeChange::Modify,
                 _ => op::NodeChange::Delete,
             },
+        }
+    }
+
+    pub(super) fn manage_stats(&self) -> op::ManageStats {
+        let hmc_function = self.is("use_hmc_fcn_index").then(|| self.pf("hmc_fn_id"));
+        if self.is("alloc") {
+            op::ManageStats::Allocate { hmc_function }
+        } else {
+            op::ManageStats::Free {
+                instance: self.as_("stats_idx"),
+                hmc_function,
+            }
         }
     }
 

@@ -19,7 +19,7 @@ const TABLE: &[Deviation] = &[
 
 fn judged(cases: Value, judge: impl FnMut(&Case<'_>) -> Option<Outcome>) -> File {
     let value = json!({ "meta": { "hw_rev": 2 }, "cases": cases });
-    let mut file = File::new("a.json", value, TABLE);
+    let mut file = File::new("a.json", Side::Driver, value, TABLE);
     file.each("cases", judge);
     assert_eq!(number(file.meta(), "hw_rev"), 2, "the file is still there");
     file
@@ -51,7 +51,7 @@ fn what_a_judge_sees_must_stand_in_the_table_too() {
     let value = json!({ "cases": [{ "name": "refused" }, { "name": "other" }] });
     let deviates = |_: &Case<'_>| Some(Outcome::Deviates(Rule::RefusesBadInput, "empty"));
     for (foreign, deviations, failures) in [(false, 1, 1), (true, 2, 0)] {
-        let mut file = File::new("a.json", value.clone(), TABLE);
+        let mut file = File::new("a.json", Side::Driver, value.clone(), TABLE);
         file.foreign = foreign;
         file.each("cases", deviates);
         assert_eq!(
@@ -76,7 +76,7 @@ fn a_panic_fails_one_case_and_none_leaves_one_out() {
             3 => None,
             _ => Some(Outcome::all([
                 Outcome::Passed,
-                Outcome::Skipped("four"),
+                Outcome::Skipped(Feature::PushPages),
                 Outcome::Deviates(Rule::NotJudged, "late"),
             ])),
         },

@@ -74,7 +74,7 @@ pub(super) fn device(env: &mut TestEnv) -> Device {
 }
 
 /// A CQ on CEQ 0, as Linux makes them.
-fn some_cq(shadow: u64) -> Cq {
+pub(super) fn some_cq(shadow: u64) -> Cq {
     Cq {
         memory: Memory::Contiguous(0x5_0000_0000),
         shadow,
@@ -249,7 +249,7 @@ pub(super) fn prepare(
                     .insert(id, node(set(c, 61).then_some(1)));
             }
         }
-        0x2e if set(c, 61) => drop(
+        0x2d | 0x2e if !set(c, 62) => drop(
             device
                 .tables
                 .statistics_instances
