@@ -78,9 +78,9 @@ impl SharedBytes {
     ///
     /// [`Box::leak`]: https://doc.rust-lang.org/std/boxed/struct.Box.html#method.leak
     #[must_use]
-    pub const fn from_static(words: &'static mut [u64]) -> Self {
+    pub fn from_static(words: &'static mut [u64]) -> Self {
         let len = size_of_val(words);
-        let start = NonNull::from_mut(words).cast();
+        let start = NonNull::from(words).cast();
         // SAFETY: the memory never goes, is words, and the only reference to it
         // was given up here for good.
         unsafe { Self::new(start, len) }

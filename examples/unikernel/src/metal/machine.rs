@@ -1,6 +1,7 @@
 //! The machine as a whole: what there is once.
 
 use core::cell::Cell;
+use core::hint::spin_loop;
 use core::ptr::NonNull;
 
 use e810_hal::{Bar0, MsixError, MsixTable, Ns, Vector};
@@ -178,7 +179,9 @@ impl Machine {
     fn open(&self, address: PciAddress, first_line: u8) -> Result<Function, MachineError> {
         let mut endpoint = Endpoint::read(&self.ports, address)?;
         let (bar, bytes) = self.mapped(address, endpoint.registers)?;
-        // SAFETY: the function's BAR0, mapped uncached for good.
+        // SAFETY: the function's BAR0, mapped uncached for good. Without an IOMMU
+        // it reaches all memory: this program, the only code on the machine, has
+        // it in its hands.
         let registers = unsafe { Bar0::new(bar, bytes) }.ok_or(MachineError::ShortBar {
             address,
             bytes: endpoint.registers.bytes,
@@ -187,11 +190,18 @@ impl Machine {
         // SAFETY: the BAR that the capability names, mapped likewise; the table
         // is this program's alone.
         let msix = unsafe { MsixTable::new(bar, bytes, endpoint.layout) }?;
+        // Whoever was here before may have left it at work, with messages to places
+        // that are this program's now: it answers, all its entries are masked, it
+        // is reset, and only then it reaches memory.
+        let mask_all = || {
+            let mut all = (0..msix.entries()).filter_map(Vector::new);
+            all.try_for_each(|vector| msix.mask(vector))
+        };
+        endpoint.answer(&self.ports);
+        mask_all()?;
+        endpoint.reset(&self.ports, &mut |time| self.pause(time))?;
+        mask_all()?;
         endpoint.enable(&self.ports);
-        // Whoever was here before may have left some on.
-        for vector in (0..msix.entries()).filter_map(Vector::new) {
-            msix.mask(vector)?;
-        }
         Ok(Function {
             address,
             registers,
@@ -199,6 +209,13 @@ impl Machine {
             first_line,
             vectors: Cell::new(0),
         })
+    }
+
+    fn pause(&self, time: Ns) {
+        let end = self.now() + time;
+        while self.now() < end {
+            spin_loop();
+        }
     }
 
     fn mapped(

@@ -2,7 +2,9 @@
 //!
 //! Bridges and BARs are as the firmware has set them up.
 
-use e810_hal::{MsixLayout, pci_ids};
+use core::marker::PhantomData;
+
+use e810_hal::{MsixLayout, Ns, pci_ids};
 use pci_types::capability::{MsixCapability, PciCapability};
 use pci_types::{
     Bar, CommandRegister, ConfigRegionAccess, EndpointHeader, HeaderType, PciAddress, PciHeader,
@@ -15,6 +17,28 @@ use crate::ports;
 /// Capabilities looked at: more do not fit configuration space.
 const MOST_CAPABILITIES: usize = 48;
 
+/// Offsets in the PCI Express capability: device capabilities, device control and
+/// status.
+const DEVICE_CAPABILITIES: u16 = 0x04;
+const DEVICE_CONTROL: u16 = 0x08;
+/// The function can be reset alone; it begins when the other bit is written.
+const CAN_RESET: u32 = 1 << 28;
+const RESET: u32 = 1 << 15;
+/// Status bits of the upper half, which a 1 clears, and the one that says that
+/// requests of the function are not answered yet.
+const STATUS: u32 = 0xffff << 16;
+const PENDING: u32 = 1 << 21;
+/// From the reset on configuration space is left alone so long (PCI Express: 100
+/// ms), and then asked for at most so long.
+const RESET_TIME: Ns = Ns(100_000_000);
+const RESET_TURNS: u32 = 10;
+/// What is waited for requests that are under way, before the reset.
+const PENDING_TIME: Ns = Ns(10_000_000);
+const PENDING_TURNS: u32 = 10;
+/// Header words that a reset clears and the firmware had set: cache line size,
+/// BARs, ROM, interrupt line.
+const HEADER: [u16; 9] = [0x0c, 0x10, 0x14, 0x18, 0x1c, 0x20, 0x24, 0x30, 0x3c];
+
 /// Why a function cannot be driven.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{address}: {what}")]
@@ -25,9 +49,10 @@ pub struct PciError {
     pub what: &'static str,
 }
 
-/// Configuration space through ports 0xcf8 and 0xcfc.
-#[derive(Clone, Copy, Debug)]
-pub struct Ports(());
+/// Configuration space through ports 0xcf8 and 0xcfc. Of one thread: it cannot be
+/// copied, nor shared with another.
+#[derive(Debug)]
+pub struct Ports(PhantomData<*const ()>);
 
 impl Ports {
     /// Takes charge of the two ports.
@@ -36,7 +61,7 @@ impl Ports {
     /// Called once: an access takes two steps, between which no other may come.
     #[must_use]
     pub const unsafe fn new() -> Self {
-        Self(())
+        Self(PhantomData)
     }
 
     fn select(address: PciAddress, offset: u16) {
@@ -111,6 +136,8 @@ pub struct Window {
 pub struct Endpoint {
     address: PciAddress,
     capability: MsixCapability,
+    /// Of the PCI Express capability.
+    express: u16,
     /// BAR0.
     pub registers: Window,
     /// The BAR with the MSI-X table.
@@ -124,8 +151,8 @@ impl Endpoint {
     /// answer meanwhile, nor after it.
     ///
     /// # Errors
-    /// No endpoint, no MSI-X, or BARs that are not where the program has
-    /// registers mapped.
+    /// No endpoint, no MSI-X, no reset of the function alone, or BARs that are not
+    /// where the program has registers mapped.
     pub fn read(access: &impl ConfigRegionAccess, address: PciAddress) -> Result<Self, PciError> {
         let wrong = |what| PciError { address, what };
         let mut endpoint = EndpointHeader::from_header(PciHeader::new(address), access)
@@ -133,20 +160,28 @@ impl Endpoint {
         endpoint.update_command(access, |command| {
             command - (CommandRegister::MEMORY_ENABLE | CommandRegister::BUS_MASTER_ENABLE)
         });
-        let capability = endpoint
-            .capabilities(access)
-            .take(MOST_CAPABILITIES)
-            .find_map(|capability| match capability {
-                PciCapability::MsiX(msix) => Some(msix),
-                _ => None,
-            })
-            .ok_or(wrong("it has no MSI-X"))?;
+        let (mut msix, mut express) = (None, None);
+        for capability in endpoint.capabilities(access).take(MOST_CAPABILITIES) {
+            match capability {
+                PciCapability::MsiX(found) => msix = msix.or(Some(found)),
+                PciCapability::PciExpress(found) => express = express.or(Some(found.offset)),
+                _ => {}
+            }
+        }
+        let capability = msix.ok_or(wrong("it has no MSI-X"))?;
+        let express = express.ok_or(wrong("it has no PCI Express capability"))?;
+        // SAFETY: reading configuration space is harmless.
+        let offered = unsafe { access.read(address, express + DEVICE_CAPABILITIES) };
+        if offered & CAN_RESET == 0 {
+            return Err(wrong("it cannot be reset alone"));
+        }
         if capability.pba_bar() != capability.table_bar() {
             return Err(wrong("MSI-X table and pending bits are in two BARs"));
         }
         Ok(Self {
             address,
             capability,
+            express,
             registers: window(access, &endpoint, 0)?,
             msix: window(access, &endpoint, capability.table_bar())?,
             layout: MsixLayout {
@@ -157,18 +192,70 @@ impl Endpoint {
         })
     }
 
-    /// Lets the function answer, reach memory and send messages; legacy
-    /// interrupts off. Entries of its MSI-X table that are not masked count from
-    /// now on.
+    /// Lets the function answer, and nothing else: all its messages are masked, it
+    /// reaches no memory, legacy interrupts are off. For what is to be done to its
+    /// registers before [`Endpoint::enable`].
+    pub fn answer(&mut self, access: &impl ConfigRegionAccess) {
+        self.capability.set_function_mask(true, access);
+        PciHeader::new(self.address).update_command(access, |command| {
+            (command | CommandRegister::MEMORY_ENABLE | CommandRegister::INTERRUPT_DISABLE)
+                - CommandRegister::BUS_MASTER_ENABLE
+        });
+    }
+
+    /// Resets the function: what its last user left running stops, before any
+    /// memory of this one is in its reach. It then answers as after
+    /// [`Endpoint::answer`]; `pause` lets time pass.
+    ///
+    /// # Errors
+    /// It did not come back.
+    pub fn reset(
+        &mut self,
+        access: &impl ConfigRegionAccess,
+        pause: &mut dyn FnMut(Ns),
+    ) -> Result<(), PciError> {
+        let (address, control_at) = (self.address, self.express + DEVICE_CONTROL);
+        // SAFETY: reading configuration space is harmless.
+        let read = |offset| unsafe { access.read(address, offset) };
+        // SAFETY: words of the header as the firmware had set them, and the reset
+        // of a function that reaches no memory and sends nothing.
+        let write = |offset, value| unsafe { access.write(address, offset, value) };
+        for _ in 0..PENDING_TURNS {
+            if read(control_at) & PENDING == 0 {
+                break;
+            }
+            pause(PENDING_TIME);
+        }
+        let saved = HEADER.map(read);
+        let control = read(control_at) & !(STATUS | RESET);
+        write(control_at, control | RESET);
+        pause(RESET_TIME);
+        // Until it is ready it answers with an error, which reads as ones.
+        let mut turns = 0;
+        while read(0) == u32::MAX {
+            if turns == RESET_TURNS {
+                let what = "it did not answer after its reset";
+                return Err(PciError { address, what });
+            }
+            turns += 1;
+            pause(RESET_TIME);
+        }
+        for (offset, value) in HEADER.into_iter().zip(saved) {
+            write(offset, value);
+        }
+        write(control_at, control);
+        self.answer(access);
+        Ok(())
+    }
+
+    /// Lets the function reach memory and send messages. Entries of its MSI-X table
+    /// that are not masked count from now on.
     pub fn enable(&mut self, access: &impl ConfigRegionAccess) {
-        self.capability.set_function_mask(false, access);
         self.capability.set_enabled(true, access);
         PciHeader::new(self.address).update_command(access, |command| {
-            command
-                | CommandRegister::MEMORY_ENABLE
-                | CommandRegister::BUS_MASTER_ENABLE
-                | CommandRegister::INTERRUPT_DISABLE
+            command | CommandRegister::BUS_MASTER_ENABLE
         });
+        self.capability.set_function_mask(false, access);
     }
 }
 
@@ -200,124 +287,4 @@ fn window(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::RefCell;
-    use std::collections::BTreeMap;
-
-    /// Configuration spaces by address; 0xff where there is none.
-    #[derive(Default)]
-    struct Spaces(RefCell<BTreeMap<PciAddress, [u32; 64]>>);
-
-    /// Bits of BARs 0 and 3 that stay 0: 32 MiB and 64 KiB.
-    const SIZES: [(u16, u32); 2] = [(0x10, 0xfe00_000c), (0x1c, 0xffff_000c)];
-
-    impl ConfigRegionAccess for Spaces {
-        unsafe fn read(&self, address: PciAddress, offset: u16) -> u32 {
-            let spaces = self.0.borrow();
-            let space = spaces.get(&address);
-            space.map_or(u32::MAX, |space| space[usize::from(offset) / 4])
-        }
-        unsafe fn write(&self, address: PciAddress, offset: u16, value: u32) {
-            let size = SIZES.iter().find(|(bar, _)| *bar == offset);
-            let value = size.map_or(value, |(_, mask)| value & mask | 0xc);
-            if let Some(space) = self.0.borrow_mut().get_mut(&address) {
-                space[usize::from(offset) / 4] = value;
-            }
-        }
-    }
-
-    fn e810() -> [u32; 64] {
-        let mut space = [0; 64];
-        space[0] = 0x1592_8086;
-        // Capabilities List; memory and master on.
-        space[1] = 0x0010_0006;
-        (space[4], space[5]) = (0xc, 0xe0);
-        (space[7], space[8]) = (0x0200_000c, 0xe0);
-        space[0x34 / 4] = 0x40;
-        // Power management, then MSI-X: 64 entries in BAR 3.
-        space[0x40 / 4] = 0x7001;
-        space[0x70 / 4] = 0x003f_0011;
-        (space[0x74 / 4], space[0x78 / 4]) = (3, 0x8003);
-        space
-    }
-
-    fn at(bus: u8, device: u8, function: u8) -> PciAddress {
-        PciAddress::new(0, bus, device, function)
-    }
-
-    fn spaces(all: &[(PciAddress, [u32; 64])]) -> Spaces {
-        Spaces(RefCell::new(all.iter().copied().collect()))
-    }
-
-    #[test]
-    fn functions_are_found_behind_bridges() {
-        let bridge = |secondary: u32| {
-            let mut space = [0; 64];
-            space[0] = 0x000c_1b36;
-            space[3] = 0x0001_0000;
-            space[6] = secondary << 8;
-            space
-        };
-        let mut two = e810();
-        two[3] = 0x0080_0000;
-        let access = spaces(&[
-            (at(0, 2, 0), bridge(1)),
-            // Leads nowhere but to itself.
-            (at(0, 3, 0), bridge(0)),
-            (at(0, 4, 0), e810()),
-            (at(1, 0, 0), two),
-            (at(1, 0, 1), e810()),
-            // Not looked at: function 0 is one of one.
-            (at(0, 4, 1), e810()),
-        ]);
-        let mut found = Vec::new();
-        find(&access, 0, &mut |address| found.push(address));
-        assert_eq!(found, [at(1, 0, 0), at(1, 0, 1), at(0, 4, 0)]);
-    }
-
-    #[test]
-    fn an_endpoint_says_where_its_registers_are() {
-        let access = spaces(&[(at(1, 0, 0), e810())]);
-        let mut endpoint = Endpoint::read(&access, at(1, 0, 0)).unwrap();
-        let window = |address, bytes| Window { address, bytes };
-        assert_eq!(endpoint.registers, window(0xe0_0000_0000, 32 << 20));
-        assert_eq!(endpoint.msix, window(0xe0_0200_0000, 64 << 10));
-        let layout = MsixLayout {
-            entries: 64,
-            table: 0,
-            pending: 0x8000,
-        };
-        assert_eq!(endpoint.layout, layout);
-        let word = |index: usize| access.0.borrow()[&at(1, 0, 0)][index];
-        assert_eq!(word(1) & 0xffff, 0, "nothing answers yet");
-        assert_eq!((word(4), word(7)), (0xc, 0x0200_000c), "BARs are put back");
-        endpoint.enable(&access);
-        assert_eq!(word(1) & 0xffff, 0x406);
-        assert_eq!(word(0x70 / 4) >> 30, 0b10);
-        silence(&access, at(1, 0, 0));
-        assert_eq!(word(1) & 0xffff, 0x402);
-    }
-
-    #[test]
-    fn what_cannot_be_driven_is_named() {
-        let what = |change: fn(&mut [u32; 64])| {
-            let mut space = e810();
-            change(&mut space);
-            let access = spaces(&[(at(0, 0, 0), space)]);
-            Endpoint::read(&access, at(0, 0, 0)).unwrap_err().what
-        };
-        assert_eq!(what(|space| space[0x34 / 4] = 0), "it has no MSI-X");
-        // A list that goes round.
-        assert_eq!(what(|space| space[0x40 / 4] = 0x4001), "it has no MSI-X");
-        assert!(
-            what(|space| space[4] = 0xe).contains("64-bit"),
-            "a reserved kind"
-        );
-        assert!(what(|space| space[5] = 0).contains("2 TiB"), "not assigned");
-        assert!(what(|space| space[8] = 0x200).contains("2 TiB"));
-        assert!(what(|space| space[0x78 / 4] = 0x8000).contains("two BARs"));
-        assert!(what(|space| space[0x74 / 4] = 7).contains("two BARs"));
-        assert_eq!(what(|space| space[3] = 0x0001_0000), "it is no endpoint");
-    }
-}
+mod tests;

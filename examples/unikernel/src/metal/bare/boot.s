@@ -46,6 +46,47 @@ pvh_entry:
     cmp ecx, 2048
     jb  3b
 
+    # The first of them in pages of 2 MiB, and what of it has the guard below the
+    # stack in pages of 4 KiB: the guard is not there. The program is far below
+    # 1 GiB.
+    mov edi, offset boot_pd
+    mov eax, 0x83               # present, writable, a page
+    mov ecx, 512
+6:  mov [edi], eax
+    add eax, 0x200000
+    add edi, 8
+    dec ecx
+    jnz 6b
+    mov edi, offset boot_pt
+    mov eax, offset boot_guard
+    and eax, 0xffe00000
+    or  eax, 3                  # present, writable
+    mov ecx, 512
+7:  mov [edi], eax
+    add eax, 4096
+    add edi, 8
+    dec ecx
+    jnz 7b
+    mov eax, offset boot_guard
+    shr eax, 21
+    mov ecx, offset boot_pt
+    or  ecx, 3
+    mov [boot_pd + eax * 8], ecx
+    mov eax, offset boot_guard
+    shr eax, 12
+    and eax, 511
+    mov dword ptr [boot_pt + eax * 8], 0
+    mov eax, offset boot_pd
+    or  eax, 3
+    mov [boot_pdpts], eax
+
+    # Where the task state is: it has the stack of exceptions.
+    mov eax, offset boot_tss
+    mov [boot_gdt_task + 2], ax
+    shr eax, 16
+    mov [boot_gdt_task + 4], al
+    mov [boot_gdt_task + 7], ah
+
     mov eax, cr4
     or  eax, 0x20               # physical address extension
     mov cr4, eax
@@ -77,6 +118,8 @@ long_mode:
     mov fs, eax
     mov gs, eax
     mov esp, offset boot_stack_top
+    mov eax, 24
+    ltr ax
     xor ebp, ebp
     mov edi, ebx
     call unikernel_entry
@@ -84,15 +127,25 @@ long_mode:
     hlt
     jmp 5b
 
-.section .rodata.boot, "a", @progbits
+.section .data.boot, "aw", @progbits
     .balign 8
 boot_gdt:
     .quad 0
     .quad 0x00af9a000000ffff    # 8: code, 64 bits
     .quad 0x00cf92000000ffff    # 16: data
+boot_gdt_task:                  # 24: task state, of 104 bytes
+    .quad 0x0000890000000067
+    .quad 0
 boot_gdt_pointer:
-    .word . - boot_gdt - 1
+    .word boot_gdt_pointer - boot_gdt - 1
     .long boot_gdt
+
+    .balign 8
+boot_tss:
+    .skip 36
+    .quad boot_fault_stack_top  # the first of its stacks for interrupts (IST 1)
+    .skip 58
+    .word 104                   # no map of ports
 
 .section .bss.boot, "aw", @nobits
     .balign 4096
@@ -100,6 +153,15 @@ boot_pml4:
     .skip 4096
 boot_pdpts:
     .skip 4 * 4096
+boot_pd:
+    .skip 4096
+boot_pt:
+    .skip 4096
+boot_fault_stack:
+    .skip 16384
+boot_fault_stack_top:
+boot_guard:                     # not mapped: below the stack is nothing
+    .skip 4096
 .global boot_stack
 boot_stack:
     .skip {stack}

@@ -36,16 +36,14 @@ static TABLE: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
 /// The caller is the only code on the machine, and interrupts are off.
 pub(crate) unsafe fn start() -> Result<(), MachineError> {
     for vector in 0..32 {
-        set_gate(vector, exception as *const () as u64);
+        set_gate(vector, exception as *const () as u64, FAULT_STACK);
     }
     for (line, handler) in HANDLERS.into_iter().enumerate() {
-        set_gate(usize::from(FIRST) + line, handler as *const () as u64);
+        set_gate(usize::from(FIRST) + line, handler as *const () as u64, 0);
     }
-    set_gate(
-        usize::from(TIMER),
-        handler::<TIMER_LINE> as *const () as u64,
-    );
-    set_gate(usize::from(SPURIOUS), nothing as *const () as u64);
+    let timer = handler::<TIMER_LINE> as *const () as u64;
+    set_gate(usize::from(TIMER), timer, 0);
+    set_gate(usize::from(SPURIOUS), nothing as *const () as u64, 0);
 
     #[repr(C, packed)]
     struct Pointer {
@@ -62,10 +60,15 @@ pub(crate) unsafe fn start() -> Result<(), MachineError> {
     Ok(())
 }
 
+/// The stack of the processor's own exceptions (`boot.s`, IST 1): the one in use
+/// may be what it has an exception about.
+const FAULT_STACK: u64 = 1;
+
 /// An interrupt gate (interrupts stay off in the handler) for ring 0, code
-/// segment 8.
-fn set_gate(vector: usize, handler: u64) {
-    let low = handler & 0xffff | 8 << 16 | 0x8e << 40 | (handler >> 16 & 0xffff) << 48;
+/// segment 8, and a stack of its own unless `stack` is 0.
+fn set_gate(vector: usize, handler: u64, stack: u64) {
+    let place = 8 << 16 | stack << 32;
+    let low = handler & 0xffff | place | 0x8e << 40 | (handler >> 16 & 0xffff) << 48;
     let words = TABLE.iter().skip(vector * 2);
     for (word, value) in words.zip([low, handler >> 32]) {
         word.store(value, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! How much of the stack was used.
 
-/// Bytes of the one stack (`boot.s`). No page below it catches an overflow, so
-/// the program looks at the end how near it came.
+/// Bytes of the one stack (`boot.s`). The page below it is not there: a program
+/// that needs more ends with an exception. At the end it looks how near it came.
 pub const BYTES: usize = 128 << 10;
 
 /// Bytes from the top of the stack to the lowest word that was ever written

@@ -25,7 +25,7 @@ const REGISTERS: PageTableFlags = PageTableFlags::PRESENT
 /// address that the processor has for it.
 pub(super) fn is_identity(start: NonNull<u8>, bytes: usize) -> bool {
     let start = start.addr().get();
-    // SAFETY: only read from.
+    // SAFETY: only read from; as in `map` nobody changes them meanwhile.
     let tables = unsafe { tables() };
     let mut pages = (start..start + bytes).step_by(PAGE);
     pages.all(|page| {
@@ -39,8 +39,10 @@ pub(super) fn is_identity(start: NonNull<u8>, bytes: usize) -> bool {
 pub(super) fn map(pool: &Pool, window: Window) -> Option<NonNull<u8>> {
     let large = (window.address | window.bytes).is_multiple_of(Size2MiB::SIZE);
     // SAFETY: the addresses are those of registers, which nobody else has mapped
-    // (the mapper refuses what is), and the program's thread is the only one that
-    // maps anything now.
+    // (the mapper refuses what is). The kernel changes its tables when somebody asks
+    // it for memory or a thread: the program has one thread, on one processor,
+    // which is here, and handlers of interrupts ask for nothing. On a machine of
+    // several processors the kernel's other ones run no task of this program.
     let mut tables = unsafe { tables() };
     if large {
         pages::<Size2MiB>(&mut tables, pool, window)?;
