@@ -144,9 +144,19 @@ struct Sender {
     from: u8,
     /// It gets frames for itself.
     loops: bool,
+    /// The frame is as it was sent.
+    genuine: bool,
 }
 
 impl Sender {
+    const fn new(from: u8, loops: bool) -> Self {
+        Self {
+            from,
+            loops,
+            genuine: true,
+        }
+    }
+
     fn keeps_from(self, to: usize) -> bool {
         !self.loops && to == usize::from(self.from)
     }
@@ -158,6 +168,8 @@ struct InFlight {
     /// Breaks ties: first sent, first delivered.
     order: u64,
     to: To,
+    /// A function here sent it as it is.
+    sent_here: bool,
     bytes: Vec<u8>,
 }
 
@@ -170,6 +182,8 @@ pub(crate) struct Link {
     /// The others.
     overtaken: BinaryHeap<Reverse<InFlight>>,
     order: u64,
+    /// The frame that arrived last was sent here.
+    sent_here: bool,
     rng: Rng,
     counts: LinkCounts,
     hook: Option<LinkHook>,
@@ -185,6 +199,7 @@ impl Link {
             in_order: VecDeque::new(),
             overtaken: BinaryHeap::new(),
             order: 0,
+            sent_here: false,
             rng,
             counts: LinkCounts::default(),
             hook: None,
@@ -215,12 +230,12 @@ impl Link {
 
     /// Function `from` sends a frame; one for itself comes back.
     pub(crate) fn send(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
-        self.send_from(now, Sender { from, loops: true }, bytes);
+        self.send_from(now, Sender::new(from, true), bytes);
     }
 
     /// Function `from` sends a frame to others only, also when it has its own address.
     pub(crate) fn send_out(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
-        self.send_from(now, Sender { from, loops: false }, bytes);
+        self.send_from(now, Sender::new(from, false), bytes);
     }
 
     fn send_from(&mut self, now: u64, from: Sender, bytes: Vec<u8>) {
@@ -247,7 +262,13 @@ impl Link {
                 self.counts.reordered += 1;
                 self.deliver(due + more.0, from, bytes);
             }
-            Verdict::Replace(other) => self.deliver(due, from, other),
+            Verdict::Replace(other) => {
+                let from = Sender {
+                    genuine: false,
+                    ..from
+                };
+                self.deliver(due, from, other);
+            }
         }
     }
 
@@ -316,10 +337,11 @@ impl Link {
             return false;
         };
         let is_group = to[0] & 1 != 0;
+        let genuine = from.is_some_and(|sender| sender.genuine);
         let kept = |to: usize| from.is_some_and(|sender| sender.keeps_from(to));
         let owner = self.macs.iter().position(|mac| mac == to);
         if !is_group && let Some(to) = owner.filter(|to| !kept(*to)) {
-            self.launch(due, To::Function(to), bytes);
+            self.launch(due, To::Function(to), genuine, bytes);
             return true;
         }
         let mut found = false;
@@ -327,24 +349,25 @@ impl Link {
             for to in 0..self.macs.len() {
                 if from.is_none_or(|sender| to != usize::from(sender.from)) {
                     found = true;
-                    self.launch(due, To::Function(to), bytes.clone());
+                    self.launch(due, To::Function(to), genuine, bytes.clone());
                 }
             }
         }
         // What came from outside does not go back there.
         if from.is_some() && self.uplink.is_some() {
             found = true;
-            self.launch(due, To::Uplink, bytes);
+            self.launch(due, To::Uplink, genuine, bytes);
         }
         found
     }
 
-    fn launch(&mut self, due: u64, to: To, bytes: Vec<u8>) {
+    fn launch(&mut self, due: u64, to: To, sent_here: bool, bytes: Vec<u8>) {
         self.order += 1;
         let frame = InFlight {
             due,
             order: self.order,
             to,
+            sent_here,
             bytes,
         };
         if self.in_order.back().is_none_or(|last| last.due <= due) {
@@ -388,7 +411,13 @@ impl Link {
             self.in_order.pop_front()
         }?;
         self.counts.delivered += u64::from(frame.to != To::Uplink);
+        self.sent_here = frame.sent_here;
         Some((frame.to, frame.bytes))
+    }
+
+    /// Whether the frame that arrived last was sent by a function here, and nobody put another in its place.
+    pub(crate) fn was_sent_here(&self) -> bool {
+        self.sent_here
     }
 
     /// Hands a frame that has arrived at the uplink to whoever is there by now.

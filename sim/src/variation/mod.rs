@@ -14,7 +14,7 @@ mod wire;
 
 pub use events::{ClearPba, CqEventContext, FlushStyle, QpEventContext};
 pub use table::{Choice, NoSuchChoice};
-pub use wire::AckCredits;
+pub use wire::{AckCredits, SendCredits};
 
 use crate::rng::Rng;
 use table::variations;
@@ -35,6 +35,8 @@ variations! {
 
     /// What acknowledges say of the credits for sends.
     ack_credits: AckCredits [OfContext, Unlimited];
+    /// Whether the peer's credits hold sends back.
+    send_credits: SendCredits [Obeyed, Ignored];
 }
 
 #[cfg(test)]
