@@ -1,8 +1,12 @@
 //! The wire between the functions of a world: addressing, latency and everything a bad cable does.
 //!
 //! A frame goes to the function that owns its destination MAC address, to the sender itself if that is it and its
-//! switch gives it back, and to all others when the address is a group. What is for nobody here, and what is for a group, goes to the [`Uplink`] if
-//! there is one. Frames between two functions keep their order unless a fault reorders them.
+//! switch gives it back, and to all others when the address is a group. What is for nobody here, and what is for a
+//! group, goes to the [`Uplink`] if there is one. Frames between two functions keep their order unless a fault
+//! reorders them.
+
+mod counts;
+mod quality;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,54 +14,13 @@ use std::fmt;
 
 use e810_hal::Ns;
 
+pub use counts::LinkCounts;
+pub use quality::Quality;
+
 use crate::rng::Rng;
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
-
-/// How good the wire is. The rates are parts per million of all frames; a frame can meet with several faults, and of
-/// one that is delivered twice each copy has its own.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Quality {
-    /// Frames lost.
-    pub loss: u32,
-    /// Frames delivered twice.
-    pub duplicate: u32,
-    /// Frames held back until later ones have overtaken them.
-    pub reorder: u32,
-    /// Frames with one bit flipped behind the Ethernet addresses. As if the frame check had been redone after the
-    /// damage: the receiver finds it, or not, by its own checks.
-    pub corrupt: u32,
-    /// Time on the wire of each frame. The bandwidth is not limited.
-    pub latency: Ns,
-    /// Most time that a frame may take on top, drawn anew for each: frames that are sent closer together than this can
-    /// overtake each other.
-    pub jitter: Ns,
-}
-
-impl Quality {
-    /// A wire that loses nothing.
-    pub const PERFECT: Self = Self {
-        loss: 0,
-        duplicate: 0,
-        reorder: 0,
-        corrupt: 0,
-        latency: Ns(1_000),
-        jitter: Ns(0),
-    };
-
-    /// Whether chance has nothing to decide.
-    const fn is_faultless(&self) -> bool {
-        let shares = self.loss | self.duplicate | self.reorder | self.corrupt;
-        shares == 0 && self.jitter.0 == 0
-    }
-}
-
-impl Default for Quality {
-    fn default() -> Self {
-        Self::PERFECT
-    }
-}
 
 /// How much longer a frame that is to be overtaken travels.
 const OVERTAKEN: Ns = Ns(20_000);
@@ -105,31 +68,6 @@ pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
 
 /// Frames on the wire from which on those from outside are lost: whoever sends them does not wait for anybody.
 const MOST_IN_FLIGHT: usize = 4096;
-
-/// What became of the frames so far.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct LinkCounts {
-    /// Put on the wire.
-    pub sent: u64,
-    /// Handed to a function; a group address counts each receiver.
-    pub delivered: u64,
-    /// Lost by chance or by a hook.
-    pub lost: u64,
-    /// Delivered twice.
-    pub duplicated: u64,
-    /// Held back.
-    pub reordered: u64,
-    /// Changed by chance.
-    pub corrupted: u64,
-    /// Sent to an address that nobody has, or too short to have one.
-    pub unroutable: u64,
-    /// Handed to the uplink.
-    pub uplinked: u64,
-    /// Come from outside, for a function here.
-    pub from_outside: u64,
-    /// Come from outside and lost, because too many were on the wire.
-    pub overrun: u64,
-}
 
 /// Where a frame goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
