@@ -219,6 +219,7 @@ impl Builder {
             announced: None,
             lan: self.cold.then(LanSide::default),
             mastering: Mastering::default(),
+            sent_here: false,
             outbox: Vec::new(),
             lines: Arc::new(Lines::new(self.vectors)),
             rng: rng.fork("engine"),

@@ -76,6 +76,8 @@ pub(crate) struct Body {
     pub(crate) mastering: Mastering,
     /// What the LAN side has set up for the engine; `None` of a warm function: everything.
     pub(crate) lan: Option<LanSide>,
+    /// The frame that the engine receives was sent in this world.
+    pub(crate) sent_here: bool,
     /// Frames that the engine has sent and that are not yet on the wire.
     pub(crate) outbox: Vec<Vec<u8>>,
     pub(crate) lines: Arc<Lines>,

@@ -1,8 +1,12 @@
 //! The wire between the functions of a world: addressing, latency and everything a bad cable does.
 //!
 //! A frame goes to the function that owns its destination MAC address, to the sender itself if that is it and its
-//! switch gives it back, and to all others when the address is a group. What is for nobody here, and what is for a group, goes to the [`Uplink`] if
-//! there is one. Frames between two functions keep their order unless a fault reorders them.
+//! switch gives it back, and to all others when the address is a group. What is for nobody here, and what is for a
+//! group, goes to the [`Uplink`] if there is one. Frames between two functions keep their order unless a fault
+//! reorders them.
+
+mod counts;
+mod quality;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,54 +14,13 @@ use std::fmt;
 
 use e810_hal::Ns;
 
+pub use counts::LinkCounts;
+pub use quality::Quality;
+
 use crate::rng::Rng;
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
-
-/// How good the wire is. The rates are parts per million of all frames; a frame can meet with several faults, and of
-/// one that is delivered twice each copy has its own.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Quality {
-    /// Frames lost.
-    pub loss: u32,
-    /// Frames delivered twice.
-    pub duplicate: u32,
-    /// Frames held back until later ones have overtaken them.
-    pub reorder: u32,
-    /// Frames with one bit flipped behind the Ethernet addresses. As if the frame check had been redone after the
-    /// damage: the receiver finds it, or not, by its own checks.
-    pub corrupt: u32,
-    /// Time on the wire of each frame. The bandwidth is not limited.
-    pub latency: Ns,
-    /// Most time that a frame may take on top, drawn anew for each: frames that are sent closer together than this can
-    /// overtake each other.
-    pub jitter: Ns,
-}
-
-impl Quality {
-    /// A wire that loses nothing.
-    pub const PERFECT: Self = Self {
-        loss: 0,
-        duplicate: 0,
-        reorder: 0,
-        corrupt: 0,
-        latency: Ns(1_000),
-        jitter: Ns(0),
-    };
-
-    /// Whether chance has nothing to decide.
-    const fn is_faultless(&self) -> bool {
-        let shares = self.loss | self.duplicate | self.reorder | self.corrupt;
-        shares == 0 && self.jitter.0 == 0
-    }
-}
-
-impl Default for Quality {
-    fn default() -> Self {
-        Self::PERFECT
-    }
-}
 
 /// How much longer a frame that is to be overtaken travels.
 const OVERTAKEN: Ns = Ns(20_000);
@@ -106,31 +69,6 @@ pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
 /// Frames on the wire from which on those from outside are lost: whoever sends them does not wait for anybody.
 const MOST_IN_FLIGHT: usize = 4096;
 
-/// What became of the frames so far.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct LinkCounts {
-    /// Put on the wire.
-    pub sent: u64,
-    /// Handed to a function; a group address counts each receiver.
-    pub delivered: u64,
-    /// Lost by chance or by a hook.
-    pub lost: u64,
-    /// Delivered twice.
-    pub duplicated: u64,
-    /// Held back.
-    pub reordered: u64,
-    /// Changed by chance.
-    pub corrupted: u64,
-    /// Sent to an address that nobody has, or too short to have one.
-    pub unroutable: u64,
-    /// Handed to the uplink.
-    pub uplinked: u64,
-    /// Come from outside, for a function here.
-    pub from_outside: u64,
-    /// Come from outside and lost, because too many were on the wire.
-    pub overrun: u64,
-}
-
 /// Where a frame goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum To {
@@ -144,9 +82,19 @@ struct Sender {
     from: u8,
     /// It gets frames for itself.
     loops: bool,
+    /// The frame is as it was sent.
+    genuine: bool,
 }
 
 impl Sender {
+    const fn new(from: u8, loops: bool) -> Self {
+        Self {
+            from,
+            loops,
+            genuine: true,
+        }
+    }
+
     fn keeps_from(self, to: usize) -> bool {
         !self.loops && to == usize::from(self.from)
     }
@@ -158,6 +106,8 @@ struct InFlight {
     /// Breaks ties: first sent, first delivered.
     order: u64,
     to: To,
+    /// A function here sent it as it is.
+    sent_here: bool,
     bytes: Vec<u8>,
 }
 
@@ -170,6 +120,8 @@ pub(crate) struct Link {
     /// The others.
     overtaken: BinaryHeap<Reverse<InFlight>>,
     order: u64,
+    /// The frame that arrived last was sent here.
+    sent_here: bool,
     rng: Rng,
     counts: LinkCounts,
     hook: Option<LinkHook>,
@@ -185,6 +137,7 @@ impl Link {
             in_order: VecDeque::new(),
             overtaken: BinaryHeap::new(),
             order: 0,
+            sent_here: false,
             rng,
             counts: LinkCounts::default(),
             hook: None,
@@ -215,12 +168,12 @@ impl Link {
 
     /// Function `from` sends a frame; one for itself comes back.
     pub(crate) fn send(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
-        self.send_from(now, Sender { from, loops: true }, bytes);
+        self.send_from(now, Sender::new(from, true), bytes);
     }
 
     /// Function `from` sends a frame to others only, also when it has its own address.
     pub(crate) fn send_out(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
-        self.send_from(now, Sender { from, loops: false }, bytes);
+        self.send_from(now, Sender::new(from, false), bytes);
     }
 
     fn send_from(&mut self, now: u64, from: Sender, bytes: Vec<u8>) {
@@ -247,7 +200,13 @@ impl Link {
                 self.counts.reordered += 1;
                 self.deliver(due + more.0, from, bytes);
             }
-            Verdict::Replace(other) => self.deliver(due, from, other),
+            Verdict::Replace(other) => {
+                let from = Sender {
+                    genuine: false,
+                    ..from
+                };
+                self.deliver(due, from, other);
+            }
         }
     }
 
@@ -316,10 +275,11 @@ impl Link {
             return false;
         };
         let is_group = to[0] & 1 != 0;
+        let genuine = from.is_some_and(|sender| sender.genuine);
         let kept = |to: usize| from.is_some_and(|sender| sender.keeps_from(to));
         let owner = self.macs.iter().position(|mac| mac == to);
         if !is_group && let Some(to) = owner.filter(|to| !kept(*to)) {
-            self.launch(due, To::Function(to), bytes);
+            self.launch(due, To::Function(to), genuine, bytes);
             return true;
         }
         let mut found = false;
@@ -327,24 +287,25 @@ impl Link {
             for to in 0..self.macs.len() {
                 if from.is_none_or(|sender| to != usize::from(sender.from)) {
                     found = true;
-                    self.launch(due, To::Function(to), bytes.clone());
+                    self.launch(due, To::Function(to), genuine, bytes.clone());
                 }
             }
         }
         // What came from outside does not go back there.
         if from.is_some() && self.uplink.is_some() {
             found = true;
-            self.launch(due, To::Uplink, bytes);
+            self.launch(due, To::Uplink, genuine, bytes);
         }
         found
     }
 
-    fn launch(&mut self, due: u64, to: To, bytes: Vec<u8>) {
+    fn launch(&mut self, due: u64, to: To, sent_here: bool, bytes: Vec<u8>) {
         self.order += 1;
         let frame = InFlight {
             due,
             order: self.order,
             to,
+            sent_here,
             bytes,
         };
         if self.in_order.back().is_none_or(|last| last.due <= due) {
@@ -388,7 +349,13 @@ impl Link {
             self.in_order.pop_front()
         }?;
         self.counts.delivered += u64::from(frame.to != To::Uplink);
+        self.sent_here = frame.sent_here;
         Some((frame.to, frame.bytes))
+    }
+
+    /// Whether the frame that arrived last was sent by a function here, and nobody put another in its place.
+    pub(crate) fn was_sent_here(&self) -> bool {
+        self.sent_here
     }
 
     /// Hands a frame that has arrived at the uplink to whoever is there by now.

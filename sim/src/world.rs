@@ -334,6 +334,7 @@ impl World {
             return;
         }
         function.body.stats.frames_received += 1;
+        function.body.sent_here = self.link.was_sent_here();
         function.with_engine(&mut self.log, self.now, |engine, env| {
             engine.receive(&frame, env);
         });

@@ -142,6 +142,10 @@ impl Env for Surroundings<'_> {
         lan.is_none_or(|lan| lan.vsis.contains(&vsi))
     }
 
+    fn sent_here(&self) -> bool {
+        self.body.sent_here
+    }
+
     fn transmit(&mut self, frame: Vec<u8>) {
         self.body.stats.frames_sent += 1;
         self.body.outbox.push(frame);

@@ -213,6 +213,11 @@ pub trait Env {
         true
     }
 
+    /// Whether the frame that is being received was sent in this world, as it is.
+    fn sent_here(&self) -> bool {
+        true
+    }
+
     /// Puts one Ethernet frame (no FCS) on the wire.
     fn transmit(&mut self, frame: Vec<u8>);
 

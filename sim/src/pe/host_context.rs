@@ -8,7 +8,7 @@ use super::ring::Memory;
 use super::stag_wqe::Allowed;
 use super::word::{bit, bits, bits8, bits16, bits32, mask};
 use crate::rc::{BadMtu, ConfigError, PathMtu, QpConfig, RNR_TIMER_CODE, retransmit_ns};
-use crate::variation::AckCredits;
+use crate::variation::{AckCredits, SendCredits};
 use crate::wire::{Addresses, Path};
 
 /// AETH credit code "not limited".
@@ -192,6 +192,7 @@ impl Qp {
                 .ack_timeout
                 .map_or(retransmit_ns(bits8(self.word(128), 63, 57)), |time| time.0),
             credits: wire.ack_credits.unwrap_or(credits) & 0x1F,
+            obeys_credits: choices.variation.send_credits == SendCredits::Obeyed,
             rnr_timer: wire.rnr_timer.unwrap_or(RNR_TIMER_CODE) & 0x1F,
             read_ok: bit(self.word(160), 21),
             write_ok: bit(self.word(160), 20),
@@ -233,6 +234,18 @@ impl Qp {
     /// PSNNXT and EPSN.
     pub(crate) fn psns(&self) -> (u32, u32) {
         (bits32(self.word(80), 23, 0), bits32(self.word(88), 23, 0))
+    }
+}
+
+impl Qp {
+    /// LSN.
+    pub(crate) fn send_limit(&self) -> u32 {
+        bits32(self.word(80), 55, 32)
+    }
+
+    /// DCQCNENABLE.
+    pub(crate) fn handles_congestion(&self) -> bool {
+        bit(self.word(160), 22)
     }
 }
 

@@ -31,6 +31,7 @@ mod host_context;
 mod inject;
 mod mr;
 mod multicast;
+mod packet_lints;
 mod pools;
 mod qp;
 mod rc_host;

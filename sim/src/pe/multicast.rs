@@ -102,7 +102,8 @@ impl Group {
             Addresses::V4 { dst, .. } => dst.into(),
             Addresses::V6 { dst, .. } => dst.into(),
         };
-        let vlan = path.vlan.map(|tag| tag & 0xFFF);
+        // A tag with a priority only is none.
+        let vlan = path.vlan.map(|tag| tag & 0xFFF).filter(|id| *id != 0);
         to == self.address() && vlan == self.vlan()
     }
 }

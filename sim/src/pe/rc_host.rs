@@ -9,9 +9,10 @@ use super::host_context::mac_bytes;
 use super::qp::{Qp, State};
 use super::stats::Direction;
 use crate::rc::{
-    Access, AsyncEvent, Fault, Host, HostFault, Invalidator, READ_ENTRY_WORDS, ReceiveCompletion,
-    Ring, SendCompletion,
+    Access, AsyncEvent, DropReason, Fault, Host, HostFault, Invalidator, Outcome, READ_ENTRY_WORDS,
+    ReceiveCompletion, Ring, SendCompletion,
 };
+use crate::wire::Packet;
 use crate::wqe::{AeCode, Lints, Operation};
 
 /// INVALID_ARP_ENTRY (control-path 7.5).
@@ -63,6 +64,18 @@ impl QpHost<'_> {
             state: State::Error as u8,
         };
         self.device.async_event(event, self.env);
+    }
+
+    /// What is told of a packet that was dropped.
+    pub(super) fn dropped(&mut self, packet: &Packet<'_>, outcome: Outcome) {
+        match outcome {
+            Outcome::Dropped(DropReason::Vlan) => self.device.counters_of(self.qp).other_vlan(),
+            Outcome::Dropped(DropReason::Partition) => {
+                let wrong = "another partition than the queue pair's";
+                self.device.lint_packet(packet, wrong, self.env);
+            }
+            _ => {}
+        }
     }
 
     /// The event owed for a frame without a destination.

@@ -10,7 +10,7 @@ use super::rc_host::QpHost;
 use super::stats::Direction;
 use super::word::{bits32, replace};
 use crate::rc::{self, Mode, QpRcState};
-use crate::wire::Packet;
+use crate::wire::{Opcode, Packet};
 
 /// QP_SUSPEND_COMPLETE (control-path 7.5).
 const SUSPEND_COMPLETE: u16 = 0x0900;
@@ -222,6 +222,7 @@ impl Device {
         let Ok(packet) = Packet::parse(frame) else {
             return;
         };
+        self.lint_header(&packet, env);
         let id = packet.headers.bth.dest_qp;
         if id == GROUP_QP {
             self.statistics.frame(frame, Direction::Receive);
@@ -231,9 +232,14 @@ impl Device {
             self.statistics.frame(frame, Direction::Receive);
             return;
         };
-        self.counters_of(&qp).frame(frame, Direction::Receive);
+        let counters = self.counters_of(&qp);
+        counters.frame(frame, Direction::Receive);
+        if packet.headers.bth.opcode == Opcode::CNP {
+            counters.congestion_notified(qp.handles_congestion());
+        }
         let connected = |rc: &mut QpRcState, host: &mut QpHost<'_>| {
-            rc::handle_packet(rc, &packet, host);
+            let outcome = rc::handle_packet(rc, &packet, host);
+            host.dropped(&packet, outcome);
             // The answer is sent by the next poll.
             true
         };

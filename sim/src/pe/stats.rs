@@ -7,6 +7,7 @@
 pub(crate) const GATHER_BYTES: usize = 1024;
 
 // Byte offsets in the gather buffer.
+const RX_VLAN_ERRORS: usize = 0;
 const IP4_RX_OCTETS: usize = 8;
 const IP6_RX_OCTETS: usize = 56;
 const IP4_TX_OCTETS: usize = 104;
@@ -21,6 +22,8 @@ const TX_READS: usize = 272;
 const TX_SENDS: usize = 280;
 const BINDS: usize = 288;
 const INVALIDATES: usize = 296;
+const RX_MARKED_PACKETS: usize = 304;
+const NOTIFICATIONS: usize = 312;
 
 /// Which way a frame went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +66,9 @@ impl Statistics {
             (false, false) => IP4_TX_OCTETS,
             (true, false) => IP6_TX_OCTETS,
         };
+        if receive && seen.marked {
+            self.count(RX_MARKED_PACKETS, 0, 56);
+        }
         self.add(octets, seen.octets);
         self.add(octets + 8, 1);
         self.add(
@@ -86,6 +92,29 @@ impl Statistics {
         self.add(message, 1);
     }
 
+    /// Counts one more in a field of `width` bits from bit `low` on, which wraps.
+    fn count(&mut self, offset: usize, low: u32, width: u32) {
+        if let Some(word) = self.words.get_mut(offset / 8) {
+            let field = u64::MAX >> (u64::BITS - width) << low;
+            *word = *word & !field | word.wrapping_add(1 << low) & field;
+        }
+    }
+
+    /// Counts a packet of another VLAN than the queue pair's.
+    pub(crate) fn other_vlan(&mut self) {
+        self.count(RX_VLAN_ERRORS, 32, 24);
+    }
+
+    /// Counts a congestion notification (CNP) for a queue pair, that is one of those handled or of those ignored. A
+    /// queue pair that is to handle them does not send slower for it here.
+    pub(crate) fn congestion_notified(&mut self, handled: bool) {
+        if handled {
+            self.count(NOTIFICATIONS, 0, 32);
+        } else {
+            self.count(NOTIFICATIONS, 32, 24);
+        }
+    }
+
     /// Counts a bound window.
     pub(crate) fn bind(&mut self) {
         self.add(BINDS, 1);
@@ -106,6 +135,8 @@ impl Statistics {
 struct Seen {
     ipv6: bool,
     octets: u64,
+    /// ECN: congestion experienced.
+    marked: bool,
     opcode: u8,
 }
 
@@ -126,11 +157,14 @@ impl Seen {
             ])))
         };
         let octets = if ipv6 { length(4)? + 40 } else { length(2)? };
+        // The low bits of the TOS, or of the traffic class, which begins in the middle of a byte.
+        let ecn = *ip.get(1)? >> if ipv6 { 4 } else { 0 };
         // UDP is 8 bytes; the BTH starts with its opcode.
         let opcode = *ip.get(header + 8)?;
         Some(Self {
             ipv6,
             octets,
+            marked: ecn & 3 == 3,
             opcode,
         })
     }

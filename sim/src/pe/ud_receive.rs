@@ -4,7 +4,8 @@ use super::device::Device;
 use super::env::{Class, Env};
 use super::qp::{Qp, State};
 use super::ud::{Stop, own_qkey};
-use crate::rc::{Access, Right};
+use super::word::bits16;
+use crate::rc::{Access, Right, may_talk};
 use crate::wire::{Addresses, Packet};
 use crate::wqe::{AeSource, Cqe, Datagram, MAX_QUANTA, QUANTUM_WORDS, ReceiveWqe, is_valid};
 
@@ -25,7 +26,15 @@ impl Device {
             return;
         };
         let ready = matches!(qp.state(), State::Rtr | State::Rts | State::Sqd);
-        if !ready || deth.qkey != own_qkey(qp) {
+        let bth = &packet.headers.bth;
+        // A packet of another version means something else.
+        if !ready || bth.version != 0 {
+            return;
+        }
+        if !may_talk(bth.pkey, bits16(qp.host[7], 47, 32)) {
+            return self.lint_packet(packet, "another partition than the queue pair's", env);
+        }
+        if deth.qkey != own_qkey(qp) {
             return;
         }
         let (index, _) = qp.receive_head();

@@ -2,7 +2,7 @@
 
 use super::engine::Stop;
 use super::host::{Fault, Host};
-use super::state::{QpRcState, Refusal};
+use super::state::{Ack, QpRcState, Refusal};
 use super::{psn, reads, segment};
 use crate::wire::{Aeth, Headers, Nak, Opcode, Syndrome};
 use crate::wqe::AeSource;
@@ -24,37 +24,43 @@ pub(super) fn poll<H: Host + ?Sized>(
     host: &mut H,
     budget: &mut u32,
 ) -> Result<bool, Stop> {
+    let acknowledged = Syndrome::Ack(state.config.credits);
     while let Some(psn) = reads::next_response(state, host)? {
-        if let Some(ack) = state.responder.ack.take_if(|ack| psn::before(*ack, psn)) {
-            answer(state, ack, Syndrome::Ack(state.config.credits), host)?;
+        let earlier = |ack: &mut Ack| psn::before(ack.psn, psn);
+        if let Some(ack) = state.responder.ack.take_if(earlier) {
+            answer(state, ack, acknowledged, host)?;
         }
         if *budget == 0 {
             return Ok(true);
         }
-        if let Err(reads::Failed { psn, fault }) = reads::respond(state, host, budget)? {
-            answer(state, psn, Syndrome::Nak(nak_for(fault)), host)?;
+        if let Err(reads::Failed { at, fault }) = reads::respond(state, host, budget)? {
+            answer(state, at, Syndrome::Nak(nak_for(fault)), host)?;
             return Err(Stop::fault(fault, AeSource::OutboundReadResponse, 0));
         }
     }
-    let epsn = state.responder.epsn;
+    let expected = Ack {
+        psn: state.responder.epsn,
+        msn: state.responder.msn,
+    };
     let ack = state.responder.ack.take();
     match state.responder.refusal {
         Refusal::Sequence { sent: false } => {
             state.responder.refusal = Refusal::Sequence { sent: true };
-            answer(state, epsn, Syndrome::Nak(Nak::Sequence), host)?;
+            answer(state, expected, Syndrome::Nak(Nak::Sequence), host)?;
         }
         Refusal::NotReady { sent: false } => {
             state.responder.refusal = Refusal::NotReady { sent: true };
-            answer(state, epsn, Syndrome::RnrNak(state.config.rnr_timer), host)?;
+            let wait = Syndrome::RnrNak(state.config.rnr_timer);
+            answer(state, expected, wait, host)?;
         }
         Refusal::Fatal { psn, nak, event } => {
-            answer(state, psn, Syndrome::Nak(nak), host)?;
+            answer(state, Ack { psn, ..expected }, Syndrome::Nak(nak), host)?;
             return Err(Stop(event));
         }
         // A NAK acknowledges what is before it; otherwise the acknowledge is still to be sent.
         Refusal::None | Refusal::Sequence { sent: true } | Refusal::NotReady { sent: true } => {
-            if let Some(psn) = ack {
-                answer(state, psn, Syndrome::Ack(state.config.credits), host)?;
+            if let Some(ack) = ack {
+                answer(state, ack, acknowledged, host)?;
             }
         }
     }
@@ -63,16 +69,13 @@ pub(super) fn poll<H: Host + ?Sized>(
 
 fn answer<H: Host + ?Sized>(
     state: &QpRcState,
-    psn: u32,
+    Ack { psn, msn }: Ack,
     syndrome: Syndrome,
     host: &mut H,
 ) -> Result<(), Stop> {
     let config = &state.config;
     let mut headers = Headers::new(segment::bth(config, Opcode::ACKNOWLEDGE, psn));
-    headers.aeth = Some(Aeth {
-        syndrome,
-        msn: state.responder.msn,
-    });
+    headers.aeth = Some(Aeth { syndrome, msn });
     host.transmit(segment::frame(&config.path, &headers, 0)?.seal());
     Ok(())
 }

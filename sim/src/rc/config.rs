@@ -85,6 +85,8 @@ pub struct QpConfig {
     /// Credit code in the AETH of acknowledges and read responses, 5 bits: ACKCREDITS \[inf from name, width and the
     /// values that drivers have\].
     pub credits: u8,
+    /// Credits of the peer limit the sends that are on the way \[inf\].
+    pub obeys_credits: bool,
     /// RNR timer code that the responder asks for, 5 bits.
     pub rnr_timer: u8,
     /// RDOK: accept inbound reads.

@@ -38,6 +38,8 @@ pub enum DropReason {
     Partition,
     /// Not between the two addresses of this connection.
     Address,
+    /// Another VLAN.
+    Vlan,
     /// A transport header version that does not exist.
     Version,
     /// An answer to something that was never asked, or was answered long ago.
@@ -158,11 +160,22 @@ fn unwanted(state: &QpRcState, packet: &Packet<'_>) -> Option<DropReason> {
     if bth.dest_qp != config.qpn {
         return Some(DropReason::Qp);
     }
-    // The top bit tells full from limited membership: two limited members may not talk.
-    let (theirs, ours) = (bth.pkey, config.pkey);
-    if theirs & 0x7FFF != ours & 0x7FFF || (theirs | ours) & 0x8000 == 0 {
+    if !may_talk(bth.pkey, config.pkey) {
         return Some(DropReason::Partition);
     }
     let expected: Addresses = config.path.ip.reversed();
-    (packet.path.ip != expected).then_some(DropReason::Address)
+    if packet.path.ip != expected {
+        return Some(DropReason::Address);
+    }
+    // That it is checked follows from the name of a bit of later cards that switches it off (DIS_VLAN_CHECKS,
+    // control-path 5.2) [inf]. A tag with a priority only is none.
+    let id = |vlan: Option<u16>| vlan.map_or(0, |tag| tag & 0xFFF);
+    (id(packet.path.vlan) != id(config.path.vlan)).then_some(DropReason::Vlan)
+}
+
+/// Whether two partition keys are of the same partition. The top bit tells full from limited membership: two limited
+/// members may not talk.
+#[must_use]
+pub fn may_talk(theirs: u16, ours: u16) -> bool {
+    theirs & 0x7FFF == ours & 0x7FFF && (theirs | ours) & 0x8000 != 0
 }

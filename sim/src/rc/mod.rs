@@ -44,7 +44,7 @@ mod tests;
 mod timing;
 
 pub use config::{BadMtu, ConfigError, PathMtu, QpConfig};
-pub use engine::{DropReason, Outcome, handle_packet, poll, timer};
+pub use engine::{DropReason, Outcome, handle_packet, may_talk, poll, timer};
 pub use host::{
     Access, AsyncEvent, Fault, Host, HostFault, Invalidator, READ_ENTRY_WORDS, ReceiveCompletion,
     Right, Ring, SendCompletion,

@@ -6,7 +6,7 @@ use super::host::{Host, Invalidator, SendCompletion};
 use super::psn;
 use super::requester::{blame, message_len, packets};
 use super::ring::{fetch_send, send_slot};
-use super::state::{Cursor, QpRcState, Requester, Timer};
+use super::state::{QpRcState, Requester, Timer};
 use super::timing::{RNR_RETRY_FOREVER, rnr_ns};
 use crate::wqe::{AeCode, AeSource, Operation, SendWqe};
 
@@ -50,10 +50,7 @@ pub(super) fn acknowledge<H: Host + ?Sized>(
             break;
         }
         complete(&wqe, index, end, host)?;
-        requester.una = Cursor {
-            pos: at.pos + u64::from(wqe.quanta),
-            first_psn: end,
-        };
+        requester.una = at.behind(&wqe, end);
     }
     if requester.una_psn != start {
         requester.progress(config, host.now_ns());

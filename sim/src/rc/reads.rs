@@ -8,7 +8,7 @@ use super::engine::Stop;
 use super::host::{Access, Host, READ_ENTRY_WORDS, Right};
 use super::psn;
 use super::segment;
-use super::state::{QpRcState, Responder};
+use super::state::{Ack, QpRcState, Responder};
 use crate::wire::{Aeth, Headers, Opcode, Place, Reth, Syndrome};
 
 /// A pending read.
@@ -156,7 +156,8 @@ pub(super) fn next_response<H: Host + ?Sized>(
 
 /// A read that failed while its responses were being sent.
 pub(super) struct Failed {
-    pub(super) psn: u32,
+    /// The response that could not be sent, and the messages completed before the read.
+    pub(super) at: Ack,
     pub(super) fault: super::host::Fault,
 }
 
@@ -200,10 +201,11 @@ pub(super) fn respond<H: Host + ?Sized>(
                 ..access
             };
             if let Err(fault) = host.read(access, frame.payload_mut()) {
-                return Ok(Err(Failed {
+                let at = Ack {
                     psn: read.psn,
-                    fault,
-                }));
+                    msn: psn::add(read.msn, u32::MAX),
+                };
+                return Ok(Err(Failed { at, fault }));
             }
         }
         host.transmit(frame.seal());

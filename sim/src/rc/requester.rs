@@ -35,6 +35,18 @@ pub(super) fn message_len(wqe: &SendWqe) -> Option<u64> {
     }
 }
 
+impl Cursor {
+    /// The place behind an entry whose packets end before `first_psn`.
+    pub(super) fn behind(self, wqe: &SendWqe, first_psn: u32) -> Self {
+        let message = u32::from(message_len(wqe).is_some());
+        Self {
+            pos: self.pos + u64::from(wqe.quanta),
+            first_psn,
+            messages: psn::add(self.messages, message),
+        }
+    }
+}
+
 /// Packet index behind the read request that covers packet `index` of a read of `count` packets.
 pub(super) fn read_chunk_end(index: u32, count: u32) -> u32 {
     (index / READ_CHUNK_PACKETS + 1)
@@ -109,11 +121,21 @@ impl Requester {
 
     /// Moves `next` behind an entry.
     fn pass(&mut self, wqe: &SendWqe) {
-        self.next = Cursor {
-            pos: self.next.pos + u64::from(wqe.quanta),
-            first_psn: self.next_psn,
-        };
+        self.next = self.next.behind(wqe, self.next_psn);
         self.max_pos = self.max_pos.max(self.next.pos);
+    }
+
+    /// True if the peer has not said that it has a receive for the entry at `next`, which needs one.
+    fn lacks_credit(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
+        let takes_a_receive = match &wqe.operation {
+            Operation::Send { .. } => true,
+            Operation::Write { immediate, .. } => immediate.is_some(),
+            _ => false,
+        };
+        let number = psn::add(self.next.messages, 1);
+        config.obeys_credits
+            && takes_a_receive
+            && self.limit.is_some_and(|limit| psn::before(limit, number))
     }
 
     /// Uses `count` PSNs, and starts the clock if it stands.
@@ -165,12 +187,14 @@ fn send_message<H: Host + ?Sized>(
     let len = message_len(wqe).unwrap_or_default();
     let count = psn::packets(len, mtu);
     let every = ack_every(config.window);
+    // Without credit one packet at a time is tried, and has to be answered.
+    let tries = requester.lacks_credit(config, wqe);
     loop {
         if *budget == 0 {
             // The caller sees the budget before it sends more.
             return Ok(Step::Done);
         }
-        if requester.in_flight() >= config.window {
+        if requester.in_flight() >= if tries { 1 } else { config.window } {
             return Ok(Step::Blocked);
         }
         let index = psn::distance(requester.next_psn, requester.next.first_psn);
@@ -184,7 +208,7 @@ fn send_message<H: Host + ?Sized>(
             len: (len.saturating_sub(offset)).min(u64::from(mtu)) as u32,
             ack_request: requester.next_psn % every == every - 1,
         };
-        segment.ack_request |= segment.ends();
+        segment.ack_request |= segment.ends() || tries;
         segment::transmit(config, wqe, wqe_index, segment, host)?;
         *budget -= 1;
         requester.use_psns(config, 1, host.now_ns());

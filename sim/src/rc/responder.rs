@@ -9,7 +9,7 @@ use super::reads;
 use super::requester::MAX_MESSAGE;
 use super::response::scatter;
 use super::ring::{fetch_receive, receive_slot};
-use super::state::{Message, QpRcState, Refusal};
+use super::state::{Ack, Message, QpRcState, Refusal};
 use crate::wire::{Nak, Opcode, Packet, Place, Reth, Verb};
 use crate::wqe::{AeCode, AeSource, ReceiveWqe};
 
@@ -70,7 +70,10 @@ pub(super) fn handle<H: Host + ?Sized>(
             let responder = &mut state.responder;
             responder.epsn = psn::add(epsn, psns);
             if bth.ack_request && psns_are_acknowledged(bth.opcode) {
-                responder.ack = Some(bth.psn);
+                responder.ack = Some(Ack {
+                    psn: bth.psn,
+                    msn: responder.msn,
+                });
             }
             // A sequence NAK that is still to be sent will name the PSN expected by then.
             if responder.refusal != (Refusal::Sequence { sent: false }) {
@@ -326,14 +329,15 @@ fn duplicate<H: Host + ?Sized>(
     host: &mut H,
 ) -> Outcome {
     let bth = packet.headers.bth;
+    let epsn = state.responder.epsn;
     match (bth.opcode.rc(), packet.headers.reth) {
         (Some((Verb::ReadRequest, _)), Some(reth)) => read_again(state, bth.psn, reth, host),
         (Some((Verb::Send | Verb::Write, _)), _) => {
-            let ack = &mut state.responder.ack;
-            if bth.ack_request && ack.is_none_or(|pending| psn::before(pending, bth.psn)) {
-                // Acknowledging just this packet leaves a read behind it, whose answer may be lost, alone.
-                *ack = Some(bth.psn);
-            }
+            // Whether the copy asks for it or not, the newest packet that was carried out is acknowledged (IBA C9-105).
+            state.responder.ack = Some(Ack {
+                psn: psn::add(epsn, u32::MAX),
+                msn: state.responder.msn,
+            });
             Outcome::Duplicate
         }
         _ => Outcome::Dropped(DropReason::Meaningless),

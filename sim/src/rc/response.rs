@@ -8,7 +8,7 @@ use super::psn;
 use super::requester::{packets, read_chunk_end};
 use super::ring::{fetch_send, send_slot};
 use super::state::{QpRcState, Requester, Timer};
-use crate::wire::{Nak, Packet, Place, Syndrome, Verb};
+use crate::wire::{Aeth, Nak, Packet, Place, Syndrome, Verb};
 use crate::wqe::{AeCode, AeSource, Fragments, Operation};
 
 /// Takes in a packet that answers a request of this QP.
@@ -28,16 +28,24 @@ pub(super) fn handle<H: Host + ?Sized>(
             }
             read_response(config, requester, packet, place, host)
         }
-        (Some((Verb::Acknowledge, _)), Some(aeth)) => answer(
-            config,
-            requester,
-            packet.headers.bth.psn,
-            aeth.syndrome,
-            host,
-        ),
+        (Some((Verb::Acknowledge, _)), Some(aeth)) => {
+            answer(config, requester, packet.headers.bth.psn, aeth, host)
+        }
         _ => Ok(Outcome::Dropped(DropReason::Meaningless)),
     }
 }
+
+/// Number of the last message that a credit code allows when `msn` are completed; `None`: any.
+fn last_allowed(msn: u32, credits: u8) -> Option<u32> {
+    let receives = CREDITS.get(usize::from(credits))?;
+    Some(psn::add(msn, *receives))
+}
+
+/// Receives that a credit code stands for. Code 31 says that they are not counted.
+const CREDITS: [u32; 31] = [
+    0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
+    2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
+];
 
 /// True if `psn` has been sent and is not acknowledged.
 fn outstanding(requester: &Requester, psn: u32) -> bool {
@@ -48,7 +56,7 @@ fn answer<H: Host + ?Sized>(
     config: &QpConfig,
     requester: &mut Requester,
     psn: u32,
-    syndrome: Syndrome,
+    Aeth { syndrome, msn }: Aeth,
     host: &mut H,
 ) -> Result<Outcome, Stop> {
     // "The next packet is missing" may name a packet that has not been sent yet.
@@ -57,7 +65,8 @@ fn answer<H: Host + ?Sized>(
         return Ok(Outcome::Dropped(DropReason::Stale));
     }
     match syndrome {
-        Syndrome::Ack(_) => {
+        Syndrome::Ack(credits) => {
+            requester.limit = last_allowed(msn, credits);
             if !acknowledge(config, requester, psn::add(psn, 1), host)? {
                 go_back(config, requester, host)?;
             }
@@ -90,19 +99,20 @@ fn answer<H: Host + ?Sized>(
             }
             Ok(Outcome::NotReady)
         }
-        Syndrome::Nak(nak @ (Nak::InvalidRequest | Nak::RemoteAccess | Nak::RemoteOperation)) => {
+        Syndrome::Nak(
+            nak @ (Nak::InvalidRequest | Nak::RemoteAccess | Nak::RemoteOperation | Nak::Other(_)),
+        ) => {
             acknowledge(config, requester, psn, host)?;
             let code = match nak {
                 Nak::RemoteAccess => AeCode::IB_REMOTE_ACCESS_ERROR,
-                Nak::RemoteOperation => AeCode::IB_REMOTE_OP_ERROR,
-                _ => AeCode::IB_INVALID_REQUEST,
+                Nak::InvalidRequest => AeCode::IB_INVALID_REQUEST,
+                // A code without a meaning is a refusal all the same.
+                _ => AeCode::IB_REMOTE_OP_ERROR,
             };
             let (index, _) = send_slot(config, requester.una.pos);
             Err(Stop::new(code, AeSource::SendQueue, index))
         }
-        Syndrome::Nak(Nak::Other(_)) | Syndrome::Reserved(_) => {
-            Ok(Outcome::Dropped(DropReason::Meaningless))
-        }
+        Syndrome::Reserved(_) => Ok(Outcome::Dropped(DropReason::Meaningless)),
     }
 }
 

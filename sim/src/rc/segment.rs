@@ -102,7 +102,9 @@ fn headers<'a>(
     };
     let mut headers = Headers::new(bth(config, opcode, segment.psn));
     headers.bth.ack_request = segment.ack_request;
-    headers.bth.solicited = solicited && place.ends();
+    // Reserved in a write that takes no receive.
+    let has_receive = remote.is_none() || immediate.is_some();
+    headers.bth.solicited = solicited && place.ends() && has_receive;
     headers.immediate = immediate.filter(|_| place.ends());
     headers.invalidate = invalidate.filter(|_| place.ends());
     // A message is shorter than 2^31.

@@ -21,12 +21,14 @@ pub enum Mode {
     Error = 6,
 }
 
-/// A place in the send queue: ring position of an entry and PSN of its first packet.
+/// A place in the send queue: ring position of an entry, PSN of its first packet, messages before it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
     /// Quanta since the QP started; the ring index is this modulo the ring size.
     pub(super) pos: u64,
     pub(super) first_psn: u32,
+    /// Messages before it, modulo 2^24: the number (SSN) of its own is one more.
+    pub(super) messages: u32,
 }
 
 /// What the requester waits for.
@@ -57,6 +59,8 @@ pub(super) struct Requester {
     pub(super) max_psn: u32,
     /// Read requests sent and not answered in full.
     pub(super) reads: u16,
+    /// Number of the last message that the responder has a receive for (LSN), as far as it tells.
+    pub(super) limit: Option<u32>,
     /// Attempts without progress.
     pub(super) retries: u8,
     /// RNR NAKs without progress.
@@ -99,6 +103,13 @@ pub(super) enum Refusal {
     },
 }
 
+/// An acknowledge: the PSN it names, and the messages completed with that packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ack {
+    pub(super) psn: u32,
+    pub(super) msn: u32,
+}
+
 /// Responder half.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Responder {
@@ -115,8 +126,8 @@ pub(super) struct Responder {
     pub(super) reads_new: u16,
     /// Pending reads that are executed again; at most `ird`.
     pub(super) reads_again: u16,
-    /// Acknowledge to send: the PSN it carries.
-    pub(super) ack: Option<u32>,
+    /// Acknowledge to send.
+    pub(super) ack: Option<Ack>,
     pub(super) refusal: Refusal,
 }
 
@@ -168,6 +179,12 @@ impl QpRcState {
         requester.una_psn = start;
         requester.next_psn = start;
         requester.max_psn = start;
+    }
+
+    /// Sets the number of the last send that the peer is taken to have a receive for (LSN) until it says so itself.
+    /// Only before the first request.
+    pub fn set_send_limit(&mut self, lsn: u32) {
+        self.requester.limit = Some(psn::add(lsn, 0));
     }
 
     /// Sets the expected PSN (EPSN). Only before the first packet.

@@ -16,7 +16,7 @@ mod wire;
 pub use events::{ClearPba, CqEventContext, FlushStyle, QpEventContext};
 pub use firmware::{OwnVsi, PxeClearedAgain, SwitchInput, SwitchPages};
 pub use table::{Choice, NoSuchChoice};
-pub use wire::AckCredits;
+pub use wire::{AckCredits, SendCredits};
 
 use crate::rng::Rng;
 use table::variations;
@@ -48,6 +48,8 @@ variations! {
     own_vsi: OwnVsi [Stays, Goes];
     /// How many elements a reply to 0x0200 has.
     switch_pages: SwitchPages [Full, OneElement];
+    /// Whether the peer's credits hold sends back.
+    send_credits: SendCredits [Obeyed, Ignored];
 }
 
 #[cfg(test)]

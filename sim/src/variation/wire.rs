@@ -12,3 +12,14 @@ pub enum AckCredits {
     /// "Not limited", whatever the context says.
     Unlimited,
 }
+
+/// What a requester does with the credits in the acknowledges of its peer. The context has a number of the last message
+/// allowed (LSN, control-path 5.2), which existing drivers set to 0xFFFF with the first PSN: that the card counts by it
+/// is `[inf]`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SendCredits {
+    /// Sends, and writes with immediate data, beyond the last one allowed go out one packet at a time.
+    Obeyed,
+    /// Everything goes out at once.
+    Ignored,
+}

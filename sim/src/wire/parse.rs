@@ -49,6 +49,9 @@ pub enum ParseError {
     /// The pad count is larger than what follows the headers.
     #[error("pad count {0} exceeds the payload")]
     Pad(u8),
+    /// Payload and pad are no multiple of 4 bytes: the pad count is not that of the payload.
+    #[error("payload and pad of {0} bytes are no multiple of 4")]
+    Unpadded(usize),
 }
 
 /// A received packet; the payload points into the frame.
@@ -159,6 +162,9 @@ fn transport_headers(bytes: &[u8]) -> Result<(Headers, &[u8]), ParseError> {
         .0
         .get(opcode.atomic_bytes()..)
         .ok_or(ParseError::Truncated("atomic header"))?;
+    if !rest.len().is_multiple_of(4) {
+        return Err(ParseError::Unpadded(rest.len()));
+    }
     let len = rest
         .len()
         .checked_sub(usize::from(pad))

@@ -245,6 +245,7 @@ impl Device {
         qp.draining |= drains && next == State::Sqd && present != State::Sqd;
         self.schedule.wake(id);
         let (send_psn, receive_psn) = qp.psns();
+        let send_limit = qp.send_limit();
         let config = qp.rc_config(id, &self.config);
         let Some(rc) = &mut qp.rc else {
             return Ok(());
@@ -258,6 +259,7 @@ impl Device {
         }
         if next == State::Rts && present == State::Rtr {
             rc.set_send_psn(send_psn);
+            rc.set_send_limit(send_limit);
         }
         rc.set_mode(match next {
             State::Idle | State::Invalid => Mode::Idle,

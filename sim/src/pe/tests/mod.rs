@@ -9,6 +9,7 @@ mod inject;
 mod lan_side;
 mod memory;
 mod multicast;
+mod packet_lints;
 mod pair;
 mod qp;
 mod queues;

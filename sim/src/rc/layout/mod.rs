@@ -4,11 +4,11 @@
 //!
 //! | offset | content |
 //! |---|---|
-//! | 0 | magic `RC10` (4), mode (1) |
-//! | 16 | QP number, destination QP, PD (4 each), P_Key, MTU (2 each), SQ quanta, RQ quanta (4 each), RQ slot quanta, ORD, retry, RNR retry (1 each), IRD (2), flags (1): read ok 0, write ok 1, VLAN 2, IPv6 3; credits, RNR timer (1 each), window (4), time-out (8) |
+//! | 0 | magic `RC11` (4), mode (1), last message allowed (4; all ones: any) |
+//! | 16 | QP number, destination QP, PD (4 each), P_Key, MTU (2 each), SQ quanta, RQ quanta (4 each), RQ slot quanta, ORD, retry, RNR retry (1 each), IRD (2), flags (1): read ok 0, write ok 1, VLAN 2, IPv6 3, credits obeyed 4; credits, RNR timer (1 each), window (4), time-out (8) |
 //! | 64 | source MAC, destination MAC (6 each), VLAN tag (2), source IP, destination IP (16 each, IPv4 in the first 4), TOS, TTL (1 each), flow label (4), source port, destination port (2 each) |
-//! | 128 | cursors "oldest not completed" and "next" (position 8, first PSN 4 each), position behind the last (8), PSNs: oldest not acknowledged, next, behind the last (4 each), reads sent (2), retries, RNR retries, recovering, timer kind (1 each), timer (8) |
-//! | 192 | expected PSN, MSN (4 each), RQ position (8), message kind (1), address (8), rkey, total, received (4 each), read head, new reads, repeated reads (2 each) |
+//! | 128 | cursors "oldest not completed" and "next" (position 8, first PSN 4, messages before 3 each), position behind the last (8), PSNs: oldest not acknowledged, next, behind the last (4 each), reads sent (2), retries, RNR retries, recovering, timer kind (1 each), timer (8) |
+//! | 192 | expected PSN, MSN (4 each), RQ position (8), message kind (1), address (8), rkey, total, received (4 each), read head, new reads, repeated reads (2 each), MSN of the acknowledge (4) |
 //! | 240 | acknowledge pending (1), its PSN (4), refusal kind, its flag or NAK (1 each), its PSN (4), AE code (2), AE source (1), WQE index (2) |
 
 mod codec;
@@ -20,14 +20,17 @@ use codec::{Reader, Writer};
 
 use super::config::{PathMtu, QpConfig};
 use super::host::AsyncEvent;
-use super::state::{Cursor, Message, Mode, QpRcState, Refusal, Requester, Responder, Timer};
+use super::state::{Ack, Cursor, Message, Mode, QpRcState, Refusal, Requester, Responder, Timer};
 use crate::wire::{Addresses, Path, Syndrome};
 use crate::wqe::{AeCode, AeSource};
 
 /// Bytes of a stored state.
 pub const QP_STATE_BYTES: usize = 256;
 
-const MAGIC: [u8; 4] = *b"RC10";
+/// No message is held back for want of credits; no number of a message.
+const NO_LIMIT: u32 = u32::MAX;
+
+const MAGIC: [u8; 4] = *b"RC11";
 
 impl QpRcState {
     /// The state as bytes.
@@ -38,6 +41,7 @@ impl QpRcState {
         out.section(16, |out| {
             out.put(MAGIC);
             out.u8(self.mode as u8);
+            out.u32(self.requester.limit.unwrap_or(NO_LIMIT));
         });
         out.section(48, |out| put_config(out, &self.config));
         out.section(64, |out| put_path(out, &self.config.path));
@@ -65,8 +69,16 @@ impl QpRcState {
             6 => Mode::Error,
             _ => return Err(StateError("mode")),
         };
+        let limit = match input.u32()? {
+            NO_LIMIT => None,
+            limit if limit >> 24 == 0 => Some(limit),
+            _ => return Err(StateError("limit")),
+        };
         let config = get_config(&mut all.section(48)?, &mut all.section(64)?)?;
-        let requester = get_requester(&mut all.section(64)?)?;
+        let requester = Requester {
+            limit,
+            ..get_requester(&mut all.section(64)?)?
+        };
         let responder = get_responder(&mut all.section(48)?, &mut all.section(16)?)?;
         if responder.reads_new.max(responder.reads_again) > config.ird
             || responder.read_head >= 2 * config.ird
@@ -101,7 +113,8 @@ fn put_config(out: &mut Writer<'_>, config: &QpConfig) {
     out.u8(u8::from(config.read_ok)
         | u8::from(config.write_ok) << 1
         | u8::from(config.path.vlan.is_some()) << 2
-        | u8::from(ipv6) << 3);
+        | u8::from(ipv6) << 3
+        | u8::from(config.obeys_credits) << 4);
     out.put([config.credits, config.rnr_timer]);
     out.u32(config.window);
     out.u64(config.retransmit_ns);
@@ -134,6 +147,7 @@ fn get_config(input: &mut Reader<'_>, path: &mut Reader<'_>) -> Result<QpConfig,
         retransmit_ns: input.u64()?,
         credits,
         rnr_timer,
+        obeys_credits: flags & 16 != 0,
         read_ok: flags & 1 != 0,
         write_ok: flags & 2 != 0,
     };
@@ -194,6 +208,8 @@ fn put_requester(out: &mut Writer<'_>, requester: &Requester) {
     for cursor in [requester.una, requester.next] {
         out.u64(cursor.pos);
         out.u32(cursor.first_psn);
+        let [low, middle, high, _] = cursor.messages.to_le_bytes();
+        out.put([low, middle, high]);
     }
     out.u64(requester.max_pos);
     out.u32(requester.una_psn);
@@ -214,15 +230,19 @@ fn put_requester(out: &mut Writer<'_>, requester: &Requester) {
     out.u64(at);
 }
 
+fn get_cursor(input: &mut Reader<'_>) -> Result<Cursor, StateError> {
+    let (pos, first_psn) = (input.pos()?, input.psn()?);
+    let [low, middle, high] = input.take()?;
+    Ok(Cursor {
+        pos,
+        first_psn,
+        messages: u32::from_le_bytes([low, middle, high, 0]),
+    })
+}
+
 fn get_requester(input: &mut Reader<'_>) -> Result<Requester, StateError> {
-    let una = Cursor {
-        pos: input.pos()?,
-        first_psn: input.psn()?,
-    };
-    let next = Cursor {
-        pos: input.pos()?,
-        first_psn: input.psn()?,
-    };
+    let una = get_cursor(input)?;
+    let next = get_cursor(input)?;
     let max_pos = input.pos()?;
     let [una_psn, next_psn, max_psn] = [input.psn()?, input.psn()?, input.psn()?];
     let reads = input.u16()?;
@@ -242,6 +262,7 @@ fn get_requester(input: &mut Reader<'_>) -> Result<Requester, StateError> {
         max_pos,
         max_psn,
         reads,
+        limit: None,
         retries,
         rnr_retries,
         recovering: recovering != 0,
@@ -271,11 +292,12 @@ fn put_message(out: &mut Writer<'_>, responder: &Responder) {
     out.u16(responder.read_head);
     out.u16(responder.reads_new);
     out.u16(responder.reads_again);
+    out.u32(responder.ack.map_or(0, |ack| ack.msn));
 }
 
 fn put_answers(out: &mut Writer<'_>, responder: &Responder) {
     out.u8(responder.ack.is_some().into());
-    out.u32(responder.ack.unwrap_or_default());
+    out.u32(responder.ack.map_or(0, |ack| ack.psn));
     let nothing = AsyncEvent {
         code: AeCode(0),
         source: AeSource::None,
@@ -313,7 +335,12 @@ fn get_responder(
         _ => return Err(StateError("message")),
     };
     let [read_head, reads_new, reads_again] = [input.u16()?, input.u16()?, input.u16()?];
-    let (pending, ack) = (answers.u8()? != 0, answers.psn()?);
+    let msn_of_ack = input.psn()?;
+    let (pending, psn_of_ack) = (answers.u8()? != 0, answers.psn()?);
+    let ack = Ack {
+        psn: psn_of_ack,
+        msn: msn_of_ack,
+    };
     let refusal = get_refusal(answers)?;
     Ok(Responder {
         epsn,

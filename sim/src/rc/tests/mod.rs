@@ -1,5 +1,6 @@
 //! Two engines, joined by a link in memory.
 
+mod credits;
 mod errors;
 mod loss;
 mod node;

@@ -132,6 +132,24 @@ fn what_is_not_meant_for_the_qp_is_dropped() {
         DropReason::Version
     );
     assert_eq!(
+        dropped(&|_, world| world.a.state.config.path.vlan = Some(5)),
+        DropReason::Vlan
+    );
+    assert_eq!(
+        dropped(&|_, world| world.b.state.config.path.vlan = Some(5)),
+        DropReason::Vlan
+    );
+    // The priority is no part of it, and one without a VLAN is no tag.
+    let priorities = |_: &mut Headers, world: &mut World| {
+        world.a.state.config.path.vlan = Some(0xE005);
+        world.b.state.config.path.vlan = Some(5);
+    };
+    assert_eq!(outcome(&priorities), Outcome::Accepted);
+    let priority = |_: &mut Headers, world: &mut World| {
+        world.a.state.config.path.vlan = Some(0x6000);
+    };
+    assert_eq!(outcome(&priority), Outcome::Accepted);
+    assert_eq!(
         dropped(&|headers, _| headers.bth.opcode = Opcode(0x24)),
         DropReason::Service
     );
@@ -321,4 +339,41 @@ fn the_rnr_timer_is_a_choice() {
     responder.end().state.config.rnr_timer = 3;
     responder.request(Opcode::SEND_ONLY, 0, 4);
     assert_eq!(responder.answers(), [(0, Syndrome::RnrNak(3))]);
+}
+
+#[test]
+fn a_duplicate_is_acknowledged_with_the_newest_packet() {
+    let mut responder = Responder::new();
+    for _ in 0..3 {
+        responder.end().receive(&[(0, 100)]);
+    }
+    for offset in 0..3 {
+        responder.request(Opcode::SEND_ONLY, offset, 1);
+    }
+    assert_eq!(responder.answers(), [(2, ACK)]);
+    for (ack_request, offset) in [(true, 0), (false, 0), (false, 1)] {
+        let mut headers = responder.headers(Opcode::SEND_ONLY, offset);
+        headers.bth.ack_request = ack_request;
+        let frame = responder.frame(&headers, 1);
+        assert_eq!(responder.end().take_in(&frame), Outcome::Duplicate);
+        assert_eq!(responder.answers(), [(2, ACK)]);
+    }
+}
+
+#[test]
+fn an_acknowledge_counts_the_messages_up_to_its_packet() {
+    let mut responder = Responder::new();
+    responder.end().receive(&[(0, 100)]);
+    responder.request(Opcode::SEND_ONLY, 0, 1);
+    responder.write(Opcode::READ_REQUEST, 1, 300, 0);
+    let frames = responder.end().emit();
+    let counted: Vec<_> = frames
+        .iter()
+        .map(|frame| {
+            let headers = Packet::parse(frame).unwrap().headers;
+            (headers.bth.psn - PSN, headers.aeth.unwrap().msn)
+        })
+        .collect();
+    // The acknowledge of the send, then the two responses of the read.
+    assert_eq!(counted, [(0, 1), (1, 2), (2, 2)]);
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::rc::host::AsyncEvent;
-use crate::rc::state::{Cursor, Message, Refusal, Timer};
+use crate::rc::state::{Ack, Cursor, Message, Refusal, Timer};
 use crate::wire::{Addresses, Nak};
 use crate::wqe::{AeCode, AeSource};
 
@@ -31,11 +31,14 @@ fn full() -> QpRcState {
     requester.una = Cursor {
         pos: 0x1111_1111_1111,
         first_psn: 0x11_1112,
+        messages: 0x11_1213,
     };
     requester.next = Cursor {
         pos: 0x2222_2222_2222,
         first_psn: 0x22_2223,
+        messages: 0x22_2324,
     };
+    requester.limit = Some(0xD1_D2D3);
     (requester.una_psn, requester.next_psn, requester.max_psn) = (0x33_3333, 0x44_4444, 0x55_5555);
     (requester.max_pos, requester.reads, requester.retries) = (0x6666_6666_6666, 0x7777, 0x61);
     (requester.rnr_retries, requester.recovering) = (0x62, true);
@@ -53,7 +56,10 @@ fn full() -> QpRcState {
         responder.reads_new,
         responder.reads_again,
     ) = (255, 128, 127);
-    responder.ack = Some(0xDD_DDDD);
+    responder.ack = Some(Ack {
+        psn: 0xDD_DDDD,
+        msn: 0xDC_DCDC,
+    });
     let event = AsyncEvent {
         code: AeCode(0x0303),
         source: AeSource::OutboundReadResponse,
@@ -82,6 +88,9 @@ fn every_field_comes_back() {
         state.responder.ack = None;
         assert_eq!(QpRcState::from_bytes(&state.to_bytes()), Ok(state));
     }
+    let mut state = full();
+    state.requester.limit = None;
+    assert_eq!(QpRcState::from_bytes(&state.to_bytes()), Ok(state));
     let refusals = [
         Refusal::None,
         Refusal::Sequence { sent: false },
@@ -107,18 +116,20 @@ fn fields_stand_where_the_layout_says() {
     let at = |offset: usize, expected: &[u8]| {
         assert_eq!(bytes[offset..offset + expected.len()], *expected);
     };
-    at(0, b"RC10\x03");
+    at(0, b"RC11\x03\xD3\xD2\xD1\0");
     at(16, &[1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 0x00, 0x10]);
     at(
         46,
-        &[0b1111, 0x1D, 0x1C, 0xF4, 0xF3, 0xF2, 0xF1, 0xE8, 0xE7],
+        &[0b1_1111, 0x1D, 0x1C, 0xF4, 0xF3, 0xF2, 0xF1, 0xE8, 0xE7],
     );
     at(60, &[0xE1, 0, 0, 0]);
     at(64, &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x01, 0x60, 0xA1]);
     at(128, &[0x11; 6]);
-    at(172, &[0x77, 0x77, 0x61, 0x62, 1, 2]);
-    at(178, &[0x88; 8]);
+    at(140, &[0x13, 0x12, 0x11]);
+    at(178, &[0x77, 0x77, 0x61, 0x62, 1, 2]);
+    at(184, &[0x88; 8]);
     at(192, &[0x99, 0x99, 0x99, 0]);
+    at(235, &[0xDC, 0xDC, 0xDC, 0]);
     at(
         240,
         &[
@@ -138,6 +149,7 @@ fn memory_that_holds_no_state_is_refused() {
     };
     assert_eq!(damage(0, 0), "not a stored QP state: bad magic");
     assert_eq!(damage(4, 5), "not a stored QP state: bad mode");
+    assert_eq!(damage(8, 1), "not a stored QP state: bad limit");
     assert_eq!(damage(30, 3), "not a stored QP state: bad MTU");
     assert_eq!(damage(32, 1), "not a stored QP state: bad configuration");
     assert_eq!(damage(139, 1), "not a stored QP state: bad PSN");

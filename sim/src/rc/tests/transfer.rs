@@ -276,3 +276,25 @@ fn both_directions_at_once() {
         assert!(end.node.bytes(790_000, 4000) == peer.node.bytes(600_000, 4000));
     }
 }
+
+#[test]
+fn only_what_takes_a_receive_is_solicited() {
+    let requests = [
+        (Post::send(&[(0, 600)]).solicited(), true),
+        (Post::write(&[(0, 600)], 0).solicited().immediate(1), true),
+        (Post::write(&[(0, 600)], 0).solicited(), false),
+    ];
+    for (post, expected) in requests {
+        let mut world = World::new(PathMtu::B256);
+        world.a.post(&post);
+        let frames = world.a.emit();
+        let solicited: Vec<_> = frames
+            .iter()
+            .map(|frame| {
+                let packet = Packet::parse(frame).unwrap();
+                packet.headers.bth.solicited
+            })
+            .collect();
+        assert_eq!(solicited, [false, false, expected]);
+    }
+}

@@ -123,6 +123,7 @@ pub(super) fn config(own: u8, peer: u8, mtu: PathMtu) -> QpConfig {
         retransmit_ns: RETRANSMIT_NS,
         credits: CREDITS,
         rnr_timer: RNR_TIMER_CODE,
+        obeys_credits: true,
         read_ok: true,
         write_ok: true,
     }

@@ -257,3 +257,18 @@ fn opcodes_have_the_values_of_the_architecture() {
     assert!(Opcode(0x15).is_reliable_connection());
     assert_eq!(format!("{:?}", Opcode(0x15)), "0x15 unknown");
 }
+
+#[test]
+fn a_pad_count_that_is_not_the_payloads_is_refused() {
+    // A pad count of 0, and one byte less on the wire, all lengths agreeing.
+    let mut frame = send_v4(&[0x77; 40]);
+    frame.remove(60);
+    let shorter = |frame: &mut [u8], at: usize| {
+        let length = u16::from_be_bytes([frame[at], frame[at + 1]]) - 1;
+        frame[at..at + 2].copy_from_slice(&length.to_be_bytes());
+    };
+    shorter(&mut frame, 16);
+    shorter(&mut frame, 38);
+    repair(&mut frame);
+    assert_eq!(Packet::parse(&frame), Err(ParseError::Unpadded(39)));
+}
