@@ -8,10 +8,12 @@
 //! made otherwise, [`Variation::CHOICES`] is the table. The values of the choices are in a file for each part of the
 //! card.
 
+mod engine;
 mod events;
 mod table;
 mod wire;
 
+pub use engine::{DerivedMaxima, OpErr, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushStyle, QpEventContext};
 pub use table::{Choice, NoSuchChoice};
 pub use wire::AckCredits;
@@ -35,6 +37,15 @@ variations! {
 
     /// What acknowledges say of the credits for sends.
     ack_credits: AckCredits [OfContext, Unlimited];
+
+    // The engine's commands and its host memory.
+
+    /// What QUERY_FPM_VAL has in words that no driver reads.
+    unread_words: UnreadWords [Anything, Limits];
+    /// What it has for maxima that no driver compares.
+    derived_maxima: DerivedMaxima [Said, Zero];
+    /// What becomes of CQP_OP_ERR with the next good command.
+    op_err: OpErr [Cleared, Stays];
 }
 
 #[cfg(test)]
