@@ -24,6 +24,8 @@ pub const AEQE_BYTES: usize = 16;
 pub const MAX_CEQ_ENTRIES: u32 = 262_143;
 /// Most entries of the AEQ (control-path 7.7).
 pub const MAX_AEQ_ENTRIES: u32 = 524_287;
+/// AEQ entries of a page of 4 KiB.
+const PAGE_ENTRIES: u32 = 256;
 /// Alignment of event queue memory, and what its size is rounded up to, in
 /// bytes (control-path 3.5, 7.7).
 pub const QUEUE_ALIGN: usize = 256;
@@ -129,13 +131,18 @@ impl CeqEntries {
 }
 
 impl AeqEntries {
-    /// For `qps` RoCE QPs and `cqs` CQs: one entry each (control-path 3.1),
-    /// capped at [`MAX_AEQ_ENTRIES`].
+    /// For `qps` committed RoCE QPs and `cqs` committed CQs: one entry each, as
+    /// existing drivers have them (control-path 3.1), and what is left of the
+    /// last page of 4 KiB, which memory comes in anyway; capped at
+    /// [`MAX_AEQ_ENTRIES`]. A queue that is full loses events for good, and one
+    /// QP can have several: nobody may leave it unread.
     ///
     /// # Errors
     /// [`Error::Entries`] when both are 0.
     pub const fn for_objects(qps: u32, cqs: u32) -> Result<Self> {
-        Self::new(least(qps.saturating_add(cqs), MAX_AEQ_ENTRIES))
+        let each = qps.saturating_add(cqs);
+        let pages = each.saturating_add(PAGE_ENTRIES - 1) & !(PAGE_ENTRIES - 1);
+        Self::new(least(pages, MAX_AEQ_ENTRIES))
     }
 }
 
@@ -170,7 +177,11 @@ mod tests {
             Ok(MAX_CEQ_ENTRIES)
         );
         assert!(CeqEntries::for_cqs(0).is_err());
-        assert_eq!(AeqEntries::for_objects(3, 4).map(AeqEntries::get), Ok(7));
+        let aeq = |qps, cqs| AeqEntries::for_objects(qps, cqs).map(AeqEntries::get);
+        assert_eq!((aeq(3, 4), aeq(64, 128)), (Ok(256), Ok(256)), "a page");
+        assert_eq!((aeq(128, 128), aeq(128, 129)), (Ok(256), Ok(512)));
+        assert_eq!(aeq(65_536, 131_072), Ok(196_608), "as existing drivers");
+        assert!(AeqEntries::for_objects(0, 0).is_err());
         assert_eq!(
             AeqEntries::for_objects(u32::MAX, 1).map(AeqEntries::get),
             Ok(MAX_AEQ_ENTRIES)

@@ -69,6 +69,13 @@ static TABLE: &[Row] = &[
     ),
     row(
         0xFFFF,
+        Some(0x8003),
+        SERIOUS,
+        "no name; seen on MODIFY_QP before a critical error",
+        "look for PE_CRITERR, which came 140 ms later: both are one incident, which a reset of the function ends",
+    ),
+    row(
+        0xFFFF,
         Some(0x8006),
         HARMLESS,
         "flush, no WQE pending",
@@ -99,7 +106,7 @@ static TABLE: &[Row] = &[
         0xFFFF,
         Some(0x8029),
         SERIOUS,
-        "function reset requested",
+        "no name; existing drivers reset the function on it",
         "reset the function and bring it up again",
     ),
     row(
@@ -147,6 +154,13 @@ pub fn meaning(major: u16, minor: u16) -> Meaning {
         .map_or(UNKNOWN, |row| row.meaning)
 }
 
+/// Whether existing drivers ask for a reset of the function on these codes: on no
+/// others (control-path 4.5).
+#[must_use]
+pub const fn needs_reset(major: u16, minor: u16) -> bool {
+    matches!((major, minor), (0xFFFF, 0x8029))
+}
+
 /// What a *successful* FLUSH_WQES reports through its minor code
 /// (control-path 4.12).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -192,6 +206,14 @@ mod tests {
         assert_eq!(meaning(0x1234, 5), UNKNOWN);
         assert_eq!(meaning(0xFFFF, 0x8FFF).name, "command error");
         assert_eq!(meaning(0xF000, 3).name, "object cache error");
+        assert!(meaning(0xFFFF, 0x8003).remedy.contains("PE_CRITERR"));
+        assert!(!meaning(0xFFFF, 0x8003).harmless);
+    }
+
+    #[test]
+    fn one_code_asks_for_a_reset() {
+        assert!(needs_reset(0xFFFF, 0x8029));
+        assert!(!needs_reset(0xFFFF, 0x8003) && !needs_reset(0xF000, 0x8029));
     }
 
     #[test]

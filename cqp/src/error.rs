@@ -160,6 +160,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether existing drivers reset the function after this answer
+    /// (control-path 4.5).
+    #[must_use]
+    pub const fn needs_reset(&self) -> bool {
+        match self {
+            Self::Cqp { major, minor, .. } => code::needs_reset(*major, *minor),
+            _ => false,
+        }
+    }
+
     /// Whether the device may still carry out the command that failed, so that
     /// memory it was given must not be freed.
     #[must_use]

@@ -198,6 +198,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the card's answer to a command is the one on which existing drivers
+    /// reset the function (control-path 4.5): give everything up, reset it, and
+    /// start again.
+    #[must_use]
+    pub const fn needs_reset(&self) -> bool {
+        match self {
+            Self::Cqp(error) => error.needs_reset(),
+            _ => false,
+        }
+    }
+
     /// Whether the device may still carry out what failed, so that memory it
     /// was given must not be freed.
     pub(crate) const fn leaves_command_open(&self) -> bool {

@@ -8,11 +8,13 @@
 //! thread: its destruction waits, and once it is done nothing of the object is
 //! delivered. So `deliver` must not destroy what it is called for.
 
-use e810_adminq::oicr::{self, Causes, Demand};
+use e810_adminq::oicr::{self, Causes, Demand, Details};
 use e810_ceq::event::{EventLog, Kind};
 use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, Timer, ceq, irq};
 use e810_datapath::slot::{CqKey, Signalled, Slots};
-use e810_hal::{CeqId, DmaBuf, HostBuf, HostList, HostShared, Platform, Vector};
+use e810_hal::{
+    CeqId, DmaBuf, HostBuf, HostList, HostShared, Platform, Vector, log_error, log_warn,
+};
 
 use crate::channel::Wakers;
 use crate::moderation::Shared;
@@ -184,10 +186,36 @@ impl<P: Platform> Events<P> {
         }
         match oicr::take(&self.platform) {
             Ok((causes, demand)) if !causes.is_empty() => {
+                self.log_engine_errors(causes);
                 deliver(Event::OtherCause(causes, demand));
                 1
             }
             _ => 0,
+        }
+    }
+
+    /// What the engine's registers say of its errors, into the log: a reset ends
+    /// it, and programs that make one at once never ask.
+    fn log_engine_errors(&self, causes: Causes) {
+        let Ok(details) = Details::read(&self.platform, causes) else {
+            return;
+        };
+        if let Some([info, data]) = details.hmc_registers {
+            log_error!(
+                "HMC error: PFHMC_ERRORINFO {:#x}, PFHMC_ERRORDATA {:#x}",
+                info,
+                data
+            );
+        }
+        match details.critical {
+            Some(code) if code.is_harmless() => {
+                log_warn!(
+                    "GLPE_CRITERR {:#x}: too few entries for inbound READs (Q1)",
+                    code.0
+                );
+            }
+            Some(code) => log_error!("GLPE_CRITERR {:#x}", code.0),
+            None => {}
         }
     }
 

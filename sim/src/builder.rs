@@ -24,8 +24,10 @@ use crate::world::World;
 
 /// PFs that a card can have.
 const MOST_FUNCTIONS: u8 = 8;
-/// Vectors that a PF can have here: an eighth of the card's.
-const MOST_VECTORS: u16 = 256;
+/// Vectors of the card: its functions share them.
+const CARD_VECTORS: u16 = 2048;
+/// Vectors that a PF can have at most: cards with two ports were seen with as many.
+const MOST_VECTORS: u16 = 1024;
 
 /// Changes the [`Config`] of one engine; called with the PF number.
 type Configure = Box<dyn Fn(u8, &mut Config)>;
@@ -87,7 +89,8 @@ impl Builder {
         self
     }
 
-    /// MSI-X vectors of each function, 1 to 256; 9 when not said.
+    /// MSI-X vectors of each function, 1 to 1024; 9 when not said. The functions share the card's 2048: eight of them
+    /// have 256 each, up to four 512, up to two 1024.
     #[must_use]
     pub fn vectors(mut self, vectors: u16) -> Self {
         self.vectors = vectors.clamp(1, MOST_VECTORS);
@@ -160,7 +163,9 @@ impl Builder {
         clippy::expect_used,
         reason = "a simulator without its thread is of no use to anybody who could handle the error"
     )]
-    pub fn build(self) -> Sim {
+    pub fn build(mut self) -> Sim {
+        let share = CARD_VECTORS / u16::from(self.functions.next_power_of_two());
+        self.vectors = self.vectors.min(share);
         let root = Rng::new(self.seed);
         let functions: Vec<Function> = (0..self.functions)
             .map(|pf| self.function(pf, &root))

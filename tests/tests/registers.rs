@@ -27,6 +27,10 @@ const NOT_LISTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "field-evidence 7: from Intel's FreeBSD driver, which writes it",
+        &["GL_RDPU_CNTRL"],
+    ),
+    (
         "control-path 2.3: second addresses of the PFHMC registers, given in the text",
         &[
             "PFHMC_PDINV_FPMAT",

@@ -17,6 +17,7 @@ use crate::backend::Options;
 use crate::capture::CaptureArgs;
 use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
+use crate::server::VECTORS;
 use crate::spec::{Bdf, DeviceSpec};
 
 pub use moderation::ModerationArg;
@@ -207,6 +208,9 @@ pub struct SimArgs {
     /// How much the engines can hold.
     #[arg(long, value_enum, default_value_t = ProfileArg::Card)]
     pub profile: ProfileArg,
+    /// MSI-X vectors of each function: up to 1024 with two functions, 512 with four, 256 with eight.
+    #[arg(long, value_name = "N", default_value_t = VECTORS, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub vectors: u16,
     /// Seed of the simulator's choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -239,6 +243,8 @@ pub enum ProfileArg {
     Card,
     /// Fits a machine with 1 GiB.
     Small,
+    /// An E810-C as published numbers show it.
+    E810c,
 }
 
 /// An Ethernet address of one interface.

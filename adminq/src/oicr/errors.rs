@@ -68,9 +68,7 @@ impl HmcError {
     /// # Errors
     /// [`Error::Wait`](crate::Error::Wait) when the device is gone.
     pub fn read(bus: &(impl Bus + ?Sized)) -> Result<Option<Self>> {
-        let info = live("PFHMC_ERRORINFO", PFHMC_ERRORINFO.get(bus))?;
-        let data = live("PFHMC_ERRORDATA", PFHMC_ERRORDATA.get(bus))?;
-        Ok(Self::decode(info, data))
+        hmc_registers(bus).map(|[info, data]| Self::decode(info, data))
     }
 
     /// Name of the kind of object `[inf]`; `None` for a number that has none.
@@ -99,6 +97,18 @@ impl fmt::Display for HmcError {
     }
 }
 
+/// PFHMC_ERRORINFO and PFHMC_ERRORDATA.
+fn hmc_registers(bus: &(impl Bus + ?Sized)) -> Result<[u32; 2]> {
+    Ok([
+        live("PFHMC_ERRORINFO", PFHMC_ERRORINFO.get(bus))?,
+        live("PFHMC_ERRORDATA", PFHMC_ERRORDATA.get(bus))?,
+    ])
+}
+
+/// GLPE_CRITERR of the one critical error that a published log of a card has: a
+/// MODIFY_QP had failed with 0xFFFF/0x8003 140 ms before (field-evidence 5).
+const CRITERR_SEEN: u32 = 0x0001_1424;
+
 /// GLPE_CRITERR: the code of a critical error.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -117,6 +127,8 @@ impl fmt::Display for CriticalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let meaning = if self.is_harmless() {
             "no entry for an inbound READ (Q1) was left; raise the number of READs that the HMC has room for"
+        } else if self.0 == CRITERR_SEEN {
+            "no source says what the code means; seen after a MODIFY_QP that failed, as one incident with it"
         } else {
             "no source says what the code means"
         };
@@ -135,8 +147,9 @@ pub struct Details {
     pub causes: Causes,
     /// GLPE_CRITERR, with [`Causes::PE_CRITERR`] and [`Causes::PE_PUSH`].
     pub critical: Option<CriticalError>,
-    /// The HMC's error, with [`Causes::HMC_ERR`]; `None` too when its registers
-    /// hold none.
+    /// PFHMC_ERRORINFO and PFHMC_ERRORDATA as read, with [`Causes::HMC_ERR`].
+    pub hmc_registers: Option<[u32; 2]>,
+    /// The same by fields; `None` too when they say that there is no error.
     pub hmc: Option<HmcError>,
 }
 
@@ -154,15 +167,16 @@ impl Details {
         } else {
             None
         };
-        let hmc = if causes.contains(Causes::HMC_ERR) {
-            HmcError::read(bus)?
+        let hmc_registers = if causes.contains(Causes::HMC_ERR) {
+            Some(hmc_registers(bus)?)
         } else {
             None
         };
         Ok(Self {
             causes,
             critical,
-            hmc,
+            hmc_registers,
+            hmc: hmc_registers.and_then(|[info, data]| HmcError::decode(info, data)),
         })
     }
 }
@@ -173,6 +187,13 @@ impl fmt::Display for Details {
         for (n, word) in self.causes.words().enumerate() {
             let separator = if n == 0 { "" } else { ", " };
             write!(f, "{separator}{word}")?;
+        }
+        // Always as they are: what they hold after an error nobody has published.
+        if let Some([info, data]) = self.hmc_registers {
+            write!(
+                f,
+                "; PFHMC_ERRORINFO {info:#010x}, PFHMC_ERRORDATA {data:#010x}"
+            )?;
         }
         if let Some(hmc) = &self.hmc {
             write!(f, "; {hmc}")?;
@@ -295,6 +316,7 @@ mod tests {
         assert_eq!(
             text,
             "the host memory cache failed, critical error of the RDMA engine; \
+             PFHMC_ERRORINFO 0x80010200, PFHMC_ERRORDATA 0x00000123; \
              HMC error of PF 0: HMC_OBJECT_TYPE 1 (CQ [inf]), HMC_ERROR_TYPE 2, HMC_ERROR_DATA 0x123; \
              critical error: GLPE_CRITERR 0x0001024d: no entry for an inbound READ (Q1) was left; \
              raise the number of READs that the HMC has room for"
@@ -306,6 +328,16 @@ mod tests {
             "a push page failed; critical error: GLPE_CRITERR 0x00000055: \
              no source says what the code means"
         );
+        // Nothing is detected, and what there is shows all the same.
+        let bus = registers(&[(INFO, 1 << 16), (DATA, 0x44)]);
+        let text = Details::read(&bus, Causes::HMC_ERR).unwrap().to_string();
+        assert_eq!(
+            text,
+            "the host memory cache failed; \
+             PFHMC_ERRORINFO 0x00010000, PFHMC_ERRORDATA 0x00000044"
+        );
+        let seen = CriticalError(CRITERR_SEEN).to_string();
+        assert!(seen.contains("MODIFY_QP"), "{seen}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! (control-path 3.1 step 15, 3.4, 4.3, 4.4).
 
 use e810_hal::bus::{CeqId, VsiId};
-use e810_hal::{DmaBuf, DmaLayout, Platform, log_error, log_info, poll_until};
+use e810_hal::{DmaBuf, DmaLayout, Platform, log_error, log_info, log_warn, poll_until};
 
 use super::create::offset;
 use super::poll::Tail;
@@ -139,6 +139,10 @@ impl<P: Platform> Cqp<P> {
     /// Destroys the CCQ, with its end learnt from registers, and gives its
     /// memory back. Nothing may be in flight.
     ///
+    /// With a CQP_OP_ERR that was set before, by a command on the CCQ, a tail
+    /// that moves counts as the CCQ's end. The memory is then kept until that of
+    /// the CQP: the registers would show no refusal with the same codes.
+    ///
     /// # Errors
     /// [`Error::NoCcq`]; [`Error::Unfinished`]; [`Error::Cqp`], the CCQ then
     /// stays attached; [`Error::Wait`] after 10 ms or when the device is gone,
@@ -153,16 +157,42 @@ impl<P: Platform> Cqp<P> {
         let wqe = ccq.attributes().and_then(|cq| DestroyCq { cq }.encode())?;
         let entry = self.ring.claim()?;
         let ticket = self.post_watching(entry, &wqe, true)?;
+        self.inherited = self.register_wait.and_then(|wait| wait.stale);
+        let doubtful = self.inherited.is_some();
         let ended = self.wait_on_registers(ticket, REGISTER_LIMIT);
         let result = self.finish(ticket, ended);
         let refused = matches!(result, Err(Error::Cqp { .. }));
         if !refused && let Some(ccq) = self.ccq.take() {
             match result {
+                Ok(_) if doubtful => {
+                    log_warn!("CQP_OP_ERR was set before the CCQ was destroyed and still may be");
+                    self.parted = Some(ccq.memory);
+                }
                 Ok(_) => ccq.memory.release(),
                 Err(error) => log_error!("the CCQ's memory is leaked: {}", error),
             }
         }
         result.map(|_| log_info!("CCQ detached"))
+    }
+
+    /// Goes back to registers without the CCQ's destruction: for a device that
+    /// refused it. The CCQ's memory is kept until that of the CQP. Nothing may
+    /// be in flight.
+    ///
+    /// # Errors
+    /// [`Error::NoCcq`]; [`Error::Unfinished`]; [`Error::Wait`] when the device is
+    /// gone.
+    pub fn part_from_ccq(&mut self) -> Result<()> {
+        self.drain_ccq();
+        if self.outstanding() > 0 {
+            let op = self.slots().op(self.ring.index_of(self.completed));
+            return Err(Error::Unfinished { op });
+        }
+        self.inherited = self.registers_before()?.stale;
+        let ccq = self.ccq.take().ok_or(Error::NoCcq)?;
+        log_warn!("the CCQ was not destroyed: going on by registers");
+        self.parted = Some(ccq.memory);
+        Ok(())
     }
 
     /// Asks for an event with the next completion. Poll once more afterwards:

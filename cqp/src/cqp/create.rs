@@ -105,6 +105,8 @@ impl<P: Platform> Cqp<P> {
             completed: 0,
             register_wait: None,
             ccq: None,
+            parted: None,
+            inherited: None,
             counters: Counters::default(),
         })
     }
@@ -112,7 +114,8 @@ impl<P: Platform> Cqp<P> {
     /// Destroys the CQP and gives its memory back. Commands in flight are lost.
     ///
     /// A CCQ that is still attached was not destroyed in the device; its memory
-    /// is leaked, so call [`Cqp::detach_ccq`] first.
+    /// is leaked, so call [`Cqp::detach_ccq`] first, or [`Cqp::part_from_ccq`]
+    /// where the device refuses that.
     ///
     /// # Errors
     /// [`Error::Wait`] when the device does not let go within 10 ms or is gone;
@@ -124,6 +127,9 @@ impl<P: Platform> Cqp<P> {
         if self.ccq.is_some() {
             log_error!("the CCQ was not destroyed before the CQP: its memory is leaked");
         }
+        if let Some(parted) = self.parted {
+            parted.release();
+        }
         self.memory.release();
         log_info!("CQP destroyed");
         Ok(())
@@ -134,6 +140,9 @@ impl<P: Platform> Cqp<P> {
     pub fn release_after_reset(self) {
         if let Some(ccq) = self.ccq {
             ccq.memory.release();
+        }
+        if let Some(parted) = self.parted {
+            parted.release();
         }
         self.memory.release();
     }

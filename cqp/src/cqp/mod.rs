@@ -63,8 +63,9 @@ fn shadow_of<P: Platform>(memory: &DmaBuf<P>, first: usize) -> &[<DmaBuf<P> as W
 struct RegisterWait {
     /// WQTAIL read between header and doorbell.
     tail: u32,
-    /// CQP_OP_ERR was set in that read already.
-    stale_error: bool,
+    /// What PFPE_CQPERRCODES said, when CQP_OP_ERR was set in that read already:
+    /// the error of an earlier command.
+    stale: Option<(u16, u16)>,
 }
 
 /// The control QP of a function.
@@ -89,6 +90,12 @@ pub struct Cqp<P: Platform> {
     completed: u64,
     register_wait: Option<RegisterWait>,
     ccq: Option<Ccq<P>>,
+    /// Memory of a CCQ that may still be alive in the device, given back with
+    /// the CQP's own: without a CQP nothing is written there.
+    parted: Option<DmaBuf<P>>,
+    /// Codes of the error that stood in the registers when completions ceased to
+    /// come through the CCQ.
+    inherited: Option<(u16, u16)>,
     counters: Counters,
 }
 

@@ -185,16 +185,25 @@ impl<P: Platform> Cqp<P> {
         live("PFPE_CQPTAIL", tail.get())?;
         // Any change counts (control-path 4.3).
         let moved = tail.read(PFPE_CQPTAIL::WQTAIL) != waiting.tail;
-        // CQP_OP_ERR counts before the tail does. One that was set before this
-        // command was posted is about an earlier command until the tail moves
-        // [inf]; existing drivers stop at their first error and never see that.
+        // CQP_OP_ERR counts before the tail does, unless it was set before this
+        // command was posted: it is an earlier command's then, and whether a
+        // good command clears it is NITS. One that a command on the CCQ left
+        // there says nothing with a moved tail, unless the codes are others.
+        // After one that failed by registers the undoing is careful: what may
+        // be in use stays [inf].
         let error = tail.is_set(PFPE_CQPTAIL::CQP_OP_ERR);
-        Ok(Some(if error && (moved || !waiting.stale_error) {
-            Tail::Failed
-        } else if moved {
-            Tail::Moved
-        } else {
-            Tail::Still
+        Ok(Some(match (error, moved, waiting.stale) {
+            (true, _, None) => Tail::Failed,
+            (true, true, Some(codes)) => {
+                let same = codes == error_codes(&self.platform)?;
+                if same && self.inherited == Some(codes) {
+                    Tail::Moved
+                } else {
+                    Tail::Failed
+                }
+            }
+            (_, true, _) => Tail::Moved,
+            (_, false, _) => Tail::Still,
         }))
     }
 

@@ -4,7 +4,7 @@ use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
 use e810_hal::{Cell, Platform, Words, log_debug};
 
-use super::create::{Places, offset};
+use super::create::{Places, error_codes, offset};
 use super::{Cqp, RegisterWait};
 use crate::error::{Error, Result};
 use crate::op::{Command, HEADER, SdEntry, UpdatePeSds, Wqe, opcode_of};
@@ -93,19 +93,28 @@ impl<P: Platform> Cqp<P> {
         self.slots().open(entry.index, op);
         publish(&self.memory, &self.platform, entry, wqe)?;
         if watch_registers {
-            let tail = PFPE_CQPTAIL.read(&self.platform);
-            if let Err(gone) = live("PFPE_CQPTAIL", tail.get()) {
-                self.slots().abandon(entry.index);
-                return Err(gone.into());
+            match self.registers_before() {
+                Ok(wait) => self.register_wait = Some(wait),
+                Err(gone) => {
+                    self.slots().abandon(entry.index);
+                    return Err(gone);
+                }
             }
-            self.register_wait = Some(RegisterWait {
-                tail: tail.read(PFPE_CQPTAIL::WQTAIL),
-                stale_error: tail.is_set(PFPE_CQPTAIL::CQP_OP_ERR),
-            });
         }
         self.counters.posted = self.counters.posted.wrapping_add(1);
         ring_doorbell(&self.platform, &self.platform, self.ring.head());
         log_debug!("{} posted at {}", op, entry.index);
         Ok(ticket)
+    }
+
+    /// What the registers say before a command, so that its end shows in them.
+    pub(super) fn registers_before(&self) -> Result<RegisterWait> {
+        let tail = PFPE_CQPTAIL.read(&self.platform);
+        live("PFPE_CQPTAIL", tail.get())?;
+        let stale = tail.is_set(PFPE_CQPTAIL::CQP_OP_ERR);
+        Ok(RegisterWait {
+            tail: tail.read(PFPE_CQPTAIL::WQTAIL),
+            stale: stale.then(|| error_codes(&self.platform)).transpose()?,
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! Where the objects are: the buffer of COMMIT_FPM_VAL (control-path 6.4).
 
-use e810_hal::{Platform, log_info};
+use e810_hal::{Platform, log_info, log_warn};
 use tock_registers::register_bitfields;
 
 use super::buffer::{Exchange, words};
@@ -83,12 +83,14 @@ pub fn commit_request(counts: &PerObject<u32>) -> [u64; WORDS] {
 }
 
 impl Layout {
-    /// Reads the device's reply to `counts`. Its counts replace those wanted.
+    /// Reads the device's reply to `counts`. Its counts replace those wanted, as
+    /// existing drivers take them: 0 leaves the kind without an area, and more
+    /// than the maximum is what the device has now. Both are logged. PBLEs beyond
+    /// those wanted are not used.
     ///
     /// # Errors
-    /// [`Error::Reply`] when a kind that was wanted has no object, or more than
-    /// the device has, or areas overlap; [`Error::Segments`] when they do not
-    /// fit.
+    /// [`Error::Reply`] when another area overlaps that of the PBLEs, which the
+    /// driver itself writes to; [`Error::Segments`] when they do not fit.
     pub fn decode(reply: &[u64; WORDS], counts: &PerObject<u32>, query: &FpmQuery) -> Result<Self> {
         let mut areas = PerObject::default();
         for (object, wanted) in counts.iter() {
@@ -103,13 +105,25 @@ impl Layout {
                 Object::Qp => Reply::QP_COUNT.read(word) as u32,
                 Object::Cq => Reply::CQ_COUNT.read(word) as u32,
                 Object::Apbvt => 1,
+                // The tables for them are as large as was planned.
+                Object::Pble => (Reply::COUNT.read(word) as u32).min(wanted),
                 _ => Reply::COUNT.read(word) as u32,
             };
-            if count == 0 || count > limits.max {
-                return Err(Error::Reply {
-                    what: object.name(),
-                    value: u64::from(count),
-                });
+            if count == 0 {
+                log_warn!(
+                    "{} {} objects wanted: none committed",
+                    wanted,
+                    object.name()
+                );
+                continue;
+            }
+            if count > limits.max {
+                log_warn!(
+                    "{} {} objects committed; the maximum was {}",
+                    count,
+                    object.name(),
+                    limits.max
+                );
             }
             let area = Area {
                 base: Reply::BASE.read(word).wrapping_mul(BASE_UNIT),
@@ -143,13 +157,14 @@ impl Layout {
 
     fn from_areas(areas: PerObject<Area>, query: &FpmQuery) -> Result<Self> {
         let mut end = 0;
+        let pbles = areas.get(Object::Pble);
         for (object, area) in areas.iter().filter(|(_, area)| area.count > 0) {
-            let overlaps = |(other, theirs): (Object, Area)| {
-                other != object && theirs.base < area.end() && area.base < theirs.end()
-            };
-            if areas.iter().filter(|(_, a)| a.count > 0).any(overlaps) {
+            // The driver writes PBLEs; it must not write to other objects. How
+            // those lie to one another is the device's own affair.
+            let both = area.base < pbles.end() && pbles.base < area.end();
+            if object != Object::Pble && both {
                 return Err(Error::Reply {
-                    what: "base of overlapping objects",
+                    what: "base of an object among the PBLEs",
                     value: area.base,
                 });
             }

@@ -59,6 +59,11 @@ pub(super) const fn derived(query: &FpmQuery, from: Derived) -> [(Object, u64); 
     } else {
         qps.saturating_mul(32)
     };
+    let rrf_blocks = if query.limits(Object::RrfFl).max == 0 {
+        0
+    } else {
+        blocks(rrf, query.rrf_block)
+    };
     let timers = qps.div_ceil(512).saturating_add(1);
     [
         (
@@ -74,7 +79,7 @@ pub(super) const fn derived(query: &FpmQuery, from: Derived) -> [(Object, u64); 
             timers.saturating_mul(query.timer_bucket as u64),
         ),
         (Object::Rrf, rrf),
-        (Object::RrfFl, blocks(rrf, query.rrf_block)),
+        (Object::RrfFl, rrf_blocks),
         (Object::Hdr, qps),
     ]
 }

@@ -1,5 +1,7 @@
 //! How many objects to commit (control-path 6.5, for our own number of QPs).
 
+use e810_hal::log_warn;
+
 use super::capacity::{Backing, Capacity};
 use super::layout::{Layout, align_up, segments_of};
 use super::linux::{Derived, derived};
@@ -48,8 +50,12 @@ impl Plan {
     /// drivers leave it; with [`Backing::OnDemand`] the same share of the
     /// maximum as the QPs are of theirs, and at least one a QP `[inf]`.
     ///
+    /// Of the counts that follow from the number of QPs only Q1's is held against
+    /// the device's maximum, as existing drivers do it. Another one beyond its
+    /// maximum is logged and committed: COMMIT_FPM_VAL has the last word.
+    ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a capacity below what is reserved,
+    /// [`Error::Invalid`] for a capacity below what is reserved,
     /// [`Error::Capacity`] when the device has fewer of an object,
     /// [`Error::Segments`] when they do not fit together.
     pub fn new(query: &FpmQuery, capacity: &Capacity, backing: Backing) -> Result<Self> {
@@ -163,7 +169,7 @@ const fn md(query: &FpmQuery, qps: u64, backing: Backing) -> u64 {
     }
 }
 
-/// The counts, unless the device has fewer.
+/// The counts, unless the device has fewer of what it has to have.
 fn within_limits(wanted: &PerObject<u64>, query: &FpmQuery) -> Result<PerObject<u32>> {
     let mut counts = PerObject::default();
     for (object, wanted) in wanted.iter() {
@@ -175,6 +181,15 @@ fn within_limits(wanted: &PerObject<u64>, query: &FpmQuery) -> Result<PerObject<
         };
         match u32::try_from(wanted) {
             Ok(count) if count <= limit => counts.set(object, count),
+            Ok(count) if object.is_derived() => {
+                log_warn!(
+                    "{} {} objects follow from the number of QPs; the device's maximum is {}: committed all the same",
+                    count,
+                    object.name(),
+                    limit
+                );
+                counts.set(object, count);
+            }
             _ => {
                 return Err(Error::Capacity {
                     object,

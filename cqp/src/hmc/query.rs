@@ -38,9 +38,10 @@ const MAX_SIZE_LOG2: u64 = 15;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ObjectLimits {
-    /// Greatest count.
+    /// Greatest count. A kind that is derived from the number of queue pairs may
+    /// be committed beyond it ([`Plan::new`](super::Plan::new)).
     pub max: u32,
-    /// Bytes of one object.
+    /// Bytes of one object; 0 for a kind whose word is not read.
     pub bytes: u32,
 }
 
@@ -120,12 +121,13 @@ impl FpmQuery {
         query.check_blocks()
     }
 
-    /// Blocks that counts are divided by are not empty.
+    /// Blocks that counts are divided by are not empty, where existing drivers
+    /// insist on it (control-path 6.3).
     fn check_blocks(self) -> Result<Self> {
         let rules = [
             ("XFBLOCKSIZE", self.xf_block, Object::Xf),
             ("Q1BLOCKSIZE", self.q1_block, Object::Q1),
-            ("RRFBLOCKSIZE", self.rrf_block, Object::Rrf),
+            ("RRFBLOCKSIZE", self.rrf_block, Object::RrfFl),
         ];
         for (what, block, object) in rules {
             if block == 0 && self.limits(object).max != 0 {
@@ -167,13 +169,16 @@ fn limits(object: Object, word: u64) -> Result<ObjectLimits> {
     let max = Limit::MAX.read(word) as u32;
     match (object, object.fixed_bytes()) {
         (Object::Apbvt, Some(bytes)) => Ok(ObjectLimits { max: 1, bytes }),
+        _ if object.query_offset().is_none() => Ok(ObjectLimits::default()),
         (_, Some(bytes)) => Ok(ObjectLimits { max, bytes }),
-        (_, None) if max == 0 => Ok(ObjectLimits::default()),
+        // The size counts with a maximum of 0, too: of a derived kind some are
+        // committed all the same.
         (_, None) => match Limit::HIGH.read(word) {
             log2 @ 0..=MAX_SIZE_LOG2 => Ok(ObjectLimits {
                 max,
                 bytes: 1 << log2,
             }),
+            _ if max == 0 => Ok(ObjectLimits::default()),
             value => Err(Error::Reply {
                 what: "log2 of an object's size",
                 value,
@@ -211,7 +216,25 @@ mod tests {
         assert_eq!(query.limits(Object::Apbvt), limits(1, 8192));
         assert_eq!(query.limits(Object::Pble), limits(1 << 20, 8));
         assert_eq!(query.limits(Object::Q1Fl), limits(1 << 15, 4));
-        assert_eq!(query.limits(Object::Rrf), limits(0, 0));
+        assert_eq!(query.limits(Object::Rrf), limits(0, 1));
+        assert_eq!(query.limits(Object::Srq), limits(0, 0));
+    }
+
+    /// SRQ, and what only iWARP has: no driver of this generation reads them.
+    #[test]
+    fn words_that_nobody_reads_may_hold_anything() {
+        let plain = FpmQuery::parse(&reply()).unwrap();
+        for offset in [24, 160, 168, 176, 184, 192] {
+            for garbage in [0x2000_0000_0001, u64::MAX, 0xA5A5_A5A5_0000_0000] {
+                let mut words = reply();
+                words[offset / 8] = garbage;
+                assert_eq!(FpmQuery::parse(&words), Ok(plain), "{offset}");
+            }
+        }
+        let mut none = reply();
+        none[18] = 0x2000_0000_0000;
+        let query = FpmQuery::parse(&none).unwrap();
+        assert_eq!(query.limits(Object::Hdr), ObjectLimits::default());
     }
 
     #[test]
@@ -223,7 +246,7 @@ mod tests {
         block[10] = 1 << 15;
         assert!(FpmQuery::parse(&block).is_err());
         let mut rrf = reply();
-        rrf[16] = 8 | 6 << 32;
+        rrf[17] = 8;
         assert!(FpmQuery::parse(&rrf).is_err(), "RRF without a block size");
         assert!(FpmQuery::parse(&[u64::MAX; WORDS]).is_err());
         assert!(FpmQuery::parse(&[0; WORDS]).is_ok());

@@ -1,12 +1,12 @@
 //! The CQP's completion queue (step 15).
 
-use e810_cqp::CcqConfig;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::CCQ_ID;
+use e810_cqp::{CcqConfig, Error as CqpError};
 use e810_hal::{CeqId, Platform};
 
 use super::{Device, Failed, HmcUp};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Commands end on the CCQ.
 #[derive(Debug)]
@@ -44,16 +44,24 @@ impl<P: Platform> Device<P, HmcUp<P>> {
 }
 
 impl<P: Platform> Device<P, CcqUp<P>> {
-    /// Undoes everything in order.
+    /// Undoes everything in order. After a refusal the host memory cache and the
+    /// CQP are taken down all the same, as existing drivers do.
     ///
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
     #[inline(never)]
     pub fn shutdown(mut self) -> Result<()> {
-        if let Err(error) = self.stage.below.cqp.detach_ccq() {
-            let (_, rest) = self.take();
-            return rest.end(Err(error.into()));
-        }
-        self.map(|CcqUp { below }| below).shutdown()
+        let cqp = &mut self.stage.below.cqp;
+        let detached = match cqp.detach_ccq() {
+            Err(error @ CqpError::Cqp { .. }) if cqp.part_from_ccq().is_ok() => Err(error),
+            // A command that did not end, or a device that is gone.
+            Err(error) => {
+                let (_, rest) = self.take();
+                return rest.end(Err(error.into()));
+            }
+            Ok(()) => Ok(()),
+        };
+        let below = self.map(|CcqUp { below }| below).shutdown();
+        detached.map_err(Error::from).and(below)
     }
 }

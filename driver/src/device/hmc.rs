@@ -1,7 +1,7 @@
 //! The host memory cache (steps 10 to 13).
 
-use e810_cqp::Cqp;
 use e810_cqp::hmc::{Features, FpmQuery, Hmc, Object as HmcObject, Plan, query_features};
+use e810_cqp::{Cqp, Error as CqpError};
 use e810_hal::{HostBox, Platform};
 
 use super::{CqpUp, Device, Failed};
@@ -42,10 +42,12 @@ impl<P: Platform> Memory<P> {
         }))
     }
 
-    /// Objects committed of a kind.
+    /// Objects committed of a kind, without those beyond what was planned: the
+    /// tables for them are as large as that.
     #[must_use]
     pub fn count(&self, object: HmcObject) -> u32 {
-        self.hmc.layout().area(object).count
+        let committed = self.hmc.layout().area(object).count;
+        committed.min(self.plan.counts.get(object))
     }
 
     /// Bytes of host memory the device has been given.
@@ -76,18 +78,20 @@ impl<P: Platform> Device<P, HmcUp<P>> {
         &self.stage.hmc
     }
 
-    /// Undoes everything in order.
+    /// Undoes everything in order. After a refusal the CQP is destroyed all the
+    /// same, as existing drivers do.
     ///
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
     #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         let (HmcUp { mut cqp, hmc }, rest) = self.take();
-        let destroyed = hmc
-            .into_inner()
-            .hmc
-            .destroy(&mut cqp)
-            .and_then(|()| cqp.destroy());
+        let cleared = hmc.into_inner().hmc.destroy(&mut cqp);
+        let destroyed = match cleared {
+            Ok(()) | Err(CqpError::Cqp { .. }) => cleared.and(cqp.destroy()),
+            // A command that did not end, or a device that is gone.
+            Err(_) => cleared,
+        };
         rest.end(destroyed.map_err(Error::from))
     }
 }

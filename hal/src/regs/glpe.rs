@@ -94,6 +94,13 @@ registers! {
         MDQ_SIZE [13:0],
     }
 
+    /// Receive data path. Intel's FreeBSD driver sets the field to 3 when it
+    /// starts the engine, Linux does not touch it, and no source says why; here
+    /// it is only read (name from the list of another driver).
+    GL_RDPU_CNTRL = ReadOnly 0x5_2054, Corer, "field-evidence 7" {
+        PE_ACK_REQ_PM_TH [15:10],
+    }
+
     /// PEPM enable and halt.
     GLPE_PEPM_CTRL = ReadOnly 0x50_C000, Perst, "control-path 2.3" {
         PEPM_ENABLE [0],

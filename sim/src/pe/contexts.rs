@@ -9,6 +9,8 @@
 //! which object it is and in which life of the CQP it was made, so that what a previous life left in the same memory
 //! is not taken for an object.
 
+use std::collections::BTreeMap;
+
 use super::env::Env;
 use super::fpm::{Kind, SD_BYTES};
 use super::hmc::{Hmc, HmcFault};
@@ -85,6 +87,9 @@ pub(crate) struct Cache<T> {
     lent: Vec<u64>,
     /// Names the life of the CQP that the contexts belong to.
     epoch: u32,
+    /// The words of stored contexts that an object is too small for: the card packs its contexts tighter than this
+    /// model does. They count only with what is in the object.
+    beyond: BTreeMap<u64, Vec<u64>>,
 }
 
 impl<T: Context> Cache<T> {
@@ -94,6 +99,7 @@ impl<T: Context> Cache<T> {
             lines: [const { None }; LINES],
             lent: Vec::new(),
             epoch,
+            beyond: BTreeMap::new(),
         }
     }
 
@@ -124,7 +130,12 @@ impl<T: Context> Cache<T> {
         }
         let mut words = [0; MAX_WORDS];
         let used = words.get_mut(..=T::WORDS).unwrap_or_default();
-        hmc.read((T::KIND, index), 0, used, env)?;
+        let (inside, beyond) = used.split_at_mut(Self::fitting(hmc));
+        hmc.read((T::KIND, index), 0, inside, env)?;
+        let kept = self.beyond.get(&index).into_iter().flatten();
+        for (word, kept) in beyond.iter_mut().zip(kept) {
+            *word = *kept;
+        }
         let mut reader = Reader(used.iter());
         if reader.take() != self.marker(index) {
             return Ok(false);
@@ -202,6 +213,7 @@ impl<T: Context> Cache<T> {
         env: &mut dyn Env,
     ) -> Result<(), HmcFault> {
         self.line(index).take_if(|line| line.index == index);
+        self.beyond.remove(&index);
         hmc.write((T::KIND, index), 0, &[0], env)
     }
 
@@ -226,7 +238,7 @@ impl<T: Context> Cache<T> {
     }
 
     fn write_back(
-        &self,
+        &mut self,
         index: u64,
         context: &T,
         hmc: &mut Hmc,
@@ -237,7 +249,18 @@ impl<T: Context> Cache<T> {
         let mut writer = Writer(used.iter_mut());
         writer.put(self.marker(index));
         context.save(&mut writer);
-        hmc.write((T::KIND, index), 0, used, env)
+        let (inside, beyond) = used.split_at(Self::fitting(hmc));
+        hmc.write((T::KIND, index), 0, inside, env)?;
+        if !beyond.is_empty() {
+            self.beyond.insert(index, beyond.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Words of a stored context that its object has room for, the first one included.
+    fn fitting(hmc: &Hmc) -> usize {
+        let room = (hmc.bytes(T::KIND) / 8) as usize;
+        (T::WORDS + 1).min(room.max(1))
     }
 
     /// Writes back and drops every line, or only those that lie (partly) in SD `sd`.
@@ -249,11 +272,11 @@ impl<T: Context> Cache<T> {
     ) -> Result<(), HmcFault> {
         debug_assert!(self.lent.is_empty(), "flushed while something is lent");
         let mut result = Ok(());
+        let size = hmc.bytes(T::KIND).max(1);
         for place in 0..LINES as u64 {
             let touches = |index: u64, sd: u64| {
-                hmc.address(T::KIND, index).is_ok_and(|fpm| {
-                    (fpm / SD_BYTES..=(fpm + T::KIND.bytes() - 1) / SD_BYTES).contains(&sd)
-                })
+                hmc.address(T::KIND, index)
+                    .is_ok_and(|fpm| (fpm / SD_BYTES..=(fpm + size - 1) / SD_BYTES).contains(&sd))
             };
             let goes = |line: &mut Line<T>| sd.is_none_or(|sd| touches(line.index, sd));
             let line = self.line(place).take_if(goes);

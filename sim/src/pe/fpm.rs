@@ -1,26 +1,14 @@
 //! The FPM table: which HMC objects there are, how big, how many, and where a commit puts them.
 //!
-//! Object sizes, maxima and block sizes of the E810 are **not in the sources** (control-path 12): a driver learns them
-//! from QUERY_FPM_VAL at run time. The two profiles here are this model's own, written before and without any
-//! driver's planner:
-//!
-//! * [`FpmProfile::Card`]: maxima at which Linux's formula (control-path 6.5) gives 256 Ki queue pairs and 5 to 6 GiB
-//!   of static objects, and about 55 MB when it is held to 128 queue pairs;
-//! * [`FpmProfile::Small`]: 1024 queue pairs, fits a guest with 1 GiB.
-//!
-//! Sizes are at least what the engine itself stores in an object (see `contexts`).
+//! Sizes and maxima are those of a profile (see [`FpmProfile`]).
+
+mod profile;
+
+pub use profile::FpmProfile;
+
+use crate::variation::{DerivedMaxima, UnreadWords, Variation};
 
 use super::word::{bits, put};
-
-/// Which maxima QUERY_FPM_VAL reports.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum FpmProfile {
-    /// As much as a card may have.
-    Card,
-    /// Fits a machine with 1 GiB.
-    #[default]
-    Small,
-}
 
 /// HMC object types; the discriminant is the number of control-path 6.2.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -74,29 +62,17 @@ struct Row {
     commit: usize,
     /// Bits of the count in the commit reply (QP \[20:0\], CQ \[19:0\], others \[31:0\]).
     count_bits: u32,
-    /// log2 of the size in bytes.
-    log2: u32,
-    /// Maximum, or block size where `query` is a free list: `card`, `small`.
-    card: u64,
-    small: u64,
     /// Entries of the free list's object per list entry (XF, Q1, RRF, OOISC blocks), else 0.
     block: u64,
 }
 
 /// Shorthand that keeps one object type on one line of the table below.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one argument a column of the table"
-)]
 const fn row(
     kind: Kind,
     name: &'static str,
     query: Query,
     commit: usize,
     count_bits: u32,
-    log2: u32,
-    card: u64,
-    small: u64,
     block: u64,
 ) -> Row {
     Row {
@@ -105,9 +81,6 @@ const fn row(
         query,
         commit,
         count_bits,
-        log2,
-        card,
-        small,
         block,
     }
 }
@@ -116,37 +89,39 @@ use Kind as K;
 use Query::{Count, FreeList, None as Absent, Object};
 
 /// Every object type, in the order of control-path 6.2, which is also the order in which a commit lays them out.
-/// Offsets are from control-path 6.2 and 6.3; sizes and maxima are not in the sources.
+/// Offsets are from control-path 6.2 and 6.3; block sizes are not in the sources.
 #[rustfmt::skip]
 const TABLE: [Row; KINDS] = [
-    //  kind       name        query           commit bits log2  card       small  block
-    row(K::Qp,     "QP",       Object(8),      0,     21,  10,   262_144,   1_024,  0),
-    row(K::Cq,     "CQ",       Object(16),     8,     20,  7,    524_288,   2_048,  0),
-    row(K::Srq,    "SRQ",      Object(24),     16,    32,  6,    0,         0,      0),
-    row(K::Hte,    "HTE",      Object(32),     24,    32,  6,    524_288,   4_096,  0),
-    row(K::Arp,    "ARP",      Object(40),     32,    32,  6,    4_096,     256,    0),
-    row(K::Apbvt,  "APBVT",    Absent,         40,    32,  13,   1,         1,      0),
-    row(K::Mr,     "MR",       Object(48),     48,    32,  6,    524_288,   16_384, 0),
-    row(K::Xf,     "XF",       Object(56),     56,    32,  6,    1 << 23,   65_536, 0),
-    row(K::XfFl,   "XFFL",     FreeList(64),   64,    32,  2,    1 << 20,   8_192,  8),
-    row(K::Q1,     "Q1",       Object(72),     72,    32,  6,    1 << 26,   1 << 18, 0),
-    row(K::Q1Fl,   "Q1FL",     FreeList(80),   80,    32,  2,    1 << 23,   1 << 15, 8),
-    row(K::Timer,  "TIMER",    Object(88),     88,    32,  6,    1 << 19,   8_192,  0),
-    row(K::FsiMc,  "FSIMC",    Object(96),     96,    32,  8,    4_096,     512,    0),
-    row(K::FsiAv,  "FSIAV",    Object(104),    104,   32,  6,    131_072,   1_024,  0),
-    row(K::Pble,   "PBLE",     Count(112),     112,   32,  3,    1 << 28,   1 << 20, 0),
-    row(K::Rrf,    "RRF",      Object(128),    128,   32,  6,    1 << 23,   32_768, 0),
-    row(K::RrfFl,  "RRFFL",    FreeList(136),  136,   32,  2,    1 << 20,   4_096,  8),
-    row(K::Hdr,    "HDR",      Object(144),    144,   32,  6,    262_144,   1_024,  0),
-    row(K::Md,     "MD",       Object(152),    152,   32,  6,    65_536,    4_096,  0),
-    row(K::Ooisc,  "OOISC",    Object(160),    160,   32,  6,    1 << 23,   32_768, 0),
-    row(K::OoiscFl,"OOISCFFL", FreeList(168),  168,   32,  2,    1 << 20,   4_096,  8),
+    //  kind       name        query           commit bits  block
+    row(K::Qp,     "QP",       Object(8),      0,     21,    0),
+    row(K::Cq,     "CQ",       Object(16),     8,     20,    0),
+    row(K::Srq,    "SRQ",      Object(24),     16,    32,    0),
+    row(K::Hte,    "HTE",      Object(32),     24,    32,    0),
+    row(K::Arp,    "ARP",      Object(40),     32,    32,    0),
+    row(K::Apbvt,  "APBVT",    Absent,         40,    32,    0),
+    row(K::Mr,     "MR",       Object(48),     48,    32,    0),
+    row(K::Xf,     "XF",       Object(56),     56,    32,    0),
+    row(K::XfFl,   "XFFL",     FreeList(64),   64,    32,    8),
+    row(K::Q1,     "Q1",       Object(72),     72,    32,    0),
+    row(K::Q1Fl,   "Q1FL",     FreeList(80),   80,    32,    8),
+    row(K::Timer,  "TIMER",    Object(88),     88,    32,    0),
+    row(K::FsiMc,  "FSIMC",    Object(96),     96,    32,    0),
+    row(K::FsiAv,  "FSIAV",    Object(104),    104,   32,    0),
+    row(K::Pble,   "PBLE",     Count(112),     112,   32,    0),
+    row(K::Rrf,    "RRF",      Object(128),    128,   32,    0),
+    row(K::RrfFl,  "RRFFL",    FreeList(136),  136,   32,    8),
+    row(K::Hdr,    "HDR",      Object(144),    144,   32,    0),
+    row(K::Md,     "MD",       Object(152),    152,   32,    0),
+    row(K::Ooisc,  "OOISC",    Object(160),    160,   32,    0),
+    row(K::OoiscFl,"OOISCFFL", FreeList(168),  168,   32,    8),
 ];
 
 /// Bytes of the query reply (control-path 6.3): what lies behind belongs to GEN_3, and Linux 6.12 has no room for it.
 pub(crate) const QUERY_BYTES: usize = 176;
 /// Bytes of the commit buffer in Linux 7.2 (control-path 6.4) and in Linux 6.12, which ends before GEN_3's words.
 pub(crate) const COMMIT_BYTES: [usize; 2] = [208, 176];
+/// What a word holds that no driver of this generation reads in RoCE mode: no size has this logarithm.
+const UNREAD: u64 = 0x2000_a5a5_0000_0001;
 /// Objects start at multiples of this: the commit reply counts in them.
 const BASE_UNIT: u64 = 512;
 /// Bytes of FPM one SD covers.
@@ -168,11 +143,6 @@ impl Kind {
         self.row().name
     }
 
-    /// Size of one object in bytes.
-    pub(crate) fn bytes(self) -> u64 {
-        1 << self.row().log2
-    }
-
     /// Whether the device hands objects of this type out itself, so that all of them must be backed before
     /// SHMC_PAGES_ALLOCATED; the others are addressed by ids that software chooses.
     pub(crate) fn handed_out_by_device(self) -> bool {
@@ -180,6 +150,18 @@ impl Kind {
             self,
             K::Qp | K::Cq | K::Srq | K::Arp | K::Mr | K::FsiMc | K::FsiAv | K::Pble
         )
+    }
+
+    /// Whether no driver reads the type's word of the query: SRQ has none in this generation, OOISC is iWARP's
+    /// (control-path 6.3; Linux 6.12 skips all three).
+    fn is_unread(self) -> bool {
+        matches!(self, K::Srq | K::Ooisc | K::OoiscFl)
+    }
+
+    /// Whether drivers compute the count from that of the queue pairs and never hold it against the maximum
+    /// (control-path 6.5). RRF's is only looked at for being 0, the free lists' not for their sake.
+    fn is_never_compared(self) -> bool {
+        matches!(self, K::Hte | K::Xf | K::Timer | K::Hdr)
     }
 
     /// For a free list: the type whose blocks it lists, and the entries of a block.
@@ -196,47 +178,8 @@ impl Kind {
 }
 
 impl FpmProfile {
-    /// The largest count a commit may ask for.
-    pub(crate) fn maximum(self, kind: Kind) -> u64 {
-        let row = kind.row();
-        match self {
-            Self::Card => row.card,
-            Self::Small => row.small,
-        }
-    }
-
-    /// SDs this function has (MAX_PE_SDS).
-    pub(crate) fn max_sds(self) -> u32 {
-        match self {
-            // A little less than everything at its maximum, so that Linux's shrink loop has work.
-            Self::Card => 3_776,
-            Self::Small => 64,
-        }
-    }
-
-    /// CEQs this function has (MAX_CEQS).
-    pub(crate) fn max_ceqs(self) -> u32 {
-        match self {
-            Self::Card => 512,
-            Self::Small => 32,
-        }
-    }
-
-    /// HTMULTIPLIER.
-    pub(crate) fn hash_multiplier(self) -> u32 {
-        1
-    }
-
-    /// TIMERBUCKET.
-    pub(crate) fn timer_bucket(self) -> u32 {
-        match self {
-            Self::Card => 512,
-            Self::Small => 256,
-        }
-    }
-
     /// The reply of QUERY_FPM_VAL (control-path 6.3).
-    pub(crate) fn query_reply(self) -> [u64; QUERY_BYTES / 8] {
+    pub(crate) fn query_reply(self, variation: &Variation) -> [u64; QUERY_BYTES / 8] {
         let mut reply = [0; QUERY_BYTES / 8];
         let mut set = |offset: usize, value: u64| {
             if let Some(word) = reply.get_mut(offset / 8) {
@@ -244,10 +187,19 @@ impl FpmProfile {
             }
         };
         for row in &TABLE {
-            let maximum = put(self.maximum(row.kind), 31, 0);
+            let said =
+                variation.derived_maxima == DerivedMaxima::Said || !row.kind.is_never_compared();
+            let maximum = if said { self.maximum(row.kind) } else { 0 };
+            let maximum = put(maximum, 31, 0);
+            if variation.unread_words == UnreadWords::Anything && row.kind.is_unread() {
+                if let Object(at) | FreeList(at) = row.query {
+                    set(at, UNREAD);
+                }
+                continue;
+            }
             match row.query {
                 Absent => {}
-                Object(at) => set(at, maximum | put(row.log2.into(), 63, 32)),
+                Object(at) => set(at, maximum | put(self.log2(row.kind).into(), 63, 32)),
                 FreeList(at) => set(at, maximum | put(row.block, 63, 32)),
                 Count(at) => set(at, maximum),
             }
@@ -276,6 +228,7 @@ pub(crate) struct Extent {
 /// What a commit laid out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
+    profile: FpmProfile,
     extents: [Extent; KINDS],
     /// FPM bytes in use.
     end: u64,
@@ -315,7 +268,7 @@ impl Layout {
                 });
             }
             *extent = Extent { base: end, count };
-            end = (end + count * row.kind.bytes()).next_multiple_of(BASE_UNIT);
+            end = (end + count * profile.bytes(row.kind)).next_multiple_of(BASE_UNIT);
         }
         let sds = end.div_ceil(SD_BYTES);
         if sds > profile.max_sds().into() {
@@ -324,7 +277,11 @@ impl Layout {
                 maximum: profile.max_sds(),
             });
         }
-        Ok(Self { extents, end })
+        Ok(Self {
+            profile,
+            extents,
+            end,
+        })
     }
 
     /// Writes counts and bases over the commit buffer, as the device does (control-path 6.4).
@@ -343,10 +300,15 @@ impl Layout {
         self.extents.get(kind as usize).copied().unwrap_or_default()
     }
 
+    /// Size of one object in bytes.
+    pub(crate) fn bytes(&self, kind: Kind) -> u64 {
+        self.profile.bytes(kind)
+    }
+
     /// FPM address of one object; `None` when the index is not below the count.
     pub(crate) fn address(&self, kind: Kind, index: u64) -> Option<u64> {
         let extent = self.extent(kind);
-        (index < extent.count).then(|| extent.base + index * kind.bytes())
+        (index < extent.count).then(|| extent.base + index * self.bytes(kind))
     }
 
     /// SDs that the layout spans.

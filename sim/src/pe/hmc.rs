@@ -81,6 +81,11 @@ impl Hmc {
             .map_or(0, |layout| layout.extent(kind).count)
     }
 
+    /// Size of one object in bytes; 0 before the commit.
+    pub(crate) fn bytes(&self, kind: Kind) -> u64 {
+        self.layout.as_ref().map_or(0, |layout| layout.bytes(kind))
+    }
+
     /// The SD at `index`.
     pub(crate) fn sd(&self, index: u64) -> Option<Sd> {
         self.sds.get(&index).copied()
@@ -235,8 +240,9 @@ impl Hmc {
 
     /// The first backing that an object type needs and that is not there.
     pub(crate) fn first_hole(&mut self, kind: Kind, env: &mut dyn Env) -> Option<HmcFault> {
-        let extent = self.layout.as_ref()?.extent(kind);
-        let end = extent.base + extent.count * kind.bytes();
+        let layout = self.layout.as_ref()?;
+        let (extent, bytes) = (layout.extent(kind), layout.bytes(kind));
+        let end = extent.base + extent.count * bytes;
         let mut at = extent.base;
         while at < end {
             let whole = self
@@ -248,7 +254,7 @@ impl Hmc {
             } else if let Err(missing) = self.translate(at, env) {
                 return Some(HmcFault {
                     kind,
-                    index: (at - extent.base) / kind.bytes(),
+                    index: (at - extent.base) / bytes,
                     missing,
                 });
             } else {

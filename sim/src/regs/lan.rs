@@ -2,7 +2,8 @@
 //!
 //! Names, bounds and reset sources are from the full register list (`ice_hw_autogen.h` of DPDK's ice driver), the choice
 //! is that of Linux's ice: whatever its header of that name defines. They keep what is written; the few that do more are
-//! in [`bar`](crate::bar). A counter of 40 bits is a row of two elements an instance, low half first.
+//! in [`bar`](crate::bar). The last two are the engine's: FreeBSD's irdma writes them before it starts it, and their reset
+//! source is `[inf]` (field-evidence 7). A counter of 40 bits is a row of two elements an instance, low half first.
 
 use e810_hal::Off;
 use e810_hal::reg::{AccessKind, IndexInfo};
@@ -167,6 +168,8 @@ pub(super) static TABLE: &[RegInfo] = registers! {
     VSIQF_FD_SIZE = 0x46_2000, [(4, 767)], Corer;
     VSIQF_FD_CNT = 0x46_4000, [(4, 767)], Pfr;
     QRXFLXP_CNTXT = 0x48_0000, [(4, 2047)], Corer;
+    GLPE_WQMTXIDXADDR = 0x50_E000, [], Corer;
+    GLPE_WQMTXIDXDATA = 0x50_E004, [], Corer;
 };
 
 /// The register at `off`, if it is one of these.

@@ -122,8 +122,13 @@ pub(crate) fn counter_at(offset: u64) -> Option<(Off, Off)> {
 
 /// Whether a driver writes the register.
 pub(crate) fn is_writable(element: &Element) -> bool {
-    // The access class says what this project's driver does; the LAN driver enables flow director.
-    element.register.offset == regs::PFQF_FD_ENA.off().get()
+    // The access class says what this project's driver does; the LAN driver enables flow director, and FreeBSD's
+    // driver of the engine sets a threshold.
+    [
+        regs::PFQF_FD_ENA.off().get(),
+        regs::GL_RDPU_CNTRL.off().get(),
+    ]
+    .contains(&element.register.offset)
         || element.register.access != AccessKind::ReadOnly
 }
 

@@ -19,13 +19,14 @@ pub(crate) struct Identity {
     pub(crate) pe_db_size: u32,
 }
 
-/// First device-global vector of a PF: the card's 2048 in equal parts.
+/// Device-global vectors of a PF at least: the card's 2048 in equal parts.
 const VECTORS_OF_A_PF: u32 = 256;
 
 /// Offset and value of each register that is not 0.
 pub(super) fn values(id: &Identity) -> impl Iterator<Item = (u32, u32)> + use<> {
     let pf = u32::from(id.pf);
-    let first = pf * VECTORS_OF_A_PF;
+    let part = u32::from(id.vectors.next_power_of_two()).max(VECTORS_OF_A_PF);
+    let first = pf * part;
     let last = first + u32::from(id.vectors).saturating_sub(1);
     // FIRST [10:0], LAST [22:12], VALID [31].
     let alloc = first | last << 12 | 1 << 31;

@@ -8,11 +8,13 @@
 //! made otherwise, [`Variation::CHOICES`] is the table. The values of the choices are in a file for each part of the
 //! card.
 
+mod engine;
 mod events;
 mod firmware;
 mod table;
 mod wire;
 
+pub use engine::{DerivedMaxima, OpErr, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushStyle, QpEventContext};
 pub use firmware::{OwnVsi, PxeClearedAgain, SwitchInput, SwitchPages};
 pub use table::{Choice, NoSuchChoice};
@@ -37,6 +39,8 @@ variations! {
 
     /// What acknowledges say of the credits for sends.
     ack_credits: AckCredits [OfContext, Unlimited];
+    /// Whether the peer's credits hold sends back.
+    send_credits: SendCredits [Obeyed, Ignored];
 
     // Firmware.
 
@@ -48,8 +52,15 @@ variations! {
     own_vsi: OwnVsi [Stays, Goes];
     /// How many elements a reply to 0x0200 has.
     switch_pages: SwitchPages [Full, OneElement];
-    /// Whether the peer's credits hold sends back.
-    send_credits: SendCredits [Obeyed, Ignored];
+
+    // The engine's commands and its host memory.
+
+    /// What QUERY_FPM_VAL has in words that no driver reads.
+    unread_words: UnreadWords [Anything, Limits];
+    /// What it has for maxima that no driver compares.
+    derived_maxima: DerivedMaxima [Said, Zero];
+    /// What becomes of CQP_OP_ERR with the next good command.
+    op_err: OpErr [Cleared, Stays];
 }
 
 #[cfg(test)]

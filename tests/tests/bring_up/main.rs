@@ -13,6 +13,7 @@ mod arrival;
 mod failed_commands;
 mod gone;
 mod memory;
+mod old_error;
 mod platform;
 mod shutdown;
 mod silence;

@@ -1,6 +1,6 @@
 //! Nothing goes wrong.
 
-use e810::hmc::Backing;
+use e810::hmc::{Backing, Object, linux_plan};
 use e810::{Reached, Stage, bring_up};
 use e810_sim::Profile;
 
@@ -30,7 +30,7 @@ fn a_device_is_as_it_was_found_and_can_be_brought_up_again() {
 
 #[test]
 fn a_program_that_asks_for_little_gives_little() {
-    for profile in [Profile::Card, Profile::Small] {
+    for profile in [Profile::Card, Profile::Small, Profile::E810c] {
         for (backing, most) in [(Backing::Full, 16 * MIB), (Backing::OnDemand, 4 * MIB)] {
             let sim = builder().profile(profile).build();
             let nic = sim.function(0);
@@ -45,4 +45,18 @@ fn a_program_that_asks_for_little_gives_little() {
             assert_as_found(&sim);
         }
     }
+}
+
+/// Counts that in-tree drivers report of an E810-C.
+#[test]
+fn linux_would_see_an_e810c_in_the_profile_of_that_name() {
+    let sim = builder().profile(Profile::E810c).build();
+    let nic = sim.function(0);
+    let device = bring_up(nic.clone(), &config(&nic), &mut |_| {}).unwrap();
+    let (control, events) = device.split();
+    let theirs = linux_plan(&control.hmc().query).unwrap();
+    let counts = [Object::Qp, Object::Cq, Object::Mr].map(|kind| theirs.counts.get(kind));
+    assert_eq!(counts, [65_536, 131_072, 2_097_152]);
+    control.shutdown(events).unwrap();
+    assert_as_found(&sim);
 }

@@ -26,6 +26,4 @@ FpmQuery {
         .with(Object::RrfFl, ObjectLimits { max: 4096, bytes: 4 })
         .with(Object::Hdr, ObjectLimits { max: 1024, bytes: 64 })
         .with(Object::Md, ObjectLimits { max: 4096, bytes: 64 })
-        .with(Object::OoIsc, ObjectLimits { max: 32768, bytes: 64 })
-        .with(Object::OoIscFl, ObjectLimits { max: 4096, bytes: 4 })
 }

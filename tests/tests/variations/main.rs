@@ -48,6 +48,16 @@ fn the_usual_card() {
     try_card("usual", &card(1, Variation::default()), &TRIED);
 }
 
+/// Bring-up and traffic on cards with other limits, and with objects smaller than this model's contexts.
+#[test]
+fn the_larger_profiles() {
+    for profile in [Profile::Card, Profile::E810c] {
+        let sim = Sim::builder().seed(1).functions(2).cold();
+        let sim = sim.profile(profile).build();
+        try_card(&format!("{profile:?}"), &sim, &TRIED);
+    }
+}
+
 #[test]
 fn each_choice_alone() {
     for (seed, (what, variation)) in (2..).zip(Variation::each_alone()) {

@@ -45,7 +45,8 @@ pub struct Identity {
 
 impl Identity {
     /// The Ethernet address that the serial number was made of: its first and
-    /// last three bytes, when the two between them are FF.
+    /// last three bytes, when the two between them are FF. It is function 0's:
+    /// all functions of a card have one serial number (PCI Express).
     #[must_use]
     pub fn mac(&self) -> Option<[u8; 6]> {
         let [a, b, c, 0xff, 0xff, d, e, f] = self.serial else {
@@ -242,7 +243,8 @@ fn identify<T: Transport>(transport: &T) -> Result<Identity, BackendError> {
     })
 }
 
-/// Walks the extended capabilities to the serial number; 0 when there is none.
+/// Walks the extended capabilities to the serial number; 0 when there is none, or
+/// no extended part of the space (a function behind a bus without one).
 fn serial_number(word: impl Fn(u16) -> Result<u32, BackendError>) -> Result<u64, BackendError> {
     /// More than fit: the list of a broken device may be a circle.
     const MOST: u32 = 64;
@@ -250,7 +252,9 @@ fn serial_number(word: impl Fn(u16) -> Result<u32, BackendError>) -> Result<u64,
     for _ in 0..MOST {
         // ID [15:0], next [31:20]; the last has next 0, and a space without
         // extended part reads as zeros or ones.
-        let header = word(at)?;
+        let Ok(header) = word(at) else {
+            break;
+        };
         if header == 0 || header == u32::MAX {
             break;
         }
@@ -277,12 +281,16 @@ fn set_command<T: Transport>(transport: &T, on: u16) -> Result<(), BackendError>
 
 impl<T: Transport> Inner<T> {
     /// Nothing comes from the function any more: interrupts, then DMA, then
-    /// whatever still ran.
+    /// whatever still ran. A step that fails keeps none of the others from being
+    /// made; the first failure counts.
     fn quiet(&self) -> Result<(), BackendError> {
         let transport = &self.domain.transport;
-        transport.disconnect_vectors()?;
-        set_command(transport, config::COMMAND_MEMORY)?;
-        transport.reset()
+        let steps = [
+            transport.disconnect_vectors(),
+            set_command(transport, config::COMMAND_MEMORY),
+            transport.reset(),
+        ];
+        steps.into_iter().collect()
     }
 }
 
@@ -321,5 +329,57 @@ pub(super) const fn run(iova: u64, in_page: u64, bytes: u64) -> Run {
     Run {
         iova: Iova(iova + in_page),
         bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Walks a space that is 0 but for `words`; what is past its end is refused.
+    fn walk(words: &[(u16, u32)], end: u16) -> u64 {
+        let word = |at: u16| {
+            let value = words.iter().find(|(offset, _)| *offset == at);
+            match value {
+                _ if at >= end => Err(BackendError::Refused {
+                    device: "fake".to_owned(),
+                    during: "reading",
+                    cause: "past the end".to_owned(),
+                }),
+                Some((_, value)) => Ok(*value),
+                None => Ok(0),
+            }
+        };
+        serial_number(word).unwrap()
+    }
+
+    #[test]
+    fn the_serial_number_is_behind_other_capabilities() {
+        // As on a card: AER, ARI, serial number.
+        let words = [
+            (0x100, 0x1482_0001),
+            (0x148, 0x1501_000e),
+            (0x150, 0x1a01_0003),
+            (0x154, 0xff00_0007),
+            (0x158, 0x02e8_10ff),
+        ];
+        assert_eq!(walk(&words, 0x1000), 0x02e8_10ff_ff00_0007);
+        assert_eq!(walk(&words[..2], 0x1000), 0, "none");
+    }
+
+    #[test]
+    fn lists_that_lead_nowhere_end() {
+        let circle = [(0x100, 0x1481_0001), (0x148, 0x1001_000e)];
+        assert_eq!(walk(&circle, 0x1000), 0);
+        assert_eq!(walk(&[(0x100, 0x1001_0001)], 0x1000), 0, "to itself");
+        for next in [0x004, 0x0ff, 0xffc, 0xffe] {
+            assert_eq!(
+                walk(&[(0x100, next << 20 | 0x1_0001)], 0x1000),
+                0,
+                "{next:#x}"
+            );
+        }
+        assert_eq!(walk(&[(0x100, u32::MAX)], 0x1000), 0);
+        assert_eq!(walk(&[], 0x100), 0, "256 bytes of space");
     }
 }

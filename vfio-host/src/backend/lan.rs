@@ -1,15 +1,16 @@
 //! The LAN side of a function that somebody else has made ready.
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, bail, ensure};
 use e810::{Lan, MacAddr, VsiId};
 use e810_hal::bus::RegIndex;
-use e810_hal::regs::VSIQF_PE_CTL1;
+use e810_hal::regs::{PF_FUNC_RID, VSIQF_PE_CTL1};
 
 use super::{Function, Transport};
 
-/// The LAN side as asked, or as far as the function itself tells: the Ethernet
-/// address its serial number was made of, the only VSI that lets packets into
-/// the RDMA engine. `mtu` is in bytes, Ethernet header not counted.
+/// The LAN side as asked, or as far as the function itself tells: for function 0
+/// of a card the Ethernet address that the serial number was made of, and the
+/// only VSI that lets packets into the RDMA engine. `mtu` is in bytes, Ethernet
+/// header not counted.
 ///
 /// # Errors
 /// What the function does not tell and has to be given.
@@ -19,11 +20,7 @@ pub fn lan<T: Transport>(
     asked_vsi: Option<u16>,
     mtu: u16,
 ) -> Result<Lan> {
-    let name = function.transport().name();
-    let mac = mac.or_else(|| function.identity().mac());
-    let mac = mac.with_context(|| {
-        format!("{name}: its serial number is not made of an Ethernet address; give one with --mac")
-    })?;
+    let mac = mac.map_or_else(|| serial_mac(function), Ok)?;
     let vsi = match asked_vsi {
         Some(vsi) => VsiId::new(vsi).with_context(|| format!("{vsi} is no VSI"))?,
         None => vsi(function)?,
@@ -32,6 +29,25 @@ pub fn lan<T: Transport>(
         vsi,
         mac: MacAddr(mac),
         mtu,
+    })
+}
+
+/// The Ethernet address of function 0, from the serial number. The number of the
+/// function is the register's: in a virtual machine the bus may say another.
+fn serial_mac<T: Transport>(function: &Function<T>) -> Result<[u8; 6]> {
+    let name = function.transport().name();
+    let rid = PF_FUNC_RID.get(function);
+    if let Some(failure) = function.failure() {
+        return Err(Error::new(failure.clone()));
+    }
+    let number = PF_FUNC_RID::FUNCTION_NUMBER.read(rid);
+    ensure!(
+        number == 0,
+        "{name}: it is function {number} of its card, and the serial number, which all functions share, \
+         is made of function 0's Ethernet address: give its own with --mac"
+    );
+    function.identity().mac().with_context(|| {
+        format!("{name}: its serial number is not made of an Ethernet address; give one with --mac")
     })
 }
 

@@ -37,6 +37,8 @@ struct Books {
     most: Option<u16>,
     /// Nobody may choose a CPU.
     refuse_cpus: bool,
+    /// Vectors stay connected.
+    refuse_off: bool,
 }
 
 #[derive(Debug)]
@@ -137,6 +139,9 @@ unsafe impl Transport for Fake {
     }
     fn disconnect_vectors(&self) -> Result<(), BackendError> {
         let mut books = self.books.lock().unwrap();
+        if books.refuse_off {
+            return Err(refused("disconnecting"));
+        }
         books.vectors.clear();
         books.cpus.clear();
         books.log.push("vectors off".to_owned());
@@ -229,6 +234,23 @@ fn a_function_is_reset_before_and_after_and_says_what_it_is() {
         ]
     );
     assert!(books.maps.is_empty(), "unmapped after the reset");
+}
+
+/// Vectors that stay connected are no reason to leave DMA on.
+#[test]
+fn a_function_is_quieted_as_far_as_it_lets_itself() {
+    let rig = Rig::new(|_| {});
+    rig.books.lock().unwrap().refuse_off = true;
+    rig.books.lock().unwrap().log.clear();
+    let Rig {
+        function, books, ..
+    } = rig;
+    drop(function);
+    assert_eq!(
+        books.lock().unwrap().log,
+        ["config 0x4 = [2, 0]", "reset"],
+        "bus master off, and the reset"
+    );
 }
 
 #[test]

@@ -10,8 +10,8 @@ use crate::capture::Recording;
 use crate::cli::{ProfileArg, SimArgs};
 use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
+use crate::server::Server;
 use crate::server::report::ServerReport;
-use crate::server::{Server, VECTORS};
 use crate::signals::{STOP, Signals};
 
 /// What has the report written, and nothing else.
@@ -52,12 +52,13 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     let sim = builder
         .engine(move |_, config| config.wire = wire)
         .functions(functions)
-        .vectors(VECTORS)
+        .vectors(args.vectors)
         .seed(args.seed)
         .variation(args.variation.unwrap_or_default())
         .profile(match args.profile {
             ProfileArg::Card => Profile::Card,
             ProfileArg::Small => Profile::Small,
+            ProfileArg::E810c => Profile::E810c,
         })
         .mode(Mode::Real)
         .build();

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use e810::hmc::{Backing, FpmQuery, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
 use e810::{Lan, LanReady, LinkPolicy, LoadedBy, Memory, Platform, Reached};
 use e810_hal::Clock;
+use e810_hal::regs::GL_RDPU_CNTRL;
 use e810_sim::Mode;
 
 use super::{remote, sim_start, simulator};
@@ -48,6 +49,8 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
     };
     if args.card {
         write!(out, "{}", as_source(&full.card))?;
+        // A comment to the source above.
+        writeln!(out, "// GL_RDPU_CNTRL (0x52054): {:#010x}", full.rdpu)?;
         return Ok(());
     }
     let report = UpReport {
@@ -133,6 +136,8 @@ struct Up {
     backed: u64,
     linux: u64,
     card: FpmQuery,
+    /// GL_RDPU_CNTRL, a threshold that one existing driver sets and Linux leaves.
+    rdpu: u32,
 }
 
 fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) -> Result<Up> {
@@ -169,6 +174,7 @@ fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) 
         lan: control.lan_side().map(|lan| lan_report(lan, control.lan())),
         objects: objects(memory, &linux),
         card: memory.query,
+        rdpu: GL_RDPU_CNTRL.get(&platform),
         backed: memory.backed_bytes(),
         linux: linux_bytes(memory, &linux),
     };

@@ -17,7 +17,7 @@ use vfio_bindings::bindings::vfio::{
 };
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
 
-use super::config_space::{BAR3_LEN, ConfigSpace, Effect, PBA};
+use super::config_space::{BAR3_LEN, ConfigSpace, Effect, PBA, Place};
 use super::interrupts::Interrupts;
 use super::mappings::Mappings;
 
@@ -41,13 +41,17 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(nic: SimPlatform, interrupts: Arc<Interrupts>, counts: Arc<Counts>) -> Self {
-        let vectors = e810_hal::Vectors::vector_count(&nic);
+    pub(super) fn new(
+        nic: SimPlatform,
+        place: &Place,
+        interrupts: Arc<Interrupts>,
+        counts: Arc<Counts>,
+    ) -> Self {
         // As after power-up.
         nic.set_bus_master(false);
         nic.power_up_msix();
         Self {
-            config: ConfigSpace::new(nic.mac(), vectors),
+            config: ConfigSpace::new(place),
             nic,
             interrupts,
             mappings: Mappings::default(),
@@ -61,12 +65,13 @@ impl Device {
         self.nic.abandon();
         self.interrupts.clear();
         self.mappings = Mappings::default();
-        self.config.reset();
+        // As the kernel leaves a function that its user gives back.
+        self.config.power_up();
         self.follow_command();
         self.counts.users.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// FLR through configuration space, which it clears; what the user gave to
+    /// FLR through configuration space, which it clears as far as it has to; what the user gave to
     /// the server stays.
     fn function_level_reset(&mut self) {
         self.nic.function_level_reset();

@@ -137,6 +137,41 @@ fn a_warm_function_is_brought_up_as_it_is_said_to_be() {
     assert!(server.end().status.success());
 }
 
+/// All functions of a card give one serial number, so that only the first one's
+/// Ethernet address is in it.
+#[test]
+fn a_second_warm_function_has_to_be_told_its_address() {
+    let folder = folder();
+    let paths = ["0", "1"].map(|name| folder.as_path().join(name));
+    let mut words = ["sim", "--warm", "--profile=small"]
+        .map(str::to_owned)
+        .to_vec();
+    words.extend(
+        paths
+            .iter()
+            .map(|path| format!("--socket={}", path.display())),
+    );
+    let server = E810::start(&words);
+    let up = |path: &std::path::Path, more: &[&str]| {
+        until("the server", || {
+            std::os::unix::net::UnixStream::connect(path).ok()
+        });
+        let device = format!("vfio-user:{}", path.display());
+        let words = [&["up", "--json", "--device", &device, "--warm"], more].concat();
+        E810::start(&words).end()
+    };
+    let [first, second] = &paths;
+    up(first, &[]).json();
+    let line = up(second, &[]).failure();
+    assert!(
+        line.contains("function 1 of its card") && line.contains("--mac"),
+        "{line}"
+    );
+    up(second, &["--mac=02:e8:10:00:00:01"]).json();
+    server.signal(libc::SIGTERM);
+    assert!(server.end().status.success());
+}
+
 #[test]
 fn a_user_killed_in_mid_traffic_leaves_a_clean_function() {
     let _alone = alone();

@@ -146,3 +146,46 @@ fn a_ccq_that_is_not_destroyed_stays() {
     fake.device().script.fail_op = None;
     close(&fake, cqp);
 }
+
+/// A flush with nothing to flush, say: an everyday failure whose CQP_OP_ERR no
+/// good command takes back.
+#[test]
+fn an_old_error_is_not_the_ccqs() {
+    let failing = |fake: &Fake, op| fake.device().script.fail_op = op;
+    let (fake, mut cqp) = with_ccq(Script {
+        sticky_error: true,
+        ..Script::default()
+    });
+    failing(&fake, Some(Opcode::ManageArp.code()));
+    assert!(matches!(cqp.execute(&arp(1)), Err(Error::Cqp { .. })));
+    failing(&fake, None);
+    cqp.detach_ccq().unwrap();
+    assert!(!cqp.has_ccq());
+    assert_eq!(fake.alive().0, 2, "kept until the CQP's end");
+    // By registers, too.
+    cqp.execute(&arp(2)).unwrap();
+    cqp.destroy().unwrap();
+    fake.assert_clean();
+}
+
+#[test]
+fn a_refusal_with_other_codes_than_the_old_errors_is_one() {
+    let (fake, mut cqp) = with_ccq(Script {
+        sticky_error: true,
+        ..Script::default()
+    });
+    fake.device().script.fail_op = Some(Opcode::ManageArp.code());
+    assert!(cqp.execute(&arp(1)).is_err());
+    fake.device().script.fail_op = Some(Opcode::DestroyCq.code());
+    fake.device().script.codes = 0xFFFF_8009;
+    assert!(matches!(
+        cqp.detach_ccq(),
+        Err(Error::Cqp { minor: 0x8009, .. })
+    ));
+    // The way out: by registers, and the memory back with the CQP.
+    cqp.part_from_ccq().unwrap();
+    fake.device().script.fail_op = None;
+    cqp.execute(&arp(2)).unwrap();
+    cqp.destroy().unwrap();
+    assert_eq!(fake.alive().0, 0);
+}

@@ -32,7 +32,8 @@ impl Device {
     pub(super) fn query_fpm(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
         self.own_function(bits(c.q(16), 5, 0), env)?;
         aligned("FPM query buffer", c.q(32), 4, env)?;
-        write_words(c.q(32), &self.config.profile.query_reply(), env)?;
+        let reply = self.config.profile.query_reply(&self.config.variation);
+        write_words(c.q(32), &reply, env)?;
         DONE
     }
 

@@ -24,6 +24,7 @@ use super::cq::Completion;
 use super::device::{Device, Unreachable};
 use super::env::{Class, Env, PeReg};
 use super::word::{bit, bits, bits8, bits16, flag, mask, put};
+use crate::variation::OpErr;
 use crate::wqe::CqeEntries;
 use command::{Command, Format, Outcome, Refusal};
 
@@ -342,7 +343,13 @@ impl Cqp {
             let codes = u32::from(major) << 16 | u32::from(minor);
             env.set_register(PeReg::CqpErrCodes, codes);
         }
-        let error = if failed { CQP_OP_ERR } else { 0 };
+        let stays = device.config.variation.op_err == OpErr::Stays;
+        let stale = env.register(PeReg::CqpTail) & CQP_OP_ERR;
+        let error = match failed {
+            true => CQP_OP_ERR,
+            false if stays => stale,
+            false => 0,
+        };
         env.set_register(PeReg::CqpTail, u32::from(self.tail) | error);
         // With the CCQ there, each command writes a CQE: also the one that created it, not the one that destroyed it.
         if !device.tables.ccq {

@@ -2,6 +2,7 @@ use super::*;
 
 /// Linux's choice of counts and its estimate (control-path 6.5), RoCE, with a limit on the number of QPs.
 struct Linux {
+    profile: FpmProfile,
     reply: [u64; QUERY_BYTES / 8],
     counts: [u64; KINDS],
 }
@@ -28,7 +29,7 @@ impl Linux {
     fn bytes(&self, pble: bool) -> u64 {
         Kind::all()
             .filter(|kind| pble || *kind != Kind::Pble)
-            .map(|kind| (self.get(kind) * kind.bytes()).next_multiple_of(512))
+            .map(|kind| (self.get(kind) * self.profile.bytes(kind)).next_multiple_of(512))
             .sum()
     }
 
@@ -80,22 +81,35 @@ impl Linux {
                 return pass;
             }
             let excess = needed - sds;
-            let pble = self.get(Kind::Pble);
-            assert!(
-                excess <= 128 && pble > 512 * 1024 * excess,
-                "only the first steps of the loop are needed here"
-            );
-            self.count(Kind::Pble, pble - 256 * 1024 * excess);
+            let (pble, mr) = (self.get(Kind::Pble), self.get(Kind::Mr));
+            if excess > 128 && pass % 2 == 0 && qp > 128 {
+                qp /= 2;
+            } else if excess > 128 {
+                self.count(Kind::Pble, pble / 2);
+                self.count(Kind::Mr, mr / 2);
+            } else {
+                assert!(
+                    pble > 512 * 1024 * excess,
+                    "only the first steps of the loop are needed here"
+                );
+                self.count(Kind::Pble, pble - 256 * 1024 * excess);
+            }
         }
         panic!("the loop does not end");
     }
 }
 
-fn linux(profile: FpmProfile, limit: u64) -> (Linux, u32) {
-    let mut linux = Linux {
-        reply: profile.query_reply(),
+/// What Linux knows before it chooses.
+fn asked(profile: FpmProfile) -> Linux {
+    Linux {
+        profile,
+        reply: profile.query_reply(&Variation::default()),
         counts: [0; KINDS],
-    };
+    }
+}
+
+fn linux(profile: FpmProfile, limit: u64) -> (Linux, u32) {
+    let mut linux = asked(profile);
     let passes = linux.run(limit);
     (linux, passes)
 }
@@ -124,6 +138,55 @@ fn linux_gets_55_mb_to_6_gb_out_of_the_card_profile() {
     assert!(layout.sds() <= FpmProfile::Card.max_sds().into());
 }
 
+/// What in-tree drivers report of an E810-C (field-evidence 4, a), and the memory that Intel's README gives for its own
+/// counts, within 15 %.
+#[test]
+fn linux_sees_an_e810c_in_the_profile_of_that_name() {
+    let profile = FpmProfile::E810c;
+    let (seen, passes) = linux(profile, 262_144);
+    let counts = [Kind::Qp, Kind::Cq, Kind::Mr, Kind::FsiAv].map(|kind| seen.get(kind));
+    assert_eq!(counts, [65_536, 131_072, 2_097_152, 131_072]);
+    assert_eq!(passes, 3);
+    let layout = commit(profile, &seen);
+    assert!(layout.sds() <= profile.max_sds().into());
+    for (qps, regions, mb) in [(4_096, 4_194_304, 210), (512, 524_288, 55)] {
+        let mut theirs = asked(profile);
+        theirs.run(qps);
+        theirs.count(Kind::Mr, regions);
+        theirs.choose_for(qps);
+        let ours = theirs.bytes(false) / 1_000_000;
+        assert!(ours.abs_diff(mb) * 100 <= mb * 15, "{qps} QPs: {ours} MB");
+    }
+    // Each maximum is one that its register can hold, and at least what was seen.
+    assert!(profile.maximum(Kind::Mr) >= 4_194_304);
+    assert!((1_450..=2_900).contains(&profile.max_sds()));
+}
+
+/// Words of kinds that are not used, and maxima that nobody compares.
+#[test]
+fn what_nobody_reads_may_be_anything() {
+    let reply = |unread_words, derived_maxima| {
+        FpmProfile::Small.query_reply(&Variation {
+            unread_words,
+            derived_maxima,
+            ..Variation::default()
+        })
+    };
+    let plain = reply(UnreadWords::Limits, DerivedMaxima::Said);
+    let odd = reply(UnreadWords::Anything, DerivedMaxima::Zero);
+    let differ: Vec<_> = (0..QUERY_BYTES / 8)
+        .filter(|n| plain[*n] != odd[*n])
+        .collect();
+    // SRQ, HTE, XF, TIMER, HDR, OOISC and its list.
+    assert_eq!(differ, [3, 4, 7, 11, 18, 20, 21]);
+    assert!([3, 20, 21].iter().all(|n| odd[*n] >> 32 > 15));
+    assert!(
+        [4, 7, 11, 18]
+            .iter()
+            .all(|n| odd[*n] << 32 == 0 && odd[*n] != 0)
+    );
+}
+
 #[test]
 fn linux_fits_the_small_profile_into_a_small_guest() {
     let (all, passes) = linux(FpmProfile::Small, 262_144);
@@ -135,8 +198,8 @@ fn linux_fits_the_small_profile_into_a_small_guest() {
 
 #[test]
 fn what_linux_divides_by_is_not_zero() {
-    for profile in [FpmProfile::Card, FpmProfile::Small] {
-        let reply = profile.query_reply();
+    for profile in [FpmProfile::Card, FpmProfile::Small, FpmProfile::E810c] {
+        let reply = profile.query_reply(&Variation::default());
         // XFBLOCKSIZE, Q1BLOCKSIZE, RRFBLOCKSIZE; HTMULTIPLIER and TIMERBUCKET; MAX_CEQS; Q1 maximum.
         for offset in [64, 80, 136] {
             assert!(reply[offset / 8] >> 32 > 0);
@@ -169,12 +232,16 @@ fn offsets_and_widths_are_those_of_the_tables() {
         ("HDR", 144, 144, 19),
         ("MD", 152, 152, 24),
     ];
-    let reply = FpmProfile::Card.query_reply();
+    let plain = Variation::default();
     for (name, query, commit, bits) in rows {
         let row = TABLE.iter().find(|row| row.name == name).unwrap();
         assert_eq!(row.commit, commit, "{name}");
-        assert_eq!(reply[query / 8] & 0xFFFF_FFFF, row.card, "{name}");
-        assert!(row.card < 1 << bits, "{name}");
+        for profile in [FpmProfile::Card, FpmProfile::E810c] {
+            let maximum = profile.maximum(row.kind);
+            let reply = profile.query_reply(&plain);
+            assert_eq!(reply[query / 8] & 0xFFFF_FFFF, maximum, "{name}");
+            assert!(maximum < 1 << bits, "{name}");
+        }
         assert_eq!(TABLE[row.kind as usize].name, name);
     }
 }
@@ -194,7 +261,7 @@ fn a_commit_beyond_the_sds_is_refused() {
     // Everything at its maximum does not fit the card.
     let mut buffer = [0; COMMIT_BYTES[0] / 8];
     for row in TABLE.iter().filter(|row| row.kind != Kind::Apbvt) {
-        buffer[row.commit / 8] = row.card;
+        buffer[row.commit / 8] = FpmProfile::Card.maximum(row.kind);
     }
     assert!(matches!(
         Layout::commit(FpmProfile::Card, &buffer),

@@ -39,12 +39,15 @@ impl Device {
         for (commit, query, fixed) in LAYOUT {
             let bytes = match query {
                 0 => fixed,
-                query => 1 << (self.script.fpm[query / 8] >> 32),
+                query => {
+                    let log2 = (self.script.fpm[query / 8] >> 32) as u32;
+                    1u64.checked_shl(log2).unwrap_or(0)
+                }
             };
             let word = &mut words[commit / 8];
             let count = if commit == 40 { 1 } else { *word };
             *word = count | (base / 512) << 32;
-            let end: u64 = base + count * bytes;
+            let end: u64 = base + count.wrapping_mul(bytes);
             self.layout.push((base, end));
             base = end.next_multiple_of(512);
         }

@@ -102,8 +102,10 @@ impl Device {
         let done = !failing && self.execute(&taken, memory);
         let Some(cqp) = self.cqp else { return };
         self.tail = ((taken.index + 1) % cqp.entries) as u32;
-        self.error = !done;
-        self.codes = if done { 0 } else { 0xFFFF_8002 };
+        if !done || !self.script.sticky_error {
+            self.error = !done;
+            self.codes = if done { 0 } else { self.script.codes };
+        }
         // The CCQ's own creation completes on it, its destruction does not.
         if let Some(ccq) = self.ccq.or(had_ccq.filter(|_| !done)) {
             self.ccq = Some(ccq);

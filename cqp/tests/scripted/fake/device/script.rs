@@ -21,6 +21,10 @@ pub(crate) struct Script {
     pub(crate) fail_from: Option<u64>,
     /// Every command of this opcode fails.
     pub(crate) fail_op: Option<u8>,
+    /// PFPE_CQPERRCODES of a command that failed.
+    pub(crate) codes: u32,
+    /// CQP_OP_ERR and the codes stay after a command that failed.
+    pub(crate) sticky_error: bool,
     /// Register accesses from this one on answer all-ones.
     pub(crate) gone_after: Option<u64>,
     /// Reply of QUERY_FPM_VAL.
@@ -42,6 +46,8 @@ impl Default for Script {
             steps: 1,
             fail_from: None,
             fail_op: None,
+            codes: 0xFFFF_8002,
+            sticky_error: false,
             gone_after: None,
             fpm: reply(),
             features: vec![3 << 32 | 1 << 16 | 50, 1 << 48 | 2, 32 << 48 | 1],

@@ -65,7 +65,8 @@ impl Run<'_> {
             0x1f => self.after_sds(),
             0x20 => {
                 let at = self.inputs.number("buf_pa");
-                let expected = self.device.config.profile.query_reply();
+                let config = &self.device.config;
+                let expected = config.profile.query_reply(&config.variation);
                 let got = std::array::from_fn(|n| self.env.word(at + 8 * n as u64));
                 self.inputs.same("reply", got, expected);
             }

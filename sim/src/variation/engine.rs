@@ -1,0 +1,33 @@
+//! Choices about the engine's commands and its host memory.
+
+/// What QUERY_FPM_VAL has in the words of SRQ, OOISC and OOISCFFL, which drivers of this generation do not read in
+/// RoCE mode (control-path 6.3).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum UnreadWords {
+    /// No sizes and no counts.
+    Anything,
+    /// What the profile says.
+    Limits,
+}
+
+/// The maxima of the objects whose counts drivers compute from the number of queue pairs and compare with nothing
+/// (HTE, XF, TIMER, HDR; control-path 6.5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DerivedMaxima {
+    /// Those that a commit is held against.
+    Said,
+    /// 0: a commit takes more all the same.
+    Zero,
+}
+
+/// What becomes of CQP_OP_ERR (PFPE_CQPTAIL) with the next good command.
+///
+/// Existing drivers take the bit for the command they wait for, stop at the first error of their start, and ignore what
+/// they are told while they end; so none depends on either.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OpErr {
+    /// It is cleared.
+    Cleared,
+    /// It stays until the CQP is created again.
+    Stays,
+}
