@@ -59,7 +59,7 @@ fn objects_of_another_device() {
         .control
         .map_fast_mr(&mut fast, buffer.bytes(), rights)
         .unwrap();
-    assert_eq!(register.length, 4096);
+    assert_eq!(register.parts().length, 4096);
     foreign(
         here.control.unmap_fast_mr(&mut fast).unwrap_err(),
         Object::Mr,
