@@ -2,12 +2,6 @@
 //! was: with windows from safe code the second is nobody's to write.
 
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
-
 use e810::{
     AccessFlags, Config, Data, GidEntry, Lan, MacAddr, Mtu, Op, Path, QpAttr, Remote, SendFlags,
     SendWr, bring_up, v4,

@@ -38,14 +38,14 @@ fn privileged() -> Stage {
     })
 }
 
-/// A region of A to be filled, its memory, and the request that fills it.
-fn fast(stage: &mut Stage) -> (FastMr<Watched<SimPlatform>>, Buffer, FastRegister) {
+/// A region of A to be filled, and the request that fills it.
+fn fast(stage: &mut Stage) -> (FastMr<Watched<SimPlatform>>, FastRegister) {
     let memory = Buffer::new(BYTES);
     let side = &mut stage.pair.sides[0];
     let mut fast = side.control.alloc_fast_mr(&side.pd, 2).unwrap();
     let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
     let request = side.control.map_fast_mr(&mut fast, memory.bytes(), access);
-    (fast, memory, request.unwrap())
+    (fast, request.unwrap())
 }
 
 /// A request of A that the device refuses.
@@ -73,29 +73,27 @@ fn changed(request: &FastRegister, change: impl FnOnce(&mut FastRegisterParts)) 
 /// A fast registration of A, changed, that the device refuses.
 fn refused_registration(change: impl FnOnce(&mut FastRegisterParts)) -> AsyncEvent {
     let mut stage = privileged();
-    let (fast, memory, request) = fast(&mut stage);
+    let (fast, request) = fast(&mut stage);
     let request = changed(&request, change);
     let event = refused(&mut stage, Op::FastRegister(&request));
     stage.pair.sides[0].control.free_fast_mr(fast).unwrap();
-    drop(memory);
     stage.end();
     event
 }
 
 fn registered_twice() -> AsyncEvent {
     let mut stage = privileged();
-    let (fast, memory, request) = fast(&mut stage);
+    let (fast, request) = fast(&mut stage);
     stage.succeeds(A, Op::FastRegister(&request));
     let event = refused(&mut stage, Op::FastRegister(&request));
     stage.pair.sides[0].control.free_fast_mr(fast).unwrap();
-    drop(memory);
     stage.end();
     event
 }
 
 fn window_registered() -> AsyncEvent {
     let mut stage = privileged();
-    let (fast, memory, request) = fast(&mut stage);
+    let (fast, request) = fast(&mut stage);
     let side = &mut stage.pair.sides[0];
     let window = side.control.alloc_mw(&side.pd, MwType::Type2).unwrap();
     let request = changed(&request, |parts| parts.stag_index = window.stag() >> 8);
@@ -103,7 +101,6 @@ fn window_registered() -> AsyncEvent {
     let side = &mut stage.pair.sides[0];
     side.control.dealloc_mw(window).unwrap();
     side.control.free_fast_mr(fast).unwrap();
-    drop(memory);
     stage.end();
     event
 }
@@ -123,7 +120,7 @@ fn list_that_is_not_there() -> AsyncEvent {
 
 fn page_size_that_is_none() -> AsyncEvent {
     let mut stage = privileged();
-    let (fast, memory, request) = fast(&mut stage);
+    let (fast, request) = fast(&mut stage);
     // The first word of the request is the address; HPAGESIZE [47:46] of the
     // last.
     stage.post_changed(
@@ -136,7 +133,6 @@ fn page_size_that_is_none() -> AsyncEvent {
     );
     let event = stage.fails(&FAILURE);
     stage.pair.sides[0].control.free_fast_mr(fast).unwrap();
-    drop(memory);
     stage.end();
     event
 }

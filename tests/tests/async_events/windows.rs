@@ -32,7 +32,6 @@ const RIGHTS: AccessFlags = AccessFlags::LOCAL_WRITE.union(AccessFlags::MW_BIND)
 /// A region, and a window that is not bound yet.
 pub(crate) struct Parts {
     at: End,
-    memory: Buffer,
     pub(crate) region: Mr<Watched<SimPlatform>>,
     window: Mw,
 }
@@ -42,7 +41,6 @@ impl Parts {
         let control = &mut stage.pair.sides[self.at.side].control;
         control.dealloc_mw(self.window).unwrap();
         control.dereg_mr(self.region).unwrap();
-        drop(self.memory);
     }
 }
 
@@ -56,7 +54,6 @@ fn of_rights(stage: &mut Stage, at: End, kind: MwType, access: AccessFlags) -> P
     let region = side.control.reg_mr(&side.pd, memory.bytes(), access);
     Parts {
         at,
-        memory,
         region: region.unwrap(),
         window: side.control.alloc_mw(&side.pd, kind).unwrap(),
     }

@@ -7,7 +7,7 @@ use e810::{
 use e810_hal::Ns;
 
 use super::super::scenarios::{A, B};
-use super::super::{Buffer, Kind, Pair, Room, Setup, Transfer};
+use super::super::{Kind, Pair, Room, Setup, Transfer};
 use super::signaled;
 
 /// What is wrong, and where the request meets it.
@@ -116,14 +116,14 @@ pub fn every_completion_error<P: Room>(pair: &mut Pair<P>) {
     }
 }
 
-fn closed<P: Room>(pair: &mut Pair<P>, side: usize) -> (Buffer, Mr<P>) {
+fn closed<P: Room>(pair: &mut Pair<P>, side: usize) -> Mr<P> {
     let memory = pair.side(side).platform.room(4096);
     let side = pair.side(side);
     // Local reading only.
     let mr = side
         .control
         .reg_mr(&side.pd, memory.bytes(), AccessFlags::empty());
-    (memory, mr.expect("a region"))
+    mr.expect("a region")
 }
 
 fn sge_of<P: Platform>(mr: &Mr<P>, length: u32) -> Sge {
@@ -140,8 +140,8 @@ fn fails<P: Room>(
     status: WcStatus,
     receive_status: Option<WcStatus>,
 ) {
-    let (here_memory, here_closed) = closed(pair, 0);
-    let (there_memory, there_closed) = closed(pair, 1);
+    let here_closed = closed(pair, 0);
+    let there_closed = closed(pair, 1);
     let there = pair.side(1);
     let incoming = there.sge(there.incoming(), 4096);
     let receive = match wrong {
@@ -261,7 +261,6 @@ fn fails<P: Room>(
         let given = pair.side(side).control.dereg_mr(mr);
         given.map_err(|(_, error)| error).expect("given back");
     }
-    drop((here_memory, there_memory));
     pair.transfer(A, &Transfer::new(Kind::Send, 200));
     pair.transfer(B, &Transfer::new(Kind::Read, 200));
 }

@@ -184,8 +184,6 @@ pub fn re_registration<P: Room>(pair: &mut Pair<P>) {
     assert_eq!(mr.len(), 4096);
     assert_eq!(write(pair, A, b"memory", to(&mr)), WcStatus::Success);
     assert_eq!(second.read(0, 6), b"memory");
-    // The first memory is its owner's again.
-    drop(first);
     let stale = Remote {
         rkey: old,
         ..to(&mr)
