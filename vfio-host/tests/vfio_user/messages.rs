@@ -162,7 +162,8 @@ fn a_second_warm_function_has_to_be_told_its_address() {
     };
     let [first, second] = &paths;
     up(first, &[]).json();
-    let line = up(second, &[]).failure();
+    let refused = up(second, &[]);
+    let line = refused.failure();
     assert!(
         line.contains("function 1 of its card") && line.contains("--mac"),
         "{line}"
