@@ -239,6 +239,7 @@ impl<P: Platform> Control<P> {
         // Before its number means nothing to the device any more.
         self.leave_groups(qp.key.id());
         if let Err(error) = self.destroy_in_device(&qp) {
+            self.rejoin_groups(qp.key.id(), qp.context.qs_handle);
             return Err((qp, error));
         }
         let _ = self.registry.retire(qp.key);

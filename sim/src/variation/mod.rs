@@ -10,11 +10,13 @@
 
 mod events;
 mod firmware;
+mod multicast;
 mod table;
 mod wire;
 
 pub use events::{ClearPba, CqEventContext, FlushStyle, QpEventContext};
 pub use firmware::{OwnVsi, PxeClearedAgain, SwitchInput, SwitchPages};
+pub use multicast::GroupQueueSet;
 pub use table::{Choice, NoSuchChoice};
 pub use wire::{AckCredits, SendCredits};
 
@@ -50,6 +52,11 @@ variations! {
     switch_pages: SwitchPages [Full, OneElement];
     /// Whether the peer's credits hold sends back.
     send_credits: SendCredits [Obeyed, Ignored];
+
+    // Datagrams.
+
+    /// What the queue set is for that commands on a multicast group name.
+    group_queue_set: GroupQueueSet [Needed, Ignored];
 }
 
 #[cfg(test)]
