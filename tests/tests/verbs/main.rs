@@ -12,6 +12,7 @@ mod pages;
 mod paths;
 mod queries;
 mod scale;
+mod sizes;
 mod states;
 
 use e810_sim::Sim;
