@@ -7,6 +7,7 @@
 )]
 
 mod counters;
+mod keys;
 mod lacks;
 mod pages;
 mod paths;
