@@ -15,6 +15,7 @@ mod queries;
 mod scale;
 mod sizes;
 mod states;
+mod tuning;
 
 use e810_sim::Sim;
 use e810_tests::traffic::End;
