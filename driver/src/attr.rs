@@ -9,6 +9,7 @@ use e810_hal::Platform;
 use crate::addr::{Mtu, Path};
 use crate::completion::Cq;
 use crate::memory::AccessFlags;
+use crate::tuning::Tuning;
 
 /// A queue pair number, as peers name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -81,6 +82,9 @@ pub struct QpInit<'a, P: Platform> {
     ///
     /// [`Control::gather_qp_stats`]: crate::Control::gather_qp_stats
     pub counters: bool,
+    /// How it paces itself; `None` is what the device was brought up with
+    /// ([`Config::tuning`](crate::Config::tuning)).
+    pub tuning: Option<Tuning>,
 }
 
 impl<'a, P: Platform> QpInit<'a, P> {
@@ -100,6 +104,7 @@ impl<'a, P: Platform> QpInit<'a, P> {
             signal_all: false,
             fast_register: false,
             counters: false,
+            tuning: None,
         }
     }
 
@@ -145,9 +150,11 @@ pub struct QpAttr {
     pub rq_psn: Option<u32>,
     /// First PSN sent, 24 bits.
     pub sq_psn: Option<u32>,
-    /// Inbound RDMA READs in flight, at most 127; 0 keeps the value before.
+    /// Inbound RDMA READs in flight, at most what the queue pair's [`Tuning`]
+    /// says (127); 0 keeps the value before.
     pub max_dest_rd_atomic: Option<u8>,
-    /// Outbound RDMA READs in flight, at most 255; 0 keeps the value before.
+    /// Outbound RDMA READs in flight, at most what the queue pair's [`Tuning`]
+    /// says (255); 0 keeps the value before.
     pub max_rd_atomic: Option<u8>,
     /// RNR timer code, 0 to 31. Checked and kept; the E810's context has no
     /// field for it (data-path 8.3).

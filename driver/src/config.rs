@@ -4,6 +4,7 @@ use e810_cqp::hmc::{Backing, Capacity};
 use e810_hal::bus::VsiId;
 
 use crate::addr::MacAddr;
+use crate::tuning::{Dcqcn, Tuning};
 
 /// What the LAN side of a ready function says of itself.
 ///
@@ -48,6 +49,12 @@ pub struct Config {
     pub tracker_words_per_qp: u32,
     /// Operations that are not shown to work.
     pub quirks: Quirks,
+    /// How queue pairs pace themselves that are not told otherwise
+    /// ([`QpInit::tuning`](crate::QpInit::tuning)).
+    pub tuning: Tuning,
+    /// What congestion control works with, for all queue pairs of the function;
+    /// `None` leaves it to the card, as existing drivers do.
+    pub congestion: Option<Dcqcn>,
 }
 
 /// Operations whose formats are known, but of which nothing shows that they work
@@ -139,6 +146,8 @@ impl Config {
                 memory_windows: false,
                 read_with_invalidate: false,
             },
+            tuning: Tuning::LINUX,
+            congestion: None,
         }
     }
 }

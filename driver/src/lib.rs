@@ -57,6 +57,7 @@ pub mod polling;
 mod port;
 mod stage;
 mod stats;
+pub mod tuning;
 mod users;
 mod watch;
 
@@ -87,6 +88,7 @@ pub use pair::Qp;
 pub use port::{DeviceAttr, PortAttr, PortState};
 pub use stage::Stage;
 pub use stats::{Counter, Stats};
+pub use tuning::Tuning;
 pub use watch::{Depth, Moderated, Timing};
 
 pub use e810_adminq::Error as AdminqError;

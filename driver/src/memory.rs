@@ -107,6 +107,8 @@ pub struct Mr<P: Platform> {
     pub(crate) pd: u32,
     pub(crate) access: AccessFlags,
     pub(crate) memory: SharedBytes,
+    /// What SGEs and peers name the first byte by, unless it is zero-based.
+    pub(crate) iova: u64,
     pub(crate) mapping: Mapping,
     pub(crate) pages: Described<P>,
 }
@@ -129,6 +131,24 @@ pub struct MrChange<'a> {
     pub access: Option<AccessFlags>,
     /// Other memory.
     pub memory: Option<SharedBytes>,
+    /// Another address to name its first byte by, as in
+    /// [`Control::reg_mr_iova`](crate::Control::reg_mr_iova). Without one other
+    /// memory is named by its own address.
+    pub iova: Option<u64>,
+    /// Keys that nobody has yet: those of before are refused for the next 255
+    /// lives of the region's index. Without it the keys stay.
+    pub new_key: bool,
+}
+
+impl MrChange<'_> {
+    /// Memory of the changed region, and what its first byte is named by.
+    pub(crate) fn place<P: Platform>(&self, mr: &Mr<P>) -> (SharedBytes, u64) {
+        let (memory, address) = match self.memory {
+            Some(memory) => (memory, memory.address()),
+            None => (mr.memory, mr.iova),
+        };
+        (memory, self.iova.unwrap_or(address))
+    }
 }
 
 /// A region that was not changed.
@@ -177,7 +197,7 @@ impl<P: Platform> Mr<P> {
         if self.access.contains(AccessFlags::ZERO_BASED) {
             0
         } else {
-            self.memory.address()
+            self.iova
         }
     }
 

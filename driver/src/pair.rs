@@ -8,6 +8,7 @@ use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
 
 use crate::attr::{QpAttr, QpCaps, Qpn};
 use crate::control::Route;
+use crate::tuning::Tuning;
 
 /// A queue pair. `Send`: it may live on the thread that posts.
 #[derive(Debug)]
@@ -41,6 +42,7 @@ pub(crate) struct Made {
     pub(crate) fast_register: bool,
     /// Statistics instance, if it has counters of its own.
     pub(crate) counters: Option<u8>,
+    pub(crate) tuning: Tuning,
     /// The device knows it. Not so when a reset could not make it again.
     pub(crate) exists: bool,
 }

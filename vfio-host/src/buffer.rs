@@ -29,8 +29,16 @@ impl Buffer {
     /// # Errors
     /// When there is no memory.
     pub fn new(len: usize) -> io::Result<Self> {
+        Self::with_pages(len, false)
+    }
+
+    /// The same, in huge pages of 2 MiB when `huge`.
+    ///
+    /// # Errors
+    /// When there is no memory, or no huge page left.
+    pub fn with_pages(len: usize, huge: bool) -> io::Result<Self> {
         Ok(Self {
-            memory: ManuallyDrop::new(Arc::new(SharedMemory::new(len, false)?)),
+            memory: ManuallyDrop::new(Arc::new(SharedMemory::new(len, huge)?)),
             len,
         })
     }

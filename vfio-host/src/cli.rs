@@ -23,7 +23,7 @@ use crate::spec::{Bdf, DeviceSpec};
 pub use moderation::ModerationArg;
 pub use monitor::MonitorArgs;
 pub use pair::PairArgs;
-pub use perf::{PerfArgs, TestArg};
+pub use perf::{PerfArgs, TestArg, TuningArg};
 pub use wire::WireArgs;
 
 /// RDMA on the Intel E810, without a kernel driver.

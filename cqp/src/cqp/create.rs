@@ -82,7 +82,7 @@ impl<P: Platform> Cqp<P> {
         let places = Places::new(config.entries);
         let layout = DmaLayout::new(places.bytes(), SQ_ALIGN);
         let memory = DmaBuf::new(platform.clone(), layout)?;
-        let cookie = match write_context(&memory, places, config.entries) {
+        let cookie = match write_context(&memory, places, config) {
             Ok(cookie) => cookie,
             Err(error) => {
                 memory.release();
@@ -149,11 +149,15 @@ impl<P: Platform> Cqp<P> {
 }
 
 /// Fills in the host context; gives the cookie.
-fn write_context<P: Platform>(memory: &DmaBuf<P>, places: Places, entries: u32) -> Result<u64> {
+fn write_context<P: Platform>(memory: &DmaBuf<P>, places: Places, config: Config) -> Result<u64> {
     // Any number will do as long as it is not what empty memory reads as; the
     // queue's address names this CQP among several.
     let cookie = !memory.iova().0;
-    let words = HostContext::roce(entries, memory.iova(), cookie).encode()?;
+    let context = HostContext {
+        congestion: config.congestion,
+        ..HostContext::roce(config.entries, memory.iova(), cookie)
+    };
+    let words = context.encode()?;
     let first = (places.context() / 8) as usize;
     let cells = memory.cells().get(first..).unwrap_or_default();
     for (cell, word) in cells.iter().zip(words) {

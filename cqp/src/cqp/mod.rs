@@ -10,6 +10,7 @@ use e810_hal::{DmaBuf, HostBuf, Platform, Words};
 
 use crate::ccq::CompletionRing;
 use crate::error::Result;
+use crate::host_context::Dcqcn;
 use crate::limits::DEFAULT_SQ_ENTRIES;
 use crate::op::Command;
 use crate::ring::SendRing;
@@ -27,6 +28,8 @@ pub struct Config {
     pub entries: u32,
     /// The physical function: its number is the HMC function id of commands.
     pub function: PfId,
+    /// What congestion control works with; `None` says nothing of it.
+    pub congestion: Option<Dcqcn>,
 }
 
 impl Config {
@@ -36,6 +39,7 @@ impl Config {
         Self {
             entries: DEFAULT_SQ_ENTRIES,
             function,
+            congestion: None,
         }
     }
 }

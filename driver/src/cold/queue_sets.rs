@@ -1,11 +1,10 @@
 //! RDMA queue sets in the LAN side's tree (step 31).
 
-use e810_adminq::op::{AddRule, RemoveRule, RuleId};
+use e810_adminq::op::{AddRule, MacAddress, RemoveRule, RuleId};
 use e810_hal::bus::VsiId;
 use e810_hal::{HostBox, Platform, log_warn};
 
 use super::LanReady;
-use crate::addr::MacAddr;
 use crate::control::{LanHook, NoLanHook};
 use crate::error::{Error, Result};
 
@@ -65,17 +64,24 @@ impl<P: Platform> LanHook for LanReady<P> {
 
 impl<P: Platform> LanReady<P> {
     /// Lets frames to one more address in; gives the rule to end it with.
-    pub(crate) fn admit(&mut self, mac: MacAddr) -> Result<RuleId> {
+    pub(crate) fn admit(&mut self, mac: MacAddress) -> Result<RuleId> {
+        let place = self.left.iter().position(|(left, _)| *left == mac);
+        if let Some(place) = place {
+            let (_, rule) = self.left.swap_remove(place);
+            return Ok(rule);
+        }
         let vsi = self.vsi_up().vsi;
-        Ok(self.queue().execute(&AddRule::mac(vsi, mac.0))?)
+        Ok(self.queue().execute(&AddRule::mac(vsi, mac))?)
     }
 
-    /// Ends that. A refusal is only logged: the reset at the end takes the rule
-    /// along.
-    pub(crate) fn end_admission(&mut self, rule: RuleId) {
+    /// Ends that. A refusal is only logged: the rule is there for the next who
+    /// wants it, and goes at the end.
+    pub(crate) fn end_admission(&mut self, mac: MacAddress, rule: RuleId) {
         let vsi = self.vsi_up().vsi;
         if let Err(error) = self.queue().execute(&RemoveRule::mac(vsi, rule)) {
             log_warn!("switch rule {} stays: {}", rule, error);
+            // Full: the reset at the end takes it along.
+            let _ = self.left.push((mac, rule));
         }
     }
 

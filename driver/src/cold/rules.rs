@@ -18,6 +18,11 @@ use crate::error::Result;
 /// Rules of a function: its own address and broadcast.
 type Rules = Vec<RuleId, 2>;
 
+/// Rules that the firmware did not remove, and what they let in: they serve
+/// whoever wants the same again, or go with the LAN side. Of more of them the
+/// reset at the end takes care.
+pub(super) type Left = Vec<(MacAddress, RuleId), 8>;
+
 const BROADCAST: MacAddress = [0xFF; 6];
 
 /// The LAN side is ready: the engine can be brought up on it.
@@ -25,6 +30,7 @@ const BROADCAST: MacAddress = [0xFF; 6];
 pub struct LanReady<P: Platform> {
     pub(super) below: LinkUp<P>,
     rules: Rules,
+    pub(super) left: Left,
     /// The link, as last heard of.
     pub(super) link: LinkStatus,
     /// Traffic class of each user priority.
@@ -72,6 +78,7 @@ impl<P: Platform> Device<P, LinkUp<P>> {
                     link: below.status,
                     below,
                     rules,
+                    left: Left::new(),
                     up2tc,
                     sets: Vec::new(),
                     filter: false,
@@ -158,6 +165,9 @@ impl<P: Platform> Device<P, LanReady<P>> {
     pub fn shutdown(mut self) -> Result<()> {
         let rules = core::mem::take(&mut self.stage.rules);
         let removed = remove(&mut self.stage.below.below, rules);
+        for (mac, rule) in core::mem::take(&mut self.stage.left) {
+            self.stage.end_admission(mac, rule);
+        }
         let below = self.map(|stage| stage.below).shutdown();
         removed?;
         below

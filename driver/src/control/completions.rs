@@ -99,7 +99,7 @@ impl<P: Platform> Control<P> {
                 let queue =
                     CompletionQueue::new(platform, ring, shadow, self.slots(), key, size.entries)
                         .map_err(e810_datapath::Error::from)?;
-                self.moderation.join(id, ceq);
+                self.with_interval(ceq, |shared| shared.join(id, ceq));
                 Ok(Cq {
                     owner: self.tag(),
                     attributes,
@@ -155,7 +155,8 @@ impl<P: Platform> Control<P> {
         if let Some(ceq) = cq.attributes.ceq {
             self.vectors.leave(ceq);
         }
-        self.moderation.leave(cq.key.id(), cq.pacer.ceq());
+        let (id, ceq) = (cq.key.id(), cq.pacer.ceq());
+        self.with_interval(ceq, |shared| shared.leave(id, ceq));
         self.cqs.give(cq.key.id());
         cq.queue.into_memory(DmaBuf::release);
         self.reap();

@@ -34,6 +34,13 @@ impl<P: Platform> Control<P> {
         if made.service.is_datagram() {
             context.pd = pd;
         }
+        let tuning = made.tuning;
+        context.window = tuning.window;
+        context.ack_credits = tuning.ack_credits;
+        context.rto_min = tuning.rto_min;
+        context.ird = tuning.max_dest_rd_atomic.into();
+        context.ord = tuning.max_rd_atomic.into();
+        context.congestion = tuning.congestion;
         context.privileges.privileged = made.fast_register;
         context.privileges.fast_register = made.fast_register;
         context.privileges.bind = self.quirks.memory_windows;

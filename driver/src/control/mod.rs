@@ -19,6 +19,7 @@ use crate::ids::Ids;
 use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
 use crate::memory::Pd;
 use crate::moderation::Shared;
+use crate::tuning::Tuning;
 use crate::users::Users;
 
 mod causes;
@@ -72,6 +73,7 @@ pub struct Control<P: Platform> {
     platform: P,
     lan: Lan,
     quirks: Quirks,
+    tuning: Tuning,
     cqp: Cqp<P>,
     hmc: HostBox<P, Memory<P>>,
     registry: Registry<HostBuf<P>>,
@@ -112,6 +114,7 @@ impl<P: Platform> Control<P> {
             platform,
             lan: config.lan,
             quirks: config.quirks,
+            tuning: config.tuning,
             cqp,
             hmc,
             registry: tables.registry,
@@ -281,6 +284,7 @@ pub(crate) struct Tables<P: Platform> {
 impl<P: Platform> Tables<P> {
     /// For what the HMC committed.
     pub(crate) fn new(platform: &P, config: &Config, hmc: &Memory<P>) -> Result<Self> {
+        config.tuning.check()?;
         let count = |object| hmc.count(object);
         let (qps, cqs, mrs) = (
             count(HmcObject::Qp),

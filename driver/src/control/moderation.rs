@@ -7,7 +7,7 @@ use e810_hal::{CeqId, Platform, Vector};
 use super::Control;
 use crate::completion::Cq;
 use crate::error::{Error, Object, Result};
-use crate::moderation::CqModeration;
+use crate::moderation::{CqModeration, Shared};
 use crate::watch::Timing;
 
 impl<P: Platform> Control<P> {
@@ -26,13 +26,27 @@ impl<P: Platform> Control<P> {
     pub fn modify_cq(&mut self, cq: &mut Cq<P>, moderation: CqModeration) -> Result<()> {
         self.own(cq.owner, Object::Cq, cq.key.id())?;
         cq.pacer.set(moderation)?;
-        // The handler gives the vector its interval when it enables it next.
-        // Here at once: a long one may be running.
-        let ceq = cq.pacer.ceq();
+        self.tell_interval(cq.pacer.ceq());
+        Ok(())
+    }
+
+    /// A queue has come to a vector or left it (`change`): what the vector waits
+    /// may be more or less now.
+    pub(super) fn with_interval(&self, ceq: CeqId, change: impl FnOnce(&Shared<P>)) {
+        let before = self.moderation.itr(ceq);
+        change(&self.moderation);
+        if self.moderation.itr(ceq) != before {
+            self.tell_interval(ceq);
+        }
+    }
+
+    /// Tells the card how long a vector waits. The handler gives the vector its
+    /// interval when it enables it next; here at once, because a long one may be
+    /// running.
+    fn tell_interval(&self, ceq: CeqId) {
         if let Some((vector, timer, _)) = self.completion_timer(ceq) {
             irq::set_interval(&self.platform, vector, timer, self.moderation.itr(ceq));
         }
-        Ok(())
     }
 
     /// Limits the rate of a completion vector's interrupts to one in `us` µs,

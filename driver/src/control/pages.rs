@@ -12,12 +12,13 @@ use crate::memory::Described;
 impl<P: Platform> Control<P> {
     /// One piece is named by its address, more become a list. The time this
     /// takes grows with the pieces and with the pages, not with the bytes.
+    /// `address` is what SGEs and peers name the first byte by.
     pub(super) fn describe(
         &mut self,
+        address: u64,
         memory: SharedBytes,
         mapping: &Mapping,
     ) -> Result<Described<P>> {
-        let address = memory.address();
         let mut pieces = Pieces::new(&self.platform, mapping);
         let first = pieces.next().ok_or(Error::Invalid {
             what: "the platform's mapping has no piece of memory",

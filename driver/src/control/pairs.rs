@@ -34,6 +34,9 @@ impl<P: Platform> Control<P> {
             self.own(cq.owner, Object::Cq, cq.key.id())?;
         }
         let sizes = Sizes::of(&init.caps)?;
+        if let Some(tuning) = &init.tuning {
+            tuning.check()?;
+        }
         self.reap();
         let id = self.qps.take().ok_or(Error::Exhausted {
             object: Object::Qp,
@@ -114,6 +117,7 @@ impl<P: Platform> Control<P> {
             signal_all: init.signal_all,
             fast_register: init.fast_register,
             counters,
+            tuning: init.tuning.unwrap_or(self.tuning),
             exists: true,
         };
         let queues = queue_contexts(init, sizes, &sq, &rq);
@@ -239,6 +243,7 @@ impl<P: Platform> Control<P> {
         // Before its number means nothing to the device any more.
         self.leave_groups(qp.key.id());
         if let Err(error) = self.destroy_in_device(&qp) {
+            self.rejoin_groups(qp.key.id(), qp.context.qs_handle);
             return Err((qp, error));
         }
         let _ = self.registry.retire(qp.key);

@@ -2,7 +2,7 @@
 //! what the program asked for, and what events have told.
 
 use e810_cqp::hmc::Object as HmcObject;
-use e810_cqp::limits::{MAX_GROUP_MEMBERS, MAX_IRD, MAX_MR_BYTES, MAX_ORD};
+use e810_cqp::limits::{MAX_GROUP_MEMBERS, MAX_MR_BYTES};
 use e810_datapath::sizing::{MAX_CQE, MAX_INLINE, MAX_MESSAGE, MAX_SGES};
 use e810_datapath::state::query::{CHANGED_BY_DEVICE, valid};
 use e810_datapath::state::{AttrMask, Service};
@@ -110,8 +110,8 @@ impl<P: Platform> Control<P> {
             page_sizes: 1 << 12 | 1 << 21 | 1 << 30,
             max_pd: self.pds.capacity(),
             max_ah: self.ahs.capacity(),
-            max_dest_rd_atomic: MAX_IRD,
-            max_rd_atomic: MAX_ORD,
+            max_dest_rd_atomic: self.tuning.max_dest_rd_atomic.into(),
+            max_rd_atomic: self.tuning.max_rd_atomic.into(),
             max_mcast_groups: groups,
             max_mcast_qp_attach: MAX_GROUP_MEMBERS as u32,
             max_fast_reg_pages: pbles.min(MAX_FAST_PAGES),

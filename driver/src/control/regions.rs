@@ -26,11 +26,33 @@ impl<P: Platform> Control<P> {
     /// did not answer: it may still register the memory, which then stays
     /// mapped, and lent, for good.
     pub fn reg_mr(&mut self, pd: &Pd, memory: SharedBytes, access: AccessFlags) -> Result<Mr<P>> {
+        self.reg_mr_iova(pd, memory, memory.address(), access)
+    }
+
+    /// Registers `memory` so that SGEs and peers name its first byte by `iova`
+    /// instead of its address (`ibv_reg_mr_iova`); otherwise as
+    /// [`Control::reg_mr`].
+    ///
+    /// Large pages are used where `iova` lies in them as the memory does.
+    ///
+    /// # Errors
+    /// As there; and [`Error::Invalid`] for an `iova` whose lower 12 bits are not
+    /// those of the address, as verbs has it, for one that is not the address of
+    /// a [`AccessFlags::ZERO_BASED`] region, and for a region that would reach
+    /// beyond the last address.
+    pub fn reg_mr_iova(
+        &mut self,
+        pd: &Pd,
+        memory: SharedBytes,
+        iova: u64,
+        access: AccessFlags,
+    ) -> Result<Mr<P>> {
         self.own(pd.owner, Object::Pd, pd.id)?;
         access.check(self.quirks.memory_windows)?;
         not_empty(memory)?;
+        check_iova(memory, iova, access)?;
         let index = self.take_stag()?;
-        let made = self.reg_mr_as(index, pd, memory, access);
+        let made = self.reg_mr_as(index, pd, (memory, iova), access);
         match made {
             Ok(_) => self.pd_users.join(pd.id),
             Err(ref error) => self.mrs.give_unless_open(index, error),
@@ -50,17 +72,18 @@ impl<P: Platform> Control<P> {
         &mut self,
         index: u32,
         pd: &Pd,
-        memory: SharedBytes,
+        (memory, iova): (SharedBytes, u64),
         access: AccessFlags,
     ) -> Result<Mr<P>> {
         let backed = self.ensure(HmcObject::Mr, index);
-        let (mapping, pages) = backed.and_then(|()| self.map_pages(memory, access))?;
+        let (mapping, pages) = backed.and_then(|()| self.map_pages(memory, iova, access))?;
         let mr = Mr {
             owner: self.tag(),
             stag: index << 8 | u32::from(self.next_key(index)),
             pd: pd.id,
             access,
             memory,
+            iova,
             mapping,
             pages,
         };
@@ -80,10 +103,11 @@ impl<P: Platform> Control<P> {
     fn map_pages(
         &mut self,
         memory: SharedBytes,
+        iova: u64,
         access: AccessFlags,
     ) -> Result<(Mapping, Described<P>)> {
         let mapping = self.platform.dma_map(memory, access.device())?;
-        match self.describe(memory, &mapping) {
+        match self.describe(iova, memory, &mapping) {
             Ok(pages) => Ok((mapping, pages)),
             Err(error) => {
                 self.platform.dma_unmap(mapping);
@@ -103,7 +127,7 @@ impl<P: Platform> Control<P> {
             index: mr.stag >> 8,
             key: mr.stag as u8,
             pd: mr.pd,
-            address: mr.memory.address(),
+            address: mr.iova,
             base,
             extent: Extent::Bytes(mr.memory.len() as u64),
             page_size: mr.pages.size,
@@ -115,9 +139,12 @@ impl<P: Platform> Control<P> {
         run(&mut self.cqp, &command)
     }
 
-    /// Changes protection domain, rights or memory of a region. Its keys change,
-    /// whatever else does: those of before are refused, also while the device
-    /// changes it.
+    /// Changes protection domain, rights or memory of a region. Its keys stay
+    /// what they are, as with existing drivers, unless [`MrChange::new_key`] asks
+    /// for others; while the device changes it they are refused.
+    ///
+    /// Who has the key reaches what the region is now: give it a new one when the
+    /// memory is another and a peer of before is not to reach it.
     ///
     /// # Errors
     /// As [`Control::reg_mr`]. The error has the region where it still is what it
@@ -127,10 +154,11 @@ impl<P: Platform> Control<P> {
             return Err(ReregError::kept(error, mr));
         }
         let access = change.access.unwrap_or(mr.access);
-        let memory = change.memory.unwrap_or(mr.memory);
-        let is_new = change.memory.is_some() || access.device() != mr.access.device();
+        let (memory, iova) = change.place(&mr);
+        let is_elsewhere = change.memory.is_some() || change.iova.is_some();
+        let is_new = is_elsewhere || access.device() != mr.access.device();
         let new = if is_new {
-            match self.map_pages(memory, access) {
+            match self.map_pages(memory, iova, access) {
                 Ok(new) => Some(new),
                 Err(error) => return Err(ReregError::kept(error, mr)),
             }
@@ -155,10 +183,14 @@ impl<P: Platform> Control<P> {
         };
         let mr = Mr {
             owner: mr.owner,
-            stag: index << 8 | u32::from(self.next_key(index)),
+            stag: match change.new_key {
+                true => index << 8 | u32::from(self.next_key(index)),
+                false => mr.stag,
+            },
             pd,
             access,
             memory,
+            iova,
             mapping,
             pages,
         };
@@ -185,7 +217,9 @@ impl<P: Platform> Control<P> {
         if let Some(access) = change.access {
             access.check(self.quirks.memory_windows)?;
         }
-        change.memory.map_or(Ok(()), not_empty)
+        change.memory.map_or(Ok(()), not_empty)?;
+        let (memory, iova) = change.place(mr);
+        check_iova(memory, iova, change.access.unwrap_or(mr.access))
     }
 
     /// Takes a region away from the device and unmaps its memory.
@@ -243,4 +277,21 @@ pub(super) fn not_empty(memory: SharedBytes) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// What SGEs and peers may name a region's first byte by.
+fn check_iova(memory: SharedBytes, iova: u64, access: AccessFlags) -> Result<()> {
+    /// Of the smallest page: both addresses have the same place in it, because
+    /// the device adds one to the page that the other lies in.
+    const IN_PAGE: u64 = 4095;
+    let wrong = if (iova ^ memory.address()) & IN_PAGE != 0 {
+        "the address that a region is named by and that of its memory have the same lower 12 bits"
+    } else if access.contains(AccessFlags::ZERO_BASED) && iova != memory.address() {
+        "a zero-based region is named by offsets: it has no other address"
+    } else if iova.checked_add(memory.len() as u64).is_none() {
+        "the region reaches beyond the last address: name it by a lower one"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Invalid { what: wrong })
 }

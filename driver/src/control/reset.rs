@@ -42,7 +42,10 @@ impl<P: Platform> Control<P> {
         let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
         self.await_handlers(qp)?;
         self.leave_groups(id);
-        self.destroy_in_device(qp)?;
+        if let Err(error) = self.destroy_in_device(qp) {
+            self.rejoin_groups(id, qp.context.qs_handle);
+            return Err(error);
+        }
         qp.made.exists = false;
         self.await_marks(qp)?;
         for cq in cqs {

@@ -4,7 +4,6 @@
 //! (control-path 5.5). The whole context is rebuilt before each command, whose
 //! flags say which parts the device takes.
 
-use e810_cqp::limits::{MAX_IRD, MAX_ORD};
 use e810_cqp::op::{FlushWqes, ModifyQp, QpState as HwState};
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::state::{QpState, TransitionError, check};
@@ -19,6 +18,7 @@ use crate::lack::Lack;
 use crate::limits::{PKEYS, PORTS};
 use crate::memory::AccessFlags;
 use crate::pair::Qp;
+use crate::tuning::Tuning;
 
 /// How long the device may take to drain a send queue, as existing drivers wait
 /// (data-path 8.3, SQD).
@@ -84,7 +84,7 @@ impl<P: Platform> Control<P> {
         if let Some(given) = attr.cur_state.filter(|given| *given != from) {
             return Err(wrong(TransitionError::OtherState { from, given }));
         }
-        check_ranges(attr)?;
+        check_ranges(attr, &qp.made.tuning)?;
         if from == QpState::Sqe && to == QpState::Rts {
             return Err(Lack::SqeRecovery.into());
         }
@@ -306,15 +306,15 @@ fn lacking(attr: &QpAttr) -> Result<()> {
 }
 
 /// Ranges that hold in every state.
-fn check_ranges(attr: &QpAttr) -> Result<()> {
+fn check_ranges(attr: &QpAttr, tuning: &Tuning) -> Result<()> {
     const PSN_MAX: u32 = (1 << 24) - 1;
-    const RANGES: [(&str, u32, u32); 10] = [
+    let ranges: [(&str, u32, u32); 10] = [
         ("P_Key index", 0, PKEYS as u32 - 1),
         ("port", 1, PORTS as u32),
         ("receive PSN", 0, PSN_MAX),
         ("send PSN", 0, PSN_MAX),
-        ("max_dest_rd_atomic", 0, MAX_IRD),
-        ("max_rd_atomic", 0, MAX_ORD),
+        ("max_dest_rd_atomic", 0, tuning.max_dest_rd_atomic.into()),
+        ("max_rd_atomic", 0, tuning.max_rd_atomic.into()),
         ("min_rnr_timer", 0, 31),
         ("timeout", 0, 31),
         ("retry_cnt", 0, 7),
@@ -332,7 +332,7 @@ fn check_ranges(attr: &QpAttr) -> Result<()> {
         attr.retry_cnt.map(u32::from),
         attr.rnr_retry.map(u32::from),
     ];
-    for (&(what, min, max), value) in RANGES.iter().zip(&values) {
+    for (&(what, min, max), value) in ranges.iter().zip(&values) {
         if let Some(value) = *value
             && !(min..=max).contains(&value)
         {

@@ -22,6 +22,7 @@ impl<P: Platform> Device<P, EngineReady> {
         let config = CqpConfig {
             entries: self.config.cqp_entries,
             function: self.stage.pf,
+            congestion: self.config.congestion,
         };
         match Cqp::create(self.platform.clone(), config) {
             Ok(cqp) => Ok(self.map(|_| CqpUp { cqp })),

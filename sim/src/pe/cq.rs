@@ -292,7 +292,8 @@ impl Device {
             // The index still belongs to a buffer of before a resize: of this one nothing is consumed [inf].
             return Ok(());
         }
-        let index = bits32(env.load(cq.shadow)?, 19, 0);
+        // CQEIDX has 20 bits by name; existing drivers write the whole index, and their largest rings need one more [inf].
+        let index = bits32(env.load(cq.shadow)?, 20, 0);
         let consumed = (index + cq.size)
             .checked_sub(cq.consumer)
             .map(|ahead| ahead % cq.size);

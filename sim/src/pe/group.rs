@@ -2,6 +2,7 @@
 
 use super::contexts::{Context, Reader, Writer};
 use super::fpm::Kind;
+use super::word::bits16;
 
 /// Members of a group at most: the qwords of its host context.
 pub(crate) const MEMBERS: usize = 8;
@@ -15,6 +16,13 @@ pub(crate) struct Group {
     pub(crate) flags: u64,
     /// The host context as read when the group was created or modified.
     pub(crate) members: [u64; MEMBERS],
+}
+
+impl Group {
+    /// QS_HANDLE.
+    pub(crate) fn queue_set(&self) -> u16 {
+        bits16(self.words[2], 9, 0)
+    }
 }
 
 impl Context for Group {

@@ -11,6 +11,7 @@ use super::env::Env;
 use super::group::Group;
 use super::qp::{Qp, QpType};
 use super::word::{bit, bits16, bits32};
+use crate::variation::GroupQueueSet;
 use crate::wire::{Addresses, Packet, Path};
 
 /// Destination QP of a packet to a group.
@@ -32,12 +33,20 @@ impl Device {
             let Ok(Some(group)) = self.groups.get(index, &mut self.hmc, env) else {
                 continue;
             };
-            if !group.is_for(&packet.path) {
+            if !group.is_for(&packet.path) || !self.is_served(&group, env) {
                 continue;
             }
             for member in group.members().filter(|member| Some(*member) != sender) {
                 self.receive_as_member(member, packet, frame, env);
             }
+        }
+    }
+
+    /// Whether the copies for a group's members get anywhere.
+    fn is_served(&self, group: &Group, env: &dyn Env) -> bool {
+        match self.config.variation.group_queue_set {
+            GroupQueueSet::Needed => env.has_queue_set(group.queue_set()),
+            GroupQueueSet::Ignored => true,
         }
     }
 

@@ -11,12 +11,14 @@
 mod engine;
 mod events;
 mod firmware;
+mod multicast;
 mod table;
 mod wire;
 
 pub use engine::{DerivedMaxima, OpErr, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushStyle, QpEventContext};
 pub use firmware::{OwnVsi, PxeClearedAgain, SwitchInput, SwitchPages};
+pub use multicast::GroupQueueSet;
 pub use table::{Choice, NoSuchChoice};
 pub use wire::{AckCredits, SendCredits};
 
@@ -61,6 +63,11 @@ variations! {
     derived_maxima: DerivedMaxima [Said, Zero];
     /// What becomes of CQP_OP_ERR with the next good command.
     op_err: OpErr [Cleared, Stays];
+
+    // Datagrams.
+
+    /// What the queue set is for that commands on a multicast group name.
+    group_queue_set: GroupQueueSet [Needed, Ignored];
 }
 
 #[cfg(test)]

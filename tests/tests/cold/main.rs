@@ -15,6 +15,7 @@ mod events;
 mod faults;
 mod link;
 mod memory;
+mod multicast;
 mod needs;
 mod queue_sets;
 mod resets;

@@ -9,6 +9,7 @@
 mod added;
 mod costs;
 mod destruction;
+mod intervals;
 mod moderation;
 mod polling;
 mod stale;

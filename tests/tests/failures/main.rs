@@ -7,6 +7,7 @@
 )]
 
 mod endings;
+mod groups;
 mod objects;
 mod ownership;
 mod posts;

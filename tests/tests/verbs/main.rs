@@ -7,12 +7,15 @@
 )]
 
 mod counters;
+mod keys;
 mod lacks;
 mod pages;
 mod paths;
 mod queries;
 mod scale;
+mod sizes;
 mod states;
+mod tuning;
 
 use e810_sim::Sim;
 use e810_tests::traffic::End;

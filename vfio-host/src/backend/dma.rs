@@ -12,24 +12,48 @@ use e810_hal::{Access, DmaLayout, Iova, RawDma};
 use super::error::BackendError;
 use super::iova::{IovaError, IovaSpace};
 use super::memory::{HUGE_PAGE, PAGE, SharedMemory};
-use super::transport::{DmaRegion, Transport};
+use super::transport::{DmaRegion, SharedAddresses, Transport};
+
+/// Pages of IOMMUs beyond the smallest, the largest first.
+const IOMMU_PAGES: [u64; 2] = [1 << 30, HUGE_PAGE as u64];
 
 /// A transport with its I/O addresses.
 #[derive(Debug)]
 pub(super) struct Domain<T> {
     pub(super) transport: T,
-    space: Mutex<IovaSpace>,
+    space: SharedAddresses,
 }
 
 impl<T: Transport> Domain<T> {
     pub(super) fn new(transport: T) -> Result<Self, BackendError> {
-        let properties = transport.properties();
-        let space = IovaSpace::new(&properties.iova_ranges, properties.page)
-            .map_err(|cause| iova(&transport, cause))?;
-        Ok(Self {
-            transport,
-            space: Mutex::new(space),
-        })
+        let space = match transport.addresses() {
+            Some(shared) => shared,
+            None => {
+                let properties = transport.properties();
+                let space = IovaSpace::new(&properties.iova_ranges, properties.page)
+                    .map_err(|cause| iova(&transport, cause))?;
+                Arc::new(Mutex::new(space))
+            }
+        };
+        Ok(Self { transport, space })
+    }
+
+    /// Addresses for `bytes` of memory whose large pages it lies in at `place`,
+    /// aligned to `align`.
+    ///
+    /// An IOMMU maps with large pages where the addresses lie in them as the
+    /// memory does, and the memory has them; so the largest such page that leaves
+    /// a place is tried first.
+    fn take(&self, bytes: u64, align: u64, place: u64) -> Result<u64, IovaError> {
+        let mut space = self.space();
+        for page in IOMMU_PAGES {
+            // With a larger alignment of its own it begins a page anyway.
+            let alike = align < page && bytes >= page && place.is_multiple_of(align);
+            if alike && let Ok(address) = space.alloc_like(bytes, page, place) {
+                return Ok(address);
+            }
+        }
+        space.alloc(bytes, align)
     }
 
     fn space(&self) -> MutexGuard<'_, IovaSpace> {
@@ -81,12 +105,6 @@ impl<T: Transport> Block<T> {
             };
             BackendError::system(domain.transport.name(), during, &cause)
         })?;
-        // A large block on a large boundary lets the IOMMU use large pages.
-        let align = if memory.len() >= HUGE_PAGE {
-            align.max(HUGE_PAGE)
-        } else {
-            align
-        };
         let (start, len) = (memory.start(), memory.len() as u64);
         let memory = Memory::File(Arc::new(memory));
         // SAFETY: the memory is held by the block that is being made.
@@ -94,7 +112,8 @@ impl<T: Transport> Block<T> {
     }
 
     /// Whole pages of memory that exists: `bytes` at `start`, which is
-    /// `offset` bytes into its file, if it has one.
+    /// `offset` bytes into its file, if it has one. A large piece of it lies in
+    /// large pages for the device as it does in its file, or in this process.
     ///
     /// # Safety
     /// The memory is mapped at `start` in this process until the block is
@@ -109,7 +128,13 @@ impl<T: Transport> Block<T> {
         access: Access,
     ) -> Result<Self, BackendError> {
         let transport = &domain.transport;
-        let taken = domain.space().alloc(bytes, align as u64);
+        // A file is made of large pages from its beginning on, wherever it is
+        // mapped; other memory by its address.
+        let place = match memory {
+            Memory::File(_) => offset,
+            Memory::Caller => start.addr().get() as u64,
+        };
+        let taken = domain.take(bytes, align as u64, place);
         let address = taken.map_err(|cause| iova(transport, cause))?;
         let region = DmaRegion {
             iova: address,

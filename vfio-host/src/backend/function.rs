@@ -10,7 +10,7 @@ use e810_hal::{Iova, Ns, Run, Vector, pci_ids};
 
 use super::dma::{Block, Domain, Pool};
 use super::error::BackendError;
-use super::memory::SharedMemory;
+use super::memory::{HUGE_PAGE, SharedMemory};
 use super::transport::{Notice, Transport};
 use super::vectors::{Vectors, Waiter};
 use crate::buffer::Buffer;
@@ -28,7 +28,8 @@ mod config {
 /// How a function is to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// DMA memory comes from huge pages of 2 MiB, which have to be reserved.
+    /// DMA memory and large payload ([`Function::buffer`]) come from huge pages
+    /// of 2 MiB, which have to be reserved.
     pub hugepages: bool,
 }
 
@@ -76,6 +77,8 @@ pub(super) struct Inner<T: Transport> {
     /// Empty turns of loops since one last yielded.
     pub(super) turns: AtomicU32,
     identity: Identity,
+    /// Payload comes from huge pages, too.
+    hugepages: bool,
     pub(super) domain: Arc<Domain<T>>,
 }
 
@@ -131,6 +134,7 @@ impl<T: Transport> Function<T> {
             start: Instant::now(),
             turns: AtomicU32::new(0),
             identity,
+            hugepages: options.hugepages,
             domain,
         };
         Ok(Self {
@@ -194,13 +198,19 @@ impl<T: Transport> Function<T> {
         Ok(())
     }
 
-    /// Payload memory that [`e810_hal::DmaMap`] of this function can map.
+    /// Payload memory that [`e810_hal::DmaMap`] of this function can map: huge
+    /// pages where the function was opened with them and it fills half of one.
     ///
     /// # Errors
     /// When there is no memory.
     pub fn buffer(&self, bytes: usize) -> Result<Buffer, BackendError> {
-        let buffer = Buffer::new(bytes).map_err(|cause| {
-            BackendError::system(self.transport().name(), "allocating payload", &cause)
+        let huge = self.inner.hugepages && bytes >= HUGE_PAGE / 2;
+        let buffer = Buffer::with_pages(bytes, huge).map_err(|cause| {
+            let during = match huge {
+                true => "allocating payload in huge pages (raise vm.nr_hugepages)",
+                false => "allocating payload",
+            };
+            BackendError::system(self.transport().name(), during, &cause)
         })?;
         let memory = buffer.memory();
         let mut payload = lock(&self.inner.payload);

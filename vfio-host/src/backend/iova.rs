@@ -89,14 +89,26 @@ impl IovaSpace {
     /// # Errors
     /// [`IovaError::BadRequest`], [`IovaError::Full`].
     pub fn alloc(&mut self, bytes: u64, align: u64) -> Result<u64, IovaError> {
+        self.alloc_like(bytes, align, 0)
+    }
+
+    /// As [`IovaSpace::alloc`], at an address that lies in `align` bytes where
+    /// `like` does, whole pages: an IOMMU entry of `align` bytes can then serve
+    /// memory that lies at `like`.
+    ///
+    /// # Errors
+    /// [`IovaError::BadRequest`], [`IovaError::Full`].
+    pub fn alloc_like(&mut self, bytes: u64, align: u64, like: u64) -> Result<u64, IovaError> {
         let bad = IovaError::BadRequest { bytes, align };
         let size = bytes.checked_next_multiple_of(self.page).ok_or(bad)?;
-        if bytes == 0 || !align.is_power_of_two() {
+        if bytes == 0 || !align.is_power_of_two() || !like.is_multiple_of(self.page) {
             return Err(bad);
         }
         let align = align.max(self.page);
+        let place = like & (align - 1);
         let fits = |(&first, &last): (&u64, &u64)| {
-            let start = first.checked_next_multiple_of(align)?;
+            let start = first.checked_add(align - 1 - place)? & !(align - 1);
+            let start = start.checked_add(place)?;
             let end = start.checked_add(size - 1)?;
             (end <= last).then_some((first, last, start, end))
         };
@@ -174,6 +186,25 @@ mod tests {
         }
         assert!(space.is_unused());
         assert_eq!(space.free, BTreeMap::from(RANGES));
+    }
+
+    #[test]
+    fn an_address_can_be_like_another() {
+        const MIB2: u64 = 2 << 20;
+        let mut space = IovaSpace::new(&RANGES, PAGE).unwrap();
+        let like = 0x7f12_3456_7000;
+        let start = space.alloc_like(MIB2, MIB2, like).unwrap();
+        assert_eq!(start, like % MIB2);
+        // The next place of the same kind is behind it.
+        let next = space.alloc_like(MIB2, MIB2, like).unwrap();
+        assert_eq!(next, start + MIB2);
+        // The first address of a range is such a place itself.
+        assert_eq!(space.alloc_like(PAGE, MIB2, PAGE), Ok(PAGE));
+        assert_eq!(space.alloc_like(PAGE, MIB2, PAGE), Ok(PAGE + 3 * MIB2));
+        assert!(matches!(
+            space.alloc_like(PAGE, MIB2, 12),
+            Err(IovaError::BadRequest { .. })
+        ));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The common part on a transport that only keeps books.
 
+mod pages;
+
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;
@@ -30,6 +32,8 @@ struct Books {
     log: Vec<String>,
     /// IOVA to length, whether it has a file, and the access.
     maps: BTreeMap<u64, (u64, bool, Access)>,
+    /// IOVA to where this process has the memory.
+    addresses: BTreeMap<u64, u64>,
     vectors: BTreeMap<u16, RawFd>,
     /// The CPU that each interrupts.
     cpus: BTreeMap<u16, u32>,
@@ -47,6 +51,7 @@ struct Fake {
     config: Mutex<Vec<u8>>,
     books: Arc<Mutex<Books>>,
     refuse_unmap: Arc<AtomicBool>,
+    shared: Option<transport::SharedAddresses>,
 }
 
 fn refused(during: &'static str) -> BackendError {
@@ -65,6 +70,9 @@ unsafe impl Transport for Fake {
     }
     fn properties(&self) -> &Properties {
         &self.properties
+    }
+    fn addresses(&self) -> Option<transport::SharedAddresses> {
+        self.shared.clone()
     }
     fn registers(&self) -> NoRegisters {
         NoRegisters
@@ -95,6 +103,8 @@ unsafe impl Transport for Fake {
         assert!(below.is_none_or(|(start, (len, ..))| start + len <= region.iova));
         let entry = (region.bytes, region.file.is_some(), region.access);
         books.maps.insert(region.iova, entry);
+        let address = region.address.addr().get() as u64;
+        books.addresses.insert(region.iova, address);
         Ok(())
     }
     fn unmap(&self, iova: u64, bytes: u64) -> Result<(), BackendError> {
@@ -157,6 +167,13 @@ struct Rig {
 
 impl Rig {
     fn new(change: impl FnOnce(&mut Properties)) -> Self {
+        Self::sharing(None, change)
+    }
+
+    fn sharing(
+        shared: Option<transport::SharedAddresses>,
+        change: impl FnOnce(&mut Properties),
+    ) -> Self {
         let mut properties = Properties {
             iova_ranges: vec![(0x10_0000, 0xfedf_ffff), (0xfef0_0000, 0xff_ffff_ffff)],
             page: 4096,
@@ -177,6 +194,7 @@ impl Rig {
             config: Mutex::new(config),
             books: Arc::clone(&books),
             refuse_unmap: Arc::clone(&refuse_unmap),
+            shared,
         };
         Self {
             function: Function::open(fake, Options::default()).unwrap(),
@@ -261,6 +279,7 @@ fn another_device_is_refused() {
         config: Mutex::new(vec![0; 4096]),
         books: Arc::default(),
         refuse_unmap: Arc::default(),
+        shared: None,
     };
     fake.config.lock().unwrap()[..4].copy_from_slice(&[0x86, 0x80, 0x72, 0x15]);
     let books = Arc::clone(&fake.books);

@@ -7,10 +7,15 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
 
 use e810_hal::{Access, Bus};
 
 use super::error::BackendError;
+use super::iova::IovaSpace;
+
+/// I/O addresses that several functions share.
+pub type SharedAddresses = Arc<Mutex<IovaSpace>>;
 
 /// What a transport can do, read once when the device is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +91,13 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
 
     /// What it can do.
     fn properties(&self) -> &Properties;
+
+    /// The I/O addresses that it shares with other functions of this process,
+    /// because their IOMMU does not hold them apart. By default they are its own:
+    /// those of [`Properties::iova_ranges`].
+    fn addresses(&self) -> Option<SharedAddresses> {
+        None
+    }
 
     /// BAR0, at least [`e810_hal::bus::BAR0_LEN`] bytes of it.
     fn registers(&self) -> Self::Registers;

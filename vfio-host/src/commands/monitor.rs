@@ -73,6 +73,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         seed: pair.seed,
         check: false,
         waits: pair.waits()?,
+        tuning: e810::Tuning::LINUX,
     };
     let served = pair::desk(&pair, "monitor")?;
     let desk = match &served {

@@ -92,7 +92,10 @@ impl<P: HostPlatform> End<P> {
             max_recv_sge: 1,
             max_inline: plan.inline,
         };
-        let init = QpInit::rc(&cq, &cq, caps);
+        let init = QpInit {
+            tuning: Some(plan.tuning),
+            ..QpInit::rc(&cq, &cq, caps)
+        };
         let make = |_| {
             control
                 .create_qp(&pd, &init)

@@ -12,6 +12,7 @@ mod server;
 mod spread;
 mod table;
 
+use e810::Tuning;
 use e810_hal::Ns;
 use serde::Serialize;
 
@@ -71,6 +72,8 @@ pub struct Plan {
     pub check: bool,
     /// How completions are waited for.
     pub waits: Waits,
+    /// How queue pairs pace themselves.
+    pub tuning: Tuning,
 }
 
 impl Plan {

@@ -157,6 +157,7 @@ mod tests {
             seed: 1,
             check: false,
             waits: Waits::Polls,
+            tuning: e810::Tuning::LINUX,
         };
         let mut report = PerfReport::new(&plan, "simulated", None);
         assert_eq!(svg(&report), None);

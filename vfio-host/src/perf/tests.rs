@@ -19,6 +19,7 @@ fn plan(op: Op, test: Test, check: bool) -> Plan {
         seed: 1,
         check,
         waits: Waits::Polls,
+        tuning: Tuning::LINUX,
     }
 }
 

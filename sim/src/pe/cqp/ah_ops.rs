@@ -81,8 +81,12 @@ impl Device {
         DONE
     }
 
-    /// The group that a command names: its index, and whether it exists.
-    fn group_index(&mut self, c: &Command, env: &mut dyn Env) -> Result<(u64, bool), Refusal> {
+    /// The group that a command names: its index, and what it is, if it exists.
+    fn group_index(
+        &mut self,
+        c: &Command,
+        env: &mut dyn Env,
+    ) -> Result<(u64, Option<Group>), Refusal> {
         let index = bits(c.header(), 12, 0);
         if index >= MAX_GROUPS {
             return Err(Refusal::parameter(
@@ -93,7 +97,21 @@ impl Device {
         self.in_range(Kind::FsiMc, index, env)?;
         self.own_function(bits(c.q(8), 5, 0), env)?;
         let found = self.groups.get(index, &mut self.hmc, env);
-        Ok((index, self.reached(found, env)?.is_some()))
+        Ok((index, self.reached(found, env)?))
+    }
+
+    /// Existing drivers keep the queue set of the first join and name it in every later command on the group (Linux
+    /// `irdma_attach_mcast`, `irdma_detach_mcast`).
+    fn same_queue_set(&self, name: &str, c: &Command, group: &Group, env: &mut dyn Env) {
+        let (was, is) = (group.queue_set(), bits16(c.q(16), 9, 0));
+        if was != is {
+            let index = bits(c.header(), 12, 0);
+            env.finding(
+                Class::Lint,
+                "mcast-queue-set",
+                format!("{name}: group {index} was created with queue set {was}, now {is}"),
+            );
+        }
     }
 
     /// A group from the command and the host context it points to.
@@ -123,8 +141,8 @@ impl Device {
 
     /// CREATE_MCAST_GRP 0x26.
     pub(super) fn create_group(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
-        let (index, exists) = self.group_index(c, env)?;
-        if exists {
+        let (index, found) = self.group_index(c, env)?;
+        if found.is_some() {
             return Err(Refusal::state(
                 env,
                 format!("CREATE_MCAST_GRP: group {index} exists"),
@@ -139,13 +157,14 @@ impl Device {
 
     /// MODIFY_MCAST_GRP 0x27.
     pub(super) fn modify_group(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
-        let (index, exists) = self.group_index(c, env)?;
-        if !exists {
+        let (index, found) = self.group_index(c, env)?;
+        let Some(before) = found else {
             return Err(Refusal::state(
                 env,
                 format!("MODIFY_MCAST_GRP: there is no group {index}"),
             ));
-        }
+        };
+        self.same_queue_set("MODIFY_MCAST_GRP", c, &before, env);
         let group = self.read_group(c, env)?;
         let stored = self.groups.put(index, group, &mut self.hmc, env);
         self.reached(stored, env)?;
@@ -154,13 +173,14 @@ impl Device {
 
     /// DESTROY_MCAST_GRP 0x28.
     pub(super) fn destroy_group(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
-        let (index, exists) = self.group_index(c, env)?;
-        if !exists {
+        let (index, found) = self.group_index(c, env)?;
+        let Some(before) = found else {
             return Err(Refusal::state(
                 env,
                 format!("DESTROY_MCAST_GRP: there is no group {index}"),
             ));
-        }
+        };
+        self.same_queue_set("DESTROY_MCAST_GRP", c, &before, env);
         let destroyed = self.groups.destroy(index, &mut self.hmc, env);
         self.joined.remove(&index);
         self.reached(destroyed, env)?;

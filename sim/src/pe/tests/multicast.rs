@@ -3,6 +3,7 @@
 use super::qp::TestQp;
 use super::rig::{GOOD, Rig};
 use crate::pe::Config;
+use crate::variation::{GroupQueueSet, Variation};
 use crate::wire::{Addresses, Bth, Deth, Frame, Headers, Opcode, Path};
 
 const GROUP: [u8; 4] = [239, 1, 2, 3];
@@ -48,4 +49,32 @@ fn a_member_that_cannot_take_datagrams_is_named() {
     assert_eq!(rig.env.word(rig.aeq), 0xc0de_0002);
     assert_eq!(rig.env.word(rig.aeq + 16), 0);
     assert_eq!(rig.env.findings, []);
+}
+
+/// A group whose queue set the scheduler does not know: whether that matters is a choice.
+#[test]
+fn a_group_without_its_queue_set() {
+    for (choice, member_is_missed) in [
+        (GroupQueueSet::Needed, false),
+        (GroupQueueSet::Ignored, true),
+    ] {
+        let variation = Variation {
+            group_queue_set: choice,
+            ..Variation::default()
+        };
+        let mut rig = Rig::ready(Config {
+            variation,
+            ..Config::default()
+        });
+        let context = rig.env.alloc(4096, 4096);
+        // QP 0 does not exist: an event says that the packet came as far as the members.
+        rig.env.set_word(context, 1 << 31);
+        let ip = u64::from(u32::from_be_bytes(GROUP));
+        let group = [0x0100_5e01_0203, 0, 5, 1 << 60 | 1, context, 0, ip, 0];
+        assert_eq!(rig.command(0x26, group), GOOD);
+        rig.env.no_queue_set = true;
+        rig.engine.receive(&packet(), &mut rig.env);
+        rig.settle();
+        assert_eq!(rig.aeqe(0).is_some(), member_is_missed, "{choice:?}");
+    }
 }

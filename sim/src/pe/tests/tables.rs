@@ -101,6 +101,33 @@ fn multicast_groups_read_their_context() {
     refused(&mut rig, 0x28, group(4), OTHER, "cqp-parameter");
 }
 
+/// The queue set of the first join is named in every command on the group.
+#[test]
+fn a_group_keeps_its_queue_set() {
+    let mut rig = Rig::ready(Config::default());
+    let context = rig.env.alloc(4096, 4096);
+    rig.env.set_word(context, 3 | 1 << 31);
+    let mut group = [
+        0x0100_5e00_0001,
+        0,
+        9,
+        1 << 60 | 1,
+        context,
+        0,
+        0xe000_0001,
+        0,
+    ];
+    assert_eq!(rig.command(0x26, group), GOOD);
+    assert_eq!(rig.command(0x27, group), GOOD);
+    assert_eq!(rig.env.findings, []);
+    group[2] = 0;
+    assert_eq!(rig.command(0x27, group), GOOD);
+    assert_eq!(rig.env.kinds(), ["mcast-queue-set"]);
+    group[2] = 8;
+    assert_eq!(rig.command(0x28, group), GOOD);
+    assert_eq!(rig.env.kinds(), ["mcast-queue-set"; 2]);
+}
+
 #[test]
 fn the_work_scheduler_is_a_tree() {
     let mut rig = Rig::ready(Config::default());

@@ -31,7 +31,7 @@ fn path(pair: &mut Pair<impl Platform>, from: usize, to: usize) -> Path {
 }
 
 /// Posts a receive of `room` bytes at an end.
-fn receive(pair: &mut Pair<impl Platform>, at: End, wr_id: u64, room: usize) {
+pub fn receive(pair: &mut Pair<impl Platform>, at: End, wr_id: u64, room: usize) {
     let side = pair.side(at.side);
     let into = side.incoming();
     side.buffer.write(into, &vec![0xA5; room]);

@@ -12,16 +12,18 @@ use vfio_bindings::bindings::vfio::{
     VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_ERR_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
     VFIO_PCI_REQ_IRQ_INDEX,
 };
-use vfio_ioctls::{VfioDevice, VfioRegionInfoCap};
+use vfio_ioctls::{VfioContainer, VfioDevice, VfioRegionInfoCap};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::describe::{Description, Irqs, Region, ask};
+use super::group::{Groups, Member};
 use super::iommu::Iommu;
 use super::kernel::request;
 use super::node::Node;
 use super::space::{Space, all_unmapped};
 use super::{Opened, open};
 use crate::backend::error::BackendError;
+use crate::backend::iova::IovaSpace;
 use crate::backend::transport::DmaRegion;
 use crate::spec::Bdf;
 
@@ -56,7 +58,12 @@ struct Type1<N> {
     /// Closed after everything that was made of it, before its container.
     _device: Option<VfioDevice>,
     container: N,
+    /// Last: the group is given back with its last function.
+    _member: Option<Member<Arc<VfioContainer>>>,
 }
+
+/// The groups that this process has open by containers.
+static GROUPS: Groups<Arc<VfioContainer>> = Groups::new();
 
 impl<N: Node> Space for Type1<N> {
     unsafe fn map(&self, region: &DmaRegion<'_>) -> io::Result<()> {
@@ -105,23 +112,31 @@ fn iommu_info(container: &dyn Node) -> io::Result<Vec<u8>> {
 pub(super) fn open(name: &str, bdf: Bdf) -> Result<Opened, BackendError> {
     let system = |during| move |cause: io::Error| BackendError::system(name, during, &cause);
     let place = open::place(Path::new("/"), name, bdf)?;
-    let (device, container) = open::open(bdf, &place)?;
+    let member = GROUPS.enter(name, &place.group, bdf, || open::container(bdf, &place))?;
+    let device = open::device(bdf, &place, Arc::clone(member.container()))?;
     let file = duplicate(&device).map_err(system("duplicating a descriptor"))?;
-    let container = duplicate(&*container).map_err(system("duplicating a descriptor"))?;
+    let container = duplicate(&**member.container());
+    let container = container.map_err(system("duplicating a descriptor"))?;
     let info = iommu_info(&container).map_err(system("asking for the IOMMU"))?;
-    let iommu = Iommu::parse(&info).map_err(|cause| BackendError::Iova {
+    let wrong = |cause| BackendError::Iova {
         device: name.to_owned(),
         cause,
-    })?;
+    };
+    let iommu = Iommu::parse(&info).map_err(wrong)?;
+    let addresses = member
+        .addresses(|| IovaSpace::new(&iommu.ranges, iommu.page))
+        .map_err(wrong)?;
     let description = describe(&device);
     let space = Type1 {
         _device: Some(device),
         container,
+        _member: Some(member),
     };
     Ok(Opened {
         device: Arc::new(file),
         description,
         iommu,
+        addresses: Some(addresses),
         space: Box::new(space),
     })
 }
@@ -174,6 +189,7 @@ mod tests {
     use std::ptr::NonNull;
 
     use super::*;
+    use crate::backend::transport::SharedAddresses;
     use crate::backend::vfio::space::why_not_mapped;
     use crate::backend::vfio::tape::{Ioctl, Step, Tape, longs, words};
 
@@ -215,6 +231,7 @@ mod tests {
         let space = Type1 {
             _device: None,
             container: tape.file("container", 0),
+            _member: None,
         };
         for access in [Access::ReadWrite, Access::Read] {
             // SAFETY: nothing is mapped.
@@ -224,6 +241,70 @@ mod tests {
         let error = space.unmap(0x10_0000, 0x2000).unwrap_err().to_string();
         assert_eq!(error, "4096 of 8192 bytes were unmapped");
         drop(space);
+        tape.is_done();
+    }
+
+    /// Two functions of one group: their mappings are in one container, so they
+    /// lie at different addresses; each takes away its own.
+    #[test]
+    fn two_functions_of_a_group_share_its_addresses() {
+        let groups = Groups::<()>::new();
+        let ranges = [(0x10_0000, 0xFF_FFFF)];
+        let function = |at: &str| {
+            let bdf: Bdf = at.parse().unwrap();
+            let member = groups.enter("vfio:test", "17", bdf, || Ok(())).unwrap();
+            let space = member.addresses(|| IovaSpace::new(&ranges, 0x1000));
+            (member, space.unwrap())
+        };
+        let map = |iova| {
+            let mut takes = words(&[32, 3]);
+            takes.extend(longs(&[0, iova, 0x2000]));
+            Step::from(Ioctl::new("container", 0x3b71, takes).any(8..16))
+        };
+        let unmap = |iova| {
+            let mut takes = words(&[24, 0]);
+            takes.extend(longs(&[iova, 0x2000]));
+            Step::from(Ioctl::new("container", 0x3b72, takes))
+        };
+        let tape = Tape::new([
+            map(0x10_0000),
+            map(0x10_2000),
+            unmap(0x10_0000),
+            Step::Close("container"),
+            map(0x10_0000),
+            unmap(0x10_2000),
+            unmap(0x10_0000),
+            Step::Close("container"),
+        ]);
+        let type1 = || Type1 {
+            _device: None,
+            container: tape.file("container", 0),
+            _member: None,
+        };
+        let [(_one, first), (_other, second)] = [function("3b:00.0"), function("3b:00.1")];
+        let (a, b) = (type1(), type1());
+        let take = |space: &Type1<_>, addresses: &SharedAddresses| {
+            let iova = addresses.lock().unwrap().alloc(0x2000, 1).unwrap();
+            let region = DmaRegion {
+                iova,
+                ..region(Access::ReadWrite)
+            };
+            // SAFETY: nothing is mapped.
+            unsafe { space.map(&region) }.unwrap();
+            iova
+        };
+        let give = |space: &Type1<_>, addresses: &SharedAddresses, iova| {
+            space.unmap(iova, 0x2000).unwrap();
+            addresses.lock().unwrap().free(iova).unwrap();
+        };
+        let of_a = take(&a, &first);
+        let of_b = take(&b, &second);
+        give(&a, &first, of_a);
+        drop(a);
+        let again = take(&b, &second);
+        give(&b, &second, of_b);
+        give(&b, &second, again);
+        drop(b);
         tape.is_done();
     }
 
@@ -239,6 +320,7 @@ mod tests {
             let space = Type1 {
                 _device: None,
                 container: tape.file("container", 0),
+                _member: None,
             };
             // SAFETY: nothing is mapped.
             let error = unsafe { space.map(&region(Access::ReadWrite)) }.unwrap_err();

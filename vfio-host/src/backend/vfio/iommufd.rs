@@ -101,6 +101,7 @@ fn attach(
         device,
         description,
         iommu,
+        addresses: None,
         space: Box::new(space),
     })
 }
@@ -123,7 +124,7 @@ fn not_bound(in_use: &str, cause: &io::Error) -> String {
     match cause.raw_os_error() {
         // The group is open, or has another owner.
         Some(libc::EBUSY) => format!(
-            "in use: another process has it, or another function of its IOMMU group, open (`fuser {in_use}` names it)"
+            "in use: another process has it, or another function of its IOMMU group is open, in this process too (`fuser {in_use}` names it; two functions of one group go together with `vfio:`)"
         ),
         // What the kernel says when the same file is open twice.
         Some(libc::EINVAL) => format!(

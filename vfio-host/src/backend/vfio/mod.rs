@@ -7,6 +7,7 @@
 mod bar;
 mod container;
 mod describe;
+mod group;
 mod iommu;
 #[cfg(feature = "iommufd")]
 mod iommufd;
@@ -30,7 +31,7 @@ use vfio_bindings::bindings::vfio::{
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::error::BackendError;
-use super::transport::{DmaRegion, Notice, Properties, Transport};
+use super::transport::{DmaRegion, Notice, Properties, SharedAddresses, Transport};
 use crate::host::{Host, cpus};
 use crate::spec::{Bdf, Way};
 use bar::BarError;
@@ -47,6 +48,8 @@ struct Opened {
     device: Arc<dyn Node>,
     description: Description,
     iommu: Iommu,
+    /// Addresses that it shares with the other functions of its group.
+    addresses: Option<SharedAddresses>,
     space: Box<dyn Space>,
 }
 
@@ -63,6 +66,7 @@ pub struct Vfio {
     device: Arc<dyn Node>,
     /// Of configuration space in the device's file.
     config: u64,
+    addresses: Option<SharedAddresses>,
     space: Box<dyn Space>,
     properties: Properties,
     /// MSI-X is on: the kernel refuses to switch off what is not.
@@ -99,6 +103,7 @@ impl Vfio {
         // addresses.
         let Opened {
             space,
+            addresses,
             iommu,
             description,
             device,
@@ -123,6 +128,7 @@ impl Vfio {
             notices,
             device,
             config: description.config,
+            addresses,
             space,
             properties,
             armed: AtomicBool::new(false),
@@ -196,6 +202,10 @@ unsafe impl Transport for Vfio {
 
     fn properties(&self) -> &Properties {
         &self.properties
+    }
+
+    fn addresses(&self) -> Option<SharedAddresses> {
+        self.addresses.clone()
     }
 
     fn registers(&self) -> BarRegisters {

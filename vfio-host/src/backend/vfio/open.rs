@@ -68,16 +68,20 @@ pub(super) fn place(root: &Path, name: &str, bdf: Bdf) -> Result<Place, BackendE
     Ok(Place { path, group })
 }
 
-/// Opens container, group and device.
-pub(super) fn open(
+/// Opens a container.
+pub(super) fn container(bdf: Bdf, place: &Place) -> Result<Arc<VfioContainer>, BackendError> {
+    let container = VfioContainer::new(None).map_err(|error| explain(bdf, &place.group, &error))?;
+    Ok(Arc::new(container))
+}
+
+/// Opens a device, and its group unless the container has it.
+pub(super) fn device(
     bdf: Bdf,
     place: &Place,
-) -> Result<(VfioDevice, Arc<VfioContainer>), BackendError> {
-    let explain = |error| explain(bdf, &place.group, &error);
-    let container = Arc::new(VfioContainer::new(None).map_err(explain)?);
-    let ops: Arc<dyn VfioOps> = Arc::clone(&container) as _;
-    let device = VfioDevice::new(&place.path, ops, false).map_err(explain)?;
-    Ok((device, container))
+    container: Arc<VfioContainer>,
+) -> Result<VfioDevice, BackendError> {
+    let ops: Arc<dyn VfioOps> = container;
+    VfioDevice::new(&place.path, ops, false).map_err(|error| explain(bdf, &place.group, &error))
 }
 
 /// Why `file` cannot be opened; `load` makes it appear.
