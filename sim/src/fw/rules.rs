@@ -168,7 +168,7 @@ impl Cx<'_, '_> {
 
     /// Whether everything that a lookup names is there.
     fn check_lookup(&mut self, rule: &Lookup) -> Result<(), AqCode> {
-        if rule.kind == LOOKUP_TX && !self.fw.vsis.has(rule.source) {
+        if rule.kind == LOOKUP_TX && !self.has_vsi(rule.source) {
             let text = format!("a switch rule has VSI {} as its source", rule.source);
             return Err(self.unknown_object(text));
         }
@@ -176,7 +176,7 @@ impl Cx<'_, '_> {
             return Err(AqCode::EINVAL);
         }
         match rule.target() {
-            Some(Target::Vsi(vsi)) if !self.fw.vsis.has(vsi) => {
+            Some(Target::Vsi(vsi)) if !self.has_vsi(vsi) => {
                 Err(self.unknown_object(format!("a switch rule sends packets to VSI {vsi}")))
             }
             Some(Target::List(list)) if !self.card.pool.has_list(list, self.pf()) => {
@@ -195,7 +195,7 @@ impl Cx<'_, '_> {
         let count = usize::from(u16_at(rule, 6));
         for member in 0..count {
             let vsi = u16_at(rule, OTHER + 2 * member);
-            if set && !self.fw.vsis.has(vsi) {
+            if set && !self.has_vsi(vsi) {
                 return Err(self.unknown_object(format!("VSI {vsi} is put on list {list}")));
             }
             let members = self.fw.rules.lists.entry(list).or_default();

@@ -30,6 +30,13 @@ impl Cx<'_, '_> {
         SWID_BASE + u16::from(self.pf())
     }
 
+    /// Whether the function has the VSI: one that a driver has added, or the firmware's own, which a driver may use
+    /// (iPXE adds none).
+    pub(super) fn has_vsi(&self, number: u16) -> bool {
+        let own = OWN_VSI_BASE + u16::from(self.pf());
+        self.fw.vsis.has(number) || self.fw.own_vsi && number == own
+    }
+
     /// The function's elements: its port, and the VSI that the firmware has for it (field-evidence 3.15: number 4 of
     /// function 0, uplink 0), below the port.
     fn elements(&self) -> Vec<[u8; ELEMENT]> {

@@ -80,7 +80,7 @@ impl Cx<'_, '_> {
                     return Err(AqCode::EEXIST);
                 }
                 let context = LanQueue::decode(part(&data, here + CONTEXT.0, CONTEXT.1));
-                if !self.fw.vsis.has(context.vsi) {
+                if !self.has_vsi(context.vsi) {
                     let text = format!("LAN queue {number} is given to VSI {}", context.vsi);
                     self.env
                         .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);

@@ -1,9 +1,10 @@
 //! The RDMA queue set of the first queue pair: registered, removed, refused.
 
-use e810::{Control, Cq, Error, EventSet, Pd, Qp, QpCaps, QpInit};
+use e810::{Control, Cq, Error, EventSet, Pd, Qp, QpCaps, QpInit, Vlan};
 use e810_sim::{AqCode, AqFault, PortLink, Sim, SimPlatform};
+use e810_tests::traffic::{End, Kind, Pair, Setup, Transfer};
 
-use crate::world::{assert_as_found, assert_vectors_back, card, up};
+use crate::world::{assert_as_found, assert_vectors_back, builder, card, up};
 
 struct Up {
     sim: Sim,
@@ -173,5 +174,26 @@ fn a_queue_set_goes_without_a_link() {
         let (sim, _, error) = up.end();
         assert_eq!(error, None);
         assert_as_found(&sim);
+    }
+}
+
+/// A port with the classes 0 and 3: the second branch of its tree is not class 1.
+#[test]
+fn messages_pass_in_a_class_with_a_number_of_its_own() {
+    for layers in [9, 5] {
+        let sim = builder(2)
+            .firmware(move |_, config| {
+                (config.classes, config.layers) = (0b1001, layers);
+            })
+            .build();
+        let setup = Setup {
+            vlan: Some(Vlan { id: 5, priority: 3 }),
+            ..Setup::default()
+        };
+        let mut pair = Pair::cold(&sim, setup);
+        for side in [0, 1] {
+            pair.transfer(End { side, qp: 0 }, &Transfer::new(Kind::Send, 5_000));
+        }
+        pair.finish(&sim);
     }
 }

@@ -317,3 +317,21 @@ fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::fake::{Tree, bdf};
+
+    #[test]
+    fn a_card_that_others_use_is_not_reset() {
+        let tree = Tree::with_card();
+        let refused = refuse_reset(tree.host(), bdf("3b:00.0")).unwrap_err();
+        let text = refused.to_string();
+        for part in ["0000:3b:00.1 (driver ice)", "--force", "e810 unbind"] {
+            assert!(text.contains(part), "{text}");
+        }
+        tree.bind("0000:3b:00.1", "vfio-pci");
+        refuse_reset(tree.host(), bdf("3b:00.0")).unwrap();
+    }
+}

@@ -228,8 +228,11 @@ fn a_download_begins_with_nothing() {
     bring(&mut client, 0, 1, 0);
     assert_eq!(entry(&mut client, 1), Some(1));
     assert_eq!(entry(&mut client, 2), None);
-    // Given up, and begun again: another holding of the lock.
+    // Given up, and begun again: the lock is given again after a reset of the card.
     client.direct(0x0009, params(&GLOBAL)).ok();
+    hw::GLGEN_RTRIG.set(&client.nic, 1);
+    client.sim.run(Ns::from_ms(110));
+    let mut client = client.start();
     client.direct(0x0008, params(&GLOBAL)).ok();
     bring(&mut client, 4, 2, 0);
     assert_eq!(entry(&mut client, 1), None, "of the first attempt");

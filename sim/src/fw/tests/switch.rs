@@ -191,6 +191,11 @@ fn the_firmwares_own_vsi_is_cleared_or_not() {
         let elements = |client: &mut Client| client.ask(0x0200, [0; 16], 2048).ok().param16(4);
         assert_eq!(elements(&mut client), 2);
         client.direct(0x02a4, [0; 16]).ok();
+        // A driver that adds none leads frames to it.
+        let goes = own_vsi == OwnVsi::Goes;
+        let rule = client.tell(0x02a0, params(&ONE), &mac_rule(4, [2; 6]));
+        assert_eq!(rule.code != 0, goes);
+        assert_eq!(client.kinds().len(), usize::from(goes));
         assert_eq!(
             elements(&mut client),
             if own_vsi == OwnVsi::Goes { 1 } else { 2 }
