@@ -6,9 +6,10 @@ use super::descriptor::{Answer, Command};
 use super::layout::{put, put_u32};
 use super::{AqCode, Cx};
 
-/// Build and version of this firmware: numbers that no card has.
+/// Build of this firmware: a number that no card has.
 const BUILD: u32 = 0x0e81_0001;
-const FIRMWARE: [u8; 4] = [0, 7, 0, 0];
+/// Branch and version of a firmware that a card was seen with (field-evidence 2).
+const FIRMWARE: [u8; 4] = [1, 7, 0, 7];
 
 impl Cx<'_, '_> {
     /// 0x0001.

@@ -38,6 +38,43 @@ fn a_warm_function_is_what_a_bring_up_waits_for() {
     assert_eq!(file.get(regs::GLINT_VECT2FUNC.at(vector).off()), 0x1_3000);
 }
 
+/// The registers that FreeBSD's driver of the engine writes at its start (field-evidence 7).
+#[test]
+fn what_another_driver_writes_at_its_start_is_there() {
+    let mut file = file();
+    let rdpu = regs::GL_RDPU_CNTRL.off();
+    for (off, name) in [
+        (rdpu, "GL_RDPU_CNTRL"),
+        (Off::try_new(0x50_e000).unwrap(), "GLPE_WQMTXIDXADDR"),
+        (Off::try_new(0x50_e004).unwrap(), "GLPE_WQMTXIDXDATA"),
+    ] {
+        let element = file.element(off).unwrap();
+        assert_eq!(super::name(off), name);
+        assert!(is_readable(&element) && is_writable(&element), "{name}");
+        file.set(off, 3 << 10);
+    }
+    file.clear(ResetSource::Pfr);
+    assert_eq!(file.get(rdpu), 3 << 10);
+    file.clear(ResetSource::Corer);
+    assert_eq!(file.get(rdpu), 0);
+}
+
+#[test]
+fn functions_with_many_vectors_share_the_card() {
+    for (vectors, pf, first) in [(5, 3, 768), (256, 7, 1792), (512, 3, 1536), (1024, 1, 1024)] {
+        let identity = Identity {
+            pf,
+            vectors,
+            vsi: 11,
+            pe_db_size: 2,
+        };
+        let file = RegisterFile::new(identity, Start::Warm);
+        let alloc = file.get(regs::PFINT_ALLOC.off());
+        let last = first + u32::from(vectors) - 1;
+        assert_eq!((alloc & 0x7ff, alloc >> 12 & 0x7ff), (first, last));
+    }
+}
+
 #[test]
 fn both_addresses_of_a_pfhmc_register_are_one_register() {
     let mut file = file();

@@ -148,6 +148,21 @@ fn the_engines_choices_can_be_made_and_changed() {
 }
 
 #[test]
+fn vectors_are_as_many_as_the_functions_leave_each_other() {
+    for (functions, wanted, had) in [
+        (1, 1024, 1024),
+        (2, 1024, 1024),
+        (4, 1024, 512),
+        (8, 512, 256),
+        (2, 9, 9),
+    ] {
+        let sim = Sim::builder().functions(functions).vectors(wanted).build();
+        let count = e810_hal::Vectors::vector_count(&sim.function(functions - 1));
+        assert_eq!(count, had, "{functions} functions");
+    }
+}
+
+#[test]
 fn an_address_that_is_nowhere_is_found_with_the_engine_still_answering() {
     let sim = Sim::builder().build();
     let nic = sim.function(0);

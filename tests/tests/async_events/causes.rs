@@ -104,7 +104,9 @@ pub(crate) fn an_error_of_the_host_memory_cache() {
     assert_eq!((error.data, details.critical), (0x2A, None));
     assert_eq!(
         cold.line(causes),
-        "the host memory cache failed; HMC error of PF 0: HMC_OBJECT_TYPE 9 (Q1 [inf]), \
+        "the host memory cache failed; \
+         PFHMC_ERRORINFO 0x80090500, PFHMC_ERRORDATA 0x0000002a; \
+         HMC error of PF 0: HMC_OBJECT_TYPE 9 (Q1 [inf]), \
          HMC_ERROR_TYPE 5, HMC_ERROR_DATA 0x2a"
     );
     cold.end();
@@ -223,13 +225,16 @@ pub(crate) fn a_push_page_that_fails_and_everything_at_once() {
     cold.end();
 }
 
-/// Registers without an error have nothing to say.
+/// Registers without an error are shown as they are, and nothing is read into them.
 #[test]
 fn nothing_is_made_up() {
     let cold = Cold::new();
     let details = cold.control.error_details(Causes::HMC_ERR).unwrap();
     assert_eq!(details.hmc, None);
-    assert_eq!(details.to_string(), "the host memory cache failed");
+    assert_eq!(
+        details.to_string(),
+        "the host memory cache failed; PFHMC_ERRORINFO 0x00000000, PFHMC_ERRORDATA 0x00000000"
+    );
     cold.end();
 }
 

@@ -143,7 +143,7 @@ fn a_warm_function_is_brought_up_as_it_is_said_to_be() {
 fn a_second_warm_function_has_to_be_told_its_address() {
     let folder = folder();
     let paths = ["0", "1"].map(|name| folder.as_path().join(name));
-    let mut words = ["sim", "--warm", "--profile=small"]
+    let mut words = ["sim", "--warm", "--profile=small", "--vectors=1024"]
         .map(str::to_owned)
         .to_vec();
     words.extend(
