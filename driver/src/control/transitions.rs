@@ -309,8 +309,8 @@ fn lacking(attr: &QpAttr) -> Result<()> {
 fn check_ranges(attr: &QpAttr, tuning: &Tuning) -> Result<()> {
     const PSN_MAX: u32 = (1 << 24) - 1;
     let ranges: [(&str, u32, u32); 10] = [
-        ("P_Key index", 0, PKEYS as u32 - 1),
-        ("port", 1, PORTS as u32),
+        ("P_Key index", 0, u32::from(PKEYS) - 1),
+        ("port", 1, PORTS.into()),
         ("receive PSN", 0, PSN_MAX),
         ("send PSN", 0, PSN_MAX),
         ("max_dest_rd_atomic", 0, tuning.max_dest_rd_atomic.into()),
