@@ -65,19 +65,33 @@ impl Pair<Watched<SimPlatform>> {
     /// the package, the second finds it.
     #[must_use]
     pub fn cold(sim: &Sim, setup: Setup) -> Self {
+        Self::connected(
+            vec![
+                Self::brought_up(sim, 0, setup),
+                Self::brought_up(sim, 1, setup),
+            ],
+            setup,
+        )
+    }
+
+    /// As [`Pair::looped_back`], on a function that begins cold: its switch has
+    /// to give its own frames back.
+    #[must_use]
+    pub fn cold_looped_back(sim: &Sim, setup: Setup) -> Self {
+        Self::connected(vec![Self::brought_up(sim, 0, setup)], setup)
+    }
+
+    fn brought_up(sim: &Sim, function: u8, setup: Setup) -> Side<Watched<SimPlatform>> {
         let file = e810_sim::test_package();
         let start = ColdStart {
             package: PackageSource::File(Package::parse(&file).expect("a package")),
             link: LinkPolicy::Wait(Ns::from_ms(10_000)),
         };
-        let side = |function| {
-            let platform = Watched::new(sim.function(function));
-            // Every path MTU of RoCEv2 fits.
-            let config = setup.config(Config::cold(9000).lan);
-            let device = bring_up_cold(platform.clone(), &config, &start, &mut |_| {});
-            Side::on(device.expect("up"), platform, &setup)
-        };
-        Self::connected(vec![side(0), side(1)], setup)
+        let platform = Watched::new(sim.function(function));
+        // Every path MTU of RoCEv2 fits.
+        let config = setup.config(Config::cold(9000).lan);
+        let device = bring_up_cold(platform.clone(), &config, &start, &mut |_| {});
+        Side::on(device.expect("up"), platform, &setup)
     }
 
     /// Function 0 of a simulator, its queue pairs connected two by two.

@@ -39,6 +39,25 @@ fn messages_pass_between_two_cold_functions() {
     pair.finish(&sim);
 }
 
+/// The VSI allows it and the rule of the function's address does it: the switch would keep the frames otherwise.
+#[test]
+fn messages_pass_inside_one_cold_function() {
+    let sim: Sim = builder(1).build();
+    let setup = Setup {
+        queue_pairs: 2,
+        ..Setup::default()
+    };
+    let mut pair = Pair::cold_looped_back(&sim, setup);
+    for kind in [Kind::Send, Kind::Write, Kind::Read] {
+        for qp in [0, 1] {
+            pair.transfer(End { side: 0, qp }, &Transfer::new(kind, 20_000));
+        }
+    }
+    assert_eq!(sim.stats(0).frames_not_looped, 0);
+    assert!(sim.stats(0).frames_received > 100);
+    pair.finish(&sim);
+}
+
 /// Counts register accesses.
 #[derive(Clone, Default)]
 struct Count(Arc<[AtomicU64; 2]>);
