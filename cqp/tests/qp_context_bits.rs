@@ -2,12 +2,6 @@
 //! that is one bit alone must set the table's bit and no other, and one more
 //! than the field has must be refused.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    reason = "a test: the values are single bits of their fields"
-)]
-
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use e810_cqp::op::{IpPair, MacAddr, QueueMemory};

@@ -105,16 +105,15 @@ fn asynchronous_events_are_as_recorded() {
             device.config.variation.qp_event_context = QpEventContext::Whole;
             device.config.variation.cq_event_context = CqEventContext::Shifted;
             let context = fields.number("compl_ctx");
-            let (of_qp, of_cq) = (fields.is_set("qp"), fields.is_set("cq"));
+            let of_cq = fields.is_set("cq");
             let event = Event {
                 code: fields.number("ae_id") as u16,
                 source: fields.number("src") as u8,
                 id: fields.number("qp_cq_id") as u32,
                 wqe_index: fields.number("wqe_idx") as u16,
-                context: match (of_qp, of_cq) {
-                    (_, true) => Named::Cq(context),
-                    (true, false) => Named::Qp(context),
-                    (false, false) => Named::Nothing,
+                context: match of_cq {
+                    true => Named::Cq(context),
+                    false => Named::Qp(context),
                 },
                 state: fields.number("iwarp_state") as u8,
             };
@@ -128,6 +127,7 @@ fn asynchronous_events_are_as_recorded() {
             fields.unused(
                 "what the recorded software makes of the source",
                 &[
+                    "qp",
                     "sq",
                     "rq",
                     "srq",
