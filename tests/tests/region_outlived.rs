@@ -2,6 +2,7 @@
 //! was: with windows from safe code the second is nobody's to write.
 
 #![forbid(unsafe_code)]
+
 use e810::{
     AccessFlags, Config, Data, GidEntry, Lan, MacAddr, Mtu, Op, Path, QpAttr, Remote, SendFlags,
     SendWr, bring_up, v4,
