@@ -69,6 +69,7 @@
 //!     max_inline: 0,
 //!     address_handles: 1 << 17,
 //!     signal_all: false,
+//!     local_fence: true,
 //!     extra: Default::default(),
 //! };
 //! let mut sends = SendQueue::new(NoDevice, zeroed(sq.bytes() / 8), slots, qp_key, limits)?;
