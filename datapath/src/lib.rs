@@ -117,7 +117,7 @@ pub use slot::{CqKey, Discarded, QpKey, Registry, Slots};
 pub use sq::{SendLimits, SendQueue};
 pub use state::{QpState, Service};
 pub use status::{FlushCode, WcOpcode, WcStatus};
-pub use wc::{Wc, WcFlags};
+pub use wc::{Sender, Wc, WcFlags};
 pub use wr::{
     Atomic, Data, ExtraOps, FastRegister, FastRegisterParts, MwBind, Op, RecvWr, Remote, SendFlags,
     SendWr, Sge, UdTarget,
