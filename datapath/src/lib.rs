@@ -69,6 +69,7 @@
 //!     max_inline: 0,
 //!     address_handles: 1 << 17,
 //!     signal_all: false,
+//!     local_fence: true,
 //!     extra: Default::default(),
 //! };
 //! let mut sends = SendQueue::new(NoDevice, zeroed(sq.bytes() / 8), slots, qp_key, limits)?;
@@ -116,7 +117,7 @@ pub use slot::{CqKey, Discarded, QpKey, Registry, Slots};
 pub use sq::{SendLimits, SendQueue};
 pub use state::{QpState, Service};
 pub use status::{FlushCode, WcOpcode, WcStatus};
-pub use wc::{Wc, WcFlags};
+pub use wc::{Sender, Wc, WcFlags};
 pub use wr::{
     Atomic, Data, ExtraOps, FastRegister, FastRegisterParts, MwBind, Op, RecvWr, Remote, SendFlags,
     SendWr, Sge, UdTarget,

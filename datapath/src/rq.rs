@@ -215,12 +215,10 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         if sges.len() > self.max_sge as usize {
             return Err(too_many(sges.len(), self.max_sge));
         }
-        let mut bytes = 0;
-        for sge in sges {
-            bytes += u64::from(sge.length);
-        }
-        if bytes > u64::from(MAX_MESSAGE) {
-            return Err(too_long(sges, bytes));
+        // Together they may be longer than any message: what is too much stays
+        // unused.
+        if sges.iter().any(|sge| sge.length > MAX_MESSAGE) {
+            return Err(too_long(sges, 0));
         }
         if self.slot > self.poster.free() {
             self.find_room()?;

@@ -50,6 +50,9 @@ pub struct SendLimits {
     pub address_handles: u32,
     /// Every request is signaled.
     pub signal_all: bool,
+    /// Local invalidations and fast registrations carry LOCALFENCE, whatever their
+    /// flags say.
+    pub local_fence: bool,
     /// Operations offered beyond those of this generation.
     #[cfg_attr(feature = "defmt", defmt(Debug2Format))]
     pub extra: ExtraOps,

@@ -53,3 +53,28 @@ pub struct Wc {
 }
 
 const _: () = assert!(size_of::<Wc>() == 32);
+
+/// Where a received datagram came from, beside what its GRH area says
+/// ([`CompletionQueue::poll_with_sender`](crate::CompletionQueue::poll_with_sender)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Sender {
+    /// Ethernet address of the sender, or of the last router.
+    pub mac: [u8; 6],
+    /// VLAN tag of the packet, if it had one: [15:13] priority, [11:0] id.
+    pub vlan_tag: Option<u16>,
+}
+
+impl Sender {
+    /// VLAN id, 0..=4095.
+    #[must_use]
+    pub fn vlan(&self) -> Option<u16> {
+        self.vlan_tag.map(|tag| tag & 0xFFF)
+    }
+
+    /// Priority (service level), 0..=7; 0 without a tag.
+    #[must_use]
+    pub fn priority(&self) -> u8 {
+        self.vlan_tag.map_or(0, |tag| (tag >> 13) as u8)
+    }
+}

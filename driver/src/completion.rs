@@ -2,7 +2,7 @@
 
 use e810_cqp::op::CqAttributes;
 use e810_datapath::slot::CqKey;
-use e810_datapath::{CompletionQueue, Counters, Notify, Wc};
+use e810_datapath::{CompletionQueue, Counters, Notify, Sender, Wc};
 use e810_hal::{DmaBuf, HostBuf, Platform};
 
 use crate::moderation::Pacer;
@@ -56,6 +56,19 @@ impl<P: Platform> Cq<P> {
             self.free_drained();
         }
         done
+    }
+
+    /// Takes one completion; for a received datagram also the sender's Ethernet
+    /// address and VLAN, which with the first 40 bytes of the receive make the
+    /// [path back](crate::Path::to_sender). `None`: no completion was there.
+    /// Otherwise as [`poll`](Self::poll).
+    pub fn poll_with_sender(&mut self) -> Option<(Wc, Option<Sender>)> {
+        let taken = self.queue.poll_with_sender();
+        self.pacer.polled(taken.is_some().into());
+        if self.resizing {
+            self.free_drained();
+        }
+        taken
     }
 
     /// Frees rings that a resize has replaced and that are polled empty.

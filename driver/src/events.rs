@@ -122,9 +122,9 @@ impl<P: Platform> Events<P> {
     }
 
     /// For when the vector fired: empties the queues, then enables the vector
-    /// again and looks once more, so that it does not matter whether the device
-    /// keeps what it wrote in between (docs/hardware-notes.md, CLEARPBA). Returns
-    /// what was found; when `more` is set the vector is still masked, or fires
+    /// again and looks once more: should the device forget what it wrote in between
+    /// (docs/hardware-notes.md, CLEARPBA), that is found, up to what comes while the
+    /// enabling write is still on its way. Returns what was found; when `more` is set the vector is still masked, or fires
     /// again by itself, and the call is to be repeated.
     ///
     /// After a cold start the vector of the asynchronous events also tells of

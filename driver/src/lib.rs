@@ -102,8 +102,8 @@ pub use e810_cqp::hmc;
 pub use e810_datapath::state::{AttrMask, QpState, Service, TransitionError, query, timing};
 pub use e810_datapath::{
     Atomic, Counters as CqCounters, CqKey, Data, Discarded, FastRegister, FastRegisterParts,
-    MwBind, Notify, Op, PostError, RecvWr, Refused, Remote, SendFlags, SendWr, Sge, UdTarget, Wc,
-    WcFlags, WcOpcode, WcStatus,
+    MwBind, Notify, Op, PostError, RecvWr, Refused, Remote, SendFlags, SendWr, Sender, Sge,
+    UdTarget, Wc, WcFlags, WcOpcode, WcStatus,
 };
 pub use e810_hal::bus::VsiId;
 pub use e810_hal::{Platform, SharedBytes};

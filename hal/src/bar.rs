@@ -54,16 +54,47 @@ impl Bar0 {
 impl Bus for Bar0 {
     #[inline(always)]
     fn read32(&self, off: Off) -> u32 {
-        u32::from_le(self.register(off).read())
+        let value = u32::from_le(self.register(off).read());
+        after_read();
+        value
     }
 
     #[inline(always)]
     fn write32(&self, off: Off, value: u32) {
+        before_write();
         // SAFETY: writing a register has whatever effect the device gives it, on
         // memory too; whoever has this value is trusted with that (contract of
         // `new`).
         unsafe { self.register(off).write(value.to_le()) }
     }
+}
+
+// riscv64 orders accesses to devices and to memory apart; the barriers of
+// `Barrier` are for memory alone. Elsewhere they order both.
+
+#[cfg(not(all(target_arch = "riscv64", not(miri))))]
+#[inline(always)]
+const fn before_write() {}
+
+#[cfg(not(all(target_arch = "riscv64", not(miri))))]
+#[inline(always)]
+const fn after_read() {}
+
+/// What was stored to memory is there before the register is written.
+#[cfg(all(target_arch = "riscv64", not(miri)))]
+#[inline(always)]
+fn before_write() {
+    // SAFETY: `fence w, o` has no operands and touches no memory; without `nomem`
+    // the compiler keeps all accesses on their side of it.
+    unsafe { core::arch::asm!("fence w, o", options(nostack, preserves_flags)) }
+}
+
+/// The register was read before anything behind it.
+#[cfg(all(target_arch = "riscv64", not(miri)))]
+#[inline(always)]
+fn after_read() {
+    // SAFETY: as in `before_write`.
+    unsafe { core::arch::asm!("fence i, ir", options(nostack, preserves_flags)) }
 }
 
 #[cfg(test)]

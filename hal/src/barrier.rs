@@ -42,15 +42,16 @@ pub trait Barrier {
 #[inline(always)]
 fn to_device() {
     // On x86_64 a release fence is a compiler fence; on riscv64 it is
-    // `fence rw,w`, which does not order a following device store: MMIO
-    // backends for it put their own `fence w,o` before the register.
+    // `fence rw,w`, which does not order a following device store: there
+    // `Bar0`, and any other `Bus`, has a `fence w,o` before the register.
     fence(Ordering::Release);
 }
 
 #[cfg(not(target_arch = "aarch64"))]
 #[inline(always)]
 fn from_device() {
-    // x86_64: a compiler fence. riscv64: `fence r,rw`.
+    // x86_64: a compiler fence. riscv64: `fence r,rw`, which does not order what
+    // follows behind a register that was read: a `Bus` has a `fence i,ir` for that.
     fence(Ordering::Acquire);
 }
 

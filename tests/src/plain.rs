@@ -206,6 +206,7 @@ impl Default for Spec {
                 max_inline: 39,
                 address_handles: 1 << 17,
                 signal_all: false,
+                local_fence: false,
                 extra: ExtraOps::empty(),
             },
             max_recv_sge: 1,

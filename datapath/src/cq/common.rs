@@ -6,7 +6,7 @@ use e810_hal::{Barrier, Bus, Cell, Words};
 use super::entry::{self, SEND, UNUSUAL, UNUSUAL_RECEIVE, VALID};
 use super::{CompletionQueue, SHADOW_HEAD, Stop};
 use crate::sizing::QUANTUM_WORDS;
-use crate::slot::{Atom, PollerView, QueueLine, SlotMemory};
+use crate::slot::{Atom, PollerView, QueueLine, SlotMemory, id_in};
 use crate::status::{WcOpcode, WcStatus};
 use crate::track::{self, Tracker};
 use crate::wc::{Wc, WcFlags};
@@ -86,10 +86,11 @@ impl<'a, A: Atom> Run<'a, A> {
     fn begin<M: SlotMemory<Atom = A>, C: Cell>(
         view: &'a PollerView<M>,
         cq: u64,
-        [_, q1, q2, _]: &[C; 4],
+        [_, q1, _, _]: &[C; 4],
         q3: u64,
     ) -> Option<Self> {
-        let (context, qp_id) = (q1.get(), entry::qp_id(q2.get()));
+        let context = q1.get();
+        let qp_id = id_in(context);
         let line = view.qp(qp_id)?.queue(entry::queue(q3));
         if !line.guard().admits(context, qp_id, cq) {
             return None;
@@ -120,13 +121,13 @@ impl<'a, A: Atom> Run<'a, A> {
         let mut tail = self.line.own_tail();
         let mut next = index;
         for (entry, wc) in entries.iter().zip(out) {
-            let [q0, q1, q2, header] = entry;
+            let [q0, q1, _, header] = entry;
             let q3 = header.observe();
             if (q3 ^ self.alike) & (VALID | SEND | unusual) != 0 {
                 break;
             }
             platform.from_device();
-            if q1.get() != self.context || entry::qp_id(q2.get()) != self.qp_id {
+            if q1.get() != self.context {
                 break;
             }
             let at = entry::wqe_index(q3);

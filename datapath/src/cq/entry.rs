@@ -4,8 +4,9 @@ use e810_hal::Cell;
 use tock_registers::register_bitfields;
 
 use crate::error::Queue;
+use crate::slot::id_in;
 use crate::status::FlushCode;
-use crate::wc::WcFlags;
+use crate::wc::{Sender, WcFlags};
 
 register_bitfields! { u64,
     /// q0.
@@ -17,10 +18,9 @@ register_bitfields! { u64,
     Q2 [
         /// Key that the peer's send invalidated.
         INVSTAG OFFSET(0) NUMBITS(32) [],
-        /// Sender of a datagram; QP numbers have 24 bits.
-        UDSRCQPN OFFSET(0) NUMBITS(24) [],
-        /// QP.
-        QPID OFFSET(32) NUMBITS(24) []
+        /// Sender of a datagram; QP numbers have 24 bits. QPID, above it, is not
+        /// looked at: existing drivers find the QP by its context alone.
+        UDSRCQPN OFFSET(0) NUMBITS(24) []
     ],
     /// q3.
     pub(super) Q3 [
@@ -45,8 +45,16 @@ register_bitfields! { u64,
     EXT0 [
         IMMDATALOW32 OFFSET(0) NUMBITS(32) []
     ],
+    /// q2 of an extension.
+    EXT2 [
+        /// Sender of a datagram, first byte in [47:40].
+        UDSMAC OFFSET(0) NUMBITS(48) [],
+        UDVLAN OFFSET(48) NUMBITS(16) []
+    ],
     /// q3 of an extension.
     EXT3 [
+        UDVLANVALID OFFSET(60) NUMBITS(1) [],
+        UDSMACVALID OFFSET(61) NUMBITS(1) [],
         IMMVALID OFFSET(62) NUMBITS(1) []
     ]
 }
@@ -129,11 +137,6 @@ pub(super) fn op_byte(q3: u64) -> u8 {
     (q3 >> 56) as u8
 }
 
-#[inline(always)]
-pub(super) fn qp_id(q2: u64) -> u32 {
-    Q2::QPID.read(q2) as u32
-}
-
 /// Bytes received.
 #[inline(always)]
 pub(super) fn payload_bytes(q0: u64) -> u32 {
@@ -152,7 +155,7 @@ impl Cqe {
     }
 
     pub(super) fn qp_id(&self) -> u32 {
-        qp_id(self.q2)
+        id_in(self.q1)
     }
 
     pub(super) fn queue(&self) -> Queue {
@@ -209,8 +212,19 @@ impl Cqe {
     }
 }
 
-/// Immediate data of an extension entry. Source MAC and VLAN of a datagram are
-/// there too, and not used.
+/// Who sent a datagram, by its extension entry.
+pub(super) fn sender<C: Cell>([_, _, q2, _]: &[C; 4], q3: u64) -> Option<Sender> {
+    let q2 = q2.get();
+    let [_, _, mac @ ..] = EXT2::UDSMAC.read(q2).to_be_bytes();
+    EXT3::UDSMACVALID.is_set(q3).then(|| Sender {
+        mac,
+        vlan_tag: EXT3::UDVLANVALID
+            .is_set(q3)
+            .then(|| EXT2::UDVLAN.read(q2) as u16),
+    })
+}
+
+/// Immediate data of an extension entry.
 pub(super) fn immediate<C: Cell>([q0, ..]: &[C; 4], q3: u64) -> Option<u32> {
     EXT3::IMMVALID
         .is_set(q3)

@@ -6,8 +6,9 @@
 //! find nothing left are dropped, and the batch goes on. A queue flushed once
 //! stays on a list, and so do those that control sweeps
 //! ([`Registry::sweep`](crate::Registry::sweep)): whenever the ring is empty,
-//! what was posted to them meanwhile is completed as well. Each request
-//! completes once, because only this poller moves the queue's tail.
+//! what was posted to them meanwhile is completed as well, and on a ring that
+//! never is, once for as many entries as it holds. Each request completes once,
+//! because only this poller moves the queue's tail.
 
 use e810_hal::{Barrier, Bus, Words};
 
@@ -72,10 +73,23 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     pub(super) fn when_empty(&mut self, epoch: u64, out: &mut [Wc], done: usize) -> usize {
         let rest = out.get_mut(done..).unwrap_or_default();
         let more = self.walk(rest);
+        self.flushed_at = self.consumed();
         if epoch != self.passed {
             self.confirm(epoch);
         }
         done.wrapping_add(more)
+    }
+
+    /// Queues of the list have their turn although the ring is not empty, when as
+    /// many entries as it holds were consumed since their last. What the device had
+    /// completed of them before they came to the list is behind us.
+    pub(super) fn flush_in_turn(&mut self, out: &mut [Wc]) -> usize {
+        let since = self.consumed().wrapping_sub(self.flushed_at);
+        if self.flushing == Node::END || since < self.entries {
+            return 0;
+        }
+        self.flushed_at = self.consumed();
+        self.complete_listed(out)
     }
 
     /// The ring is never empty, but a whole ring of entries later everything
@@ -99,6 +113,10 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// gone, and completes what the others have outstanding.
     fn walk(&mut self, out: &mut [Wc]) -> usize {
         self.take_inbox();
+        self.complete_listed(out)
+    }
+
+    fn complete_listed(&mut self, out: &mut [Wc]) -> usize {
         let mut done = 0;
         let mut before = None;
         let mut node = self.flushing;

@@ -20,7 +20,7 @@ use crate::sizing::{CqSize, MAX_CQE, QUANTUM_WORDS};
 use crate::slot::{CqKey, CqLines, CqSlot, Node, PollerView, SlotMemory, Slots};
 use crate::status::{WcOpcode, WcStatus, opcode};
 use crate::track::Tag;
-use crate::wc::Wc;
+use crate::wc::{Sender, Wc};
 
 mod common;
 mod entry;
@@ -48,6 +48,9 @@ pub struct Counters {
     /// Flush entries of queues that had nothing left: expected, since the
     /// first one already stood for all.
     pub late_flushes: u64,
+    /// Completions of requests of a flushed queue that software had completed
+    /// before: the device was slower than that waits for it.
+    pub late: u64,
     /// Receives that the device passed over. They never complete.
     pub receives_passed_over: u64,
 }
@@ -83,8 +86,12 @@ pub struct CompletionQueue<P, W, M: SlotMemory> {
     watched: Option<(u64, u64)>,
     /// A flush entry that stands for more requests than were given out yet.
     parked: Option<Parked>,
-    /// Work queues to flush whenever the ring is empty.
+    /// Who sent the datagram of the entry that took the long way last.
+    sender: Option<Sender>,
+    /// Work queues to flush whenever the ring is empty, or was not for long.
     flushing: Node,
+    /// Entries that had been consumed when they were flushed last.
+    flushed_at: u64,
     resizes: Resizes<W>,
     arm: ArmWord,
     policy: ArmPolicy,
@@ -176,7 +183,9 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             settled: 0,
             watched: None,
             parked: None,
+            sender: None,
             flushing: Node::END,
+            flushed_at: 0,
             resizes: Resizes::none(),
             arm: ArmWord::from_bits(arm),
             policy: ArmPolicy::default(),
@@ -198,20 +207,28 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             return self.poll_unsettled(out);
         }
         // An empty queue is polled most often, and costs little.
-        let Some(([q0, q1, q2, _], q3)) = self.valid_entry() else {
+        let Some(([q0, q1, _, _], q3)) = self.valid_entry() else {
             return 0;
         };
         let [wc] = out else {
             return self.poll_some(out);
         };
         self.platform.from_device();
-        let (q1, q2) = (q1.get(), q2.get());
+        let q1 = q1.get();
         if entry::is_send(q3) {
-            self.poll_send(wc, q3, q1, q2)
+            self.poll_send(wc, q3, q1)
         } else {
-            let q0 = q0.get();
-            self.poll_receive(wc, q3, q1, q2, q0)
+            self.poll_receive(wc, q3, q1, q0.get())
         }
+    }
+
+    /// Takes one completion; for a received datagram also where it came from, which
+    /// a [`Wc`] has no room for. `None` when there is no completion.
+    pub fn poll_with_sender(&mut self) -> Option<(Wc, Option<Sender>)> {
+        let mut wc = Wc::default();
+        self.sender = None;
+        let done = self.poll(core::slice::from_mut(&mut wc));
+        (done > 0).then_some((wc, self.sender))
     }
 
     #[inline(never)]
@@ -224,10 +241,12 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     #[inline(never)]
     fn poll_unsettled(&mut self, out: &mut [Wc]) -> usize {
-        let done = match self.parked {
-            Some(_) => 0,
-            None => self.take_common(out).0,
-        };
+        let mut done = 0;
+        if self.parked.is_none() {
+            done = self.flush_in_turn(out);
+            let rest = out.get_mut(done..).unwrap_or_default();
+            done = done.wrapping_add(self.take_common(rest).0);
+        }
         self.poll_long(out, done)
     }
 

@@ -8,15 +8,15 @@ use super::entry::{self, UNUSUAL, UNUSUAL_RECEIVE};
 use super::request::Request;
 use super::{CompletionQueue, SHADOW_HEAD};
 use crate::error::Queue;
-use crate::slot::SlotMemory;
+use crate::slot::{SlotMemory, id_in};
 use crate::status::WcOpcode;
 use crate::wc::Wc;
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Takes the entry at the head, of a send queue, whose words these are.
     #[inline(never)]
-    pub(super) fn poll_send(&mut self, wc: &mut Wc, q3: u64, q1: u64, q2: u64) -> usize {
-        match self.complete_send(wc, q3, q1, q2) {
+    pub(super) fn poll_send(&mut self, wc: &mut Wc, q3: u64, q1: u64) -> usize {
+        match self.complete_send(wc, q3, q1) {
             Some(next) => self.move_to(next),
             None => self.poll_long(core::slice::from_mut(wc), 0),
         }
@@ -24,15 +24,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     /// The same of a receive queue.
     #[inline(never)]
-    pub(super) fn poll_receive(
-        &mut self,
-        wc: &mut Wc,
-        q3: u64,
-        q1: u64,
-        q2: u64,
-        q0: u64,
-    ) -> usize {
-        match self.complete_receive(wc, q3, q1, q2, q0) {
+    pub(super) fn poll_receive(&mut self, wc: &mut Wc, q3: u64, q1: u64, q0: u64) -> usize {
+        match self.complete_receive(wc, q3, q1, q0) {
             Some(next) => self.move_to(next),
             None => self.poll_long(core::slice::from_mut(wc), 0),
         }
@@ -42,11 +35,11 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// entry after it. `None`, with nothing changed, when the entry takes the long
     /// way.
     #[inline(always)]
-    fn complete_send(&self, wc: &mut Wc, q3: u64, q1: u64, q2: u64) -> Option<u64> {
+    fn complete_send(&self, wc: &mut Wc, q3: u64, q1: u64) -> Option<u64> {
         if q3 & UNUSUAL != 0 {
             return None;
         }
-        let qp_id = entry::qp_id(q2);
+        let qp_id = id_in(q1);
         let line = self.view.qp(qp_id)?.queue(Queue::Send);
         if !line.guard().admits(q1, qp_id, self.cq_id) {
             return None;
@@ -64,11 +57,11 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     /// The same of a receive queue.
     #[inline(always)]
-    fn complete_receive(&self, wc: &mut Wc, q3: u64, q1: u64, q2: u64, q0: u64) -> Option<u64> {
+    fn complete_receive(&self, wc: &mut Wc, q3: u64, q1: u64, q0: u64) -> Option<u64> {
         if q3 & UNUSUAL_RECEIVE != 0 {
             return None;
         }
-        let qp_id = entry::qp_id(q2);
+        let qp_id = id_in(q1);
         let line = self.view.qp(qp_id)?.queue(Queue::Recv);
         if !line.guard().admits(q1, qp_id, self.cq_id) {
             return None;

@@ -3,7 +3,7 @@
 
 use e810_hal::{Barrier, Bus, Cell, Words};
 
-use super::entry::{Cqe, VALID, Verdict, immediate, payload_bytes, vendor_error};
+use super::entry::{Cqe, VALID, Verdict, immediate, payload_bytes, sender, vendor_error};
 use super::flush::{Flush, Parked};
 use super::request::Request;
 use super::{CompletionQueue, NEVER, SHADOW_HEAD, received_opcode, sent_opcode};
@@ -31,6 +31,8 @@ enum Taken {
 enum Stray {
     Stale,
     Malformed,
+    /// Of a request that software has completed.
+    Late,
 }
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
@@ -126,6 +128,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         self.platform.from_device();
         let cqe = Cqe::read(words, q3);
         if !cqe.has_extension() {
+            self.sender = None;
             self.advance();
             return self.finish(&cqe, None, wc);
         }
@@ -141,7 +144,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             return Taken::Half;
         }
         self.platform.from_device();
-        let imm = immediate(words, q3);
+        let (imm, sender) = (immediate(words, q3), sender(words, q3));
+        self.sender = sender;
         self.advance();
         self.advance();
         self.finish(&cqe, imm, wc)
@@ -160,6 +164,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
                 let counter = match stray {
                     Stray::Stale => &mut self.counters.stale,
                     Stray::Malformed => &mut self.counters.malformed,
+                    Stray::Late => &mut self.counters.late,
                 };
                 *counter = counter.wrapping_add(1);
                 return Taken::Skipped;
@@ -184,16 +189,24 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             });
         }
         let datagram = guard.is_datagram();
+        // What was flushed by software is not outstanding any more.
+        let stray = |stray| match stray {
+            Stray::Malformed if line.is_flushed() => Stray::Late,
+            other => other,
+        };
         match cqe.verdict(datagram) {
             Verdict::Success => {
-                let passed_over = self.succeed(line, cqe, datagram, imm, wc)?;
+                let passed_over = self.succeed(line, cqe, datagram, imm, wc).map_err(stray)?;
                 Ok(Resolved::Completion { passed_over })
             }
             Verdict::Failed { major, minor } => {
                 let (wr_id, opcode) = match queue {
-                    Queue::Send => self.failed_send(line, slot.head(queue), cqe)?,
-                    Queue::Recv => (self.oldest_receive(line, slot.head(queue))?, WcOpcode::Recv),
-                };
+                    Queue::Send => self.failed_send(line, slot.head(queue), cqe),
+                    Queue::Recv => self
+                        .oldest_receive(line, slot.head(queue))
+                        .map(|wr_id| (wr_id, WcOpcode::Recv)),
+                }
+                .map_err(stray)?;
                 *wc = base(cqe, datagram, wr_id, WcStatus::GeneralErr, opcode);
                 wc.vendor_err = vendor_error(major, minor);
                 Ok(Resolved::Completion { passed_over: 0 })

@@ -49,6 +49,12 @@ macro_rules! keys {
     )+ };
 }
 
+/// The id in a completion context, whoever wrote it.
+#[inline(always)]
+pub(crate) const fn id_in(context: u64) -> u32 {
+    context as u32 & ID_MASK
+}
+
 /// Bits of an id.
 pub(crate) const ID_MASK: u32 = 0xFF_FFFF;
 const GENERATIONS: u32 = 0x7FFF_FFFF;

@@ -50,6 +50,7 @@ mod view;
 pub use channel::{ChannelKey, Taken, Unfinished};
 pub(crate) use cq::CqSlot;
 pub use ending::Discarded;
+pub(crate) use key::id_in;
 pub use key::{CqKey, QpKey};
 pub(crate) use list::Node;
 pub(crate) use qp::QpSlot;

@@ -23,7 +23,7 @@ const LISTED: usize = 6;
 
 /// What a CQE of a work queue has to come with, in one word: [23:0] id of the
 /// queue's CQ, [62:32] generation of the QP, [63] datagrams; all ones when
-/// there is no QP.
+/// there is no QP. The QP was found by the id in the CQE's context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Guard(u64);
 
@@ -35,9 +35,9 @@ impl Guard {
         Self((generation as u64) << 32 | cq as u64 | datagram)
     }
 
-    /// Whether `context` (CQE q1) and `qp_id` (CQE q2) are those of a connected
-    /// QP with this guard, and `cq` its CQ: one comparison, because a context is
-    /// the generation above the id.
+    /// Whether `context` (CQE q1), of which `qp_id` is the id, is that of a
+    /// connected QP with this guard, and `cq` its CQ: one comparison, because a
+    /// context is the generation above the id.
     #[inline(always)]
     pub(crate) const fn admits(self, context: u64, qp_id: u32, cq: u64) -> bool {
         self.0 ^ context ^ qp_id as u64 == cq
@@ -114,6 +114,11 @@ impl<'a, A: Atom> QueueLine<'a, A> {
         let first = self.0[FLUSHED].load(Ordering::Relaxed) == 0;
         self.0[FLUSHED].store(1, Ordering::Relaxed);
         first
+    }
+
+    /// Poller: whether the device or software has begun to flush it.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.0[FLUSHED].load(Ordering::Relaxed) != 0
     }
 
     /// Link of the list of queues to flush.

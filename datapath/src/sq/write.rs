@@ -227,7 +227,14 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             Op::Atomic(_) => return Err(PostError::NotOffered { op: op.name() }),
             _ => memory::nop(),
         };
-        let signals = signals(wanted);
+        let fenced =
+            self.limits.local_fence && matches!(op, Op::LocalInv { .. } | Op::FastRegister(_));
+        let fence = if fenced {
+            SendFlags::LOCAL_FENCE
+        } else {
+            SendFlags::empty()
+        };
+        let signals = signals(wanted.union(fence));
         let tag = Tag::new(header & OPCODE | signals, 0, 1);
         let claim = self.place(1, wr.wr_id, tag)?;
         let [q0, q1, q2, q3] = self.poster.quantum(claim.index).ok_or(MEMORY)?;

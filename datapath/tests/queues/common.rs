@@ -39,6 +39,7 @@ pub(crate) const LIMITS: SendLimits = SendLimits {
     max_inline: 101,
     address_handles: 1 << 17,
     signal_all: false,
+    local_fence: false,
     extra: ExtraOps::all(),
 };
 

@@ -5,7 +5,7 @@ use e810_datapath::slot::{Cause, Marked};
 use e810_datapath::{FlushCode, QpState, Queue, Wc, WcStatus};
 use proptest::prelude::*;
 
-use crate::common::{Bench, FLUSH, SQ_BIT, TestCq, TestQp};
+use crate::common::{Bench, ERROR_BIT, FLUSH, SQ_BIT, TestCq, TestQp};
 
 fn poll(cq: &mut TestCq, most: usize) -> Vec<Wc> {
     let mut wc = vec![Wc::default(); most];
@@ -300,4 +300,59 @@ fn a_flush_goes_on_over_many_polls() {
     assert_eq!(ids(&poll(&mut cq, 2)), [1, 2]);
     assert_eq!(ids(&poll(&mut cq, 2)), [3, 4]);
     assert_eq!(ids(&poll(&mut cq, 2)), []);
+}
+
+/// What the device completes after software did is known for what it is.
+#[test]
+fn a_completion_after_the_flush_is_late() {
+    let mut bench = Bench::new();
+    let mut cq = bench.cq(0, 32);
+    let mut qp = bench.qp(2, cq.key, cq.key);
+    for n in 0..2 {
+        qp.post(n, 1, true).unwrap();
+        qp.post_recv(10 + n).unwrap();
+    }
+    bench.registry.set_state(qp.key, QpState::Err).unwrap();
+    let _ = bench.registry.sweep(qp.key).unwrap();
+    assert_eq!(poll_all(&mut cq).len(), 4);
+    cq.device.sent(qp.key, 0);
+    cq.device.received(qp.key, 1);
+    cq.device
+        .complete(qp.key, SQ_BIT | ERROR_BIT | 2 << 16 | 1 << 32);
+    cq.device.complete(qp.key, ERROR_BIT | 2 << 16);
+    assert_eq!(poll_all(&mut cq), []);
+    let counters = cq.cq.counters();
+    assert_eq!((counters.late, counters.malformed), (4, 0));
+}
+
+/// A queue in error has its turn on a CQ that another one never lets be empty.
+#[test]
+fn a_busy_queue_does_not_starve_a_flush() {
+    for batch in [1, 4] {
+        let mut bench = Bench::new();
+        let mut cq = bench.cq(0, 16);
+        let mut qp = bench.qp(2, cq.key, cq.key);
+        let mut busy = bench.qp(3, cq.key, cq.key);
+        bench.registry.set_state(qp.key, QpState::Err).unwrap();
+        let _ = bench.registry.sweep(qp.key).unwrap();
+        assert_eq!(poll_all(&mut cq).len(), 0);
+        let mut wc = [Wc::default(); 4];
+        let mut found = Vec::new();
+        for n in 0..100 {
+            if n % 40 == 0 {
+                qp.post(1000 + n, 1, true).unwrap();
+            }
+            // One more than is polled is always there.
+            while cq.device.written < n * batch as u64 + batch as u64 + 1 {
+                busy.post(n, 1, true).unwrap();
+                let index = cq.device.written % 512;
+                cq.device.sent(busy.key, index);
+            }
+            let got = cq.cq.poll(&mut wc[..batch]);
+            assert_eq!(got, batch);
+            found.extend(ids(&wc[..got]).into_iter().filter(|id| *id >= 1000));
+        }
+        assert_eq!(found, [1000, 1040, 1080], "{batch} a call");
+        assert_eq!(cq.cq.counters(), Default::default());
+    }
 }

@@ -11,6 +11,7 @@
 mod again;
 mod common;
 mod completions;
+mod fences;
 mod flush;
 mod late;
 mod law;

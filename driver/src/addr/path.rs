@@ -4,6 +4,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use e810_cqp::op::{IpPair, MacAddr};
 
+use e810_datapath::{Sender, WcFlags};
+
 use super::GidEntry;
 use crate::error::{Error, Result};
 
@@ -42,6 +44,40 @@ impl Path {
             flow_label: 0,
             priority: 0,
         }
+    }
+
+    /// The path back to whom a datagram came from: `area` is the GRH area, the first
+    /// 40 bytes of the receive, `flags` and `sender` those of its completion
+    /// ([`Cq::poll_with_sender`](crate::Cq::poll_with_sender)), `sgid_index` the
+    /// entry of our address that it was sent to, on the VLAN of `sender`. The answer
+    /// has the datagram's class and priority, and a hop limit of 64. `None` when the
+    /// area is shorter, or has no packet's header of the family that the flags say.
+    #[must_use]
+    pub fn to_sender(sgid_index: u8, area: &[u8], flags: WcFlags, sender: &Sender) -> Option<Self> {
+        let area: &[u8; 40] = area.first_chunk()?;
+        let word = |at: usize| {
+            area.get(at..)?
+                .first_chunk()
+                .copied()
+                .map(u32::from_be_bytes)
+        };
+        let (address, class, flow_label) = if flags.contains(WcFlags::IPV4) {
+            // The header is in the last 20 bytes; the first ones are undefined.
+            let first = word(20)?;
+            let class = (first >> 16) as u8;
+            (first >> 28 == 4).then_some((IpAddr::from(word(32)?.to_be_bytes()), class, 0))
+        } else {
+            let first = word(0)?;
+            let source: [u8; 16] = *area.get(8..)?.first_chunk()?;
+            let class = (first >> 20) as u8;
+            (first >> 28 == 6).then_some((source.into(), class, first & 0xF_FFFF))
+        }?;
+        Some(Self {
+            traffic_class: class,
+            flow_label,
+            priority: sender.priority(),
+            ..Self::new(sgid_index, address, MacAddr(sender.mac))
+        })
     }
 
     /// The path to a multicast group.
@@ -194,6 +230,36 @@ mod tests {
                 Err(Error::OutOfRange { .. })
             ));
         }
+    }
+
+    #[test]
+    fn the_way_back_is_in_area_and_completion() {
+        let sender = Sender {
+            mac: MAC.0,
+            vlan_tag: Some(5 << 13 | 100),
+        };
+        assert_eq!((sender.vlan(), sender.priority()), (Some(100), 5));
+        let mut area = [0xEE; 48];
+        area[20..24].copy_from_slice(&[0x45, 0x68, 0, 60]);
+        area[32..36].copy_from_slice(&[10, 0, 0, 9]);
+        let path = Path {
+            traffic_class: 0x68,
+            priority: 5,
+            ..Path::new(3, v4(10, 0, 0, 9), MAC)
+        };
+        let found = |area: &[u8], flags| Path::to_sender(3, area, flags, &sender);
+        assert_eq!(found(&area, WcFlags::GRH | WcFlags::IPV4), Some(path));
+        assert_eq!(found(&area[..39], WcFlags::IPV4), None);
+        assert_eq!(found(&area, WcFlags::GRH), None, "of no family");
+        let from: Ipv6Addr = "fe80::9".parse().unwrap();
+        area[..4].copy_from_slice(&[0x66, 0x8A, 0xBC, 0xDE]);
+        area[8..24].copy_from_slice(&from.octets());
+        let path = Path {
+            flow_label: 0xA_BCDE,
+            destination: from.into(),
+            ..path
+        };
+        assert_eq!(found(&area, WcFlags::GRH), Some(path));
     }
 
     #[test]

@@ -138,6 +138,8 @@ impl<P: Platform> Control<P> {
             max_inline: init.caps.max_inline,
             address_handles: self.hmc.count(HmcObject::FsiAv),
             signal_all: init.signal_all,
+            // As kernel drivers do (data-path 1.7).
+            local_fence: true,
             extra: self.extra_ops(init.fast_register),
         };
         let wrong = e810_datapath::Error::from;

@@ -27,6 +27,17 @@ pub enum ClearPba {
     Drops,
 }
 
+/// What QPID of a flush CQE holds.
+///
+/// Existing drivers find the QP of every CQE by its context (data-path 4.3); only programs are shown QPID.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FlushQpId {
+    /// The QP's number.
+    Present,
+    /// Nothing.
+    Zero,
+}
+
 /// How the context of a CQ stands in COMPCTX of an asynchronous event.
 ///
 /// Existing drivers shift COMPCTX left by one and give CREATE_CQ a context that was shifted right; the tables say

@@ -16,7 +16,7 @@ mod table;
 mod wire;
 
 pub use engine::{DerivedMaxima, OpErr, UnreadWords};
-pub use events::{ClearPba, CqEventContext, FlushStyle, QpEventContext};
+pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{OwnVsi, PxeClearedAgain, SwitchInput, SwitchPages};
 pub use multicast::GroupQueueSet;
 pub use table::{Choice, NoSuchChoice};
@@ -30,6 +30,8 @@ variations! {
 
     /// How FLUSH_WQES reports the flushed requests.
     flush: FlushStyle [Mixed, PerQueue, PerWqe];
+    /// What QPID of a flush CQE holds.
+    flush_qp_id: FlushQpId [Present, Zero];
     /// What CLEARPBA does to an event that waits.
     clear_pba: ClearPba [Keeps, Drops];
     /// How a CQ's context stands in an asynchronous event.

@@ -26,8 +26,11 @@ impl Lints {
     pub const IWARP: Self = Self(1 << 7);
     /// A reserved bit in a field of a bind or fast-register entry.
     pub const RESERVED_FIELD: Self = Self(1 << 8);
+    /// A fast registration without LOCALFENCE, which kernel drivers set in each (data-path 1.7): the card then reports
+    /// FASTREG_VALID_STAG now and then under load.
+    pub const UNFENCED: Self = Self(1 << 9);
 
-    const NAMES: [(Self, &'static str); 9] = [
+    const NAMES: [(Self, &'static str); 10] = [
         (Self::HEADER, "undefined header bits"),
         (Self::PUSH, "push bit without a push page"),
         (Self::WORD2, "word 2 not zero"),
@@ -40,6 +43,7 @@ impl Lints {
         (Self::INLINE_TRAILER, "undefined bits in an inline trailer"),
         (Self::IWARP, "iWARP header bits"),
         (Self::RESERVED_FIELD, "reserved field bits"),
+        (Self::UNFENCED, "fast registration without LOCALFENCE"),
     ];
 
     /// No lint.

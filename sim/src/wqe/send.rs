@@ -370,6 +370,7 @@ impl Entry<'_> {
         let (word1, word2) = (self.word(1), self.word(2));
         let mut lints = self.header.lint(mask(53, 44) | mask(31, 0));
         lints.add_if(word1 >> 52 != 0, Lints::RESERVED_FIELD);
+        lints.add_if(!bit(header, 61), Lints::UNFENCED);
         let operation = Operation::FastRegister {
             addr: self.word(0),
             len: bits(word2, 47, 0),

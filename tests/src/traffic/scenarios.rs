@@ -128,6 +128,21 @@ fn of_verbs<P: Room>() -> Vec<Row<P>> {
         ("datagrams", datagrams, verbs::datagrams::messages),
         ("datagrams over IPv6", ipv6, verbs::datagrams::messages),
         ("tagged datagrams", tagged, verbs::datagrams::messages),
+        (
+            "an unknown sender",
+            datagrams,
+            verbs::datagrams::an_unknown_sender,
+        ),
+        (
+            "an unknown sender of IPv6",
+            ipv6,
+            verbs::datagrams::an_unknown_sender,
+        ),
+        (
+            "an unknown sender on a VLAN",
+            tagged,
+            verbs::datagrams::an_unknown_sender,
+        ),
         ("Q_Keys", datagrams, verbs::datagrams::keys),
         (
             "datagrams without a place",

@@ -152,7 +152,7 @@ fn registration_without_privilege() -> AsyncEvent {
     // stay.
     stage.post_changed(A, op, sge.addr, |words| {
         (words[1], words[2]) = (0, 64);
-        words[3] = words[3] & 3 << 62 | 0x09 << 32;
+        words[3] = words[3] & 3 << 62 | 1 << 61 | 0x09 << 32;
     });
     let event = stage.fails(&Failure {
         event: QpEvent::AccessError,

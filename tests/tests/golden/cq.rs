@@ -108,6 +108,7 @@ impl Bench {
             max_inline: 0,
             address_handles: 1 << 25,
             signal_all: true,
+            local_fence: false,
             extra: ExtraOps::all(),
         };
         let slots = self.registry.slots().clone();

@@ -24,6 +24,7 @@ fn kernel_spec(service: Service) -> Spec {
             max_inline: 0,
             address_handles: 1 << 25,
             signal_all: false,
+            local_fence: false,
             extra: ExtraOps::all(),
         },
         qp_id: if service == Service::Rc { 18 } else { 1 },

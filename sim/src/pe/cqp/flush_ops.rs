@@ -9,7 +9,7 @@ use crate::pe::env::{Class, Env};
 use crate::pe::qp::{Qp, QpType, State};
 use crate::pe::word::{bit, bits, bits8, bits16};
 use crate::rc::Ring;
-use crate::variation::FlushStyle;
+use crate::variation::{FlushQpId, FlushStyle};
 use crate::wqe::{Cqe, is_valid, send_quanta};
 
 /// "Flushed" (control-path 4.12), when the command brings no code of its own.
@@ -108,7 +108,10 @@ impl Device {
         for entry in outstanding.iter().take(reported) {
             let cqe = Cqe {
                 context: qp.completion_context(),
-                qp_id: id,
+                qp_id: match self.config.variation.flush_qp_id {
+                    FlushQpId::Present => id,
+                    FlushQpId::Zero => 0,
+                },
                 wqe_index: entry.wqe_index,
                 op: entry.op,
                 send_queue,

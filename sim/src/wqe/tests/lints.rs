@@ -30,9 +30,10 @@ fn each_lint_is_found() {
     inline[7] |= 1 << 56;
     assert_eq!(lints(&inline), Lints::INLINE_TRAILER);
     assert_eq!(
-        lints(&[0, 1 << 52, 0, VALID | op(0x09)]),
+        lints(&[0, 1 << 52, 0, VALID | 1 << 61 | op(0x09)]),
         Lints::RESERVED_FIELD
     );
+    assert_eq!(lints(&[0, 0, 0, VALID | op(0x09)]), Lints::UNFENCED);
     assert_eq!(
         lints(&[0, 0, 0, VALID | 1 << 48 | op(0x08)]),
         Lints::RESERVED_FIELD

@@ -236,7 +236,8 @@ fn local_operations() {
             type1: true
         }
     );
-    let header = VALID | 1 << 53 | 0x1F << 48 | 1 << 46 | 1 << 44 | op(0x09) | 0xAABB_CC00 | 0x11;
+    let header =
+        VALID | 1 << 61 | 1 << 53 | 0x1F << 48 | 1 << 46 | 1 << 44 | op(0x09) | 0xAABB_CC00 | 0x11;
     assert_eq!(
         decoded(&[
             0x4000,

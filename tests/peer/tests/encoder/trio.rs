@@ -79,6 +79,7 @@ impl Trio {
                 max_inline: shape.inline,
                 address_handles: 1 << 17,
                 signal_all: false,
+                local_fence: false,
                 extra: ExtraOps::all(),
             },
             max_recv_sge: shape.sges,

@@ -106,6 +106,64 @@ fn check_grh(pair: &mut Pair<impl Platform>, ipv4: bool) {
     assert_eq!(area.get(at..), Some(wanted.as_slice()));
 }
 
+/// A server answers whom it knows nothing of but what came with the message: the GRH
+/// area, and what the completion queue says of the sender.
+pub fn an_unknown_sender(pair: &mut Pair<impl Platform>) {
+    let to_server = path(pair, 0, 1);
+    let qpn = Qpn::new(pair.number(B)).expect("24 bits");
+    let side = pair.side(0);
+    let ah = side
+        .control
+        .create_ah(&side.pd, &to_server)
+        .expect("a handle");
+    receive(pair, B, 1, GRH + 8);
+    receive(pair, A, 2, GRH + 8);
+    let question = Op::UdSend {
+        data: Data::Inline(&[b"question"]),
+        imm: None,
+        to: ah.target(qpn, QKEY),
+    };
+    pair.side(1).polling = false;
+    done(pair, A, question);
+    let mut asked = None;
+    pair.until("the question", |pair| {
+        let cq = pair.side(1).cqs.last_mut().expect("a CQ");
+        asked = cq.poll_with_sender();
+        asked.is_some()
+    });
+    pair.side(1).polling = true;
+    let (wc, Some(sender)) = asked.expect("a question") else {
+        panic!("a datagram without a sender");
+    };
+    assert_eq!((wc.wr_id, wc.byte_len as usize), (1, GRH + 8));
+    assert_eq!(sender.vlan(), pair.setup().vlan.map(|vlan| vlan.id));
+    let server = pair.side(1);
+    let area = server.buffer.read(server.incoming(), GRH);
+    let back = Path::to_sender(server.gid, &area, wc.flags, &sender).expect("a path");
+    let known = path(pair, 1, 0);
+    assert_eq!(
+        (back.destination, back.destination_mac, back.priority),
+        (known.destination, known.destination_mac, known.priority)
+    );
+    let server = pair.side(1);
+    let reply = server
+        .control
+        .create_ah(&server.pd, &back)
+        .expect("a handle");
+    let answer = Op::UdSend {
+        data: Data::Inline(&[b"answered"]),
+        imm: None,
+        to: reply.target(Qpn::new(wc.src_qp).expect("24 bits"), QKEY),
+    };
+    done(pair, B, answer);
+    let wc = pair.completions(0, 1)[0];
+    assert_eq!((wc.wr_id, wc.src_qp), (2, qpn.get()));
+    for (side, ah) in [(0, ah), (1, reply)] {
+        let side = pair.side(side);
+        side.control.destroy_ah(ah).expect("destroyed");
+    }
+}
+
 /// A wrong Q_Key is dropped; one with the highest bit set stands for the sender's
 /// own.
 pub fn keys(pair: &mut Pair<impl Platform>) {

@@ -46,6 +46,7 @@ pub fn spec(qp: &Value) -> Spec {
             max_inline: small(qp, "max_inline"),
             address_handles: 1 << 25,
             signal_all: flag(qp, "sq_sig_all"),
+            local_fence: false,
             extra: ExtraOps::all(),
         },
         max_recv_sge: small(qp, "max_recv_sge"),
