@@ -1,7 +1,13 @@
 //! Names and remedies of the codes that a failed command carries.
 //!
-//! One table, from control-path 4.5. A complete list of minor codes is not in
-//! the sources; codes that are not here keep their numbers.
+//! One table, from control-path 4.5. What existing drivers list as "not critical"
+//! there they do not log; the command has failed all the same. Two of these codes
+//! say that what was asked for holds already, which is told apart here.
+//!
+//! A complete list of minor codes is not in the sources; codes that are not here
+//! keep their numbers.
+
+use crate::opcode::Opcode;
 
 /// What a pair of codes means, and what to do about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,9 +17,8 @@ pub struct Meaning {
     pub name: &'static str,
     /// What the caller can do.
     pub remedy: &'static str,
-    /// Whether existing drivers treat it as harmless (control-path 4.5,
-    /// "not critical").
-    pub harmless: bool,
+    /// The command to which these codes say that what it asks for holds already.
+    pub done_already: Option<Opcode>,
 }
 
 struct Row {
@@ -26,7 +31,7 @@ struct Row {
 const fn row(
     major: u16,
     minor: Option<u16>,
-    harmless: bool,
+    done_already: Option<Opcode>,
     name: &'static str,
     remedy: &'static str,
 ) -> Row {
@@ -36,104 +41,103 @@ const fn row(
         meaning: Meaning {
             name,
             remedy,
-            harmless,
+            done_already,
         },
     }
 }
 
-const SERIOUS: bool = false;
-const HARMLESS: bool = true;
+const FAILED: Option<Opcode> = None;
 
 /// First match wins, so rows with a minor code stand before those without.
 static TABLE: &[Row] = &[
     row(
         0,
         Some(0x0001),
-        SERIOUS,
+        FAILED,
         "STag invalid",
         "the region or window does not exist, or its key is an old one: register it again",
     ),
     row(
         0,
         Some(0x0005),
-        HARMLESS,
+        FAILED,
         "suspend pending",
         "wait for the QP's asynchronous event 0x0900 before going on",
     ),
     row(
         0xFFFF,
         Some(0x8002),
-        HARMLESS,
+        Some(Opcode::ModifyQp),
         "invalid state",
         "the object is not in a state that allows this command: check its state and retry",
     ),
     row(
         0xFFFF,
         Some(0x8003),
-        SERIOUS,
+        FAILED,
         "no name; seen on MODIFY_QP before a critical error",
         "look for PE_CRITERR, which came 140 ms later: both are one incident, which a reset of the function ends",
     ),
     row(
         0xFFFF,
         Some(0x8006),
-        HARMLESS,
+        Some(Opcode::FlushWqes),
         "flush, no WQE pending",
         "nothing was outstanding: no action needed",
     ),
     row(
         0xFFFF,
         Some(0x8007),
-        HARMLESS,
+        FAILED,
         "modify QP, bad close",
         "the connection was closing already: destroy the QP",
     ),
     row(
         0xFFFF,
         Some(0x8009),
-        HARMLESS,
+        FAILED,
         "LLP closed",
         "the connection is gone: destroy the QP",
     ),
     row(
         0xFFFF,
         Some(0x800A),
-        HARMLESS,
+        FAILED,
         "reset not sent",
         "the peer may not know that the connection ended: destroy the QP",
     ),
     row(
         0xFFFF,
         Some(0x8029),
-        SERIOUS,
+        FAILED,
         "no name; existing drivers reset the function on it",
         "reset the function and bring it up again",
     ),
     row(
         0xFFFF,
         Some(0x0200),
-        HARMLESS,
+        FAILED,
         "failover pending",
         "retry after the link failover",
     ),
     row(
         0xF000,
         None,
-        SERIOUS,
+        FAILED,
         "object cache error",
         "an HMC object could not be reached: check that the HMC is backed, then reset the function",
     ),
     row(
         0xF001,
         None,
-        SERIOUS,
+        FAILED,
         "context cache error",
         "a context could not be read: check that the HMC is backed, then reset the function",
     ),
     row(
         0xFFFF,
         None,
-        SERIOUS,
+        FAILED,
         "command error",
         "this minor code is not documented: check the arguments of the command",
     ),
@@ -142,7 +146,7 @@ static TABLE: &[Row] = &[
 static UNKNOWN: Meaning = Meaning {
     name: "unknown error",
     remedy: "this code is not documented: check the arguments of the command",
-    harmless: false,
+    done_already: None,
 };
 
 /// What the codes of a failed command mean (control-path 4.5).
@@ -192,6 +196,7 @@ impl Flushed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     #[test]
     fn no_row_hides_another() {
@@ -207,13 +212,28 @@ mod tests {
         assert_eq!(meaning(0xFFFF, 0x8FFF).name, "command error");
         assert_eq!(meaning(0xF000, 3).name, "object cache error");
         assert!(meaning(0xFFFF, 0x8003).remedy.contains("PE_CRITERR"));
-        assert!(!meaning(0xFFFF, 0x8003).harmless);
+        assert_eq!(meaning(0xFFFF, 0x8003).done_already, None);
     }
 
     #[test]
     fn one_code_asks_for_a_reset() {
         assert!(needs_reset(0xFFFF, 0x8029));
         assert!(!needs_reset(0xFFFF, 0x8003) && !needs_reset(0xF000, 0x8029));
+    }
+
+    #[test]
+    fn two_codes_say_that_it_holds_already() {
+        let named: Vec<_> = TABLE
+            .iter()
+            .filter_map(|row| Some((row.meaning.done_already?, row.major, row.minor)))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                (Opcode::ModifyQp, 0xFFFF, Some(0x8002)),
+                (Opcode::FlushWqes, 0xFFFF, Some(0x8006)),
+            ]
+        );
     }
 
     #[test]

@@ -160,12 +160,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether existing drivers reset the function after this answer
-    /// (control-path 4.5).
+    /// Whether existing drivers reset the function after this: the answer is the
+    /// one by which the device asks for it (control-path 4.5), or there was none.
     #[must_use]
     pub const fn needs_reset(&self) -> bool {
         match self {
             Self::Cqp { major, minor, .. } => code::needs_reset(*major, *minor),
+            Self::Wait(_) => true,
             _ => false,
         }
     }
@@ -175,6 +176,17 @@ impl Error {
     #[must_use]
     pub const fn leaves_command_open(&self) -> bool {
         matches!(self, Self::Wait(_))
+    }
+
+    /// Whether the device failed FLUSH_WQES because nothing is outstanding, or
+    /// MODIFY_QP because of the queue pair's state. To one that asks for ERROR the
+    /// latter says that there is nothing to stop; to any other it is a failure.
+    #[must_use]
+    pub fn is_done_already(&self) -> bool {
+        match *self {
+            Self::Cqp { op, major, minor } => code::meaning(major, minor).done_already == Some(op),
+            _ => false,
+        }
     }
 }
 
@@ -208,6 +220,35 @@ mod tests {
                 .to_string()
                 .starts_with("opcode 0x17 failed: unknown error (major 0x0007, minor 0x0009)")
         );
+    }
+
+    #[test]
+    fn what_holds_already_depends_on_the_command() {
+        let error = |op, minor| Error::Cqp {
+            op,
+            major: 0xFFFF,
+            minor,
+        };
+        assert!(error(Opcode::ModifyQp, 0x8002).is_done_already());
+        assert!(error(Opcode::FlushWqes, 0x8006).is_done_already());
+        assert!(!error(Opcode::FlushWqes, 0x8002).is_done_already());
+        assert!(!error(Opcode::ModifyCq, 0x8002).is_done_already());
+        assert!(!error(Opcode::ModifyQp, 0x8006).is_done_already());
+        assert!(!error(Opcode::ModifyQp, 0x80FF).is_done_already());
+        assert!(!Error::UnknownTicket.is_done_already());
+    }
+
+    #[test]
+    fn a_device_that_asks_for_a_reset_is_told_from_one_that_refuses() {
+        let error = |minor| Error::Cqp {
+            op: Opcode::CreateQp,
+            major: 0xFFFF,
+            minor,
+        };
+        assert!(error(0x8029).needs_reset());
+        assert!(error(0x8029).to_string().contains("reset the function"));
+        assert!(!error(0x8002).needs_reset());
+        assert!(Error::Wait(WaitError::DeviceGone { label: "x" }).needs_reset());
     }
 
     #[test]

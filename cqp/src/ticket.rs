@@ -74,6 +74,11 @@ pub struct Counters {
     pub completed: u64,
     /// Commands that the device failed.
     pub failed: u64,
+    /// Of those, failures that were passed over, as existing drivers do.
+    pub passed_over: u64,
+    /// Of those, failures by which the device asked for a reset of the function
+    /// (0xFFFF/0x8029).
+    pub reset_requests: u64,
     /// CCQ entries that fit no outstanding command; they were skipped.
     pub malformed: u64,
     /// Completions that came after their command was given up.

@@ -6,10 +6,10 @@ mod poll;
 mod submit;
 
 use e810_hal::bus::PfId;
-use e810_hal::{DmaBuf, HostBuf, Platform, Words};
+use e810_hal::{DmaBuf, HostBuf, Platform, Words, log_info};
 
 use crate::ccq::CompletionRing;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host_context::Dcqcn;
 use crate::limits::DEFAULT_SQ_ENTRIES;
 use crate::op::Command;
@@ -142,6 +142,13 @@ impl<P: Platform> Cqp<P> {
     /// As [`Cqp::submit`] and [`Cqp::wait`].
     pub fn execute(&mut self, command: &dyn Command) -> Result<Completion> {
         self.submit(command).and_then(|ticket| self.wait(ticket))
+    }
+
+    /// Notes a failure that existing drivers do not look at: it is counted and
+    /// logged, and the caller goes on.
+    pub fn pass_over(&mut self, error: &Error) {
+        self.counters.passed_over = self.counters.passed_over.wrapping_add(1);
+        log_info!("passed over: {}", error);
     }
 
     fn slots(&self) -> Slots<'_> {

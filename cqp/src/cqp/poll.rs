@@ -7,6 +7,7 @@ use e810_hal::{Ns, Platform, WaitError, log_debug, log_warn, poll_until};
 use super::create::error_codes;
 use super::{Ccq, Cqp, shadow_of};
 use crate::ccq::CcqEntry;
+use crate::code::needs_reset;
 use crate::error::{Error, Result};
 use crate::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT, POLL_PAUSE, REGISTER_LIMIT};
 use crate::slots::{Outcome, State};
@@ -269,6 +270,8 @@ impl<P: Platform> Cqp<P> {
         let counters = &mut self.counters;
         counters.completed = counters.completed.wrapping_add(1);
         counters.failed = counters.failed.wrapping_add(u64::from(outcome.error));
+        let reset = outcome.error && needs_reset(outcome.major, outcome.minor);
+        counters.reset_requests = counters.reset_requests.wrapping_add(u64::from(reset));
         self.completed = self.completed.wrapping_add(1);
         self.register_wait = None;
         let op = self.slots().op(index);
