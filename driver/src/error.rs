@@ -198,13 +198,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the card's answer to a command is the one on which existing drivers
-    /// reset the function (control-path 4.5): give everything up, reset it, and
-    /// start again.
+    /// Whether nothing but a reset of the function helps: the device asks for one
+    /// by failing a command (0xFFFF/0x8029, control-path 4.5), has stopped working
+    /// on commands, or is gone.
     #[must_use]
     pub const fn needs_reset(&self) -> bool {
         match self {
             Self::Cqp(error) => error.needs_reset(),
+            Self::Wait(error) => matches!(error, WaitError::DeviceGone { .. }),
             _ => false,
         }
     }

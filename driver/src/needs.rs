@@ -15,7 +15,7 @@ use crate::attr::QpCaps;
 use crate::channel::CHANNELS;
 use crate::cold::LanReady;
 use crate::config::{Config, MAX_CEQS};
-use crate::control::PAIR_BYTES;
+use crate::control::{PAIR_BYTES, stop_words};
 use crate::device::{CeqUp, Memory};
 use crate::events::{Events, LOGGED};
 use crate::ids::words_for;
@@ -23,7 +23,7 @@ use crate::limits::{ARPS, PDS};
 use crate::moderation::Shared;
 
 /// Allocations that a bring-up makes at most, for an allocator that adds to each.
-pub const HOST_ALLOCATIONS: usize = 24;
+pub const HOST_ALLOCATIONS: usize = 25;
 
 impl Config {
     /// Bytes of host memory that a bring-up takes at most, in at most
@@ -52,7 +52,7 @@ impl Config {
         let [segments, pbles, slabs] = Hmc::<P>::host_words(capacity);
         let places = MAX_CEQS + 1;
         // Each shared buffer has a word of its own in front.
-        let shared: [usize; 16] = [
+        let shared: [usize; 17] = [
             Cqp::<P>::host_words(self.cqp_entries),
             segments,
             pbles,
@@ -61,6 +61,7 @@ impl Config {
             words_for(capacity.mrs),
             words_for(capacity.cqs),
             words_for(qps),
+            stop_words(qps),
             words_for(capacity.ahs),
             capacity.mrs.div_ceil(8) as usize,
             PDS as usize,
@@ -85,7 +86,7 @@ impl Config {
             words::<Tree>(1),
             words::<LanReady<P>>(1),
         ];
-        const { assert!(HOST_ALLOCATIONS == 16 + 8) };
+        const { assert!(HOST_ALLOCATIONS == 17 + 8) };
         shared
             .len()
             .saturating_add(sum(&shared))

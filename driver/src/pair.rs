@@ -7,7 +7,7 @@ use e810_datapath::{RecvQueue, RecvWr, Refused, SendQueue, SendWr};
 use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
 
 use crate::attr::{QpAttr, QpCaps, Qpn};
-use crate::control::Route;
+use crate::control::Ways;
 use crate::tuning::Tuning;
 
 /// A queue pair. `Send`: it may live on the thread that posts.
@@ -23,11 +23,10 @@ pub struct Qp<P: Platform> {
     pub(crate) made: Made,
     /// What it was last told, for `query_qp`.
     pub(crate) told: QpAttr,
-    pub(crate) route: Option<Route>,
+    /// What it has of tables that others share.
+    pub(crate) ways: Ways,
     /// When the device was told to drain the send queue.
     pub(crate) draining_since: Ns,
-    /// Traffic class whose queue set it uses.
-    pub(crate) class: u8,
     pub(crate) slots: Slots<HostBuf<P>>,
     pub(crate) send: SendQueue<P, DmaBuf<P>, HostBuf<P>>,
     pub(crate) recv: RecvQueue<P, DmaBuf<P>, HostBuf<P>>,

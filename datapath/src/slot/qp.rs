@@ -223,16 +223,17 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// ERR.
     pub(super) fn mark(&self, key: QpKey, cause: Cause) -> Marked {
         let sends_only = cause.queue == Some(Queue::Send) && self.is_datagram();
-        let to = if sends_only {
-            QpState::Sqe
-        } else {
-            QpState::Err
+        // One that its program has ended stays in ERR.
+        let to = |state: u64| match QpState::from_bits(state) {
+            QpState::Err => QpState::Err,
+            _ if sends_only => QpState::Sqe,
+            _ => QpState::Err,
         };
         let is_ours = |state: u64| is_of(state, key);
         let marked = self.update(|state| {
             (is_ours(state) && state & FAILED_BIT == 0).then_some(
                 generation_bits(key)
-                    | state_bits(to)
+                    | state_bits(to(state))
                     | ATTENTION_BIT
                     | FAILED_BIT
                     | queue_code(cause.queue) << CAUSE_SHIFT

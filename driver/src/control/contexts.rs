@@ -60,6 +60,16 @@ impl<P: Platform> Control<P> {
         Iova(self.context_of(id).0.wrapping_add(PAIR_SHADOW))
     }
 
+    /// Zeroes the shadow area, before a queue pair is made: the device wrote the
+    /// tail of an earlier life there, and existing drivers give it zeroes.
+    pub(super) fn clear_shadow(&self, id: u32) {
+        let place = self.pool.block::<{ PAIR_BYTES / 8 }>(id as usize);
+        let cells = place.into_iter().flatten();
+        for cell in cells.skip((PAIR_SHADOW / 8) as usize) {
+            cell.set(0);
+        }
+    }
+
     /// Writes the whole context, as before every QP command (control-path 5.5).
     pub(super) fn write_context(&self, id: u32, context: &RoceContext) -> Result<Iova> {
         let words: QpContext = context.encode()?;

@@ -42,19 +42,23 @@ mod scheduler;
 mod service;
 mod shutdown;
 mod stats;
+mod stopping;
+mod stops;
 mod transitions;
 mod vectors;
 
 use groups::Groups;
 use neighbours::Neighbours;
 use scheduler::Scheduler;
-use service::Failing;
+use service::Failures;
+use stops::Stops;
 
 pub use query::{QueriedInit, QueriedQp};
-pub(crate) use routes::Route;
+pub(crate) use routes::{Route, Ways};
 pub use scheduler::{LanHook, NoLanHook};
 pub use service::Served;
 pub use shutdown::ShutdownError;
+pub(crate) use stops::stop_words;
 pub(crate) use vectors::CompletionVectors;
 
 /// Bytes of the shared pool that each QP number has: its host context and its
@@ -95,7 +99,8 @@ pub struct Control<P: Platform> {
     neighbours: Neighbours<P>,
     /// Host contexts and shadow areas of all QPs, by number.
     pool: DmaBuf<P>,
-    failing: Failing,
+    failures: Failures,
+    stops: Stops<HostBuf<P>>,
     below: Option<Below<P>>,
     lan_side: LanSide<P>,
 }
@@ -134,7 +139,8 @@ impl<P: Platform> Control<P> {
             scheduler: Scheduler::new(config.lan.vsi),
             neighbours: tables.neighbours,
             pool: tables.pool,
-            failing: Failing::new(),
+            failures: Failures::default(),
+            stops: tables.stops,
             below: None,
             lan_side: LanSide(None),
         };
@@ -188,6 +194,14 @@ impl<P: Platform> Control<P> {
     #[must_use]
     pub fn commands(&self) -> u64 {
         self.cqp.counters().posted
+    }
+
+    /// Failures of commands that were passed over, because existing drivers do not
+    /// look at them either: those of FLUSH_WQES, and of MODIFY_QP to ERROR, for
+    /// queue pairs with nothing to flush, or that are about to be destroyed.
+    #[must_use]
+    pub fn passed_over(&self) -> u64 {
+        self.cqp.counters().passed_over
     }
 
     /// The host memory cache: what was planned and what is backed.
@@ -278,6 +292,7 @@ pub(crate) struct Tables<P: Platform> {
     parts: Parts<P>,
     moderation: Shared<P>,
     neighbours: Neighbours<P>,
+    stops: Stops<HostBuf<P>>,
     pool: DmaBuf<P>,
 }
 
@@ -318,6 +333,7 @@ impl<P: Platform> Tables<P> {
             },
             moderation: Shared::new(platform.clone(), cqs)?,
             neighbours: Neighbours::new(platform.clone(), count(HmcObject::Arp))?,
+            stops: Stops::new(platform.clone(), qps)?,
             // Last: DMA memory is not freed by a drop.
             pool: DmaBuf::new(
                 platform.clone(),

@@ -1,16 +1,17 @@
 //! Queue pairs: made, destroyed.
 
 use e810_cqp::hmc::Object as HmcObject;
-use e810_cqp::op::{CreateQp, DestroyQp, FlushWqes, ModifyQp, QpState as HwState};
+use e810_cqp::op::{CreateQp, DestroyQp};
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::sizing::{RqSize, SqSize};
 use e810_datapath::slot::{Discarded, QpKey, QpShape};
-use e810_datapath::state::{QpState, Service};
+use e810_datapath::state::Service;
 use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
 use e810_hal::{DmaBuf, DmaLayout, Ns, Platform};
 
 use super::contexts::{hardware_type, queue_contexts};
-use super::{Control, Route, run};
+use super::routes::Way;
+use super::{Control, Ways, run};
 use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
 use crate::lack::Lack;
@@ -67,7 +68,9 @@ impl<P: Platform> Control<P> {
         let lan = &mut self.lan_side;
         let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
         let made = self.create_qp_in(id, pd, init, sizes, (class, qs_handle));
-        if made.is_err() {
+        if let Err(error) = &made
+            && !error.leaves_command_open()
+        {
             // The first error says more than one that undoing may add.
             let _ = self
                 .scheduler
@@ -161,9 +164,8 @@ impl<P: Platform> Control<P> {
             context,
             made,
             told: QpAttr::default(),
-            route: None,
+            ways: Ways::first(class),
             draining_since: Ns(0),
-            class,
             slots: self.slots(),
             send,
             recv,
@@ -196,6 +198,8 @@ impl<P: Platform> Control<P> {
         made: &Made,
         context: &RoceContext,
     ) -> Result<()> {
+        self.stops.renew(id);
+        self.clear_shadow(id);
         let address = self.write_context(id, context)?;
         let kind = hardware_type(made.service);
         let command = CreateQp::new(id, kind, address, self.shadow_of(id));
@@ -231,8 +235,8 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal; the queue pair is
     /// returned.
-    pub fn destroy_qp(&mut self, mut qp: Qp<P>) -> Result<Discarded, (Qp<P>, Error)> {
-        match self.quiesce_qp(&mut qp) {
+    pub fn destroy_qp(&mut self, qp: Qp<P>) -> Result<Discarded, (Qp<P>, Error)> {
+        match self.quiesce_qp(&qp) {
             Ok(()) => {}
             Err(error) => return Err((qp, error)),
         }
@@ -255,7 +259,9 @@ impl<P: Platform> Control<P> {
         self.uncount(qp.made.counters);
         qp.send.into_ring().release();
         qp.recv.into_ring().release();
-        self.leave_tables(qp.key.id(), qp.class, qp.route);
+        for way in qp.ways.all() {
+            self.leave_tables(qp.key.id(), way);
+        }
         self.reap();
         Ok(discarded)
     }
@@ -277,56 +283,16 @@ impl<P: Platform> Control<P> {
 
     /// Gives back what a queue pair has of shared tables, which the device no
     /// longer uses for it; an error leaves a table entry.
-    pub(super) fn leave_tables(&mut self, id: u32, class: u8, route: Option<Route>) {
+    pub(super) fn leave_tables(&mut self, id: u32, way: Way) {
         let mut leftover = self
             .scheduler
-            .leave(&mut self.cqp, &mut self.lan_side, class);
-        if let Some(route) = route {
+            .leave(&mut self.cqp, &mut self.lan_side, way.class);
+        if let Some(route) = way.route {
             leftover = leftover.and(self.give_route(route));
         }
         if let Err(error) = leftover {
             e810_hal::log_warn!("queue pair {} left a table entry behind: {}", id, error);
         }
-    }
-
-    /// Stops the device's side before DESTROY_QP: to error, then flush
-    /// (control-path 5.5, last row).
-    pub(super) fn quiesce_qp(&mut self, qp: &mut Qp<P>) -> Result<()> {
-        let id = qp.key.id();
-        self.own(qp.owner, Object::Qp, id)?;
-        if !qp.made.exists {
-            return Ok(());
-        }
-        // What an event has marked meanwhile has not been told to the device.
-        // Another queue pair's failure is no reason to keep this one; a device
-        // that is gone fails the commands below too.
-        let _ = self.service();
-        let attended = self.forget_failing(qp.key)?;
-        if attended || qp.state() == QpState::Err {
-            return Ok(());
-        }
-        let stop = self.to_error(id, qp.made.service);
-        run(&mut self.cqp, &stop)?;
-        self.last_flush(&Self::general_flush(id))
-    }
-
-    /// The flush before DESTROY_QP. What the device cannot flush, for example
-    /// into a CQ that overflowed, ends with the queue pair.
-    pub(super) fn last_flush(&mut self, command: &FlushWqes) -> Result<()> {
-        match run(&mut self.cqp, command) {
-            Err(error) if error.leaves_command_open() => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    pub(super) fn to_error(&self, id: u32, service: Service) -> ModifyQp {
-        ModifyQp::new(
-            id,
-            hardware_type(service),
-            self.context_of(id),
-            self.shadow_of(id),
-            HwState::Error,
-        )
     }
 }
 

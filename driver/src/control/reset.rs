@@ -10,7 +10,7 @@ use e810_datapath::state::QpState;
 use e810_hal::clock::poll_until;
 use e810_hal::{Ns, Platform};
 
-use super::Control;
+use super::{Control, Ways};
 use crate::attr::QpAttr;
 use crate::completion::Cq;
 use crate::error::{Error, Object, Result};
@@ -75,8 +75,10 @@ impl<P: Platform> Control<P> {
         let class = self.class_of(0);
         let lan = &mut self.lan_side;
         let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
-        let (before, route) = (core::mem::replace(&mut qp.class, class), qp.route.take());
-        self.leave_tables(qp.key.id(), before, route);
+        let before = core::mem::replace(&mut qp.ways, Ways::first(class));
+        for way in before.all() {
+            self.leave_tables(qp.key.id(), way);
+        }
         let queues = (qp.context.sq, qp.context.rq);
         let context = self.first_context(queues, qs_handle, qp.key, qp.pd, &qp.made);
         self.create_in_device(qp.key.id(), &qp.made, &context)?;

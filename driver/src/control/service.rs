@@ -6,21 +6,25 @@
 //! [`Control::service`] posts both without waiting and finishes them on a
 //! later call.
 
-use e810_cqp::Ticket;
+use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
 use e810_cqp::op::{FlushCode, FlushWqes};
+use e810_cqp::{Completion, Ticket};
 use e810_datapath::error::Queue;
 use e810_datapath::slot::{Cause, QpKey, Signalled};
 use e810_datapath::state::{QpState, Service};
-use e810_hal::{Ns, Platform};
+use e810_hal::clock::live;
+use e810_hal::regs::PFPE_CQPTAIL;
+use e810_hal::{Ns, Platform, WaitError};
 use heapless::Vec;
 
 use super::Control;
+use super::stops::Told;
 use crate::LinkStatus;
 use crate::cold::LanEvent;
 use crate::error::Result;
 
-/// Queue pairs whose failure is being dealt with at one time; more wait on the
-/// list of marked ones.
+/// Queue pairs for which a command is posted, or waits for room, at one time;
+/// more wait on the list of marked ones.
 const AT_ONCE: usize = 16;
 
 /// How long after FLUSH_WQES the pollers complete what is left by themselves:
@@ -30,26 +34,54 @@ const SETTLE: Ns = Ns::from_ms(20);
 /// Major code of every flush (control-path 4.12).
 const FLUSH_MAJOR: u16 = 1;
 
-/// How far the failure of one queue pair has been dealt with.
-#[derive(Debug)]
-pub(super) enum Phase {
-    /// To be moved to ERROR as soon as the CQP has room.
-    Marked(Cause),
-    /// MODIFY_QP to ERROR is posted.
-    Stopping(Cause, Ticket),
-    /// Stopped; the flush waits for room in the CQP.
-    Stopped(Cause),
-    /// FLUSH_WQES is posted.
-    Flushing(Ticket),
-    /// The device's flush CQEs are on their way until then.
-    Settling(Ns),
-    /// A command failed, and the pollers complete what was there; at that time once
-    /// more, for what was just being posted.
-    GivenUp(Ns),
+/// What the device is being told of a queue pair that failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failing {
+    key: QpKey,
+    cause: Cause,
+    phase: Phase,
 }
 
-/// Failures being dealt with.
-pub(super) type Failing = Vec<(QpKey, Phase), AT_ONCE>;
+/// How far that is.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// To be moved to ERROR as soon as the CQP has room.
+    Marked,
+    /// MODIFY_QP to ERROR is posted.
+    Stopping(Ticket),
+    /// The flush waits for room in the CQP.
+    Stopped,
+    /// FLUSH_WQES is posted.
+    Flushing(Ticket),
+}
+
+impl Phase {
+    const fn ticket(self) -> Option<Ticket> {
+        match self {
+            Self::Stopping(ticket) | Self::Flushing(ticket) => Some(ticket),
+            Self::Marked | Self::Stopped => None,
+        }
+    }
+}
+
+/// Queue pairs that failed, and how long the device may take over them.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    list: Vec<Failing, AT_ONCE>,
+    /// Commands that had ended at the last look; since when there have been no
+    /// more of them; and when a register was last read.
+    quiet: Option<(u64, Ns, Ns)>,
+    /// Nothing had ended for too long after so many commands: nothing is posted
+    /// before one more has.
+    stuck: Option<(u64, e810_cqp::Error)>,
+}
+
+impl Failures {
+    /// Forgets them, after a reset.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
 
 /// What a call of [`Control::service`] left behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -59,6 +91,10 @@ pub struct Served {
     /// Events of the LAN side that wait for [`Control::take_lan_event`]. Only
     /// after a cold start.
     pub lan_events: usize,
+    /// The device has asked for a reset of the function by failing a command
+    /// (0xFFFF/0x8029, control-path 4.5): nothing else helps, and nothing it says
+    /// is worth much. Stays set. Existing drivers reset the function.
+    pub reset_needed: bool,
 }
 
 impl<P: Platform> Control<P> {
@@ -69,20 +105,26 @@ impl<P: Platform> Control<P> {
     /// reads a register at most every 10 ms.
     ///
     /// # Errors
-    /// The device failed a command, or is gone. The queue pair concerned is
-    /// given up: its requests are completed by software.
+    /// The device failed a command, has not ended one for 5 s, or is gone. The
+    /// queue pairs concerned are given up: their requests are completed by
+    /// software. Everything else was done all the same, so a program that gets an
+    /// error can go on calling, unless
+    /// [`Error::needs_reset`](crate::Error::needs_reset). An error of the LAN side
+    /// comes after those of queue pairs.
     pub fn service(&mut self) -> Result<Served> {
+        let served = self.serve_failing();
         let lan_events = match &mut self.lan_side.0 {
-            Some(lan) => lan.poll(&self.platform)?,
-            None => 0,
+            Some(lan) => lan.poll(&self.platform),
+            None => Ok(0),
         };
-        let unfinished = self.serve_failing()?;
         let wakers = &self.wakers;
         self.registry
             .take_waiting(|channel| wakers.wake(Some(channel)));
+        served?;
         Ok(Served {
-            unfinished,
-            lan_events,
+            unfinished: self.failures.list.len().wrapping_add(self.stops.settling()),
+            lan_events: lan_events?,
+            reset_needed: self.cqp.counters().reset_requests > 0,
         })
     }
 
@@ -104,129 +146,212 @@ impl<P: Platform> Control<P> {
         lan.map(|lan| lan.wait_link(limit)).transpose()
     }
 
-    /// Queue pairs that failed; gives the number of those not finished.
-    fn serve_failing(&mut self) -> Result<usize> {
-        while !self.failing.is_full() {
+    /// Queue pairs that failed, one step each; the last error.
+    fn serve_failing(&mut self) -> Result<()> {
+        let mut result = Ok(());
+        if !self.failures.list.is_empty() || self.failures.stuck.is_some() {
+            self.collect(&mut result);
+        }
+        let now = self.platform.now();
+        while let Some(key) = self.stops.take_due(now) {
+            self.sweep(key);
+        }
+        while !self.failures.list.is_full() {
             let Some(attention) = self.registry.take_attention() else {
                 break;
             };
-            // There is room, as just asked.
-            let _ = self
-                .failing
-                .push((attention.qp, Phase::Marked(attention.cause)));
+            let failing = Failing {
+                key: attention.qp,
+                cause: attention.cause,
+                phase: Phase::Marked,
+            };
+            if let Some((_, stuck)) = self.failures.stuck {
+                result = Err(stuck.into());
+                self.give_up(failing);
+            } else {
+                // There is room, as just asked.
+                let _ = self.failures.list.push(failing);
+            }
         }
-        if self.failing.is_empty() {
-            return Ok(0);
-        }
-        self.collect()?;
-        let mut result = Ok(());
-        let mut all = core::mem::take(&mut self.failing);
-        while let Some((key, phase)) = all.pop() {
-            match self.advance(key, phase) {
+        let mut all = core::mem::take(&mut self.failures.list);
+        while let Some(failing) = all.pop() {
+            match self.advance(failing) {
                 // There is room: one was taken from a list of the same size.
-                Ok(Some(phase)) => drop(self.failing.push((key, phase))),
+                Ok(Some(failing)) => {
+                    let _ = self.failures.list.push(failing);
+                }
                 Ok(None) => {}
                 Err(error) => {
-                    // Nothing more will come from the device for it.
-                    self.sweep(key);
-                    let until = self.platform.now() + SETTLE;
-                    drop(self.failing.push((key, Phase::GivenUp(until))));
+                    self.give_up(failing);
                     result = Err(error);
                 }
             }
         }
-        result.map(|()| self.failing.len())
-    }
-
-    /// Takes one queue pair off the list.
-    fn take_failing(&mut self, key: QpKey) -> Option<Phase> {
-        let mut found = None;
-        let mut all = core::mem::take(&mut self.failing);
-        while let Some((failing, phase)) = all.pop() {
-            if failing == key {
-                found = Some(phase);
-            } else {
-                drop(self.failing.push((failing, phase)));
+        if let Err(stuck) = self.look_alive() {
+            let stuck = e810_cqp::Error::Wait(stuck);
+            let ended = self.cqp.counters().completed;
+            self.failures.stuck = Some((ended, stuck));
+            while let Some(failing) = self.failures.list.pop() {
+                self.give_up(failing);
             }
+            result = Err(stuck.into());
         }
-        found
+        result
     }
 
-    /// One step of one queue pair; `None` when it is done.
-    fn advance(&mut self, key: QpKey, phase: Phase) -> Result<Option<Phase>> {
-        let posted = match phase {
-            Phase::Marked(_) => {
-                let stop = self.to_error(key.id(), self.service_of(key));
+    /// Nothing will come from the device for it: the pollers complete what is
+    /// there, and after a while what is just being posted.
+    fn give_up(&mut self, failing: Failing) {
+        if let Some(ticket) = failing.phase.ticket() {
+            self.cqp.forget(ticket);
+        }
+        self.sweep(failing.key);
+        self.settle(failing.key);
+    }
+
+    /// Whether the device still works on what was posted here: commands end, and
+    /// a register can be read (control-path 10).
+    fn look_alive(&mut self) -> Result<(), WaitError> {
+        const LABEL: &str = "flush of a failed queue pair";
+        let failures = &mut self.failures;
+        if failures.list.is_empty() {
+            failures.quiet = None;
+            return Ok(());
+        }
+        let (now, ended) = (self.platform.now(), self.cqp.counters().completed);
+        let Some((before, since, looked)) = failures.quiet.filter(|quiet| quiet.0 == ended) else {
+            failures.quiet = Some((ended, now, now));
+            return Ok(());
+        };
+        if now - looked >= LIVENESS_INTERVAL {
+            failures.quiet = Some((before, since, now));
+            live("PFPE_CQPTAIL", PFPE_CQPTAIL.get(&self.platform))?;
+        }
+        if now - since >= NO_PROGRESS_LIMIT {
+            return Err(WaitError::Timeout {
+                label: LABEL,
+                limit: NO_PROGRESS_LIMIT,
+            });
+        }
+        Ok(())
+    }
+
+    /// One step of one queue pair; `None` when the device was told all.
+    fn advance(&mut self, mut failing: Failing) -> Result<Option<Failing>> {
+        let (key, id) = (failing.key, failing.key.id());
+        // A program may have moved it itself meanwhile.
+        let told = self.stops.told(id);
+        if matches!(failing.phase, Phase::Marked) && told.intersects(Told::STOPPED | Told::IDLE) {
+            failing.phase = Phase::Stopped;
+        }
+        let posted = match failing.phase {
+            Phase::Marked => {
+                let stop = self.to_error(id, self.service_of(key));
                 self.cqp.submit(&stop)
             }
-            Phase::Stopping(..) | Phase::Flushing(_) => return Ok(Some(phase)),
-            Phase::Stopped(cause) => {
-                let flush = self.flush_for(key, cause);
-                self.cqp.submit(&flush)
-            }
-            Phase::Settling(until) | Phase::GivenUp(until) => {
-                if self.platform.now() >= until {
-                    self.sweep(key);
+            Phase::Stopping(_) | Phase::Flushing(_) => return Ok(Some(failing)),
+            Phase::Stopped => {
+                let sides = self.unflushed(key);
+                if sides.is_empty() {
                     return Ok(None);
                 }
-                return Ok(Some(phase));
+                self.cqp.submit(&flush_for(id, failing.cause, sides))
             }
         };
-        match (posted, phase) {
-            (Ok(ticket), Phase::Marked(cause)) => Ok(Some(Phase::Stopping(cause, ticket))),
-            (Ok(ticket), _) => Ok(Some(Phase::Flushing(ticket))),
+        match posted {
+            Ok(ticket) if matches!(failing.phase, Phase::Marked) => {
+                failing.phase = Phase::Stopping(ticket);
+            }
+            Ok(ticket) => {
+                self.stops.tell(id, self.unflushed(key));
+                failing.phase = Phase::Flushing(ticket);
+            }
             // The CQP is full at the moment.
-            (Err(e810_cqp::Error::RingFull { .. }), phase) => Ok(Some(phase)),
-            (Err(error), _) => Err(error.into()),
+            Err(e810_cqp::Error::RingFull { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
+        Ok(Some(failing))
     }
 
     /// Takes the completions that are there and moves their queue pairs on.
-    fn collect(&mut self) -> Result<()> {
-        let mut result = Ok(());
-        while let Some(done) = self.cqp.poll()? {
-            let now = self.platform.now();
-            for (_, phase) in &mut self.failing {
-                match *phase {
-                    Phase::Stopping(cause, ticket) if ticket == done.ticket => {
-                        *phase = Phase::Stopped(cause);
+    fn collect(&mut self, result: &mut Result<()>) {
+        loop {
+            match self.cqp.poll() {
+                Ok(Some(done)) => {
+                    if let Some(failing) = self.take_failing(|one| one.is_awaiting(done.ticket))
+                        && let Err(error) = self.ended(failing, done)
+                    {
+                        *result = Err(error);
                     }
-                    Phase::Flushing(ticket) if ticket == done.ticket => {
-                        *phase = Phase::Settling(now + SETTLE);
-                    }
-                    _ => continue,
                 }
-                // A queue pair that cannot be stopped is still flushed, and
-                // one that cannot be flushed is completed by software.
-                if let Err(error) = done.check() {
-                    result = Err(error.into());
+                Ok(None) => break,
+                Err(error) => {
+                    *result = Err(error.into());
+                    break;
                 }
             }
         }
+        let ended = self.cqp.counters().completed;
+        self.failures.stuck = self.failures.stuck.filter(|stuck| stuck.0 == ended);
+    }
+
+    /// A command for a queue pair that failed has ended. One that cannot be
+    /// stopped is still flushed, and one that cannot be flushed is completed by
+    /// software.
+    fn ended(&mut self, mut failing: Failing, done: Completion) -> Result<()> {
+        let result = self.done_or_already(done.check());
+        if matches!(failing.phase, Phase::Stopping(_)) {
+            if result.is_ok() {
+                self.stops.tell(failing.key.id(), Told::STOPPED);
+            }
+            failing.phase = Phase::Stopped;
+            // There is room: it was just taken from there.
+            let _ = self.failures.list.push(failing);
+        } else {
+            self.settle(failing.key);
+        }
         result
+    }
+
+    /// Takes one queue pair off the list.
+    fn take_failing(&mut self, wanted: impl Fn(&Failing) -> bool) -> Option<Failing> {
+        let mut found = None;
+        let mut all = core::mem::take(&mut self.failures.list);
+        while let Some(failing) = all.pop() {
+            if found.is_none() && wanted(&failing) {
+                found = Some(failing);
+            } else {
+                // There is room, as above.
+                let _ = self.failures.list.push(failing);
+            }
+        }
+        found
     }
 
     fn service_of(&self, key: QpKey) -> Service {
         self.slots().service(key).unwrap_or(Service::Rc)
     }
 
-    /// The flush of a queue pair that failed. In SQE receives stay until the
-    /// program moves it on.
-    fn flush_for(&self, key: QpKey, cause: Cause) -> FlushWqes {
-        FlushWqes {
-            rq: self.slots().qp_state(key) != Some(QpState::Sqe),
-            ..flush_both(key.id(), cause)
-        }
+    /// The queues of a queue pair that the device has not been told to flush. In
+    /// SQE receives stay until the program moves it on.
+    pub(super) fn unflushed(&self, key: QpKey) -> Told {
+        let told = self.stops.told(key.id());
+        let both = Told::SENDS | Told::RECEIVES;
+        let wanted = if told.contains(Told::IDLE) {
+            Told::empty()
+        } else if self.slots().qp_state(key) == Some(QpState::Sqe) {
+            Told::SENDS
+        } else {
+            both
+        };
+        wanted.difference(told)
     }
 
-    /// After an error transition that this program asked for: what the device
-    /// does not flush is completed after a while.
+    /// After an error transition: what the device does not flush is completed
+    /// after a while.
     pub(super) fn settle(&mut self, key: QpKey) {
         let until = self.platform.now() + SETTLE;
-        if self.failing.push((key, Phase::Settling(until))).is_err() {
-            // Too many at once: the flush CQEs of this one have to be quick.
-            self.sweep(key);
-        }
+        self.stops.settle(key, until);
     }
 
     /// Lets the pollers complete what is left, and tells those that asked for an
@@ -243,33 +368,43 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Waits for what is in flight for a queue pair that is about to be
-    /// destroyed; `true` when the device has been told to stop and flush it.
-    pub(super) fn forget_failing(&mut self, key: QpKey) -> Result<bool> {
-        let Some(phase) = self.take_failing(key) else {
-            return Ok(false);
+    /// Waits for the command that is in flight for a queue pair that its program
+    /// ends itself; the rest is the caller's.
+    ///
+    /// # Errors
+    /// The command has not ended: the device may work on it yet.
+    pub(super) fn take_over(&mut self, key: QpKey) -> Result<()> {
+        let Some(failing) = self.take_failing(|failing| failing.key == key) else {
+            return Ok(());
         };
-        match phase {
-            Phase::Marked(_) | Phase::GivenUp(_) => return Ok(false),
-            Phase::Stopping(cause, ticket) => {
-                self.cqp.wait(ticket).map(drop)?;
-                self.last_flush(&flush_both(key.id(), cause))?;
+        let Some(ticket) = failing.phase.ticket() else {
+            return Ok(());
+        };
+        let ended = self.cqp.wait(ticket);
+        match self.done_or_already(ended) {
+            Err(error) if error.leaves_command_open() => {
+                self.sweep(key);
+                self.settle(key);
+                Err(error)
             }
-            Phase::Stopped(cause) => {
-                self.last_flush(&flush_both(key.id(), cause))?;
+            Ok(()) if matches!(failing.phase, Phase::Stopping(_)) => {
+                self.stops.tell(key.id(), Told::STOPPED);
+                Ok(())
             }
-            Phase::Flushing(ticket) => {
-                self.cqp.wait(ticket).map(drop)?;
-            }
-            Phase::Settling(_) => {}
+            _ => Ok(()),
         }
-        Ok(true)
+    }
+}
+
+impl Failing {
+    fn is_awaiting(&self, wanted: Ticket) -> bool {
+        self.phase.ticket() == Some(wanted)
     }
 }
 
 /// The flush that an event asks for: its code on the side it blames, "general"
 /// on the other (control-path 4.12, 7.6).
-fn flush_both(id: u32, cause: Cause) -> FlushWqes {
+fn flush_for(id: u32, cause: Cause, sides: Told) -> FlushWqes {
     let blamed = FlushCode {
         major: FLUSH_MAJOR,
         minor: cause.code.0,
@@ -279,5 +414,9 @@ fn flush_both(id: u32, cause: Cause) -> FlushWqes {
         Some(Queue::Recv) => (FlushCode::GENERAL, blamed),
         None => (FlushCode::GENERAL, FlushCode::GENERAL),
     };
-    FlushWqes::both(id, sq, rq)
+    FlushWqes {
+        sq: sides.contains(Told::SENDS),
+        rq: sides.contains(Told::RECEIVES),
+        ..FlushWqes::both(id, sq, rq)
+    }
 }

@@ -93,7 +93,7 @@ impl<P: Platform> Control<P> {
         if let Some(mut below) = self.below {
             below.give_spare(&self.platform);
         }
-        self.failing.clear();
+        self.failures.clear();
         self.pool.release();
         self.groups.release();
         self.hmc.into_inner().hmc.release_after_reset();

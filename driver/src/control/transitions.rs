@@ -4,14 +4,15 @@
 //! (control-path 5.5). The whole context is rebuilt before each command, whose
 //! flags say which parts the device takes.
 
-use e810_cqp::op::{FlushWqes, ModifyQp, QpState as HwState};
+use e810_cqp::op::{ModifyQp, QpState as HwState};
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::state::{QpState, TransitionError, check};
 use e810_hal::{Ns, Platform, WaitError};
 
 use super::contexts::hardware_type;
-use super::{Control, Route, run};
-use crate::addr::{Path, udp_source_port};
+use super::routes::Way;
+use super::{Control, run};
+use crate::addr::{Mtu, Path, udp_source_port};
 use crate::attr::QpAttr;
 use crate::error::{Error, Object, Result};
 use crate::lack::Lack;
@@ -55,24 +56,30 @@ impl<P: Platform> Control<P> {
         let mut context = qp.context;
         let taken = self.apply(qp, attr, &mut context)?;
         let result = self.command_for(qp, attr, from, to, &context);
-        match result {
-            Ok(()) => {
-                qp.context = context;
-                qp.told = attr.over(&qp.told);
-                if let Some(qkey) = attr.qkey {
-                    qp.send.set_qkey(qkey);
-                }
-                match taken {
-                    Some(new) => self.swap_path(qp, new),
-                    None => Ok(()),
-                }
+        // Ways that the device does not use, and will not.
+        let unused = match &result {
+            Ok(Step::Told) => qp.ways.taken(taken),
+            Ok(Step::Noted) => [taken.and_then(|new| qp.ways.planned(new)), None],
+            // It may yet take what the command names.
+            Err(error) if error.leaves_command_open() => {
+                qp.ways.open(taken);
+                [None, None]
             }
-            Err(error) => {
-                if let Some(new) = taken {
-                    self.leave_tables(qp.key.id(), new.class, Some(new.route));
-                }
-                Err(error)
-            }
+            Err(_) => [taken, None],
+        };
+        for way in unused.into_iter().flatten() {
+            self.leave_tables(qp.key.id(), way);
+        }
+        result?;
+        qp.context = context;
+        qp.told = attr.over(&qp.told);
+        if let Some(qkey) = attr.qkey {
+            qp.send.set_qkey(qkey);
+        }
+        // An event may have failed it meanwhile: what was changed is changed.
+        match to {
+            QpState::Init | QpState::Rtr | QpState::Rts => self.note(qp, to),
+            _ => Ok(()),
         }
     }
 
@@ -103,18 +110,6 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// A new path replaces the one before.
-    fn swap_path(&mut self, qp: &mut Qp<P>, new: PathTaken) -> Result<()> {
-        let class = core::mem::replace(&mut qp.class, new.class);
-        let left = self
-            .scheduler
-            .leave(&mut self.cqp, &mut self.lan_side, class);
-        match qp.route.replace(new.route) {
-            Some(old) => left.and(self.give_route(old)),
-            None => left,
-        }
-    }
-
     /// Puts the attributes into a copy of the context; gives what a new path
     /// took.
     fn apply(
@@ -122,7 +117,7 @@ impl<P: Platform> Control<P> {
         qp: &Qp<P>,
         attr: &QpAttr,
         context: &mut RoceContext,
-    ) -> Result<Option<PathTaken>> {
+    ) -> Result<Option<Way>> {
         if let Some(access) = attr.access {
             // The P_Key table has one entry, 0xFFFF (data-path 8.10).
             context.pd = qp.pd;
@@ -132,13 +127,14 @@ impl<P: Platform> Control<P> {
             context.privileges.remote_write = true;
         }
         if let Some(mtu) = attr.path_mtu {
-            let interface = u32::from(self.lan.mtu);
-            if mtu.bytes() > interface {
+            // With its headers a packet is longer than the path MTU.
+            let most = Mtu::fitting(self.lan.mtu).map_or(0, Mtu::bytes);
+            if mtu.bytes() > most {
                 return Err(Error::OutOfRange {
-                    what: "path MTU",
+                    what: "path MTU, for the interface's MTU",
                     value: mtu.bytes().into(),
                     min: 256,
-                    max: interface.into(),
+                    max: most.into(),
                 });
             }
             context.path_mtu = mtu.bytes() as u16;
@@ -178,12 +174,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    fn apply_path(
-        &mut self,
-        qp: &Qp<P>,
-        path: &Path,
-        context: &mut RoceContext,
-    ) -> Result<PathTaken> {
+    fn apply_path(&mut self, qp: &Qp<P>, path: &Path, context: &mut RoceContext) -> Result<Way> {
         let (route, target) = self.take_route(path)?;
         let class = self.class_of(path.priority);
         let lan = &mut self.lan_side;
@@ -205,7 +196,10 @@ impl<P: Platform> Control<P> {
         peer.arp_index = route.arp;
         peer.endpoint_index = route.arp.into();
         context.qs_handle = qs_handle;
-        Ok(PathTaken { route, class })
+        Ok(Way {
+            route: Some(route),
+            class,
+        })
     }
 
     fn command_for(
@@ -215,7 +209,7 @@ impl<P: Platform> Control<P> {
         from: QpState,
         to: QpState,
         context: &RoceContext,
-    ) -> Result<()> {
+    ) -> Result<Step> {
         let id = qp.key.id();
         let kind = hardware_type(qp.made.service);
         let address = self.write_context(id, context)?;
@@ -223,8 +217,8 @@ impl<P: Platform> Control<P> {
         let command = |state| ModifyQp::new(id, kind, address, shadow, state);
         match to {
             // Idle already; and in SQD the device takes nothing before RTS.
-            QpState::Init => {}
-            QpState::Sqd if from == QpState::Sqd => return Ok(()),
+            QpState::Init => return Ok(Step::Noted),
+            QpState::Sqd if from == QpState::Sqd => return Ok(Step::Noted),
             QpState::Rtr => {
                 let command = ModifyQp {
                     arp_valid: true,
@@ -255,24 +249,26 @@ impl<P: Platform> Control<P> {
                     // It goes on sending.
                     let _ = self.note(qp, from);
                 }
-                return told;
+                told?;
+                // It takes no way with that.
+                return Ok(Step::Noted);
             }
             // ERR; the others were refused.
             _ => {
                 if from == QpState::Err {
-                    return Ok(());
+                    return Ok(Step::Noted);
                 }
                 // Software sees ERR first: what is posted from now on is
                 // flushed with the rest.
                 self.note(qp, QpState::Err)?;
-                let told = run(&mut self.cqp, &command(HwState::Error))
-                    .and_then(|()| run(&mut self.cqp, &Self::general_flush(id)));
+                let told = self.stop_qp(qp.key, qp.made.service, from);
                 // Whatever the device said: what it leaves is completed.
                 self.settle(qp.key);
-                return told;
+                told?;
+                return Ok(Step::Noted);
             }
         }
-        self.note(qp, to)
+        Ok(Step::Told)
     }
 
     fn note(&mut self, qp: &Qp<P>, state: QpState) -> Result<()> {
@@ -280,18 +276,15 @@ impl<P: Platform> Control<P> {
             .set_state(qp.key, state)
             .map_err(|error| e810_datapath::Error::from(error).into())
     }
-
-    pub(super) const fn general_flush(id: u32) -> FlushWqes {
-        use e810_cqp::op::FlushCode;
-        FlushWqes::both(id, FlushCode::GENERAL, FlushCode::GENERAL)
-    }
 }
 
-/// What a new path took.
-#[derive(Clone, Copy)]
-struct PathTaken {
-    route: Route,
-    class: u8,
+/// What became of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// The device has taken the context.
+    Told,
+    /// The device was not told of the context, or took no path from it.
+    Noted,
 }
 
 /// Attributes that verbs know and this device does not have.

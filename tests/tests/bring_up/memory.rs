@@ -101,7 +101,7 @@ fn no_host_memory_is_told_by_its_stage_and_undone() {
             1: cqp
             2 to 5: hmc
             6 to 8: ceqs
-            9 to 22: ready
+            9 to 23: ready
         "#]],
     );
 }

@@ -1,0 +1,110 @@
+//! A queue pair that its program ends: moved to ERROR and flushed, each once.
+
+use e810_cqp::op::{FlushCode, FlushWqes, ModifyQp, QpState as HwState};
+use e810_datapath::slot::QpKey;
+use e810_datapath::state::{QpState, Service};
+use e810_hal::Platform;
+
+use super::Control;
+use super::contexts::hardware_type;
+use super::stops::Told;
+use crate::error::{Error, Object, Result};
+use crate::pair::Qp;
+
+impl<P: Platform> Control<P> {
+    /// Moves the device's side of a queue pair to ERROR and flushes what was not,
+    /// for a change to ERR that its program asked for. `from` is the state before.
+    ///
+    /// A failure that says that there is nothing to do counts as done; existing
+    /// drivers flush no queue pair that could not be moved (data-path 8.3).
+    pub(super) fn stop_qp(&mut self, key: QpKey, service: Service, from: QpState) -> Result<()> {
+        let id = key.id();
+        self.take_over(key)?;
+        let told = self.stops.told(id);
+        if !told.intersects(Told::STOPPED | Told::IDLE) {
+            let moved = self.cqp.execute(&self.to_error(id, service));
+            let refused = moved.is_err();
+            self.done_or_already(moved)?;
+            if refused && from == QpState::Init {
+                // Idle, and stays so: no driver flushes such a queue pair. Its
+                // receives are completed by software.
+                self.stops.tell(id, Told::IDLE);
+            } else {
+                self.stops.tell(id, Told::STOPPED);
+            }
+        }
+        let sides = self.unflushed(key);
+        if sides.is_empty() {
+            return Ok(());
+        }
+        self.stops.tell(id, sides);
+        let flushed = self.cqp.execute(&general_flush(id, sides));
+        self.done_or_already(flushed)
+    }
+
+    /// Stops the device's side before DESTROY_QP: to ERROR, then the flush
+    /// (control-path 5.5, last row). What the device refuses of that, existing
+    /// drivers do not look at: it ends with the queue pair.
+    ///
+    /// In RESET the device has it idle, and there is nothing to stop; they send
+    /// nothing then.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`]; a command that has not ended.
+    pub(super) fn quiesce_qp(&mut self, qp: &Qp<P>) -> Result<()> {
+        self.own(qp.owner, Object::Qp, qp.key.id())?;
+        if !qp.made.exists {
+            return Ok(());
+        }
+        // What an event has marked meanwhile has not been told to the device.
+        // Another queue pair's failure is no reason to keep this one; a device
+        // that is gone fails the commands below too.
+        let _ = self.service();
+        let from = qp.state();
+        if from == QpState::Reset {
+            return Ok(());
+        }
+        match self.stop_qp(qp.key, qp.made.service, from) {
+            Err(error) if error.leaves_command_open() => Err(error),
+            Err(Error::Cqp(error)) => {
+                self.cqp.pass_over(&error);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The end of FLUSH_WQES or of MODIFY_QP to ERROR: what the device failed
+    /// because it holds already counts as done, as existing drivers take it.
+    pub(super) fn done_or_already(
+        &mut self,
+        ended: e810_cqp::Result<e810_cqp::Completion>,
+    ) -> Result<()> {
+        match ended {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_done_already() => {
+                self.cqp.pass_over(&error);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn to_error(&self, id: u32, service: Service) -> ModifyQp {
+        ModifyQp::new(
+            id,
+            hardware_type(service),
+            self.context_of(id),
+            self.shadow_of(id),
+            HwState::Error,
+        )
+    }
+}
+
+fn general_flush(id: u32, sides: Told) -> FlushWqes {
+    FlushWqes {
+        sq: sides.contains(Told::SENDS),
+        rq: sides.contains(Told::RECEIVES),
+        ..FlushWqes::both(id, FlushCode::GENERAL, FlushCode::GENERAL)
+    }
+}

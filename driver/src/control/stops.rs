@@ -1,0 +1,262 @@
+//! What the device was told of each queue pair that ends, and which of them are
+//! in their time of grace: a record for each number, in memory the device cannot
+//! see.
+//!
+//! The device is told each thing once: MODIFY_QP to ERROR, and FLUSH_WQES for
+//! either queue (control-path 4.12, "once per side"). What is repeated may be
+//! answered by a failure, and existing drivers repeat nothing.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use bitflags::bitflags;
+use e810_datapath::slot::QpKey;
+use e810_hal::{HostBuf, HostMem, NoHostMemory, Ns};
+
+bitflags! {
+    /// What the device was told of a queue pair.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub(super) struct Told: u64 {
+        /// It is in ERROR.
+        const STOPPED = 1 << 0;
+        /// The send queue is flushed.
+        const SENDS = 1 << 1;
+        /// The receive queue is flushed.
+        const RECEIVES = 1 << 2;
+        /// It is idle and refused ERROR: there is nothing to stop or to flush.
+        const IDLE = 1 << 3;
+    }
+}
+
+/// Words of a record.
+const WORDS: usize = 4;
+// Words of a record.
+/// Its [`Told`].
+const TOLD: usize = 0;
+/// In its time of grace: the key; else 0, which is none.
+const KEY: usize = 1;
+/// When that ends, in nanoseconds.
+const UNTIL: usize = 2;
+/// [31:0] the number before, [63:32] the number after; 0, which is no queue
+/// pair's (it is reserved), at the ends.
+const LINKS: usize = 3;
+
+/// Words of memory for numbers below `limit`.
+pub(crate) const fn stop_words(limit: u32) -> usize {
+    (limit as usize).saturating_mul(WORDS)
+}
+
+type Record = [AtomicU64; WORDS];
+
+/// A record for each number of a queue pair. Those in their time of grace are a
+/// list, first those whose time ends first.
+#[derive(Debug)]
+pub(crate) struct Stops<B> {
+    words: B,
+    first: u32,
+    last: u32,
+    settling: usize,
+}
+
+impl<P: HostMem> Stops<HostBuf<P>> {
+    /// For numbers below `limit`.
+    pub(crate) fn new(platform: P, limit: u32) -> Result<Self, NoHostMemory> {
+        HostBuf::new(platform, stop_words(limit)).map(Self::over)
+    }
+}
+
+impl<B: AsRef<[AtomicU64]>> Stops<B> {
+    /// The same, on zeroed memory.
+    const fn over(words: B) -> Self {
+        Self {
+            words,
+            first: 0,
+            last: 0,
+            settling: 0,
+        }
+    }
+
+    fn record(&self, id: u32) -> Option<&Record> {
+        let (records, _) = self.words.as_ref().as_chunks();
+        records.get(id as usize)
+    }
+
+    /// What the device was told of a queue pair.
+    pub(super) fn told(&self, id: u32) -> Told {
+        let word = self.record(id).map_or(0, |record| get(record, TOLD));
+        Told::from_bits_truncate(word)
+    }
+
+    /// Notes that it was told this too.
+    pub(super) fn tell(&self, id: u32, told: Told) {
+        if let Some(record) = self.record(id) {
+            set(record, TOLD, (self.told(id) | told).bits());
+        }
+    }
+
+    /// A number begins a new life, of which the device was told nothing.
+    pub(super) fn renew(&mut self, id: u32) {
+        self.take_out(id);
+        if let Some(record) = self.record(id) {
+            set(record, TOLD, 0);
+        }
+    }
+
+    /// Gives a queue pair grace until then: not before any other's end.
+    pub(super) fn settle(&mut self, key: QpKey, until: Ns) {
+        let id = key.id();
+        self.take_out(id);
+        let Some(record) = self.record(id) else {
+            return;
+        };
+        set(record, KEY, key.bits());
+        set(record, UNTIL, until.0);
+        set(record, LINKS, self.last.into());
+        match self.record(self.last).filter(|_| self.last != 0) {
+            Some(before) => set_after(before, id),
+            None => self.first = id,
+        }
+        self.last = id;
+        self.settling = self.settling.wrapping_add(1);
+    }
+
+    /// A queue pair whose time of grace is over, which it then is no longer in.
+    pub(super) fn take_due(&mut self, now: Ns) -> Option<QpKey> {
+        let record = self.record(self.first).filter(|_| self.first != 0)?;
+        if now.0 < get(record, UNTIL) {
+            return None;
+        }
+        let key = QpKey::from_bits(get(record, KEY));
+        self.take_out(self.first);
+        key
+    }
+
+    /// Queue pairs in their time of grace.
+    pub(super) const fn settling(&self) -> usize {
+        self.settling
+    }
+
+    /// Takes a number out of the list, if it is there.
+    fn take_out(&mut self, id: u32) {
+        let Some(record) = self.record(id).filter(|record| get(record, KEY) != 0) else {
+            return;
+        };
+        set(record, KEY, 0);
+        let links = get(record, LINKS);
+        let (before, after) = (links as u32, (links >> 32) as u32);
+        match self.record(before).filter(|_| before != 0) {
+            Some(record) => set_after(record, after),
+            None => self.first = after,
+        }
+        match self.record(after).filter(|_| after != 0) {
+            Some(record) => set_before(record, before),
+            None => self.last = before,
+        }
+        self.settling = self.settling.saturating_sub(1);
+    }
+}
+
+// Only control reads and writes the records, so any order does.
+
+fn get(record: &Record, word: usize) -> u64 {
+    record
+        .get(word)
+        .map_or(0, |word| word.load(Ordering::Relaxed))
+}
+
+fn set(record: &Record, word: usize, value: u64) {
+    if let Some(word) = record.get(word) {
+        word.store(value, Ordering::Relaxed);
+    }
+}
+
+fn set_before(record: &Record, id: u32) {
+    let links = get(record, LINKS);
+    set(record, LINKS, links & !u64::from(u32::MAX) | u64::from(id));
+}
+
+fn set_after(record: &Record, id: u32) {
+    let links = get(record, LINKS);
+    set(
+        record,
+        LINKS,
+        links & u64::from(u32::MAX) | u64::from(id) << 32,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn stops(limit: usize) -> Stops<Vec<AtomicU64>> {
+        Stops::over((0..limit * WORDS).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn key(id: u32, generation: u64) -> QpKey {
+        QpKey::from_bits(generation << 32 | u64::from(id)).unwrap()
+    }
+
+    fn due(stops: &mut Stops<Vec<AtomicU64>>, now: u64) -> Vec<u32> {
+        core::iter::from_fn(|| stops.take_due(Ns(now)).map(QpKey::id)).collect()
+    }
+
+    #[test]
+    fn grace_ends_in_order() {
+        let mut stops = stops(8);
+        for id in 3..8 {
+            stops.settle(key(id, 1), Ns(10 * u64::from(id)));
+        }
+        assert_eq!(due(&mut stops, 29), []);
+        assert_eq!(due(&mut stops, 30), [3]);
+        assert_eq!(stops.settling(), 4);
+        assert_eq!(due(&mut stops, 65), [4, 5, 6]);
+        assert_eq!(due(&mut stops, 1000), [7]);
+        assert_eq!(due(&mut stops, 1000), []);
+        assert_eq!(stops.settling(), 0);
+    }
+
+    #[test]
+    fn the_next_life_is_not_told_and_not_in_grace() {
+        // First, last and in the middle.
+        for id in [3, 5, 4] {
+            let mut stops = stops(6);
+            for id in 3..6 {
+                stops.settle(key(id, 1), Ns(10));
+                stops.tell(id, Told::all());
+            }
+            stops.renew(id);
+            assert_eq!(stops.told(id), Told::empty());
+            stops.settle(key(id, 2), Ns(20));
+            let others: Vec<_> = (3..6).filter(|other| *other != id).collect();
+            assert!(others.iter().all(|id| stops.told(*id) == Told::all()));
+            assert_eq!(due(&mut stops, 10), others);
+            assert_eq!(stops.take_due(Ns(20)), Some(key(id, 2)));
+            assert_eq!(stops.settling(), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_told_adds_up_and_grace_begins_again() {
+        let mut stops = stops(5);
+        stops.tell(3, Told::STOPPED);
+        stops.tell(3, Told::SENDS);
+        assert_eq!(stops.told(3), Told::STOPPED | Told::SENDS);
+        assert_eq!(stops.told(4), Told::empty());
+        stops.settle(key(3, 1), Ns(10));
+        stops.settle(key(3, 1), Ns(20));
+        assert_eq!(stops.settling(), 1);
+        assert_eq!(due(&mut stops, 19), []);
+        assert_eq!(due(&mut stops, 20), [3]);
+    }
+
+    #[test]
+    fn numbers_outside_are_nobody() {
+        let mut stops = stops(4);
+        stops.settle(key(4, 1), Ns(0));
+        stops.tell(4, Told::all());
+        stops.renew(4);
+        assert_eq!(stops.told(4), Told::empty());
+        assert_eq!(due(&mut stops, 1000), []);
+        assert_eq!(stops.settling(), 0);
+    }
+}
