@@ -118,7 +118,7 @@ impl<P: HostPlatform> Attended<P> {
     /// work.
     ///
     /// # Errors
-    /// What the driver could not do, or an asynchronous event: a run in which
+    /// A device that only a reset helps, or an asynchronous event: a run in which
     /// nothing goes wrong has none.
     fn attend(&mut self) -> Result<()> {
         let mut failure = None;
@@ -139,7 +139,14 @@ impl<P: HostPlatform> Attended<P> {
                 }
             }
         }
-        self.control.service()?;
+        match self.control.service() {
+            Err(error) if error.needs_reset() => return Err(error.into()),
+            // What could not be told to the card of one queue pair ends with its
+            // completions, which say so.
+            Err(error) => log::warn!("{error}"),
+            Ok(served) if served.reset_needed => bail!("the card asks for a reset of the function"),
+            Ok(_) => {}
+        }
         match failure {
             Some(event) => bail!("{event}"),
             None => Ok(()),

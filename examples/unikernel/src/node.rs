@@ -5,8 +5,8 @@ use e810::{
     SendWr, Service, Sge, SharedBytes, Wc, WcStatus,
 };
 use e810_hal::Ns;
-use metal::Metal;
 use metal::interrupts::Lines;
+use metal::{Metal, say};
 
 use crate::report::Failure;
 
@@ -135,7 +135,14 @@ impl<'m> Node<'m> {
                 Some(_) => {}
             }
         }
-        self.control.service()?;
+        // Only where nothing goes on: a queue pair that could not be stopped as it
+        // should be is completed by software, and its completions say so.
+        match self.control.service() {
+            Err(error) if error.needs_reset() => return Err(error.into()),
+            Err(error) => say!("{error}"),
+            Ok(served) if served.reset_needed => return Err(Failure::ResetNeeded),
+            Ok(_) => {}
+        }
         trouble.map_or(Ok(()), |event| Err(Failure::Event(event)))
     }
 

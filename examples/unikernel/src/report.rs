@@ -47,6 +47,8 @@ pub(crate) enum Failure {
     Completion(WcStatus, u32),
     #[error("the card says {0}")]
     Event(AsyncEvent),
+    #[error("the device asks for a reset of the function")]
+    ResetNeeded,
     #[error("a queue pair went on after a request that cannot succeed")]
     NotStopped,
     #[error("message {number} arrived wrong")]
