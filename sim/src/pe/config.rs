@@ -17,6 +17,15 @@ pub enum CqpErrors {
     Nth(u32),
     /// Every command with this opcode completes with an error.
     Opcode(u8),
+    /// Every command with this opcode completes with an error that has these codes.
+    Answer {
+        /// Opcode (control-path 4.6).
+        opcode: u8,
+        /// MAJERR.
+        major: u16,
+        /// MINERR.
+        minor: u16,
+    },
 }
 
 /// What every connection of an engine does on the wire, in place of what its context says. From the next change of

@@ -94,6 +94,14 @@ pub(crate) struct Qp {
     pub(crate) suspended: bool,
     /// The device stopped the QP itself (an AE said so).
     pub(crate) stopped: bool,
+    /// The driver has asked for ERROR, whatever the answer was.
+    pub(crate) asked_error: bool,
+    /// MODIFY_QP has moved it to ERROR.
+    pub(crate) told_error: bool,
+    /// FLUSH_WQES was executed for the send queue.
+    pub(crate) send_flushed: bool,
+    /// FLUSH_WQES was executed for the receive queue.
+    pub(crate) receive_flushed: bool,
     /// Quanta flushed from the send queue, counted from the oldest entry not completed.
     pub(crate) flushed_send: u32,
     /// Quanta flushed from the receive queue.
@@ -117,6 +125,10 @@ impl Qp {
             draining: false,
             suspended: false,
             stopped: false,
+            asked_error: false,
+            told_error: false,
+            send_flushed: false,
+            receive_flushed: false,
             flushed_send: 0,
             flushed_receive: 0,
             shadow_tail: 0,
@@ -178,6 +190,10 @@ impl Context for Qp {
                 | flag(self.suspended, 10)
                 | flag(self.stopped, 11)
                 | flag(self.rc.is_some(), 12)
+                | flag(self.asked_error, 13)
+                | flag(self.told_error, 14)
+                | flag(self.send_flushed, 32)
+                | flag(self.receive_flushed, 33)
                 | put(self.shadow_tail.into(), 31, 16),
         );
         words.put(put(self.flushed_send.into(), 31, 0) | put(self.flushed_receive.into(), 63, 32));
@@ -222,6 +238,10 @@ impl Context for Qp {
             draining: bit(flags, 9),
             suspended: bit(flags, 10),
             stopped: bit(flags, 11),
+            asked_error: bit(flags, 13),
+            told_error: bit(flags, 14),
+            send_flushed: bit(flags, 32),
+            receive_flushed: bit(flags, 33),
             flushed_send: bits32(flushed, 31, 0),
             flushed_receive: bits32(flushed, 63, 32),
             shadow_tail: bits16(flags, 31, 16),

@@ -8,6 +8,7 @@
 //! made otherwise, [`Variation::CHOICES`] is the table. The values of the choices are in a file for each part of the
 //! card.
 
+mod endings;
 mod engine;
 mod events;
 mod firmware;
@@ -15,6 +16,7 @@ mod multicast;
 mod table;
 mod wire;
 
+pub use endings::{ErrorRefused, NothingToFlush};
 pub use engine::{DerivedMaxima, OpErr, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{OwnVsi, PxeClearedAgain, SwitchInput, SwitchPages};
@@ -70,6 +72,13 @@ variations! {
 
     /// What the queue set is for that commands on a multicast group name.
     group_queue_set: GroupQueueSet [Needed, Ignored];
+
+    // Queue pairs that end.
+
+    /// What FLUSH_WQES answers where nothing is outstanding.
+    nothing_to_flush: NothingToFlush [Refused, Done];
+    /// Which queue pairs refuse MODIFY_QP to ERROR.
+    error_refused: ErrorRefused [Known, Always, Never];
 }
 
 #[cfg(test)]

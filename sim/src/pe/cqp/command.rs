@@ -60,6 +60,8 @@ const MAJOR_OBJECT_CACHE: u16 = 0xF000;
 const MINOR_STAG_INVALID: u16 = 0x0001;
 /// Invalid state.
 const MINOR_INVALID_STATE: u16 = 0x8002;
+/// Flush, no WQE pending.
+const MINOR_NOTHING_TO_FLUSH: u16 = 0x8006;
 /// Most minor codes are not in the sources (control-path 12); this stands for all of them.
 const MINOR_UNNAMED: u16 = 0x80FF;
 
@@ -89,6 +91,11 @@ impl Refusal {
     /// Invalid state, without a finding.
     pub(crate) fn state_race() -> Self {
         Self::silent(MINOR_INVALID_STATE)
+    }
+
+    /// Nothing to flush, without a finding.
+    pub(crate) fn nothing_to_flush() -> Self {
+        Self::silent(MINOR_NOTHING_TO_FLUSH)
     }
 
     /// A field that the device cannot work with.

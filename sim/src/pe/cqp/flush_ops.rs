@@ -1,6 +1,6 @@
 //! FLUSH_WQES and GEN_AE, one opcode (control-path 4.12, data-path 8.4).
 
-use super::command::{Command, Outcome, Reply};
+use super::command::{Command, Outcome, Refusal, Reply};
 use super::qp_ops::qp_id;
 use crate::pe::aeq::{Event, Named};
 use crate::pe::cq::Completion;
@@ -9,7 +9,7 @@ use crate::pe::env::{Class, Env};
 use crate::pe::qp::{Qp, QpType, State};
 use crate::pe::word::{bit, bits, bits8, bits16};
 use crate::rc::Ring;
-use crate::variation::{FlushQpId, FlushStyle};
+use crate::variation::{FlushQpId, FlushStyle, NothingToFlush};
 use crate::wqe::{Cqe, is_valid, send_quanta};
 
 /// "Flushed" (control-path 4.12), when the command brings no code of its own.
@@ -47,8 +47,8 @@ impl Device {
             };
             self.async_event(event, env);
         }
-        if (send || receive) && !matches!(qp.state(), State::Error | State::Sqd | State::Terminate)
-        {
+        let stopped = matches!(qp.state(), State::Error | State::Sqd | State::Terminate);
+        if (send || receive) && !stopped && !qp.asked_error {
             // Linux flushes after it moved the QP to ERROR, or to SQD (5.5).
             env.finding(
                 Class::Lint,
@@ -76,6 +76,10 @@ impl Device {
         let receive_done =
             receive && self.flush_ring(id, &mut qp, Ring::Receive, receive_code, style, env)?;
         self.put_qp(id, qp, env)?;
+        let nothing = !generate && !send_done && !receive_done;
+        if nothing && self.config.variation.nothing_to_flush == NothingToFlush::Refused {
+            return Err(Refusal::nothing_to_flush());
+        }
         // 0 nothing, 2 only the RQ, 3 only the SQ; the value for both is any other [inf].
         let minor = match (send_done, receive_done) {
             (false, false) => 0,
@@ -97,6 +101,15 @@ impl Device {
         env: &mut dyn Env,
     ) -> Result<bool, Unreachable> {
         let outstanding = self.outstanding(qp, ring, env)?;
+        let before = match ring {
+            Ring::Send => &mut qp.send_flushed,
+            Ring::Receive => &mut qp.receive_flushed,
+        };
+        if core::mem::replace(before, true) && outstanding.is_empty() {
+            // Linux flushes a side again only for what was posted after (control-path 4.12, data-path 8.4).
+            let text = format!("QP {id}: {ring:?} queue flushed again, with nothing posted since");
+            env.finding(Class::Lint, "flush-again", text);
+        }
         let reported = match style {
             FlushStyle::PerQueue => 1,
             FlushStyle::Mixed | FlushStyle::PerWqe => outstanding.len(),

@@ -294,14 +294,20 @@ impl Cqp {
     fn run(&mut self, command: &Command, device: &mut Device, env: &mut dyn Env) -> Outcome {
         let number = self.started;
         self.started += 1;
-        let fail = match device.config.cqp_errors {
-            CqpErrors::None => false,
-            CqpErrors::All => true,
-            CqpErrors::Nth(n) => n == number,
-            CqpErrors::Opcode(opcode) => opcode == command.opcode(),
+        let injected = Refusal::injected();
+        let (fail, refusal) = match device.config.cqp_errors {
+            CqpErrors::None => (false, injected),
+            CqpErrors::All => (true, injected),
+            CqpErrors::Nth(n) => (n == number, injected),
+            CqpErrors::Opcode(opcode) => (opcode == command.opcode(), injected),
+            CqpErrors::Answer {
+                opcode,
+                major,
+                minor,
+            } => (opcode == command.opcode(), Refusal { major, minor }),
         };
         if fail {
-            return Err(Refusal::injected());
+            return Err(refusal);
         }
         let Some(format) = Format::of(command.opcode()) else {
             let text = format!(

@@ -9,6 +9,10 @@ use crate::pe::host_context::{Pieces, undefined_bits};
 use crate::pe::qp::{HOST_WORDS, Qp, QpType, State};
 use crate::pe::word::{bit, bits, bits8, bits32};
 use crate::rc::{Mode, QpRcState};
+use crate::variation::ErrorRefused;
+
+/// Bytes of a shadow area (control-path 5.1).
+const SHADOW_BYTES: u64 = 64;
 
 /// QPID of a command.
 pub(super) fn qp_id(c: &Command) -> u32 {
@@ -127,6 +131,7 @@ impl Device {
         let mut qp = Qp::new(kind, host, bit(c.header(), 45), c.q(40));
         qp.other_state = state;
         self.check_queues(id, &qp, env)?;
+        self.lint_shadow(id, &qp, env)?;
         if matches!(kind, QpType::RoceRc | QpType::RoceUd) {
             // The checks are the same for both; only a connection has the state.
             let config = qp
@@ -142,6 +147,20 @@ impl Device {
         let created = self.qps.create(id.into(), Box::new(qp), &mut self.hmc, env);
         self.reached(created, env)?;
         DONE
+    }
+
+    /// All known drivers give a shadow area of zeroes: kernel memory of its own, or user memory that was cleared
+    /// (data-path 3).
+    fn lint_shadow(&self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
+        for offset in (0..SHADOW_BYTES).step_by(8) {
+            let word = env.load(qp.shadow + offset).map_err(Unreachable::from)?;
+            if word != 0 {
+                let text = format!("QP {id}: shadow area with {word:#x} at {offset}");
+                env.finding(Class::Lint, "qp-shadow", text);
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Queue memory: alignment, or PBLEs that are committed.
@@ -191,6 +210,9 @@ impl Device {
         } else {
             next
         };
+        if next == State::Error {
+            self.ask_for_error(id, &old, env)?;
+        }
         if !present.may_become(next, old.kind) {
             // The device may have stopped the QP while the driver posted this.
             return Err(if old.stopped {
@@ -210,8 +232,32 @@ impl Device {
             self.lint_queue_set(id, &qp, env);
         }
         self.move_qp(id, &mut qp, next, env)?;
+        qp.asked_error |= next == State::Error;
+        qp.told_error |= next == State::Error;
         self.put_qp(id, qp, env)?;
         DONE
+    }
+
+    /// MODIFY_QP to ERROR: refused where the queue pair cannot, or need not, go there.
+    fn ask_for_error(&mut self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
+        if qp.told_error {
+            // Linux remembers the state and sends nothing (control-path 5.5); where a command failed it may try again.
+            let text = format!("QP {id}: moved to ERROR where it was moved before");
+            env.finding(Class::Lint, "qp-error-again", text);
+        }
+        let known = qp.state() == State::Idle || qp.told_error;
+        let refused = match self.config.variation.error_refused {
+            ErrorRefused::Never => false,
+            ErrorRefused::Known => known,
+            ErrorRefused::Always => known || qp.state() == State::Error,
+        };
+        if !refused {
+            return Ok(());
+        }
+        let mut qp = Box::new(qp.clone());
+        qp.asked_error = true;
+        self.put_qp(id, qp, env)?;
+        Err(Refusal::state_race())
     }
 
     /// Carries out a state change that is allowed.
@@ -296,6 +342,14 @@ impl Device {
                 env,
                 format!("DESTROY_QP {id}: QPTYPE differs from CREATE_QP"),
             ));
+        }
+        let verbs = matches!(qp.kind, QpType::RoceRc | QpType::RoceUd);
+        let at_rest = matches!(qp.state(), State::Idle | State::Error);
+        if verbs && !at_rest && !qp.asked_error {
+            // Linux moves every one that was begun to ERROR first (control-path 5.5, last row); one in RESET or INIT of
+            // verbs is idle.
+            let text = format!("QP {id}: destroyed in state {:?}", qp.state());
+            env.finding(Class::Lint, "qp-destroy-state", text);
         }
         self.leave_cqs(&qp, env)?;
         self.release(id);

@@ -2,9 +2,35 @@
 
 use super::pair::{ALL_RIGHTS, BYTES, PD, VA, header};
 use super::qp::{FLUSH_RQ, FLUSH_SQ, TestQp};
-use super::rig::{GOOD, Rig};
+use super::rig::{Done, GOOD, Rig};
 use crate::pe::Config;
-use crate::variation::{FlushStyle, Variation};
+use crate::variation::{ErrorRefused, FlushStyle, NothingToFlush, Variation};
+
+/// "Flush, no WQE pending" (control-path 4.5).
+const NOTHING: Done = Done {
+    error: true,
+    major: 0xFFFF,
+    minor: 0x8006,
+    ..GOOD
+};
+/// "Invalid state".
+const STATE: Done = Done {
+    minor: 0x8002,
+    ..NOTHING
+};
+
+fn card(variation: Variation) -> Rig {
+    Rig::ready(Config {
+        variation,
+        ..Config::default()
+    })
+}
+
+/// The findings so far, by name.
+fn lints(rig: &mut Rig) -> Vec<&'static str> {
+    let found = std::mem::take(&mut rig.env.findings);
+    found.into_iter().map(|finding| finding.1).collect()
+}
 
 /// Three unsignaled or signaled entries (one a NOP) and two receives are outstanding when the QP goes to ERROR.
 fn flush(style: FlushStyle) -> (Vec<[u64; 4]>, Vec<[u64; 4]>, u16) {
@@ -37,9 +63,11 @@ fn flush(style: FlushStyle) -> (Vec<[u64; 4]>, Vec<[u64; 4]>, u16) {
     };
     let (send, receive) = (drain(&mut qp.send), drain(&mut qp.receive));
     // Flushed is flushed: another one finds nothing until something is posted again.
-    assert_eq!(qp.flush(&mut rig, FLUSH_SQ | FLUSH_RQ), GOOD);
+    assert_eq!(rig.env.findings, []);
+    assert_eq!(qp.flush(&mut rig, FLUSH_SQ | FLUSH_RQ), NOTHING);
+    assert_eq!(lints(&mut rig), ["flush-again", "flush-again"]);
     qp.post(&mut rig, 3, (VA, 8, stag), (0, 0));
-    assert_eq!(qp.flush(&mut rig, FLUSH_SQ | FLUSH_RQ).minor, 3);
+    assert_eq!(qp.flush(&mut rig, FLUSH_SQ).minor, 3);
     assert_eq!(
         header(qp.send.poll(&mut rig.env).unwrap().0),
         (3, 3, true, 1, 5)
@@ -72,4 +100,63 @@ fn flush_reports_one_cqe_an_entry_without_nops() {
     assert_eq!(send, [(0, 3, true, 1, 5), (2, 0, true, 1, 5)]);
     let receive: Vec<_> = receive.iter().map(|cqe| header(*cqe).0).collect();
     assert_eq!(receive, [0, 1]);
+}
+
+#[test]
+fn nothing_to_flush_is_refused_or_done() {
+    for (choice, answer) in [
+        (NothingToFlush::Refused, NOTHING),
+        (NothingToFlush::Done, GOOD),
+    ] {
+        let mut rig = card(Variation {
+            nothing_to_flush: choice,
+            ..Variation::default()
+        });
+        let qp = TestQp::create(&mut rig, 3, PD, 1);
+        qp.connect(&mut rig);
+        qp.to_error(&mut rig);
+        assert_eq!(qp.flush(&mut rig, FLUSH_SQ | FLUSH_RQ), answer);
+        assert_eq!(rig.env.findings, []);
+    }
+}
+
+#[test]
+fn error_from_where_there_is_no_need_is_refused_or_done() {
+    for (choice, answer) in [
+        (ErrorRefused::Known, STATE),
+        (ErrorRefused::Always, STATE),
+        (ErrorRefused::Never, GOOD),
+    ] {
+        let mut rig = card(Variation {
+            error_refused: choice,
+            ..Variation::default()
+        });
+        let idle = TestQp::create(&mut rig, 3, PD, 1);
+        assert_eq!(idle.modify(&mut rig, 6, 0), answer);
+        // It was asked for, so no more can be expected of a driver.
+        idle.flush(&mut rig, FLUSH_SQ | FLUSH_RQ);
+        assert_eq!(idle.destroy(&mut rig), GOOD);
+        let qp = TestQp::create(&mut rig, 4, PD, 1);
+        qp.connect(&mut rig);
+        qp.to_error(&mut rig);
+        assert_eq!(rig.env.findings, []);
+        assert_eq!(qp.modify(&mut rig, 6, 0), answer);
+        assert_eq!(lints(&mut rig), ["qp-error-again"]);
+    }
+}
+
+#[test]
+fn a_queue_pair_at_work_is_not_destroyed() {
+    let mut rig = Rig::ready(Config::default());
+    let idle = TestQp::create(&mut rig, 3, PD, 1);
+    assert_eq!(idle.destroy(&mut rig), GOOD);
+    let ended = TestQp::create(&mut rig, 4, PD, 1);
+    ended.connect(&mut rig);
+    ended.to_error(&mut rig);
+    assert_eq!(ended.destroy(&mut rig), GOOD);
+    assert_eq!(rig.env.findings, []);
+    let at_work = TestQp::create(&mut rig, 5, PD, 1);
+    at_work.connect(&mut rig);
+    assert_eq!(at_work.destroy(&mut rig), GOOD);
+    assert_eq!(lints(&mut rig), ["qp-destroy-state"]);
 }

@@ -340,6 +340,7 @@ fn q1_runs_out() {
         assert_eq!(done.error, id == 4);
         if id == 3 {
             // Given back when the QP goes.
+            qp.to_error(&mut rig);
             assert_eq!(qp.destroy(&mut rig), GOOD);
             let words = [
                 0,

@@ -147,7 +147,8 @@ fn a_full_cq_stops_with_an_event() {
     qp = {
         let mut other = TestQp::create(&mut rig, 4, 7, 1);
         rig.env.set_word(other.context + 136, word);
-        // CQNUMVALID takes the new numbers.
+        // An idle one may refuse to go to ERROR. CQNUMVALID takes the new numbers.
+        other.connect(&mut rig);
         assert_eq!(other.modify(&mut rig, 6, 1 << 47), GOOD);
         other.send.id = small.id;
         let _ = qp;

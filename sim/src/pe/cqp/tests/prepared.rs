@@ -20,7 +20,7 @@ use crate::pe::tables::Node;
 use crate::pe::tests::env::TestEnv;
 use crate::pe::word::{bits, bits8, bits16, bits32};
 use crate::rc::{Mode, QpRcState};
-use crate::variation::{FlushStyle, Variation};
+use crate::variation::{ErrorRefused, FlushStyle, NothingToFlush, Variation};
 
 /// A device large enough for every id in the recordings, over one run of memory.
 pub(super) fn device(env: &mut TestEnv) -> Device {
@@ -28,6 +28,9 @@ pub(super) fn device(env: &mut TestEnv) -> Device {
         profile: FpmProfile::Card,
         variation: Variation {
             flush: FlushStyle::PerQueue,
+            // Nothing is posted on these queue pairs, and they are idle.
+            nothing_to_flush: NothingToFlush::Done,
+            error_refused: ErrorRefused::Never,
             ..Variation::default()
         },
         ..Config::default()
@@ -117,6 +120,10 @@ pub(super) fn prepare(
     }
     env.set_words(c.q(16), &host);
     env.map(host[1], 0x1_0000);
+    if c.opcode() == 0 {
+        // The shadow area.
+        env.map(c.q(40) & !0xFFF, 8192);
+    }
     let (send, receive) = (bits32(host[17], 24, 0), bits32(host[17], 56, 32));
     let hmc = &mut device.hmc;
     if matches!(c.opcode(), 0x00..=0x02 | 0x13 | 0x22 | 0x29 | 0x2a) {
