@@ -9,6 +9,7 @@ use e810_hal::{Ns, Vector};
 use e810_host::backend::{Function, Transport};
 use e810_host::interrupts::Interrupts;
 use e810_sim::SimPlatform;
+use e810_sim::middleware::Layered;
 
 use super::Watched;
 use crate::scenario::payload::keep;
@@ -47,6 +48,19 @@ impl Room for SimPlatform {
 }
 
 impl<P: Room> Room for Watched<P> {
+    fn room(&self, bytes: usize) -> Buffer {
+        self.platform().room(bytes)
+    }
+
+    fn fired(&self, limit: Ns) -> Vec<Vector> {
+        self.platform().fired(limit)
+    }
+}
+
+impl<P: Room, L> Room for Layered<P, L>
+where
+    Self: Platform,
+{
     fn room(&self, bytes: usize) -> Buffer {
         self.platform().room(bytes)
     }

@@ -192,6 +192,16 @@ fn of_verbs<P: Room>() -> Vec<Row<P>> {
             verbs::queues::resized_under_load,
         ),
         ("a drained send queue", plain, verbs::queues::drained),
+        (
+            "a new path while the send queue is drained",
+            plain,
+            verbs::queues::new_path_while_drained,
+        ),
+        (
+            "queue pairs that end with nothing posted",
+            plain,
+            verbs::endings::with_nothing_posted,
+        ),
         ("a queue pair begun anew", plain, verbs::queues::begun_anew),
         (
             "begun anew on two completion queues",

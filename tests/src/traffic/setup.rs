@@ -39,6 +39,8 @@ pub struct Setup {
     pub retry_cnt: u8,
     /// RNR retries.
     pub rnr_retry: u8,
+    /// How much the device is brought up for, if not for the usual.
+    pub capacity: Option<Capacity>,
     /// Brings the device up with as little memory as there can be.
     pub frugal: bool,
 }
@@ -67,6 +69,7 @@ impl Default for Setup {
             channel: false,
             retry_cnt: 7,
             rnr_retry: 7,
+            capacity: None,
             frugal: false,
         }
     }
@@ -100,7 +103,10 @@ impl Setup {
             ..Config::new(lan)
         };
         if !self.frugal {
-            return usual;
+            return Config {
+                capacity: self.capacity.unwrap_or(usual.capacity),
+                ..usual
+            };
         }
         Config {
             capacity: Capacity {

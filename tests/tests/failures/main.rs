@@ -8,9 +8,12 @@
 
 mod endings;
 mod groups;
+mod late;
+mod many;
 mod objects;
 mod ownership;
 mod posts;
 mod reported;
 mod requests;
+mod stopping;
 mod transitions;

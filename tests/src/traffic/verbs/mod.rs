@@ -13,6 +13,7 @@ use super::{End, Pair};
 
 pub mod channels;
 pub mod datagrams;
+pub mod endings;
 pub mod errors;
 pub mod memory;
 pub mod moderation;

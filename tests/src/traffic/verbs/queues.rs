@@ -1,7 +1,8 @@
 //! Queues that change while they work: resized, drained, begun anew.
 
 use e810::{
-    Data, Discarded, Op, Platform, QpAttr, QpState, SendFlags, SendWr, TransitionError, WcStatus,
+    Data, Discarded, MacAddr, Op, Path, Platform, QpAttr, QpState, SendFlags, SendWr,
+    TransitionError, WcStatus,
 };
 use e810_hal::Ns;
 
@@ -123,6 +124,59 @@ pub fn drained(pair: &mut Pair<impl Platform>) {
             assert_eq!(ids, (0..=BURST).collect::<Vec<_>>());
             assert!(wcs.iter().all(|wc| wc.status == WcStatus::Success));
         }
+    }
+}
+
+/// In SQD a path to nobody is given, and then the right one again. The device is
+/// told on the way back to RTS and answers the peer meanwhile as before.
+pub fn new_path_while_drained(pair: &mut Pair<impl Platform>) {
+    let [_, to_rtr, _] = pair.steps(A);
+    let right = to_rtr.path.expect("a path");
+    let nobody = Path {
+        destination_mac: MacAddr([2, 0xAA, 0, 0, 0, 9]),
+        ..right
+    };
+    pair.transfer(A, &Transfer::new(Kind::Send, 100));
+    for path in [nobody, right] {
+        let side = pair.side(0);
+        if side.qps[0].state() == QpState::Rts {
+            side.control
+                .modify_qp(&mut side.qps[0], &QpAttr::to_sqd(false))
+                .expect("to SQD");
+            pair.until("the end of the drain", |pair| {
+                let side = pair.side(0);
+                let queried = side.control.query_qp(&side.qps[0], e810::AttrMask::empty());
+                !queried.expect("asked").sq_draining
+            });
+        }
+        let side = pair.side(0);
+        let change = QpAttr {
+            path: Some(path),
+            ..QpAttr::default()
+        };
+        side.control
+            .modify_qp(&mut side.qps[0], &change)
+            .expect("a path");
+        let sge = side.sge(side.incoming(), 64);
+        side.post_recv(0, 7, &[sge]).expect("posted");
+        send(pair, B, 8, 0, 64, true);
+        for side in 0..2 {
+            let wc = pair.completions(side, 1);
+            assert!(wc.iter().all(|wc| wc.status == WcStatus::Success));
+        }
+        assert_eq!(pair.side(0).qps[0].state(), QpState::Sqd);
+    }
+    let side = pair.side(0);
+    let rts = QpAttr {
+        state: Some(QpState::Rts),
+        ..QpAttr::default()
+    };
+    side.control
+        .modify_qp(&mut side.qps[0], &rts)
+        .expect("back to RTS");
+    for kind in [Kind::Send, Kind::Write, Kind::Read] {
+        pair.transfer(A, &Transfer::new(kind, 5000));
+        pair.transfer(B, &Transfer::new(kind, 5000));
     }
 }
 
