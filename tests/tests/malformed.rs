@@ -281,7 +281,8 @@ fn asynchronous_events_of_nothing() {
             entry[0] = random.next().expect("enough");
             entry[1] = random.next().expect("enough");
             if entry[0] % 2 == 0 {
-                // Our QP's number in the entry, a context that is not its own.
+                // Our QP's number in the entry, the context of another life of it.
+                entry[0] = (2 + (entry[0] >> 34)) << 32 | qp;
                 entry[1] = entry[1] & !(0x3_FFFF | 1 << 46) | qp;
             }
             // OVERFLOW [33] ends the queue until a reset: not this test's.

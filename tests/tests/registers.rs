@@ -20,6 +20,10 @@ const NOT_LISTED: &[(&str, &[&str])] = &[
         &["GLPE_CRITERR"],
     ),
     (
+        "input of the switch block: offsets from Linux' ice (`ice_init_pkg_regs`), reset source [inf]",
+        &["GL_PREEXT_L2_PMASK0", "GL_PREEXT_L2_PMASK1"],
+    ),
+    (
         "pause frames of the port: offsets and fields from a driver, reset source [inf]",
         &[
             "PRTMAC_HSEC_CTL_TX_PAUSE_QUANTA",

@@ -12,10 +12,14 @@ use bitflags::bitflags;
 use e810_datapath::slot::QpKey;
 use e810_hal::{HostBuf, HostMem, NoHostMemory, Ns};
 
+/// What the device was told of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Told(u64);
+
+// Not with the struct inside: that brings a parser of text along, which is a
+// path to a panic.
 bitflags! {
-    /// What the device was told of a queue pair.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub(super) struct Told: u64 {
+    impl Told: u64 {
         /// It is in ERROR.
         const STOPPED = 1 << 0;
         /// The send queue is flushed.

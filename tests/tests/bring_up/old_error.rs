@@ -49,7 +49,7 @@ fn a_ccq_that_is_refused_does_not_keep_the_rest() {
     let (sim, nic) = card();
     let device = bring_up(nic.clone(), &config(&nic), &mut |_| {}).unwrap();
     sim.configure_engine(0, |config| {
-        config.cqp_errors = CqpErrors::Opcode(DESTROY_CQ)
+        config.cqp_errors = CqpErrors::Opcode(DESTROY_CQ);
     });
     let error = device.shutdown().unwrap_err().to_string();
     assert!(error.contains("DESTROY_CQ"), "{error}");
