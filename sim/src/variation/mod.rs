@@ -158,6 +158,15 @@ mod tests {
     }
 
     #[test]
+    fn the_notes_have_a_row_for_each() {
+        let notes = include_str!("../../../docs/hardware-notes.md");
+        for choice in Variation::CHOICES {
+            let row = format!("| `{}` | {} |", choice.name, choice.values.join(", "));
+            assert!(notes.contains(&row), "no row {row}");
+        }
+    }
+
+    #[test]
     fn names_are_unique() {
         let names: BTreeSet<_> = Variation::CHOICES
             .iter()

@@ -13,13 +13,15 @@ const SEEDS: u64 = 64;
 
 /// What a card is tried with: one start of both functions each. They pass every choice of the table: messages of
 /// both services, groups, events, keys, and failures of every kind.
-const TRIED: [&str; 6] = [
+const TRIED: [&str; 8] = [
     "sizes around a packet",
     "tagged datagrams",
     "groups",
     "every completion error",
     "a drained send queue",
     "several queues on a channel",
+    "queue pairs that end with nothing posted",
+    "an unknown sender",
 ];
 
 fn card(seed: u64, variation: Variation) -> Sim {
