@@ -3,20 +3,17 @@
 mod pages;
 mod rig;
 
-use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use e810_hal::{
-    Access, Bus, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, HostBuf, Ns, Off, SharedBytes,
-    Vectors, Words,
+    Access, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, HostBuf, SharedBytes, Vectors, Words,
 };
 
 use super::memory::PAGE;
 use super::*;
-use rig::Rig;
+use rig::{Fake, Rig};
 #[test]
 fn a_function_is_reset_before_and_after_and_says_what_it_is() {
     let rig = Rig::new(|_| {});
