@@ -152,10 +152,10 @@ impl Kind {
         )
     }
 
-    /// Whether no driver reads the type's word of the query: SRQ has none in this generation, OOISC is iWARP's
-    /// (control-path 6.3; Linux 6.12 skips all three).
+    /// Whether no driver of this generation reads the type's word of the query: SRQ's, which it has not
+    /// (control-path 6.3). OOISC's and OOISCFFL's are read by Linux 6.12 in every mode, which counts their memory.
     fn is_unread(self) -> bool {
-        matches!(self, K::Srq | K::Ooisc | K::OoiscFl)
+        matches!(self, K::Srq)
     }
 
     /// Whether drivers compute the count from that of the queue pairs and never hold it against the maximum

@@ -1,10 +1,9 @@
 //! Choices about the engine's commands and its host memory.
 
-/// What QUERY_FPM_VAL has in the words of SRQ, OOISC and OOISCFFL, which drivers of this generation do not read in
-/// RoCE mode (control-path 6.3).
+/// What QUERY_FPM_VAL has in the word of SRQ, which drivers of this generation do not read (control-path 6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UnreadWords {
-    /// No sizes and no counts.
+    /// No size and no count.
     Anything,
     /// What the profile says.
     Limits,

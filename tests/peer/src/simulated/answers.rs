@@ -5,14 +5,15 @@ use std::net::Ipv4Addr;
 use e810_cqp::hmc::Object;
 use e810_cqp::op::{
     Access as Rights, AddressHandle, CqAttributes, CreateAh, CreateCq, CreateQp, DeallocStag,
-    DestroyAh, DestroyCq, DestroyQp, Extent, IpPair, MacAddr, PageSize, Pages, QpType, QueueMemory,
-    RegisterMr, StagKind, TagBase,
+    DestroyAh, DestroyCq, DestroyQp, Extent, IpPair, MacAddr, PageSize, Pages, QpState, QpType,
+    QueueMemory, RegisterMr, StagKind, TagBase,
 };
 use e810_cqp::qpc::{RoceContext, RqContext, SqContext};
 use e810_datapath::sizing::wqe_shift;
 use e810_hal::Iova;
 use e810_hal::bus::CeqId;
 
+use super::connect::modify;
 use super::mapped::PAGE;
 use super::{Pair, Simulated};
 use crate::abi::{AhAttr, access, qp_type};
@@ -177,6 +178,8 @@ impl Kernel for Simulated {
     fn destroy_qp(&mut self, id: u32) -> Answer<()> {
         let pair = self.pairs.remove(&id).ok_or(Errno::MISSING)?;
         let context = self.context_of(id)?;
+        // To ERROR first; what the device answers to that Linux does not look at.
+        let _ = self.command(&modify(id, &pair, context, QpState::Error));
         self.command(&DestroyQp::new(id, pair.kind, context, pair.shadow))
             .map(drop)
     }

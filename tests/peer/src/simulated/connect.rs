@@ -110,7 +110,7 @@ impl Simulated {
     }
 }
 
-fn modify(qp: u32, pair: &Pair, context: Iova, state: QpState) -> ModifyQp {
+pub(super) fn modify(qp: u32, pair: &Pair, context: Iova, state: QpState) -> ModifyQp {
     ModifyQp {
         virtual_queues: is_listed(&pair.context),
         ..ModifyQp::new(qp, pair.kind, context, pair.shadow, state)
