@@ -61,7 +61,7 @@ const _: () = assert!(size_of::<Wc>() == 32);
 pub struct Sender {
     /// Ethernet address of the sender, or of the last router.
     pub mac: [u8; 6],
-    /// VLAN tag of the packet, if it had one: [15:13] priority, [11:0] id.
+    /// VLAN tag of the packet, if it had one: \[15:13\] priority, \[11:0\] id.
     pub vlan_tag: Option<u16>,
 }
 
