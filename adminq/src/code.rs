@@ -77,6 +77,14 @@ codes! {
     EBADBUF = 28, "the package's buffer is wrong: use an unmodified package file";
 }
 
+impl Code {
+    /// Whether the command may be taken at another time.
+    #[must_use]
+    pub const fn is_busy(self) -> bool {
+        matches!(self, Self::EBUSY | Self::EAGAIN)
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.name(), self.0)

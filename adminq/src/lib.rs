@@ -61,7 +61,7 @@ pub mod tree;
 pub use answer::Answer;
 pub use error::{Error, Result};
 pub use event::{Event, EventKind};
-pub use opcode::Opcode;
+pub use opcode::{Opcode, WhenBusy};
 pub use queue::{AdminQ, Counters, DMA_BYTES};
 
 pub use e810_hal::bus::VsiId;

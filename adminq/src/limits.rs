@@ -34,6 +34,9 @@ pub const START_PAUSE: Ns = Ns::from_ms(100);
 pub const BUSY_TRIES: u32 = 3;
 /// Between two of them.
 pub const BUSY_PAUSE: Ns = Ns::from_ms(10);
+/// How long commands are sent again while the firmware refuses all of them:
+/// another function may have the global configuration lock so long.
+pub const BUSY_LIMIT: Ns = Ns::from_ms(GLOBAL_LOCK_MS as u64);
 
 /// PF reset: 5000 ms that another function may hold the global lock, and 300.
 pub const PF_RESET_LIMIT: Ns = Ns::from_ms(5_300);

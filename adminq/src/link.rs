@@ -128,17 +128,25 @@ fn change<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<bool> {
 /// [`Error::NoLink`] with the reason at the limit; those of the command.
 pub fn wait_up<P: Platform>(queue: &mut AdminQ<P>, lport: u8, limit: Ns) -> Result<LinkStatus> {
     let half = Ns(limit.0 / 2);
-    let found = match wait(queue, lport, half) {
+    match wait_only(queue, lport, half) {
         Err(Error::NoLink { reason }) => {
             if reason != NoLink::NoMedia {
                 let enable = true;
                 let restarted = queue.execute(&RestartAn { lport, enable });
                 queue.warn_of_refusal(restarted)?;
             }
-            wait(queue, lport, half)
+            wait_only(queue, lport, half)
         }
         other => other,
-    };
+    }
+}
+
+/// As [`wait_up`], for a port whose link is somebody else's: nothing is restarted.
+///
+/// # Errors
+/// As there.
+pub fn wait_only<P: Platform>(queue: &mut AdminQ<P>, lport: u8, limit: Ns) -> Result<LinkStatus> {
+    let found = wait(queue, lport, limit);
     if let Ok(status) = &found {
         log_info!(
             "link up at {} Mbit/s, FEC {}",

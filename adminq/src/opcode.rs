@@ -112,12 +112,30 @@ opcodes! {
 }
 
 impl Opcode {
-    /// Whether a busy firmware is asked again (control-path 9.1): queries of
-    /// the link topology and the module, and changes of the LLDP agent.
+    /// What a busy firmware is asked again.
     #[must_use]
-    pub const fn retries_busy(self) -> bool {
-        matches!(self.0, 0x06E0 | 0x06EE | 0x0A05 | 0x0A06 | 0x0A0A)
+    pub const fn when_busy(self) -> WhenBusy {
+        match self.0 {
+            0x06E0 | 0x06EE | 0x0A05 | 0x0A06 | 0x0A0A => WhenBusy::Tries,
+            0x0008 | 0x0C31 => WhenBusy::Told,
+            _ => WhenBusy::Waits,
+        }
     }
+}
+
+/// What is done about a command that the firmware answers EBUSY or EAGAIN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenBusy {
+    /// Sent again a few times, as existing drivers do: queries of the link topology
+    /// and the module, and changes of the LLDP agent (control-path 9.1).
+    Tries,
+    /// Sent again until another function can have finished its download: while it
+    /// holds the global configuration lock, the firmware refuses most commands
+    /// (field-evidence 3.6). Existing drivers serialize the functions of one machine
+    /// in software; here they belong to different processes.
+    Waits,
+    /// The caller is told: busy means something of its own there.
+    Told,
 }
 
 impl fmt::Display for Opcode {
@@ -144,10 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn only_five_opcodes_are_asked_again() {
-        let again: std::vec::Vec<u16> = (0..=u16::MAX)
-            .filter(|op| Opcode(*op).retries_busy())
-            .collect();
-        assert_eq!(again, [0x06E0, 0x06EE, 0x0A05, 0x0A06, 0x0A0A]);
+    fn five_opcodes_are_tried_again_a_few_times() {
+        let these = |when| -> std::vec::Vec<u16> {
+            (0..=u16::MAX)
+                .filter(|op| Opcode(*op).when_busy() == when)
+                .collect()
+        };
+        let tries = these(WhenBusy::Tries);
+        assert_eq!(tries, [0x06E0, 0x06EE, 0x0A05, 0x0A06, 0x0A0A]);
+        assert_eq!(these(WhenBusy::Told), [0x0008, 0x0C31]);
     }
 }

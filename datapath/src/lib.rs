@@ -70,6 +70,7 @@
 //!     address_handles: 1 << 17,
 //!     signal_all: false,
 //!     local_fence: true,
+//!     read_fence_rate: 0,
 //!     extra: Default::default(),
 //! };
 //! let mut sends = SendQueue::new(NoDevice, zeroed(sq.bytes() / 8), slots, qp_key, limits)?;

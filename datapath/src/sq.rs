@@ -23,10 +23,12 @@ use crate::wr::{Data, ExtraOps, Op, SendFlags, SendWr, Sge, UdTarget};
 
 mod one;
 mod place;
+mod read_fence;
 mod refuse;
 mod write;
 
 use place::CLEAR;
+use read_fence::ReadFence;
 pub(crate) use refuse::too_long;
 use write::Body;
 
@@ -53,6 +55,9 @@ pub struct SendLimits {
     /// Local invalidations and fast registrations carry LOCALFENCE, whatever their
     /// flags say.
     pub local_fence: bool,
+    /// After so many READs the next carries FENCE, whatever its flags say; 0 for
+    /// none. A queue with such a rate posts its READs a little more slowly.
+    pub read_fence_rate: u8,
     /// Operations offered beyond those of this generation.
     #[cfg_attr(feature = "defmt", defmt(Debug2Format))]
     pub extra: ExtraOps,
@@ -66,6 +71,9 @@ pub struct SendQueue<P, W, M: SlotMemory> {
     limits: SendLimits,
     /// Flags of every request.
     always: SendFlags,
+    /// Flags of every READ, where it is posted as a plain request.
+    always_read: SendFlags,
+    read_fence: ReadFence,
     datagram: bool,
     /// The QP's own Q_Key.
     qkey: u32,
@@ -127,11 +135,19 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         if limits.service.is_datagram() || limits.max_sge == 0 {
             always = always.union(NEVER_PLAIN);
         }
+        // A READ that may have to be fenced takes the way that counts it; no other
+        // request has work with that.
+        let always_read = match limits.read_fence_rate {
+            0 => always,
+            _ => always.union(NEVER_PLAIN),
+        };
         Ok(Self {
             platform,
             poster,
             limits,
             always,
+            always_read,
+            read_fence: ReadFence::new(limits.read_fence_rate),
             datagram: limits.service.is_datagram(),
             qkey: 0,
         })
@@ -225,6 +241,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     pub fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
         self.poster.restart(slots, qp)?;
         self.qkey = 0;
+        self.read_fence = ReadFence::new(self.limits.read_fence_rate);
         Ok(())
     }
 
@@ -256,16 +273,22 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             Op::Send {
                 data: Data::Sges([sge]),
                 imm: None,
-            } => self.post_sge(wr, sge, opcode::SEND, 0, 0),
+            } => self.post_sge(wr, sge, self.always, opcode::SEND, 0, 0),
             Op::Write {
                 data: Data::Sges([sge]),
                 remote,
                 imm: None,
-            } => self.post_sge(wr, sge, opcode::RDMA_WRITE, remote.rkey, remote.addr),
+            } => {
+                let (low, addr) = (remote.rkey, remote.addr);
+                self.post_sge(wr, sge, self.always, opcode::RDMA_WRITE, low, addr)
+            }
             Op::Read {
                 into: [sge],
                 remote,
-            } => self.post_sge(wr, sge, opcode::RDMA_READ, remote.rkey, remote.addr),
+            } => {
+                let (low, addr) = (remote.rkey, remote.addr);
+                self.post_sge(wr, sge, self.always_read, opcode::RDMA_READ, low, addr)
+            }
             _ => None,
         }
     }
@@ -275,11 +298,12 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         &mut self,
         wr: &SendWr<'_>,
         sge: &Sge,
+        always: SendFlags,
         opcode: u8,
         low: u32,
         addr: u64,
     ) -> Option<()> {
-        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
+        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | always.bits());
         let word = fragment::only(sge)?;
         if wanted.bits() > PLAIN.bits() || self.poster.is_special() {
             return None;
@@ -339,10 +363,10 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
                 let opcode = either(solicited, opcode::RDMA_WRITE_SOLICITED, opcode::RDMA_WRITE);
                 (data, Body::remote(opcode, remote, imm))
             }
-            Op::Read { into, remote } => (
-                Data::Sges(into),
-                Body::remote(opcode::RDMA_READ, remote, None),
-            ),
+            Op::Read { into, remote } => {
+                let body = Body::remote(opcode::RDMA_READ, remote, None);
+                return self.post_read(wr.wr_id, into, body, flags);
+            }
             Op::UdSend { data, imm, to } => {
                 let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
                 (
@@ -352,8 +376,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             }
             Op::ReadInv { into, remote } => {
                 self.offered(&wr.op, ExtraOps::READ_INV)?;
-                let opcode = opcode::READ_LOCAL_INV;
-                (Data::Sges(into), Body::remote(opcode, remote, None))
+                let body = Body::remote(opcode::READ_LOCAL_INV, remote, None);
+                return self.post_read(wr.wr_id, into, body, flags);
             }
             Op::LocalInv { .. } | Op::BindMw(_) | Op::FastRegister(_) | Op::Nop | Op::Atomic(_) => {
                 return self.post_memory(wr, flags);

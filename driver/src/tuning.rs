@@ -18,7 +18,8 @@ const fn most(bits: u32) -> u32 {
     (1 << bits) - 1
 }
 
-/// What a queue pair's context says of pacing (control-path 5.2).
+/// How a queue pair paces itself: but for the rate of fences, what its context
+/// says (control-path 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
     /// Congestion window (CWNDROCE), 1 to 2^24 - 1; its unit is in no source.
@@ -34,6 +35,9 @@ pub struct Tuning {
     /// Outbound READs in flight at most (ORD), 1 to 255: what
     /// [`QpAttr::max_rd_atomic`](crate::QpAttr) can ask for.
     pub max_rd_atomic: u8,
+    /// READs posted without FENCE before one that carries it, whatever its flags
+    /// say; 0 for none. Of the send queue, not of the context.
+    pub read_fence_rate: u8,
     /// Congestion control; all off in existing drivers' default. What DCQCN,
     /// DCTCP and TIMELY work with is [`Config::congestion`](crate::Config).
     pub congestion: CongestionControl,
@@ -47,6 +51,7 @@ impl Tuning {
         rto_min: 5,
         max_dest_rd_atomic: MAX_IRD as u8,
         max_rd_atomic: MAX_ORD as u8,
+        read_fence_rate: 0,
         congestion: CongestionControl {
             dcqcn: false,
             dctcp: false,
@@ -55,11 +60,11 @@ impl Tuning {
         },
     };
     /// What Intel's out-of-tree irdma writes on a port without link-level or
-    /// priority flow control. It also fences every fourth READ, which here is a
-    /// flag of the request ([`SendFlags::FENCE`](crate::SendFlags)).
+    /// priority flow control.
     pub const WITHOUT_FLOW_CONTROL: Self = Self {
         window: 0x20,
         ack_credits: 2,
+        read_fence_rate: 4,
         ..Self::LINUX
     };
     /// What Intel's out-of-tree irdma writes on a port with flow control.
@@ -145,6 +150,7 @@ mod tests {
             rto_min: 127,
             max_dest_rd_atomic: 1,
             max_rd_atomic: 1,
+            read_fence_rate: 255,
             congestion: timely(0xFFF),
         };
         assert_eq!(edges.check(), Ok(()));

@@ -187,8 +187,8 @@ impl Bench {
             }
         }
         let written = Written {
-            ring,
             entries: ring.words() / Written::WORDS,
+            ring,
             seen: 0,
             times: VecDeque::new(),
         };

@@ -207,6 +207,7 @@ impl Default for Spec {
                 address_handles: 1 << 17,
                 signal_all: false,
                 local_fence: false,
+                read_fence_rate: 0,
                 extra: ExtraOps::empty(),
             },
             max_recv_sge: 1,

@@ -67,7 +67,7 @@ fn completion_queue(pair: &Simulated) -> (Block, Block) {
         .iter()
         .rposition(|block| (block.bytes, block.align) == (64, 64))
         .expect("a shadow area");
-    (blocks[shadow - 1], blocks[shadow])
+    (blocks[shadow - 1].clone(), blocks[shadow].clone())
 }
 
 /// Fills a ring of entries of `size` words, valid from `head` on for one lap;
@@ -180,7 +180,7 @@ fn event_queue(pair: &mut Simulated) -> (Block, usize) {
     assert_eq!(pair.completions(0, 1)[0].status, WcStatus::Success);
     pair.sides[0].attend();
     assert!(pair.sides[0].cqs[0].take_event());
-    (*block, words[0] + 1)
+    (block.clone(), words[0] + 1)
 }
 
 /// The AEQ of side 0, and the place of its next entry.
@@ -215,7 +215,7 @@ fn async_queue(pair: &mut Simulated) -> (Block, usize) {
     for end in [A, B] {
         pair.connect(end);
     }
-    (*block, words[0] / 2 + 1)
+    (block.clone(), words[0] / 2 + 1)
 }
 
 #[test]

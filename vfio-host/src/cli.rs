@@ -6,6 +6,7 @@ mod moderation;
 mod monitor;
 mod pair;
 mod perf;
+mod tuning;
 mod wire;
 
 use std::path::PathBuf;
@@ -23,7 +24,8 @@ use crate::spec::{Bdf, DeviceSpec};
 pub use moderation::ModerationArg;
 pub use monitor::MonitorArgs;
 pub use pair::PairArgs;
-pub use perf::{PerfArgs, TestArg, TuningArg};
+pub use perf::{PerfArgs, TestArg};
+pub use tuning::TuningArg;
 pub use wire::WireArgs;
 
 /// RDMA on the Intel E810, without a kernel driver.
@@ -110,6 +112,9 @@ pub struct StartArgs {
     /// MTU of the interface in bytes, for both functions.
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(68..=9702))]
     pub mtu: u16,
+    /// Leave the port's link as it is, and only wait for it: on boards whose management controller owns it.
+    #[arg(long, conflicts_with = "warm")]
+    pub leave_link: bool,
 }
 
 /// How a function behind a backend is used.

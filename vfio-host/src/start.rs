@@ -29,6 +29,8 @@ pub enum Start {
         mtu: u16,
         /// Completion vectors wanted.
         ceqs: u16,
+        /// The port's link is somebody else's: left as it is.
+        leave_link: bool,
     },
     /// Its LAN side is ready.
     Warm {
@@ -83,8 +85,21 @@ impl Source {
 }
 
 impl Start {
-    /// Brings the function up; `link` says what to do about its port, `observe` is
-    /// told each stage that was reached.
+    /// Whether the port's link is left as it is, and so not waited for by
+    /// [`bring_up`](Self::bring_up).
+    #[must_use]
+    pub const fn leaves_link(&self) -> bool {
+        matches!(
+            self,
+            Self::Cold {
+                leave_link: true,
+                ..
+            }
+        )
+    }
+
+    /// Brings the function up; `link` says what to do about its port, unless that
+    /// is to be left, and `observe` is told each stage that was reached.
     ///
     /// # Errors
     /// A package that is no good; the stage that failed, and why.
@@ -100,7 +115,12 @@ impl Start {
                 let config = with(Config::new(*lan), backing, *ceqs);
                 Ok(bring_up(platform, &config, observe)?)
             }
-            Self::Cold { package, mtu, ceqs } => {
+            Self::Cold {
+                package,
+                mtu,
+                ceqs,
+                leave_link,
+            } => {
                 let config = with(Config::cold(*mtu), backing, *ceqs);
                 let (source, missing) = match package {
                     Source::File(file) => {
@@ -110,6 +130,7 @@ impl Start {
                     }
                     Source::Missing(missing) => (PackageSource::AnotherFunction, Some(missing)),
                 };
+                let link = if *leave_link { LinkPolicy::Leave } else { link };
                 let start = ColdStart {
                     package: source,
                     link,

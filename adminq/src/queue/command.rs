@@ -1,6 +1,6 @@
 //! Sending a command and taking its reply.
 
-use e810_hal::{Platform, WaitError, log_debug, log_error, log_warn, poll_until};
+use e810_hal::{Ns, Platform, WaitError, log_debug, log_error, log_warn, poll_until};
 
 #[cfg(doc)]
 use super::Counters;
@@ -8,14 +8,14 @@ use super::memory::Buffer;
 use super::registers::Queue;
 use super::{AdminQ, too_long};
 use crate::answer::Answer;
-use crate::code::Code;
 use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
 use crate::limits::{
-    ATQ_ENTRIES, BUFFER_BYTES, BUSY_PAUSE, BUSY_TRIES, COMMAND_LIMIT, FIRST_LOOK, LOOK_PAUSE,
+    ATQ_ENTRIES, BUFFER_BYTES, BUSY_LIMIT, BUSY_PAUSE, BUSY_TRIES, COMMAND_LIMIT, FIRST_LOOK,
+    LOOK_PAUSE,
 };
 use crate::op::{Command, Data};
-use crate::opcode::Opcode;
+use crate::opcode::{Opcode, WhenBusy};
 
 impl<P: Platform> AdminQ<P> {
     /// Sends a command, waits for its reply and decodes it.
@@ -76,9 +76,8 @@ impl<P: Platform> AdminQ<P> {
         answered
     }
 
-    /// Sends a command and gives its reply, a refusal included. The few opcodes
-    /// for which existing drivers do so are tried again while the firmware is
-    /// busy.
+    /// Sends a command and gives its reply, a refusal included. While the firmware
+    /// is busy the command is sent again, as [`WhenBusy`] says of it.
     ///
     /// # Errors
     /// [`Error::TooLong`]; [`Error::Wait`] after 1 s or when the device is
@@ -86,14 +85,18 @@ impl<P: Platform> AdminQ<P> {
     /// [`Error::LongReply`]; [`Error::Unanswered`] while an earlier command is
     /// open.
     pub fn exchange(&mut self, op: Opcode, params: [u8; 16], data: Data<'_>) -> Result<Answer<'_>> {
-        let tries = if op.retries_busy() { BUSY_TRIES } else { 1 };
+        let mut tries = 1u32;
         let mut sent = self.send(op, params, data);
-        for _ in 1..tries {
-            if !matches!(&sent, Ok(reply) if reply.code() == Code::EBUSY) {
-                break;
-            }
+        while matches!(&sent, Ok(reply) if reply.code().is_busy()) && self.tries_again(op, tries) {
             self.platform.delay(BUSY_PAUSE);
+            tries = tries.saturating_add(1);
             sent = self.send(op, params, data);
+        }
+        if let Ok(reply) = &sent
+            && !reply.code().is_busy()
+            && op.when_busy() == WhenBusy::Waits
+        {
+            self.busy_since = None;
         }
         sent.map(|reply| {
             let len = match data {
@@ -104,6 +107,27 @@ impl<P: Platform> AdminQ<P> {
             let cells = self.memory.buffer(Buffer::Command);
             Answer::new(reply, cells, len)
         })
+    }
+
+    /// Whether a command that was refused because the firmware is busy is sent
+    /// again.
+    fn tries_again(&mut self, op: Opcode, tries: u32) -> bool {
+        match op.when_busy() {
+            WhenBusy::Told => false,
+            WhenBusy::Tries => tries < BUSY_TRIES,
+            WhenBusy::Waits => {
+                let now = self.platform.now();
+                let waited = |since: Ns| now.0.saturating_sub(since.0);
+                // One that long ago is another time.
+                let this_time = |since: &Ns| waited(*since) < BUSY_LIMIT.0.saturating_mul(2);
+                let since = self.busy_since.filter(this_time).unwrap_or_else(|| {
+                    log_warn!("{}: the firmware is busy; waiting for it", op);
+                    now
+                });
+                self.busy_since = Some(since);
+                waited(since) < BUSY_LIMIT.0
+            }
+        }
     }
 
     /// One exchange.

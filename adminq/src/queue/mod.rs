@@ -14,7 +14,7 @@ mod start;
 
 pub(crate) use command::refused;
 
-use e810_hal::{Platform, log_error, log_warn};
+use e810_hal::{Ns, Platform, log_error, log_warn};
 
 use crate::error::{Error, Result};
 use crate::event::Faults;
@@ -54,6 +54,9 @@ pub struct AdminQ<P: Platform> {
     next: u16,
     /// The command that timed out, until its reply has come.
     open: Option<Opcode>,
+    /// Since when the firmware has been busy for commands that wait for it: they
+    /// have one time limit together until it takes one.
+    busy_since: Option<Ns>,
     /// Next entry of the event ring, and the head as last read.
     event: u16,
     event_head: u16,

@@ -54,6 +54,7 @@ fn attempt<P: Platform>(platform: P) -> Result<AdminQ<P>> {
         platform,
         next: 0,
         open: None,
+        busy_since: None,
         event: 0,
         event_head: 0,
         version: Version::default(),

@@ -40,6 +40,7 @@ pub(crate) const LIMITS: SendLimits = SendLimits {
     address_handles: 1 << 17,
     signal_all: false,
     local_fence: false,
+    read_fence_rate: 0,
     extra: ExtraOps::all(),
 };
 

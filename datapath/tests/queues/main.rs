@@ -15,6 +15,7 @@ mod fences;
 mod flush;
 mod late;
 mod law;
+mod long_receives;
 mod order;
 mod recorded;
 mod refused;

@@ -24,7 +24,7 @@ pub enum LinkPolicy {
     /// Enable it and wait so long for it, and fail without one.
     Wait(Ns),
     /// Leave it as it is, up or down: on boards whose management controller owns
-    /// it.
+    /// it. Whoever waits for it later does nothing else.
     Leave,
 }
 
@@ -33,6 +33,8 @@ pub enum LinkPolicy {
 pub struct LinkUp<P: Platform> {
     pub(super) below: VsiUp<P>,
     pub(super) status: LinkStatus,
+    /// The link is somebody else's ([`LinkPolicy::Leave`]).
+    left: bool,
 }
 
 /// Greatest frame of a port in bytes, FCS included, as existing drivers set it
@@ -55,7 +57,14 @@ impl<P: Platform> Device<P, VsiUp<P>> {
         policy: LinkPolicy,
     ) -> Result<Device<P, LinkUp<P>>, Failed<P, VsiUp<P>>> {
         match enable(&self.platform, &mut self.stage, policy) {
-            Ok(status) => Ok(self.map(|below| LinkUp { below, status })),
+            Ok(status) => {
+                let left = policy == LinkPolicy::Leave;
+                Ok(self.map(|below| LinkUp {
+                    below,
+                    status,
+                    left,
+                }))
+            }
             Err(error) => Err((self, error)),
         }
     }
@@ -87,7 +96,11 @@ impl<P: Platform> LanReady<P> {
     /// Waits for the link, at most `limit`.
     pub(crate) fn wait_link(&mut self, limit: Ns) -> Result<LinkStatus> {
         let lport = self.identity().port.lport;
-        self.link = link::wait_up(self.queue(), lport, limit)?;
+        self.link = if self.below.left {
+            link::wait_only(self.queue(), lport, limit)?
+        } else {
+            link::wait_up(self.queue(), lport, limit)?
+        };
         Ok(self.link)
     }
 }

@@ -143,6 +143,7 @@ impl<P: Platform> Control<P> {
             signal_all: init.signal_all,
             // As kernel drivers do (data-path 1.7).
             local_fence: true,
+            read_fence_rate: made.tuning.read_fence_rate,
             extra: self.extra_ops(init.fast_register),
         };
         let wrong = e810_datapath::Error::from;

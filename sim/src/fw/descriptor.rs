@@ -35,6 +35,8 @@ impl AqCode {
     pub const ESRCH: Self = Self(3);
     /// I/O error.
     pub const EIO: Self = Self(5);
+    /// Try again.
+    pub const EAGAIN: Self = Self(8);
     /// Out of memory, or the buffer is too small.
     pub const ENOMEM: Self = Self(9);
     /// Permission denied.

@@ -2,8 +2,9 @@
 
 use super::descriptor::{Answer, Command, Reply};
 use super::{AqCode, Cx};
+use crate::variation::{OthersInDownload, RefusedInDownload};
 
-/// What may be asked while the function holds the global configuration lock (`ice/ice_common.c ice_aq_send_cmd`).
+/// What the holder of the global configuration lock may ask (`ice/ice_common.c ice_aq_send_cmd`).
 fn goes_on_in_download(command: &Command) -> bool {
     matches!(
         command.opcode,
@@ -16,6 +17,13 @@ fn goes_on_in_download(command: &Command) -> bool {
             | 0x0418
             | 0x0c40..=0x0c43
     ) || (command.opcode == 0x0009 && command.param16(0) == super::locks::GLOBAL)
+}
+
+/// What other functions may ask meanwhile: what says whether it is still held, and the version, with which every driver
+/// begins `[inf]`.
+fn others_go_on_in_download(command: &Command) -> bool {
+    command.opcode == 0x0001
+        || (command.opcode == 0x0008 && command.param16(0) == super::locks::GLOBAL)
 }
 
 /// What recovery mode is there for: to mend the flash. Which commands that leaves is `[inf]`.
@@ -33,13 +41,20 @@ impl Cx<'_, '_> {
             return command.done().refused(AqCode::EMODE);
         }
         let now = self.now();
-        let downloading = self
-            .card
-            .locks
-            .is_held(super::locks::GLOBAL, self.pf(), now);
-        if downloading && !goes_on_in_download(command) {
-            // The sources say that these have to wait, not what firmware answers `[inf]`.
-            return command.done().refused(AqCode::EBUSY);
+        let goes_on = match self.global_holder(now) {
+            None => true,
+            Some(holder) if holder == self.pf() => goes_on_in_download(command),
+            Some(_) => match self.env.body.variation.others_in_download {
+                OthersInDownload::Refused => others_go_on_in_download(command),
+                OthersInDownload::Served => true,
+            },
+        };
+        if !goes_on {
+            let code = match self.env.body.variation.refused_in_download {
+                RefusedInDownload::Ebusy => AqCode::EBUSY,
+                RefusedInDownload::Eagain => AqCode::EAGAIN,
+            };
+            return command.done().refused(code);
         }
         match self.answer(command) {
             Ok(reply) => reply,

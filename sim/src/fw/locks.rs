@@ -2,13 +2,14 @@
 //!
 //! The global configuration lock is given once until the next core reset, to whichever function asks first; with its
 //! release, whatever was downloaded, the configuration counts as done, and no function gets it again (field-evidence 3.4,
-//! 3.5, 3.7). What ends the grant when its time is over is not in the sources: it counts as done then too `[inf]`, as it
-//! does after a PF reset of its holder.
+//! 3.5, 3.7). What ends the grant when its time is over is a choice ([`LockRunsOut`]); after a PF reset of its holder it
+//! counts as done `[inf]`.
 
 use std::collections::BTreeMap;
 
 use super::descriptor::{Answer, Command};
 use super::{AqCode, Cx};
+use crate::variation::LockRunsOut;
 
 const NVM: u16 = 1;
 const SDP: u16 = 2;
@@ -62,16 +63,22 @@ impl Locks {
         self.global = Global::Done;
     }
 
-    /// The holder, unless its time is over: then the lock falls back `[inf]`, and the global one is done.
+    /// What becomes of the global configuration lock at `now`, when its time is over.
+    pub(super) fn run_out(&mut self, now: u64, then: LockRunsOut) {
+        if matches!(self.global, Global::Held(holder) if holder.until <= now) {
+            self.global = match then {
+                LockRunsOut::Done => Global::Done,
+                LockRunsOut::Free => Global::Never,
+            };
+        }
+    }
+
+    /// The holder, unless its time is over: then the lock falls back `[inf]`.
     fn holder(&mut self, key: (u16, u32), now: u64) -> Option<Holder> {
         if key.0 == GLOBAL {
             return match self.global {
                 Global::Held(holder) if holder.until > now => Some(holder),
-                Global::Held(_) => {
-                    self.global = Global::Done;
-                    None
-                }
-                Global::Never | Global::Done => None,
+                Global::Held(_) | Global::Never | Global::Done => None,
             };
         }
         let holder = *self.held.get(&key)?;
@@ -118,6 +125,13 @@ impl Locks {
 }
 
 impl Cx<'_, '_> {
+    /// Who has the global configuration lock.
+    pub(super) fn global_holder(&mut self, now: u64) -> Option<u8> {
+        let then = self.env.body.variation.lock_runs_out;
+        self.card.locks.run_out(now, then);
+        Some(self.card.locks.holder((GLOBAL, 0), now)?.pf)
+    }
+
     /// 0x0008.
     pub(super) fn request_resource(&mut self, command: &Command) -> Answer {
         let (resource, access) = (command.param16(0), command.param16(2));

@@ -44,3 +44,33 @@ pub enum SwitchPages {
     /// One.
     OneElement,
 }
+
+/// Whether functions that do not hold the global configuration lock are refused what its holder is (field-evidence 3.6:
+/// "most AdminQ commands", of whom it does not say).
+///
+/// Existing drivers keep the functions of one machine from asking then.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OthersInDownload {
+    /// They are.
+    Refused,
+    /// They are served.
+    Served,
+}
+
+/// What commands are refused with while the global configuration lock is held. Not in the sources.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RefusedInDownload {
+    /// EBUSY.
+    Ebusy,
+    /// EAGAIN.
+    Eagain,
+}
+
+/// What the global configuration lock is when its holder has not given it back in time. Not in the sources.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LockRunsOut {
+    /// As given back: nobody gets it again.
+    Done,
+    /// As if nobody had had it.
+    Free,
+}

@@ -19,7 +19,10 @@ mod wire;
 pub use endings::{ErrorRefused, NothingToFlush};
 pub use engine::{DerivedMaxima, OpErr, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
-pub use firmware::{OwnVsi, PxeClearedAgain, SwitchInput, SwitchPages};
+pub use firmware::{
+    LockRunsOut, OthersInDownload, OwnVsi, PxeClearedAgain, RefusedInDownload, SwitchInput,
+    SwitchPages,
+};
 pub use multicast::GroupQueueSet;
 pub use table::{Choice, NoSuchChoice};
 pub use wire::{AckCredits, SendCredits};
@@ -58,6 +61,12 @@ variations! {
     own_vsi: OwnVsi [Stays, Goes];
     /// How many elements a reply to 0x0200 has.
     switch_pages: SwitchPages [Full, OneElement];
+    /// Whether other functions are refused commands while one downloads a package.
+    others_in_download: OthersInDownload [Refused, Served];
+    /// What commands are refused with then.
+    refused_in_download: RefusedInDownload [Ebusy, Eagain];
+    /// What the global configuration lock is when its time is over.
+    lock_runs_out: LockRunsOut [Done, Free];
 
     // The engine's commands and its host memory.
 

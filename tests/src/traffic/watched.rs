@@ -14,10 +14,25 @@ use e810_hal::{
     NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector, Vectors,
 };
 
-/// A DMA allocation that is alive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Block {
+/// Live allocations, by the number of the allocation.
+type Live = Mutex<Vec<(u64, RawWords)>>;
+
+/// The words of an allocation.
+#[derive(Clone, Copy, Debug)]
+struct RawWords {
     words: NonNull<AtomicU64>,
+    len: usize,
+}
+
+// SAFETY: the words are atomic; who reaches them holds the lock of the list they
+// are in, and they leave it before they are freed.
+unsafe impl Send for RawWords {}
+
+/// A DMA allocation.
+#[derive(Clone, Debug)]
+pub struct Block {
+    live: Arc<Live>,
+    number: u64,
     len: usize,
     /// Bytes asked for.
     pub bytes: usize,
@@ -25,15 +40,22 @@ pub struct Block {
     pub align: usize,
 }
 
-// SAFETY: the words are atomic, and whoever uses a block keeps it allocated.
-unsafe impl Send for Block {}
+impl PartialEq for Block {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.live, &other.live) && self.number == other.number
+    }
+}
 
 impl Block {
-    /// Its words. The object it belongs to must not have been destroyed.
-    fn cells(&self) -> &[AtomicU64] {
-        // SAFETY: `len` atomic words that stay valid until `dma_free`; tests
-        // use blocks only while the queue they found them with is alive.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.len) }
+    /// Does something with a word.
+    fn with<R>(&self, index: usize, act: impl FnOnce(&AtomicU64) -> R) -> R {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let raw = live.iter().find(|(number, _)| *number == self.number);
+        let (_, raw) = raw.expect("a block that was not freed");
+        // SAFETY: `len` atomic words that are allocated as long as the list has
+        // them, which cannot change while it is locked.
+        let words = unsafe { std::slice::from_raw_parts(raw.words.as_ptr(), raw.len) };
+        act(words.get(index).expect("a word of the block"))
     }
 
     /// Number of words.
@@ -43,16 +65,20 @@ impl Block {
     }
 
     /// Reads a word.
+    ///
+    /// # Panics
+    /// When it was freed.
     #[must_use]
     pub fn get(&self, index: usize) -> u64 {
-        let word = self.cells().get(index).expect("a word of the block");
-        u64::from_le(word.load(Ordering::Acquire))
+        self.with(index, |word| u64::from_le(word.load(Ordering::Acquire)))
     }
 
     /// Writes a word.
+    ///
+    /// # Panics
+    /// As [`get`](Self::get).
     pub fn set(&self, index: usize, value: u64) {
-        let word = self.cells().get(index).expect("a word of the block");
-        word.store(value.to_le(), Ordering::Release);
+        self.with(index, |word| word.store(value.to_le(), Ordering::Release));
     }
 }
 
@@ -73,6 +99,8 @@ impl fmt::Debug for Trap {
 pub struct Watched<P> {
     platform: P,
     blocks: Arc<Mutex<Vec<Block>>>,
+    live: Arc<Live>,
+    made: Arc<AtomicU64>,
     trap: Arc<Mutex<Option<Trap>>>,
 }
 
@@ -82,6 +110,8 @@ impl<P> Watched<P> {
         Self {
             platform,
             blocks: Arc::default(),
+            live: Arc::default(),
+            made: Arc::default(),
             trap: Arc::default(),
         }
     }
@@ -115,6 +145,10 @@ impl<P> Watched<P> {
         self.lock().clone()
     }
 
+    fn live(&self) -> std::sync::MutexGuard<'_, Vec<(u64, RawWords)>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Block>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,8 +171,15 @@ impl<P: Bus> Bus for Watched<P> {
 unsafe impl<P: DmaAlloc> DmaAlloc for Watched<P> {
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
         let raw = self.platform.dma_alloc(layout)?;
-        self.lock().push(Block {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let words = RawWords {
             words: raw.words,
+            len: raw.len,
+        };
+        self.live().push((number, words));
+        self.lock().push(Block {
+            live: Arc::clone(&self.live),
+            number,
             len: raw.len,
             bytes: layout.bytes(),
             align: layout.align(),
@@ -147,7 +188,12 @@ unsafe impl<P: DmaAlloc> DmaAlloc for Watched<P> {
     }
 
     unsafe fn dma_free(&self, raw: RawDma) {
-        self.lock().retain(|block| block.words != raw.words);
+        let mut live = self.live();
+        if let Some(at) = live.iter().position(|(_, is)| is.words == raw.words) {
+            let (number, _) = live.swap_remove(at);
+            self.lock().retain(|block| block.number != number);
+        }
+        drop(live);
         // SAFETY: the caller's promise, passed on.
         unsafe { self.platform.dma_free(raw) }
     }

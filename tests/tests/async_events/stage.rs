@@ -193,7 +193,7 @@ impl Stage {
         let platform = self.pair.sides[at.side].platform.clone();
         let blocks = platform.blocks();
         let contexts = blocks.iter().filter(|block| block.align == 512);
-        let contexts = *contexts.max_by_key(|block| block.bytes).unwrap();
+        let contexts = contexts.max_by_key(|block| block.bytes).unwrap().clone();
         let place = number * WORDS + word;
         platform.before(PFPE_CQPDB.off(), move || {
             contexts.set(place, change(contexts.get(place)));

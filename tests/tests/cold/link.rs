@@ -125,6 +125,27 @@ fn a_port_that_is_to_be_left_is_left() {
     }
 }
 
+/// Waiting restarts nothing either.
+#[test]
+fn a_link_of_somebody_else_is_only_waited_for() {
+    for (after, is_up) in [(8_000, true), (30_000, false)] {
+        let (sim, nic) = card(move |config| config.link = PortLink::UpAfterMs(after));
+        let file = test_package();
+        let cold = ColdStart {
+            package: PackageSource::File(Package::parse(&file).unwrap()),
+            link: LinkPolicy::Leave,
+        };
+        let touched = were_sent(&sim, &[0x0600, 0x0601, 0x0605], || {
+            let device = bring_up_cold(nic, &config(), &cold, &mut |_| {}).unwrap();
+            let (mut control, events) = device.split();
+            let waited = control.wait_link(Ns::from_ms(10_000));
+            assert_eq!(waited.is_ok(), is_up, "{waited:?}");
+            control.shutdown(events).map_err(|f| f.error).unwrap();
+        });
+        assert!(!touched, "{after} ms");
+    }
+}
+
 /// Neither has a link before the other is enabled.
 #[test]
 fn two_ports_with_a_cable_between_them() {

@@ -1,8 +1,8 @@
 //! The cold start against the simulator's firmware: whole, refused, broken and
 //! reset everywhere.
 //!
-//! Virtual time throughout, so that every run is the same and a time-out costs
-//! nothing.
+//! Virtual time, so that every run is the same and a time-out costs nothing; only
+//! two functions that come up at the same time do so in real time.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,6 +11,7 @@
     reason = "a test fails by panicking, helpers included"
 )]
 
+mod busy;
 mod events;
 mod faults;
 mod link;

@@ -104,7 +104,7 @@ fn told_head(pair: &Simulated) -> impl Fn() -> u64 + use<> {
     let blocks = pair.sides[1].platform.blocks();
     let mut areas = blocks.windows(2).filter_map(|pair| match pair {
         [ring, shadow] if ring.align == 256 && (shadow.align, shadow.bytes) == (64, 64) => {
-            Some(*shadow)
+            Some(shadow.clone())
         }
         _ => None,
     });

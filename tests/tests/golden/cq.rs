@@ -109,6 +109,7 @@ impl Bench {
             address_handles: 1 << 25,
             signal_all: true,
             local_fence: false,
+            read_fence_rate: 0,
             extra: ExtraOps::all(),
         };
         let slots = self.registry.slots().clone();

@@ -25,6 +25,7 @@ fn kernel_spec(service: Service) -> Spec {
             address_handles: 1 << 25,
             signal_all: false,
             local_fence: false,
+            read_fence_rate: 0,
             extra: ExtraOps::all(),
         },
         qp_id: if service == Service::Rc { 18 } else { 1 },

@@ -31,8 +31,8 @@ impl Random {
         self.below(end as u64) as usize
     }
 
-    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.index(all.len())]
+    pub(crate) fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.index(all.len())].clone()
     }
 
     /// Once in `times`.

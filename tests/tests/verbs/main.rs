@@ -7,6 +7,7 @@
 )]
 
 mod counters;
+mod fences;
 mod keys;
 mod lacks;
 mod pages;

@@ -19,7 +19,7 @@ fn lan(function: &SimPlatform) -> Lan {
     }
 }
 
-fn pair(sim: &Sim, change: impl Fn(&mut Config)) -> Pair<Watched<SimPlatform>> {
+pub(crate) fn pair(sim: &Sim, change: impl Fn(&mut Config)) -> Pair<Watched<SimPlatform>> {
     let setup = Setup::default();
     let side = |number| {
         let function = sim.function(number);

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::{ArgGroup, Args};
 use e810::CqModeration;
 
-use super::{BackendArgs, ModerationArg, StartArgs, parse_mac};
+use super::{BackendArgs, ModerationArg, StartArgs, TuningArg, parse_mac};
 use crate::address::AddressArgs;
 use crate::attend::Waits;
 use crate::capture::CaptureArgs;
@@ -42,6 +42,9 @@ pub struct PairArgs {
     /// goes by the rate of completions, `dim` by Linux' rules.
     #[arg(long, value_name = "SETTING")]
     pub moderation: Option<ModerationArg>,
+    /// Window, ACK credits, time-outs and READ fences of the queue pairs of this process, as existing drivers set them.
+    #[arg(long, value_enum, default_value_t = TuningArg::Linux)]
+    pub tuning: TuningArg,
     /// Let `e810 monitor --at PATH` look at this run: PATH becomes a socket.
     #[arg(long, value_name = "PATH")]
     pub monitor: Option<PathBuf>,

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use e810::Tuning;
 
 use super::{Op, PairArgs};
 use crate::perf::MAX_POST_LIST;
@@ -38,9 +37,6 @@ pub struct PerfArgs {
     /// Messages of each size, on each queue pair.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub iters: u64,
-    /// Window, ACK credits and time-outs of the queue pairs of this process, as existing drivers set them.
-    #[arg(long, value_enum, default_value_t = TuningArg::Linux)]
-    pub tuning: TuningArg,
     /// Give every message payload of its own, and look at each that arrives.
     ///
     /// Takes time that counts as the messages'. Without it, and for streams of WRITEs, of which the receiver is not
@@ -65,27 +61,4 @@ pub enum TestArg {
     Lat,
     /// Bandwidth.
     Bw,
-}
-
-/// Whose settings queue pairs get.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum TuningArg {
-    /// Linux' irdma, whether the port has flow control or not.
-    Linux,
-    /// Intel's own driver on a port without flow control.
-    NoFlowControl,
-    /// Intel's own driver on a port with flow control.
-    FlowControl,
-}
-
-impl TuningArg {
-    /// The settings.
-    #[must_use]
-    pub const fn values(self) -> Tuning {
-        match self {
-            Self::Linux => Tuning::LINUX,
-            Self::NoFlowControl => Tuning::WITHOUT_FLOW_CONTROL,
-            Self::FlowControl => Tuning::WITH_FLOW_CONTROL,
-        }
-    }
 }

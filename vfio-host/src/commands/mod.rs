@@ -55,6 +55,7 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
         package,
         mtu: SIM_MTU,
         ceqs,
+        leave_link: args.leave_link,
     })
 }
 

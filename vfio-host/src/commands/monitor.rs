@@ -73,7 +73,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         seed: pair.seed,
         check: false,
         waits: pair.waits()?,
-        tuning: e810::Tuning::LINUX,
+        tuning: pair.tuning.values(),
     };
     let served = pair::desk(&pair, "monitor")?;
     let desk = match &served {

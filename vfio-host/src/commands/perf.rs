@@ -112,7 +112,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         seed: args.pair.seed,
         check: args.check,
         waits: args.pair.waits()?,
-        tuning: args.tuning.values(),
+        tuning: args.pair.tuning.values(),
     };
     let memory = plan.places() as u64 * u64::from(plan.largest()) * 2;
     ensure!(

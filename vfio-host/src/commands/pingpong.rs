@@ -138,6 +138,7 @@ impl Messages<'_> {
             size: self.plan.size,
             counters: self.counted == Counted::QueuePairs,
             waits: self.waits,
+            tuning: self.pair.tuning.values(),
         };
         let tap = pair::tap(self.desk, self.pair, which);
         Side::new(platform, control, events, plan, tap)

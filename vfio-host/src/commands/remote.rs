@@ -111,6 +111,7 @@ pub(crate) fn start<T: Transport>(function: &Function<T>, asked: &StartArgs) -> 
         package,
         mtu: asked.mtu,
         ceqs: usual_ceqs(),
+        leave_link: asked.leave_link,
     })
 }
 

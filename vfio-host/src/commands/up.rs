@@ -9,6 +9,7 @@ use e810_hal::Clock;
 use e810_hal::regs::GL_RDPU_CNTRL;
 use e810_sim::Mode;
 
+use super::pair::wait_link;
 use super::{remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
 use crate::capture::Recording;
@@ -166,7 +167,10 @@ fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) 
         LinkPolicy::Wait(LINK),
         &mut observe,
     )?;
-    let (control, events) = device.split();
+    let (mut control, events) = device.split();
+    if start.leaves_link() {
+        wait_link(&mut control)?;
+    }
     let memory = control.hmc();
     let linux = linux_plan(&memory.query).context("Linux' formula on this device's limits")?;
     let up = Up {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use e810::{
     AccessFlags, Ah, Control, Cq, Data, EventSet, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, Qpn, RecvWr,
-    Remote, SendFlags, SendWr, Service, Sge, Stats, UdTarget, Wc, WcOpcode, WcStatus,
+    Remote, SendFlags, SendWr, Service, Sge, Stats, Tuning, UdTarget, Wc, WcOpcode, WcStatus,
 };
 use e810_hal::{Ns, SharedBytes};
 
@@ -51,6 +51,8 @@ pub struct SidePlan {
     pub counters: bool,
     /// How it waits for completions.
     pub waits: Waits,
+    /// How its queue pair paces itself.
+    pub tuning: Tuning,
 }
 
 /// What one side tells the other before they connect.
@@ -86,6 +88,7 @@ impl<P: HostPlatform> Side<P> {
             size,
             counters,
             waits,
+            tuning,
         } = plan;
         // First what is sent, then where it arrives: a datagram that nobody
         // waits for any more must not fall into one that somebody looks at.
@@ -112,6 +115,7 @@ impl<P: HostPlatform> Side<P> {
         };
         let init = QpInit {
             counters,
+            tuning: Some(tuning),
             ..QpInit::new(service, &cq, &cq, caps)
         };
         let qp = control.create_qp(&pd, &init)?;

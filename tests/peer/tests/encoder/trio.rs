@@ -80,6 +80,7 @@ impl Trio {
                 address_handles: 1 << 17,
                 signal_all: false,
                 local_fence: false,
+                read_fence_rate: 0,
                 extra: ExtraOps::all(),
             },
             max_recv_sge: shape.sges,

@@ -47,6 +47,7 @@ pub fn spec(qp: &Value) -> Spec {
             address_handles: 1 << 25,
             signal_all: flag(qp, "sq_sig_all"),
             local_fence: false,
+            read_fence_rate: 0,
             extra: ExtraOps::all(),
         },
         max_recv_sge: small(qp, "max_recv_sge"),

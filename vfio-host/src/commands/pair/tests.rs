@@ -21,6 +21,7 @@ fn ports_that_are_cabled_together_wait_for_no_one_alone() {
         package: Source::simulated(),
         mtu: 1500,
         ceqs: 1,
+        leave_link: false,
     };
     let platforms = [sim.function(0), sim.function(1)];
     let began = platforms[0].now();
