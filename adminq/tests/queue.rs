@@ -71,7 +71,7 @@ fn data_goes_both_ways_and_leaves_nothing_behind() {
 fn a_refusal_is_typed_and_the_queue_goes_on() {
     let fake = Fake::new();
     let mut queue = started(&fake);
-    for code in [1, 9, 0x2C, 200, 0x3A0C] {
+    for code in [1, 9, 0x2C, 200, 0x3A0E] {
         fake.firmware().fault(PXE, Fault::Code(code));
         let error = queue.execute(&ClearPxe).unwrap_err();
         let Error::Refused {
@@ -124,10 +124,10 @@ fn replies_that_are_too_long_or_too_short_are_refused() {
 }
 
 #[test]
-fn a_busy_firmware_is_asked_again_for_the_listed_commands_only() {
+fn a_busy_firmware_is_asked_again_a_few_times_for_the_listed_commands() {
     let fake = Fake::new();
     let mut queue = started(&fake);
-    for (opcode, times) in [(0x06E0, 3), (0x0A0A, 3), (PXE, 1)] {
+    for (opcode, times) in [(0x06E0, 3), (0x0A0A, 3), (0x0C31, 1)] {
         for _ in 0..5 {
             fake.firmware().fault(opcode, Fault::Code(12));
         }
@@ -138,6 +138,60 @@ fn a_busy_firmware_is_asked_again_for_the_listed_commands_only() {
         assert_eq!(fake.opcodes().len() - before, times);
         assert!(fake.now() - start >= Ns::from_ms(10 * (times as u64 - 1)));
     }
+    queue.shutdown().unwrap();
+    fake.assert_clean();
+}
+
+/// While another function downloads a package, all others wait for it.
+#[test]
+fn a_busy_firmware_is_waited_for() {
+    for code in [8, 12] {
+        let fake = Fake::new();
+        let mut queue = started(&fake);
+        for _ in 0..5 {
+            fake.firmware().fault(PXE, Fault::Code(code));
+        }
+        let start = fake.now();
+        queue.execute(&ClearPxe).unwrap();
+        let took = fake.now() - start;
+        assert!(
+            took >= Ns::from_ms(50) && took < Ns::from_ms(60),
+            "{took:?}"
+        );
+        queue.shutdown().unwrap();
+        fake.assert_clean();
+    }
+}
+
+/// One that refuses everything costs its time limit once, not for each command.
+#[test]
+fn a_firmware_that_stays_busy_is_waited_for_once() {
+    let fake = Fake::new();
+    let mut queue = started(&fake);
+    for _ in 0..2_000 {
+        fake.firmware().fault(PXE, Fault::Code(12));
+        fake.firmware().fault(MAC, Fault::Code(12));
+    }
+    let start = fake.now();
+    for _ in 0..3 {
+        let error = queue.execute(&ClearPxe).unwrap_err();
+        assert_eq!(error.refusal().map(|code| code.0), Some(12));
+        queue.execute(&ReadMac).unwrap_err();
+    }
+    let took = fake.now() - start;
+    assert!(
+        took >= Ns::from_ms(5_000) && took < Ns::from_ms(5_100),
+        "{took:?}"
+    );
+    // Much later it is another time.
+    fake.delay(Ns::from_ms(60_000));
+    let start = fake.now();
+    queue.execute(&ReadMac).unwrap_err();
+    let took = fake.now() - start;
+    assert!(
+        took >= Ns::from_ms(5_000) && took < Ns::from_ms(5_100),
+        "{took:?}"
+    );
     queue.shutdown().unwrap();
     fake.assert_clean();
 }
