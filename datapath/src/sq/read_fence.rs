@@ -58,3 +58,18 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_rate_counts_to_its_end() {
+        let mut fence = ReadFence::new(u8::MAX);
+        for at in 0..1024 {
+            let due = !fence.due().is_empty();
+            assert_eq!(due, at % 256 == 255, "READ {at}");
+            fence.posted();
+        }
+    }
+}

@@ -110,14 +110,14 @@ fn read_fences(rate: u8, ops: &[Op<'_>], one_list: bool) -> Vec<bool> {
 #[test]
 fn reads_are_fenced_at_a_rate() {
     for one_list in [false, true] {
-        for rate in [1, 4, 255] {
-            let fenced = read_fences(rate, &[READ; 300], one_list);
+        for rate in [1, 4, 240] {
+            let fenced = read_fences(rate, &[READ; 250], one_list);
             for (at, is) in fenced.into_iter().enumerate() {
                 let due = at % (usize::from(rate) + 1) == usize::from(rate);
                 assert_eq!(is, due, "rate {rate}, READ {at}");
             }
         }
-        assert!(!read_fences(0, &[READ; 300], one_list).contains(&true));
+        assert!(!read_fences(0, &[READ; 250], one_list).contains(&true));
     }
 }
 
