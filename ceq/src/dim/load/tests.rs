@@ -49,6 +49,10 @@ fn closed(depth: u32, trip: u64) -> impl Fn(u32) -> (u64, u32) {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "arithmetic on integers over many rounds, no memory to judge"
+)]
 fn an_even_load_finds_its_wait() {
     for (period, us) in [
         (1_000_000, 0),
@@ -95,6 +99,10 @@ fn a_rate_near_a_limit_changes_nothing() {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "arithmetic on integers over many rounds, no memory to judge"
+)]
 fn a_load_that_waits_for_its_completions_is_left_alone() {
     let (mut dim, mut world) = (LoadDim::new(&LOAD), World::default());
     // 800,000 a second without a wait, 500,000 with the shortest one: up and
