@@ -255,6 +255,16 @@ impl Error {
         )
     }
 
+    /// Whether nothing but a reset helps: the firmware has stopped, or the device
+    /// is gone.
+    #[must_use]
+    pub const fn needs_reset(&self) -> bool {
+        matches!(
+            self,
+            Self::CriticalFirmware { .. } | Self::Wait(WaitError::DeviceGone { .. })
+        )
+    }
+
     /// The code of a refusal.
     #[must_use]
     pub const fn refusal(&self) -> Option<Code> {

@@ -64,5 +64,8 @@ pub const HUNK_TRIES: u32 = 5;
 /// Between two of them.
 pub const HUNK_PAUSE: Ns = Ns::from_ms(20);
 
+/// A link that is coming up is not disturbed so long. Ours: ports need up to
+/// three seconds to train.
+pub const LINK_SETTLES: Ns = Ns::from_ms(3_000);
 /// Between two looks at a link that is coming up. Ours: a link takes seconds.
 pub const LINK_PAUSE: Ns = Ns::from_ms(100);

@@ -3,7 +3,7 @@
 use e810_hal::{Ns, Platform, WaitError, log_info, poll_until};
 
 use crate::error::{Error, Result};
-use crate::limits::LINK_PAUSE;
+use crate::limits::{LINK_PAUSE, LINK_SETTLES};
 use crate::op::{
     GetLinkStatus, GetPhyCaps, LinkEvents, LinkInfo, LinkStatus, PhyReport, RestartAn,
     SetEventMask, SetPhyConfig,
@@ -119,15 +119,20 @@ fn change<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<bool> {
     Ok(true)
 }
 
-/// Waits for the link, at most `limit`. After half of the time a link that is
-/// still down is told to try again, once: it may have been switched off, which
-/// its configuration does not tell. Not earlier, because one that is just coming
-/// up would begin anew.
+/// Waits for the link, at most `limit`, and a little longer while the firmware is
+/// busy. After half of the time, but not before [`LINK_SETTLES`], a link that is
+/// still down is told to try again: it may have been switched off, which its
+/// configuration does not tell. Not earlier, because one that is just coming up
+/// would begin anew; for the same reason a port is waited for in this way once,
+/// and afterwards with [`wait_only`].
 ///
 /// # Errors
 /// [`Error::NoLink`] with the reason at the limit; those of the command.
 pub fn wait_up<P: Platform>(queue: &mut AdminQ<P>, lport: u8, limit: Ns) -> Result<LinkStatus> {
     let half = Ns(limit.0 / 2);
+    if half < LINK_SETTLES {
+        return wait_only(queue, lport, limit);
+    }
     match wait_only(queue, lport, half) {
         Err(Error::NoLink { reason }) => {
             if reason != NoLink::NoMedia {

@@ -126,10 +126,10 @@ fn each_bit_is_where_the_table_has_it() {
         if (2..64).contains(bits) {
             let mut c = base();
             set(&mut c, 1 << bits);
-            // A type that ends with its field has no such value: it is 0 again.
+            // A type that ends with its field has no such value: it is as before.
             // What is above PDIDX is PDIDXHI.
-            if let Ok(words) = c.encode() {
-                assert!(words == [0; 32] || *name == "PDIDX", "{name}: {words:x?}");
+            if c != base() && *name != "PDIDX" {
+                assert!(c.encode().is_err(), "{name}");
             }
         }
     }

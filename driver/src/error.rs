@@ -205,6 +205,9 @@ impl Error {
     pub const fn needs_reset(&self) -> bool {
         match self {
             Self::Cqp(error) => error.needs_reset(),
+            Self::Adminq(error) | Self::HalfConfigured(LoadFailed { error, .. }) => {
+                error.needs_reset()
+            }
             Self::Wait(error) => matches!(error, WaitError::DeviceGone { .. }),
             _ => false,
         }

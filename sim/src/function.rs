@@ -254,6 +254,13 @@ impl Function {
         }
     }
 
+    /// Whether frames pass the port. A function without firmware has a link.
+    pub(crate) fn has_link(&self, card: &Card, now: u64) -> bool {
+        self.fw
+            .as_ref()
+            .is_none_or(|fw| fw.has_link(now, card.ends))
+    }
+
     /// Whether the switch brings the frame to the engine; `input`: its rules see the frame at all.
     pub(crate) fn lets_in(&self, frame: &[u8], card: &Card, input: bool) -> bool {
         let (Some(fw), Some(lan)) = (&self.fw, &self.body.lan) else {

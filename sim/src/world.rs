@@ -329,7 +329,9 @@ impl World {
         if function.body.reset.is_some() {
             return;
         }
-        if !function.lets_in(&frame, &self.card, input) {
+        let comes_in =
+            function.has_link(&self.card, self.now) && function.lets_in(&frame, &self.card, input);
+        if !comes_in {
             function.body.stats.frames_filtered += 1;
             return;
         }
@@ -348,12 +350,15 @@ impl World {
             return;
         };
         let mut outbox = std::mem::take(&mut function.body.outbox);
+        let has_link = function.has_link(&self.card, self.now);
         for frame in outbox.drain(..) {
             let to_itself = frame.first_chunk() == Some(&function.body.mac);
             if to_itself && !function.loops_back(&frame) {
                 function.body.stats.frames_not_looped += 1;
-                self.link.send_out(self.now, index as u8, frame);
-            } else {
+                if has_link {
+                    self.link.send_out(self.now, index as u8, frame);
+                }
+            } else if to_itself || has_link {
                 self.link.send(self.now, index as u8, frame);
             }
         }

@@ -69,6 +69,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
                 }
                 // A device that writes rubbish for ever does not keep us here.
                 Taken::Skipped => {
+                    self.sender = None;
                     if self.consumed().wrapping_sub(first) > self.entries {
                         break;
                     }

@@ -408,6 +408,12 @@ impl<M: SlotMemory> Slots<M> {
         marked
     }
 
+    /// What a QP was marked failed with; `None` when it was not, or is gone.
+    #[must_use]
+    pub fn failure(&self, key: QpKey) -> Option<Cause> {
+        self.live_qp(key)?.failure()
+    }
+
     /// An event handler's word that a CEQE came for a CQ: its poller's
     /// [`CompletionQueue::take_event`](crate::CompletionQueue::take_event) will
     /// say so, if it has asked.

@@ -204,6 +204,12 @@ impl<'a, A: Atom> QpSlot<'a, A> {
         (state & FAILED_BIT != 0 && cause.queue == Some(queue)).then_some(cause.code)
     }
 
+    /// What the device stopped the QP with, if an event said so.
+    pub(super) fn failure(&self) -> Option<Cause> {
+        let state = self.control()[STATE].load(Ordering::Acquire);
+        (state & FAILED_BIT != 0).then(|| cause_of(state))
+    }
+
     /// Replaces STATE by what `next` makes of it, unless that is `None`; gives
     /// what it was.
     fn update(&self, next: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {

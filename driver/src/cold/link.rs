@@ -1,5 +1,6 @@
 //! The port's link and its frame size (steps 15, 18, 26).
 
+use e810_adminq::limits::LINK_SETTLES;
 use e810_adminq::op::{LinkInfo, LinkStatus, SetMacConfig};
 use e810_adminq::{AdminQ, link};
 use e810_hal::bus::Index;
@@ -33,8 +34,9 @@ pub enum LinkPolicy {
 pub struct LinkUp<P: Platform> {
     pub(super) below: VsiUp<P>,
     pub(super) status: LinkStatus,
-    /// The link is somebody else's ([`LinkPolicy::Leave`]).
-    left: bool,
+    /// Who waits for it may restart it: not when it is somebody else's
+    /// ([`LinkPolicy::Leave`]), and once.
+    restarts: bool,
 }
 
 /// Greatest frame of a port in bytes, FCS included, as existing drivers set it
@@ -58,11 +60,11 @@ impl<P: Platform> Device<P, VsiUp<P>> {
     ) -> Result<Device<P, LinkUp<P>>, Failed<P, VsiUp<P>>> {
         match enable(&self.platform, &mut self.stage, policy) {
             Ok(status) => {
-                let left = policy == LinkPolicy::Leave;
+                let restarts = policy == LinkPolicy::GoOn;
                 Ok(self.map(|below| LinkUp {
                     below,
                     status,
-                    left,
+                    restarts,
                 }))
             }
             Err(error) => Err((self, error)),
@@ -96,10 +98,12 @@ impl<P: Platform> LanReady<P> {
     /// Waits for the link, at most `limit`.
     pub(crate) fn wait_link(&mut self, limit: Ns) -> Result<LinkStatus> {
         let lport = self.identity().port.lport;
-        self.link = if self.below.left {
-            link::wait_only(self.queue(), lport, limit)?
-        } else {
+        let long_enough = limit.0 / 2 >= LINK_SETTLES.0;
+        let restarts = long_enough && core::mem::take(&mut self.below.restarts);
+        self.link = if restarts {
             link::wait_up(self.queue(), lport, limit)?
+        } else {
+            link::wait_only(self.queue(), lport, limit)?
         };
         Ok(self.link)
     }

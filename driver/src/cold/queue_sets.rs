@@ -80,8 +80,11 @@ impl<P: Platform> LanReady<P> {
         let vsi = self.vsi_up().vsi;
         if let Err(error) = self.queue().execute(&RemoveRule::mac(vsi, rule)) {
             log_warn!("switch rule {} stays: {}", rule, error);
-            // Full: the reset at the end takes it along.
-            let _ = self.left.push((mac, rule));
+            // One that may be removed yet is nobody's. Full: the reset at the end
+            // takes it along.
+            if error.refusal().is_some() {
+                let _ = self.left.push((mac, rule));
+            }
         }
     }
 

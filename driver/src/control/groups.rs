@@ -93,8 +93,12 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// It was not destroyed, and has its groups again.
-    pub(super) fn rejoin_groups(&mut self, qp: u32, qs_handle: u16) {
+    /// It was not destroyed, as `error` says, and has its groups again: not where
+    /// it may be destroyed yet.
+    pub(super) fn rejoin_groups(&mut self, qp: u32, qs_handle: u16, error: &Error) {
+        if error.leaves_command_open() {
+            return;
+        }
         for index in self.groups.indexes() {
             if !self.groups.has_left(index) {
                 continue;
@@ -152,10 +156,16 @@ impl<P: Platform> Control<P> {
 
     fn leave_group(&mut self, index: u16, mut group: Group, qp: u32) -> Result<()> {
         group.members.retain(|member| *member != qp);
+        let was_unsure = group.unsure;
         let told = self.tell_group(index, &group, true);
         group.unsure = told.is_err();
         self.groups.keep(index, &group);
-        if told.is_ok() && group.members.is_empty() {
+        // One that the device refuses to destroy a second time is not there.
+        let ended = match &told {
+            Ok(()) => true,
+            Err(error) => was_unsure && !error.leaves_command_open(),
+        };
+        if ended && group.members.is_empty() {
             self.groups.forget(index);
             self.end_rule(&group);
         }

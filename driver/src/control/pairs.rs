@@ -231,7 +231,8 @@ impl<P: Platform> Control<P> {
     }
 
     /// Destroys a queue pair and frees its memory. What was not polled yet
-    /// never appears; how many requests that concerns is returned.
+    /// never appears; how many requests that concerns is returned, 0 where an
+    /// earlier try that failed has discarded them.
     ///
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal; the queue pair is
@@ -250,7 +251,7 @@ impl<P: Platform> Control<P> {
         // Before its number means nothing to the device any more.
         self.leave_groups(qp.key.id());
         if let Err(error) = self.destroy_in_device(&qp) {
-            self.rejoin_groups(qp.key.id(), qp.context.qs_handle);
+            self.rejoin_groups(qp.key.id(), qp.context.qs_handle, &error);
             return Err((qp, error));
         }
         let _ = self.registry.retire(qp.key);

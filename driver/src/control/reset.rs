@@ -4,6 +4,7 @@
 //! a queue pair dead after RESET). So it is destroyed there and created anew, and
 //! to the program it is the same one, empty, with the number its peers know.
 
+use e810_cqp::limits::NO_PROGRESS_LIMIT;
 use e810_datapath::error::SlotError;
 use e810_datapath::slot::Discarded;
 use e810_datapath::state::QpState;
@@ -43,7 +44,7 @@ impl<P: Platform> Control<P> {
         self.await_handlers(qp)?;
         self.leave_groups(id);
         if let Err(error) = self.destroy_in_device(qp) {
-            self.rejoin_groups(id, qp.context.qs_handle);
+            self.rejoin_groups(id, qp.context.qs_handle, &error);
             return Err(error);
         }
         qp.made.exists = false;
@@ -81,16 +82,22 @@ impl<P: Platform> Control<P> {
         }
         let queues = (qp.context.sq, qp.context.rq);
         let context = self.first_context(queues, qs_handle, qp.key, qp.pd, &qp.made);
-        self.create_in_device(qp.key.id(), &qp.made, &context)?;
-        qp.made.exists = true;
+        let created = self.create_in_device(qp.key.id(), &qp.made, &context);
+        // A command that has not ended may make it yet.
+        qp.made.exists = match &created {
+            Ok(()) => true,
+            Err(error) => error.leaves_command_open(),
+        };
+        created?;
         qp.context = context;
         Ok(())
     }
 
     /// Takes what is marked until this queue pair is not on the list any more.
     fn await_marks(&mut self, qp: &Qp<P>) -> Result<()> {
-        /// An event handler is between two stores, unless it was interrupted.
-        const LIMIT: Ns = Ns::from_ms(1_000);
+        /// An event handler is between two stores, unless it was interrupted; more
+        /// that failed go off the list when the device is found not to answer.
+        const LIMIT: Ns = Ns(NO_PROGRESS_LIMIT.0 + 1_000_000_000);
         let platform = self.platform.clone();
         poll_until(&platform, "events of a queue pair", LIMIT, Ns(0), || {
             let _ = self.service();

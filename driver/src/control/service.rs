@@ -14,7 +14,7 @@ use e810_datapath::slot::{Cause, QpKey, Signalled};
 use e810_datapath::state::{QpState, Service};
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
-use e810_hal::{Ns, Platform, WaitError};
+use e810_hal::{Ns, Platform, WaitError, log_warn};
 use heapless::Vec;
 
 use super::Control;
@@ -86,7 +86,8 @@ impl Failures {
 /// What a call of [`Control::service`] left behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Served {
-    /// Queue pairs whose failure is not finished: call again.
+    /// Queue pairs whose end is not finished, those that the program ended itself
+    /// and, for up to 20 ms, destroyed ones among them: call again.
     pub unfinished: usize,
     /// Events of the LAN side that wait for [`Control::take_lan_event`]. Only
     /// after a cold start.
@@ -109,8 +110,9 @@ impl<P: Platform> Control<P> {
     /// queue pairs concerned are given up: their requests are completed by
     /// software. Everything else was done all the same, so a program that gets an
     /// error can go on calling, unless
-    /// [`Error::needs_reset`](crate::Error::needs_reset). An error of the LAN side
-    /// comes after those of queue pairs.
+    /// [`Error::needs_reset`](crate::Error::needs_reset). A queue pair that could
+    /// not be moved to ERROR is flushed all the same. An error of the LAN side is
+    /// told where queue pairs had none.
     pub fn service(&mut self) -> Result<Served> {
         let served = self.serve_failing();
         let lan_events = match &mut self.lan_side.0 {
@@ -138,6 +140,10 @@ impl<P: Platform> Control<P> {
     /// Waits for the port's link, at most `limit`, after a cold start that did
     /// not ([`LinkPolicy::GoOn`](crate::LinkPolicy::GoOn)). `None` on a function
     /// that another driver has set up: its link is not known.
+    ///
+    /// The first call with a limit of 6 s or more tells a link that is still down
+    /// after half of it to try again: it may have been switched off. No other
+    /// call changes anything.
     ///
     /// # Errors
     /// The firmware's reason why there is no link at the limit.
@@ -202,6 +208,10 @@ impl<P: Platform> Control<P> {
     /// Nothing will come from the device for it: the pollers complete what is
     /// there, and after a while what is just being posted.
     fn give_up(&mut self, failing: Failing) {
+        log_warn!(
+            "queue pair {}: the device did not flush it; software completes its requests",
+            failing.key.id()
+        );
         if let Some(ticket) = failing.phase.ticket() {
             self.cqp.forget(ticket);
         }
@@ -404,7 +414,7 @@ impl Failing {
 
 /// The flush that an event asks for: its code on the side it blames, "general"
 /// on the other (control-path 4.12, 7.6).
-fn flush_for(id: u32, cause: Cause, sides: Told) -> FlushWqes {
+pub(super) fn flush_for(id: u32, cause: Cause, sides: Told) -> FlushWqes {
     let blamed = FlushCode {
         major: FLUSH_MAJOR,
         minor: cause.code.0,

@@ -1,12 +1,14 @@
 //! A queue pair that its program ends: moved to ERROR and flushed, each once.
 
-use e810_cqp::op::{FlushCode, FlushWqes, ModifyQp, QpState as HwState};
-use e810_datapath::slot::QpKey;
+use e810_cqp::op::{ModifyQp, QpState as HwState};
+use e810_datapath::slot::{Cause, QpKey};
 use e810_datapath::state::{QpState, Service};
+use e810_datapath::status::FlushCode;
 use e810_hal::Platform;
 
 use super::Control;
 use super::contexts::hardware_type;
+use super::service::flush_for;
 use super::stops::Told;
 use crate::error::{Error, Object, Result};
 use crate::pair::Qp;
@@ -37,8 +39,11 @@ impl<P: Platform> Control<P> {
         if sides.is_empty() {
             return Ok(());
         }
+        // One that failed before keeps what it failed with (control-path 4.12).
+        let cause = self.slots().failure(key).unwrap_or(NO_CAUSE);
+        let ticket = self.cqp.submit(&flush_for(id, cause, sides))?;
         self.stops.tell(id, sides);
-        let flushed = self.cqp.execute(&general_flush(id, sides));
+        let flushed = self.cqp.wait(ticket);
         self.done_or_already(flushed)
     }
 
@@ -66,11 +71,11 @@ impl<P: Platform> Control<P> {
         }
         match self.stop_qp(qp.key, qp.made.service, from) {
             Err(error) if error.leaves_command_open() => Err(error),
-            Err(Error::Cqp(error)) => {
+            Err(Error::Cqp(error @ e810_cqp::Error::Cqp { .. })) => {
                 self.cqp.pass_over(&error);
                 Ok(())
             }
-            _ => Ok(()),
+            other => other,
         }
     }
 
@@ -101,10 +106,8 @@ impl<P: Platform> Control<P> {
     }
 }
 
-fn general_flush(id: u32, sides: Told) -> FlushWqes {
-    FlushWqes {
-        sq: sides.contains(Told::SENDS),
-        rq: sides.contains(Told::RECEIVES),
-        ..FlushWqes::both(id, FlushCode::GENERAL, FlushCode::GENERAL)
-    }
-}
+/// A flush that no event asked for.
+const NO_CAUSE: Cause = Cause {
+    queue: None,
+    code: FlushCode(0),
+};

@@ -71,7 +71,10 @@ impl Firmware {
         }
         let mut reported = false;
         while queue.head != tail {
-            let at = queue.base + u64::from(queue.head) * LEN + 8;
+            let at = queue
+                .base
+                .wrapping_add(u64::from(queue.head) * LEN)
+                .wrapping_add(8);
             // Memory that cannot be reached is recorded where it is found.
             let word = env.load(at).ok()?;
             if word & TYPE == DATA && word & REPORT != 0 {

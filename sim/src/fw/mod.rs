@@ -198,6 +198,11 @@ impl Firmware {
         self.port.enabled && self.config.link != PortLink::NoMedia
     }
 
+    /// Whether frames pass the port: it is enabled and has a link. `ends`: which functions' ports are enabled.
+    pub(crate) fn has_link(&self, now: u64, ends: Ends) -> bool {
+        self.port.is_up(&self.config, now, ends)
+    }
+
     /// Another port may be one's other end.
     pub(crate) fn look_at_link(&mut self) {
         self.port.look_again();

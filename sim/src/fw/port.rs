@@ -133,7 +133,12 @@ impl Cx<'_, '_> {
         if self.fw.port.look.is_none_or(|at| at > self.now()) {
             return;
         }
-        self.fw.port.look = None;
+        // Looked at early, it is looked at again when it comes up.
+        let comes_up = match self.fw.config.link {
+            PortLink::UpAfterMs(ms) => self.fw.port.started + u64::from(ms) * 1_000_000,
+            _ => 0,
+        };
+        self.fw.port.look = Some(comes_up).filter(|at| *at > self.now());
         let up = self.has_link();
         if up == self.fw.port.seen {
             return;

@@ -12,7 +12,7 @@ use crate::pe::Env;
 use crate::regs::ResetSource;
 
 use super::choices::AqFault;
-use super::descriptor::{Command, Descriptor, LARGE, LEN, Reply, flag};
+use super::descriptor::{Command, Descriptor, LEN, Reply, flag};
 use super::{AqCode, Cx, Event, Firmware};
 
 const ENABLE: u32 = 1 << 31;
@@ -239,10 +239,6 @@ impl Cx<'_, '_> {
         let buffered = flags & flag::BUF != 0;
         let reads = buffered && flags & flag::RD != 0;
         let room = if buffered { descriptor.datalen() } else { 0 };
-        if room > LARGE && flags & flag::LB == 0 {
-            let text = format!("a buffer of {room} bytes without the flag LB");
-            self.env.found(Class::Fault, kind::ADMINQ_DESCRIPTOR, text);
-        }
         if room > super::MAX_BUFFER {
             let text = format!("a buffer of {room} bytes: 4096 is the most");
             self.env.found(Class::Fault, kind::ADMINQ_DESCRIPTOR, text);

@@ -38,7 +38,7 @@ impl Cx<'_, '_> {
     }
 
     /// The function's elements: its port, and the VSI that the firmware has for it (field-evidence 3.15: number 4 of
-    /// function 0, uplink 0), below the port.
+    /// function 0), below the port.
     fn elements(&self) -> Vec<[u8; ELEMENT]> {
         let pf = u16::from(self.pf());
         let element = |kind: u16, number: u16| {

@@ -1,5 +1,6 @@
 //! What no sender should put into a packet, and receivers take or drop without a word. It is told of packets that were
-//! sent in this world: they say something about a driver here. What comes from outside is other people's.
+//! sent in this world; what comes from outside is other people's. The partition is the driver's doing. Version, MigReq
+//! and the solicited bit are the sending engine's: there it is this model that is checked.
 
 use super::device::Device;
 use super::env::{Class, Env};

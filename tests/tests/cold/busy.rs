@@ -8,7 +8,7 @@ use e810_adminq::AdminQ;
 use e810_adminq::op::{Grant, RequestResource, Resource};
 use e810_hal::Ns;
 use e810_sim::variation::{LockRunsOut, OthersInDownload, RefusedInDownload};
-use e810_sim::{Mode, Sim, SimPlatform, Variation};
+use e810_sim::{AqCode, Mode, Sim, SimPlatform, Variation};
 
 use crate::world::{assert_as_found, builder, up};
 
@@ -45,8 +45,36 @@ fn a_function_waits_while_another_has_the_lock() {
         );
         let (control, events) = device.split();
         assert_eq!(control.lan_side().unwrap().package().by, LoadedBy::Us);
+        let with = match refused_in_download {
+            RefusedInDownload::Ebusy => AqCode::EBUSY,
+            RefusedInDownload::Eagain => AqCode::EAGAIN,
+        };
+        let refused = sim.refused_commands(1);
+        let others: u64 = refused
+            .iter()
+            .filter(|(opcode, code, _)| *opcode != 0x0008 && *code == with)
+            .map(|(.., times)| times)
+            .sum();
+        assert!(others > 100, "{refused:?}");
         control.shutdown(events).map_err(|f| f.error).unwrap();
     }
+}
+
+/// A card that serves other functions meanwhile has them wait for the lock alone.
+#[test]
+fn a_function_that_is_served_waits_for_the_lock() {
+    let sim = card(Variation {
+        others_in_download: OthersInDownload::Served,
+        lock_runs_out: LockRunsOut::Free,
+        ..Variation::default()
+    });
+    dies_with_the_lock(sim.function(0));
+    up(sim.function(1), &mut |_| {})
+        .unwrap()
+        .shutdown()
+        .unwrap();
+    let refused = sim.refused_commands(1);
+    assert!(refused.iter().all(|row| row.0 == 0x0008), "{refused:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use e810::{
 use e810_adminq::Error as AdminqError;
 use e810_hal::Ns;
 use e810_sim::{AqCode, AqFault, PhyStart, PortLink, Sim, SimPlatform, test_package};
-use e810_tests::traffic::{End, Kind, Pair, Setup, Transfer};
+use e810_tests::traffic::{End, Kind, Pair, Setup, Side, Transfer};
 
 use crate::world::{assert_as_found, builder, card, config, up};
 
@@ -79,7 +79,15 @@ fn refusals_of_the_phy_end_no_start() {
                 config.phy = phy;
                 config.fault(opcode, 1, AqFault::Error(code));
             });
-            start(nic, LinkPolicy::GoOn).unwrap_or_else(|e| panic!("{opcode:#x}: {e}"));
+            if phy == PhyStart::SwitchedOff {
+                // Switched on again by whoever waits, and not here.
+                let error = start(nic, LinkPolicy::Wait(Ns::from_ms(10_000))).unwrap_err();
+                let told = matches!(error.error, Error::Adminq(AdminqError::NoLink { .. }));
+                assert!(told, "{error}");
+            } else {
+                start(nic, LinkPolicy::GoOn).unwrap_or_else(|e| panic!("{opcode:#x}: {e}"));
+            }
+            assert!(sim.refused_commands(0).contains(&(opcode, code, 1)));
             assert_as_found(&sim);
         }
     }
@@ -123,6 +131,41 @@ fn a_port_that_is_to_be_left_is_left() {
         });
         assert!(!touched, "{phy:?}");
     }
+}
+
+/// A port that nobody enables passes nothing, in either direction.
+#[test]
+fn no_frame_passes_a_port_without_a_link() {
+    let sim = builder(2)
+        .firmware(|_, config| config.phy = PhyStart::Disabled)
+        .build();
+    let file = test_package();
+    let cold = ColdStart {
+        package: PackageSource::File(Package::parse(&file).unwrap()),
+        link: LinkPolicy::Leave,
+    };
+    let setup = Setup::default();
+    let sides = [0, 1].map(|pf| {
+        let nic = sim.function(pf);
+        let device = bring_up_cold(nic.clone(), &config(), &cold, &mut |_| {}).unwrap();
+        Side::on(device, nic, &setup)
+    });
+    let mut pair = Pair::connected(sides.into(), setup);
+    let sge = pair.sides[0].sge(0, 64);
+    let to = pair.remote(End { side: 0, qp: 0 }, 0);
+    let op = e810::Op::Write {
+        data: e810::Data::Sges(&[sge]),
+        remote: to,
+        imm: None,
+    };
+    let wr = e810::SendWr {
+        wr_id: 1,
+        op,
+        flags: e810::SendFlags::SIGNALED,
+    };
+    pair.sides[0].post_send(0, &[wr]).unwrap();
+    let done = pair.completions(0, 1);
+    assert_eq!(done[0].status, e810::WcStatus::RetryExcErr);
 }
 
 /// Waiting restarts nothing either.

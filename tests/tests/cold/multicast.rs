@@ -121,7 +121,7 @@ fn a_rule_that_stayed_serves_the_next_group() {
     let gids = [pair.sides[0].gid, pair.sides[1].gid];
     attach(&mut pair, gids[1], "224.1.1.1").unwrap();
     sim.configure_firmware(1, |config| {
-        config.fault(0x02A2, 1, AqFault::Error(AqCode::EBUSY));
+        config.fault(0x02A2, 1, AqFault::Error(AqCode::EPERM));
     });
     detach(&mut pair, gids[1], "224.1.1.1");
     attach(&mut pair, gids[1], "225.1.1.1").unwrap();
@@ -137,10 +137,22 @@ fn a_rule_that_stayed_goes_at_the_end() {
     let gid = pair.sides[1].gid;
     attach(&mut pair, gid, "224.1.1.1").unwrap();
     sim.configure_firmware(1, |config| {
-        config.fault(0x02A2, 1, AqFault::Error(AqCode::EBUSY));
+        config.fault(0x02A2, 1, AqFault::Error(AqCode::EPERM));
     });
     detach(&mut pair, gid, "224.1.1.1");
+    assert!(
+        sim.refused_commands(1)
+            .contains(&(0x02A2, AqCode::EPERM, 1))
+    );
+    // The end tries it once more, after the function's own two.
+    sim.configure_firmware(1, |config| {
+        config.fault(0x02A2, 3, AqFault::Error(AqCode::EPERM));
+    });
     pair.finish(&sim);
+    assert!(
+        sim.refused_commands(1)
+            .contains(&(0x02A2, AqCode::EPERM, 2))
+    );
 }
 
 /// "There already" is what a join wants.

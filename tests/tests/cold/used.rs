@@ -4,6 +4,8 @@
 use e810::{
     ColdStart, LinkPolicy, LoadedBy, PackageSource, Stage, StageError, bring_up_cold, reset_card,
 };
+use e810_adminq::AdminQ;
+use e810_adminq::op::{ReleaseResource, RequestResource, Resource};
 use e810_hal::Ns;
 use e810_sim::variation::SwitchInput;
 use e810_sim::{AqCode, AqFault, FirmwareConfig, PackageStart, Sim, SimPlatform, Variation};
@@ -135,14 +137,14 @@ fn without_file(nic: SimPlatform) -> Result<LoadedBy, StageError> {
 /// As a driver does that finds no package file: the lock, given back at once.
 #[test]
 fn a_lock_given_back_without_a_package_is_named() {
-    let (sim, nic) = card(|config| config.fault(0x0C40, 1, AqFault::Error(AqCode::EBADSIG)));
-    sim.configure_firmware(0, |config| {
-        for nth in 2..=5 {
-            config.fault(0x0C40, nth, AqFault::Error(AqCode::EBADSIG));
-        }
-    });
+    let (sim, nic) = card(|_| {});
+    let mut queue = AdminQ::start(nic.clone()).unwrap();
+    let lock = Resource::GLOBAL_CONFIG;
+    queue.execute(&RequestResource::write(lock, 3_000)).unwrap();
+    queue.execute(&ReleaseResource { resource: lock }).unwrap();
+    queue.shutdown().unwrap();
     let text = ends_until_a_core_reset(nic.clone());
-    assert!(text.contains("EBADSIG"), "{text}");
+    assert!(text.contains("safe mode"), "{text}");
     reset_card(&nic).unwrap();
     up_and_down(nic);
     assert_as_found(&sim);
@@ -156,17 +158,4 @@ fn a_reset_of_the_card_is_bounded() {
     let error = reset_card(&nic).unwrap_err();
     assert!(error.to_string().contains("firmware load"), "{error}");
     assert!(sim.now() - start < Ns::from_ms(40_000), "{error}");
-}
-
-/// The firmware's own VSI, pages of the switch's configuration, and whatever
-/// else no source says.
-#[test]
-fn a_card_with_each_choice_made_otherwise() {
-    for (name, variation) in Variation::each_alone() {
-        println!("{name}");
-        let sim = builder(1).variation(variation).build();
-        up_and_down(sim.function(0));
-        up_and_down(sim.function(0));
-        assert_as_found(&sim);
-    }
 }

@@ -1,7 +1,7 @@
 //! What the device is told of a queue pair that ends: each thing once, and whatever
 //! it answers.
 
-use e810::{QpAttr, QpState, Service, WcStatus};
+use e810::{Data, Op, Path, QpAttr, QpState, Qpn, SendFlags, SendWr, Service, WcStatus};
 use e810_hal::Ns;
 use e810_sim::pe::{Breakage, CqpErrors, Subject};
 use e810_sim::variation::{ErrorRefused, NothingToFlush};
@@ -218,6 +218,46 @@ fn a_queue_that_was_flushed_is_not_flushed_again() {
     let done = pair.completions(0, 1);
     assert_eq!(done[0].status, WcStatus::WrFlushErr);
     pair.sides[0].told.clear();
+    pair.finish(&sim);
+}
+
+/// What a queue pair failed with is not lost when its program ends it before the
+/// failure is dealt with.
+#[test]
+fn a_program_that_is_faster_hears_why_it_failed() {
+    let sim = sim(9);
+    let mut pair = Pair::simulated(&sim, datagrams::setup());
+    let side = &mut pair.sides[0];
+    let other = side.control.alloc_pd().unwrap();
+    let path = Path::new(side.gid, side.ip(), side.control.lan().mac);
+    // Another protection domain's handle.
+    let ah = side.control.create_ah(&other, &path).unwrap();
+    let to = ah.target(Qpn::new(1).unwrap(), 0x1111);
+    let op = Op::UdSend {
+        data: Data::Inline(&[b"from elsewhere"]),
+        imm: None,
+        to,
+    };
+    let wr = SendWr {
+        wr_id: 5,
+        op,
+        flags: SendFlags::SIGNALED,
+    };
+    side.post_send(0, &[wr]).unwrap();
+    while side.qps[0].state() != QpState::Sqe {
+        e810_hal::Clock::delay(&side.platform, Ns::from_us(10));
+        for events in &mut side.events {
+            while events.poll(&mut |_| {}).more {}
+        }
+    }
+    let to_error = QpAttr::to_error();
+    side.control.modify_qp(&mut side.qps[0], &to_error).unwrap();
+    let done = pair.completions(0, 1);
+    assert_eq!((done[0].wr_id, done[0].status), (5, WcStatus::LocQpOpErr));
+    let side = &mut pair.sides[0];
+    side.control.destroy_ah(ah).unwrap();
+    side.control.dealloc_pd(other).unwrap();
+    side.told.clear();
     pair.finish(&sim);
 }
 

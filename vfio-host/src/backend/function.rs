@@ -262,8 +262,12 @@ fn serial_number(word: impl Fn(u16) -> Result<u32, BackendError>) -> Result<u64,
     for _ in 0..MOST {
         // ID [15:0], next [31:20]; the last has next 0, and a space without
         // extended part reads as zeros or ones.
-        let Ok(header) = word(at) else {
-            break;
+        let header = match word(at) {
+            Ok(header) => header,
+            Err(error @ (BackendError::Closed { .. } | BackendError::NoAnswer { .. })) => {
+                return Err(error);
+            }
+            Err(_) => break,
         };
         if header == 0 || header == u32::MAX {
             break;

@@ -3,6 +3,7 @@
 use anyhow::{Context, Error, Result, bail, ensure};
 use e810::{Lan, MacAddr, VsiId};
 use e810_hal::bus::RegIndex;
+use e810_hal::clock::live;
 use e810_hal::regs::{PF_FUNC_RID, VSIQF_PE_CTL1};
 
 use super::{Function, Transport};
@@ -40,6 +41,7 @@ fn serial_mac<T: Transport>(function: &Function<T>) -> Result<[u8; 6]> {
     if let Some(failure) = function.failure() {
         return Err(Error::new(failure.clone()));
     }
+    let rid = live("PF_FUNC_RID", rid).with_context(|| name.to_owned())?;
     let number = PF_FUNC_RID::FUNCTION_NUMBER.read(rid);
     ensure!(
         number == 0,

@@ -153,7 +153,7 @@ fn the_switch_has_the_functions_port() {
     assert_eq!((reply.param16(2), reply.param16(4)), (0, 2));
     let swid = reply.data16(2);
     assert_eq!(reply.data16(0), 0, "port 0");
-    // The firmware's own VSI: number 4, uplink 0, function 0.
+    // The firmware's own VSI: number 4, below the port, function 0.
     let own = [6, 8, 10].map(|at| reply.data16(at));
     assert_eq!(own, [2 << 14 | 4, swid, 0]);
     let set = |swid: u16| params(&[(4, &(swid | 0x8000).to_le_bytes()), (6, &[4])]);

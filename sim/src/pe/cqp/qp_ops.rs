@@ -153,7 +153,9 @@ impl Device {
     /// (data-path 3).
     fn lint_shadow(&self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
         for offset in (0..SHADOW_BYTES).step_by(8) {
-            let word = env.load(qp.shadow + offset).map_err(Unreachable::from)?;
+            let word = env
+                .load(qp.shadow.wrapping_add(offset))
+                .map_err(Unreachable::from)?;
             if word != 0 {
                 let text = format!("QP {id}: shadow area with {word:#x} at {offset}");
                 env.finding(Class::Lint, "qp-shadow", text);

@@ -169,9 +169,11 @@ fn a_function_that_does_not_come_back_is_given_up() {
     struct Gone(Spaces);
     impl ConfigRegionAccess for Gone {
         unsafe fn read(&self, address: PciAddress, offset: u16) -> u32 {
+            // SAFETY: the caller's promise; there is no device behind it.
             unsafe { self.0.read(address, offset) }
         }
         unsafe fn write(&self, address: PciAddress, offset: u16, value: u32) {
+            // SAFETY: as above.
             unsafe { self.0.write(address, offset, value) }
             if offset == CONTROL && value & RESET != 0 {
                 self.0.0.borrow_mut().clear();
