@@ -1,10 +1,11 @@
 //! Ports: what is changed of them, what is not, and boards that allow nothing.
 
 use e810::{
-    ColdStart, Error, LinkFec, LinkPolicy, Package, PackageSource, Stage, StageError, bring_up_cold,
+    ColdStart, Error, LanEvent, LinkFec, LinkPolicy, Package, PackageSource, Stage, StageError,
+    bring_up_cold,
 };
 use e810_adminq::Error as AdminqError;
-use e810_hal::Ns;
+use e810_hal::{Clock, Ns};
 use e810_sim::{AqCode, AqFault, PhyStart, PortLink, Sim, SimPlatform, test_package};
 use e810_tests::traffic::{End, Kind, Pair, Setup, Side, Transfer};
 
@@ -130,6 +131,32 @@ fn a_port_that_is_to_be_left_is_left() {
             start(nic, LinkPolicy::Leave).unwrap();
         });
         assert!(!touched, "{phy:?}");
+    }
+}
+
+/// Whoever does not wait hears of it, also where the start has set the port anew.
+#[test]
+fn a_link_that_comes_up_later_is_told() {
+    for phy in [PhyStart::Everything, PhyStart::WithoutFec] {
+        let (sim, nic) = card(move |config| {
+            config.link = PortLink::UpAfterMs(2_000);
+            config.phy = phy;
+        });
+        let file = test_package();
+        let cold = ColdStart {
+            package: PackageSource::File(Package::parse(&file).unwrap()),
+            link: LinkPolicy::GoOn,
+        };
+        let device = bring_up_cold(nic.clone(), &config(), &cold, &mut |_| {}).unwrap();
+        let (mut control, events) = device.split();
+        let told = (0..400).find_map(|_| {
+            nic.delay(Ns::from_ms(10));
+            control.service().unwrap();
+            control.take_lan_event()
+        });
+        assert!(matches!(told, Some(LanEvent::LinkUp(_))), "{told:?}");
+        control.shutdown(events).map_err(|f| f.error).unwrap();
+        assert_as_found(&sim);
     }
 }
 

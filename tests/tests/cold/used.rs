@@ -7,7 +7,7 @@ use e810::{
 use e810_adminq::AdminQ;
 use e810_adminq::op::{ReleaseResource, RequestResource, Resource};
 use e810_hal::Ns;
-use e810_sim::variation::SwitchInput;
+use e810_sim::variation::{PxeClearedAgain, SwitchInput};
 use e810_sim::{AqCode, AqFault, FirmwareConfig, PackageStart, Sim, SimPlatform, Variation};
 use e810_tests::traffic::{End, Kind, Pair, Setup, Transfer};
 
@@ -39,6 +39,18 @@ fn every_start_after_the_first_finds_pxe_mode_left() {
     assert_eq!(refusals(&sim, 0, 0x0110, AqCode::EEXIST), 2);
     assert_eq!(refusals(&sim, 1, 0x0110, AqCode::EEXIST), 1);
     assert_as_found(&sim);
+}
+
+#[test]
+fn a_card_may_take_the_command_again() {
+    let variation = Variation {
+        pxe_cleared_again: PxeClearedAgain::Done,
+        ..Variation::default()
+    };
+    let sim = builder(1).variation(variation).build();
+    up_and_down(sim.function(0));
+    up_and_down(sim.function(0));
+    assert_eq!(sim.refused_commands(0), []);
 }
 
 /// As existing drivers, which do not look at the answer.

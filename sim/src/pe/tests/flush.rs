@@ -4,7 +4,7 @@ use super::pair::{ALL_RIGHTS, BYTES, PD, VA, header};
 use super::qp::{FLUSH_RQ, FLUSH_SQ, TestQp};
 use super::rig::{Done, GOOD, Rig};
 use crate::pe::Config;
-use crate::variation::{ErrorRefused, FlushStyle, NothingToFlush, Variation};
+use crate::variation::{ErrorRefused, FlushQpId, FlushStyle, NothingToFlush, Variation};
 
 /// "Flush, no WQE pending" (control-path 4.5).
 const NOTHING: Done = Done {
@@ -100,6 +100,23 @@ fn flush_reports_one_cqe_an_entry_without_nops() {
     assert_eq!(send, [(0, 3, true, 1, 5), (2, 0, true, 1, 5)]);
     let receive: Vec<_> = receive.iter().map(|cqe| header(*cqe).0).collect();
     assert_eq!(receive, [0, 1]);
+}
+
+#[test]
+fn flush_completions_name_their_queue_pair_or_none() {
+    for (choice, named) in [(FlushQpId::Present, 3), (FlushQpId::Zero, 0)] {
+        let mut rig = card(Variation {
+            flush_qp_id: choice,
+            ..Variation::default()
+        });
+        let mut qp = TestQp::create(&mut rig, 3, PD, 1);
+        let (stag, _) = rig.register(9, PD, VA, BYTES, ALL_RIGHTS);
+        qp.post_receive(&mut rig, VA, 100, stag);
+        qp.to_error(&mut rig);
+        qp.flush(&mut rig, FLUSH_RQ);
+        let (cqe, _) = qp.receive.poll(&mut rig.env).unwrap();
+        assert_eq!(cqe[2] >> 32 & 0xFF_FFFF, named, "{cqe:x?}");
+    }
 }
 
 #[test]
