@@ -68,7 +68,7 @@ pub use cold::{
     AdminqUp, Cold, FunctionReset, Identified, Identity, LAN_EVENTS, LanEvent, LanReady,
     LinkPolicy, LinkUp, PackageLoaded, PackageSource, TreeFound, VsiUp, reset_card,
 };
-pub use completion::Cq;
+pub use completion::{Cq, CqInit};
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
 pub use control::{Control, LanHook, NoLanHook, QueriedInit, QueriedQp, Served, ShutdownError};
 pub use device::{
