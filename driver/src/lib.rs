@@ -42,6 +42,7 @@ mod completion;
 mod config;
 mod control;
 mod device;
+pub mod errno;
 mod error;
 mod events;
 mod fast;
