@@ -45,6 +45,7 @@ mod answer;
 mod bytes;
 pub mod code;
 pub mod descriptor;
+mod errno;
 mod error;
 pub mod event;
 pub mod limits;

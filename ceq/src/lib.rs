@@ -35,6 +35,7 @@ pub mod aeqe;
 pub mod ceq;
 pub mod ceqe;
 pub mod dim;
+mod errno;
 pub mod error;
 pub mod event;
 pub mod irq;

@@ -69,6 +69,7 @@ extern crate std;
 pub mod ccq;
 pub mod code;
 mod cqp;
+mod errno;
 mod error;
 mod field;
 pub mod hmc;

@@ -97,6 +97,7 @@ extern crate std;
 
 pub mod arm;
 pub mod cq;
+mod errno;
 pub mod error;
 mod post;
 pub mod rq;

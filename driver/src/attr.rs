@@ -85,6 +85,11 @@ pub struct QpInit<'a, P: Platform> {
     /// How it paces itself; `None` is what the device was brought up with
     /// ([`Config::tuning`](crate::Config::tuning)).
     pub tuning: Option<Tuning>,
+    /// A word of the program's own (`qp_context`), which [`Qp::user_context`] and
+    /// `query_qp` give back. The driver does not look at it.
+    ///
+    /// [`Qp::user_context`]: crate::Qp::user_context
+    pub user_context: u64,
 }
 
 impl<'a, P: Platform> QpInit<'a, P> {
@@ -105,6 +110,7 @@ impl<'a, P: Platform> QpInit<'a, P> {
             fast_register: false,
             counters: false,
             tuning: None,
+            user_context: 0,
         }
     }
 

@@ -75,13 +75,22 @@ pub struct ChannelClosed;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "an event is acknowledged: the destruction of its queue waits for that"]
-pub struct CqEvent(CqKey);
+pub struct CqEvent {
+    cq: CqKey,
+    user_context: u64,
+}
 
 impl CqEvent {
     /// Which queue: compare with [`Cq::key`](crate::Cq::key).
     #[must_use]
     pub const fn cq(self) -> CqKey {
-        self.0
+        self.cq
+    }
+
+    /// What the queue was made with ([`CqInit::user_context`](crate::CqInit)).
+    #[must_use]
+    pub const fn user_context(self) -> u64 {
+        self.user_context
     }
 }
 
@@ -101,7 +110,11 @@ impl<P: Platform> Channel<P> {
     /// [`ChannelClosed`].
     pub fn try_next(&self) -> Result<Option<CqEvent>, ChannelClosed> {
         match self.slots.take_event(self.key) {
-            Taken::Event(key) => Ok(Some(CqEvent(key))),
+            Taken::Event(cq) => Ok(Some(CqEvent {
+                cq,
+                // It lives until the event is acknowledged.
+                user_context: self.slots.cq_user_context(cq).unwrap_or(0),
+            })),
             Taken::Nothing => Ok(None),
             Taken::Closed => Err(ChannelClosed),
         }

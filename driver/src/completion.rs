@@ -5,6 +5,7 @@ use e810_datapath::slot::CqKey;
 use e810_datapath::{CompletionQueue, Counters, Notify, Sender, Wc};
 use e810_hal::{DmaBuf, HostBuf, Platform};
 
+use crate::channel::Channel;
 use crate::moderation::Pacer;
 
 /// A completion queue. `Send`: it may live on the thread that polls it.
@@ -21,6 +22,35 @@ pub struct Cq<P: Platform> {
     /// Rings of before a resize may have to be freed.
     pub(crate) resizing: bool,
     pub(crate) pacer: Pacer<P>,
+    pub(crate) user_context: u64,
+}
+
+/// What a completion queue is made with.
+#[derive(Debug)]
+pub struct CqInit<'a, P: Platform> {
+    /// Completions it has room for at least, 1..=1048574.
+    pub entries: u32,
+    /// The completion vector that its events go to, below
+    /// [`Control::completion_vectors`](crate::Control::completion_vectors).
+    pub vector: u16,
+    /// The channel that its events go to as well.
+    pub channel: Option<&'a Channel<P>>,
+    /// A word of the program's own (`cq_context`), which [`Cq::user_context`] and
+    /// the events of its channel give back. The driver does not look at it.
+    pub user_context: u64,
+}
+
+impl<P: Platform> CqInit<'_, P> {
+    /// A queue without a channel; its user context is 0.
+    #[must_use]
+    pub const fn new(entries: u32, vector: u16) -> Self {
+        Self {
+            entries,
+            vector,
+            channel: None,
+            user_context: 0,
+        }
+    }
 }
 
 impl<P: Platform> Cq<P> {
@@ -34,6 +64,12 @@ impl<P: Platform> Cq<P> {
     #[must_use]
     pub const fn key(&self) -> CqKey {
         self.key
+    }
+
+    /// What it was made with ([`CqInit::user_context`]).
+    #[must_use]
+    pub const fn user_context(&self) -> u64 {
+        self.user_context
     }
 
     /// The completion vector that its events go to.
@@ -107,6 +143,13 @@ impl<P: Platform> Cq<P> {
         let more = self.queue.arm(notify);
         self.pacer.requested();
         more
+    }
+
+    /// Polling goes on without a request for an event: a round of it counts as one,
+    /// as the kernel's does, or a load that keeps the poller busy would never be
+    /// measured.
+    pub(crate) fn polled_on(&mut self) {
+        self.pacer.requested();
     }
 
     /// Whether an event came since the last call.

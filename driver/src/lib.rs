@@ -42,6 +42,7 @@ mod completion;
 mod config;
 mod control;
 mod device;
+pub mod errno;
 mod error;
 mod events;
 mod fast;
@@ -68,7 +69,7 @@ pub use cold::{
     AdminqUp, Cold, FunctionReset, Identified, Identity, LAN_EVENTS, LanEvent, LanReady,
     LinkPolicy, LinkUp, PackageLoaded, PackageSource, TreeFound, VsiUp, reset_card,
 };
-pub use completion::Cq;
+pub use completion::{Cq, CqInit};
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
 pub use control::{Control, LanHook, NoLanHook, QueriedInit, QueriedQp, Served, ShutdownError};
 pub use device::{

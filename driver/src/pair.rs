@@ -42,6 +42,7 @@ pub(crate) struct Made {
     /// Statistics instance, if it has counters of its own.
     pub(crate) counters: Option<u8>,
     pub(crate) tuning: Tuning,
+    pub(crate) user_context: u64,
     /// The device knows it. Not so when a reset could not make it again.
     pub(crate) exists: bool,
 }
@@ -71,6 +72,12 @@ impl<P: Platform> Qp<P> {
     #[must_use]
     pub const fn caps(&self) -> QpCaps {
         self.made.caps
+    }
+
+    /// What it was made with ([`QpInit::user_context`](crate::QpInit)); a reset keeps it.
+    #[must_use]
+    pub const fn user_context(&self) -> u64 {
+        self.made.user_context
     }
 
     /// Kind of service.

@@ -36,6 +36,7 @@ pub mod bus;
 pub mod bytes;
 pub mod clock;
 pub mod dma;
+pub mod errno;
 pub mod host;
 pub mod le;
 #[macro_use]

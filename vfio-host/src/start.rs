@@ -45,7 +45,11 @@ pub enum Start {
 /// said: one for each CPU that is online, as existing drivers do (control-path 8).
 #[must_use]
 pub fn usual_ceqs() -> u16 {
-    cpus::online(&Host::default())
+    ceqs_of(&Host::default())
+}
+
+fn ceqs_of(host: &Host) -> u16 {
+    cpus::online(host)
 }
 
 /// Where the package comes from.
@@ -157,4 +161,33 @@ fn with(mut config: Config, backing: Backing, ceqs: u16) -> Config {
 /// Whether the card has no package.
 fn is_safe_mode(error: &e810::Error) -> bool {
     matches!(error, e810::Error::Adminq(AdminqError::NoPackage))
+}
+
+#[cfg(test)]
+mod tests {
+    use e810_sim::Sim;
+
+    use super::*;
+    use crate::host::fake::Tree;
+
+    #[test]
+    fn there_is_a_completion_vector_for_each_cpu_that_is_online() {
+        for (list, cpus) in [("0-3,8\n", 5), ("0\n", 1), ("0-15\n", 16)] {
+            let tree = Tree::with_card();
+            tree.file("/sys/devices/system/cpu/online", list);
+            let ceqs = ceqs_of(tree.host());
+            let sim = Sim::builder().vectors(32).build();
+            let nic = sim.function(0);
+            let lan = Lan {
+                vsi: e810::VsiId::new(nic.vsi()).unwrap(),
+                mac: e810::MacAddr(nic.mac()),
+                mtu: 9000,
+            };
+            let start = Start::Warm { lan, ceqs };
+            let up = start.bring_up(nic, Backing::Full, LinkPolicy::Leave, &mut |_| {});
+            let (control, events) = up.unwrap().split();
+            assert_eq!(control.completion_vectors(), cpus, "{list}");
+            control.shutdown(events).map_err(|e| e.error).unwrap();
+        }
+    }
 }

@@ -47,14 +47,19 @@ impl Version {
 
     /// The four bytes at `at`; zeros outside.
     pub(crate) fn decode(bytes: &[u8], at: usize) -> Self {
-        let [major, minor, update, draft] = array(bytes, at).unwrap_or_default();
-        Self::new(major, minor, update, draft)
+        array(bytes, at).unwrap_or_default().into()
     }
 
     /// Whether this driver works with a package of this version.
     #[must_use]
     pub const fn is_supported(self) -> bool {
         self.major == 1 && self.minor == 3
+    }
+}
+
+impl From<[u8; 4]> for Version {
+    fn from([major, minor, update, draft]: [u8; 4]) -> Self {
+        Self::new(major, minor, update, draft)
     }
 }
 

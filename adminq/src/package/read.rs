@@ -1,5 +1,7 @@
 //! Reading a file of unknown origin: every range checked, with its offset.
 
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
 use super::PackageError;
 
 /// `offset + more`; a sum that does not fit is outside of any file.
@@ -25,6 +27,25 @@ pub(super) fn slice<'a>(
             needed,
             there: rest.len(),
         })
+}
+
+/// The structure at `offset`, which is `what`, where it lies: no byte is copied.
+pub(super) fn layout<'a, T>(
+    file: &'a [u8],
+    offset: usize,
+    what: &'static str,
+) -> Result<&'a T, PackageError>
+where
+    T: FromBytes + Immutable + KnownLayout + Unaligned,
+{
+    let bytes = slice(file, offset, size_of::<T>() as u64, what)?;
+    // As long as it has to be, and of no alignment: never refused.
+    T::ref_from_bytes(bytes).map_err(|_| PackageError::Truncated {
+        what,
+        offset,
+        needed: size_of::<T>() as u64,
+        there: bytes.len(),
+    })
 }
 
 /// Refuses a `value` outside of `min..=max`.

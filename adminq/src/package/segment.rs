@@ -1,12 +1,33 @@
 //! Segments of a package (control-path 9.10).
 
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
 use super::buffer::Buffers;
-use super::read::{at, in_range, slice};
+use super::read::{at, in_range, layout, slice};
 use super::{PackageError, Version};
-use crate::bytes::le32;
+
+/// What a file begins with; the segments' offsets follow.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct FileHeader {
+    format: [u8; 4],
+    segments: U32,
+}
+
+/// What a segment begins with.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Header {
+    kind: U32,
+    format: [u8; 4],
+    size: U32,
+    _name: [u8; 32],
+}
 
 /// Bytes of a segment's header.
-const HEADER: usize = 44;
+const HEADER: usize = size_of::<Header>();
+const _: () = assert!(HEADER == 44);
 /// Segments of a file at most; real files have about ten.
 const MOST_SEGMENTS: u32 = 256;
 
@@ -31,22 +52,23 @@ pub(super) struct Segment {
 
 /// Number of segments of the file.
 pub(super) fn count(file: &[u8]) -> Result<u32, PackageError> {
-    let header = slice(file, 0, 8u32, "header")?;
-    let found = Version::decode(header, 0);
+    let header = layout::<FileHeader>(file, 0, "header")?;
+    let found = Version::from(header.format);
     if found != Version::new(1, 0, 0, 0) {
         return Err(PackageError::Format { found });
     }
-    let count = le32(header, 4);
+    let count = header.segments.get();
     in_range("number of segments", 4, count, 1, MOST_SEGMENTS)?;
     Ok(count)
 }
 
 /// Segment `number`, which is below the count.
 pub(super) fn segment(file: &[u8], number: u32) -> Result<Segment, PackageError> {
-    let place = at(8, (number as usize).saturating_mul(4));
-    let start = le32(slice(file, place, 4u32, "list of segments")?, 0) as usize;
-    let header = slice(file, start, HEADER as u32, "header of a segment")?;
-    let size = le32(header, 8);
+    let before = (number as usize).saturating_mul(size_of::<U32>());
+    let place = at(size_of::<FileHeader>(), before);
+    let start = layout::<U32>(file, place, "list of segments")?.get() as usize;
+    let header = layout::<Header>(file, start, "header of a segment")?;
+    let size = header.size.get();
     if (size as usize) < HEADER {
         in_range(
             "size of a segment",
@@ -58,8 +80,8 @@ pub(super) fn segment(file: &[u8], number: u32) -> Result<Segment, PackageError>
     }
     slice(file, start, size, "segment")?;
     Ok(Segment {
-        kind: le32(header, 0),
-        format: Version::decode(header, 4),
+        kind: header.kind.get(),
+        format: header.format.into(),
         start,
         end: at(start, size as usize),
     })
@@ -71,11 +93,11 @@ impl Segment {
     pub(super) fn configuration<'a>(&self, file: &'a [u8]) -> Result<Buffers<'a>, PackageError> {
         let inside = file.get(..self.end).unwrap_or(file);
         let devices = at(self.start, HEADER);
-        let count = le32(slice(inside, devices, 4u32, "number of devices")?, 0);
+        let count = layout::<U32>(inside, devices, "number of devices")?.get();
         let bytes = u64::from(count).saturating_mul(8);
         let table = slice(inside, at(devices, 4), bytes, "table of devices")?;
         let nvm = at(at(devices, 4), table.len());
-        let count = le32(slice(inside, nvm, 4u32, "number of NVM versions")?, 0);
+        let count = layout::<U32>(inside, nvm, "number of NVM versions")?.get();
         let bytes = u64::from(count).saturating_mul(4);
         let table = slice(inside, at(nvm, 4), bytes, "table of NVM versions")?;
         Buffers::parse(file, at(at(nvm, 4), table.len()), self.end)
@@ -84,8 +106,8 @@ impl Segment {
     /// The version in a segment of type [`METADATA`].
     pub(super) fn file_version(&self, file: &[u8]) -> Result<Version, PackageError> {
         let inside = file.get(..self.end).unwrap_or(file);
-        let bytes = slice(inside, at(self.start, HEADER), 4u32, "version")?;
-        Ok(Version::decode(bytes, 0))
+        let version = layout::<[u8; 4]>(inside, at(self.start, HEADER), "version")?;
+        Ok(Version::from(*version))
     }
 }
 
@@ -100,8 +122,25 @@ pub(super) struct Signature<'a> {
     pub(super) last: bool,
 }
 
-/// Bytes of the fields after the header, with the reserved ones.
-const FIELDS: usize = 64;
+/// The fields after the header of a signature.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fields {
+    /// Segment type of the device that it is for.
+    device: U32,
+    /// Type of the signature.
+    kind: U32,
+    /// Number of the segment that is signed.
+    segment: U32,
+    /// Its first signed buffer.
+    first: U32,
+    /// How many are signed.
+    count: U32,
+    flags: U32,
+    _reserved: [U32; 10],
+}
+
+const _: () = assert!(size_of::<Fields>() == 64);
 
 /// The signature in `signing`; `None` when it is for another device or of
 /// another type. All of it is checked.
@@ -112,13 +151,13 @@ pub(super) fn signature<'a>(
 ) -> Result<Option<Signature<'a>>, PackageError> {
     let inside = file.get(..signing.end).unwrap_or(file);
     let place = at(signing.start, HEADER);
-    let fields = slice(inside, place, FIELDS as u32, "fields of a signature")?;
-    let field = |number: usize| le32(fields, number.saturating_mul(4));
-    let own = Buffers::parse(file, at(place, FIELDS), signing.end)?;
-    if field(0) != E810 || field(1) != RSA2K {
+    let fields = layout::<Fields>(inside, place, "fields of a signature")?;
+    let own = Buffers::parse(file, at(place, size_of::<Fields>()), signing.end)?;
+    if fields.device.get() != E810 || fields.kind.get() != RSA2K {
         return Ok(None);
     }
-    let (number, start, count, flags) = (field(2), field(3), field(4), field(5));
+    let number = fields.segment.get();
+    let (start, count) = (fields.first.get(), fields.count.get());
     let last = segments.saturating_sub(1);
     in_range("signed segment", at(place, 8), number, 0, last)?;
     let signed = segment(file, number)?;
@@ -133,6 +172,7 @@ pub(super) fn signature<'a>(
     in_range("first signed buffer", at(place, 12), start, 0, all)?;
     let left = all.saturating_sub(start);
     in_range("number of signed buffers", at(place, 16), count, 0, left)?;
+    let flags = fields.flags.get();
     Ok(Some(Signature {
         own,
         configuration,

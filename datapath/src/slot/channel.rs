@@ -169,6 +169,12 @@ impl<M: SlotMemory> Slots<M> {
         }
     }
 
+    /// The program's own word of a CQ; `None` when it is gone.
+    #[must_use]
+    pub fn cq_user_context(&self, cq: CqKey) -> Option<u64> {
+        self.live_cq(cq).map(|slot| slot.user_context())
+    }
+
     /// Runs `tell` unless the CQ is gone or being destroyed; its destruction waits
     /// until `tell` has returned.
     pub fn tell_of_cq(&self, cq: CqKey, tell: impl FnOnce()) -> bool {
@@ -308,6 +314,18 @@ impl<M: SlotMemory> Registry<M> {
         let key = self.open_cq_with(id, Some(channel.index))?;
         self.channel_of(channel)?.line[REFERENCES].fetch_add(1);
         Ok(key)
+    }
+
+    /// Notes a word of the program's own for a CQ, before anybody else knows the CQ;
+    /// 0 until then.
+    ///
+    /// # Errors
+    /// [`SlotError::Gone`].
+    pub fn set_cq_user_context(&mut self, key: CqKey, context: u64) -> Result<(), SlotError> {
+        let slot = self.slots.live_cq(key);
+        slot.ok_or(super::registry::gone_cq(key))?
+            .set_user_context(context);
+        Ok(())
     }
 
     /// A CQ is about to be destroyed: no event of it is handed out any more.

@@ -40,6 +40,8 @@ const TAKEN: usize = 3;
 const ACKNOWLEDGED: usize = 4;
 /// Handlers that are telling something about the CQ just now.
 const HOLDS: usize = 5;
+/// A word of the program's own; control writes it before the CQ is known to anybody.
+const USER_CONTEXT: usize = 6;
 
 const CLOSING: u64 = 1 << 63;
 const COUNT: u64 = 0xFFFF_FFFF;
@@ -106,7 +108,7 @@ impl<'a, A: Atom> CqSlot<'a, A> {
                 word.store(0, Ordering::Relaxed);
             }
         }
-        for word in [PASSED, TAKEN, ACKNOWLEDGED] {
+        for word in [PASSED, TAKEN, ACKNOWLEDGED, USER_CONTEXT] {
             if let Some(word) = self.poller().get(word) {
                 word.store(0, Ordering::Relaxed);
             }
@@ -220,6 +222,15 @@ impl<'a, A: Atom> CqSlot<'a, A> {
     pub(super) fn channel(&self) -> Option<u32> {
         let index = self.poller()[CHANNEL].load(Ordering::Relaxed);
         index.checked_sub(1).map(|index| index as u32)
+    }
+
+    /// Control: the program's own word.
+    pub(super) fn set_user_context(&self, context: u64) {
+        self.poller()[USER_CONTEXT].store(context, Ordering::Release);
+    }
+
+    pub(super) fn user_context(&self) -> u64 {
+        self.poller()[USER_CONTEXT].load(Ordering::Acquire)
     }
 
     /// The key of the CQ that lives here.

@@ -73,8 +73,9 @@ pub fn valid(service: Service, state: QpState) -> AttrMask {
 }
 
 /// Attributes that can change without a word from the program: the device
-/// moves a QP to ERR (UD: SQE) by itself. All others are what the program last
-/// set; this device tells nothing else of a QP (data-path 8.10).
+/// moves a QP to ERR (UD: SQE) by itself. Besides, `sq_draining`, for which verbs have
+/// no mask bit, ends when the device has drained the send queue. All others are what
+/// the program last set; this device tells nothing else of a QP (data-path 8.10).
 pub const CHANGED_BY_DEVICE: AttrMask = AttrMask::STATE.union(AttrMask::CUR_STATE);
 
 #[cfg(test)]

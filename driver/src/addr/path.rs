@@ -20,7 +20,9 @@ pub struct Path {
     /// The peer's (or the next hop's) Ethernet address. Not looked at for a
     /// multicast group, whose address gives it.
     pub destination_mac: MacAddr,
-    /// Time to live or hop limit; 0 is sent as 64.
+    /// Time to live or hop limit. A packet with 1 does not leave its subnet; 0 is
+    /// sent as 1, because verbs give both that meaning and a header with 0 is one
+    /// that no host sends.
     pub hop_limit: u8,
     /// Type of service or traffic class.
     pub traffic_class: u8,
@@ -32,7 +34,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path with default hop limit, class and priority.
+    /// A path with a hop limit of 64, and class, label and priority 0.
     #[must_use]
     pub const fn new(sgid_index: u8, destination: IpAddr, destination_mac: MacAddr) -> Self {
         Self {
@@ -159,11 +161,7 @@ impl Target {
             } else {
                 path.destination_mac
             },
-            hop_limit: if path.hop_limit == 0 {
-                64
-            } else {
-                path.hop_limit
-            },
+            hop_limit: path.hop_limit.max(1),
             vlan,
             loopback: is_group || own.gid.ip() == destination,
         })
@@ -208,10 +206,11 @@ mod tests {
             ..Path::new(1, v4(10, 0, 0, 2), MAC)
         };
         let target = Target::of(&path, own).unwrap();
+        assert_eq!(Path::new(1, path.destination, MAC).hop_limit, 64);
         assert_eq!(target.vlan, Some(5 << 13 | 100));
         assert_eq!(
             (target.mac, target.hop_limit, target.loopback),
-            (MAC, 64, false)
+            (MAC, 1, false)
         );
         let untagged = Target::of(&path, GidEntry { vlan: None, ..own }).unwrap();
         assert_eq!(untagged.vlan, None);

@@ -4,12 +4,12 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CqAttributes, CreateCq, DestroyCq};
 use e810_datapath::CompletionQueue;
 use e810_datapath::sizing::{CqSize, SHADOW_BYTES};
-use e810_datapath::slot::{ChannelKey, CqKey};
+use e810_datapath::slot::CqKey;
 use e810_hal::{CeqId, DmaBuf, DmaLayout, Platform};
 
 use super::Control;
 use crate::channel::Channel;
-use crate::completion::Cq;
+use crate::completion::{Cq, CqInit};
 use crate::error::{Error, Object, Result};
 use crate::moderation::Pacer;
 
@@ -28,7 +28,7 @@ impl<P: Platform> Control<P> {
     /// exist (verbs give EINVAL), no id or memory left, or the device's refusal.
     /// Nothing is left behind, unless the device did not answer.
     pub fn create_cq(&mut self, cqe: u32, vector: u16) -> Result<Cq<P>> {
-        self.make_cq(cqe, vector, None)
+        self.create_cq_with(&CqInit::new(cqe, vector))
     }
 
     /// Makes a completion queue whose events go to `channel`; otherwise as
@@ -38,20 +38,30 @@ impl<P: Platform> Control<P> {
     /// As there, and [`Error::Foreign`] or [`Error::Datapath`] for a channel of
     /// another device, or one that is closed.
     pub fn create_cq_on(&mut self, channel: &Channel<P>, cqe: u32, vector: u16) -> Result<Cq<P>> {
-        self.own(channel.owner, Object::Channel, channel.key.index())?;
-        self.make_cq(cqe, vector, Some(channel.key))
+        self.create_cq_with(&CqInit {
+            channel: Some(channel),
+            ..CqInit::new(cqe, vector)
+        })
     }
 
-    fn make_cq(&mut self, cqe: u32, vector: u16, channel: Option<ChannelKey>) -> Result<Cq<P>> {
-        let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
+    /// Makes a completion queue with all that can be said of it; otherwise as
+    /// [`Control::create_cq_on`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_cq_with(&mut self, init: &CqInit<'_, P>) -> Result<Cq<P>> {
+        if let Some(channel) = init.channel {
+            self.own(channel.owner, Object::Channel, channel.key.index())?;
+        }
+        let size = CqSize::new(init.entries).map_err(e810_datapath::Error::from)?;
         // Existing drivers take CEQ 0 for a vector that is not there
         // (control-path 4.8), but the kernel in front of them lets none through.
-        let ceq = self.vectors.named(vector)?;
+        let ceq = self.vectors.named(init.vector)?;
         let id = self.cqs.take().ok_or(Error::Exhausted {
             object: Object::Cq,
             limit: self.cqs.capacity(),
         })?;
-        let made = self.create_cq_as(id, size, ceq, channel);
+        let made = self.create_cq_as(id, size, ceq, init);
         if let Err(error) = &made {
             self.cqs.give_unless_open(id, error);
         }
@@ -63,7 +73,7 @@ impl<P: Platform> Control<P> {
         id: u32,
         size: CqSize,
         ceq: CeqId,
-        channel: Option<ChannelKey>,
+        init: &CqInit<'_, P>,
     ) -> Result<Cq<P>> {
         self.ensure(HmcObject::Cq, id)?;
         let ring = DmaBuf::new(
@@ -78,10 +88,15 @@ impl<P: Platform> Control<P> {
                 return Err(error.into());
             }
         };
-        let opened = match channel {
-            Some(channel) => self.registry.open_cq_on(id, channel),
+        let opened = match init.channel {
+            Some(channel) => self.registry.open_cq_on(id, channel.key),
             None => self.registry.open_cq(id),
         };
+        let registry = &mut self.registry;
+        let opened = opened.and_then(|key| {
+            registry.set_cq_user_context(key, init.user_context)?;
+            Ok(key)
+        });
         let key = match opened {
             Ok(key) => key,
             Err(error) => {
@@ -108,6 +123,7 @@ impl<P: Platform> Control<P> {
                     queue,
                     resizing: false,
                     pacer: Pacer::new(self.platform.clone(), self.moderation(), id, ceq),
+                    user_context: init.user_context,
                 })
             }
             Err(error) => {

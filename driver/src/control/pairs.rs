@@ -121,6 +121,7 @@ impl<P: Platform> Control<P> {
             fast_register: init.fast_register,
             counters,
             tuning: init.tuning.unwrap_or(self.tuning),
+            user_context: init.user_context,
             exists: true,
         };
         let queues = queue_contexts(init, sizes, &sq, &rq);

@@ -45,12 +45,15 @@ pub struct QueriedInit {
     pub fast_register: bool,
     /// Protection domain.
     pub pd: u32,
+    /// The program's own word (`qp_context`).
+    pub user_context: u64,
 }
 
 impl QueriedQp {
     /// Attributes that may be different the next time without the program's
     /// doing; all others are cached, because this device tells nothing else of a
-    /// queue pair.
+    /// queue pair. [`sq_draining`](Self::sq_draining) may be too: verbs have no mask
+    /// bit for it.
     pub const CHANGED_BY_DEVICE: AttrMask = CHANGED_BY_DEVICE;
 }
 
@@ -84,6 +87,7 @@ impl<P: Platform> Control<P> {
                 signal_all: qp.made.signal_all,
                 fast_register: qp.made.fast_register,
                 pd: qp.pd,
+                user_context: qp.made.user_context,
             },
         })
     }

@@ -55,6 +55,11 @@ pub enum Adaptive {
 }
 
 impl CqModeration {
+    /// Refuses what the card cannot do.
+    pub(crate) fn check(self) -> Result<(), CeqError> {
+        self.machine().map(|_| ())
+    }
+
     /// What follows it, and the wait to begin with.
     fn machine(self) -> Result<(Machine, Itr), CeqError> {
         Ok(match self {

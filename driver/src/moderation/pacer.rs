@@ -101,7 +101,7 @@ impl<P: Platform> Pacer<P> {
         self.polled = self.polled.wrapping_add(completions);
     }
 
-    /// An event was asked for. Every 64th time the clock is read.
+    /// An event was asked for, or could have been. Every 64th time the clock is read.
     #[inline(always)]
     pub(crate) fn requested(&mut self) {
         if self.left == 0 {

@@ -116,6 +116,9 @@ impl<P: Platform> CqPoller<P> {
             self.busy = Some(now);
         }
         if taken >= budget {
+            if self.mode != PollMode::Direct {
+                self.cq.polled_on();
+            }
             return Processed::Again;
         }
         match self.mode {

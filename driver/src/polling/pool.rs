@@ -8,6 +8,7 @@ use crate::channel::Channel;
 use crate::completion::Cq;
 use crate::control::Control;
 use crate::error::{Error, Object, Result};
+use crate::moderation::CqModeration;
 
 /// A queue of the pool.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub struct CqPool<P: Platform, const N: usize> {
     mode: PollMode,
     /// Entries of a new queue at least.
     size: u32,
+    /// Of each of its queues.
+    moderation: CqModeration,
     cqs: Vec<Shared<P>, N>,
     /// The vector that a user without a wish gets next.
     next: u16,
@@ -65,9 +68,32 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
             channel,
             mode,
             size,
+            moderation: CqModeration::Off,
             cqs: Vec::new(),
             next: 0,
         })
+    }
+
+    /// How long events of the pool's queues may wait: of those there are, and of
+    /// each that is made later. [`CqModeration::Off`] until this is called. With
+    /// [`Adaptive::Dim`](crate::Adaptive::Dim) each queue follows the rules of the
+    /// kernel's pool, which are those of `rdma_dim`: a turn of its poller is one event
+    /// of the rule, whether it ends with the queue empty or with its budget used up.
+    ///
+    /// # Errors
+    /// Those of [`Control::modify_cq`], which leave the pool's setting as it was;
+    /// queues before the one that was refused have the new one.
+    pub fn set_moderation(
+        &mut self,
+        control: &mut Control<P>,
+        moderation: CqModeration,
+    ) -> Result<()> {
+        moderation.check()?;
+        for shared in &mut self.cqs {
+            control.modify_cq(shared.poller.cq_mut(), moderation)?;
+        }
+        self.moderation = moderation;
+        Ok(())
     }
 
     /// Gives `entries` places in the least-used queue that has them, on completion
@@ -189,7 +215,11 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
                 limit: N as u32,
             });
         }
-        let cq = control.create_cq_on(&self.channel, entries.max(self.size), vector)?;
+        let mut cq = control.create_cq_on(&self.channel, entries.max(self.size), vector)?;
+        if self.moderation != CqModeration::Off {
+            // Of this device, and a setting that was checked: not refused.
+            control.modify_cq(&mut cq, self.moderation)?;
+        }
         let shared = Shared {
             poller: CqPoller::new(cq, self.mode),
             vector,

@@ -232,6 +232,57 @@ fn the_rate_limit_holds_for_every_timer_and_for_none() {
     assert_eq!(irq.take_fired(), [0], "no limit any more");
 }
 
+/// Another vector neither has this one's interval nor waits with it.
+#[test]
+fn each_vector_has_intervals_of_its_own() {
+    let mut irq = two_vectors();
+    for (vector, interval) in [(0, 10), (1, 25)] {
+        irq.set_itr(0, vector, interval, MASKING, 0);
+        irq.set_control(vector, DYN_CTL_KEEP, MASKING, 0);
+        irq.raise(vector, 0, MASKING, 0);
+    }
+    assert_eq!([irq.itr(0, 0), irq.itr(0, 1)], [10, 25]);
+    assert_eq!(irq.take_fired(), [0, 1]);
+    for vector in [0, 1] {
+        irq.set_control(vector, DYN_CTL_KEEP, MASKING, 100);
+        irq.raise(vector, 0, MASKING, 1_000);
+    }
+    for (now, fired) in [
+        (19_999, vec![]),
+        (20_000, vec![0]),
+        (49_999, vec![]),
+        (50_000, vec![1]),
+    ] {
+        irq.pass_time(MASKING, now);
+        assert_eq!(irq.take_fired(), fired, "{now} ns");
+    }
+}
+
+/// Nor does it take this one's credit.
+#[test]
+fn each_vector_has_a_rate_limit_of_its_own() {
+    let mut irq = two_vectors();
+    for (vector, units) in [(0, 3), (1, 7)] {
+        irq.set_rate(vector, 1 << 6 | units, NOT_MASKING, 0);
+        irq.set_control(vector, ENABLE, NOT_MASKING, 0);
+        irq.raise(vector, NO_ITR, NOT_MASKING, 1_000);
+    }
+    assert_eq!(irq.take_fired(), [0, 1], "each has a credit");
+    for vector in [0, 1] {
+        irq.raise(vector, NO_ITR, NOT_MASKING, 2_000);
+    }
+    for (now, fired) in [
+        (12_999, vec![]),
+        (13_000, vec![0]),
+        (28_999, vec![]),
+        (29_000, vec![1]),
+    ] {
+        irq.pass_time(NOT_MASKING, now);
+        assert_eq!(irq.take_fired(), fired, "{now} ns");
+    }
+    assert_eq!([irq.rate(0), irq.rate(1)], [1 << 6 | 3, 1 << 6 | 7]);
+}
+
 #[test]
 fn a_software_interrupt_may_name_a_timer() {
     let mut irq = two_vectors();

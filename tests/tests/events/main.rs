@@ -11,6 +11,7 @@ mod costs;
 mod destruction;
 mod intervals;
 mod moderation;
+mod own;
 mod polling;
 mod stale;
 mod wakeups;

@@ -1,7 +1,7 @@
 //! Ways to take completions, and queues that are shared.
 
 use e810::polling::{BATCH, BUDGET, CqLease, CqPoller, CqPool, PollMode, Processed};
-use e810::{Error, QpCaps, SendFlags};
+use e810::{CqModeration, Error, QpCaps, SendFlags};
 use e810_hal::{Clock, Ns};
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::{Pair, Setup, Watched};
@@ -261,6 +261,75 @@ fn a_pool_hands_out_the_least_used_queue_that_fits() {
     control.close_channel(&channel).unwrap();
     drop(channel);
     pair.finish(&sim);
+}
+
+/// What a pool says of moderation is so for its queues of now and those to come.
+#[test]
+fn a_pool_moderates_each_of_its_queues() {
+    let sim = sim(47);
+    let mut pair = Pair::simulated(&sim, Setup::default());
+    let side = &mut pair.sides[0];
+    let control = &mut side.control;
+    let channel = control.create_channel().unwrap();
+    let mut pool = CqPool::<_, 4>::new(channel.clone(), 64, PollMode::event()).unwrap();
+    let first = pool.get(control, 60, Some(1)).unwrap();
+    let settings = |pool: &mut CqPool<_, 4>| -> Vec<CqModeration> {
+        let queues = pool.pollers();
+        queues
+            .map(|(_, poller)| poller.cq().moderation().setting)
+            .collect()
+    };
+    assert_eq!(settings(&mut pool), [CqModeration::Off]);
+    let period = |period_us| CqModeration::Fixed {
+        count: 0,
+        period_us,
+    };
+    pool.set_moderation(control, period(40)).unwrap();
+    assert_eq!(control.interrupt_timing(1).unwrap().interval_us, 40);
+    // It does not fit beside it. A queue without a wish would end the wait.
+    let second = pool.get(control, 100, Some(1)).unwrap();
+    assert_eq!(settings(&mut pool), [period(40); 2]);
+    assert_eq!(control.interrupt_timing(1).unwrap().interval_us, 40);
+    let refused = pool.set_moderation(control, period(8_161));
+    assert!(matches!(refused, Err(Error::Ceq(_))), "{refused:?}");
+    assert_eq!(settings(&mut pool), [period(40); 2]);
+    pool.set_moderation(control, CqModeration::Off).unwrap();
+    assert_eq!(control.interrupt_timing(1).unwrap().interval_us, 0);
+    assert_eq!(settings(&mut pool), [CqModeration::Off; 2]);
+    for lease in [first, second] {
+        pool.put(lease);
+    }
+    pool.drain(control).map_err(|(_, error)| error).unwrap();
+    control.close_channel(&channel).unwrap();
+    drop(channel);
+    pair.finish(&sim);
+}
+
+/// A poller that is kept busy asks for no event; its turns are measured all the same.
+#[test]
+fn each_turn_of_a_poller_is_an_event_of_its_moderation() {
+    let sim = sim(48);
+    let (mut pair, mut poller) = pair(&sim, PollMode::Event { budget: 1 });
+    let counted = CqModeration::Fixed {
+        count: 16,
+        period_us: 50,
+    };
+    let control = &mut pair.sides[1].control;
+    control.modify_cq(poller.cq_mut(), counted).unwrap();
+    send(&sim, &mut pair, 140);
+    let arms = sim.stats(1).arms;
+    let waits: Vec<u32> = (0..140)
+        .map(|_| {
+            assert_eq!(turn(&sim, &mut poller), (Processed::Again, 1));
+            sim.run(Ns(1_000));
+            poller.cq().moderation().wait_us
+        })
+        .collect();
+    assert_eq!(sim.stats(1).arms, arms);
+    // The first turn begins a measurement of 64; 16 completions came in 16 µs.
+    let begins = waits.iter().position(|wait| *wait > 0);
+    assert_eq!((begins, waits[139]), (Some(64), 16));
+    finish(pair, poller, &sim);
 }
 
 /// Users without a wish are spread over the vectors; a queue that is in use stays.

@@ -6,6 +6,7 @@
     reason = "helpers of tests fail by panicking, like the tests"
 )]
 
+mod contexts;
 mod counters;
 mod fences;
 mod keys;

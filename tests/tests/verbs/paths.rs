@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use e810::{Data, Op, Path, QpAttr, QpInit, SendFlags, SendWr, Service, WcStatus};
+use e810::{AttrMask, Data, Op, Path, QpAttr, QpInit, SendFlags, SendWr, Service, WcStatus};
 use e810_sim::Sim;
 use e810_sim::wire::Packet;
 use e810_tests::traffic::verbs::datagrams::QKEY;
@@ -39,7 +39,8 @@ fn said(path: Path, hop_limit: u8, ipv6: bool) -> (Path, Header) {
         flow_label: 0xB_CDEF,
         ..path
     };
-    let sent = if hop_limit == 0 { 64 } else { hop_limit };
+    // 0, which no packet can have on its way, is sent as 1: both stay in the subnet.
+    let sent = hop_limit.max(1);
     let label = if ipv6 { path.flow_label } else { 0 };
     (path, (path.traffic_class, sent, label))
 }
@@ -82,6 +83,8 @@ fn of_a_connection(ipv6: bool, hop_limit: u8) {
     for step in [to_init, to_rtr, to_rts] {
         side.control.modify_qp(&mut side.qps[0], &step).unwrap();
     }
+    let told = side.control.query_qp(&side.qps[0], AttrMask::AV).unwrap();
+    assert_eq!(told.attr.path, Some(path), "as it was given");
     pair.connect(B);
     let seen = watch(&sim);
     pair.transfer(A, &Transfer::new(Kind::Send, 3000));
@@ -135,7 +138,7 @@ fn every_request_of_a_queue_pair_can_be_signaled() {
             ..QpInit::rc(&side.cqs[0], &side.cqs[0], Setup::default().caps)
         };
         let qp = side.control.create_qp(&side.pd, &init).unwrap();
-        let said = side.control.query_qp(&qp, e810::AttrMask::all()).unwrap();
+        let said = side.control.query_qp(&qp, AttrMask::all()).unwrap();
         assert_eq!(said.init.signal_all, signal_all);
         side.qps.insert(0, qp);
         pair.renew(B);

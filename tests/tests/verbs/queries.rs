@@ -1,8 +1,8 @@
 //! What a device, a port and a queue pair say of themselves.
 
 use e810::{
-    AccessFlags, AttrMask, Error, GIDS, GidEntry, Mtu, Object, PortState, QpAttr, QpState, Service,
-    addr, query, v4,
+    AccessFlags, AttrMask, Error, GIDS, GidEntry, Mtu, Object, PortState, QpAttr, QpInit, QpState,
+    QueriedInit, Service, addr, query, v4,
 };
 use e810_sim::PortLink;
 use e810_tests::traffic::{Pair, Setup};
@@ -140,6 +140,48 @@ fn a_queue_pair_says_what_it_was_told() {
         check(&mut pair, &QpAttr::default());
         pair.finish(&sim);
     }
+}
+
+/// Every field of it, each once as it is by default and once otherwise.
+#[test]
+fn a_queue_pair_says_what_it_was_made_with() {
+    let sim = sim(5);
+    let setup = Setup {
+        separate_cqs: true,
+        ..Setup::default()
+    };
+    let mut pair = Pair::simulated(&sim, setup);
+    let side = &mut pair.sides[0];
+    let services = [Service::Rc, Service::Ud, Service::Rc, Service::Ud];
+    for (place, service) in services.into_iter().enumerate() {
+        let (send, receive) = (&side.cqs[place % 2], &side.cqs[1 - place % 2]);
+        let pd = side.control.alloc_pd().unwrap();
+        let init = QpInit {
+            signal_all: place == 1,
+            fast_register: place == 2,
+            user_context: u64::MAX << place,
+            ..QpInit::new(service, send, receive, setup.caps)
+        };
+        let qp = side.control.create_qp(&pd, &init).unwrap();
+        let said = side.control.query_qp(&qp, AttrMask::empty()).unwrap();
+        let expected = QueriedInit {
+            service,
+            send_cq: send.number(),
+            recv_cq: receive.number(),
+            caps: qp.caps(),
+            signal_all: place == 1,
+            fast_register: place == 2,
+            pd: pd.id(),
+            user_context: u64::MAX << place,
+        };
+        assert_eq!(said.init, expected);
+        assert_eq!(said.attr, QpAttr::default(), "nothing was asked for");
+        let caps = (qp.caps().max_send_wr, qp.caps().max_recv_wr);
+        assert!(caps.0 >= setup.caps.max_send_wr && caps.1 >= setup.caps.max_recv_wr);
+        side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
+        side.control.dealloc_pd(pd).map_err(|(_, e)| e).unwrap();
+    }
+    pair.finish(&sim);
 }
 
 /// What is set later counts.

@@ -18,6 +18,8 @@ fn the_ccq_completes_its_own_creation() {
     assert_eq!(cqp.attach_ccq(ccq_config()), Err(Error::CcqAttached));
     let create = fake.look().taken[0];
     assert_eq!((create.op(), create.wqe[1]), (0x03, 0x123));
+    // CHKOVERFLOW.
+    assert_eq!(create.wqe[3] >> 46 & 1, 1);
     // The first entry was given back.
     let shadow = fake.look().ccq_shadow();
     assert_eq!(fake.word(shadow), Some(1));

@@ -31,6 +31,8 @@ pub enum Wrong {
     ShortReceive,
     /// A receive with a key that was never given.
     ReceiveKey,
+    /// A receive whose SGE ends behind its region.
+    ReceiveBounds,
     /// A receive into a region without LOCAL_WRITE.
     ReceiveRight,
     /// A SEND to a peer that has no receive, too often.
@@ -43,7 +45,7 @@ pub enum Wrong {
 
 /// All of them: status of the request, and of the receive it consumes, if the
 /// responder fails too.
-pub const ALL: [(Wrong, WcStatus, Option<WcStatus>); 13] = [
+pub const ALL: [(Wrong, WcStatus, Option<WcStatus>); 14] = [
     // Detected by the requester alone: the peer never hears of it.
     (Wrong::LocalKey, WcStatus::LocProtErr, None),
     (Wrong::LocalBounds, WcStatus::LocProtErr, None),
@@ -84,6 +86,11 @@ pub const ALL: [(Wrong, WcStatus, Option<WcStatus>); 13] = [
     ),
     (
         Wrong::ReceiveKey,
+        WcStatus::RemOpErr,
+        Some(WcStatus::LocProtErr),
+    ),
+    (
+        Wrong::ReceiveBounds,
         WcStatus::RemOpErr,
         Some(WcStatus::LocProtErr),
     ),
@@ -151,6 +158,10 @@ fn fails<P: Room>(
         },
         Wrong::ReceiveKey => Sge {
             lkey: NO_KEY,
+            ..incoming
+        },
+        Wrong::ReceiveBounds => Sge {
+            addr: there.mr.address() + there.mr.len() as u64 - 63,
             ..incoming
         },
         Wrong::ReceiveRight => sge_of(&there_closed, 4096),

@@ -1,17 +1,10 @@
-//! `docs/seed-coverage.md` against the sources: each fact has a number of its
-//! own, and a test that exists or a mark that says why not.
-
-#![expect(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+//! The rows: each has a number of its own, and a test that exists or a mark that says
+//! why not.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::path::{Path, PathBuf};
 
-const DOCUMENT: &str = "docs/seed-coverage.md";
+use crate::{DOCUMENT, root, text};
 
 /// Mark of a fact that nothing shows yet.
 const OPEN: &str = "open: ";
@@ -42,11 +35,6 @@ const REASONS: &[&str] = &[
 const SCENARIOS: &str = "tests/src/traffic/";
 const SCENARIO_LIST: &str = "tests/src/traffic/scenarios.rs";
 
-fn root() -> PathBuf {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    tests.parent().expect("the workspace").to_owned()
-}
-
 /// What stands behind a fact.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Cover {
@@ -61,7 +49,7 @@ enum Cover {
 }
 
 /// The rows of the document by their number: what covers each, or what is wrong
-/// with it.
+/// with it. The last section has none.
 fn rows(text: &str) -> Vec<(String, Result<Cover, String>)> {
     let (mut section, mut row) = (0, 0);
     let mut rows = Vec::new();
@@ -89,11 +77,14 @@ fn rows(text: &str) -> Vec<(String, Result<Cover, String>)> {
 /// A row of the table, which is to have this number.
 fn of_row(line: &str, number: &str) -> Result<Cover, String> {
     let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-    let [found, says, cover] = cells[..] else {
+    let [found, sentences, says, cover] = cells[..] else {
         return Err(format!("{number}: {} cells", cells.len()));
     };
     if found != number {
         return Err(format!("{number}: `{found}` stands in its place"));
+    }
+    if sentences.is_empty() {
+        return Err(format!("{number}: no sentence says it"));
     }
     if says.is_empty() {
         return Err(format!("{number}: it says nothing"));
@@ -202,7 +193,7 @@ fn refusal(file: &str, name: &str, sources: &mut HashMap<String, String>) -> Opt
 
 #[test]
 fn every_fact_has_a_test_or_a_mark() {
-    let text = fs::read_to_string(root().join(DOCUMENT)).expect("the document");
+    let text = text();
     let (mut sources, mut wrong) = (HashMap::new(), Vec::new());
     let (mut covered, mut open) = (0, 0);
     let (mut of_the_card, mut differently) = (0, Vec::new());
@@ -241,7 +232,7 @@ fn every_fact_has_a_test_or_a_mark() {
 fn what_is_wrong_with_a_row_is_seen() {
     let table = |rows: &str| {
         format!(
-            "# Top\n\n| a | b |\n\n## 1. One\n\n| No. | What it says | Tests |\n| --- | --- | --- |\n{rows}"
+            "# Top\n\n| a | b |\n\n## 1. One\n\n| No. | Sentences | What it says | Tests |\n| --- | --- | --- | --- |\n{rows}"
         )
     };
     let errors = |rows_of: &str| -> Vec<String> {
@@ -249,14 +240,14 @@ fn what_is_wrong_with_a_row_is_seen() {
         found.filter_map(|(_, row)| row.err()).collect()
     };
     let good = "\
-| 1.1 | It is so. | `a/b.rs::c`, `a/d.rs::raised::e` — but here, otherwise |
-| 1.2 | Not yet. | open: something |
-| 1.3 | Else. | not ours, iWARP: TCP |
+| 1.1 | 001:1 | It is so. | `a/b.rs::c`, `a/d.rs::raised::e` — but here, otherwise |
+| 1.2 | 001:1 | Not yet. | open: something |
+| 1.3 | 001:1 | Else. | not ours, iWARP: TCP |
 
 ## 2. Two
 
-| 2.1 | Again. | `a/b.rs::c` |
-| 2.2 | The card's. | card: `sim/a.rs::b` |
+| 2.1 | 001:1 | Again. | `a/b.rs::c` |
+| 2.2 | 001:1 | The card's. | card: `sim/a.rs::b` |
 ";
     assert_eq!(errors(good), Vec::<String>::new());
     let tests = |names: &[(&str, &str)], otherwise| {
@@ -276,20 +267,21 @@ fn what_is_wrong_with_a_row_is_seen() {
     ];
     let expected = expected.map(|(number, row)| (number.to_owned(), row));
     assert_eq!(rows(&table(good)), expected);
-    let first = "| 1.1 | It is so. | `a/b.rs::c` |\n";
+    let first = "| 1.1 | 001:1 | It is so. | `a/b.rs::c` |\n";
     for bad in [
-        "| 1.1 | The same number. | open: it |",
-        "| 1.3 | One is missing. | open: it |",
-        "| 1.2 | Nothing. | |",
-        "| 1.2 | | open: it says nothing |",
-        "| 1.2 | Words. | somewhere |",
-        "| 1.2 | No name. | `a/b.rs` |",
-        "| 1.2 | Nothing of it. | open: |",
-        "| 1.2 | Why? | not ours, iWARP |",
-        "| 1.2 | Whose? | not ours, nobody: no |",
-        "| 1.2 | A cell too many. | open: it | more |",
-        "| 1.2 | Nobody else shows it. | `sim/a.rs::b` |",
-        "| 1.2 | Somebody else does. | card: `sim/a.rs::b`, `a/b.rs::c` |",
+        "| 1.1 | 001:1 | The same number. | open: it |",
+        "| 1.3 | 001:1 | One is missing. | open: it |",
+        "| 1.2 | 001:1 | Nothing. | |",
+        "| 1.2 | 001:1 | | open: it says nothing |",
+        "| 1.2 | | Nobody says it. | open: it |",
+        "| 1.2 | 001:1 | Words. | somewhere |",
+        "| 1.2 | 001:1 | No name. | `a/b.rs` |",
+        "| 1.2 | 001:1 | Nothing of it. | open: |",
+        "| 1.2 | 001:1 | Why? | not ours, iWARP |",
+        "| 1.2 | 001:1 | Whose? | not ours, nobody: no |",
+        "| 1.2 | 001:1 | A cell too many. | open: it | more |",
+        "| 1.2 | 001:1 | Nobody else shows it. | `sim/a.rs::b` |",
+        "| 1.2 | 001:1 | Somebody else does. | card: `sim/a.rs::b`, `a/b.rs::c` |",
         "\n## 3. Not the second",
     ] {
         assert_eq!(errors(&format!("{first}{bad}\n")).len(), 1, "{bad}");

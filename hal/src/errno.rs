@@ -1,0 +1,59 @@
+//! Error numbers of Linux, for programs whose error paths speak in them.
+//!
+//! Verbs return such a number; here every error has a type and a text, and its
+//! `errno()` is the number that a verbs program would meet in its place. The values
+//! are those of Linux on x86, Arm and RISC-V (`asm-generic/errno.h`). Which error has
+//! which number is one table in `docs/verbs-map.md`.
+
+use crate::{DmaError, NoHostMemory, WaitError};
+
+/// No such file.
+pub const ENOENT: i32 = 2;
+/// Input/output error: the device failed, or said what makes no sense.
+pub const EIO: i32 = 5;
+/// Out of memory, or of room in a queue.
+pub const ENOMEM: i32 = 12;
+/// In use.
+pub const EBUSY: i32 = 16;
+/// No such device, or no more.
+pub const ENODEV: i32 = 19;
+/// Invalid argument.
+pub const EINVAL: i32 = 22;
+/// None left of what the device has so many of.
+pub const ENOSPC: i32 = 28;
+/// Not offered by this device.
+pub const EOPNOTSUPP: i32 = 95;
+/// The network is down.
+pub const ENETDOWN: i32 = 100;
+/// No answer in time.
+pub const ETIMEDOUT: i32 = 110;
+
+impl WaitError {
+    /// The error number of Linux.
+    #[must_use]
+    pub const fn errno(&self) -> i32 {
+        match self {
+            Self::Timeout { .. } => ETIMEDOUT,
+            Self::DeviceGone { .. } => ENODEV,
+        }
+    }
+}
+
+impl DmaError {
+    /// The error number of Linux.
+    #[must_use]
+    pub const fn errno(&self) -> i32 {
+        match self {
+            Self::OutOfMemory { .. } | Self::Refused { .. } => ENOMEM,
+            Self::BadRange { .. } => EINVAL,
+        }
+    }
+}
+
+impl NoHostMemory {
+    /// The error number of Linux.
+    #[must_use]
+    pub const fn errno(&self) -> i32 {
+        ENOMEM
+    }
+}
