@@ -1,6 +1,6 @@
 //! Sending a command and taking its reply.
 
-use e810_hal::{Ns, Platform, WaitError, log_debug, log_error, log_warn, poll_until};
+use e810_hal::{Ns, Platform, WaitError, log_debug, log_error, log_info, log_warn, poll_until};
 
 #[cfg(doc)]
 use super::Counters;
@@ -121,7 +121,7 @@ impl<P: Platform> AdminQ<P> {
                 // One that long ago is another time.
                 let this_time = |since: &Ns| waited(*since) < BUSY_LIMIT.0.saturating_mul(2);
                 let since = self.busy_since.filter(this_time).unwrap_or_else(|| {
-                    log_warn!("{}: the firmware is busy; waiting for it", op);
+                    log_info!("{}: the firmware is busy; waiting for it", op);
                     now
                 });
                 self.busy_since = Some(since);
