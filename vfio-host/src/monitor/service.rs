@@ -15,9 +15,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use e810_sim_server::socket;
 
 use super::desk::Desk;
-use crate::socket;
 
 /// Clients at one time.
 const CLIENTS: usize = 8;
