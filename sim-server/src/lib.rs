@@ -43,14 +43,14 @@ pub use udp_ends::{SamePort, UdpEnds};
 /// What whoever may connect to a socket of the server can do to it, for `--help`.
 pub const USERS: &str = "\
 What a user of a socket can do to the server:
-  The sockets are for this user alone (mode 0600): whoever can open one is trusted with
-  what follows, and with nothing else.
-  - keep its socket busy: functions have one user at a time, for as long as it likes
-  - cause findings, as a driver with mistakes does, after which the server ends with exit
-    code 1; the report names the function
+  The sockets are for this user alone (mode 0600). Whoever can open one is
+  trusted with this, and with nothing else:
+  - keep its socket busy: functions have one user at a time, as long as it likes
+  - cause findings, as a driver with mistakes does, after which the server ends
+    with exit code 1; the report names the function
   - slow all functions of the server down: they share one engine
-  - stop them for as long as a page of a file that it gave does not come (a file of a
-    network or of a file system that runs in user space), or as an event that it gave
-    and fills in the moment of an interrupt does not take it
+  - stop them while a page of a file that it gave does not come (a file of a
+    network, or of a file system in user space), or while an event that it gave
+    and filled in the moment of an interrupt does not take it
   - make the server hold 1 MiB for a message, and 65535 mappings in 4096 files
-A file that is cut while the device has it ends its user's connection, not the server.";
+A file that is cut while the device has it ends its user's connection only.";

@@ -59,7 +59,7 @@ pub enum Command {
     /// Bring one function up, show each stage and the memory it took, and shut it down.
     Up(UpArgs),
     /// Serve simulated functions to other processes and virtual machines over vfio-user.
-    #[command(after_help = e810_sim_server::USERS)]
+    #[command(after_long_help = e810_sim_server::USERS)]
     Sim(SimArgs),
 }
 

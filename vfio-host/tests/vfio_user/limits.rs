@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -119,6 +120,30 @@ fn a_file_that_is_cut_does_not_end_the_server() {
     let end = sim.goes_on();
     assert!(end.status.code().is_some(), "{end:?}");
     assert!(end.err.contains("cut a file"), "{end:?}");
+}
+
+/// The signal that cut files raise has its usual effect when it is no file's: the
+/// standard library's handler, which looks for stack overflows, lets the first one
+/// pass and is the last to stand in the way.
+#[test]
+fn a_bus_error_that_is_no_files_ends_the_server() {
+    let mut sim = Sim::start();
+    let mut user = Client::new(&sim.path).unwrap();
+    let file = TempFile::new().unwrap().into_file();
+    file.set_len(4096).unwrap();
+    // From the first mapping on the signal is handled.
+    user.dma_map(0, 0x10_0000, 4096, file.as_raw_fd()).unwrap();
+    let mut sent = 0;
+    let status = until("the end", || {
+        let ended = sim.e810.0.try_wait().unwrap();
+        if ended.is_none() {
+            sim.e810.signal(libc::SIGBUS);
+            sent += 1;
+        }
+        ended
+    });
+    assert_eq!(status.signal(), Some(libc::SIGBUS));
+    assert!(sent < 100, "{sent} signals");
 }
 
 #[test]
