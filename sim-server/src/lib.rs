@@ -13,6 +13,7 @@
 //!   simulated function.
 //! * `bus_error`: what happens when a file that a user gave becomes shorter.
 //! * `udp` and [`frame`]: the wire to another server.
+//! * [`quota`]: how much of all that may be told in the log.
 //!
 //! What a user can still do to the server is in [`USERS`].
 
@@ -25,7 +26,7 @@ pub mod frame;
 pub mod interrupts;
 pub mod mappings;
 pub mod protocol;
-mod quota;
+pub mod quota;
 pub mod report;
 mod server;
 pub mod socket;

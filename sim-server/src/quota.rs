@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 const LINES: u32 = 8;
 const SPAN: Duration = Duration::from_secs(10);
 
-/// How many more lines there may be.
+/// How many more lines there may be: 8 in 10 s.
 #[derive(Debug)]
-pub(crate) struct Quota(Mutex<State>);
+pub struct Quota(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -31,7 +31,7 @@ impl Default for Quota {
 impl Quota {
     /// Has `write` write a line, unless there were too many. The first one after a
     /// pause also gets the number of those that were left out.
-    pub(crate) fn line(&self, write: impl FnOnce(&str)) {
+    pub fn line(&self, write: impl FnOnce(&str)) {
         self.line_at(Instant::now(), write);
     }
 

@@ -14,6 +14,9 @@ FOLDER = None
 ANSWER = 5.0
 END = 30.0
 MOST_MORE = 64 << 20
+# Of the log, whatever is said to a process.
+MOST_LOG = 64 << 10
+MOST_LINES = 100
 
 HEADINGS = (
     f"{'class':<44} {'inputs':>7} {'panics':>6} {'hangs':>5} "
@@ -167,8 +170,9 @@ class Sim:
                 self.process.wait()
         text = Path(self.log).read_text(errors="replace")
         row.panics += panics_in(text)
-        if len(text) > 1 << 20:
-            row.fail(f"a log of {len(text)} bytes")
+        lines = text.count("\n")
+        if len(text) > MOST_LOG or lines > MOST_LINES:
+            row.fail(f"a log of {lines} lines and {len(text)} bytes")
 
 
 class Command:

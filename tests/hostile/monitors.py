@@ -29,6 +29,14 @@ class Watched(Sim):
                 raise SystemExit(open(self.log, encoding="utf-8", errors="replace").read())
             time.sleep(0.05)
 
+    def settled_fds(self, wanted):
+        """Those who went are seen off when the next one comes, at most 8 at a time."""
+        end = time.monotonic() + ANSWER
+        while self.fds() != wanted and time.monotonic() < end:
+            looks(self.sockets[0])
+            time.sleep(0.05)
+        return self.fds()
+
 
 def connected(path):
     one = socket.socket(socket.AF_UNIX)
