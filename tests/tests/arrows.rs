@@ -1,7 +1,7 @@
 //! The arrows between the crates, as docs/architecture.md draws them.
 //!
 //! `hal ← {adminq, cqp, ceq, datapath} ← driver ← vfio-host`,
-//! `hal ← sim ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
+//! `hal ← sim ← sim-server ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
 //! nobody uses. The queue crates are siblings, and
 //! the simulator sees the registers only, so that it cannot share a mistake
 //! about a structure's layout with the driver.
@@ -77,10 +77,17 @@ const ROOMS: &[Room] = &[
         may_use: &["e810-hal"],
         core: false,
     },
+    // Knows the protocol and the simulator, and nothing of a driver.
+    Room {
+        package: "e810-sim-server",
+        folder: "sim-server",
+        may_use: &["e810-hal", "e810-sim"],
+        core: false,
+    },
     Room {
         package: "e810-host",
         folder: "vfio-host",
-        may_use: &["e810-hal", "e810", "e810-sim"],
+        may_use: &["e810-hal", "e810", "e810-sim", "e810-sim-server"],
         core: false,
     },
     Room {
@@ -94,6 +101,7 @@ const ROOMS: &[Room] = &[
             "e810-datapath",
             "e810",
             "e810-sim",
+            "e810-sim-server",
             "e810-host",
         ],
         core: false,

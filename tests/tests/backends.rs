@@ -29,9 +29,9 @@ use e810_host::backend::vfio_user::VfioUser;
 use e810_host::backend::{BackendError, DmaRegion, Function, Options, Properties, Transport};
 use e810_host::host::Host;
 use e810_host::host::package;
-use e810_host::server::{Server, VECTORS};
 use e810_host::spec::Bdf;
 use e810_sim::{Mode, Profile, Sim};
+use e810_sim_server::{Server, VECTORS};
 use e810_tests::traffic::scenarios::scenarios;
 use e810_tests::traffic::{Pair, Side};
 

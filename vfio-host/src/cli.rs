@@ -13,12 +13,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use e810_sim::Variation;
+use e810_sim_server::VECTORS;
 
 use crate::backend::Options;
 use crate::capture::CaptureArgs;
 use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
-use crate::server::VECTORS;
 use crate::spec::{Bdf, DeviceSpec};
 
 pub use moderation::ModerationArg;
@@ -59,6 +59,7 @@ pub enum Command {
     /// Bring one function up, show each stage and the memory it took, and shut it down.
     Up(UpArgs),
     /// Serve simulated functions to other processes and virtual machines over vfio-user.
+    #[command(after_long_help = e810_sim_server::USERS)]
     Sim(SimArgs),
 }
 
@@ -205,9 +206,13 @@ pub struct SimArgs {
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     pub mac: Option<[u8; 6]>,
     /// Write what was seen to this file as JSON: at the end, and whenever the process gets SIGUSR1.
+    ///
+    /// The report of an earlier server is replaced; any other file there is left alone, and an error.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Write a package (DDP) that the simulated firmware takes to this file, for `--ddp`.
+    /// Write a package (DDP) that the simulated firmware takes to this file, for `--ddp` of the other commands.
+    ///
+    /// A file that is there and is not this package is left alone, and an error.
     #[arg(long, value_name = "FILE")]
     pub package: Option<PathBuf>,
     /// How much the engines can hold.

@@ -38,9 +38,7 @@ pub mod perf;
 pub mod pingpong;
 pub mod progress;
 pub mod report;
-pub mod server;
 pub mod signals;
-pub mod socket;
 pub mod spec;
 pub mod start;
 

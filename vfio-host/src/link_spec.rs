@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use e810_sim_server::UdpEnds;
+
 /// The wire of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkSpec {
@@ -11,15 +13,6 @@ pub enum LinkSpec {
     InProcess,
     /// `udp:LOCAL,PEER`: to another server as well.
     Udp(UdpEnds),
-}
-
-/// The two ends of a wire over UDP, of one address family, with ports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UdpEnds {
-    /// Where frames are received, and sent from.
-    pub local: SocketAddr,
-    /// Where they are sent, and have to come from.
-    pub peer: SocketAddr,
 }
 
 /// Why a text names no wire.
@@ -84,29 +77,6 @@ impl FromStr for LinkSpec {
         Ok(Self::Udp(UdpEnds { local, peer }))
     }
 }
-
-impl UdpEnds {
-    /// Ethernet address of the first function of the server at this end, when
-    /// none was given: the local port is in it, so that two ends with
-    /// different ports have different addresses.
-    ///
-    /// # Errors
-    /// What to do when the ports are the same.
-    pub fn first_mac(&self) -> Result<[u8; 6], SamePort> {
-        if self.local.port() == self.peer.port() {
-            return Err(SamePort(self.local.port()));
-        }
-        let [high, low] = self.local.port().to_be_bytes();
-        Ok([0x02, 0xe8, high, low, 0, 0])
-    }
-}
-
-/// The Ethernet addresses of two servers would be the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "both ends have port {0}, of which the functions' Ethernet addresses are made: give the two servers different ones with --mac"
-)]
-pub struct SamePort(u16);
 
 impl fmt::Display for LinkSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -176,17 +146,5 @@ mod tests {
         ] {
             assert_eq!(text.parse::<LinkSpec>(), Err(error), "{text}");
         }
-    }
-
-    #[test]
-    fn the_two_ends_differ_in_their_ethernet_addresses() {
-        let ends = |local: &str, peer: &str| UdpEnds {
-            local: local.parse().unwrap(),
-            peer: peer.parse().unwrap(),
-        };
-        let (a, b) = ("127.0.0.1:4660", "127.0.0.1:4661");
-        assert_eq!(ends(a, b).first_mac(), Ok([2, 0xe8, 0x12, 0x34, 0, 0]));
-        assert_eq!(ends(b, a).first_mac(), Ok([2, 0xe8, 0x12, 0x35, 0, 0]));
-        assert_eq!(ends(a, "127.0.0.2:4660").first_mac(), Err(SamePort(4660)));
     }
 }

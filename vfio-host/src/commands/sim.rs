@@ -1,21 +1,22 @@
 //! `e810 sim`: functions of a simulator, served on sockets until told to stop.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 use e810_sim::{Mode, Profile, Sim};
+use e810_sim_server::Server;
+use e810_sim_server::files::{self, ReportFile};
 
 use crate::capture::Recording;
 use crate::cli::{ProfileArg, SimArgs};
 use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
-use crate::server::Server;
-use crate::server::report::ServerReport;
 use crate::signals::{STOP, Signals};
 
 /// What has the report written, and nothing else.
 const LOOK: libc::c_int = libc::SIGUSR1;
+/// What was done when the report could not be written.
+const WRITING: &str = "writing the report";
 
 /// Runs the command.
 ///
@@ -30,11 +31,12 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     let [one, other] = STOP;
     let signals = Signals::block(&[one, other, LOOK])?;
     // Made before anybody can be disappointed.
-    if let Some(path) = &args.report {
-        File::create(path).with_context(|| format!("creating {}", path.display()))?;
-    }
+    let report_file = args.report.as_ref().map(|path| {
+        ReportFile::create(path).with_context(|| format!("creating {}", path.display()))
+    });
+    let mut report_file = report_file.transpose()?;
     if let Some(path) = &args.package {
-        let package = std::fs::write(path, e810_sim::test_package());
+        let package = files::write_once(path, &e810_sim::test_package());
         package.with_context(|| format!("writing {}", path.display()))?;
     }
     let functions = u8::try_from(args.socket.len()).unwrap_or(u8::MAX);
@@ -76,42 +78,19 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         if let Some(Err(error)) = recording.as_ref().map(Recording::flush) {
             log::error!("{error:#}");
         }
-        write_report(args, &server.report())?;
+        if let Some(file) = &mut report_file {
+            file.write(&server.report()).context(WRITING)?;
+        }
     }
     let report = server.report();
     drop(server);
     report.write(out)?;
-    write_report(args, &report)?;
+    if let Some(file) = &mut report_file {
+        file.write(&report).context(WRITING)?;
+    }
     recording.map(Recording::finish).transpose()?;
     if report.findings_in_all > 0 {
         bail!("the simulator recorded {} findings", report.findings_in_all);
     }
-    Ok(())
-}
-
-/// Writes the report where the user wants it, if anywhere. Whoever reads a file meanwhile sees the old one or the new.
-fn write_report(args: &SimArgs, report: &ServerReport) -> Result<()> {
-    let Some(path) = &args.report else {
-        return Ok(());
-    };
-    let is_file = std::fs::metadata(path).is_ok_and(|about| about.is_file());
-    let into = if is_file {
-        path.with_extension("new")
-    } else {
-        path.clone()
-    };
-    let file = File::create(&into).with_context(|| format!("creating {}", into.display()))?;
-    write_json(report, file).context("writing the report")?;
-    if is_file {
-        std::fs::rename(&into, path).with_context(|| format!("replacing {}", path.display()))?;
-    }
-    Ok(())
-}
-
-fn write_json(report: &ServerReport, file: File) -> Result<()> {
-    let mut file = BufWriter::new(file);
-    serde_json::to_writer_pretty(&mut file, report)?;
-    writeln!(file)?;
-    file.flush()?;
     Ok(())
 }

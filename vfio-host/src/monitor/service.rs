@@ -15,9 +15,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use e810_sim_server::quota::Quota;
+use e810_sim_server::socket;
 
 use super::desk::Desk;
-use crate::socket;
 
 /// Clients at one time.
 const CLIENTS: usize = 8;
@@ -40,6 +41,8 @@ pub struct Service {
 struct Shared {
     ends: AtomicBool,
     clients: Mutex<Vec<(UnixStream, JoinHandle<()>)>>,
+    /// Lines of the log about those who are turned away.
+    quota: Quota,
 }
 
 impl Service {
@@ -80,7 +83,9 @@ impl Shared {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.retain(|(_, thread)| !thread.is_finished());
         if clients.len() == CLIENTS {
-            log::warn!("{CLIENTS} look already; one more is turned away");
+            self.quota.line(|more| {
+                log::warn!("{CLIENTS} look already; one more is turned away{more}");
+            });
             return;
         }
         let desk = desk.clone();

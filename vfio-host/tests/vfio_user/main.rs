@@ -12,6 +12,8 @@
 
 mod apart;
 mod faults;
+mod foreign_server;
+mod limits;
 mod messages;
 mod middleman;
 mod overlap;

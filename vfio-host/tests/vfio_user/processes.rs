@@ -9,9 +9,9 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e810_host::server::report::ServerReport;
-use e810_host::server::{Server, VECTORS};
 use e810_sim::{Mode, Sim};
+use e810_sim_server::report::ServerReport;
+use e810_sim_server::{Server, VECTORS};
 use serde_json::Value;
 use vmm_sys_util::tempdir::TempDir;
 

@@ -33,7 +33,14 @@ fn up_on(path: &Path) -> String {
 }
 
 /// A message of the protocol.
-fn message(id: u16, command: u16, size: u32, flags: u32, error: u32, body: &[u8]) -> Vec<u8> {
+pub(crate) fn message(
+    id: u16,
+    command: u16,
+    size: u32,
+    flags: u32,
+    error: u32,
+    body: &[u8],
+) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(id.to_ne_bytes());
     bytes.extend(command.to_ne_bytes());
@@ -155,7 +162,7 @@ fn bytes_that_trickle_have_a_limit() {
     thread.join().unwrap();
 }
 
-/// A user that the crate panics on, and one that goes in the middle of a
+/// Users that send what makes no sense, and one that goes in the middle of a
 /// message, cost the others nothing.
 #[test]
 fn senseless_users_do_not_end_the_server() {

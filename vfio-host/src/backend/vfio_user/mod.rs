@@ -2,8 +2,8 @@
 //!
 //! The client part of the protocol is our own: the `vfio_user` crate's client
 //! waits for ever on an error reply or a silent server, and takes sizes from
-//! the other side on trust. Its server is the one that our simulator is served
-//! with, so the two ends were not written by the same hand.
+//! the other side on trust. So that client and server of this project do not
+//! share a misreading, tests have the crate at the other end of each.
 
 mod connection;
 mod protocol;

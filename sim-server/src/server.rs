@@ -6,45 +6,30 @@
 //! engine runs on a thread of its own; a socket's thread only hands messages
 //! to it.
 //!
-//! What a user may do to the server: fill its log, keep a socket busy, and,
-//! by cutting a file that it gave, end it. What arrives in messages is
-//! checked here, but for sizes, which the `vfio_user` crate trusts.
-
-pub mod config_space;
-mod device;
-pub mod frame;
-pub mod interrupts;
-pub mod mappings;
-pub mod report;
-mod socket_buffers;
-mod udp;
+//! What arrives in messages is checked, sizes before anything else: see
+//! [`crate::protocol`]. What is left for a user to do is [`crate::USERS`].
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e810_hal::Vectors;
 use e810_sim::Sim;
-use vfio_bindings::bindings::vfio::{
-    VFIO_IRQ_INFO_EVENTFD, VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR3_REGION_INDEX,
-    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_MSIX_IRQ_INDEX, VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS,
-    VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE, vfio_region_info,
-};
-use vfio_user::{IrqInfo, ServerRegion};
 
-use config_space::Place;
-use device::{Counts, Device};
-use interrupts::Interrupts;
-use report::{BringUpReport, FindingReport, FunctionReport, ServerReport};
-use udp::UdpWire;
-
-use crate::link_spec::UdpEnds;
+use crate::config_space::Place;
+use crate::connection::converse;
+use crate::device::{Counts, Device};
+use crate::interrupts::Interrupts;
+use crate::report::{BringUpReport, FindingReport, FunctionReport, ServerReport};
 use crate::socket;
+use crate::udp::UdpWire;
+use crate::udp_ends::UdpEnds;
 
 /// MSI-X vectors of a served function when nothing is said. Functions of cards
 /// with four ports were seen with 512, with two ports with 1024.
@@ -116,12 +101,6 @@ impl Server {
         let hook = Arc::clone(&interrupts);
         self.sim
             .set_interrupt_hook(function, Some(Box::new(move |vector| hook.fire(vector))));
-        let server = vfio_user::Server::from_owned_fd(
-            OwnedFd::from(listener),
-            true,
-            irqs(nic.vector_count()),
-            regions(),
-        );
         let place = Place {
             // One serial number a card, made of its first address.
             card: self.sim.function(0).mac(),
@@ -132,7 +111,7 @@ impl Server {
         let device = Device::new(nic, &place, interrupts, counts);
         thread::Builder::new()
             .name(format!("e810-serve-{function}"))
-            .spawn(move || serve_in_turn(&server, device))?;
+            .spawn(move || serve_in_turn(&listener, device))?;
         Ok(())
     }
 
@@ -174,6 +153,7 @@ impl Server {
             most_dma_maps: counts.most_maps.load(Ordering::Relaxed),
             refused_dma_maps: counts.refused_maps.load(Ordering::Relaxed),
             refused_irqs: counts.refused_irqs.load(Ordering::Relaxed),
+            cut_files: counts.cut_files.load(Ordering::Relaxed),
             dma_faults: stats.dma_faults,
             stopped: stats.stopped,
             function_resets: resets.flr,
@@ -204,60 +184,30 @@ impl Drop for Server {
 }
 
 /// Serves one user after the other.
-fn serve_in_turn(server: &vfio_user::Server, mut device: Device) {
+fn serve_in_turn(listener: &UnixListener, mut device: Device) {
+    /// How long to wait for what accepting lacks (descriptors, memory).
+    const PAUSE: Duration = Duration::from_millis(100);
+    let counts = device.counts();
     loop {
-        // The crate panics on some messages of no sense; whoever sends them
-        // loses the connection, not the server.
-        let served = catch_unwind(AssertUnwindSafe(|| server.run(&mut device)));
-        match served {
-            Err(_) => log::warn!("a user was sent away for a message that makes no sense"),
-            Ok(Ok(())) => log::debug!("a user left"),
-            Ok(Err(vfio_user::Error::SocketAccept(error))) => {
-                log::error!("no further users: {error}");
-                return;
+        let user = match listener.accept() {
+            Ok((user, _)) => Arc::new(user),
+            Err(error) => {
+                let tell = |more: &str| log::error!("a user could not be let in: {error}{more}");
+                counts.quota.line(tell);
+                thread::sleep(PAUSE);
+                continue;
             }
-            Ok(Err(error)) => log::info!("a user was lost: {error}"),
+        };
+        device.user_came(Arc::clone(&user));
+        // No message makes this panic, as far as is known. A mistake that does
+        // costs a connection, not the other functions.
+        match catch_unwind(AssertUnwindSafe(|| converse(&user, &mut device))) {
+            Ok(Ok(())) => log::debug!("a user left"),
+            Ok(Err(lost)) => log::info!("a user was sent away: {lost}"),
+            Err(_) => counts.quota.line(|more| {
+                log::error!("a mistake of this program ended a user's connection{more}");
+            }),
         }
         device.user_left();
     }
-}
-
-/// The kinds of interrupt of a PCI function: only MSI-X is there.
-fn irqs(vectors: u16) -> Vec<IrqInfo> {
-    (0..VFIO_PCI_NUM_IRQS)
-        .map(|index| {
-            let is_msix = index == VFIO_PCI_MSIX_IRQ_INDEX;
-            IrqInfo {
-                index,
-                flags: if is_msix { VFIO_IRQ_INFO_EVENTFD } else { 0 },
-                count: if is_msix { vectors.into() } else { 0 },
-            }
-        })
-        .collect()
-}
-
-/// The regions of a PCI function: BARs, ROM, configuration space, VGA.
-fn regions() -> Vec<ServerRegion> {
-    (0..VFIO_PCI_NUM_REGIONS)
-        .map(|index| {
-            let size = match index {
-                VFIO_PCI_BAR0_REGION_INDEX => config_space::BAR0_LEN,
-                VFIO_PCI_BAR3_REGION_INDEX => config_space::BAR3_LEN,
-                VFIO_PCI_CONFIG_REGION_INDEX => config_space::LEN as u64,
-                _ => 0,
-            };
-            let both = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
-            ServerRegion {
-                region_info: vfio_region_info {
-                    argsz: size_of::<vfio_region_info>() as u32,
-                    flags: if size == 0 { 0 } else { both },
-                    index,
-                    size,
-                    ..Default::default()
-                },
-                sparse_areas: Vec::new(),
-                mmap_fd: None,
-            }
-        })
-        .collect()
 }

@@ -8,11 +8,22 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use e810_hal::SharedBytes;
 use memmap2::{MmapOptions, MmapRaw};
+
+use crate::bus_error::Watch;
+
+/// Pieces that are shown at once, at most: as many as the kernel's VFIO allows.
+pub const MOST_PIECES: usize = 65_535;
+/// Files that are mapped at once, at most. The kernel allows a process some 65,000
+/// mappings, which eight functions share with everything else.
+pub const MOST_FILES: usize = 4096;
 
 /// What the kernel knows a file by, and how much of it was mapped in which
 /// way: a file that has grown since is mapped anew, the old mapping is in use.
@@ -27,6 +38,8 @@ struct Key {
 /// A file in this process.
 #[derive(Debug)]
 struct Mapped {
+    /// Before the mapping, which it watches.
+    watch: Watch,
     map: MmapRaw,
     start: NonNull<u8>,
     /// Pieces of it that are shown to the device.
@@ -43,16 +56,29 @@ pub struct Mappings {
     files: HashMap<Key, Mapped>,
     /// By IOVA: length of the piece, and its file.
     pieces: BTreeMap<u64, (u64, Key)>,
+    /// Who gave them; after the files, whose watches have its descriptor.
+    user: Option<Arc<UnixStream>>,
 }
 
 impl Mappings {
+    /// Nothing yet, of a user whose connection is shut down when it cuts a file.
+    #[must_use]
+    pub fn of(user: Arc<UnixStream>) -> Self {
+        Self {
+            user: Some(user),
+            ..Self::default()
+        }
+    }
+
     /// The `bytes` bytes of `file` from `offset` on, to be shown at `iova`:
     /// readable, and writable when `write`.
     ///
     /// # Errors
-    /// The file is shorter, or cannot be mapped that way; or something else is
-    /// entered at that address. Whether the piece meets another one is for the
-    /// device to say: see [`Mappings::forget`].
+    /// The file is shorter, or cannot be mapped that way; the piece wraps around the
+    /// end of the address space, or lies otherwise in its page of 4 KiB than in the
+    /// file; there are [`MOST_PIECES`] or [`MOST_FILES`]; or something else is entered
+    /// at that address. Whether the piece meets another one is for the device to say:
+    /// see [`Mappings::forget`].
     ///
     /// # Safety
     /// Of the window no byte is used after a [`Mappings::release`] that holds
@@ -70,6 +96,16 @@ impl Mappings {
         if self.pieces.contains_key(&iova) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
+        let wrong = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        if iova.checked_add(bytes).is_none() {
+            return wrong("the addresses wrap");
+        }
+        if iova % 4096 != offset % 4096 {
+            return wrong("address and offset lie differently in their pages");
+        }
+        if self.pieces.len() >= MOST_PIECES {
+            return Err(io::Error::other(format!("there are {MOST_PIECES} pieces")));
+        }
         let about = file.metadata()?;
         let end = offset.checked_add(bytes).filter(|end| *end <= about.len());
         end.filter(|_| bytes > 0).ok_or_else(short)?;
@@ -79,8 +115,13 @@ impl Mappings {
             len: about.len(),
             write,
         };
+        let full = self.files.len() >= MOST_FILES;
+        let user = self.user.as_ref().map_or(-1, |user| user.as_raw_fd());
         let mapped = match self.files.entry(key) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::hash_map::Entry::Vacant(_) if full => {
+                return Err(io::Error::other(format!("there are {MOST_FILES} files")));
+            }
             std::collections::hash_map::Entry::Vacant(new) => {
                 let mut options = MmapOptions::new();
                 options.len(usize::try_from(about.len()).map_err(|_| short())?);
@@ -90,7 +131,13 @@ impl Mappings {
                     options.map_raw_read_only(file)?
                 };
                 let start = NonNull::new(map.as_mut_ptr()).ok_or_else(short)?;
+                // SAFETY: the mapping and the watch go together, the watch first, and
+                // the user's socket after both; pages of zeros are as good as what a
+                // user may write there. Nobody uses windows after the last `release`,
+                // which is the caller's promise.
+                let watch = unsafe { Watch::new(start.as_ptr(), map.len(), user) };
                 new.insert(Mapped {
+                    watch,
                     map,
                     start,
                     uses: 0,
@@ -98,8 +145,7 @@ impl Mappings {
             }
         };
         // SAFETY: no reference is made to the mapping; how long it is used is
-        // the caller's promise. A file that is cut meanwhile ends this
-        // process: its owner is trusted with that much.
+        // the caller's promise. A file that is cut meanwhile reads as zeros (`watch`).
         let all = unsafe { SharedBytes::new(mapped.start, mapped.map.len()) };
         let window = all.window(offset as usize, bytes as usize);
         let window = window.map_err(|_| short())?;
@@ -151,6 +197,30 @@ impl Mappings {
         }
     }
 
+    /// The range, or, where there are so many pieces that cutting one would be too
+    /// much, the range with all of the pieces that it meets.
+    #[must_use]
+    pub fn range(&self, iova: u64, bytes: u64) -> (u64, u64) {
+        if self.pieces.len() < MOST_PIECES {
+            return (iova, bytes);
+        }
+        let end = iova.saturating_add(bytes);
+        let meets = |at: u64| {
+            let below = self.pieces.range(..at).next_back();
+            let below = below.map(|(start, (len, _))| (*start, start.saturating_add(*len)));
+            below.filter(|(_, after)| *after > at)
+        };
+        let first = meets(iova).map_or(iova, |(start, _)| start);
+        let last = meets(end).map_or(end, |(_, after)| after);
+        (first, last - first)
+    }
+
+    /// Whether a file that is shown was cut: it has zeros now.
+    #[must_use]
+    pub fn has_cut_file(&self) -> bool {
+        self.files.values().any(|file| file.watch.is_cut())
+    }
+
     /// Pieces that are shown; what a cut leaves on its two sides counts twice.
     #[must_use]
     pub fn pieces(&self) -> usize {
@@ -167,15 +237,17 @@ impl Mappings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::memory::SharedMemory;
+    use crate::memory_file::memory_file;
+    use std::io::Read;
+    use std::os::unix::fs::FileExt;
 
     #[test]
     fn a_file_is_mapped_once_and_never_past_its_end() {
-        let memory = SharedMemory::new(4 << 20, false).unwrap();
-        let copy = || File::from(memory.file().try_clone_to_owned().unwrap());
+        let memory = memory_file(4 << 20);
+        let copy = || memory.try_clone().unwrap();
         let mut mappings = Mappings::default();
         let window = |mappings: &mut Mappings, iova, offset, bytes, write| {
-            // SAFETY: used while `mappings` and `memory` live.
+            // SAFETY: used while `mappings` has it.
             unsafe { mappings.window(iova, &copy(), offset, bytes, write) }
         };
         for page in 0..1000 {
@@ -184,17 +256,19 @@ mod tests {
             bytes.write(0, &[page as u8]).unwrap();
         }
         assert_eq!(mappings.files(), 1);
-        // SAFETY: used while `memory` lives.
-        let all = unsafe { memory.bytes() };
         let mut byte = [0];
-        all.read(999 * 4096, &mut byte).unwrap();
+        memory.read_exact_at(&mut byte, 999 * 4096).unwrap();
         assert_eq!(byte, [999_u32 as u8]);
         let free = 1 << 40;
         for (iova, offset, bytes) in [
             (free, 4 << 20, 1),
-            (free, u64::MAX, 4096),
+            (free, u64::MAX - 4095, 4096),
             (free, 0, 0),
             (0, 0, 4096),
+            // Around the end of the addresses, and across pages.
+            (u64::MAX - 4095, 0, 4096),
+            (u64::MAX - 4095, 0, 8192),
+            (free, 8, 4088),
         ] {
             assert!(window(&mut mappings, iova, offset, bytes, true).is_err());
         }
@@ -211,8 +285,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_in_parts_goes_with_the_last_one() {
-        let memory = SharedMemory::new(4 * 4096, false).unwrap();
-        let file = File::from(memory.file().try_clone_to_owned().unwrap());
+        let file = memory_file(4 * 4096);
         let mut mappings = Mappings::default();
         // SAFETY: the windows are not used.
         let enter = |mappings: &mut Mappings, iova| unsafe {
@@ -232,5 +305,86 @@ mod tests {
         mappings.forget(0x10_0000);
         mappings.release(0x10_2000, 0x2000);
         assert_eq!((mappings.pieces(), mappings.files()), (0, 0));
+    }
+
+    /// A file that its owner cuts reads as zeros, and its owner is sent away.
+    #[test]
+    fn a_file_that_is_cut_ends_its_user_and_nothing_else() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut mappings = Mappings::of(Arc::new(ours));
+        let [cut, whole] = [memory_file(3 * 4096), memory_file(4096)];
+        for file in [&cut, &whole] {
+            file.write_all_at(&[7; 4096], 0).unwrap();
+        }
+        // SAFETY: used while `mappings` has them.
+        let [first, second] = [(&cut, 0x10_0000), (&whole, 0x20_0000)]
+            .map(|(file, iova)| unsafe { mappings.window(iova, file, 0, 4096, true).unwrap() });
+        let mut byte = [0];
+        first.read(0, &mut byte).unwrap();
+        assert_eq!((byte, mappings.has_cut_file()), ([7], false));
+        cut.set_len(0).unwrap();
+        first.read(0, &mut byte).unwrap();
+        assert_eq!((byte, mappings.has_cut_file()), ([0], true));
+        first.write(8, &[9]).unwrap();
+        first.read(8, &mut byte).unwrap();
+        assert_eq!(byte, [9], "nobody else sees it");
+        assert_eq!(
+            theirs.read(&mut byte).unwrap(),
+            0,
+            "the end of the connection"
+        );
+        second.read(4095, &mut byte).unwrap();
+        assert_eq!(byte, [7]);
+        mappings.release(0, u64::MAX);
+        assert_eq!((mappings.files(), mappings.has_cut_file()), (0, false));
+    }
+
+    /// More mappings than the first block of watches has places for.
+    #[test]
+    fn a_file_among_hundreds_is_cut() {
+        let mut mappings = Mappings::default();
+        let mut shown = Vec::new();
+        for number in 0..300 {
+            let file = memory_file(4096);
+            // SAFETY: used while `mappings` has it.
+            let bytes = unsafe { mappings.window(number << 12, &file, 0, 4096, false) };
+            shown.push((file, bytes.unwrap()));
+        }
+        let (file, bytes) = shown.last().unwrap();
+        file.set_len(0).unwrap();
+        let mut word = [1; 4];
+        bytes.read(0, &mut word).unwrap();
+        assert_eq!((word, mappings.has_cut_file()), ([0; 4], true));
+    }
+
+    #[test]
+    fn pieces_and_files_are_bounded() {
+        let mut mappings = Mappings::default();
+        let file = memory_file(MOST_PIECES as u64 * 4096);
+        let enter = |mappings: &mut Mappings, file: &File, iova, offset, bytes| {
+            // SAFETY: the window is not used.
+            unsafe { mappings.window(iova, file, offset, bytes, true).is_ok() }
+        };
+        let all = MOST_PIECES as u64;
+        // Holes in one piece make many; the last hole takes all of what it meets.
+        assert!(enter(&mut mappings, &file, 0, 0, all * 4096));
+        for hole in 0.. {
+            let (iova, bytes) = mappings.range(hole * 16, 8);
+            mappings.release(iova, bytes);
+            if (iova, bytes) != (hole * 16, 8) {
+                break;
+            }
+        }
+        assert!(mappings.pieces() <= MOST_PIECES);
+        mappings.release(0, u64::MAX);
+        for page in 0..all {
+            assert!(enter(&mut mappings, &file, page * 8192, page * 4096, 4096));
+        }
+        assert!(!enter(&mut mappings, &file, all * 8192, 0, 4096));
+        mappings.release(0, u64::MAX);
+        for number in 0..=MOST_FILES as u64 {
+            let done = enter(&mut mappings, &memory_file(4096), number * 4096, 0, 4096);
+            assert_eq!(done, number < MOST_FILES as u64, "{number}");
+        }
     }
 }

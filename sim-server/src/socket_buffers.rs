@@ -19,16 +19,16 @@ const NUMBERS: usize = 9;
 /// Sizes in bytes as the kernel counts them, which is twice what it was asked
 /// for: its own bookkeeping is in them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Buffers {
-    pub(super) receive: u64,
-    pub(super) send: u64,
+pub(crate) struct Buffers {
+    pub(crate) receive: u64,
+    pub(crate) send: u64,
 }
 
 /// Asks for large buffers; gives what they are then. Less is no error.
 ///
 /// # Errors
 /// What the kernel says; it refuses neither on a datagram socket.
-pub(super) fn enlarge(socket: &UdpSocket) -> io::Result<Buffers> {
+pub(crate) fn enlarge(socket: &UdpSocket) -> io::Result<Buffers> {
     let size = |option| {
         set(socket, option, WANTED)?;
         let mut got: [c_int; 1] = [0];
@@ -54,7 +54,7 @@ pub(super) fn enlarge(socket: &UdpSocket) -> io::Result<Buffers> {
 /// Datagrams that the kernel dropped at this socket since it was made, almost
 /// always because the receive buffer was full; `None` of a kernel that does not
 /// tell (SO_MEMINFO, Linux 4.12). Counts modulo 2^32.
-pub(super) fn dropped(socket: &UdpSocket) -> Option<u64> {
+pub(crate) fn dropped(socket: &UdpSocket) -> Option<u64> {
     let mut numbers = [0_u32; NUMBERS];
     let told = get(socket, libc::SO_MEMINFO, &mut numbers).ok()?;
     (told > DROPS).then_some(numbers[DROPS].into())

@@ -47,6 +47,8 @@ pub struct FunctionReport {
     pub refused_dma_maps: u64,
     /// Interrupt settings that meant nothing.
     pub refused_irqs: u64,
+    /// Users that were sent away because a file that they had given became shorter.
+    pub cut_files: u64,
     /// DMA accesses that were refused; each is a finding too.
     pub dma_faults: u64,
     /// Requests that ended because the function was stopped in mid-work.

@@ -5,7 +5,7 @@
 //! cannot reach is a finding of its own.
 
 use std::fs::File;
-use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,24 +15,29 @@ use vfio_bindings::bindings::vfio::{
     VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR3_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX,
     VFIO_PCI_MSIX_IRQ_INDEX,
 };
-use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
 
-use super::config_space::{BAR3_LEN, ConfigSpace, Effect, PBA, Place};
-use super::interrupts::Interrupts;
-use super::mappings::Mappings;
+use crate::config_space::{BAR3_LEN, ConfigSpace, Effect, PBA, Place};
+use crate::interrupts::Interrupts;
+use crate::mappings::Mappings;
+use crate::protocol::Function;
+use crate::quota::Quota;
+use crate::wire::{DmaMap, DmaUnmap, MAP_WRITE, SetIrqs, UNMAP_ALL};
 
 /// What passed between the users of a function and its server.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) users: AtomicU64,
-    pub(super) most_maps: AtomicU64,
-    pub(super) refused_maps: AtomicU64,
-    pub(super) refused_irqs: AtomicU64,
+pub(crate) struct Counts {
+    pub(crate) users: AtomicU64,
+    pub(crate) most_maps: AtomicU64,
+    pub(crate) refused_maps: AtomicU64,
+    pub(crate) refused_irqs: AtomicU64,
+    pub(crate) cut_files: AtomicU64,
+    /// Lines of the log about the users.
+    pub(crate) quota: Quota,
 }
 
 /// One served function.
 #[derive(Debug)]
-pub(super) struct Device {
+pub(crate) struct Device {
     nic: SimPlatform,
     config: ConfigSpace,
     interrupts: Arc<Interrupts>,
@@ -41,7 +46,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(
+    pub(crate) fn new(
         nic: SimPlatform,
         place: &Place,
         interrupts: Arc<Interrupts>,
@@ -59,11 +64,26 @@ impl Device {
         }
     }
 
+    pub(crate) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.counts)
+    }
+
+    /// A user came, which is sent away when it cuts a file that it gave.
+    pub(crate) fn user_came(&mut self, user: Arc<UnixStream>) {
+        self.mappings = Mappings::of(user);
+    }
+
     /// The user left, in order or not: the function is reset, then everything
     /// the user gave goes.
-    pub(super) fn user_left(&mut self) {
+    pub(crate) fn user_left(&mut self) {
         self.nic.abandon();
         self.interrupts.clear();
+        if self.mappings.has_cut_file() {
+            self.counts.cut_files.fetch_add(1, Ordering::Relaxed);
+            self.counts.quota.line(|more| {
+                log::warn!("a user cut a file that it had given, and was sent away{more}");
+            });
+        }
         self.mappings = Mappings::default();
         // As the kernel leaves a function that its user gives back.
         self.config.power_up();
@@ -114,7 +134,9 @@ impl Device {
         let window = match window {
             Ok(window) => window,
             Err(error) => {
-                log::warn!("{bytes:#x} bytes at IOVA {iova:#x} were not mapped: {error}");
+                self.counts.quota.line(|more| {
+                    log::warn!("{bytes:#x} bytes at IOVA {iova:#x} were not mapped: {error}{more}");
+                });
                 return false;
             }
         };
@@ -131,94 +153,84 @@ impl Device {
     }
 }
 
-impl ServerBackend for Device {
-    fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
-        match region {
-            _ if self.is_off(region) => data.fill(0xff),
-            VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_read(offset, data),
-            VFIO_PCI_CONFIG_REGION_INDEX => self.config.read(offset, data),
-            VFIO_PCI_BAR3_REGION_INDEX => self.nic.bar3_read(offset, data),
-            _ => data.fill(0xff),
-        }
-        Ok(())
+impl Function for Device {
+    fn vectors(&self) -> u32 {
+        e810_hal::Vectors::vector_count(&self.nic).into()
     }
 
-    fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+    fn read(&mut self, region: u32, offset: u64, into: &mut [u8]) {
+        match region {
+            _ if self.is_off(region) => into.fill(0xff),
+            VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_read(offset, into),
+            VFIO_PCI_CONFIG_REGION_INDEX => self.config.read(offset, into),
+            VFIO_PCI_BAR3_REGION_INDEX => self.nic.bar3_read(offset, into),
+            _ => into.fill(0xff),
+        }
+    }
+
+    fn write(&mut self, region: u32, offset: u64, from: &[u8]) {
         match region {
             _ if self.is_off(region) => {}
-            VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_write(offset, data),
-            VFIO_PCI_CONFIG_REGION_INDEX => match self.config.write(offset, data) {
+            VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_write(offset, from),
+            VFIO_PCI_CONFIG_REGION_INDEX => match self.config.write(offset, from) {
                 Effect::None => self.follow_command(),
                 Effect::Reset => self.function_level_reset(),
             },
-            VFIO_PCI_BAR3_REGION_INDEX => self.nic.bar3_write(offset, data),
+            VFIO_PCI_BAR3_REGION_INDEX => self.nic.bar3_write(offset, from),
             _ => {}
         }
-        Ok(())
     }
 
-    fn dma_map(
-        &mut self,
-        flags: DmaMapFlags,
-        offset: u64,
-        address: u64,
-        size: u64,
-        fd: Option<File>,
-    ) -> io::Result<()> {
+    fn map(&mut self, map: &DmaMap, file: Option<File>) {
         // Memory without a file (a ROM, another device's BAR) is nothing that
         // this device is told to reach.
-        let Some(file) = fd else {
+        let Some(file) = file else {
+            let (size, address) = (map.size, map.address);
             log::debug!("{size:#x} bytes at IOVA {address:#x} have no file");
-            return Ok(());
+            return;
         };
-        let write = flags.contains(DmaMapFlags::WRITE);
-        if self.show(address, &file, offset, size, write) {
+        let write = map.flags & MAP_WRITE != 0;
+        if self.show(map.address, &file, map.offset, map.size, write) {
             let maps = self.mappings.pieces() as u64;
             self.counts.most_maps.fetch_max(maps, Ordering::Relaxed);
         } else {
             self.counts.refused_maps.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(())
     }
 
-    fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
-        let (address, size) = if flags.contains(DmaUnmapFlags::UNMAP_ALL) {
+    fn unmap(&mut self, unmap: &DmaUnmap) {
+        let (address, size) = if unmap.flags & UNMAP_ALL != 0 {
             (0, u64::MAX)
         } else {
-            (address, size)
+            self.mappings.range(unmap.address, unmap.size)
         };
         self.nic.detach_memory(address, size);
         self.mappings.release(address, size);
-        Ok(())
     }
 
-    fn reset(&mut self) -> io::Result<()> {
+    fn reset(&mut self) {
         self.nic.function_level_reset();
         self.config.stop_master();
         self.follow_command();
         self.unmask_connected();
-        Ok(())
     }
 
-    fn set_irqs(
-        &mut self,
-        index: u32,
-        flags: u32,
-        start: u32,
-        count: u32,
-        fds: Vec<File>,
-    ) -> io::Result<()> {
+    fn set_irqs(&mut self, set: &SetIrqs, fds: Vec<File>) {
         // The other kinds of interrupt are not there: nothing to connect.
-        if index != VFIO_PCI_MSIX_IRQ_INDEX {
-            return Ok(());
+        if set.index != VFIO_PCI_MSIX_IRQ_INDEX {
+            return;
         }
+        let (flags, start, count) = (set.flags, set.start, set.count);
         if self.interrupts.set(flags, start, count, fds) {
             self.unmask_connected();
         } else {
-            log::warn!("SET_IRQS {flags:#x} for {count} vectors from {start} on means nothing");
+            self.counts.quota.line(|more| {
+                log::warn!(
+                    "SET_IRQS {flags:#x} for {count} vectors from {start} on means nothing{more}"
+                );
+            });
             self.counts.refused_irqs.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(())
     }
 }
 

@@ -17,10 +17,10 @@ use anyhow::{Context, Result};
 use e810_sim::Sim;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::frame::{self, Reject};
-use super::report::UdpReport;
-use super::socket_buffers::{self, Buffers};
-use crate::link_spec::UdpEnds;
+use crate::frame::{self, Reject};
+use crate::report::UdpReport;
+use crate::socket_buffers::{self, Buffers};
+use crate::udp_ends::UdpEnds;
 
 /// Datagrams that are received before the simulator gets them.
 const BATCH: usize = 32;
@@ -48,7 +48,7 @@ fn count(counter: &AtomicU64) {
 
 /// A wire to another server; the simulator loses it with this.
 #[derive(Debug)]
-pub(super) struct UdpWire {
+pub(crate) struct UdpWire {
     sim: Sim,
     ends: UdpEnds,
     socket: Arc<UdpSocket>,
@@ -63,7 +63,7 @@ impl UdpWire {
     ///
     /// # Errors
     /// The local address cannot be had, or no thread.
-    pub(super) fn join(sim: &Sim, ends: UdpEnds) -> Result<Self> {
+    pub(crate) fn join(sim: &Sim, ends: UdpEnds) -> Result<Self> {
         let socket = UdpSocket::bind(ends.local)
             .with_context(|| format!("receiving frames at {}", ends.local))?;
         socket.set_nonblocking(true)?;
@@ -99,7 +99,7 @@ impl UdpWire {
         })
     }
 
-    pub(super) fn report(&self) -> UdpReport {
+    pub(crate) fn report(&self) -> UdpReport {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counts = &self.counts;
         UdpReport {

@@ -1,0 +1,57 @@
+//! Simulated functions served to other processes and to virtual machines, over
+//! vfio-user (specification 0.9.2).
+//!
+//! [`Server`] is the whole of it; `e810 sim` is a command line in front. From the
+//! outside in:
+//!
+//! * [`socket`] and [`files`]: what the server makes in the file system, and what it
+//!   leaves alone there.
+//! * [`wire`] and [`protocol`]: messages, and what each is answered with. A size is
+//!   checked before anything is allocated or read for it.
+//! * `connection`: one user of a function on a socket.
+//! * `device`, [`mappings`], [`interrupts`], [`config_space`]: what messages do to the
+//!   simulated function.
+//! * `bus_error`: what happens when a file that a user gave becomes shorter.
+//! * `udp` and [`frame`]: the wire to another server.
+//! * [`quota`]: how much of all that may be told in the log.
+//!
+//! What a user can still do to the server is in [`USERS`].
+
+mod bus_error;
+pub mod config_space;
+mod connection;
+mod device;
+pub mod files;
+pub mod frame;
+pub mod interrupts;
+pub mod mappings;
+pub mod protocol;
+pub mod quota;
+pub mod report;
+mod server;
+pub mod socket;
+mod socket_buffers;
+mod udp;
+mod udp_ends;
+pub mod wire;
+
+#[cfg(test)]
+mod memory_file;
+
+pub use server::{Server, VECTORS};
+pub use udp_ends::{SamePort, UdpEnds};
+
+/// What whoever may connect to a socket of the server can do to it, for `--help`.
+pub const USERS: &str = "\
+What a user of a socket can do to the server:
+  The sockets are for this user alone (mode 0600). Whoever can open one is
+  trusted with this, and with nothing else:
+  - keep its socket busy: functions have one user at a time, as long as it likes
+  - cause findings, as a driver with mistakes does, after which the server ends
+    with exit code 1; the report names the function
+  - slow all functions of the server down: they share one engine
+  - stop them while a page of a file that it gave does not come (a file of a
+    network, or of a file system in user space), or while an event that it gave
+    and filled in the moment of an interrupt does not take it
+  - make the server hold 1 MiB for a message, and 65535 mappings in 4096 files
+A file that is cut while the device has it ends its user's connection only.";
