@@ -1,25 +1,37 @@
 //! `e810 perf`: latency and bandwidth over message sizes.
 
+use std::cell::RefCell;
+use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use super::pair::{self, Around, Job};
+use super::pair::{self, Around, Carrier, Job};
 use super::peer::{self, Lookout};
 use crate::cli::{PairArgs, PerfArgs, TestArg};
-use crate::exchange::{Done, Link, Meeting, Role};
+use crate::exchange::{Done, Link, Meeting, Role, SIZES};
 use crate::interrupts::HostPlatform;
 use crate::monitor::Desk;
 use crate::perf::{
-    self, Client, End, MAX_POST_LIST, PerfReport, Plan, Run, Server, Test, core_to_core,
+    self, Client, End, Layout, MAX_POST_LIST, PerfReport, Plan, Run, Server, Table, Test,
+    core_to_core,
 };
 use crate::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::progress::Progress;
 use crate::start::Start;
+use crate::stop::Stop;
+use crate::terminal;
+use crate::usage::refuse;
 
+/// Messages of a size, where nothing else is asked for.
+const ITERATIONS: u64 = 1000;
+/// Messages of a run that ends by time: more than there will be, and a number
+/// that payload can be made of.
+const MOST_IN_A_DURATION: u64 = 1 << 40;
 /// Messages outstanding on a queue pair, where nothing else is asked for.
 const DEPTH: u32 = 128;
 /// The same for latency, where only a few are.
@@ -34,47 +46,145 @@ const MOST_MEMORY: u64 = 1 << 30;
 ///
 /// # Errors
 /// Options that do not fit together, a bring-up that failed, a message that did
-/// not arrive, or payload that differed.
+/// not arrive, or payload that differed; [`Interrupted`](crate::stop::Interrupted)
+/// after a signal, with what was measured until then printed.
 pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
     let plan = plan(args)?;
-    if args.plot.is_some() && args.pair.virtual_time {
-        bail!("--plot: virtual time measures nothing; leave out --virtual");
-    }
-    if args.plot.is_some() && args.pair.meeting.listen.is_some() {
-        bail!("--plot: the side that connects measures; give it there");
-    }
+    let stop = Stop::on_signals()?;
+    // Not found to be impossible after all was measured.
+    let plot = args.plot.as_deref().map(Plot::create).transpose()?;
     let served = pair::desk(&args.pair, "perf")?;
+    let rows = Rows {
+        args,
+        plan: &plan,
+        shown: RefCell::new(Shown {
+            out,
+            report: None,
+            progress: Progress::new(),
+        }),
+    };
     let job = Measure {
         pair: &args.pair,
         plan: &plan,
         desk: served.as_ref().map(|(desk, _)| desk),
         until: None,
+        stop: &stop,
+        rows: &rows,
     };
-    let (runs, carrier) = pair::run(&args.pair, &job)?;
-    let timed = runs.measured && !args.pair.virtual_time;
-    let floor = (timed && plan.test == Test::Latency).then(core_to_core);
-    let mut report = PerfReport::new(&plan, carrier.name, floor.flatten());
-    for (size, run) in plan.sizes.iter().zip(&runs.runs) {
-        report.add(&plan, *size, run, timed);
+    let ended = pair::run(&args.pair, &job);
+    let Shown { out, report, .. } = rows.shown.into_inner();
+    // What there is of it, also after a failure.
+    if let Some((_, report)) = &report {
+        if args.json && (ended.is_ok() || !report.rows.is_empty()) {
+            serde_json::to_writer(&mut *out, report)?;
+            writeln!(out)?;
+        }
+        if let Some(plot) = plot {
+            plot.draw(report)?;
+        }
     }
-    if args.json {
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
-    } else {
-        let label = match (runs.measured, timed) {
+    ended?;
+    let errors = report.map_or(0, |(_, report)| report.errors());
+    ensure!(errors == 0, "{errors} payloads differed from what was sent");
+    Ok(stop.check()?)
+}
+
+/// The file of `--plot`.
+struct Plot<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> Plot<'a> {
+    /// Opens the file; what is in it stays until there is a picture.
+    fn create(path: &'a Path) -> Result<Self> {
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        let file = file.with_context(|| format!("--plot {}", path.display()))?;
+        Ok(Self { path, file })
+    }
+
+    fn draw(mut self, report: &PerfReport) -> Result<()> {
+        let Some(picture) = perf::svg(report) else {
+            return Ok(());
+        };
+        let drawn = self.file.set_len(0);
+        let drawn = drawn.and_then(|()| self.file.write_all(picture.as_bytes()));
+        drawn.with_context(|| format!("--plot {}", self.path.display()))
+    }
+}
+
+/// The rows of the report, each shown when it is there.
+struct Rows<'a> {
+    args: &'a PerfArgs,
+    plan: &'a Plan,
+    shown: RefCell<Shown<'a>>,
+}
+
+struct Shown<'a> {
+    out: &'a mut dyn Write,
+    /// Once it is known what carries the messages.
+    report: Option<(Table, PerfReport)>,
+    progress: Progress,
+}
+
+impl Sink for Rows<'_> {
+    fn begin(&self, carrier: &Carrier, role: Role) -> Result<()> {
+        let measured = role == Role::Ask;
+        let timed = measured && !self.args.pair.virtual_time;
+        let floor = (timed && self.plan.test == Test::Latency).then(core_to_core);
+        let report = PerfReport::new(self.plan, carrier.name, floor.flatten());
+        let layout = Layout {
+            csv: self.args.csv,
+            gbits: self.args.report_gbits,
+            width: terminal::size().map(|size| size.columns),
+        };
+        let table = Table::new(self.plan.test, timed, layout);
+        let label = match (measured, timed) {
             (false, _) => "measured by the side that connects",
             (true, false) => "virtual time: no times",
             (true, true) => carrier.label,
         };
-        perf::print(&report, carrier.text, label, out)?;
+        let mut shown = self.shown.borrow_mut();
+        if !self.args.json {
+            table.head(&report, carrier.text, label, shown.out)?;
+        }
+        shown.report = Some((table, report));
+        Ok(())
     }
-    if let Some(path) = &args.plot {
-        let picture = perf::svg(&report).context("--plot: there are no figures")?;
-        std::fs::write(path, picture).with_context(|| format!("--plot {}", path.display()))?;
+
+    fn add(&self, size: u32, run: &Run) -> Result<()> {
+        let shown = &mut *self.shown.borrow_mut();
+        let (table, report) = shown.report.as_mut().context("rows before their head")?;
+        let timed = table.is_timed();
+        let mut run = run.clone();
+        if !self.args.histogram {
+            run.histogram.clear();
+        }
+        report.add(self.plan, size, &run, timed);
+        shown.progress.clear();
+        if let Some(row) = report.rows.last().filter(|_| !self.args.json) {
+            table.row(row, shown.out)?;
+            if self.args.histogram {
+                perf::histogram(row, shown.out)?;
+            }
+        }
+        Ok(())
     }
-    let errors = report.errors();
-    ensure!(errors == 0, "{errors} payloads differed from what was sent");
-    Ok(())
+
+    fn at(&self, size: u32, done: u64) {
+        let sizes = &self.plan.sizes;
+        let place = sizes.iter().position(|at| *at == size).unwrap_or(0) + 1;
+        let text = || {
+            let all = self.plan.iterations.saturating_mul(self.plan.qps as u64);
+            let of = match self.plan.duration {
+                Some(time) => format!("messages, {time} in all"),
+                None => format!("of {all} messages"),
+            };
+            format!("size {place} of {}, {size} bytes: {done} {of}", sizes.len())
+        };
+        self.shown.borrow_mut().progress.at(text);
+    }
 }
 
 /// What `args` ask for, if it can be.
@@ -84,7 +194,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         TestArg::Bw => Test::Bandwidth,
     };
     if test == Test::Latency && (args.qps > 1 || args.post_list > 1 || args.depth.is_some()) {
-        bail!(
+        refuse!(
             "--test lat: one message at a time has no use for --qps, --post-list or --depth; leave them out, or use --test bw"
         );
     }
@@ -92,11 +202,24 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         Test::Latency => LATENCY_DEPTH,
         Test::Bandwidth => args.depth.unwrap_or(DEPTH),
     };
-    ensure!(
-        args.post_list <= depth,
-        "--post-list {}: a list does not fit a queue of {depth}; give a larger --depth",
-        args.post_list
-    );
+    if args.post_list > depth {
+        refuse!(
+            "--post-list {}: a list does not fit a queue of {depth}; give a larger --depth",
+            args.post_list
+        );
+    }
+    if args.plot.is_some() && args.pair.virtual_time {
+        refuse!("--plot: virtual time measures nothing; leave out --virtual");
+    }
+    if args.plot.is_some() && args.pair.meeting.listen.is_some() {
+        refuse!("--plot: the side that connects measures; give it there");
+    }
+    if args.histogram && test == Test::Bandwidth {
+        refuse!("--histogram: it is of latencies; use --test lat");
+    }
+    let duration = args
+        .duration
+        .map(|seconds| Ns::from_ms(1000 * u64::from(seconds)));
     let plan = Plan {
         op: args.op,
         test,
@@ -108,56 +231,89 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         depth,
         inline: args.inline,
         post_list: args.post_list,
-        iterations: args.iters,
+        iterations: match duration {
+            Some(_) => MOST_IN_A_DURATION,
+            None => args.iters.unwrap_or(ITERATIONS),
+        },
+        duration,
         seed: args.pair.seed,
         check: args.check,
         waits: args.pair.waits()?,
         tuning: args.pair.tuning.values(),
     };
     let memory = plan.places() as u64 * u64::from(plan.largest()) * 2;
-    ensure!(
-        memory <= MOST_MEMORY,
-        "--check: {} MiB of memory on each side for {} places of {} bytes; give a smaller --size, --depth or --qps",
-        memory >> 20,
-        plan.places(),
-        plan.largest()
-    );
+    if memory > MOST_MEMORY {
+        refuse!(
+            "--check: {} MiB of memory on each side for {} places of {} bytes; give a smaller --size, --depth or --qps",
+            memory >> 20,
+            plan.places(),
+            plan.largest()
+        );
+    }
     Ok(plan)
 }
 
-/// What was measured, or seen by the side that answers.
-pub(super) struct Runs {
-    runs: Vec<Run>,
-    measured: bool,
+/// Where the outcome of each size goes.
+pub(super) trait Sink {
+    /// Messages are about to begin; this side has `role`.
+    ///
+    /// # Errors
+    /// It cannot be shown.
+    fn begin(&self, carrier: &Carrier, role: Role) -> Result<()>;
+
+    /// What messages of `size` bytes came to.
+    ///
+    /// # Errors
+    /// It cannot be shown.
+    fn add(&self, size: u32, run: &Run) -> Result<()>;
+
+    /// So many messages of `size` bytes are through.
+    fn at(&self, size: u32, done: u64);
 }
 
-pub(super) struct Measure<'a> {
+/// Nobody wants to know.
+pub(super) struct Unseen;
+
+impl Sink for Unseen {
+    fn begin(&self, _: &Carrier, _: Role) -> Result<()> {
+        Ok(())
+    }
+
+    fn add(&self, _: u32, _: &Run) -> Result<()> {
+        Ok(())
+    }
+
+    fn at(&self, _: u32, _: u64) {}
+}
+
+pub(super) struct Measure<'a, S> {
     pub(super) pair: &'a PairArgs,
     pub(super) plan: &'a Plan,
     /// Where others look at the functions.
     pub(super) desk: Option<&'a Desk>,
     /// All sizes again and again until this is set.
     pub(super) until: Option<&'a AtomicBool>,
+    /// Whether the run is to end before it is through.
+    pub(super) stop: &'a Stop,
+    pub(super) rows: &'a S,
 }
 
-impl Job for Measure<'_> {
-    type Outcome = Runs;
+impl<S: Sink> Job for Measure<'_, S> {
+    type Outcome = ();
 
     fn together<P: HostPlatform>(
         &self,
         platforms: [P; 2],
         starts: &[Start; 2],
         around: Around<'_>,
-    ) -> Result<Runs> {
+    ) -> Result<()> {
         let make = |platform, start: &Start, which| self.end(platform, start, which);
         let [mut ask, mut answer] = pair::sides(platforms, starts, make)?;
-        let runs = self
+        let done = self
             .connect([&mut ask, &mut answer])
+            .and_then(|()| self.rows.begin(around.carrier, Role::Ask))
             .and_then(|()| self.all_sizes(|size| self.both([&mut ask, &mut answer], size, around)));
-        pair::close_both([ask, answer], End::close, runs, around).map(|runs| Runs {
-            runs,
-            measured: true,
-        })
+        pair::close_both([ask, answer], End::close, done.map(drop), around)
     }
 
     fn apart<P: HostPlatform>(
@@ -166,16 +322,14 @@ impl Job for Measure<'_> {
         start: &Start,
         meeting: Meeting,
         around: Around<'_>,
-    ) -> Result<Runs> {
+    ) -> Result<()> {
         let end = self.end(platform, start, 0)?;
-        let measured = meeting.role == Role::Ask;
         let job = |role, end: &mut End<P>, link: &mut Link| self.with_peer(role, end, link, around);
-        let runs = peer::meet(end, meeting, around, End::close, job)?;
-        Ok(Runs { runs, measured })
+        peer::meet(end, meeting, around, self.stop, End::close, job)
     }
 }
 
-impl Measure<'_> {
+impl<S: Sink> Measure<'_, S> {
     fn end<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<End<P>> {
         let (control, events) = pair::bring_up(platform.clone(), start)?;
         let tap = pair::tap(self.desk, self.pair, which);
@@ -193,32 +347,32 @@ impl Measure<'_> {
             .context("connecting function 1")
     }
 
-    /// A run for each size; the last ones, if they go on.
-    fn all_sizes(&self, mut run: impl FnMut(u32) -> Result<Run>) -> Result<Vec<Run>> {
-        if let Some(until) = self.until {
-            loop {
-                let runs = self.plan.sizes.iter().map(|size| run(*size));
-                let runs = runs.collect::<Result<_>>()?;
-                if until.load(Ordering::Relaxed) {
-                    return Ok(runs);
+    /// A run for each size, until all are done or it is to end; what was verified,
+    /// and what differed.
+    fn all_sizes(&self, mut run: impl FnMut(u32) -> Result<Run>) -> Result<Done> {
+        let mut done = Done {
+            verified: 0,
+            errors: 0,
+        };
+        loop {
+            for size in &self.plan.sizes {
+                let one = run(*size).with_context(|| format!("messages of {size} bytes"))?;
+                done.verified += one.verified;
+                done.errors += one.errors;
+                let is_cut = one.iterations < self.plan.iterations;
+                // Without a message there is nothing to tell of the size.
+                if one.iterations > 0 || one.messages > 0 {
+                    self.rows.add(*size, &one)?;
+                }
+                if is_cut {
+                    return Ok(done);
                 }
             }
-        }
-        let mut progress = Progress::new(self.plan.sizes.len() as u64);
-        let mut runs = Vec::new();
-        for size in &self.plan.sizes {
-            let one = run(*size).with_context(|| format!("messages of {size} bytes"));
-            match one {
-                Ok(run) => runs.push(run),
-                Err(error) => {
-                    progress.finish();
-                    return Err(error);
-                }
+            match self.until {
+                Some(until) if !until.load(Ordering::Relaxed) => {}
+                _ => return Ok(done),
             }
-            progress.at(runs.len() as u64);
         }
-        progress.finish();
-        Ok(runs)
     }
 
     /// A run with both sides in this process, each having its turn.
@@ -232,9 +386,19 @@ impl Measure<'_> {
         let mut client = Client::prepare(ask, self.plan, size)?;
         let mut patience = Patience::default();
         while !client.is_done() || !server.is_done() {
+            if self.stop.is_asked() {
+                client.stop();
+            }
+            // The other side is told at once that nothing more comes.
+            if let Some(posted) = client.cut_short() {
+                server.stop_at(&posted);
+            }
             let asked = client.turn(ask).context("on the asking side")?;
             let answered = server.turn(answer).context("on the answering side")?;
             patience.turn(ask, asked || answered, around.watch)?;
+            if patience.is_due() {
+                self.rows.at(size, client.completed());
+            }
             if !asked && !answered {
                 ask.relax();
                 answer.relax();
@@ -254,27 +418,24 @@ impl Measure<'_> {
         end: &mut End<P>,
         link: &mut Link,
         around: Around<'_>,
-    ) -> Result<Vec<Run>> {
+    ) -> Result<()> {
         let mine = end.endpoints();
         let (path, mtu, theirs) = peer::greet(self.pair, end.control(), link, self.terms(), mine)?;
         pair::wait_link(end.control())?;
         end.connect(theirs, path, mtu)?;
-        let runs = self.all_sizes(|size| match role {
+        self.rows.begin(around.carrier, role)?;
+        let done = self.all_sizes(|size| match role {
             Role::Ask => self.ask(end, size, link, around),
             Role::Answer => self.answer(end, size, link, around),
         })?;
-        let sum = |of: fn(&Run) -> u64| runs.iter().map(of).sum();
-        link.done(Done {
-            verified: sum(|run| run.verified),
-            errors: sum(|run| run.errors),
-        })?;
+        link.done(done)?;
         let theirs = link.finish()?;
         ensure!(
             theirs.errors == 0,
             "the peer found {} payloads different from what was sent",
             theirs.errors
         );
-        Ok(runs)
+        Ok(())
     }
 
     fn ask<P: HostPlatform>(
@@ -289,11 +450,20 @@ impl Measure<'_> {
         let lookout = Lookout::new(around, link);
         let mut patience = Patience::default();
         while !client.is_done() {
+            if self.stop.is_asked() {
+                client.stop();
+            }
             let happened = client.turn(end)?;
             patience.turn(end, happened, &|| lookout.watch())?;
+            if patience.is_due() {
+                self.rows.at(size, client.completed());
+            }
             if !happened {
                 end.sleep()?;
             }
+        }
+        if let Some(posted) = client.cut_short() {
+            link.stop(posted)?;
         }
         link.ready()?;
         client.finish(end)
@@ -312,7 +482,11 @@ impl Measure<'_> {
         // How long the peer takes is its business; whether it lives is seen.
         while !server.is_done() || !lookout.peer_is_through() {
             if !server.turn(end)? {
+                self.stop.check()?;
                 lookout.watch()?;
+                if let Some(posted) = lookout.stopped() {
+                    server.stop_at(&posted);
+                }
                 end.sleep()?;
             }
         }
@@ -327,12 +501,19 @@ impl Measure<'_> {
             ("command", json!("perf")),
             ("--op", json!(plan.op.name())),
             ("--test", json!(plan.test.name())),
-            ("--size or --all", json!(plan.sizes)),
+            (SIZES, json!(plan.sizes)),
             ("--qps", json!(plan.qps)),
             ("--depth", json!(plan.depth)),
             ("--inline", json!(plan.inline)),
             ("--post-list", json!(plan.post_list)),
-            ("--iters", json!(plan.iterations)),
+            (
+                "--iters",
+                json!(plan.duration.is_none().then_some(plan.iterations)),
+            ),
+            (
+                "--duration",
+                json!(plan.duration.map(|time| time.0 / 1_000_000_000)),
+            ),
             ("--seed", json!(plan.seed)),
             ("--check", json!(plan.check)),
         ];
@@ -349,6 +530,11 @@ struct Patience {
 }
 
 impl Patience {
+    /// Whether this is one of the turns in which the rest of the world has its.
+    const fn is_due(&self) -> bool {
+        self.turns.is_multiple_of(LOOK)
+    }
+
     /// A turn in which something `happened`, or an empty one.
     fn turn<P: HostPlatform>(
         &mut self,
@@ -359,7 +545,7 @@ impl Patience {
         self.turns = self.turns.wrapping_add(1);
         if happened {
             self.since = None;
-            if self.turns.is_multiple_of(LOOK) {
+            if self.is_due() {
                 watch()?;
             }
             return Ok(());
