@@ -1,31 +1,28 @@
 //! `e810 perf`: latency and bandwidth over message sizes.
 
-use std::cell::RefCell;
-use std::fs::File;
+mod rows;
+
 use std::io::Write;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use super::pair::{self, Around, Carrier, Job};
+use super::pair::{self, Around, Job};
 use super::peer::{self, Lookout};
 use crate::cli::{PairArgs, PerfArgs, TestArg};
 use crate::exchange::{Done, Link, Meeting, Role, SIZES};
 use crate::interrupts::HostPlatform;
 use crate::monitor::Desk;
-use crate::perf::{
-    self, Client, End, Layout, MAX_POST_LIST, PerfReport, Plan, Run, Server, Table, Test,
-    core_to_core,
-};
+use crate::perf::{Client, End, MAX_POST_LIST, Plan, Run, Server, Test};
 use crate::pingpong::{MESSAGE_LIMIT, UNREACHED};
-use crate::progress::Progress;
 use crate::start::Start;
 use crate::stop::Stop;
-use crate::terminal;
 use crate::usage::refuse;
+use rows::{Plot, Rows, Sink};
+
+pub(super) use rows::Unseen;
 
 /// Messages of a size, where nothing else is asked for.
 const ITERATIONS: u64 = 1000;
@@ -54,15 +51,7 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
     // Not found to be impossible after all was measured.
     let plot = args.plot.as_deref().map(Plot::create).transpose()?;
     let served = pair::desk(&args.pair, "perf")?;
-    let rows = Rows {
-        args,
-        plan: &plan,
-        shown: RefCell::new(Shown {
-            out,
-            report: None,
-            progress: Progress::new(),
-        }),
-    };
+    let rows = Rows::new(args, &plan, out);
     let job = Measure {
         pair: &args.pair,
         plan: &plan,
@@ -72,9 +61,9 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
         rows: &rows,
     };
     let ended = pair::run(&args.pair, &job);
-    let Shown { out, report, .. } = rows.shown.into_inner();
+    let (report, out) = rows.end();
     // What there is of it, also after a failure.
-    if let Some((_, report)) = &report {
+    if let Some(report) = &report {
         if args.json && (ended.is_ok() || !report.rows.is_empty()) {
             serde_json::to_writer(&mut *out, report)?;
             writeln!(out)?;
@@ -84,107 +73,9 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
         }
     }
     ended?;
-    let errors = report.map_or(0, |(_, report)| report.errors());
+    let errors = report.map_or(0, |report| report.errors());
     ensure!(errors == 0, "{errors} payloads differed from what was sent");
     Ok(stop.check()?)
-}
-
-/// The file of `--plot`.
-struct Plot<'a> {
-    path: &'a Path,
-    file: File,
-}
-
-impl<'a> Plot<'a> {
-    /// Opens the file; what is in it stays until there is a picture.
-    fn create(path: &'a Path) -> Result<Self> {
-        let mut options = File::options();
-        let file = options.write(true).create(true).truncate(false).open(path);
-        let file = file.with_context(|| format!("--plot {}", path.display()))?;
-        Ok(Self { path, file })
-    }
-
-    fn draw(mut self, report: &PerfReport) -> Result<()> {
-        let Some(picture) = perf::svg(report) else {
-            return Ok(());
-        };
-        let drawn = self.file.set_len(0);
-        let drawn = drawn.and_then(|()| self.file.write_all(picture.as_bytes()));
-        drawn.with_context(|| format!("--plot {}", self.path.display()))
-    }
-}
-
-/// The rows of the report, each shown when it is there.
-struct Rows<'a> {
-    args: &'a PerfArgs,
-    plan: &'a Plan,
-    shown: RefCell<Shown<'a>>,
-}
-
-struct Shown<'a> {
-    out: &'a mut dyn Write,
-    /// Once it is known what carries the messages.
-    report: Option<(Table, PerfReport)>,
-    progress: Progress,
-}
-
-impl Sink for Rows<'_> {
-    fn begin(&self, carrier: &Carrier, role: Role) -> Result<()> {
-        let measured = role == Role::Ask;
-        let timed = measured && !self.args.pair.virtual_time;
-        let floor = (timed && self.plan.test == Test::Latency).then(core_to_core);
-        let report = PerfReport::new(self.plan, carrier.name, floor.flatten());
-        let layout = Layout {
-            csv: self.args.csv,
-            gbits: self.args.report_gbits,
-            width: terminal::size().map(|size| size.columns),
-        };
-        let table = Table::new(self.plan.test, timed, layout);
-        let label = match (measured, timed) {
-            (false, _) => "measured by the side that connects",
-            (true, false) => "virtual time: no times",
-            (true, true) => carrier.label,
-        };
-        let mut shown = self.shown.borrow_mut();
-        if !self.args.json {
-            table.head(&report, carrier.text, label, shown.out)?;
-        }
-        shown.report = Some((table, report));
-        Ok(())
-    }
-
-    fn add(&self, size: u32, run: &Run) -> Result<()> {
-        let shown = &mut *self.shown.borrow_mut();
-        let (table, report) = shown.report.as_mut().context("rows before their head")?;
-        let timed = table.is_timed();
-        let mut run = run.clone();
-        if !self.args.histogram {
-            run.histogram.clear();
-        }
-        report.add(self.plan, size, &run, timed);
-        shown.progress.clear();
-        if let Some(row) = report.rows.last().filter(|_| !self.args.json) {
-            table.row(row, shown.out)?;
-            if self.args.histogram {
-                perf::histogram(row, shown.out)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn at(&self, size: u32, done: u64) {
-        let sizes = &self.plan.sizes;
-        let place = sizes.iter().position(|at| *at == size).unwrap_or(0) + 1;
-        let text = || {
-            let all = self.plan.iterations.saturating_mul(self.plan.qps as u64);
-            let of = match self.plan.duration {
-                Some(time) => format!("messages, {time} in all"),
-                None => format!("of {all} messages"),
-            };
-            format!("size {place} of {}, {size} bytes: {done} {of}", sizes.len())
-        };
-        self.shown.borrow_mut().progress.at(text);
-    }
 }
 
 /// What `args` ask for, if it can be.
@@ -251,39 +142,6 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         );
     }
     Ok(plan)
-}
-
-/// Where the outcome of each size goes.
-pub(super) trait Sink {
-    /// Messages are about to begin; this side has `role`.
-    ///
-    /// # Errors
-    /// It cannot be shown.
-    fn begin(&self, carrier: &Carrier, role: Role) -> Result<()>;
-
-    /// What messages of `size` bytes came to.
-    ///
-    /// # Errors
-    /// It cannot be shown.
-    fn add(&self, size: u32, run: &Run) -> Result<()>;
-
-    /// So many messages of `size` bytes are through.
-    fn at(&self, size: u32, done: u64);
-}
-
-/// Nobody wants to know.
-pub(super) struct Unseen;
-
-impl Sink for Unseen {
-    fn begin(&self, _: &Carrier, _: Role) -> Result<()> {
-        Ok(())
-    }
-
-    fn add(&self, _: u32, _: &Run) -> Result<()> {
-        Ok(())
-    }
-
-    fn at(&self, _: u32, _: u64) {}
 }
 
 pub(super) struct Measure<'a, S> {
