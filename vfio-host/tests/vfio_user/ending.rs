@@ -2,6 +2,7 @@
 //! then, or because nobody reads on.
 
 use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use super::apart::{both_running, listener, on};
 use super::processes::{E810, End, ServerProcess, alone, until};
@@ -91,9 +92,17 @@ fn nobody_who_reads_is_nothing_to_tell() {
         &["perf", "--test=bw", "--iters=10"],
         &["list"],
     ] {
-        let mut e810 = E810::start(words);
-        drop(e810.0.stdout.take());
-        let End { status, err, .. } = e810.end();
+        // Gone before anything is written.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = Command::new(env!("CARGO_BIN_EXE_e810"))
+            .args(words)
+            .env_remove("RUST_LOG")
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn();
+        let End { status, err, .. } = E810(child.unwrap()).end();
         assert_eq!((status.code(), err.as_str()), (Some(141), ""), "{words:?}");
     }
 }
