@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use crate::cli::number::number;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use e810::{Control, Gid, GidEntry, Mtu, Path, Platform, addr};
@@ -17,16 +18,16 @@ pub struct AddressArgs {
     #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',')]
     pub ip: Vec<IpAddr>,
     /// Index of the GID to use [default: the first of --ip, if there is one].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..32))]
+    #[arg(short = 'x', long, value_name = "N", value_parser = number::<u8>(0, 31))]
     pub gid_index: Option<u8>,
     /// VLAN that the addresses are on; packets carry its tag.
-    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    #[arg(long, value_name = "ID", value_parser = number::<u16>(1, 4094))]
     pub vlan: Option<u16>,
     /// Priority of packets: the queue set they leave by, and the priority in the VLAN tag.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = number::<u8>(0, 7))]
     pub priority: u8,
     /// Payload bytes of a full packet: 256, 512, 1024, 2048 or 4096 [default: as much as fits both interfaces].
-    #[arg(long, value_name = "BYTES", value_parser = parse_path_mtu)]
+    #[arg(short = 'm', long, value_name = "BYTES", value_parser = parse_path_mtu)]
     pub path_mtu: Option<Mtu>,
 }
 

@@ -12,6 +12,8 @@ use clap::Args;
 use e810_sim::Sim;
 use e810_sim::pcap::Writer;
 
+use crate::usage::refuse;
+
 /// Bytes that are held back before they are written: the simulated device
 /// waits for the file only that seldom.
 const BUFFER: usize = 1 << 20;
@@ -43,7 +45,7 @@ impl CaptureArgs {
     /// Frames were to be recorded, of a device that is not simulated here.
     pub fn refuse(&self, device: &dyn fmt::Display) -> Result<()> {
         if self.pcap.is_some() {
-            bail!(
+            refuse!(
                 "--pcap: the frames of {device} do not pass through this process; record them where it is served, with `e810 sim --pcap`, or on its network"
             );
         }

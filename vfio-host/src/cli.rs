@@ -4,6 +4,7 @@
 
 mod moderation;
 mod monitor;
+pub(crate) mod number;
 mod pair;
 mod perf;
 mod tuning;
@@ -20,6 +21,7 @@ use crate::capture::CaptureArgs;
 use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
 use crate::spec::{Bdf, DeviceSpec};
+use number::{number, size};
 
 pub use moderation::ModerationArg;
 pub use monitor::MonitorArgs;
@@ -63,15 +65,35 @@ pub enum Command {
     Sim(SimArgs),
 }
 
+impl Command {
+    /// Whether what the command prints is JSON.
+    #[must_use]
+    pub const fn prints_json(&self) -> bool {
+        match self {
+            Self::List(args) => args.json,
+            Self::Doctor(args) => args.json,
+            Self::Pingpong(args) => args.json,
+            Self::Perf(args) => args.json,
+            Self::Monitor(args) => args.json,
+            Self::Stat(args) => args.json,
+            Self::Up(args) => args.json,
+            Self::Bind(_) | Self::Unbind(_) | Self::Sim(_) => false,
+        }
+    }
+}
+
 /// Arguments of `e810 pingpong`.
 #[derive(Args, Debug, Clone)]
 pub struct PingpongArgs {
-    /// Bytes of payload in a message, 1 to 67108864.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE))]
+    /// Bytes of payload in a message, 1 to 64M (K = 1024).
+    #[arg(short, long, value_name = "BYTES", default_value = "64", value_parser = size::<u32>(1, MAX_SIZE))]
     pub size: u32,
-    /// Messages to exchange.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    pub iters: u64,
+    /// Messages to exchange [default: 10000].
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::<u64>(1, 1_000_000_000))]
+    pub iters: Option<u64>,
+    /// Go on for so many seconds, however many messages that are.
+    #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "virtual_time"], value_parser = number::<u32>(1, 86_400))]
+    pub duration: Option<u32>,
     /// The operation that carries a message.
     #[arg(long, value_enum, default_value_t = Op::Send)]
     pub op: Op,
@@ -98,7 +120,7 @@ pub struct PingpongArgs {
 /// How a function is started.
 #[derive(Args, Debug, Clone, Default)]
 pub struct StartArgs {
-    /// The card's package (DDP) [default: from the firmware folders, intel/ice/ddp/ice.pkg; `sim` brings its own].
+    /// The card's package (DDP) [default: E810_DDP, else intel/ice/ddp/ice.pkg of the firmware; `sim` has its own].
     #[arg(long, value_name = "FILE", conflicts_with = "warm")]
     pub ddp: Option<PathBuf>,
     /// The function's LAN side is ready, as only a simulator started with `--warm` leaves it.
@@ -108,11 +130,11 @@ pub struct StartArgs {
     #[arg(long, value_name = "MAC", requires = "warm", value_parser = parse_mac)]
     pub mac: Option<[u8; 6]>,
     /// VSI whose packets reach the RDMA engine [default: the only one its registers name].
-    #[arg(long, value_name = "N", requires = "warm")]
+    #[arg(long, value_name = "N", requires = "warm", value_parser = number::<u16>(0, u16::MAX.into()))]
     pub vsi: Option<u16>,
-    /// MTU of the interface in bytes, for both functions.
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(68..=9702))]
-    pub mtu: u16,
+    /// MTU of the interface in bytes, for both functions, 68 to 9702 [default: 1500; with `sim` 9000].
+    #[arg(long, value_name = "BYTES", value_parser = number::<u16>(68, 9702))]
+    pub mtu: Option<u16>,
     /// Leave the port's link as it is, and only wait for it: on boards whose management controller owns it.
     #[arg(long, conflicts_with = "warm")]
     pub leave_link: bool,
@@ -139,9 +161,9 @@ impl BackendArgs {
 /// Arguments of `e810 up`.
 #[derive(Args, Debug, Clone)]
 pub struct UpArgs {
-    /// The function: `sim`, `vfio-user:PATH` or `vfio:BDF`.
-    #[arg(long, value_name = "SPEC", default_value = "sim")]
-    pub device: DeviceSpec,
+    /// The function: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
+    #[arg(short, long, value_name = "SPEC")]
+    pub device: Option<DeviceSpec>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
@@ -172,11 +194,14 @@ pub struct UpArgs {
 /// Arguments of `e810 stat`.
 #[derive(Args, Debug, Clone)]
 pub struct StatArgs {
-    /// The function: `sim`, `vfio-user:PATH` or `vfio:BDF`.
+    /// The function: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
     ///
     /// It is brought up for this, so it is one that nobody else uses; `e810 pingpong --counters` counts messages.
-    #[arg(long, value_name = "SPEC", default_value = "sim")]
-    pub device: DeviceSpec,
+    #[arg(short, long, value_name = "SPEC")]
+    pub device: Option<DeviceSpec>,
+    /// Also show what the device offers: its limits, by the names of `ibv_devinfo -v`.
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
@@ -306,7 +331,7 @@ pub struct BindArgs {
 
 /// Largest payload of `pingpong`: 64 MiB, so that a typing error does not ask
 /// for the machine's memory; the device's own limit is 2^31 - 1.
-const MAX_SIZE: i64 = 64 << 20;
+const MAX_SIZE: u64 = 64 << 20;
 
 /// An RDMA operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -3,10 +3,13 @@
 //! A run may have a billion messages; the percentiles come from at most
 //! `KEPT` samples, chosen so that each message had the same chance
 //! (reservoir sampling with a fixed seed, so that a run's report depends on
-//! its samples alone). Minimum and maximum are exact.
+//! its samples alone). Minimum, maximum, mean, standard deviation and the
+//! histogram are of all.
 
 use serde::Serialize;
 
+/// Buckets of a histogram for each power of two.
+const PARTS: u64 = 8;
 /// Samples kept at most.
 const KEPT: usize = 1 << 20;
 
@@ -17,7 +20,50 @@ pub struct Latencies {
     seen: u64,
     min: u64,
     max: u64,
+    mean: f64,
+    /// Sum of the squares of the differences from the mean.
+    squares: f64,
+    /// Samples by [`bucket`]; as long as the largest needs.
+    buckets: Vec<u64>,
     random: u64,
+}
+
+/// Samples of about the same size: an eighth of a power of two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Bucket {
+    /// The smallest that is counted here, in nanoseconds.
+    pub from_ns: u64,
+    /// The smallest that no longer is.
+    pub below_ns: u64,
+    /// How many there were.
+    pub count: u64,
+}
+
+/// The number of the bucket of a sample: each below 8 ns has its own.
+const fn bucket(ns: u64) -> usize {
+    let Some(power) = ns.checked_ilog2() else {
+        return 0;
+    };
+    if ns < PARTS {
+        return ns as usize;
+    }
+    // PARTS is 2 to the third; the highest four bits say which.
+    let shift = power - 3;
+    (shift as u64 * PARTS + (ns >> shift)) as usize
+}
+
+/// What a bucket begins with.
+const fn begin(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < 2 * PARTS {
+        return bucket;
+    }
+    let shift = bucket / PARTS - 1;
+    // The last bucket of all ends where 64 bits do.
+    match (bucket % PARTS + PARTS).checked_shl(shift as u32) {
+        Some(ns) if shift < 61 => ns,
+        _ => u64::MAX,
+    }
 }
 
 /// What a run's latencies were, in nanoseconds.
@@ -40,6 +86,9 @@ impl Default for Latencies {
             seen: 0,
             min: u64::MAX,
             max: 0,
+            mean: 0.0,
+            squares: 0.0,
+            buckets: Vec::new(),
             random: 0x9E37_79B9_7F4A_7C15,
         }
     }
@@ -51,6 +100,16 @@ impl Latencies {
         self.seen += 1;
         self.min = self.min.min(ns);
         self.max = self.max.max(ns);
+        let off = ns as f64 - self.mean;
+        self.mean += off / self.seen as f64;
+        self.squares += off * (ns as f64 - self.mean);
+        let bucket = bucket(ns);
+        if self.buckets.len() <= bucket {
+            self.buckets.resize(bucket + 1, 0);
+        }
+        if let Some(count) = self.buckets.get_mut(bucket) {
+            *count += 1;
+        }
         if self.kept.len() < KEPT {
             self.kept.push(ns);
             return;
@@ -67,25 +126,52 @@ impl Latencies {
     /// The summary; `None` without samples.
     #[must_use]
     pub fn summary(mut self) -> Option<Summary> {
-        self.kept.sort_unstable();
-        let last = self.kept.len().checked_sub(1)?;
-        // Nearest rank: the smallest sample that at least p % do not exceed.
-        let rank = |percent: usize| {
-            self.kept
-                .get(
-                    (self.kept.len() * percent)
-                        .div_ceil(100)
-                        .saturating_sub(1)
-                        .min(last),
-                )
-                .copied()
-        };
+        self.sort();
         Some(Summary {
             min: self.min,
-            p50: rank(50)?,
-            p99: rank(99)?,
+            p50: self.rank(500)?,
+            p99: self.rank(990)?,
             max: self.max,
         })
+    }
+
+    /// Smallest and largest; `None` without samples.
+    #[must_use]
+    pub fn ends(&self) -> Option<(u64, u64)> {
+        (self.seen > 0).then_some((self.min, self.max))
+    }
+
+    /// Mean and standard deviation, of all samples.
+    #[must_use]
+    pub fn mean_and_deviation(&self) -> (f64, f64) {
+        let variance = self.squares / self.seen.max(1) as f64;
+        (self.mean, variance.sqrt())
+    }
+
+    /// How many samples there were of each size, without the sizes that there
+    /// were none of.
+    #[must_use]
+    pub fn histogram(&self) -> Vec<Bucket> {
+        let all = self.buckets.iter().enumerate();
+        all.filter(|(_, count)| **count > 0)
+            .map(|(bucket, count)| Bucket {
+                from_ns: begin(bucket),
+                below_ns: begin(bucket + 1),
+                count: *count,
+            })
+            .collect()
+    }
+
+    /// Makes [`Latencies::rank`] possible.
+    pub(crate) fn sort(&mut self) {
+        self.kept.sort_unstable();
+    }
+
+    /// By nearest rank: the smallest sample that at least so many of 1000 do not
+    /// exceed. After [`Latencies::sort`].
+    pub(crate) fn rank(&self, per_mille: usize) -> Option<u64> {
+        let place = (self.kept.len() * per_mille).div_ceil(1000);
+        self.kept.get(place.saturating_sub(1)).copied()
     }
 
     fn next_random(&mut self) -> u64 {
@@ -140,5 +226,37 @@ mod tests {
         assert_eq!((summary.min, summary.max), (0, count - 1));
         let half = count / 2;
         assert!(summary.p50.abs_diff(half) < count / 100, "{summary:?}");
+    }
+
+    #[test]
+    fn every_sample_is_in_its_bucket() {
+        for power in 0..64 {
+            for ns in [
+                1u64 << power,
+                (1 << power) + 1,
+                (1 << power) - 1,
+                (1 << power) | (1 << power >> 1),
+            ] {
+                let at = bucket(ns);
+                assert!(begin(at) <= ns, "{ns}");
+                assert!(ns < begin(at + 1) || begin(at + 1) == u64::MAX, "{ns}");
+                // An eighth at most.
+                assert!(
+                    (begin(at + 1) - begin(at)) as f64 <= (ns as f64 / 8.0).max(1.0),
+                    "{ns}"
+                );
+            }
+        }
+        let mut all = Latencies::default();
+        for ns in [100, 101, 5000] {
+            all.add(ns);
+        }
+        let counts: Vec<_> = all
+            .histogram()
+            .iter()
+            .map(|bucket| (bucket.from_ns, bucket.below_ns, bucket.count))
+            .collect();
+        assert_eq!(counts, [(96, 104, 2), (4608, 5120, 1)]);
+        assert_eq!(Latencies::default().histogram(), []);
     }
 }

@@ -25,8 +25,10 @@ pub mod channel;
 pub mod cli;
 pub mod commands;
 pub mod counted;
+pub mod ending;
 pub mod exchange;
 pub mod faults;
+pub mod help;
 pub mod host;
 pub mod interrupts;
 pub mod latency;
@@ -40,7 +42,12 @@ pub mod progress;
 pub mod report;
 pub mod signals;
 pub mod spec;
+pub mod standard;
 pub mod start;
+pub mod stop;
+pub mod terminal;
+pub mod usage;
+pub mod wrap;
 
 /// Runs a command and writes its report to `out`.
 ///

@@ -1,19 +1,44 @@
-//! The `e810` command. Exit code 0: done; 1: failed; 2: usage.
+//! The `e810` command. Exit code 0: done; 1: failed; 2: usage; 128 and a signal's
+//! number: that ended it, with everything in order (130 for Ctrl-C), 141 where
+//! nobody reads the output any more.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use e810_host::cli::Cli;
+use e810_host::standard::Standard;
+use e810_host::{ending, help, terminal};
+use env_logger::{Builder, Env};
+use log::Level;
 
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
-    let cli = e810_host::cli::Cli::parse();
-    let mut out = stdout().lock();
-    match e810_host::run(&cli, &mut out).and_then(|()| Ok(out.flush()?)) {
+    log();
+    terminal::use_stdout();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return help::tell(&said),
+    };
+    let mut out = Standard::lock();
+    let result = e810_host::run(&cli, &mut out).and_then(|()| Ok(out.flush()?));
+    match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("e810: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => ending::tell(&error, out.is_closed(), cli.command.prints_json()),
     }
+}
+
+/// What is logged goes to standard error: warnings as the command's own lines, and
+/// with RUST_LOG what that asks for, with times and places.
+fn log() {
+    let mut logger = Builder::from_env(Env::default().default_filter_or("warn"));
+    if std::env::var_os("RUST_LOG").is_none() {
+        logger.format(|out, record| {
+            let level = match record.level() {
+                Level::Error => "error",
+                _ => "warning",
+            };
+            writeln!(out, "e810: {level}: {}", record.args())
+        });
+    }
+    logger.init();
 }

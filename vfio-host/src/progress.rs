@@ -1,44 +1,69 @@
 //! A progress line on a terminal, nothing in a pipe.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
 /// Shows how far a loop is, at most ten times a second.
 #[derive(Debug)]
 pub struct Progress {
-    total: u64,
+    is_seen: bool,
+    /// When it was shown last.
     shown: Option<Instant>,
-    terminal: bool,
+    /// There is a line to be cleared.
+    is_there: bool,
 }
 
 const EVERY: Duration = Duration::from_millis(100);
 
 impl Progress {
-    /// A loop of `total` turns.
+    /// On standard error, if that is a terminal.
     #[must_use]
-    pub fn new(total: u64) -> Self {
+    pub fn new() -> Self {
         Self {
-            total,
+            is_seen: stderr().is_terminal(),
             shown: None,
-            terminal: stderr().is_terminal(),
+            is_there: false,
         }
     }
 
-    /// Says that `done` turns are done.
-    pub fn at(&mut self, done: u64) {
-        // A look at the clock for every message would be part of its latency.
-        if !self.terminal || done & 0xFF != 0 || self.shown.is_some_and(|at| at.elapsed() < EVERY) {
-            return;
+    /// Shows how far the loop is, if that is due; `text` is less than a line.
+    pub fn at(&mut self, text: impl FnOnce() -> String) {
+        if self.is_due() {
+            self.show(&text());
         }
+    }
+
+    fn is_due(&mut self) -> bool {
+        // The clock is looked at for terminals only: it would be part of what is
+        // measured.
+        self.is_seen && self.shown.is_none_or(|at| at.elapsed() >= EVERY)
+    }
+
+    fn show(&mut self, text: &dyn Display) {
         self.shown = Some(Instant::now());
+        self.is_there = true;
         // A progress line that cannot be written is no reason to stop.
-        let _ = write!(stderr(), "\r{done} / {} messages", self.total);
+        let _ = write!(stderr(), "\r{text}\x1b[K");
     }
 
-    /// Clears the line.
-    pub fn finish(self) {
-        if self.terminal && self.shown.is_some() {
+    /// Clears the line, before other text or at the end.
+    pub fn clear(&mut self) {
+        if self.is_there {
             let _ = write!(stderr(), "\r\x1b[K");
+            self.is_there = false;
         }
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
     }
 }

@@ -17,7 +17,7 @@ pub struct PingpongReport {
     pub op: &'static str,
     /// Bytes of payload in a message.
     pub size: u32,
-    /// Iterations asked for.
+    /// Iterations; fewer than were asked for when a signal ended the run.
     pub iterations: u64,
     /// Iterations whose every byte was as expected.
     pub verified: u64,

@@ -4,8 +4,8 @@ use std::io;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
-use vmm_sys_util::signal::{block_signal, create_sigset};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use vmm_sys_util::signal::{Error, block_signal, create_sigset};
 
 /// What ends a command in order.
 pub const STOP: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
@@ -22,8 +22,11 @@ impl Signals {
     /// What the system says.
     pub fn block(signals: &[libc::c_int]) -> Result<Self> {
         for signal in signals {
-            block_signal(*signal)
-                .map_err(|error| anyhow!("blocking signal {signal}: {error:?}"))?;
+            match block_signal(*signal) {
+                // By whoever started this, or by a run before in this thread.
+                Ok(()) | Err(Error::SignalAlreadyBlocked(_)) => {}
+                Err(error) => bail!("blocking signal {signal}: {error:?}"),
+            }
         }
         let set = create_sigset(signals);
         Ok(Self(set.map_err(|error| {

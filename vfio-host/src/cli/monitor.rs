@@ -4,23 +4,28 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::number::{number, size};
 use super::{Op, PairArgs};
+use crate::spec::socket_path;
 
 /// Arguments of `e810 monitor`.
 #[derive(Args, Debug, Clone)]
 pub struct MonitorArgs {
     /// Look at the command that was started with `--monitor PATH`; without this, a stream of messages is begun, and
     /// looked at.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["op", "size", "qps", "depth", "device", "peer"])]
+    #[arg(long, value_name = "PATH", value_parser = socket_path, conflicts_with_all = ["op", "size", "qps", "depth", "device", "peer"])]
     pub at: Option<PathBuf>,
     /// Look once, and leave.
-    #[arg(long, conflicts_with = "count")]
+    #[arg(long, conflicts_with_all = ["count", "duration"])]
     pub once: bool,
     /// Look so many times, and leave.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number::<u64>(1, u64::MAX), conflicts_with = "duration")]
     pub count: Option<u64>,
+    /// Look for so many seconds, and leave.
+    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = number::<u32>(1, 86_400))]
+    pub duration: Option<u32>,
     /// Milliseconds between two looks, which rates are of: 10 to 60000.
-    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = number::<u64>(10, 60_000))]
     pub interval: u64,
     /// Print a JSON object for each look, one a line.
     #[arg(long)]
@@ -28,14 +33,14 @@ pub struct MonitorArgs {
     /// The operation of the messages.
     #[arg(long, value_enum, default_value_t = Op::Send)]
     pub op: Op,
-    /// Bytes of a message, 1 to 8388608.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=8 << 20))]
+    /// Bytes of a message, 1 to 8M (K = 1024).
+    #[arg(short, long, value_name = "BYTES", default_value = "64", value_parser = size::<u32>(1, 8 << 20))]
     pub size: u32,
     /// Queue pairs, 1 to 256.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = number::<u32>(1, 256))]
     pub qps: u32,
     /// Messages outstanding on each queue pair, 1 to 4096.
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(short = 't', long, value_name = "N", default_value = "128", value_parser = number::<u32>(1, 4096))]
     pub depth: u32,
     /// The functions. Completions are waited for by events, with adaptive moderation unless `--moderation` says
     /// otherwise.

@@ -3,28 +3,30 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{ArgGroup, Args};
 use e810::CqModeration;
 
+use super::number::number;
 use super::{BackendArgs, ModerationArg, StartArgs, TuningArg, parse_mac};
 use crate::address::AddressArgs;
 use crate::attend::Waits;
 use crate::capture::CaptureArgs;
 use crate::exchange::MeetingArgs;
 use crate::faults::Faults;
-use crate::spec::DeviceSpec;
+use crate::spec::{DeviceSpec, socket_path};
+use crate::usage::refuse;
 
 /// Two functions, in this process or one in another, and what is between them.
 #[derive(Args, Debug, Clone)]
 #[command(group(ArgGroup::new("has_other_mac").args(["warm", "listen", "connect"]).multiple(true)))]
 pub struct PairArgs {
-    /// The function that asks: `sim`, `vfio-user:PATH` or `vfio:BDF`.
-    #[arg(long, value_name = "SPEC", default_value = "sim")]
-    pub device: DeviceSpec,
-    /// The function that answers; with `sim`, another function of the same simulator.
-    #[arg(long, value_name = "SPEC", default_value = "sim")]
-    pub peer: DeviceSpec,
+    /// The function that asks: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
+    #[arg(short, long, value_name = "SPEC")]
+    pub device: Option<DeviceSpec>,
+    /// The function that answers [default: with `sim`, another function of the same simulator].
+    #[arg(long, value_name = "SPEC")]
+    pub peer: Option<DeviceSpec>,
     /// Where the other process is, if there is one.
     #[command(flatten)]
     pub meeting: MeetingArgs,
@@ -34,7 +36,7 @@ pub struct PairArgs {
     /// Sleep until an interrupt says that there are completions, instead of looking for them all the time.
     ///
     /// With both functions in one process the thread does not sleep, but looks at completions only after interrupts.
-    #[arg(long)]
+    #[arg(short, long)]
     pub events: bool,
     /// How long events may wait for others: `off`, `adaptive`, `dim`, TIME like 50us, or COUNT/TIME like 16/50us [default: off].
     ///
@@ -46,10 +48,10 @@ pub struct PairArgs {
     #[arg(long, value_enum, default_value_t = TuningArg::Linux)]
     pub tuning: TuningArg,
     /// Let `e810 monitor --at PATH` look at this run: PATH becomes a socket.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path)]
     pub monitor: Option<PathBuf>,
     /// Seed of the payload, and of the simulator's choices.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u64>(0, u64::MAX))]
     pub seed: u64,
     /// How the functions are started.
     #[command(flatten)]
@@ -78,11 +80,36 @@ pub struct PairArgs {
     #[arg(long, value_name = "MAC", requires = "has_other_mac", value_parser = parse_mac)]
     pub peer_mac: Option<[u8; 6]>,
     /// VSI of the peer in this process; as `--vsi`.
-    #[arg(long, value_name = "N", requires = "warm", conflicts_with_all = ["listen", "connect"])]
+    #[arg(long, value_name = "N", requires = "warm", conflicts_with_all = ["listen", "connect"], value_parser = number::<u16>(0, u16::MAX.into()))]
     pub peer_vsi: Option<u16>,
 }
 
 impl PairArgs {
+    /// The function that asks.
+    ///
+    /// # Errors
+    /// An environment variable that names none.
+    pub(crate) fn device(&self) -> Result<DeviceSpec> {
+        DeviceSpec::chosen(self.device.as_ref())
+    }
+
+    /// The function of this process that answers.
+    ///
+    /// # Errors
+    /// None was named, and nobody knows one.
+    pub(crate) fn peer(&self) -> Result<DeviceSpec> {
+        match (&self.peer, self.device()?) {
+            (Some(peer), _) => Ok(peer.clone()),
+            (None, DeviceSpec::Sim) => Ok(DeviceSpec::Sim),
+            (None, device) => {
+                let other = device.form();
+                refuse!(
+                    "--device {device}: it needs a second function; name one of this machine with --peer {other}, or give --listen here and --connect HOST to the e810 of another machine"
+                )
+            }
+        }
+    }
+
     /// How completions are waited for.
     ///
     /// # Errors
@@ -92,7 +119,7 @@ impl PairArgs {
             (true, None) => Waits::ForEvents(CqModeration::Off),
             (true, Some(ModerationArg(moderation))) => Waits::ForEvents(moderation),
             (false, None) => Waits::Polls,
-            (false, Some(_)) => bail!("--moderation: it delays events; add --events"),
+            (false, Some(_)) => refuse!("--moderation: it delays events; add --events"),
         })
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::number::{number, size};
 use super::{Op, PairArgs};
 use crate::perf::MAX_POST_LIST;
 
@@ -16,27 +17,30 @@ pub struct PerfArgs {
     /// What is measured: latency of one message at a time, or bandwidth of as many as the queues take.
     #[arg(long, value_enum, default_value_t = TestArg::Lat)]
     pub test: TestArg,
-    /// Bytes of a message, 1 to 8388608.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=8 << 20), conflicts_with = "all")]
+    /// Bytes of a message, 1 to 8M (K = 1024).
+    #[arg(short, long, value_name = "BYTES", default_value = "64", value_parser = size::<u32>(1, 8 << 20), conflicts_with = "all")]
     pub size: u32,
     /// All powers of two from 2 bytes to 8 MiB, one after the other.
-    #[arg(long)]
+    #[arg(short, long)]
     pub all: bool,
     /// Queue pairs, 1 to 256.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = number::<u32>(1, 256))]
     pub qps: u32,
     /// Messages outstanding on each queue pair, 1 to 4096 [default: 128].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(short = 't', long, value_name = "N", value_parser = number::<u32>(1, 4096))]
     pub depth: Option<u32>,
     /// Messages up to so many bytes go into the queue instead of being read from memory, 0 to 101.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=101))]
+    #[arg(short = 'I', long, value_name = "BYTES", default_value = "0", value_parser = number::<u32>(0, 101))]
     pub inline: u32,
     /// Requests posted with one doorbell, 1 to 64.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_POST_LIST)))]
+    #[arg(short = 'l', long, value_name = "N", default_value = "1", value_parser = number::<u32>(1, MAX_POST_LIST.into()))]
     pub post_list: u32,
-    /// Messages of each size, on each queue pair.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    pub iters: u64,
+    /// Messages of each size, on each queue pair [default: 1000].
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::<u64>(1, 10_000_000))]
+    pub iters: Option<u64>,
+    /// Go on for so many seconds, however many messages that are.
+    #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "all", "virtual_time"], value_parser = number::<u32>(1, 86_400))]
+    pub duration: Option<u32>,
     /// Give every message payload of its own, and look at each that arrives.
     ///
     /// Takes time that counts as the messages'. Without it, and for streams of WRITEs, of which the receiver is not
@@ -46,6 +50,15 @@ pub struct PerfArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
+    /// Print comma-separated values, the columns' names first.
+    #[arg(long, conflicts_with_all = ["json", "histogram"])]
+    pub csv: bool,
+    /// Give bandwidth in Gbit/s instead of MiB/s; JSON has both.
+    #[arg(long)]
+    pub report_gbits: bool,
+    /// Also print how many messages took how long; with --json as `histogram` of each row.
+    #[arg(short = 'H', long)]
+    pub histogram: bool,
     /// Draw the figures over the size into this file, as SVG.
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,

@@ -14,7 +14,7 @@ fn the_lan_side_can_be_given() {
         panic!("up")
     };
     assert_eq!(args.start.mac, Some([2, 0xe8, 0x10, 0, 0, 10]));
-    assert_eq!((args.start.vsi, args.start.mtu), (Some(9), 9000));
+    assert_eq!((args.start.vsi, args.start.mtu), (Some(9), Some(9000)));
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn defaults_and_limits() {
     let Command::Pingpong(args) = cli.command else {
         panic!("pingpong")
     };
-    assert_eq!((args.size, args.iters, args.op), (64, 10_000, Op::Send));
+    assert_eq!((args.size, args.iters, args.op), (64, None, Op::Send));
     for bad in [
         &["e810", "pingpong", "--iters", "0"][..],
         &["e810", "pingpong", "--size", "67108865"],
@@ -41,8 +41,13 @@ fn defaults_and_limits() {
         ],
         &["e810", "pingpong", "--mac", "02:e8:10:00:00:01"],
         &["e810", "pingpong", "--peer-mac", "02:e8:10:00:00:01"],
-        &["e810", "pingpong", "--listen", "here:1"],
-        &["e810", "pingpong", "--connect", "127.0.0.1"],
+        &["e810", "pingpong", "--listen", "18515"],
+        &["e810", "pingpong", "--connect", "127.0.0.1:x"],
+        &["e810", "pingpong", "--size", "65M"],
+        &["e810", "pingpong", "--duration", "1", "--iters", "5"],
+        &["e810", "pingpong", "--duration", "1", "--virtual"],
+        &["e810", "perf", "-D", "1", "-a"],
+        &["e810", "perf", "--csv", "--json"],
         &["e810", "pingpong", "--connect=127.0.0.1:1", "--peer=sim"],
         &["e810", "pingpong", "--connect=127.0.0.1:1", "--virtual"],
         &[
@@ -72,6 +77,50 @@ fn defaults_and_limits() {
         &["e810", "doctor", "3b:00.9"],
     ] {
         assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2);
+    }
+}
+
+#[test]
+fn short_options_are_those_of_the_field() {
+    let words = "e810 perf -s 64K -n 5 -d sim -q 2 -t 64 -l 4 -I 32 -p 7 -x 1 -m 512 -H -e";
+    let cli = Cli::try_parse_from(words.split(' ')).unwrap();
+    let Command::Perf(args) = cli.command else {
+        panic!("perf")
+    };
+    assert_eq!((args.size, args.iters, args.qps), (65_536, Some(5), 2));
+    assert_eq!(args.pair.device, Some(DeviceSpec::Sim));
+    assert_eq!((args.depth, args.post_list, args.inline), (Some(64), 4, 32));
+    assert_eq!(
+        (args.pair.meeting.port, args.pair.address.gid_index),
+        (7, Some(1))
+    );
+    assert_eq!(args.pair.address.path_mtu, Some(e810::Mtu::Mtu512));
+    assert!(args.histogram && args.pair.events && !args.all);
+    let cli = Cli::try_parse_from(["e810", "perf", "-a"]).unwrap();
+    assert!(matches!(cli.command, Command::Perf(args) if args.all));
+    let cli = Cli::try_parse_from(["e810", "pingpong", "-D", "7"]).unwrap();
+    assert!(matches!(cli.command, Command::Pingpong(args) if args.duration == Some(7)));
+}
+
+#[test]
+fn a_wrong_number_is_told_what_would_be_right() {
+    for (words, says) in [
+        ("perf --size 1Q", "like 64, 64K or 1M (K = 1024)"),
+        (
+            "pingpong --iters many",
+            "`many` is no whole number from 1 to 1000000000",
+        ),
+        ("perf --qps 0", "from 1 to 256"),
+        ("pingpong --listen 18515", "a port alone is :18515"),
+        ("up --mtu 67", "from 68 to 9702"),
+        ("monitor --interval 1s", "from 10 to 60000"),
+    ] {
+        let words = format!("e810 {words}");
+        let error = Cli::try_parse_from(words.split(' '))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(says), "{words}: {error}");
+        assert!(!error.contains("invalid digit"), "{error}");
     }
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::cli::DoctorArgs;
 use crate::host::Host;
 use crate::host::pci::{DEVICES, Function, e810s};
+use crate::terminal::Paint;
 
 mod function;
 mod machine;
@@ -34,6 +35,14 @@ impl Level {
             Self::Ok => "ok",
             Self::Warning => "warning",
             Self::Error => "error",
+        }
+    }
+
+    const fn paint(self) -> Paint {
+        match self {
+            Self::Ok => Paint::Good,
+            Self::Warning => Paint::Odd,
+            Self::Error => Paint::Bad,
         }
     }
 }
@@ -150,8 +159,11 @@ fn print(args: &DoctorArgs, checks: &[Check], out: &mut dyn Write) -> Result<()>
         }
         writeln!(
             out,
-            "{:<8} {:<14} {}",
-            check.level.name(),
+            "{} {:<14} {}",
+            check
+                .level
+                .paint()
+                .on(&format!("{:<8}", check.level.name())),
             check.check,
             check.text
         )?;

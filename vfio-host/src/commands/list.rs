@@ -10,6 +10,7 @@ use crate::host::Host;
 use crate::host::group::Group;
 use crate::host::pci::{Function, e810s};
 use crate::host::routes;
+use crate::terminal::Paint;
 
 /// One function in the JSON of `e810 list`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -127,7 +128,8 @@ fn report(host: &Host, routes: &[String], function: Function) -> Option<Function
 }
 
 fn print(report: &FunctionReport, out: &mut dyn Write) -> Result<()> {
-    writeln!(out, "{}  {}  {}", report.bdf, report.id, report.name)?;
+    let bdf = Paint::Head.on(&report.bdf);
+    writeln!(out, "{bdf}  {}  {}", report.id, report.name)?;
     let driver = |driver: &Option<String>| driver.as_deref().unwrap_or("none").to_owned();
     let mut line = format!("  driver {}", driver(&report.driver));
     match report.iommu_group {
@@ -155,7 +157,7 @@ fn print(report: &FunctionReport, out: &mut dyn Write) -> Result<()> {
             line.push_str(&format!(", {speed} Mb/s"));
         }
         if interface.default_route {
-            line.push_str(", carries the default route");
+            line.push_str(&format!(", {}", Paint::Odd.on("carries the default route")));
         }
         writeln!(out, "{line}")?;
     }

@@ -17,9 +17,10 @@ use anyhow::{Context, Result};
 use e810::{Lan, MacAddr, VsiId};
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
-use crate::cli::StartArgs;
+use crate::cli::{BackendArgs, StartArgs};
 use crate::host::Host;
 use crate::start::{Source, Start, usual_ceqs};
+use crate::usage::refuse;
 
 /// A simulator with `functions` functions, as after power-up or, if `warm`,
 /// with their LAN side ready.
@@ -44,7 +45,10 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
         Mode::Real => usual_ceqs(),
     };
     if args.warm {
-        let lan = sim_lan(function)?;
+        let lan = Lan {
+            mtu: args.mtu.unwrap_or(SIM_MTU),
+            ..sim_lan(function)?
+        };
         return Ok(Start::Warm { lan, ceqs });
     }
     let package = match &args.ddp {
@@ -53,11 +57,34 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
     };
     Ok(Start::Cold {
         package,
-        mtu: SIM_MTU,
+        mtu: args.mtu.unwrap_or(SIM_MTU),
         ceqs,
         leave_link: args.leave_link,
     })
 }
+
+/// Refuses options that a simulator in this process has no use for.
+///
+/// # Errors
+/// [`Usage`](crate::usage::Usage), which names the first of them.
+pub(crate) fn refuse_for_sim(start: &StartArgs, backend: BackendArgs) -> Result<()> {
+    let given = [
+        ("--mac", start.mac.is_some(), LAN_SIDE),
+        ("--vsi", start.vsi.is_some(), LAN_SIDE),
+        (
+            "--hugepages",
+            backend.hugepages,
+            "its memory is this process's own",
+        ),
+    ];
+    match given.into_iter().find(|(_, is_given, _)| *is_given) {
+        Some((option, _, why)) => refuse!("{option}: not with --device sim: {why}; leave it out"),
+        None => Ok(()),
+    }
+}
+
+/// Why nobody names the LAN side of a function of this process.
+pub(crate) const LAN_SIDE: &str = "its Ethernet address and VSI are known";
 
 /// Completion vectors of a function in virtual time.
 const VIRTUAL_CEQS: u16 = 4;

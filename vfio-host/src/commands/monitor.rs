@@ -1,20 +1,23 @@
 //! `e810 monitor`: functions at work, of another process or with messages of its
 //! own.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use e810::{Adaptive, CqModeration};
 
 use super::pair;
-use super::perf::Measure;
+use super::perf::{Measure, Unseen};
 use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
-use crate::monitor::{Client, Desk, Seen, View, print};
+use crate::monitor::{Client, Desk, Seen, View, print, print_within};
 use crate::perf::{Plan, Test};
 use crate::signals::{STOP, Signals};
+use crate::stop::Stop;
+use crate::terminal;
+use crate::usage::refuse;
 
 /// How long functions have for an answer.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -46,10 +49,10 @@ pub fn run(args: &MonitorArgs, out: &mut dyn Write) -> Result<()> {
 /// Looks at messages of its own.
 fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
     if args.pair.virtual_time {
-        bail!("--virtual: a look is at real time; leave it out");
+        refuse!("--virtual: a look is at real time; leave it out");
     }
     if args.pair.meeting.listen.is_some() || args.pair.meeting.connect.is_some() {
-        bail!(
+        refuse!(
             "--listen, --connect: for two processes use `e810 perf --monitor PATH`, and `e810 monitor --at PATH`"
         );
     }
@@ -70,6 +73,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         inline: 0,
         post_list: 1,
         iterations: ROUND,
+        duration: None,
         seed: pair.seed,
         check: false,
         waits: pair.waits()?,
@@ -86,6 +90,9 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         plan: &plan,
         desk: Some(&desk),
         until: Some(&stop),
+        // A signal ends the looking, and that the messages.
+        stop: &Stop::default(),
+        rows: &Unseen,
     };
     thread::scope(|scope| {
         let running = thread::Builder::new()
@@ -128,6 +135,8 @@ struct Show<'a> {
     over: bool,
     /// There is one before.
     shown: bool,
+    /// How long it looks.
+    duration: Option<Duration>,
 }
 
 impl<'a> Show<'a> {
@@ -141,8 +150,11 @@ impl<'a> Show<'a> {
             json: args.json,
             interval: Duration::from_millis(args.interval),
             left,
-            over: !args.json && left != Some(1) && stdout().is_terminal(),
+            over: !args.json && left != Some(1) && terminal::size().is_some(),
             shown: false,
+            duration: args
+                .duration
+                .map(|seconds| Duration::from_secs(seconds.into())),
         }
     }
 
@@ -154,7 +166,10 @@ impl<'a> Show<'a> {
         mut look: impl FnMut() -> Result<Option<Seen>>,
     ) -> Result<()> {
         let mut before = look()?.context("it has ended before there was anything to see")?;
-        while self.left != Some(0) && pause(self.interval)? {
+        // The time is of looking, not of a bring-up.
+        let end = self.duration.map(|duration| Instant::now() + duration);
+        let is_over = || end.is_some_and(|end| Instant::now() >= end);
+        while self.left != Some(0) && !is_over() && pause(self.interval)? {
             let Some(seen) = look()? else {
                 return Ok(());
             };
@@ -179,7 +194,10 @@ impl<'a> Show<'a> {
             (false, false) => {}
         }
         self.shown = true;
-        print(view, self.out)?;
+        match terminal::size_now().filter(|_| self.over) {
+            Some(size) => print_within(view, size, self.out)?,
+            None => print(view, self.out)?,
+        }
         Ok(self.out.flush()?)
     }
 }

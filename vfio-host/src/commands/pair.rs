@@ -8,17 +8,19 @@ use e810::hmc::Backing;
 use e810::{Control, EventSet, LinkPolicy, Mtu, Path, Platform, v4};
 use e810_sim::Mode;
 
-use super::{remote, sim_start, simulator};
+use super::{LAN_SIDE, refuse_for_sim, remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
 use crate::capture::Recording;
 use crate::cli::{PairArgs, StartArgs};
 use crate::exchange::{Meeting, Role};
 use crate::faults::Faults;
+use crate::host::Host;
 use crate::interrupts::HostPlatform;
 use crate::monitor::{Desk, Service, Tap};
 use crate::pingpong::Watch;
 use crate::spec::DeviceSpec;
 use crate::start::{LINK, Start};
+use crate::usage::refuse;
 
 /// Two functions of this process.
 const FUNCTIONS: [&str; 2] = ["function 0", "function 1"];
@@ -97,6 +99,8 @@ pub(crate) struct Around<'a> {
     pub(crate) watch: Watch<'a>,
     /// Asked after a failure: whether a device is gone.
     is_lost: &'a dyn Fn() -> bool,
+    /// What carries the messages.
+    pub(crate) carrier: &'a Carrier,
 }
 
 /// Does `job` with the functions that `args` name.
@@ -106,23 +110,29 @@ pub(crate) struct Around<'a> {
 /// or findings of the simulator.
 pub(crate) fn run<J: Job>(args: &PairArgs, job: &J) -> Result<(J::Outcome, Carrier)> {
     let how = args.backend;
+    let device = args.device()?;
     if let Some(meeting) = args.meeting.open()? {
-        return Ok(match &args.device {
-            DeviceSpec::Sim => bail!(
+        return Ok(match &device {
+            DeviceSpec::Sim => refuse!(
                 "--device sim: a function of this process shares no wire with another process; serve functions with `e810 sim` and give each process one, as vfio-user:PATH"
             ),
             DeviceSpec::VfioUser(path) => {
                 let open = || remote::open_user(path, how);
-                (alone(args, job, meeting, open)?, SERVED_ONE)
+                (alone(args, job, meeting, open, &SERVED_ONE)?, SERVED_ONE)
             }
             DeviceSpec::Vfio(bdf, way) => {
                 remote::warn_of_memlock(1);
                 let open = || remote::open_vfio(*bdf, *way, how);
-                (alone(args, job, meeting, open)?, KERNEL_ONE)
+                (alone(args, job, meeting, open, &KERNEL_ONE)?, KERNEL_ONE)
             }
         });
     }
-    Ok(match (&args.device, &args.peer) {
+    if args.peer.is_none() {
+        // What is missing first of all is not the peer.
+        remote::exists(&Host::default(), &device)?;
+    }
+    let peer = args.peer()?;
+    Ok(match (&device, &peer) {
         (DeviceSpec::Sim, DeviceSpec::Sim) => (simulated(args, job)?, SIMULATED),
         (DeviceSpec::VfioUser(ask), DeviceSpec::VfioUser(answer)) => {
             let open = || {
@@ -131,7 +141,7 @@ pub(crate) fn run<J: Job>(args: &PairArgs, job: &J) -> Result<(J::Outcome, Carri
                     remote::open_user(answer, how)?,
                 ])
             };
-            (behind(args, job, open)?, SERVED)
+            (behind(args, job, open, &SERVED)?, SERVED)
         }
         (DeviceSpec::Vfio(ask, ask_way), DeviceSpec::Vfio(answer, answer_way)) => {
             remote::warn_of_memlock(2);
@@ -141,18 +151,25 @@ pub(crate) fn run<J: Job>(args: &PairArgs, job: &J) -> Result<(J::Outcome, Carri
                     remote::open_vfio(*answer, *answer_way, how)?,
                 ])
             };
-            (behind(args, job, open)?, KERNEL)
+            (behind(args, job, open, &KERNEL)?, KERNEL)
         }
-        _ => bail!(
-            "--device {} --peer {}: these share no wire; name two functions of one kind",
-            args.device,
-            args.peer
+        _ => refuse!(
+            "--device {device} --peer {peer}: these share no wire; name two functions of one kind"
         ),
     })
 }
 
 /// Two functions of a simulator in this process.
 fn simulated<J: Job>(args: &PairArgs, job: &J) -> Result<J::Outcome> {
+    refuse_for_sim(&args.start, args.backend)?;
+    for (option, is_given) in [
+        ("--peer-mac", args.peer_mac.is_some()),
+        ("--peer-vsi", args.peer_vsi.is_some()),
+    ] {
+        if is_given {
+            refuse!("{option}: not with --device sim: {LAN_SIDE}; leave it out");
+        }
+    }
     let mode = if args.virtual_time {
         Mode::Virtual
     } else {
@@ -171,6 +188,7 @@ fn simulated<J: Job>(args: &PairArgs, job: &J) -> Result<J::Outcome> {
     let around = Around {
         watch: &|| Ok(()),
         is_lost: &|| false,
+        carrier: &SIMULATED,
     };
     let outcome = job.together(platforms, &starts, around)?;
     recording.map(Recording::finish).transpose()?;
@@ -186,15 +204,15 @@ fn simulated<J: Job>(args: &PairArgs, job: &J) -> Result<J::Outcome> {
 
 /// Options that only the simulator in this process has.
 fn only_simulated(args: &PairArgs) -> Result<()> {
-    args.capture.refuse(&args.device)?;
+    let device = args.device()?;
+    args.capture.refuse(&device)?;
     if args.faults.is_some() {
-        bail!(
-            "--faults: the wire of {} is not in this process; give them to the `e810 sim` that serves it",
-            args.device
+        refuse!(
+            "--faults: the wire of {device} is not in this process; give them to the `e810 sim` that serves it"
         );
     }
     if args.virtual_time {
-        bail!("--virtual: only the simulator in this process has virtual time");
+        refuse!("--virtual: only the simulator in this process has virtual time");
     }
     Ok(())
 }
@@ -204,13 +222,12 @@ fn behind<T: Transport, J: Job>(
     args: &PairArgs,
     job: &J,
     open: impl FnOnce() -> Result<[Function<T>; 2]>,
+    carrier: &Carrier,
 ) -> Result<J::Outcome> {
     only_simulated(args)?;
-    if args.device == args.peer {
-        bail!(
-            "{}: it cannot be its own peer; name another function with --peer",
-            args.device
-        );
+    let device = args.device()?;
+    if device == args.peer()? {
+        refuse!("{device}: it cannot be its own peer; name another function with --peer");
     }
     let [ask, answer] = open()?;
     let both = [&ask, &answer];
@@ -229,6 +246,7 @@ fn behind<T: Transport, J: Job>(
         // Before the objects are dropped, which is when a driver that lost its
         // device has much to say about memory.
         is_lost: &|| remote::is_lost(&both),
+        carrier,
     };
     let result = job.together([ask.clone(), answer.clone()], &starts, around);
     remote::explain(result, &both)
@@ -240,6 +258,7 @@ fn alone<T: Transport, J: Job>(
     job: &J,
     meeting: Meeting,
     open: impl FnOnce() -> Result<Function<T>>,
+    carrier: &Carrier,
 ) -> Result<J::Outcome> {
     only_simulated(args)?;
     let function = open()?;
@@ -252,6 +271,7 @@ fn alone<T: Transport, J: Job>(
     let around = Around {
         watch: &watch,
         is_lost: &|| remote::is_lost(&[&function]),
+        carrier,
     };
     let result = job.apart(function.clone(), &start, meeting, around);
     remote::explain(result, &[&function])
@@ -318,11 +338,12 @@ pub(crate) fn desk(args: &PairArgs, command: &str) -> Result<Option<(Desk, Servi
 /// The place of function `which` of this process at its desk.
 pub(crate) fn tap(desk: Option<&Desk>, args: &PairArgs, which: usize) -> Option<Tap> {
     let device = match which {
-        0 => &args.device,
-        _ => &args.peer,
+        0 => args.device(),
+        _ => args.peer(),
     };
     let name = FUNCTIONS.get(which).copied().unwrap_or_default();
-    desk.map(|desk| desk.tap(name, &device.to_string()))
+    let device = device.map_or_else(|_| String::new(), |device| device.to_string());
+    desk.map(|desk| desk.tap(name, &device))
 }
 
 /// Shuts both sides of this process down, as [`close`].

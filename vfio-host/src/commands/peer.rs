@@ -13,6 +13,7 @@ use crate::cli::PairArgs;
 use crate::exchange::{Hello, Link, Meeting, Role};
 use crate::interrupts::HostPlatform;
 use crate::pingpong::Endpoint;
+use crate::stop::Stop;
 
 /// How often it is listened to.
 const LOOK: Duration = Duration::from_millis(10);
@@ -26,11 +27,18 @@ pub(crate) fn meet<S, O>(
     mut side: S,
     meeting: Meeting,
     around: Around<'_>,
+    stop: &Stop,
     shut_down: impl Fn(S) -> Result<()>,
     job: impl FnOnce(Role, &mut S, &mut Link) -> Result<O>,
 ) -> Result<O> {
     let role = meeting.role;
-    let outcome = meeting.meet().map_err(Into::into).and_then(|mut link| {
+    let watch = || {
+        (around.watch)()?;
+        stop.check()?;
+        Ok(())
+    };
+    let met = meeting.meet(&watch);
+    let outcome = met.and_then(|mut link| {
         let outcome = job(role, &mut side, &mut link);
         if let Err(error) = &outcome {
             link.give_up(&format_args!("{error:#}"));
@@ -53,6 +61,10 @@ pub(crate) fn greet<P: HostPlatform>(
     let own = address.settle(control, &address.ip)?;
     let lan = control.lan();
     let mtu = address.mtu(lan.mtu)?;
+    let mut terms = terms;
+    let (v4, family) = (own.gid.ip().is_ipv4(), "addresses of");
+    terms.insert(family.to_owned(), if v4 { "IPv4" } else { "IPv6" }.into());
+    terms.insert("--vlan".to_owned(), address.vlan.into());
     let peer = link.greet(&Hello::new(terms, lan.mac, own.gid, mtu, endpoints))?;
     let mac = args.peer_mac.map_or(peer.mac, MacAddr);
     Ok((address.path(own, peer.gid, mac), peer.mtu, peer.endpoints))
@@ -64,6 +76,7 @@ pub(crate) struct Lookout<'a> {
     link: RefCell<&'a mut Link>,
     next: Cell<Instant>,
     said: Cell<bool>,
+    stopped: RefCell<Option<Vec<u64>>>,
 }
 
 impl<'a> Lookout<'a> {
@@ -74,6 +87,7 @@ impl<'a> Lookout<'a> {
             link: RefCell::new(link),
             next: Cell::new(Instant::now()),
             said: Cell::new(false),
+            stopped: RefCell::new(None),
         }
     }
 
@@ -83,9 +97,21 @@ impl<'a> Lookout<'a> {
         let now = Instant::now();
         if now >= self.next.get() {
             self.next.set(now + LOOK);
-            self.said.set(self.link.borrow_mut().look()?);
+            let link = &mut *self.link.borrow_mut();
+            self.said.set(link.look()?);
+            if let Some(posted) = link.stopped() {
+                self.stopped.replace(Some(posted));
+                // What it says after that may be there already.
+                self.said.set(link.look()?);
+            }
         }
         Ok(())
+    }
+
+    /// What the peer has posted on each queue pair, if it has said that there will
+    /// be no more.
+    pub(crate) fn stopped(&self) -> Option<Vec<u64>> {
+        self.stopped.borrow().clone()
     }
 
     /// Whether the peer is through with what both do, as far as was seen.

@@ -1,25 +1,34 @@
 //! `e810 perf`: latency and bandwidth over message sizes.
 
+mod rows;
+
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
 use super::pair::{self, Around, Job};
 use super::peer::{self, Lookout};
 use crate::cli::{PairArgs, PerfArgs, TestArg};
-use crate::exchange::{Done, Link, Meeting, Role};
+use crate::exchange::{Done, Link, Meeting, Role, SIZES};
 use crate::interrupts::HostPlatform;
 use crate::monitor::Desk;
-use crate::perf::{
-    self, Client, End, MAX_POST_LIST, PerfReport, Plan, Run, Server, Test, core_to_core,
-};
+use crate::perf::{Client, End, MAX_POST_LIST, Plan, Run, Server, Test};
 use crate::pingpong::{MESSAGE_LIMIT, UNREACHED};
-use crate::progress::Progress;
 use crate::start::Start;
+use crate::stop::Stop;
+use crate::usage::refuse;
+use rows::{Plot, Rows, Sink};
 
+pub(super) use rows::Unseen;
+
+/// Messages of a size, where nothing else is asked for.
+const ITERATIONS: u64 = 1000;
+/// Messages of a run that ends by time: more than there will be, and a number
+/// that payload can be made of.
+const MOST_IN_A_DURATION: u64 = 1 << 40;
 /// Messages outstanding on a queue pair, where nothing else is asked for.
 const DEPTH: u32 = 128;
 /// The same for latency, where only a few are.
@@ -34,47 +43,39 @@ const MOST_MEMORY: u64 = 1 << 30;
 ///
 /// # Errors
 /// Options that do not fit together, a bring-up that failed, a message that did
-/// not arrive, or payload that differed.
+/// not arrive, or payload that differed; [`Interrupted`](crate::stop::Interrupted)
+/// after a signal, with what was measured until then printed.
 pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
     let plan = plan(args)?;
-    if args.plot.is_some() && args.pair.virtual_time {
-        bail!("--plot: virtual time measures nothing; leave out --virtual");
-    }
-    if args.plot.is_some() && args.pair.meeting.listen.is_some() {
-        bail!("--plot: the side that connects measures; give it there");
-    }
+    let stop = Stop::on_signals()?;
+    // Not found to be impossible after all was measured.
+    let plot = args.plot.as_deref().map(Plot::create).transpose()?;
     let served = pair::desk(&args.pair, "perf")?;
+    let rows = Rows::new(args, &plan, out);
     let job = Measure {
         pair: &args.pair,
         plan: &plan,
         desk: served.as_ref().map(|(desk, _)| desk),
         until: None,
+        stop: &stop,
+        rows: &rows,
     };
-    let (runs, carrier) = pair::run(&args.pair, &job)?;
-    let timed = runs.measured && !args.pair.virtual_time;
-    let floor = (timed && plan.test == Test::Latency).then(core_to_core);
-    let mut report = PerfReport::new(&plan, carrier.name, floor.flatten());
-    for (size, run) in plan.sizes.iter().zip(&runs.runs) {
-        report.add(&plan, *size, run, timed);
+    let ended = pair::run(&args.pair, &job);
+    let (report, out) = rows.end();
+    // What there is of it, also after a failure.
+    if let Some(report) = &report {
+        if args.json && (ended.is_ok() || !report.rows.is_empty()) {
+            serde_json::to_writer(&mut *out, report)?;
+            writeln!(out)?;
+        }
+        if let Some(plot) = plot {
+            plot.draw(report)?;
+        }
     }
-    if args.json {
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
-    } else {
-        let label = match (runs.measured, timed) {
-            (false, _) => "measured by the side that connects",
-            (true, false) => "virtual time: no times",
-            (true, true) => carrier.label,
-        };
-        perf::print(&report, carrier.text, label, out)?;
-    }
-    if let Some(path) = &args.plot {
-        let picture = perf::svg(&report).context("--plot: there are no figures")?;
-        std::fs::write(path, picture).with_context(|| format!("--plot {}", path.display()))?;
-    }
-    let errors = report.errors();
+    ended?;
+    let errors = report.map_or(0, |report| report.errors());
     ensure!(errors == 0, "{errors} payloads differed from what was sent");
-    Ok(())
+    Ok(stop.check()?)
 }
 
 /// What `args` ask for, if it can be.
@@ -84,7 +85,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         TestArg::Bw => Test::Bandwidth,
     };
     if test == Test::Latency && (args.qps > 1 || args.post_list > 1 || args.depth.is_some()) {
-        bail!(
+        refuse!(
             "--test lat: one message at a time has no use for --qps, --post-list or --depth; leave them out, or use --test bw"
         );
     }
@@ -92,11 +93,24 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         Test::Latency => LATENCY_DEPTH,
         Test::Bandwidth => args.depth.unwrap_or(DEPTH),
     };
-    ensure!(
-        args.post_list <= depth,
-        "--post-list {}: a list does not fit a queue of {depth}; give a larger --depth",
-        args.post_list
-    );
+    if args.post_list > depth {
+        refuse!(
+            "--post-list {}: a list does not fit a queue of {depth}; give a larger --depth",
+            args.post_list
+        );
+    }
+    if args.plot.is_some() && args.pair.virtual_time {
+        refuse!("--plot: virtual time measures nothing; leave out --virtual");
+    }
+    if args.plot.is_some() && args.pair.meeting.listen.is_some() {
+        refuse!("--plot: the side that connects measures; give it there");
+    }
+    if args.histogram && test == Test::Bandwidth {
+        refuse!("--histogram: it is of latencies; use --test lat");
+    }
+    let duration = args
+        .duration
+        .map(|seconds| Ns::from_ms(1000 * u64::from(seconds)));
     let plan = Plan {
         op: args.op,
         test,
@@ -108,56 +122,56 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         depth,
         inline: args.inline,
         post_list: args.post_list,
-        iterations: args.iters,
+        iterations: match duration {
+            Some(_) => MOST_IN_A_DURATION,
+            None => args.iters.unwrap_or(ITERATIONS),
+        },
+        duration,
         seed: args.pair.seed,
         check: args.check,
         waits: args.pair.waits()?,
         tuning: args.pair.tuning.values(),
     };
     let memory = plan.places() as u64 * u64::from(plan.largest()) * 2;
-    ensure!(
-        memory <= MOST_MEMORY,
-        "--check: {} MiB of memory on each side for {} places of {} bytes; give a smaller --size, --depth or --qps",
-        memory >> 20,
-        plan.places(),
-        plan.largest()
-    );
+    if memory > MOST_MEMORY {
+        refuse!(
+            "--check: {} MiB of memory on each side for {} places of {} bytes; give a smaller --size, --depth or --qps",
+            memory >> 20,
+            plan.places(),
+            plan.largest()
+        );
+    }
     Ok(plan)
 }
 
-/// What was measured, or seen by the side that answers.
-pub(super) struct Runs {
-    runs: Vec<Run>,
-    measured: bool,
-}
-
-pub(super) struct Measure<'a> {
+pub(super) struct Measure<'a, S> {
     pub(super) pair: &'a PairArgs,
     pub(super) plan: &'a Plan,
     /// Where others look at the functions.
     pub(super) desk: Option<&'a Desk>,
     /// All sizes again and again until this is set.
     pub(super) until: Option<&'a AtomicBool>,
+    /// Whether the run is to end before it is through.
+    pub(super) stop: &'a Stop,
+    pub(super) rows: &'a S,
 }
 
-impl Job for Measure<'_> {
-    type Outcome = Runs;
+impl<S: Sink> Job for Measure<'_, S> {
+    type Outcome = ();
 
     fn together<P: HostPlatform>(
         &self,
         platforms: [P; 2],
         starts: &[Start; 2],
         around: Around<'_>,
-    ) -> Result<Runs> {
+    ) -> Result<()> {
         let make = |platform, start: &Start, which| self.end(platform, start, which);
         let [mut ask, mut answer] = pair::sides(platforms, starts, make)?;
-        let runs = self
+        let done = self
             .connect([&mut ask, &mut answer])
+            .and_then(|()| self.rows.begin(around.carrier, Role::Ask))
             .and_then(|()| self.all_sizes(|size| self.both([&mut ask, &mut answer], size, around)));
-        pair::close_both([ask, answer], End::close, runs, around).map(|runs| Runs {
-            runs,
-            measured: true,
-        })
+        pair::close_both([ask, answer], End::close, done.map(drop), around)
     }
 
     fn apart<P: HostPlatform>(
@@ -166,16 +180,14 @@ impl Job for Measure<'_> {
         start: &Start,
         meeting: Meeting,
         around: Around<'_>,
-    ) -> Result<Runs> {
+    ) -> Result<()> {
         let end = self.end(platform, start, 0)?;
-        let measured = meeting.role == Role::Ask;
         let job = |role, end: &mut End<P>, link: &mut Link| self.with_peer(role, end, link, around);
-        let runs = peer::meet(end, meeting, around, End::close, job)?;
-        Ok(Runs { runs, measured })
+        peer::meet(end, meeting, around, self.stop, End::close, job)
     }
 }
 
-impl Measure<'_> {
+impl<S: Sink> Measure<'_, S> {
     fn end<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<End<P>> {
         let (control, events) = pair::bring_up(platform.clone(), start)?;
         let tap = pair::tap(self.desk, self.pair, which);
@@ -193,32 +205,32 @@ impl Measure<'_> {
             .context("connecting function 1")
     }
 
-    /// A run for each size; the last ones, if they go on.
-    fn all_sizes(&self, mut run: impl FnMut(u32) -> Result<Run>) -> Result<Vec<Run>> {
-        if let Some(until) = self.until {
-            loop {
-                let runs = self.plan.sizes.iter().map(|size| run(*size));
-                let runs = runs.collect::<Result<_>>()?;
-                if until.load(Ordering::Relaxed) {
-                    return Ok(runs);
+    /// A run for each size, until all are done or it is to end; what was verified,
+    /// and what differed.
+    fn all_sizes(&self, mut run: impl FnMut(u32) -> Result<Run>) -> Result<Done> {
+        let mut done = Done {
+            verified: 0,
+            errors: 0,
+        };
+        loop {
+            for size in &self.plan.sizes {
+                let one = run(*size).with_context(|| format!("messages of {size} bytes"))?;
+                done.verified += one.verified;
+                done.errors += one.errors;
+                let is_cut = one.iterations < self.plan.iterations;
+                // Without a message there is nothing to tell of the size.
+                if one.iterations > 0 || one.messages > 0 {
+                    self.rows.add(*size, &one)?;
+                }
+                if is_cut {
+                    return Ok(done);
                 }
             }
-        }
-        let mut progress = Progress::new(self.plan.sizes.len() as u64);
-        let mut runs = Vec::new();
-        for size in &self.plan.sizes {
-            let one = run(*size).with_context(|| format!("messages of {size} bytes"));
-            match one {
-                Ok(run) => runs.push(run),
-                Err(error) => {
-                    progress.finish();
-                    return Err(error);
-                }
+            match self.until {
+                Some(until) if !until.load(Ordering::Relaxed) => {}
+                _ => return Ok(done),
             }
-            progress.at(runs.len() as u64);
         }
-        progress.finish();
-        Ok(runs)
     }
 
     /// A run with both sides in this process, each having its turn.
@@ -232,9 +244,19 @@ impl Measure<'_> {
         let mut client = Client::prepare(ask, self.plan, size)?;
         let mut patience = Patience::default();
         while !client.is_done() || !server.is_done() {
+            if self.stop.is_asked() {
+                client.stop();
+            }
+            // The other side is told at once that nothing more comes.
+            if let Some(posted) = client.cut_short() {
+                server.stop_at(&posted);
+            }
             let asked = client.turn(ask).context("on the asking side")?;
             let answered = server.turn(answer).context("on the answering side")?;
             patience.turn(ask, asked || answered, around.watch)?;
+            if patience.is_due() {
+                self.rows.at(size, client.completed());
+            }
             if !asked && !answered {
                 ask.relax();
                 answer.relax();
@@ -254,27 +276,24 @@ impl Measure<'_> {
         end: &mut End<P>,
         link: &mut Link,
         around: Around<'_>,
-    ) -> Result<Vec<Run>> {
+    ) -> Result<()> {
         let mine = end.endpoints();
         let (path, mtu, theirs) = peer::greet(self.pair, end.control(), link, self.terms(), mine)?;
         pair::wait_link(end.control())?;
         end.connect(theirs, path, mtu)?;
-        let runs = self.all_sizes(|size| match role {
+        self.rows.begin(around.carrier, role)?;
+        let done = self.all_sizes(|size| match role {
             Role::Ask => self.ask(end, size, link, around),
             Role::Answer => self.answer(end, size, link, around),
         })?;
-        let sum = |of: fn(&Run) -> u64| runs.iter().map(of).sum();
-        link.done(Done {
-            verified: sum(|run| run.verified),
-            errors: sum(|run| run.errors),
-        })?;
+        link.done(done)?;
         let theirs = link.finish()?;
         ensure!(
             theirs.errors == 0,
             "the peer found {} payloads different from what was sent",
             theirs.errors
         );
-        Ok(runs)
+        Ok(())
     }
 
     fn ask<P: HostPlatform>(
@@ -289,11 +308,20 @@ impl Measure<'_> {
         let lookout = Lookout::new(around, link);
         let mut patience = Patience::default();
         while !client.is_done() {
+            if self.stop.is_asked() {
+                client.stop();
+            }
             let happened = client.turn(end)?;
             patience.turn(end, happened, &|| lookout.watch())?;
+            if patience.is_due() {
+                self.rows.at(size, client.completed());
+            }
             if !happened {
                 end.sleep()?;
             }
+        }
+        if let Some(posted) = client.cut_short() {
+            link.stop(posted)?;
         }
         link.ready()?;
         client.finish(end)
@@ -312,7 +340,11 @@ impl Measure<'_> {
         // How long the peer takes is its business; whether it lives is seen.
         while !server.is_done() || !lookout.peer_is_through() {
             if !server.turn(end)? {
+                self.stop.check()?;
                 lookout.watch()?;
+                if let Some(posted) = lookout.stopped() {
+                    server.stop_at(&posted);
+                }
                 end.sleep()?;
             }
         }
@@ -327,12 +359,19 @@ impl Measure<'_> {
             ("command", json!("perf")),
             ("--op", json!(plan.op.name())),
             ("--test", json!(plan.test.name())),
-            ("--size or --all", json!(plan.sizes)),
+            (SIZES, json!(plan.sizes)),
             ("--qps", json!(plan.qps)),
             ("--depth", json!(plan.depth)),
             ("--inline", json!(plan.inline)),
             ("--post-list", json!(plan.post_list)),
-            ("--iters", json!(plan.iterations)),
+            (
+                "--iters",
+                json!(plan.duration.is_none().then_some(plan.iterations)),
+            ),
+            (
+                "--duration",
+                json!(plan.duration.map(|time| time.0 / 1_000_000_000)),
+            ),
             ("--seed", json!(plan.seed)),
             ("--check", json!(plan.check)),
         ];
@@ -349,6 +388,11 @@ struct Patience {
 }
 
 impl Patience {
+    /// Whether this is one of the turns in which the rest of the world has its.
+    const fn is_due(&self) -> bool {
+        self.turns.is_multiple_of(LOOK)
+    }
+
     /// A turn in which something `happened`, or an empty one.
     fn turn<P: HostPlatform>(
         &mut self,
@@ -359,7 +403,7 @@ impl Patience {
         self.turns = self.turns.wrapping_add(1);
         if happened {
             self.since = None;
-            if self.turns.is_multiple_of(LOOK) {
+            if self.is_due() {
                 watch()?;
             }
             return Ok(());

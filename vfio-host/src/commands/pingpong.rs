@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 use e810::Stats;
+use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
 use super::pair::{self, Around, Carrier, Job};
@@ -18,6 +19,8 @@ use crate::pingpong::{Outcome, Plan, Side, SidePlan, Watch, apart, datagram, run
 use crate::progress::Progress;
 use crate::report::{PingpongReport, human_ns};
 use crate::start::Start;
+use crate::stop::Stop;
+use crate::usage::refuse;
 
 /// Runs the command.
 ///
@@ -28,15 +31,22 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     let plan = Plan {
         op: args.op,
         size: args.size,
-        iterations: args.iters,
+        iterations: match args.duration {
+            Some(_) => u64::MAX,
+            None => args.iters.unwrap_or(ITERATIONS),
+        },
+        duration: args
+            .duration
+            .map(|seconds| Ns::from_ms(1000 * u64::from(seconds))),
         seed: args.pair.seed,
     };
     if args.transport == ServiceArg::Ud && args.op != Op::Send {
-        bail!(
+        refuse!(
             "--transport ud --op {}: datagrams can only be sent; use --op send, or --transport rc",
             args.op.name()
         );
     }
+    let stop = Stop::on_signals()?;
     let served = pair::desk(&args.pair, "pingpong")?;
     let job = Messages {
         pair: &args.pair,
@@ -49,19 +59,20 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
             (false, false) => Counted::Nothing,
         },
         plan,
+        stop: &stop,
     };
     let (outcome, carrier) = pair::run(&args.pair, &job)?;
-    let errors = outcome.errors;
+    let (errors, iterations) = (outcome.errors, outcome.iterations);
     let report = report(args, &plan, &carrier, outcome);
     print(args, &carrier, &report, out)?;
     if errors > 0 {
-        bail!(
-            "{errors} of {} messages differed from what was sent",
-            plan.iterations
-        );
+        bail!("{errors} of {iterations} messages differed from what was sent");
     }
-    Ok(())
+    Ok(stop.check()?)
 }
+
+/// Messages, where nothing else is asked for.
+const ITERATIONS: u64 = 10_000;
 
 /// The messages of a run.
 struct Messages<'a> {
@@ -71,6 +82,7 @@ struct Messages<'a> {
     service: ServiceArg,
     counted: Counted,
     plan: Plan,
+    stop: &'a Stop,
 }
 
 /// Whose counters are wanted.
@@ -92,7 +104,7 @@ impl Job for Messages<'_> {
     ) -> Result<Outcome> {
         let make = |platform, start: &Start, which| self.side(platform, start, which);
         let [mut ask, mut answer] = pair::sides(platforms, starts, make)?;
-        let mut progress = Progress::new(self.plan.iterations);
+        let mut progress = Progress::new();
         let before = self.counters([&mut ask, &mut answer])?;
         let mut outcome = self
             .connect([&mut ask, &mut answer])
@@ -103,12 +115,13 @@ impl Job for Messages<'_> {
                     &self.plan,
                     &mut progress,
                     around.watch,
+                    self.stop,
                 ),
                 ServiceArg::Ud => {
                     self.datagrams([&mut ask, &mut answer], &mut progress, around.watch)
                 }
             });
-        progress.finish();
+        progress.clear();
         if let Ok(outcome) = &mut outcome {
             outcome.counters = grown(&before, &self.counters([&mut ask, &mut answer])?);
             outcome.interrupts = ask.interrupts() + answer.interrupts();
@@ -126,7 +139,7 @@ impl Job for Messages<'_> {
         let side = self.side(platform, start, 0)?;
         let job =
             |role, side: &mut Side<P>, link: &mut Link| self.with_peer(role, side, link, around);
-        peer::meet(side, meeting, around, Side::close, job)
+        peer::meet(side, meeting, around, self.stop, Side::close, job)
     }
 }
 
@@ -175,8 +188,9 @@ impl Messages<'_> {
             }
             Ok(())
         };
-        let mut outcome = datagram::ask(ask, &self.plan, progress, &mut idle)?;
+        let mut outcome = datagram::ask(ask, &self.plan, progress, &mut idle, self.stop)?;
         // An iteration is right when it was both ways.
+        responder.stop_at(outcome.iterations);
         let there = responder.outcome()?;
         outcome.errors += there.errors;
         outcome.verified = outcome.verified.saturating_sub(there.errors);
@@ -197,12 +211,20 @@ impl Messages<'_> {
 
     /// What both processes must have been asked for.
     fn terms(&self) -> Map<String, Value> {
+        let duration = self.plan.duration;
         let terms = [
             ("command", json!("pingpong")),
             ("--transport", json!(self.service.name())),
             ("--op", json!(self.plan.op.name())),
             ("--size", json!(self.plan.size)),
-            ("--iters", json!(self.plan.iterations)),
+            (
+                "--iters",
+                json!(duration.is_none().then_some(self.plan.iterations)),
+            ),
+            (
+                "--duration",
+                json!(duration.map(|time| time.0 / 1_000_000_000)),
+            ),
             ("--seed", json!(self.plan.seed)),
         ];
         let owned = |(name, value): (&str, Value)| (name.to_owned(), value);
@@ -229,12 +251,25 @@ impl Messages<'_> {
         let before = self.counters([&mut *side])?;
         link.ready()?;
         let lookout = Lookout::new(around, link);
-        let watch = || lookout.watch();
-        let mut progress = Progress::new(self.plan.iterations);
+        let is_asking = role == Role::Ask;
+        let watch = || {
+            if !is_asking {
+                // Who answers cannot end it but by going.
+                self.stop.check()?;
+            }
+            lookout.watch()
+        };
+        let is_over = |number| match is_asking {
+            true => self.stop.is_asked(),
+            false => last_of(&lookout).is_some_and(|posted| number >= posted),
+        };
+        let mut progress = Progress::new();
         let (plan, shown) = (&self.plan, &mut progress);
         let outcome = match (self.service, role) {
-            (ServiceArg::Rc, role) => apart::run(role, side, there, plan, shown, &watch),
-            (ServiceArg::Ud, Role::Ask) => datagram::ask(side, plan, shown, &mut || watch()),
+            (ServiceArg::Rc, role) => apart::run(role, side, there, plan, shown, &watch, &is_over),
+            (ServiceArg::Ud, Role::Ask) => {
+                datagram::ask(side, plan, shown, &mut || watch(), self.stop)
+            }
             (ServiceArg::Ud, Role::Answer) => {
                 let mut responder = datagram::Responder::new(plan);
                 // Its last answer may be lost: only the peer knows when all is
@@ -242,14 +277,20 @@ impl Messages<'_> {
                 while !lookout.peer_is_through() {
                     if responder.turn(side)? == 0 {
                         watch()?;
+                        if let Some(posted) = last_of(&lookout) {
+                            responder.stop_at(posted);
+                        }
                         side.sleep()?;
                     }
                 }
                 responder.outcome()
             }
         };
-        progress.finish();
+        progress.clear();
         let mut outcome = outcome?;
+        if is_asking && outcome.iterations < self.plan.iterations {
+            link.stop(vec![outcome.iterations])?;
+        }
         link.done(Done {
             verified: outcome.verified,
             errors: outcome.errors,
@@ -259,7 +300,7 @@ impl Messages<'_> {
             bail!(
                 "the peer found {} of {} messages different from what was sent",
                 theirs.errors,
-                self.plan.iterations
+                outcome.iterations
             );
         }
         // Now nothing more comes.
@@ -267,6 +308,11 @@ impl Messages<'_> {
         outcome.interrupts = side.interrupts();
         Ok(outcome)
     }
+}
+
+/// Messages that the peer has posted, if there will be no more.
+fn last_of(lookout: &Lookout<'_>) -> Option<u64> {
+    lookout.stopped()?.first().copied()
 }
 
 /// What counters have grown by.
@@ -284,7 +330,7 @@ fn report(args: &PingpongArgs, plan: &Plan, carrier: &Carrier, outcome: Outcome)
         service: args.transport.name(),
         op: plan.op.name(),
         size: plan.size,
-        iterations: plan.iterations,
+        iterations: outcome.iterations,
         verified: outcome.verified,
         errors: outcome.errors,
         messages_per_second: (timed && seconds > 0.0).then(|| outcome.messages as f64 / seconds),

@@ -1,10 +1,12 @@
 //! Functions behind a backend: opening them, and what their LAN side is.
 
 use std::cell::Cell;
-use std::path::Path;
+use std::env;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Error, Result};
+use anyhow::{Error, Result, ensure};
 
 use crate::backend::vfio::Vfio;
 use crate::backend::vfio_user::VfioUser;
@@ -12,7 +14,8 @@ use crate::backend::{self, BackendError, Function, Notice, Transport};
 use crate::cli::{BackendArgs, StartArgs};
 use crate::host::Host;
 use crate::host::limits::{self, Memlock};
-use crate::spec::{Bdf, Way};
+use crate::host::pci::DEVICES;
+use crate::spec::{Bdf, DeviceSpec, Way};
 use crate::start::{Source, Start, usual_ceqs};
 
 /// The function that another process serves on the socket `path`.
@@ -26,7 +29,7 @@ pub(crate) fn open_user(path: &Path, args: BackendArgs) -> Result<Function<VfioU
 /// hides the cause, which the command prints: unless somebody asked for a log,
 /// there is none from then on.
 fn hush(_: &BackendError) {
-    if std::env::var_os("RUST_LOG").is_none() {
+    if env::var_os("RUST_LOG").is_none() {
         log::set_max_level(log::LevelFilter::Off);
     }
 }
@@ -41,7 +44,11 @@ pub(crate) fn warn_of_memlock(functions: u64) {
     };
     match limits::need() {
         Ok(need) if limit < need.bytes().saturating_mul(functions) => log::warn!(
-            "this process may pin {limit} bytes, and {functions} functions of a card need {} and what is registered; `e810 doctor` says how to raise the limit",
+            "this process may pin {limit} bytes, and {} of a card: {} bytes, and what is registered; `e810 doctor` says how to raise the limit",
+            match functions {
+                1 => "there is need for one function".to_owned(),
+                many => format!("there is need for {many} functions"),
+            },
             need.bytes().saturating_mul(functions)
         ),
         Ok(_) => {}
@@ -92,24 +99,60 @@ pub(crate) fn watch<T: Transport, const N: usize>(
     }
 }
 
+/// MTU of an interface where none is given.
+const MTU: u16 = 1500;
+/// The environment variable that names a package where no option does.
+const DDP: &str = "E810_DDP";
+
+/// Looks whether there is anything by this name, before something else is said of
+/// it.
+///
+/// # Errors
+/// There is not, and what there is.
+pub(crate) fn exists(host: &Host, device: &DeviceSpec) -> Result<()> {
+    match device {
+        DeviceSpec::Sim => {}
+        DeviceSpec::VfioUser(path) => {
+            let found = path.symlink_metadata();
+            let is_missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
+            ensure!(
+                !is_missing,
+                "{device}: there is no such socket; start `e810 sim --socket {}`, or name another path",
+                path.display()
+            );
+        }
+        DeviceSpec::Vfio(bdf, _) => ensure!(
+            host.exists(&format!("{DEVICES}/{bdf}")),
+            "{device}: there is no such PCI function; `e810 list` shows the E810s of this machine"
+        ),
+    }
+    Ok(())
+}
+
 /// How a function is started: from its reset on with the package for its card,
 /// or, if asked for, on a LAN side that somebody else has made ready.
 pub(crate) fn start<T: Transport>(function: &Function<T>, asked: &StartArgs) -> Result<Start> {
+    let mtu = asked.mtu.unwrap_or(MTU);
     if asked.warm {
-        let lan = backend::lan(function, asked.mac, asked.vsi, asked.mtu)?;
+        let lan = backend::lan(function, asked.mac, asked.vsi, mtu)?;
         return Ok(Start::Warm {
             lan,
             ceqs: usual_ceqs(),
         });
     }
     let serial = function.identity().serial;
-    let package = Source::choose(&Host::default(), asked.ddp.as_deref(), serial)?;
+    let environment = || env::var_os(DDP).filter(|path| !path.is_empty());
+    let named = asked
+        .ddp
+        .clone()
+        .or_else(|| environment().map(PathBuf::from));
+    let package = Source::choose(&Host::default(), named.as_deref(), serial)?;
     if let Source::File(file) = &package {
         log::info!("package: {}", file.path.display());
     }
     Ok(Start::Cold {
         package,
-        mtu: asked.mtu,
+        mtu,
         ceqs: usual_ceqs(),
         leave_link: asked.leave_link,
     })

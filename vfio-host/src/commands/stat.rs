@@ -1,5 +1,7 @@
 //! `e810 stat`: what a port says of itself, and the function's counters.
 
+mod limits;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -8,8 +10,11 @@ use e810::{Control, GIDS, LinkFec, Mtu, Platform, PortState, Stats};
 use e810_sim::Mode;
 use serde::Serialize;
 
-use super::{pair, remote, sim_start, simulator};
+pub use limits::LimitsReport;
+
+use super::{pair, refuse_for_sim, remote, sim_start, simulator};
 use crate::cli::StatArgs;
+use crate::host::Host;
 use crate::report::{human_bytes, link_speed, mac};
 use crate::spec::DeviceSpec;
 use crate::start::Start;
@@ -55,6 +60,9 @@ pub struct StatReport {
     pub max_path_mtu: u32,
     /// The longest message in bytes.
     pub max_message: u32,
+    /// What the device offers; absent unless asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<LimitsReport>,
     /// Our own addresses.
     pub gids: Vec<GidReport>,
     /// Counters of the function, by the names of existing drivers.
@@ -76,12 +84,16 @@ pub fn by_name(stats: &Stats) -> Counters {
 /// A bring-up that failed, a counter that could not be read, or a finding of the
 /// simulator.
 pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
-    let report = match &args.device {
+    let device = DeviceSpec::chosen(args.device.as_ref())?;
+    let host = Host::default();
+    let limits = args.verbose.then_some((&device, &host));
+    let report = match &device {
         DeviceSpec::Sim => {
+            refuse_for_sim(&args.start, args.backend)?;
             let sim = simulator(1, Mode::Real, 1, args.start.warm);
             let platform = sim.function(0);
             let start = sim_start(&platform, &args.start)?;
-            let report = look(platform, &start, "simulated")?;
+            let report = look(platform, &start, "simulated", &limits)?;
             if let Some(first) = sim.findings().first() {
                 bail!("the simulator recorded findings; the first: {first}");
             }
@@ -90,14 +102,14 @@ pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
         DeviceSpec::VfioUser(path) => {
             let function = remote::open_user(path, args.backend)?;
             let start = remote::start(&function, &args.start)?;
-            let result = look(function.clone(), &start, "vfio-user");
+            let result = look(function.clone(), &start, "vfio-user", &limits);
             remote::explain(result, &[&function])?
         }
         DeviceSpec::Vfio(bdf, way) => {
             remote::warn_of_memlock(1);
             let function = remote::open_vfio(*bdf, *way, args.backend)?;
             let start = remote::start(&function, &args.start)?;
-            let result = look(function.clone(), &start, "vfio");
+            let result = look(function.clone(), &start, "vfio", &limits);
             remote::explain(result, &[&function])?
         }
     };
@@ -110,16 +122,28 @@ pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Brings a function up, asks it, and shuts it down.
-fn look<P: Platform>(platform: P, start: &Start, transport: &'static str) -> Result<StatReport> {
+fn look<P: Platform>(
+    platform: P,
+    start: &Start,
+    transport: &'static str,
+    limits: &Wanted<'_>,
+) -> Result<StatReport> {
     let (mut control, events) = pair::bring_up(platform, start)?;
-    let report = pair::wait_link(&mut control).and_then(|()| ask(&mut control, transport));
+    let report = pair::wait_link(&mut control).and_then(|()| ask(&mut control, transport, limits));
     let end = control.shutdown(events);
     end.map_err(|failed| failed.error)
         .context("shutting down")?;
     report
 }
 
-fn ask<P: Platform>(control: &mut Control<P>, transport: &'static str) -> Result<StatReport> {
+/// The device whose limits are wanted, if they are, and its machine.
+type Wanted<'a> = Option<(&'a DeviceSpec, &'a Host)>;
+
+fn ask<P: Platform>(
+    control: &mut Control<P>,
+    transport: &'static str,
+    limits: &Wanted<'_>,
+) -> Result<StatReport> {
     let port = control.query_port(1)?;
     let gid = |index| {
         let entry = control.query_gid(index)?;
@@ -145,6 +169,7 @@ fn ask<P: Platform>(control: &mut Control<P>, transport: &'static str) -> Result
         path_mtu: port.active_mtu.map(Mtu::bytes),
         max_path_mtu: port.max_mtu.bytes(),
         max_message: port.max_msg_sz,
+        device: limits.map(|(device, host)| LimitsReport::of(control, device, host)),
         gids,
         counters: by_name(&control.gather_stats().context("reading the counters")?),
     })
@@ -162,7 +187,12 @@ pub(crate) fn print_counters(counters: &Counters, out: &mut dyn Write) -> Result
             _ => writeln!(out, "  {name:<18} {value}")?,
         }
     }
-    writeln!(out, "  {silent} others are 0")?;
+    match silent {
+        0 => {}
+        all if all == counters.len() => writeln!(out, "  all {all} are 0")?,
+        1 => writeln!(out, "  1 other is 0")?,
+        some => writeln!(out, "  {some} others are 0")?,
+    }
     Ok(())
 }
 
@@ -187,6 +217,9 @@ fn print(report: &StatReport, out: &mut dyn Write) -> Result<()> {
     for gid in &report.gids {
         let vlan = gid.vlan.map_or(String::new(), |id| format!(", VLAN {id}"));
         writeln!(out, "GID {:<7} {}{vlan}", gid.index, gid.address)?;
+    }
+    if let Some(limits) = &report.device {
+        limits.print(out)?;
     }
     writeln!(out, "counters of the function")?;
     print_counters(&report.counters, out)

@@ -10,7 +10,7 @@ use e810_hal::regs::GL_RDPU_CNTRL;
 use e810_sim::Mode;
 
 use super::pair::wait_link;
-use super::{remote, sim_start, simulator};
+use super::{refuse_for_sim, remote, sim_start, simulator};
 use crate::backend::{Function, Transport};
 use crate::capture::Recording;
 use crate::card::as_source;
@@ -27,11 +27,13 @@ use crate::start::{LINK, Start};
 /// # Errors
 /// The stage that failed, or a finding of the simulator.
 pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
-    if !matches!(args.device, DeviceSpec::Sim) {
-        args.capture.refuse(&args.device)?;
+    let device = DeviceSpec::chosen(args.device.as_ref())?;
+    if device != DeviceSpec::Sim {
+        args.capture.refuse(&device)?;
     }
-    let (transport, full, demand, times) = match &args.device {
+    let (transport, full, demand, times) = match &device {
         DeviceSpec::Sim => {
+            refuse_for_sim(&args.start, args.backend)?;
             let (full, demand) = simulated(args)?;
             ("simulated", full, demand, None)
         }

@@ -1,7 +1,7 @@
 //! Who a side is and what it was asked for.
 
 use std::fmt::Display;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use e810::{Gid, MacAddr, Mtu, Qpn};
 use serde::{Deserialize, Serialize};
@@ -110,7 +110,8 @@ impl Hello {
         };
         let mac = parse_mac(&theirs.mac).map_err(|_| wrong("Ethernet address", &theirs.mac))?;
         let gid = theirs.gid;
-        if gid.is_unspecified() || gid.is_multicast() {
+        let broadcast = IpAddr::from(Ipv4Addr::BROADCAST);
+        if gid.is_unspecified() || gid.is_multicast() || gid == broadcast {
             return Err(wrong("GID", &gid));
         }
         let (Some(mtu), Some(own)) = (Mtu::of_bytes(theirs.mtu), Mtu::of_bytes(self.mtu)) else {
@@ -120,7 +121,10 @@ impl Hello {
             return Err(wrong("number of queue pairs", &theirs.places.len()));
         }
         let endpoint = |place: &Place| {
-            let qpn = Qpn::new(place.qpn).ok_or_else(|| wrong("queue pair", &place.qpn))?;
+            // 0 and 1 are those of management, and all ones stands for multicast.
+            let usual = (2..0xFF_FFFF).contains(&place.qpn);
+            let qpn = Qpn::new(place.qpn).filter(|_| usual);
+            let qpn = qpn.ok_or_else(|| wrong("queue pair", &place.qpn))?;
             if place.psn >> 24 != 0 {
                 return Err(wrong("PSN", &place.psn));
             }
@@ -147,24 +151,42 @@ impl Hello {
     /// Whether both were asked for the same.
     fn agree(&self, theirs: &Self, from: SocketAddr) -> Result<(), ExchangeError> {
         let names = self.terms.keys().chain(theirs.terms.keys());
+        let mut names: Vec<&str> = names.map(String::as_str).collect();
+        // What others follow from comes first: both sides name the same.
+        names.sort_by_key(|name| (FIRST.iter().position(|first| first == name), *name));
+        names.sort_by_key(|name| !FIRST.contains(name));
         for name in names {
-            let (ours, other) = (self.terms.get(name), theirs.terms.get(name));
-            if ours == other {
-                continue;
+            let [ours, other] = [self, theirs].map(|hello| given(name, hello.terms.get(name)));
+            if ours != other {
+                return Err(ExchangeError::Differs {
+                    peer: from,
+                    theirs: other,
+                    ours,
+                });
             }
-            let value = |value: Option<&Value>| match value {
-                // A list or a long text would not be a line for a person.
-                Some(value @ (Value::Bool(_) | Value::Number(_))) => value.clone(),
-                Some(value) => shown(&value.to_string()).into(),
-                None => Value::Null,
-            };
-            return Err(ExchangeError::Differs {
-                peer: from,
-                name: shown(name),
-                theirs: value(other),
-                ours: value(ours),
-            });
         }
         Ok(())
     }
 }
+
+/// What is compared first, in this order.
+const FIRST: [&str; 4] = ["command", "--test", "--transport", "--op"];
+
+/// A term as it was given on the command line.
+fn given(name: &str, value: Option<&Value>) -> String {
+    let named = |value: &dyn Display| shown(&format!("{name} {value}"));
+    match value {
+        None | Some(Value::Null | Value::Bool(false)) => shown(&format!("no {name}")),
+        Some(Value::Bool(true)) => shown(name),
+        Some(Value::String(command)) if name == "command" => shown(&format!("`e810 {command}`")),
+        Some(Value::String(text)) => named(text),
+        Some(Value::Array(sizes)) if name == SIZES => match sizes.as_slice() {
+            [size] => shown(&format!("--size {size}")),
+            _ => "--all".to_owned(),
+        },
+        Some(value) => named(value),
+    }
+}
+
+/// The name of the sizes of `e810 perf`, which two options give.
+pub(crate) const SIZES: &str = "--size or --all";

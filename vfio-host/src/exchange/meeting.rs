@@ -5,27 +5,40 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use clap::Args;
 
+use super::place::At;
 use super::{ExchangeError, Lines, Link};
+use crate::cli::number::number;
 
 /// How often a listener looks, and a connection that was refused is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
+/// How long somebody who has connected may take for a first line.
+const FIRST_LINE: Duration = Duration::from_secs(5);
+/// Connections that have said nothing yet, at most.
+const UNHEARD: usize = 16;
+/// Strangers that are told of in the log; the others are counted.
+const TOLD: u64 = 8;
 
 /// Where the other process is.
 #[derive(Args, Debug, Clone, Default)]
 pub struct MeetingArgs {
-    /// Wait here for another e810 that has `--connect`; with port 0, at a port that is told.
+    /// Wait here for another e810 that has `--connect`: ADDR:PORT, ADDR or :PORT.
     ///
-    /// Then there is one function in this process, and the other one in that. What they have to know of each other
-    /// goes over this TCP connection, neither encrypted nor authenticated.
+    /// Without ADDR at all addresses of this machine, with port 0 at a port that is told. Then there is one function in
+    /// this process, and the other one in that. What they have to know of each other goes over this TCP connection,
+    /// neither encrypted nor authenticated.
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["connect", "peer"])]
-    pub listen: Option<SocketAddr>,
-    /// Go to another e810 that has `--listen`. This side begins.
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "peer")]
-    pub connect: Option<SocketAddr>,
+    pub listen: Option<At>,
+    /// Go to another e810 that has `--listen`: HOST:PORT or HOST. This side begins.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "peer")]
+    pub connect: Option<At>,
+    /// Port where `--listen` or `--connect` names none.
+    #[arg(short = 'p', long, value_name = "PORT", default_value = "18515", value_parser = number::<u16>(0, u16::MAX.into()))]
+    pub port: u16,
     /// How long to wait for the other process, and for each of its answers.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = number::<u32>(1, 3600))]
     pub wait: u32,
 }
 
@@ -52,24 +65,36 @@ impl MeetingArgs {
     /// The meeting that was asked for, if any. A listener listens from here on.
     ///
     /// # Errors
-    /// A port that cannot be listened on.
+    /// A host that is not found, or a port that cannot be listened on.
     pub fn open(&self) -> Result<Option<Meeting>, ExchangeError> {
         let wait = Duration::from_secs(self.wait.into());
-        if let Some(at) = self.listen {
-            let failed = |error| ExchangeError::Listen { at, error };
-            let listener = TcpListener::bind(at).map_err(failed)?;
-            listener.set_nonblocking(true).map_err(failed)?;
-            let at = listener.local_addr().map_err(failed)?;
-            return Ok(Some(Meeting {
-                role: Role::Answer,
-                at,
-                listener: Some(listener),
-                wait,
-            }));
+        if let Some(at) = &self.listen {
+            let mut last = None;
+            for at in at.listening(self.port)? {
+                let bound = TcpListener::bind(at).and_then(|listener| {
+                    listener.set_nonblocking(true)?;
+                    Ok((listener.local_addr()?, listener))
+                });
+                match bound {
+                    Ok((at, listener)) => {
+                        return Ok(Some(Meeting {
+                            role: Role::Answer,
+                            at,
+                            listener: Some(listener),
+                            wait,
+                        }));
+                    }
+                    Err(error) => last = Some(ExchangeError::Listen { at, error }),
+                }
+            }
+            return last.map_or(Ok(None), Err);
         }
-        Ok(self.connect.map(|at| Meeting {
+        let Some(at) = &self.connect else {
+            return Ok(None);
+        };
+        Ok(Some(Meeting {
             role: Role::Ask,
-            at,
+            at: at.connecting(self.port)?,
             listener: None,
             wait,
         }))
@@ -83,50 +108,106 @@ impl Meeting {
         self.at
     }
 
-    /// Waits for the other process.
+    /// Waits for the other process; `watch` is asked meanwhile, and its error ends
+    /// the waiting.
     ///
     /// # Errors
-    /// Nobody came, or nobody was there.
-    pub fn meet(self) -> Result<Link, ExchangeError> {
+    /// Nobody came, nobody was there, or what `watch` said.
+    pub fn meet(self, watch: &dyn Fn() -> Result<()>) -> Result<Link> {
         let end = Instant::now() + self.wait;
-        let (stream, peer) = match &self.listener {
-            Some(listener) => self.accept(listener, end)?,
-            None => (self.reach(end)?, self.at),
-        };
-        Ok(Link::new(Lines::new(stream, peer)?, self.wait))
+        match &self.listener {
+            Some(listener) => self.accept(listener, end, watch),
+            None => {
+                let stream = self.reach(end, watch)?;
+                Ok(Link::new(Lines::new(stream, self.at)?, self.wait))
+            }
+        }
     }
 
+    /// Waits for somebody who speaks as an e810 does; others are sent away, as
+    /// whatever looks for open ports.
     fn accept(
         &self,
         listener: &TcpListener,
         end: Instant,
-    ) -> Result<(TcpStream, SocketAddr), ExchangeError> {
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Link> {
         let at = self.at;
+        let mut unheard: Vec<(Link, Instant)> = Vec::new();
+        let mut strangers = 0;
         loop {
+            watch()?;
             match listener.accept() {
-                Ok(met) => return Ok(met),
+                // Whoever finds no place here may come again.
+                Ok((stream, peer)) if unheard.len() < UNHEARD => {
+                    let link = Link::new(Lines::new(stream, peer)?, self.wait);
+                    unheard.push((link, Instant::now()));
+                    continue;
+                }
+                Ok(_) => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(ExchangeError::Listen { at, error }),
+                Err(error) if is_of_one(error.kind()) => continue,
+                Err(error) => return Err(ExchangeError::Listen { at, error }.into()),
+            }
+            let mut next = 0;
+            while let Some((link, since)) = unheard.get_mut(next) {
+                let why = match link.has_greeted() {
+                    Ok(true) => return Ok(unheard.swap_remove(next).0),
+                    Ok(false) if since.elapsed() < FIRST_LINE.min(self.wait) => {
+                        next += 1;
+                        continue;
+                    }
+                    Ok(false) => ExchangeError::Silent {
+                        peer: link.peer(),
+                        limit: FIRST_LINE.min(self.wait),
+                    },
+                    // These are an e810, and have a reason.
+                    Err(error @ (ExchangeError::Version { .. } | ExchangeError::Failed { .. })) => {
+                        link.give_up(&error);
+                        return Err(error.into());
+                    }
+                    Err(error) => error,
+                };
+                strangers += 1;
+                match strangers {
+                    ..=TOLD => log::warn!("still listening; {why}"),
+                    _ => log::debug!("still listening; {why}"),
+                }
+                unheard.swap_remove(next);
             }
             if Instant::now() >= end {
                 let limit = self.wait;
-                return Err(ExchangeError::Nobody { at, limit });
+                return Err(ExchangeError::Nobody {
+                    at,
+                    limit,
+                    strangers,
+                }
+                .into());
             }
             sleep(AGAIN);
         }
     }
 
     /// Connects; the listener may be started later.
-    fn reach(&self, end: Instant) -> Result<TcpStream, ExchangeError> {
+    fn reach(&self, end: Instant, watch: &dyn Fn() -> Result<()>) -> Result<TcpStream> {
         let at = self.at;
         loop {
+            watch()?;
             let left = end.saturating_duration_since(Instant::now());
             match TcpStream::connect_timeout(&at, left.max(AGAIN)) {
                 Ok(stream) => return Ok(stream),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused && !left.is_zero() => {}
-                Err(error) => return Err(ExchangeError::Connect { at, error }),
+                Err(error) => return Err(ExchangeError::Connect { at, error }.into()),
             }
             sleep(AGAIN);
         }
     }
+}
+
+/// Whether an error of `accept` is of one connection, and not of the listener.
+const fn is_of_one(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
+    )
 }

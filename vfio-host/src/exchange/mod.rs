@@ -13,6 +13,7 @@
 mod hello;
 mod lines;
 mod meeting;
+mod place;
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,12 +22,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use hello::SIZES;
 pub use hello::{Hello, Peer, Place};
 pub use lines::{Lines, MAX_LINE};
 pub use meeting::{Meeting, MeetingArgs, Role};
+pub use place::{At, PORT};
 
 /// Version of the exchange; the first thing that is compared.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Characters of a peer's complaint that are shown.
 const SHOWN: usize = 300;
@@ -43,15 +46,25 @@ pub enum ExchangeError {
         /// Why.
         error: io::Error,
     },
+    /// The host is not known.
+    #[error("{host}: {error}; name an address, or a host that this machine finds")]
+    Host {
+        /// As it was named.
+        host: String,
+        /// Why.
+        error: io::Error,
+    },
     /// Nobody came.
     #[error(
-        "nobody connected to {at} within {limit:?}: start the peer with --connect {at}, or wait longer with --wait"
+        "nobody connected to {at} within {limit:?}{}: start the peer with --connect {at}, or wait longer with --wait", others(*strangers)
     )]
     Nobody {
         /// Where.
         at: SocketAddr,
         /// How long.
         limit: Duration,
+        /// Connections of something else.
+        strangers: u64,
     },
     /// There is no listener.
     #[error(
@@ -118,18 +131,14 @@ pub enum ExchangeError {
         theirs: u64,
     },
     /// The two were asked for different things.
-    #[error(
-        "{peer} was started with {name} {theirs} and this side with {ours}: give both the same"
-    )]
+    #[error("{peer} was started with {theirs} and this side with {ours}: give both the same")]
     Differs {
         /// Who.
         peer: SocketAddr,
-        /// Of what.
-        name: String,
-        /// There.
-        theirs: Value,
-        /// Here.
-        ours: Value,
+        /// What was asked for there.
+        theirs: String,
+        /// And here.
+        ours: String,
     },
     /// The peer has failed and said so.
     #[error("{peer} gave up: {why}")]
@@ -139,6 +148,14 @@ pub enum ExchangeError {
         /// In its words.
         why: String,
     },
+}
+
+fn others(strangers: u64) -> String {
+    match strangers {
+        0 => String::new(),
+        1 => " but one that does not speak as an e810 does".to_owned(),
+        many => format!(" but {many} that do not speak as an e810 does"),
+    }
 }
 
 /// How a side ended.
@@ -156,6 +173,7 @@ pub struct Done {
 enum Message {
     Hello(Hello),
     Ready {},
+    Stop { posted: Vec<u64> },
     Done(Done),
     Failed { why: String },
 }
@@ -181,15 +199,26 @@ impl Link {
         }
     }
 
+    /// Who the peer is.
+    pub(crate) const fn peer(&self) -> SocketAddr {
+        self.lines.peer()
+    }
+
     /// Tells who this is, and learns who the peer is.
     ///
     /// # Errors
     /// What the peer is not, or what it was not asked for; it is told.
     pub fn greet(&mut self, hello: &Hello) -> Result<Peer, ExchangeError> {
         self.lines.send(&Message::Hello(hello.clone()), self.wait)?;
-        let line = self.lines.receive(self.wait)?;
+        let heard = match self.said.take() {
+            Some(said) => Ok(said),
+            None => {
+                let line = self.lines.receive(self.wait)?;
+                self.parse(&line)
+            }
+        };
         let peer = self.lines.peer();
-        let heard = match self.parse(&line) {
+        let heard = match heard {
             Ok(Message::Hello(theirs)) => hello.check(theirs, peer),
             Ok(_) => Err(self.malformed("no hello")),
             Err(error) => Err(error),
@@ -210,6 +239,40 @@ impl Link {
         match self.next()? {
             Message::Ready {} => Ok(()),
             _ => Err(self.malformed("not ready")),
+        }
+    }
+
+    /// Tells the peer that no more messages come than have been `posted` on each
+    /// queue pair; all of them have arrived.
+    ///
+    /// # Errors
+    /// A peer that is gone.
+    pub fn stop(&mut self, posted: Vec<u64>) -> Result<(), ExchangeError> {
+        self.lines.send(&Message::Stop { posted }, self.wait)
+    }
+
+    /// What the peer has posted on each queue pair, if it said last that there
+    /// will be no more; told once.
+    pub fn stopped(&mut self) -> Option<Vec<u64>> {
+        match self.said.take() {
+            Some(Message::Stop { posted }) => Some(posted),
+            other => {
+                self.said = other;
+                None
+            }
+        }
+    }
+
+    /// Whether the first line of the peer is there, which an e810 sends at once.
+    /// Does not wait.
+    ///
+    /// # Errors
+    /// Somebody who does not speak as an e810 does, or has gone.
+    pub(crate) fn has_greeted(&mut self) -> Result<bool, ExchangeError> {
+        match (self.look()?, &self.said) {
+            (false, _) => Ok(false),
+            (true, Some(Message::Hello(_))) => Ok(true),
+            (true, _) => Err(self.malformed("no hello")),
         }
     }
 
@@ -293,11 +356,27 @@ impl Link {
     }
 }
 
+/// Whether a character moves the cursor, ends a line, is not seen, or changes the
+/// direction of the text after it: the controls, and Unicode's format characters
+/// of these kinds (Bidi_Control, separators, zero width).
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{061c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+        )
+}
+
 /// What somebody else says, for a terminal: short, and without what moves its
-/// cursor.
+/// cursor or hides or reorders text.
 fn shown(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_unsafe(c) { ' ' } else { c })
         .take(SHOWN)
         .collect()
 }

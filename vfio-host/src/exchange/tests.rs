@@ -58,10 +58,11 @@ fn line(field: &str, value: Value) -> Vec<u8> {
 
 #[test]
 fn two_sides_learn_of_each_other_and_part() {
-    let meeting = |listen: Option<&str>, connect| {
+    let meeting = |listen: Option<&str>, connect: Option<SocketAddr>| {
         let args = MeetingArgs {
             listen: listen.map(|at| at.parse().unwrap()),
-            connect,
+            connect: connect.map(At::from),
+            port: PORT,
             wait: 20,
         };
         args.open().unwrap().unwrap()
@@ -70,7 +71,7 @@ fn two_sides_learn_of_each_other_and_part() {
     let connector = meeting(None, Some(listener.at()));
     assert_eq!((listener.role, connector.role), (Role::Answer, Role::Ask));
     let side = |meeting: Meeting, mtu, errors| {
-        let mut link = meeting.meet().unwrap();
+        let mut link = meeting.meet(&|| Ok(())).unwrap();
         let mut hello = hello(64);
         hello.mtu = mtu;
         let peer = link.greet(&hello).unwrap();
@@ -99,6 +100,7 @@ fn what_a_stranger_says_is_an_error_of_its_own() {
         ("mac", json!("\u{1b}[2J"), "Ethernet address"),
         ("gid", json!("ff02::1"), "GID"),
         ("gid", json!("0.0.0.0"), "GID"),
+        ("gid", json!("255.255.255.255"), "GID"),
         ("gid", json!(5), "IP"),
         ("mtu", json!(1500), "path MTU"),
         ("places", json!([]), "number of queue pairs"),
@@ -113,7 +115,15 @@ fn what_a_stranger_says_is_an_error_of_its_own() {
         assert!(text.contains(part), "{text}");
         assert!(!text.contains(char::is_control), "{text:?}");
     }
-    for (field, number) in [("qpn", 1 << 24), ("psn", 1 << 24), ("qkey", 1u64 << 32)] {
+    // Queue pairs of management and of multicast are nobody's.
+    for (field, number) in [
+        ("qpn", 0),
+        ("qpn", 1),
+        ("qpn", 0xFF_FFFF),
+        ("qpn", 1 << 24),
+        ("psn", 1 << 24),
+        ("qkey", 1u64 << 32),
+    ] {
         let mut place = serde_json::to_value(hello(64).places[0]).unwrap();
         place[field] = json!(number);
         let error = heard(&line("places", json!([place]))).unwrap_err();
@@ -130,16 +140,109 @@ fn what_a_stranger_says_is_an_error_of_its_own() {
         let error = heard(garbage).unwrap_err();
         assert!(matches!(error, ExchangeError::Malformed { .. }), "{error}");
     }
-    let error = heard(&line("e810", json!(2))).unwrap_err();
-    assert!(matches!(error, ExchangeError::Version { theirs: 2, .. }));
+    let error = heard(&line("e810", json!(1))).unwrap_err();
+    assert!(matches!(error, ExchangeError::Version { theirs: 1, .. }));
     let other = line("terms", json!({"command": "pingpong", "size": 128}));
     let text = heard(&other).unwrap_err().to_string();
     assert!(text.contains("size 128") && text.contains("64"), "{text}");
     let other = line("terms", json!({"command": "pingpong", "size": 64, "x": 1}));
-    assert!(heard(&other).unwrap_err().to_string().contains("with x 1"));
+    let text = heard(&other).unwrap_err().to_string();
+    assert!(text.contains("with x 1 and this side with no x"), "{text}");
+    let hidden = "{\"step\":\"failed\",\"why\":\"a\u{202e}b\u{2028}c\u{2066}d\u{200b}e\"}\n";
+    let text = heard(hidden.as_bytes()).unwrap_err().to_string();
+    assert!(text.ends_with("gave up: a b c d e"), "{text:?}");
     let failed = b"{\"step\":\"failed\",\"why\":\"no \\u001b memory\"}\n";
     let text = heard(failed).unwrap_err().to_string();
     assert!(text.ends_with("gave up: no   memory"), "{text}");
+}
+
+/// A hello of `command` with these terms.
+fn asked(terms: Value) -> Hello {
+    let mut hello = hello(64);
+    hello.terms = terms.as_object().unwrap().clone();
+    hello
+}
+
+#[test]
+fn a_disagreement_names_what_matters_first_as_it_was_given() {
+    let perf = json!({"command": "perf", "--op": "send", "--test": "bw", "--depth": 128, "--check": true,
+        SIZES: [2, 4], "--duration": null});
+    for (change, theirs, ours) in [
+        (
+            json!({"command": "pingpong", "--depth": null}),
+            "`e810 pingpong`",
+            "`e810 perf`",
+        ),
+        (
+            json!({"--test": "lat", "--depth": 16}),
+            "--test lat",
+            "--test bw",
+        ),
+        (
+            json!({"--op": "write", "--depth": 16}),
+            "--op write",
+            "--op send",
+        ),
+        (json!({"--check": false}), "no --check", "--check"),
+        (json!({"--duration": 5}), "--duration 5", "no --duration"),
+        (json!({SIZES: [64]}), "--size 64", "--all"),
+        (json!({"--vlan": 6}), "--vlan 6", "no --vlan"),
+    ] {
+        let mut other = perf.clone();
+        for (name, value) in change.as_object().unwrap() {
+            other[name] = value.clone();
+        }
+        let at: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        let text = |here: &Value, there: &Value| {
+            let said = asked(here.clone()).check(asked(there.clone()), at);
+            said.unwrap_err().to_string()
+        };
+        let here = format!(
+            "127.0.0.1:1 was started with {theirs} and this side with {ours}: give both the same"
+        );
+        let there = format!(
+            "127.0.0.1:1 was started with {ours} and this side with {theirs}: give both the same"
+        );
+        assert_eq!((text(&perf, &other), text(&other, &perf)), (here, there));
+    }
+}
+
+#[test]
+fn a_listener_waits_on_when_somebody_else_comes() {
+    let listen = |wait| {
+        let args = MeetingArgs {
+            listen: Some("127.0.0.1:0".parse().unwrap()),
+            connect: None,
+            port: PORT,
+            wait,
+        };
+        args.open().unwrap().unwrap()
+    };
+    let listener = listen(20);
+    let at = listener.at();
+    let strangers = thread::spawn(move || {
+        drop(TcpStream::connect(at).unwrap());
+        // One that says nothing stays until the end.
+        let silent = TcpStream::connect(at).unwrap();
+        let mut web = TcpStream::connect(at).unwrap();
+        web.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let mut peer = TcpStream::connect(at).unwrap();
+        peer.write_all(&line("mtu", json!(512))).unwrap();
+        (silent, peer)
+    });
+    let mut link = listener.meet(&|| Ok(())).unwrap();
+    assert_eq!(link.greet(&hello(64)).unwrap().mtu, Mtu::Mtu512);
+    drop(strangers.join().unwrap());
+    // Whoever watches can end it, and so does time.
+    let error = listen(20).meet(&|| anyhow::bail!("enough")).unwrap_err();
+    assert_eq!(error.to_string(), "enough");
+    let listener = listen(1);
+    drop(TcpStream::connect(listener.at()).unwrap());
+    let error = listener.meet(&|| Ok(())).unwrap_err().to_string();
+    assert!(
+        error.contains("within 1s but one that does not speak"),
+        "{error}"
+    );
 }
 
 #[test]

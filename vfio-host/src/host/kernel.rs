@@ -27,6 +27,18 @@ pub fn processor(host: &Host) -> Processor {
     }
 }
 
+/// Whether the kernel runs in a virtual machine, as the processor's flags say.
+#[must_use]
+pub fn is_virtual(host: &Host) -> bool {
+    let info = host.text("/proc/cpuinfo").unwrap_or_default();
+    let flags = info.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|flags| {
+        flags
+            .split_ascii_whitespace()
+            .any(|flag| flag == "hypervisor")
+    })
+}
+
 /// Whether the kernel was started with `argument`.
 #[must_use]
 pub fn was_started_with(host: &Host, argument: &str) -> bool {

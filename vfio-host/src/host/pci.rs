@@ -1,8 +1,10 @@
 //! PCI functions as sysfs shows them.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use e810_hal::pci_ids;
+use serde::Serialize;
 
 use super::{Host, link_name, names, read};
 use crate::spec::Bdf;
@@ -117,6 +119,45 @@ impl Interface {
     }
 }
 
+/// The link between a function and the machine.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PcieLink {
+    /// Speed as sysfs words it, such as `16.0 GT/s PCIe`.
+    pub speed: String,
+    /// Lanes.
+    pub width: u32,
+    /// The highest speed that the function has.
+    pub max_speed: String,
+    /// The most lanes that it has.
+    pub max_width: u32,
+}
+
+impl fmt::Display for PcieLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            speed,
+            width,
+            max_speed,
+            max_width,
+        } = self;
+        write!(f, "x{width} at {speed} (of x{max_width} at {max_speed})")
+    }
+}
+
+/// The link of a function, if sysfs tells.
+#[must_use]
+pub fn link(host: &Host, bdf: Bdf) -> Option<PcieLink> {
+    let at = folder(host, bdf);
+    let text = |file: &str| read(&at.join(file));
+    let lanes = |file: &str| text(file)?.parse().ok();
+    Some(PcieLink {
+        speed: text("current_link_speed")?,
+        width: lanes("current_link_width")?,
+        max_speed: text("max_link_speed")?,
+        max_width: lanes("max_link_width")?,
+    })
+}
+
 /// The folder of a function.
 #[must_use]
 pub fn folder(host: &Host, bdf: Bdf) -> PathBuf {
@@ -175,6 +216,23 @@ mod tests {
         assert_eq!(function.driver_override, None);
         assert_eq!((function.group, function.numa_node), (None, None));
         assert_eq!(function.interfaces[0].speed, None);
+    }
+
+    #[test]
+    fn the_link_is_as_sysfs_tells() {
+        let tree = Tree::with_card();
+        assert_eq!(link(tree.host(), bdf("3b:00.0")), None);
+        for (file, text) in [
+            ("current_link_speed", "8.0 GT/s PCIe\n"),
+            ("current_link_width", "8\n"),
+            ("max_link_speed", "16.0 GT/s PCIe\n"),
+            ("max_link_width", "16\n"),
+        ] {
+            tree.file(&format!("/sys/bus/pci/devices/0000:3b:00.0/{file}"), text);
+        }
+        let link = link(tree.host(), bdf("3b:00.0")).unwrap();
+        let text = "x8 at 8.0 GT/s PCIe (of x16 at 16.0 GT/s PCIe)";
+        assert_eq!(link.to_string(), text);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Looking at functions of another process.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -11,13 +11,19 @@ use super::seen::Seen;
 use super::service::LIMIT;
 
 /// Bytes of an answer at most: 64 functions with all that can be told of them.
-const ANSWER: u64 = 4 << 20;
+const ANSWER: usize = 4 << 20;
+
+/// How long an answer may take, from the question to its last byte: functions have
+/// their time, and then some for the answer itself.
+const PATIENCE: Duration = LIMIT.saturating_add(Duration::from_secs(3));
 
 /// A connection with a process that answers.
 #[derive(Debug)]
 pub struct Client {
-    answers: BufReader<UnixStream>,
-    questions: UnixStream,
+    stream: UnixStream,
+    /// What has come of the next answer.
+    kept: Vec<u8>,
+    patience: Duration,
 }
 
 impl Client {
@@ -32,12 +38,16 @@ impl Client {
                 path.display()
             )
         })?;
-        // Functions have their time, and then some for the answer itself.
-        stream.set_read_timeout(Some(LIMIT + Duration::from_secs(3)))?;
-        Ok(Self {
-            answers: BufReader::new(stream.try_clone()?),
-            questions: stream,
-        })
+        Ok(Self::over(stream, PATIENCE))
+    }
+
+    /// One over a connection that is made; each answer may take `patience`.
+    pub(super) const fn over(stream: UnixStream, patience: Duration) -> Self {
+        Self {
+            stream,
+            kept: Vec::new(),
+            patience,
+        }
     }
 
     /// One look; `None` when the process has ended.
@@ -45,30 +55,105 @@ impl Client {
     /// # Errors
     /// No answer in time, or one that is none.
     pub fn look(&mut self) -> Result<Option<Seen>> {
-        if let Err(error) = self.questions.write_all(b"look\n") {
+        // A socket that takes nothing belongs to a process that does not read.
+        self.stream.set_write_timeout(Some(self.patience))?;
+        if let Err(error) = self.stream.write_all(b"look\n") {
             log::debug!("the process is gone: {error}");
             return Ok(None);
         }
-        let mut line = Vec::new();
-        let read = (&mut self.answers)
-            .take(ANSWER)
-            .read_until(b'\n', &mut line);
-        if let Err(error) = read {
-            if error.kind() == std::io::ErrorKind::ConnectionReset {
-                return Ok(None);
-            }
-            bail!("the process does not answer: {error}");
-        }
-        if line.is_empty() {
+        let Some(line) = self.line()? else {
             return Ok(None);
-        }
-        ensure!(
-            line.ends_with(b"\n"),
-            "an answer of more than {ANSWER} bytes, or half a one"
-        );
+        };
         let seen = serde_json::from_slice(&line);
         Ok(Some(
             seen.context("an answer of another version of this program")?,
         ))
+    }
+
+    /// The next line, however its bytes come; `None` when the process has ended.
+    fn line(&mut self) -> Result<Option<Vec<u8>>> {
+        let end = Instant::now() + self.patience;
+        let mut chunk = [0; 4096];
+        loop {
+            if let Some(at) = self.kept.iter().position(|byte| *byte == b'\n') {
+                return Ok(Some(self.kept.drain(..=at).collect()));
+            }
+            ensure!(
+                self.kept.len() <= ANSWER,
+                "an answer of more than {ANSWER} bytes: is that an e810?"
+            );
+            let left = end.saturating_duration_since(Instant::now());
+            ensure!(
+                !left.is_zero(),
+                "no answer within {:?}: the process is stopped, or its loop is held up; see what it does, or start it again",
+                self.patience
+            );
+            self.stream.set_read_timeout(Some(left))?;
+            match self.stream.read(&mut chunk) {
+                Ok(0) if self.kept.is_empty() => return Ok(None),
+                Ok(0) => bail!("half a one: the process ended in the middle of its answer"),
+                Ok(bytes) => self.kept.extend(chunk.iter().take(bytes)),
+                Err(error) => match error.kind() {
+                    ErrorKind::ConnectionReset => return Ok(None),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    _ => bail!("reading the answer: {error}"),
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// What a client makes of a server that does `serve`, and how long it takes.
+    fn client(serve: impl FnOnce(UnixStream) + Send + 'static) -> (String, Duration) {
+        let (here, there) = UnixStream::pair().unwrap();
+        let server = thread::spawn(move || serve(there));
+        let start = Instant::now();
+        let error = Client::over(here, Duration::from_millis(300)).look();
+        let took = start.elapsed();
+        server.join().unwrap();
+        (format!("{:#}", error.unwrap_err()), took)
+    }
+
+    #[test]
+    fn an_answer_has_one_limit_however_it_comes() {
+        let slow = |mut stream: UnixStream| {
+            // A byte at a time, as long as anybody reads.
+            for _ in 0..40 {
+                if stream.write_all(b"x").is_err() {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(50));
+            }
+        };
+        let silent = |mut stream: UnixStream| {
+            let mut all = Vec::new();
+            let _ = stream.read_to_end(&mut all);
+        };
+        for (said, took) in [client(slow), client(silent)] {
+            assert!(said.starts_with("no answer within 300ms"), "{said}");
+            assert!(!said.contains("os error"), "{said}");
+            assert!(took < Duration::from_millis(1500), "{took:?}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_said_to_be_that() {
+        // A question that was not read would end the connection otherwise.
+        let answer = |answer: &'static [u8]| {
+            move |mut stream: UnixStream| {
+                stream.read_exact(&mut [0; 5]).unwrap();
+                stream.write_all(answer).unwrap();
+            }
+        };
+        let (said, _) = client(answer(b"{}\n"));
+        assert!(said.contains("another version"), "{said}");
+        let (said, _) = client(answer(b"{"));
+        assert!(said.contains("half a one"), "{said}");
     }
 }

@@ -21,7 +21,7 @@ mod view;
 pub use client::Client;
 pub use desk::{Desk, Tap};
 pub(crate) use look::{Counts, look};
-pub use screen::print;
+pub use screen::{print, print_within};
 pub use seen::{
     AsyncSeen, AsyncsSeen, CqSeen, DepthSeen, FunctionSeen, PortSeen, ProfileSeen, Seen,
     TimingSeen, VectorSeen,

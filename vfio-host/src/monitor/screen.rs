@@ -7,75 +7,228 @@ use anyhow::Result;
 use super::seen::{AsyncSeen, DepthSeen};
 use super::view::{CqView, FunctionView, VectorView, View};
 use crate::report::link_speed;
+use crate::terminal::{self, Paint, Size};
+use crate::wrap::wrap;
 
 /// Counters in a line.
 const IN_A_LINE: usize = 4;
 
-/// Prints a view.
+/// How a view is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Layout {
+    /// Characters of a line; `None`: no end.
+    width: Option<usize>,
+    /// Vectors of which nothing is to be told are left out, and counted.
+    hides_idle: bool,
+    /// Lines of counters for each function, at most.
+    counters: Option<usize>,
+    /// Nothing between functions.
+    is_dense: bool,
+}
+
+/// Width from which the columns stand as wide as they are anywhere.
+const WIDE: usize = 90;
+/// Width below which columns are left out.
+const NARROW: usize = 76;
+
+impl Layout {
+    /// The columns' widths; the last two are 0 where there is no room for them.
+    const fn columns(&self) -> [usize; 7] {
+        match self.width {
+            Some(width) if width < NARROW => [3, 14, 10, 11, 11, 0, 0],
+            Some(width) if width < WIDE => [3, 14, 10, 11, 11, 7, 12],
+            _ => [7, 16, 12, 12, 13, 8, 13],
+        }
+    }
+
+    /// A line of the table.
+    fn line(&self, fields: [&str; 7]) -> String {
+        let mut line = String::from(" ");
+        for (place, (field, width)) in fields.iter().zip(self.columns()).enumerate() {
+            match (place, width) {
+                (_, 0) => {}
+                (0 | 1, width) => line.push_str(&format!(" {field:<width$}")),
+                (_, width) => line.push_str(&format!(" {field:>width$}")),
+            }
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+
+    /// Counters in a line.
+    fn in_a_line(&self) -> usize {
+        // Two spaces, a counter, and three between two.
+        let fitting = self.width.map(|width| (width + 1) / COUNTER);
+        fitting.map_or(IN_A_LINE, |fitting| fitting.clamp(1, IN_A_LINE))
+    }
+}
+
+/// Characters of a counter, with the gap.
+const COUNTER: usize = 12 + 1 + 8 + 3;
+
+/// Prints a view; on a terminal in lines no wider than that is.
 ///
 /// # Errors
 /// Where it goes.
 pub fn print(view: &View, out: &mut dyn Write) -> Result<()> {
-    writeln!(
-        out,
-        "{} (process {}), rates in 1/s over the last {:.2} s",
-        view.command,
-        view.pid,
-        view.interval_ns as f64 / 1e9
-    )?;
-    for function in &view.functions {
-        writeln!(out)?;
-        function_lines(function, out)?;
-    }
-    for name in &view.silent {
-        writeln!(
-            out,
-            "\n{name} does not answer: it is starting, or its loop is held up"
-        )?;
+    let width = terminal::size_now().map(|size| size.columns);
+    let layout = Layout {
+        width,
+        ..Layout::default()
+    };
+    for line in lines(view, layout) {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }
 
-fn function_lines(function: &FunctionView, out: &mut dyn Write) -> Result<()> {
+/// Prints a view so that nothing of it is scrolled away: what matters least is left
+/// out first.
+///
+/// # Errors
+/// Where it goes.
+pub fn print_within(view: &View, size: Size, out: &mut dyn Write) -> Result<()> {
+    // The cursor has a line of its own.
+    let room = size.rows.saturating_sub(1).max(1);
+    let width = Some(size.columns);
+    let layout = |hides_idle, counters, is_dense| Layout {
+        width,
+        hides_idle,
+        counters,
+        is_dense,
+    };
+    let layouts = [
+        layout(false, None, false),
+        layout(true, None, false),
+        layout(true, Some(2), false),
+        layout(true, Some(1), true),
+        layout(true, Some(0), true),
+    ];
+    let mut shown: Vec<String> = Vec::new();
+    for layout in layouts {
+        let lines = lines(view, layout).into_iter();
+        let broken = lines.map(|line| wrap(&line, size.columns));
+        // A line without text is one, too.
+        let split = |text: String| text.split('\n').map(str::to_owned).collect::<Vec<_>>();
+        shown = broken.flat_map(split).collect();
+        if shown.len() <= room {
+            break;
+        }
+    }
+    let left_out = shown.len().saturating_sub(room);
+    if left_out > 0 {
+        shown.truncate(room.saturating_sub(1));
+        shown.push(format!("  {} lines more: make it higher", left_out + 1));
+    }
+    for line in shown {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// The lines of a view.
+fn lines(view: &View, layout: Layout) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} (process {}), rates in 1/s over the last {:.2} s",
+        view.command,
+        view.pid,
+        view.interval_ns as f64 / 1e9
+    )];
+    for function in &view.functions {
+        if !layout.is_dense {
+            lines.push(String::new());
+        }
+        function_lines(function, layout, &mut lines);
+    }
+    for name in &view.silent {
+        if !layout.is_dense {
+            lines.push(String::new());
+        }
+        lines.push(format!(
+            "{name} does not answer: it is starting, or its loop is held up"
+        ));
+    }
+    lines
+}
+
+fn function_lines(function: &FunctionView, layout: Layout, lines: &mut Vec<String>) {
     let port = &function.port;
     let speed = link_speed(port.link_mbps);
-    writeln!(
-        out,
+    let state = match port.state.as_str() {
+        "active" => Paint::Good,
+        _ => Paint::Bad,
+    };
+    lines.push(format!(
         "{} ({})   port {}, {speed}, {}",
-        function.name, function.device, port.state, port.mac
-    )?;
-    writeln!(
-        out,
-        "  {:<7} {:<16} {:>12} {:>12} {:>13} {:>8} {:>13}",
-        "vector", "for", "interrupts", "completions", "ITR in force", "limit", "CEQ waiting"
-    )?;
+        Paint::Head.on(&function.name),
+        function.device,
+        state.on(&port.state),
+        port.mac
+    ));
+    lines.push(layout.line(match layout.width {
+        Some(width) if width < WIDE => [
+            "vec",
+            "for",
+            "interrupts",
+            "completions",
+            "ITR",
+            "limit",
+            "CEQ waiting",
+        ],
+        _ => [
+            "vector",
+            "for",
+            "interrupts",
+            "completions",
+            "ITR in force",
+            "limit",
+            "CEQ waiting",
+        ],
+    }));
+    let mut hidden = 0;
     for vector in &function.vectors {
-        vector_line(vector, out)?;
+        match layout.hides_idle && is_idle(vector) {
+            true => hidden += 1,
+            false => lines.push(vector_line(vector, layout)),
+        }
     }
-    writeln!(
-        out,
-        "  {:<7} {:<16} {:>12} {:>12} {:>13} {:>8} {:>13}",
-        "CQ", "moderation", "events", "completions", "event waits", "profile", "CQ waiting"
-    )?;
+    if hidden > 0 {
+        lines.push(format!("  {hidden} idle vectors"));
+    }
+    lines.push(layout.line([
+        "CQ",
+        "moderation",
+        "events",
+        "completions",
+        "event waits",
+        "profile",
+        "CQ waiting",
+    ]));
     for cq in &function.cqs {
-        cq_line(cq, out)?;
+        lines.push(cq_line(cq, layout));
     }
-    async_lines(function, out)?;
+    async_lines(function, lines);
     let counters: Vec<String> = function
         .counters_per_s
         .iter()
         .map(|(name, rate)| format!("{name:<12} {:>8}", human_rate(*rate)))
         .collect();
     if counters.is_empty() {
-        writeln!(out, "  no counter grew")?;
+        lines.push("  no counter grew".to_owned());
     }
-    for line in counters.chunks(IN_A_LINE) {
-        writeln!(out, "  {}", line.join("   "))?;
+    let most = layout.counters.unwrap_or(usize::MAX);
+    for line in counters.chunks(layout.in_a_line()).take(most) {
+        lines.push(format!("  {}", line.join("   ")));
     }
-    Ok(())
 }
 
-fn vector_line(vector: &VectorView, out: &mut dyn Write) -> Result<()> {
+/// Whether there is nothing to tell of a vector.
+fn is_idle(vector: &VectorView) -> bool {
+    let waiting = vector.seen.ceq.map_or(0, |depth| depth.waiting);
+    vector.interrupts_per_s == 0.0 && waiting == 0
+}
+
+fn vector_line(vector: &VectorView, layout: Layout) -> String {
     let seen = &vector.seen;
     let of = match (seen.asynchronous, seen.completion_vector) {
         (true, Some(number)) => format!("async, vector {number}"),
@@ -100,47 +253,47 @@ fn vector_line(vector: &VectorView, out: &mut dyn Write) -> Result<()> {
         Some(each) => format!("{each:.1} each"),
         None => "-".to_owned(),
     };
-    writeln!(
-        out,
-        "  {:<7} {of:<16} {:>12} {brought:>12} {itr:>13} {limit:>8} {:>13}",
-        seen.vector,
-        human_rate(vector.interrupts_per_s),
-        seen.ceq.map_or("-".to_owned(), depth)
-    )?;
-    Ok(())
+    layout.line([
+        &seen.vector.to_string(),
+        &of,
+        &human_rate(vector.interrupts_per_s),
+        &brought,
+        &itr,
+        &limit,
+        &seen.ceq.map_or("-".to_owned(), depth),
+    ])
 }
 
-fn cq_line(cq: &CqView, out: &mut dyn Write) -> Result<()> {
+fn cq_line(cq: &CqView, layout: Layout) -> String {
     let seen = &cq.seen;
     let profile = seen.profile.map_or("-".to_owned(), |profile| {
         format!("{} of {}", u32::from(profile.index) + 1, profile.of)
     });
-    writeln!(
-        out,
-        "  {:<7} {:<16} {:>12} {:>12} {:>13} {profile:>8} {:>13}{}",
-        seen.number,
-        seen.moderation,
-        human_rate(cq.events_per_s),
-        human_rate(cq.completions_per_s),
-        format!("{} µs", seen.wait_us),
-        depth(seen.depth),
-        if seen.failed { "   it overflowed" } else { "" }
-    )?;
-    Ok(())
+    let mut line = layout.line([
+        &seen.number.to_string(),
+        &seen.moderation,
+        &human_rate(cq.events_per_s),
+        &human_rate(cq.completions_per_s),
+        &format!("{} µs", seen.wait_us),
+        &profile,
+        &depth(seen.depth),
+    ]);
+    if seen.failed {
+        line.push_str("   it overflowed");
+    }
+    line
 }
 
-fn async_lines(function: &FunctionView, out: &mut dyn Write) -> Result<()> {
+fn async_lines(function: &FunctionView, lines: &mut Vec<String>) {
     let events = &function.async_events;
     if events.total == 0 {
-        writeln!(out, "  no asynchronous event")?;
-        return Ok(());
+        return lines.push("  no asynchronous event".to_owned());
     }
-    writeln!(
-        out,
+    lines.push(format!(
         "  {} asynchronous event{}, the last:",
         events.total,
         if events.total == 1 { "" } else { "s" }
-    )?;
+    ));
     for event in &events.last {
         let AsyncSeen {
             ago_ns,
@@ -156,12 +309,10 @@ fn async_lines(function: &FunctionView, out: &mut dyn Write) -> Result<()> {
             ""
         };
         let ago = *ago_ns as f64 / 1e9;
-        writeln!(
-            out,
+        lines.push(format!(
             "    {ago:.1} s ago, {object}: {name}: {cause}; {remedy}{reset}"
-        )?;
+        ));
     }
-    Ok(())
 }
 
 fn depth(depth: DepthSeen) -> String {

@@ -9,6 +9,8 @@ use std::time::Duration;
 use vmm_sys_util::tempdir::TempDir;
 
 use super::*;
+use crate::terminal::Size;
+use crate::wrap::length;
 
 const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(20);
@@ -286,5 +288,60 @@ fn answers_that_are_none_are_refused() {
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let text = format!("{:#}", client.look().unwrap_err());
         assert!(text.contains(says), "{text}");
+    }
+}
+
+#[test]
+fn a_view_fits_its_terminal() {
+    let many = |name: &str, interrupts| {
+        let mut function = function(name, interrupts, interrupts * 900);
+        let idle = VectorSeen {
+            interrupts: 0,
+            ceq: None,
+            ..function.vectors[1].clone()
+        };
+        function.vectors.extend(vec![idle; 20]);
+        function.counters = (0..30)
+            .map(|number| (format!("IP4RXOCTETS{number:02}"), interrupts))
+            .collect();
+        function.async_events = AsyncsSeen {
+            total: 1,
+            last: vec![AsyncSeen {
+                ago_ns: 1,
+                name: "LLP_TOO_MANY_RETRIES".to_owned(),
+                object: "QP 77".to_owned(),
+                cause: "the peer did not acknowledge".to_owned(),
+                remedy: "see whether packets reach it".to_owned(),
+                needs_reset: false,
+            }],
+        };
+        function
+    };
+    let seen = |at_ns, interrupts| Seen {
+        command: "perf".to_owned(),
+        pid: 7,
+        at_ns,
+        functions: vec![
+            many("function 0", interrupts),
+            many("function 1", interrupts),
+        ],
+        silent: Vec::new(),
+    };
+    let view = View::between(&seen(0, 10), &seen(1_000_000_000, 9_999_999));
+    for (columns, rows) in [(80, 24), (60, 20), (110, 45), (40, 5), (200, 80)] {
+        let mut text = Vec::new();
+        print_within(&view, Size { columns, rows }, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.lines().count() < rows, "{columns}x{rows}:\n{text}");
+        let long = text.lines().find(|line| length(line) > columns);
+        assert_eq!(long, None, "{columns}x{rows}:\n{text}");
+        assert!(text.starts_with("perf (process 7)"), "{text}");
+        if rows >= 24 {
+            assert!(
+                text.contains("function 0") && text.contains("function 1"),
+                "{text}"
+            );
+            assert!(text.contains("21 idle vectors") || rows == 80, "{text}");
+        }
     }
 }

@@ -8,10 +8,13 @@ use super::pace::Pace;
 use super::{End, Plan, Run, Spread, Test};
 use crate::cli::Op;
 use crate::interrupts::HostPlatform;
+use crate::latency::Latencies;
 
 /// A queue pair of a bandwidth run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
+    /// Messages in all.
+    goal: u64,
     posted: u64,
     completed: u64,
 }
@@ -26,7 +29,7 @@ pub struct Client<'a> {
     posted: u64,
     completed: u64,
     pace: Pace,
-    samples: Vec<u64>,
+    samples: Latencies,
     posted_at: Ns,
     /// A message is under way whose answer did not come.
     waiting: bool,
@@ -51,13 +54,19 @@ impl<'a> Client<'a> {
         Ok(Self {
             plan,
             size,
-            flows: vec![Flow::default(); plan.qps],
+            flows: vec![
+                Flow {
+                    goal: plan.iterations,
+                    ..Flow::default()
+                };
+                plan.qps
+            ],
             begun: None,
             ended: Ns(0),
             posted: 0,
             completed: 0,
-            pace: Pace::new(plan.iterations * plan.qps as u64),
-            samples: Vec::new(),
+            pace: Pace::new(),
+            samples: Latencies::default(),
             posted_at: Ns(0),
             waiting: false,
             answered: false,
@@ -80,8 +89,41 @@ impl<'a> Client<'a> {
     /// Whether all messages are through.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        let each = self.plan.iterations;
-        self.flows.iter().all(|flow| flow.completed == each) && !self.waiting
+        let through = |flow: &Flow| flow.completed == flow.goal;
+        self.flows.iter().all(through) && !self.waiting
+    }
+
+    /// Posts nothing more; what is on its way ends the run.
+    pub fn stop(&mut self) {
+        for flow in &mut self.flows {
+            flow.goal = flow.posted;
+        }
+    }
+
+    /// Messages posted on each queue pair, if that is fewer than were to be.
+    #[must_use]
+    pub fn cut_short(&self) -> Option<Vec<u64>> {
+        let short = |flow: &Flow| flow.goal < self.plan.iterations;
+        let posted = self.flows.iter().map(|flow| flow.posted);
+        self.flows.iter().any(short).then(|| posted.collect())
+    }
+
+    /// Messages of which the outcome is known, of all queue pairs.
+    #[must_use]
+    pub const fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Ends the run when its time is over; says whether it is.
+    fn is_over(&mut self, now: Ns) -> bool {
+        let Some((begun, duration)) = self.begun.zip(self.plan.duration) else {
+            return false;
+        };
+        let is_over = now - begun >= duration;
+        if is_over {
+            self.stop();
+        }
+        is_over
     }
 
     fn post_of(&self, qp: usize, from: u64, count: u32) -> Post {
@@ -115,9 +157,12 @@ impl<'a> Client<'a> {
     }
 
     fn one_message<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
-        let number = self.flows.first().map_or(0, |flow| flow.posted);
+        let (number, goal) = self
+            .flows
+            .first()
+            .map_or((0, 0), |flow| (flow.posted, flow.goal));
         if !self.waiting {
-            if number == self.plan.iterations {
+            if number == goal || self.is_over(end.now()) {
                 return Ok(false);
             }
             self.make_message(end, 0, number)?;
@@ -154,7 +199,7 @@ impl<'a> Client<'a> {
             let took = (self.ended - self.posted_at).0;
             // A READ is there and back by itself.
             let ways = if self.plan.op == Op::Read { 1 } else { 2 };
-            self.samples.push(took / ways);
+            self.samples.add(took / ways);
             self.completed += 1;
             if let Some(bytes) = received {
                 ensure!(
@@ -166,7 +211,7 @@ impl<'a> Client<'a> {
                 if self.plan.check {
                     self.look(end, place, number, None)?;
                 }
-                if number + 1 < self.plan.iterations {
+                if number + 1 < goal {
                     end.post_receive(0, next, self.size)?;
                 }
             } else if self.plan.check {
@@ -206,9 +251,12 @@ impl<'a> Client<'a> {
                 continue;
             };
             let room = u64::from(self.plan.depth) - (flow.posted - flow.completed);
-            let list = u64::from(self.plan.post_list).min(self.plan.iterations - flow.posted);
+            let list = u64::from(self.plan.post_list).min(flow.goal - flow.posted);
             if list == 0 || room < list {
                 continue;
+            }
+            if self.plan.duration.is_some() && self.is_over(end.now()) {
+                break;
             }
             for number in flow.posted..flow.posted + list {
                 self.make_message(end, qp, number)?;
@@ -266,15 +314,18 @@ impl<'a> Client<'a> {
     pub fn finish<P: HostPlatform>(mut self, end: &mut End<P>) -> Result<Run> {
         let latency = self.plan.test == Test::Latency;
         let arrives = self.plan.op == Op::Read || latency;
-        if arrives && !self.plan.check {
-            let number = self.plan.iterations.saturating_sub(1);
+        if arrives && !self.plan.check && self.completed > 0 {
+            let number = self.flows.first().map_or(0, |flow| flow.goal);
+            let number = number.saturating_sub(1);
             let marked = latency && self.plan.op == Op::Write;
             self.look(end, 0, number, marked.then_some(marker(number)))?;
         }
         Ok(Run {
+            histogram: self.samples.histogram(),
             latency: Spread::of(self.samples),
             elapsed: self.begun.map_or(Ns(0), |begun| self.ended - begun),
             messages: self.completed,
+            iterations: self.completed / self.plan.qps.max(1) as u64,
             best_part: self.pace.best(),
             verified: self.verified,
             errors: self.errors,

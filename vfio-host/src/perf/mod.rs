@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::attend::Waits;
 use crate::cli::Op;
+use crate::latency::Bucket;
 
 pub use client::Client;
 pub use end::{End, MAX_POST_LIST};
@@ -25,7 +26,7 @@ pub use floor::{Floor, core_to_core};
 pub use plot::svg;
 pub use server::Server;
 pub use spread::Spread;
-pub use table::{PerfReport, print};
+pub use table::{Layout, PerfReport, Row, Table, histogram};
 
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,8 +65,11 @@ pub struct Plan {
     pub inline: u32,
     /// Requests posted with one doorbell.
     pub post_list: u32,
-    /// Messages of a run, on each queue pair.
+    /// Messages of a run, on each queue pair; with a duration at most so many.
     pub iterations: u64,
+    /// A run ends with the first message that would be posted later than this
+    /// after its first one.
+    pub duration: Option<Ns>,
     /// Seed of the payload.
     pub seed: u64,
     /// Every message has payload of its own, which is looked at.
@@ -116,10 +120,14 @@ impl Plan {
 pub struct Run {
     /// Of one-way latencies.
     pub latency: Option<Spread>,
+    /// How many took how long.
+    pub histogram: Vec<Bucket>,
     /// Time from the first post to the last completion.
     pub elapsed: Ns,
     /// Messages.
     pub messages: u64,
+    /// Messages on each queue pair, on the average where they differ.
+    pub iterations: u64,
     /// The fastest stretch of messages, from its first post to its last
     /// completion.
     pub best_part: Option<(u64, Ns)>,
@@ -137,6 +145,10 @@ pub struct Bandwidth {
     pub peak_mib_s: f64,
     /// MiB/s over the run.
     pub average_mib_s: f64,
+    /// The peak in Gbit/s, 10^9 bits of payload a second.
+    pub peak_gbit_s: f64,
+    /// Gbit/s over the run.
+    pub average_gbit_s: f64,
     /// Million messages a second over the run.
     pub mpps: f64,
 }
@@ -152,9 +164,13 @@ impl Run {
         let best = self
             .best_part
             .and_then(|(messages, time)| rate(messages, time));
+        let peak = best.unwrap_or(average).max(average);
+        let gbit = f64::from(size) * 8.0 / 1e9;
         Some(Bandwidth {
-            peak_mib_s: best.unwrap_or(average).max(average) * mib,
+            peak_mib_s: peak * mib,
             average_mib_s: average * mib,
+            peak_gbit_s: peak * gbit,
+            average_gbit_s: average * gbit,
             mpps: average / 1e6,
         })
     }

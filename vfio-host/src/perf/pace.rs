@@ -22,10 +22,10 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of a stream of `messages`.
-    pub(super) fn new(messages: u64) -> Self {
+    /// Of a stream.
+    pub(super) const fn new() -> Self {
         Self {
-            stride: messages.div_ceil(KEPT).max(1),
+            stride: 1,
             posts: Vec::new(),
             completions: Vec::new(),
         }
@@ -36,12 +36,28 @@ impl Pace {
         while (self.posts.len() as u64) * self.stride < posted {
             self.posts.push(now);
         }
+        self.thin();
     }
 
     /// So many messages are completed.
     pub(super) fn complete(&mut self, now: Ns, completed: u64) {
         while (self.completions.len() as u64 + 1) * self.stride <= completed {
             self.completions.push(now);
+        }
+        self.thin();
+    }
+
+    /// Keeps every second time where there are too many: of a message that is
+    /// both one of the new stride's and the first, or last, of one.
+    fn thin(&mut self) {
+        while self.posts.len().max(self.completions.len()) as u64 > KEPT {
+            let every_second = |times: &[Ns], first| {
+                let times = times.iter().skip(first).step_by(2);
+                times.copied().collect::<Vec<Ns>>()
+            };
+            self.posts = every_second(&self.posts, 0);
+            self.completions = every_second(&self.completions, 1);
+            self.stride *= 2;
         }
     }
 
@@ -69,7 +85,7 @@ mod tests {
 
     #[test]
     fn completions_in_bunches_are_no_speed() {
-        let mut pace = Pace::new(8);
+        let mut pace = Pace::new();
         pace.post(Ns(0), 8);
         // All are found at once.
         pace.complete(Ns(800), 1);
@@ -79,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_fast_stretch_in_a_slow_run_is_the_peak() {
-        let mut pace = Pace::new(6);
+        let mut pace = Pace::new();
         for (n, (posted, completed)) in (1..).zip([
             (0, 100),
             (100, 200),
@@ -92,18 +108,20 @@ mod tests {
             pace.complete(Ns(completed), n);
         }
         assert_eq!(pace.best(), Some((1, Ns(10))));
-        assert_eq!(Pace::new(0).best(), None);
+        assert_eq!(Pace::new().best(), None);
     }
 
     #[test]
     fn a_long_stream_keeps_few_times() {
         let messages = KEPT * 10;
-        let mut pace = Pace::new(messages);
+        let mut pace = Pace::new();
         for n in 1..=messages {
             pace.post(Ns(n * 10), n);
             pace.complete(Ns(n * 10 + 10), n);
         }
-        assert_eq!(pace.completions.len() as u64, KEPT);
+        let kept = pace.completions.len() as u64;
+        assert!((KEPT / 2..=KEPT).contains(&kept), "{kept}");
+        assert_eq!(pace.stride, 16);
         let (messages, time) = pace.best().unwrap();
         assert_eq!(messages, time.0 / 10);
     }

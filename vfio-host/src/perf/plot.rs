@@ -44,6 +44,16 @@ impl Axis {
 /// logarithmic. `None` without figures, as in virtual time.
 #[must_use]
 pub fn svg(report: &PerfReport) -> Option<String> {
+    // Beside what most messages take, what one in a hundred exceeds.
+    let tail = |row: &super::table::Row| {
+        let tail = row.latency_ns.map(|latency| latency.p99 as f64 / 1e3);
+        let place = (
+            f64::from(row.bytes).log2(),
+            tail.filter(|value| *value > 0.0)?.log10(),
+        );
+        Some(place)
+    };
+    let tails: Vec<(f64, f64)> = report.rows.iter().filter_map(tail).collect();
     let value = |row: &super::table::Row| match (row.latency_ns, row.bandwidth) {
         (Some(latency), _) => Some(latency.typical as f64 / 1e3),
         (None, Some(bandwidth)) => Some(bandwidth.average_mib_s),
@@ -62,11 +72,11 @@ pub fn svg(report: &PerfReport) -> Option<String> {
         .collect();
     points.first()?;
     let across = Axis::of(points.iter().map(|(x, _)| *x));
-    let up = Axis::of(points.iter().map(|(_, y)| *y));
+    let up = Axis::of(points.iter().chain(&tails).map(|(_, y)| *y));
     let x = |value: f64| LEFT + across.at(value) * (WIDTH - LEFT - RIGHT);
     let y = |value: f64| HEIGHT - BOTTOM - up.at(value) * (HEIGHT - TOP - BOTTOM);
     let unit = match report.test {
-        "lat" => "t_typical, µs",
+        "lat" => "t_typical, and 99% (dashed), µs",
         _ => "BW average, MiB/s",
     };
     let mut text = String::new();
@@ -115,6 +125,17 @@ pub fn svg(report: &PerfReport) -> Option<String> {
         r##"<polyline points="{}" fill="none" stroke="#06c" stroke-width="2"/>"##,
         line.join(" ")
     );
+    if !tails.is_empty() {
+        let tails: Vec<_> = tails
+            .iter()
+            .map(|(a, b)| format!("{:.1},{:.1}", x(*a), y(*b)))
+            .collect();
+        let _ = writeln!(
+            text,
+            r##"<polyline points="{}" fill="none" stroke="#c60" stroke-width="2" stroke-dasharray="6 4"/>"##,
+            tails.join(" ")
+        );
+    }
     for (a, b) in places {
         let _ = writeln!(
             text,
@@ -154,6 +175,7 @@ mod tests {
             inline: 0,
             post_list: 1,
             iterations: 10,
+            duration: None,
             seed: 1,
             check: false,
             waits: Waits::Polls,
@@ -173,6 +195,24 @@ mod tests {
         assert_eq!(text.matches("<circle").count(), 3);
         assert!(text.contains("simulated") && text.contains(">1K<") && text.contains(">1M<"));
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        assert!(!text.contains("dasharray"), "bandwidth has no tail");
+        let lat = Plan {
+            test: Test::Latency,
+            ..plan.clone()
+        };
+        let mut latencies = crate::latency::Latencies::default();
+        (1..=1000).for_each(|ns| latencies.add(ns * 100));
+        let run = Run {
+            latency: crate::perf::Spread::of(latencies),
+            ..Run::default()
+        };
+        let mut report = PerfReport::new(&lat, "simulated", None);
+        for size in &lat.sizes {
+            report.add(&lat, *size, &run, true);
+        }
+        let text = svg(&report).unwrap();
+        assert_eq!(text.matches("<polyline").count(), 2);
+        assert!(text.contains("99%") && text.contains("dasharray"), "{text}");
         let mut untimed = PerfReport::new(&plan, "simulated", None);
         untimed.add(&plan, 64, &Run::default(), false);
         assert_eq!(svg(&untimed), None);

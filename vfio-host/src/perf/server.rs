@@ -14,6 +14,8 @@ use crate::interrupts::HostPlatform;
 pub struct Server<'a> {
     plan: &'a Plan,
     size: u32,
+    /// Messages that come, by queue pair.
+    goals: Vec<u64>,
     /// Messages received, by queue pair.
     received: Vec<u64>,
     sent: u64,
@@ -42,6 +44,7 @@ impl<'a> Server<'a> {
         Ok(Self {
             plan,
             size,
+            goals: vec![plan.iterations; plan.qps],
             received: vec![0; plan.qps],
             sent: 0,
             verified: 0,
@@ -52,10 +55,22 @@ impl<'a> Server<'a> {
     /// Whether it has nothing more to do.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        let each = self.plan.iterations;
         let answers = self.plan.test == Test::Latency && self.plan.op != Op::Read;
-        (!answers || self.sent == each)
-            && (self.plan.op != Op::Send || self.received.iter().all(|received| *received == each))
+        let mut through = self.received.iter().zip(&self.goals);
+        (!answers || self.sent >= self.goal(0))
+            && (self.plan.op != Op::Send || through.all(|(received, goal)| received >= goal))
+    }
+
+    /// The other side has posted so many messages on each queue pair, and no more
+    /// come.
+    pub fn stop_at(&mut self, posted: &[u64]) {
+        for (goal, posted) in self.goals.iter_mut().zip(posted) {
+            *goal = (*goal).min(*posted);
+        }
+    }
+
+    fn goal(&self, qp: usize) -> u64 {
+        self.goals.get(qp).copied().unwrap_or_default()
     }
 
     /// Goes on; says whether anything happened.
@@ -112,7 +127,7 @@ impl<'a> Server<'a> {
         let number = self.received.first().copied().unwrap_or_default();
         let place = self.plan.place(0, number);
         // The answer before has to be gone before the next one is made.
-        if number == self.plan.iterations
+        if number == self.goal(0)
             || self.sent < number
             || !is_marked(end, place, self.size, number)?
         {
@@ -168,24 +183,25 @@ impl<'a> Server<'a> {
     /// Memory that cannot be read.
     pub fn finish<P: HostPlatform>(mut self, end: &mut End<P>) -> Result<Run> {
         let plan = self.plan;
-        let last = plan.iterations.saturating_sub(1);
+        let last = self.goal(0).saturating_sub(1);
         let marked = (plan.test == Test::Latency && plan.op == Op::Write).then_some(marker(last));
         let streamed = plan.op == Op::Write && plan.test == Test::Bandwidth;
         if plan.check && streamed {
             // Nobody is told of a WRITE: the last ones are there to be looked at.
-            let first = plan.iterations.saturating_sub(plan.depth.into());
             for qp in 0..plan.qps {
-                for number in first..plan.iterations {
+                let goal = self.goal(qp);
+                for number in goal.saturating_sub(plan.depth.into())..goal {
                     let place = plan.place(qp, number);
                     self.look(end, place, plan.content(qp, number), None)?;
                 }
             }
-        } else if !plan.check && plan.op != Op::Read {
+        } else if !plan.check && plan.op != Op::Read && self.goals.iter().any(|goal| *goal > 0) {
             self.look(end, 0, 0, marked)?;
         }
         Ok(Run {
             elapsed: Ns(0),
             messages: self.received.iter().sum(),
+            iterations: self.goals.iter().sum::<u64>() / plan.qps.max(1) as u64,
             verified: self.verified,
             errors: self.errors,
             ..Run::default()

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::latency::Latencies;
+
 /// Latencies of a run, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Spread {
@@ -15,6 +17,8 @@ pub struct Spread {
     pub average: f64,
     /// Standard deviation.
     pub stdev: f64,
+    /// 90th percentile.
+    pub p90: u64,
     /// 99th percentile.
     pub p99: u64,
     /// 99.9th percentile.
@@ -24,25 +28,19 @@ pub struct Spread {
 impl Spread {
     /// Of `samples`; `None` without any.
     #[must_use]
-    pub fn of(mut samples: Vec<u64>) -> Option<Self> {
-        samples.sort_unstable();
-        let count = samples.len();
-        // Nearest rank: the smallest sample that at least so many do not exceed.
-        let rank = |per_mille: usize| {
-            let place = (count * per_mille).div_ceil(1000).saturating_sub(1);
-            samples.get(place).copied()
-        };
-        let mean = samples.iter().map(|ns| *ns as f64).sum::<f64>() / count as f64;
-        let square = |ns: &u64| (*ns as f64 - mean).powi(2);
-        let variance = samples.iter().map(square).sum::<f64>() / count as f64;
+    pub fn of(mut samples: Latencies) -> Option<Self> {
+        samples.sort();
+        let (min, max) = samples.ends()?;
+        let (average, stdev) = samples.mean_and_deviation();
         Some(Self {
-            min: *samples.first()?,
-            max: *samples.last()?,
-            typical: rank(500)?,
-            average: mean,
-            stdev: variance.sqrt(),
-            p99: rank(990)?,
-            p999: rank(999)?,
+            min,
+            max,
+            typical: samples.rank(500)?,
+            average,
+            stdev,
+            p90: samples.rank(900)?,
+            p99: samples.rank(990)?,
+            p999: samples.rank(999)?,
         })
     }
 }
@@ -51,14 +49,20 @@ impl Spread {
 mod tests {
     use super::*;
 
+    fn spread(samples: impl IntoIterator<Item = u64>) -> Option<Spread> {
+        let mut all = Latencies::default();
+        samples.into_iter().for_each(|ns| all.add(ns));
+        Spread::of(all)
+    }
+
     #[test]
     fn figures_of_a_known_spread() {
-        let spread = Spread::of((1..=1000).rev().collect()).unwrap();
-        assert_eq!((spread.min, spread.max, spread.typical), (1, 1000, 500));
-        assert_eq!((spread.p99, spread.p999), (990, 999));
-        assert_eq!(spread.average, 500.5);
-        assert!((spread.stdev - 288.675).abs() < 0.001, "{spread:?}");
-        assert_eq!(Spread::of(vec![7]).unwrap().stdev, 0.0);
-        assert_eq!(Spread::of(Vec::new()), None);
+        let known = spread((1..=1000).rev()).unwrap();
+        assert_eq!((known.min, known.max, known.typical), (1, 1000, 500));
+        assert_eq!((known.p90, known.p99, known.p999), (900, 990, 999));
+        assert!((known.average - 500.5).abs() < 1e-9);
+        assert!((known.stdev - 288.675).abs() < 0.001, "{known:?}");
+        assert_eq!(spread([7]).unwrap().stdev, 0.0);
+        assert_eq!(spread([]), None);
     }
 }

@@ -16,6 +16,7 @@ fn plan(op: Op, test: Test, check: bool) -> Plan {
         inline: 0,
         post_list: 1,
         iterations: 10,
+        duration: None,
         seed: 1,
         check,
         waits: Waits::Polls,
@@ -124,5 +125,8 @@ fn bandwidth_counts_payload() {
     assert_eq!(bandwidth.average_mib_s, 2048.0);
     assert_eq!(bandwidth.peak_mib_s, 4096.0);
     assert_eq!(bandwidth.mpps, 0.002048);
+    // 2^31 bytes a second.
+    assert_eq!(bandwidth.average_gbit_s, 17.179869184);
+    assert_eq!(bandwidth.peak_gbit_s, 34.359738368);
     assert_eq!(Run::default().bandwidth(1), None);
 }

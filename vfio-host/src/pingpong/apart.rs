@@ -49,6 +49,12 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
 
     /// Polls until so many more requests are carried out and messages are there.
     fn until(&mut self, sent: u32, received: u32) -> Result<()> {
+        self.until_or(sent, received, &|| false).map(drop)
+    }
+
+    /// The same, unless `is_over` says in an empty turn that they do not come;
+    /// says whether they have.
+    fn until_or(&mut self, sent: u32, received: u32, is_over: &dyn Fn() -> bool) -> Result<bool> {
         (self.watch)()?;
         let start = self.side.now();
         let mut wcs = [Wc::default(); 8];
@@ -67,12 +73,15 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
                     "no completion after {MESSAGE_LIMIT}: {UNREACHED}"
                 );
                 (self.watch)()?;
+                if is_over() {
+                    return Ok(false);
+                }
                 self.side.sleep()?;
             }
         }
         self.sent -= sent;
         self.received -= received;
-        Ok(())
+        Ok(true)
     }
 
     fn fill(&mut self, number: u64, direction: Direction) -> Result<()> {
@@ -133,18 +142,23 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
         Ok(())
     }
 
-    /// Answers once. For READ, nothing arrives that could be verified.
-    fn answer(&mut self, number: u64) -> Result<()> {
+    /// Answers once, unless `is_over` says that nothing more comes; says whether it
+    /// has. For READ, nothing arrives that could be verified.
+    fn answer(&mut self, number: u64, is_over: &dyn Fn() -> bool) -> Result<bool> {
         let (op, there) = (self.plan.op, self.there);
         if op == Op::Read {
             self.fill(number, Direction::Answer)?;
             self.side.post_sign(number)?;
-            self.until(1, 1)?;
+            if !self.until_or(1, 1, is_over)? {
+                return Ok(false);
+            }
             self.side.post_receives()?;
             self.outcome.messages += 1;
-            return Ok(());
+            return Ok(true);
         }
-        self.until(0, 1)?;
+        if !self.until_or(0, 1, is_over)? {
+            return Ok(false);
+        }
         self.check(number, Direction::Ask)?;
         self.side.post_receives()?;
         self.fill(number, Direction::Answer)?;
@@ -155,7 +169,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
         }
         self.until(1, 0)?;
         self.outcome.messages += 2;
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -167,7 +181,9 @@ pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
     side.post_receives()
 }
 
-/// Runs the side that asks, or the one that answers.
+/// Runs the side that asks, or the one that answers. `is_over` is asked before
+/// each message on the side that asks, and while one is waited for on the other:
+/// whether message `number` does not come any more.
 ///
 /// # Errors
 /// As [`run`](super::run).
@@ -178,15 +194,26 @@ pub fn run<P: HostPlatform>(
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
+    is_over: &dyn Fn(u64) -> bool,
 ) -> Result<Outcome> {
     let mut alone = Alone::new(side, there, plan, watch);
     let start = alone.side.now();
     for number in 0..plan.iterations {
         match role {
-            Role::Ask => alone.ask(number)?,
-            Role::Answer => alone.answer(number)?,
+            Role::Ask => {
+                if is_over(number) || plan.is_over(start, || alone.side.now()) {
+                    break;
+                }
+                alone.ask(number)?;
+            }
+            Role::Answer => {
+                if !alone.answer(number, &|| is_over(number))? {
+                    break;
+                }
+            }
         }
-        progress.at(number + 1);
+        alone.outcome.iterations += 1;
+        plan.show(progress, number + 1);
     }
     let elapsed = alone.side.now() - start;
     Ok(Outcome {

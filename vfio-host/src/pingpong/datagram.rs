@@ -14,6 +14,7 @@ use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED};
 use crate::interrupts::HostPlatform;
 use crate::payload::{self, Direction};
 use crate::progress::Progress;
+use crate::stop::Stop;
 
 /// How long an answer may take before the datagram is sent again.
 const AGAIN: Ns = Ns::from_ms(50);
@@ -108,12 +109,16 @@ pub fn ask<P: HostPlatform>(
     plan: &Plan,
     progress: &mut Progress,
     idle: Idle<'_>,
+    stop: &Stop,
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut check = Check::new(plan);
     let mut wcs = [Wc::default(); 8];
     let start = side.now();
     for number in 0..plan.iterations {
+        if stop.is_asked() || plan.is_over(start, || side.now()) {
+            break;
+        }
         check.fill(side, number, Direction::Ask)?;
         let posted = side.now();
         let (mut sent, mut tries) = (posted, 1u64);
@@ -154,7 +159,8 @@ pub fn ask<P: HostPlatform>(
             Some(true) => outcome.verified += 1,
             _ => outcome.errors += 1,
         }
-        progress.at(number + 1);
+        outcome.iterations += 1;
+        plan.show(progress, number + 1);
     }
     outcome.elapsed = side.now() - start;
     Ok(outcome)
@@ -216,11 +222,18 @@ impl Responder {
         Ok(polled)
     }
 
+    /// No more messages than these come.
+    pub fn stop_at(&mut self, messages: u64) {
+        let plan = &mut self.check.plan;
+        plan.iterations = plan.iterations.min(messages);
+    }
+
     /// What it saw: `lost` are the messages that came again.
     ///
     /// # Errors
     /// Messages that never came.
-    pub fn outcome(self) -> Result<Outcome> {
+    pub fn outcome(mut self) -> Result<Outcome> {
+        self.outcome.iterations = self.next;
         let missing = self.check.plan.iterations.checked_sub(self.next);
         let missing = missing.context("more messages than there are")?;
         ensure!(missing == 0, "{missing} messages have not arrived");

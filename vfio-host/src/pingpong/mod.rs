@@ -17,6 +17,7 @@ use crate::interrupts::HostPlatform;
 use crate::latency::Latencies;
 use crate::payload::{self, Direction};
 use crate::progress::Progress;
+use crate::stop::Stop;
 
 pub(crate) use side::succeeded;
 pub use side::{Endpoint, Side, SidePlan};
@@ -30,13 +31,34 @@ pub struct Plan {
     pub size: u32,
     /// Messages (for `send` and `write`: exchanges of one message each way).
     pub iterations: u64,
+    /// The exchange ends with the first message that would begin later than this.
+    pub duration: Option<Ns>,
     /// Seed of the payload.
     pub seed: u64,
+}
+
+impl Plan {
+    /// Shows how many messages are through.
+    pub(crate) fn show(&self, progress: &mut Progress, done: u64) {
+        progress.at(|| match self.duration {
+            Some(time) => format!("{done} messages, {time} in all"),
+            None => format!("{done} of {} messages", self.iterations),
+        });
+    }
+
+    /// Whether time is over for an exchange that began at `start`.
+    pub(crate) fn is_over(&self, start: Ns, now: impl FnOnce() -> Ns) -> bool {
+        self.duration
+            .is_some_and(|duration| now() - start >= duration)
+    }
 }
 
 /// What was exchanged.
 #[derive(Debug, Default)]
 pub struct Outcome {
+    /// Iterations, which are fewer than were asked for when the exchange was ended
+    /// before.
+    pub iterations: u64,
     /// Iterations whose every byte was as expected, both ways.
     pub verified: u64,
     /// Iterations with a difference or a failed completion.
@@ -79,6 +101,7 @@ pub fn run<P: HostPlatform>(
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
+    stop: &Stop,
 ) -> Result<Outcome> {
     let size = plan.size as usize;
     let (mut expected, mut got) = (vec![0u8; size], vec![0u8; size]);
@@ -92,6 +115,9 @@ pub fn run<P: HostPlatform>(
     log::info!("connected; {} messages to come", plan.iterations);
     let start = ask.now();
     for number in 0..plan.iterations {
+        if stop.is_asked() || plan.is_over(start, || ask.now()) {
+            break;
+        }
         let mut check = |memory, direction| {
             payload::first_difference(
                 memory,
@@ -152,7 +178,8 @@ pub fn run<P: HostPlatform>(
         } else {
             outcome.errors += 1;
         }
-        progress.at(number + 1);
+        outcome.iterations += 1;
+        plan.show(progress, number + 1);
     }
     outcome.elapsed = ask.now() - start;
     Ok(outcome)

@@ -146,3 +146,52 @@ fn what_does_not_fit_together_is_one_line() {
         assert!(error.contains(part), "{words}: {error}");
     }
 }
+
+#[test]
+fn a_plot_that_cannot_be_is_known_before_the_measuring() {
+    // Far longer than this test takes.
+    let start = std::time::Instant::now();
+    let error = run("--test bw --iters 10000000 --plot /nonexistent/x.svg").unwrap_err();
+    assert!(
+        format!("{error:#}").contains("--plot /nonexistent/x.svg"),
+        "{error:#}"
+    );
+    assert!(start.elapsed() < std::time::Duration::from_secs(5));
+}
+
+#[test]
+fn a_duration_ends_a_run_and_figures_have_other_forms() {
+    let start = std::time::Instant::now();
+    let lat = report("--duration 1 --histogram");
+    assert!(start.elapsed() >= std::time::Duration::from_secs(1));
+    let row = &lat["rows"][0];
+    let buckets = row["histogram"].as_array().unwrap();
+    let counted: u64 = buckets
+        .iter()
+        .map(|bucket| bucket["count"].as_u64().unwrap())
+        .sum();
+    assert_eq!(row["iterations"], counted);
+    assert!(counted > 100, "{counted}");
+    let text = run("--iters 50 --histogram").unwrap();
+    assert!(
+        text.contains("p99.9") && text.contains("from[usec]"),
+        "{text}"
+    );
+    let bw = report("--test bw --size 1K --iters 50");
+    let bandwidth = &bw["rows"][0]["bandwidth"];
+    let figure = |name: &str| bandwidth[name].as_f64().unwrap();
+    let gbits = figure("average_mib_s") * f64::from(1 << 20) * 8.0 / 1e9;
+    assert!((figure("average_gbit_s") - gbits).abs() < 1e-9);
+    assert!(
+        run("--test bw --report-gbits --iters 50")
+            .unwrap()
+            .contains("BW average[Gb/sec]")
+    );
+    let csv = run("--test bw --csv --iters 50 --size 64").unwrap();
+    let lines: Vec<_> = csv.lines().collect();
+    assert_eq!(
+        lines[0],
+        "#bytes,#iterations,BW peak[MiB/sec],BW average[MiB/sec],MsgRate[Mpps]"
+    );
+    assert!(lines[1].starts_with("64,50,") && lines.len() == 2, "{csv}");
+}

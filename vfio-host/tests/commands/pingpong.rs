@@ -111,3 +111,20 @@ fn datagrams_arrive_on_a_bad_wire_too() {
     assert!(refused("--transport ud --op read").contains("--transport rc"));
     assert!(report("").get("lost").is_none());
 }
+
+#[test]
+fn the_mtu_of_simulated_functions_can_be_given() {
+    let longest = |words: &str| {
+        let frames = frames(&format!("--size 4096 {words}"));
+        frames.iter().map(Vec::len).max().unwrap()
+    };
+    // An Ethernet header is not counted; what is left over of 1500 is too little
+    // for a path MTU of 2048.
+    let small = longest("--mtu 1500");
+    assert!((1024..1514).contains(&small), "{small}");
+    assert!(longest("") > 4096);
+    let error = refused("--mtu 100");
+    assert!(error.contains("100 bytes is below 256"), "{error}");
+    let error = refused("--mtu 1500 --path-mtu 4096");
+    assert!(error.contains("give a larger --mtu"), "{error}");
+}

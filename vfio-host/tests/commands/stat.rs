@@ -116,14 +116,36 @@ fn a_function_tells_its_port_addresses_and_counters() {
         "nothing was sent"
     );
     let text = good("stat");
-    for part in [
-        "port 1      active",
-        "GID 0       fe80::",
-        "46 others are 0",
-    ] {
+    for part in ["port 1      active", "GID 0       fe80::", "all 46 are 0"] {
         assert!(text.contains(part), "{text}");
     }
     let text = good("pingpong --virtual --iters 3 --counters");
     assert!(text.contains("counters of function 1\n"), "{text}");
     assert!(text.contains("  RDMATXSNDS         3\n"), "{text}");
+}
+
+#[test]
+fn limits_have_the_names_of_the_field() {
+    let report: Value = serde_json::from_str(&good("stat -v --json")).unwrap();
+    let device = &report["device"];
+    let number = |name: &str| device[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+    for name in ["max_qp", "max_cq", "max_mr", "max_pd", "max_ah", "max_cqe"] {
+        assert!(number(name) > 0, "{name}");
+    }
+    // 4 KiB, 2 MiB and 1 GiB.
+    assert_eq!(number("page_size_cap"), 0x4020_1000);
+    assert_eq!((number("max_inline_data"), number("max_srq")), (101, 0));
+    assert_eq!(device["node_guid"], "00e8:10ff:fe00:0000");
+    assert!(device["package"].is_string() && device.get("pcie").is_none());
+    let text = good("stat --verbose");
+    for name in device.as_object().unwrap().keys() {
+        let line = text
+            .lines()
+            .find(|line| line.trim_start().starts_with(name));
+        assert!(line.is_some(), "{name} is not in {text}");
+    }
+    // Nobody else is bothered.
+    let plain: Value = serde_json::from_str(&good("stat --json")).unwrap();
+    assert!(plain.get("device").is_none());
+    assert!(good("stat").ends_with("counters of the function\n  all 46 are 0\n"));
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::processes::{E810, End, ServerProcess, alone, package, until};
 
 /// `e810 COMMAND` on the function of a socket.
-fn on(command: &str, socket: &Path, words: &str) -> E810 {
+pub(crate) fn on(command: &str, socket: &Path, words: &str) -> E810 {
     let mut arguments = vec![
         command.to_owned(),
         format!("--device=vfio-user:{}", socket.display()),
@@ -32,6 +32,13 @@ pub(crate) fn listener(command: &str, socket: &Path, words: &str) -> (E810, Sock
     // What it says from here on, is read in the end.
     e810.0.stderr = Some(lines.into_inner());
     (e810, at)
+}
+
+/// Both sides of a run that goes on, the one that listens first.
+pub(crate) fn both_running(server: &ServerProcess, command: &str, words: &str) -> [E810; 2] {
+    let [a, b] = &server.paths;
+    let (answer, at) = listener(command, a, words);
+    [answer, on(command, b, &format!("--connect={at} {words}"))]
 }
 
 /// Both sides of a run, the one that listens first.
@@ -118,7 +125,9 @@ fn sides_that_do_not_fit_say_so_in_a_line_each() {
         (["--size=64", "--size=128"], "--size"),
         (["--op=write", "--op=read"], "--op"),
         (["--transport=ud", "--transport=rc"], "--transport"),
-        (["--ip=192.0.2.1", "--ip=2001:db8::1"], "family"),
+        (["--ip=192.0.2.1", "--ip=2001:db8::1"], "addresses of IPv"),
+        (["--vlan=5", "--vlan=6"], "--vlan"),
+        (["--vlan=5", ""], "no --vlan"),
         (
             ["--transport=ud --size=1025", "--transport=ud --size=1025"],
             "--path-mtu",
@@ -131,7 +140,7 @@ fn sides_that_do_not_fit_say_so_in_a_line_each() {
     }
     let at = ["--device=sim", "--listen=127.0.0.1:0"];
     let end = E810::start(&[&["pingpong"], &at[..]].concat()).end();
-    assert!(end.failure().contains("e810 sim"), "{end:?}");
+    assert!(end.refusal().contains("e810 sim"), "{end:?}");
     server.stop(libc::SIGTERM);
 }
 
@@ -146,21 +155,23 @@ fn nobody_strangers_and_peers_that_die_are_errors_in_time() {
     // Nobody listens there any more.
     let end = on("pingpong", b, &format!("--connect={at} --wait=1")).end();
     assert!(end.failure().contains("start the peer with"), "{end:?}");
-    for (says, part) in [
-        (&b"GET / HTTP/1.1\r\n\r\n"[..], "does not speak as an e810"),
-        (&[b'x'; 100_000], "longer than"),
-        (b"", "said nothing for 1s"),
-    ] {
-        let (waits, at) = listener("pingpong", a, "--wait=1");
+    // Strangers are sent away, and learn nothing.
+    let (waits, at) = listener("pingpong", a, "--iters=20");
+    for says in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[b'x'; 100_000], b""] {
         let mut stranger = TcpStream::connect(at).unwrap();
         // It may have had enough before all is written.
         let _ = stranger.write_all(says);
-        let end = waits.end();
-        assert!(end.failure().contains(part), "{end:?}");
-        let mut told = String::new();
-        let _ = stranger.read_to_string(&mut told);
-        assert!(told.contains("\"e810\":1"), "{told}");
+        if !says.is_empty() {
+            let mut told = String::new();
+            let _ = stranger.read_to_string(&mut told);
+            assert!(!told.contains("places"), "{told}");
+        }
     }
+    let ask = on("pingpong", b, &format!("--connect={at} --iters=20"));
+    assert_eq!(ask.end().json()["verified"], 20);
+    let end = waits.end();
+    assert_eq!(end.json()["verified"], 20);
+    assert!(end.err.contains("still listening"), "{end:?}");
     // One that is killed in mid-traffic.
     let long = "--iters=1000000000";
     let (answer, at) = listener("pingpong", a, long);
@@ -205,6 +216,31 @@ fn two_processes_measure() {
         let figures = ["latency_ns", "bandwidth"];
         let has = |report: &Value| figures.iter().any(|name| row(report).get(name).is_some());
         assert!(has(&ask) && !has(&answer), "{words}");
+    }
+    // As long as was asked for, however many messages that are.
+    for words in [
+        "perf --test=lat --op=send",
+        "perf --test=lat --op=write",
+        "perf --test=bw --op=send --qps=3 --check",
+        "perf --test=bw --op=write",
+        "perf --test=bw --op=read",
+        "pingpong --op=send",
+        "pingpong --op=write",
+        "pingpong --op=read",
+        "pingpong --transport=ud",
+    ] {
+        let (command, words) = words.split_once(' ').unwrap();
+        let words = format!("{words} --duration=1");
+        let ends = both(&server, command, [&words, &words]);
+        let [answer, ask] = ends.map(|end| match command {
+            "perf" => end.json()["rows"][0].clone(),
+            _ => end.json(),
+        });
+        assert_eq!(answer["iterations"], ask["iterations"], "{words}");
+        assert!(ask["iterations"].as_u64().unwrap() > 10, "{words}: {ask}");
+        for report in [answer, ask] {
+            assert_eq!(report["errors"], 0, "{words}");
+        }
     }
     let words = ["--test=bw --all --iters=2", "--test=bw --all --iters=2"];
     for end in both(&server, "perf", words) {

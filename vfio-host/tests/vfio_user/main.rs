@@ -11,6 +11,7 @@
 )]
 
 mod apart;
+mod ending;
 mod faults;
 mod foreign_server;
 mod limits;

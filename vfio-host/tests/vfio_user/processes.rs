@@ -101,12 +101,33 @@ impl End {
     }
 
     /// The one line of a command that did not.
-    pub(crate) fn failure(&self) -> &str {
-        assert_eq!(self.status.code(), Some(1), "{self:?}");
+    pub(crate) fn failure(&self) -> String {
+        self.line(1)
+    }
+
+    /// The one line of a command that was not understood.
+    pub(crate) fn refusal(&self) -> String {
+        self.line(2)
+    }
+
+    /// What it said when it ended with `code`: text, or JSON if that was asked for.
+    fn line(&self, code: i32) -> String {
+        assert_eq!(self.status.code(), Some(code), "{self:?}");
         assert_eq!(self.out, "");
-        let line = self.err.strip_suffix('\n').unwrap();
-        assert!(!line.contains('\n'), "more than a line:\n{line}");
-        line.strip_prefix("e810: ").unwrap()
+        let text = self.err.strip_suffix('\n').unwrap();
+        let (warnings, line) = text.rsplit_once('\n').unwrap_or(("", text));
+        // Two functions of one card that are shut down at once may wait for each
+        // other, and then say so.
+        let is_warning = |line: &str| line.starts_with("e810: warning: ") && line.contains("busy");
+        assert!(
+            warnings.lines().all(is_warning),
+            "more than a line:\n{text}"
+        );
+        if let Ok(json) = serde_json::from_str::<Value>(line) {
+            assert_eq!(json["exit_code"], code, "{json}");
+            return json["error"].as_str().unwrap().to_owned();
+        }
+        line.strip_prefix("e810: ").unwrap().to_owned()
     }
 }
 

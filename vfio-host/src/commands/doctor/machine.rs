@@ -70,6 +70,13 @@ fn iommu(host: &Host) -> Check {
         return Check::ok(NAME, "on");
     }
     let text = "off: the kernel has no IOMMU groups";
+    if kernel::is_virtual(host) {
+        return Check::error(
+            NAME,
+            format!("{text}, and this is a virtual machine"),
+            "give the machine a virtual IOMMU where it is started (QEMU: -device intel-iommu,intremap=on or -device virtio-iommu-pci), or use the card on its host",
+        );
+    }
     let argument = match processor(host) {
         Processor::Intel => "intel_iommu=on",
         Processor::Amd => {

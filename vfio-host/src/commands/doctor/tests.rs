@@ -195,6 +195,16 @@ fn an_iommu_that_is_off() {
     assert!(remedy(intel, "quiet", true).starts_with("grubby"));
     assert!(remedy(intel, "intel_iommu=on", false).contains("firmware setup"));
     assert!(remedy("vendor_id : AuthenticAMD\n", "", false).contains("AMD-Vi"));
+    let guest = "vendor_id : AuthenticAMD\nflags : fpu hypervisor lahf_lm\n";
+    let remedy_of_guest = remedy(guest, "", false);
+    assert!(
+        remedy_of_guest.contains("virtual IOMMU"),
+        "{remedy_of_guest}"
+    );
+    assert!(
+        !remedy_of_guest.contains("firmware setup"),
+        "{remedy_of_guest}"
+    );
     assert!(remedy("CPU implementer : 0x41\n", "", false).contains("SMMU"));
 }
 

@@ -1,0 +1,116 @@
+//! Numbers on the command line: their errors say what would be right.
+
+/// A parser of whole numbers from `least` to `most`.
+pub(crate) fn number<T: TryFrom<u64>>(
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let value = text.parse().ok().filter(|_| plain);
+        within(value, least, most).ok_or_else(|| {
+            let most = limit(most, &|most| most.to_string());
+            format!("`{text}` is no whole number from {least}{most}")
+        })
+    }
+}
+
+/// A parser of bytes from `least` to `most`, in bytes or with K, M or G behind
+/// them: 1024, 1024 K and 1024 M.
+pub(crate) fn size<T: TryFrom<u64>>(
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        within(bytes(text), least, most).ok_or_else(|| {
+            let most = limit(most, &human);
+            format!("`{text}` is no size from {least}{most} bytes: give it like 64, 64K or 1M (K = 1024)")
+        })
+    }
+}
+
+fn within<T: TryFrom<u64>>(value: Option<u64>, least: u64, most: u64) -> Option<T> {
+    let value = value.filter(|value| (least..=most).contains(value))?;
+    T::try_from(value).ok()
+}
+
+/// The upper end of a range, if it is worth a word.
+fn limit(most: u64, show: &dyn Fn(u64) -> String) -> String {
+    match most {
+        u64::MAX => " on".to_owned(),
+        most => format!(" to {}", show(most)),
+    }
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'k' | b'K' => (text.get(..text.len() - 1)?, 10),
+        b'm' | b'M' => (text.get(..text.len() - 1)?, 20),
+        b'g' | b'G' => (text.get(..text.len() - 1)?, 30),
+        _ => (text, 0),
+    };
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = digits.parse().ok().filter(|_| plain)?;
+    number.checked_mul(1 << shift)
+}
+
+/// A size as it is given.
+fn human(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{}M", bytes >> 20),
+        bytes => bytes.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units_of_1024() {
+        let size = size::<u32>(1, 8 << 20);
+        for (text, bytes) in [
+            ("1", 1),
+            ("64K", 65_536),
+            ("64k", 65_536),
+            ("1M", 1 << 20),
+            ("8192K", 8 << 20),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "0",
+            "K",
+            "-1",
+            "+1",
+            "1.5K",
+            "8193K",
+            "9M",
+            "1G",
+            "1KB",
+            "1 K",
+            "ä",
+            "99999999999999999999",
+            "18014398509481985K",
+        ] {
+            let error = size(text).unwrap_err();
+            assert!(error.contains("from 1 to 8M bytes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_none() {
+        let number = number::<u8>(0, 7);
+        assert_eq!(number("7"), Ok(7));
+        for text in ["", "8", "-1", "+1", "1K", "256", "x"] {
+            let error = number(text).unwrap_err();
+            assert_eq!(error, format!("`{text}` is no whole number from 0 to 7"));
+        }
+        assert!(
+            super::number::<u64>(1, u64::MAX)("0")
+                .unwrap_err()
+                .ends_with("from 1 on")
+        );
+    }
+}

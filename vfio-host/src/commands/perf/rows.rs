@@ -1,0 +1,167 @@
+//! The rows of a measurement: each is shown when it is there.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::cli::PerfArgs;
+use crate::commands::pair::Carrier;
+use crate::exchange::Role;
+use crate::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
+use crate::progress::Progress;
+use crate::terminal;
+
+/// Where the outcome of each size goes.
+pub(in crate::commands) trait Sink {
+    /// Messages are about to begin; this side has `role`.
+    ///
+    /// # Errors
+    /// It cannot be shown.
+    fn begin(&self, carrier: &Carrier, role: Role) -> Result<()>;
+
+    /// What messages of `size` bytes came to.
+    ///
+    /// # Errors
+    /// It cannot be shown.
+    fn add(&self, size: u32, run: &Run) -> Result<()>;
+
+    /// So many messages of `size` bytes are through.
+    fn at(&self, size: u32, done: u64);
+}
+
+/// Nobody wants to know.
+pub(in crate::commands) struct Unseen;
+
+impl Sink for Unseen {
+    fn begin(&self, _: &Carrier, _: Role) -> Result<()> {
+        Ok(())
+    }
+
+    fn add(&self, _: u32, _: &Run) -> Result<()> {
+        Ok(())
+    }
+
+    fn at(&self, _: u32, _: u64) {}
+}
+
+/// The file of `--plot`.
+pub(super) struct Plot<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> Plot<'a> {
+    /// Opens the file; what is in it stays until there is a picture.
+    pub(super) fn create(path: &'a Path) -> Result<Self> {
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        let file = file.with_context(|| format!("--plot {}", path.display()))?;
+        Ok(Self { path, file })
+    }
+
+    pub(super) fn draw(mut self, report: &PerfReport) -> Result<()> {
+        let Some(picture) = perf::svg(report) else {
+            return Ok(());
+        };
+        let drawn = self.file.set_len(0);
+        let drawn = drawn.and_then(|()| self.file.write_all(picture.as_bytes()));
+        drawn.with_context(|| format!("--plot {}", self.path.display()))
+    }
+}
+
+/// The rows of the report, each shown when it is there.
+pub(super) struct Rows<'a> {
+    args: &'a PerfArgs,
+    plan: &'a Plan,
+    shown: RefCell<Shown<'a>>,
+}
+
+struct Shown<'a> {
+    out: &'a mut dyn Write,
+    /// Once it is known what carries the messages.
+    report: Option<(Table, PerfReport)>,
+    progress: Progress,
+}
+
+impl<'a> Rows<'a> {
+    /// Rows that go to `out`.
+    pub(super) fn new(args: &'a PerfArgs, plan: &'a Plan, out: &'a mut dyn Write) -> Self {
+        Self {
+            args,
+            plan,
+            shown: RefCell::new(Shown {
+                out,
+                report: None,
+                progress: Progress::new(),
+            }),
+        }
+    }
+
+    /// All of them, if any were begun, and where text goes.
+    pub(super) fn end(self) -> (Option<PerfReport>, &'a mut dyn Write) {
+        let Shown { out, report, .. } = self.shown.into_inner();
+        (report.map(|(_, report)| report), out)
+    }
+}
+
+impl Sink for Rows<'_> {
+    fn begin(&self, carrier: &Carrier, role: Role) -> Result<()> {
+        let measured = role == Role::Ask;
+        let timed = measured && !self.args.pair.virtual_time;
+        let floor = (timed && self.plan.test == Test::Latency).then(core_to_core);
+        let report = PerfReport::new(self.plan, carrier.name, floor.flatten());
+        let layout = Layout {
+            csv: self.args.csv,
+            gbits: self.args.report_gbits,
+            width: terminal::size().map(|size| size.columns),
+        };
+        let table = Table::new(self.plan.test, timed, layout);
+        let label = match (measured, timed) {
+            (false, _) => "measured by the side that connects",
+            (true, false) => "virtual time: no times",
+            (true, true) => carrier.label,
+        };
+        let mut shown = self.shown.borrow_mut();
+        if !self.args.json {
+            table.head(&report, carrier.text, label, shown.out)?;
+        }
+        shown.report = Some((table, report));
+        Ok(())
+    }
+
+    fn add(&self, size: u32, run: &Run) -> Result<()> {
+        let shown = &mut *self.shown.borrow_mut();
+        let (table, report) = shown.report.as_mut().context("rows before their head")?;
+        let timed = table.is_timed();
+        let mut run = run.clone();
+        if !self.args.histogram {
+            run.histogram.clear();
+        }
+        report.add(self.plan, size, &run, timed);
+        shown.progress.clear();
+        if let Some(row) = report.rows.last().filter(|_| !self.args.json) {
+            table.row(row, shown.out)?;
+            if self.args.histogram {
+                perf::histogram(row, shown.out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn at(&self, size: u32, done: u64) {
+        let sizes = &self.plan.sizes;
+        let place = sizes.iter().position(|at| *at == size).unwrap_or(0) + 1;
+        let text = || {
+            let all = self.plan.iterations.saturating_mul(self.plan.qps as u64);
+            let of = match self.plan.duration {
+                Some(time) => format!("messages, {time} in all"),
+                None => format!("of {all} messages"),
+            };
+            format!("size {place} of {}, {size} bytes: {done} {of}", sizes.len())
+        };
+        self.shown.borrow_mut().progress.at(text);
+    }
+}

@@ -1,0 +1,112 @@
+//! Asking a run to end in order, by Ctrl-C or a `kill`.
+
+use std::process::exit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::signals::{STOP, Signals};
+
+/// How often the waiting thread looks whether the run is over.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// A run that a signal ended before it was through, with everything in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("interrupted by signal {0}: what was done until then is above")]
+pub struct Interrupted(pub libc::c_int);
+
+impl Interrupted {
+    /// The exit code that shells use for it: 128 and the signal's number, 130
+    /// for Ctrl-C.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        128u8.saturating_add(u8::try_from(self.0).unwrap_or(u8::MAX))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// The signal that came; 0: none.
+    signal: AtomicI32,
+    /// Nobody asks any more.
+    is_over: AtomicBool,
+}
+
+/// Whether a run is asked to end: SIGINT and SIGTERM no longer end the process
+/// where it stands. The second one does.
+#[derive(Debug, Default)]
+pub struct Stop(Arc<Shared>);
+
+impl Stop {
+    /// Waits for signals from now on; call it before any thread is made.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn on_signals() -> Result<Self> {
+        let signals = Signals::block(&STOP)?;
+        let stop = Self::default();
+        let shared = Arc::clone(&stop.0);
+        let wait = move || {
+            while !shared.is_over.load(Ordering::Relaxed) {
+                let signal = match signals.wait_for(AGAIN) {
+                    Ok(Some(signal)) => signal,
+                    Ok(None) => continue,
+                    Err(error) => return log::warn!("signals are not seen any more: {error:#}"),
+                };
+                if shared.signal.swap(signal, Ordering::Relaxed) != 0 {
+                    // Whoever asks twice does not want to wait for any order.
+                    exit(Interrupted(signal).exit_code().into());
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("signals".to_owned());
+        thread.spawn(wait).context("waiting for signals")?;
+        Ok(stop)
+    }
+
+    /// Whether the run is to end.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.0.signal.load(Ordering::Relaxed) != 0
+    }
+
+    /// Fails when the run is to end.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn check(&self) -> Result<(), Interrupted> {
+        match self.0.signal.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            signal => Err(Interrupted(signal)),
+        }
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_shells() {
+        assert_eq!(Interrupted(libc::SIGINT).exit_code(), 130);
+        assert_eq!(Interrupted(libc::SIGTERM).exit_code(), 143);
+    }
+
+    #[test]
+    fn nobody_asks_at_first() {
+        let stop = Stop::default();
+        assert!(!stop.is_asked());
+        assert_eq!(stop.check(), Ok(()));
+        stop.0.signal.store(libc::SIGTERM, Ordering::Relaxed);
+        assert_eq!(stop.check(), Err(Interrupted(libc::SIGTERM)));
+    }
+}

@@ -1,0 +1,142 @@
+//! How commands end before they are through: by a signal, with what was done until
+//! then, or because nobody reads on.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use super::apart::{both_running, listener, on};
+use super::processes::{E810, End, ServerProcess, alone, until};
+
+/// The lines of a process so far, as they come.
+fn lines(e810: &mut E810) -> impl Iterator<Item = String> + use<> {
+    let out = BufReader::new(e810.0.stdout.take().unwrap());
+    out.lines().map(Result::unwrap)
+}
+
+#[test]
+fn rows_are_there_when_they_are_measured_and_stay_after_a_signal() {
+    let _alone = alone();
+    for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
+        // Without an end that anybody would wait for.
+        let words = ["perf", "--test=bw", "--all", "--iters=10000"];
+        let mut e810 = E810::start(&words);
+        let mut lines = lines(&mut e810);
+        let mut seen: Vec<String> = lines.by_ref().take(5).collect();
+        let sizes = |seen: &[String]| {
+            let first = |line: &String| line.split_whitespace().next().map(str::to_owned);
+            seen.iter().skip(3).filter_map(first).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(&seen), ["2", "4"], "{seen:?}");
+        e810.signal(signal);
+        seen.extend(lines);
+        let end = e810.end();
+        assert_eq!(end.status.code(), Some(code), "{end:?}");
+        assert_eq!(end.err, "");
+        let sizes = sizes(&seen);
+        assert!((2..23).contains(&sizes.len()), "{seen:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_exchange_tells_what_was_verified() {
+    let _alone = alone();
+    let server = ServerProcess::start();
+    for words in [
+        "--iters=1000000000",
+        "--iters=1000000000 --op=read",
+        "--iters=1000000000 --transport=ud",
+    ] {
+        let ([answer, ask], before) = (both_running(&server, "pingpong", words), frames(&server));
+        until("traffic", || (frames(&server) > before + 100).then_some(()));
+        ask.signal(libc::SIGINT);
+        let ask = ask.end();
+        assert_eq!(ask.status.code(), Some(130), "{ask:?}");
+        let report: serde_json::Value = serde_json::from_str(&ask.out).unwrap();
+        let answer = answer.end().json();
+        assert_eq!(
+            (&report["errors"], &answer["errors"]),
+            (&0.into(), &0.into())
+        );
+        assert!(report["verified"].as_u64().unwrap() > 0);
+        assert_eq!(report["iterations"], answer["iterations"], "{words}");
+    }
+    // The side that answers says why it goes.
+    let words = "--iters=1000000000";
+    let ([answer, ask], before) = (both_running(&server, "pingpong", words), frames(&server));
+    until("traffic", || (frames(&server) > before + 100).then_some(()));
+    answer.signal(libc::SIGINT);
+    let answer = answer.end();
+    assert_eq!(answer.status.code(), Some(130), "{answer:?}");
+    assert!(ask.end().failure().contains("gave up: interrupted"));
+    // Also while nobody has come yet.
+    let (waits, _) = listener("perf", &server.paths[0], "");
+    waits.signal(libc::SIGTERM);
+    assert_eq!(waits.end().status.code(), Some(143));
+    // The functions were shut down each time.
+    assert!(on("stat", &server.paths[0], "").end().status.success());
+    let (end, report) = server.stop(libc::SIGTERM);
+    assert!(end.status.success(), "{end:?}");
+    assert_eq!(report["findings_in_all"], 0);
+}
+
+fn frames(server: &ServerProcess) -> u64 {
+    let report = server.look();
+    report["functions"][0]["frames_sent"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn nobody_who_reads_is_nothing_to_tell() {
+    let _alone = alone();
+    for words in [
+        &["stat"][..],
+        &["perf", "--test=bw", "--iters=10"],
+        &["list"],
+    ] {
+        // Gone before anything is written.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = Command::new(env!("CARGO_BIN_EXE_e810"))
+            .args(words)
+            .env_remove("RUST_LOG")
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn();
+        let End { status, err, .. } = E810(child.unwrap()).end();
+        assert_eq!((status.code(), err.as_str()), (Some(141), ""), "{words:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_a_usage_error() {
+    let card = "--device=0000:3b:00.0";
+    for (words, part) in [
+        ("pingpong --transport=ud --op=write", "use --op send"),
+        ("pingpong --moderation=50us", "add --events"),
+        ("perf --test=lat --qps=2", "--test bw"),
+        ("perf --test=bw --histogram", "--test lat"),
+        ("pingpong --hugepages", "--hugepages: not with --device sim"),
+        ("pingpong --warm --mac=02:00:00:00:00:09", "--mac: not with"),
+        ("stat --warm --vsi=77", "--vsi: not with --device sim"),
+        ("up --hugepages", "--hugepages: not with"),
+        ("pingpong --warm --peer-vsi=7", "--peer-vsi: not with"),
+        ("pingpong --listen=:0", "e810 sim"),
+    ] {
+        let words: Vec<_> = words.split(' ').collect();
+        for json in [&[][..], &["--json"]] {
+            let end = E810::start(&[&words, json].concat()).end();
+            assert!(end.refusal().contains(part), "{words:?}: {end:?}");
+        }
+    }
+    for device in [card, "--device=vfio-user:/nonexistent"] {
+        let end = E810::start(&["pingpong", device]).end();
+        assert!(end.failure().contains("there is no such"), "{end:?}");
+    }
+    let server = ServerProcess::start();
+    let device = format!("--device=vfio-user:{}", server.paths[0].display());
+    let said = E810::start(&["pingpong", &device]).end().refusal();
+    for part in ["--peer vfio-user:PATH", "--listen", "--connect HOST"] {
+        assert!(said.contains(part), "{said}");
+    }
+    server.stop(libc::SIGTERM);
+}
