@@ -81,7 +81,7 @@ pub(super) struct Client {
     commands: RawDma,
     events: RawDma,
     buffers: RawDma,
-    next: u32,
+    pub(super) next: u32,
     clean: u32,
 }
 
