@@ -20,7 +20,7 @@ use crate::backend::Options;
 use crate::capture::CaptureArgs;
 use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
-use crate::spec::{Bdf, DeviceSpec};
+use crate::spec::{Bdf, DeviceSpec, socket_path};
 use number::{number, size};
 
 pub use moderation::ModerationArg;
@@ -217,7 +217,7 @@ pub struct StatArgs {
 #[derive(Args, Debug, Clone)]
 pub struct SimArgs {
     /// Serve a function on this socket; once for each function, at most 8.
-    #[arg(long, value_name = "PATH", required = true, num_args = 1)]
+    #[arg(long, value_name = "PATH", required = true, num_args = 1, value_parser = socket_path)]
     pub socket: Vec<PathBuf>,
     /// The wire: `in-process`, or `udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT`.
     ///
@@ -244,10 +244,10 @@ pub struct SimArgs {
     #[arg(long, value_enum, default_value_t = ProfileArg::Card)]
     pub profile: ProfileArg,
     /// MSI-X vectors of each function: up to 1024 with two functions, 512 with four, 256 with eight.
-    #[arg(long, value_name = "N", default_value_t = VECTORS, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = VECTORS, value_parser = number::<u16>(1, 1024))]
     pub vectors: u16,
     /// Seed of the simulator's choices.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(0, u64::MAX))]
     pub seed: u64,
     /// What no source says of the card: CHOICE=VALUE,... or seed=N, which draws all of it. A wrong name lists the right ones.
     #[arg(long, value_name = "CHOICES")]

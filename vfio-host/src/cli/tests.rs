@@ -114,6 +114,10 @@ fn a_wrong_number_is_told_what_would_be_right() {
         ("pingpong --listen 18515", "a port alone is :18515"),
         ("up --mtu 67", "from 68 to 9702"),
         ("monitor --interval 1s", "from 10 to 60000"),
+        ("sim --socket a --vectors 1M", "from 1 to 1024"),
+        ("sim --socket a --seed x", "from 0 on"),
+        ("sim --socket a --window 0", "from 1 to 1048576"),
+        ("sim --socket a --ack-credits 32", "from 0 to 31"),
     ] {
         let words = format!("e810 {words}");
         let error = Cli::try_parse_from(words.split(' '))
@@ -122,6 +126,13 @@ fn a_wrong_number_is_told_what_would_be_right() {
         assert!(error.contains(says), "{words}: {error}");
         assert!(!error.contains("invalid digit"), "{error}");
     }
+}
+
+#[test]
+fn a_socket_has_a_short_path() {
+    let long = "a".repeat(108);
+    let error = Cli::try_parse_from(["e810", "sim", "--socket", &long]).unwrap_err();
+    assert!(error.to_string().contains("at most 107"), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use clap::Args;
 use e810_hal::Ns;
 use e810_sim::pe::WireLimits;
 
+use super::number::number;
 use crate::faults;
 
 /// Limits in place of those that the programs' queue pairs have.
@@ -15,13 +16,13 @@ pub struct WireArgs {
     #[arg(long, value_name = "TIME", value_parser = ack_timeout)]
     pub ack_timeout: Option<Ns>,
     /// Packets of sends and writes on the way at most [default: as the queue pair says (CWNDROCE); 1024].
-    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "PACKETS", value_parser = number::<u32>(1, 1 << 20))]
     pub window: Option<u32>,
     /// Code of the time that a sender is asked to wait when there is no receive, 0 to 31 [default: 12, which is 0.64 ms].
-    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u8).range(0..=31))]
+    #[arg(long, value_name = "CODE", value_parser = number::<u8>(0, 31))]
     pub rnr_timer: Option<u8>,
     /// Credit code of acknowledges, 0 to 31, where 31 stands for "not limited" [default: as the queue pair says (ACKCREDITS)].
-    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u8).range(0..=31))]
+    #[arg(long, value_name = "CODE", value_parser = number::<u8>(0, 31))]
     pub ack_credits: Option<u8>,
 }
 
