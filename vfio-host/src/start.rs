@@ -62,14 +62,15 @@ pub enum Source {
 }
 
 impl Source {
-    /// The file `named`, or the one that the machine has for a card with this
+    /// The file that an option or a variable `named`, or the one that the machine has for a card with this
     /// serial number.
     ///
     /// # Errors
     /// The file that was named cannot be read, or the one that was found.
-    pub fn choose(host: &Host, named: Option<&Path>, serial: [u8; 8]) -> Result<Self> {
-        if let Some(path) = named {
-            return Ok(Self::File(package::read(path).context("--ddp")?));
+    pub fn choose(host: &Host, named: Option<(&str, &Path)>, serial: [u8; 8]) -> Result<Self> {
+        if let Some((by, path)) = named {
+            let file = package::read(path).with_context(|| by.to_owned())?;
+            return Ok(Self::File(file));
         }
         match package::find(host, serial) {
             Ok(file) => Ok(Self::File(file)),

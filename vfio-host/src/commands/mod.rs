@@ -53,7 +53,7 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
     }
     let package = match &args.ddp {
         None => Source::simulated(),
-        named => Source::choose(&Host::default(), named.as_deref(), [0; 8])?,
+        Some(path) => Source::choose(&Host::default(), Some(("--ddp", path)), [0; 8])?,
     };
     Ok(Start::Cold {
         package,

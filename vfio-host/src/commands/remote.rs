@@ -141,12 +141,14 @@ pub(crate) fn start<T: Transport>(function: &Function<T>, asked: &StartArgs) -> 
         });
     }
     let serial = function.identity().serial;
-    let environment = || env::var_os(DDP).filter(|path| !path.is_empty());
-    let named = asked
-        .ddp
-        .clone()
-        .or_else(|| environment().map(PathBuf::from));
-    let package = Source::choose(&Host::default(), named.as_deref(), serial)?;
+    let environment = env::var_os(DDP).filter(|path| !path.is_empty());
+    let environment = environment.map(PathBuf::from);
+    let (by, named) = match &asked.ddp {
+        Some(path) => ("--ddp", Some(path)),
+        None => (DDP, environment.as_ref()),
+    };
+    let named = named.map(|path| (by, path.as_path()));
+    let package = Source::choose(&Host::default(), named, serial)?;
     if let Source::File(file) = &package {
         log::info!("package: {}", file.path.display());
     }

@@ -29,6 +29,12 @@ fn busy(function: &Value) -> &Value {
 }
 
 #[test]
+fn a_look_has_an_end() {
+    let views = views(&good("monitor --json --duration 1 --interval 100"));
+    assert!(!views.is_empty());
+}
+
+#[test]
 fn messages_of_its_own_are_seen() {
     let views = views(&good(
         "monitor --json --count 2 --interval 300 --moderation 20us",

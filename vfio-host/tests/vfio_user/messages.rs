@@ -105,6 +105,28 @@ fn a_bring_up_says_how_fast_the_socket_is() {
     assert!(delivered.as_u64().unwrap() >= 400, "{delivered}");
 }
 
+/// Function and package can be named by the environment.
+#[test]
+fn what_no_option_names_the_environment_does() {
+    let _alone = alone();
+    let server = ServerProcess::start();
+    let device = format!("vfio-user:{}", server.paths[0].display());
+    let package = package().to_str().unwrap();
+    let up = |ddp: &str| {
+        let environment = [("E810_DEVICE", device.as_str()), ("E810_DDP", ddp)];
+        E810::start_with(&["up", "--json"], &environment).end()
+    };
+    assert_eq!(up(package).json()["transport"], "vfio-user");
+    let wrong = up("/nonexistent/ice.pkg");
+    assert!(!wrong.status.success());
+    let said = &wrong.err;
+    assert!(
+        said.contains("E810_DDP") && said.contains("/nonexistent/ice.pkg"),
+        "{said}"
+    );
+    server.stop(libc::SIGTERM);
+}
+
 /// A function whose LAN side is said to be ready: the user gives what it is.
 #[test]
 fn a_warm_function_is_brought_up_as_it_is_said_to_be() {

@@ -56,9 +56,20 @@ pub(crate) struct End {
 
 impl E810 {
     pub(crate) fn start<S: AsRef<std::ffi::OsStr> + Debug>(arguments: &[S]) -> Self {
+        Self::start_with(arguments, &[])
+    }
+
+    /// With these environment variables.
+    pub(crate) fn start_with<S: AsRef<std::ffi::OsStr> + Debug>(
+        arguments: &[S],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_e810"))
             .args(arguments)
             .env_remove("RUST_LOG")
+            .env_remove("E810_DEVICE")
+            .env_remove("E810_DDP")
+            .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .stdin(Stdio::null())
