@@ -130,11 +130,13 @@ pub fn answer(
     // The header goes in front when the length is known.
     reply.extend([0; HEADER]);
     let done = obey(function, header, body, fds, reply);
+    // A user that waits for no reply has no place for one, an error either; whoever
+    // asks something has made a mistake, and waits.
+    if header.flags & NO_REPLY != 0 && !asks(header.command) {
+        reply.clear();
+        return;
+    }
     let first = match done {
-        Ok(()) if header.flags & NO_REPLY != 0 => {
-            reply.clear();
-            return;
-        }
         Ok(()) => Header {
             size: reply.len() as u32,
             flags: REPLY,
@@ -158,11 +160,7 @@ fn obey(
     fds: Vec<File>,
     reply: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let asks = matches!(
-        header.command,
-        VERSION | DEVICE_GET_INFO | DEVICE_GET_REGION_INFO | DEVICE_GET_IRQ_INFO | REGION_READ
-    );
-    if asks && header.flags & NO_REPLY != 0 {
+    if asks(header.command) && header.flags & NO_REPLY != 0 {
         return Err(INVALID);
     }
     match header.command {
@@ -238,6 +236,14 @@ fn obey(
         }
         _ => Err(UNSUPPORTED),
     }
+}
+
+/// Whether a command is a question.
+const fn asks(command: u16) -> bool {
+    matches!(
+        command,
+        VERSION | DEVICE_GET_INFO | DEVICE_GET_REGION_INFO | DEVICE_GET_IRQ_INFO | REGION_READ
+    )
 }
 
 /// The structure at the start of a body, and what follows it.

@@ -153,6 +153,8 @@ fn writes_have_their_data_and_may_go_unanswered() {
     for (offset, count) in [(4093, 4), (u64::MAX, 4), (0, u32::MAX)] {
         let body = [&access(CONFIG, offset, count)[..], &[0; 4]].concat();
         assert_eq!(error(told, REGION_WRITE, 0, &body), libc::EINVAL);
+        // A user that posts its writes takes a reply for a mistake of ours.
+        assert_eq!(ask(told, REGION_WRITE, NO_REPLY, &body), None);
     }
     assert_eq!(told.writes.len(), 2);
 }
