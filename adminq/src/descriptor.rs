@@ -81,7 +81,7 @@ impl Descriptor {
     }
 
     /// An entry of the event queue that waits for its event: its buffer, and
-    /// nothing else (control-path 9.1, ARQ fill).
+    /// nothing else (control-path 9.1, row "ARQ fill").
     #[must_use]
     pub fn waiting(address: Iova, len: u16) -> Self {
         let mut descriptor = Self::command(Opcode(0), [0; 16]).with_buffer(address, len, false);

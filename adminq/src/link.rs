@@ -85,7 +85,7 @@ pub fn watch<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<LinkStatus
 /// if it is configured otherwise; a link is not touched without need, and takes
 /// seconds to come up after a change (`ice/ice_main.c ice_configure_phy`). An up
 /// link is looked at, too: one whose error correction is not the partner's is up
-/// and brings nothing in (field-evidence, Link).
+/// and brings nothing in (field-evidence 3.22).
 ///
 /// A refusal is logged and counted: on some boards a management controller owns
 /// the link, and existing drivers go on. Whether there is a link shows in its

@@ -42,7 +42,7 @@ pub enum ResetDone {
 
 /// Resets this function, unless a reset of the whole card is running: then that
 /// one is waited for, because a PF reset on top of it is not allowed
-/// (control-path 9.2, entry check).
+/// (control-path 9.2, row "Entry check").
 ///
 /// `rdma`: the function is known to be capable of RDMA, so the engine's unit is
 /// waited for too.

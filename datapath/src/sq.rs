@@ -35,7 +35,7 @@ use write::Body;
 /// Quanta that stay free while the queue runs (data-path 1.1).
 const RUN_RESERVE: u64 = SQ_RESERVE as u64 - 1;
 
-/// Address handles that a header can name (data-path 1.4, AHID).
+/// Address handles that a header can name (data-path 1.4, row AHID).
 const MAX_HANDLES: u32 = 1 << 25;
 
 /// What a send queue was created with.

@@ -175,8 +175,8 @@ pub(crate) mod opcode {
 
 impl WcOpcode {
     /// The operation of a send queue CQE; `None` for codes without a name
-    /// (data-path 4.5; 09 and 0b, which the two sources map differently, are
-    /// left to the caller, who knows what was posted).
+    /// (data-path 4.5). Codes 09 and 0b, which the two sources map differently, are
+    /// left to the caller, who knows what was posted.
     #[inline(always)]
     pub(crate) fn of_sq(op: u8) -> Option<Self> {
         // A table, because this is asked of every completion, and of all bytes,

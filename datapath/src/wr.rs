@@ -44,7 +44,7 @@ pub struct Remote {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct UdTarget {
-    /// Index of the address handle, below 2^25 (data-path 1.4, AHID).
+    /// Index of the address handle, below 2^25 (data-path 1.4, row AHID).
     pub ah: u32,
     /// Destination QP, below 2^24.
     pub qpn: u32,
@@ -74,7 +74,7 @@ pub struct MwBind {
     pub remote_write: bool,
 }
 
-/// Page size of a fast registration (data-path 1.7, HPAGESIZE).
+/// Page size of a fast registration (data-path 1.7, row `fast reg`: HPAGESIZE).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]

@@ -13,7 +13,7 @@ use crate::tuning::{Dcqcn, Tuning};
 /// finds VSI and MAC address itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lan {
-    /// Hardware number of the main VSI (control-path 3.0, vport_id).
+    /// Hardware number of the main VSI (control-path 3.0, row "0.1": vport_id).
     pub vsi: VsiId,
     /// The port's MAC address.
     pub mac: MacAddr,

@@ -304,7 +304,7 @@ pub struct RegisterMr {
     /// ARIGHTS.
     pub access: Access,
     /// REMOTE_ATOMIC_EN: only when the feature list allows atomics
-    /// (control-path 6.8, FTN_FLAGS bit 0).
+    /// (control-path 6.8, row ASO: FTN_FLAGS bit 0).
     pub remote_atomics: bool,
     /// HMC function index and USEHMCFNIDX; `None` in existing drivers.
     pub hmc_function: Option<PfId>,

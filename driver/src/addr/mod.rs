@@ -68,7 +68,7 @@ pub fn link_local(mac: MacAddr) -> Ipv6Addr {
 /// pair of QPs, different for different pairs, so that routers spread flows.
 ///
 /// A given flow label decides alone; otherwise the QP numbers do
-/// (control-path 5.5, SPORT = hash(flow label, QPNs); the fold is the kernel
+/// (control-path 5.5, row RTR: SPORT = hash(flow label, QPNs); the fold is the kernel
 /// verbs layer's, its value is not judged by any peer).
 #[must_use]
 pub(crate) const fn udp_source_port(flow_label: u32, local_qpn: u32, remote_qpn: u32) -> u16 {

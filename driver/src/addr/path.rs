@@ -113,7 +113,7 @@ pub(crate) struct Target {
     pub(crate) hop_limit: u8,
     pub(crate) vlan: Option<u16>,
     /// Source and destination are one, or the destination is a group
-    /// (control-path 4.14, DOLOOPBACK).
+    /// (control-path 4.14, row DOLOOPBACK).
     pub(crate) loopback: bool,
 }
 

@@ -168,7 +168,7 @@ impl Scheduler {
         class: u8,
     ) -> Result<Leaf> {
         let added = cqp.execute(&self.leaf_node(class, NodeChange::Add, false))?;
-        // 10 bits of handle fit the QP context (control-path 5.2, QSHANDLE).
+        // 10 bits of handle fit the QP context (control-path 5.2, row QSHANDLE).
         let qs_handle = (added.ret_val & 0x3FF) as u16;
         let registered = lan.add_queue_set(self.vsi, class, qs_handle);
         let enabled = registered.and_then(|teid| {

@@ -48,7 +48,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// Stops the device's side before DESTROY_QP: to ERROR, then the flush
-    /// (control-path 5.5, last row). What the device refuses of that, existing
+    /// (control-path 5.5, row destroy). What the device refuses of that, existing
     /// drivers do not look at: it ends with the queue pair.
     ///
     /// In RESET the device has it idle, and there is nothing to stop; they send

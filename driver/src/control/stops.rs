@@ -3,7 +3,7 @@
 //! see.
 //!
 //! The device is told each thing once: MODIFY_QP to ERROR, and FLUSH_WQES for
-//! either queue (control-path 4.12, "once per side"). What is repeated may be
+//! either queue (control-path 4.12, row "Once per side"). What is repeated may be
 //! answered by a failure, and existing drivers repeat nothing.
 
 use core::sync::atomic::{AtomicU64, Ordering};

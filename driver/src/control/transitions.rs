@@ -22,7 +22,7 @@ use crate::pair::Qp;
 use crate::tuning::Tuning;
 
 /// How long the device may take to drain a send queue, as existing drivers wait
-/// (data-path 8.3, SQD).
+/// (data-path 8.3, row SQD).
 const DRAIN_LIMIT: Ns = Ns::from_ms(5_000);
 
 impl<P: Platform> Control<P> {
@@ -149,7 +149,7 @@ impl<P: Platform> Control<P> {
             context.psn_expected = psn;
         }
         if let Some(psn) = attr.sq_psn {
-            // control-path 5.5, RTS.
+            // control-path 5.5, row RTS.
             context.psn_next = psn;
             context.psn_unacked = psn;
             context.psn_max = psn;

@@ -30,7 +30,7 @@ pub enum PhyStart {
     /// The link is not enabled.
     Disabled,
     /// The link is enabled without forward error correction: it comes up, and nothing that the other end sends is
-    /// understood (field-evidence, Link).
+    /// understood (field-evidence 3.22).
     WithoutFec,
     /// The link is configured and was switched off (0x0605).
     SwitchedOff,

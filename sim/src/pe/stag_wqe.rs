@@ -21,7 +21,7 @@ const FASTREG_INVALID_PBL_HPS_CFG: AeCode = AeCode(0x011F);
 const MWBIND_WRONG_TYPE: AeCode = AeCode(0x0120);
 const FASTREG_PBLE_MISMATCH: AeCode = AeCode(0x0121);
 
-/// What the QP context allows (control-path 5.2, word 160).
+/// What the QP context allows (control-path 5.2, row 160).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Allowed {
     pub(crate) qpn: u32,

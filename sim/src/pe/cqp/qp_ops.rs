@@ -348,7 +348,7 @@ impl Device {
         let verbs = matches!(qp.kind, QpType::RoceRc | QpType::RoceUd);
         let at_rest = matches!(qp.state(), State::Idle | State::Error);
         if verbs && !at_rest && !qp.asked_error {
-            // Linux moves every one that was begun to ERROR first (control-path 5.5, last row); one in RESET or INIT of
+            // Linux moves every one that was begun to ERROR first (control-path 5.5, row destroy); one in RESET or INIT of
             // verbs is idle.
             let text = format!("QP {id}: destroyed in state {:?}", qp.state());
             env.finding(Class::Lint, "qp-destroy-state", text);
