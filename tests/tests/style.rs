@@ -7,13 +7,14 @@
 
 #![expect(
     clippy::expect_used,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "a test fails by panicking"
 )]
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use e810_tests::source_tree::{files, root};
 
 /// Crates without an operating system, by folder; those that do not exist yet
 /// are passed over.
@@ -41,29 +42,9 @@ const NOT_IN_CORE: &[&str] = &[
 /// What must not stand anywhere.
 const NOWHERE: &[&str] = &["todo!(", "unimplemented!(", "dbg!("];
 
-fn root() -> PathBuf {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    tests.parent().expect("the workspace").to_owned()
-}
-
 /// The Rust files below `folder`.
 fn sources(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries =
-            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        for entry in entries {
-            let path = entry.expect("a folder entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    files
+    files(folder, &["rs"])
 }
 
 fn core() -> Vec<(&'static str, PathBuf)> {
