@@ -40,6 +40,7 @@ pub mod channel;
 mod cold;
 mod completion;
 mod config;
+mod connect;
 mod control;
 mod device;
 pub mod errno;
@@ -56,6 +57,7 @@ mod needs;
 mod pair;
 pub mod polling;
 mod port;
+mod progress;
 mod stage;
 mod stats;
 pub mod tuning;
@@ -71,7 +73,10 @@ pub use cold::{
 };
 pub use completion::{Cq, CqInit};
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
-pub use control::{Control, LanHook, NoLanHook, QueriedInit, QueriedQp, Served, ShutdownError};
+pub use connect::{ConnectOptions, DATAGRAM_QKEY, QpInfo};
+pub use control::{
+    Control, LanHook, NoLanHook, QueriedInit, QueriedQp, Remaining, Served, ShutdownError,
+};
 pub use device::{
     AeqUp, Attached, CcqUp, CeqsUp, ColdStart, CqpUp, Device, EngineReady, Failed, HmcUp, Memory,
     Reached, Ready, bring_up, bring_up_cold,
@@ -87,6 +92,7 @@ pub use moderation::{Adaptive, CqModeration};
 pub use needs::{HOST_ALLOCATIONS, cq_dma_bytes};
 pub use pair::Qp;
 pub use port::{DeviceAttr, PortAttr, PortState};
+pub use progress::progress;
 pub use stage::Stage;
 pub use stats::{Counter, Stats};
 pub use tuning::Tuning;

@@ -57,7 +57,7 @@ pub use query::{QueriedInit, QueriedQp};
 pub(crate) use routes::{Route, Ways};
 pub use scheduler::{LanHook, NoLanHook};
 pub use service::Served;
-pub use shutdown::ShutdownError;
+pub use shutdown::{Remaining, ShutdownError};
 pub(crate) use stops::stop_words;
 pub(crate) use vectors::CompletionVectors;
 

@@ -4,8 +4,12 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_hal::Platform;
 
 use super::Control;
+use crate::completion::Cq;
 use crate::error::{Error, Object, Result};
 use crate::events::EventSet;
+use crate::handle::Ah;
+use crate::memory::{Mr, Pd};
+use crate::pair::Qp;
 
 /// A shutdown that did not happen, or not to the end.
 #[derive(Debug)]
@@ -26,7 +30,63 @@ impl<P: Platform> core::fmt::Display for ShutdownError<P> {
 
 impl<P: Platform + core::fmt::Debug> core::error::Error for ShutdownError<P> {}
 
+/// What a program has left of its objects, for [`Control::shutdown_with`]. Each field is
+/// anything that gives such objects one after the other: an array (`[qp]`, `[]`), an
+/// `Option`, a vector.
+#[derive(Clone, Copy, Debug)]
+pub struct Remaining<Q, A, C, M, D> {
+    /// Queue pairs.
+    pub qps: Q,
+    /// Address handles.
+    pub ahs: A,
+    /// Completion queues.
+    pub cqs: C,
+    /// Memory regions.
+    pub mrs: M,
+    /// Protection domains.
+    pub pds: D,
+}
+
 impl<P: Platform> Control<P> {
+    /// Destroys `objects` in the order in which none is still used by another, then
+    /// shuts down ([`Control::shutdown`]). Windows, fast registrations, multicast
+    /// groups and channels have been given back before.
+    ///
+    /// # Errors
+    /// The first object that could not be destroyed, or the first step that failed.
+    /// What was not destroyed until then is leaked, because the device may still use
+    /// it; a program that wants to go on instead destroys its objects one by one, and
+    /// gets each back in the error.
+    pub fn shutdown_with<Q, A, C, M, D>(
+        mut self,
+        events: EventSet<P>,
+        objects: Remaining<Q, A, C, M, D>,
+    ) -> Result<()>
+    where
+        Q: IntoIterator<Item = Qp<P>>,
+        A: IntoIterator<Item = Ah>,
+        C: IntoIterator<Item = Cq<P>>,
+        M: IntoIterator<Item = Mr<P>>,
+        D: IntoIterator<Item = Pd>,
+    {
+        for qp in objects.qps {
+            self.destroy_qp(qp).map_err(|(_, error)| error)?;
+        }
+        for ah in objects.ahs {
+            self.destroy_ah(ah).map_err(|(_, error)| error)?;
+        }
+        for cq in objects.cqs {
+            self.destroy_cq(cq).map_err(|(_, error)| error)?;
+        }
+        for mr in objects.mrs {
+            self.dereg_mr(mr).map_err(|(_, error)| error)?;
+        }
+        for pd in objects.pds {
+            self.dealloc_pd(pd).map_err(|(_, error)| error)?;
+        }
+        self.shutdown(events).map_err(|failed| failed.error)
+    }
+
     /// Undoes the bring-up in order (control-path 3.4). All objects have been
     /// given back before.
     ///

@@ -54,10 +54,9 @@ fn pass(config: &Config) {
         let device = bring_up_cold(nic, config, &start, &mut |_| {}).unwrap();
         make(device, memory[usize::from(number)].bytes()).unwrap()
     });
-    let names: [(MacAddr, Qpn); 2] =
-        [0, 1].map(|n: usize| (sides[n].control.lan().mac, sides[n].qp.number()));
-    for (side, (mac, qpn)) in sides.iter_mut().zip(names.into_iter().rev()) {
-        connect(side, mac, qpn).unwrap();
+    let infos = [0, 1].map(|n: usize| sides[n].qp.info(&sides[n].control, 0).unwrap());
+    for (side, peer) in sides.iter_mut().zip(infos.iter().rev()) {
+        connect(side, peer).unwrap();
     }
     memory[0].bytes().write(0, b"all of it").unwrap();
     receive(&mut sides[1]).unwrap();

@@ -1,4 +1,3 @@
-use e810::addr::link_local;
 use e810::*;
 use e810_hal::SharedBytes;
 
@@ -35,15 +34,11 @@ fn make<P: Platform>(device: Device<P, Ready<P>>, memory: SharedBytes) -> Result
     })
 }
 
-/// `mac` is the peer's `control.lan().mac`, `qpn` its `qp.number()`: told by other means.
-fn connect<P: Platform>(side: &mut Side<P>, mac: MacAddr, qpn: Qpn) -> Result<()> {
+/// `peer` is what `qp.info(&control, 0)` gives on the other side: told by other means.
+fn connect<P: Platform>(side: &mut Side<P>, peer: &QpInfo) -> Result<()> {
     let Side { control, qp, .. } = side;
-    // Entry 0 of the GID table is the function's own link-local address.
-    let path = Path::new(0, link_local(mac).into(), mac);
-    let mtu = Mtu::fitting(control.lan().mtu).unwrap_or(Mtu::Mtu256);
-    control.modify_qp(qp, &QpAttr::to_init(AccessFlags::empty()))?;
-    control.modify_qp(qp, &QpAttr::to_rtr(path, mtu, qpn, 0))?;
-    control.modify_qp(qp, &QpAttr::to_rts(0))
+    // From entry 0 of the GID table, the function's own link-local address.
+    qp.connect(control, peer, &ConnectOptions::default())
 }
 
 /// Part of the registered memory, `at` bytes from its start.
@@ -80,32 +75,24 @@ fn send<P: Platform>(side: &mut Side<P>, length: u32) -> Result<(), Refused> {
 /// A turn of the program's loop: a completion, if there is one. The caller bounds the
 /// turns.
 fn turn<P: Platform>(side: &mut Side<P>) -> Result<Option<Wc>> {
-    // Without these two a queue pair that failed completes nothing.
-    for part in &mut side.events {
-        part.poll(&mut |event| {
-            if let Event::Async(event) = event {
-                // Name, cause and remedy, for a log: `event.to_string()`.
-                let _ = event;
-            }
-        });
-    }
-    side.control.service()?;
+    // Without this a queue pair that failed completes nothing.
+    progress(&mut side.control, &mut side.events, |event| {
+        if let Event::Async(event) = event {
+            // Name, cause and remedy, for a log: `event.to_string()`.
+            let _ = event;
+        }
+    })?;
     let mut wc = [Wc::default()];
     Ok((side.cq.poll(&mut wc) == 1).then_some(wc[0]))
 }
 
-fn end<P: Platform>(mut side: Side<P>) -> Result<()> {
-    side.control
-        .destroy_qp(side.qp)
-        .map_err(|(_, error)| error)?;
-    side.control
-        .destroy_cq(side.cq)
-        .map_err(|(_, error)| error)?;
-    side.control.dereg_mr(side.mr).map_err(|(_, error)| error)?;
-    side.control
-        .dealloc_pd(side.pd)
-        .map_err(|(_, error)| error)?;
-    side.control
-        .shutdown(side.events)
-        .map_err(|failed| failed.error)
+fn end<P: Platform>(side: Side<P>) -> Result<()> {
+    let objects = Remaining {
+        qps: [side.qp],
+        ahs: [],
+        cqs: [side.cq],
+        mrs: [side.mr],
+        pds: [side.pd],
+    };
+    side.control.shutdown_with(side.events, objects)
 }

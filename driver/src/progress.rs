@@ -1,0 +1,29 @@
+//! One call for a program's loop: the events of all vectors, and the work they leave.
+
+use e810_hal::Platform;
+
+use crate::control::{Control, Served};
+use crate::error::Result;
+use crate::events::{Event, EventSet};
+
+/// Takes the events of all vectors ([`Events::poll`](crate::Events::poll)), gives each
+/// to `deliver`, and does the work that they leave ([`Control::service`]). Never waits,
+/// and is bounded: 64 entries a vector.
+///
+/// A program that polls its completion queues calls this in the same loop: without it a
+/// queue pair that failed completes nothing. A program with interrupts calls
+/// [`Events::on_vector`](crate::Events::on_vector) in its handlers instead, and
+/// [`Control::service`] in its loop.
+///
+/// # Errors
+/// As [`Control::service`]; the events were delivered all the same.
+pub fn progress<P: Platform>(
+    control: &mut Control<P>,
+    events: &mut EventSet<P>,
+    mut deliver: impl FnMut(Event),
+) -> Result<Served> {
+    for vector in events {
+        vector.poll(&mut deliver);
+    }
+    control.service()
+}
