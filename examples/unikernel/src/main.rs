@@ -13,18 +13,17 @@ mod report;
 
 use e810::hmc::Capacity;
 use e810::{
-    AccessFlags, ColdStart, Config, GidEntry, HOST_ALLOCATIONS, LinkPolicy, MacAddr, Mtu, Notify,
-    Package, PackageSource, Path, QpAttr, QpCaps, QpInit, Qpn, Service, bring_up_cold, v4,
+    AccessFlags, ColdStart, Config, ConnectOptions, GidEntry, HOST_ALLOCATIONS, LinkPolicy,
+    MacAddr, Mtu, Notify, Package, PackageSource, QpCaps, QpInfo, QpInit, Service, bring_up_cold,
+    v4,
 };
 use metal::machine::FUNCTIONS;
 use metal::{Machine, Metal, pool, say};
-use node::{BYTES, HEADER, INCOMING, LIMIT, Node, QKEY};
+use node::{BYTES, HEADER, INCOMING, LIMIT, Node};
 use report::{Failure, Report, Waits};
 
 /// Messages of each kind.
 const MESSAGES: u64 = 50;
-/// First packet sequence number of both sides.
-const PSN: u32 = 0x10_0000;
 
 /// How both functions are brought up.
 const CONFIG: Config = Config {
@@ -68,9 +67,9 @@ fn main(machine: &Machine) -> Result<(), Failure> {
     let mut a = up(Metal::new(machine, &first), &package, &mut report)?;
     let mut b = up(Metal::new(machine, &second), &package, &mut report)?;
 
-    let (name_of_a, name_of_b) = (Name::of(&a), Name::of(&b));
-    connect(&mut a, &name_of_b)?;
-    connect(&mut b, &name_of_a)?;
+    let (infos_of_a, infos_of_b) = (a.infos()?, b.infos()?);
+    connect(&mut a, &infos_of_b)?;
+    connect(&mut b, &infos_of_a)?;
     report.row("connecting", 2);
 
     for waits in [Waits::Polls, Waits::Sleeps] {
@@ -144,42 +143,19 @@ fn up<'m>(
     })
 }
 
-/// What a side has to know of the other. Here it is told by a call; between two
-/// machines this is what has to be exchanged.
-struct Name {
-    mac: MacAddr,
-    rc: Qpn,
-    ud: Qpn,
-}
-
-impl Name {
-    fn of(node: &Node<'_>) -> Self {
-        Self {
-            mac: node.control.lan().mac,
-            rc: node.rc.number(),
-            ud: node.ud.number(),
-        }
-    }
-}
-
-/// Takes both queue pairs to RTS: one towards its peer, one for datagrams.
-fn connect(node: &mut Node<'_>, peer: &Name) -> Result<(), Failure> {
-    let path = Path::new(node.gid, ip(peer.mac), peer.mac);
-    for attr in [
-        QpAttr::to_init(AccessFlags::empty()),
-        QpAttr::to_rtr(path, Mtu::Mtu1024, peer.rc, PSN),
-        QpAttr::to_rts(PSN),
-    ] {
-        node.control.modify_qp(&mut node.rc, &attr)?;
-    }
-    for attr in [
-        QpAttr::ud_to_init(QKEY),
-        QpAttr::ud_to_rtr(),
-        QpAttr::ud_to_rts(PSN),
-    ] {
-        node.control.modify_qp(&mut node.ud, &attr)?;
-    }
-    node.peer = Some((node.control.create_ah(&node.pd, &path)?, peer.ud));
+/// Takes both queue pairs to RTS: one towards its peer, one for datagrams. What one
+/// side knows of the other is a variable here; between two machines it has to be
+/// exchanged.
+fn connect(node: &mut Node<'_>, [rc, ud]: &[QpInfo; 2]) -> Result<(), Failure> {
+    let options = ConnectOptions {
+        sgid_index: node.gid,
+        mtu: Some(Mtu::Mtu1024),
+        ..ConnectOptions::default()
+    };
+    node.rc.connect(&mut node.control, rc, &options)?;
+    node.ud.connect(&mut node.control, ud, &options)?;
+    let ah = node.control.create_ah(&node.pd, &ud.path(node.gid))?;
+    node.peer = Some((ah, *ud));
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! One function with its objects: how it posts, waits, attends and ends.
 
 use e810::{
-    Ah, AsyncEvent, Control, Cq, Data, Event, EventSet, Mr, Op, Pd, Qp, Qpn, RecvWr, SendFlags,
-    SendWr, Service, Sge, SharedBytes, Wc, WcStatus,
+    Ah, AsyncEvent, Control, Cq, Data, Event, EventSet, Mr, Op, Pd, Qp, QpInfo, RecvWr, Remaining,
+    SendFlags, SendWr, Service, Sge, SharedBytes, Wc, WcStatus,
 };
 use e810_hal::Ns;
 use metal::interrupts::Lines;
@@ -16,8 +16,6 @@ pub(crate) const BYTES: usize = 1000;
 pub(crate) const HEADER: usize = 40;
 /// Where a side's messages arrive: behind the one that it sends.
 pub(crate) const INCOMING: usize = 1024;
-/// Key of the datagrams.
-pub(crate) const QKEY: u32 = 0x1111_1111;
 /// How long anything may take.
 pub(crate) const LIMIT: Ns = Ns::from_ms(10_000);
 
@@ -34,10 +32,16 @@ pub(crate) struct Node<'m> {
     pub(crate) ud: Qp<Metal<'m>>,
     pub(crate) gid: u8,
     /// Where datagrams go: the way, and whom they are for.
-    pub(crate) peer: Option<(Ah, Qpn)>,
+    pub(crate) peer: Option<(Ah, QpInfo)>,
 }
 
 impl<'m> Node<'m> {
+    /// What the peer has to know of its queue pairs.
+    pub(crate) fn infos(&self) -> Result<[QpInfo; 2], Failure> {
+        let info = |qp: &Qp<_>| qp.info(&self.control, self.gid);
+        Ok([info(&self.rc)?, info(&self.ud)?])
+    }
+
     fn qp(&mut self, service: Service) -> &mut Qp<Metal<'m>> {
         match service {
             Service::Ud => &mut self.ud,
@@ -72,7 +76,8 @@ impl<'m> Node<'m> {
     pub(crate) fn post_send(&mut self, service: Service, number: u64) -> Result<(), Failure> {
         let sges = [self.sge(0, BYTES)];
         let (data, imm) = (Data::Sges(&sges), None);
-        let to = self.peer.as_ref().map(|(ah, qpn)| ah.target(*qpn, QKEY));
+        let to = self.peer.as_ref();
+        let to = to.map(|(ah, peer)| ah.target(peer.qpn, peer.qkey));
         let op = match (service, to) {
             (Service::Ud, Some(to)) => Op::UdSend { data, imm, to },
             _ => Op::Send { data, imm },
@@ -147,19 +152,14 @@ impl<'m> Node<'m> {
     }
 
     /// Gives everything back, in order.
-    pub(crate) fn down(mut self) -> Result<(), Failure> {
-        if let Some((ah, _)) = self.peer.take() {
-            self.control.destroy_ah(ah).map_err(|(_, error)| error)?;
-        }
-        for qp in [self.rc, self.ud] {
-            self.control.destroy_qp(qp).map_err(|(_, error)| error)?;
-        }
-        let cq = self.control.destroy_cq(self.cq);
-        cq.map_err(|(_, error)| error)?;
-        self.control.dereg_mr(self.mr).map_err(|(_, error)| error)?;
-        let pd = self.control.dealloc_pd(self.pd);
-        pd.map_err(|(_, error)| error)?;
-        let ended = self.control.shutdown(self.events);
-        Ok(ended.map_err(|failed| failed.error)?)
+    pub(crate) fn down(self) -> Result<(), Failure> {
+        let objects = Remaining {
+            qps: [self.rc, self.ud],
+            ahs: self.peer.map(|(ah, _)| ah),
+            cqs: [self.cq],
+            mrs: [self.mr],
+            pds: [self.pd],
+        };
+        Ok(self.control.shutdown_with(self.events, objects)?)
     }
 }

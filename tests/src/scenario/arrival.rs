@@ -3,8 +3,8 @@
 use std::error::Error;
 
 use e810::{
-    Control, Data, Event, EventSet, GidEntry, Lan, Mtu, Notify, Op, Path, Platform, QpAttr, RecvWr,
-    SendFlags, SendWr, Sge, Wc, WcStatus, v4,
+    AccessFlags, ConnectOptions, Control, Data, Event, EventSet, GidEntry, Notify, Op, Platform,
+    RecvWr, SendFlags, SendWr, Sge, Wc, WcStatus, v4,
 };
 use e810_hal::{Ns, Vector, WaitError, poll_until};
 
@@ -108,29 +108,21 @@ pub fn arrival_event<P: Platform>(
 }
 
 fn connect<P: Platform>(from: &mut Party<P>, to: &mut Party<P>) -> Result<(), Failure> {
-    let (here, there) = (from.control.lan(), to.control.lan());
-    let mtu = Mtu::fitting(here.mtu.min(there.mtu)).ok_or("the interface MTU is too small")?;
-    let (ip_here, ip_there) = (v4(10, 8, 10, 1), v4(10, 8, 10, 2));
-    let from_gid = from.control.add_gid(GidEntry::untagged(ip_here))?;
-    let to_gid = to.control.add_gid(GidEntry::untagged(ip_there))?;
-    let path = |source, destination, lan: Lan| Path::new(source, destination, lan.mac);
-    let first_psn = 0x00F0_0000;
-    let numbers = [&*from, &*to].map(|party| party.objects.qp.as_ref().map(e810::Qp::number));
-    let [Some(number_here), Some(number_there)] = numbers else {
-        return Err("no queue pair".into());
-    };
-    for (party, path, peer) in [
-        (from, path(from_gid, ip_there, there), number_there),
-        (to, path(to_gid, ip_here, here), number_here),
-    ] {
+    let mut known = Vec::new();
+    for (party, ip) in [(&mut *from, v4(10, 8, 10, 1)), (&mut *to, v4(10, 8, 10, 2))] {
+        let gid = party.control.add_gid(GidEntry::untagged(ip))?;
+        let qp = party.objects.qp.as_ref().ok_or("no queue pair")?;
+        known.push((gid, qp.info(&party.control, gid)?));
+    }
+    let peers = known.iter().rev();
+    for ((party, (sgid_index, _)), (_, peer)) in [from, to].into_iter().zip(&known).zip(peers) {
         let qp = party.objects.qp.as_mut().ok_or("no queue pair")?;
-        for attr in [
-            QpAttr::to_init(e810::AccessFlags::REMOTE_WRITE),
-            QpAttr::to_rtr(path, mtu, peer, first_psn),
-            QpAttr::to_rts(first_psn),
-        ] {
-            party.control.modify_qp(qp, &attr)?;
-        }
+        let options = ConnectOptions {
+            sgid_index: *sgid_index,
+            access: AccessFlags::REMOTE_WRITE,
+            ..ConnectOptions::default()
+        };
+        qp.connect(&mut party.control, peer, &options)?;
     }
     Ok(())
 }

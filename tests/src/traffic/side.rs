@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use e810::{
     AsyncEvent, Channel, Control, Cq, Device, Event, EventSet, GidEntry, Lan, Mr, Pd, Platform,
-    Polled, Qp, QpInit, Ready, RecvWr, Refused, SendWr, Sge, Wc, bring_up,
+    Polled, Qp, QpInit, Ready, RecvWr, Refused, Remaining, SendWr, Sge, Wc, bring_up,
 };
 
 use super::{Buffer, Room, Setup};
@@ -228,26 +228,23 @@ impl<P: Platform> Side<P> {
     /// Gives everything back, in order, and shuts the device down.
     pub fn close(mut self) {
         assert_eq!(self.failed, []);
-        for qp in self.qps.drain(..) {
+        for qp in self.qps {
             self.control.destroy_qp(qp).map_err(|(_, e)| e).expect("QP");
         }
-        for cq in self.cqs.drain(..) {
+        for cq in self.cqs {
             self.control.destroy_cq(cq).map_err(|(_, e)| e).expect("CQ");
         }
         if let Some(channel) = &self.channel {
             self.control.close_channel(channel).expect("a channel");
         }
-        self.control
-            .dereg_mr(self.mr)
-            .map_err(|(_, e)| e)
-            .expect("MR");
-        self.control
-            .dealloc_pd(self.pd)
-            .map_err(|(_, e)| e)
-            .expect("PD");
-        self.control
-            .shutdown(self.events)
-            .map_err(|e| e.error)
-            .expect("a shutdown");
+        let objects = Remaining {
+            qps: [],
+            ahs: [],
+            cqs: [],
+            mrs: [self.mr],
+            pds: [self.pd],
+        };
+        let ended = self.control.shutdown_with(self.events, objects);
+        ended.expect("a shutdown");
     }
 }
