@@ -99,7 +99,7 @@ pub mod arm;
 pub mod cq;
 mod errno;
 pub mod error;
-mod post;
+mod producer;
 pub mod rq;
 pub mod sizing;
 pub mod slot;

@@ -6,7 +6,7 @@
 use e810_hal::{Barrier, Cell, Words};
 
 use crate::error::{Bound, PostError, Queue, Refused, SizeError};
-use crate::post::{Poster, Shape};
+use crate::producer::{Poster, Shape};
 use crate::sizing::{MAX_MESSAGE, MAX_SGES, RqSize};
 use crate::slot::{QpKey, SlotMemory, Slots};
 use crate::sq::too_long;

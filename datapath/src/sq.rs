@@ -11,7 +11,7 @@ use e810_hal::regs::PFPE_WQEALLOC;
 use e810_hal::{Barrier, Bus, Cell, Words};
 
 use crate::error::{Bound, PostError, Queue, Refused, SizeError};
-use crate::post::{Poster, Shape};
+use crate::producer::{Poster, Shape};
 use crate::sizing::{MAX_INLINE, MAX_SGES, SQ_RESERVE};
 use crate::slot::{QpKey, SlotMemory, Slots};
 use crate::state::{QpState, Service};
@@ -21,16 +21,16 @@ use crate::wqe::fragment;
 use crate::wqe::header::{header, signals};
 use crate::wr::{Data, ExtraOps, Op, SendFlags, SendWr, Sge, UdTarget};
 
-mod one;
-mod place;
+mod errors;
+mod fast_path;
 mod read_fence;
-mod refuse;
-mod write;
+mod ring_space;
+mod slow_path;
 
-use place::CLEAR;
+pub(crate) use errors::too_long;
 use read_fence::ReadFence;
-pub(crate) use refuse::too_long;
-use write::Body;
+use ring_space::CLEAR;
+use slow_path::Body;
 
 /// Quanta that stay free while the queue runs (data-path 1.1).
 const RUN_RESERVE: u64 = SQ_RESERVE as u64 - 1;
@@ -193,7 +193,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
                 self.poster.tell_since(before);
                 result
             }
-            state => refuse::state(list, state),
+            state => errors::state(list, state),
         }
     }
 
@@ -346,7 +346,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     #[inline(never)]
     fn post(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         if self.datagram && wr.op.is_connected() {
-            return Err(refuse::op(&wr.op, self.limits.service));
+            return Err(errors::op(&wr.op, self.limits.service));
         }
         let flags = wr.flags.union(self.always);
         let solicited = flags.contains(SendFlags::SOLICITED);
@@ -392,7 +392,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// q2 of a datagram: [55:32] destination QP, [31:0] Q_Key.
     fn datagram_to(&self, op: &Op<'_>, to: UdTarget) -> Result<u64, PostError> {
         if !self.datagram {
-            return Err(refuse::op(op, self.limits.service));
+            return Err(errors::op(op, self.limits.service));
         }
         if to.ah >= self.limits.address_handles {
             return Err(PostError::NoSuchAh {
@@ -400,7 +400,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
                 limit: self.limits.address_handles,
             });
         }
-        refuse::field("destination QP", to.qpn, (1 << 24) - 1)?;
+        errors::field("destination QP", to.qpn, (1 << 24) - 1)?;
         let qkey = if to.qkey & OWN_QKEY == 0 {
             to.qkey
         } else {

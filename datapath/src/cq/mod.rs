@@ -22,14 +22,14 @@ use crate::status::{WcOpcode, WcStatus, opcode};
 use crate::track::Tag;
 use crate::wc::{Sender, Wc};
 
-mod common;
+mod batch;
 mod entry;
+mod fast_path;
 mod flush;
-mod let_go;
-mod one;
+mod forget_qp;
 mod request;
 mod resize;
-mod slow;
+mod slow_path;
 mod waiting;
 
 use entry::VALID;

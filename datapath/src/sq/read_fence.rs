@@ -3,7 +3,7 @@
 use e810_hal::{Barrier, Bus, Words};
 
 use super::SendQueue;
-use super::write::Body;
+use super::slow_path::Body;
 use crate::error::PostError;
 use crate::slot::SlotMemory;
 use crate::wr::{SendFlags, Sge};

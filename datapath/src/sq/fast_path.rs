@@ -2,7 +2,7 @@
 
 use e810_hal::{Barrier, Bus, Words};
 
-use super::{SendQueue, refuse};
+use super::{SendQueue, errors};
 use crate::error::{PostError, Queue};
 use crate::slot::SlotMemory;
 use crate::state::QpState;
@@ -38,7 +38,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
                 self.poster.tell_since(before);
                 result
             }
-            state => Err(refuse::one(state)),
+            state => Err(errors::one(state)),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use e810_hal::{Barrier, Bus, Cell, Words};
 
-use super::common::success;
+use super::batch::success;
 use super::entry::{self, UNUSUAL, UNUSUAL_RECEIVE};
 use super::request::Request;
 use super::{CompletionQueue, SHADOW_HEAD};

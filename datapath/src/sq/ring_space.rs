@@ -4,7 +4,7 @@ use e810_hal::{Barrier, Bus, Cell, Words};
 
 use super::{MEMORY, SendQueue};
 use crate::error::{PostError, Queue};
-use crate::post::Claim;
+use crate::producer::Claim;
 use crate::sizing::{CHUNK_QUANTA, QUANTUM_WORDS};
 use crate::slot::SlotMemory;
 use crate::track::Tag;

@@ -2,9 +2,9 @@
 
 use e810_hal::{Barrier, Bus, Cell, Words};
 
-use super::{MEMORY, PLAIN, SendQueue, refuse, too_long};
+use super::{MEMORY, PLAIN, SendQueue, errors, too_long};
 use crate::error::{PostError, Queue};
-use crate::post::Claim;
+use crate::producer::Claim;
 use crate::sizing::{MAX_MESSAGE, inline_quanta};
 use crate::slot::SlotMemory;
 use crate::status::opcode;
@@ -67,7 +67,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         wanted: SendFlags,
     ) -> Result<(), PostError> {
         if sges.len() > self.limits.max_sge as usize {
-            return Err(refuse::too_many(sges.len(), self.limits.max_sge));
+            return Err(errors::too_many(sges.len(), self.limits.max_sge));
         }
         let mut bytes = 0;
         for sge in sges {
@@ -173,14 +173,14 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         wanted: SendFlags,
     ) -> Result<(), PostError> {
         if pieces.len() > self.limits.max_sge as usize {
-            return Err(refuse::too_many(pieces.len(), self.limits.max_sge));
+            return Err(errors::too_many(pieces.len(), self.limits.max_sge));
         }
         let mut bytes = 0usize;
         for piece in pieces {
             bytes = bytes.saturating_add(piece.len());
         }
         if bytes > self.limits.max_inline as usize {
-            return Err(refuse::inline(bytes, self.limits.max_inline));
+            return Err(errors::inline(bytes, self.limits.max_inline));
         }
         let quanta = inline_quanta(bytes as u32);
         let tag = Tag::new(body.common(wanted), bytes as u64, quanta.into());
