@@ -115,7 +115,7 @@ pub use arm::Notify;
 pub use cq::{CompletionQueue, Counters};
 pub use error::{Error, PostError, Queue, Refused, SizeError, SlotError};
 pub use rq::RecvQueue;
-pub use slot::{CqKey, Discarded, QpKey, Registry, Slots};
+pub use slot::{CqKey, DroppedWrs, QpKey, Registry, Slots};
 pub use sq::{SendLimits, SendQueue};
 pub use state::{QpState, Service};
 pub use status::{FlushCode, WcOpcode, WcStatus};

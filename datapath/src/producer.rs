@@ -16,7 +16,7 @@ const CHUNK: u64 = CHUNK_QUANTA as u64;
 pub(crate) const VALID: u64 = 1 << 63;
 
 /// A ring and the trackers beside it, filled from one side.
-pub(crate) struct Poster<W, M: SlotMemory> {
+pub(crate) struct Producer<W, M: SlotMemory> {
     ring: W,
     slot: QpLines<M>,
     /// One for each quantum of the ring.
@@ -64,7 +64,7 @@ pub(crate) struct Claim {
     pub(crate) valid: u64,
 }
 
-impl<W: Words, M: SlotMemory> Poster<W, M> {
+impl<W: Words, M: SlotMemory> Producer<W, M> {
     /// The poster of a work queue of an opened QP.
     pub(crate) fn new(
         ring: W,
@@ -125,7 +125,7 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
         self.head = 0;
         self.stop = 0;
         self.valid = VALID;
-        self.limit = self.quanta_in_all().saturating_sub(self.reserve);
+        self.limit = self.capacity().saturating_sub(self.reserve);
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
     /// What was posted since the head was at `before` went to a queue in error, to
     /// which the device gives no answer: whoever waits for its CQ is told.
     #[cold]
-    pub(crate) fn tell_since(&self, before: u64) {
+    pub(crate) fn notify_posted_in_error(&self, before: u64) {
         if self.head != before {
             self.slots.posted_in_error(&self.slot, self.queue);
         }
@@ -155,7 +155,7 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
     }
 
     /// Quanta of the ring.
-    pub(crate) fn quanta_in_all(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         self.mask.wrapping_add(1)
     }
 
@@ -173,14 +173,14 @@ impl<W: Words, M: SlotMemory> Poster<W, M> {
 
     /// Whether the next entry is not one for [`claim_one`](Self::claim_one).
     #[inline(always)]
-    pub(crate) fn is_special(&self) -> bool {
+    pub(crate) fn needs_slow_path(&self) -> bool {
         self.head == self.stop
     }
 
     /// Looks how far the poller is; gives the quanta free.
     pub(crate) fn refresh(&mut self) -> u64 {
         let tail = QpSlot::new(&self.slot).queue(self.queue).tail();
-        let most = self.quanta_in_all().saturating_sub(self.reserve);
+        let most = self.capacity().saturating_sub(self.reserve);
         let used = self.head.wrapping_sub(tail);
         self.limit = self.head.wrapping_add(most.saturating_sub(used));
         self.free()
@@ -296,7 +296,7 @@ const fn no_qp(qp: QpKey) -> SizeError {
     }
 }
 
-impl<W, M: SlotMemory> fmt::Debug for Poster<W, M> {
+impl<W, M: SlotMemory> fmt::Debug for Producer<W, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Poster")
             .field("queue", &self.queue)

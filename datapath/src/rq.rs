@@ -6,7 +6,7 @@
 use e810_hal::{Barrier, Cell, Words};
 
 use crate::error::{Bound, PostError, Queue, Refused, SizeError};
-use crate::producer::{Poster, Shape};
+use crate::producer::{Producer, Shape};
 use crate::sizing::{MAX_MESSAGE, MAX_SGES, RqSize};
 use crate::slot::{QpKey, SlotMemory, Slots};
 use crate::sq::too_long;
@@ -19,7 +19,7 @@ use crate::wr::RecvWr;
 #[derive(Debug)]
 pub struct RecvQueue<P, W, M: SlotMemory> {
     platform: P,
-    poster: Poster<W, M>,
+    producer: Producer<W, M>,
     max_sge: u32,
     /// Quanta of a slot.
     slot: u64,
@@ -65,8 +65,8 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
                 1
             },
         };
-        let poster = Poster::new(ring, &slots, qp, Queue::Recv, shape)?;
-        let quanta = poster.quanta_in_all();
+        let producer = Producer::new(ring, &slots, qp, Queue::Recv, shape)?;
+        let quanta = producer.capacity();
         if quanta != u64::from(size.quanta()) {
             return Err(SizeError {
                 field: "receive queue quanta",
@@ -76,7 +76,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         }
         Ok(Self {
             platform,
-            poster,
+            producer,
             max_sge,
             slot,
         })
@@ -91,21 +91,21 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     pub fn post_recv(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
         // Most lists are of one, and plain.
         if let [wr] = list
-            && self.poster.is_open(Queue::Recv)
-            && self.post_plain(wr).is_some()
+            && self.producer.is_open(Queue::Recv)
+            && self.post_fast(wr).is_some()
         {
             return Ok(());
         }
-        self.post_list(list)
+        self.post_batch(list)
     }
 
     /// Posts any list of receives.
     #[inline(never)]
-    fn post_list(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
-        if !self.poster.is_open(Queue::Recv) {
-            return self.post_late(list);
+    fn post_batch(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
+        if !self.producer.is_open(Queue::Recv) {
+            return self.post_batch_in_error(list);
         }
-        self.post_open(list)
+        self.post_each(list)
     }
 
     /// Posts one receive: what [`post_recv`](Self::post_recv) does for a list of
@@ -115,24 +115,24 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// As there.
     #[inline]
     pub fn post_one(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        if self.poster.is_open(Queue::Recv) && self.post_plain(wr).is_some() {
+        if self.producer.is_open(Queue::Recv) && self.post_fast(wr).is_some() {
             return Ok(());
         }
-        self.post_rare(wr)
+        self.post_one_slow(wr)
     }
 
     /// Posts any receive.
     #[cold]
     #[inline(never)]
-    fn post_rare(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        if self.poster.is_open(Queue::Recv) {
+    fn post_one_slow(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        if self.producer.is_open(Queue::Recv) {
             return self.post(wr);
         }
-        match self.poster.state() {
+        match self.producer.state() {
             QpState::Err => {
-                let before = self.poster.head();
+                let before = self.producer.head();
                 let result = self.post(wr);
-                self.poster.tell_since(before);
+                self.producer.notify_posted_in_error(before);
                 result
             }
             state => Err(wrong_state(state)),
@@ -143,12 +143,12 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// is taken, and completed by software.
     #[cold]
     #[inline(never)]
-    fn post_late(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
-        match self.poster.state() {
+    fn post_batch_in_error(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
+        match self.producer.state() {
             QpState::Err => {
-                let before = self.poster.head();
-                let result = self.post_open(list);
-                self.poster.tell_since(before);
+                let before = self.producer.head();
+                let result = self.post_each(list);
+                self.producer.notify_posted_in_error(before);
                 result
             }
             state => refuse(list, state),
@@ -157,9 +157,9 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
 
     /// Posts a list whatever the state.
     #[inline(never)]
-    fn post_open(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
+    fn post_each(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
         for (posted, wr) in list.iter().enumerate() {
-            if self.post_plain(wr).is_none() {
+            if self.post_fast(wr).is_none() {
                 self.post(wr).map_err(|error| Refused { posted, error })?;
             }
         }
@@ -171,34 +171,34 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// # Errors
     /// As [`new`](Self::new), with the queue unchanged.
     pub fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
-        self.poster.restart(slots, qp)
+        self.producer.restart(slots, qp)
     }
 
     /// Receives that can still be posted.
     #[must_use]
     pub fn free_slots(&mut self) -> u32 {
-        let free = self.poster.refresh();
+        let free = self.producer.refresh();
         (free >> self.slot.trailing_zeros()) as u32
     }
 
     /// Gives the ring back, once the QP is destroyed.
     pub fn into_ring(self) -> W {
-        self.poster.into_ring()
+        self.producer.into_ring()
     }
 
     /// Posts a receive of one SGE into a queue of slots of one quantum. `None`,
     /// with nothing changed, for any other, and for one that is not in order.
     #[inline(always)]
-    fn post_plain(&mut self, wr: &RecvWr<'_>) -> Option<()> {
+    fn post_fast(&mut self, wr: &RecvWr<'_>) -> Option<()> {
         let [sge] = wr.sges else {
             return None;
         };
         let word = fragment::only(sge)?;
-        if self.poster.is_special() {
+        if self.producer.needs_slow_path() {
             return None;
         }
         let ([q0, q1, q2, q3], valid) =
-            self.poster
+            self.producer
                 .claim_one(Queue::Recv, wr.wr_id, Tag::receive(1))?;
         q0.set(sge.addr);
         q1.set(word | valid);
@@ -220,12 +220,15 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         if sges.iter().any(|sge| sge.length > MAX_MESSAGE) {
             return Err(too_long(sges, 0));
         }
-        if self.slot > self.poster.free() {
-            self.find_room()?;
+        if self.slot > self.producer.free() {
+            self.require_slot()?;
         }
         let tag = Tag::receive(self.slot);
-        let claim = self.poster.claim(self.slot, wr.wr_id, tag).ok_or(MEMORY)?;
-        let wqe = self.poster.quanta(claim.index).ok_or(MEMORY)?;
+        let claim = self
+            .producer
+            .claim(self.slot, wr.wr_id, tag)
+            .ok_or(MEMORY)?;
+        let wqe = self.producer.quanta(claim.index).ok_or(MEMORY)?;
         let (first, rest) = wqe.split_first().ok_or(MEMORY)?;
         let [q0, q1, q2, q3] = first;
         fragment::write_first(q0, q1, sges.first(), claim.valid);
@@ -242,8 +245,8 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
 
     #[cold]
     #[inline(never)]
-    fn find_room(&mut self) -> Result<(), PostError> {
-        if self.poster.refresh() >= self.slot {
+    fn require_slot(&mut self) -> Result<(), PostError> {
+        if self.producer.refresh() >= self.slot {
             return Ok(());
         }
         Err(PostError::Full {

@@ -11,7 +11,7 @@ use e810_hal::regs::PFPE_WQEALLOC;
 use e810_hal::{Barrier, Bus, Cell, Words};
 
 use crate::error::{Bound, PostError, Queue, Refused, SizeError};
-use crate::producer::{Poster, Shape};
+use crate::producer::{Producer, Shape};
 use crate::sizing::{MAX_INLINE, MAX_SGES, SQ_RESERVE};
 use crate::slot::{QpKey, SlotMemory, Slots};
 use crate::state::{QpState, Service};
@@ -67,7 +67,7 @@ pub struct SendLimits {
 #[derive(Debug)]
 pub struct SendQueue<P, W, M: SlotMemory> {
     platform: P,
-    poster: Poster<W, M>,
+    producer: Producer<W, M>,
     limits: SendLimits,
     /// Flags of every request.
     always: SendFlags,
@@ -129,7 +129,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             reserve: RUN_RESERVE,
             run: CLEAR,
         };
-        let poster = Poster::new(ring, &slots, qp, Queue::Send, shape)?;
+        let producer = Producer::new(ring, &slots, qp, Queue::Send, shape)?;
         let mut always = SendFlags::empty();
         always.set(SendFlags::SIGNALED, limits.signal_all);
         if limits.service.is_datagram() || limits.max_sge == 0 {
@@ -143,7 +143,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         };
         Ok(Self {
             platform,
-            poster,
+            producer,
             limits,
             always,
             always_read,
@@ -163,34 +163,34 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     pub fn post_send(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
         // Most lists are of one, and plain.
         if let [wr] = list
-            && self.poster.is_open(Queue::Send)
-            && self.post_plain(wr).is_some()
+            && self.producer.is_open(Queue::Send)
+            && self.post_fast(wr).is_some()
         {
             self.ring();
             return Ok(());
         }
-        self.post_list(list)
+        self.post_batch(list)
     }
 
     /// Posts any list of requests.
     #[inline(never)]
-    fn post_list(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
-        if !self.poster.is_open(Queue::Send) {
-            return self.post_late(list);
+    fn post_batch(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
+        if !self.producer.is_open(Queue::Send) {
+            return self.post_batch_in_error(list);
         }
-        self.post_open(list)
+        self.post_each(list)
     }
 
     /// Posts a list in a state in which the device does nothing with it: in ERR
     /// and SQE it is taken, and completed by software.
     #[cold]
     #[inline(never)]
-    fn post_late(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
-        match self.poster.state() {
+    fn post_batch_in_error(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
+        match self.producer.state() {
             QpState::Err | QpState::Sqe => {
-                let before = self.poster.head();
-                let result = self.post_open(list);
-                self.poster.tell_since(before);
+                let before = self.producer.head();
+                let result = self.post_each(list);
+                self.producer.notify_posted_in_error(before);
                 result
             }
             state => errors::state(list, state),
@@ -199,12 +199,12 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
 
     /// Posts a list whatever the state.
     #[inline(never)]
-    fn post_open(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
+    fn post_each(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
         let mut posted = 0usize;
         let mut result = Ok(());
         for wr in list {
-            if self.post_plain(wr).is_none()
-                && self.post_short(wr).is_none()
+            if self.post_fast(wr).is_none()
+                && self.post_inline_fast(wr).is_none()
                 && let Err(error) = self.post(wr)
             {
                 result = Err(Refused { posted, error });
@@ -222,7 +222,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     #[inline(always)]
     fn ring(&self) {
         self.platform.to_device();
-        PFPE_WQEALLOC.set(&self.platform, self.poster.qp_id());
+        PFPE_WQEALLOC.set(&self.platform, self.producer.qp_id());
     }
 
     /// The QP's own Q_Key, after MODIFY_QP: what datagrams carry whose request
@@ -239,7 +239,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// # Errors
     /// As [`new`](Self::new), with the queue unchanged.
     pub fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
-        self.poster.restart(slots, qp)?;
+        self.producer.restart(slots, qp)?;
         self.qkey = 0;
         self.read_fence = ReadFence::new(self.limits.read_fence_rate);
         Ok(())
@@ -248,25 +248,25 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// Quanta free for requests and their padding.
     #[must_use]
     pub fn free_quanta(&mut self) -> u32 {
-        self.poster.refresh() as u32
+        self.producer.refresh() as u32
     }
 
     /// The QP's id.
     #[must_use]
     pub fn qp_id(&self) -> u32 {
-        self.poster.qp_id()
+        self.producer.qp_id()
     }
 
     /// Gives the ring back, once the QP is destroyed.
     pub fn into_ring(self) -> W {
-        self.poster.into_ring()
+        self.producer.into_ring()
     }
 
     /// Posts a plain request: one SGE on a connected QP, where nothing but the
     /// WQE is to be written. `None`, with nothing changed, for any other, and for
     /// one that is not in order.
     #[inline(always)]
-    fn post_plain(&mut self, wr: &SendWr<'_>) -> Option<()> {
+    fn post_fast(&mut self, wr: &SendWr<'_>) -> Option<()> {
         // Code for each: a key and an address that are not there, or an opcode
         // that is a constant, cost nothing then.
         match &wr.op {
@@ -305,13 +305,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     ) -> Option<()> {
         let wanted = SendFlags::from_bits_retain(wr.flags.bits() | always.bits());
         let word = fragment::only(sge)?;
-        if wanted.bits() > PLAIN.bits() || self.poster.is_special() {
+        if wanted.bits() > PLAIN.bits() || self.producer.needs_slow_path() {
             return None;
         }
         // No other bit is set: see above.
         let common = header(opcode, 0) | signals(wanted);
         let tag = Tag::new(common, fragment::bytes(word), 1);
-        let ([q0, q1, q2, q3], valid) = self.poster.claim_one(Queue::Send, wr.wr_id, tag)?;
+        let ([q0, q1, q2, q3], valid) = self.producer.claim_one(Queue::Send, wr.wr_id, tag)?;
         q0.set(sge.addr);
         q1.set(word | valid);
         q2.set(addr);
@@ -324,19 +324,19 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// nothing but the WQE is to be written. `None`, with nothing changed, for
     /// any other, and for one that is not in order.
     #[inline(always)]
-    fn post_short(&mut self, wr: &SendWr<'_>) -> Option<()> {
+    fn post_inline_fast(&mut self, wr: &SendWr<'_>) -> Option<()> {
         match &wr.op {
             Op::Send {
                 data: Data::Inline([bytes]),
                 imm: None,
-            } => self.post_bytes(wr, bytes, header(opcode::SEND, 0), 0),
+            } => self.post_inline_bytes(wr, bytes, header(opcode::SEND, 0), 0),
             Op::Write {
                 data: Data::Inline([bytes]),
                 remote,
                 imm: None,
             } => {
                 let header = header(opcode::RDMA_WRITE, remote.rkey);
-                self.post_bytes(wr, bytes, header, remote.addr)
+                self.post_inline_bytes(wr, bytes, header, remote.addr)
             }
             _ => None,
         }

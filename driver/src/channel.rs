@@ -31,7 +31,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
 use atomic_waker::AtomicWaker;
-use e810_datapath::slot::{ChannelKey, CqKey, Slots, Taken};
+use e810_datapath::slot::{ChannelKey, CqKey, NextEvent, Slots};
 use e810_hal::clock::poll_until;
 use e810_hal::{HostBuf, HostShared, NoHostMemory, Ns, Platform, WaitError};
 
@@ -110,13 +110,13 @@ impl<P: Platform> Channel<P> {
     /// [`ChannelClosed`].
     pub fn try_next(&self) -> Result<Option<CqEvent>, ChannelClosed> {
         match self.slots.take_event(self.key) {
-            Taken::Event(cq) => Ok(Some(CqEvent {
+            NextEvent::Event(cq) => Ok(Some(CqEvent {
                 cq,
                 // It lives until the event is acknowledged.
                 user_context: self.slots.cq_user_context(cq).unwrap_or(0),
             })),
-            Taken::Nothing => Ok(None),
-            Taken::Closed => Err(ChannelClosed),
+            NextEvent::Nothing => Ok(None),
+            NextEvent::Closed => Err(ChannelClosed),
         }
     }
 

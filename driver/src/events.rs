@@ -11,7 +11,7 @@
 use e810_adminq::oicr::{self, Causes, Demand, Details};
 use e810_ceq::event::{EventLog, Kind};
 use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, Timer, ceq, irq};
-use e810_datapath::slot::{CqKey, Signalled, Slots};
+use e810_datapath::slot::{CqKey, NotifyResult, Slots};
 use e810_hal::{
     CeqId, DmaBuf, HostBuf, HostList, HostShared, Platform, Vector, log_error, log_warn,
 };
@@ -235,16 +235,16 @@ impl<P: Platform> Events<P> {
                 return Delivery::Stale;
             };
             match slots.signal_cq(key) {
-                Signalled::Gone => Delivery::Stale,
+                NotifyResult::NoSuchCq => Delivery::Stale,
                 // Acknowledged before its handler runs (control-path 7.1).
-                Signalled::Told { channel } => {
+                NotifyResult::Delivered { channel } => {
                     ceq::acknowledge(platform, cq);
                     wakers.wake(channel);
                     // Not of one that is being destroyed.
-                    slots.tell_of_cq(key, || deliver(Event::Completion { cq: key.id() }));
+                    slots.notify_cq(key, || deliver(Event::Completion { cq: key.id() }));
                     Delivery::Live
                 }
-                Signalled::Surplus => {
+                NotifyResult::Spurious => {
                     ceq::acknowledge(platform, cq);
                     surplus = surplus.wrapping_add(1);
                     Delivery::Live
@@ -282,10 +282,10 @@ impl<P: Platform> Events<P> {
                     deliver(Event::Async(event));
                     true
                 }
-                Marking::Qp(key) => slots.tell_of_qp(key, || deliver(Event::Async(event))),
-                Marking::Cq(key) => slots.tell_of_cq(key, || deliver(Event::Async(event))),
+                Marking::Qp(key) => slots.notify_qp(key, || deliver(Event::Async(event))),
+                Marking::Cq(key) => slots.notify_cq(key, || deliver(Event::Async(event))),
                 Marking::Drained(key) => {
-                    slots.tell_of_qp(key, || deliver(Event::SqDrained { qp: key.id() }))
+                    slots.notify_qp(key, || deliver(Event::SqDrained { qp: key.id() }))
                 }
                 Marking::Quiet => false,
             };

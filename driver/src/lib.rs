@@ -108,7 +108,7 @@ pub use e810_ceq::{AsyncEvent, EventLog, Timer};
 pub use e810_cqp::hmc;
 pub use e810_datapath::state::{AttrMask, QpState, Service, TransitionError, query, timing};
 pub use e810_datapath::{
-    Atomic, Counters as CqCounters, CqKey, Data, Discarded, FastRegister, FastRegisterParts,
+    Atomic, Counters as CqCounters, CqKey, Data, DroppedWrs, FastRegister, FastRegisterParts,
     MwBind, Notify, Op, PostError, RecvWr, Refused, Remote, SendFlags, SendWr, Sender, Sge,
     UdTarget, Wc, WcFlags, WcOpcode, WcStatus,
 };

@@ -158,7 +158,7 @@ impl Mappings {
     /// device did not take. Every other piece stays, also one that it met.
     pub fn forget(&mut self, iova: u64) {
         if let Some((_, key)) = self.pieces.remove(&iova) {
-            self.let_go(key);
+            self.forget_qp(key);
         }
     }
 
@@ -183,12 +183,12 @@ impl Mappings {
                     self.files.entry(key).and_modify(|file| file.uses += 1);
                 }
             }
-            self.let_go(key);
+            self.forget_qp(key);
         }
     }
 
     /// A piece of the file is gone.
-    fn let_go(&mut self, key: Key) {
+    fn forget_qp(&mut self, key: Key) {
         if let Some(mapped) = self.files.get_mut(&key) {
             mapped.uses -= 1;
             if mapped.uses == 0 {

@@ -16,13 +16,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// connected QP, without immediate data or invalidation. Anything else, and
     /// the last entry of the ring, is left at the head.
     #[inline(always)]
-    pub(super) fn take_common(&mut self, mut out: &mut [Wc]) -> (usize, Stop) {
+    pub(super) fn poll_common(&mut self, mut out: &mut [Wc]) -> (usize, Stop) {
         let (entries, _) = self.ring.cells().as_chunks::<QUANTUM_WORDS>();
         let last = self.entries.wrapping_sub(1) as usize;
         let entries = entries.get(self.index as usize..last);
         let (Some(mut entries), Some(shadow)) = (entries, self.shadow.cells().get(SHADOW_HEAD))
         else {
-            return (0, Stop::LongWay);
+            return (0, Stop::SlowPath);
         };
         let mut index = self.index;
         let stop = loop {
@@ -30,7 +30,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
                 break Stop::Full;
             }
             let Some(entry) = entries.first() else {
-                break Stop::LongWay;
+                break Stop::SlowPath;
             };
             let [_, _, _, header] = entry;
             let q3 = header.observe();
@@ -40,19 +40,19 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             }
             self.platform.from_device();
             if differs & UNUSUAL != 0 {
-                break Stop::LongWay;
+                break Stop::SlowPath;
             }
-            let taken = match Run::begin(&self.view, self.cq_id, entry, q3) {
-                Some(run) if entry::is_send(q3) => {
-                    run.take::<_, _, _, true>(&self.platform, entries, out, shadow, index)
+            let taken = match Batch::begin(&self.view, self.cq_id, entry, q3) {
+                Some(batch) if entry::is_send(q3) => {
+                    batch.take::<_, _, _, true>(&self.platform, entries, out, shadow, index)
                 }
-                Some(run) => {
-                    run.take::<_, _, _, false>(&self.platform, entries, out, shadow, index)
+                Some(batch) => {
+                    batch.take::<_, _, _, false>(&self.platform, entries, out, shadow, index)
                 }
                 None => 0,
             };
             if taken == 0 {
-                break Stop::LongWay;
+                break Stop::SlowPath;
             }
             index = index.wrapping_add(taken as u64);
             entries = entries.get(taken..).unwrap_or_default();
@@ -70,7 +70,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 /// hidden meanwhile is not opened again before this poller has confirmed an
 /// epoch, which it does when it is done with these entries. The tail moves
 /// once, after the last of them.
-struct Run<'a, A> {
+struct Batch<'a, A> {
     context: u64,
     qp_id: u32,
     /// Valid bit and SQ, as in the first entry.
@@ -79,7 +79,7 @@ struct Run<'a, A> {
     trackers: &'a [[A; track::WORDS]],
 }
 
-impl<'a, A: Atom> Run<'a, A> {
+impl<'a, A: Atom> Batch<'a, A> {
     /// The run that begins with a common entry. `None` for an entry that needs a
     /// closer look.
     #[inline(always)]

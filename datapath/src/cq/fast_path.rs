@@ -17,8 +17,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     #[inline(never)]
     pub(super) fn poll_send(&mut self, wc: &mut Wc, q3: u64, q1: u64) -> usize {
         match self.complete_send(wc, q3, q1) {
-            Some(next) => self.move_to(next),
-            None => self.poll_long(core::slice::from_mut(wc), 0),
+            Some(next) => self.advance_to(next),
+            None => self.poll_slow(core::slice::from_mut(wc), 0),
         }
     }
 
@@ -26,8 +26,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     #[inline(never)]
     pub(super) fn poll_receive(&mut self, wc: &mut Wc, q3: u64, q1: u64, q0: u64) -> usize {
         match self.complete_receive(wc, q3, q1, q0) {
-            Some(next) => self.move_to(next),
-            None => self.poll_long(core::slice::from_mut(wc), 0),
+            Some(next) => self.advance_to(next),
+            None => self.poll_slow(core::slice::from_mut(wc), 0),
         }
     }
 
@@ -82,7 +82,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     /// Moves past one entry, which was read before.
     #[inline(always)]
-    fn move_to(&mut self, next: u64) -> usize {
+    fn advance_to(&mut self, next: u64) -> usize {
         self.index = next;
         // It is there: see `new`.
         if let Some(shadow) = self.shadow.cells().get(SHADOW_HEAD) {

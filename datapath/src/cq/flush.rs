@@ -22,7 +22,7 @@ use crate::wc::{Wc, WcFlags};
 
 /// A flush entry at work.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parked {
+pub(super) struct PendingFlush {
     pub(super) id: u32,
     /// The entry's context: the QP may be gone before all is given out.
     pub(super) context: u64,
@@ -45,24 +45,24 @@ const MAJOR_FLUSH: u16 = 1;
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Goes on with the parked flush entry.
-    pub(super) fn drain_parked(&mut self, out: &mut [Wc]) -> usize {
-        let Some(mut parked) = self.parked.take() else {
+    pub(super) fn drain_pending_flush(&mut self, out: &mut [Wc]) -> usize {
+        let Some(mut pending_flush) = self.pending_flush.take() else {
             return 0;
         };
         let slot = self
             .view
-            .qp(parked.id)
-            .filter(|slot| slot.has_context(parked.context));
+            .qp(pending_flush.id)
+            .filter(|slot| slot.has_context(pending_flush.context));
         let Some(slot) = slot else {
             return 0;
         };
-        let of = (slot, parked.id, parked.queue);
-        let done = drain(self.view.trackers(), of, &mut parked.flush, out);
-        parked.used |= done > 0;
+        let of = (slot, pending_flush.id, pending_flush.queue);
+        let done = drain(self.view.trackers(), of, &mut pending_flush.flush, out);
+        pending_flush.used |= done > 0;
         if done == out.len() {
             // Perhaps there is more; the next call sees.
-            self.parked = Some(parked);
-        } else if !parked.used {
+            self.pending_flush = Some(pending_flush);
+        } else if !pending_flush.used {
             self.counters.late_flushes = self.counters.late_flushes.wrapping_add(1);
         }
         done
@@ -70,11 +70,11 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
     /// The ring is empty: everything the device wrote before `epoch` was raised
     /// is behind us.
-    pub(super) fn when_empty(&mut self, epoch: u64, out: &mut [Wc], done: usize) -> usize {
+    pub(super) fn ring_is_empty(&mut self, epoch: u64, out: &mut [Wc], done: usize) -> usize {
         let rest = out.get_mut(done..).unwrap_or_default();
-        let more = self.walk(rest);
-        self.flushed_at = self.consumed();
-        if epoch != self.passed {
+        let more = self.complete_flush_list(rest);
+        self.list_flushed_at = self.consumed();
+        if epoch != self.confirmed_epoch {
             self.confirm(epoch);
         }
         done.wrapping_add(more)
@@ -83,43 +83,43 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Queues of the list have their turn although the ring is not empty, when as
     /// many entries as it holds were consumed since their last. What the device had
     /// completed of them before they came to the list is behind us.
-    pub(super) fn flush_in_turn(&mut self, out: &mut [Wc]) -> usize {
-        let since = self.consumed().wrapping_sub(self.flushed_at);
-        if self.flushing == Node::END || since < self.entries {
+    pub(super) fn flush_while_busy(&mut self, out: &mut [Wc]) -> usize {
+        let since = self.consumed().wrapping_sub(self.list_flushed_at);
+        if self.flush_list == Node::END || since < self.entries {
             return 0;
         }
-        self.flushed_at = self.consumed();
-        self.complete_listed(out)
+        self.list_flushed_at = self.consumed();
+        self.flush_listed(out)
     }
 
     /// The ring is never empty, but a whole ring of entries later everything
     /// written before `epoch` was raised is behind us too.
-    pub(super) fn when_busy(&mut self, epoch: u64) {
+    pub(super) fn ring_is_busy(&mut self, epoch: u64) {
         let all = self.consumed().wrapping_add(self.entries);
-        let (epoch, until) = *self.watched.get_or_insert((epoch, all));
+        let (epoch, until) = *self.awaited_epoch.get_or_insert((epoch, all));
         if self.consumed() >= until {
-            self.walk(&mut []);
+            self.complete_flush_list(&mut []);
             self.confirm(epoch);
         }
     }
 
     fn confirm(&mut self, epoch: u64) {
-        self.watched = None;
-        self.passed = epoch;
+        self.awaited_epoch = None;
+        self.confirmed_epoch = epoch;
         self.cq_slot().confirm(epoch);
     }
 
     /// Takes in queues that control wants swept, lets go of those whose QP is
     /// gone, and completes what the others have outstanding.
-    fn walk(&mut self, out: &mut [Wc]) -> usize {
+    fn complete_flush_list(&mut self, out: &mut [Wc]) -> usize {
         self.take_inbox();
-        self.complete_listed(out)
+        self.flush_listed(out)
     }
 
-    fn complete_listed(&mut self, out: &mut [Wc]) -> usize {
+    fn flush_listed(&mut self, out: &mut [Wc]) -> usize {
         let mut done = 0;
         let mut before = None;
-        let mut node = self.flushing;
+        let mut node = self.flush_list;
         let mut first = node;
         while let Some((id, queue)) = node.get() {
             let Some(slot) = self.view.qp(id) else {
@@ -148,7 +148,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             }
             node = next;
         }
-        self.flushing = first;
+        self.flush_list = first;
         done
     }
 
@@ -163,8 +163,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             let link = slot.queue(queue).link();
             let next = list::next(link);
             if next == Node::END {
-                list::set(link, self.flushing);
-                self.flushing = first;
+                list::set(link, self.flush_list);
+                self.flush_list = first;
             }
             node = next;
         }

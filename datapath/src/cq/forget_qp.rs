@@ -10,13 +10,16 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// that is under way, and its place among the queues to flush. Entries of
     /// its old life that are in the ring are skipped when they are met, because
     /// its next one has another key.
-    pub fn let_go(&mut self, id: u32) {
-        if self.parked.is_some_and(|parked| parked.id == id) {
-            self.parked = None;
+    pub fn forget_qp(&mut self, id: u32) {
+        if self
+            .pending_flush
+            .is_some_and(|pending_flush| pending_flush.id == id)
+        {
+            self.pending_flush = None;
         }
         self.take_inbox();
         let mut before = None;
-        let mut node = self.flushing;
+        let mut node = self.flush_list;
         while let Some((listed, queue)) = node.get() {
             let Some(slot) = self.view.qp(listed) else {
                 break;
@@ -26,7 +29,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             if listed == id {
                 match before {
                     Some(before) => list::set(before, next),
-                    None => self.flushing = next,
+                    None => self.flush_list = next,
                 }
             } else {
                 before = Some(link);
@@ -34,6 +37,6 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             node = next;
         }
         // The next poll finds out what there is to do.
-        self.settled = NEVER;
+        self.fast_path_epoch = NEVER;
     }
 }

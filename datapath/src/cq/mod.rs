@@ -33,7 +33,7 @@ mod slow_path;
 mod waiting;
 
 use entry::VALID;
-use flush::Parked;
+use flush::PendingFlush;
 use resize::Resizes;
 
 /// Entries that were not completions.
@@ -77,21 +77,21 @@ pub struct CompletionQueue<P, W, M: SlotMemory> {
     /// Times the ring was gone through.
     laps: u64,
     /// The epoch confirmed last (see [`crate::slot`]).
-    passed: u64,
+    confirmed_epoch: u64,
     /// The same as long as there is nothing to do but to look at the ring, else
     /// [`NEVER`].
-    settled: u64,
+    fast_path_epoch: u64,
     /// An epoch not confirmed yet, and the count of consumed entries from
     /// which it is.
-    watched: Option<(u64, u64)>,
+    awaited_epoch: Option<(u64, u64)>,
     /// A flush entry that stands for more requests than were given out yet.
-    parked: Option<Parked>,
+    pending_flush: Option<PendingFlush>,
     /// Who sent the datagram of the entry that took the long way last.
     sender: Option<Sender>,
     /// Work queues to flush whenever the ring is empty, or was not for long.
-    flushing: Node,
+    flush_list: Node,
     /// Entries that had been consumed when they were flushed last.
-    flushed_at: u64,
+    list_flushed_at: u64,
     resizes: Resizes<W>,
     arm: ArmWord,
     policy: ArmPolicy,
@@ -110,7 +110,7 @@ enum Stop {
     /// There is no entry.
     Empty,
     /// The entry at the head is valid, or may be, and takes the long way.
-    LongWay,
+    SlowPath,
 }
 
 /// Index of the head in the shadow area, in words (data-path 3).
@@ -179,13 +179,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             index: 0,
             valid: VALID,
             laps: 0,
-            passed: 0,
-            settled: 0,
-            watched: None,
-            parked: None,
+            confirmed_epoch: 0,
+            fast_path_epoch: 0,
+            awaited_epoch: None,
+            pending_flush: None,
             sender: None,
-            flushing: Node::END,
-            flushed_at: 0,
+            flush_list: Node::END,
+            list_flushed_at: 0,
             resizes: Resizes::none(),
             arm: ArmWord::from_bits(arm),
             policy: ArmPolicy::default(),
@@ -203,15 +203,15 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// `Control::service` in the same loop.
     #[inline]
     pub fn poll(&mut self, out: &mut [Wc]) -> usize {
-        if !self.is_settled() {
-            return self.poll_unsettled(out);
+        if !self.takes_fast_path() {
+            return self.poll_with_work(out);
         }
         // An empty queue is polled most often, and costs little.
         let Some(([q0, q1, _, _], q3)) = self.valid_entry() else {
             return 0;
         };
         let [wc] = out else {
-            return self.poll_some(out);
+            return self.poll_batch(out);
         };
         self.platform.from_device();
         let q1 = q1.get();
@@ -232,22 +232,22 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     #[inline(never)]
-    fn poll_some(&mut self, out: &mut [Wc]) -> usize {
-        match self.take_common(out) {
+    fn poll_batch(&mut self, out: &mut [Wc]) -> usize {
+        match self.poll_common(out) {
             (done, Stop::Full | Stop::Empty) => done,
-            (done, Stop::LongWay) => self.poll_long(out, done),
+            (done, Stop::SlowPath) => self.poll_slow(out, done),
         }
     }
 
     #[inline(never)]
-    fn poll_unsettled(&mut self, out: &mut [Wc]) -> usize {
+    fn poll_with_work(&mut self, out: &mut [Wc]) -> usize {
         let mut done = 0;
-        if self.parked.is_none() {
-            done = self.flush_in_turn(out);
+        if self.pending_flush.is_none() {
+            done = self.flush_while_busy(out);
             let rest = out.get_mut(done..).unwrap_or_default();
-            done = done.wrapping_add(self.take_common(rest).0);
+            done = done.wrapping_add(self.poll_common(rest).0);
         }
-        self.poll_long(out, done)
+        self.poll_slow(out, done)
     }
 
     /// The own slot.
@@ -259,8 +259,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Whether there is nothing to do but to poll. Asked before the ring is
     /// looked at: see `confirm`.
     #[inline(always)]
-    fn is_settled(&self) -> bool {
-        self.cq_slot().epoch() == self.settled
+    fn takes_fast_path(&self) -> bool {
+        self.cq_slot().epoch() == self.fast_path_epoch
     }
 
     /// The entry at the head, if it is valid, and its header without the valid

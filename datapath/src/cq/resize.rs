@@ -102,7 +102,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             return Err((ring, full));
         }
         // From now on the other ring is looked at whenever this one is empty.
-        self.settled = NEVER;
+        self.fast_path_epoch = NEVER;
         let pushed = self.resizes.following.push((ring, entries));
         pushed.map_err(|(ring, _)| (ring, full))
     }

@@ -4,7 +4,7 @@
 use e810_hal::{Barrier, Bus, Cell, Words};
 
 use super::entry::{Cqe, VALID, Verdict, immediate, payload_bytes, sender, vendor_error};
-use super::flush::{Flush, Parked};
+use super::flush::{Flush, PendingFlush};
 use super::request::Request;
 use super::{CompletionQueue, NEVER, SHADOW_HEAD, received_opcode, sent_opcode};
 use crate::error::Queue;
@@ -13,22 +13,22 @@ use crate::status::{FlushCode, WcOpcode, WcStatus};
 use crate::wc::{Wc, WcFlags};
 
 /// What became of the entry at the head.
-enum Taken {
+enum Polled {
     /// There is none.
-    Nothing,
+    Empty,
     /// Its extension is still to come.
-    Half,
+    Incomplete,
     /// `Wc` is filled.
     Completion,
     /// Consumed, counted.
     Skipped,
-    /// Consumed; it flushes the queue in `parked`.
+    /// Consumed; it flushes the queue in `pending_flush`.
     Flush,
 }
 
 /// Why an entry is no completion.
 #[derive(Clone, Copy)]
-enum Stray {
+enum Rejected {
     Stale,
     Malformed,
     /// Of a request that software has completed.
@@ -38,37 +38,37 @@ enum Stray {
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Goes on with a poll that has given out `done` completions.
     #[inline(never)]
-    pub(super) fn poll_long(&mut self, out: &mut [Wc], done: usize) -> usize {
-        let done = self.poll_each(out, done);
-        let idle = self.parked.is_none() && self.flushing == Node::END;
-        self.settled = if idle && !self.resizes.is_pending() {
-            self.passed
+    pub(super) fn poll_slow(&mut self, out: &mut [Wc], done: usize) -> usize {
+        let done = self.poll_slow_entries(out, done);
+        let idle = self.pending_flush.is_none() && self.flush_list == Node::END;
+        self.fast_path_epoch = if idle && !self.resizes.is_pending() {
+            self.confirmed_epoch
         } else {
             NEVER
         };
         done
     }
 
-    fn poll_each(&mut self, out: &mut [Wc], mut done: usize) -> usize {
+    fn poll_slow_entries(&mut self, out: &mut [Wc], mut done: usize) -> usize {
         // Before the ring is looked at: see `confirm`.
         let epoch = self.cq_slot().epoch();
-        if self.parked.is_some() {
+        if self.pending_flush.is_some() {
             let rest = out.get_mut(done..).unwrap_or_default();
-            done = done.wrapping_add(self.drain_parked(rest));
+            done = done.wrapping_add(self.drain_pending_flush(rest));
         }
         let first = self.consumed();
         while let Some(wc) = out.get_mut(done) {
             match self.take(wc) {
-                Taken::Completion => done = done.wrapping_add(1),
-                Taken::Nothing if self.resizes.is_pending() && self.next_ring() => {}
-                Taken::Nothing => return self.when_empty(epoch, out, done),
-                Taken::Half => break,
-                Taken::Flush => {
+                Polled::Completion => done = done.wrapping_add(1),
+                Polled::Empty if self.resizes.is_pending() && self.next_ring() => {}
+                Polled::Empty => return self.ring_is_empty(epoch, out, done),
+                Polled::Incomplete => break,
+                Polled::Flush => {
                     let rest = out.get_mut(done..).unwrap_or_default();
-                    done = done.wrapping_add(self.drain_parked(rest));
+                    done = done.wrapping_add(self.drain_pending_flush(rest));
                 }
                 // A device that writes rubbish for ever does not keep us here.
-                Taken::Skipped => {
+                Polled::Skipped => {
                     self.sender = None;
                     if self.consumed().wrapping_sub(first) > self.entries {
                         break;
@@ -76,8 +76,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
                 }
             }
         }
-        if epoch != self.passed {
-            self.when_busy(epoch);
+        if epoch != self.confirmed_epoch {
+            self.ring_is_busy(epoch);
         }
         done
     }
@@ -117,14 +117,14 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     /// Takes the entry at the head.
-    fn take(&mut self, wc: &mut Wc) -> Taken {
+    fn take(&mut self, wc: &mut Wc) -> Polled {
         let Some(words) = self.entry(self.index) else {
-            return Taken::Nothing;
+            return Polled::Empty;
         };
         let [_, _, _, header] = words;
         let q3 = header.observe();
         if (q3 ^ self.valid) & VALID != 0 {
-            return Taken::Nothing;
+            return Polled::Empty;
         }
         self.platform.from_device();
         let cqe = Cqe::read(words, q3);
@@ -137,12 +137,12 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         // the next lap (data-path 4.2).
         let (next, valid) = self.next();
         let Some(words) = self.entry(next) else {
-            return Taken::Half;
+            return Polled::Incomplete;
         };
         let [_, _, _, header] = words;
         let q3 = header.observe();
         if (q3 ^ valid) & VALID != 0 {
-            return Taken::Half;
+            return Polled::Incomplete;
         }
         self.platform.from_device();
         let (imm, sender) = (immediate(words, q3), sender(words, q3));
@@ -153,51 +153,56 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     /// Any entry, after it was consumed.
-    fn finish(&mut self, cqe: &Cqe, imm: Option<u32>, wc: &mut Wc) -> Taken {
+    fn finish(&mut self, cqe: &Cqe, imm: Option<u32>, wc: &mut Wc) -> Polled {
         let passed_over = match self.resolve(cqe, imm, wc) {
             Ok(Resolved::Completion { passed_over }) => passed_over,
-            Ok(Resolved::Flush { parked, flushing }) => {
-                self.parked = Some(parked);
-                self.flushing = flushing;
-                return Taken::Flush;
+            Ok(Resolved::Flush {
+                pending_flush,
+                flush_list,
+            }) => {
+                self.pending_flush = Some(pending_flush);
+                self.flush_list = flush_list;
+                return Polled::Flush;
             }
             Err(stray) => {
                 let counter = match stray {
-                    Stray::Stale => &mut self.counters.stale,
-                    Stray::Malformed => &mut self.counters.malformed,
-                    Stray::Late => &mut self.counters.late,
+                    Rejected::Stale => &mut self.counters.stale,
+                    Rejected::Malformed => &mut self.counters.malformed,
+                    Rejected::Late => &mut self.counters.late,
                 };
                 *counter = counter.wrapping_add(1);
-                return Taken::Skipped;
+                return Polled::Skipped;
             }
         };
         let counter = &mut self.counters.receives_passed_over;
         *counter = counter.wrapping_add(passed_over);
-        Taken::Completion
+        Polled::Completion
     }
 
-    fn resolve(&self, cqe: &Cqe, imm: Option<u32>, wc: &mut Wc) -> Result<Resolved, Stray> {
+    fn resolve(&self, cqe: &Cqe, imm: Option<u32>, wc: &mut Wc) -> Result<Resolved, Rejected> {
         let (id, queue) = (cqe.qp_id(), cqe.queue());
-        let slot = self.view.qp(id).ok_or(Stray::Stale)?;
+        let slot = self.view.qp(id).ok_or(Rejected::Stale)?;
         let line = slot.queue(queue);
         let guard = line.guard();
         if !guard.admits_any(cqe.q1, id, self.cq_id) {
             // A QP that lives, on another CQ: no working device does that.
             return Err(if slot.has_context(cqe.q1) {
-                Stray::Malformed
+                Rejected::Malformed
             } else {
-                Stray::Stale
+                Rejected::Stale
             });
         }
         let datagram = guard.is_datagram();
         // What was flushed by software is not outstanding any more.
         let stray = |stray| match stray {
-            Stray::Malformed if line.is_flushed() => Stray::Late,
+            Rejected::Malformed if line.is_flushed() => Rejected::Late,
             other => other,
         };
         match cqe.verdict(datagram) {
             Verdict::Success => {
-                let passed_over = self.succeed(line, cqe, datagram, imm, wc).map_err(stray)?;
+                let passed_over = self
+                    .complete_success(line, cqe, datagram, imm, wc)
+                    .map_err(stray)?;
                 Ok(Resolved::Completion { passed_over })
             }
             Verdict::Failed { major, minor } => {
@@ -218,35 +223,38 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
                 } else {
                     FlushCode::GENERAL
                 };
-                let mut flushing = self.flushing;
+                let mut flush_list = self.flush_list;
                 if line.enlist() {
-                    list::set(line.link(), flushing);
-                    flushing = Node::queue(id, queue);
+                    list::set(line.link(), flush_list);
+                    flush_list = Node::queue(id, queue);
                 }
-                let parked = Parked {
+                let pending_flush = PendingFlush {
                     id,
                     context: cqe.q1,
                     queue,
                     flush: Flush { major, code },
                     used: false,
                 };
-                Ok(Resolved::Flush { parked, flushing })
+                Ok(Resolved::Flush {
+                    pending_flush,
+                    flush_list,
+                })
             }
         }
     }
 
     /// Gives the receives that the device passed over.
-    fn succeed(
+    fn complete_success(
         &self,
         line: QueueLine<'_, M::Atom>,
         cqe: &Cqe,
         datagram: bool,
         imm: Option<u32>,
         wc: &mut Wc,
-    ) -> Result<u64, Stray> {
+    ) -> Result<u64, Rejected> {
         let request = Request::named(&self.view, line, cqe.q3)
             .filter(|request| request.tracker.tag().is_expected())
-            .ok_or(Stray::Malformed)?;
+            .ok_or(Rejected::Malformed)?;
         // Before the tracker is the poster's again.
         let tag = request.tracker.tag();
         let wr_id = request.retire(line);
@@ -278,23 +286,23 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         line: QueueLine<'_, M::Atom>,
         head: u64,
         cqe: &Cqe,
-    ) -> Result<(u64, WcOpcode), Stray> {
+    ) -> Result<(u64, WcOpcode), Rejected> {
         let request = Request::named(&self.view, line, cqe.q3)
             .filter(|request| request.is_before(head) && !request.tracker.tag().is_pad())
-            .ok_or(Stray::Malformed)?;
+            .ok_or(Rejected::Malformed)?;
         let (_, opcode) = sent_opcode(cqe.op(), request.tracker.tag());
         Ok((request.retire(line), opcode))
     }
 
     /// A receive fails at the oldest one: the entry's index is not to be
     /// trusted (data-path 4.3, 10 item 9).
-    fn oldest_receive(&self, line: QueueLine<'_, M::Atom>, head: u64) -> Result<u64, Stray> {
+    fn oldest_receive(&self, line: QueueLine<'_, M::Atom>, head: u64) -> Result<u64, Rejected> {
         let tail = line.own_tail();
         let tracker = self.view.tracker(line, tail & line.mask());
-        let tracker = tracker.ok_or(Stray::Malformed)?;
+        let tracker = tracker.ok_or(Rejected::Malformed)?;
         let (wr_id, end) = (tracker.wr_id(), tracker.end());
         if tail >= head || end != tail.wrapping_add(tracker.tag().quanta()) {
-            return Err(Stray::Malformed);
+            return Err(Rejected::Malformed);
         }
         line.set_tail(end);
         Ok(wr_id)
@@ -303,8 +311,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
 /// What an entry was good for.
 enum Resolved {
-    Completion { passed_over: u64 },
-    Flush { parked: Parked, flushing: Node },
+    Completion {
+        passed_over: u64,
+    },
+    Flush {
+        pending_flush: PendingFlush,
+        flush_list: Node,
+    },
 }
 
 /// A completion without what its kind adds.

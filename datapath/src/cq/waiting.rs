@@ -33,16 +33,16 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// completed without one. May say so for an entry that is then skipped.
     pub(super) fn has_more(&self) -> bool {
         self.valid_entry().is_some()
-            || self.parked.is_some()
+            || self.pending_flush.is_some()
             || self.resizes.has_begun()
             // Control wants something noticed, queues to flush for example.
-            || self.cq_slot().epoch() != self.passed
+            || self.cq_slot().epoch() != self.confirmed_epoch
             || self.has_unflushed()
     }
 
     /// Whether a queue that is flushed by software has requests.
     fn has_unflushed(&self) -> bool {
-        let mut node = self.flushing;
+        let mut node = self.flush_list;
         while let Some((id, queue)) = node.get() {
             let Some(slot) = self.view.qp(id) else {
                 break;

@@ -8,7 +8,7 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{Atom, CqKey, QpLines, QpSlot, Registry, Signalled, SlotMemory, Slots};
+use super::{Atom, CqKey, NotifyResult, QpLines, QpSlot, Registry, SlotMemory, Slots};
 use crate::error::{Queue, SlotError};
 
 /// Words in front of the bits, a cache line.
@@ -51,7 +51,7 @@ impl ChannelKey {
 /// What looking for an event gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Taken {
+pub enum NextEvent {
     /// An event of this CQ, which is to be acknowledged.
     Event(CqKey),
     /// Nothing.
@@ -85,16 +85,16 @@ impl<M: SlotMemory> Slots<M> {
     }
 
     /// Finishes an event: its channel learns of it.
-    pub(super) fn signalled(&self, key: CqKey, told: Option<bool>) -> Signalled {
+    pub(super) fn signalled(&self, key: CqKey, told: Option<bool>) -> NotifyResult {
         match told {
-            None => Signalled::Gone,
-            Some(false) => Signalled::Surplus,
+            None => NotifyResult::NoSuchCq,
+            Some(false) => NotifyResult::Spurious,
             Some(true) => {
                 let channel = self.live_cq(key).and_then(|slot| slot.channel());
                 if let Some(slot) = channel.and_then(|index| self.channel(index)) {
                     slot.set(key.id());
                 }
-                Signalled::Told { channel }
+                NotifyResult::Delivered { channel }
             }
         }
     }
@@ -108,19 +108,19 @@ impl<M: SlotMemory> Slots<M> {
             Queue::Recv => recv,
         };
         let told = CqKey::from_bits(cq).map(|cq| self.signal_by_software(cq));
-        if told.is_some_and(Signalled::is_told)
-            && let Some(bell) = self.atoms().get(self.layout.bell())
+        if told.is_some_and(NotifyResult::is_delivered)
+            && let Some(sw_event_flag) = self.atoms().get(self.layout.sw_event_flag())
         {
-            bell.store(1, Ordering::Release);
+            sw_event_flag.store(1, Ordering::Release);
         }
     }
 
     /// Takes one event of a channel: from any of its CQs, each in its turn. From
     /// any thread.
     #[must_use]
-    pub fn take_event(&self, channel: ChannelKey) -> Taken {
+    pub fn take_event(&self, channel: ChannelKey) -> NextEvent {
         let Some(slot) = self.open_channel(channel) else {
-            return Taken::Closed;
+            return NextEvent::Closed;
         };
         let first = slot.line[NEXT].load(Ordering::Relaxed) as usize;
         // Not further than once around, whatever comes meanwhile.
@@ -139,10 +139,10 @@ impl<M: SlotMemory> Slots<M> {
                     slot.set(id);
                 }
                 slot.line[NEXT].store(u64::from(id).wrapping_add(1), Ordering::Relaxed);
-                return Taken::Event(key);
+                return NextEvent::Event(key);
             }
         }
-        Taken::Nothing
+        NextEvent::Nothing
     }
 
     /// Whether a channel has an event, or is closed: a waiter has something to do.
@@ -177,7 +177,7 @@ impl<M: SlotMemory> Slots<M> {
 
     /// Runs `tell` unless the CQ is gone or being destroyed; its destruction waits
     /// until `tell` has returned.
-    pub fn tell_of_cq(&self, cq: CqKey, tell: impl FnOnce()) -> bool {
+    pub fn notify_cq(&self, cq: CqKey, tell: impl FnOnce()) -> bool {
         let Some(slot) = self.live_cq(cq).filter(|slot| slot.hold(cq)) else {
             return false;
         };
@@ -277,8 +277,10 @@ impl<M: SlotMemory> Registry<M> {
     /// Calls `wake` with the index of each channel that has an event, if a poster
     /// has told one since the last call.
     pub fn take_waiting(&mut self, mut wake: impl FnMut(u32)) {
-        let bell = self.slots.atoms().get(self.slots.layout.bell());
-        if bell.is_none_or(|bell| bell.load(Ordering::Relaxed) == 0 || bell.swap(0) == 0) {
+        let sw_event_flag = self.slots.atoms().get(self.slots.layout.sw_event_flag());
+        if sw_event_flag.is_none_or(|sw_event_flag| {
+            sw_event_flag.load(Ordering::Relaxed) == 0 || sw_event_flag.swap(0) == 0
+        }) {
             return;
         }
         for index in 0..self.slots.layout.channels {

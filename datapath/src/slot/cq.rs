@@ -340,7 +340,7 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.poller()[PASSED].store(epoch, Ordering::Release);
     }
 
-    pub(super) fn has_passed(&self, epoch: u64) -> bool {
+    pub(super) fn has_confirmed(&self, epoch: u64) -> bool {
         self.poller()[PASSED].load(Ordering::Acquire) >= epoch
     }
 

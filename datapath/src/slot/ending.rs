@@ -12,7 +12,7 @@ use crate::track::{self, Tracker};
 /// taken out of use: they never complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Discarded {
+pub struct DroppedWrs {
     /// Send requests, signaled or not.
     pub sends: u32,
     /// Receives.
@@ -27,7 +27,7 @@ impl<M: SlotMemory> Registry<M> {
     ///
     /// # Errors
     /// [`SlotError::Gone`].
-    pub fn hide_qp(&mut self, key: QpKey) -> Result<Discarded, SlotError> {
+    pub fn hide_qp(&mut self, key: QpKey) -> Result<DroppedWrs, SlotError> {
         let slot = self.live(key)?;
         slot.hide();
         let count = |queue| {
@@ -35,7 +35,7 @@ impl<M: SlotMemory> Registry<M> {
             let trackers = self.slots.queue_trackers(line);
             outstanding(trackers.as_deref(), line, slot.head(queue))
         };
-        Ok(Discarded {
+        Ok(DroppedWrs {
             sends: count(Queue::Send),
             receives: count(Queue::Recv),
         })
@@ -55,7 +55,7 @@ impl<M: SlotMemory> Registry<M> {
     /// CREATE_QP, which is given the new key. Its posters are restarted with it.
     ///
     /// The caller holds both CQs meanwhile and has made them let go of the QP
-    /// ([`CompletionQueue::let_go`](crate::CompletionQueue::let_go)), so that no
+    /// ([`CompletionQueue::forget_qp`](crate::CompletionQueue::let_go)), so that no
     /// poller is in the middle of its old life.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl<M: SlotMemory> Registry<M> {
         while let Some((id, _)) = node.get() {
             let slot = self.slots.qp(id)?;
             let next = list::next(slot.retire_link());
-            if self.is_passed(slot) {
+            if self.is_confirmed(slot) {
                 match before {
                     Some(before) => list::set(before.retire_link(), next),
                     None => self.retired = next,
@@ -127,14 +127,14 @@ impl<M: SlotMemory> Registry<M> {
         None
     }
 
-    fn is_passed(&self, slot: QpSlot<'_, M::Atom>) -> bool {
-        let passed = slot.awaited().into_iter().all(|(cq, epoch)| {
+    fn is_confirmed(&self, slot: QpSlot<'_, M::Atom>) -> bool {
+        let confirmed = slot.awaited().into_iter().all(|(cq, epoch)| {
             // A CQ that was closed meanwhile has no poller any more.
             CqKey::from_bits(cq)
                 .and_then(|cq| self.slots.live_cq(cq))
-                .is_none_or(|cq| cq.has_passed(epoch))
+                .is_none_or(|cq| cq.has_confirmed(epoch))
         });
-        passed && !slot.needs_attention()
+        confirmed && !slot.needs_attention()
     }
 }
 

@@ -47,9 +47,9 @@ mod registry;
 mod space;
 mod view;
 
-pub use channel::{ChannelKey, Taken, Unfinished};
+pub use channel::{ChannelKey, NextEvent, Unfinished};
 pub(crate) use cq::CqSlot;
-pub use ending::Discarded;
+pub use ending::DroppedWrs;
 pub(crate) use key::id_in;
 pub use key::{CqKey, QpKey};
 pub(crate) use list::Node;
@@ -219,7 +219,7 @@ impl Layout {
     }
 
     /// Set when software told an event where nobody could wake its waiter.
-    const fn bell(&self) -> usize {
+    const fn sw_event_flag(&self) -> usize {
         self.attention().saturating_add(1)
     }
 
@@ -236,24 +236,24 @@ impl Layout {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "an event is acknowledged unless its CQ is gone"]
-pub enum Signalled {
+pub enum NotifyResult {
     /// The poller will hear of it, through this channel if it has one: who waits
     /// there is to be woken.
-    Told {
+    Delivered {
         /// Index of the channel.
         channel: Option<u32>,
     },
     /// Nobody had asked: the request was answered before, by another event.
-    Surplus,
+    Spurious,
     /// There is no such CQ (any more).
-    Gone,
+    NoSuchCq,
 }
 
-impl Signalled {
+impl NotifyResult {
     /// Whether the poller will hear of it.
     #[must_use]
-    pub const fn is_told(self) -> bool {
-        matches!(self, Self::Told { .. })
+    pub const fn is_delivered(self) -> bool {
+        matches!(self, Self::Delivered { .. })
     }
 }
 
@@ -417,21 +417,21 @@ impl<M: SlotMemory> Slots<M> {
     /// An event handler's word that a CEQE came for a CQ: its poller's
     /// [`CompletionQueue::take_event`](crate::CompletionQueue::take_event) will
     /// say so, if it has asked.
-    pub fn signal_cq(&self, key: CqKey) -> Signalled {
+    pub fn signal_cq(&self, key: CqKey) -> NotifyResult {
         self.signalled(key, self.live_cq(key).and_then(|slot| slot.signal(key)))
     }
 
     /// Control's word that there is something to complete which the device will
     /// say nothing of ([`Registry::sweep`]); otherwise as
     /// [`signal_cq`](Self::signal_cq).
-    pub fn signal_by_software(&self, key: CqKey) -> Signalled {
+    pub fn signal_by_software(&self, key: CqKey) -> NotifyResult {
         let told = self.live_cq(key);
         self.signalled(key, told.and_then(|slot| slot.signal_by_software(key)))
     }
 
     /// Runs `tell` unless the QP is gone or hidden; its destruction waits until
-    /// `tell` has returned ([`Slots::is_told_of`]).
-    pub fn tell_of_qp(&self, qp: QpKey, tell: impl FnOnce()) -> bool {
+    /// `tell` has returned ([`Slots::is_notifying`]).
+    pub fn notify_qp(&self, qp: QpKey, tell: impl FnOnce()) -> bool {
         let Some(slot) = self.live_qp(qp).filter(|slot| slot.hold(qp)) else {
             return false;
         };
@@ -443,7 +443,7 @@ impl<M: SlotMemory> Slots<M> {
     /// Whether a handler is telling something of a QP; for control, after it was
     /// hidden.
     #[must_use]
-    pub fn is_told_of(&self, qp: QpKey) -> bool {
+    pub fn is_notifying(&self, qp: QpKey) -> bool {
         self.qp(qp.id()).is_some_and(|slot| slot.holds() > 0)
     }
 

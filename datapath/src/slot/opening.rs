@@ -54,11 +54,11 @@ impl<A: Atom> QpSlot<'_, A> {
         control[GENERATION].store(generation.into(), Ordering::Relaxed);
         control[EXTENT].store(opening.extent, Ordering::Relaxed);
         control[RETIRED].store(0, Ordering::Relaxed);
-        let poster = self.poster();
-        poster[SQ_HEAD].store(0, Ordering::Relaxed);
-        poster[RQ_HEAD].store(0, Ordering::Relaxed);
-        poster[SEND_CQ].store(opening.send_cq, Ordering::Relaxed);
-        poster[RECV_CQ].store(opening.recv_cq, Ordering::Relaxed);
+        let producer = self.producer();
+        producer[SQ_HEAD].store(0, Ordering::Relaxed);
+        producer[RQ_HEAD].store(0, Ordering::Relaxed);
+        producer[SEND_CQ].store(opening.send_cq, Ordering::Relaxed);
+        producer[RECV_CQ].store(opening.recv_cq, Ordering::Relaxed);
         let state = generation_bits(key) | state_bits(QpState::Reset);
         control[STATE].store(state, Ordering::Release);
         for (queue, shape) in [(Queue::Send, &opening.send), (Queue::Recv, &opening.recv)] {

@@ -137,9 +137,9 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     }
 
     #[inline(always)]
-    pub(super) fn poster(&self) -> &'a [A; LINE] {
-        let [_, poster, ..] = self.0;
-        poster
+    pub(super) fn producer(&self) -> &'a [A; LINE] {
+        let [_, producer, ..] = self.0;
+        producer
     }
 
     /// A work queue's line.
@@ -315,8 +315,8 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     #[inline(always)]
     fn head_word(&self, queue: Queue) -> &'a A {
         match queue {
-            Queue::Send => &self.poster()[SQ_HEAD],
-            Queue::Recv => &self.poster()[RQ_HEAD],
+            Queue::Send => &self.producer()[SQ_HEAD],
+            Queue::Recv => &self.producer()[RQ_HEAD],
         }
     }
 
@@ -347,7 +347,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// after it was cleared: either this one finds it cleared, or control the
     /// count.
     pub(super) fn hold(&self, key: QpKey) -> bool {
-        self.poster()[HOLDS].fetch_add(1);
+        self.producer()[HOLDS].fetch_add(1);
         let held = self.is(key);
         if !held {
             self.release_hold();
@@ -356,12 +356,12 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     }
 
     pub(super) fn release_hold(&self) {
-        self.poster()[HOLDS].fetch_add(u64::MAX);
+        self.producer()[HOLDS].fetch_add(u64::MAX);
     }
 
     /// Control, after `hide`: handlers that still tell something.
     pub(super) fn holds(&self) -> u64 {
-        self.poster()[HOLDS].fetch_add(0)
+        self.producer()[HOLDS].fetch_add(0)
     }
 
     /// Control: from now on no CQE and no event finds the QP.
@@ -385,18 +385,18 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// Control: the device knows the QP no more.
     pub(super) fn retire(&self, send_epoch: u64, recv_epoch: u64) {
         self.control()[RETIRED].store(1, Ordering::Relaxed);
-        let poster = self.poster();
-        poster[SEND_EPOCH].store(send_epoch, Ordering::Relaxed);
-        poster[RECV_EPOCH].store(recv_epoch, Ordering::Relaxed);
+        let producer = self.producer();
+        producer[SEND_EPOCH].store(send_epoch, Ordering::Relaxed);
+        producer[RECV_EPOCH].store(recv_epoch, Ordering::Relaxed);
     }
 
     /// Key bits of the CQ of each queue, and the epoch each has to pass.
     pub(super) fn awaited(&self) -> [(u64, u64); 2] {
         let word = |word: &A| word.load(Ordering::Relaxed);
-        let poster = self.poster();
+        let producer = self.producer();
         [
-            (word(&poster[SEND_CQ]), word(&poster[SEND_EPOCH])),
-            (word(&poster[RECV_CQ]), word(&poster[RECV_EPOCH])),
+            (word(&producer[SEND_CQ]), word(&producer[SEND_EPOCH])),
+            (word(&producer[RECV_CQ]), word(&producer[RECV_EPOCH])),
         ]
     }
 

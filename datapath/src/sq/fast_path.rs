@@ -17,25 +17,25 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// As there.
     #[inline]
     pub fn post_one(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if !self.poster.is_open(Queue::Send) {
-            return self.post_one_late(wr);
+        if !self.producer.is_open(Queue::Send) {
+            return self.post_one_in_error(wr);
         }
-        if self.post_plain(wr).is_some() {
+        if self.post_fast(wr).is_some() {
             self.ring();
             return Ok(());
         }
-        self.post_not_plain(wr)
+        self.post_one_not_fast(wr)
     }
 
-    /// As `post_late`, for one.
+    /// As `post_batch_in_error`, for one.
     #[cold]
     #[inline(never)]
-    fn post_one_late(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        match self.poster.state() {
+    fn post_one_in_error(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        match self.producer.state() {
             QpState::Err | QpState::Sqe => {
-                let before = self.poster.head();
-                let result = self.post_rare(wr);
-                self.poster.tell_since(before);
+                let before = self.producer.head();
+                let result = self.post_one_slow(wr);
+                self.producer.notify_posted_in_error(before);
                 result
             }
             state => Err(errors::one(state)),
@@ -45,18 +45,18 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// Posts a request that is not plain and rings the doorbell. A function of its
     /// own, so that a plain one does without its registers.
     #[inline(never)]
-    fn post_not_plain(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+    fn post_one_not_fast(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         if self.post_two_quanta(wr).is_some() {
             self.ring();
             return Ok(());
         }
-        self.post_rare(wr)
+        self.post_one_slow(wr)
     }
 
     /// Posts any request and rings the doorbell.
     #[inline(never)]
-    fn post_rare(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if self.post_short(wr).is_none() {
+    fn post_one_slow(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if self.post_inline_fast(wr).is_none() {
             self.post(wr)?;
         }
         self.ring();

@@ -19,34 +19,34 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// ahead if it is due.
     #[inline(always)]
     pub(super) fn place(&mut self, quanta: u64, wr_id: u64, tag: Tag) -> Result<Claim, PostError> {
-        let room = CHUNK - self.poster.head() % CHUNK;
-        if quanta > room || quanta > self.poster.free() {
-            self.make_room(quanta, room)?;
+        let room = CHUNK - self.producer.head() % CHUNK;
+        if quanta > room || quanta > self.producer.free() {
+            self.make_space(quanta, room)?;
         }
-        if self.poster.head().is_multiple_of(CLEAR) {
+        if self.producer.head().is_multiple_of(CLEAR) {
             self.clear_ahead();
         }
-        self.poster.claim(quanta, wr_id, tag).ok_or(MEMORY)
+        self.producer.claim(quanta, wr_id, tag).ok_or(MEMORY)
     }
 
     /// Looks for free quanta, and fills the rest of a chunk with NOPs if that
     /// is too short (data-path 1.2).
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, quanta: u64, room: u64) -> Result<(), PostError> {
+    fn make_space(&mut self, quanta: u64, room: u64) -> Result<(), PostError> {
         let pads = if quanta > room { room } else { 0 };
         let needed = quanta.wrapping_add(pads);
-        if needed > self.poster.free() && needed > self.poster.refresh() {
+        if needed > self.producer.free() && needed > self.producer.refresh() {
             return Err(PostError::Full {
                 queue: Queue::Send,
                 needed: needed as u32,
-                free: self.poster.free() as u32,
+                free: self.producer.free() as u32,
             });
         }
         let [w0, w1, w2, header] = memory::nop();
         for _ in 0..pads {
-            let claim = self.poster.claim(1, 0, Tag::pad(header)).ok_or(MEMORY)?;
-            let [q0, q1, q2, q3] = self.poster.quantum(claim.index).ok_or(MEMORY)?;
+            let claim = self.producer.claim(1, 0, Tag::pad(header)).ok_or(MEMORY)?;
+            let [q0, q1, q2, q3] = self.producer.quantum(claim.index).ok_or(MEMORY)?;
             q0.set(w0);
             q1.set(w1);
             q2.set(w2);
@@ -61,13 +61,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     #[cold]
     #[inline(never)]
     fn clear_ahead(&self) {
-        let target = self.poster.head().wrapping_add(CLEAR);
-        let invalid = if self.poster.valid_at(target) == 0 {
+        let target = self.producer.head().wrapping_add(CLEAR);
+        let invalid = if self.producer.valid_at(target) == 0 {
             u64::MAX
         } else {
             0
         };
-        let ahead = self.poster.quanta(self.poster.index_of(target));
+        let ahead = self.producer.quanta(self.producer.index_of(target));
         let ahead = ahead.unwrap_or_default().as_flattened();
         let words = ahead.get(..CLEAR as usize * QUANTUM_WORDS);
         // Sixteen at a time: cells are atomic, so the compiler unrolls nothing.

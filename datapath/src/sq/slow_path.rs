@@ -82,7 +82,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         let tag = Tag::new(body.common(wanted), bytes, quanta);
         let claim = self.place(quanta, wr_id, tag)?;
         let header = body.header(wanted, claim) | fragment::count_field(fragments);
-        let wqe = self.poster.quanta(claim.index).ok_or(MEMORY)?;
+        let wqe = self.producer.quanta(claim.index).ok_or(MEMORY)?;
         let (first, rest) = wqe.split_first().ok_or(MEMORY)?;
         let [q0, q1, q2, q3] = first;
         let header = match body.imm {
@@ -125,7 +125,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         }
         let common = header(opcode::SEND, 0) | signals(wanted);
         let tag = Tag::new(common, bytes.len() as u64, 2);
-        let (wqe, valid) = self.poster.claim_some(Queue::Send, 2, wr.wr_id, tag)?;
+        let (wqe, valid) = self.producer.claim_some(Queue::Send, 2, wr.wr_id, tag)?;
         let [[_, q1, q2, q3], rest] = wqe else {
             return None;
         };
@@ -139,7 +139,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
 
     /// One piece of inline data, with a header that has opcode and key.
     #[inline(always)]
-    pub(super) fn post_bytes(
+    pub(super) fn post_inline_bytes(
         &mut self,
         wr: &SendWr<'_>,
         bytes: &[u8],
@@ -153,7 +153,9 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         let quanta = u64::from(inline_quanta(bytes.len() as u32));
         let header = header | signals(wanted);
         let tag = Tag::new(header & COMMON, bytes.len() as u64, quanta);
-        let (wqe, valid) = self.poster.claim_some(Queue::Send, quanta, wr.wr_id, tag)?;
+        let (wqe, valid) = self
+            .producer
+            .claim_some(Queue::Send, quanta, wr.wr_id, tag)?;
         let (first, rest) = wqe.split_first()?;
         let [_, q1, q2, q3] = first;
         inline::write_one(q1, rest, bytes, valid);
@@ -187,7 +189,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         let claim = self.place(quanta.into(), wr_id, tag)?;
         let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes as u64);
         let header = body.header(wanted, claim) | fields.value;
-        let wqe = self.poster.quanta(claim.index).ok_or(MEMORY)?;
+        let wqe = self.producer.quanta(claim.index).ok_or(MEMORY)?;
         let wqe = wqe.get(..quanta as usize).ok_or(MEMORY)?;
         let (first, rest) = wqe.split_first().ok_or(MEMORY)?;
         let [q0, q1, q2, q3] = first;
@@ -237,7 +239,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         let signals = signals(wanted.union(fence));
         let tag = Tag::new(header & OPCODE | signals, 0, 1);
         let claim = self.place(1, wr.wr_id, tag)?;
-        let [q0, q1, q2, q3] = self.poster.quantum(claim.index).ok_or(MEMORY)?;
+        let [q0, q1, q2, q3] = self.producer.quantum(claim.index).ok_or(MEMORY)?;
         q0.set(w0);
         q1.set(w1);
         q2.set(w2);

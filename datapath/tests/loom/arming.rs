@@ -2,7 +2,7 @@
 //! other, with the orderings that it is written with. That no order of whole
 //! steps is wrong is for the model beside the arm word.
 
-use e810_datapath::slot::Signalled;
+use e810_datapath::slot::NotifyResult;
 use e810_datapath::{CqKey, Notify, Slots, Wc};
 use e810_hal::{Cell, Words};
 use loom::thread;
@@ -39,7 +39,7 @@ impl Device {
             0,
             "the request is there before its doorbell"
         );
-        if head.get() < self.written && self.slots.signal_cq(self.cq).is_told() {
+        if head.get() < self.written && self.slots.signal_cq(self.cq).is_delivered() {
             self.told += 1;
         }
     }
@@ -99,11 +99,11 @@ fn one_request_is_told_once() {
         });
         let here = slots.signal_cq(cq);
         let there = handler.join().unwrap();
-        let told = [here, there].map(|one| usize::from(one.is_told()));
+        let told = [here, there].map(|one| usize::from(one.is_delivered()));
         assert_eq!(told.iter().sum::<usize>(), 1);
         assert!(rig.cq.take_event());
         assert!(!rig.cq.take_event());
         // The count of events is a word of the slots: nothing else moved.
-        assert_eq!(slots.signal_cq(cq), Signalled::Surplus);
+        assert_eq!(slots.signal_cq(cq), NotifyResult::Spurious);
     });
 }

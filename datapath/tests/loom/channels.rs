@@ -2,7 +2,7 @@
 
 use e810_datapath::CqKey;
 use e810_datapath::Notify;
-use e810_datapath::slot::Taken;
+use e810_datapath::slot::NextEvent;
 use loom::thread;
 
 use crate::model;
@@ -22,14 +22,14 @@ fn no_event_is_left_in_a_channel() {
             move || slots.signal_cq(cq)
         });
         let mut seen = 0;
-        let take = || matches!(slots.take_event(channel), Taken::Event(key) if key == cq);
+        let take = || matches!(slots.take_event(channel), NextEvent::Event(key) if key == cq);
         if take() {
             seen += 1;
             // Taken, asked for again, and told before the handler thread ends.
             assert!(!rig.cq.arm(Notify::Any));
-            assert!(slots.signal_by_software(cq).is_told());
+            assert!(slots.signal_by_software(cq).is_delivered());
         }
-        assert!(handler.join().unwrap().is_told());
+        assert!(handler.join().unwrap().is_delivered());
         while take() {
             seen += 1;
         }
@@ -57,7 +57,7 @@ fn nothing_is_told_of_a_queue_that_is_gone() {
             let (slots, gone) = (registry.slots().clone(), gone.clone());
             move || {
                 let is_gone = || gone.load(std::sync::atomic::Ordering::Acquire);
-                slots.tell_of_cq(cq_key, || assert!(!is_gone(), "told of the dead"))
+                slots.notify_cq(cq_key, || assert!(!is_gone(), "told of the dead"))
             }
         });
         drop(cq);
@@ -81,19 +81,19 @@ fn an_event_is_taken_or_its_queue_goes() {
         let slots = rig.registry.slots().clone();
         let cq: CqKey = rig.cq_key;
         assert!(!rig.cq.arm(Notify::Any));
-        assert!(slots.signal_cq(cq).is_told());
+        assert!(slots.signal_cq(cq).is_delivered());
         let taker = thread::spawn(move || slots.take_event(channel));
         let left = rig.registry.begin_close_cq(cq).unwrap();
         let taken = taker.join().unwrap();
         let again = rig.registry.begin_close_cq(cq).unwrap();
-        let was_taken = taken == Taken::Event(cq);
+        let was_taken = taken == NextEvent::Event(cq);
         assert_eq!(again.unacknowledged, u32::from(was_taken));
         assert_eq!(left, again, "nothing is taken after it was begun");
         if !was_taken {
             // It lives on after all, and the event is found.
             rig.registry.keep_cq(cq);
             let slots = rig.registry.slots();
-            assert_eq!(slots.take_event(channel), Taken::Event(cq));
+            assert_eq!(slots.take_event(channel), NextEvent::Event(cq));
         }
     });
 }

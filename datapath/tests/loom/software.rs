@@ -4,7 +4,7 @@
 //! then whether there is something to complete, software what is to be completed
 //! and then the request. One of them has to see the other.
 
-use e810_datapath::slot::Taken;
+use e810_datapath::slot::NextEvent;
 use e810_datapath::{CompletionQueue, Notify, QpState, Wc};
 use loom::thread;
 
@@ -63,12 +63,12 @@ fn a_post_in_error_beside_the_request_is_seen_or_told() {
             registry, mut cq, ..
         } = rig;
         assert_eq!(cq.poll(&mut [Wc::default(); 2]), 0);
-        let poster = thread::spawn(move || {
+        let producer = thread::spawn(move || {
             assert!(post(&mut recv, 7));
             recv
         });
         let polled = poll_until_it_would_sleep(&mut cq);
-        let _recv = poster.join().unwrap();
+        let _recv = producer.join().unwrap();
         assert!(polled == 1 || cq.take_event(), "slept over");
         drop(registry);
     });
@@ -91,14 +91,14 @@ fn a_post_in_error_beside_a_standing_request_is_seen_or_told() {
         } = rig;
         assert_eq!(cq.poll(&mut [Wc::default(); 2]), 0);
         assert!(!cq.arm(Notify::Any));
-        assert!(registry.slots().signal_by_software(cq_key).is_told());
+        assert!(registry.slots().signal_by_software(cq_key).is_delivered());
         assert!(cq.take_event());
-        let poster = thread::spawn(move || {
+        let producer = thread::spawn(move || {
             assert!(post(&mut recv, 7));
             recv
         });
         let polled = poll_until_it_would_sleep(&mut cq);
-        let _recv = poster.join().unwrap();
+        let _recv = producer.join().unwrap();
         assert!(polled == 1 || cq.take_event(), "slept over");
         drop(registry);
     });
@@ -140,8 +140,8 @@ fn a_late_handler_leaves_the_next_life_alone() {
         assert!(!cq.take_event(), "told of an event of the former");
         assert!(!cq.has_failed());
         // The device answers the new request.
-        assert!(slots.signal_cq(new).is_told(), "the request is gone");
-        assert_eq!(slots.take_event(channel), Taken::Event(new));
-        assert_eq!(slots.take_event(channel), Taken::Nothing);
+        assert!(slots.signal_cq(new).is_delivered(), "the request is gone");
+        assert_eq!(slots.take_event(channel), NextEvent::Event(new));
+        assert_eq!(slots.take_event(channel), NextEvent::Nothing);
     });
 }

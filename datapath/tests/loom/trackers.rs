@@ -17,7 +17,7 @@ fn trackers_reach_the_poller_through_the_device() {
     model(|| {
         let mut rig = rig();
         let (qp, mut recv, ring) = rig.open();
-        let poster = thread::spawn(move || {
+        let producer = thread::spawn(move || {
             assert!(post(&mut recv, 10));
             assert!(post(&mut recv, 11));
         });
@@ -35,7 +35,7 @@ fn trackers_reach_the_poller_through_the_device() {
         let mut wc = [Wc::default(); 2];
         let first = rig.cq.poll(&mut wc);
         let mut seen: Vec<u64> = wc[..first].iter().map(|wc| wc.wr_id).collect();
-        poster.join().unwrap();
+        producer.join().unwrap();
         device.join().unwrap();
         let more = rig.cq.poll(&mut wc);
         seen.extend(wc[..more].iter().map(|wc| wc.wr_id));
@@ -56,7 +56,7 @@ fn a_tracker_is_not_overwritten_before_it_was_read() {
         // Slot 0 completes; the next but one post writes its tracker again.
         write_entry(&rig.cq_ring, 0, qp, 4 << 56);
         write_entry(&rig.cq_ring, 1, qp, 4 << 56 | 1 << 32);
-        let poster = thread::spawn(move || {
+        let producer = thread::spawn(move || {
             // Where there is room depends on how far the poller is.
             post(&mut recv, 100);
             post(&mut recv, 101);
@@ -64,7 +64,7 @@ fn a_tracker_is_not_overwritten_before_it_was_read() {
         let mut wc = [Wc::default(); 2];
         assert_eq!(rig.cq.poll(&mut wc), 2);
         assert_eq!((wc[0].wr_id, wc[1].wr_id), (0, 1));
-        poster.join().unwrap();
+        producer.join().unwrap();
     });
 }
 
@@ -77,7 +77,7 @@ fn a_sweep_loses_nothing_and_doubles_nothing() {
         let (qp, mut recv, _ring) = rig.open();
         assert!(post(&mut recv, 1));
         rig.registry.set_state(qp, QpState::Err).unwrap();
-        let poster = thread::spawn(move || {
+        let producer = thread::spawn(move || {
             assert!(post(&mut recv, 2));
             recv
         });
@@ -95,7 +95,7 @@ fn a_sweep_loses_nothing_and_doubles_nothing() {
                 seen.push(wc[0].wr_id);
             }
         }
-        let _recv = poster.join().unwrap();
+        let _recv = producer.join().unwrap();
         let _registry = control.join().unwrap();
         while rig.cq.poll(&mut wc) == 1 {
             seen.push(wc[0].wr_id);

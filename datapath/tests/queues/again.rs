@@ -2,7 +2,7 @@
 
 use e810_datapath::slot::{Cause, Marked};
 use e810_datapath::{
-    Discarded, FlushCode, Op, QpState, Queue, SendFlags, SendWr, Service, Wc, WcOpcode, WcStatus,
+    DroppedWrs, FlushCode, Op, QpState, Queue, SendFlags, SendWr, Service, Wc, WcOpcode, WcStatus,
 };
 
 use crate::common::{Bench, FLUSH, SQ_BIT, TestCq};
@@ -90,7 +90,7 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
     let discarded = bench.registry.hide_qp(old).unwrap();
     assert_eq!(
         discarded,
-        Discarded {
+        DroppedWrs {
             sends: 3,
             receives: 5
         }
@@ -99,7 +99,7 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
     assert!(bench.registry.reopen(old, Service::Rc).is_err(), "marked");
     assert!(bench.registry.take_attention().is_none(), "hidden");
     for cq in [&mut send_cq, &mut recv_cq] {
-        cq.cq.let_go(old.id());
+        cq.cq.forget_qp(old.id());
     }
     let new = bench.registry.reopen(old, Service::Rc).unwrap();
     assert_eq!(new.id(), old.id());

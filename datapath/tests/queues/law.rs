@@ -7,7 +7,7 @@
 //! posted later is flushed too; and of a QP that is gone nothing appears.
 
 use e810_datapath::slot::{Cause, Marked};
-use e810_datapath::{Discarded, FlushCode, QpKey, QpState, Queue, Service, Wc};
+use e810_datapath::{DroppedWrs, FlushCode, QpKey, QpState, Queue, Service, Wc};
 use e810_hal::Cell;
 
 use crate::common::{Bench, ERROR_BIT, SQ_BIT, TestCq};
@@ -207,7 +207,7 @@ impl Rig {
         // Hidden, it is only taken off the list.
         let marks: Vec<_> = std::iter::from_fn(|| registry.take_attention()).collect();
         for ring in PLACES[qp] {
-            self.rings[ring].cq.cq.let_go(old.id());
+            self.rings[ring].cq.cq.forget_qp(old.id());
         }
         let registry = &mut self.bench.registry;
         let new = registry.reopen(old, Service::Rc).unwrap();
@@ -273,7 +273,7 @@ impl Rig {
         }
         for model in &self.models {
             if model.life == Life::Swept {
-                assert_eq!(model.outstanding(), Discarded::default());
+                assert_eq!(model.outstanding(), DroppedWrs::default());
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The slot protocol, one thread: generations, references, reuse.
 
-use e810_datapath::slot::{Cause, Layout, Marked, QpShape, Signalled};
+use e810_datapath::slot::{Cause, Layout, Marked, NotifyResult, QpShape};
 use e810_datapath::{CqKey, FlushCode, Notify, QpKey, QpState, Registry, Service, SlotError, Wc};
 
 use crate::common::{Bench, FLUSH, SQ_BIT, TestCq, words};
@@ -159,17 +159,21 @@ fn handles_of_the_dead_do_nothing() {
         if let Some(key) = CqKey::from_bits(bits)
             && key != cq.key
         {
-            assert_eq!(slots.signal_cq(key), Signalled::Gone);
+            assert_eq!(slots.signal_cq(key), NotifyResult::NoSuchCq);
             assert!(!slots.mark_cq_failed(key));
         }
     }
     assert!(slots.mark_cq_failed(cq.key));
     assert!(cq.cq.has_failed());
-    assert_eq!(slots.signal_cq(cq.key), Signalled::Surplus, "nobody asked");
+    assert_eq!(
+        slots.signal_cq(cq.key),
+        NotifyResult::Spurious,
+        "nobody asked"
+    );
     assert!(!cq.cq.arm(Notify::Any) && !cq.cq.arm(Notify::Any));
     assert!(!cq.cq.take_event());
-    assert!(slots.signal_cq(cq.key).is_told());
-    assert_eq!(slots.signal_cq(cq.key), Signalled::Surplus, "told once");
+    assert!(slots.signal_cq(cq.key).is_delivered());
+    assert_eq!(slots.signal_cq(cq.key), NotifyResult::Spurious, "told once");
     assert!(cq.cq.take_event());
     assert!(!cq.cq.take_event());
 }

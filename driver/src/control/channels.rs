@@ -74,7 +74,7 @@ impl<P: Platform> Control<P> {
     pub(super) fn await_handlers(&self, qp: &Qp<P>) -> Result<(), WaitError> {
         let label = "event handlers of a queue pair that is to be destroyed";
         poll_until(&self.platform, label, LIMIT, Ns(0), || {
-            let busy = self.registry.slots().is_told_of(qp.key);
+            let busy = self.registry.slots().is_notifying(qp.key);
             Ok((!busy).then_some(()))
         })
     }

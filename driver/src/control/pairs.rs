@@ -4,7 +4,7 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CreateQp, DestroyQp};
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::sizing::{RqSize, SqSize};
-use e810_datapath::slot::{Discarded, QpKey, QpShape};
+use e810_datapath::slot::{DroppedWrs, QpKey, QpShape};
 use e810_datapath::state::Service;
 use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
 use e810_hal::{DmaBuf, DmaLayout, Ns, Platform};
@@ -238,7 +238,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal; the queue pair is
     /// returned.
-    pub fn destroy_qp(&mut self, qp: Qp<P>) -> Result<Discarded, (Qp<P>, Error)> {
+    pub fn destroy_qp(&mut self, qp: Qp<P>) -> Result<DroppedWrs, (Qp<P>, Error)> {
         match self.quiesce_qp(&qp) {
             Ok(()) => {}
             Err(error) => return Err((qp, error)),

@@ -6,7 +6,7 @@
 
 use e810_cqp::limits::NO_PROGRESS_LIMIT;
 use e810_datapath::error::SlotError;
-use e810_datapath::slot::Discarded;
+use e810_datapath::slot::DroppedWrs;
 use e810_datapath::state::QpState;
 use e810_hal::clock::poll_until;
 use e810_hal::{Ns, Platform};
@@ -29,7 +29,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::Foreign`], [`Error::Invalid`] when a completion queue is missing
     /// (nothing is changed then), or the device's refusal. A queue pair that the
     /// device did not make again stays in ERR; it can only be destroyed.
-    pub fn reset_qp(&mut self, qp: &mut Qp<P>, cqs: &mut [&mut Cq<P>]) -> Result<Discarded> {
+    pub fn reset_qp(&mut self, qp: &mut Qp<P>, cqs: &mut [&mut Cq<P>]) -> Result<DroppedWrs> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         for id in [qp.context.sq.cq, qp.context.rq.cq] {
             let found = cqs.iter().find(|cq| cq.number() == id);
@@ -50,7 +50,7 @@ impl<P: Platform> Control<P> {
         qp.made.exists = false;
         self.await_marks(qp)?;
         for cq in cqs {
-            cq.queue.let_go(id);
+            cq.queue.forget_qp(id);
         }
         let wrong = |error: SlotError| e810_datapath::Error::from(error);
         let reopened = self.registry.reopen(qp.key, qp.made.service);

@@ -10,7 +10,7 @@ use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
 use e810_cqp::op::{FlushCode, FlushWqes};
 use e810_cqp::{Completion, Ticket};
 use e810_datapath::error::Queue;
-use e810_datapath::slot::{Cause, QpKey, Signalled};
+use e810_datapath::slot::{Cause, NotifyResult, QpKey};
 use e810_datapath::state::{QpState, Service};
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
@@ -372,7 +372,9 @@ impl<P: Platform> Control<P> {
             return;
         };
         for cq in [pending.send_cq, pending.recv_cq].into_iter().flatten() {
-            if let Signalled::Told { channel } = self.registry.slots().signal_by_software(cq) {
+            if let NotifyResult::Delivered { channel } =
+                self.registry.slots().signal_by_software(cq)
+            {
                 self.wakers.wake(channel);
             }
         }

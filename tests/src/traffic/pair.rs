@@ -1,8 +1,8 @@
 //! Two devices that are up and connected, or one with itself.
 
 use e810::{
-    ColdStart, Config, Data, Discarded, Lan, LinkPolicy, MacAddr, Op, Package, PackageSource, Path,
-    Platform, QpAttr, SendFlags, SendWr, Service, VsiId, Wc, bring_up_cold,
+    ColdStart, Config, Data, DroppedWrs, Lan, LinkPolicy, MacAddr, Op, Package, PackageSource,
+    Path, Platform, QpAttr, SendFlags, SendWr, Service, VsiId, Wc, bring_up_cold,
 };
 use e810_hal::Ns;
 use e810_sim::{Sim, SimPlatform};
@@ -224,7 +224,7 @@ impl<P: Platform> Pair<P> {
     }
 
     /// The same; gives what the old one had outstanding.
-    pub fn renew_counted(&mut self, end: End) -> Discarded {
+    pub fn renew_counted(&mut self, end: End) -> DroppedWrs {
         let side = self.side(end.side);
         let old = side.qps.remove(end.qp);
         let discarded = side.control.destroy_qp(old).map_err(|(_, e)| e);

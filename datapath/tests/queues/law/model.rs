@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use e810_datapath::{Data, Discarded, Op, RecvWr, SendFlags, SendWr, Wc, WcStatus};
+use e810_datapath::{Data, DroppedWrs, Op, RecvWr, SendFlags, SendWr, Wc, WcStatus};
 
 use crate::common::{SGE, TestQp};
 
@@ -145,9 +145,9 @@ impl Model {
         }
     }
 
-    pub(super) fn outstanding(&self) -> Discarded {
+    pub(super) fn outstanding(&self) -> DroppedWrs {
         let [sends, receives] = &self.requests;
-        Discarded {
+        DroppedWrs {
             sends: sends.len() as u32,
             receives: receives.len() as u32,
         }

@@ -1,7 +1,7 @@
 //! Queues that change while they work: resized, drained, begun anew.
 
 use e810::{
-    Data, Discarded, MacAddr, Op, Path, Platform, QpAttr, QpState, SendFlags, SendWr,
+    Data, DroppedWrs, MacAddr, Op, Path, Platform, QpAttr, QpState, SendFlags, SendWr,
     TransitionError, WcStatus,
 };
 use e810_hal::Ns;
@@ -226,7 +226,7 @@ pub fn begun_anew(pair: &mut Pair<impl Platform>) {
         let discarded = reset(pair);
         let sends = if round == 0 || round == 4 { 0 } else { 3 };
         let receives = if round == 4 { 0 } else { 4 };
-        assert_eq!(discarded, Discarded { sends, receives }, "round {round}");
+        assert_eq!(discarded, DroppedWrs { sends, receives }, "round {round}");
         assert_eq!(pair.number(A), number);
         let side = pair.side(0);
         let queried = side.control.query_qp(&side.qps[0], asked).expect("asked");
@@ -257,7 +257,7 @@ pub fn begun_anew(pair: &mut Pair<impl Platform>) {
 }
 
 /// RESET of queue pair 0 of the first side, with its CQs.
-pub fn reset(pair: &mut Pair<impl Platform>) -> Discarded {
+pub fn reset(pair: &mut Pair<impl Platform>) -> DroppedWrs {
     let side = pair.side(0);
     let qp = side.qps.first_mut().expect("a QP");
     let mut cqs: Vec<_> = side.cqs.iter_mut().collect();
