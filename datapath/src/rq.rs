@@ -126,12 +126,12 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     #[inline(never)]
     fn post_one_slow(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
         if self.producer.is_open(Queue::Recv) {
-            return self.post(wr);
+            return self.post_slow(wr);
         }
         match self.producer.state() {
             QpState::Err => {
                 let before = self.producer.head();
-                let result = self.post(wr);
+                let result = self.post_slow(wr);
                 self.producer.notify_posted_in_error(before);
                 result
             }
@@ -160,7 +160,8 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     fn post_each(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
         for (posted, wr) in list.iter().enumerate() {
             if self.post_fast(wr).is_none() {
-                self.post(wr).map_err(|error| Refused { posted, error })?;
+                self.post_slow(wr)
+                    .map_err(|error| Refused { posted, error })?;
             }
         }
         Ok(())
@@ -210,7 +211,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
 
     /// Posts any receive.
     #[inline(never)]
-    fn post(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+    fn post_slow(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
         let sges = wr.sges;
         if sges.len() > self.max_sge as usize {
             return Err(too_many(sges.len(), self.max_sge));

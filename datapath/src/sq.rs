@@ -8,19 +8,16 @@
 //! a later request of the list was refused, and never when nothing was posted.
 
 use e810_hal::regs::PFPE_WQEALLOC;
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, Words};
 
-use crate::error::{Bound, PostError, Queue, Refused, SizeError};
+use crate::error::{Bound, PostError, Queue, SizeError};
 use crate::producer::{Producer, Shape};
 use crate::sizing::{MAX_INLINE, MAX_SGES, SQ_RESERVE};
 use crate::slot::{QpKey, SlotMemory, Slots};
-use crate::state::{QpState, Service};
-use crate::status::opcode;
-use crate::track::Tag;
-use crate::wqe::fragment;
-use crate::wqe::header::{header, signals};
-use crate::wr::{Data, ExtraOps, Op, SendFlags, SendWr, Sge, UdTarget};
+use crate::state::Service;
+use crate::wr::{ExtraOps, SendFlags};
 
+mod batch;
 mod errors;
 mod fast_path;
 mod read_fence;
@@ -30,7 +27,6 @@ mod slow_path;
 pub(crate) use errors::too_long;
 use read_fence::ReadFence;
 use ring_space::CLEAR;
-use slow_path::Body;
 
 /// Quanta that stay free while the queue runs (data-path 1.1).
 const RUN_RESERVE: u64 = SQ_RESERVE as u64 - 1;
@@ -78,10 +74,6 @@ pub struct SendQueue<P, W, M: SlotMemory> {
     /// The QP's own Q_Key.
     qkey: u32,
 }
-
-/// A Q_Key with this bit set in a request stands for the QP's own, which only a
-/// privileged program can have set to one like it.
-const OWN_QKEY: u32 = 1 << 31;
 
 /// No flag of a request: set in those of every request of a queue that has none
 /// of the plain kind.
@@ -153,71 +145,6 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         })
     }
 
-    /// Posts a list of requests and rings the doorbell once.
-    ///
-    /// # Errors
-    /// [`Refused`] at the first request that cannot be posted: those before it
-    /// are posted and the doorbell was rung for them; nothing of it or of those
-    /// after it is in the ring.
-    #[inline]
-    pub fn post_send(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
-        // Most lists are of one, and plain.
-        if let [wr] = list
-            && self.producer.is_open(Queue::Send)
-            && self.post_fast(wr).is_some()
-        {
-            self.ring();
-            return Ok(());
-        }
-        self.post_batch(list)
-    }
-
-    /// Posts any list of requests.
-    #[inline(never)]
-    fn post_batch(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
-        if !self.producer.is_open(Queue::Send) {
-            return self.post_batch_in_error(list);
-        }
-        self.post_each(list)
-    }
-
-    /// Posts a list in a state in which the device does nothing with it: in ERR
-    /// and SQE it is taken, and completed by software.
-    #[cold]
-    #[inline(never)]
-    fn post_batch_in_error(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
-        match self.producer.state() {
-            QpState::Err | QpState::Sqe => {
-                let before = self.producer.head();
-                let result = self.post_each(list);
-                self.producer.notify_posted_in_error(before);
-                result
-            }
-            state => errors::state(list, state),
-        }
-    }
-
-    /// Posts a list whatever the state.
-    #[inline(never)]
-    fn post_each(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
-        let mut posted = 0usize;
-        let mut result = Ok(());
-        for wr in list {
-            if self.post_fast(wr).is_none()
-                && self.post_inline_fast(wr).is_none()
-                && let Err(error) = self.post(wr)
-            {
-                result = Err(Refused { posted, error });
-                break;
-            }
-            posted = posted.wrapping_add(1);
-        }
-        if posted > 0 {
-            self.ring();
-        }
-        result
-    }
-
     /// Tells the device: orders the headers before the doorbell.
     #[inline(always)]
     fn ring(&self) {
@@ -261,163 +188,4 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     pub fn into_ring(self) -> W {
         self.producer.into_ring()
     }
-
-    /// Posts a plain request: one SGE on a connected QP, where nothing but the
-    /// WQE is to be written. `None`, with nothing changed, for any other, and for
-    /// one that is not in order.
-    #[inline(always)]
-    fn post_fast(&mut self, wr: &SendWr<'_>) -> Option<()> {
-        // Code for each: a key and an address that are not there, or an opcode
-        // that is a constant, cost nothing then.
-        match &wr.op {
-            Op::Send {
-                data: Data::Sges([sge]),
-                imm: None,
-            } => self.post_sge(wr, sge, self.always, opcode::SEND, 0, 0),
-            Op::Write {
-                data: Data::Sges([sge]),
-                remote,
-                imm: None,
-            } => {
-                let (low, addr) = (remote.rkey, remote.addr);
-                self.post_sge(wr, sge, self.always, opcode::RDMA_WRITE, low, addr)
-            }
-            Op::Read {
-                into: [sge],
-                remote,
-            } => {
-                let (low, addr) = (remote.rkey, remote.addr);
-                self.post_sge(wr, sge, self.always_read, opcode::RDMA_READ, low, addr)
-            }
-            _ => None,
-        }
-    }
-
-    #[inline(always)]
-    fn post_sge(
-        &mut self,
-        wr: &SendWr<'_>,
-        sge: &Sge,
-        always: SendFlags,
-        opcode: u8,
-        low: u32,
-        addr: u64,
-    ) -> Option<()> {
-        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | always.bits());
-        let word = fragment::only(sge)?;
-        if wanted.bits() > PLAIN.bits() || self.producer.needs_slow_path() {
-            return None;
-        }
-        // No other bit is set: see above.
-        let common = header(opcode, 0) | signals(wanted);
-        let tag = Tag::new(common, fragment::bytes(word), 1);
-        let ([q0, q1, q2, q3], valid) = self.producer.claim_one(Queue::Send, wr.wr_id, tag)?;
-        q0.set(sge.addr);
-        q1.set(word | valid);
-        q2.set(addr);
-        self.platform.to_device();
-        q3.publish(common | u64::from(low) | valid);
-        Some(())
-    }
-
-    /// Posts a plain request of inline data: one piece on a connected QP, where
-    /// nothing but the WQE is to be written. `None`, with nothing changed, for
-    /// any other, and for one that is not in order.
-    #[inline(always)]
-    fn post_inline_fast(&mut self, wr: &SendWr<'_>) -> Option<()> {
-        match &wr.op {
-            Op::Send {
-                data: Data::Inline([bytes]),
-                imm: None,
-            } => self.post_inline_bytes(wr, bytes, header(opcode::SEND, 0), 0),
-            Op::Write {
-                data: Data::Inline([bytes]),
-                remote,
-                imm: None,
-            } => {
-                let header = header(opcode::RDMA_WRITE, remote.rkey);
-                self.post_inline_bytes(wr, bytes, header, remote.addr)
-            }
-            _ => None,
-        }
-    }
-
-    /// Posts any request.
-    #[inline(never)]
-    fn post(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if self.datagram && wr.op.is_connected() {
-            return Err(errors::op(&wr.op, self.limits.service));
-        }
-        let flags = wr.flags.union(self.always);
-        let solicited = flags.contains(SendFlags::SOLICITED);
-        let (data, body) = match wr.op {
-            Op::Send { data, imm } => {
-                let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
-                (data, Body::new(opcode, 0, 0, imm))
-            }
-            Op::SendInv { data, rkey } => {
-                let opcode = either(solicited, opcode::SEND_SOLICITED_INV, opcode::SEND_INV);
-                (data, Body::new(opcode, rkey, 0, None))
-            }
-            Op::Write { data, remote, imm } => {
-                let opcode = either(solicited, opcode::RDMA_WRITE_SOLICITED, opcode::RDMA_WRITE);
-                (data, Body::remote(opcode, remote, imm))
-            }
-            Op::Read { into, remote } => {
-                let body = Body::remote(opcode::RDMA_READ, remote, None);
-                return self.post_read(wr.wr_id, into, body, flags);
-            }
-            Op::UdSend { data, imm, to } => {
-                let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
-                (
-                    data,
-                    Body::new(opcode, to.ah, self.datagram_to(&wr.op, to)?, imm),
-                )
-            }
-            Op::ReadInv { into, remote } => {
-                self.offered(&wr.op, ExtraOps::READ_INV)?;
-                let body = Body::remote(opcode::READ_LOCAL_INV, remote, None);
-                return self.post_read(wr.wr_id, into, body, flags);
-            }
-            Op::LocalInv { .. } | Op::BindMw(_) | Op::FastRegister(_) | Op::Nop | Op::Atomic(_) => {
-                return self.post_memory(wr, flags);
-            }
-        };
-        match data {
-            Data::Sges(sges) => self.post_sges(wr.wr_id, sges, body, flags),
-            Data::Inline(pieces) => self.post_inline(wr.wr_id, pieces, body, flags),
-        }
-    }
-
-    /// q2 of a datagram: [55:32] destination QP, [31:0] Q_Key.
-    fn datagram_to(&self, op: &Op<'_>, to: UdTarget) -> Result<u64, PostError> {
-        if !self.datagram {
-            return Err(errors::op(op, self.limits.service));
-        }
-        if to.ah >= self.limits.address_handles {
-            return Err(PostError::NoSuchAh {
-                ah: to.ah,
-                limit: self.limits.address_handles,
-            });
-        }
-        errors::field("destination QP", to.qpn, (1 << 24) - 1)?;
-        let qkey = if to.qkey & OWN_QKEY == 0 {
-            to.qkey
-        } else {
-            self.qkey
-        };
-        Ok(u64::from(to.qpn) << 32 | u64::from(qkey))
-    }
-
-    fn offered(&self, op: &Op<'_>, extra: ExtraOps) -> Result<(), PostError> {
-        if self.limits.extra.contains(extra) {
-            return Ok(());
-        }
-        Err(PostError::NotOffered { op: op.name() })
-    }
-}
-
-#[inline(always)]
-const fn either(solicited: bool, with: u8, without: u8) -> u8 {
-    if solicited { with } else { without }
 }

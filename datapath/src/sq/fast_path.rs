@@ -1,14 +1,41 @@
-//! One request a call.
+//! The fast path of a post: one request with one SGE, or one piece of inline data, on a
+//! connected QP.
 
-use e810_hal::{Barrier, Bus, Words};
+use e810_hal::{Barrier, Bus, Cell, Words};
 
-use super::{SendQueue, errors};
-use crate::error::{PostError, Queue};
+use super::{PLAIN, SendQueue};
+use crate::error::{PostError, Queue, Refused};
+use crate::sizing::inline_quanta;
 use crate::slot::SlotMemory;
-use crate::state::QpState;
-use crate::wr::SendWr;
+use crate::status::opcode;
+use crate::track::Tag;
+use crate::wqe::header::{HDR, header, signals};
+use crate::wqe::{fragment, inline};
+use crate::wr::{Data, Op, SendFlags, SendWr, Sge};
+
+/// Header bits that the tracker of a request has too.
+const COMMON: u64 = HDR::OPCODE.mask << HDR::OPCODE.shift | signals(SendFlags::all());
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+    /// Posts a list of requests and rings the doorbell once.
+    ///
+    /// # Errors
+    /// [`Refused`] at the first request that cannot be posted: those before it
+    /// are posted and the doorbell was rung for them; nothing of it or of those
+    /// after it is in the ring.
+    #[inline]
+    pub fn post_send(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
+        // Most lists are of one, and plain.
+        if let [wr] = list
+            && self.producer.is_open(Queue::Send)
+            && self.post_fast(wr).is_some()
+        {
+            self.ring();
+            return Ok(());
+        }
+        self.post_batch(list)
+    }
+
     /// Posts one request and rings the doorbell: what
     /// [`post_send`](Self::post_send) does for a list of one, with a little less
     /// work.
@@ -27,21 +54,6 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         self.post_one_not_fast(wr)
     }
 
-    /// As `post_batch_in_error`, for one.
-    #[cold]
-    #[inline(never)]
-    fn post_one_in_error(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        match self.producer.state() {
-            QpState::Err | QpState::Sqe => {
-                let before = self.producer.head();
-                let result = self.post_one_slow(wr);
-                self.producer.notify_posted_in_error(before);
-                result
-            }
-            state => Err(errors::one(state)),
-        }
-    }
-
     /// Posts a request that is not plain and rings the doorbell. A function of its
     /// own, so that a plain one does without its registers.
     #[inline(never)]
@@ -53,13 +65,142 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         self.post_one_slow(wr)
     }
 
-    /// Posts any request and rings the doorbell.
-    #[inline(never)]
-    fn post_one_slow(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if self.post_inline_fast(wr).is_none() {
-            self.post(wr)?;
+    /// Posts a plain request: one SGE on a connected QP, where nothing but the
+    /// WQE is to be written. `None`, with nothing changed, for any other, and for
+    /// one that is not in order.
+    #[inline(always)]
+    pub(super) fn post_fast(&mut self, wr: &SendWr<'_>) -> Option<()> {
+        // Code for each: a key and an address that are not there, or an opcode
+        // that is a constant, cost nothing then.
+        match &wr.op {
+            Op::Send {
+                data: Data::Sges([sge]),
+                imm: None,
+            } => self.post_sge(wr, sge, self.always, opcode::SEND, 0, 0),
+            Op::Write {
+                data: Data::Sges([sge]),
+                remote,
+                imm: None,
+            } => {
+                let (low, addr) = (remote.rkey, remote.addr);
+                self.post_sge(wr, sge, self.always, opcode::RDMA_WRITE, low, addr)
+            }
+            Op::Read {
+                into: [sge],
+                remote,
+            } => {
+                let (low, addr) = (remote.rkey, remote.addr);
+                self.post_sge(wr, sge, self.always_read, opcode::RDMA_READ, low, addr)
+            }
+            _ => None,
         }
-        self.ring();
-        Ok(())
+    }
+
+    #[inline(always)]
+    fn post_sge(
+        &mut self,
+        wr: &SendWr<'_>,
+        sge: &Sge,
+        always: SendFlags,
+        opcode: u8,
+        low: u32,
+        addr: u64,
+    ) -> Option<()> {
+        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | always.bits());
+        let word = fragment::only(sge)?;
+        if wanted.bits() > PLAIN.bits() || self.producer.needs_slow_path() {
+            return None;
+        }
+        // No other bit is set: see above.
+        let common = header(opcode, 0) | signals(wanted);
+        let tag = Tag::new(common, fragment::bytes(word), 1);
+        let ([q0, q1, q2, q3], valid) = self.producer.claim_one(Queue::Send, wr.wr_id, tag)?;
+        q0.set(sge.addr);
+        q1.set(word | valid);
+        q2.set(addr);
+        self.platform.to_device();
+        q3.publish(common | u64::from(low) | valid);
+        Some(())
+    }
+
+    /// Posts a plain request of inline data: one piece on a connected QP, where
+    /// nothing but the WQE is to be written. `None`, with nothing changed, for
+    /// any other, and for one that is not in order.
+    #[inline(always)]
+    pub(super) fn post_inline_fast(&mut self, wr: &SendWr<'_>) -> Option<()> {
+        match &wr.op {
+            Op::Send {
+                data: Data::Inline([bytes]),
+                imm: None,
+            } => self.post_inline_bytes(wr, bytes, header(opcode::SEND, 0), 0),
+            Op::Write {
+                data: Data::Inline([bytes]),
+                remote,
+                imm: None,
+            } => {
+                let header = header(opcode::RDMA_WRITE, remote.rkey);
+                self.post_inline_bytes(wr, bytes, header, remote.addr)
+            }
+            _ => None,
+        }
+    }
+
+    /// One piece of inline data, with a header that has opcode and key.
+    #[inline(always)]
+    fn post_inline_bytes(
+        &mut self,
+        wr: &SendWr<'_>,
+        bytes: &[u8],
+        header: u64,
+        addr: u64,
+    ) -> Option<()> {
+        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
+        if wanted.bits() > PLAIN.bits() || bytes.len() > self.limits.max_inline as usize {
+            return None;
+        }
+        let quanta = u64::from(inline_quanta(bytes.len() as u32));
+        let header = header | signals(wanted);
+        let tag = Tag::new(header & COMMON, bytes.len() as u64, quanta);
+        let (wqe, valid) = self
+            .producer
+            .claim_some(Queue::Send, quanta, wr.wr_id, tag)?;
+        let (first, rest) = wqe.split_first()?;
+        let [_, q1, q2, q3] = first;
+        inline::write_one(q1, rest, bytes, valid);
+        q2.set(addr);
+        self.platform.to_device();
+        let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes.len() as u64);
+        q3.publish(header | fields.value | valid);
+        Some(())
+    }
+
+    /// A send of one piece of inline data that takes two quanta. `None`, with
+    /// nothing changed, for one that does not, or that is not plain.
+    #[inline(always)]
+    fn post_two_quanta(&mut self, wr: &SendWr<'_>) -> Option<()> {
+        let Op::Send {
+            data: Data::Inline([bytes]),
+            imm: None,
+        } = wr.op
+        else {
+            return None;
+        };
+        let data = inline::Two::new(bytes)?;
+        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
+        if wanted.bits() > PLAIN.bits() || bytes.len() > self.limits.max_inline as usize {
+            return None;
+        }
+        let common = header(opcode::SEND, 0) | signals(wanted);
+        let tag = Tag::new(common, bytes.len() as u64, 2);
+        let (wqe, valid) = self.producer.claim_some(Queue::Send, 2, wr.wr_id, tag)?;
+        let [[_, q1, q2, q3], rest] = wqe else {
+            return None;
+        };
+        data.write(q1, rest, valid);
+        q2.set(0);
+        self.platform.to_device();
+        let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes.len() as u64);
+        q3.publish(common | fields.value | valid);
+        Some(())
     }
 }

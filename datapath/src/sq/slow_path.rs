@@ -1,9 +1,9 @@
-//! Send WQEs, written into the ring (data-path 1.7).
+//! The slow path of a post: any request, written into the ring (data-path 1.7).
 
 use e810_hal::{Barrier, Bus, Cell, Words};
 
-use super::{MEMORY, PLAIN, SendQueue, errors, too_long};
-use crate::error::{PostError, Queue};
+use super::{MEMORY, SendQueue, errors, too_long};
+use crate::error::PostError;
 use crate::producer::Claim;
 use crate::sizing::{MAX_MESSAGE, inline_quanta};
 use crate::slot::SlotMemory;
@@ -11,12 +11,14 @@ use crate::status::opcode;
 use crate::track::Tag;
 use crate::wqe::header::{HDR, header, report_rtt, signals};
 use crate::wqe::{fragment, inline, memory};
-use crate::wr::{Data, ExtraOps, Op, Remote, SendFlags, SendWr, Sge};
+use crate::wr::{Data, ExtraOps, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
 
 /// Bits of a header.
 const OPCODE: u64 = HDR::OPCODE.mask << HDR::OPCODE.shift;
-/// Those of a plain one that its tracker has too.
-const COMMON: u64 = OPCODE | signals(SendFlags::all());
+
+/// A Q_Key with this bit set in a request stands for the QP's own, which only a
+/// privileged program can have set to one like it.
+const OWN_QKEY: u32 = 1 << 31;
 
 /// What a WQE has beside its data.
 #[derive(Clone, Copy)]
@@ -58,6 +60,80 @@ impl Body {
 }
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+    /// Posts any request.
+    #[inline(never)]
+    pub(super) fn post_slow(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if self.datagram && wr.op.is_connected() {
+            return Err(errors::op(&wr.op, self.limits.service));
+        }
+        let flags = wr.flags.union(self.always);
+        let solicited = flags.contains(SendFlags::SOLICITED);
+        let (data, body) = match wr.op {
+            Op::Send { data, imm } => {
+                let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
+                (data, Body::new(opcode, 0, 0, imm))
+            }
+            Op::SendInv { data, rkey } => {
+                let opcode = either(solicited, opcode::SEND_SOLICITED_INV, opcode::SEND_INV);
+                (data, Body::new(opcode, rkey, 0, None))
+            }
+            Op::Write { data, remote, imm } => {
+                let opcode = either(solicited, opcode::RDMA_WRITE_SOLICITED, opcode::RDMA_WRITE);
+                (data, Body::remote(opcode, remote, imm))
+            }
+            Op::Read { into, remote } => {
+                let body = Body::remote(opcode::RDMA_READ, remote, None);
+                return self.post_read(wr.wr_id, into, body, flags);
+            }
+            Op::UdSend { data, imm, to } => {
+                let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
+                (
+                    data,
+                    Body::new(opcode, to.ah, self.datagram_to(&wr.op, to)?, imm),
+                )
+            }
+            Op::ReadInv { into, remote } => {
+                self.offered(&wr.op, ExtraOps::READ_INV)?;
+                let body = Body::remote(opcode::READ_LOCAL_INV, remote, None);
+                return self.post_read(wr.wr_id, into, body, flags);
+            }
+            Op::LocalInv { .. } | Op::BindMw(_) | Op::FastRegister(_) | Op::Nop | Op::Atomic(_) => {
+                return self.post_memory(wr, flags);
+            }
+        };
+        match data {
+            Data::Sges(sges) => self.post_sges(wr.wr_id, sges, body, flags),
+            Data::Inline(pieces) => self.post_inline(wr.wr_id, pieces, body, flags),
+        }
+    }
+
+    /// q2 of a datagram: [55:32] destination QP, [31:0] Q_Key.
+    fn datagram_to(&self, op: &Op<'_>, to: UdTarget) -> Result<u64, PostError> {
+        if !self.datagram {
+            return Err(errors::op(op, self.limits.service));
+        }
+        if to.ah >= self.limits.address_handles {
+            return Err(PostError::NoSuchAh {
+                ah: to.ah,
+                limit: self.limits.address_handles,
+            });
+        }
+        errors::field("destination QP", to.qpn, (1 << 24) - 1)?;
+        let qkey = if to.qkey & OWN_QKEY == 0 {
+            to.qkey
+        } else {
+            self.qkey
+        };
+        Ok(u64::from(to.qpn) << 32 | u64::from(qkey))
+    }
+
+    fn offered(&self, op: &Op<'_>, extra: ExtraOps) -> Result<(), PostError> {
+        if self.limits.extra.contains(extra) {
+            return Ok(());
+        }
+        Err(PostError::NotOffered { op: op.name() })
+    }
+
     #[inline(always)]
     pub(super) fn post_sges(
         &mut self,
@@ -107,67 +183,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         Ok(())
     }
 
-    /// A send of one piece of inline data that takes two quanta. `None`, with
-    /// nothing changed, for one that does not, or that is not plain.
     #[inline(always)]
-    pub(super) fn post_two_quanta(&mut self, wr: &SendWr<'_>) -> Option<()> {
-        let Op::Send {
-            data: Data::Inline([bytes]),
-            imm: None,
-        } = wr.op
-        else {
-            return None;
-        };
-        let data = inline::Two::new(bytes)?;
-        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
-        if wanted.bits() > PLAIN.bits() || bytes.len() > self.limits.max_inline as usize {
-            return None;
-        }
-        let common = header(opcode::SEND, 0) | signals(wanted);
-        let tag = Tag::new(common, bytes.len() as u64, 2);
-        let (wqe, valid) = self.producer.claim_some(Queue::Send, 2, wr.wr_id, tag)?;
-        let [[_, q1, q2, q3], rest] = wqe else {
-            return None;
-        };
-        data.write(q1, rest, valid);
-        q2.set(0);
-        self.platform.to_device();
-        let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes.len() as u64);
-        q3.publish(common | fields.value | valid);
-        Some(())
-    }
-
-    /// One piece of inline data, with a header that has opcode and key.
-    #[inline(always)]
-    pub(super) fn post_inline_bytes(
-        &mut self,
-        wr: &SendWr<'_>,
-        bytes: &[u8],
-        header: u64,
-        addr: u64,
-    ) -> Option<()> {
-        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
-        if wanted.bits() > PLAIN.bits() || bytes.len() > self.limits.max_inline as usize {
-            return None;
-        }
-        let quanta = u64::from(inline_quanta(bytes.len() as u32));
-        let header = header | signals(wanted);
-        let tag = Tag::new(header & COMMON, bytes.len() as u64, quanta);
-        let (wqe, valid) = self
-            .producer
-            .claim_some(Queue::Send, quanta, wr.wr_id, tag)?;
-        let (first, rest) = wqe.split_first()?;
-        let [_, q1, q2, q3] = first;
-        inline::write_one(q1, rest, bytes, valid);
-        q2.set(addr);
-        self.platform.to_device();
-        let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes.len() as u64);
-        q3.publish(header | fields.value | valid);
-        Some(())
-    }
-
-    #[inline(always)]
-    pub(super) fn post_inline(
+    fn post_inline(
         &mut self,
         wr_id: u64,
         pieces: &[&[u8]],
@@ -210,11 +227,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
 
     /// Operations without data.
     #[inline(never)]
-    pub(super) fn post_memory(
-        &mut self,
-        wr: &SendWr<'_>,
-        wanted: SendFlags,
-    ) -> Result<(), PostError> {
+    fn post_memory(&mut self, wr: &SendWr<'_>, wanted: SendFlags) -> Result<(), PostError> {
         let op = &wr.op;
         let [w0, w1, w2, header] = match op {
             Op::LocalInv { stag } => memory::local_inv(*stag),
@@ -247,4 +260,9 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         q3.publish(header | signals | claim.valid);
         Ok(())
     }
+}
+
+#[inline(always)]
+const fn either(solicited: bool, with: u8, without: u8) -> u8 {
+    if solicited { with } else { without }
 }
