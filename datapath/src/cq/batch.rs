@@ -4,12 +4,13 @@
 use e810_hal::{Barrier, Bus, Cell, Words};
 
 use super::entry::{self, SEND, UNUSUAL, UNUSUAL_RECEIVE, VALID};
+use super::success::{completion, received, sent};
 use super::{CompletionQueue, SHADOW_HEAD, Stop};
 use crate::sizing::QUANTUM_WORDS;
 use crate::slot::{Atom, PollerView, QueueLine, SlotMemory, id_in};
-use crate::status::{WcOpcode, WcStatus};
+use crate::status::WcStatus;
 use crate::track::{self, Tracker};
-use crate::wc::{Wc, WcFlags};
+use crate::wc::Wc;
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Takes entries as long as they are of the common kind: success of a
@@ -139,24 +140,20 @@ impl<'a, A: Atom> Batch<'a, A> {
             if end <= tail {
                 break;
             }
-            let (opcode, byte_len) = if IS_SEND {
-                let tag = tracker.tag();
-                if !tag.is_expected() {
-                    break;
-                }
-                let Some(opcode) = WcOpcode::of_sq(entry::op_byte(q3)) else {
+            let what = if IS_SEND {
+                let Some(what) = sent(&tracker, q3) else {
                     break;
                 };
-                (opcode, tag.bytes())
+                what
             } else {
                 // Receives are all expected; but others were passed over, if this
                 // is not the oldest one.
                 if at != tail & mask {
                     break;
                 }
-                (WcOpcode::Recv, entry::payload_bytes(q0.get()))
+                received(q0.get())
             };
-            *wc = success(tracker.wr_id(), byte_len, self.qp_id, opcode);
+            *wc = completion(tracker.wr_id(), self.qp_id, WcStatus::Success, what);
             tail = end;
             next = next.wrapping_add(1);
             // Release: the entry was read before the device may reuse it.
@@ -164,20 +161,5 @@ impl<'a, A: Atom> Batch<'a, A> {
         }
         self.line.set_tail(tail);
         next.wrapping_sub(index) as usize
-    }
-}
-
-#[inline(always)]
-pub(super) fn success(wr_id: u64, byte_len: u32, qp_num: u32, opcode: WcOpcode) -> Wc {
-    Wc {
-        wr_id,
-        byte_len,
-        qp_num,
-        src_qp: qp_num,
-        imm: 0,
-        vendor_err: 0,
-        flags: WcFlags::empty(),
-        status: WcStatus::Success,
-        opcode,
     }
 }

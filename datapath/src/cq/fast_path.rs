@@ -3,13 +3,13 @@
 
 use e810_hal::{Barrier, Bus, Cell, Words};
 
-use super::batch::success;
-use super::entry::{self, UNUSUAL, UNUSUAL_RECEIVE};
+use super::entry::{UNUSUAL, UNUSUAL_RECEIVE};
 use super::request::Request;
+use super::success::{completion, received, sent};
 use super::{CompletionQueue, SHADOW_HEAD};
 use crate::error::Queue;
 use crate::slot::{SlotMemory, id_in};
-use crate::status::WcOpcode;
+use crate::status::WcStatus;
 use crate::wc::Wc;
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
@@ -45,13 +45,9 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             return None;
         }
         let request = Request::named(&self.view, line, q3)?;
-        let tag = request.tracker.tag();
-        if !tag.is_expected() {
-            return None;
-        }
-        let opcode = WcOpcode::of_sq(entry::op_byte(q3))?;
+        let what = sent(&request.tracker, q3)?;
         let next = self.next_in_lap()?;
-        *wc = success(request.retire(line), tag.bytes(), qp_id, opcode);
+        *wc = completion(request.retire(line), qp_id, WcStatus::Success, what);
         Some(next)
     }
 
@@ -68,8 +64,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         }
         let request = Request::oldest(&self.view, line, q3)?;
         let next = self.next_in_lap()?;
-        let byte_len = entry::payload_bytes(q0);
-        *wc = success(request.retire(line), byte_len, qp_id, WcOpcode::Recv);
+        let what = received(q0);
+        *wc = completion(request.retire(line), qp_id, WcStatus::Success, what);
         Some(next)
     }
 

@@ -13,12 +13,13 @@
 use e810_hal::{Barrier, Bus, Words};
 
 use super::entry::vendor_error;
+use super::success::completion;
 use super::{CompletionQueue, posted_opcode};
 use crate::error::Queue;
 use crate::slot::{Atom, Node, QpSlot, SlotMemory, list};
 use crate::status::{FlushCode, WcOpcode};
 use crate::track::{self, Tracker};
-use crate::wc::{Wc, WcFlags};
+use crate::wc::Wc;
 
 /// A flush entry at work.
 #[derive(Clone, Copy, Debug)]
@@ -217,15 +218,8 @@ fn drain<A: Atom>(
             code => code,
         };
         *wc = Wc {
-            wr_id: tracker.wr_id(),
-            byte_len,
-            qp_num: id,
-            src_qp: id,
-            imm: 0,
             vendor_err: vendor_error(flush.major, code.0),
-            flags: WcFlags::empty(),
-            status: code.status(),
-            opcode,
+            ..completion(tracker.wr_id(), id, code.status(), (opcode, byte_len))
         };
         flush.code = FlushCode::GENERAL;
         done = done.wrapping_add(1);

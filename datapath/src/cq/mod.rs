@@ -30,6 +30,7 @@ mod forget_qp;
 mod request;
 mod resize;
 mod slow_path;
+mod success;
 mod waiting;
 
 use entry::VALID;

@@ -6,6 +6,7 @@ use e810_hal::{Barrier, Bus, Cell, Words};
 use super::entry::{Cqe, VALID, Verdict, immediate, payload_bytes, sender, vendor_error};
 use super::flush::{Flush, PendingFlush};
 use super::request::Request;
+use super::success::completion;
 use super::{CompletionQueue, NEVER, SHADOW_HEAD, received_opcode, sent_opcode};
 use crate::error::Queue;
 use crate::slot::{Node, QueueLine, SlotMemory, list};
@@ -213,7 +214,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
                         .map(|wr_id| (wr_id, WcOpcode::Recv)),
                 }
                 .map_err(stray)?;
-                *wc = base(cqe, datagram, wr_id, WcStatus::GeneralErr, opcode);
+                *wc = with_extras(cqe, datagram, wr_id, WcStatus::GeneralErr, (opcode, 0));
                 wc.vendor_err = vendor_error(major, minor);
                 Ok(Resolved::Completion { passed_over: 0 })
             }
@@ -261,14 +262,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         let passed_over = match cqe.queue() {
             Queue::Send => {
                 let (status, opcode) = sent_opcode(cqe.op(), tag);
-                *wc = base(cqe, datagram, wr_id, status, opcode);
-                wc.byte_len = tag.bytes();
+                *wc = with_extras(cqe, datagram, wr_id, status, (opcode, tag.bytes()));
                 0
             }
             Queue::Recv => {
                 let opcode = received_opcode(cqe.op());
-                *wc = base(cqe, datagram, wr_id, WcStatus::Success, opcode);
-                wc.byte_len = payload_bytes(cqe.q0);
+                let what = (opcode, payload_bytes(cqe.q0));
+                *wc = with_extras(cqe, datagram, wr_id, WcStatus::Success, what);
                 let slots = request.ahead().checked_div(tag.quanta());
                 slots.unwrap_or(1).wrapping_sub(1)
             }
@@ -320,18 +320,19 @@ enum Resolved {
     },
 }
 
-/// A completion without what its kind adds.
-fn base(cqe: &Cqe, datagram: bool, wr_id: u64, status: WcStatus, opcode: WcOpcode) -> Wc {
+/// A completion with what its kind adds, except immediate data.
+fn with_extras(
+    cqe: &Cqe,
+    datagram: bool,
+    wr_id: u64,
+    status: WcStatus,
+    what: (WcOpcode, u32),
+) -> Wc {
     let (flags, src_qp, imm) = cqe.extras(datagram);
     Wc {
-        wr_id,
-        byte_len: 0,
-        qp_num: cqe.qp_id(),
         src_qp,
         imm,
-        vendor_err: 0,
         flags,
-        status,
-        opcode,
+        ..completion(wr_id, cqe.qp_id(), status, what)
     }
 }
