@@ -1,4 +1,4 @@
-//! The poster's side of a ring: where the next entry goes.
+//! The producer's side of a ring: where the next entry goes.
 
 use core::fmt;
 
@@ -55,7 +55,7 @@ pub(crate) struct Shape {
     pub(crate) run: u64,
 }
 
-/// An entry that is the poster's to fill.
+/// An entry that is the producer's to fill.
 #[derive(Clone, Copy)]
 pub(crate) struct Claim {
     /// Its first quantum.
@@ -65,7 +65,7 @@ pub(crate) struct Claim {
 }
 
 impl<W: Words, M: SlotMemory> Producer<W, M> {
-    /// The poster of a work queue of an opened QP.
+    /// The producer of a work queue of an opened QP.
     pub(crate) fn new(
         ring: W,
         slots: &Slots<M>,
@@ -298,7 +298,7 @@ const fn no_qp(qp: QpKey) -> SizeError {
 
 impl<W, M: SlotMemory> fmt::Debug for Producer<W, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poster")
+        f.debug_struct("Producer")
             .field("queue", &self.queue)
             .field("qp", &self.id)
             .field("head", &self.head)

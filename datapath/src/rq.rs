@@ -89,7 +89,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// posted.
     #[inline]
     pub fn post_recv(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
-        // Most lists are of one, and plain.
+        // Most lists are of one request, which the fast path takes.
         if let [wr] = list
             && self.producer.is_open(Queue::Recv)
             && self.post_fast(wr).is_some()

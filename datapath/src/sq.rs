@@ -67,7 +67,7 @@ pub struct SendQueue<P, W, M: SlotMemory> {
     limits: SendLimits,
     /// Flags of every request.
     always: SendFlags,
-    /// Flags of every READ, where it is posted as a plain request.
+    /// Flags of every READ, where it is posted on the fast path.
     always_read: SendFlags,
     read_fence: ReadFence,
     datagram: bool,
@@ -76,9 +76,9 @@ pub struct SendQueue<P, W, M: SlotMemory> {
 }
 
 /// No flag of a request: set in those of every request of a queue that has none
-/// of the plain kind.
+/// that the fast path takes.
 const NEVER_PLAIN: SendFlags = SendFlags::from_bits_retain(1 << 7);
-/// Flags that a plain request may have: the lowest bits.
+/// Flags that a request of the fast path may have: the lowest bits.
 const PLAIN: SendFlags = SendFlags::FENCE
     .union(SendFlags::LOCAL_FENCE)
     .union(SendFlags::SIGNALED);

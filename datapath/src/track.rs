@@ -2,7 +2,7 @@
 //!
 //! A tracker is three words at the index of the WQE's first quantum: wr_id, a
 //! [`Tag`], and the position after the request in the queue. They lie in the
-//! slot table's memory; the poster writes them before it moves the head, the
+//! slot table's memory; the producer writes them before it moves the head, the
 //! poller reads them before it moves the tail (see [`crate::slot`]).
 //!
 //! The position tells a WQE's first quantum from whatever an earlier lap left
@@ -83,7 +83,7 @@ impl Tag {
 pub(crate) struct Tracker<'a, A>(pub(crate) &'a [A; WORDS]);
 
 impl<A: Atom> Tracker<'_, A> {
-    /// Poster: remembers a request that ends before position `end`.
+    /// Producer: remembers a request that ends before position `end`.
     #[inline(always)]
     pub(crate) fn write(&self, wr_id: u64, tag: Tag, end: u64) {
         self.0[0].store(wr_id, Ordering::Relaxed);

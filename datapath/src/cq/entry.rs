@@ -65,7 +65,7 @@ pub(super) const VALID: u64 = 1 << 63;
 /// Of the send queue.
 pub(super) const SEND: u64 = 1 << 62;
 
-/// Bits that send an entry the long way: EXTCQE, STAG, SOEVENT, ERROR.
+/// Bits that send an entry to the slow path: EXTCQE, STAG, SOEVENT, ERROR.
 pub(super) const UNUSUAL: u64 = (1 << 50) | (1 << 53) | (1 << 54) | (1 << 55);
 
 /// For receives also the bit of the opcode that tells writes with immediate data

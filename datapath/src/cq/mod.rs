@@ -87,7 +87,7 @@ pub struct CompletionQueue<P, W, M: SlotMemory> {
     awaited_epoch: Option<(u64, u64)>,
     /// A flush entry that stands for more requests than were given out yet.
     pending_flush: Option<PendingFlush>,
-    /// Who sent the datagram of the entry that took the long way last.
+    /// Who sent the datagram of the entry that took the slow path last.
     sender: Option<Sender>,
     /// Work queues to flush whenever the ring is empty, or was not for long.
     flush_list: Node,
@@ -104,13 +104,13 @@ pub struct CompletionQueue<P, W, M: SlotMemory> {
 /// An epoch that is never raised.
 const NEVER: u64 = u64::MAX;
 
-/// Why the fast way stopped.
+/// Why the fast path stopped.
 enum Stop {
     /// `out` is full.
     Full,
     /// There is no entry.
     Empty,
-    /// The entry at the head is valid, or may be, and takes the long way.
+    /// The entry at the head is valid, or may be, and takes the slow path.
     SlowPath,
 }
 

@@ -59,7 +59,7 @@ impl<'a, A: Atom> Request<'a, A> {
         self.end <= head
     }
 
-    /// It and all before it are done; their trackers are the poster's again.
+    /// It and all before it are done; their trackers are the producer's again.
     /// Gives its wr_id.
     #[inline(always)]
     pub(super) fn retire(&self, line: QueueLine<'_, A>) -> u64 {

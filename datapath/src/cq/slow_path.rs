@@ -1,4 +1,4 @@
-//! The long way of an entry: errors, extensions, datagrams, the end of the
+//! the slow path of an entry: errors, extensions, datagrams, the end of the
 //! ring, and whatever does not fit.
 
 use e810_hal::{Barrier, Bus, Cell, Words};
@@ -256,7 +256,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         let request = Request::named(&self.view, line, cqe.q3)
             .filter(|request| request.tracker.tag().is_expected())
             .ok_or(Rejected::Malformed)?;
-        // Before the tracker is the poster's again.
+        // Before the tracker is the producer's again.
         let tag = request.tracker.tag();
         let wr_id = request.retire(line);
         let passed_over = match cqe.queue() {

@@ -99,7 +99,7 @@ impl<M: SlotMemory> Slots<M> {
         }
     }
 
-    /// A poster's word that it posted to a queue in error: its CQ is told, and
+    /// A producer's word that it posted to a queue in error: its CQ is told, and
     /// control is asked to wake the waiter ([`Registry::take_waiting`]).
     pub(crate) fn posted_in_error(&self, qp: &QpLines<M>, queue: Queue) {
         let [send, recv] = QpSlot::new(qp).awaited();
@@ -274,7 +274,7 @@ impl<M: SlotMemory> Registry<M> {
         None
     }
 
-    /// Calls `wake` with the index of each channel that has an event, if a poster
+    /// Calls `wake` with the index of each channel that has an event, if a producer
     /// has told one since the last call.
     pub fn take_waiting(&mut self, mut wake: impl FnMut(u32)) {
         let sw_event_flag = self.slots.atoms().get(self.slots.layout.sw_event_flag());

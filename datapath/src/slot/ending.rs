@@ -21,7 +21,7 @@ pub struct DroppedWrs {
 
 impl<M: SlotMemory> Registry<M> {
     /// Takes a QP out of use, before DESTROY_QP: its CQEs are skipped from now
-    /// on, events do not find it, and its poster no longer exists or is at rest.
+    /// on, events do not find it, and its producer no longer exists or is at rest.
     /// When the command is done, [`Registry::retire`] or [`Registry::reopen`]
     /// follows. Gives the requests that will never complete.
     ///
@@ -52,7 +52,7 @@ impl<M: SlotMemory> Registry<M> {
 
     /// Gives a hidden QP that the device knows no more a new life under the same
     /// number, with the same queues and CQs, empty and in RESET; before
-    /// CREATE_QP, which is given the new key. Its posters are restarted with it.
+    /// CREATE_QP, which is given the new key. Its producers are restarted with it.
     ///
     /// The caller holds both CQs meanwhile and has made them let go of the QP
     /// ([`CompletionQueue::forget_qp`](crate::CompletionQueue::let_go)), so that no

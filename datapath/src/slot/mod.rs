@@ -1,19 +1,19 @@
 //! What the parts of a device share: a table of slots of atomics.
 //!
-//! A QP's poster, the pollers of its two CQs, the event handlers and the
+//! A QP's producer, the pollers of its two CQs, the event handlers and the
 //! control path may all run on different threads. They share no lock and no
 //! pointer, only slots in one piece of memory that the device cannot see:
 //!
 //! | word of a QP slot | written by | read by |
 //! |---|---|---|
 //! | identity (generation and id), shape, tracker addresses | control | all |
-//! | state, cause of a failure | control, events | poster |
-//! | SQ head, RQ head, trackers | poster | pollers |
-//! | SQ tail / RQ tail, flush progress | the poller of the send / receive CQ | poster |
+//! | state, cause of a failure | control, events | producer |
+//! | SQ head, RQ head, trackers | producer | pollers |
+//! | SQ tail / RQ tail, flush progress | the poller of the send / receive CQ | producer |
 //!
-//! * The poster writes trackers, then the head (release), then the WQE's header.
+//! * The producer writes trackers, then the head (release), then the WQE's header.
 //!   A poller reads trackers and then moves the tail (release), once for several
-//!   entries of a queue that it takes in one go; the poster reads the tail
+//!   entries of a queue that it takes in one go; the producer reads the tail
 //!   (acquire) before it uses a tracker again.
 //! * A completion context is a [`QpKey`]: generation and id. A CQE whose context
 //!   does not match its slot is counted and skipped, so destroying a QP needs no
@@ -271,7 +271,7 @@ impl<M: SlotMemory> Slots<M> {
         self.memory.atoms()
     }
 
-    /// A QP's slot for its poster, looked up once.
+    /// A QP's slot for its producer, looked up once.
     pub(crate) fn qp_lines(&self, id: u32) -> Option<QpLines<M>> {
         if id >= self.layout.qps {
             return None;
@@ -288,7 +288,7 @@ impl<M: SlotMemory> Slots<M> {
         self.memory.lines(self.layout.cq_base().wrapping_add(start))
     }
 
-    /// The trackers of a work queue for its poster, looked up once.
+    /// The trackers of a work queue for its producer, looked up once.
     pub(crate) fn queue_trackers(
         &self,
         line: QueueLine<'_, M::Atom>,
@@ -454,6 +454,6 @@ impl<M: SlotMemory> Slots<M> {
     }
 }
 
-/// A QP's slot and a CQ's slot, as their posters and pollers keep them.
+/// A QP's slot and a CQ's slot, as their producers and pollers keep them.
 pub(crate) type QpLines<M> = <M as SlotMemory>::Lines<{ queue::LINE }, { qp::LINES }>;
 pub(crate) type CqLines<M> = <M as SlotMemory>::Lines<{ cq::LINE }, { cq::LINES }>;

@@ -13,7 +13,7 @@ use crate::state::{QpState, Service};
 
 impl<A: Atom> QpSlot<'_, A> {
     /// Control: gives a hidden slot its next life, with the same queues. Nobody
-    /// else looks at it: it is hidden, and poster and pollers are at rest.
+    /// else looks at it: it is hidden, and producer and pollers are at rest.
     pub(super) fn reopen(&self, id: u32, service: Service) -> QpKey {
         let queues = [Queue::Send, Queue::Recv].map(|queue| {
             let line = self.queue(queue);

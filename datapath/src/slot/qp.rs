@@ -8,7 +8,7 @@ use crate::error::Queue;
 use crate::state::QpState;
 use crate::status::FlushCode;
 
-/// Lines of a slot, by who writes them: control (and events), the poster, the
+/// Lines of a slot, by who writes them: control (and events), the producer, the
 /// pollers of the send and of the receive queue.
 pub(super) const LINES: usize = 4;
 /// Words of a slot.
@@ -26,7 +26,7 @@ const RETIRE_LINK: usize = 3;
 pub(super) const GENERATION: usize = 4;
 pub(super) const EXTENT: usize = 5;
 pub(super) const RETIRED: usize = 6;
-// The poster's line; what control alone uses is at its end.
+// The producer's line; what control alone uses is at its end.
 pub(super) const SQ_HEAD: usize = 0;
 pub(super) const RQ_HEAD: usize = 1;
 pub(super) const SEND_CQ: usize = 2;
@@ -325,7 +325,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
         self.head_word(queue).load(Ordering::Acquire)
     }
 
-    /// Poster: entries before `head` are in the ring, their trackers written
+    /// Producer: entries before `head` are in the ring, their trackers written
     /// (release).
     #[inline(always)]
     pub(crate) fn set_head(&self, queue: Queue, head: u64) {

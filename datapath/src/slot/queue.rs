@@ -1,4 +1,4 @@
-//! One work queue of a QP slot: what its poller and its poster share.
+//! One work queue of a QP slot: what its poller and its producer share.
 
 use core::sync::atomic::Ordering;
 
@@ -90,7 +90,7 @@ impl<'a, A: Atom> QueueLine<'a, A> {
         self.0[TRACKERS].load(Ordering::Relaxed) as usize
     }
 
-    /// Poster: quanta before this position are free, and so are their trackers.
+    /// Producer: quanta before this position are free, and so are their trackers.
     #[inline(always)]
     pub(crate) fn tail(&self) -> u64 {
         self.0[TAIL].load(Ordering::Acquire)

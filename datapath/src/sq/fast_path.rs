@@ -25,7 +25,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// after it is in the ring.
     #[inline]
     pub fn post_send(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
-        // Most lists are of one, and plain.
+        // Most lists are of one request, which the fast path takes.
         if let [wr] = list
             && self.producer.is_open(Queue::Send)
             && self.post_fast(wr).is_some()
@@ -54,8 +54,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         self.post_one_not_fast(wr)
     }
 
-    /// Posts a request that is not plain and rings the doorbell. A function of its
-    /// own, so that a plain one does without its registers.
+    /// Posts a request that the fast path leaves, and rings the doorbell. A function of its
+    /// own, so that the fast path does without its registers.
     #[inline(never)]
     fn post_one_not_fast(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         if self.post_two_quanta(wr).is_some() {
@@ -65,7 +65,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         self.post_one_slow(wr)
     }
 
-    /// Posts a plain request: one SGE on a connected QP, where nothing but the
+    /// Posts a request of the fast path: one SGE on a connected QP, where nothing but the
     /// WQE is to be written. `None`, with nothing changed, for any other, and for
     /// one that is not in order.
     #[inline(always)]
@@ -123,7 +123,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         Some(())
     }
 
-    /// Posts a plain request of inline data: one piece on a connected QP, where
+    /// Posts inline data on the fast path: one piece on a connected QP, where
     /// nothing but the WQE is to be written. `None`, with nothing changed, for
     /// any other, and for one that is not in order.
     #[inline(always)]
@@ -175,7 +175,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     }
 
     /// A send of one piece of inline data that takes two quanta. `None`, with
-    /// nothing changed, for one that does not, or that is not plain.
+    /// nothing changed, for one that does not, or that the fast path leaves.
     #[inline(always)]
     fn post_two_quanta(&mut self, wr: &SendWr<'_>) -> Option<()> {
         let Op::Send {

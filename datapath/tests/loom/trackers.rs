@@ -1,4 +1,4 @@
-//! Poster, device and poller on the same ring.
+//! Producer, device and poller on the same ring.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use loom::thread;
 use crate::model;
 use crate::rig::{post, rig, write_entry};
 
-/// Poster, device and poller on three threads: what completes has the wr_id of
+/// Producer, device and poller on three threads: what completes has the wr_id of
 /// what was posted, although trackers are relaxed, and slots are reused.
 #[test]
 fn trackers_reach_the_poller_through_the_device() {
@@ -44,7 +44,7 @@ fn trackers_reach_the_poller_through_the_device() {
     });
 }
 
-/// The poster uses a tracker again only after the poller has read it.
+/// The producer uses a tracker again only after the poller has read it.
 #[test]
 fn a_tracker_is_not_overwritten_before_it_was_read() {
     model(|| {

@@ -245,7 +245,7 @@ fn each_kind_of_rubbish_is_counted() {
 }
 
 /// The context says whose an entry is, as with existing drivers; the number beside
-/// it may be left empty: one a call, in runs, and the long way.
+/// it may be left empty: one a call, in runs, and the slow path.
 #[test]
 fn an_entry_is_found_by_its_context_alone() {
     for number in [0, 3, 0xFF_FFFF] {

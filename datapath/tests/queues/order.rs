@@ -95,7 +95,7 @@ fn a_completion_is_read_after_its_valid_bit() {
     let mut rig = rig(LIMITS);
     let mut wc = [Wc::default()];
     assert_eq!(rig.cq.poll(&mut wc), 0);
-    // The short and the long way each look once.
+    // The short and the slow path each look once.
     assert!(rig.events().iter().all(|event| *event == Event::Observe(3)));
 
     let data = Data::Sges(&[SGE]);
