@@ -1,4 +1,4 @@
-//! The arrows between the crates, as docs/architecture.md draws them.
+//! The dependencies between the crates, as docs/architecture.md draws them.
 //!
 //! `hal ← {adminq, cqp, ceq, datapath} ← driver ← vfio-host`,
 //! `hal ← sim ← sim-server ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
@@ -19,7 +19,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// A crate of the workspace and what it may be built from.
-struct Room {
+struct CrateRule {
     package: &'static str,
     folder: &'static str,
     /// Crates of this workspace it may name, in any kind of dependency.
@@ -28,38 +28,38 @@ struct Room {
     core: bool,
 }
 
-const ROOMS: &[Room] = &[
-    Room {
+const CRATES: &[CrateRule] = &[
+    CrateRule {
         package: "e810-hal",
         folder: "hal",
         may_use: &[],
         core: true,
     },
-    Room {
+    CrateRule {
         package: "e810-adminq",
         folder: "adminq",
         may_use: &["e810-hal"],
         core: true,
     },
-    Room {
+    CrateRule {
         package: "e810-cqp",
         folder: "cqp",
         may_use: &["e810-hal"],
         core: true,
     },
-    Room {
+    CrateRule {
         package: "e810-ceq",
         folder: "ceq",
         may_use: &["e810-hal"],
         core: true,
     },
-    Room {
+    CrateRule {
         package: "e810-datapath",
         folder: "datapath",
         may_use: &["e810-hal"],
         core: true,
     },
-    Room {
+    CrateRule {
         package: "e810",
         folder: "driver",
         may_use: &[
@@ -71,26 +71,26 @@ const ROOMS: &[Room] = &[
         ],
         core: true,
     },
-    Room {
+    CrateRule {
         package: "e810-sim",
         folder: "sim",
         may_use: &["e810-hal"],
         core: false,
     },
     // Knows the protocol and the simulator, and nothing of a driver.
-    Room {
+    CrateRule {
         package: "e810-sim-server",
         folder: "sim-server",
         may_use: &["e810-hal", "e810-sim"],
         core: false,
     },
-    Room {
+    CrateRule {
         package: "e810-host",
         folder: "vfio-host",
         may_use: &["e810-hal", "e810", "e810-sim", "e810-sim-server"],
         core: false,
     },
-    Room {
+    CrateRule {
         package: "e810-tests",
         folder: "tests",
         may_use: &[
@@ -108,7 +108,7 @@ const ROOMS: &[Room] = &[
     },
     // Loads the existing provider library. Whom it may use is what it measures
     // and drives; nobody may use it, since the library may be missing.
-    Room {
+    CrateRule {
         package: "e810-peer",
         folder: "peer",
         may_use: &[
@@ -163,11 +163,11 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-fn room(package: &Value) -> &'static Room {
+fn rule(package: &Value) -> &'static CrateRule {
     let name = text(package, "name");
-    ROOMS
+    CRATES
         .iter()
-        .find(|room| room.package == name)
+        .find(|rule| rule.package == name)
         .unwrap_or_else(|| {
             panic!("{name} is a crate that the table of this test does not know: give it a place")
         })
@@ -175,38 +175,38 @@ fn room(package: &Value) -> &'static Room {
 
 /// What is wrong with the dependencies of one package.
 fn complaints(package: &Value) -> Vec<String> {
-    let room = room(package);
+    let rule = rule(package);
     let mut complaints = Vec::new();
     let folder = Path::new(text(package, "manifest_path"))
         .parent()
         .and_then(Path::file_name)
         .unwrap_or_default();
-    if folder != room.folder {
+    if folder != rule.folder {
         complaints.push(format!(
             "{} lies in {}, not in {}",
-            room.package,
+            rule.package,
             folder.display(),
-            room.folder
+            rule.folder
         ));
     }
     for dependency in list(package, "dependencies") {
         let name = text(dependency, "name");
-        let ours = ROOMS.iter().any(|room| room.package == name);
-        if ours && !room.may_use.contains(&name) {
-            complaints.push(format!("{} must not use {name}", room.package));
+        let ours = CRATES.iter().any(|rule| rule.package == name);
+        if ours && !rule.may_use.contains(&name) {
+            complaints.push(format!("{} must not use {name}", rule.package));
         }
         // Tests of a core crate run on a host and may use what they like.
-        if room.core && !ours && text(dependency, "kind") != "dev" {
-            complaints.extend(foreign(room, dependency));
+        if rule.core && !ours && text(dependency, "kind") != "dev" {
+            complaints.extend(foreign(rule, dependency));
         }
     }
     complaints
 }
 
 /// What is wrong with a core crate's use of somebody else's crate.
-fn foreign(room: &Room, dependency: &Value) -> Vec<String> {
+fn foreign(rule: &CrateRule, dependency: &Value) -> Vec<String> {
     let name = text(dependency, "name");
-    let user = room.package;
+    let user = rule.package;
     let Some((_, plain_defaults_bring_std)) = NO_STD.iter().find(|(known, _)| *known == name)
     else {
         return vec![format!(
@@ -248,7 +248,7 @@ fn crates_use_only_what_lies_below_them() {
 }
 
 #[test]
-fn a_wrong_arrow_is_seen() {
+fn a_wrong_dependency_is_seen() {
     let package = |dependencies: Value| {
         serde_json::json!({
             "name": "e810-ceq",
