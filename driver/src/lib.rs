@@ -83,14 +83,14 @@ pub use handle::Ah;
 pub use lack::Lack;
 pub use limits::GIDS;
 pub use memory::{AccessFlags, Mr, MrChange, Pd, ReregError};
-pub use moderation::{Adaptive, CqModeration};
+pub use moderation::{Adaptive, CqModeration, Moderated};
 pub use needs::{HOST_ALLOCATIONS, cq_dma_bytes};
 pub use pair::Qp;
 pub use port::{DeviceAttr, PortAttr, PortState};
 pub use stage::Stage;
 pub use stats::{Counter, Stats};
 pub use tuning::Tuning;
-pub use watch::{Depth, Moderated, Timing};
+pub use watch::{Depth, Timing};
 
 pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;
