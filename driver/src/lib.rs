@@ -49,6 +49,7 @@ mod fast;
 mod handle;
 mod ids;
 mod lack;
+mod lan;
 mod limits;
 mod memory;
 mod moderation;
@@ -56,6 +57,7 @@ mod needs;
 mod pair;
 pub mod polling;
 mod port;
+mod route;
 mod stage;
 mod stats;
 pub mod tuning;
@@ -71,7 +73,7 @@ pub use cold::{
 };
 pub use completion::{Cq, CqInit};
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
-pub use control::{Control, LanHook, NoLanHook, QueriedInit, QueriedQp, Served, ShutdownError};
+pub use control::{Control, QueriedInit, QueriedQp, Served, ShutdownError};
 pub use device::{
     AeqUp, Attached, CcqUp, CeqsUp, ColdStart, CqpUp, Device, EngineReady, Failed, HmcUp, Memory,
     Reached, Ready, bring_up, bring_up_cold,
@@ -81,6 +83,7 @@ pub use events::{Event, EventSet, Events, LOGGED, Polled};
 pub use fast::{FastMr, Mw, MwType};
 pub use handle::Ah;
 pub use lack::Lack;
+pub use lan::{LanHook, NoLanHook};
 pub use limits::GIDS;
 pub use memory::{AccessFlags, Mr, MrChange, Pd, ReregError};
 pub use moderation::{Adaptive, CqModeration, Moderated};

@@ -5,8 +5,8 @@ use e810_hal::bus::VsiId;
 use e810_hal::{HostBox, Platform, log_warn};
 
 use super::LanReady;
-use crate::control::{LanHook, NoLanHook};
 use crate::error::{Error, Result};
+use crate::lan::{LanHook, NoLanHook};
 
 /// The LAN side of a device: ours after a cold start, `None` where another
 /// driver has set the function up.

@@ -54,8 +54,6 @@ use service::Failures;
 use stops::Stops;
 
 pub use query::{QueriedInit, QueriedQp};
-pub(crate) use routes::{Route, Ways};
-pub use scheduler::{LanHook, NoLanHook};
 pub use service::Served;
 pub use shutdown::ShutdownError;
 pub(crate) use stops::stop_words;
