@@ -68,8 +68,8 @@ pub use addr::{Gid, GidEntry, MacAddr, Mtu, Path, Vlan, v4};
 pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
 pub use channel::{CHANNELS, Channel, ChannelClosed, CqEvent, Next};
 pub use cold::{
-    AdminqUp, Cold, FunctionReset, Identified, Identity, LAN_EVENTS, LanEvent, LanReady,
-    LinkPolicy, LinkUp, PackageLoaded, PackageSource, TreeFound, VsiUp, reset_card,
+    AdminqUp, Cold, FunctionReset, Identified, LAN_EVENTS, LanEvent, LanReady, LinkPolicy, LinkUp,
+    PackageLoaded, PackageSource, TreeFound, VsiUp, reset_card,
 };
 pub use completion::{Cq, CqInit};
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
@@ -83,7 +83,7 @@ pub use events::{Event, EventSet, Events, LOGGED, Polled};
 pub use fast::{FastMr, Mw, MwType};
 pub use handle::Ah;
 pub use lack::Lack;
-pub use lan::{LanHook, NoLanHook};
+pub use lan::{Identity, LanHook, LanSide, NoLanHook};
 pub use limits::GIDS;
 pub use memory::{AccessFlags, Mr, MrChange, Pd, ReregError};
 pub use moderation::{Adaptive, CqModeration, Moderated};

@@ -2,19 +2,19 @@
 
 use e810_adminq::AdminQ;
 use e810_adminq::op::{ClearPf, ClearPxe, Version};
-use e810_adminq::reset::reset_function;
 use e810_hal::Platform;
 use e810_hal::bus::PfId;
 
 use super::FunctionReset;
 use crate::device::{Device, Failed};
 use crate::error::Result;
+use crate::lan::end_adminq;
 
 /// The firmware answers.
 #[derive(Debug)]
 pub struct AdminqUp<P: Platform> {
     pub(super) pf: PfId,
-    pub(super) queue: AdminQ<P>,
+    pub(super) adminq: AdminQ<P>,
 }
 
 impl<P: Platform> Device<P, FunctionReset> {
@@ -31,18 +31,18 @@ impl<P: Platform> Device<P, FunctionReset> {
     /// interface.
     #[inline(never)]
     pub fn start_adminq(self) -> Result<Device<P, AdminqUp<P>>, Failed<P, FunctionReset>> {
-        let mut queue = match AdminQ::start(self.platform.clone()) {
-            Ok(queue) => queue,
+        let mut adminq = match AdminQ::start(self.platform.clone()) {
+            Ok(adminq) => adminq,
             Err(error) => return Err((self, error.into())),
         };
-        let cleared = queue
+        let cleared = adminq
             .execute(&ClearPf)
-            .and_then(|()| queue.attempt(&ClearPxe));
+            .and_then(|()| adminq.attempt(&ClearPxe));
         match cleared {
-            Ok(_) => Ok(self.map(|FunctionReset { pf }| AdminqUp { pf, queue })),
+            Ok(_) => Ok(self.map(|FunctionReset { pf }| AdminqUp { pf, adminq })),
             Err(error) => {
                 // The first error says more than one that undoing may add.
-                let _ = queue.shutdown();
+                let _ = adminq.shutdown();
                 Err((self, error.into()))
             }
         }
@@ -53,7 +53,7 @@ impl<P: Platform> Device<P, AdminqUp<P>> {
     /// What the firmware said of itself.
     #[must_use]
     pub const fn version(&self) -> Version {
-        self.stage.queue.version()
+        self.stage.adminq.version()
     }
 
     /// Ends the AdminQ, then resets the function, so that nothing of this driver
@@ -63,8 +63,6 @@ impl<P: Platform> Device<P, AdminqUp<P>> {
     /// The first step that failed; what the firmware may still use is leaked.
     #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
-        let ended = self.stage.queue.shutdown();
-        let reset = reset_function(&self.platform, false).map(drop);
-        Ok(ended.and(reset)?)
+        end_adminq(self.stage.adminq, &self.platform)
     }
 }

@@ -6,9 +6,8 @@ use e810_adminq::op::LinkStatus;
 use e810_adminq::{Error as AdminqError, Event as RawEvent};
 use e810_hal::{Ns, Platform, log_warn};
 
-use super::LanReady;
-use super::rules::priorities;
 use crate::error::Result;
+use crate::lan::{LanSide, priorities};
 
 /// Events kept until they are asked for; older ones are dropped and counted.
 pub const LAN_EVENTS: usize = 8;
@@ -41,7 +40,7 @@ pub enum LanEvent {
     Lost(u32),
 }
 
-impl<P: Platform> LanReady<P> {
+impl<P: Platform> LanSide<P> {
     /// Takes events off the queue, if it is time to look; gives the number that
     /// is kept.
     pub(crate) fn poll(&mut self, platform: &P) -> Result<usize> {
@@ -55,7 +54,7 @@ impl<P: Platform> LanReady<P> {
 
     fn collect(&mut self, platform: &P) -> Result<()> {
         for turn in 0..AT_ONCE {
-            let event = match self.queue().poll_event() {
+            let event = match self.adminq.poll_event() {
                 Ok(Some(event)) => event,
                 // Where nothing came there is nothing to lose either.
                 Ok(None) if turn > 0 => return Ok(self.look_for_faults()?),
@@ -64,7 +63,7 @@ impl<P: Platform> LanReady<P> {
             };
             let told = match event.kind {
                 EventKind::Link(status) => {
-                    self.link = status;
+                    self.link.now = status;
                     match NoLink::of(&status) {
                         None => LanEvent::LinkUp(status),
                         Some(reason) => LanEvent::LinkDown(reason),
@@ -83,7 +82,7 @@ impl<P: Platform> LanReady<P> {
     }
 
     fn look_for_faults(&mut self) -> Result<(), AdminqError> {
-        let faults = self.queue().take_faults()?;
+        let faults = self.adminq.take_faults()?;
         if !faults.is_empty() {
             self.keep(LanEvent::Faults(faults));
         }

@@ -3,10 +3,10 @@
 use e810_adminq::op::UpdateVsi;
 use e810_hal::{Platform, log_warn};
 
-use super::LanReady;
 use crate::error::Result;
+use crate::lan::LanSide;
 
-impl<P: Platform> LanReady<P> {
+impl<P: Platform> LanSide<P> {
     /// Switches the filter on, which leads RoCE frames of the VSI to the engine.
     /// Existing drivers do so after the engine is up, and switch it off before
     /// anything else of it ends (control-path 9.9).
@@ -25,10 +25,9 @@ impl<P: Platform> LanReady<P> {
     }
 
     fn set_filter(&mut self, on: bool) -> Result<()> {
-        let stage = self.vsi_up_mut();
-        let vsi = stage.vsi;
-        let context = stage.context.with_rdma_filter(on);
-        stage.queue().execute(&UpdateVsi { vsi, context })?;
+        let vsi = self.vsi.id;
+        let context = self.vsi.context.with_rdma_filter(on);
+        self.adminq.execute(&UpdateVsi { vsi, context })?;
         self.filter = on;
         Ok(())
     }

@@ -1,32 +1,20 @@
 //! Who the function is (steps 11, 12, 17).
 
-use e810_adminq::op::{
-    Capabilities, GetSwitchConfig, ListCaps, MacAddress, Owner, ReadMac, SwitchPort,
-};
+use e810_adminq::op::{GetSwitchConfig, ListCaps, Owner, ReadMac, SwitchPort};
 use e810_adminq::{AdminQ, Error as AdminqError};
 use e810_hal::Platform;
+use e810_hal::bus::PfId;
 
 use super::AdminqUp;
 use crate::device::{Device, Failed};
 use crate::error::{Error, Result};
-
-/// What the firmware says of the function.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Identity {
-    /// Capabilities of the device.
-    pub device: Capabilities,
-    /// Capabilities of the function.
-    pub function: Capabilities,
-    /// Its port.
-    pub port: SwitchPort,
-    /// Its MAC address, first octet first.
-    pub mac: MacAddress,
-}
+use crate::lan::{Identity, end_adminq};
 
 /// The function is known, and may do RDMA.
 #[derive(Debug)]
 pub struct Identified<P: Platform> {
-    pub(super) below: AdminqUp<P>,
+    pub(super) pf: PfId,
+    pub(super) adminq: AdminQ<P>,
     pub(super) identity: Identity,
 }
 
@@ -47,8 +35,12 @@ impl<P: Platform> Device<P, AdminqUp<P>> {
     #[inline(never)]
     pub fn identify(mut self) -> Result<Device<P, Identified<P>>, Failed<P, AdminqUp<P>>> {
         let mtu = self.config.lan.mtu;
-        match identify(&mut self.stage.queue, mtu) {
-            Ok(identity) => Ok(self.map(|below| Identified { below, identity })),
+        match identify(&mut self.stage.adminq, mtu) {
+            Ok(identity) => Ok(self.map(|AdminqUp { pf, adminq }| Identified {
+                pf,
+                adminq,
+                identity,
+            })),
             Err(error) => Err((self, error)),
         }
     }
@@ -109,6 +101,6 @@ impl<P: Platform> Device<P, Identified<P>> {
     /// The first step that failed; what the firmware may still use is leaked.
     #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
-        self.map(|stage| stage.below).shutdown()
+        end_adminq(self.stage.adminq, &self.platform)
     }
 }

@@ -1,18 +1,20 @@
 //! The port's link and its frame size (steps 15, 18, 26).
 
-use e810_adminq::limits::LINK_SETTLES;
 use e810_adminq::op::{LinkInfo, LinkStatus, SetMacConfig};
+use e810_adminq::package::Loaded;
+use e810_adminq::tree::Tree;
 use e810_adminq::{AdminQ, link};
-use e810_hal::bus::Index;
+use e810_hal::bus::{Index, PfId};
 use e810_hal::clock::live;
 use e810_hal::regs::{
     LINK_FLOW_CONTROL, PRTMAC_HSEC_CTL_TX_PAUSE_QUANTA, PRTMAC_HSEC_CTL_TX_PAUSE_REFRESH_TIMER,
 };
-use e810_hal::{Ns, Platform, log_warn};
+use e810_hal::{HostBox, Ns, Platform, log_warn};
 
-use super::{LanReady, VsiUp};
+use super::VsiUp;
 use crate::device::{Device, Failed};
 use crate::error::Result;
+use crate::lan::{Identity, Link, Vsi, undo_vsi};
 
 /// What to do about the port's link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,11 +34,13 @@ pub enum LinkPolicy {
 /// The link is enabled.
 #[derive(Debug)]
 pub struct LinkUp<P: Platform> {
-    pub(super) below: VsiUp<P>,
-    pub(super) status: LinkStatus,
-    /// Who waits for it may restart it: not when it is somebody else's
-    /// ([`LinkPolicy::Leave`]), and once.
-    restarts: bool,
+    pub(super) pf: PfId,
+    pub(super) adminq: AdminQ<P>,
+    pub(super) identity: Identity,
+    pub(super) tree: HostBox<P, Tree>,
+    pub(super) package: Loaded,
+    pub(super) vsi: Vsi,
+    pub(super) link: Link,
 }
 
 /// Greatest frame of a port in bytes, FCS included, as existing drivers set it
@@ -60,11 +64,19 @@ impl<P: Platform> Device<P, VsiUp<P>> {
     ) -> Result<Device<P, LinkUp<P>>, Failed<P, VsiUp<P>>> {
         match enable(&self.platform, &mut self.stage, policy) {
             Ok(status) => {
-                let restarts = policy == LinkPolicy::GoOn;
-                Ok(self.map(|below| LinkUp {
-                    below,
-                    status,
-                    restarts,
+                let link = Link {
+                    at_start: status,
+                    now: status,
+                    restarts: policy == LinkPolicy::GoOn,
+                };
+                Ok(self.map(|stage| LinkUp {
+                    pf: stage.pf,
+                    adminq: stage.adminq,
+                    identity: stage.identity,
+                    tree: stage.tree,
+                    package: stage.package,
+                    vsi: stage.vsi,
+                    link,
                 }))
             }
             Err(error) => Err((self, error)),
@@ -77,8 +89,8 @@ fn enable<P: Platform>(
     stage: &mut VsiUp<P>,
     policy: LinkPolicy,
 ) -> Result<LinkStatus> {
-    let lport = stage.below.below.below.identity.port.lport;
-    let queue = stage.queue();
+    let lport = stage.identity.port.lport;
+    let queue = &mut stage.adminq;
     set_frame(platform, queue)?;
     let status = link::watch(queue, lport)?;
     let has_media = status.info.contains(LinkInfo::MEDIA);
@@ -91,21 +103,6 @@ fn enable<P: Platform>(
             Ok(status)
         }
         (None, _) => Ok(status),
-    }
-}
-
-impl<P: Platform> LanReady<P> {
-    /// Waits for the link, at most `limit`.
-    pub(crate) fn wait_link(&mut self, limit: Ns) -> Result<LinkStatus> {
-        let lport = self.identity().port.lport;
-        let long_enough = limit.0 / 2 >= LINK_SETTLES.0;
-        let restarts = long_enough && core::mem::take(&mut self.below.restarts);
-        self.link = if restarts {
-            link::wait_up(self.queue(), lport, limit)?
-        } else {
-            link::wait_only(self.queue(), lport, limit)?
-        };
-        Ok(self.link)
     }
 }
 
@@ -131,7 +128,7 @@ impl<P: Platform> Device<P, LinkUp<P>> {
     /// The link as it was found last.
     #[must_use]
     pub const fn link(&self) -> LinkStatus {
-        self.stage.status
+        self.stage.link.at_start
     }
 
     /// Undoes everything in order; the link stays as it is.
@@ -140,6 +137,9 @@ impl<P: Platform> Device<P, LinkUp<P>> {
     /// The first step that failed; what the firmware may still use is leaked.
     #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
-        self.map(|stage| stage.below).shutdown()
+        let LinkUp {
+            adminq, tree, vsi, ..
+        } = self.stage;
+        undo_vsi(vsi, tree, adminq, &self.platform)
     }
 }

@@ -12,16 +12,12 @@
 //! its counters, tables of filters in software, driver version, LAN queues and
 //! their part of the scheduler's tree, the choice of a tree of another depth.
 
-use e810_adminq::oicr;
-use e810_adminq::op::{LinkStatus, MacAddress};
-use e810_adminq::package::Loaded;
-use e810_adminq::{AdminQ, Counters};
-use e810_hal::bus::PfId;
-use e810_hal::{Bus, Platform, Vector, log_warn};
+use e810_hal::Platform;
 
 use crate::config::Config;
 use crate::device::{Commands, Device};
 use crate::error::Result;
+use crate::lan::LanSide;
 
 mod adminq;
 mod events;
@@ -37,10 +33,9 @@ mod vsi;
 
 pub use adminq::AdminqUp;
 pub use events::{LAN_EVENTS, LanEvent};
-pub use identity::{Identified, Identity};
+pub use identity::Identified;
 pub use link::{LinkPolicy, LinkUp};
 pub use package::{PackageLoaded, PackageSource};
-pub(crate) use queue_sets::LanSide;
 pub use reset::{FunctionReset, reset_card};
 pub use rules::LanReady;
 pub use tree::TreeFound;
@@ -69,107 +64,29 @@ impl<P: Platform> Device<P, Cold> {
 
 impl Commands for FunctionReset {}
 
-impl<P: Platform> Commands for AdminqUp<P> {
-    fn admin_commands(&self) -> u64 {
-        self.queue.counters().commands
-    }
-}
-
-macro_rules! commands_below {
-    ($($stage:ident),+) => { $(
+macro_rules! admin_commands {
+    ($($stage:ident: $($path:ident).+),+ $(,)?) => { $(
         impl<P: Platform> Commands for $stage<P> {
             fn admin_commands(&self) -> u64 {
-                self.below.admin_commands()
+                self.$($path).+.counters().commands
             }
         }
     )+ };
 }
 
-commands_below!(
-    Identified,
-    TreeFound,
-    PackageLoaded,
-    VsiUp,
-    LinkUp,
-    LanReady
-);
+admin_commands! {
+    AdminqUp: adminq,
+    Identified: adminq,
+    TreeFound: adminq,
+    PackageLoaded: adminq,
+    VsiUp: adminq,
+    LinkUp: adminq,
+    LanReady: lan,
+}
 
 impl<P: Platform> LanReady<P> {
-    /// The function's number.
-    pub(crate) const fn pf(&self) -> PfId {
-        self.below.below.below.below.below.below.pf
-    }
-
-    const fn vsi_up(&self) -> &VsiUp<P> {
-        &self.below.below
-    }
-
-    const fn vsi_up_mut(&mut self) -> &mut VsiUp<P> {
-        &mut self.below.below
-    }
-
-    fn queue(&mut self) -> &mut AdminQ<P> {
-        self.vsi_up_mut().queue()
-    }
-
-    /// Who the function is.
-    #[must_use]
-    pub const fn identity(&self) -> &Identity {
-        &self.below.below.below.below.below.identity
-    }
-
-    /// The package the card works with.
-    #[must_use]
-    pub const fn package(&self) -> Loaded {
-        self.below.below.below.loaded
-    }
-
-    /// The port's MAC address, first octet first.
-    #[must_use]
-    pub const fn mac(&self) -> MacAddress {
-        self.identity().mac
-    }
-
-    /// The link as it was when the cold start left it; events tell later changes.
-    #[must_use]
-    pub const fn link_at_start(&self) -> LinkStatus {
-        self.below.status
-    }
-
-    /// The link as last heard of: at the start, or in the last event that
-    /// [`Control::service`](crate::Control::service) has taken.
-    #[must_use]
-    pub const fn link(&self) -> LinkStatus {
-        self.link
-    }
-
-    /// AdminQ commands and events so far.
-    #[must_use]
-    pub const fn counters(&self) -> Counters {
-        self.below.below.below.below.below.below.queue.counters()
-    }
-
-    /// Binds errors and AdminQ events to the vector of the asynchronous event
-    /// queue, before that queue switches it on.
-    pub(crate) fn bind_causes(&self, bus: &impl Bus, vector: Vector) -> Result<()> {
-        Ok(oicr::bind(bus, vector)?)
-    }
-
-    /// Takes them off it again.
-    pub(crate) fn unbind_causes(&self, bus: &impl Bus) {
-        oicr::unbind(bus);
-    }
-
-    /// Undoes the LAN side, from the last stage to the reset.
-    pub(crate) fn undo(self, platform: P, config: Config) -> Result<()> {
-        Device::begin(platform, config, self).shutdown()
-    }
-
-    /// Gives the memory back after a reset from outside.
-    pub(crate) fn release_after_reset(self) {
-        let queue = self.below.below.below.below.below.below.queue;
-        if let Err(error) = queue.release_after_reset() {
-            log_warn!("{}", error);
-        }
+    /// The LAN side, for the engine's stages.
+    pub(crate) fn into_lan(self) -> LanSide<P> {
+        self.lan
     }
 }

@@ -1,12 +1,16 @@
 //! The DDP package (steps 20 to 22).
 
+use e810_adminq::AdminQ;
 use e810_adminq::package::{Loaded, Package, load};
 use e810_adminq::reset::wait_for_firmware;
-use e810_hal::Platform;
+use e810_adminq::tree::Tree;
+use e810_hal::bus::PfId;
+use e810_hal::{HostBox, Platform};
 
-use super::{Identified, TreeFound};
+use super::TreeFound;
 use crate::device::{Device, Failed};
 use crate::error::{Error, Result};
+use crate::lan::{Identity, end_adminq};
 
 /// Where the package comes from.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +24,11 @@ pub enum PackageSource<'a> {
 /// The card knows its protocols.
 #[derive(Debug)]
 pub struct PackageLoaded<P: Platform> {
-    pub(super) below: TreeFound<P>,
-    pub(super) loaded: Loaded,
+    pub(super) pf: PfId,
+    pub(super) adminq: AdminQ<P>,
+    pub(super) identity: Identity,
+    pub(super) tree: HostBox<P, Tree>,
+    pub(super) package: Loaded,
 }
 
 impl<P: Platform> Device<P, TreeFound<P>> {
@@ -46,15 +53,20 @@ impl<P: Platform> Device<P, TreeFound<P>> {
             PackageSource::File(package) => Some(package),
             PackageSource::AnotherFunction => None,
         };
-        let Identified {
-            below: adminq,
-            identity,
-        } = &mut self.stage.below;
+        let TreeFound {
+            adminq, identity, ..
+        } = &mut self.stage;
         let loaded = wait_for_firmware(&self.platform)
             .map_err(Error::from)
-            .and_then(|()| Ok(load(&mut adminq.queue, file, identity.port.swid)?));
+            .and_then(|()| Ok(load(adminq, file, identity.port.swid)?));
         match loaded {
-            Ok(loaded) => Ok(self.map(|below| PackageLoaded { below, loaded })),
+            Ok(package) => Ok(self.map(|stage| PackageLoaded {
+                pf: stage.pf,
+                adminq: stage.adminq,
+                identity: stage.identity,
+                tree: stage.tree,
+                package,
+            })),
             Err(error) => Err((self, error)),
         }
     }
@@ -64,7 +76,7 @@ impl<P: Platform> Device<P, PackageLoaded<P>> {
     /// The package the card works with.
     #[must_use]
     pub const fn package(&self) -> Loaded {
-        self.stage.loaded
+        self.stage.package
     }
 
     /// Undoes everything in order; the package stays until the card is reset.
@@ -73,6 +85,8 @@ impl<P: Platform> Device<P, PackageLoaded<P>> {
     /// The first step that failed; what the firmware may still use is leaked.
     #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
-        self.map(|stage| stage.below).shutdown()
+        let PackageLoaded { adminq, tree, .. } = self.stage;
+        drop(tree);
+        end_adminq(adminq, &self.platform)
     }
 }

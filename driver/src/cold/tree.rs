@@ -1,16 +1,21 @@
 //! The transmit scheduler's tree (steps 13, 14).
 
+use e810_adminq::AdminQ;
 use e810_adminq::tree::Tree;
+use e810_hal::bus::PfId;
 use e810_hal::{HostBox, Platform};
 
 use super::Identified;
 use crate::device::{Device, Failed};
 use crate::error::{Error, Result};
+use crate::lan::{Identity, end_adminq};
 
 /// The scheduler's tree is known, and free of the firmware's default chain.
 #[derive(Debug)]
 pub struct TreeFound<P: Platform> {
-    pub(super) below: Identified<P>,
+    pub(super) pf: PfId,
+    pub(super) adminq: AdminQ<P>,
+    pub(super) identity: Identity,
     pub(super) tree: HostBox<P, Tree>,
 }
 
@@ -27,11 +32,16 @@ impl<P: Platform> Device<P, Identified<P>> {
     #[inline(never)]
     pub fn find_tree(mut self) -> Result<Device<P, TreeFound<P>>, Failed<P, Identified<P>>> {
         let lport = self.stage.identity.port.lport;
-        let found = Tree::discover(&mut self.stage.below.queue, lport)
+        let found = Tree::discover(&mut self.stage.adminq, lport)
             .map_err(Error::from)
             .and_then(|tree| Ok(HostBox::new(self.platform.clone(), tree)?));
         match found {
-            Ok(tree) => Ok(self.map(|below| TreeFound { below, tree })),
+            Ok(tree) => Ok(self.map(|stage| TreeFound {
+                pf: stage.pf,
+                adminq: stage.adminq,
+                identity: stage.identity,
+                tree,
+            })),
             Err(error) => Err((self, error)),
         }
     }
@@ -44,6 +54,8 @@ impl<P: Platform> Device<P, TreeFound<P>> {
     /// The first step that failed; what the firmware may still use is leaked.
     #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
-        self.map(|stage| stage.below).shutdown()
+        let TreeFound { adminq, tree, .. } = self.stage;
+        drop(tree);
+        end_adminq(adminq, &self.platform)
     }
 }

@@ -1,39 +1,26 @@
 //! The VSI, and its element in the scheduler's tree (steps 24, 25).
 
 use e810_adminq::op::{AddVsi, FreeVsi, VsiContext};
+use e810_adminq::package::Loaded;
 use e810_adminq::tree::Tree;
 use e810_adminq::{AdminQ, Error as AdminqError};
-use e810_hal::Platform;
-use e810_hal::bus::VsiId;
+use e810_hal::bus::PfId;
+use e810_hal::{HostBox, Platform};
 
 use super::PackageLoaded;
 use crate::device::{Device, Failed};
 use crate::error::Result;
+use crate::lan::{Identity, Vsi, undo_vsi};
 
 /// The function has a VSI.
 #[derive(Debug)]
 pub struct VsiUp<P: Platform> {
-    pub(super) below: PackageLoaded<P>,
-    pub(super) vsi: VsiId,
-    pub(super) context: VsiContext,
-    /// A switch rule may still name the VSI: freeing it is left to the reset.
-    pub(super) named: bool,
-}
-
-impl<P: Platform> VsiUp<P> {
-    pub(super) const fn queue(&mut self) -> &mut AdminQ<P> {
-        &mut self.below.below.below.below.queue
-    }
-
-    /// The tree, and the queue its commands go through.
-    pub(super) fn tree(&mut self) -> (&mut Tree, &mut AdminQ<P>) {
-        tree(&mut self.below)
-    }
-}
-
-fn tree<P: Platform>(stage: &mut PackageLoaded<P>) -> (&mut Tree, &mut AdminQ<P>) {
-    let found = &mut stage.below;
-    (&mut found.tree, &mut found.below.below.queue)
+    pub(super) pf: PfId,
+    pub(super) adminq: AdminQ<P>,
+    pub(super) identity: Identity,
+    pub(super) tree: HostBox<P, Tree>,
+    pub(super) package: Loaded,
+    pub(super) vsi: Vsi,
 }
 
 /// The traffic class of queue pairs without a path, and of everything without
@@ -51,32 +38,38 @@ impl<P: Platform> Device<P, PackageLoaded<P>> {
     #[inline(never)]
     pub fn add_vsi(mut self) -> Result<Device<P, VsiUp<P>>, Failed<P, PackageLoaded<P>>> {
         match add(&mut self.stage) {
-            Ok((vsi, context)) => Ok(self.map(|below| VsiUp {
-                below,
+            Ok(vsi) => Ok(self.map(|stage| VsiUp {
+                pf: stage.pf,
+                adminq: stage.adminq,
+                identity: stage.identity,
+                tree: stage.tree,
+                package: stage.package,
                 vsi,
-                context,
-                named: false,
             })),
             Err(error) => Err((self, error.into())),
         }
     }
 }
 
-fn add<P: Platform>(stage: &mut PackageLoaded<P>) -> Result<(VsiId, VsiContext), AdminqError> {
-    let swid = stage.below.below.identity.port.swid;
-    let context = VsiContext::main(swid, stage.loaded.vlan);
-    let (tree, queue) = tree(stage);
-    let vsi = queue.execute(&AddVsi(context))?.vsi;
-    let hung = tree.add_vsi(queue, FIRST_CLASS);
+fn add<P: Platform>(stage: &mut PackageLoaded<P>) -> Result<Vsi, AdminqError> {
+    let swid = stage.identity.port.swid;
+    let context = VsiContext::main(swid, stage.package.vlan);
+    let (tree, adminq) = (&mut stage.tree, &mut stage.adminq);
+    let id = adminq.execute(&AddVsi(context))?.vsi;
+    let hung = tree.add_vsi(adminq, FIRST_CLASS);
     if let Err(error) = hung {
         if !error.leaves_command_open() {
             // The first error says more than one that undoing may add.
-            let _ = tree.clear(queue);
-            let _ = queue.execute(&FreeVsi(vsi));
+            let _ = tree.clear(adminq);
+            let _ = adminq.execute(&FreeVsi(id));
         }
         return Err(error);
     }
-    Ok((vsi, context))
+    Ok(Vsi {
+        id,
+        context,
+        named: false,
+    })
 }
 
 impl<P: Platform> Device<P, VsiUp<P>> {
@@ -85,20 +78,10 @@ impl<P: Platform> Device<P, VsiUp<P>> {
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
     #[inline(never)]
-    pub fn shutdown(mut self) -> Result<()> {
-        let VsiUp { vsi, named, .. } = self.stage;
-        let (tree, queue) = self.stage.tree();
-        let cleared = tree.clear(queue);
-        let open = |result: &Result<(), AdminqError>| {
-            result.is_err_and(|error| error.leaves_command_open())
-        };
-        let freed = if named || open(&cleared) {
-            Ok(())
-        } else {
-            queue.execute(&FreeVsi(vsi))
-        };
-        let below = self.map(|stage| stage.below).shutdown();
-        cleared.and(freed)?;
-        below
+    pub fn shutdown(self) -> Result<()> {
+        let VsiUp {
+            adminq, tree, vsi, ..
+        } = self.stage;
+        undo_vsi(vsi, tree, adminq, &self.platform)
     }
 }

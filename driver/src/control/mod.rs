@@ -10,12 +10,12 @@ use e810_hal::{DmaBuf, DmaLayout, HostBox, HostBuf, HostShared, Platform};
 
 use crate::addr::GidTable;
 use crate::channel::{CHANNELS, Wakers};
-use crate::cold::{LanReady, LanSide};
 use crate::config::{Config, Lan, MAX_CEQS, Quirks};
 use crate::device::{Below, Memory};
 use crate::error::{Error, Object, Result};
 use crate::events::{EventSet, LOGGED};
 use crate::ids::Ids;
+use crate::lan::{LanOwnership, LanSide};
 use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
 use crate::memory::Pd;
 use crate::moderation::Shared;
@@ -100,7 +100,7 @@ pub struct Control<P: Platform> {
     failures: Failures,
     stops: Stops<HostBuf<P>>,
     below: Option<Below<P>>,
-    lan_side: LanSide<P>,
+    lan_side: LanOwnership<P>,
 }
 
 impl<P: Platform> Control<P> {
@@ -140,14 +140,14 @@ impl<P: Platform> Control<P> {
             failures: Failures::default(),
             stops: tables.stops,
             below: None,
-            lan_side: LanSide(None),
+            lan_side: LanOwnership::NotOwned,
         };
         (control, tables.parts)
     }
 
     /// What [`Control::shutdown`] goes back to, and the LAN side where it is
     /// ours.
-    pub(crate) fn remember(&mut self, below: Below<P>, lan_side: LanSide<P>) {
+    pub(crate) fn remember(&mut self, below: Below<P>, lan_side: LanOwnership<P>) {
         self.below = Some(below);
         self.lan_side = lan_side;
     }
@@ -184,8 +184,8 @@ impl<P: Platform> Control<P> {
     /// The LAN side, after a cold start; `None` where another driver has set the
     /// function up.
     #[must_use]
-    pub fn lan_side(&self) -> Option<&LanReady<P>> {
-        self.lan_side.0.as_deref()
+    pub fn lan_side(&self) -> Option<&LanSide<P>> {
+        self.lan_side.owned()
     }
 
     /// CQP commands posted so far.

@@ -59,7 +59,7 @@ impl<P: Platform> Control<P> {
     /// The traffic class of a priority: 0 where another driver has set the port
     /// up, which gives every priority that class without DCB.
     pub(super) fn class_of(&self, priority: u8) -> u8 {
-        let lan = self.lan_side.0.as_ref();
+        let lan = self.lan_side.owned();
         lan.map_or(0, |lan| lan.class_of(priority))
     }
 }

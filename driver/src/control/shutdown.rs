@@ -54,7 +54,7 @@ impl<P: Platform> Control<P> {
             ..
         } = self;
         // First of all: nothing new reaches the engine (control-path 9.9).
-        if let Some(lan) = &mut lan_side.0 {
+        if let Some(lan) = lan_side.owned_mut() {
             lan.refuse_rdma();
         }
         // No queue pair is left that could use either.
@@ -98,9 +98,7 @@ impl<P: Platform> Control<P> {
         self.groups.release();
         self.hmc.into_inner().hmc.release_after_reset();
         self.cqp.release_after_reset();
-        if let Some(lan) = self.lan_side.0 {
-            lan.into_inner().release_after_reset();
-        }
+        self.lan_side.release_after_reset();
     }
 
     fn ready_to_end(&self, events: &EventSet<P>) -> Result<()> {

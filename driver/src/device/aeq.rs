@@ -55,7 +55,7 @@ impl<P: Platform> Device<P, CeqsUp<P>> {
         let aeq = Aeq::new(memory, entries, AeqIds { qps, cqs })?;
         if let Some(vector) = wiring.at(0) {
             // Before the vector is switched on: their order is prescribed.
-            if let Some(lan) = &self.lan_side.0 {
+            if let Some(lan) = self.lan_side.owned() {
                 lan.bind_causes(&self.platform, vector)?;
             }
             irq::bind_aeq(&self.platform, vector, wiring.map.shared());
@@ -78,7 +78,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
             entries,
             aeq,
         } = stage;
-        if let Some(lan) = &rest.lan_side.0 {
+        if let Some(lan) = rest.lan_side.owned() {
             lan.unbind_causes(&rest.platform);
         }
         if let Some(vector) = below.wiring.at(0) {

@@ -8,8 +8,9 @@ use e810_hal::regs::{
 use e810_hal::{HostBox, Ns, Platform, poll_until};
 
 use super::{Attached, Device, Failed};
-use crate::cold::{LanReady, LanSide};
+use crate::cold::LanReady;
 use crate::error::{Error, Result};
+use crate::lan::LanOwnership;
 
 /// The engine answers.
 #[derive(Debug)]
@@ -49,9 +50,10 @@ impl<P: Platform> Device<P, LanReady<P>> {
         let ready = engine_ready(&self.platform);
         match ready.and_then(|()| Ok(HostBox::room(self.platform.clone())?)) {
             Ok(room) => {
-                let (lan, mut rest) = self.take();
-                let pf = lan.pf();
-                rest.lan_side = LanSide(Some(room.fill(lan)));
+                let (stage, mut rest) = self.take();
+                let lan = stage.into_lan();
+                let pf = lan.pf;
+                rest.lan_side = LanOwnership::Owned(room.fill(lan));
                 Ok(rest.with(EngineReady { pf }))
             }
             Err(error) => Err((self, error)),

@@ -2,9 +2,9 @@
 
 use e810_hal::Platform;
 
-use crate::cold::LanSide;
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::lan::LanOwnership;
 
 mod aeq;
 mod bring_up;
@@ -43,8 +43,8 @@ pub(crate) use wiring::Choice;
 pub struct Device<P: Platform, S> {
     pub(crate) platform: P,
     pub(crate) config: Config,
-    /// The LAN side that the engine's stages stand on, where it is ours.
-    lan_side: LanSide<P>,
+    /// What the engine's stages need of the LAN side.
+    lan_side: LanOwnership<P>,
     pub(crate) stage: S,
 }
 
@@ -56,12 +56,12 @@ pub type Failed<P, S> = (Device<P, S>, Error);
 pub struct Attached(());
 
 impl<P: Platform, S> Device<P, S> {
-    /// A device on a LAN side that is not ours, or not ready yet.
+    /// A device that owns no LAN side, or whose stage holds what there is of it.
     pub(crate) const fn begin(platform: P, config: Config, stage: S) -> Self {
         Self {
             platform,
             config,
-            lan_side: LanSide(None),
+            lan_side: LanOwnership::NotOwned,
             stage,
         }
     }
@@ -87,7 +87,7 @@ impl<P: Platform, S> Device<P, S> {
 struct Rest<P: Platform> {
     platform: P,
     config: Config,
-    lan_side: LanSide<P>,
+    lan_side: LanOwnership<P>,
 }
 
 impl<P: Platform> Rest<P> {
@@ -103,11 +103,7 @@ impl<P: Platform> Rest<P> {
     /// The end of a shutdown: whatever became of the engine, a LAN side that is
     /// ours is undone too. The first error counts.
     fn end(self, engine: Result<()>) -> Result<()> {
-        let lan = match self.lan_side.0 {
-            Some(lan) => lan.into_inner().undo(self.platform, self.config),
-            None => Ok(()),
-        };
-        engine.and(lan)
+        engine.and(self.lan_side.undo(&self.platform))
     }
 }
 

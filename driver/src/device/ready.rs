@@ -9,11 +9,11 @@ use e810_hal::{CeqId, DmaBuf, HostBox, Platform, Vector};
 use super::ceqs::{self, CeqList, CeqUp, NewCeq};
 use super::wiring::{Choice, Wiring};
 use super::{AeqUp, CeqsUp, Device, Failed, HmcUp, Memory};
-use crate::cold::LanSide;
 use crate::config::Config;
 use crate::control::{CompletionVectors, Control, Parts, Tables};
 use crate::error::{Error, Result};
 use crate::events::{EventSet, Events};
+use crate::lan::LanOwnership;
 
 /// Ready for use.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
             aeq,
         } = stage;
         // Frames may come as soon as the filter is on; the engine is up.
-        if let Some(lan) = &mut rest.lan_side.0
+        if let Some(lan) = rest.lan_side.owned_mut()
             && let Err(error) = lan.admit_rdma()
         {
             let stage = AeqUp {
@@ -51,7 +51,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
         let tables = match Tables::new(&platform, &config, &below.below.hmc) {
             Ok(tables) => tables,
             Err(error) => {
-                if let Some(lan) = &mut rest.lan_side.0 {
+                if let Some(lan) = rest.lan_side.owned_mut() {
                     lan.refuse_rdma();
                 }
                 let stage = AeqUp {
@@ -73,7 +73,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
         }
         let control = Control::new(platform.clone(), &config, cqp, hmc, vectors, tables);
         let (mut control, parts) = control;
-        let ours = rest.lan_side.0.is_some();
+        let ours = rest.lan_side.owned().is_some();
         let events = event_set(&platform, &control, parts, &wiring, &mut ceqs, aeq, ours);
         let below = Below {
             config,
@@ -81,7 +81,7 @@ impl<P: Platform> Device<P, AeqUp<P>> {
             ceqs,
             aeq_entries: entries,
         };
-        let lan_side = core::mem::replace(&mut rest.lan_side, LanSide(None));
+        let lan_side = core::mem::replace(&mut rest.lan_side, LanOwnership::NotOwned);
         control.remember(below, lan_side);
         Ok(rest.with(Ready { control, events }))
     }
@@ -252,7 +252,7 @@ impl<P: Platform> Below<P> {
         platform: P,
         cqp: Cqp<P>,
         hmc: HostBox<P, Memory<P>>,
-        lan_side: LanSide<P>,
+        lan_side: LanOwnership<P>,
         mut events: EventSet<P>,
     ) -> Option<Device<P, AeqUp<P>>> {
         let mut ceqs = self.ceqs;
