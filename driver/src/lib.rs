@@ -73,10 +73,10 @@ pub use cold::{
 };
 pub use completion::{Cq, CqInit};
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
-pub use control::{Control, QueriedInit, QueriedQp, Served, ShutdownError};
+pub use control::{Control, Memory, QueriedInit, QueriedQp, Served, ShutdownError};
 pub use device::{
-    AeqUp, Attached, CcqUp, CeqsUp, ColdStart, CqpUp, Device, EngineReady, Failed, HmcUp, Memory,
-    Reached, Ready, bring_up, bring_up_cold,
+    AeqUp, Attached, CcqUp, CeqsUp, ColdStart, CqpUp, Device, EngineReady, Failed, HmcUp, Reached,
+    Ready, bring_up, bring_up_cold,
 };
 pub use error::{Error, Object, Result, StageError};
 pub use events::{Event, EventSet, Events, LOGGED, Polled};

@@ -44,7 +44,7 @@ pub(crate) trait Commands {
 
 impl Commands for EngineReady {}
 
-macro_rules! commands_below {
+macro_rules! commands {
     ($($stage:ident: $($path:ident).+),+ $(,)?) => { $(
         impl<P: Platform> Commands for $stage<P> {
             fn commands(&self) -> u64 {
@@ -54,12 +54,12 @@ macro_rules! commands_below {
     )+ };
 }
 
-commands_below! {
+commands! {
     CqpUp: cqp,
     HmcUp: cqp,
-    CcqUp: below.cqp,
-    CeqsUp: below.cqp,
-    AeqUp: below.below.cqp,
+    CcqUp: cqp,
+    CeqsUp: cqp,
+    AeqUp: engine.cqp,
 }
 
 impl<P: Platform> Commands for Ready<P> {

@@ -2,20 +2,19 @@
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::CCQ_ID;
-use e810_cqp::{CcqConfig, Error as CqpError};
-use e810_hal::{CeqId, Platform};
+use e810_cqp::{CcqConfig, Cqp};
+use e810_hal::{HostBox, Platform};
 
 use super::{Device, Failed, HmcUp};
-use crate::error::{Error, Result};
+use crate::control::{CEQ_0, Memory, undo_ccq};
+use crate::error::Result;
 
 /// Commands end on the CCQ.
 #[derive(Debug)]
 pub struct CcqUp<P: Platform> {
-    pub(super) below: HmcUp<P>,
+    pub(super) cqp: Cqp<P>,
+    pub(super) hmc: HostBox<P, Memory<P>>,
 }
-
-/// The CEQ of the CCQ.
-pub(crate) const CEQ_0: CeqId = CeqId::ZERO;
 
 impl<P: Platform> Device<P, HmcUp<P>> {
     /// Creates the CQP's completion queue (step 15).
@@ -37,7 +36,7 @@ impl<P: Platform> Device<P, HmcUp<P>> {
             .ensure(cqp, HmcObject::Cq, CCQ_ID)
             .and_then(|()| cqp.attach_ccq(config));
         match attached {
-            Ok(()) => Ok(self.map(|below| CcqUp { below })),
+            Ok(()) => Ok(self.map(|HmcUp { cqp, hmc }| CcqUp { cqp, hmc })),
             Err(error) => Err((self, error.into())),
         }
     }
@@ -50,18 +49,8 @@ impl<P: Platform> Device<P, CcqUp<P>> {
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
     #[inline(never)]
-    pub fn shutdown(mut self) -> Result<()> {
-        let cqp = &mut self.stage.below.cqp;
-        let detached = match cqp.detach_ccq() {
-            Err(error @ CqpError::Cqp { .. }) if cqp.part_from_ccq().is_ok() => Err(error),
-            // A command that did not end, or a device that is gone.
-            Err(error) => {
-                let (_, rest) = self.take();
-                return rest.end(Err(error.into()));
-            }
-            Ok(()) => Ok(()),
-        };
-        let below = self.map(|CcqUp { below }| below).shutdown();
-        detached.map_err(Error::from).and(below)
+    pub fn shutdown(self) -> Result<()> {
+        let (CcqUp { cqp, hmc }, rest) = self.take();
+        rest.end(undo_ccq(cqp, hmc))
     }
 }

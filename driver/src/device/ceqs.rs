@@ -1,34 +1,20 @@
 //! The completion event queues and their vectors (steps 16 to 18).
 
-use e810_ceq::{Ceq, CeqEntries, Itr, Timer, irq};
+use e810_ceq::irq;
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
-use e810_cqp::op::{CreateCeq, DestroyCeq, QueueMemory};
-use e810_hal::bus::VsiId;
-use e810_hal::{CeqId, DmaBuf, HostList, Platform, Vector};
+use e810_hal::{CeqId, HostBox, Platform};
 
-use super::wiring::Wiring;
-use super::{CcqUp, Device, Failed, HmcUp};
+use super::{CcqUp, Device, Failed};
 use crate::config::{Config, MAX_CEQS};
+use crate::control::{CeqList, Memory, NewCeq, Wiring, destroy_ceqs, hint, undo_ceqs};
 use crate::error::Result;
-
-/// A completion event queue and what it was created with.
-#[derive(Debug)]
-pub(crate) struct CeqUp<P: Platform> {
-    pub(crate) id: CeqId,
-    pub(crate) vector: Vector,
-    /// What delays its interrupts.
-    pub(crate) timer: Timer,
-    pub(crate) queue: Ceq<DmaBuf<P>>,
-}
-
-/// Completion event queues, CEQ 0 first.
-pub(super) type CeqList<P> = HostList<P, CeqUp<P>>;
 
 /// The completion event queues interrupt.
 #[derive(Debug)]
 pub struct CeqsUp<P: Platform> {
-    pub(super) below: HmcUp<P>,
+    pub(super) cqp: Cqp<P>,
+    pub(super) hmc: HostBox<P, Memory<P>>,
     pub(super) wiring: Wiring<P>,
     pub(super) ceqs: CeqList<P>,
 }
@@ -47,9 +33,9 @@ impl<P: Platform> Device<P, CcqUp<P>> {
             Ok(units) => units,
             Err(error) => return Err((self, error.into())),
         };
-        let below = &mut self.stage.below;
-        let cqs = below.hmc.count(HmcObject::Cq);
-        let device_ceqs = below.hmc.query.max_ceqs;
+        let CcqUp { cqp, hmc } = &mut self.stage;
+        let cqs = hmc.count(HmcObject::Cq);
+        let device_ceqs = hmc.query.max_ceqs;
         let mut ceqs = match CeqList::new(self.platform.clone(), MAX_CEQS) {
             Ok(ceqs) => ceqs,
             Err(error) => return Err((self, error.into())),
@@ -59,16 +45,17 @@ impl<P: Platform> Device<P, CcqUp<P>> {
             Ok(wiring) => wiring,
             Err(error) => return Err((self, error)),
         };
-        match fill_ceqs(&self.platform, &self.config, below, &wiring, &mut ceqs) {
-            Ok(()) => Ok(self.map(|CcqUp { below }| CeqsUp {
-                below,
+        match fill_ceqs(&self.platform, &self.config, (cqp, cqs), &wiring, &mut ceqs) {
+            Ok(()) => Ok(self.map(|CcqUp { cqp, hmc }| CeqsUp {
+                cqp,
+                hmc,
                 wiring,
                 ceqs,
             })),
             Err(error) => {
                 // The first error says more than one that undoing may add.
                 let entries = wiring.ceq_entries;
-                let _ = destroy_ceqs(&self.platform, &mut below.cqp, &mut ceqs, entries);
+                let _ = destroy_ceqs(&self.platform, cqp, &mut ceqs, entries);
                 wiring.give_all(&self.platform);
                 Err((self, error))
             }
@@ -86,31 +73,25 @@ impl<P: Platform> Device<P, CeqsUp<P>> {
     pub fn shutdown(self) -> Result<()> {
         let (stage, rest) = self.take();
         let CeqsUp {
-            mut below,
-            mut wiring,
-            mut ceqs,
+            cqp,
+            hmc,
+            wiring,
+            ceqs,
         } = stage;
-        let entries = wiring.ceq_entries;
-        let destroyed = destroy_ceqs(&rest.platform, &mut below.cqp, &mut ceqs, entries);
-        wiring.give_all(&rest.platform);
-        if destroyed.is_err_and(|error| error.leaves_command_open()) {
-            // Nothing of the engine below gets an answer either.
-            return rest.end(destroyed);
-        }
-        destroyed.and(rest.with(CcqUp { below }).shutdown())
+        let undone = undo_ceqs(&rest.platform, cqp, hmc, wiring, ceqs);
+        rest.end(undone)
     }
 }
 
 fn fill_ceqs<P: Platform>(
     platform: &P,
     config: &Config,
-    below: &mut HmcUp<P>,
+    (cqp, cqs): (&mut Cqp<P>, u32),
     wiring: &Wiring<P>,
     ceqs: &mut CeqList<P>,
 ) -> Result<()> {
-    let cqs = below.hmc.count(HmcObject::Cq);
     if !wiring.map.shared() {
-        hint(platform, config, wiring.at(0), 0);
+        hint(platform, &config.cpu_hints, wiring.at(0), 0);
     }
     for number in 0..wiring.map.ceqs() {
         let Some((id, vector)) = CeqId::new(number).and_then(|id| {
@@ -127,8 +108,8 @@ fn fill_ceqs<P: Platform>(
             cqs,
             vsi: config.lan.vsi,
         };
-        let made = new.create(platform, &mut below.cqp).and_then(|memory| {
-            hint(platform, config, Some(vector), number);
+        let made = new.create(platform, cqp).and_then(|memory| {
+            hint(platform, &config.cpu_hints, Some(vector), number);
             new.bind(platform, memory)
         });
         let ceq = made?;
@@ -136,107 +117,8 @@ fn fill_ceqs<P: Platform>(
         let _ = ceqs.push(ceq);
         if number == 0 {
             // CEQ 0 exists: the CCQ may raise events (step 17).
-            below.cqp.arm_ccq()?;
+            cqp.arm_ccq()?;
         }
     }
     Ok(())
-}
-
-/// Tells the platform which CPU will consume the events of a vector that has
-/// completion vector `number`, or what goes with it.
-pub(super) fn hint<P: Platform>(
-    platform: &P,
-    config: &Config,
-    vector: Option<Vector>,
-    number: u16,
-) {
-    if let (Some(vector), Some(cpu)) = (vector, config.cpu_hints.cpu(number)) {
-        platform.vector_affinity(vector, cpu);
-    }
-}
-
-/// A queue to be made.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NewCeq {
-    pub(super) id: CeqId,
-    pub(super) vector: Vector,
-    pub(super) timer: Timer,
-    pub(super) entries: CeqEntries,
-    /// CQs that the function has.
-    pub(super) cqs: u32,
-    pub(super) vsi: VsiId,
-}
-
-impl NewCeq {
-    /// Creates it; gives its memory. Nothing is left of it after an error,
-    /// unless the device did not answer.
-    pub(super) fn create<P: Platform>(&self, platform: &P, cqp: &mut Cqp<P>) -> Result<DmaBuf<P>> {
-        let memory = DmaBuf::new(platform.clone(), self.entries.layout())?;
-        let command = CreateCeq {
-            ceq: self.id,
-            entries: self.entries.get(),
-            memory: QueueMemory::Contiguous(memory.iova()),
-            vsi: self.vsi,
-            itr_no_expire: false,
-            processing_hint: None,
-        };
-        if let Err(error) = cqp.execute(&command) {
-            if !error.leaves_command_open() {
-                memory.release();
-            }
-            return Err(error.into());
-        }
-        Ok(memory)
-    }
-
-    /// Lets it interrupt.
-    pub(super) fn bind<P: Platform>(self, platform: &P, memory: DmaBuf<P>) -> Result<CeqUp<P>> {
-        irq::bind_ceq(platform, self.id, self.vector, self.timer, Itr::NONE);
-        Ok(CeqUp {
-            id: self.id,
-            vector: self.vector,
-            timer: self.timer,
-            queue: Ceq::new(memory, self.entries, self.cqs)?,
-        })
-    }
-}
-
-/// CEQs above 0 first, then CEQ 0 (control-path 3.4). Goes on after a refusal
-/// and reports the first; a device that does not answer is not asked again,
-/// because each wait takes seconds.
-fn destroy_ceqs<P: Platform>(
-    platform: &P,
-    cqp: &mut Cqp<P>,
-    ceqs: &mut CeqList<P>,
-    entries: CeqEntries,
-) -> Result<()> {
-    let mut result: Result<()> = Ok(());
-    while let Some(ceq) = ceqs.pop() {
-        irq::unbind_ceq(platform, ceq.id, ceq.vector, ceq.timer);
-        if result.is_err_and(|error| error.leaves_command_open()) {
-            continue;
-        }
-        let memory = ceq.queue.into_memory();
-        match destroy_ceq(cqp, ceq.id, entries, &memory) {
-            Ok(()) => memory.release(),
-            Err(error) => result = result.and(Err(error)),
-        }
-    }
-    result
-}
-
-/// Destroys a queue that is unbound.
-pub(super) fn destroy_ceq<P: Platform>(
-    cqp: &mut Cqp<P>,
-    ceq: CeqId,
-    entries: CeqEntries,
-    memory: &DmaBuf<P>,
-) -> Result<()> {
-    let command = DestroyCeq {
-        ceq,
-        entries: entries.get(),
-        memory: QueueMemory::Contiguous(memory.iova()),
-        processing_hint: false,
-    };
-    crate::control::run(cqp, &command)
 }

@@ -19,17 +19,14 @@ mod wiring;
 pub use aeq::AeqUp;
 pub(crate) use bring_up::Commands;
 pub use bring_up::{ColdStart, Reached, bring_up, bring_up_cold};
-pub(crate) use ccq::CEQ_0;
 pub use ccq::CcqUp;
-pub(crate) use ceqs::CeqUp;
 pub use ceqs::CeqsUp;
 pub use cqp::CqpUp;
 pub use engine::EngineReady;
 pub(crate) use engine::function_number;
-pub use hmc::{HmcUp, Memory};
+pub use hmc::HmcUp;
 pub use ready::Ready;
-pub(crate) use ready::{Below, consumer};
-pub(crate) use wiring::Choice;
+pub(crate) use wiring::{Choice, Wiring};
 
 /// A device in stage `S`.
 ///

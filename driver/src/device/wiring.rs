@@ -6,8 +6,8 @@ use e810_ceq::irq::{self, Units};
 use e810_ceq::{CeqEntries, Timer, VectorMap};
 use e810_hal::{CeqId, HostList, Platform, Vector};
 
-use super::CEQ_0;
 use crate::config::{Config, MAX_CEQS};
+use crate::control::CEQ_0;
 use crate::error::{Error, Result};
 
 /// Places for vectors: one for each completion event queue, and one more.
@@ -24,19 +24,19 @@ pub(crate) enum Choice {
 
 /// A vector, and whether it was taken after bring-up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
-    pub(super) vector: Vector,
+pub(crate) struct Taken {
+    pub(crate) vector: Vector,
     dynamic: bool,
 }
 
 /// Which queue is on which vector, and how large.
 #[derive(Debug)]
-pub(super) struct Wiring<P: Platform> {
+pub(crate) struct Wiring<P: Platform> {
     /// As at bring-up.
-    pub(super) map: VectorMap,
+    pub(crate) map: VectorMap,
     /// Entries of each queue.
-    pub(super) ceq_entries: CeqEntries,
-    pub(super) units: Units,
+    pub(crate) ceq_entries: CeqEntries,
+    pub(crate) units: Units,
     /// In use, at bring-up in the order of their places; the first one stays.
     in_use: HostList<P, Taken>,
     /// Taken at bring-up and not in use.
@@ -46,7 +46,7 @@ pub(super) struct Wiring<P: Platform> {
 impl<P: Platform> Wiring<P> {
     /// Takes the vectors of a bring-up: those of its queues, then spare ones. `cqs`
     /// is how many CQs the function has. Nothing is held after an error.
-    pub(super) fn new(
+    pub(crate) fn new(
         platform: &P,
         config: &Config,
         units: Units,
@@ -95,23 +95,23 @@ impl<P: Platform> Wiring<P> {
 
     /// What delays a completion event queue's interrupts. Only CEQ 0 can share
     /// the vector of the asynchronous events.
-    pub(super) fn timer(&self, id: CeqId) -> Timer {
+    pub(crate) fn timer(&self, id: CeqId) -> Timer {
         irq::ceq_timer(self.map.shared() && id == CEQ_0)
     }
 
     /// The vector at place `place` of the bring-up.
-    pub(super) fn at(&self, place: u16) -> Option<Vector> {
+    pub(crate) fn at(&self, place: u16) -> Option<Vector> {
         let taken = self.in_use.get(usize::from(place))?;
         Some(taken.vector)
     }
 
     /// Vectors in use: as many consumers of events there are.
-    pub(super) fn in_use(&self) -> u16 {
+    pub(crate) fn in_use(&self) -> u16 {
         self.in_use.len() as u16
     }
 
     /// Gives all vectors back.
-    pub(super) fn give_all(&mut self, platform: &P) {
+    pub(crate) fn give_all(&mut self, platform: &P) {
         while let Some(taken) = self.in_use.pop() {
             platform.vector_free(taken.vector);
         }
@@ -119,7 +119,7 @@ impl<P: Platform> Wiring<P> {
     }
 
     /// Gives the vectors back that are not in use.
-    pub(super) fn give_spare(&mut self, platform: &P) {
+    pub(crate) fn give_spare(&mut self, platform: &P) {
         give(platform, &mut self.spare, 0);
     }
 
@@ -127,7 +127,7 @@ impl<P: Platform> Wiring<P> {
     ///
     /// # Errors
     /// [`Error::NoVector`].
-    pub(super) fn take(&mut self, platform: &P, choice: Choice) -> Result<Taken> {
+    pub(crate) fn take(&mut self, platform: &P, choice: Choice) -> Result<Taken> {
         let spare = match choice {
             Choice::Any => self.take_spare(),
             Choice::Dynamic => None,
@@ -143,7 +143,7 @@ impl<P: Platform> Wiring<P> {
     }
 
     /// Puts a vector back, which nothing names, to where it came from.
-    pub(super) fn put_back(&mut self, platform: &P, taken: Taken) {
+    pub(crate) fn put_back(&mut self, platform: &P, taken: Taken) {
         if taken.dynamic {
             platform.vector_free(taken.vector);
         } else {
@@ -153,14 +153,14 @@ impl<P: Platform> Wiring<P> {
     }
 
     /// A vector is in use from now on.
-    pub(super) fn keep(&mut self, taken: Taken) {
+    pub(crate) fn keep(&mut self, taken: Taken) {
         // As many places as queues there may be.
         let _ = self.in_use.push(taken);
     }
 
     /// Puts the vector of a queue back that is no more. Never the first, so the
     /// first stays where it is.
-    pub(super) fn drop_vector(&mut self, platform: &P, vector: Vector) {
+    pub(crate) fn drop_vector(&mut self, platform: &P, vector: Vector) {
         let last = self.in_use.last().copied();
         let place = self.in_use.iter_mut().find(|taken| taken.vector == vector);
         if let (Some(last), Some(place)) = (last, place) {
