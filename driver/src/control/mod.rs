@@ -12,7 +12,6 @@ use e810_hal::{DmaBuf, DmaLayout, HostBox, HostBuf, HostShared, Platform};
 use crate::addr::GidTable;
 use crate::channel::{CHANNELS, Wakers};
 use crate::config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
-pub(crate) use crate::device::Wiring;
 use crate::error::{Error, Object, Result};
 use crate::events::{EventSet, LOGGED};
 use crate::ids::Ids;
@@ -51,6 +50,7 @@ mod stopping;
 mod stops;
 mod transitions;
 mod vectors;
+mod wiring;
 
 use groups::Groups;
 use neighbours::Neighbours;
@@ -66,6 +66,7 @@ pub use query::{QueriedInit, QueriedQp};
 pub use service::Served;
 pub use shutdown::ShutdownError;
 pub(crate) use stops::stop_words;
+pub(crate) use wiring::Wiring;
 
 /// Bytes of the shared pool that each QP number has: its host context and its
 /// shadow area, each aligned as the device needs (control-path 5.1).

@@ -20,8 +20,8 @@ use heapless::Vec;
 use super::Control;
 use super::stops::Told;
 use crate::LinkStatus;
-use crate::cold::LanEvent;
 use crate::error::Result;
+use crate::lan::LanEvent;
 
 /// Queue pairs for which a command is posted, or waits for room, at one time;
 /// more wait on the list of marked ones.

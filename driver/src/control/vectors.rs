@@ -10,8 +10,8 @@ use e810_hal::{CeqId, Platform, Vector};
 
 use super::Control;
 use super::ceqs::{CEQ_0, CeqUp, NewCeq, destroy_ceq, hint};
+use super::wiring::Choice;
 use crate::config::MAX_CEQS;
-use crate::device::Choice;
 use crate::error::{Error, Object, Result};
 use crate::events::Events;
 

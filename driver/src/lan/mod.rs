@@ -12,17 +12,20 @@ use e810_hal::bus::PfId;
 use e810_hal::{Bus, HostBox, Ns, Platform, Vector};
 use heapless::{Deque, Vec};
 
-use crate::cold::{LAN_EVENTS, LanEvent};
 use crate::error::Result;
 
+mod events;
+mod filter;
 mod hook;
 mod identity;
 mod link;
 mod ownership;
+mod queue_sets;
 mod rules;
 mod undo;
 mod vsi;
 
+pub use events::{LAN_EVENTS, LanEvent};
 pub use hook::{LanHook, NoLanHook};
 pub use identity::Identity;
 pub(crate) use link::Link;

@@ -14,25 +14,21 @@
 
 use e810_hal::Platform;
 
+use crate::bring_up::{Commands, Device};
 use crate::config::Config;
-use crate::device::{Commands, Device};
 use crate::error::Result;
 use crate::lan::LanSide;
 
 mod adminq;
-mod events;
-mod filter;
 mod identity;
 mod link;
 mod package;
-mod queue_sets;
 mod reset;
 mod rules;
 mod tree;
 mod vsi;
 
 pub use adminq::AdminqUp;
-pub use events::{LAN_EVENTS, LanEvent};
 pub use identity::Identified;
 pub use link::{LinkPolicy, LinkUp};
 pub use package::{PackageLoaded, PackageSource};

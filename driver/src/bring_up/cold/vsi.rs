@@ -8,7 +8,7 @@ use e810_hal::bus::PfId;
 use e810_hal::{HostBox, Platform};
 
 use super::PackageLoaded;
-use crate::device::{Device, Failed};
+use crate::bring_up::{Device, Failed};
 use crate::error::Result;
 use crate::lan::{Identity, Vsi, undo_vsi};
 

@@ -7,8 +7,7 @@ use e810_hal::regs::{
 };
 use e810_hal::{HostBox, Ns, Platform, poll_until};
 
-use super::{Attached, Device, Failed};
-use crate::cold::LanReady;
+use super::{Attached, Device, Failed, LanReady};
 use crate::error::{Error, Result};
 use crate::lan::LanOwnership;
 

@@ -6,8 +6,8 @@ use e810_ceq::irq::{self, Units};
 use e810_ceq::{CeqEntries, Timer, VectorMap};
 use e810_hal::{CeqId, HostList, Platform, Vector};
 
+use super::CEQ_0;
 use crate::config::{Config, MAX_CEQS};
-use crate::control::CEQ_0;
 use crate::error::{Error, Result};
 
 /// Places for vectors: one for each completion event queue, and one more.

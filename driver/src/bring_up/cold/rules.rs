@@ -6,8 +6,8 @@ use heapless::{Deque, Vec};
 
 use super::LinkUp;
 use crate::addr::MacAddr;
+use crate::bring_up::{Device, Failed};
 use crate::config::Lan;
-use crate::device::{Device, Failed};
 use crate::error::{Error, Result};
 use crate::lan::{LanSide, Left, add_rules, priorities, remove_rules};
 

@@ -6,7 +6,7 @@ use e810_hal::Platform;
 use e810_hal::bus::PfId;
 
 use super::FunctionReset;
-use crate::device::{Device, Failed};
+use crate::bring_up::{Device, Failed};
 use crate::error::Result;
 use crate::lan::end_adminq;
 

@@ -2,8 +2,9 @@
 
 use e810_hal::Platform;
 
-use super::{AeqUp, CcqUp, CeqsUp, CqpUp, Device, EngineReady, HmcUp, Ready};
-use crate::cold::{LinkPolicy, PackageSource};
+use super::{
+    AeqUp, CcqUp, CeqsUp, CqpUp, Device, EngineReady, HmcUp, LinkPolicy, PackageSource, Ready,
+};
 use crate::config::Config;
 use crate::error::StageError;
 use crate::stage::Stage;

@@ -7,26 +7,29 @@ use crate::error::{Error, Result};
 use crate::lan::LanOwnership;
 
 mod aeq;
-mod bring_up;
+mod all_stages;
 mod ccq;
 mod ceqs;
+mod cold;
 mod cqp;
 mod engine;
 mod hmc;
 mod ready;
-mod wiring;
 
 pub use aeq::AeqUp;
-pub(crate) use bring_up::Commands;
-pub use bring_up::{ColdStart, Reached, bring_up, bring_up_cold};
+pub(crate) use all_stages::Commands;
+pub use all_stages::{ColdStart, Reached, bring_up, bring_up_cold};
 pub use ccq::CcqUp;
 pub use ceqs::CeqsUp;
+pub use cold::{
+    AdminqUp, Cold, FunctionReset, Identified, LanReady, LinkPolicy, LinkUp, PackageLoaded,
+    PackageSource, TreeFound, VsiUp, reset_card,
+};
 pub use cqp::CqpUp;
 pub use engine::EngineReady;
 pub(crate) use engine::function_number;
 pub use hmc::HmcUp;
 pub use ready::Ready;
-pub(crate) use wiring::{Choice, Wiring};
 
 /// A device in stage `S`.
 ///

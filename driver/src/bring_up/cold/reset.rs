@@ -8,7 +8,7 @@ use e810_hal::Platform;
 use e810_hal::bus::PfId;
 
 use super::Cold;
-use crate::device::{Device, Failed, function_number};
+use crate::bring_up::{Device, Failed, function_number};
 use crate::error::Result;
 
 /// The function was reset: nothing of an earlier driver is left in it.

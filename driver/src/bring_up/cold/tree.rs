@@ -6,7 +6,7 @@ use e810_hal::bus::PfId;
 use e810_hal::{HostBox, Platform};
 
 use super::Identified;
-use crate::device::{Device, Failed};
+use crate::bring_up::{Device, Failed};
 use crate::error::{Error, Result};
 use crate::lan::{Identity, end_adminq};
 

@@ -12,7 +12,7 @@ use e810_hal::regs::{
 use e810_hal::{HostBox, Ns, Platform, log_warn};
 
 use super::VsiUp;
-use crate::device::{Device, Failed};
+use crate::bring_up::{Device, Failed};
 use crate::error::Result;
 use crate::lan::{Identity, Link, Vsi, undo_vsi};
 
