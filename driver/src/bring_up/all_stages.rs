@@ -32,7 +32,7 @@ pub struct ColdStart<'a> {
 
 /// Commands that a stage's CQP was given, and that the AdminQ of a stage of the
 /// LAN side was.
-pub(crate) trait Commands {
+pub(super) trait Commands {
     /// CQP commands.
     fn commands(&self) -> u64 {
         0

@@ -49,8 +49,7 @@ impl<P: Platform> Device<P, LanReady<P>> {
         let ready = engine_ready(&self.platform);
         match ready.and_then(|()| Ok(HostBox::room(self.platform.clone())?)) {
             Ok(room) => {
-                let (stage, mut rest) = self.take();
-                let lan = stage.into_lan();
+                let (LanReady { lan }, mut rest) = self.take();
                 let pf = lan.pf;
                 rest.lan_side = LanOwnership::Owned(room.fill(lan));
                 Ok(rest.with(EngineReady { pf }))
@@ -94,7 +93,7 @@ fn engine_ready<P: Platform>(platform: &P) -> Result<()> {
 }
 
 /// The number of this function.
-pub(crate) fn function_number<P: Platform>(platform: &P) -> Result<PfId> {
+pub(super) fn function_number<P: Platform>(platform: &P) -> Result<PfId> {
     let rid = live("PF_FUNC_RID", PF_FUNC_RID.get(platform))?;
     // Three bits, and PfId has as many values.
     let pf = PF_FUNC_RID::FUNCTION_NUMBER.read(rid);

@@ -17,7 +17,7 @@ mod hmc;
 mod ready;
 
 pub use aeq::AeqUp;
-pub(crate) use all_stages::Commands;
+use all_stages::Commands;
 pub use all_stages::{ColdStart, Reached, bring_up, bring_up_cold};
 pub use ccq::CcqUp;
 pub use ceqs::CeqsUp;
@@ -27,7 +27,7 @@ pub use cold::{
 };
 pub use cqp::CqpUp;
 pub use engine::EngineReady;
-pub(crate) use engine::function_number;
+use engine::function_number;
 pub use hmc::HmcUp;
 pub use ready::Ready;
 
@@ -41,11 +41,11 @@ pub use ready::Ready;
 #[derive(Debug)]
 #[must_use = "dropping a device that was brought up leaks its memory: call shutdown()"]
 pub struct Device<P: Platform, S> {
-    pub(crate) platform: P,
-    pub(crate) config: Config,
-    /// What the engine's stages need of the LAN side.
+    platform: P,
+    config: Config,
+    /// The LAN side, from the engine's first stage on.
     lan_side: LanOwnership<P>,
-    pub(crate) stage: S,
+    stage: S,
 }
 
 /// A transition that failed: the stage before, and why.
@@ -57,7 +57,7 @@ pub struct Attached(());
 
 impl<P: Platform, S> Device<P, S> {
     /// A device that owns no LAN side, or whose stage holds what there is of it.
-    pub(crate) const fn begin(platform: P, config: Config, stage: S) -> Self {
+    const fn begin(platform: P, config: Config, stage: S) -> Self {
         Self {
             platform,
             config,
@@ -66,7 +66,7 @@ impl<P: Platform, S> Device<P, S> {
         }
     }
 
-    pub(crate) fn map<T>(self, next: impl FnOnce(S) -> T) -> Device<P, T> {
+    fn map<T>(self, next: impl FnOnce(S) -> T) -> Device<P, T> {
         let (stage, rest) = self.take();
         rest.with(next(stage))
     }

@@ -110,7 +110,7 @@ pub(crate) fn destroy_ceqs<P: Platform>(
 }
 
 /// Destroys a queue that is unbound.
-pub(crate) fn destroy_ceq<P: Platform>(
+pub(super) fn destroy_ceq<P: Platform>(
     cqp: &mut Cqp<P>,
     ceq: CeqId,
     entries: CeqEntries,

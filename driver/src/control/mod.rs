@@ -177,13 +177,13 @@ impl<P: Platform> Control<P> {
     /// Handle on the slots that all parts share.
     // A handle is large, and many calls look something up by one.
     #[inline(never)]
-    pub(crate) fn slots(&self) -> Slots<HostBuf<P>> {
+    fn slots(&self) -> Slots<HostBuf<P>> {
         self.registry.slots().clone()
     }
 
     /// What tells this device's objects from another's: an address that is its
     /// own while it lives.
-    pub(crate) fn tag(&self) -> u64 {
+    fn tag(&self) -> u64 {
         self.keys.words().as_ptr().addr() as u64
     }
 

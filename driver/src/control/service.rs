@@ -6,6 +6,7 @@
 //! [`Control::service`] posts both without waiting and finishes them on a
 //! later call.
 
+use e810_adminq::op::LinkStatus;
 use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
 use e810_cqp::op::{FlushCode, FlushWqes};
 use e810_cqp::{Completion, Ticket};
@@ -19,7 +20,6 @@ use heapless::Vec;
 
 use super::Control;
 use super::stops::Told;
-use crate::LinkStatus;
 use crate::error::Result;
 use crate::lan::LanEvent;
 

@@ -15,7 +15,7 @@ const PLACES: usize = MAX_CEQS + 1;
 
 /// Which vectors a further queue may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Choice {
+pub(super) enum Choice {
     /// One that was taken at bring-up and is not in use, or a new one.
     Any,
     /// A new one.
@@ -24,8 +24,8 @@ pub(crate) enum Choice {
 
 /// A vector, and whether it was taken after bring-up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub(crate) vector: Vector,
+pub(super) struct Taken {
+    pub(super) vector: Vector,
     dynamic: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Wiring<P: Platform> {
     pub(crate) map: VectorMap,
     /// Entries of each queue.
     pub(crate) ceq_entries: CeqEntries,
-    pub(crate) units: Units,
+    pub(super) units: Units,
     /// In use, at bring-up in the order of their places; the first one stays.
     in_use: HostList<P, Taken>,
     /// Taken at bring-up and not in use.
@@ -106,7 +106,7 @@ impl<P: Platform> Wiring<P> {
     }
 
     /// Vectors in use: as many consumers of events there are.
-    pub(crate) fn in_use(&self) -> u16 {
+    pub(super) fn in_use(&self) -> u16 {
         self.in_use.len() as u16
     }
 
@@ -119,7 +119,7 @@ impl<P: Platform> Wiring<P> {
     }
 
     /// Gives the vectors back that are not in use.
-    pub(crate) fn give_spare(&mut self, platform: &P) {
+    pub(super) fn give_spare(&mut self, platform: &P) {
         give(platform, &mut self.spare, 0);
     }
 
@@ -127,7 +127,7 @@ impl<P: Platform> Wiring<P> {
     ///
     /// # Errors
     /// [`Error::NoVector`].
-    pub(crate) fn take(&mut self, platform: &P, choice: Choice) -> Result<Taken> {
+    pub(super) fn take(&mut self, platform: &P, choice: Choice) -> Result<Taken> {
         let spare = match choice {
             Choice::Any => self.take_spare(),
             Choice::Dynamic => None,
@@ -143,7 +143,7 @@ impl<P: Platform> Wiring<P> {
     }
 
     /// Puts a vector back, which nothing names, to where it came from.
-    pub(crate) fn put_back(&mut self, platform: &P, taken: Taken) {
+    pub(super) fn put_back(&mut self, platform: &P, taken: Taken) {
         if taken.dynamic {
             platform.vector_free(taken.vector);
         } else {
@@ -153,14 +153,14 @@ impl<P: Platform> Wiring<P> {
     }
 
     /// A vector is in use from now on.
-    pub(crate) fn keep(&mut self, taken: Taken) {
+    pub(super) fn keep(&mut self, taken: Taken) {
         // As many places as queues there may be.
         let _ = self.in_use.push(taken);
     }
 
     /// Puts the vector of a queue back that is no more. Never the first, so the
     /// first stays where it is.
-    pub(crate) fn drop_vector(&mut self, platform: &P, vector: Vector) {
+    pub(super) fn drop_vector(&mut self, platform: &P, vector: Vector) {
         let last = self.in_use.last().copied();
         let place = self.in_use.iter_mut().find(|taken| taken.vector == vector);
         if let (Some(last), Some(place)) = (last, place) {

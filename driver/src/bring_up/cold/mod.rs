@@ -17,7 +17,6 @@ use e810_hal::Platform;
 use crate::bring_up::{Commands, Device};
 use crate::config::Config;
 use crate::error::Result;
-use crate::lan::LanSide;
 
 mod adminq;
 mod identity;
@@ -78,11 +77,4 @@ admin_commands! {
     VsiUp: adminq,
     LinkUp: adminq,
     LanReady: lan,
-}
-
-impl<P: Platform> LanReady<P> {
-    /// The LAN side, for the engine's stages.
-    pub(crate) fn into_lan(self) -> LanSide<P> {
-        self.lan
-    }
 }

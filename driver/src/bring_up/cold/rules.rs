@@ -14,7 +14,7 @@ use crate::lan::{LanSide, Left, add_rules, priorities, remove_rules};
 /// The LAN side is ready: the engine can be brought up on it.
 #[derive(Debug)]
 pub struct LanReady<P: Platform> {
-    pub(super) lan: LanSide<P>,
+    pub(in crate::bring_up) lan: LanSide<P>,
 }
 
 impl<P: Platform> Device<P, LinkUp<P>> {
