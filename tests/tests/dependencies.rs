@@ -18,6 +18,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[path = "dependencies/modules.rs"]
+mod modules;
+
 /// A crate of the workspace and what it may be built from.
 struct CrateRule {
     package: &'static str,
