@@ -75,8 +75,8 @@ impl<P: Platform> Commands for Ready<P> {
 
 fn reached<P: Platform, S: Commands>(device: &Device<P, S>, stage: Stage) -> Reached {
     // From the engine's first stage on the device has the AdminQ.
-    let below = device.lan_side.owned();
-    let admin = below.map_or(0, |lan| lan.counters().commands);
+    let lan_side = device.lan_side.owned();
+    let admin = lan_side.map_or(0, |lan| lan.counters().commands);
     Reached {
         stage,
         commands: device.stage.commands(),

@@ -8,7 +8,7 @@ use e810_adminq::op::{LinkStatus, MacAddress};
 use e810_adminq::package::Loaded;
 use e810_adminq::tree::{CLASSES, QueueSet, Tree};
 use e810_adminq::{AdminQ, Counters, oicr};
-use e810_hal::bus::PfId;
+use e810_hal::bus::{PfId, VsiId};
 use e810_hal::{Bus, HostBox, Ns, Platform, Vector};
 use heapless::{Deque, Vec};
 
@@ -70,6 +70,11 @@ impl<P: Platform> LanSide<P> {
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// The function's VSI.
+    pub(crate) const fn vsi(&self) -> VsiId {
+        self.vsi.id
     }
 
     /// The package the card works with.

@@ -83,8 +83,8 @@ impl<P: Platform> Device<P, LanReady<P>> {
     #[must_use]
     pub const fn lan(&self) -> Lan {
         Lan {
-            vsi: self.stage.lan.vsi.id,
-            mac: MacAddr(self.stage.lan.identity.mac),
+            vsi: self.stage.lan.vsi(),
+            mac: MacAddr(self.stage.lan.mac()),
             mtu: self.config.lan.mtu,
         }
     }
@@ -92,7 +92,7 @@ impl<P: Platform> Device<P, LanReady<P>> {
     /// The link as it was found last.
     #[must_use]
     pub const fn link(&self) -> LinkStatus {
-        self.stage.lan.link.at_start
+        self.stage.lan.link_at_start()
     }
 
     /// Undoes everything in order.

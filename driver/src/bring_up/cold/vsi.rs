@@ -73,7 +73,7 @@ fn add<P: Platform>(stage: &mut PackageLoaded<P>) -> Result<Vsi, AdminqError> {
 }
 
 impl<P: Platform> Device<P, VsiUp<P>> {
-    /// Undoes everything in order: elements of the tree, VSI, and what is below.
+    /// Undoes everything in order: elements of the tree, VSI, AdminQ, reset.
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
