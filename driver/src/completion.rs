@@ -6,7 +6,8 @@ use e810_datapath::{CompletionQueue, Counters, Notify, Sender, Wc};
 use e810_hal::{DmaBuf, HostBuf, Platform};
 
 use crate::channel::Channel;
-use crate::moderation::Pacer;
+use crate::moderation::{Moderated, Pacer};
+use crate::watch::Depth;
 
 /// A completion queue. `Send`: it may live on the thread that polls it.
 #[derive(Debug)]
@@ -169,6 +170,22 @@ impl<P: Platform> Cq<P> {
     /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
     pub fn release_after_reset(self) {
         self.queue.into_memory(DmaBuf::release);
+    }
+
+    /// How full it is; looks at each entry that waits. Those without a completion
+    /// are among them, and one with immediate data counts twice.
+    #[must_use]
+    pub fn depth(&self) -> Depth {
+        Depth {
+            entries: self.entries(),
+            waiting: self.queue.waiting(),
+        }
+    }
+
+    /// How it is moderated.
+    #[must_use]
+    pub fn moderation(&self) -> Moderated {
+        self.pacer.moderated()
     }
 
     /// Entries that were no completions, counted and skipped.

@@ -18,6 +18,7 @@ use e810_hal::{
 
 use crate::channel::Wakers;
 use crate::moderation::Shared;
+use crate::watch::Depth;
 
 mod mark;
 
@@ -113,6 +114,22 @@ impl<P: Platform> Events<P> {
     pub fn completion_vector(&self) -> Option<u16> {
         // Ten bits.
         self.ceq.as_ref().map(|(id, _)| id.get() as u16)
+    }
+
+    /// Whether the asynchronous events come here.
+    #[must_use]
+    pub const fn has_async(&self) -> bool {
+        self.aeq.is_some()
+    }
+
+    /// How full its completion event queue is; `None` where only asynchronous
+    /// events come.
+    #[must_use]
+    pub fn depth(&self) -> Option<Depth> {
+        self.ceq.as_ref().map(|(_, queue)| Depth {
+            entries: queue.position().size(),
+            waiting: queue.waiting(),
+        })
     }
 
     /// The last asynchronous events, oldest first.

@@ -5,7 +5,7 @@ use e810_datapath::UdTarget;
 
 use crate::addr::Path;
 use crate::attr::Qpn;
-use crate::control::Route;
+use crate::route::Route;
 
 /// An address handle: where datagrams of a protection domain can go.
 ///

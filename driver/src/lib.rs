@@ -15,7 +15,7 @@
 //! }
 //! ```
 //!
-//! A device is brought up stage by stage ([`Device`], or [`bring_up`] for all
+//! A device is brought up stage by stage ([`Device`], or [`bring_up()`] for all
 //! of them), then split into parts that need no lock between them:
 //!
 //! - [`Control`] owns the control QP and every table: it makes and destroys
@@ -26,7 +26,7 @@
 //! The engine stands on the function's LAN side: MAC, VSI, link, scheduler tree
 //! and packet filters. [`bring_up_cold`] makes it ready, from a reset on, on a
 //! function that no other driver has set up, and undoes it in the end;
-//! [`bring_up`] takes one that is ready, and [`Lan`] says what was set up.
+//! [`bring_up()`] takes one that is ready, and [`Lan`] says what was set up.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -36,13 +36,12 @@ extern crate std;
 
 pub mod addr;
 mod attr;
+mod bring_up;
 pub mod channel;
-mod cold;
 mod completion;
 mod config;
 mod connect;
 mod control;
-mod device;
 pub mod errno;
 mod error;
 mod events;
@@ -50,6 +49,7 @@ mod fast;
 mod handle;
 mod ids;
 mod lack;
+mod lan;
 mod limits;
 mod memory;
 mod moderation;
@@ -58,6 +58,7 @@ mod pair;
 pub mod polling;
 mod port;
 mod progress;
+mod route;
 mod stage;
 mod stats;
 pub mod tuning;
@@ -66,29 +67,25 @@ mod watch;
 
 pub use addr::{Gid, GidEntry, MacAddr, Mtu, Path, Vlan, v4};
 pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
-pub use channel::{CHANNELS, Channel, ChannelClosed, CqEvent, Next};
-pub use cold::{
-    AdminqUp, Cold, FunctionReset, Identified, Identity, LAN_EVENTS, LanEvent, LanReady,
-    LinkPolicy, LinkUp, PackageLoaded, PackageSource, TreeFound, VsiUp, reset_card,
+pub use bring_up::{
+    AdminqUp, AeqUp, Attached, CcqUp, CeqsUp, Cold, ColdStart, CqpUp, Device, EngineReady, Failed,
+    FunctionReset, HmcUp, Identified, LanReady, LinkPolicy, LinkUp, PackageLoaded, PackageSource,
+    Reached, Ready, TreeFound, VsiUp, bring_up, bring_up_cold, reset_card,
 };
+pub use channel::{CHANNELS, Channel, ChannelClosed, CqEvent, Next};
 pub use completion::{Cq, CqInit};
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
 pub use connect::{ConnectOptions, DATAGRAM_QKEY, QpInfo};
-pub use control::{
-    Control, LanHook, NoLanHook, QueriedInit, QueriedQp, Remaining, Served, ShutdownError,
-};
-pub use device::{
-    AeqUp, Attached, CcqUp, CeqsUp, ColdStart, CqpUp, Device, EngineReady, Failed, HmcUp, Memory,
-    Reached, Ready, bring_up, bring_up_cold,
-};
+pub use control::{Control, Memory, QueriedInit, QueriedQp, Remaining, Served, ShutdownError};
 pub use error::{Error, Object, Result, StageError};
 pub use events::{Event, EventSet, Events, LOGGED, Polled};
 pub use fast::{FastMr, Mw, MwType};
 pub use handle::Ah;
 pub use lack::Lack;
+pub use lan::{Identity, LAN_EVENTS, LanEvent, LanHook, LanSide, NoLanHook};
 pub use limits::GIDS;
 pub use memory::{AccessFlags, Mr, MrChange, Pd, ReregError};
-pub use moderation::{Adaptive, CqModeration};
+pub use moderation::{Adaptive, CqModeration, Moderated};
 pub use needs::{HOST_ALLOCATIONS, cq_dma_bytes};
 pub use pair::Qp;
 pub use port::{DeviceAttr, PortAttr, PortState};
@@ -96,7 +93,7 @@ pub use progress::progress;
 pub use stage::Stage;
 pub use stats::{Counter, Stats};
 pub use tuning::Tuning;
-pub use watch::{Depth, Moderated, Timing};
+pub use watch::{Depth, Timing};
 
 pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;

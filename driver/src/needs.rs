@@ -13,12 +13,11 @@ use e810_hal::{Platform, Vector};
 
 use crate::attr::QpCaps;
 use crate::channel::CHANNELS;
-use crate::cold::LanReady;
 use crate::config::{Config, MAX_CEQS};
-use crate::control::{PAIR_BYTES, stop_words};
-use crate::device::{CeqUp, Memory};
+use crate::control::{CeqUp, Memory, PAIR_BYTES, stop_words};
 use crate::events::{Events, LOGGED};
 use crate::ids::words_for;
+use crate::lan::LanSide;
 use crate::limits::{ARPS, PDS};
 use crate::moderation::Shared;
 
@@ -84,7 +83,7 @@ impl Config {
             words::<Vector>(places),
             words::<Events<P>>(places),
             words::<Tree>(1),
-            words::<LanReady<P>>(1),
+            words::<LanSide<P>>(1),
         ];
         const { assert!(HOST_ALLOCATIONS == 17 + 8) };
         shared

@@ -7,7 +7,7 @@ use e810_datapath::{RecvQueue, RecvWr, Refused, SendQueue, SendWr};
 use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
 
 use crate::attr::{QpAttr, QpCaps, Qpn};
-use crate::control::Ways;
+use crate::route::Ways;
 use crate::tuning::Tuning;
 
 /// A queue pair. `Send`: it may live on the thread that posts.

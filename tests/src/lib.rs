@@ -4,7 +4,7 @@ pub mod given_back;
 pub mod moderation;
 pub mod plain;
 pub mod scenario;
-pub mod source_tree;
+pub mod sources;
 pub mod traffic;
 pub mod wakeups;
 

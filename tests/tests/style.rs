@@ -5,16 +5,12 @@
 //! Clippy and `#![forbid]` hold most of that as long as nobody switches them
 //! off; this test sees that nobody does.
 
-#![expect(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use e810_tests::source_tree::{files, root};
+use e810_tests::sources::{code, root, shipped, sources, test_modules};
 
 /// Crates without an operating system, by folder; those that do not exist yet
 /// are passed over.
@@ -42,11 +38,6 @@ const NOT_IN_CORE: &[&str] = &[
 /// What must not stand anywhere.
 const NOWHERE: &[&str] = &["todo!(", "unimplemented!(", "dbg!("];
 
-/// The Rust files below `folder`.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    files(folder, &["rs"])
-}
-
 fn core() -> Vec<(&'static str, PathBuf)> {
     let found: Vec<_> = CORE
         .iter()
@@ -55,75 +46,6 @@ fn core() -> Vec<(&'static str, PathBuf)> {
         .collect();
     assert!(found.len() >= 5, "the core is not where this test looks");
     found
-}
-
-/// The files of `files` that are compiled into the crate, not only into its
-/// tests.
-fn shipped(files: Vec<PathBuf>) -> Vec<PathBuf> {
-    let test_modules: Vec<PathBuf> = files
-        .iter()
-        .flat_map(|path| {
-            let text = fs::read_to_string(path).expect("a source file");
-            test_modules(path, &text)
-        })
-        .collect();
-    files
-        .into_iter()
-        .filter(|path| {
-            let module = path.with_extension("");
-            !test_modules.iter().any(|tests| module.starts_with(tests))
-        })
-        .collect()
-}
-
-/// The modules that `text`, the file at `path`, declares for tests only, as
-/// paths without extension.
-fn test_modules(path: &Path, text: &str) -> Vec<PathBuf> {
-    let folder = match path.file_stem().and_then(|stem| stem.to_str()) {
-        Some("lib" | "main" | "mod") => path.parent().expect("a folder").to_owned(),
-        _ => path.with_extension(""),
-    };
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    lines
-        .windows(2)
-        .filter(|pair| pair[0] == "#[cfg(test)]")
-        .filter_map(|pair| {
-            let (_, name) = pair[1].strip_suffix(';')?.rsplit_once("mod ")?;
-            Some(folder.join(name))
-        })
-        .collect()
-}
-
-/// The lines that are compiled into the crate: without comments, documentation
-/// and the items under `#[cfg(test)]`.
-fn code(text: &str) -> Vec<(usize, &str)> {
-    let mut lines = Vec::new();
-    let mut numbered = text.lines().enumerate();
-    while let Some((number, line)) = numbered.next() {
-        let trimmed = line.trim_start();
-        let indent = line.len() - trimmed.len();
-        if trimmed.starts_with("#[cfg(test)]") {
-            // The item ends at its first line as little indented that closes
-            // something, as rustfmt writes it.
-            for (_, line) in numbered.by_ref() {
-                let trimmed = line.trim();
-                let level = line.len() - line.trim_start().len() == indent;
-                let attribute = trimmed.starts_with('#');
-                if level && !attribute && (trimmed.ends_with(';') || trimmed.ends_with('}')) {
-                    break;
-                }
-            }
-            continue;
-        }
-        let compiled = match line.find("//") {
-            Some(comment) => &line[..comment],
-            None => line,
-        };
-        if !compiled.trim().is_empty() {
-            lines.push((number + 1, compiled));
-        }
-    }
-    lines
 }
 
 /// Where any of `unwanted` stands in the compiled lines of `files`.

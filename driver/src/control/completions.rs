@@ -122,7 +122,7 @@ impl<P: Platform> Control<P> {
                     key,
                     queue,
                     resizing: false,
-                    pacer: Pacer::new(self.platform.clone(), self.moderation(), id, ceq),
+                    pacer: Pacer::new(self.platform.clone(), self.moderation.clone(), id, ceq),
                     user_context: init.user_context,
                 })
             }

@@ -226,7 +226,7 @@ impl<P: Platform> Control<P> {
     /// The switch rule of a group's MAC address: one for all groups that have it.
     fn rule_for(&mut self, name: Name) -> Result<Option<u16>> {
         let mac = group_mac(name.address);
-        let Some(lan) = &mut self.lan_side.0 else {
+        let Some(lan) = self.lan_side.owned_mut() else {
             return Ok(None);
         };
         if let Some(rule) = self.groups.rule_of(mac) {
@@ -245,7 +245,7 @@ impl<P: Platform> Control<P> {
 
     /// Ends the rule of a group that is gone, unless another group has it.
     fn end_rule(&mut self, group: &Group) {
-        if let (Some(rule), Some(lan)) = (group.rule, &mut self.lan_side.0)
+        if let (Some(rule), Some(lan)) = (group.rule, self.lan_side.owned_mut())
             && self.groups.users_of(rule) == 0
         {
             lan.end_admission(group_mac(group.name.address).0, rule);

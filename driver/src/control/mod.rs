@@ -1,5 +1,6 @@
 //! The control path: one owner of the CQP, the HMC and every table of ids.
 
+use e810_ceq::AeqEntries;
 use e810_ceq::event::EventLog;
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
@@ -10,12 +11,11 @@ use e810_hal::{DmaBuf, DmaLayout, HostBox, HostBuf, HostShared, Platform};
 
 use crate::addr::GidTable;
 use crate::channel::{CHANNELS, Wakers};
-use crate::cold::{LanReady, LanSide};
-use crate::config::{Config, Lan, MAX_CEQS, Quirks};
-use crate::device::{Below, Memory};
+use crate::config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
 use crate::error::{Error, Object, Result};
 use crate::events::{EventSet, LOGGED};
 use crate::ids::Ids;
+use crate::lan::{LanOwnership, LanSide};
 use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
 use crate::memory::Pd;
 use crate::moderation::Shared;
@@ -23,12 +23,16 @@ use crate::tuning::Tuning;
 use crate::users::Users;
 
 mod causes;
+mod ceqs;
 mod channels;
 mod completions;
+mod consumers;
 mod contexts;
+mod engine;
 mod fast;
 mod groups;
 mod handles;
+mod hmc;
 mod moderation;
 mod neighbours;
 mod pages;
@@ -46,20 +50,23 @@ mod stopping;
 mod stops;
 mod transitions;
 mod vectors;
+mod wiring;
 
 use groups::Groups;
 use neighbours::Neighbours;
 use scheduler::Scheduler;
 use service::Failures;
 use stops::Stops;
+use vectors::CompletionVectors;
 
+pub(crate) use ceqs::{CEQ_0, CeqList, CeqUp, NewCeq, destroy_ceqs, hint};
+pub(crate) use engine::{Engine, undo_ccq, undo_ceqs, undo_hmc};
+pub use hmc::Memory;
 pub use query::{QueriedInit, QueriedQp};
-pub(crate) use routes::{Route, Ways};
-pub use scheduler::{LanHook, NoLanHook};
 pub use service::Served;
 pub use shutdown::{Remaining, ShutdownError};
 pub(crate) use stops::stop_words;
-pub(crate) use vectors::CompletionVectors;
+pub(crate) use wiring::Wiring;
 
 /// Bytes of the shared pool that each QP number has: its host context and its
 /// shadow area, each aligned as the device needs (control-path 5.1).
@@ -101,21 +108,37 @@ pub struct Control<P: Platform> {
     pool: DmaBuf<P>,
     failures: Failures,
     stops: Stops<HostBuf<P>>,
-    below: Option<Below<P>>,
-    lan_side: LanSide<P>,
+    /// Which event queue is on which vector.
+    wiring: Wiring<P>,
+    /// Empty: the consumers of events have them.
+    ceqs: CeqList<P>,
+    aeq_entries: AeqEntries,
+    cpu_hints: CpuHints,
+    lan_side: LanOwnership<P>,
 }
 
 impl<P: Platform> Control<P> {
-    /// The control path, and what the parts of the events are made of.
+    /// The control path, and the consumers of events.
     pub(crate) fn new(
         platform: P,
         config: &Config,
-        cqp: Cqp<P>,
-        hmc: HostBox<P, Memory<P>>,
-        vectors: CompletionVectors,
+        engine: Engine<P>,
+        lan_side: LanOwnership<P>,
         tables: Tables<P>,
-    ) -> (Self, Parts<P>) {
-        let control = Self {
+    ) -> (Self, EventSet<P>) {
+        let Engine {
+            cqp,
+            hmc,
+            wiring,
+            ceqs,
+            aeq_entries,
+            aeq,
+        } = engine;
+        let mut vectors = CompletionVectors::new(hmc.query.max_ceqs);
+        for ceq in &ceqs {
+            vectors.open(ceq.id, ceq.vector);
+        }
+        let mut control = Self {
             platform,
             lan: config.lan,
             quirks: config.quirks,
@@ -141,39 +164,26 @@ impl<P: Platform> Control<P> {
             pool: tables.pool,
             failures: Failures::default(),
             stops: tables.stops,
-            below: None,
-            lan_side: LanSide(None),
+            wiring,
+            ceqs,
+            aeq_entries,
+            cpu_hints: config.cpu_hints,
+            lan_side,
         };
-        (control, tables.parts)
-    }
-
-    /// What [`Control::shutdown`] goes back to, and the LAN side where it is
-    /// ours.
-    pub(crate) fn remember(&mut self, below: Below<P>, lan_side: LanSide<P>) {
-        self.below = Some(below);
-        self.lan_side = lan_side;
+        let events = control.hand_out_events(tables.parts, aeq);
+        (control, events)
     }
 
     /// Handle on the slots that all parts share.
     // A handle is large, and many calls look something up by one.
     #[inline(never)]
-    pub(crate) fn slots(&self) -> Slots<HostBuf<P>> {
+    fn slots(&self) -> Slots<HostBuf<P>> {
         self.registry.slots().clone()
-    }
-
-    /// Who waits on the channels.
-    pub(crate) fn wakers(&self) -> Wakers<P> {
-        self.wakers.clone()
-    }
-
-    /// Handle on what vectors wait.
-    pub(crate) fn moderation(&self) -> Shared<P> {
-        self.moderation.clone()
     }
 
     /// What tells this device's objects from another's: an address that is its
     /// own while it lives.
-    pub(crate) fn tag(&self) -> u64 {
+    fn tag(&self) -> u64 {
         self.keys.words().as_ptr().addr() as u64
     }
 
@@ -186,8 +196,8 @@ impl<P: Platform> Control<P> {
     /// The LAN side, after a cold start; `None` where another driver has set the
     /// function up.
     #[must_use]
-    pub fn lan_side(&self) -> Option<&LanReady<P>> {
-        self.lan_side.0.as_deref()
+    pub fn lan_side(&self) -> Option<&LanSide<P>> {
+        self.lan_side.owned()
     }
 
     /// CQP commands posted so far.
@@ -264,17 +274,17 @@ impl<P: Platform> Control<P> {
 }
 
 /// Runs a command whose completion says nothing but that it worked.
-pub(crate) fn run<P: Platform>(cqp: &mut Cqp<P>, command: &dyn Command) -> Result<()> {
+fn run<P: Platform>(cqp: &mut Cqp<P>, command: &dyn Command) -> Result<()> {
     Ok(cqp.execute(command).map(drop)?)
 }
 
-/// What the parts of the events are made of.
+/// What the consumers of events are made of.
 #[derive(Debug)]
-pub(crate) struct Parts<P: Platform> {
+struct Parts<P: Platform> {
     /// Where they go: empty.
-    pub(crate) set: EventSet<P>,
+    set: EventSet<P>,
     /// Where asynchronous events are remembered.
-    pub(crate) log: HostShared<P, EventLog<LOGGED>>,
+    log: HostShared<P, EventLog<LOGGED>>,
 }
 
 /// Everything [`Control`] allocates, so that a failure half-way frees it all.

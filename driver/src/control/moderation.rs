@@ -89,8 +89,7 @@ impl<P: Platform> Control<P> {
     /// The interrupt vector of a completion vector, the timer of its completions,
     /// and what the card counts intervals in.
     fn completion_timer(&self, ceq: CeqId) -> Option<(Vector, Timer, Units)> {
-        let below = self.below.as_ref()?;
         let vector = self.vectors.vector(ceq)?;
-        Some((vector, below.timer(ceq), below.units()))
+        Some((vector, self.wiring.timer(ceq), self.wiring.units))
     }
 }

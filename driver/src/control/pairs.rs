@@ -10,13 +10,13 @@ use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
 use e810_hal::{DmaBuf, DmaLayout, Ns, Platform};
 
 use super::contexts::{hardware_type, queue_contexts};
-use super::routes::Way;
-use super::{Control, Ways, run};
+use super::{Control, run};
 use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
 use crate::lack::Lack;
 use crate::memory::Pd;
 use crate::pair::{Made, Qp};
+use crate::route::{Way, Ways};
 
 /// Alignment of a work queue's memory (control-path 5.1).
 const RING_ALIGN: usize = 256;

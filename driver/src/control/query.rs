@@ -132,7 +132,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::OutOfRange`] for any port but 1.
     pub fn query_port(&self, port: u8) -> Result<PortAttr> {
         only_port(port)?;
-        let link = self.lan_side.0.as_ref().map(|lan| lan.link());
+        let link = self.lan_side.owned().map(|lan| lan.link());
         let is_up = link.is_none_or(|link| link.info.contains(e810_adminq::op::LinkInfo::UP));
         Ok(PortAttr {
             state: if is_up {

@@ -11,11 +11,12 @@ use e810_datapath::state::QpState;
 use e810_hal::clock::poll_until;
 use e810_hal::{Ns, Platform};
 
-use super::{Control, Ways};
+use super::Control;
 use crate::attr::QpAttr;
 use crate::completion::Cq;
 use crate::error::{Error, Object, Result};
 use crate::pair::Qp;
+use crate::route::Ways;
 
 impl<P: Platform> Control<P> {
     /// Takes a queue pair to RESET from any state. Everything it had is

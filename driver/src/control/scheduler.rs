@@ -5,40 +5,14 @@
 //! the leaf is enabled, because the leaf hangs below its tree too
 //! (control-path 4.13, 9.8).
 
+use e810_cqp::Cqp;
 use e810_cqp::op::{NodeChange, PriorityType, WorkSchedNode};
 use e810_hal::Platform;
 use e810_hal::bus::VsiId;
 
 use super::run;
 use crate::error::{Error, Result};
-use e810_cqp::Cqp;
-
-/// Registers RDMA queue sets with the LAN side's scheduler.
-///
-/// Needed on a function whose LAN side this process owns; on one that another
-/// driver has set up, [`NoLanHook`] is right.
-pub trait LanHook {
-    /// Registers `qs_handle` for a traffic class; gives back the node (TEID)
-    /// to name when it is removed.
-    ///
-    /// # Errors
-    /// Why the LAN side refused; [`Error::QueueSet`] fits where it does not say.
-    fn add_queue_set(&mut self, vsi: VsiId, traffic_class: u8, qs_handle: u16) -> Result<u32>;
-
-    /// Removes it again.
-    fn remove_queue_set(&mut self, vsi: VsiId, qs_handle: u16, teid: u32);
-}
-
-/// Does nothing: the LAN side needs no word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct NoLanHook;
-
-impl LanHook for NoLanHook {
-    fn add_queue_set(&mut self, _: VsiId, _: u8, _: u16) -> Result<u32> {
-        Ok(0)
-    }
-    fn remove_queue_set(&mut self, _: VsiId, _: u16, _: u32) {}
-}
+use crate::lan::LanHook;
 
 /// Node ids: 0 is the root, 1 this function's VSI, leaves follow.
 const ROOT: u16 = 0;

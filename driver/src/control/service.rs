@@ -6,6 +6,7 @@
 //! [`Control::service`] posts both without waiting and finishes them on a
 //! later call.
 
+use e810_adminq::op::LinkStatus;
 use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
 use e810_cqp::op::{FlushCode, FlushWqes};
 use e810_cqp::{Completion, Ticket};
@@ -19,9 +20,8 @@ use heapless::Vec;
 
 use super::Control;
 use super::stops::Told;
-use crate::LinkStatus;
-use crate::cold::LanEvent;
 use crate::error::Result;
+use crate::lan::LanEvent;
 
 /// Queue pairs for which a command is posted, or waits for room, at one time;
 /// more wait on the list of marked ones.
@@ -115,7 +115,7 @@ impl<P: Platform> Control<P> {
     /// told where queue pairs had none.
     pub fn service(&mut self) -> Result<Served> {
         let served = self.serve_failing();
-        let lan_events = match &mut self.lan_side.0 {
+        let lan_events = match self.lan_side.owned_mut() {
             Some(lan) => lan.poll(&self.platform),
             None => Ok(0),
         };
@@ -134,7 +134,7 @@ impl<P: Platform> Control<P> {
     /// link up or down, a reset that is coming. Always `None` on a function that
     /// another driver has set up.
     pub fn take_lan_event(&mut self) -> Option<LanEvent> {
-        self.lan_side.0.as_mut()?.take_event()
+        self.lan_side.owned_mut()?.take_event()
     }
 
     /// Waits for the port's link, at most `limit`, after a cold start that did
@@ -148,7 +148,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// The firmware's reason why there is no link at the limit.
     pub fn wait_link(&mut self, limit: Ns) -> Result<Option<LinkStatus>> {
-        let lan = self.lan_side.0.as_mut();
+        let lan = self.lan_side.owned_mut();
         lan.map(|lan| lan.wait_link(limit)).transpose()
     }
 

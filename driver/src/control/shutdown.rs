@@ -3,7 +3,8 @@
 use e810_cqp::hmc::Object as HmcObject;
 use e810_hal::Platform;
 
-use super::Control;
+use super::consumers::take_queues;
+use super::{Control, Engine};
 use crate::completion::Cq;
 use crate::error::{Error, Object, Result};
 use crate::events::EventSet;
@@ -109,23 +110,39 @@ impl<P: Platform> Control<P> {
             hmc,
             pool,
             groups,
-            below,
+            wiring,
+            mut ceqs,
+            aeq_entries,
             mut lan_side,
             ..
         } = self;
         // First of all: nothing new reaches the engine (control-path 9.9).
-        if let Some(lan) = &mut lan_side.0 {
+        if let Some(lan) = lan_side.owned_mut() {
             lan.refuse_rdma();
         }
         // No queue pair is left that could use either.
         pool.release();
         groups.release();
-        below
-            .and_then(|below| below.rebuild(platform, cqp, hmc, lan_side, events))
-            .ok_or(Error::Invalid {
-                what: "the asynchronous event queue is missing: pass all parts that split() gave",
-            })
-            .and_then(|device| device.shutdown())
+        let Some(aeq) = take_queues(events, &mut ceqs) else {
+            return Err(ShutdownError {
+                error: Error::Invalid {
+                    what: "the asynchronous event queue is missing: pass all parts that split() gave",
+                },
+                parts: None,
+            });
+        };
+        let engine = Engine {
+            cqp,
+            hmc,
+            wiring,
+            ceqs,
+            aeq_entries,
+            aeq,
+        };
+        let undone = engine.undo(&platform, &lan_side);
+        // Whatever became of the engine. The first error counts.
+        undone
+            .and(lan_side.undo(&platform))
             .map_err(|error| ShutdownError { error, parts: None })
     }
 
@@ -150,17 +167,13 @@ impl<P: Platform> Control<P> {
                 queue.into_memory().release();
             }
         }
-        if let Some(mut below) = self.below {
-            below.give_spare(&self.platform);
-        }
+        self.wiring.give_spare(&self.platform);
         self.failures.clear();
         self.pool.release();
         self.groups.release();
         self.hmc.into_inner().hmc.release_after_reset();
         self.cqp.release_after_reset();
-        if let Some(lan) = self.lan_side.0 {
-            lan.into_inner().release_after_reset();
-        }
+        self.lan_side.release_after_reset();
     }
 
     fn ready_to_end(&self, events: &EventSet<P>) -> Result<()> {
@@ -174,7 +187,7 @@ impl<P: Platform> Control<P> {
                 return Err(Error::Alive { object, count });
             }
         }
-        let wanted = self.below.as_ref().map_or(0, |below| below.vectors());
+        let wanted = self.wiring.in_use();
         let ours = events.iter().filter(|part| part.tag == self.tag()).count();
         if ours != usize::from(wanted) {
             return Err(Error::Invalid {

@@ -10,7 +10,6 @@ use e810_datapath::state::{QpState, TransitionError, check};
 use e810_hal::{Ns, Platform, WaitError};
 
 use super::contexts::hardware_type;
-use super::routes::Way;
 use super::{Control, run};
 use crate::addr::{Mtu, Path, udp_source_port};
 use crate::attr::QpAttr;
@@ -19,6 +18,7 @@ use crate::lack::Lack;
 use crate::limits::{PKEYS, PORTS};
 use crate::memory::AccessFlags;
 use crate::pair::Qp;
+use crate::route::Way;
 use crate::tuning::Tuning;
 
 /// How long the device may take to drain a send queue, as existing drivers wait

@@ -4,11 +4,14 @@
 //! Number n is the CEQ with id n. Number 0 is there as long as the device: the
 //! commands' own completion queue is on it.
 
+use e810_ceq::{Itr, irq};
+use e810_cqp::hmc::Object as HmcObject;
 use e810_hal::{CeqId, Platform, Vector};
 
 use super::Control;
+use super::ceqs::{CEQ_0, CeqUp, NewCeq, destroy_ceq, hint};
+use super::wiring::Choice;
 use crate::config::MAX_CEQS;
-use crate::device::{CEQ_0, CeqUp, Choice, consumer};
 use crate::error::{Error, Object, Result};
 use crate::events::Events;
 
@@ -25,7 +28,7 @@ enum Place {
 
 /// The completion vectors of a device.
 #[derive(Debug)]
-pub(crate) struct CompletionVectors {
+pub(super) struct CompletionVectors {
     places: [Place; MAX_CEQS],
     /// As many as there can be.
     limit: u16,
@@ -33,7 +36,7 @@ pub(crate) struct CompletionVectors {
 
 impl CompletionVectors {
     /// None yet, on a device with `device_ceqs` CEQs.
-    pub(crate) fn new(device_ceqs: u32) -> Self {
+    pub(super) fn new(device_ceqs: u32) -> Self {
         Self {
             places: [Place::Free; MAX_CEQS],
             limit: device_ceqs.min(MAX_CEQS as u32) as u16,
@@ -41,7 +44,7 @@ impl CompletionVectors {
     }
 
     /// CEQ `id` was made on `vector`.
-    pub(crate) fn open(&mut self, id: CeqId, vector: Vector) {
+    pub(super) fn open(&mut self, id: CeqId, vector: Vector) {
         self.set(id, Place::Live { vector, cqs: 0 });
     }
 
@@ -163,14 +166,11 @@ impl<P: Platform> Control<P> {
             object: Object::CompletionVector,
             limit: self.vectors.limit.into(),
         })?;
-        let Some(below) = &mut self.below else {
-            return Err(NOT_UP);
-        };
-        match below.add_ceq(&self.platform, &mut self.cqp, &self.hmc, id, choice) {
+        match self.add_ceq(id, choice) {
             Ok(ceq) => {
                 let vector = ceq.vector;
                 self.vectors.open(id, vector);
-                Ok(consumer(&self.platform, self, vector, Some(ceq)))
+                Ok(self.consumer(vector, Some(ceq)))
             }
             Err(error) => {
                 if error.leaves_command_open() {
@@ -200,8 +200,8 @@ impl<P: Platform> Control<P> {
         if let Err(error) = self.removable(&events) {
             return Err((events, error));
         }
-        let (Some(below), Some((id, queue))) = (&mut self.below, events.ceq.take()) else {
-            return Err((events, NOT_UP));
+        let Some((id, queue)) = events.ceq.take() else {
+            return Err((events, STAYS));
         };
         let ceq = CeqUp {
             id,
@@ -209,7 +209,7 @@ impl<P: Platform> Control<P> {
             timer: events.timer,
             queue,
         };
-        match below.remove_ceq(&self.platform, &mut self.cqp, ceq) {
+        match self.remove_ceq(ceq) {
             Ok(()) => {
                 self.vectors.set(id, Place::Free);
                 Ok(())
@@ -221,14 +221,62 @@ impl<P: Platform> Control<P> {
         }
     }
 
+    /// Makes the queue of a further completion vector and lets it interrupt.
+    /// After an error nothing is left of it, unless the device did not answer.
+    fn add_ceq(&mut self, id: CeqId, choice: Choice) -> Result<CeqUp<P>> {
+        let platform = &self.platform;
+        let taken = self.wiring.take(platform, choice)?;
+        let new = NewCeq {
+            id,
+            vector: taken.vector,
+            timer: self.wiring.timer(id),
+            entries: self.wiring.ceq_entries,
+            cqs: self.hmc.count(HmcObject::Cq),
+            vsi: self.lan.vsi,
+        };
+        match new.create(platform, &mut self.cqp) {
+            Ok(memory) => {
+                self.wiring.keep(taken);
+                hint(
+                    platform,
+                    &self.cpu_hints,
+                    Some(taken.vector),
+                    id.get() as u16,
+                );
+                new.bind(platform, memory)
+            }
+            Err(error) => {
+                // Nothing names the vector yet.
+                self.wiring.put_back(platform, taken);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the queue of a completion vector down, then puts its vector back.
+    /// A queue that the device refuses to destroy interrupts as before; of one
+    /// that it did not answer about, nothing is freed.
+    fn remove_ceq(&mut self, ceq: CeqUp<P>) -> Result<(), (CeqUp<P>, Error)> {
+        let platform = &self.platform;
+        irq::unbind_ceq(platform, ceq.id, ceq.vector, ceq.timer);
+        let entries = self.wiring.ceq_entries;
+        if let Err(error) = destroy_ceq(&mut self.cqp, ceq.id, entries, ceq.queue.memory()) {
+            if !error.leaves_command_open() {
+                irq::bind_ceq(platform, ceq.id, ceq.vector, ceq.timer, Itr::NONE);
+            }
+            return Err((ceq, error));
+        }
+        ceq.queue.into_memory().release();
+        self.wiring.drop_vector(platform, ceq.vector);
+        Ok(())
+    }
+
     fn removable(&self, events: &Events<P>) -> Result<()> {
         let id = events.ceq.as_ref().map(|(id, _)| *id);
         let number = id.map_or(0, CeqId::get);
         self.own(events.tag, Object::CompletionVector, number)?;
         let Some(id) = id.filter(|id| *id != CEQ_0 && events.aeq.is_none()) else {
-            return Err(Error::Invalid {
-                what: "completion vector 0 and the vector of the asynchronous events stay as long as the device: remove another",
-            });
+            return Err(STAYS);
         };
         match self.vectors.users(id) {
             0 => Ok(()),
@@ -256,6 +304,6 @@ impl<P: Platform> Control<P> {
     }
 }
 
-const NOT_UP: Error = Error::Invalid {
-    what: "the device is not up: bring it up first",
+const STAYS: Error = Error::Invalid {
+    what: "completion vector 0 and the vector of the asynchronous events stay as long as the device: remove another",
 };

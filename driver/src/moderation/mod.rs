@@ -54,6 +54,20 @@ pub enum Adaptive {
     Dim,
 }
 
+/// How a completion queue is moderated at present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct Moderated {
+    /// What [`Control::modify_cq`](crate::Control::modify_cq) was told.
+    pub setting: CqModeration,
+    /// How long it allows its events to wait, in µs.
+    pub wait_us: u32,
+    /// The profile that an adaptive setting has chosen, counted from 0, and how
+    /// many there are; a higher one waits longer.
+    pub profile: Option<(u8, u8)>,
+}
+
 impl CqModeration {
     /// Refuses what the card cannot do.
     pub(crate) fn check(self) -> Result<(), CeqError> {

@@ -4,8 +4,7 @@ use e810_ceq::dim::{Counted, EVENTS, LoadDim, RdmaDim, RdmaSample};
 use e810_ceq::{Itr, Result};
 use e810_hal::{CeqId, Platform};
 
-use super::{CqModeration, Shared};
-use crate::watch::Moderated;
+use super::{CqModeration, Moderated, Shared};
 
 /// What follows the rate.
 #[derive(Clone, Copy, Debug)]

@@ -19,7 +19,7 @@ use std::fs;
 
 use cited::{citations, joined};
 use document::Document;
-use e810_tests::source_tree::{files, root};
+use e810_tests::sources::{files, root};
 
 const DOCUMENTS: &[&str] = &[
     "control-path",

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result, bail, ensure};
 use e810::hmc::{Backing, FpmQuery, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
-use e810::{Lan, LanReady, LinkPolicy, LoadedBy, Memory, Platform, Reached};
+use e810::{Lan, LanSide, LinkPolicy, LoadedBy, Memory, Platform, Reached};
 use e810_hal::Clock;
 use e810_hal::regs::GL_RDPU_CNTRL;
 use e810_sim::Mode;
@@ -190,7 +190,7 @@ fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) 
     Ok(up)
 }
 
-fn lan_report<P: Platform>(side: &LanReady<P>, lan: Lan) -> LanReport {
+fn lan_report<P: Platform>(side: &LanSide<P>, lan: Lan) -> LanReport {
     let package = side.package();
     LanReport {
         mac: mac(lan.mac),

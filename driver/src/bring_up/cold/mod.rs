@@ -1,0 +1,80 @@
+//! The cold start: from a function as a reset leaves it to one whose engine can
+//! be spoken to (control-path 9.3).
+//!
+//! A kernel's network driver does this on a host; under VFIO, or in a
+//! unikernel, nobody has. Each stage is what RDMA needs of that, and says why;
+//! where the need follows from how data flows rather than from a source, it is
+//! marked `[inf]`. A stage that fails gives the one before back, and shutting
+//! down undoes all of them in the opposite order, ends the AdminQ and resets the
+//! function, as existing drivers do when they unload.
+//!
+//! Left out are steps that RDMA has no use for: NVM versions, flow director and
+//! its counters, tables of filters in software, driver version, LAN queues and
+//! their part of the scheduler's tree, the choice of a tree of another depth.
+
+use e810_hal::Platform;
+
+use crate::bring_up::{Commands, Device};
+use crate::config::Config;
+use crate::error::Result;
+
+mod adminq;
+mod identity;
+mod link;
+mod package;
+mod reset;
+mod rules;
+mod tree;
+mod vsi;
+
+pub use adminq::AdminqUp;
+pub use identity::Identified;
+pub use link::{LinkPolicy, LinkUp};
+pub use package::{PackageLoaded, PackageSource};
+pub use reset::{FunctionReset, reset_card};
+pub use rules::LanReady;
+pub use tree::TreeFound;
+pub use vsi::VsiUp;
+
+/// A function of which nothing is known, and to which nothing was written.
+#[derive(Debug)]
+pub struct Cold(());
+
+impl<P: Platform> Device<P, Cold> {
+    /// Takes a function that no other driver has set up. Touches nothing yet.
+    /// The VSI and the MAC address of `config` are not used: the cold start
+    /// finds its own.
+    pub const fn cold(platform: P, config: Config) -> Self {
+        Self::begin(platform, config, Cold(()))
+    }
+
+    /// Nothing to undo.
+    ///
+    /// # Errors
+    /// None.
+    pub fn shutdown(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Commands for FunctionReset {}
+
+macro_rules! admin_commands {
+    ($($stage:ident: $($path:ident).+),+ $(,)?) => { $(
+        impl<P: Platform> Commands for $stage<P> {
+            fn admin_commands(&self) -> u64 {
+                self.$($path).+.counters().commands
+            }
+        }
+    )+ };
+}
+
+admin_commands! {
+    AdminqUp: adminq,
+    Identified: adminq,
+    TreeFound: adminq,
+    PackageLoaded: adminq,
+    VsiUp: adminq,
+    LinkUp: adminq,
+    LanReady: lan,
+}

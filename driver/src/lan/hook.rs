@@ -1,0 +1,33 @@
+//! Where the RDMA scheduler's leaves are registered with the LAN side
+//! (AQ 0x0C33).
+
+use e810_hal::bus::VsiId;
+
+use crate::error::Result;
+
+/// Registers RDMA queue sets with the LAN side's scheduler.
+///
+/// Needed on a function whose LAN side this process owns; on one that another
+/// driver has set up, [`NoLanHook`] is right.
+pub trait LanHook {
+    /// Registers `qs_handle` for a traffic class; gives back the node (TEID)
+    /// to name when it is removed.
+    ///
+    /// # Errors
+    /// Why the LAN side refused; [`Error::QueueSet`](crate::Error::QueueSet) fits where it does not say.
+    fn add_queue_set(&mut self, vsi: VsiId, traffic_class: u8, qs_handle: u16) -> Result<u32>;
+
+    /// Removes it again.
+    fn remove_queue_set(&mut self, vsi: VsiId, qs_handle: u16, teid: u32);
+}
+
+/// Does nothing: the LAN side needs no word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NoLanHook;
+
+impl LanHook for NoLanHook {
+    fn add_queue_set(&mut self, _: VsiId, _: u8, _: u16) -> Result<u32> {
+        Ok(0)
+    }
+    fn remove_queue_set(&mut self, _: VsiId, _: u16, _: u32) {}
+}

@@ -1,0 +1,16 @@
+//! Who the function is.
+
+use e810_adminq::op::{Capabilities, MacAddress, SwitchPort};
+
+/// What the firmware says of the function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Capabilities of the device.
+    pub device: Capabilities,
+    /// Capabilities of the function.
+    pub function: Capabilities,
+    /// Its port.
+    pub port: SwitchPort,
+    /// Its MAC address, first octet first.
+    pub mac: MacAddress,
+}

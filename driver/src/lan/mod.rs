@@ -1,0 +1,128 @@
+//! The function's LAN side at run time: what a cold start leaves to the device,
+//! and how it is undone.
+//!
+//! The stages of the cold start make it piece by piece; from the last one on it
+//! is one flat [`LanSide`]. The control path uses it, and knows no stage.
+
+use e810_adminq::op::{LinkStatus, MacAddress};
+use e810_adminq::package::Loaded;
+use e810_adminq::tree::{CLASSES, QueueSet, Tree};
+use e810_adminq::{AdminQ, Counters, oicr};
+use e810_hal::bus::{PfId, VsiId};
+use e810_hal::{Bus, HostBox, Ns, Platform, Vector};
+use heapless::{Deque, Vec};
+
+use crate::error::Result;
+
+mod events;
+mod filter;
+mod hook;
+mod identity;
+mod link;
+mod ownership;
+mod queue_sets;
+mod rules;
+mod undo;
+mod vsi;
+
+pub use events::{LAN_EVENTS, LanEvent};
+pub use hook::{LanHook, NoLanHook};
+pub use identity::Identity;
+pub(crate) use link::Link;
+pub(crate) use ownership::LanOwnership;
+pub(crate) use rules::{Left, Rules, add_rules, priorities, remove_rules};
+pub(crate) use undo::{end_adminq, undo_vsi};
+pub(crate) use vsi::Vsi;
+
+/// The LAN side of a function that was started cold.
+#[derive(Debug)]
+pub struct LanSide<P: Platform> {
+    /// The function's number.
+    pub(crate) pf: PfId,
+    pub(crate) adminq: AdminQ<P>,
+    pub(crate) identity: Identity,
+    /// The scheduler's tree.
+    pub(crate) tree: HostBox<P, Tree>,
+    /// The package the card works with.
+    pub(crate) package: Loaded,
+    pub(crate) vsi: Vsi,
+    pub(crate) link: Link,
+    /// Switch rules of the port's own address and of broadcasts.
+    pub(crate) rules: Rules,
+    /// Switch rules that the firmware did not remove.
+    pub(crate) left: Left,
+    /// Traffic class of each user priority.
+    pub(crate) up2tc: [u8; CLASSES],
+    /// RDMA queue sets in the tree.
+    pub(crate) queue_sets: Vec<QueueSet, CLASSES>,
+    /// The RDMA filter of the VSI is on.
+    pub(crate) filter: bool,
+    /// Events that were not asked for yet.
+    pub(crate) events: Deque<LanEvent, LAN_EVENTS>,
+    /// Events that were dropped since.
+    pub(crate) lost: u32,
+    /// When the event queue was last looked at.
+    pub(crate) looked: Ns,
+}
+
+impl<P: Platform> LanSide<P> {
+    /// Who the function is.
+    #[must_use]
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The function's VSI.
+    pub(crate) const fn vsi(&self) -> VsiId {
+        self.vsi.id
+    }
+
+    /// The package the card works with.
+    #[must_use]
+    pub const fn package(&self) -> Loaded {
+        self.package
+    }
+
+    /// The port's MAC address, first octet first.
+    #[must_use]
+    pub const fn mac(&self) -> MacAddress {
+        self.identity.mac
+    }
+
+    /// The link as it was when the cold start left it; events tell later changes.
+    #[must_use]
+    pub const fn link_at_start(&self) -> LinkStatus {
+        self.link.at_start
+    }
+
+    /// The link as last heard of: at the start, or in the last event that
+    /// [`Control::service`](crate::Control::service) has taken.
+    #[must_use]
+    pub const fn link(&self) -> LinkStatus {
+        self.link.now
+    }
+
+    /// AdminQ commands and events so far.
+    #[must_use]
+    pub const fn counters(&self) -> Counters {
+        self.adminq.counters()
+    }
+
+    /// Binds errors and AdminQ events to the vector of the asynchronous event
+    /// queue, before that queue switches it on.
+    pub(crate) fn bind_causes(&self, bus: &impl Bus, vector: Vector) -> Result<()> {
+        Ok(oicr::bind(bus, vector)?)
+    }
+
+    /// Takes them off it again.
+    pub(crate) fn unbind_causes(&self, bus: &impl Bus) {
+        oicr::unbind(bus);
+    }
+
+    /// The traffic class of a priority. Queue pairs that have no path yet are in
+    /// that of priority 0.
+    pub(crate) fn class_of(&self, priority: u8) -> u8 {
+        let class = self.up2tc.get(usize::from(priority));
+        class.copied().unwrap_or_default()
+    }
+}

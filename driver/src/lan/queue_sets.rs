@@ -1,0 +1,66 @@
+//! RDMA queue sets in the LAN side's tree (step 31).
+
+use e810_adminq::op::{AddRule, MacAddress, RemoveRule, RuleId};
+use e810_hal::bus::VsiId;
+use e810_hal::{Platform, log_warn};
+
+use crate::error::{Error, Result};
+use crate::lan::{LanHook, LanSide};
+
+impl<P: Platform> LanHook for LanSide<P> {
+    fn add_queue_set(&mut self, _: VsiId, traffic_class: u8, qs_handle: u16) -> Result<u32> {
+        let adminq = &mut self.adminq;
+        let set = self.tree.add_queue_set(adminq, traffic_class, qs_handle)?;
+        // One a traffic class, and as many places.
+        match self.queue_sets.push(set) {
+            Ok(()) => Ok(set.teid),
+            Err(set) => {
+                // The error below says more than one that undoing may add.
+                let _ = self.tree.remove_queue_set(&mut self.adminq, set);
+                Err(Error::QueueSet {
+                    qs_handle,
+                    traffic_class,
+                })
+            }
+        }
+    }
+
+    /// A refusal is only logged: the engine has let go of the queue set, and the
+    /// reset at the end takes its element along.
+    fn remove_queue_set(&mut self, _: VsiId, _: u16, teid: u32) {
+        let Some(place) = self.queue_sets.iter().position(|set| set.teid == teid) else {
+            return;
+        };
+        let set = self.queue_sets.swap_remove(place);
+        if let Err(error) = self.tree.remove_queue_set(&mut self.adminq, set) {
+            log_warn!("RDMA queue set {} stays: {}", set.handle, error);
+        }
+    }
+}
+
+impl<P: Platform> LanSide<P> {
+    /// Lets frames to one more address in; gives the rule to end it with.
+    pub(crate) fn admit(&mut self, mac: MacAddress) -> Result<RuleId> {
+        let place = self.left.iter().position(|(left, _)| *left == mac);
+        if let Some(place) = place {
+            let (_, rule) = self.left.swap_remove(place);
+            return Ok(rule);
+        }
+        let vsi = self.vsi.id;
+        Ok(self.adminq.execute(&AddRule::mac(vsi, mac))?)
+    }
+
+    /// Ends that. A refusal is only logged: the rule is there for the next who
+    /// wants it, and goes at the end.
+    pub(crate) fn end_admission(&mut self, mac: MacAddress, rule: RuleId) {
+        let vsi = self.vsi.id;
+        if let Err(error) = self.adminq.execute(&RemoveRule::mac(vsi, rule)) {
+            log_warn!("switch rule {} stays: {}", rule, error);
+            // One that may be removed yet is nobody's. Full: the reset at the end
+            // takes it along.
+            if error.refusal().is_some() {
+                let _ = self.left.push((mac, rule));
+            }
+        }
+    }
+}

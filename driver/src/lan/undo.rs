@@ -1,0 +1,65 @@
+//! Undoing the LAN side, from the last stage of a cold start to the reset; and
+//! the steps of that, for stages that did not get so far.
+
+use e810_adminq::AdminQ;
+use e810_adminq::reset::reset_function;
+use e810_adminq::tree::Tree;
+use e810_hal::{HostBox, Platform, log_warn};
+
+use super::{LanSide, Vsi, remove_rules};
+use crate::error::Result;
+
+impl<P: Platform> LanSide<P> {
+    /// Undoes all of it in order: switch rules, tree and VSI, AdminQ, reset.
+    ///
+    /// # Errors
+    /// The first step that failed; what the firmware may still use is leaked.
+    #[inline(never)]
+    pub(crate) fn undo(mut self, platform: &P) -> Result<()> {
+        let rules = core::mem::take(&mut self.rules);
+        let removed = remove_rules(&mut self.adminq, &mut self.vsi, rules);
+        for (mac, rule) in core::mem::take(&mut self.left) {
+            self.end_admission(mac, rule);
+        }
+        let undone = undo_vsi(self.vsi, self.tree, self.adminq, platform);
+        removed?;
+        undone
+    }
+
+    /// Gives the memory back after a reset from outside.
+    pub(crate) fn release_after_reset(self) {
+        if let Err(error) = self.adminq.release_after_reset() {
+            log_warn!("{}", error);
+        }
+    }
+}
+
+/// Takes back the VSI and its elements of the tree, then ends the AdminQ.
+///
+/// # Errors
+/// The first step that failed; what the firmware may still use is leaked.
+#[inline(never)]
+pub(crate) fn undo_vsi<P: Platform>(
+    vsi: Vsi,
+    mut tree: HostBox<P, Tree>,
+    mut adminq: AdminQ<P>,
+    platform: &P,
+) -> Result<()> {
+    let freed = vsi.free(&mut tree, &mut adminq);
+    drop(tree);
+    let ended = end_adminq(adminq, platform);
+    freed?;
+    ended
+}
+
+/// Ends the AdminQ, then resets the function, so that nothing of this driver is
+/// left in it. The reset comes also when the queue's end failed.
+///
+/// # Errors
+/// The first step that failed; what the firmware may still use is leaked.
+#[inline(never)]
+pub(crate) fn end_adminq<P: Platform>(adminq: AdminQ<P>, platform: &P) -> Result<()> {
+    let ended = adminq.shutdown();
+    let reset = reset_function(platform, false).map(drop);
+    Ok(ended.and(reset)?)
+}

@@ -1,0 +1,130 @@
+//! What paths and queue pairs hold of tables that others share.
+
+/// What one path has of the GID and the ARP table. The control path takes it and
+/// gives it back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    /// Index in the GID table.
+    pub(crate) gid: u8,
+    /// Index in the device's ARP table.
+    pub(crate) arp: u16,
+}
+
+/// What a queue pair has of tables that others share: a path, if it has one yet,
+/// and the traffic class whose queue set it sends through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Way {
+    pub(crate) route: Option<Route>,
+    pub(crate) class: u8,
+}
+
+/// The ways of a queue pair. The device may use another than the program last
+/// gave: what is changed in SQD reaches it on the way back to RTS, and a command
+/// that was not answered may be carried out yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ways {
+    /// The one that the program gave.
+    now: Way,
+    /// Another that the device may use.
+    also: Option<Way>,
+    /// The device may use `now` as well.
+    told: bool,
+}
+
+impl Ways {
+    /// Of a queue pair that is made without a path.
+    pub(crate) const fn first(class: u8) -> Self {
+        Self {
+            now: Way { route: None, class },
+            also: None,
+            told: true,
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(self) -> impl Iterator<Item = Way> {
+        [Some(self.now), self.also].into_iter().flatten()
+    }
+
+    /// The device has taken a context with `now`, which may be `new`; gives what
+    /// it no longer uses.
+    pub(crate) fn taken(&mut self, new: Option<Way>) -> [Option<Way>; 2] {
+        let before = new.map(|new| core::mem::replace(&mut self.now, new));
+        self.told = true;
+        [before, self.also.take()]
+    }
+
+    /// The program gives a way that the device is told later; gives one that the
+    /// device was never told.
+    pub(crate) fn planned(&mut self, new: Way) -> Option<Way> {
+        let before = core::mem::replace(&mut self.now, new);
+        let used = core::mem::replace(&mut self.told, false);
+        if used {
+            self.keep(before);
+            return None;
+        }
+        Some(before)
+    }
+
+    /// A command with `now`, or with `new`, has not ended: the device may use what
+    /// it names.
+    pub(crate) fn open(&mut self, new: Option<Way>) {
+        match new {
+            Some(new) => self.keep(new),
+            None => self.told = true,
+        }
+    }
+
+    /// Keeps a way that the device may use. There is room for one; what else there
+    /// is stays taken for good, which takes two commands without an answer.
+    fn keep(&mut self, way: Way) {
+        if let Some(lost) = self.also.replace(way) {
+            e810_hal::log_warn!("class {} and its path stay taken", lost.class);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(n: u8) -> Way {
+        Way {
+            route: Some(Route {
+                gid: 0,
+                arp: n.into(),
+            }),
+            class: n,
+        }
+    }
+
+    #[test]
+    fn what_the_device_uses_is_kept_until_it_took_another() {
+        let mut ways = Ways::first(0);
+        let first = ways.now;
+        assert_eq!(ways.taken(Some(way(1))), [Some(first), None]);
+        // In SQD: the second was never told.
+        assert_eq!(ways.planned(way(2)), None);
+        assert_eq!(ways.planned(way(3)), Some(way(2)));
+        assert_eq!(ways.all().count(), 2);
+        assert_eq!(ways.taken(None), [None, Some(way(1))]);
+        assert!(ways.all().eq([way(3)]));
+    }
+
+    #[test]
+    fn what_an_open_command_names_is_kept() {
+        // To RTR, with a path.
+        let mut ways = Ways::first(0);
+        let first = ways.now;
+        ways.open(Some(way(1)));
+        assert!(ways.all().eq([first, way(1)]));
+        assert_eq!(ways.taken(Some(way(2))), [Some(first), Some(way(1))]);
+        // Back to RTS, with a path that was planned: the device has one of two, and
+        // a third comes.
+        assert_eq!(ways.planned(way(3)), None);
+        ways.open(None);
+        assert_eq!(ways.planned(way(4)), None);
+        assert!(ways.all().eq([way(4), way(3)]), "and 2 for good");
+        assert_eq!(ways.taken(None), [None, Some(way(3))]);
+    }
+}
