@@ -74,6 +74,11 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "connect",
+        &["addr", "attr", "control", "error", "memory", "pair"],
+    ),
+    ("progress", &["control", "error", "events"]),
+    (
         "needs",
         &[
             "attr",
