@@ -1,4 +1,4 @@
-//! The asynchronous event queue (step 20).
+//! The asynchronous event queue (control-path 3.1, step 20).
 
 use e810_ceq::aeq::Ids as AeqIds;
 use e810_ceq::{Aeq, AeqEntries, irq};

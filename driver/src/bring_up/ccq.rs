@@ -1,4 +1,4 @@
-//! The CQP's completion queue (step 15).
+//! The CQP's completion queue (control-path 3.1, step 15).
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::CCQ_ID;
@@ -17,7 +17,7 @@ pub struct CcqUp<P: Platform> {
 }
 
 impl<P: Platform> Device<P, HmcUp<P>> {
-    /// Creates the CQP's completion queue (step 15).
+    /// Creates the CQP's completion queue (control-path 3.1, step 15).
     ///
     /// # Errors
     /// No memory, a failed command.

@@ -1,4 +1,4 @@
-//! The completion event queues and their vectors (steps 16 to 18).
+//! The completion event queues and their vectors (control-path 3.1, steps 16 to 18).
 
 use e810_ceq::irq;
 use e810_cqp::Cqp;
@@ -20,7 +20,7 @@ pub struct CeqsUp<P: Platform> {
 }
 
 impl<P: Platform> Device<P, CcqUp<P>> {
-    /// Creates the completion event queues and wires them to vectors (steps 16
+    /// Creates the completion event queues and wires them to vectors (control-path 3.1, steps 16
     /// to 18).
     ///
     /// # Errors
@@ -116,7 +116,7 @@ fn fill_ceqs<P: Platform>(
         // As many places as CEQs are planned at most.
         let _ = ceqs.push(ceq);
         if number == 0 {
-            // CEQ 0 exists: the CCQ may raise events (step 17).
+            // CEQ 0 exists: the CCQ may raise events (control-path 3.1, step 17).
             cqp.arm_ccq()?;
         }
     }

@@ -1,4 +1,4 @@
-//! The control QP (steps 7 to 9).
+//! The control QP (control-path 3.1, steps 7 to 9).
 
 use e810_cqp::{Config as CqpConfig, Cqp};
 use e810_hal::Platform;
@@ -13,7 +13,7 @@ pub struct CqpUp<P: Platform> {
 }
 
 impl<P: Platform> Device<P, EngineReady> {
-    /// Creates the control QP (steps 7 to 9).
+    /// Creates the control QP (control-path 3.1, steps 7 to 9).
     ///
     /// # Errors
     /// No memory, the device's refusal, or its silence.

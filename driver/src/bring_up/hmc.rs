@@ -1,4 +1,4 @@
-//! The host memory cache (steps 10 to 13).
+//! The host memory cache (control-path 3.1, steps 10 to 13).
 
 use e810_cqp::Cqp;
 use e810_hal::{HostBox, Platform};
@@ -15,7 +15,7 @@ pub struct HmcUp<P: Platform> {
 }
 
 impl<P: Platform> Device<P, CqpUp<P>> {
-    /// Plans, commits and backs the host memory cache (steps 10 to 13).
+    /// Plans, commits and backs the host memory cache (control-path 3.1, steps 10 to 13).
     ///
     /// # Errors
     /// A capacity the device does not have, no memory, a failed command.

@@ -1,4 +1,4 @@
-//! The RDMA filter of the VSI (step 32).
+//! The RDMA filter of the VSI (control-path 9.3, step 32).
 
 use e810_adminq::op::UpdateVsi;
 use e810_hal::{Platform, log_warn};

@@ -1,4 +1,4 @@
-//! RDMA queue sets in the LAN side's tree (step 31).
+//! RDMA queue sets in the LAN side's tree (control-path 9.3, step 31).
 
 use e810_adminq::op::{AddRule, MacAddress, RemoveRule, RuleId};
 use e810_hal::bus::VsiId;

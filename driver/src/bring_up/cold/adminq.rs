@@ -1,4 +1,4 @@
-//! The AdminQ (steps 6, 7, 9).
+//! The AdminQ (control-path 9.3, steps 6, 7, 9).
 
 use e810_adminq::AdminQ;
 use e810_adminq::op::{ClearPf, ClearPxe, Version};
@@ -19,7 +19,7 @@ pub struct AdminqUp<P: Platform> {
 
 impl<P: Platform> Device<P, FunctionReset> {
     /// Starts the AdminQ, clears what an earlier driver left in the switch, and
-    /// ends the state in which the function boots a machine (steps 6, 7, 9).
+    /// ends the state in which the function boots a machine (control-path 9.3, steps 6, 7, 9).
     ///
     /// Everything else is asked of the firmware through this queue; in PXE mode
     /// the function belongs to the boot ROM `[inf]`. A card that was used has left

@@ -1,4 +1,4 @@
-//! Who the function is (steps 11, 12, 17).
+//! Who the function is (control-path 9.3, steps 11, 12, 17).
 
 use e810_adminq::op::{GetSwitchConfig, ListCaps, Owner, ReadMac, SwitchPort};
 use e810_adminq::{AdminQ, Error as AdminqError};
@@ -23,7 +23,7 @@ pub struct Identified<P: Platform> {
 const MOST_PAGES: u32 = 16;
 
 impl<P: Platform> Device<P, AdminqUp<P>> {
-    /// Asks for capabilities, port and MAC address (steps 11, 12, 17).
+    /// Asks for capabilities, port and MAC address (control-path 9.3, steps 11, 12, 17).
     ///
     /// Capability 0x51 says whether the engine may be used by this function at
     /// all. The port's number names the scheduler's tree and the link, its

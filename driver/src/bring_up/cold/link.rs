@@ -1,4 +1,4 @@
-//! The port's link and its frame size (steps 15, 18, 26).
+//! The port's link and its frame size (control-path 9.3, steps 15, 18, 26).
 
 use e810_adminq::op::{LinkInfo, LinkStatus, SetMacConfig};
 use e810_adminq::package::Loaded;
@@ -49,7 +49,7 @@ const MAX_FRAME: u16 = 9728;
 
 impl<P: Platform> Device<P, VsiUp<P>> {
     /// Sets the port's greatest frame, switches link events on and enables the
-    /// link (steps 15, 18, 26).
+    /// link (control-path 9.3, steps 15, 18, 26).
     ///
     /// A port takes frames of 1500 bytes of payload by default; RoCE with a path
     /// MTU of 2048 or 4096 needs more. Nothing is sent without a link. A firmware

@@ -1,4 +1,4 @@
-//! The DDP package (steps 20 to 22).
+//! The DDP package (control-path 9.3, steps 20 to 22).
 
 use e810_adminq::AdminQ;
 use e810_adminq::package::{Loaded, Package, load};
@@ -33,7 +33,7 @@ pub struct PackageLoaded<P: Platform> {
 
 impl<P: Platform> Device<P, TreeFound<P>> {
     /// Waits for the rest of the firmware, then loads the package, unless
-    /// another function has, and sets the VLAN mode with it (steps 20 to 22).
+    /// another function has, and sets the VLAN mode with it (control-path 9.3, steps 20 to 22).
     ///
     /// Without a package existing drivers take all RDMA capabilities away; the
     /// profiles by which frames reach the engine are in it. Whether the silicon

@@ -1,4 +1,4 @@
-//! A function as a reset leaves it (steps 2 to 4).
+//! A function as a reset leaves it (control-path 9.3, steps 2 to 4).
 
 use e810_adminq::reset::{
     self as adminq_reset, GlobalReset, check_recovery, global_reset_running, reset_function,
@@ -19,7 +19,7 @@ pub struct FunctionReset {
 
 impl<P: Platform> Device<P, Cold> {
     /// Resets the function, or waits for a reset of the whole card that is
-    /// running (steps 2 to 4).
+    /// running (control-path 9.3, steps 2 to 4).
     ///
     /// RDMA needs it because CQP, segments and queues of an earlier driver
     /// would otherwise still reach for memory that is no longer theirs.

@@ -1,4 +1,4 @@
-//! Switch rules, and what is known then (steps 28, 29).
+//! Switch rules, and what is known then (control-path 9.3, steps 28, 29).
 
 use e810_adminq::op::{LinkStatus, LldpEvents};
 use e810_hal::Platform;
@@ -19,7 +19,7 @@ pub struct LanReady<P: Platform> {
 
 impl<P: Platform> Device<P, LinkUp<P>> {
     /// Lets frames to the port's address and broadcasts in, and reads which
-    /// traffic class each user priority has (steps 28, 29).
+    /// traffic class each user priority has (control-path 9.3, steps 28, 29).
     ///
     /// Asks for events about changes of the priorities first: the firmware's agent
     /// tells only who has asked (`ice/ice_dcb.c ice_init_dcb`). One without DCB

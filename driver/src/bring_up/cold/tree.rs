@@ -1,4 +1,4 @@
-//! The transmit scheduler's tree (steps 13, 14).
+//! The transmit scheduler's tree (control-path 9.3, steps 13, 14).
 
 use e810_adminq::AdminQ;
 use e810_adminq::tree::Tree;
@@ -21,7 +21,7 @@ pub struct TreeFound<P: Platform> {
 
 impl<P: Platform> Device<P, Identified<P>> {
     /// Asks for the scheduler's limits and default tree, and removes the default
-    /// chain (steps 13, 14).
+    /// chain (control-path 9.3, steps 13, 14).
     ///
     /// A queue pair sends only through a queue set that hangs in this tree. The
     /// default chain is in the place where the VSI's element goes. It comes back

@@ -1,4 +1,4 @@
-//! The VSI, and its element in the scheduler's tree (steps 24, 25).
+//! The VSI, and its element in the scheduler's tree (control-path 9.3, steps 24, 25).
 
 use e810_adminq::op::{AddVsi, FreeVsi, VsiContext};
 use e810_adminq::package::Loaded;
@@ -28,7 +28,7 @@ pub struct VsiUp<P: Platform> {
 const FIRST_CLASS: u8 = 0;
 
 impl<P: Platform> Device<P, PackageLoaded<P>> {
-    /// Adds the main VSI and its element in the tree (steps 24, 25).
+    /// Adds the main VSI and its element in the tree (control-path 9.3, steps 24, 25).
     ///
     /// Every queue of the engine names this VSI; frames leave through its
     /// element, and switch rules lead to it.

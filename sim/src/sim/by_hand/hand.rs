@@ -189,7 +189,7 @@ impl<P: Platform> Hand<P> {
         assert!(self.by_registers(0x2b, [0, 0, self.pf, 0, 0, 0, 0, 0]));
     }
 
-    /// CCQ, CEQ 0 and its vector, CCQ armed (steps 15 to 17).
+    /// CCQ, CEQ 0 and its vector, CCQ armed (control-path 3.1, steps 15 to 17).
     pub(super) fn set_up_events(&mut self) {
         // CEQIDVALID, CHKOVERFLOW, threshold.
         let flags = 1 << 49 | 1 << 46;
