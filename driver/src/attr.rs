@@ -7,8 +7,8 @@ use e810_datapath::state::{AttrMask, QpState, Service};
 use e810_hal::Platform;
 
 use crate::addr::{Mtu, Path};
-use crate::completion::Cq;
-use crate::memory::AccessFlags;
+use crate::cq::Cq;
+use crate::mr::AccessFlags;
 use crate::tuning::Tuning;
 
 /// A queue pair number, as peers name it.

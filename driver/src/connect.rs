@@ -6,8 +6,8 @@ use crate::addr::{Gid, MacAddr, Mtu, Path};
 use crate::attr::{QpAttr, Qpn};
 use crate::control::Control;
 use crate::error::{Error, Object, Result};
-use crate::memory::AccessFlags;
-use crate::pair::Qp;
+use crate::mr::AccessFlags;
+use crate::qp::Qp;
 
 /// Q_Key of the datagram queue pairs that [`Qp::connect`] starts; the one that existing
 /// tools use.

@@ -3,8 +3,8 @@
 use e810_adminq::package::LoadFailed;
 use e810_hal::{DmaError, NoHostMemory, WaitError};
 
-use crate::lack::Lack;
 use crate::stage::Stage;
+use crate::unsupported::Lack;
 
 /// The kinds of object a program holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -18,7 +18,7 @@ use e810_hal::{
 
 use crate::channel::Wakers;
 use crate::moderation::Shared;
-use crate::watch::Depth;
+use crate::monitoring::Depth;
 
 mod mark;
 

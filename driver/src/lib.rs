@@ -35,37 +35,38 @@
 extern crate std;
 
 pub mod addr;
+mod ah;
 mod attr;
 mod bring_up;
 pub mod channel;
-mod completion;
 mod config;
 mod connect;
 mod control;
+mod cq;
 pub mod errno;
 mod error;
 mod events;
-mod fast;
-mod handle;
+mod fast_reg;
 mod ids;
-mod lack;
 mod lan;
 mod limits;
-mod memory;
+mod memory_budget;
 mod moderation;
-mod needs;
-mod pair;
+mod monitoring;
+mod mr;
 pub mod polling;
 mod port;
 mod progress;
+mod qp;
+mod ref_counts;
 mod route;
 mod stage;
 mod stats;
 pub mod tuning;
-mod users;
-mod watch;
+mod unsupported;
 
 pub use addr::{Gid, GidEntry, MacAddr, Mtu, Path, Vlan, v4};
+pub use ah::Ah;
 pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
 pub use bring_up::{
     AdminqUp, AeqUp, Attached, CcqUp, CeqsUp, Cold, ColdStart, CqpUp, Device, EngineReady, Failed,
@@ -73,27 +74,26 @@ pub use bring_up::{
     Reached, Ready, TreeFound, VsiUp, bring_up, bring_up_cold, reset_card,
 };
 pub use channel::{CHANNELS, Channel, ChannelClosed, CqEvent, Next};
-pub use completion::{Cq, CqInit};
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
 pub use connect::{ConnectOptions, DATAGRAM_QKEY, QpInfo};
 pub use control::{Control, Memory, QueriedInit, QueriedQp, Remaining, Served, ShutdownError};
+pub use cq::{Cq, CqInit};
 pub use error::{Error, Object, Result, StageError};
 pub use events::{Event, EventSet, Events, LOGGED, Polled};
-pub use fast::{FastMr, Mw, MwType};
-pub use handle::Ah;
-pub use lack::Lack;
+pub use fast_reg::{FastMr, Mw, MwType};
 pub use lan::{Identity, LAN_EVENTS, LanEvent, LanHook, LanSide, NoLanHook};
 pub use limits::GIDS;
-pub use memory::{AccessFlags, Mr, MrChange, Pd, ReregError};
+pub use memory_budget::{HOST_ALLOCATIONS, cq_dma_bytes};
 pub use moderation::{Adaptive, CqModeration, Moderated};
-pub use needs::{HOST_ALLOCATIONS, cq_dma_bytes};
-pub use pair::Qp;
+pub use monitoring::{Depth, Timing};
+pub use mr::{AccessFlags, Mr, MrChange, Pd, ReregError};
 pub use port::{DeviceAttr, PortAttr, PortState};
 pub use progress::progress;
+pub use qp::Qp;
 pub use stage::Stage;
 pub use stats::{Counter, Stats};
 pub use tuning::Tuning;
-pub use watch::{Depth, Timing};
+pub use unsupported::Lack;
 
 pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;

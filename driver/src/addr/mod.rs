@@ -8,12 +8,12 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use e810_cqp::op::MacAddr;
 
-mod gids;
+mod gid;
 mod mtu;
 mod path;
 
-pub use gids::GidEntry;
-pub(crate) use gids::GidTable;
+pub use gid::GidEntry;
+pub(crate) use gid::GidTable;
 pub use mtu::Mtu;
 pub use path::{Path, Vlan};
 pub(crate) use path::{Target, group_mac};

@@ -7,7 +7,7 @@ use e810_hal::{Ns, Platform, WaitError};
 use super::Control;
 use crate::channel::{CHANNELS, Channel};
 use crate::error::{Error, Object, Result};
-use crate::pair::Qp;
+use crate::qp::Qp;
 
 /// For acknowledgements and event handlers, which are a matter of microseconds
 /// unless somebody was forgotten.

@@ -3,7 +3,7 @@
 use e810_ceq::{Aeq, Timer};
 use e810_hal::{DmaBuf, Platform, Vector};
 
-use super::ceqs::{CeqList, CeqUp, ceq_0_first};
+use super::ceq::{CeqList, CeqUp, ceq_0_first};
 use super::{Control, Parts};
 use crate::events::{EventSet, Events};
 

@@ -6,7 +6,7 @@ use e810_cqp::op::{DestroyAeq, QueueMemory};
 use e810_cqp::{Cqp, Error as CqpError};
 use e810_hal::{DmaBuf, HostBox, Platform};
 
-use super::ceqs::{CeqList, destroy_ceqs};
+use super::ceq::{CeqList, destroy_ceqs};
 use super::{Memory, Wiring, run};
 use crate::error::{Error, Result};
 use crate::lan::LanOwnership;

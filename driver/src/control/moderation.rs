@@ -5,10 +5,10 @@ use e810_ceq::irq::{self, Intrl, Units};
 use e810_hal::{CeqId, Platform, Vector};
 
 use super::Control;
-use crate::completion::Cq;
+use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
 use crate::moderation::{CqModeration, Shared};
-use crate::watch::Timing;
+use crate::monitoring::Timing;
 
 impl<P: Platform> Control<P> {
     /// Says how long a completion queue's events may wait. No command.

@@ -13,8 +13,8 @@ use crate::addr::{Mtu, link_local};
 use crate::attr::{QpAttr, QpCaps};
 use crate::error::{Error, Object, Result};
 use crate::limits::{DEFAULT_PKEY, GIDS, MAX_FAST_PAGES, MAX_QP_WR, PKEYS, PORTS};
-use crate::pair::Qp;
 use crate::port::{DeviceAttr, PortAttr, PortState};
+use crate::qp::Qp;
 
 /// What a queue pair says of itself (`query_qp`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

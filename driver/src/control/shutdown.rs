@@ -5,12 +5,12 @@ use e810_hal::Platform;
 
 use super::consumers::take_queues;
 use super::{Control, Engine};
-use crate::completion::Cq;
+use crate::ah::Ah;
+use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
 use crate::events::EventSet;
-use crate::handle::Ah;
-use crate::memory::{Mr, Pd};
-use crate::pair::Qp;
+use crate::mr::{Mr, Pd};
+use crate::qp::Qp;
 
 /// A shutdown that did not happen, or not to the end.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use e810_hal::{Cell, DmaBuf, DmaLayout, Platform, Words};
 
 use super::{Control, run};
 use crate::error::{Error, Object, Result};
-use crate::pair::Qp;
+use crate::qp::Qp;
 use crate::stats::Stats;
 
 /// Existing drivers give the command a page.

@@ -9,7 +9,7 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_hal::{CeqId, Platform, Vector};
 
 use super::Control;
-use super::ceqs::{CEQ_0, CeqUp, NewCeq, destroy_ceq, hint};
+use super::ceq::{CEQ_0, CeqUp, NewCeq, destroy_ceq, hint};
 use super::wiring::Choice;
 use crate::config::MAX_CEQS;
 use crate::error::{Error, Object, Result};

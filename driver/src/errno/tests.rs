@@ -7,7 +7,7 @@ use e810_hal::{DmaError, NoHostMemory, Ns, WaitError};
 
 use super::*;
 use crate::error::Object;
-use crate::lack::Lack;
+use crate::unsupported::Lack;
 
 const MAP: &str = include_str!("../../../docs/verbs-map.md");
 

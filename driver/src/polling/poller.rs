@@ -3,7 +3,7 @@
 use e810_datapath::{Notify, Wc};
 use e810_hal::{Ns, Platform};
 
-use crate::completion::Cq;
+use crate::cq::Cq;
 
 /// Completions taken from the ring in one go, as kernel users do.
 pub const BATCH: usize = 16;

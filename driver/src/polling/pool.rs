@@ -5,8 +5,8 @@ use heapless::Vec;
 
 use super::{CqPoller, PollMode};
 use crate::channel::Channel;
-use crate::completion::Cq;
 use crate::control::Control;
+use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
 use crate::moderation::CqModeration;
 

@@ -6,12 +6,12 @@ use e810_datapath::slot::QpKey;
 use e810_datapath::state::Service;
 use e810_hal::{Cell, DmaBuf, Iova, Platform, Words};
 
-use super::pairs::Sizes;
+use super::qp::Sizes;
 use super::{Control, PAIR_BYTES, PAIR_SHADOW};
 use crate::addr::Mtu;
 use crate::attr::QpInit;
 use crate::error::Result;
-use crate::pair::Made;
+use crate::qp::Made;
 
 impl<P: Platform> Control<P> {
     /// The context that a queue pair begins with.

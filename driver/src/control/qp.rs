@@ -9,14 +9,14 @@ use e810_datapath::state::Service;
 use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
 use e810_hal::{DmaBuf, DmaLayout, Ns, Platform};
 
-use super::contexts::{hardware_type, queue_contexts};
+use super::qp_context::{hardware_type, queue_contexts};
 use super::{Control, run};
 use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
-use crate::lack::Lack;
-use crate::memory::Pd;
-use crate::pair::{Made, Qp};
+use crate::mr::Pd;
+use crate::qp::{Made, Qp};
 use crate::route::{Way, Ways};
+use crate::unsupported::Lack;
 
 /// Alignment of a work queue's memory (control-path 5.1).
 const RING_ALIGN: usize = 256;

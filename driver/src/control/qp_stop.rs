@@ -7,11 +7,11 @@ use e810_datapath::status::FlushCode;
 use e810_hal::Platform;
 
 use super::Control;
-use super::contexts::hardware_type;
-use super::service::flush_for;
-use super::stops::Told;
+use super::qp_context::hardware_type;
+use super::qp_recovery::flush_for;
+use super::qp_stop_states::Told;
 use crate::error::{Error, Object, Result};
-use crate::pair::Qp;
+use crate::qp::Qp;
 
 impl<P: Platform> Control<P> {
     /// Moves the device's side of a queue pair to ERROR and flushes what was not,

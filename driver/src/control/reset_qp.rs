@@ -13,9 +13,9 @@ use e810_hal::{Ns, Platform};
 
 use super::Control;
 use crate::attr::QpAttr;
-use crate::completion::Cq;
+use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
-use crate::pair::Qp;
+use crate::qp::Qp;
 use crate::route::Ways;
 
 impl<P: Platform> Control<P> {

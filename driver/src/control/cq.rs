@@ -9,7 +9,7 @@ use e810_hal::{CeqId, DmaBuf, DmaLayout, Platform};
 
 use super::Control;
 use crate::channel::Channel;
-use crate::completion::{Cq, CqInit};
+use crate::cq::{Cq, CqInit};
 use crate::error::{Error, Object, Result};
 use crate::moderation::Pacer;
 

@@ -7,7 +7,7 @@ use e810_cqp::op::{Access, PageSize, Pages};
 use e810_hal::{Mapping, Platform, SharedBytes};
 
 use crate::error::{Error, Result};
-use crate::lack::Lack;
+use crate::unsupported::Lack;
 
 bitflags! {
     /// What may be done with a memory region, or through a queue pair. Local

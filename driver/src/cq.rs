@@ -7,7 +7,7 @@ use e810_hal::{DmaBuf, HostBuf, Platform};
 
 use crate::channel::Channel;
 use crate::moderation::{Moderated, Pacer};
-use crate::watch::Depth;
+use crate::monitoring::Depth;
 
 /// A completion queue. `Send`: it may live on the thread that polls it.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use e810_hal::{Ns, Platform, WaitError, log_warn};
 use heapless::Vec;
 
 use super::Control;
-use super::stops::Told;
+use super::qp_stop_states::Told;
 use crate::error::Result;
 use crate::lan::LanEvent;
 

@@ -29,7 +29,7 @@ use heapless::Vec;
 use super::{Control, run};
 use crate::addr::group_mac;
 use crate::error::{Error, Object, Result};
-use crate::pair::Qp;
+use crate::qp::Qp;
 use e810_datapath::state::Service;
 
 pub(super) use table::Groups;

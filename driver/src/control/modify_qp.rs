@@ -9,17 +9,17 @@ use e810_cqp::qpc::RoceContext;
 use e810_datapath::state::{QpState, TransitionError, check};
 use e810_hal::{Ns, Platform, WaitError};
 
-use super::contexts::hardware_type;
+use super::qp_context::hardware_type;
 use super::{Control, run};
 use crate::addr::{Mtu, Path, udp_source_port};
 use crate::attr::QpAttr;
 use crate::error::{Error, Object, Result};
-use crate::lack::Lack;
 use crate::limits::{PKEYS, PORTS};
-use crate::memory::AccessFlags;
-use crate::pair::Qp;
+use crate::mr::AccessFlags;
+use crate::qp::Qp;
 use crate::route::Way;
 use crate::tuning::Tuning;
+use crate::unsupported::Lack;
 
 /// How long the device may take to drain a send queue, as existing drivers wait
 /// (data-path 8.3, row SQD).

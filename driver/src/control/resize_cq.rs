@@ -4,9 +4,9 @@ use e810_cqp::op::{CqAttributes, CreateCq, ModifyCq, QueueMemory};
 use e810_datapath::sizing::CqSize;
 use e810_hal::{DmaBuf, DmaLayout, Platform};
 
-use super::completions::RING_ALIGN;
+use super::cq::RING_ALIGN;
 use super::{Control, run};
-use crate::completion::Cq;
+use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
 
 impl<P: Platform> Control<P> {

@@ -6,13 +6,13 @@ use e810_datapath::wr::PageSize as WrPageSize;
 use e810_datapath::{FastRegister, FastRegisterParts};
 use e810_hal::{Iova, Platform, SharedBytes};
 
-use super::pages::Pieces;
-use super::regions::not_empty;
+use super::mr::not_empty;
+use super::page_list::Pieces;
 use super::{Control, run};
 use crate::error::{Error, Object, Result};
-use crate::fast::{FastMr, Mw, MwType};
-use crate::lack::Lack;
-use crate::memory::{AccessFlags, Pd};
+use crate::fast_reg::{FastMr, Mw, MwType};
+use crate::mr::{AccessFlags, Pd};
+use crate::unsupported::Lack;
 
 /// Pages of fast registrations, as existing drivers have them (data-path 1.7).
 const PAGE: u64 = 4096;

@@ -6,9 +6,9 @@ use e810_hal::Platform;
 
 use super::{Control, run};
 use crate::addr::Path;
+use crate::ah::Ah;
 use crate::error::{Error, Object, Result};
-use crate::handle::Ah;
-use crate::memory::Pd;
+use crate::mr::Pd;
 
 impl<P: Platform> Control<P> {
     /// Makes an address handle in a protection domain: datagrams of queue pairs

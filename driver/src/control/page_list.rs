@@ -7,7 +7,7 @@ use e810_hal::{Iova, Mapping, Platform, Run, SharedBytes};
 
 use super::Control;
 use crate::error::{Error, Result};
-use crate::memory::Described;
+use crate::mr::Described;
 
 impl<P: Platform> Control<P> {
     /// One piece is named by its address, more become a list. The time this
