@@ -1,4 +1,4 @@
-//! Protection domains, memory regions, and what they allow.
+//! Memory regions, and what they allow.
 
 use bitflags::bitflags;
 
@@ -7,6 +7,7 @@ use e810_cqp::op::{Access, PageSize, Pages};
 use e810_hal::{Mapping, Platform, SharedBytes};
 
 use crate::error::{Error, Result};
+use crate::pd::Pd;
 use crate::unsupported::Lack;
 
 bitflags! {
@@ -74,22 +75,6 @@ impl AccessFlags {
         } else {
             e810_hal::Access::Read
         }
-    }
-}
-
-/// A protection domain: regions and queue pairs of different ones do not meet.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "a protection domain is given back with Control::dealloc_pd"]
-pub struct Pd {
-    pub(crate) id: u32,
-    pub(crate) owner: u64,
-}
-
-impl Pd {
-    /// Its number.
-    #[must_use]
-    pub const fn id(&self) -> u32 {
-        self.id
     }
 }
 

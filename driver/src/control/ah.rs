@@ -8,7 +8,7 @@ use super::{Control, run};
 use crate::addr::Path;
 use crate::ah::Ah;
 use crate::error::{Error, Object, Result};
-use crate::mr::Pd;
+use crate::pd::Pd;
 
 impl<P: Platform> Control<P> {
     /// Makes an address handle in a protection domain: datagrams of queue pairs

@@ -11,7 +11,8 @@ use super::page_list::Pieces;
 use super::{Control, run};
 use crate::error::{Error, Object, Result};
 use crate::fast_reg::{FastMr, Mw, MwType};
-use crate::mr::{AccessFlags, Pd};
+use crate::mr::AccessFlags;
+use crate::pd::Pd;
 use crate::unsupported::Lack;
 
 /// Pages of fast registrations, as existing drivers have them (data-path 1.7).

@@ -18,7 +18,7 @@ use crate::ids::Ids;
 use crate::lan::{LanOwnership, LanSide};
 use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
 use crate::moderation::Shared;
-use crate::mr::Pd;
+use crate::pd::Pd;
 use crate::ref_counts::Users;
 use crate::tuning::Tuning;
 

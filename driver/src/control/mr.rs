@@ -8,7 +8,8 @@ use e810_hal::{Mapping, Platform, SharedBytes};
 
 use super::{Control, run};
 use crate::error::{Error, Object, Result};
-use crate::mr::{AccessFlags, Described, Mr, MrChange, Pd, ReregError};
+use crate::mr::{AccessFlags, Described, Mr, MrChange, ReregError};
+use crate::pd::Pd;
 
 impl<P: Platform> Control<P> {
     /// Registers `memory` in a protection domain.

@@ -13,7 +13,7 @@ use super::qp_context::{hardware_type, queue_contexts};
 use super::{Control, run};
 use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
-use crate::mr::Pd;
+use crate::pd::Pd;
 use crate::qp::{Made, Qp};
 use crate::route::{Way, Ways};
 use crate::unsupported::Lack;

@@ -9,7 +9,8 @@ use crate::ah::Ah;
 use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
 use crate::events::EventSet;
-use crate::mr::{Mr, Pd};
+use crate::mr::Mr;
+use crate::pd::Pd;
 use crate::qp::Qp;
 
 /// A shutdown that did not happen, or not to the end.

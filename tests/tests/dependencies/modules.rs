@@ -25,7 +25,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ("channel", &["error"]),
     ("errno", &["error"]),
     ("ids", &["error"]),
-    ("mr", &["error", "unsupported"]),
+    ("pd", &[]),
+    ("mr", &["error", "pd", "unsupported"]),
     ("tuning", &["error"]),
     ("config", &["addr", "tuning"]),
     ("moderation", &["config"]),
@@ -57,6 +58,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "limits",
             "mr",
             "moderation",
+            "pd",
             "qp",
             "port",
             "route",
@@ -261,10 +263,10 @@ use crate::control::Control;
         ]
     );
     assert_eq!(
-        lan("use crate::{\n    control::{Control, error},\n    error::Error,\n    pair::Qp,\n};\n"),
+        lan("use crate::{\n    control::{Control, error},\n    error::Error,\n    qp::Qp,\n};\n"),
         [
             "lan/rules.rs: lan must not use control",
-            "lan/rules.rs: lan must not use pair",
+            "lan/rules.rs: lan must not use qp",
         ]
     );
     assert_eq!(
@@ -277,8 +279,8 @@ use crate::control::Control;
         ["lan/mod.rs: lan must not use control"]
     );
     assert_eq!(
-        complaints(Path::new("control/service.rs"), "use crate::Control;\n"),
-        ["control/service.rs: crate::Control is no module: name the module that it is in"]
+        complaints(Path::new("control/qp_recovery.rs"), "use crate::Control;\n"),
+        ["control/qp_recovery.rs: crate::Control is no module: name the module that it is in"]
     );
     assert_eq!(
         complaints(Path::new("newcomer.rs"), ""),
