@@ -22,24 +22,25 @@ use crate::opcode::Opcode;
 
 mod address;
 mod ah;
+mod arp;
 mod ceq;
 mod cq;
 mod features;
 mod flush;
 mod fpm;
-mod mcast;
-mod neighbour;
+mod mr;
+mod multicast;
 mod port;
 mod push;
 mod qp;
 mod qp_control;
 mod sched;
 mod sd;
-mod stag;
 mod stats;
 
 pub use address::{IpPair, MacAddr};
 pub use ah::{AddressHandle, CreateAh, DestroyAh, ModifyAh};
+pub use arp::{AllocateLocalMac, ArpChange, LocalMacChange, ManageArp, ManageLocalMac};
 pub use ceq::{CreateAeq, CreateCeq, DestroyAeq, DestroyCeq};
 pub use cq::{CqAttributes, CreateCq, DestroyCq, ModifyCq, QueueMemory};
 pub use features::QueryFeatures;
@@ -47,18 +48,19 @@ pub use flush::{AsyncEvent, FlushCode, FlushWqes, GenerateAe};
 pub use fpm::{
     COMMIT_BYTES, CommitFpm, ManageHmcPmFunction, QUERY_BYTES, QueryFpm, ShmcPagesAllocated,
 };
-pub use mcast::{CreateMcast, DestroyMcast, GroupMember, McastGroup, ModifyMcast, group_context};
-pub use neighbour::{AllocateLocalMac, ArpChange, LocalMacChange, ManageArp, ManageLocalMac};
+pub use mr::{
+    Access, AllocMrStag, AllocMwStag, DeallocStag, Extent, PageSize, Pages, RegisterMr, StagKind,
+    TagBase,
+};
+pub use multicast::{
+    CreateMcast, DestroyMcast, GroupMember, McastGroup, ModifyMcast, group_context,
+};
 pub use port::{HashChange, HashEntry, ManageApbvt, ManageQuadHash, QuadEndpoint};
 pub use push::ManagePushPages;
 pub use qp::{CreateQp, DestroyQp, ModifyQp, QpState, QpType, Terminate};
 pub use qp_control::{ResumeQp, SuspendQp, UploadContext};
 pub use sched::{NodeChange, PriorityType, UpMap, WorkSchedNode};
 pub use sd::{INLINE_SDS, MAX_SDS_PER_COMMAND, SdEntry, SdKind, UpdatePeSds};
-pub use stag::{
-    Access, AllocMrStag, AllocMwStag, DeallocStag, Extent, PageSize, Pages, RegisterMr, StagKind,
-    TagBase,
-};
 pub use stats::{GATHER_BYTES, GatherStats, ManageStats};
 
 /// A CQP WQE: word *n* lies at byte 8 × *n*, word 3 is the header.
