@@ -2,6 +2,7 @@
 //!
 //! Usage errors end in exit code 2, which is clap's own.
 
+pub mod device;
 mod moderation;
 mod monitor;
 pub(crate) mod number;
@@ -20,7 +21,8 @@ use crate::backend::Options;
 use crate::capture::CaptureArgs;
 use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
-use crate::spec::{Bdf, DeviceSpec, socket_path};
+use crate::spec::{Bdf, DeviceSpec};
+use device::socket_path;
 use number::{number, size};
 
 pub use moderation::ModerationArg;

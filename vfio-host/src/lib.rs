@@ -34,6 +34,7 @@ pub mod interrupts;
 pub mod latency;
 pub mod link_spec;
 pub mod measure;
+pub mod memory_need;
 pub mod monitor;
 pub mod payload;
 pub mod perf;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::device::socket_path;
 use super::number::{number, size};
 use super::{Op, PairArgs};
-use crate::spec::socket_path;
 
 /// Arguments of `e810 monitor`.
 #[derive(Args, Debug, Clone)]

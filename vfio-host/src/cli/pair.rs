@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{ArgGroup, Args};
 use e810::CqModeration;
 
+use super::device::{self, socket_path};
 use super::number::number;
 use super::{BackendArgs, ModerationArg, StartArgs, TuningArg, parse_mac};
 use crate::address::AddressArgs;
@@ -14,7 +15,7 @@ use crate::attend::Waits;
 use crate::capture::CaptureArgs;
 use crate::exchange::MeetingArgs;
 use crate::faults::Faults;
-use crate::spec::{DeviceSpec, socket_path};
+use crate::spec::DeviceSpec;
 use crate::usage::refuse;
 
 /// Two functions, in this process or one in another, and what is between them.
@@ -90,7 +91,7 @@ impl PairArgs {
     /// # Errors
     /// An environment variable that names none.
     pub(crate) fn device(&self) -> Result<DeviceSpec> {
-        DeviceSpec::chosen(self.device.as_ref())
+        device::chosen(self.device.as_ref())
     }
 
     /// The function of this process that answers.

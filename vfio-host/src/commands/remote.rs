@@ -15,6 +15,7 @@ use crate::cli::{BackendArgs, StartArgs};
 use crate::host::Host;
 use crate::host::limits::{self, Memlock};
 use crate::host::pci::DEVICES;
+use crate::memory_need;
 use crate::spec::{Bdf, DeviceSpec, Way};
 use crate::start::{Source, Start, usual_ceqs};
 
@@ -42,7 +43,7 @@ pub(crate) fn warn_of_memlock(functions: u64) {
     let Some(Memlock::Bytes(limit)) = limits::memlock(&Host::new("/")) else {
         return;
     };
-    match limits::need() {
+    match memory_need::need() {
         Ok(need) if limit < need.bytes().saturating_mul(functions) => log::warn!(
             "this process may pin {limit} bytes, and {} of a card: {} bytes, and what is registered; `e810 doctor` says how to raise the limit",
             match functions {

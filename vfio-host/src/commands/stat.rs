@@ -14,6 +14,7 @@ pub use limits::LimitsReport;
 
 use super::{pair, refuse_for_sim, remote, sim_start, simulator};
 use crate::cli::StatArgs;
+use crate::cli::device::chosen;
 use crate::host::Host;
 use crate::report::{human_bytes, link_speed, mac};
 use crate::spec::DeviceSpec;
@@ -84,7 +85,7 @@ pub fn by_name(stats: &Stats) -> Counters {
 /// A bring-up that failed, a counter that could not be read, or a finding of the
 /// simulator.
 pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
-    let device = DeviceSpec::chosen(args.device.as_ref())?;
+    let device = chosen(args.device.as_ref())?;
     let host = Host::default();
     let limits = args.verbose.then_some((&device, &host));
     let report = match &device {

@@ -15,6 +15,7 @@ use crate::backend::{Function, Transport};
 use crate::capture::Recording;
 use crate::card::as_source;
 use crate::cli::UpArgs;
+use crate::cli::device::chosen;
 use crate::counted::Counted;
 use crate::host::{Host, card};
 use crate::measure::{Times, times};
@@ -27,7 +28,7 @@ use crate::start::{LINK, Start};
 /// # Errors
 /// The stage that failed, or a finding of the simulator.
 pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
-    let device = DeviceSpec::chosen(args.device.as_ref())?;
+    let device = chosen(args.device.as_ref())?;
     if device != DeviceSpec::Sim {
         args.capture.refuse(&device)?;
     }

@@ -1,4 +1,4 @@
-//! CPUs, and which of them takes a function's interrupts.
+//! CPUs: which of them this thread may use, and which takes a function's interrupts.
 
 use std::fs;
 use std::io;
@@ -26,6 +26,41 @@ fn count(list: &str) -> Option<usize> {
         all = all.checked_add(last.checked_sub(first)?.checked_add(1)?)?;
     }
     Some(all)
+}
+
+/// CPUs, a bit each, as the kernel takes them.
+type CpuMask = [u64; 16];
+
+/// Numbers of the CPUs that this thread may use, in order; `None` when the kernel
+/// does not say, or has more than 1024.
+#[must_use]
+pub fn allowed() -> Option<Vec<usize>> {
+    let mut mask: CpuMask = [0; 16];
+    // SAFETY: the kernel writes at most the size that is given, into memory that
+    // lives for the call; a cpu_set_t is such a mask.
+    let code = unsafe { libc::sched_getaffinity(0, size_of::<CpuMask>(), (&raw mut mask).cast()) };
+    if code != 0 {
+        return None;
+    }
+    let is_allowed = |cpu: &usize| {
+        mask.get(cpu / 64)
+            .is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+    };
+    Some((0..64 * mask.len()).filter(is_allowed).collect())
+}
+
+/// Keeps this thread on CPU `cpu`; false where it may not be there.
+#[must_use]
+pub fn stay_on(cpu: usize) -> bool {
+    let mut mask: CpuMask = [0; 16];
+    if let Some(word) = mask.get_mut(cpu / 64) {
+        *word = 1 << (cpu % 64);
+    }
+    // SAFETY: the kernel reads the size that is given from memory that lives for
+    // the call; a cpu_set_t is such a mask.
+    let code =
+        unsafe { libc::sched_setaffinity(0, size_of::<CpuMask>(), (&raw const mask).cast()) };
+    code == 0
 }
 
 /// Has CPU `cpu` take the interrupts of an MSI-X vector that vfio-pci has

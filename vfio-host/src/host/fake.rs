@@ -11,12 +11,12 @@ use super::{Host, link_name, read};
 use crate::spec::Bdf;
 
 /// The address `text`.
-pub(crate) fn bdf(text: &str) -> Bdf {
+pub fn bdf(text: &str) -> Bdf {
     text.parse().unwrap()
 }
 
 /// A machine in a folder of its own, removed at the end.
-pub(crate) struct Tree {
+pub struct Tree {
     host: Host,
     root: PathBuf,
 }
@@ -29,7 +29,7 @@ impl Drop for Tree {
 
 impl Tree {
     /// A machine with drivers ice and vfio-pci and nothing else.
-    pub(crate) fn bare() -> Self {
+    pub fn bare() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("e810-host-{}-{number}", std::process::id());
@@ -61,7 +61,7 @@ impl Tree {
 
     /// A machine with the two functions of an E810 on ice, each in its group, and
     /// the card's package.
-    pub(crate) fn with_card() -> Self {
+    pub fn with_card() -> Self {
         let tree = Self::bare();
         for (address, group) in [("0000:3b:00.0", 24), ("0000:3b:00.1", 25)] {
             tree.function(address, "0x8086", "0x1592");
@@ -85,21 +85,25 @@ impl Tree {
         tree
     }
 
-    pub(crate) fn host(&self) -> &Host {
+    /// The machine.
+    pub fn host(&self) -> &Host {
         &self.host
     }
 
-    pub(crate) fn folder(&self, path: &str) {
+    /// Makes a folder, with those above it.
+    pub fn folder(&self, path: &str) {
         fs::create_dir_all(self.host.path(path)).unwrap();
     }
 
-    pub(crate) fn file(&self, path: &str, text: &str) {
+    /// Writes a file, and makes the folders above it.
+    pub fn file(&self, path: &str, text: &str) {
         let path = self.host.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    pub(crate) fn link(&self, path: &str, target: &str) {
+    /// Makes a symbolic link in place of what is there.
+    pub fn link(&self, path: &str, target: &str) {
         let path = self.host.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let _ = fs::remove_file(&path);
@@ -107,7 +111,7 @@ impl Tree {
     }
 
     /// Removes a file, a link or a folder.
-    pub(crate) fn remove(&self, path: &str) {
+    pub fn remove(&self, path: &str) {
         let path = self.host.path(path);
         let kind = fs::symlink_metadata(&path).unwrap();
         if kind.is_dir() {
@@ -117,21 +121,23 @@ impl Tree {
         }
     }
 
-    pub(crate) fn function(&self, address: &str, vendor: &str, device: &str) {
+    /// A PCI function with these ids, bound to no driver.
+    pub fn function(&self, address: &str, vendor: &str, device: &str) {
         let at = format!("/sys/bus/pci/devices/{address}");
         self.file(&format!("{at}/vendor"), vendor);
         self.file(&format!("{at}/device"), device);
         self.file(&format!("{at}/driver_override"), "(null)\n");
     }
 
-    pub(crate) fn bind(&self, address: &str, driver: &str) {
+    /// Binds a function to a driver, which is made if it is not there.
+    pub fn bind(&self, address: &str, driver: &str) {
         self.folder(&format!("/sys/bus/pci/drivers/{driver}"));
         let target = format!("../../drivers/{driver}");
         self.link(&format!("/sys/bus/pci/devices/{address}/driver"), &target);
     }
 
     /// Puts a function into an IOMMU group, out of the one it was in.
-    pub(crate) fn group(&self, address: &str, number: u32) {
+    pub fn group(&self, address: &str, number: u32) {
         let link = format!("/sys/bus/pci/devices/{address}/iommu_group");
         if let Some(old) = link_name(&self.host.path(&link)) {
             self.remove(&format!("/sys/kernel/iommu_groups/{old}/devices/{address}"));
@@ -144,7 +150,7 @@ impl Tree {
     }
 
     /// The driver a function is bound to.
-    pub(crate) fn driver(&self, address: &str) -> Option<String> {
+    pub fn driver(&self, address: &str) -> Option<String> {
         link_name(
             &self
                 .host
@@ -153,14 +159,14 @@ impl Tree {
     }
 
     /// A function's driver_override.
-    pub(crate) fn driver_override(&self, address: &str) -> String {
+    pub fn driver_override(&self, address: &str) -> String {
         self.host
             .text(&format!("/sys/bus/pci/devices/{address}/driver_override"))
             .unwrap()
     }
 
     /// The kernel of this machine.
-    pub(crate) fn kernel(&self) -> FakeKernel {
+    pub fn kernel(&self) -> FakeKernel {
         FakeKernel {
             root: self.root.clone(),
             writes: 0,
@@ -172,16 +178,16 @@ impl Tree {
 }
 
 /// Reacts to the writes as Linux' PCI core does.
-pub(crate) struct FakeKernel {
+pub struct FakeKernel {
     root: PathBuf,
     /// Writes so far.
-    pub(crate) writes: u32,
+    pub writes: u32,
     /// The write, counted from 0, that is refused without effect.
-    pub(crate) fails: Option<u32>,
+    pub fails: Option<u32>,
     /// The first of the writes that are all refused.
-    pub(crate) fails_from: Option<u32>,
+    pub fails_from: Option<u32>,
     /// A driver that takes no function.
-    pub(crate) refusing: Option<&'static str>,
+    pub refusing: Option<&'static str>,
 }
 
 impl Kernel for FakeKernel {

@@ -8,7 +8,7 @@ pub mod binding;
 pub mod card;
 pub mod cpus;
 #[cfg(test)]
-pub(crate) mod fake;
+pub mod fake;
 pub mod group;
 pub mod kernel;
 pub mod limits;

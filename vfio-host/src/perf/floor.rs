@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::host::cpus;
+
 /// Hand-overs in a sample: reading the clock costs as much as a few.
 const BATCH: u64 = 100;
 /// Samples.
@@ -31,37 +33,10 @@ pub struct Floor {
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// Processors, a bit each, as the kernel takes them.
-type CpuMask = [u64; 16];
-
 /// The first two processors that this thread may use.
 fn two_cpus() -> Option<[usize; 2]> {
-    let mut mask: CpuMask = [0; 16];
-    // SAFETY: the kernel writes at most the size that is given, into memory that
-    // lives for the call; a cpu_set_t is such a mask.
-    let code = unsafe { libc::sched_getaffinity(0, size_of::<CpuMask>(), (&raw mut mask).cast()) };
-    if code != 0 {
-        return None;
-    }
-    let is_allowed = |cpu: &usize| {
-        mask.get(cpu / 64)
-            .is_some_and(|word| word >> (cpu % 64) & 1 == 1)
-    };
-    let mut allowed = (0..64 * mask.len()).filter(is_allowed);
+    let mut allowed = cpus::allowed()?.into_iter();
     Some([allowed.next()?, allowed.next()?])
-}
-
-/// Keeps this thread on a processor; false where it may not be there.
-fn stay_on(cpu: usize) -> bool {
-    let mut mask: CpuMask = [0; 16];
-    if let Some(word) = mask.get_mut(cpu / 64) {
-        *word = 1 << (cpu % 64);
-    }
-    // SAFETY: the kernel reads the size that is given from memory that lives for
-    // the call; a cpu_set_t is such a mask.
-    let code =
-        unsafe { libc::sched_setaffinity(0, size_of::<CpuMask>(), (&raw const mask).cast()) };
-    code == 0
 }
 
 /// Measures between the first two processors that this thread may use; `None`
@@ -73,7 +48,7 @@ pub fn core_to_core() -> Option<Floor> {
     let last = SAMPLES * BATCH * 2;
     // Even numbers are written by one, odd ones by the other.
     let hand = |mut turn: u64, cpu| {
-        let stays = stay_on(cpu);
+        let stays = cpus::stay_on(cpu);
         let mut samples = Vec::new();
         let mut begun = Instant::now();
         while turn < last {

@@ -1,7 +1,8 @@
 use super::machine::memlock;
 use super::*;
 use crate::host::fake::{Tree, bdf};
-use crate::host::limits::{Memlock, Need};
+use crate::host::limits::Memlock;
+use crate::memory_need::Need;
 
 const FIRST: &str = "0000:3b:00.0";
 
