@@ -1,7 +1,7 @@
 //! The arrows between the crates, as docs/architecture.md draws them.
 //!
-//! `hal ← {adminq, cqp, ceq, datapath} ← driver ← vfio-host`,
-//! `hal ← sim ← sim-server ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
+//! `hal ← {adminq, cqp, ceq, datapath} ← driver ← backends ← vfio-host`,
+//! `hal ← sim ← {sim-server, backends} ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
 //! nobody uses. The queue crates are siblings, and
 //! the simulator sees the registers only, so that it cannot share a mistake
 //! about a structure's layout with the driver.
@@ -85,9 +85,21 @@ const ROOMS: &[Room] = &[
         core: false,
     },
     Room {
+        package: "e810-backends",
+        folder: "backends",
+        may_use: &["e810-hal", "e810", "e810-sim"],
+        core: false,
+    },
+    Room {
         package: "e810-host",
         folder: "vfio-host",
-        may_use: &["e810-hal", "e810", "e810-sim", "e810-sim-server"],
+        may_use: &[
+            "e810-hal",
+            "e810",
+            "e810-backends",
+            "e810-sim",
+            "e810-sim-server",
+        ],
         core: false,
     },
     Room {
@@ -102,6 +114,7 @@ const ROOMS: &[Room] = &[
             "e810",
             "e810-sim",
             "e810-sim-server",
+            "e810-backends",
             "e810-host",
         ],
         core: false,

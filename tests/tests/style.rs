@@ -194,7 +194,7 @@ fn the_core_has_no_way_to_panic_and_nothing_left_open() {
 
 #[test]
 fn nothing_is_left_open_anywhere() {
-    let files: Vec<PathBuf> = ["sim", "vfio-host", "tests"]
+    let files: Vec<PathBuf> = ["sim", "backends", "vfio-host", "tests"]
         .iter()
         .flat_map(|folder| sources(&root().join(folder)))
         .filter(|path| !path.ends_with(file!()))
@@ -230,6 +230,7 @@ fn every_file_says_what_it_is() {
         "datapath",
         "driver",
         "sim",
+        "backends",
         "vfio-host",
         "tests/peer",
     ]

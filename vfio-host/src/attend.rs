@@ -7,9 +7,9 @@
 
 use anyhow::{Context, Result, bail};
 use e810::{AsyncEvent, Control, Cq, CqModeration, Event, EventSet, Events, Notify, Wc};
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
-use crate::interrupts::HostPlatform;
 use crate::monitor::{Counts, FunctionSeen, Tap, look};
 
 /// How long a thread sleeps at a time: then it looks whether all is well.

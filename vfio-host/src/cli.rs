@@ -14,14 +14,14 @@ mod wire;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use e810_backends::Options;
+use e810_backends::spec::{Bdf, DeviceSpec};
 use e810_sim::Variation;
 use e810_sim_server::VECTORS;
 
-use crate::backend::Options;
 use crate::capture::CaptureArgs;
 use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
-use crate::spec::{Bdf, DeviceSpec};
 use device::socket_path;
 use number::{number, size};
 

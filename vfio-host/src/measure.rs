@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e810_backends::{Function, Transport};
 use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0};
 use e810_hal::{Ns, Vectors};
 
-use crate::backend::{Function, Transport};
 use crate::latency::{Latencies, Summary};
 
 /// Samples of each kind.

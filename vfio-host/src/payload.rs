@@ -59,7 +59,7 @@ pub fn first_difference(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::Buffer;
+    use e810_backends::buffer::Buffer;
 
     #[test]
     fn messages_differ_and_differences_are_found() {

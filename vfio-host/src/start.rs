@@ -11,8 +11,8 @@ use e810::{
 };
 use e810_hal::Ns;
 
-use crate::host::package::{self, NoPackage, PackageFile};
-use crate::host::{Host, cpus};
+use e810_backends::host::package::{self, NoPackage, PackageFile};
+use e810_backends::host::{Host, cpus};
 
 /// How long a link may take to come up: the longest that ports need to agree on
 /// a speed with a switch.
@@ -169,7 +169,7 @@ mod tests {
     use e810_sim::Sim;
 
     use super::*;
-    use crate::host::fake::Tree;
+    use e810_backends::host::fake::Tree;
 
     #[test]
     fn there_is_a_completion_vector_for_each_cpu_that_is_online() {

@@ -4,7 +4,8 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::spec::DeviceSpec;
+use e810_backends::spec::DeviceSpec;
+
 use crate::usage::Usage;
 
 /// The environment variable that names a function where no option does.

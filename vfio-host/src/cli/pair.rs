@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{ArgGroup, Args};
 use e810::CqModeration;
+use e810_backends::spec::DeviceSpec;
 
 use super::device::{self, socket_path};
 use super::number::number;
@@ -15,7 +16,6 @@ use crate::attend::Waits;
 use crate::capture::CaptureArgs;
 use crate::exchange::MeetingArgs;
 use crate::faults::Faults;
-use crate::spec::DeviceSpec;
 use crate::usage::refuse;
 
 /// Two functions, in this process or one in another, and what is between them.

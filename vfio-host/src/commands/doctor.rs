@@ -7,11 +7,11 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail, ensure};
+use e810_backends::host::Host;
+use e810_backends::host::pci::{DEVICES, Function, e810s};
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
-use crate::host::Host;
-use crate::host::pci::{DEVICES, Function, e810s};
 use crate::terminal::Paint;
 
 mod function;

@@ -15,10 +15,10 @@ pub mod up;
 
 use anyhow::{Context, Result};
 use e810::{Lan, MacAddr, VsiId};
+use e810_backends::host::Host;
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
 use crate::cli::{BackendArgs, StartArgs};
-use crate::host::Host;
 use crate::start::{Source, Start, usual_ceqs};
 use crate::usage::refuse;
 

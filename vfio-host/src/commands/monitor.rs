@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use e810::{Adaptive, CqModeration};
+use e810_backends::signals::{STOP, Signals};
 
 use super::pair;
 use super::perf::{Measure, Unseen};
 use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
 use crate::monitor::{Client, Desk, Seen, View, print, print_within};
 use crate::perf::{Plan, Test};
-use crate::signals::{STOP, Signals};
 use crate::stop::Stop;
 use crate::terminal;
 use crate::usage::refuse;

@@ -6,19 +6,19 @@ use std::net::IpAddr;
 use anyhow::{Context, Result, bail};
 use e810::hmc::Backing;
 use e810::{Control, EventSet, LinkPolicy, Mtu, Path, Platform, v4};
+use e810_backends::host::Host;
+use e810_backends::interrupts::HostPlatform;
+use e810_backends::spec::DeviceSpec;
+use e810_backends::{Function, Transport};
 use e810_sim::Mode;
 
 use super::{LAN_SIDE, refuse_for_sim, remote, sim_start, simulator};
-use crate::backend::{Function, Transport};
 use crate::capture::Recording;
 use crate::cli::{PairArgs, StartArgs};
 use crate::exchange::{Meeting, Role};
 use crate::faults::Faults;
-use crate::host::Host;
-use crate::interrupts::HostPlatform;
 use crate::monitor::{Desk, Service, Tap};
 use crate::pingpong::Watch;
-use crate::spec::DeviceSpec;
 use crate::start::{LINK, Start};
 use crate::usage::refuse;
 

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use e810::{Control, MacAddr, Mtu, Path};
+use e810_backends::interrupts::HostPlatform;
 use serde_json::{Map, Value};
 
 use super::pair::{self, Around};
 use crate::cli::PairArgs;
 use crate::exchange::{Hello, Link, Meeting, Role};
-use crate::interrupts::HostPlatform;
 use crate::pingpong::Endpoint;
 use crate::stop::Stop;
 

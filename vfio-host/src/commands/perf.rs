@@ -6,6 +6,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,6 @@ use super::pair::{self, Around, Job};
 use super::peer::{self, Lookout};
 use crate::cli::{PairArgs, PerfArgs, TestArg};
 use crate::exchange::{Done, Link, Meeting, Role, SIZES};
-use crate::interrupts::HostPlatform;
 use crate::monitor::Desk;
 use crate::perf::{Client, End, MAX_POST_LIST, Plan, Run, Server, Test};
 use crate::pingpong::{MESSAGE_LIMIT, UNREACHED};

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 use e810::Stats;
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,6 @@ use super::stat;
 use crate::attend::Waits;
 use crate::cli::{Op, PairArgs, PingpongArgs, ServiceArg};
 use crate::exchange::{Done, Link, Meeting, Role};
-use crate::interrupts::HostPlatform;
 use crate::monitor::Desk;
 use crate::pingpong::{Outcome, Plan, Side, SidePlan, Watch, apart, datagram, run as exchange};
 use crate::progress::Progress;

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result, ensure};
+use e810_backends::host::Host;
+use e810_backends::host::limits::{self, Memlock};
+use e810_backends::host::pci::DEVICES;
+use e810_backends::spec::{Bdf, DeviceSpec, Way};
+use e810_backends::vfio::Vfio;
+use e810_backends::vfio_user::VfioUser;
+use e810_backends::{BackendError, Function, Notice, Transport};
 
-use crate::backend::vfio::Vfio;
-use crate::backend::vfio_user::VfioUser;
-use crate::backend::{self, BackendError, Function, Notice, Transport};
 use crate::cli::{BackendArgs, StartArgs};
-use crate::host::Host;
-use crate::host::limits::{self, Memlock};
-use crate::host::pci::DEVICES;
 use crate::memory_need;
-use crate::spec::{Bdf, DeviceSpec, Way};
 use crate::start::{Source, Start, usual_ceqs};
 
 /// The function that another process serves on the socket `path`.
@@ -135,7 +135,7 @@ pub(crate) fn exists(host: &Host, device: &DeviceSpec) -> Result<()> {
 pub(crate) fn start<T: Transport>(function: &Function<T>, asked: &StartArgs) -> Result<Start> {
     let mtu = asked.mtu.unwrap_or(MTU);
     if asked.warm {
-        let lan = backend::lan(function, asked.mac, asked.vsi, mtu)?;
+        let lan = e810_backends::lan(function, asked.mac, asked.vsi, mtu)?;
         return Ok(Start::Warm {
             lan,
             ceqs: usual_ceqs(),

@@ -7,6 +7,8 @@ use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 use e810::{Control, GIDS, LinkFec, Mtu, Platform, PortState, Stats};
+use e810_backends::host::Host;
+use e810_backends::spec::DeviceSpec;
 use e810_sim::Mode;
 use serde::Serialize;
 
@@ -15,9 +17,7 @@ pub use limits::LimitsReport;
 use super::{pair, refuse_for_sim, remote, sim_start, simulator};
 use crate::cli::StatArgs;
 use crate::cli::device::chosen;
-use crate::host::Host;
 use crate::report::{human_bytes, link_speed, mac};
-use crate::spec::DeviceSpec;
 use crate::start::Start;
 
 /// Counters by name.

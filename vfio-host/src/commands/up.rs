@@ -5,22 +5,22 @@ use std::io::Write;
 use anyhow::{Context, Result, bail, ensure};
 use e810::hmc::{Backing, FpmQuery, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
 use e810::{Lan, LanReady, LinkPolicy, LoadedBy, Memory, Platform, Reached};
+use e810_backends::counted::Counted;
+use e810_backends::host::{Host, card};
+use e810_backends::spec::{Bdf, DeviceSpec};
+use e810_backends::{Function, Transport};
 use e810_hal::Clock;
 use e810_hal::regs::GL_RDPU_CNTRL;
 use e810_sim::Mode;
 
 use super::pair::wait_link;
 use super::{refuse_for_sim, remote, sim_start, simulator};
-use crate::backend::{Function, Transport};
 use crate::capture::Recording;
 use crate::card::as_source;
 use crate::cli::UpArgs;
 use crate::cli::device::chosen;
-use crate::counted::Counted;
-use crate::host::{Host, card};
 use crate::measure::{Times, times};
 use crate::report::{LanReport, ObjectReport, StageReport, UpReport, human_bytes, human_ns, mac};
-use crate::spec::{Bdf, DeviceSpec};
 use crate::start::{LINK, Start};
 
 /// Runs the command.
@@ -328,7 +328,7 @@ fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::fake::{Tree, bdf};
+    use e810_backends::host::fake::{Tree, bdf};
 
     #[test]
     fn a_card_that_others_use_is_not_reset() {

@@ -1,13 +1,13 @@
 //! The side that measures.
 
 use anyhow::{Result, ensure};
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use super::end::{Completed, Post};
 use super::pace::Pace;
 use super::{End, Plan, Run, Spread, Test};
 use crate::cli::Op;
-use crate::interrupts::HostPlatform;
 use crate::latency::Latencies;
 
 /// A queue pair of a bandwidth run.

@@ -7,13 +7,13 @@ use e810::{
     AccessFlags, Control, Cq, Data, EventSet, Mr, Op as Request, Path, Pd, Qp, QpAttr, QpCaps,
     QpInit, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode,
 };
+use e810_backends::buffer::Buffer;
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, SharedBytes};
 
 use super::Plan;
 use crate::attend::Attended;
-use crate::buffer::Buffer;
 use crate::cli::Op;
-use crate::interrupts::HostPlatform;
 use crate::monitor::Tap;
 use crate::payload::{self, Direction};
 use crate::pingpong::{Endpoint, succeeded};

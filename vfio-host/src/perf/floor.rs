@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::host::cpus;
+use e810_backends::host::cpus;
 
 /// Hand-overs in a sample: reading the clock costs as much as a few.
 const BATCH: u64 = 100;

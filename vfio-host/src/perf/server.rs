@@ -1,13 +1,13 @@
 //! The side that answers.
 
 use anyhow::{Result, ensure};
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use super::client::{is_marked, mark, marker};
 use super::end::{Completed, Post};
 use super::{End, Plan, Run, Test};
 use crate::cli::Op;
-use crate::interrupts::HostPlatform;
 
 /// The side that answers, in a run of one size. For READ, and for WRITE where
 /// nothing is answered, the device does all.

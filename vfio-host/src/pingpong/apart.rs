@@ -7,11 +7,11 @@
 
 use anyhow::{Result, bail, ensure};
 use e810::Wc;
+use e810_backends::interrupts::HostPlatform;
 
 use super::{Endpoint, MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED, Watch};
 use crate::cli::Op;
 use crate::exchange::Role;
-use crate::interrupts::HostPlatform;
 use crate::payload::{self, Direction};
 use crate::progress::Progress;
 

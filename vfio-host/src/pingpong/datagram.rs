@@ -7,11 +7,11 @@
 
 use anyhow::{Context, Result, ensure};
 use e810::{Wc, WcFlags};
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use super::side::{GRH, RECEIVES, is_receive, low, succeeded};
 use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED};
-use crate::interrupts::HostPlatform;
 use crate::payload::{self, Direction};
 use crate::progress::Progress;
 use crate::stop::Stop;

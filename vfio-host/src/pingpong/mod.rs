@@ -10,10 +10,10 @@ mod side;
 
 use anyhow::{Context, Result, ensure};
 use e810::{Stats, Wc};
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use crate::cli::Op;
-use crate::interrupts::HostPlatform;
 use crate::latency::Latencies;
 use crate::payload::{self, Direction};
 use crate::progress::Progress;

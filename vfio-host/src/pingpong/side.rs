@@ -5,12 +5,12 @@ use e810::{
     AccessFlags, Ah, Control, Cq, Data, EventSet, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, Qpn, RecvWr,
     Remote, SendFlags, SendWr, Service, Sge, Stats, Tuning, UdTarget, Wc, WcOpcode, WcStatus,
 };
+use e810_backends::buffer::Buffer;
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, SharedBytes};
 
 use crate::attend::{Attended, Waits};
-use crate::buffer::Buffer;
 use crate::cli::Op;
-use crate::interrupts::HostPlatform;
 use crate::monitor::Tap;
 
 /// Receives kept posted on each side.

@@ -5,13 +5,13 @@ use std::io::{self, ErrorKind};
 
 use anyhow::{Context, Result};
 use e810::Package;
+use e810_backends::host::Host;
+use e810_backends::host::group::iommu_is_on;
+use e810_backends::host::kernel::{self, Module, Processor, processor, was_started_with};
+use e810_backends::host::limits::{self, Memlock};
+use e810_backends::host::package::{self, NoPackage};
 
 use super::Check;
-use crate::host::Host;
-use crate::host::group::iommu_is_on;
-use crate::host::kernel::{self, Module, Processor, processor, was_started_with};
-use crate::host::limits::{self, Memlock};
-use crate::host::package::{self, NoPackage};
 use crate::memory_need::{self, Need};
 use crate::report::human_bytes;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use e810_hal::{Access, Bus, Ns, Off};
 
-use crate::backend::*;
+use crate::*;
 
 #[derive(Clone, Debug)]
 pub(super) struct NoRegisters;

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::protocol::{
     Command, FLAGS_COMMAND, FLAGS_ERROR, FLAGS_KIND, FLAGS_NO_REPLY, FLAGS_REPLY, HEADER, Header,
 };
-use crate::backend::BackendError;
+use crate::BackendError;
 
 /// Longest answer that is read: far above anything the protocol has for us.
 const LONGEST: usize = 64 << 10;

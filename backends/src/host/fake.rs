@@ -1,5 +1,15 @@
 //! A folder that stands for a machine with a card, and the kernel behind it.
 
+#![cfg_attr(
+    not(test),
+    expect(
+        clippy::unwrap_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "only tests use it, and a test fails by panicking"
+    )
+)]
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;

@@ -14,12 +14,12 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::script::*;
 use super::*;
-use crate::backend::transport::{DmaRegion, Transport};
-use crate::backend::vectors::{Vectors, Waiter};
-use crate::backend::vfio::Vfio;
-use crate::backend::vfio::open::Place;
-use crate::backend::vfio::tape::{Ioctl, Step, Tape, longs, words};
 use crate::spec::Bdf;
+use crate::transport::{DmaRegion, Transport};
+use crate::vectors::{Vectors, Waiter};
+use crate::vfio::Vfio;
+use crate::vfio::open::Place;
+use crate::vfio::tape::{Ioctl, Step, Tape, longs, words};
 
 const NAME: &str = "iommufd:0000:3b:00.0";
 

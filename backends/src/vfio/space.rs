@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::backend::transport::DmaRegion;
+use crate::transport::DmaRegion;
 
 /// The I/O addresses of one function: a container, or an IOAS of iommufd.
 ///
@@ -11,7 +11,7 @@ pub(super) trait Space: Send + Sync {
     /// Maps memory.
     ///
     /// # Safety
-    /// As for [`Transport::map`](crate::backend::Transport::map).
+    /// As for [`Transport::map`](crate::Transport::map).
     unsafe fn map(&self, region: &DmaRegion<'_>) -> io::Result<()>;
 
     /// Unmaps exactly one mapping.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use e810_hal::pci_ids;
 use vfio_ioctls::{VfioContainer, VfioDevice, VfioError, VfioOps};
 
-use crate::backend::error::BackendError;
+use crate::error::BackendError;
 use crate::spec::Bdf;
 
 /// What sysfs says of a function before anything is opened.

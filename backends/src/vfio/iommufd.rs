@@ -29,7 +29,7 @@ use super::describe::{Description, Irqs, Region, ask, capabilities, long, pairs,
 use super::kernel::request;
 use super::node::Node;
 use super::open::{not_opened, place};
-use crate::backend::error::BackendError;
+use crate::error::BackendError;
 use crate::spec::Bdf;
 use cdev::cdev;
 use space::{Ioas, alloc};

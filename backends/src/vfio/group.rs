@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::backend::error::BackendError;
-use crate::backend::iova::IovaSpace;
-use crate::backend::transport::SharedAddresses;
+use crate::error::BackendError;
+use crate::iova::IovaSpace;
 use crate::spec::Bdf;
+use crate::transport::SharedAddresses;
 
 /// The open groups of a process, by number. `C` is what a group is opened by.
 #[derive(Debug)]

@@ -7,13 +7,20 @@
 //! * [`vfio`]: a function bound to vfio-pci, through the kernel;
 //! * [`vfio_user`]: a device that another process serves on a socket.
 
+pub mod buffer;
+pub mod channel;
+pub mod counted;
 mod dma;
 pub mod error;
 mod function;
+pub mod host;
+pub mod interrupts;
 pub mod iova;
 mod lan;
 pub mod memory;
 mod platform;
+pub mod signals;
+pub mod spec;
 #[cfg(test)]
 mod tests;
 pub mod transport;

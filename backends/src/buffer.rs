@@ -7,9 +7,9 @@ use std::sync::Arc;
 use e810_hal::SharedBytes;
 use e810_sim::SimPlatform;
 
-use crate::backend::memory::SharedMemory;
-use crate::backend::{Function, Transport};
 use crate::counted::Counted;
+use crate::memory::SharedMemory;
+use crate::{Function, Transport};
 
 /// Memory that can be registered with a device, also one that another process
 /// serves.

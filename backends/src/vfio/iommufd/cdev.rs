@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::backend::error::BackendError;
-use crate::backend::vfio::open::Place;
+use crate::error::BackendError;
 use crate::spec::Bdf;
+use crate::vfio::open::Place;
 
 /// /dev/vfio/devices/vfioN of the function at `place`, in `root` (`/` on a
 /// host); errors call it `name`.

@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 use super::connection::Connection;
 use super::protocol::{Command, RegionAccess};
 use super::short;
-use crate::backend::error::BackendError;
+use crate::error::BackendError;
 
 /// BAR0 over the socket. Reads are a round trip; writes are posted, as on PCI
 /// Express: a later read, or any other question, comes after them.

@@ -7,7 +7,7 @@
 pub mod binding;
 pub mod card;
 pub mod cpus;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod fake;
 pub mod group;
 pub mod kernel;

@@ -5,9 +5,9 @@ use e810::Platform;
 use e810_hal::{Clock, Ns, Vector};
 use e810_sim::SimPlatform;
 
-use crate::backend::{Function, Transport};
 use crate::buffer::Payload;
 use crate::counted::Counted;
+use crate::{Function, Transport};
 
 /// A platform whose interrupts a thread can take and wait for.
 pub trait Interrupts {

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use e810_hal::{Access, DmaBuf, DmaLayout, DmaMap, SharedBytes};
 
 use super::Rig;
-use crate::backend::iova::IovaSpace;
-use crate::backend::memory::{HUGE_PAGE, PAGE};
-use crate::backend::{Function, Transport};
 use crate::buffer::Buffer;
+use crate::iova::IovaSpace;
+use crate::memory::{HUGE_PAGE, PAGE};
+use crate::{Function, Transport};
 
 const MIB2: u64 = HUGE_PAGE as u64;
 const GIB1: u64 = 1 << 30;

@@ -22,10 +22,10 @@ use super::kernel::request;
 use super::node::Node;
 use super::space::{Space, all_unmapped};
 use super::{Opened, open};
-use crate::backend::error::BackendError;
-use crate::backend::iova::IovaSpace;
-use crate::backend::transport::DmaRegion;
+use crate::error::BackendError;
+use crate::iova::IovaSpace;
 use crate::spec::Bdf;
+use crate::transport::DmaRegion;
 
 /// Of a container; the numbers overlap with those of devices.
 const GET_INFO: libc::c_ulong = request(12);
@@ -189,9 +189,9 @@ mod tests {
     use std::ptr::NonNull;
 
     use super::*;
-    use crate::backend::transport::SharedAddresses;
-    use crate::backend::vfio::space::why_not_mapped;
-    use crate::backend::vfio::tape::{Ioctl, Step, Tape, longs, words};
+    use crate::transport::SharedAddresses;
+    use crate::vfio::space::why_not_mapped;
+    use crate::vfio::tape::{Ioctl, Step, Tape, longs, words};
 
     /// `struct vfio_iommu_type1_dma_map`: argsz, flags, vaddr, iova, size.
     fn map(flags: u32) -> Ioctl {

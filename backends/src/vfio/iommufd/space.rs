@@ -6,12 +6,12 @@ use std::sync::Arc;
 use e810_hal::Access;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::backend::iova::IovaError;
-use crate::backend::transport::DmaRegion;
-use crate::backend::vfio::iommu::Iommu;
-use crate::backend::vfio::kernel::request as device_request;
-use crate::backend::vfio::node::Node;
-use crate::backend::vfio::space::{Space, all_unmapped};
+use crate::iova::IovaError;
+use crate::transport::DmaRegion;
+use crate::vfio::iommu::Iommu;
+use crate::vfio::kernel::request as device_request;
+use crate::vfio::node::Node;
+use crate::vfio::space::{Space, all_unmapped};
 
 /// `_IO(IOMMUFD_TYPE, n)` of the kernel's headers.
 const fn request(n: u32) -> libc::c_ulong {
