@@ -2,13 +2,18 @@
 //!
 //! Usage errors end in exit code 2, which is clap's own.
 
+pub mod address;
+pub mod capture;
 pub mod device;
+pub mod faults;
+pub mod help;
 mod moderation;
 mod monitor;
 pub(crate) mod number;
 mod pair;
 mod perf;
 mod tuning;
+pub mod usage;
 mod wire;
 
 use std::path::PathBuf;
@@ -19,8 +24,8 @@ use e810_backends::spec::{Bdf, DeviceSpec};
 use e810_sim::Variation;
 use e810_sim_server::VECTORS;
 
-use crate::capture::CaptureArgs;
-use crate::faults::Faults;
+use crate::cli::capture::CaptureArgs;
+use crate::cli::faults::Faults;
 use crate::link_spec::LinkSpec;
 use device::socket_path;
 use number::{number, size};

@@ -15,32 +15,15 @@ use std::io::Write;
 
 use anyhow::Result;
 
-pub mod address;
-pub mod attend;
-pub mod capture;
-pub mod card;
 pub mod cli;
 pub mod commands;
-pub mod ending;
 pub mod exchange;
-pub mod faults;
-pub mod help;
-pub mod latency;
+pub mod functions;
 pub mod link_spec;
 pub mod measure;
-pub mod memory_need;
 pub mod monitor;
-pub mod payload;
-pub mod perf;
-pub mod pingpong;
-pub mod progress;
-pub mod report;
-pub mod standard;
-pub mod start;
+pub mod output;
 pub mod stop;
-pub mod terminal;
-pub mod usage;
-pub mod wrap;
 
 /// Runs a command and writes its report to `out`.
 ///

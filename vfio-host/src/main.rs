@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use e810_host::cli::Cli;
-use e810_host::standard::Standard;
-use e810_host::{ending, help, terminal};
+use e810_host::cli::help;
+use e810_host::output::standard::Standard;
+use e810_host::output::{ending, terminal};
 use env_logger::{Builder, Env};
 use log::Level;
 

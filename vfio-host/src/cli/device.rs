@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use e810_backends::spec::DeviceSpec;
 
-use crate::usage::Usage;
+use crate::cli::usage::Usage;
 
 /// The environment variable that names a function where no option does.
 const DEVICE: &str = "E810_DEVICE";

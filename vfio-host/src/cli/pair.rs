@@ -11,12 +11,12 @@ use e810_backends::spec::DeviceSpec;
 use super::device::{self, socket_path};
 use super::number::number;
 use super::{BackendArgs, ModerationArg, StartArgs, TuningArg, parse_mac};
-use crate::address::AddressArgs;
-use crate::attend::Waits;
-use crate::capture::CaptureArgs;
+use crate::cli::address::AddressArgs;
+use crate::cli::capture::CaptureArgs;
+use crate::cli::faults::Faults;
+use crate::cli::usage::refuse;
 use crate::exchange::MeetingArgs;
-use crate::faults::Faults;
-use crate::usage::refuse;
+use crate::measure::attend::Waits;
 
 /// Two functions, in this process or one in another, and what is between them.
 #[derive(Args, Debug, Clone)]

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::number::{number, size};
 use super::{Op, PairArgs};
-use crate::perf::MAX_POST_LIST;
+use crate::measure::perf::MAX_POST_LIST;
 
 /// Arguments of `e810 perf`.
 #[derive(Args, Debug, Clone)]

@@ -12,7 +12,7 @@ use e810_backends::host::pci::{DEVICES, Function, e810s};
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
-use crate::terminal::Paint;
+use crate::output::terminal::Paint;
 
 mod function;
 mod machine;

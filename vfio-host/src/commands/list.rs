@@ -10,7 +10,7 @@ use e810_backends::host::routes;
 use serde::Serialize;
 
 use crate::cli::ListArgs;
-use crate::terminal::Paint;
+use crate::output::terminal::Paint;
 
 /// One function in the JSON of `e810 list`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

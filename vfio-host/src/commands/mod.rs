@@ -4,11 +4,8 @@ pub mod bind;
 pub mod doctor;
 pub mod list;
 pub mod monitor;
-mod pair;
-mod peer;
 pub mod perf;
 pub mod pingpong;
-mod remote;
 pub mod sim;
 pub mod stat;
 pub mod up;
@@ -18,9 +15,9 @@ use e810::{Lan, MacAddr, VsiId};
 use e810_backends::host::Host;
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
+use crate::cli::usage::refuse;
 use crate::cli::{BackendArgs, StartArgs};
-use crate::start::{Source, Start, usual_ceqs};
-use crate::usage::refuse;
+use crate::functions::start::{Source, Start, usual_ceqs};
 
 /// A simulator with `functions` functions, as after power-up or, if `warm`,
 /// with their LAN side ready.
@@ -66,7 +63,7 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
 /// Refuses options that a simulator in this process has no use for.
 ///
 /// # Errors
-/// [`Usage`](crate::usage::Usage), which names the first of them.
+/// [`Usage`](crate::cli::usage::Usage), which names the first of them.
 pub(crate) fn refuse_for_sim(start: &StartArgs, backend: BackendArgs) -> Result<()> {
     let given = [
         ("--mac", start.mac.is_some(), LAN_SIDE),

@@ -10,14 +10,14 @@ use anyhow::{Context, Result, anyhow};
 use e810::{Adaptive, CqModeration};
 use e810_backends::signals::{STOP, Signals};
 
-use super::pair;
 use super::perf::{Measure, Unseen};
+use crate::cli::usage::refuse;
 use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
+use crate::functions::pair;
+use crate::measure::perf::{Plan, Test};
 use crate::monitor::{Client, Desk, Seen, View, print, print_within};
-use crate::perf::{Plan, Test};
+use crate::output::terminal;
 use crate::stop::Stop;
-use crate::terminal;
-use crate::usage::refuse;
 
 /// How long functions have for an answer.
 const LIMIT: Duration = Duration::from_secs(2);

@@ -10,16 +10,16 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use super::pair::{self, Around, Job};
-use super::peer::{self, Lookout};
+use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, PerfArgs, TestArg};
 use crate::exchange::{Done, Link, Meeting, Role, SIZES};
+use crate::functions::pair::{self, Around, Job};
+use crate::functions::peer::{self, Lookout};
+use crate::functions::start::Start;
+use crate::measure::perf::{Client, End, MAX_POST_LIST, Plan, Run, Server, Test};
+use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::Desk;
-use crate::perf::{Client, End, MAX_POST_LIST, Plan, Run, Server, Test};
-use crate::pingpong::{MESSAGE_LIMIT, UNREACHED};
-use crate::start::Start;
 use crate::stop::Stop;
-use crate::usage::refuse;
 use rows::{Plot, Rows, Sink};
 
 pub(super) use rows::Unseen;

@@ -8,19 +8,21 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use super::pair::{self, Around, Carrier, Job};
-use super::peer::{self, Lookout};
 use super::stat;
-use crate::attend::Waits;
+use crate::cli::usage::refuse;
 use crate::cli::{Op, PairArgs, PingpongArgs, ServiceArg};
 use crate::exchange::{Done, Link, Meeting, Role};
+use crate::functions::pair::{self, Around, Carrier, Job};
+use crate::functions::peer::{self, Lookout};
+use crate::functions::start::Start;
+use crate::measure::attend::Waits;
+use crate::measure::pingpong::{
+    Outcome, Plan, Side, SidePlan, Watch, apart, datagram, run as exchange,
+};
 use crate::monitor::Desk;
-use crate::pingpong::{Outcome, Plan, Side, SidePlan, Watch, apart, datagram, run as exchange};
-use crate::progress::Progress;
-use crate::report::{PingpongReport, human_ns};
-use crate::start::Start;
+use crate::output::progress::Progress;
+use crate::output::report::{PingpongReport, human_ns};
 use crate::stop::Stop;
-use crate::usage::refuse;
 
 /// Runs the command.
 ///

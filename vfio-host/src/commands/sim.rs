@@ -8,9 +8,9 @@ use e810_sim::{Mode, Profile, Sim};
 use e810_sim_server::Server;
 use e810_sim_server::files::{self, ReportFile};
 
-use crate::capture::Recording;
+use crate::cli::capture::Recording;
+use crate::cli::faults::Faults;
 use crate::cli::{ProfileArg, SimArgs};
-use crate::faults::Faults;
 use crate::link_spec::LinkSpec;
 
 /// What has the report written, and nothing else.

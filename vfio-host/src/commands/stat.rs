@@ -14,11 +14,12 @@ use serde::Serialize;
 
 pub use limits::LimitsReport;
 
-use super::{pair, refuse_for_sim, remote, sim_start, simulator};
+use super::{refuse_for_sim, sim_start, simulator};
 use crate::cli::StatArgs;
 use crate::cli::device::chosen;
-use crate::report::{human_bytes, link_speed, mac};
-use crate::start::Start;
+use crate::functions::start::Start;
+use crate::functions::{pair, remote};
+use crate::output::report::{human_bytes, link_speed, mac};
 
 /// Counters by name.
 pub type Counters = BTreeMap<&'static str, u64>;

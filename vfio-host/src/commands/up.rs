@@ -1,5 +1,7 @@
 //! `e810 up`: a bring-up, stage by stage, and the memory it takes.
 
+pub mod limits;
+
 use std::io::Write;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -13,15 +15,18 @@ use e810_hal::Clock;
 use e810_hal::regs::GL_RDPU_CNTRL;
 use e810_sim::Mode;
 
-use super::pair::wait_link;
-use super::{refuse_for_sim, remote, sim_start, simulator};
-use crate::capture::Recording;
-use crate::card::as_source;
+use super::{refuse_for_sim, sim_start, simulator};
 use crate::cli::UpArgs;
+use crate::cli::capture::Recording;
 use crate::cli::device::chosen;
-use crate::measure::{Times, times};
-use crate::report::{LanReport, ObjectReport, StageReport, UpReport, human_bytes, human_ns, mac};
-use crate::start::{LINK, Start};
+use crate::functions::pair::wait_link;
+use crate::functions::remote;
+use crate::functions::start::{LINK, Start};
+use crate::measure::access::{Times, times};
+use crate::output::report::{
+    LanReport, ObjectReport, StageReport, UpReport, human_bytes, human_ns, mac,
+};
+use limits::as_source;
 
 /// Runs the command.
 ///

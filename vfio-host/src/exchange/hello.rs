@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::{ExchangeError, VERSION, shown};
 use crate::cli::parse_mac;
-use crate::pingpong::Endpoint;
-use crate::report;
+use crate::measure::pingpong::Endpoint;
+use crate::output::report;
 
 /// A queue pair, as it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

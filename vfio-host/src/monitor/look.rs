@@ -12,7 +12,7 @@ use super::seen::{
 };
 use crate::cli::ModerationArg;
 use crate::commands::stat::by_name;
-use crate::report::mac;
+use crate::output::report::mac;
 
 /// What a loop counts of its device.
 #[derive(Clone, Debug, Default)]

@@ -12,8 +12,8 @@ use e810_backends::host::limits::{self, Memlock};
 use e810_backends::host::package::{self, NoPackage};
 
 use super::Check;
-use crate::memory_need::{self, Need};
-use crate::report::human_bytes;
+use crate::functions::memory_need::{self, Need};
+use crate::output::report::human_bytes;
 
 /// The file through which every VFIO container is opened.
 const CONTAINER: &str = "/dev/vfio/vfio";

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use anyhow::Error;
 use serde_json::json;
 
-use crate::standard::NOBODY_READS;
+use crate::cli::usage::Usage;
+use crate::output::standard::NOBODY_READS;
+use crate::output::terminal;
+use crate::output::wrap::wrap;
 use crate::stop::Interrupted;
-use crate::terminal;
-use crate::usage::Usage;
-use crate::wrap::wrap;
 
 /// Exit code of a command that failed.
 const FAILED: u8 = 1;

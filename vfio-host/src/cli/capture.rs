@@ -12,7 +12,7 @@ use clap::Args;
 use e810_sim::Sim;
 use e810_sim::pcap::Writer;
 
-use crate::usage::refuse;
+use crate::cli::usage::refuse;
 
 /// Bytes that are held back before they are written: the simulated device
 /// waits for the file only that seldom.

@@ -12,11 +12,11 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, SharedBytes};
 
 use super::Plan;
-use crate::attend::Attended;
 use crate::cli::Op;
+use crate::measure::attend::Attended;
+use crate::measure::payload::{self, Direction};
+use crate::measure::pingpong::{Endpoint, succeeded};
 use crate::monitor::Tap;
-use crate::payload::{self, Direction};
-use crate::pingpong::{Endpoint, succeeded};
 
 /// Q_Key: nothing here is a datagram.
 const NO_QKEY: u32 = 0;

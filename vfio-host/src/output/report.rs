@@ -4,7 +4,7 @@ use e810::MacAddr;
 use serde::Serialize;
 
 use crate::commands::stat::Counters;
-use crate::latency::Summary;
+use crate::measure::latency::Summary;
 
 /// The JSON of `e810 pingpong`.
 #[derive(Clone, PartialEq, Debug, Serialize)]

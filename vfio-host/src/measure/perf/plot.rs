@@ -159,9 +159,9 @@ fn bytes(exponent: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attend::Waits;
     use crate::cli::Op;
-    use crate::perf::{Plan, Run, Test};
+    use crate::measure::attend::Waits;
+    use crate::measure::perf::{Plan, Run, Test};
     use e810_hal::Ns;
 
     #[test]
@@ -200,10 +200,10 @@ mod tests {
             test: Test::Latency,
             ..plan.clone()
         };
-        let mut latencies = crate::latency::Latencies::default();
+        let mut latencies = crate::measure::latency::Latencies::default();
         (1..=1000).for_each(|ns| latencies.add(ns * 100));
         let run = Run {
-            latency: crate::perf::Spread::of(latencies),
+            latency: crate::measure::perf::Spread::of(latencies),
             ..Run::default()
         };
         let mut report = PerfReport::new(&lat, "simulated", None);

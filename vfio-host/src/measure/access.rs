@@ -7,7 +7,7 @@ use e810_backends::{Function, Transport};
 use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0};
 use e810_hal::{Ns, Vectors};
 
-use crate::latency::{Latencies, Summary};
+use crate::measure::latency::{Latencies, Summary};
 
 /// Samples of each kind.
 const SAMPLES: u32 = 200;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::latency::Latencies;
+use crate::measure::latency::Latencies;
 
 /// Latencies of a run, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]

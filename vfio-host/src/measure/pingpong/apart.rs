@@ -12,8 +12,8 @@ use e810_backends::interrupts::HostPlatform;
 use super::{Endpoint, MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED, Watch};
 use crate::cli::Op;
 use crate::exchange::Role;
-use crate::payload::{self, Direction};
-use crate::progress::Progress;
+use crate::measure::payload::{self, Direction};
+use crate::output::progress::Progress;
 
 /// One side and how far it is.
 struct Alone<'a, P: HostPlatform> {

@@ -8,7 +8,7 @@ use super::end::{Completed, Post};
 use super::pace::Pace;
 use super::{End, Plan, Run, Spread, Test};
 use crate::cli::Op;
-use crate::latency::Latencies;
+use crate::measure::latency::Latencies;
 
 /// A queue pair of a bandwidth run.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,8 +12,8 @@ use e810_hal::Ns;
 
 use super::side::{GRH, RECEIVES, is_receive, low, succeeded};
 use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED};
-use crate::payload::{self, Direction};
-use crate::progress::Progress;
+use crate::measure::payload::{self, Direction};
+use crate::output::progress::Progress;
 use crate::stop::Stop;
 
 /// How long an answer may take before the datagram is sent again.

@@ -14,9 +14,9 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use crate::cli::Op;
-use crate::latency::Latencies;
-use crate::payload::{self, Direction};
-use crate::progress::Progress;
+use crate::measure::latency::Latencies;
+use crate::measure::payload::{self, Direction};
+use crate::output::progress::Progress;
 use crate::stop::Stop;
 
 pub(crate) use side::succeeded;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{Bandwidth, Floor, Plan, Run, Spread, Test};
-use crate::latency::Bucket;
+use crate::measure::latency::Bucket;
 
 /// A line of the table.
 #[derive(Clone, PartialEq, Debug, Serialize)]

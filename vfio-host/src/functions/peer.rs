@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::pair::{self, Around};
 use crate::cli::PairArgs;
 use crate::exchange::{Hello, Link, Meeting, Role};
-use crate::pingpong::Endpoint;
+use crate::measure::pingpong::Endpoint;
 use crate::stop::Stop;
 
 /// How often it is listened to.

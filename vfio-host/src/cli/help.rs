@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::error::Error;
 
-use crate::terminal;
-use crate::wrap::wrap;
+use crate::output::terminal;
+use crate::output::wrap::wrap;
 
 /// Characters of a line of help, at most.
 pub const WIDEST: usize = 100;
@@ -38,7 +38,7 @@ mod tests {
 
     use super::*;
     use crate::cli::Cli;
-    use crate::wrap::length;
+    use crate::output::wrap::length;
 
     #[test]
     fn no_line_of_help_is_too_long() {

@@ -16,8 +16,8 @@ use e810_backends::vfio_user::VfioUser;
 use e810_backends::{BackendError, Function, Notice, Transport};
 
 use crate::cli::{BackendArgs, StartArgs};
-use crate::memory_need;
-use crate::start::{Source, Start, usual_ceqs};
+use crate::functions::memory_need;
+use crate::functions::start::{Source, Start, usual_ceqs};
 
 /// The function that another process serves on the socket `path`.
 pub(crate) fn open_user(path: &Path, args: BackendArgs) -> Result<Function<VfioUser>> {

@@ -12,15 +12,16 @@ use e810_backends::spec::DeviceSpec;
 use e810_backends::{Function, Transport};
 use e810_sim::Mode;
 
-use super::{LAN_SIDE, refuse_for_sim, remote, sim_start, simulator};
-use crate::capture::Recording;
+use super::remote;
+use crate::cli::capture::Recording;
+use crate::cli::faults::Faults;
+use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, StartArgs};
+use crate::commands::{LAN_SIDE, refuse_for_sim, sim_start, simulator};
 use crate::exchange::{Meeting, Role};
-use crate::faults::Faults;
+use crate::functions::start::{LINK, Start};
+use crate::measure::pingpong::Watch;
 use crate::monitor::{Desk, Service, Tap};
-use crate::pingpong::Watch;
-use crate::start::{LINK, Start};
-use crate::usage::refuse;
 
 /// Two functions of this process.
 const FUNCTIONS: [&str; 2] = ["function 0", "function 1"];

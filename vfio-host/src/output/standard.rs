@@ -3,8 +3,8 @@
 
 use std::io::{self, ErrorKind, StdoutLock, Write, stdout};
 
-use crate::terminal;
-use crate::wrap::wrap;
+use crate::output::terminal;
+use crate::output::wrap::wrap;
 
 /// Exit code when nobody reads the output any more: what shells say of a program
 /// that SIGPIPE ended.

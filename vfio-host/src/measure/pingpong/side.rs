@@ -9,8 +9,8 @@ use e810_backends::buffer::Buffer;
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, SharedBytes};
 
-use crate::attend::{Attended, Waits};
 use crate::cli::Op;
+use crate::measure::attend::{Attended, Waits};
 use crate::monitor::Tap;
 
 /// Receives kept posted on each side.

@@ -44,7 +44,7 @@ pub fn need() -> Result<Need> {
         .build();
     let platform = sim.function(0);
     let config = Config {
-        ceqs: crate::start::usual_ceqs(),
+        ceqs: crate::functions::start::usual_ceqs(),
         ..Config::new(crate::commands::sim_lan(&platform)?)
     };
     let pinned = up_and_count(platform, &config, || {
