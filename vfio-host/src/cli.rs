@@ -22,11 +22,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use e810_backends::Options;
 use e810_backends::spec::{Bdf, DeviceSpec};
 use e810_sim::Variation;
+use e810_sim::udp::LinkSpec;
 use e810_sim_server::VECTORS;
 
 use crate::cli::capture::CaptureArgs;
 use crate::cli::faults::Faults;
-use crate::link_spec::LinkSpec;
 use device::socket_path;
 use number::{number, size};
 

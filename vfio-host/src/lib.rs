@@ -19,7 +19,6 @@ pub mod cli;
 pub mod commands;
 pub mod exchange;
 pub mod functions;
-pub mod link_spec;
 pub mod measure;
 pub mod monitor;
 pub mod output;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use e810_sim_server::UdpEnds;
+use super::UdpEnds;
 
 /// The wire of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
