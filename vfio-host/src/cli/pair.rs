@@ -9,14 +9,15 @@ use e810::CqModeration;
 use e810_backends::spec::DeviceSpec;
 
 use super::device::{self, socket_path};
+use super::mac::parse_mac;
 use super::number::number;
-use super::{BackendArgs, ModerationArg, StartArgs, TuningArg, parse_mac};
+use super::{BackendArgs, ModerationArg, StartArgs, TuningArg};
 use crate::cli::address::AddressArgs;
 use crate::cli::capture::CaptureArgs;
 use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
 use crate::exchange::MeetingArgs;
-use crate::measure::attend::Waits;
+use crate::measure::waits::Waits;
 
 /// Two functions, in this process or one in another, and what is between them.
 #[derive(Args, Debug, Clone)]

@@ -1,5 +1,7 @@
 //! `e810 pingpong`: two functions, one connection, every byte checked.
 
+pub mod report;
+
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
@@ -8,21 +10,23 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use super::stat;
 use crate::cli::usage::refuse;
-use crate::cli::{Op, PairArgs, PingpongArgs, ServiceArg};
+use crate::cli::{PairArgs, PingpongArgs, ServiceArg};
 use crate::exchange::{Done, Link, Meeting, Role};
 use crate::functions::pair::{self, Around, Carrier, Job};
 use crate::functions::peer::{self, Lookout};
 use crate::functions::start::Start;
-use crate::measure::attend::Waits;
+use crate::measure::op::Op;
 use crate::measure::pingpong::{
     Outcome, Plan, Side, SidePlan, Watch, apart, datagram, run as exchange,
 };
+use crate::measure::waits::Waits;
 use crate::monitor::Desk;
+use crate::output::counters::{by_name, print_counters};
 use crate::output::progress::Progress;
-use crate::output::report::{PingpongReport, human_ns};
+use crate::output::units::human_ns;
 use crate::stop::Stop;
+use report::PingpongReport;
 
 /// Runs the command.
 ///
@@ -336,7 +340,7 @@ fn report(args: &PingpongArgs, plan: &Plan, carrier: &Carrier, outcome: Outcome)
         verified: outcome.verified,
         errors: outcome.errors,
         messages_per_second: (timed && seconds > 0.0).then(|| outcome.messages as f64 / seconds),
-        counters: outcome.counters.iter().map(stat::by_name).collect(),
+        counters: outcome.counters.iter().map(by_name).collect(),
         lost: (args.transport == ServiceArg::Ud).then_some(outcome.lost),
         interrupts: args.pair.events.then_some(outcome.interrupts),
         latency_ns: timed.then(|| outcome.latencies.summary()).flatten(),
@@ -402,7 +406,7 @@ fn print(
             false => "",
         };
         writeln!(out, "counters of {whose}function {function}")?;
-        stat::print_counters(counters, out)?;
+        print_counters(counters, out)?;
     }
     Ok(())
 }

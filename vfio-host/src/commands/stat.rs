@@ -2,11 +2,10 @@
 
 mod limits;
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
-use e810::{Control, GIDS, LinkFec, Mtu, Platform, PortState, Stats};
+use e810::{Control, GIDS, LinkFec, Mtu, Platform, PortState};
 use e810_backends::host::Host;
 use e810_backends::spec::DeviceSpec;
 use e810_sim::Mode;
@@ -19,10 +18,8 @@ use crate::cli::StatArgs;
 use crate::cli::device::chosen;
 use crate::functions::start::Start;
 use crate::functions::{pair, remote};
-use crate::output::report::{human_bytes, link_speed, mac};
-
-/// Counters by name.
-pub type Counters = BTreeMap<&'static str, u64>;
+use crate::output::counters::{Counters, by_name, print_counters};
+use crate::output::units::{human_bytes, link_speed, mac};
 
 /// An entry of the GID table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -69,15 +66,6 @@ pub struct StatReport {
     pub gids: Vec<GidReport>,
     /// Counters of the function, by the names of existing drivers.
     pub counters: Counters,
-}
-
-/// Counters by name.
-#[must_use]
-pub fn by_name(stats: &Stats) -> Counters {
-    stats
-        .iter()
-        .map(|(counter, value)| (counter.name(), value))
-        .collect()
 }
 
 /// Runs the command.
@@ -175,27 +163,6 @@ fn ask<P: Platform>(
         gids,
         counters: by_name(&control.gather_stats().context("reading the counters")?),
     })
-}
-
-/// Prints the counters that are not 0.
-///
-/// # Errors
-/// Where they go.
-pub(crate) fn print_counters(counters: &Counters, out: &mut dyn Write) -> Result<()> {
-    let mut silent = 0;
-    for (name, value) in counters {
-        match value {
-            0 => silent += 1,
-            _ => writeln!(out, "  {name:<18} {value}")?,
-        }
-    }
-    match silent {
-        0 => {}
-        all if all == counters.len() => writeln!(out, "  all {all} are 0")?,
-        1 => writeln!(out, "  1 other is 0")?,
-        some => writeln!(out, "  {some} others are 0")?,
-    }
-    Ok(())
 }
 
 fn print(report: &StatReport, out: &mut dyn Write) -> Result<()> {

@@ -1,6 +1,7 @@
 //! `e810 up`: a bring-up, stage by stage, and the memory it takes.
 
 pub mod limits;
+pub mod report;
 
 use std::io::Write;
 
@@ -23,10 +24,9 @@ use crate::functions::pair::wait_link;
 use crate::functions::remote;
 use crate::functions::start::{LINK, Start};
 use crate::measure::access::{Times, times};
-use crate::output::report::{
-    LanReport, ObjectReport, StageReport, UpReport, human_bytes, human_ns, mac,
-};
+use crate::output::units::{human_bytes, human_ns, mac};
 use limits::as_source;
+use report::{LanReport, ObjectReport, StageReport, UpReport};
 
 /// Runs the command.
 ///

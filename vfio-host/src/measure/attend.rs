@@ -6,25 +6,15 @@
 //! in the same ways.
 
 use anyhow::{Context, Result, bail};
-use e810::{AsyncEvent, Control, Cq, CqModeration, Event, EventSet, Events, Notify, Wc};
+use e810::{AsyncEvent, Control, Cq, Event, EventSet, Events, Notify, Wc};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
+use super::waits::Waits;
 use crate::monitor::{Counts, FunctionSeen, Tap, look};
 
 /// How long a thread sleeps at a time: then it looks whether all is well.
 const SLEEP: Ns = Ns::from_ms(10);
-
-/// How a loop learns of completions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Waits {
-    /// It looks for them all the time.
-    #[default]
-    Polls,
-    /// It asks for an event when there are none, and looks again after an
-    /// interrupt, which may be moderated.
-    ForEvents(CqModeration),
-}
 
 /// A ready device and what it tells.
 #[derive(Debug)]

@@ -4,6 +4,8 @@
 pub mod access;
 pub mod attend;
 pub mod latency;
+pub mod op;
 pub mod payload;
 pub mod perf;
 pub mod pingpong;
+pub mod waits;

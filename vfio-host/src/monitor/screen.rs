@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use super::seen::{AsyncSeen, DepthSeen};
 use super::view::{CqView, FunctionView, VectorView, View};
-use crate::output::report::link_speed;
 use crate::output::terminal::{self, Paint, Size};
+use crate::output::units::link_speed;
 use crate::output::wrap::wrap;
 
 /// Counters in a line.

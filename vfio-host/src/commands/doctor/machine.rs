@@ -13,7 +13,7 @@ use e810_backends::host::package::{self, NoPackage};
 
 use super::Check;
 use crate::functions::memory_need::{self, Need};
-use crate::output::report::human_bytes;
+use crate::output::units::human_bytes;
 
 /// The file through which every VFIO container is opened.
 const CONTAINER: &str = "/dev/vfio/vfio";

@@ -7,8 +7,8 @@ use e810_hal::Ns;
 use super::end::{Completed, Post};
 use super::pace::Pace;
 use super::{End, Plan, Run, Spread, Test};
-use crate::cli::Op;
 use crate::measure::latency::Latencies;
+use crate::measure::op::Op;
 
 /// A queue pair of a bandwidth run.
 #[derive(Clone, Copy, Debug, Default)]

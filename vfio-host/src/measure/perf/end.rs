@@ -12,8 +12,8 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, SharedBytes};
 
 use super::Plan;
-use crate::cli::Op;
 use crate::measure::attend::Attended;
+use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
 use crate::measure::pingpong::{Endpoint, succeeded};
 use crate::monitor::Tap;

@@ -16,9 +16,9 @@ use e810::Tuning;
 use e810_hal::Ns;
 use serde::Serialize;
 
-use crate::cli::Op;
-use crate::measure::attend::Waits;
 use crate::measure::latency::Bucket;
+use crate::measure::op::Op;
+use crate::measure::waits::Waits;
 
 pub use client::Client;
 pub use end::{End, MAX_POST_LIST};

@@ -159,9 +159,9 @@ fn bytes(exponent: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Op;
-    use crate::measure::attend::Waits;
+    use crate::measure::op::Op;
     use crate::measure::perf::{Plan, Run, Test};
+    use crate::measure::waits::Waits;
     use e810_hal::Ns;
 
     #[test]

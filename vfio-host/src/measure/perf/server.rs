@@ -7,7 +7,7 @@ use e810_hal::Ns;
 use super::client::{is_marked, mark, marker};
 use super::end::{Completed, Post};
 use super::{End, Plan, Run, Test};
-use crate::cli::Op;
+use crate::measure::op::Op;
 
 /// The side that answers, in a run of one size. For READ, and for WRITE where
 /// nothing is answered, the device does all.

@@ -10,8 +10,8 @@ use e810::Wc;
 use e810_backends::interrupts::HostPlatform;
 
 use super::{Endpoint, MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED, Watch};
-use crate::cli::Op;
 use crate::exchange::Role;
+use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 

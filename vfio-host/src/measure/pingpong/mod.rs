@@ -13,8 +13,8 @@ use e810::{Stats, Wc};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
-use crate::cli::Op;
 use crate::measure::latency::Latencies;
+use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 use crate::stop::Stop;

@@ -9,8 +9,9 @@ use e810_backends::buffer::Buffer;
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, SharedBytes};
 
-use crate::cli::Op;
-use crate::measure::attend::{Attended, Waits};
+use crate::measure::attend::Attended;
+use crate::measure::op::Op;
+use crate::measure::waits::Waits;
 use crate::monitor::Tap;
 
 /// Receives kept posted on each side.
