@@ -17,7 +17,7 @@ use super::{refuse_for_sim, sim_start, simulator};
 use crate::cli::StatArgs;
 use crate::cli::device::chosen;
 use crate::functions::start::Start;
-use crate::functions::{pair, remote};
+use crate::functions::{pair, watch};
 use crate::output::counters::{Counters, by_name, print_counters};
 use crate::output::units::{human_bytes, link_speed, mac};
 
@@ -90,17 +90,17 @@ pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
             report
         }
         DeviceSpec::VfioUser(path) => {
-            let function = remote::open_user(path, args.backend)?;
-            let start = remote::start(&function, &args.start)?;
+            let function = watch::open_user(path, args.backend)?;
+            let start = watch::start(&function, &args.start)?;
             let result = look(function.clone(), &start, "vfio-user", &limits);
-            remote::explain(result, &[&function])?
+            watch::explain(result, &[&function])?
         }
         DeviceSpec::Vfio(bdf, way) => {
-            remote::warn_of_memlock(1);
-            let function = remote::open_vfio(*bdf, *way, args.backend)?;
-            let start = remote::start(&function, &args.start)?;
+            watch::warn_of_memlock(1);
+            let function = watch::open_vfio(*bdf, *way, args.backend)?;
+            let start = watch::start(&function, &args.start)?;
             let result = look(function.clone(), &start, "vfio", &limits);
-            remote::explain(result, &[&function])?
+            watch::explain(result, &[&function])?
         }
     };
     if args.json {

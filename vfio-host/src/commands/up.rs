@@ -21,8 +21,8 @@ use crate::cli::UpArgs;
 use crate::cli::capture::Recording;
 use crate::cli::device::chosen;
 use crate::functions::pair::wait_link;
-use crate::functions::remote;
 use crate::functions::start::{LINK, Start};
+use crate::functions::watch;
 use crate::measure::access::{Times, times};
 use crate::output::units::{human_bytes, human_ns, mac};
 use limits::as_source;
@@ -44,15 +44,15 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
             ("simulated", full, demand, None)
         }
         DeviceSpec::VfioUser(path) => {
-            let (full, demand, times) = behind(args, remote::open_user(path, args.backend)?)?;
+            let (full, demand, times) = behind(args, watch::open_user(path, args.backend)?)?;
             ("vfio-user", full, demand, Some(times))
         }
         DeviceSpec::Vfio(bdf, way) => {
             if args.reset_card && !args.force {
                 refuse_reset(&Host::default(), *bdf)?;
             }
-            remote::warn_of_memlock(1);
-            let (full, demand, times) = behind(args, remote::open_vfio(*bdf, *way, args.backend)?)?;
+            watch::warn_of_memlock(1);
+            let (full, demand, times) = behind(args, watch::open_vfio(*bdf, *way, args.backend)?)?;
             ("vfio", full, demand, Some(times))
         }
     };
@@ -103,7 +103,7 @@ fn simulated(args: &UpArgs) -> Result<(Up, Up)> {
 
 /// One function behind a backend, brought up in both ways, one after the other.
 fn behind<T: Transport>(args: &UpArgs, function: Function<T>) -> Result<(Up, Up, Times)> {
-    let start = remote::start(&function, &args.start)?;
+    let start = watch::start(&function, &args.start)?;
     let result = if args.reset_card {
         reset(&function)
     } else {
@@ -114,7 +114,7 @@ fn behind<T: Transport>(args: &UpArgs, function: Function<T>) -> Result<(Up, Up,
         let demand = bring_up(Counted::new(function.clone()), &start, Backing::OnDemand)?;
         Ok((full, demand, times))
     });
-    remote::explain(result, &[&function])
+    watch::explain(result, &[&function])
 }
 
 /// Resets the whole card.

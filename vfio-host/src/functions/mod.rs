@@ -3,5 +3,5 @@
 pub mod memory_need;
 pub(crate) mod pair;
 pub(crate) mod peer;
-pub(crate) mod remote;
 pub mod start;
+pub(crate) mod watch;

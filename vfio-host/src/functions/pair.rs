@@ -12,7 +12,7 @@ use e810_backends::spec::DeviceSpec;
 use e810_backends::{Function, Transport};
 use e810_sim::Mode;
 
-use super::remote;
+use super::watch;
 use crate::cli::capture::Recording;
 use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
@@ -118,38 +118,33 @@ pub(crate) fn run<J: Job>(args: &PairArgs, job: &J) -> Result<(J::Outcome, Carri
                 "--device sim: a function of this process shares no wire with another process; serve functions with `e810 sim` and give each process one, as vfio-user:PATH"
             ),
             DeviceSpec::VfioUser(path) => {
-                let open = || remote::open_user(path, how);
+                let open = || watch::open_user(path, how);
                 (alone(args, job, meeting, open, &SERVED_ONE)?, SERVED_ONE)
             }
             DeviceSpec::Vfio(bdf, way) => {
-                remote::warn_of_memlock(1);
-                let open = || remote::open_vfio(*bdf, *way, how);
+                watch::warn_of_memlock(1);
+                let open = || watch::open_vfio(*bdf, *way, how);
                 (alone(args, job, meeting, open, &KERNEL_ONE)?, KERNEL_ONE)
             }
         });
     }
     if args.peer.is_none() {
         // What is missing first of all is not the peer.
-        remote::exists(&Host::default(), &device)?;
+        watch::exists(&Host::default(), &device)?;
     }
     let peer = args.peer()?;
     Ok(match (&device, &peer) {
         (DeviceSpec::Sim, DeviceSpec::Sim) => (simulated(args, job)?, SIMULATED),
         (DeviceSpec::VfioUser(ask), DeviceSpec::VfioUser(answer)) => {
-            let open = || {
-                Ok([
-                    remote::open_user(ask, how)?,
-                    remote::open_user(answer, how)?,
-                ])
-            };
+            let open = || Ok([watch::open_user(ask, how)?, watch::open_user(answer, how)?]);
             (behind(args, job, open, &SERVED)?, SERVED)
         }
         (DeviceSpec::Vfio(ask, ask_way), DeviceSpec::Vfio(answer, answer_way)) => {
-            remote::warn_of_memlock(2);
+            watch::warn_of_memlock(2);
             let open = || {
                 Ok([
-                    remote::open_vfio(*ask, *ask_way, how)?,
-                    remote::open_vfio(*answer, *answer_way, how)?,
+                    watch::open_vfio(*ask, *ask_way, how)?,
+                    watch::open_vfio(*answer, *answer_way, how)?,
                 ])
             };
             (behind(args, job, open, &KERNEL)?, KERNEL)
@@ -238,19 +233,19 @@ fn behind<T: Transport, J: Job>(
         ..args.start.clone()
     };
     let starts = [
-        remote::start(&ask, &args.start)?,
-        remote::start(&answer, &peer)?,
+        watch::start(&ask, &args.start)?,
+        watch::start(&answer, &peer)?,
     ];
-    let watch = remote::watch(both);
+    let watch = watch::watch(both);
     let around = Around {
         watch: &watch,
         // Before the objects are dropped, which is when a driver that lost its
         // device has much to say about memory.
-        is_lost: &|| remote::is_lost(&both),
+        is_lost: &|| watch::is_lost(&both),
         carrier,
     };
     let result = job.together([ask.clone(), answer.clone()], &starts, around);
-    remote::explain(result, &both)
+    watch::explain(result, &both)
 }
 
 /// One function behind a backend.
@@ -267,15 +262,15 @@ fn alone<T: Transport, J: Job>(
         // Not with the report: a program that reads that has no use for it.
         eprintln!("listening on {}", meeting.at());
     }
-    let start = remote::start(&function, &args.start)?;
-    let watch = remote::watch([&function]);
+    let start = watch::start(&function, &args.start)?;
+    let watch = watch::watch([&function]);
     let around = Around {
         watch: &watch,
-        is_lost: &|| remote::is_lost(&[&function]),
+        is_lost: &|| watch::is_lost(&[&function]),
         carrier,
     };
     let result = job.apart(function.clone(), &start, meeting, around);
-    remote::explain(result, &[&function])
+    watch::explain(result, &[&function])
 }
 
 /// Brings a function up and gives its parts. Its link is enabled and not waited
@@ -366,7 +361,7 @@ pub(super) fn close<S, O, const N: usize>(
     outcome: Result<O>,
     around: Around<'_>,
 ) -> Result<O> {
-    let told = |error: &anyhow::Error| error.is::<remote::Told>();
+    let told = |error: &anyhow::Error| error.is::<watch::Told>();
     if outcome.as_ref().is_err_and(|error| !told(error)) && (around.is_lost)() {
         return outcome;
     }
