@@ -5,7 +5,6 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use e810_hal::SharedBytes;
-use e810_sim::SimPlatform;
 
 use crate::counted::Counted;
 use crate::memory::SharedMemory;
@@ -76,13 +75,6 @@ pub trait Payload {
     /// # Errors
     /// When there is no memory.
     fn payload(&self, bytes: usize) -> anyhow::Result<Buffer>;
-}
-
-impl Payload for SimPlatform {
-    fn payload(&self, bytes: usize) -> anyhow::Result<Buffer> {
-        // The simulator in this process reaches all of its memory.
-        Ok(Buffer::new(bytes)?)
-    }
 }
 
 impl<T: Transport> Payload for Function<T> {

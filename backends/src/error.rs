@@ -75,6 +75,14 @@ pub enum BackendError {
         /// What is missing.
         what: String,
     },
+    /// Devices that are reached in different ways are to be used together.
+    #[error("{device} and {other}: these are not of one kind; name two of one kind")]
+    Unlike {
+        /// The first device.
+        device: String,
+        /// One of the others.
+        other: String,
+    },
     /// The operating system refused something that has nothing to do with the
     /// device.
     #[error("{device}: {during}: {cause}")]

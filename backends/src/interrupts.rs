@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 use e810::Platform;
-use e810_hal::{Clock, Ns, Vector};
-use e810_sim::SimPlatform;
+use e810_hal::{Ns, Vector};
 
 use crate::buffer::Payload;
 use crate::counted::Counted;
@@ -23,18 +22,6 @@ pub trait Interrupts {
 pub trait HostPlatform: Platform + Payload + Interrupts {}
 
 impl<T: Platform + Payload + Interrupts> HostPlatform for T {}
-
-impl Interrupts for SimPlatform {
-    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
-        fired.extend(self.take_interrupts());
-        if fired.is_empty() && limit > Ns(0) {
-            // In this process waiting is what makes the simulator go on.
-            self.relax();
-            fired.extend(self.take_interrupts());
-        }
-        Ok(())
-    }
-}
 
 impl<T: Transport> Interrupts for Function<T> {
     fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {

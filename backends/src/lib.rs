@@ -10,6 +10,7 @@
 pub mod buffer;
 pub mod channel;
 pub mod counted;
+mod device;
 mod dma;
 pub mod error;
 mod function;
@@ -18,8 +19,11 @@ pub mod interrupts;
 pub mod iova;
 mod lan;
 pub mod memory;
+mod open;
 mod platform;
 pub mod signals;
+#[cfg(feature = "sim")]
+mod simulated;
 pub mod spec;
 #[cfg(test)]
 mod tests;
@@ -28,7 +32,9 @@ mod vectors;
 pub mod vfio;
 pub mod vfio_user;
 
+pub use device::HostDevice;
 pub use error::BackendError;
 pub use function::{Function, Identity, Options};
 pub use lan::lan;
+pub use open::{DeviceVisitor, open};
 pub use transport::{DmaRegion, Notice, Properties, Transport};

@@ -1,7 +1,7 @@
-//! How a device is named on the command line.
+//! How a device is named, and which kinds there are.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Which interface of the kernel opens a function that is bound to vfio-pci.
@@ -29,13 +29,39 @@ impl Way {
 /// A device: a simulated one, one behind a vfio-user socket, or a real one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceSpec {
-    /// `sim`: a function of the in-process simulator.
+    /// `sim`: a function of a simulator in this process.
+    #[cfg(feature = "sim")]
     Sim,
     /// `vfio-user:PATH`: a function served on a socket.
     VfioUser(PathBuf),
     /// `vfio:BDF`, or `iommufd:BDF` with that feature: a PCI function bound to
     /// vfio-pci.
     Vfio(Bdf, Way),
+}
+
+/// How a device is reached. Two devices of one kind may share a wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceKind {
+    /// In this process, simulated.
+    #[cfg(feature = "sim")]
+    Simulated,
+    /// On a vfio-user socket.
+    VfioUser,
+    /// Through the kernel.
+    Vfio,
+}
+
+impl DeviceKind {
+    /// Its name, as reports have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            #[cfg(feature = "sim")]
+            Self::Simulated => "simulated",
+            Self::VfioUser => "vfio-user",
+            Self::Vfio => "vfio",
+        }
+    }
 }
 
 /// A PCI address, `domain:bus:device.function`.
@@ -97,10 +123,17 @@ impl fmt::Display for Bdf {
     }
 }
 
+/// What a device can be named by.
+#[cfg(feature = "sim")]
+const FORMS: &str = "sim, vfio-user:PATH or vfio:BDF";
+#[cfg(not(feature = "sim"))]
+const FORMS: &str = "vfio-user:PATH or vfio:BDF";
+
 impl FromStr for DeviceSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        #[cfg(feature = "sim")]
         if text == "sim" {
             return Ok(Self::Sim);
         }
@@ -114,18 +147,59 @@ impl FromStr for DeviceSpec {
             Some(("iommufd", bdf)) => Err(format!(
                 "this e810 was built without iommufd: use vfio:{bdf}, or build it with --features iommufd"
             )),
-            _ => text.parse().map(container).map_err(|_| {
-                format!("`{text}` names no device: use sim, vfio-user:PATH or vfio:BDF")
-            }),
+            _ => text
+                .parse()
+                .map(container)
+                .map_err(|_| format!("`{text}` names no device: use {FORMS}")),
         }
     }
 }
 
 impl DeviceSpec {
+    /// How it is reached.
+    #[must_use]
+    pub const fn kind(&self) -> DeviceKind {
+        match self {
+            #[cfg(feature = "sim")]
+            Self::Sim => DeviceKind::Simulated,
+            Self::VfioUser(_) => DeviceKind::VfioUser,
+            Self::Vfio(..) => DeviceKind::Vfio,
+        }
+    }
+
+    /// Whether it is a simulated one of this process.
+    #[must_use]
+    pub const fn is_simulated(&self) -> bool {
+        #[cfg(feature = "sim")]
+        let is_simulated = matches!(self, Self::Sim);
+        #[cfg(not(feature = "sim"))]
+        let is_simulated = false;
+        is_simulated
+    }
+
+    /// The socket it is served on, if that is how it is reached.
+    #[must_use]
+    pub fn socket(&self) -> Option<&Path> {
+        match self {
+            Self::VfioUser(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Its PCI address, if it is a function of this machine.
+    #[must_use]
+    pub const fn bdf(&self) -> Option<Bdf> {
+        match self {
+            Self::Vfio(bdf, _) => Some(*bdf),
+            _ => None,
+        }
+    }
+
     /// The form of a name of this kind.
     #[must_use]
     pub const fn form(&self) -> &'static str {
         match self {
+            #[cfg(feature = "sim")]
             Self::Sim => "sim",
             Self::VfioUser(_) => "vfio-user:PATH",
             Self::Vfio(_, Way::Container) => "vfio:BDF",
@@ -138,6 +212,7 @@ impl DeviceSpec {
 impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            #[cfg(feature = "sim")]
             Self::Sim => f.write_str("sim"),
             Self::VfioUser(path) => write!(f, "vfio-user:{}", path.display()),
             Self::Vfio(bdf, way) => write!(f, "{}:{bdf}", way.name()),
@@ -151,7 +226,9 @@ mod tests {
 
     #[test]
     fn specs_round_trip() {
-        for text in ["sim", "vfio-user:/run/e810.sock", "vfio:0000:3b:00.1"] {
+        let simulated = cfg!(feature = "sim").then_some("sim");
+        let others = ["vfio-user:/run/e810.sock", "vfio:0000:3b:00.1"];
+        for text in simulated.into_iter().chain(others) {
             let spec: DeviceSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
         }

@@ -105,6 +105,12 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
     /// The failure that made registers read as all-ones, if there was one.
     fn failure(&self) -> Option<&BackendError>;
 
+    /// Has `report` called with that failure, once, before a register reads as
+    /// all-ones. By default there is none: registers do not fail.
+    fn on_failure(&self, report: fn(&BackendError)) {
+        let _ = report;
+    }
+
     /// What the owner is told, each time once. Asks the kernel: not for every
     /// turn of a loop.
     fn notice(&self) -> Option<Notice> {

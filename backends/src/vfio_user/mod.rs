@@ -82,12 +82,6 @@ impl VfioUser {
         Ok(this)
     }
 
-    /// Calls `tell` with the failure after which registers read as all-ones,
-    /// before anybody sees the first of those.
-    pub fn on_failure(&self, tell: fn(&BackendError)) {
-        self.connection.on_failure(tell);
-    }
-
     /// Reads what the device has, and whether that is enough.
     fn look(&mut self) -> Result<(), BackendError> {
         let info: DeviceInfo =
@@ -260,6 +254,10 @@ unsafe impl Transport for VfioUser {
 
     fn failure(&self) -> Option<&BackendError> {
         self.connection.failure()
+    }
+
+    fn on_failure(&self, report: fn(&BackendError)) {
+        self.connection.on_failure(report);
     }
 
     /// A server has nothing to tell, but it may be gone, which shows in
