@@ -100,16 +100,17 @@ impl PairArgs {
     /// # Errors
     /// None was named, and nobody knows one.
     pub(crate) fn peer(&self) -> Result<DeviceSpec> {
-        match (&self.peer, self.device()?) {
-            (Some(peer), _) => Ok(peer.clone()),
-            (None, DeviceSpec::Sim) => Ok(DeviceSpec::Sim),
-            (None, device) => {
-                let other = device.form();
-                refuse!(
-                    "--device {device}: it needs a second function; name one of this machine with --peer {other}, or give --listen here and --connect HOST to the e810 of another machine"
-                )
-            }
+        if let Some(peer) = &self.peer {
+            return Ok(peer.clone());
         }
+        let device = self.device()?;
+        if !device.is_simulated() {
+            let other = device.form();
+            refuse!(
+                "--device {device}: it needs a second function; name one of this machine with --peer {other}, or give --listen here and --connect HOST to the e810 of another machine"
+            );
+        }
+        Ok(device)
     }
 
     /// How completions are waited for.

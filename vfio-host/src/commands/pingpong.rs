@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, PingpongArgs, ServiceArg};
 use crate::exchange::{Done, Link, Meeting, Role};
+use crate::functions::lifecycle;
 use crate::functions::pair::{self, Around, Carrier, Job};
 use crate::functions::peer::{self, Lookout};
 use crate::functions::start::Start;
@@ -109,7 +110,7 @@ impl Job for Messages<'_> {
         around: Around<'_>,
     ) -> Result<Outcome> {
         let make = |platform, start: &Start, which| self.side(platform, start, which);
-        let [mut ask, mut answer] = pair::sides(platforms, starts, make)?;
+        let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make)?;
         let mut progress = Progress::new();
         let before = self.counters([&mut ask, &mut answer])?;
         let mut outcome = self
@@ -132,7 +133,7 @@ impl Job for Messages<'_> {
             outcome.counters = grown(&before, &self.counters([&mut ask, &mut answer])?);
             outcome.interrupts = ask.interrupts() + answer.interrupts();
         }
-        pair::close_both([ask, answer], Side::close, outcome, around)
+        lifecycle::close_both([ask, answer], Side::close, outcome, around)
     }
 
     fn apart<P: HostPlatform>(
@@ -151,7 +152,7 @@ impl Job for Messages<'_> {
 
 impl Messages<'_> {
     fn side<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<Side<P>> {
-        let (control, events) = pair::bring_up(platform.clone(), start)?;
+        let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
         let plan = SidePlan {
             service: self.service.into(),
             size: self.plan.size,
@@ -165,7 +166,7 @@ impl Messages<'_> {
 
     /// Exchanges endpoints in-process and connects both ways.
     fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut Side<P>; 2]) -> Result<()> {
-        pair::wait_links([ask.control(), answer.control()])?;
+        lifecycle::wait_links([ask.control(), answer.control()])?;
         let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
         let (back, there) = (ask.endpoint(), answer.endpoint());
         ask.connect(&there, paths[0], mtu)
@@ -248,7 +249,7 @@ impl Messages<'_> {
         let mine = vec![side.endpoint()];
         let (path, mtu, theirs) = peer::greet(self.pair, side.control(), link, self.terms(), mine)?;
         let there = theirs.first().context("no queue pair")?;
-        pair::wait_link(side.control())?;
+        lifecycle::wait_link(side.control())?;
         side.connect(there, path, mtu)?;
         match self.service {
             ServiceArg::Rc => apart::prepare(side)?,

@@ -4,22 +4,24 @@ mod limits;
 
 use std::io::Write;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use e810::{Control, GIDS, LinkFec, Mtu, Platform, PortState};
 use e810_backends::host::Host;
 use e810_backends::spec::DeviceSpec;
-use e810_sim::Mode;
+use e810_backends::{DeviceVisitor, HostDevice, open};
+use e810_sim::{Mode, Sim};
 use serde::Serialize;
 
-pub use limits::LimitsReport;
-
-use super::{refuse_for_sim, sim_start, simulator};
 use crate::cli::StatArgs;
 use crate::cli::device::chosen;
-use crate::functions::start::Start;
-use crate::functions::{pair, watch};
+use crate::functions::checks::warn_of_memlock;
+use crate::functions::simulated::{refuse_for_sim, sim_start, simulator};
+use crate::functions::start::{Start, start};
+use crate::functions::{lifecycle, watch};
 use crate::output::counters::{Counters, by_name, print_counters};
 use crate::output::units::{human_bytes, link_speed, mac};
+
+pub use limits::LimitsReport;
 
 /// An entry of the GID table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -75,40 +77,55 @@ pub struct StatReport {
 /// simulator.
 pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
     let device = chosen(args.device.as_ref())?;
+    warn_of_memlock(&[&device]);
     let host = Host::default();
-    let limits = args.verbose.then_some((&device, &host));
-    let report = match &device {
-        DeviceSpec::Sim => {
-            refuse_for_sim(&args.start, args.backend)?;
-            let sim = simulator(1, Mode::Real, 1, args.start.warm);
-            let platform = sim.function(0);
-            let start = sim_start(&platform, &args.start)?;
-            let report = look(platform, &start, "simulated", &limits)?;
-            if let Some(first) = sim.findings().first() {
-                bail!("the simulator recorded findings; the first: {first}");
-            }
-            report
-        }
-        DeviceSpec::VfioUser(path) => {
-            let function = watch::open_user(path, args.backend)?;
-            let start = watch::start(&function, &args.start)?;
-            let result = look(function.clone(), &start, "vfio-user", &limits);
-            watch::explain(result, &[&function])?
-        }
-        DeviceSpec::Vfio(bdf, way) => {
-            watch::warn_of_memlock(1);
-            let function = watch::open_vfio(*bdf, *way, args.backend)?;
-            let start = watch::start(&function, &args.start)?;
-            let result = look(function.clone(), &start, "vfio", &limits);
-            watch::explain(result, &[&function])?
-        }
+    let asked = Asked {
+        args,
+        transport: device.kind().name(),
+        limits: args.verbose.then_some((&device, &host)),
+        simulated: None,
     };
+    let report = open([&device], args.backend.options(), asked)?;
     if args.json {
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
         return Ok(());
     }
     print(&report, out)
+}
+
+/// What is asked of a function.
+struct Asked<'a> {
+    args: &'a StatArgs,
+    transport: &'static str,
+    limits: Wanted<'a>,
+    simulated: Option<Sim>,
+}
+
+impl DeviceVisitor<1> for Asked<'_> {
+    type Outcome = StatReport;
+    type Error = Error;
+
+    fn simulator(&mut self) -> Result<Sim> {
+        refuse_for_sim(&self.args.start, self.args.backend)?;
+        let sim = simulator(1, Mode::Real, 1, self.args.start.warm);
+        Ok(self.simulated.insert(sim).clone())
+    }
+
+    fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<StatReport> {
+        let args = &self.args.start;
+        let start = match &self.simulated {
+            Some(sim) => sim_start(&sim.function(0), args)?,
+            None => start(&function, args)?,
+        };
+        let result = look(function.clone(), &start, self.transport, &self.limits);
+        let report = watch::explain(result, &[&function])?;
+        let findings = self.simulated.map(|sim| sim.findings()).unwrap_or_default();
+        if let Some(first) = findings.first() {
+            bail!("the simulator recorded findings; the first: {first}");
+        }
+        Ok(report)
+    }
 }
 
 /// Brings a function up, asks it, and shuts it down.
@@ -118,8 +135,9 @@ fn look<P: Platform>(
     transport: &'static str,
     limits: &Wanted<'_>,
 ) -> Result<StatReport> {
-    let (mut control, events) = pair::bring_up(platform, start)?;
-    let report = pair::wait_link(&mut control).and_then(|()| ask(&mut control, transport, limits));
+    let (mut control, events) = lifecycle::bring_up(platform, start)?;
+    let report =
+        lifecycle::wait_link(&mut control).and_then(|()| ask(&mut control, transport, limits));
     let end = control.shutdown(events);
     end.map_err(|failed| failed.error)
         .context("shutting down")?;

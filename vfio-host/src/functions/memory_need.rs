@@ -5,6 +5,9 @@ use e810::Config;
 use e810_hal::Platform;
 use e810_sim::{Mode, Profile, Sim};
 
+use super::simulated::sim_lan;
+use super::start::usual_ceqs;
+
 /// What a mapping is rounded up to.
 const PAGE_BYTES: u64 = 4096;
 /// Bytes of a page list entry.
@@ -44,8 +47,8 @@ pub fn need() -> Result<Need> {
         .build();
     let platform = sim.function(0);
     let config = Config {
-        ceqs: crate::functions::start::usual_ceqs(),
-        ..Config::new(crate::commands::sim_lan(&platform)?)
+        ceqs: usual_ceqs(),
+        ..Config::new(sim_lan(&platform)?)
     };
     let pinned = up_and_count(platform, &config, || {
         let memory = sim.memory(0);

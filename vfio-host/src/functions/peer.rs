@@ -9,7 +9,8 @@ use e810::{Control, MacAddr, Mtu, Path};
 use e810_backends::interrupts::HostPlatform;
 use serde_json::{Map, Value};
 
-use super::pair::{self, Around};
+use super::lifecycle::close;
+use super::pair::Around;
 use crate::cli::PairArgs;
 use crate::exchange::{Hello, Link, Meeting, Role};
 use crate::measure::pingpong::Endpoint;
@@ -45,7 +46,7 @@ pub(crate) fn meet<S, O>(
         }
         outcome
     });
-    pair::close([(side, "shutting down")], shut_down, outcome, around)
+    close([(side, "shutting down")], shut_down, outcome, around)
 }
 
 /// Names the function of this process, tells the other process, and gives the

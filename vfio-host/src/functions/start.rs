@@ -1,6 +1,7 @@
 //! How a function is brought up: from its reset on, as one is found that no
 //! other driver has set up, or on a LAN side that is ready.
 
+use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -11,8 +12,12 @@ use e810::{
 };
 use e810_hal::Ns;
 
+use e810_backends::HostDevice;
 use e810_backends::host::package::{self, NoPackage, PackageFile};
 use e810_backends::host::{Host, cpus};
+
+use super::watch::hush;
+use crate::cli::StartArgs;
 
 /// How long a link may take to come up: the longest that ports need to agree on
 /// a speed with a switch.
@@ -151,6 +156,48 @@ impl Start {
             }
         }
     }
+}
+
+/// MTU of an interface where none is given.
+const MTU: u16 = 1500;
+/// The environment variable that names a package where no option does.
+const DDP: &str = "E810_DDP";
+
+/// How a function is started: from its reset on with the package for its card,
+/// or, if asked for, on a LAN side that somebody else has made ready.
+///
+/// From then on the driver's log of it ends when the way to it fails.
+///
+/// # Errors
+/// A package that cannot be read, or a LAN side that has to be given.
+pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Start> {
+    device.on_failure(hush);
+    let mtu = asked.mtu.unwrap_or(MTU);
+    if asked.warm {
+        let lan = device.lan(asked.mac, asked.vsi, mtu)?;
+        return Ok(Start::Warm {
+            lan,
+            ceqs: usual_ceqs(),
+        });
+    }
+    let serial = device.identity().map_or([0; 8], |identity| identity.serial);
+    let environment = env::var_os(DDP).filter(|path| !path.is_empty());
+    let environment = environment.map(PathBuf::from);
+    let (by, named) = match &asked.ddp {
+        Some(path) => ("--ddp", Some(path)),
+        None => (DDP, environment.as_ref()),
+    };
+    let named = named.map(|path| (by, path.as_path()));
+    let package = Source::choose(&Host::default(), named, serial)?;
+    if let Source::File(file) = &package {
+        log::info!("package: {}", file.path.display());
+    }
+    Ok(Start::Cold {
+        package,
+        mtu,
+        ceqs: usual_ceqs(),
+        leave_link: asked.leave_link,
+    })
 }
 
 fn with(mut config: Config, backing: Backing, ceqs: u16) -> Config {

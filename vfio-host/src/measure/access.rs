@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use e810_backends::{Function, Transport};
+use e810_backends::interrupts::HostPlatform;
+use e810_hal::Ns;
 use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0};
-use e810_hal::{Ns, Vectors};
 
 use crate::measure::latency::{Latencies, Summary};
 
@@ -28,24 +28,24 @@ pub struct Times {
 ///
 /// # Errors
 /// No vector, or no interrupt.
-pub fn times<T: Transport>(function: &Function<T>) -> Result<Times> {
+pub fn times<P: HostPlatform>(platform: &P) -> Result<Times> {
     let mut reads = Latencies::default();
     for _ in 0..SAMPLES {
         let start = Instant::now();
-        let _ = GLPE_CPUSTATUS0.get(function);
+        let _ = GLPE_CPUSTATUS0.get(platform);
         reads.add(nanos(start.elapsed()));
     }
-    let vector = function.vector_alloc().context("no vector to measure")?;
-    let interrupts = interrupts(function, vector);
-    GLINT_DYN_CTL.at(vector).set(function, DYN_CTL_DISABLE);
-    function.vector_free(vector);
+    let vector = platform.vector_alloc().context("no vector to measure")?;
+    let interrupts = interrupts(platform, vector);
+    GLINT_DYN_CTL.at(vector).set(platform, DYN_CTL_DISABLE);
+    platform.vector_free(vector);
     Ok(Times {
         register_read: reads.summary().context("no samples")?,
         interrupt: interrupts?.summary().context("no samples")?,
     })
 }
 
-fn interrupts<T: Transport>(function: &Function<T>, vector: e810_hal::Vector) -> Result<Latencies> {
+fn interrupts<P: HostPlatform>(platform: &P, vector: e810_hal::Vector) -> Result<Latencies> {
     /// SWINT_TRIG: the vector fires without a cause.
     const TRIGGER: u32 = GLINT_DYN_CTL::SWINT_TRIG::SET.value;
     let mut latencies = Latencies::default();
@@ -54,8 +54,8 @@ fn interrupts<T: Transport>(function: &Function<T>, vector: e810_hal::Vector) ->
         let start = Instant::now();
         GLINT_DYN_CTL
             .at(vector)
-            .set(function, DYN_CTL_ENABLE | TRIGGER);
-        function.wait_vectors(LIMIT, &mut fired)?;
+            .set(platform, DYN_CTL_ENABLE | TRIGGER);
+        platform.take_fired(LIMIT, &mut fired)?;
         latencies.add(nanos(start.elapsed()));
         ensure!(
             fired == [vector],

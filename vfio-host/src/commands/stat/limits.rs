@@ -99,10 +99,7 @@ impl LimitsReport {
             ..
         } = control.query_device();
         let package = control.lan_side().map(|lan| lan.package().version);
-        let pcie = match device {
-            DeviceSpec::Vfio(bdf, _) => pci::link(host, *bdf),
-            DeviceSpec::Sim | DeviceSpec::VfioUser(_) => None,
-        };
+        let pcie = device.bdf().and_then(|bdf| pci::link(host, bdf));
         Self {
             fw_ver: format!("{major}.{minor}"),
             package: package.map(|version| version.to_string()),

@@ -4,7 +4,7 @@ use e810_sim::{Mode, SimPlatform};
 
 use super::*;
 use crate::cli::StartArgs;
-use crate::commands::{sim_start, simulator};
+use crate::functions::simulated::{sim_start, simulator};
 
 fn plan(op: Op, test: Test, check: bool) -> Plan {
     Plan {
