@@ -11,6 +11,8 @@
 //! e810_host::run(&cli, &mut std::io::stdout()).unwrap();
 //! ```
 
+#![deny(unsafe_code)]
+
 use std::io::Write;
 
 use anyhow::Result;

@@ -2,6 +2,8 @@
 //! number: that ended it, with everything in order (130 for Ctrl-C), 141 where
 //! nobody reads the output any more.
 
+#![forbid(unsafe_code)]
+
 use std::io::Write;
 use std::process::ExitCode;
 

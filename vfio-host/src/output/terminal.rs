@@ -58,6 +58,10 @@ fn wants_colours(variable: impl Fn(&str) -> Option<String>) -> bool {
     !is_refused && variable("TERM").is_none_or(|name| name != "dumb")
 }
 
+#[expect(
+    unsafe_code,
+    reason = "the size of a terminal is only told to an ioctl; the command's one unsafe line"
+)]
 fn ask() -> Option<Size> {
     let mut size = libc::winsize {
         ws_row: 0,
