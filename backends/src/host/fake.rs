@@ -1,13 +1,10 @@
 //! A folder that stands for a machine with a card, and the kernel behind it.
 
-#![cfg_attr(
-    not(test),
-    expect(
-        clippy::unwrap_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        reason = "only tests use it, and a test fails by panicking"
-    )
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "only tests use it, and a test fails by panicking"
 )]
 
 use std::fs;

@@ -166,8 +166,9 @@ fn print(report: &FunctionReport, out: &mut dyn Write) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use e810_backends::host::fake::Tree;
+
+    use super::*;
 
     fn list(tree: &Tree, json: bool) -> String {
         let mut out = Vec::new();

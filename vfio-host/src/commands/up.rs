@@ -329,8 +329,9 @@ fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use e810_backends::host::fake::{Tree, bdf};
+
+    use super::*;
 
     #[test]
     fn a_card_that_others_use_is_not_reset() {

@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result};
 use e810::Config;
+use e810_backends::HostDevice;
 use e810_hal::Platform;
 use e810_sim::{Mode, Profile, Sim};
 
-use super::simulated::sim_lan;
+use super::simulated::SIM_MTU;
 use super::start::usual_ceqs;
 
 /// What a mapping is rounded up to.
@@ -48,7 +49,7 @@ pub fn need() -> Result<Need> {
     let platform = sim.function(0);
     let config = Config {
         ceqs: usual_ceqs(),
-        ..Config::new(sim_lan(&platform)?)
+        ..Config::new(platform.lan(None, None, SIM_MTU)?)
     };
     let pinned = up_and_count(platform, &config, || {
         let memory = sim.memory(0);

@@ -1,7 +1,7 @@
 //! The simulator of a command whose functions are of this process.
 
-use anyhow::{Context, Result, bail};
-use e810::{Lan, MacAddr, VsiId};
+use anyhow::{Result, bail};
+use e810_backends::HostDevice;
 use e810_backends::host::Host;
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
@@ -80,10 +80,7 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
         Mode::Real => usual_ceqs(),
     };
     if args.warm {
-        let lan = Lan {
-            mtu: args.mtu.unwrap_or(SIM_MTU),
-            ..sim_lan(function)?
-        };
+        let lan = function.lan(None, None, args.mtu.unwrap_or(SIM_MTU))?;
         return Ok(Start::Warm { lan, ceqs });
     }
     let package = match &args.ddp {
@@ -126,14 +123,4 @@ const VIRTUAL_CEQS: u16 = 4;
 
 /// Interface MTU of a simulated function: jumbo frames, so that every path MTU
 /// of RoCEv2 fits.
-const SIM_MTU: u16 = 9000;
-
-/// The LAN side of a simulated function.
-pub(crate) fn sim_lan(function: &SimPlatform) -> Result<Lan> {
-    let vsi = function.vsi();
-    Ok(Lan {
-        vsi: VsiId::new(vsi).with_context(|| format!("the simulator's VSI {vsi} is none"))?,
-        mac: MacAddr(function.mac()),
-        mtu: SIM_MTU,
-    })
-}
+pub(super) const SIM_MTU: u16 = 9000;

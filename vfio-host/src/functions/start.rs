@@ -213,10 +213,10 @@ fn is_safe_mode(error: &e810::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use e810_backends::host::fake::Tree;
     use e810_sim::Sim;
 
     use super::*;
-    use e810_backends::host::fake::Tree;
 
     #[test]
     fn there_is_a_completion_vector_for_each_cpu_that_is_online() {

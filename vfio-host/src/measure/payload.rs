@@ -58,8 +58,9 @@ pub fn first_difference(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use e810_backends::buffer::Buffer;
+
+    use super::*;
 
     #[test]
     fn messages_differ_and_differences_are_found() {
