@@ -1,4 +1,4 @@
-//! The host side of e810: commands, their reports, and where devices come from.
+//! The `e810` command: its command line, what its commands do, and their reports.
 //!
 //! The binary is a thin `main` over this library, so that tests can run a
 //! command without a process:
@@ -10,6 +10,17 @@
 //! let cli = Cli::parse_from(["e810", "pingpong", "--iters", "10"]);
 //! e810_host::run(&cli, &mut std::io::stdout()).unwrap();
 //! ```
+//!
+//! * [`cli`]: what can be asked, an argument type a command.
+//! * [`commands`]: a module a command.
+//! * [`functions`]: opening, starting and watching the functions that a command uses.
+//! * [`measure`]: messages between two functions, a module a measurement.
+//! * [`exchange`]: what two processes tell each other over TCP.
+//! * [`monitor`]: functions at work, shown to another process.
+//! * [`output`]: terminals, units, counters, and how a command ends.
+//!
+//! A new command is a variant of [`cli::Command`], a module of `commands` and a line in
+//! [`run`]; a new measurement is a module of `measure`, and the command in front of it.
 
 #![deny(unsafe_code)]
 

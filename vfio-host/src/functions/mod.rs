@@ -1,12 +1,12 @@
 //! The functions that a command uses: opened, started, watched, shut down.
 //!
-//! * [`checks`], before anything is opened;
-//! * [`simulated`], the simulator that `sim` names functions of;
-//! * [`start`], from an open device to one whose engine works;
-//! * [`lifecycle`], bringing up, waiting for links, shutting down, of one or two;
-//! * [`watch`], whether devices are still there;
-//! * [`pair`], all of that for a command with two functions, or with one whose
-//!   [`peer`] is in another process; [`addressing`] gives them names.
+//! * `checks`, before anything is opened;
+//! * `simulated`, the simulator that `sim` names functions of;
+//! * `start`, from an open device to one whose engine works;
+//! * `lifecycle`, bringing up, waiting for links, shutting down, of one or two;
+//! * `watch`, whether devices are still there;
+//! * `pair`, all of that for a command with two functions, or with one whose
+//!   `peer` is in another process; `addressing` gives them names.
 
 mod addressing;
 mod carrier;
