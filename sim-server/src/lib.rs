@@ -12,7 +12,7 @@
 //! * `device`, [`mappings`], [`interrupts`], [`config_space`]: what messages do to the
 //!   simulated function.
 //! * `bus_error`: what happens when a file that a user gave becomes shorter.
-//! * `udp` and [`frame`]: the wire to another server.
+//! * `udp`: the socket of the wire to another server ([`e810_sim::udp`]).
 //! * [`quota`]: how much of all that may be told in the log.
 //!
 //! What a user can still do to the server is in [`USERS`].
@@ -22,7 +22,6 @@ pub mod config_space;
 mod connection;
 mod device;
 pub mod files;
-pub mod frame;
 pub mod interrupts;
 pub mod mappings;
 pub mod protocol;
@@ -32,14 +31,12 @@ mod server;
 pub mod socket;
 mod socket_buffers;
 mod udp;
-mod udp_ends;
 pub mod wire;
 
 #[cfg(test)]
 mod memory_file;
 
 pub use server::{Server, VECTORS};
-pub use udp_ends::{SamePort, UdpEnds};
 
 /// What whoever may connect to a socket of the server can do to it, for `--help`.
 pub const USERS: &str = "\

@@ -21,6 +21,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e810_hal::Vectors;
 use e810_sim::Sim;
+use e810_sim::udp::UdpEnds;
 
 use crate::config_space::Place;
 use crate::connection::converse;
@@ -29,7 +30,6 @@ use crate::interrupts::Interrupts;
 use crate::report::{BringUpReport, FindingReport, FunctionReport, ServerReport};
 use crate::socket;
 use crate::udp::UdpWire;
-use crate::udp_ends::UdpEnds;
 
 /// MSI-X vectors of a served function when nothing is said. Functions of cards
 /// with four ports were seen with 512, with two ports with 1024.

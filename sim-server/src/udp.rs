@@ -15,12 +15,12 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result};
 use e810_sim::Sim;
+use e810_sim::udp::UdpEnds;
+use e810_sim::udp::frame::{self, Reject};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use crate::frame::{self, Reject};
 use crate::report::UdpReport;
 use crate::socket_buffers::{self, Buffers};
-use crate::udp_ends::UdpEnds;
 
 /// Datagrams that are received before the simulator gets them.
 const BATCH: usize = 32;

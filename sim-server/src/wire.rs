@@ -1,6 +1,6 @@
 //! The messages of vfio-user (specification 0.9.2) as a server sees them.
 //!
-//! The client of `e810-host` has its own description of them, written separately, so
+//! The client of `e810-backends` has its own description of them, written separately, so
 //! that a mistake in one is not mirrored in the other. Numbers are in the CPU's order:
 //! both ends are on one machine.
 

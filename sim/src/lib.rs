@@ -11,6 +11,7 @@
 //! * [`findings`]: what the driver did that a card would not have stood, or that is not its to do.
 //! * [`variation`]: what no source says of the card, each a choice by name or seed.
 //! * [`middleware`]: tracing and fault injection on the registers of any platform.
+//! * [`udp`]: the wire to another simulator.
 //! * [`pcap`]: what was sent, in a file for network analysers.
 //! * [`pe`]: the protocol engine: CQP, HMC, queues and events.
 //! * [`wqe`]: the device's view of send and receive queue entries, and the completion entries it writes.
@@ -46,6 +47,7 @@ mod served;
 mod shared;
 mod sim;
 mod stats;
+pub mod udp;
 pub mod variation;
 pub mod wire;
 mod world;

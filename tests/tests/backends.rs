@@ -23,13 +23,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use e810::{ColdStart, Config, LinkPolicy, Package, PackageSource, bring_up_cold};
 
+use e810_backends::host::Host;
+use e810_backends::host::package;
+use e810_backends::spec::Bdf;
+use e810_backends::vfio::Vfio;
+use e810_backends::vfio_user::VfioUser;
+use e810_backends::{BackendError, DmaRegion, Function, Options, Properties, Transport};
 use e810_hal::Ns;
-use e810_host::backend::vfio::Vfio;
-use e810_host::backend::vfio_user::VfioUser;
-use e810_host::backend::{BackendError, DmaRegion, Function, Options, Properties, Transport};
-use e810_host::host::Host;
-use e810_host::host::package;
-use e810_host::spec::Bdf;
 use e810_sim::{Mode, Profile, Sim};
 use e810_sim_server::{Server, VECTORS};
 use e810_tests::traffic::scenarios::scenarios;

@@ -1,7 +1,7 @@
 //! The dependencies between the crates, as docs/architecture.md draws them.
 //!
-//! `hal ← {adminq, cqp, ceq, datapath} ← driver ← vfio-host`,
-//! `hal ← sim ← sim-server ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
+//! `hal ← {adminq, cqp, ceq, datapath} ← driver ← backends ← vfio-host`,
+//! `hal ← sim ← {sim-server, backends} ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
 //! nobody uses. The queue crates are siblings, and
 //! the simulator sees the registers only, so that it cannot share a mistake
 //! about a structure's layout with the driver.
@@ -88,9 +88,21 @@ const CRATES: &[CrateRule] = &[
         core: false,
     },
     CrateRule {
+        package: "e810-backends",
+        folder: "backends",
+        may_use: &["e810-hal", "e810", "e810-sim"],
+        core: false,
+    },
+    CrateRule {
         package: "e810-host",
         folder: "vfio-host",
-        may_use: &["e810-hal", "e810", "e810-sim", "e810-sim-server"],
+        may_use: &[
+            "e810-hal",
+            "e810",
+            "e810-backends",
+            "e810-sim",
+            "e810-sim-server",
+        ],
         core: false,
     },
     CrateRule {
@@ -105,6 +117,7 @@ const CRATES: &[CrateRule] = &[
             "e810",
             "e810-sim",
             "e810-sim-server",
+            "e810-backends",
             "e810-host",
         ],
         core: false,

@@ -1,7 +1,7 @@
 //! Cheap facts about the sources that no lint holds.
 //!
 //! The core runs without an operating system, without an allocator and
-//! without a way to panic; unsafe code is in `hal` and in the backends only.
+//! without a way to panic; unsafe code is in `hal` and in the backends only, but for one line of the command.
 //! Clippy and `#![forbid]` hold most of that as long as nobody switches them
 //! off; this test sees that nobody does.
 
@@ -97,13 +97,34 @@ fn the_core_has_no_way_to_panic_and_nothing_left_open() {
 
 #[test]
 fn nothing_is_left_open_anywhere() {
-    let files: Vec<PathBuf> = ["sim", "vfio-host", "tests"]
+    let files: Vec<PathBuf> = ["sim", "backends", "vfio-host", "tests"]
         .iter()
         .flat_map(|folder| sources(&root().join(folder)))
         .filter(|path| !path.ends_with(file!()))
         .collect();
     let findings = findings(&files, NOWHERE);
     assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+/// What the command needs of the system beside `std` is in `backends`, but for the
+/// size of its terminal.
+#[test]
+fn the_command_has_unsafe_code_in_one_place() {
+    let source = root().join("vfio-host/src");
+    let text = fs::read_to_string(source.join("lib.rs")).expect("lib.rs");
+    let denies = code(&text)
+        .iter()
+        .any(|(_, line)| line.trim() == "#![deny(unsafe_code)]");
+    assert!(denies, "vfio-host/src/lib.rs lacks #![deny(unsafe_code)]");
+    let with: Vec<PathBuf> = sources(&source)
+        .into_iter()
+        .filter(|path| {
+            let text = fs::read_to_string(path).expect("a source file");
+            let lines = code(&text);
+            lines.iter().any(|(_, line)| line.contains("unsafe {"))
+        })
+        .collect();
+    assert_eq!(with, [source.join("output/terminal.rs")]);
 }
 
 /// The room that calls a C library has unsafe code in many files, which no
@@ -133,6 +154,7 @@ fn every_file_says_what_it_is() {
         "datapath",
         "driver",
         "sim",
+        "backends",
         "vfio-host",
         "tests/peer",
     ]

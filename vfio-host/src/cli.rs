@@ -2,25 +2,35 @@
 //!
 //! Usage errors end in exit code 2, which is clap's own.
 
+pub mod address;
+pub mod capture;
+pub mod device;
+pub mod faults;
+pub mod help;
+pub(crate) mod mac;
 mod moderation;
 mod monitor;
 pub(crate) mod number;
 mod pair;
 mod perf;
 mod tuning;
+pub mod usage;
 mod wire;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use e810_backends::Options;
+use e810_backends::spec::{Bdf, DeviceSpec};
 use e810_sim::Variation;
+use e810_sim::udp::LinkSpec;
 use e810_sim_server::VECTORS;
 
-use crate::backend::Options;
-use crate::capture::CaptureArgs;
-use crate::faults::Faults;
-use crate::link_spec::LinkSpec;
-use crate::spec::{Bdf, DeviceSpec, socket_path};
+use crate::cli::capture::CaptureArgs;
+use crate::cli::faults::Faults;
+use crate::measure::op::Op;
+use device::socket_path;
+use mac::parse_mac;
 use number::{number, size};
 
 pub use moderation::ModerationArg;
@@ -282,23 +292,6 @@ pub enum ProfileArg {
     E810c,
 }
 
-/// An Ethernet address of one interface.
-pub(crate) fn parse_mac(text: &str) -> Result<[u8; 6], String> {
-    let wrong =
-        || format!("`{text}` is not the Ethernet address of an interface, like 02:e8:10:00:00:01");
-    let mut mac = [0; 6];
-    let mut parts = text.split(':');
-    for byte in &mut mac {
-        let part = parts.next().filter(|part| part.len() == 2);
-        let digits = part.filter(|part| part.chars().all(|c| c.is_ascii_hexdigit()));
-        *byte = digits
-            .and_then(|part| u8::from_str_radix(part, 16).ok())
-            .ok_or_else(wrong)?;
-    }
-    let is_one = parts.next().is_none() && mac != [0; 6] && mac.first().is_some_and(|b| b & 1 == 0);
-    is_one.then_some(mac).ok_or_else(wrong)
-}
-
 /// Arguments of `e810 list`.
 #[derive(Args, Debug, Clone)]
 pub struct ListArgs {
@@ -332,29 +325,6 @@ pub struct BindArgs {
 /// Largest payload of `pingpong`: 64 MiB, so that a typing error does not ask
 /// for the machine's memory; the device's own limit is 2^31 - 1.
 const MAX_SIZE: u64 = 64 << 20;
-
-/// An RDMA operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Op {
-    /// SEND into a posted receive, answered by a SEND.
-    Send,
-    /// RDMA WRITE into the peer's memory, checked there, written back.
-    Write,
-    /// RDMA READ of the peer's memory.
-    Read,
-}
-
-impl Op {
-    /// The name used on the command line and in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Send => "send",
-            Self::Write => "write",
-            Self::Read => "read",
-        }
-    }
-}
 
 /// How messages are carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -1,4 +1,4 @@
-//! The host side of e810: commands, their reports, and where devices come from.
+//! The `e810` command: its command line, what its commands do, and their reports.
 //!
 //! The binary is a thin `main` over this library, so that tests can run a
 //! command without a process:
@@ -10,44 +10,32 @@
 //! let cli = Cli::parse_from(["e810", "pingpong", "--iters", "10"]);
 //! e810_host::run(&cli, &mut std::io::stdout()).unwrap();
 //! ```
+//!
+//! * [`cli`]: what can be asked, an argument type a command.
+//! * [`commands`]: a module a command.
+//! * [`functions`]: opening, starting and watching the functions that a command uses.
+//! * [`measure`]: messages between two functions, a module a measurement.
+//! * [`exchange`]: what two processes tell each other over TCP.
+//! * [`monitor`]: functions at work, shown to another process.
+//! * [`output`]: terminals, units, counters, and how a command ends.
+//!
+//! A new command is a variant of [`cli::Command`], a module of `commands` and a line in
+//! [`run`]; a new measurement is a module of `measure`, and the command in front of it.
+
+#![deny(unsafe_code)]
 
 use std::io::Write;
 
 use anyhow::Result;
 
-pub mod address;
-pub mod attend;
-pub mod backend;
-pub mod buffer;
-pub mod capture;
-pub mod card;
-pub mod channel;
 pub mod cli;
 pub mod commands;
-pub mod counted;
-pub mod ending;
 pub mod exchange;
-pub mod faults;
-pub mod help;
-pub mod host;
-pub mod interrupts;
-pub mod latency;
-pub mod link_spec;
+pub mod functions;
 pub mod measure;
 pub mod monitor;
-pub mod payload;
-pub mod perf;
-pub mod pingpong;
-pub mod progress;
-pub mod report;
-pub mod signals;
-pub mod spec;
-pub mod standard;
-pub mod start;
+pub mod output;
 pub mod stop;
-pub mod terminal;
-pub mod usage;
-pub mod wrap;
 
 /// Runs a command and writes its report to `out`.
 ///

@@ -2,13 +2,16 @@
 //! number: that ended it, with everything in order (130 for Ctrl-C), 141 where
 //! nobody reads the output any more.
 
+#![forbid(unsafe_code)]
+
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use e810_host::cli::Cli;
-use e810_host::standard::Standard;
-use e810_host::{ending, help, terminal};
+use e810_host::cli::help;
+use e810_host::output::standard::Standard;
+use e810_host::output::{ending, terminal};
 use env_logger::{Builder, Env};
 use log::Level;
 

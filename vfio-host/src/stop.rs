@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::signals::{STOP, Signals};
+use e810_backends::signals::{STOP, Signals};
 
 /// How often the waiting thread looks whether the run is over.
 const AGAIN: Duration = Duration::from_millis(100);

@@ -5,9 +5,9 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
 
 use e810::{Platform, SharedBytes};
+use e810_backends::interrupts::Interrupts;
+use e810_backends::{Function, Transport};
 use e810_hal::{Ns, Vector};
-use e810_host::backend::{Function, Transport};
-use e810_host::interrupts::Interrupts;
 use e810_sim::SimPlatform;
 use e810_sim::middleware::Layered;
 

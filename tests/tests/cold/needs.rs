@@ -3,9 +3,9 @@
 use e810::hmc::{Backing, Capacity, FpmQuery, Object, ObjectLimits};
 use e810::{AccessFlags, Device, QpCaps, QpInit, Ready, StageError, bring_up_cold};
 use e810::{ColdStart, Config, HOST_ALLOCATIONS, LinkPolicy, Package, PackageSource};
+use e810_backends::buffer::Payload;
 use e810_hal::Ns;
-use e810_host::buffer::Payload;
-use e810_host::card::as_source;
+use e810_host::commands::up::limits::as_source;
 use e810_sim::{Profile, SimPlatform, test_package};
 
 use crate::world::{assert_as_found, builder, card};

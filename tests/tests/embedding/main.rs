@@ -6,8 +6,8 @@
     reason = "a test fails by panicking"
 )]
 
+use e810_backends::buffer::Payload;
 use e810_hal::{Clock, Ns};
-use e810_host::buffer::Payload;
 use e810_sim::{Profile, Sim, test_package};
 
 include!("side.rs");

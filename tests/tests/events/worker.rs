@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use e810::polling::{CqPoller, PollMode, Processed};
 use e810::{Platform, SendFlags, Wc};
-use e810_host::channel::HostChannel;
+use e810_backends::channel::HostChannel;
 use e810_sim::{Mode, Sim};
 use e810_tests::traffic::{Pair, Setup};
 

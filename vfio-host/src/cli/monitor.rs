@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::PairArgs;
+use super::device::socket_path;
 use super::number::{number, size};
-use super::{Op, PairArgs};
-use crate::spec::socket_path;
+use crate::measure::op::Op;
 
 /// Arguments of `e810 monitor`.
 #[derive(Args, Debug, Clone)]

@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{ArgGroup, Args};
 use e810::CqModeration;
+use e810_backends::spec::DeviceSpec;
 
+use super::device::{self, socket_path};
+use super::mac::parse_mac;
 use super::number::number;
-use super::{BackendArgs, ModerationArg, StartArgs, TuningArg, parse_mac};
-use crate::address::AddressArgs;
-use crate::attend::Waits;
-use crate::capture::CaptureArgs;
+use super::{BackendArgs, ModerationArg, StartArgs, TuningArg};
+use crate::cli::address::AddressArgs;
+use crate::cli::capture::CaptureArgs;
+use crate::cli::faults::Faults;
+use crate::cli::usage::refuse;
 use crate::exchange::MeetingArgs;
-use crate::faults::Faults;
-use crate::spec::{DeviceSpec, socket_path};
-use crate::usage::refuse;
+use crate::measure::waits::Waits;
 
 /// Two functions, in this process or one in another, and what is between them.
 #[derive(Args, Debug, Clone)]
@@ -90,7 +92,7 @@ impl PairArgs {
     /// # Errors
     /// An environment variable that names none.
     pub(crate) fn device(&self) -> Result<DeviceSpec> {
-        DeviceSpec::chosen(self.device.as_ref())
+        device::chosen(self.device.as_ref())
     }
 
     /// The function of this process that answers.
@@ -98,16 +100,17 @@ impl PairArgs {
     /// # Errors
     /// None was named, and nobody knows one.
     pub(crate) fn peer(&self) -> Result<DeviceSpec> {
-        match (&self.peer, self.device()?) {
-            (Some(peer), _) => Ok(peer.clone()),
-            (None, DeviceSpec::Sim) => Ok(DeviceSpec::Sim),
-            (None, device) => {
-                let other = device.form();
-                refuse!(
-                    "--device {device}: it needs a second function; name one of this machine with --peer {other}, or give --listen here and --connect HOST to the e810 of another machine"
-                )
-            }
+        if let Some(peer) = &self.peer {
+            return Ok(peer.clone());
         }
+        let device = self.device()?;
+        if !device.is_simulated() {
+            let other = device.form();
+            refuse!(
+                "--device {device}: it needs a second function; name one of this machine with --peer {other}, or give --listen here and --connect HOST to the e810 of another machine"
+            );
+        }
+        Ok(device)
     }
 
     /// How completions are waited for.

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::PairArgs;
 use super::number::{number, size};
-use super::{Op, PairArgs};
-use crate::perf::MAX_POST_LIST;
+use crate::measure::op::Op;
+use crate::measure::perf::MAX_POST_LIST;
 
 /// Arguments of `e810 perf`.
 #[derive(Args, Debug, Clone)]

@@ -5,7 +5,7 @@ use e810_hal::Ns;
 use e810_sim::pe::WireLimits;
 
 use super::number::number;
-use crate::faults;
+use crate::cli::faults;
 
 /// Limits in place of those that the programs' queue pairs have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Args)]

@@ -6,15 +6,15 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail, ensure};
+use e810_backends::host::Host;
+use e810_backends::host::binding::{self, Former, Kernel, Restored, Sysfs};
+use e810_backends::host::group::{self, Group};
+use e810_backends::host::kernel::{Module, has_vfio_pci, module};
+use e810_backends::host::pci::{Function, VFIO_PCI, folder};
+use e810_backends::host::routes;
+use e810_backends::spec::Bdf;
 
 use crate::cli::BindArgs;
-use crate::host::Host;
-use crate::host::binding::{self, Former, Kernel, Restored, Sysfs};
-use crate::host::group::{self, Group};
-use crate::host::kernel::{Module, has_vfio_pci, module};
-use crate::host::pci::{Function, VFIO_PCI, folder};
-use crate::host::routes;
-use crate::spec::Bdf;
 
 /// Runs `e810 bind`.
 ///

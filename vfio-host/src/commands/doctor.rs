@@ -7,12 +7,12 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail, ensure};
+use e810_backends::host::Host;
+use e810_backends::host::pci::{DEVICES, Function, e810s};
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
-use crate::host::Host;
-use crate::host::pci::{DEVICES, Function, e810s};
-use crate::terminal::Paint;
+use crate::output::terminal::Paint;
 
 mod function;
 mod machine;

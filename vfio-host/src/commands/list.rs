@@ -3,14 +3,14 @@
 use std::io::Write;
 
 use anyhow::Result;
+use e810_backends::host::Host;
+use e810_backends::host::group::Group;
+use e810_backends::host::pci::{Function, e810s};
+use e810_backends::host::routes;
 use serde::Serialize;
 
 use crate::cli::ListArgs;
-use crate::host::Host;
-use crate::host::group::Group;
-use crate::host::pci::{Function, e810s};
-use crate::host::routes;
-use crate::terminal::Paint;
+use crate::output::terminal::Paint;
 
 /// One function in the JSON of `e810 list`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -166,8 +166,9 @@ fn print(report: &FunctionReport, out: &mut dyn Write) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use e810_backends::host::fake::Tree;
+
     use super::*;
-    use crate::host::fake::Tree;
 
     fn list(tree: &Tree, json: bool) -> String {
         let mut out = Vec::new();

@@ -1,104 +1,12 @@
-//! One module per command.
+//! One module a command: it reads the arguments, does the work with the modules of
+//! [`functions`](crate::functions) and [`measure`](crate::measure), and prints.
 
 pub mod bind;
 pub mod doctor;
 pub mod list;
 pub mod monitor;
-mod pair;
-mod peer;
 pub mod perf;
 pub mod pingpong;
-mod remote;
 pub mod sim;
 pub mod stat;
 pub mod up;
-
-use anyhow::{Context, Result};
-use e810::{Lan, MacAddr, VsiId};
-use e810_sim::{Mode, Profile, Sim, SimPlatform};
-
-use crate::cli::{BackendArgs, StartArgs};
-use crate::host::Host;
-use crate::start::{Source, Start, usual_ceqs};
-use crate::usage::refuse;
-
-/// A simulator with `functions` functions, as after power-up or, if `warm`,
-/// with their LAN side ready.
-pub(crate) fn simulator(functions: u8, mode: Mode, seed: u64, warm: bool) -> Sim {
-    let mut builder = Sim::builder();
-    if !warm {
-        builder = builder.cold();
-    }
-    builder
-        .functions(functions)
-        .seed(seed)
-        .profile(Profile::Card)
-        .mode(mode)
-        .build()
-}
-
-/// How a function of a simulator in this process is started.
-pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Start> {
-    let ceqs = match function.mode() {
-        // The same on every machine, as all of it.
-        Mode::Virtual => VIRTUAL_CEQS,
-        Mode::Real => usual_ceqs(),
-    };
-    if args.warm {
-        let lan = Lan {
-            mtu: args.mtu.unwrap_or(SIM_MTU),
-            ..sim_lan(function)?
-        };
-        return Ok(Start::Warm { lan, ceqs });
-    }
-    let package = match &args.ddp {
-        None => Source::simulated(),
-        Some(path) => Source::choose(&Host::default(), Some(("--ddp", path)), [0; 8])?,
-    };
-    Ok(Start::Cold {
-        package,
-        mtu: args.mtu.unwrap_or(SIM_MTU),
-        ceqs,
-        leave_link: args.leave_link,
-    })
-}
-
-/// Refuses options that a simulator in this process has no use for.
-///
-/// # Errors
-/// [`Usage`](crate::usage::Usage), which names the first of them.
-pub(crate) fn refuse_for_sim(start: &StartArgs, backend: BackendArgs) -> Result<()> {
-    let given = [
-        ("--mac", start.mac.is_some(), LAN_SIDE),
-        ("--vsi", start.vsi.is_some(), LAN_SIDE),
-        (
-            "--hugepages",
-            backend.hugepages,
-            "its memory is this process's own",
-        ),
-    ];
-    match given.into_iter().find(|(_, is_given, _)| *is_given) {
-        Some((option, _, why)) => refuse!("{option}: not with --device sim: {why}; leave it out"),
-        None => Ok(()),
-    }
-}
-
-/// Why nobody names the LAN side of a function of this process.
-pub(crate) const LAN_SIDE: &str = "its Ethernet address and VSI are known";
-
-/// Completion vectors of a function in virtual time.
-const VIRTUAL_CEQS: u16 = 4;
-
-/// Interface MTU of a simulated function: jumbo frames, so that every path MTU
-/// of RoCEv2 fits.
-const SIM_MTU: u16 = 9000;
-
-/// The LAN side of a simulated function.
-pub(crate) fn sim_lan(function: &SimPlatform) -> Result<Lan> {
-    let vsi = function.vsi();
-    Ok(Lan {
-        vsi: VsiId::new(vsi).with_context(|| format!("the simulator's VSI {vsi} is none"))?,
-        mac: MacAddr(function.mac()),
-        mtu: SIM_MTU,
-    })
-}

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use e810::{Adaptive, CqModeration};
+use e810_backends::signals::{STOP, Signals};
 
-use super::pair;
 use super::perf::{Measure, Unseen};
+use crate::cli::usage::refuse;
 use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
+use crate::functions::pair;
+use crate::measure::perf::{Plan, Test};
 use crate::monitor::{Client, Desk, Seen, View, print, print_within};
-use crate::perf::{Plan, Test};
-use crate::signals::{STOP, Signals};
+use crate::output::terminal;
 use crate::stop::Stop;
-use crate::terminal;
-use crate::usage::refuse;
 
 /// How long functions have for an answer.
 const LIMIT: Duration = Duration::from_secs(2);

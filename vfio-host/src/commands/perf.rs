@@ -6,20 +6,21 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use super::pair::{self, Around, Job};
-use super::peer::{self, Lookout};
+use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, PerfArgs, TestArg};
 use crate::exchange::{Done, Link, Meeting, Role, SIZES};
-use crate::interrupts::HostPlatform;
+use crate::functions::lifecycle;
+use crate::functions::pair::{self, Around, Job};
+use crate::functions::peer::{self, Lookout};
+use crate::functions::start::Start;
+use crate::measure::perf::{Client, End, MAX_POST_LIST, Plan, Run, Server, Test};
+use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::Desk;
-use crate::perf::{Client, End, MAX_POST_LIST, Plan, Run, Server, Test};
-use crate::pingpong::{MESSAGE_LIMIT, UNREACHED};
-use crate::start::Start;
 use crate::stop::Stop;
-use crate::usage::refuse;
 use rows::{Plot, Rows, Sink};
 
 pub(super) use rows::Unseen;
@@ -166,12 +167,12 @@ impl<S: Sink> Job for Measure<'_, S> {
         around: Around<'_>,
     ) -> Result<()> {
         let make = |platform, start: &Start, which| self.end(platform, start, which);
-        let [mut ask, mut answer] = pair::sides(platforms, starts, make)?;
+        let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make)?;
         let done = self
             .connect([&mut ask, &mut answer])
             .and_then(|()| self.rows.begin(around.carrier, Role::Ask))
             .and_then(|()| self.all_sizes(|size| self.both([&mut ask, &mut answer], size, around)));
-        pair::close_both([ask, answer], End::close, done.map(drop), around)
+        lifecycle::close_both([ask, answer], End::close, done.map(drop), around)
     }
 
     fn apart<P: HostPlatform>(
@@ -189,13 +190,13 @@ impl<S: Sink> Job for Measure<'_, S> {
 
 impl<S: Sink> Measure<'_, S> {
     fn end<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<End<P>> {
-        let (control, events) = pair::bring_up(platform.clone(), start)?;
+        let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
         let tap = pair::tap(self.desk, self.pair, which);
         End::new(platform, control, events, self.plan, tap)
     }
 
     fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut End<P>; 2]) -> Result<()> {
-        pair::wait_links([ask.control(), answer.control()])?;
+        lifecycle::wait_links([ask.control(), answer.control()])?;
         let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
         let (back, there) = (ask.endpoints(), answer.endpoints());
         ask.connect(there, paths[0], mtu)
@@ -279,7 +280,7 @@ impl<S: Sink> Measure<'_, S> {
     ) -> Result<()> {
         let mine = end.endpoints();
         let (path, mtu, theirs) = peer::greet(self.pair, end.control(), link, self.terms(), mine)?;
-        pair::wait_link(end.control())?;
+        lifecycle::wait_link(end.control())?;
         end.connect(theirs, path, mtu)?;
         self.rows.begin(around.carrier, role)?;
         let done = self.all_sizes(|size| match role {

@@ -1,26 +1,33 @@
 //! `e810 pingpong`: two functions, one connection, every byte checked.
 
+pub mod report;
+
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 use e810::Stats;
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use super::pair::{self, Around, Carrier, Job};
-use super::peer::{self, Lookout};
-use super::stat;
-use crate::attend::Waits;
-use crate::cli::{Op, PairArgs, PingpongArgs, ServiceArg};
+use crate::cli::usage::refuse;
+use crate::cli::{PairArgs, PingpongArgs, ServiceArg};
 use crate::exchange::{Done, Link, Meeting, Role};
-use crate::interrupts::HostPlatform;
+use crate::functions::lifecycle;
+use crate::functions::pair::{self, Around, Carrier, Job};
+use crate::functions::peer::{self, Lookout};
+use crate::functions::start::Start;
+use crate::measure::op::Op;
+use crate::measure::pingpong::{
+    Outcome, Plan, Side, SidePlan, Watch, apart, datagram, run as exchange,
+};
+use crate::measure::waits::Waits;
 use crate::monitor::Desk;
-use crate::pingpong::{Outcome, Plan, Side, SidePlan, Watch, apart, datagram, run as exchange};
-use crate::progress::Progress;
-use crate::report::{PingpongReport, human_ns};
-use crate::start::Start;
+use crate::output::counters::{by_name, print_counters};
+use crate::output::progress::Progress;
+use crate::output::units::human_ns;
 use crate::stop::Stop;
-use crate::usage::refuse;
+use report::PingpongReport;
 
 /// Runs the command.
 ///
@@ -103,7 +110,7 @@ impl Job for Messages<'_> {
         around: Around<'_>,
     ) -> Result<Outcome> {
         let make = |platform, start: &Start, which| self.side(platform, start, which);
-        let [mut ask, mut answer] = pair::sides(platforms, starts, make)?;
+        let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make)?;
         let mut progress = Progress::new();
         let before = self.counters([&mut ask, &mut answer])?;
         let mut outcome = self
@@ -126,7 +133,7 @@ impl Job for Messages<'_> {
             outcome.counters = grown(&before, &self.counters([&mut ask, &mut answer])?);
             outcome.interrupts = ask.interrupts() + answer.interrupts();
         }
-        pair::close_both([ask, answer], Side::close, outcome, around)
+        lifecycle::close_both([ask, answer], Side::close, outcome, around)
     }
 
     fn apart<P: HostPlatform>(
@@ -145,7 +152,7 @@ impl Job for Messages<'_> {
 
 impl Messages<'_> {
     fn side<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<Side<P>> {
-        let (control, events) = pair::bring_up(platform.clone(), start)?;
+        let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
         let plan = SidePlan {
             service: self.service.into(),
             size: self.plan.size,
@@ -159,7 +166,7 @@ impl Messages<'_> {
 
     /// Exchanges endpoints in-process and connects both ways.
     fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut Side<P>; 2]) -> Result<()> {
-        pair::wait_links([ask.control(), answer.control()])?;
+        lifecycle::wait_links([ask.control(), answer.control()])?;
         let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
         let (back, there) = (ask.endpoint(), answer.endpoint());
         ask.connect(&there, paths[0], mtu)
@@ -242,7 +249,7 @@ impl Messages<'_> {
         let mine = vec![side.endpoint()];
         let (path, mtu, theirs) = peer::greet(self.pair, side.control(), link, self.terms(), mine)?;
         let there = theirs.first().context("no queue pair")?;
-        pair::wait_link(side.control())?;
+        lifecycle::wait_link(side.control())?;
         side.connect(there, path, mtu)?;
         match self.service {
             ServiceArg::Rc => apart::prepare(side)?,
@@ -334,7 +341,7 @@ fn report(args: &PingpongArgs, plan: &Plan, carrier: &Carrier, outcome: Outcome)
         verified: outcome.verified,
         errors: outcome.errors,
         messages_per_second: (timed && seconds > 0.0).then(|| outcome.messages as f64 / seconds),
-        counters: outcome.counters.iter().map(stat::by_name).collect(),
+        counters: outcome.counters.iter().map(by_name).collect(),
         lost: (args.transport == ServiceArg::Ud).then_some(outcome.lost),
         interrupts: args.pair.events.then_some(outcome.interrupts),
         latency_ns: timed.then(|| outcome.latencies.summary()).flatten(),
@@ -400,7 +407,7 @@ fn print(
             false => "",
         };
         writeln!(out, "counters of {whose}function {function}")?;
-        stat::print_counters(counters, out)?;
+        print_counters(counters, out)?;
     }
     Ok(())
 }

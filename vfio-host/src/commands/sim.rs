@@ -3,15 +3,15 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
+use e810_backends::signals::{STOP, Signals};
+use e810_sim::udp::LinkSpec;
 use e810_sim::{Mode, Profile, Sim};
 use e810_sim_server::Server;
 use e810_sim_server::files::{self, ReportFile};
 
-use crate::capture::Recording;
+use crate::cli::capture::Recording;
+use crate::cli::faults::Faults;
 use crate::cli::{ProfileArg, SimArgs};
-use crate::faults::Faults;
-use crate::link_spec::LinkSpec;
-use crate::signals::{STOP, Signals};
 
 /// What has the report written, and nothing else.
 const LOOK: libc::c_int = libc::SIGUSR1;

@@ -2,25 +2,26 @@
 
 mod limits;
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
-use anyhow::{Context, Result, bail};
-use e810::{Control, GIDS, LinkFec, Mtu, Platform, PortState, Stats};
-use e810_sim::Mode;
+use anyhow::{Context, Error, Result, bail};
+use e810::{Control, GIDS, LinkFec, Mtu, Platform, PortState};
+use e810_backends::host::Host;
+use e810_backends::spec::DeviceSpec;
+use e810_backends::{DeviceVisitor, HostDevice, open};
+use e810_sim::{Mode, Sim};
 use serde::Serialize;
 
-pub use limits::LimitsReport;
-
-use super::{pair, refuse_for_sim, remote, sim_start, simulator};
 use crate::cli::StatArgs;
-use crate::host::Host;
-use crate::report::{human_bytes, link_speed, mac};
-use crate::spec::DeviceSpec;
-use crate::start::Start;
+use crate::cli::device::chosen;
+use crate::functions::checks::warn_of_memlock;
+use crate::functions::simulated::{refuse_for_sim, sim_start, simulator};
+use crate::functions::start::{Start, start};
+use crate::functions::{lifecycle, watch};
+use crate::output::counters::{Counters, by_name, print_counters};
+use crate::output::units::{human_bytes, link_speed, mac};
 
-/// Counters by name.
-pub type Counters = BTreeMap<&'static str, u64>;
+pub use limits::LimitsReport;
 
 /// An entry of the GID table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -69,56 +70,62 @@ pub struct StatReport {
     pub counters: Counters,
 }
 
-/// Counters by name.
-#[must_use]
-pub fn by_name(stats: &Stats) -> Counters {
-    stats
-        .iter()
-        .map(|(counter, value)| (counter.name(), value))
-        .collect()
-}
-
 /// Runs the command.
 ///
 /// # Errors
 /// A bring-up that failed, a counter that could not be read, or a finding of the
 /// simulator.
 pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
-    let device = DeviceSpec::chosen(args.device.as_ref())?;
+    let device = chosen(args.device.as_ref())?;
+    warn_of_memlock(&[&device]);
     let host = Host::default();
-    let limits = args.verbose.then_some((&device, &host));
-    let report = match &device {
-        DeviceSpec::Sim => {
-            refuse_for_sim(&args.start, args.backend)?;
-            let sim = simulator(1, Mode::Real, 1, args.start.warm);
-            let platform = sim.function(0);
-            let start = sim_start(&platform, &args.start)?;
-            let report = look(platform, &start, "simulated", &limits)?;
-            if let Some(first) = sim.findings().first() {
-                bail!("the simulator recorded findings; the first: {first}");
-            }
-            report
-        }
-        DeviceSpec::VfioUser(path) => {
-            let function = remote::open_user(path, args.backend)?;
-            let start = remote::start(&function, &args.start)?;
-            let result = look(function.clone(), &start, "vfio-user", &limits);
-            remote::explain(result, &[&function])?
-        }
-        DeviceSpec::Vfio(bdf, way) => {
-            remote::warn_of_memlock(1);
-            let function = remote::open_vfio(*bdf, *way, args.backend)?;
-            let start = remote::start(&function, &args.start)?;
-            let result = look(function.clone(), &start, "vfio", &limits);
-            remote::explain(result, &[&function])?
-        }
+    let asked = Asked {
+        args,
+        transport: device.kind().name(),
+        limits: args.verbose.then_some((&device, &host)),
+        simulated: None,
     };
+    let report = open([&device], args.backend.options(), asked)?;
     if args.json {
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
         return Ok(());
     }
     print(&report, out)
+}
+
+/// What is asked of a function.
+struct Asked<'a> {
+    args: &'a StatArgs,
+    transport: &'static str,
+    limits: Wanted<'a>,
+    simulated: Option<Sim>,
+}
+
+impl DeviceVisitor<1> for Asked<'_> {
+    type Outcome = StatReport;
+    type Error = Error;
+
+    fn simulator(&mut self) -> Result<Sim> {
+        refuse_for_sim(&self.args.start, self.args.backend)?;
+        let sim = simulator(1, Mode::Real, 1, self.args.start.warm);
+        Ok(self.simulated.insert(sim).clone())
+    }
+
+    fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<StatReport> {
+        let args = &self.args.start;
+        let start = match &self.simulated {
+            Some(sim) => sim_start(&sim.function(0), args)?,
+            None => start(&function, args)?,
+        };
+        let result = look(function.clone(), &start, self.transport, &self.limits);
+        let report = watch::explain(result, &[&function])?;
+        let findings = self.simulated.map(|sim| sim.findings()).unwrap_or_default();
+        if let Some(first) = findings.first() {
+            bail!("the simulator recorded findings; the first: {first}");
+        }
+        Ok(report)
+    }
 }
 
 /// Brings a function up, asks it, and shuts it down.
@@ -128,8 +135,9 @@ fn look<P: Platform>(
     transport: &'static str,
     limits: &Wanted<'_>,
 ) -> Result<StatReport> {
-    let (mut control, events) = pair::bring_up(platform, start)?;
-    let report = pair::wait_link(&mut control).and_then(|()| ask(&mut control, transport, limits));
+    let (mut control, events) = lifecycle::bring_up(platform, start)?;
+    let report =
+        lifecycle::wait_link(&mut control).and_then(|()| ask(&mut control, transport, limits));
     let end = control.shutdown(events);
     end.map_err(|failed| failed.error)
         .context("shutting down")?;
@@ -173,27 +181,6 @@ fn ask<P: Platform>(
         gids,
         counters: by_name(&control.gather_stats().context("reading the counters")?),
     })
-}
-
-/// Prints the counters that are not 0.
-///
-/// # Errors
-/// Where they go.
-pub(crate) fn print_counters(counters: &Counters, out: &mut dyn Write) -> Result<()> {
-    let mut silent = 0;
-    for (name, value) in counters {
-        match value {
-            0 => silent += 1,
-            _ => writeln!(out, "  {name:<18} {value}")?,
-        }
-    }
-    match silent {
-        0 => {}
-        all if all == counters.len() => writeln!(out, "  all {all} are 0")?,
-        1 => writeln!(out, "  1 other is 0")?,
-        some => writeln!(out, "  {some} others are 0")?,
-    }
-    Ok(())
 }
 
 fn print(report: &StatReport, out: &mut dyn Write) -> Result<()> {

@@ -1,55 +1,54 @@
 //! `e810 up`: a bring-up, stage by stage, and the memory it takes.
 
+pub mod limits;
+pub mod report;
+
 use std::io::Write;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use e810::hmc::{Backing, FpmQuery, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
 use e810::{Lan, LanSide, LinkPolicy, LoadedBy, Memory, Platform, Reached};
+use e810_backends::counted::Counted;
+use e810_backends::host::{Host, card};
+use e810_backends::spec::Bdf;
+use e810_backends::{DeviceVisitor, HostDevice, open};
 use e810_hal::Clock;
 use e810_hal::regs::GL_RDPU_CNTRL;
-use e810_sim::Mode;
+use e810_sim::{Mode, Sim};
 
-use super::pair::wait_link;
-use super::{refuse_for_sim, remote, sim_start, simulator};
-use crate::backend::{Function, Transport};
-use crate::capture::Recording;
-use crate::card::as_source;
 use crate::cli::UpArgs;
-use crate::counted::Counted;
-use crate::host::{Host, card};
-use crate::measure::{Times, times};
-use crate::report::{LanReport, ObjectReport, StageReport, UpReport, human_bytes, human_ns, mac};
-use crate::spec::{Bdf, DeviceSpec};
-use crate::start::{LINK, Start};
+use crate::cli::device::chosen;
+use crate::functions::checks::warn_of_memlock;
+use crate::functions::lifecycle::wait_link;
+use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
+use crate::functions::start::{LINK, Start, start};
+use crate::functions::watch;
+use crate::measure::access::{Times, times};
+use crate::output::units::{human_bytes, human_ns, mac};
+use limits::as_source;
+use report::{LanReport, ObjectReport, StageReport, UpReport};
 
 /// Runs the command.
 ///
 /// # Errors
 /// The stage that failed, or a finding of the simulator.
 pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
-    let device = DeviceSpec::chosen(args.device.as_ref())?;
-    if device != DeviceSpec::Sim {
+    let device = chosen(args.device.as_ref())?;
+    if !device.is_simulated() {
         args.capture.refuse(&device)?;
     }
-    let (transport, full, demand, times) = match &device {
-        DeviceSpec::Sim => {
-            refuse_for_sim(&args.start, args.backend)?;
-            let (full, demand) = simulated(args)?;
-            ("simulated", full, demand, None)
-        }
-        DeviceSpec::VfioUser(path) => {
-            let (full, demand, times) = behind(args, remote::open_user(path, args.backend)?)?;
-            ("vfio-user", full, demand, Some(times))
-        }
-        DeviceSpec::Vfio(bdf, way) => {
-            if args.reset_card && !args.force {
-                refuse_reset(&Host::default(), *bdf)?;
-            }
-            remote::warn_of_memlock(1);
-            let (full, demand, times) = behind(args, remote::open_vfio(*bdf, *way, args.backend)?)?;
-            ("vfio", full, demand, Some(times))
-        }
+    if let Some(bdf) = device.bdf()
+        && args.reset_card
+        && !args.force
+    {
+        refuse_reset(&Host::default(), bdf)?;
+    }
+    warn_of_memlock(&[&device]);
+    let both_ways = BothWays {
+        args,
+        simulated: None,
     };
+    let (full, demand, times) = open([&device], args.backend.options(), both_ways)?;
     if args.card {
         write!(out, "{}", as_source(&full.card))?;
         // A comment to the source above.
@@ -57,7 +56,7 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
         return Ok(());
     }
     let report = UpReport {
-        transport,
+        transport: device.kind().name(),
         total_ns: full.stages.iter().map(|stage| stage.ns).sum(),
         stages: full.stages,
         lan: full.lan,
@@ -71,44 +70,47 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
     print(args, &report, out)
 }
 
-/// Two functions of one simulator: one backs everything, one on demand.
-fn simulated(args: &UpArgs) -> Result<(Up, Up)> {
-    let sim = simulator(2, Mode::Real, 1, args.start.warm);
-    let recording = args.capture.record(&sim)?;
-    if args.reset_card {
-        reset(&sim.function(0))?;
-    }
-    let up = |function, backing| {
-        let platform = sim.function(function);
-        let start = sim_start(&platform, &args.start)?;
-        bring_up(Counted::new(platform), &start, backing)
-    };
-    let (full, demand) = (up(0, Backing::Full)?, up(1, Backing::OnDemand)?);
-    recording.map(Recording::finish).transpose()?;
-    let findings = sim.findings();
-    if let Some(first) = findings.first() {
-        bail!(
-            "the simulator recorded {} findings; the first: {first}",
-            findings.len()
-        );
-    }
-    Ok((full, demand))
+/// A function brought up in both ways: everything backed at once, and on demand.
+struct BothWays<'a> {
+    args: &'a UpArgs,
+    simulated: Option<Simulated>,
 }
 
-/// One function behind a backend, brought up in both ways, one after the other.
-fn behind<T: Transport>(args: &UpArgs, function: Function<T>) -> Result<(Up, Up, Times)> {
-    let start = remote::start(&function, &args.start)?;
-    let result = if args.reset_card {
-        reset(&function)
-    } else {
-        Ok(())
-    };
-    let result = result.and_then(|()| times(&function)).and_then(|times| {
-        let full = bring_up(Counted::new(function.clone()), &start, Backing::Full)?;
-        let demand = bring_up(Counted::new(function.clone()), &start, Backing::OnDemand)?;
-        Ok((full, demand, times))
-    });
-    remote::explain(result, &[&function])
+impl DeviceVisitor<1> for BothWays<'_> {
+    type Outcome = (Up, Up, Option<Times>);
+    type Error = Error;
+
+    /// With a function for each of the two ways.
+    fn simulator(&mut self) -> Result<Sim> {
+        refuse_for_sim(&self.args.start, self.args.backend)?;
+        let sim = simulator(2, Mode::Real, 1, self.args.start.warm);
+        self.simulated = Some(Simulated::new(sim.clone(), &self.args.capture)?);
+        Ok(sim)
+    }
+
+    fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<Self::Outcome> {
+        let args = &self.args.start;
+        let reset = || match self.args.reset_card {
+            true => reset(&function),
+            false => Ok(()),
+        };
+        if let Some(simulated) = self.simulated {
+            reset()?;
+            let full = bring_up(function.clone(), &simulated.start(0, args)?, Backing::Full)?;
+            let other = simulated.sim().function(1);
+            let demand = bring_up(other, &simulated.start(1, args)?, Backing::OnDemand)?;
+            simulated.finish()?;
+            // No times: they would be those of this process.
+            return Ok((full, demand, None));
+        }
+        let start = start(&function, args)?;
+        let result = reset().and_then(|()| times(&function)).and_then(|times| {
+            let full = bring_up(function.clone(), &start, Backing::Full)?;
+            let demand = bring_up(function.clone(), &start, Backing::OnDemand)?;
+            Ok((full, demand, Some(times)))
+        });
+        watch::explain(result, &[&function])
+    }
 }
 
 /// Resets the whole card.
@@ -143,7 +145,8 @@ struct Up {
     rdpu: u32,
 }
 
-fn bring_up<P: Platform>(platform: Counted<P>, start: &Start, backing: Backing) -> Result<Up> {
+fn bring_up<P: Platform>(platform: P, start: &Start, backing: Backing) -> Result<Up> {
+    let platform = Counted::new(platform);
     let mut stages = Vec::new();
     let mut before = (platform.now(), platform.accesses(), 0, 0);
     let mut observe = |reached: Reached| {
@@ -326,8 +329,9 @@ fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use e810_backends::host::fake::{Tree, bdf};
+
     use super::*;
-    use crate::host::fake::{Tree, bdf};
 
     #[test]
     fn a_card_that_others_use_is_not_reset() {

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{ExchangeError, VERSION, shown};
-use crate::cli::parse_mac;
-use crate::pingpong::Endpoint;
-use crate::report;
+use crate::cli::mac::parse_mac;
+use crate::measure::pingpong::Endpoint;
+use crate::output::units;
 
 /// A queue pair, as it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -85,7 +85,7 @@ impl Hello {
         Self {
             e810: VERSION,
             terms,
-            mac: report::mac(mac),
+            mac: units::mac(mac),
             gid: gid.ip(),
             mtu: mtu.bytes(),
             places: endpoints.into_iter().map(Place::from).collect(),

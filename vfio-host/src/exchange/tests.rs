@@ -6,7 +6,7 @@ use e810::{MacAddr, Mtu, Qpn, v4};
 use serde_json::{Map, json};
 
 use super::*;
-use crate::pingpong::Endpoint;
+use crate::measure::pingpong::Endpoint;
 
 /// Far above what loopback takes.
 const WAIT: Duration = Duration::from_secs(20);

@@ -11,8 +11,8 @@ use super::seen::{
     VectorSeen,
 };
 use crate::cli::ModerationArg;
-use crate::commands::stat::by_name;
-use crate::report::mac;
+use crate::output::counters::by_name;
+use crate::output::units::mac;
 
 /// What a loop counts of its device.
 #[derive(Clone, Debug, Default)]

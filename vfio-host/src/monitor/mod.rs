@@ -2,7 +2,7 @@
 //! queues are, what moderation does, what went wrong.
 //!
 //! A function belongs to one process, so that process has to say. The loop that
-//! [attends](crate::attend) to a device has a [`Tap`]: one load tells it whether
+//! [attends](crate::measure::attend) to a device has a [`Tap`]: one load tells it whether
 //! somebody wants to look, and only then is there anything to do. A [`Desk`] asks
 //! all taps of a process, a [`Service`] answers for it on a socket, and a
 //! [`Client`] asks there.

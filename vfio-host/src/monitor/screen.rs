@@ -6,9 +6,9 @@ use anyhow::Result;
 
 use super::seen::{AsyncSeen, DepthSeen};
 use super::view::{CqView, FunctionView, VectorView, View};
-use crate::report::link_speed;
-use crate::terminal::{self, Paint, Size};
-use crate::wrap::wrap;
+use crate::output::terminal::{self, Paint, Size};
+use crate::output::units::link_speed;
+use crate::output::wrap::wrap;
 
 /// Counters in a line.
 const IN_A_LINE: usize = 4;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use vmm_sys_util::tempdir::TempDir;
 
 use super::*;
-use crate::terminal::Size;
-use crate::wrap::length;
+use crate::output::terminal::Size;
+use crate::output::wrap::length;
 
 const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(20);

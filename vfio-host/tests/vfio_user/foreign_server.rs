@@ -10,10 +10,10 @@ use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use e810_backends::memory::SharedMemory;
+use e810_backends::vfio_user::VfioUser;
+use e810_backends::{DmaRegion, Transport};
 use e810_hal::{Access, Bus, Off};
-use e810_host::backend::memory::SharedMemory;
-use e810_host::backend::vfio_user::VfioUser;
-use e810_host::backend::{DmaRegion, Transport};
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_INFO_EVENTFD, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
     vfio_region_info,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use e810_host::backend::vfio_user::VfioUser;
+use e810_backends::vfio_user::VfioUser;
 use vfio_user::Client;
 use vmm_sys_util::tempdir::TempDir;
 use vmm_sys_util::tempfile::TempFile;

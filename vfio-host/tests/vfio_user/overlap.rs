@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use e810_host::backend::memory::SharedMemory;
+use e810_backends::memory::SharedMemory;
 use vfio_user::Client;
 
 use super::processes::{E810, Served, folder, until};

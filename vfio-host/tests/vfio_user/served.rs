@@ -5,11 +5,11 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use e810_backends::memory::SharedMemory;
 use e810_hal::regs::{
     DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0, PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CQPTAIL,
 };
 use e810_hal::{Off, Vector};
-use e810_host::backend::memory::SharedMemory;
 use vfio_user::Client;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 

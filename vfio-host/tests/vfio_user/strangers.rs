@@ -8,8 +8,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use e810_host::backend::vfio_user::VfioUser;
-use e810_host::backend::{BackendError, Transport};
+use e810_backends::vfio_user::VfioUser;
+use e810_backends::{BackendError, Transport};
 
 use super::processes::{E810, Served, all_verified, alone, folder};
 

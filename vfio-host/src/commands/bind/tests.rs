@@ -1,5 +1,6 @@
+use e810_backends::host::fake::{FakeKernel, Tree, bdf};
+
 use super::*;
-use crate::host::fake::{FakeKernel, Tree, bdf};
 
 const FIRST: &str = "0000:3b:00.0";
 const SECOND: &str = "0000:3b:00.1";

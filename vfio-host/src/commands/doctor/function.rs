@@ -2,12 +2,13 @@
 
 use std::io::ErrorKind;
 
+use e810_backends::host::Host;
+use e810_backends::host::group::{Group, holders};
+use e810_backends::host::pci::{Function, folder};
+use e810_backends::host::routes;
+
 use super::Check;
 use super::machine::can_open;
-use crate::host::Host;
-use crate::host::group::{Group, holders};
-use crate::host::pci::{Function, folder};
-use crate::host::routes;
 
 pub(super) fn checks(host: &Host, function: &Function) -> Vec<Check> {
     let group = function.group.map(|number| Group::read(host, number));

@@ -5,14 +5,15 @@ use std::io::{self, ErrorKind};
 
 use anyhow::{Context, Result};
 use e810::Package;
+use e810_backends::host::Host;
+use e810_backends::host::group::iommu_is_on;
+use e810_backends::host::kernel::{self, Module, Processor, processor, was_started_with};
+use e810_backends::host::limits::{self, Memlock};
+use e810_backends::host::package::{self, NoPackage};
 
 use super::Check;
-use crate::host::Host;
-use crate::host::group::iommu_is_on;
-use crate::host::kernel::{self, Module, Processor, processor, was_started_with};
-use crate::host::limits::{self, Memlock};
-use crate::host::package::{self, NoPackage};
-use crate::report::human_bytes;
+use crate::functions::memory_need::{self, Need};
+use crate::output::units::human_bytes;
 
 /// The file through which every VFIO container is opened.
 const CONTAINER: &str = "/dev/vfio/vfio";
@@ -22,7 +23,7 @@ const IOMMUFD: &str = "/dev/iommu";
 const HUGE_PAGE: u64 = 2 << 20;
 
 pub(super) fn checks(host: &Host) -> Result<Vec<Check>> {
-    let need = limits::need().context("measuring the memory a function needs")?;
+    let need = memory_need::need().context("measuring the memory a function needs")?;
     Ok(vec![
         iommu(host),
         vfio_pci(host),
@@ -191,7 +192,7 @@ fn lockdown(host: &Host) -> Check {
     }
 }
 
-pub(super) fn memlock(limit: Option<Memlock>, need: limits::Need) -> Check {
+pub(super) fn memlock(limit: Option<Memlock>, need: Need) -> Check {
     const NAME: &str = "memlock";
     let bytes = need.bytes();
     let wanted = format!(
@@ -219,7 +220,7 @@ pub(super) fn memlock(limit: Option<Memlock>, need: limits::Need) -> Check {
     }
 }
 
-fn huge_pages(pages: Option<limits::HugePages>, need: limits::Need) -> Check {
+fn huge_pages(pages: Option<limits::HugePages>, need: Need) -> Check {
     const NAME: &str = "hugepages";
     let wanted = need.bytes().div_ceil(HUGE_PAGE);
     let remedy = format!("echo {wanted} > /proc/sys/vm/nr_hugepages");

@@ -1,7 +1,9 @@
+use e810_backends::host::fake::{Tree, bdf};
+use e810_backends::host::limits::Memlock;
+
 use super::machine::memlock;
 use super::*;
-use crate::host::fake::{Tree, bdf};
-use crate::host::limits::{Memlock, Need};
+use crate::functions::memory_need::Need;
 
 const FIRST: &str = "0000:3b:00.0";
 

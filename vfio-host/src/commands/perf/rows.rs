@@ -8,11 +8,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::cli::PerfArgs;
-use crate::commands::pair::Carrier;
 use crate::exchange::Role;
-use crate::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
-use crate::progress::Progress;
-use crate::terminal;
+use crate::functions::pair::Carrier;
+use crate::measure::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
+use crate::output::progress::Progress;
+use crate::output::terminal;
 
 /// Where the outcome of each size goes.
 pub(in crate::commands) trait Sink {

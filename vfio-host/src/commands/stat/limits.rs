@@ -6,9 +6,9 @@ use anyhow::Result;
 use e810::{Control, DeviceAttr, Platform};
 use serde::Serialize;
 
-use crate::host::Host;
-use crate::host::pci::{self, PcieLink};
-use crate::spec::DeviceSpec;
+use e810_backends::host::Host;
+use e810_backends::host::pci::{self, PcieLink};
+use e810_backends::spec::DeviceSpec;
 
 /// The limits of a device that was brought up: what programs can have of it with
 /// the default configuration, which may be less than the card could.
@@ -99,10 +99,7 @@ impl LimitsReport {
             ..
         } = control.query_device();
         let package = control.lan_side().map(|lan| lan.package().version);
-        let pcie = match device {
-            DeviceSpec::Vfio(bdf, _) => pci::link(host, *bdf),
-            DeviceSpec::Sim | DeviceSpec::VfioUser(_) => None,
-        };
+        let pcie = device.bdf().and_then(|bdf| pci::link(host, bdf));
         Self {
             fw_ver: format!("{major}.{minor}"),
             package: package.map(|version| version.to_string()),

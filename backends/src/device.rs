@@ -1,0 +1,67 @@
+//! An open device, however it is reached.
+
+use anyhow::Result;
+use e810::Lan;
+
+use crate::interrupts::HostPlatform;
+use crate::{BackendError, Function, Identity, Notice, Transport};
+
+/// A device that [`open`](crate::open) gave: a platform for the driver, and what
+/// the way to it can fail with.
+///
+/// Clones are handles on the same device.
+pub trait HostDevice: HostPlatform {
+    /// What the function says it is; `None` of a simulated function of this
+    /// process.
+    fn identity(&self) -> Option<Identity>;
+
+    /// What the kernel tells the owner of the function, as [`Function::notice`].
+    fn notice(&self) -> Option<(String, Notice)>;
+
+    /// Why registers read as all-ones, when it was not the device that failed but
+    /// the way to it.
+    fn failure(&self) -> Option<&BackendError>;
+
+    /// Has `report` called with that failure, once, before a register reads as
+    /// all-ones. Only the first `report` counts.
+    fn on_failure(&self, report: fn(&BackendError));
+
+    /// Asks the device for a sign of life, as [`Function::probe`].
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn probe(&self) -> Result<(), BackendError>;
+
+    /// The LAN side of a function on which it is ready, as [`lan`](crate::lan).
+    ///
+    /// # Errors
+    /// What the function does not tell and has to be given.
+    fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan>;
+}
+
+impl<T: Transport> HostDevice for Function<T> {
+    fn identity(&self) -> Option<Identity> {
+        Some(self.identity())
+    }
+
+    fn notice(&self) -> Option<(String, Notice)> {
+        let notice = self.notice()?;
+        Some((self.transport().name().to_owned(), notice))
+    }
+
+    fn failure(&self) -> Option<&BackendError> {
+        self.failure()
+    }
+
+    fn on_failure(&self, report: fn(&BackendError)) {
+        self.transport().on_failure(report);
+    }
+
+    fn probe(&self) -> Result<(), BackendError> {
+        self.probe()
+    }
+
+    fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan> {
+        crate::lan(self, mac, vsi, mtu)
+    }
+}

@@ -1,0 +1,117 @@
+//! What can go wrong between this process and a device.
+
+use std::io;
+use std::time::Duration;
+
+use super::iova::IovaError;
+
+/// A failure of a backend: what, on which device, and what to do.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// There is nothing to talk to.
+    #[error("{device}: cannot connect: {cause}; start the server first, and check the path")]
+    Connect {
+        /// The device asked for.
+        device: String,
+        /// The operating system's reason.
+        cause: String,
+    },
+    /// No answer within the limit.
+    #[error(
+        "{device}: no answer to {during} within {limit:?}: the server hangs, serves another client, or speaks another protocol"
+    )]
+    NoAnswer {
+        /// The device.
+        device: String,
+        /// What was asked.
+        during: &'static str,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// The other side went away.
+    #[error("{device}: the server closed the connection during {during}; start it again")]
+    Closed {
+        /// The device.
+        device: String,
+        /// What was asked.
+        during: &'static str,
+    },
+    /// The other side speaks something else.
+    #[error("{device}: not a vfio-user server, or a broken one: {what}")]
+    Protocol {
+        /// The device.
+        device: String,
+        /// What was wrong with the answer.
+        what: String,
+    },
+    /// The device, its server or the kernel said no.
+    #[error("{device}: {during} was refused: {cause}")]
+    Refused {
+        /// The device.
+        device: String,
+        /// What was asked.
+        during: &'static str,
+        /// The reason given.
+        cause: String,
+    },
+    /// Another kind of device.
+    #[error(
+        "{device}: PCI id {vendor:04x}:{id:04x} is not a physical function of an E810; name another device"
+    )]
+    NotE810 {
+        /// The device.
+        device: String,
+        /// PCI vendor id.
+        vendor: u16,
+        /// PCI device id.
+        id: u16,
+    },
+    /// The device lacks what the driver needs.
+    #[error("{device}: {what}")]
+    Unfit {
+        /// The device.
+        device: String,
+        /// What is missing.
+        what: String,
+    },
+    /// Devices that are reached in different ways are to be used together.
+    #[error("{device} and {other}: these are not of one kind; name two of one kind")]
+    Unlike {
+        /// The first device.
+        device: String,
+        /// One of the others.
+        other: String,
+    },
+    /// The operating system refused something that has nothing to do with the
+    /// device.
+    #[error("{device}: {during}: {cause}")]
+    System {
+        /// The device.
+        device: String,
+        /// What was asked.
+        during: &'static str,
+        /// The operating system's reason.
+        cause: String,
+    },
+    /// No I/O addresses.
+    #[error("{device}: {cause}")]
+    Iova {
+        /// The device.
+        device: String,
+        /// What was asked.
+        cause: IovaError,
+    },
+}
+
+impl BackendError {
+    /// The operating system's error, with what was asked of it.
+    #[must_use]
+    pub fn system(device: &str, during: &'static str, cause: &io::Error) -> Self {
+        Self::System {
+            device: device.to_owned(),
+            during,
+            cause: cause.to_string(),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! A folder that stands for a machine with a card, and the kernel behind it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "only tests use it, and a test fails by panicking"
+)]
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::binding::Kernel;
+use super::{Host, link_name, read};
+use crate::spec::Bdf;
+
+/// The address `text`.
+pub fn bdf(text: &str) -> Bdf {
+    text.parse().unwrap()
+}
+
+/// A machine in a folder of its own, removed at the end.
+pub struct Tree {
+    host: Host,
+    root: PathBuf,
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+impl Tree {
+    /// A machine with drivers ice and vfio-pci and nothing else.
+    pub fn bare() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("e810-host-{}-{number}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        fs::create_dir(&root).unwrap();
+        let tree = Self {
+            host: Host::new(&root),
+            root,
+        };
+        for driver in ["ice", "vfio-pci"] {
+            tree.folder(&format!("/sys/bus/pci/drivers/{driver}"));
+        }
+        tree.file("/sys/bus/pci/drivers_probe", "");
+        tree.folder("/sys/bus/pci/devices");
+        tree.file("/proc/cpuinfo", "vendor_id\t: GenuineIntel\n");
+        tree.file("/proc/cmdline", "quiet intel_iommu=on\n");
+        tree.file(
+            "/proc/meminfo",
+            "HugePages_Total:      16\nHugePages_Free:       12\nHugepagesize:       2048 kB\n",
+        );
+        tree.file(
+            "/proc/self/limits",
+            "Max locked memory         unlimited            unlimited            bytes\n",
+        );
+        tree.folder("/sys/module/vfio_iommu_type1");
+        tree.file("/dev/vfio/vfio", "");
+        tree
+    }
+
+    /// A machine with the two functions of an E810 on ice, each in its group, and
+    /// the card's package.
+    pub fn with_card() -> Self {
+        let tree = Self::bare();
+        for (address, group) in [("0000:3b:00.0", 24), ("0000:3b:00.1", 25)] {
+            tree.function(address, "0x8086", "0x1592");
+            tree.bind(address, "ice");
+            tree.group(address, group);
+        }
+        let first = "/sys/bus/pci/devices/0000:3b:00.0";
+        for (file, text) in [
+            ("numa_node", "1\n"),
+            ("sriov_totalvfs", "128\n"),
+            ("sriov_numvfs", "0\n"),
+        ] {
+            tree.file(&format!("{first}/{file}"), text);
+        }
+        tree.folder(&format!("{first}/net/ens1f0"));
+        tree.file("/sys/class/net/ens1f0/operstate", "up\n");
+        tree.file("/sys/class/net/ens1f0/speed", "100000\n");
+        let package = "/lib/firmware/intel/ice/ddp/ice.pkg";
+        tree.file(package, "");
+        fs::write(tree.host.path(package), e810_sim::test_package()).unwrap();
+        tree
+    }
+
+    /// The machine.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Makes a folder, with those above it.
+    pub fn folder(&self, path: &str) {
+        fs::create_dir_all(self.host.path(path)).unwrap();
+    }
+
+    /// Writes a file, and makes the folders above it.
+    pub fn file(&self, path: &str, text: &str) {
+        let path = self.host.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Makes a symbolic link in place of what is there.
+    pub fn link(&self, path: &str, target: &str) {
+        let path = self.host.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let _ = fs::remove_file(&path);
+        symlink(target, path).unwrap();
+    }
+
+    /// Removes a file, a link or a folder.
+    pub fn remove(&self, path: &str) {
+        let path = self.host.path(path);
+        let kind = fs::symlink_metadata(&path).unwrap();
+        if kind.is_dir() {
+            fs::remove_dir_all(path).unwrap();
+        } else {
+            fs::remove_file(path).unwrap();
+        }
+    }
+
+    /// A PCI function with these ids, bound to no driver.
+    pub fn function(&self, address: &str, vendor: &str, device: &str) {
+        let at = format!("/sys/bus/pci/devices/{address}");
+        self.file(&format!("{at}/vendor"), vendor);
+        self.file(&format!("{at}/device"), device);
+        self.file(&format!("{at}/driver_override"), "(null)\n");
+    }
+
+    /// Binds a function to a driver, which is made if it is not there.
+    pub fn bind(&self, address: &str, driver: &str) {
+        self.folder(&format!("/sys/bus/pci/drivers/{driver}"));
+        let target = format!("../../drivers/{driver}");
+        self.link(&format!("/sys/bus/pci/devices/{address}/driver"), &target);
+    }
+
+    /// Puts a function into an IOMMU group, out of the one it was in.
+    pub fn group(&self, address: &str, number: u32) {
+        let link = format!("/sys/bus/pci/devices/{address}/iommu_group");
+        if let Some(old) = link_name(&self.host.path(&link)) {
+            self.remove(&format!("/sys/kernel/iommu_groups/{old}/devices/{address}"));
+        }
+        let groups = "../../../../kernel/iommu_groups";
+        self.link(&link, &format!("{groups}/{number}"));
+        self.folder(&format!(
+            "/sys/kernel/iommu_groups/{number}/devices/{address}"
+        ));
+    }
+
+    /// The driver a function is bound to.
+    pub fn driver(&self, address: &str) -> Option<String> {
+        link_name(
+            &self
+                .host
+                .path(&format!("/sys/bus/pci/devices/{address}/driver")),
+        )
+    }
+
+    /// A function's driver_override.
+    pub fn driver_override(&self, address: &str) -> String {
+        self.host
+            .text(&format!("/sys/bus/pci/devices/{address}/driver_override"))
+            .unwrap()
+    }
+
+    /// The kernel of this machine.
+    pub fn kernel(&self) -> FakeKernel {
+        FakeKernel {
+            root: self.root.clone(),
+            writes: 0,
+            fails: None,
+            fails_from: None,
+            refusing: None,
+        }
+    }
+}
+
+/// Reacts to the writes as Linux' PCI core does.
+pub struct FakeKernel {
+    root: PathBuf,
+    /// Writes so far.
+    pub writes: u32,
+    /// The write, counted from 0, that is refused without effect.
+    pub fails: Option<u32>,
+    /// The first of the writes that are all refused.
+    pub fails_from: Option<u32>,
+    /// A driver that takes no function.
+    pub refusing: Option<&'static str>,
+}
+
+impl Kernel for FakeKernel {
+    fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
+        let number = self.writes;
+        self.writes += 1;
+        if self.fails == Some(number) || self.fails_from.is_some_and(|first| number >= first) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let path = path.strip_prefix(&self.root).unwrap();
+        let parts: Vec<&str> = path.iter().map(|part| part.to_str().unwrap()).collect();
+        let text = text.trim();
+        match parts[3..] {
+            ["devices", address, "driver_override"] => {
+                let shown = if text.is_empty() { "(null)" } else { text };
+                fs::write(self.device(address).join("driver_override"), shown)
+            }
+            ["drivers", driver, "unbind"] => {
+                let link = self.device(text).join("driver");
+                if link_name(&link).as_deref() != Some(driver) {
+                    return Err(io::Error::from_raw_os_error(19)); // ENODEV
+                }
+                fs::remove_file(link)
+            }
+            ["drivers", driver, "bind"] => self.attach(text, driver),
+            ["drivers_probe"] => {
+                let chosen = self.overridden(text).unwrap_or_else(|| "ice".to_owned());
+                // A driver that is not there, or does not take it: no error.
+                let _ = self.attach(text, &chosen);
+                Ok(())
+            }
+            _ => panic!("a write to {}", path.display()),
+        }
+    }
+}
+
+impl FakeKernel {
+    fn device(&self, address: &str) -> PathBuf {
+        self.root.join("sys/bus/pci/devices").join(address)
+    }
+
+    fn overridden(&self, address: &str) -> Option<String> {
+        read(&self.device(address).join("driver_override")).filter(|name| name != "(null)")
+    }
+
+    fn attach(&self, address: &str, driver: &str) -> io::Result<()> {
+        let no_device = || io::Error::from_raw_os_error(19);
+        let link = self.device(address).join("driver");
+        let folder = self.root.join("sys/bus/pci/drivers").join(driver);
+        let other = self.overridden(address).is_some_and(|name| name != driver);
+        if !folder.exists() || link_name(&link).is_some() || other {
+            return Err(no_device());
+        }
+        if self.refusing == Some(driver) {
+            return Err(io::Error::from_raw_os_error(22)); // EINVAL
+        }
+        symlink(folder, link)
+    }
+}

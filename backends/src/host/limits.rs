@@ -1,0 +1,107 @@
+//! How much memory this process may pin, and the machine's huge pages.
+
+use super::Host;
+
+/// CAP_IPC_LOCK: who has it may pin without limit.
+const CAP_IPC_LOCK: u32 = 14;
+
+/// How much this process may pin for a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Memlock {
+    /// As much as there is.
+    Unlimited,
+    /// So many bytes.
+    Bytes(u64),
+}
+
+/// The limit of this process, `None` when the kernel does not say.
+#[must_use]
+pub fn memlock(host: &Host) -> Option<Memlock> {
+    let status = host.text("/proc/self/status").unwrap_or_default();
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    if effective.is_some_and(|mask| mask >> CAP_IPC_LOCK & 1 != 0) {
+        return Some(Memlock::Unlimited);
+    }
+    let limits = host.text("/proc/self/limits")?;
+    let soft = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max locked memory"))?
+        .split_ascii_whitespace()
+        .next()?;
+    if soft == "unlimited" {
+        return Some(Memlock::Unlimited);
+    }
+    soft.parse().ok().map(Memlock::Bytes)
+}
+
+/// Huge pages of the default size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HugePages {
+    /// In the pool.
+    pub total: u64,
+    /// Not in use.
+    pub free: u64,
+    /// Bytes of one.
+    pub bytes: u64,
+}
+
+/// The machine's huge pages; `None` when the kernel has none.
+#[must_use]
+pub fn huge_pages(host: &Host) -> Option<HugePages> {
+    let info = host.text("/proc/meminfo")?;
+    let value = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some(HugePages {
+        total: value("HugePages_Total:")?,
+        free: value("HugePages_Free:")?,
+        bytes: value("Hugepagesize:")?.checked_mul(1024)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::fake::Tree;
+
+    const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units\n\
+                          Max locked memory         8388608              8388608              bytes\n";
+
+    #[test]
+    fn the_limit_and_the_capability_that_lifts_it() {
+        let tree = Tree::with_card();
+        tree.file("/proc/self/limits", LIMITS);
+        tree.file(
+            "/proc/self/status",
+            "Name:\te810\nCapEff:\t0000000000003000\n",
+        );
+        assert_eq!(memlock(tree.host()), Some(Memlock::Bytes(8 << 20)));
+        tree.file("/proc/self/status", "CapEff:\t0000000000004000\n");
+        assert_eq!(memlock(tree.host()), Some(Memlock::Unlimited));
+        tree.remove("/proc/self/status");
+        tree.file(
+            "/proc/self/limits",
+            "Max locked memory         unlimited            unlimited            bytes\n",
+        );
+        assert_eq!(memlock(tree.host()), Some(Memlock::Unlimited));
+        tree.remove("/proc/self/limits");
+        assert_eq!(memlock(tree.host()), None);
+    }
+
+    #[test]
+    fn huge_pages_of_the_default_size() {
+        let tree = Tree::with_card();
+        let expected = HugePages {
+            total: 16,
+            free: 12,
+            bytes: 2 << 20,
+        };
+        assert_eq!(huge_pages(tree.host()), Some(expected));
+        tree.file("/proc/meminfo", "MemTotal: 1 kB\n");
+        assert_eq!(huge_pages(tree.host()), None);
+    }
+}

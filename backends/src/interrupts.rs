@@ -1,0 +1,36 @@
+//! Interrupts of a platform, for a thread that takes them itself.
+
+use anyhow::Result;
+use e810::Platform;
+use e810_hal::{Ns, Vector};
+
+use crate::buffer::Payload;
+use crate::counted::Counted;
+use crate::{Function, Transport};
+
+/// A platform whose interrupts a thread can take and wait for.
+pub trait Interrupts {
+    /// Appends the vectors that fired to `fired`; if none has, waits for at most
+    /// `limit` until one does.
+    ///
+    /// # Errors
+    /// The host cannot wait.
+    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()>;
+}
+
+/// What commands run on: a platform with payload memory and interrupts.
+pub trait HostPlatform: Platform + Payload + Interrupts {}
+
+impl<T: Platform + Payload + Interrupts> HostPlatform for T {}
+
+impl<T: Transport> Interrupts for Function<T> {
+    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+        Ok(self.wait_vectors(limit, fired)?)
+    }
+}
+
+impl<P: Interrupts> Interrupts for Counted<P> {
+    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+        self.inner().take_fired(limit, fired)
+    }
+}

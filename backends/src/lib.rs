@@ -1,0 +1,89 @@
+//! The E810's functions on Linux, as platforms for the driver.
+//!
+//! A function that a name ([`spec::DeviceSpec`]) stands for is opened with [`open`], which
+//! hands it to a [`DeviceVisitor`] as a [`HostDevice`]: a platform with payload memory and
+//! interrupts. A program that knows its kind of device makes it with [`Function::open`].
+//!
+#![cfg_attr(feature = "sim", doc = "```")]
+#![cfg_attr(not(feature = "sim"), doc = "```no_run")]
+//! use e810::{ColdStart, Config, LinkPolicy, MacAddr, Package, PackageSource, bring_up_cold};
+//! use e810_backends::host::{Host, package};
+//! use e810_backends::{DeviceVisitor, HostDevice, Options, open};
+//!
+//! /// Brings a function up and tells its Ethernet address.
+//! struct Address;
+//!
+//! impl DeviceVisitor<1> for Address {
+//!     type Outcome = MacAddr;
+//!     type Error = anyhow::Error;
+//!
+//!     fn visit<D: HostDevice>(self, [device]: [D; 1]) -> anyhow::Result<MacAddr> {
+//!         let file = match device.identity() {
+//!             Some(identity) => package::find(&Host::default(), identity.serial)?.bytes,
+//!             None => e810_sim::test_package(),
+//!         };
+//!         let start = ColdStart {
+//!             package: PackageSource::File(Package::parse(&file)?),
+//!             link: LinkPolicy::GoOn,
+//!         };
+//!         let up = bring_up_cold(device, &Config::cold(1500), &start, &mut |_| {})?;
+//!         let (control, events) = up.split();
+//!         let mac = control.lan().mac;
+//!         control.shutdown(events).map_err(|failed| failed.error)?;
+//!         Ok(mac)
+//!     }
+//! }
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! // On a machine with a card: "vfio:0000:3b:00.0".
+//! let spec = "sim".parse().map_err(anyhow::Error::msg)?;
+//! let mac = open([&spec], Options::default(), Address)?;
+//! assert_eq!(mac.0[0] & 1, 0, "the address of one interface");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! * [`vfio`] (a function bound to vfio-pci, through its IOMMU group or, with the feature
+//!   `iommufd`, its device file) and [`vfio_user`] (one that another process serves on a
+//!   socket) are [`Transport`]s; [`Function`] implements every trait of `e810-hal` over them,
+//!   once.
+//! * [`host`]: what the machine says of its functions, IOMMU groups, limits and packages, and
+//!   giving functions to vfio-pci and back.
+//! * [`buffer`], [`memory`]: payload that can be registered. [`interrupts`], [`channel`]: waiting for
+//!   vectors, and for completions by a descriptor. [`signals`]: ending in order.
+//! * [`counted`]: register accesses of any platform, counted.
+//!
+//! Simulated functions of this process are devices too with the feature `sim`, which is off
+//! by default.
+
+pub mod buffer;
+pub mod channel;
+pub mod counted;
+mod device;
+mod dma;
+pub mod error;
+mod function;
+pub mod host;
+pub mod interrupts;
+pub mod iova;
+mod lan;
+pub mod memory;
+mod open;
+mod platform;
+pub mod signals;
+#[cfg(feature = "sim")]
+mod simulated;
+pub mod spec;
+#[cfg(test)]
+mod tests;
+pub mod transport;
+mod vectors;
+pub mod vfio;
+pub mod vfio_user;
+
+pub use device::HostDevice;
+pub use error::BackendError;
+pub use function::{Function, Identity, Options};
+pub use lan::lan;
+pub use open::{DeviceVisitor, open};
+pub use transport::{DmaRegion, Notice, Properties, Transport};

@@ -1,0 +1,146 @@
+//! Opening devices of any kind.
+//!
+//! Each kind of device is another type of platform, so what is done with a device
+//! is a generic method, [`DeviceVisitor::visit`]: [`open`] makes the devices and
+//! calls it. Nothing else chooses a type by the kind of a [`DeviceSpec`].
+
+#[cfg(feature = "sim")]
+use e810_sim::Sim;
+
+use crate::device::HostDevice;
+use crate::spec::DeviceSpec;
+use crate::vfio::Vfio;
+use crate::vfio_user::VfioUser;
+use crate::{BackendError, Function, Options};
+
+/// What is done with `N` devices, whatever type of platform they are.
+///
+/// It is what a closure `|devices| …` would be if closures could be generic.
+pub trait DeviceVisitor<const N: usize>: Sized {
+    /// What comes of it.
+    type Outcome;
+    /// Why nothing does.
+    type Error: From<BackendError>;
+
+    /// The simulator whose first `N` functions are used, called first where devices
+    /// are simulated ones. By default they are as after power-up, and everything
+    /// else is as [`Sim::builder`] has it.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    #[cfg(feature = "sim")]
+    fn simulator(&mut self) -> Result<Sim, Self::Error> {
+        let functions = u8::try_from(N).unwrap_or(u8::MAX);
+        Ok(Sim::builder().cold().functions(functions).build())
+    }
+
+    /// Uses the devices, in the order in which they were named. All but simulated ones
+    /// were reset.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn visit<D: HostDevice>(self, devices: [D; N]) -> Result<Self::Outcome, Self::Error>;
+}
+
+/// Opens the devices that `specs` name, 1 to 8, and has `visitor` use them.
+///
+/// They are of one kind ([`DeviceSpec::kind`]): simulated ones are functions of
+/// one simulator. `options` are for those that are not simulated.
+///
+/// # Errors
+/// [`BackendError`], when a device cannot be opened or they are of several kinds;
+/// what `visitor` said.
+pub fn open<const N: usize, V: DeviceVisitor<N>>(
+    specs: [&DeviceSpec; N],
+    options: Options,
+    visitor: V,
+) -> Result<V::Outcome, V::Error> {
+    const { assert!(0 < N && N <= MOST, "1 to 8 devices") };
+    let [first, ..] = *specs.as_slice() else {
+        unreachable!("{N} devices");
+    };
+    match first {
+        #[cfg(feature = "sim")]
+        DeviceSpec::Sim => {
+            let mut visitor = visitor;
+            let sim = visitor.simulator()?;
+            let mut number = 0..;
+            visitor.visit(each(specs, |spec| match (spec, number.next()) {
+                (DeviceSpec::Sim, Some(function)) => Ok(sim.function(function)),
+                (other, _) => Err(unlike(first, other)),
+            })?)
+        }
+        DeviceSpec::VfioUser(_) => visitor.visit(each(specs, |spec| match spec {
+            DeviceSpec::VfioUser(path) => Function::open(VfioUser::connect(path)?, options),
+            other => Err(unlike(first, other)),
+        })?),
+        DeviceSpec::Vfio(..) => visitor.visit(each(specs, |spec| match spec {
+            DeviceSpec::Vfio(bdf, way) => Function::open(Vfio::open_by(*bdf, *way)?, options),
+            other => Err(unlike(first, other)),
+        })?),
+    }
+}
+
+/// Functions of a card.
+const MOST: usize = 8;
+
+/// Opens one device after the other; the first that cannot be opened ends it, and
+/// those before it are closed.
+fn each<D, const N: usize>(
+    specs: [&DeviceSpec; N],
+    open: impl FnMut(&DeviceSpec) -> Result<D, BackendError>,
+) -> Result<[D; N], BackendError> {
+    let devices: Vec<D> = specs.into_iter().map(open).collect::<Result<_, _>>()?;
+    let Ok(devices) = devices.try_into() else {
+        unreachable!("a device for each of {N}");
+    };
+    Ok(devices)
+}
+
+fn unlike(first: &DeviceSpec, other: &DeviceSpec) -> BackendError {
+    BackendError::Unlike {
+        device: first.to_string(),
+        other: other.to_string(),
+    }
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use super::*;
+    use crate::spec::DeviceKind;
+
+    /// Names the devices.
+    struct Names;
+
+    impl<const N: usize> DeviceVisitor<N> for Names {
+        type Outcome = usize;
+        type Error = BackendError;
+
+        fn visit<D: HostDevice>(self, devices: [D; N]) -> Result<usize, BackendError> {
+            for device in &devices {
+                device.probe()?;
+                device.relax();
+                assert_eq!(device.failure(), None);
+            }
+            Ok(devices.len())
+        }
+    }
+
+    #[test]
+    fn simulated_devices_are_functions_of_one_simulator() {
+        let sim = DeviceSpec::Sim;
+        assert_eq!(sim.kind(), DeviceKind::Simulated);
+        assert_eq!(open([&sim], Options::default(), Names), Ok(1));
+        assert_eq!(open([&sim, &sim], Options::default(), Names), Ok(2));
+    }
+
+    #[test]
+    fn devices_of_two_kinds_are_not_opened_together() {
+        let [sim, served] = ["sim", "vfio-user:/nowhere"].map(|text| text.parse().unwrap());
+        let error = open([&sim, &served], Options::default(), Names).unwrap_err();
+        assert!(matches!(error, BackendError::Unlike { .. }), "{error}");
+        // The first that cannot be opened is the one that is told.
+        let error = open([&served, &sim], Options::default(), Names).unwrap_err();
+        assert!(matches!(error, BackendError::Connect { .. }), "{error}");
+    }
+}

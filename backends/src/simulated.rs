@@ -1,0 +1,59 @@
+//! Simulated functions of this process as devices of a host.
+
+use anyhow::{Context, Result};
+use e810::{Lan, MacAddr, VsiId};
+use e810_hal::{Clock, Ns, Vector};
+use e810_sim::SimPlatform;
+
+use crate::buffer::{Buffer, Payload};
+use crate::device::HostDevice;
+use crate::interrupts::Interrupts;
+use crate::{BackendError, Identity, Notice};
+
+impl Payload for SimPlatform {
+    fn payload(&self, bytes: usize) -> Result<Buffer> {
+        // The simulator in this process reaches all of its memory.
+        Ok(Buffer::new(bytes)?)
+    }
+}
+
+impl Interrupts for SimPlatform {
+    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+        fired.extend(self.take_interrupts());
+        if fired.is_empty() && limit > Ns(0) {
+            // In this process waiting is what makes the simulator go on.
+            self.relax();
+            fired.extend(self.take_interrupts());
+        }
+        Ok(())
+    }
+}
+
+impl HostDevice for SimPlatform {
+    fn identity(&self) -> Option<Identity> {
+        None
+    }
+
+    fn notice(&self) -> Option<(String, Notice)> {
+        None
+    }
+
+    fn failure(&self) -> Option<&BackendError> {
+        None
+    }
+
+    fn on_failure(&self, _: fn(&BackendError)) {}
+
+    fn probe(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan> {
+        let vsi = vsi.unwrap_or_else(|| self.vsi());
+        Ok(Lan {
+            vsi: VsiId::new(vsi).with_context(|| format!("the simulator's VSI {vsi} is none"))?,
+            mac: MacAddr(mac.unwrap_or_else(|| self.mac())),
+            mtu,
+        })
+    }
+}

@@ -1,0 +1,279 @@
+//! How a device is named, and which kinds there are.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Which interface of the kernel opens a function that is bound to vfio-pci.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// `vfio`: its IOMMU group, in a container.
+    Container,
+    /// `iommufd`: /dev/iommu and the function's own device file.
+    #[cfg(feature = "iommufd")]
+    Iommufd,
+}
+
+impl Way {
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Container => "vfio",
+            #[cfg(feature = "iommufd")]
+            Self::Iommufd => "iommufd",
+        }
+    }
+}
+
+/// A device: a simulated one, one behind a vfio-user socket, or a real one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeviceSpec {
+    /// `sim`: a function of a simulator in this process.
+    #[cfg(feature = "sim")]
+    Sim,
+    /// `vfio-user:PATH`: a function served on a socket.
+    VfioUser(PathBuf),
+    /// `vfio:BDF`, or `iommufd:BDF` with that feature: a PCI function bound to
+    /// vfio-pci.
+    Vfio(Bdf, Way),
+}
+
+/// How a device is reached. Two devices of one kind may share a wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceKind {
+    /// In this process, simulated.
+    #[cfg(feature = "sim")]
+    Simulated,
+    /// On a vfio-user socket.
+    VfioUser,
+    /// Through the kernel.
+    Vfio,
+}
+
+impl DeviceKind {
+    /// Its name, as reports have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            #[cfg(feature = "sim")]
+            Self::Simulated => "simulated",
+            Self::VfioUser => "vfio-user",
+            Self::Vfio => "vfio",
+        }
+    }
+}
+
+/// A PCI address, `domain:bus:device.function`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Bdf {
+    /// PCI domain.
+    pub domain: u16,
+    /// Bus.
+    pub bus: u8,
+    /// Device, 0..=31.
+    pub device: u8,
+    /// Function, 0..=7.
+    pub function: u8,
+}
+
+impl FromStr for Bdf {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a PCI address like 0000:3b:00.0 or 3b:00.0");
+        let (rest, function) = text.rsplit_once('.').ok_or_else(wrong)?;
+        let mut parts = rest.split(':').rev();
+        let device = parts.next().ok_or_else(wrong)?;
+        let bus = parts.next().ok_or_else(wrong)?;
+        let domain = parts.next().unwrap_or("0");
+        let hex = |part: &str, limit: u16| {
+            let digits =
+                !part.is_empty() && part.len() <= 4 && part.chars().all(|c| c.is_ascii_hexdigit());
+            let value = u16::from_str_radix(part, 16).ok()?;
+            (digits && value <= limit).then_some(value)
+        };
+        let (Some(domain), Some(bus), Some(device), Some(function), None) = (
+            hex(domain, u16::MAX),
+            hex(bus, 0xFF),
+            hex(device, 31),
+            hex(function, 7),
+            parts.next(),
+        ) else {
+            return Err(wrong());
+        };
+        Ok(Self {
+            domain,
+            bus: bus as u8,
+            device: device as u8,
+            function: function as u8,
+        })
+    }
+}
+
+impl fmt::Display for Bdf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            domain,
+            bus,
+            device,
+            function,
+        } = self;
+        write!(f, "{domain:04x}:{bus:02x}:{device:02x}.{function}")
+    }
+}
+
+/// What a device can be named by.
+#[cfg(feature = "sim")]
+const FORMS: &str = "sim, vfio-user:PATH or vfio:BDF";
+#[cfg(not(feature = "sim"))]
+const FORMS: &str = "vfio-user:PATH or vfio:BDF";
+
+impl FromStr for DeviceSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        #[cfg(feature = "sim")]
+        if text == "sim" {
+            return Ok(Self::Sim);
+        }
+        let container = |bdf| Self::Vfio(bdf, Way::Container);
+        match text.split_once(':') {
+            Some(("vfio-user", path)) if !path.is_empty() => Ok(Self::VfioUser(path.into())),
+            Some(("vfio", bdf)) => bdf.parse().map(container),
+            #[cfg(feature = "iommufd")]
+            Some(("iommufd", bdf)) => bdf.parse().map(|bdf| Self::Vfio(bdf, Way::Iommufd)),
+            #[cfg(not(feature = "iommufd"))]
+            Some(("iommufd", bdf)) => Err(format!(
+                "this e810 was built without iommufd: use vfio:{bdf}, or build it with --features iommufd"
+            )),
+            _ => text
+                .parse()
+                .map(container)
+                .map_err(|_| format!("`{text}` names no device: use {FORMS}")),
+        }
+    }
+}
+
+impl DeviceSpec {
+    /// How it is reached.
+    #[must_use]
+    pub const fn kind(&self) -> DeviceKind {
+        match self {
+            #[cfg(feature = "sim")]
+            Self::Sim => DeviceKind::Simulated,
+            Self::VfioUser(_) => DeviceKind::VfioUser,
+            Self::Vfio(..) => DeviceKind::Vfio,
+        }
+    }
+
+    /// Whether it is a simulated one of this process.
+    #[must_use]
+    pub const fn is_simulated(&self) -> bool {
+        #[cfg(feature = "sim")]
+        let is_simulated = matches!(self, Self::Sim);
+        #[cfg(not(feature = "sim"))]
+        let is_simulated = false;
+        is_simulated
+    }
+
+    /// The socket it is served on, if that is how it is reached.
+    #[must_use]
+    pub fn socket(&self) -> Option<&Path> {
+        match self {
+            Self::VfioUser(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Its PCI address, if it is a function of this machine.
+    #[must_use]
+    pub const fn bdf(&self) -> Option<Bdf> {
+        match self {
+            Self::Vfio(bdf, _) => Some(*bdf),
+            _ => None,
+        }
+    }
+
+    /// The form of a name of this kind.
+    #[must_use]
+    pub const fn form(&self) -> &'static str {
+        match self {
+            #[cfg(feature = "sim")]
+            Self::Sim => "sim",
+            Self::VfioUser(_) => "vfio-user:PATH",
+            Self::Vfio(_, Way::Container) => "vfio:BDF",
+            #[cfg(feature = "iommufd")]
+            Self::Vfio(_, Way::Iommufd) => "iommufd:BDF",
+        }
+    }
+}
+
+impl fmt::Display for DeviceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            #[cfg(feature = "sim")]
+            Self::Sim => f.write_str("sim"),
+            Self::VfioUser(path) => write!(f, "vfio-user:{}", path.display()),
+            Self::Vfio(bdf, way) => write!(f, "{}:{bdf}", way.name()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_round_trip() {
+        let simulated = cfg!(feature = "sim").then_some("sim");
+        let others = ["vfio-user:/run/e810.sock", "vfio:0000:3b:00.1"];
+        for text in simulated.into_iter().chain(others) {
+            let spec: DeviceSpec = text.parse().unwrap();
+            assert_eq!(spec.to_string(), text);
+        }
+        let bare: DeviceSpec = "3b:00.1".parse().unwrap();
+        assert_eq!(bare.to_string(), "vfio:0000:3b:00.1");
+    }
+
+    #[cfg(feature = "iommufd")]
+    #[test]
+    fn iommufd_is_another_way_to_a_function() {
+        let spec: DeviceSpec = "iommufd:3b:00.1".parse().unwrap();
+        let bdf = "3b:00.1".parse().unwrap();
+        assert_eq!(spec, DeviceSpec::Vfio(bdf, Way::Iommufd));
+        assert_eq!(spec.to_string(), "iommufd:0000:3b:00.1");
+        assert!("iommufd:".parse::<DeviceSpec>().is_err());
+    }
+
+    #[cfg(not(feature = "iommufd"))]
+    #[test]
+    fn without_the_feature_iommufd_is_refused_in_one_line() {
+        let error = "iommufd:3b:00.1".parse::<DeviceSpec>().unwrap_err();
+        assert_eq!(
+            error,
+            "this e810 was built without iommufd: use vfio:3b:00.1, or build it with --features iommufd"
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_forms_there_are() {
+        for text in [
+            "",
+            "simx",
+            "vfio:",
+            "vfio:zz:00.0",
+            "vfio-user:",
+            "3b:20.0",
+            "3b:00.8",
+            "1:2:3:4.5",
+            "+1:00.0",
+        ] {
+            let error = text.parse::<DeviceSpec>().unwrap_err();
+            assert!(
+                error.contains("vfio") || error.contains("3b:00.0"),
+                "{text}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The seam between a platform and the way its device is reached.
+//!
+//! Everything a host platform does is written once, over [`Transport`]: a
+//! vfio-user socket and the kernel's VFIO differ in how a register is
+//! accessed, who maps memory, and how interrupts are connected.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use e810_hal::{Access, Bus};
+
+use super::error::BackendError;
+use super::iova::IovaSpace;
+
+/// I/O addresses that several functions share.
+pub type SharedAddresses = Arc<Mutex<IovaSpace>>;
+
+/// What a transport can do, read once when the device is opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Properties {
+    /// First and last address of each range that may be used as IOVA; whole
+    /// pages, without overlap, without the MSI window.
+    pub iova_ranges: Vec<(u64, u64)>,
+    /// Smallest IOMMU page in bytes: granularity of IOVAs and of mapped memory.
+    pub page: u64,
+    /// Any memory of the process can be mapped; otherwise only memory with a
+    /// file behind it.
+    pub maps_any_memory: bool,
+    /// MSI-X vectors of the function.
+    pub vectors: u16,
+    /// Vectors can be connected one by one while others are in use. Otherwise
+    /// (VFIO's NORESIZE) the whole set is taken down and connected again.
+    pub vectors_grow: bool,
+}
+
+/// Memory to be made visible to the device.
+#[derive(Clone, Copy, Debug)]
+pub struct DmaRegion<'a> {
+    /// Where the device sees it.
+    pub iova: u64,
+    /// Bytes, a multiple of the page size.
+    pub bytes: u64,
+    /// Where this process has it.
+    pub address: NonNull<u8>,
+    /// The file behind it and the offset of the first byte in it.
+    pub file: Option<(BorrowedFd<'a>, u64)>,
+    /// What the device may do.
+    pub access: Access,
+}
+
+/// Something that the owner of a function has to act on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// The function is to be given back: it is being unbound or unplugged, and
+    /// whoever asked waits until it is closed.
+    RemovalRequested,
+    /// The bus reported an error that the function does not survive.
+    BusError,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RemovalRequested => "the kernel wants the function back (unbind or unplug)",
+            Self::BusError => "the bus reported an error of the function",
+        })
+    }
+}
+
+/// A way to reach one PCI function.
+///
+/// All methods may be called from any thread. A method that fails with a
+/// lasting cause (the other side is gone) fails again from then on, soon.
+///
+/// # Implementation safety
+/// From a successful `map` on, the device reaches exactly the region, at the
+/// IOVA and with the access asked for; after a successful `unmap` it reaches
+/// none of it. A device that is a process is taken at its word there: it reaches
+/// files that it was given, and no other memory of this process.
+/// Registers that come from [`Transport::registers`] keep what an access needs,
+/// as the mapping of a BAR: they may be used when the transport is gone.
+pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
+    /// BAR0. A type of its own, held by the platform itself, so that an access on
+    /// a mapped BAR ([`e810_hal::Bar0`]) stays one `mov`.
+    type Registers: Bus + Clone + fmt::Debug + Send + Sync;
+
+    /// The device as errors name it, for example `vfio-user:/run/e810.sock`.
+    fn name(&self) -> &str;
+
+    /// What it can do.
+    fn properties(&self) -> &Properties;
+
+    /// The I/O addresses that it shares with other functions of this process,
+    /// because their IOMMU does not hold them apart. By default they are its own:
+    /// those of [`Properties::iova_ranges`].
+    fn addresses(&self) -> Option<SharedAddresses> {
+        None
+    }
+
+    /// BAR0, at least [`e810_hal::bus::BAR0_LEN`] bytes of it.
+    fn registers(&self) -> Self::Registers;
+
+    /// The failure that made registers read as all-ones, if there was one.
+    fn failure(&self) -> Option<&BackendError>;
+
+    /// Has `report` called with that failure, once, before a register reads as
+    /// all-ones. By default there is none: registers do not fail.
+    fn on_failure(&self, report: fn(&BackendError)) {
+        let _ = report;
+    }
+
+    /// What the owner is told, each time once. Asks the kernel: not for every
+    /// turn of a loop.
+    fn notice(&self) -> Option<Notice> {
+        None
+    }
+
+    /// Descriptors that are readable when there may be a notice.
+    fn notice_events(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// Reads configuration space.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), BackendError>;
+
+    /// Writes configuration space.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn config_write(&self, offset: u16, from: &[u8]) -> Result<(), BackendError>;
+
+    /// Resets the function (FLR). Mappings and vectors stay.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn reset(&self) -> Result<(), BackendError>;
+
+    /// Makes memory visible to the device.
+    ///
+    /// # Safety
+    /// The memory stays mapped in this process, and is not given to anybody
+    /// else, until `unmap` of the same range has succeeded or the transport is
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`BackendError`]; nothing is mapped then.
+    unsafe fn map(&self, region: &DmaRegion<'_>) -> Result<(), BackendError>;
+
+    /// Takes memory away from the device: exactly what one `map` gave it.
+    ///
+    /// # Errors
+    /// [`BackendError`]; the device may still reach the memory then.
+    fn unmap(&self, iova: u64, bytes: u64) -> Result<(), BackendError>;
+
+    /// Connects vectors from `first` on to `events`; `None` disconnects one.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn connect_vectors(
+        &self,
+        first: u16,
+        events: &[Option<BorrowedFd<'_>>],
+    ) -> Result<(), BackendError>;
+
+    /// Has CPU `cpu` take the interrupts of a connected vector, until it is
+    /// connected anew. Does nothing where no CPU is interrupted.
+    ///
+    /// # Errors
+    /// [`BackendError`]; interrupts go where they went before.
+    fn send_vector_to(&self, vector: u16, cpu: u32) -> Result<(), BackendError> {
+        let _ = (vector, cpu);
+        Ok(())
+    }
+
+    /// Disconnects all vectors and switches MSI-X off.
+    ///
+    /// # Errors
+    /// [`BackendError`].
+    fn disconnect_vectors(&self) -> Result<(), BackendError>;
+}

@@ -1,0 +1,362 @@
+//! Container, group and the type1v2 IOMMU.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use e810_hal::Access;
+use vfio_bindings::bindings::vfio::{
+    VFIO_DMA_MAP_FLAG_READ, VFIO_DMA_MAP_FLAG_WRITE, VFIO_PCI_BAR0_REGION_INDEX,
+    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_ERR_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
+    VFIO_PCI_REQ_IRQ_INDEX,
+};
+use vfio_ioctls::{VfioContainer, VfioDevice, VfioRegionInfoCap};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::describe::{Description, Irqs, Region, ask};
+use super::group::{Groups, Member};
+use super::iommu::Iommu;
+use super::kernel::request;
+use super::node::Node;
+use super::space::{Space, all_unmapped};
+use super::{Opened, open};
+use crate::error::BackendError;
+use crate::iova::IovaSpace;
+use crate::spec::Bdf;
+use crate::transport::DmaRegion;
+
+/// Of a container; the numbers overlap with those of devices.
+const GET_INFO: libc::c_ulong = request(12);
+const MAP_DMA: libc::c_ulong = request(13);
+const UNMAP_DMA: libc::c_ulong = request(14);
+
+/// `struct vfio_iommu_type1_dma_map`.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct DmaMap {
+    argsz: u32,
+    flags: u32,
+    vaddr: u64,
+    iova: u64,
+    size: u64,
+}
+
+/// `struct vfio_iommu_type1_dma_unmap`, without its data.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct DmaUnmap {
+    argsz: u32,
+    flags: u32,
+    iova: u64,
+    size: u64,
+}
+
+/// The addresses of a container with the type1v2 IOMMU.
+struct Type1<N> {
+    /// Closed after everything that was made of it, before its container.
+    _device: Option<VfioDevice>,
+    container: N,
+    /// Last: the group is given back with its last function.
+    _member: Option<Member<Arc<VfioContainer>>>,
+}
+
+/// The groups that this process has open by containers.
+static GROUPS: Groups<Arc<VfioContainer>> = Groups::new();
+
+impl<N: Node> Space for Type1<N> {
+    unsafe fn map(&self, region: &DmaRegion<'_>) -> io::Result<()> {
+        let write = match region.access {
+            Access::Read => 0,
+            Access::ReadWrite => VFIO_DMA_MAP_FLAG_WRITE,
+        };
+        let mut map = DmaMap {
+            argsz: size_of::<DmaMap>() as u32,
+            flags: VFIO_DMA_MAP_FLAG_READ | write,
+            // The pointer's origin is made known: the device will use it.
+            vaddr: region.address.as_ptr().expose_provenance() as u64,
+            iova: region.iova,
+            size: region.bytes,
+        };
+        // SAFETY: the request's structure; the memory is as the caller
+        // promises.
+        unsafe { self.container.ioctl(MAP_DMA, map.as_mut_bytes()) }.map(drop)
+    }
+
+    fn unmap(&self, iova: u64, bytes: u64) -> io::Result<()> {
+        let mut unmap = DmaUnmap {
+            argsz: size_of::<DmaUnmap>() as u32,
+            flags: 0,
+            iova,
+            size: bytes,
+        };
+        // SAFETY: the request's structure.
+        unsafe { self.container.ioctl(UNMAP_DMA, unmap.as_mut_bytes()) }?;
+        all_unmapped(unmap.size, bytes)
+    }
+
+    fn more_mappings(&self) -> &'static str {
+        "raise vfio_iommu_type1.dma_entry_limit, or use --hugepages"
+    }
+}
+
+/// VFIO_IOMMU_GET_INFO with all its capabilities, as the kernel wrote it.
+fn iommu_info(container: &dyn Node) -> io::Result<Vec<u8>> {
+    // SAFETY: `struct vfio_iommu_type1_info` (argsz, flags, page sizes, offset
+    // of the first capability, padding) points nowhere.
+    unsafe { ask(container, GET_INFO, &[0; 24]) }
+}
+
+/// Opens a function through its group; its errors call it `name`.
+pub(super) fn open(name: &str, bdf: Bdf) -> Result<Opened, BackendError> {
+    let system = |during| move |cause: io::Error| BackendError::system(name, during, &cause);
+    let place = open::place(Path::new("/"), name, bdf)?;
+    let member = GROUPS.enter(name, &place.group, bdf, || open::container(bdf, &place))?;
+    let device = open::device(bdf, &place, Arc::clone(member.container()))?;
+    let file = duplicate(&device).map_err(system("duplicating a descriptor"))?;
+    let container = duplicate(&**member.container());
+    let container = container.map_err(system("duplicating a descriptor"))?;
+    let info = iommu_info(&container).map_err(system("asking for the IOMMU"))?;
+    let wrong = |cause| BackendError::Iova {
+        device: name.to_owned(),
+        cause,
+    };
+    let iommu = Iommu::parse(&info).map_err(wrong)?;
+    let addresses = member
+        .addresses(|| IovaSpace::new(&iommu.ranges, iommu.page))
+        .map_err(wrong)?;
+    let description = describe(&device);
+    let space = Type1 {
+        _device: Some(device),
+        container,
+        _member: Some(member),
+    };
+    Ok(Opened {
+        device: Arc::new(file),
+        description,
+        iommu,
+        addresses: Some(addresses),
+        space: Box::new(space),
+    })
+}
+
+/// A descriptor of its own for a file that the crate keeps.
+fn duplicate(of: &impl AsRawFd) -> io::Result<File> {
+    // SAFETY: open as long as `of`.
+    let fd = unsafe { BorrowedFd::borrow_raw(of.as_raw_fd()) };
+    fd.try_clone_to_owned().map(File::from)
+}
+
+/// What the crate asked when it opened the device.
+fn describe(device: &VfioDevice) -> Description {
+    let bar0 = VFIO_PCI_BAR0_REGION_INDEX;
+    let irqs = |index| {
+        device.get_irq_info(index).map(|irq| Irqs {
+            flags: irq.flags,
+            count: irq.count,
+        })
+    };
+    Description {
+        bar0: Region {
+            flags: device.get_region_flags(bar0),
+            size: device.get_region_size(bar0),
+            offset: device.get_region_offset(bar0),
+            areas: areas(&device.get_region_caps(bar0)),
+        },
+        config: device.get_region_offset(VFIO_PCI_CONFIG_REGION_INDEX),
+        msix: irqs(VFIO_PCI_MSIX_IRQ_INDEX),
+        error: irqs(VFIO_PCI_ERR_IRQ_INDEX),
+        request: irqs(VFIO_PCI_REQ_IRQ_INDEX),
+    }
+}
+
+/// The mappable areas, when the region has such a list.
+fn areas(caps: &[VfioRegionInfoCap]) -> Option<Vec<(u64, u64)>> {
+    caps.iter().find_map(|cap| match cap {
+        VfioRegionInfoCap::SparseMmap(list) => Some(
+            list.areas
+                .iter()
+                .map(|area| (area.offset, area.size))
+                .collect(),
+        ),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::NonNull;
+
+    use super::*;
+    use crate::transport::SharedAddresses;
+    use crate::vfio::space::why_not_mapped;
+    use crate::vfio::tape::{Ioctl, Step, Tape, longs, words};
+
+    /// `struct vfio_iommu_type1_dma_map`: argsz, flags, vaddr, iova, size.
+    fn map(flags: u32) -> Ioctl {
+        let mut takes = words(&[32, flags]);
+        takes.extend(longs(&[0, 0x10_0000, 0x2000]));
+        Ioctl::new("container", 0x3b71, takes).any(8..16)
+    }
+
+    /// `struct vfio_iommu_type1_dma_unmap`: argsz, flags, iova, size.
+    fn unmap(bytes: u64) -> Vec<u8> {
+        let mut takes = words(&[24, 0]);
+        takes.extend(longs(&[0x10_0000, bytes]));
+        takes
+    }
+
+    fn region(access: Access) -> DmaRegion<'static> {
+        DmaRegion {
+            iova: 0x10_0000,
+            bytes: 0x2000,
+            address: NonNull::dangling(),
+            file: None,
+            access,
+        }
+    }
+
+    #[test]
+    fn mappings_are_those_of_type1() {
+        let tape = Tape::new([
+            map(3).into(),
+            map(1).into(),
+            Ioctl::new("container", 0x3b72, unmap(0x2000)).into(),
+            Ioctl::new("container", 0x3b72, unmap(0x2000))
+                .gives(unmap(0x1000))
+                .into(),
+            Step::Close("container"),
+        ]);
+        let space = Type1 {
+            _device: None,
+            container: tape.file("container", 0),
+            _member: None,
+        };
+        for access in [Access::ReadWrite, Access::Read] {
+            // SAFETY: nothing is mapped.
+            unsafe { space.map(&region(access)) }.unwrap();
+        }
+        space.unmap(0x10_0000, 0x2000).unwrap();
+        let error = space.unmap(0x10_0000, 0x2000).unwrap_err().to_string();
+        assert_eq!(error, "4096 of 8192 bytes were unmapped");
+        drop(space);
+        tape.is_done();
+    }
+
+    /// Two functions of one group: their mappings are in one container, so they
+    /// lie at different addresses; each takes away its own.
+    #[test]
+    fn two_functions_of_a_group_share_its_addresses() {
+        let groups = Groups::<()>::new();
+        let ranges = [(0x10_0000, 0xFF_FFFF)];
+        let function = |at: &str| {
+            let bdf: Bdf = at.parse().unwrap();
+            let member = groups.enter("vfio:test", "17", bdf, || Ok(())).unwrap();
+            let space = member.addresses(|| IovaSpace::new(&ranges, 0x1000));
+            (member, space.unwrap())
+        };
+        let map = |iova| {
+            let mut takes = words(&[32, 3]);
+            takes.extend(longs(&[0, iova, 0x2000]));
+            Step::from(Ioctl::new("container", 0x3b71, takes).any(8..16))
+        };
+        let unmap = |iova| {
+            let mut takes = words(&[24, 0]);
+            takes.extend(longs(&[iova, 0x2000]));
+            Step::from(Ioctl::new("container", 0x3b72, takes))
+        };
+        let tape = Tape::new([
+            map(0x10_0000),
+            map(0x10_2000),
+            unmap(0x10_0000),
+            Step::Close("container"),
+            map(0x10_0000),
+            unmap(0x10_2000),
+            unmap(0x10_0000),
+            Step::Close("container"),
+        ]);
+        let type1 = || Type1 {
+            _device: None,
+            container: tape.file("container", 0),
+            _member: None,
+        };
+        let [(_one, first), (_other, second)] = [function("3b:00.0"), function("3b:00.1")];
+        let (a, b) = (type1(), type1());
+        let take = |space: &Type1<_>, addresses: &SharedAddresses| {
+            let iova = addresses.lock().unwrap().alloc(0x2000, 1).unwrap();
+            let region = DmaRegion {
+                iova,
+                ..region(Access::ReadWrite)
+            };
+            // SAFETY: nothing is mapped.
+            unsafe { space.map(&region) }.unwrap();
+            iova
+        };
+        let give = |space: &Type1<_>, addresses: &SharedAddresses, iova| {
+            space.unmap(iova, 0x2000).unwrap();
+            addresses.lock().unwrap().free(iova).unwrap();
+        };
+        let of_a = take(&a, &first);
+        let of_b = take(&b, &second);
+        give(&a, &first, of_a);
+        drop(a);
+        let again = take(&b, &second);
+        give(&b, &second, of_b);
+        give(&b, &second, again);
+        drop(b);
+        tape.is_done();
+    }
+
+    #[test]
+    fn a_refused_mapping_says_what_to_do() {
+        for (errno, says) in [
+            (libc::ENOMEM, "8192 bytes are more than may be locked"),
+            (libc::ENOSPC, "vfio_iommu_type1.dma_entry_limit"),
+            (libc::EEXIST, "mapped at these I/O addresses already"),
+            (libc::EFAULT, "Bad address"),
+        ] {
+            let tape = Tape::new([map(3).fails(errno).into(), Step::Close("container")]);
+            let space = Type1 {
+                _device: None,
+                container: tape.file("container", 0),
+                _member: None,
+            };
+            // SAFETY: nothing is mapped.
+            let error = unsafe { space.map(&region(Access::ReadWrite)) }.unwrap_err();
+            let text = why_not_mapped(&space, 0x2000, &error);
+            assert!(text.contains(says), "{text}");
+            drop(space);
+            tape.is_done();
+        }
+    }
+
+    #[test]
+    fn the_iommus_description_is_asked_for_until_it_fits() {
+        let asked = |bytes: u32| {
+            let mut takes = vec![0; bytes as usize];
+            takes[..4].copy_from_slice(&bytes.to_ne_bytes());
+            takes
+        };
+        let mut longer = asked(24);
+        longer[..4].copy_from_slice(&40u32.to_ne_bytes());
+        let tape = Tape::new([
+            Ioctl::new("container", 0x3b70, asked(24))
+                .gives(longer)
+                .into(),
+            Ioctl::new("container", 0x3b70, asked(40)).into(),
+            Step::Close("container"),
+        ]);
+        let container = tape.file("container", 0);
+        assert_eq!(iommu_info(&container).unwrap(), asked(40));
+        drop(container);
+        tape.is_done();
+        // A length that no kernel means.
+        let mut endless = asked(24);
+        endless[..4].copy_from_slice(&u32::MAX.to_ne_bytes());
+        let answer = Ioctl::new("container", 0x3b70, asked(24)).gives(endless);
+        let tape = Tape::new([answer.into(), Step::Close("container")]);
+        assert!(iommu_info(&tape.file("container", 0)).is_err());
+        tape.is_done();
+    }
+}

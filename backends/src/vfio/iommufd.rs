@@ -1,0 +1,187 @@
+//! iommufd: /dev/iommu and the function's own device file.
+//!
+//! Structures and numbers are those of `linux/iommufd.h` and `linux/vfio.h`,
+//! in the size they had in Linux 6.6, the first with all of this; later kernels
+//! take it as well.
+
+mod cdev;
+#[cfg(test)]
+mod script;
+mod space;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use vfio_bindings::bindings::vfio::{
+    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_ERR_IRQ_INDEX,
+    VFIO_PCI_MSIX_IRQ_INDEX, VFIO_PCI_REQ_IRQ_INDEX, VFIO_REGION_INFO_CAP_SPARSE_MMAP,
+    VFIO_REGION_INFO_FLAG_CAPS,
+};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::Opened;
+use super::describe::{Description, Irqs, Region, ask, capabilities, long, pairs, word};
+use super::kernel::request;
+use super::node::Node;
+use super::open::{not_opened, place};
+use crate::error::BackendError;
+use crate::spec::Bdf;
+use cdev::cdev;
+use space::{Ioas, alloc};
+
+const GET_REGION_INFO: libc::c_ulong = request(8);
+const GET_IRQ_INFO: libc::c_ulong = request(9);
+const BIND_IOMMUFD: libc::c_ulong = request(18);
+
+/// `struct vfio_device_bind_iommufd`, without the token of virtual functions.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Bind {
+    argsz: u32,
+    flags: u32,
+    iommufd: i32,
+    out_devid: u32,
+}
+
+/// Opens a function; its errors call it `name`.
+pub(super) fn open(name: &str, bdf: Bdf) -> Result<Opened, BackendError> {
+    const IOMMU: &str = "/dev/iommu";
+    let root = Path::new("/");
+    let place = place(root, name, bdf)?;
+    let file = cdev(root, name, bdf, &place)?;
+    let open = |file: &Path, load| -> Result<File, BackendError> {
+        let opened = OpenOptions::new().read(true).write(true).open(file);
+        opened.map_err(|cause| BackendError::Unfit {
+            device: name.to_owned(),
+            what: not_opened(&file.display().to_string(), load, &cause),
+        })
+    };
+    let iommu = open(Path::new(IOMMU), "modprobe iommufd")?;
+    let device = open(&file, "modprobe vfio-pci")?;
+    let in_use = format!("{} /dev/vfio/{}", file.display(), place.group);
+    attach(name, &in_use, Box::new(iommu), Arc::new(device))
+}
+
+/// Binds the device to the iommufd, gives it addresses, and describes it.
+/// `in_use` are the files that another user of it would have open.
+fn attach(
+    name: &str,
+    in_use: &str,
+    iommu: Box<dyn Node>,
+    device: Arc<dyn Node>,
+) -> Result<Opened, BackendError> {
+    let system = |during| move |cause: io::Error| BackendError::system(name, during, &cause);
+    let unfit = |what| BackendError::Unfit {
+        device: name.to_owned(),
+        what,
+    };
+    bind(&*device, &*iommu).map_err(|cause| unfit(not_bound(in_use, &cause)))?;
+    let id = alloc(&*iommu).map_err(system("making an I/O address space"))?;
+    space::attach(&*device, id).map_err(|cause| {
+        unfit(format!(
+            "the IOMMU refuses the function: {cause} (`dmesg` says why)"
+        ))
+    })?;
+    // From here on an error takes the device out of the address space again,
+    // and closes it before the iommufd.
+    let space = Ioas { id, device, iommu };
+    let device = Arc::clone(&space.device);
+    let asked = space.iommu().map_err(system("asking for the IOMMU"));
+    let iommu = asked?.map_err(|cause| BackendError::Iova {
+        device: name.to_owned(),
+        cause,
+    })?;
+    let description = describe(&*device).map_err(system("asking what the function has"))?;
+    Ok(Opened {
+        device,
+        description,
+        iommu,
+        addresses: None,
+        space: Box::new(space),
+    })
+}
+
+/// VFIO_DEVICE_BIND_IOMMUFD. What was bound is let go when the device is
+/// closed.
+fn bind(device: &dyn Node, iommu: &dyn Node) -> io::Result<()> {
+    let mut bind = Bind {
+        argsz: size_of::<Bind>() as u32,
+        flags: 0,
+        iommufd: iommu.file().as_raw_fd(),
+        out_devid: 0,
+    };
+    // SAFETY: the request's structure.
+    unsafe { device.ioctl(BIND_IOMMUFD, bind.as_mut_bytes()) }.map(drop)
+}
+
+/// Why the device cannot be bound to an iommufd.
+fn not_bound(in_use: &str, cause: &io::Error) -> String {
+    match cause.raw_os_error() {
+        // The group is open, or has another owner.
+        Some(libc::EBUSY) => format!(
+            "in use: another process has it, or another function of its IOMMU group is open, in this process too (`fuser {in_use}` names it; two functions of one group go together with `vfio:`)"
+        ),
+        // What the kernel says when the same file is open twice.
+        Some(libc::EINVAL) => format!(
+            "refused by the kernel: another process has it open (`fuser {in_use}` names it), or the IOMMU does not keep memory coherent (`dmesg` says why)"
+        ),
+        Some(libc::EPERM) => {
+            "the IOMMU does not hold interrupts apart (a platform without interrupt remapping needs iommufd.allow_unsafe_interrupts=1)"
+                .to_owned()
+        }
+        _ => format!("binding it to iommufd: {cause}"),
+    }
+}
+
+fn describe(device: &dyn Node) -> io::Result<Description> {
+    Ok(Description {
+        bar0: region(device, VFIO_PCI_BAR0_REGION_INDEX)?,
+        config: region(device, VFIO_PCI_CONFIG_REGION_INDEX)?.offset,
+        msix: irqs(device, VFIO_PCI_MSIX_IRQ_INDEX)?,
+        error: irqs(device, VFIO_PCI_ERR_IRQ_INDEX)?,
+        request: irqs(device, VFIO_PCI_REQ_IRQ_INDEX)?,
+    })
+}
+
+/// VFIO_DEVICE_GET_REGION_INFO.
+fn region(device: &dyn Node, index: u32) -> io::Result<Region> {
+    /// `struct vfio_region_info`: argsz, flags, index, offset of the first
+    /// capability, size, offset.
+    const HEAD: usize = 32;
+    let mut head = [0; HEAD];
+    head[8..12].copy_from_slice(&index.to_ne_bytes());
+    // SAFETY: that structure, which points nowhere.
+    let info = unsafe { ask(device, GET_REGION_INFO, &head) }?;
+    let short = || io::Error::other("the kernel's description of a region is cut short");
+    let flags = word(&info, 4).ok_or_else(short)?;
+    let first = word(&info, 12).filter(|_| flags & VFIO_REGION_INFO_FLAG_CAPS != 0);
+    let sparse = capabilities(&info, first.unwrap_or(0), HEAD)
+        .find(|(id, _)| u32::from(*id) == VFIO_REGION_INFO_CAP_SPARSE_MMAP);
+    Ok(Region {
+        flags,
+        size: long(&info, 16).ok_or_else(short)?,
+        offset: long(&info, 24).ok_or_else(short)?,
+        areas: sparse.map(|(_, at)| pairs(&info, at)),
+    })
+}
+
+/// VFIO_DEVICE_GET_IRQ_INFO; none when the function has no such interrupts.
+fn irqs(device: &dyn Node, index: u32) -> io::Result<Option<Irqs>> {
+    // `struct vfio_irq_info`: argsz, flags, index, count.
+    let mut info = [16, 0, index, 0];
+    // SAFETY: the request's structure.
+    match unsafe { device.ioctl(GET_IRQ_INFO, info.as_mut_bytes()) } {
+        Ok(_) => {
+            let [_, flags, _, count] = info;
+            Ok(Some(Irqs { flags, count }))
+        }
+        // A function without PCI Express has no error reports.
+        Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => Ok(None),
+        Err(cause) => Err(cause),
+    }
+}

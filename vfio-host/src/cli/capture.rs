@@ -1,0 +1,149 @@
+//! `--pcap FILE`: what simulated functions send, in a file for network
+//! analysers.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use e810_sim::Sim;
+use e810_sim::pcap::Writer;
+
+use crate::cli::usage::refuse;
+
+/// Bytes that are held back before they are written: the simulated device
+/// waits for the file only that seldom.
+const BUFFER: usize = 1 << 20;
+
+/// Whether frames are recorded.
+#[derive(Args, Debug, Clone, Default)]
+pub struct CaptureArgs {
+    /// Write every frame that a simulated function of this process sends to this file, for tshark and the like.
+    ///
+    /// In the order they are sent, with the simulator's time (0 when it starts), also those that the wire loses or
+    /// changes later; not those that come from another process.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+}
+
+impl CaptureArgs {
+    /// Begins to record the functions of `sim`, if that was asked for.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn record(&self, sim: &Sim) -> Result<Option<Recording>> {
+        let path = self.pcap.as_deref();
+        path.map(|path| Recording::start(sim, path)).transpose()
+    }
+
+    /// Refuses what cannot be done for functions that `device` names.
+    ///
+    /// # Errors
+    /// Frames were to be recorded, of a device that is not simulated here.
+    pub fn refuse(&self, device: &dyn fmt::Display) -> Result<()> {
+        if self.pcap.is_some() {
+            refuse!(
+                "--pcap: the frames of {device} do not pass through this process; record them where it is served, with `e810 sim --pcap`, or on its network"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A capture that goes on until this is finished or dropped.
+#[derive(Debug)]
+pub struct Recording {
+    sim: Sim,
+    path: PathBuf,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    file: Writer<BufWriter<File>>,
+    frames: u64,
+    /// The first error; nothing is written after it.
+    failed: Option<io::Error>,
+}
+
+impl Shared {
+    fn attempt(
+        &mut self,
+        write: impl FnOnce(&mut Writer<BufWriter<File>>) -> io::Result<()>,
+    ) -> bool {
+        if self.failed.is_none() {
+            self.failed = write(&mut self.file).err();
+        }
+        self.failed.is_none()
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    // Nothing in here panics half-way.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Recording {
+    fn start(sim: &Sim, path: &Path) -> Result<Self> {
+        let create = || {
+            let file = File::create(path)?;
+            let mut file = Writer::new(BufWriter::with_capacity(BUFFER, file))?;
+            file.flush()?;
+            Ok::<_, io::Error>(file)
+        };
+        let file = create().with_context(|| format!("--pcap {}", path.display()))?;
+        let shared = Arc::new(Mutex::new(Shared {
+            file,
+            frames: 0,
+            failed: None,
+        }));
+        let sink = Arc::clone(&shared);
+        sim.set_capture(Some(Box::new(move |frame| {
+            let mut shared = lock(&sink);
+            let written = shared.attempt(|file| file.frame(frame.time, frame.bytes));
+            shared.frames += u64::from(written);
+        })));
+        Ok(Self {
+            sim: sim.clone(),
+            path: path.to_owned(),
+            shared,
+        })
+    }
+
+    /// Brings the frames so far to the file. Answers with their number.
+    ///
+    /// # Errors
+    /// The first one of the file since the beginning; the capture ended there.
+    pub fn flush(&self) -> Result<u64> {
+        let mut shared = lock(&self.shared);
+        shared.attempt(Writer::flush);
+        let frames = shared.frames;
+        match &shared.failed {
+            None => Ok(frames),
+            Some(error) => bail!(
+                "--pcap {}: {error}; the file is not whole",
+                self.path.display()
+            ),
+        }
+    }
+
+    /// Ends the capture. Answers with the number of frames in the file.
+    ///
+    /// # Errors
+    /// As [`Recording::flush`].
+    pub fn finish(self) -> Result<u64> {
+        self.sim.set_capture(None);
+        self.flush()
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.sim.set_capture(None);
+        // Whoever wants to know calls `finish`.
+        lock(&self.shared).attempt(Writer::flush);
+    }
+}

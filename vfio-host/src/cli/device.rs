@@ -1,0 +1,81 @@
+//! Functions and sockets, as the command line names them.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use e810_backends::spec::DeviceSpec;
+
+use crate::cli::usage::Usage;
+
+/// The environment variable that names a function where no option does.
+const DEVICE: &str = "E810_DEVICE";
+
+/// The function that an option `named`, or the environment, or a simulated one.
+///
+/// # Errors
+/// [`Usage`] when the environment variable names none.
+pub fn chosen(named: Option<&DeviceSpec>) -> anyhow::Result<DeviceSpec> {
+    match named {
+        Some(named) => Ok(named.clone()),
+        None => of_environment(env::var_os(DEVICE)),
+    }
+}
+
+fn of_environment(value: Option<OsString>) -> anyhow::Result<DeviceSpec> {
+    let Some(value) = value.filter(|value| !value.is_empty()) else {
+        return Ok(DeviceSpec::Sim);
+    };
+    let spec = value.to_string_lossy().parse();
+    Ok(spec.map_err(|error: String| Usage(format!("{DEVICE}: {error}")))?)
+}
+
+/// Bytes of the name of a socket, at most: what the kernel's addresses hold, less
+/// the zero at the end.
+const SOCKET_NAME: usize = 107;
+
+/// The path of a socket on the command line.
+///
+/// # Errors
+/// One that is longer than the name of a socket can be, or none.
+pub fn socket_path(text: &str) -> Result<PathBuf, String> {
+    match text.len() {
+        0 => Err("a socket needs a path".to_owned()),
+        1..=SOCKET_NAME => Ok(text.into()),
+        bytes => Err(format!(
+            "the path has {bytes} bytes, and that of a socket at most {SOCKET_NAME}: use a shorter one, or a relative one"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_names_a_function() {
+        let of = |text: &str| of_environment(Some(text.into()));
+        assert_eq!(of("").unwrap(), DeviceSpec::Sim);
+        assert_eq!(of_environment(None).unwrap(), DeviceSpec::Sim);
+        assert_eq!(of("3b:00.1").unwrap().to_string(), "vfio:0000:3b:00.1");
+        let error = of("eth0").unwrap_err();
+        assert!(error.is::<Usage>());
+        assert!(
+            error.to_string().starts_with("E810_DEVICE: `eth0`"),
+            "{error}"
+        );
+        // What an option says counts.
+        assert_eq!(chosen(Some(&DeviceSpec::Sim)).unwrap(), DeviceSpec::Sim);
+    }
+
+    #[test]
+    fn sockets_have_short_names() {
+        let path = "x".repeat(107);
+        assert_eq!(socket_path(&path), Ok(path.into()));
+        let error = socket_path(&"x".repeat(108)).unwrap_err();
+        assert!(
+            error.contains("108 bytes") && error.contains("107"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! What carries the messages of a command, in words.
+
+use e810_backends::spec::DeviceKind;
+
+/// What carried the messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carrier {
+    /// In JSON.
+    pub(crate) name: &'static str,
+    /// In words.
+    pub(crate) text: &'static str,
+    /// What else is known of the run.
+    pub(crate) around: &'static str,
+    /// What every figure is.
+    pub(crate) label: &'static str,
+}
+
+impl Carrier {
+    /// Between two functions of this process.
+    pub(crate) const fn between(kind: DeviceKind) -> Self {
+        let (text, around, label) = match kind {
+            DeviceKind::Simulated => (
+                "simulated, two functions in one process",
+                SIMULATOR,
+                "simulated",
+            ),
+            DeviceKind::VfioUser => (
+                "vfio-user, two functions that other processes serve",
+                SIMULATOR,
+                "over vfio-user, simulated",
+            ),
+            DeviceKind::Vfio => ("VFIO, two functions bound to vfio-pci", "", "over VFIO"),
+        };
+        Self {
+            name: kind.name(),
+            text,
+            around,
+            label,
+        }
+    }
+
+    /// From a function of this process to one of another. Not from a simulated one.
+    pub(crate) const fn to_another_process(kind: DeviceKind) -> Self {
+        let between = Self::between(kind);
+        let text = match kind {
+            DeviceKind::Simulated => between.text,
+            DeviceKind::VfioUser => {
+                "vfio-user, a function that another process serves, and one of another e810"
+            }
+            DeviceKind::Vfio => "VFIO, a function bound to vfio-pci, and one of another e810",
+        };
+        Self { text, ..between }
+    }
+}
+
+/// What a simulator does for every message.
+const SIMULATOR: &str = ", IOMMU, ICRC and findings on";

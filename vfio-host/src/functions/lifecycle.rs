@@ -1,0 +1,92 @@
+//! Functions from their start to their end: one, or two of this process.
+
+use anyhow::{Context, Result};
+use e810::hmc::Backing;
+use e810::{Control, EventSet, LinkPolicy, Platform};
+
+use super::pair::Around;
+use super::start::{LINK, Start};
+use super::watch;
+
+/// Two functions of this process.
+pub(super) const FUNCTIONS: [&str; 2] = ["function 0", "function 1"];
+
+/// Brings a function up and gives its parts. Its link is enabled and not waited
+/// for ([`wait_link`]): the other end may be the next function to be brought up.
+pub(crate) fn bring_up<P: Platform>(
+    platform: P,
+    start: &Start,
+) -> Result<(Control<P>, EventSet<P>)> {
+    let device = start.bring_up(platform, Backing::default(), LinkPolicy::GoOn, &mut |_| {})?;
+    Ok(device.split())
+}
+
+/// Waits for the link of a function, whose other end is enabled by now.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn wait_link<P: Platform>(control: &mut Control<P>) -> Result<()> {
+    control.wait_link(LINK).context("waiting for the link")?;
+    Ok(())
+}
+
+/// Waits for the links of both functions.
+///
+/// # Errors
+/// Why there is none, and of which function.
+pub(crate) fn wait_links<P: Platform>(controls: [&mut Control<P>; 2]) -> Result<()> {
+    for (control, name) in controls.into_iter().zip(FUNCTIONS) {
+        wait_link(control).context(name)?;
+    }
+    Ok(())
+}
+
+/// Makes a side of each of two functions of this process.
+///
+/// # Errors
+/// What failed, and for which function.
+pub(crate) fn sides<P, S>(
+    [ask, answer]: [P; 2],
+    [ask_start, answer_start]: &[Start; 2],
+    make: impl Fn(P, &Start, usize) -> Result<S>,
+) -> Result<[S; 2]> {
+    Ok([
+        make(ask, ask_start, 0).context(FUNCTIONS[0])?,
+        make(answer, answer_start, 1).context(FUNCTIONS[1])?,
+    ])
+}
+
+/// Shuts both sides of this process down, as [`close`].
+pub(crate) fn close_both<S, O>(
+    [ask, answer]: [S; 2],
+    shut_down: impl Fn(S) -> Result<()>,
+    outcome: Result<O>,
+    around: Around<'_>,
+) -> Result<O> {
+    let sides = [(ask, FUNCTIONS[0]), (answer, FUNCTIONS[1])];
+    close(sides, shut_down, outcome, around)
+}
+
+/// Shuts sides down and gives `outcome` back: also after a failure, unless a
+/// device is gone.
+pub(super) fn close<S, O, const N: usize>(
+    sides: [(S, &'static str); N],
+    shut_down: impl Fn(S) -> Result<()>,
+    outcome: Result<O>,
+    around: Around<'_>,
+) -> Result<O> {
+    let told = |error: &anyhow::Error| error.is::<watch::Told>();
+    if outcome.as_ref().is_err_and(|error| !told(error)) && (around.is_lost)() {
+        return outcome;
+    }
+    for (side, name) in sides {
+        match (shut_down(side).context(name), &outcome) {
+            (Err(error), Err(_)) => log::warn!("not shut down in order: {error:#}"),
+            (closed, _) => closed?,
+        }
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! The peer of a command in another process: met, greeted, and listened to while
+//! messages go on.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use e810::{Control, MacAddr, Mtu, Path};
+use e810_backends::interrupts::HostPlatform;
+use serde_json::{Map, Value};
+
+use super::lifecycle::close;
+use super::pair::Around;
+use crate::cli::PairArgs;
+use crate::exchange::{Hello, Link, Meeting, Role};
+use crate::measure::pingpong::Endpoint;
+use crate::stop::Stop;
+
+/// How often it is listened to.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Meets the other process, does `job` with it and shuts `side` down. The peer
+/// is told of what failed.
+///
+/// # Errors
+/// No peer, or what `job` or the end said.
+pub(crate) fn meet<S, O>(
+    mut side: S,
+    meeting: Meeting,
+    around: Around<'_>,
+    stop: &Stop,
+    shut_down: impl Fn(S) -> Result<()>,
+    job: impl FnOnce(Role, &mut S, &mut Link) -> Result<O>,
+) -> Result<O> {
+    let role = meeting.role;
+    let watch = || {
+        (around.watch)()?;
+        stop.check()?;
+        Ok(())
+    };
+    let met = meeting.meet(&watch);
+    let outcome = met.and_then(|mut link| {
+        let outcome = job(role, &mut side, &mut link);
+        if let Err(error) = &outcome {
+            link.give_up(&format_args!("{error:#}"));
+        }
+        outcome
+    });
+    close([(side, "shutting down")], shut_down, outcome, around)
+}
+
+/// Names the function of this process, tells the other process, and gives the
+/// path to it and its queue pairs.
+pub(crate) fn greet<P: HostPlatform>(
+    args: &PairArgs,
+    control: &mut Control<P>,
+    link: &mut Link,
+    terms: Map<String, Value>,
+    endpoints: Vec<Endpoint>,
+) -> Result<(Path, Mtu, Vec<Endpoint>)> {
+    let address = &args.address;
+    let own = address.settle(control, &address.ip)?;
+    let lan = control.lan();
+    let mtu = address.mtu(lan.mtu)?;
+    let mut terms = terms;
+    let (v4, family) = (own.gid.ip().is_ipv4(), "addresses of");
+    terms.insert(family.to_owned(), if v4 { "IPv4" } else { "IPv6" }.into());
+    terms.insert("--vlan".to_owned(), address.vlan.into());
+    let peer = link.greet(&Hello::new(terms, lan.mac, own.gid, mtu, endpoints))?;
+    let mac = args.peer_mac.map_or(peer.mac, MacAddr);
+    Ok((address.path(own, peer.gid, mac), peer.mtu, peer.endpoints))
+}
+
+/// Looks after the functions and the peer while messages go on.
+pub(crate) struct Lookout<'a> {
+    around: Around<'a>,
+    link: RefCell<&'a mut Link>,
+    next: Cell<Instant>,
+    said: Cell<bool>,
+    stopped: RefCell<Option<Vec<u64>>>,
+}
+
+impl<'a> Lookout<'a> {
+    /// Begins to look.
+    pub(crate) fn new(around: Around<'a>, link: &'a mut Link) -> Self {
+        Self {
+            around,
+            link: RefCell::new(link),
+            next: Cell::new(Instant::now()),
+            said: Cell::new(false),
+            stopped: RefCell::new(None),
+        }
+    }
+
+    /// Fails when a device or the peer has.
+    pub(crate) fn watch(&self) -> Result<()> {
+        (self.around.watch)()?;
+        let now = Instant::now();
+        if now >= self.next.get() {
+            self.next.set(now + LOOK);
+            let link = &mut *self.link.borrow_mut();
+            self.said.set(link.look()?);
+            if let Some(posted) = link.stopped() {
+                self.stopped.replace(Some(posted));
+                // What it says after that may be there already.
+                self.said.set(link.look()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the peer has posted on each queue pair, if it has said that there will
+    /// be no more.
+    pub(crate) fn stopped(&self) -> Option<Vec<u64>> {
+        self.stopped.borrow().clone()
+    }
+
+    /// Whether the peer is through with what both do, as far as was seen.
+    pub(crate) fn peer_is_through(&self) -> bool {
+        self.said.get()
+    }
+}

@@ -1,0 +1,126 @@
+//! The simulator of a command whose functions are of this process.
+
+use anyhow::{Result, bail};
+use e810_backends::HostDevice;
+use e810_backends::host::Host;
+use e810_sim::{Mode, Profile, Sim, SimPlatform};
+
+use super::start::{Source, Start, usual_ceqs};
+use crate::cli::capture::{CaptureArgs, Recording};
+use crate::cli::usage::refuse;
+use crate::cli::{BackendArgs, StartArgs};
+
+/// A simulator whose functions a command uses.
+#[derive(Debug)]
+pub(crate) struct Simulated {
+    sim: Sim,
+    recording: Option<Recording>,
+}
+
+impl Simulated {
+    /// Begins to record what its functions send, if that was asked for.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn new(sim: Sim, capture: &CaptureArgs) -> Result<Self> {
+        let recording = capture.record(&sim)?;
+        Ok(Self { sim, recording })
+    }
+
+    /// The simulator itself.
+    pub(crate) const fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// How a function is started.
+    ///
+    /// # Errors
+    /// A package that cannot be read.
+    pub(crate) fn start(&self, function: u8, args: &StartArgs) -> Result<Start> {
+        sim_start(&self.sim.function(function), args)
+    }
+
+    /// Ends the recording, and sees that the functions were used as a card wants it.
+    ///
+    /// # Errors
+    /// The file could not be written; findings.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.recording.map(Recording::finish).transpose()?;
+        let findings = self.sim.findings();
+        if let Some(first) = findings.first() {
+            bail!(
+                "the simulator recorded {} findings; the first: {first}",
+                findings.len()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A simulator with `functions` functions, as after power-up or, if `warm`,
+/// with their LAN side ready.
+pub(crate) fn simulator(functions: u8, mode: Mode, seed: u64, warm: bool) -> Sim {
+    let mut builder = Sim::builder();
+    if !warm {
+        builder = builder.cold();
+    }
+    builder
+        .functions(functions)
+        .seed(seed)
+        .profile(Profile::Card)
+        .mode(mode)
+        .build()
+}
+
+/// How a function of a simulator in this process is started.
+pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Start> {
+    let ceqs = match function.mode() {
+        // The same on every machine, as all of it.
+        Mode::Virtual => VIRTUAL_CEQS,
+        Mode::Real => usual_ceqs(),
+    };
+    if args.warm {
+        let lan = function.lan(None, None, args.mtu.unwrap_or(SIM_MTU))?;
+        return Ok(Start::Warm { lan, ceqs });
+    }
+    let package = match &args.ddp {
+        None => Source::simulated(),
+        Some(path) => Source::choose(&Host::default(), Some(("--ddp", path)), [0; 8])?,
+    };
+    Ok(Start::Cold {
+        package,
+        mtu: args.mtu.unwrap_or(SIM_MTU),
+        ceqs,
+        leave_link: args.leave_link,
+    })
+}
+
+/// Refuses options that a simulator in this process has no use for.
+///
+/// # Errors
+/// [`Usage`](crate::cli::usage::Usage), which names the first of them.
+pub(crate) fn refuse_for_sim(start: &StartArgs, backend: BackendArgs) -> Result<()> {
+    let given = [
+        ("--mac", start.mac.is_some(), LAN_SIDE),
+        ("--vsi", start.vsi.is_some(), LAN_SIDE),
+        (
+            "--hugepages",
+            backend.hugepages,
+            "its memory is this process's own",
+        ),
+    ];
+    match given.into_iter().find(|(_, is_given, _)| *is_given) {
+        Some((option, _, why)) => refuse!("{option}: not with --device sim: {why}; leave it out"),
+        None => Ok(()),
+    }
+}
+
+/// Why nobody names the LAN side of a function of this process.
+pub(crate) const LAN_SIDE: &str = "its Ethernet address and VSI are known";
+
+/// Completion vectors of a function in virtual time.
+const VIRTUAL_CEQS: u16 = 4;
+
+/// Interface MTU of a simulated function: jumbo frames, so that every path MTU
+/// of RoCEv2 fits.
+pub(super) const SIM_MTU: u16 = 9000;

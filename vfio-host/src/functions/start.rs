@@ -1,0 +1,241 @@
+//! How a function is brought up: from its reset on, as one is found that no
+//! other driver has set up, or on a LAN side that is ready.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use e810::hmc::Backing;
+use e810::{
+    AdminqError, ColdStart, Config, Device, Lan, LinkPolicy, Package, PackageSource, Platform,
+    Reached, Ready, bring_up, bring_up_cold,
+};
+use e810_hal::Ns;
+
+use e810_backends::HostDevice;
+use e810_backends::host::package::{self, NoPackage, PackageFile};
+use e810_backends::host::{Host, cpus};
+
+use super::watch::hush;
+use crate::cli::StartArgs;
+
+/// How long a link may take to come up: the longest that ports need to agree on
+/// a speed with a switch.
+pub(crate) const LINK: Ns = Ns::from_ms(10_000);
+
+/// How a function is brought up.
+#[derive(Debug)]
+pub enum Start {
+    /// From its reset on, with interface MTU `mtu`.
+    Cold {
+        /// The package for the card.
+        package: Source,
+        /// Bytes, Ethernet header not counted.
+        mtu: u16,
+        /// Completion vectors wanted.
+        ceqs: u16,
+        /// The port's link is somebody else's: left as it is.
+        leave_link: bool,
+    },
+    /// Its LAN side is ready.
+    Warm {
+        /// What it is.
+        lan: Lan,
+        /// Completion vectors wanted.
+        ceqs: u16,
+    },
+}
+
+/// Completion vectors that a function is brought up with where nothing else is
+/// said: one for each CPU that is online, as existing drivers do (control-path 8).
+#[must_use]
+pub fn usual_ceqs() -> u16 {
+    ceqs_of(&Host::default())
+}
+
+fn ceqs_of(host: &Host) -> u16 {
+    cpus::online(host)
+}
+
+/// Where the package comes from.
+#[derive(Debug)]
+pub enum Source {
+    /// A file, which was read.
+    File(PackageFile),
+    /// There is none, so another function of the card must have loaded one.
+    Missing(NoPackage),
+}
+
+impl Source {
+    /// The file that an option or a variable `named`, or the one that the machine has for a card with this
+    /// serial number.
+    ///
+    /// # Errors
+    /// The file that was named cannot be read, or the one that was found.
+    pub fn choose(host: &Host, named: Option<(&str, &Path)>, serial: [u8; 8]) -> Result<Self> {
+        if let Some((by, path)) = named {
+            let file = package::read(path).with_context(|| by.to_owned())?;
+            return Ok(Self::File(file));
+        }
+        match package::find(host, serial) {
+            Ok(file) => Ok(Self::File(file)),
+            Err(missing @ NoPackage::Nowhere { .. }) => Ok(Self::Missing(missing)),
+            Err(unreadable) => Err(unreadable.into()),
+        }
+    }
+
+    /// The package that a simulated firmware takes.
+    #[must_use]
+    pub fn simulated() -> Self {
+        Self::File(PackageFile {
+            path: PathBuf::from("(simulated)"),
+            bytes: e810_sim::test_package(),
+        })
+    }
+}
+
+impl Start {
+    /// Whether the port's link is left as it is, and so not waited for by
+    /// [`bring_up`](Self::bring_up).
+    #[must_use]
+    pub const fn leaves_link(&self) -> bool {
+        matches!(
+            self,
+            Self::Cold {
+                leave_link: true,
+                ..
+            }
+        )
+    }
+
+    /// Brings the function up; `link` says what to do about its port, unless that
+    /// is to be left, and `observe` is told each stage that was reached.
+    ///
+    /// # Errors
+    /// A package that is no good; the stage that failed, and why.
+    pub fn bring_up<P: Platform>(
+        &self,
+        platform: P,
+        backing: Backing,
+        link: LinkPolicy,
+        observe: &mut dyn FnMut(Reached),
+    ) -> Result<Device<P, Ready<P>>> {
+        match self {
+            Self::Warm { lan, ceqs } => {
+                let config = with(Config::new(*lan), backing, *ceqs);
+                Ok(bring_up(platform, &config, observe)?)
+            }
+            Self::Cold {
+                package,
+                mtu,
+                ceqs,
+                leave_link,
+            } => {
+                let config = with(Config::cold(*mtu), backing, *ceqs);
+                let (source, missing) = match package {
+                    Source::File(file) => {
+                        let package = Package::parse(&file.bytes);
+                        let package = package.with_context(|| file.path.display().to_string())?;
+                        (PackageSource::File(package), None)
+                    }
+                    Source::Missing(missing) => (PackageSource::AnotherFunction, Some(missing)),
+                };
+                let link = if *leave_link { LinkPolicy::Leave } else { link };
+                let start = ColdStart {
+                    package: source,
+                    link,
+                };
+                let up = bring_up_cold(platform, &config, &start, observe);
+                up.map_err(|error| match missing {
+                    // Where a package could come from is the better half of the message.
+                    Some(missing) if is_safe_mode(&error.error) => {
+                        anyhow::anyhow!("{}: {missing}", error.stage)
+                    }
+                    _ => error.into(),
+                })
+            }
+        }
+    }
+}
+
+/// MTU of an interface where none is given.
+const MTU: u16 = 1500;
+/// The environment variable that names a package where no option does.
+const DDP: &str = "E810_DDP";
+
+/// How a function is started: from its reset on with the package for its card,
+/// or, if asked for, on a LAN side that somebody else has made ready.
+///
+/// From then on the driver's log of it ends when the way to it fails.
+///
+/// # Errors
+/// A package that cannot be read, or a LAN side that has to be given.
+pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Start> {
+    device.on_failure(hush);
+    let mtu = asked.mtu.unwrap_or(MTU);
+    if asked.warm {
+        let lan = device.lan(asked.mac, asked.vsi, mtu)?;
+        return Ok(Start::Warm {
+            lan,
+            ceqs: usual_ceqs(),
+        });
+    }
+    let serial = device.identity().map_or([0; 8], |identity| identity.serial);
+    let environment = env::var_os(DDP).filter(|path| !path.is_empty());
+    let environment = environment.map(PathBuf::from);
+    let (by, named) = match &asked.ddp {
+        Some(path) => ("--ddp", Some(path)),
+        None => (DDP, environment.as_ref()),
+    };
+    let named = named.map(|path| (by, path.as_path()));
+    let package = Source::choose(&Host::default(), named, serial)?;
+    if let Source::File(file) = &package {
+        log::info!("package: {}", file.path.display());
+    }
+    Ok(Start::Cold {
+        package,
+        mtu,
+        ceqs: usual_ceqs(),
+        leave_link: asked.leave_link,
+    })
+}
+
+fn with(mut config: Config, backing: Backing, ceqs: u16) -> Config {
+    config.backing = backing;
+    config.ceqs = ceqs;
+    config
+}
+
+/// Whether the card has no package.
+fn is_safe_mode(error: &e810::Error) -> bool {
+    matches!(error, e810::Error::Adminq(AdminqError::NoPackage))
+}
+
+#[cfg(test)]
+mod tests {
+    use e810_backends::host::fake::Tree;
+    use e810_sim::Sim;
+
+    use super::*;
+
+    #[test]
+    fn there_is_a_completion_vector_for_each_cpu_that_is_online() {
+        for (list, cpus) in [("0-3,8\n", 5), ("0\n", 1), ("0-15\n", 16)] {
+            let tree = Tree::with_card();
+            tree.file("/sys/devices/system/cpu/online", list);
+            let ceqs = ceqs_of(tree.host());
+            let sim = Sim::builder().vectors(32).build();
+            let nic = sim.function(0);
+            let lan = Lan {
+                vsi: e810::VsiId::new(nic.vsi()).unwrap(),
+                mac: e810::MacAddr(nic.mac()),
+                mtu: 9000,
+            };
+            let start = Start::Warm { lan, ceqs };
+            let up = start.bring_up(nic, Backing::Full, LinkPolicy::Leave, &mut |_| {});
+            let (control, events) = up.unwrap().split();
+            assert_eq!(control.completion_vectors(), cpus, "{list}");
+            control.shutdown(events).map_err(|e| e.error).unwrap();
+        }
+    }
+}

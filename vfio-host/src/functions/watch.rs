@@ -1,0 +1,82 @@
+//! Whether the devices of a command are still there.
+
+use std::cell::Cell;
+use std::env;
+use std::time::{Duration, Instant};
+
+use anyhow::{Error, Result};
+use e810_backends::{BackendError, HostDevice, Notice};
+
+/// What the driver logs about a device that reads as all-ones is true and
+/// hides the cause, which the command prints: unless somebody asked for a log,
+/// there is none from then on.
+pub(crate) fn hush(_: &BackendError) {
+    if env::var_os("RUST_LOG").is_none() {
+        log::set_max_level(log::LevelFilter::Off);
+    }
+}
+
+/// The kernel's notice that ended a command.
+#[derive(Debug, thiserror::Error)]
+#[error("{device}: {notice}; the driver has stopped, and the function is free for whoever asked")]
+pub(crate) struct Told {
+    device: String,
+    notice: Notice,
+}
+
+/// How often notices are asked for.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Fails with [`Told`] once the kernel has a notice for one of the functions,
+/// and with its failure once a transport has one.
+pub(crate) fn watch<D: HostDevice, const N: usize>(functions: [&D; N]) -> impl Fn() -> Result<()> {
+    let functions = functions.map(D::clone);
+    let next = Cell::new(Instant::now());
+    move || {
+        let now = Instant::now();
+        if now < next.get() {
+            return Ok(());
+        }
+        next.set(now + LOOK);
+        if let Some((device, notice)) = functions.iter().find_map(HostDevice::notice) {
+            return Err(Told { device, notice }.into());
+        }
+        match functions.iter().find_map(|function| function.failure()) {
+            Some(failure) => Err(Error::new(failure.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Asks each function for a sign of life: a server that died or hangs swallows
+/// doorbells, the driver misses a completion, and only a question shows why.
+pub(crate) fn probe<D: HostDevice>(functions: &[&D]) {
+    for function in functions {
+        // Whoever has none says so in `failure`.
+        let _ = function.probe();
+    }
+}
+
+/// Whether one of the functions is gone, as far as a question shows.
+pub(crate) fn is_lost<D: HostDevice>(functions: &[&D]) -> bool {
+    probe(functions);
+    functions
+        .iter()
+        .any(|function| function.failure().is_some())
+}
+
+/// `result`, or, when a transport failed underneath, why: what the driver
+/// makes of a device that reads as all-ones helps nobody then.
+pub(crate) fn explain<D: HostDevice, R>(result: Result<R>, functions: &[&D]) -> Result<R> {
+    result.map_err(|error| {
+        probe(functions);
+        let failure = functions.iter().find_map(|function| function.failure());
+        match failure {
+            Some(failure) => {
+                log::info!("seen by the driver as: {error:#}");
+                Error::new(failure.clone())
+            }
+            None => error,
+        }
+    })
+}

@@ -1,0 +1,91 @@
+//! Payload that proves itself: every byte follows from seed, message and direction.
+
+use e810_hal::SharedBytes;
+
+/// Who sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From the asking side.
+    Ask,
+    /// From the answering side.
+    Answer,
+}
+
+/// Fills `into` with the payload of message `number`.
+pub fn fill(into: &mut [u8], seed: u64, number: u64, direction: Direction) {
+    // Consecutive messages must differ in every word: a stale buffer must not
+    // pass for a new one.
+    let side = match direction {
+        Direction::Ask => 0x5155_4553_5449_4f4e,
+        Direction::Answer => 0x0041_4e53_5745_5221,
+    };
+    let mut state = seed
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        .wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03))
+        ^ side;
+    for chunk in into.chunks_mut(8) {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = state;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^= word >> 31;
+        for (to, from) in chunk.iter_mut().zip(word.to_le_bytes()) {
+            *to = from;
+        }
+    }
+}
+
+/// Compares memory with the payload of message `number`; both scratch buffers
+/// are at least as long as the memory. Returns the offset of the first byte
+/// that differs.
+pub fn first_difference(
+    memory: SharedBytes,
+    expected: &mut [u8],
+    got: &mut [u8],
+    seed: u64,
+    number: u64,
+    direction: Direction,
+) -> Option<usize> {
+    fill(expected, seed, number, direction);
+    if memory.read(0, got).is_err() {
+        return Some(0);
+    }
+    if expected == got {
+        return None;
+    }
+    expected.iter().zip(got.iter()).position(|(a, b)| a != b)
+}
+
+#[cfg(test)]
+mod tests {
+    use e810_backends::buffer::Buffer;
+
+    use super::*;
+
+    #[test]
+    fn messages_differ_and_differences_are_found() {
+        let (mut a, mut b) = ([0u8; 37], [0u8; 37]);
+        fill(&mut a, 1, 5, Direction::Ask);
+        for (seed, number, direction) in [
+            (2, 5, Direction::Ask),
+            (1, 6, Direction::Ask),
+            (1, 5, Direction::Answer),
+        ] {
+            fill(&mut b, seed, number, direction);
+            assert_ne!(a, b);
+        }
+        let buffer = Buffer::new(37).unwrap();
+        let bytes = buffer.bytes();
+        bytes.write(0, &a).unwrap();
+        let (mut x, mut y) = ([0u8; 37], [0u8; 37]);
+        assert_eq!(
+            first_difference(bytes, &mut x, &mut y, 1, 5, Direction::Ask),
+            None
+        );
+        bytes.write(36, &[!a[36]]).unwrap();
+        assert_eq!(
+            first_difference(bytes, &mut x, &mut y, 1, 5, Direction::Ask),
+            Some(36)
+        );
+    }
+}

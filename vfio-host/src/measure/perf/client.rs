@@ -1,0 +1,365 @@
+//! The side that measures.
+
+use anyhow::{Result, ensure};
+use e810_backends::interrupts::HostPlatform;
+use e810_hal::Ns;
+
+use super::end::{Completed, Post};
+use super::pace::Pace;
+use super::{End, Plan, Run, Spread, Test};
+use crate::measure::latency::Latencies;
+use crate::measure::op::Op;
+
+/// A queue pair of a bandwidth run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// Messages in all.
+    goal: u64,
+    posted: u64,
+    completed: u64,
+}
+
+/// The side that measures, in a run of one size.
+pub struct Client<'a> {
+    plan: &'a Plan,
+    size: u32,
+    flows: Vec<Flow>,
+    begun: Option<Ns>,
+    ended: Ns,
+    posted: u64,
+    completed: u64,
+    pace: Pace,
+    samples: Latencies,
+    posted_at: Ns,
+    /// A message is under way whose answer did not come.
+    waiting: bool,
+    answered: bool,
+    verified: u64,
+    errors: u64,
+}
+
+impl<'a> Client<'a> {
+    /// Makes memory and receives ready for messages of `size` bytes.
+    ///
+    /// # Errors
+    /// What the queues or the memory refused.
+    pub fn prepare<P: HostPlatform>(end: &mut End<P>, plan: &'a Plan, size: u32) -> Result<Self> {
+        for place in 0..plan.places() {
+            end.fill(plan, place, size, 0)?;
+            end.wipe(place, size)?;
+        }
+        if plan.test == Test::Latency && plan.op == Op::Send {
+            end.post_receive(0, plan.place(0, 0), size)?;
+        }
+        Ok(Self {
+            plan,
+            size,
+            flows: vec![
+                Flow {
+                    goal: plan.iterations,
+                    ..Flow::default()
+                };
+                plan.qps
+            ],
+            begun: None,
+            ended: Ns(0),
+            posted: 0,
+            completed: 0,
+            pace: Pace::new(),
+            samples: Latencies::default(),
+            posted_at: Ns(0),
+            waiting: false,
+            answered: false,
+            verified: 0,
+            errors: 0,
+        })
+    }
+
+    /// Goes on; says whether anything happened.
+    ///
+    /// # Errors
+    /// A completion that failed, an asynchronous error, or a refused request.
+    pub fn turn<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
+        match self.plan.test {
+            Test::Latency => self.one_message(end),
+            Test::Bandwidth => self.stream(end),
+        }
+    }
+
+    /// Whether all messages are through.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        let through = |flow: &Flow| flow.completed == flow.goal;
+        self.flows.iter().all(through) && !self.waiting
+    }
+
+    /// Posts nothing more; what is on its way ends the run.
+    pub fn stop(&mut self) {
+        for flow in &mut self.flows {
+            flow.goal = flow.posted;
+        }
+    }
+
+    /// Messages posted on each queue pair, if that is fewer than were to be.
+    #[must_use]
+    pub fn cut_short(&self) -> Option<Vec<u64>> {
+        let short = |flow: &Flow| flow.goal < self.plan.iterations;
+        let posted = self.flows.iter().map(|flow| flow.posted);
+        self.flows.iter().any(short).then(|| posted.collect())
+    }
+
+    /// Messages of which the outcome is known, of all queue pairs.
+    #[must_use]
+    pub const fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Ends the run when its time is over; says whether it is.
+    fn is_over(&mut self, now: Ns) -> bool {
+        let Some((begun, duration)) = self.begun.zip(self.plan.duration) else {
+            return false;
+        };
+        let is_over = now - begun >= duration;
+        if is_over {
+            self.stop();
+        }
+        is_over
+    }
+
+    fn post_of(&self, qp: usize, from: u64, count: u32) -> Post {
+        Post {
+            qp,
+            op: self.plan.op,
+            from,
+            count,
+            size: self.size,
+        }
+    }
+
+    /// Puts the message in its place: one of its own if each is looked at.
+    fn make_message<P: HostPlatform>(
+        &self,
+        end: &mut End<P>,
+        qp: usize,
+        number: u64,
+    ) -> Result<()> {
+        if !self.plan.check {
+            return Ok(());
+        }
+        let place = self.plan.place(qp, number);
+        match self.plan.op {
+            // The peer's memory has payload by place, from the beginning.
+            Op::Read => end.wipe(place, self.size),
+            Op::Send | Op::Write => {
+                end.fill(self.plan, place, self.size, self.plan.content(qp, number))
+            }
+        }
+    }
+
+    fn one_message<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
+        let (number, goal) = self
+            .flows
+            .first()
+            .map_or((0, 0), |flow| (flow.posted, flow.goal));
+        if !self.waiting {
+            if number == goal || self.is_over(end.now()) {
+                return Ok(false);
+            }
+            self.make_message(end, 0, number)?;
+            if self.plan.op == Op::Write {
+                mark(end, self.plan.place(0, number), self.size, number)?;
+            }
+            self.posted_at = end.now();
+            self.begun.get_or_insert(self.posted_at);
+            end.post(self.plan, self.post_of(0, number, 1))?;
+            (self.waiting, self.answered) = (true, false);
+            if let Some(flow) = self.flows.first_mut() {
+                flow.posted += 1;
+            }
+            return Ok(true);
+        }
+        let number = number.saturating_sub(1);
+        let (mut sent, mut received) = (None, None);
+        let polled = end.turn(&mut |completed| match completed {
+            Completed::Sent { upto, .. } => sent = Some(upto),
+            Completed::Received { bytes, .. } => received = Some(bytes),
+        })?;
+        if let (Some(upto), Some(flow)) = (sent, self.flows.first_mut()) {
+            flow.completed = upto;
+        }
+        let place = self.plan.place(0, number);
+        let is_answered = match self.plan.op {
+            Op::Send => received.is_some(),
+            Op::Write => is_marked(end, place, self.size, number)?,
+            Op::Read => sent.is_some(),
+        };
+        if is_answered && !self.answered {
+            self.answered = true;
+            self.ended = end.now();
+            let took = (self.ended - self.posted_at).0;
+            // A READ is there and back by itself.
+            let ways = if self.plan.op == Op::Read { 1 } else { 2 };
+            self.samples.add(took / ways);
+            self.completed += 1;
+            if let Some(bytes) = received {
+                ensure!(
+                    bytes == self.size,
+                    "{bytes} bytes arrived instead of {}",
+                    self.size
+                );
+                let next = self.plan.place(0, number + 1);
+                if self.plan.check {
+                    self.look(end, place, number, None)?;
+                }
+                if number + 1 < goal {
+                    end.post_receive(0, next, self.size)?;
+                }
+            } else if self.plan.check {
+                let last = (self.plan.op == Op::Write).then_some(marker(number));
+                self.look(end, place, number, last)?;
+            }
+        }
+        let completed = self.flows.first().map_or(0, |flow| flow.completed);
+        if self.answered && completed == number + 1 {
+            self.waiting = false;
+        }
+        Ok(polled > 0 || is_answered)
+    }
+
+    fn look<P: HostPlatform>(
+        &mut self,
+        end: &mut End<P>,
+        place: usize,
+        number: u64,
+        last: Option<u8>,
+    ) -> Result<()> {
+        let content = match self.plan.op {
+            Op::Read => 0,
+            Op::Send | Op::Write => self.plan.content(0, number),
+        };
+        match end.is_right(self.plan, place, self.size, content, last)? {
+            true => self.verified += 1,
+            false => self.errors += 1,
+        }
+        Ok(())
+    }
+
+    fn stream<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
+        let mut posted = false;
+        for qp in 0..self.flows.len() {
+            let Some(flow) = self.flows.get(qp).copied() else {
+                continue;
+            };
+            let room = u64::from(self.plan.depth) - (flow.posted - flow.completed);
+            let list = u64::from(self.plan.post_list).min(flow.goal - flow.posted);
+            if list == 0 || room < list {
+                continue;
+            }
+            if self.plan.duration.is_some() && self.is_over(end.now()) {
+                break;
+            }
+            for number in flow.posted..flow.posted + list {
+                self.make_message(end, qp, number)?;
+            }
+            let now = end.now();
+            self.begun.get_or_insert(now);
+            self.posted += list;
+            self.pace.post(now, self.posted);
+            // At most the post list, 32 bits.
+            end.post(self.plan, self.post_of(qp, flow.posted, list as u32))?;
+            if let Some(flow) = self.flows.get_mut(qp) {
+                flow.posted += list;
+            }
+            posted = true;
+        }
+        let mut done = Vec::new();
+        let flows = &mut self.flows;
+        let polled = end.turn(&mut |completed| {
+            if let Completed::Sent { qp, upto } = completed
+                && let Some(flow) = flows.get_mut(qp)
+            {
+                done.push((qp, flow.completed..upto));
+                flow.completed = upto;
+            }
+        })?;
+        if !done.is_empty() {
+            self.count(end, &done)?;
+        }
+        Ok(posted || polled > 0)
+    }
+
+    /// Counts completions.
+    fn count<P: HostPlatform>(
+        &mut self,
+        end: &mut End<P>,
+        done: &[(usize, std::ops::Range<u64>)],
+    ) -> Result<()> {
+        self.ended = end.now();
+        for (qp, numbers) in done {
+            self.completed += numbers.end - numbers.start;
+            if self.plan.check && self.plan.op == Op::Read {
+                for number in numbers.clone() {
+                    self.look(end, self.plan.place(*qp, number), number, None)?;
+                }
+            }
+        }
+        self.pace.complete(self.ended, self.completed);
+        Ok(())
+    }
+
+    /// Looks at what is left, and says what the run came to.
+    ///
+    /// # Errors
+    /// Memory that cannot be read.
+    pub fn finish<P: HostPlatform>(mut self, end: &mut End<P>) -> Result<Run> {
+        let latency = self.plan.test == Test::Latency;
+        let arrives = self.plan.op == Op::Read || latency;
+        if arrives && !self.plan.check && self.completed > 0 {
+            let number = self.flows.first().map_or(0, |flow| flow.goal);
+            let number = number.saturating_sub(1);
+            let marked = latency && self.plan.op == Op::Write;
+            self.look(end, 0, number, marked.then_some(marker(number)))?;
+        }
+        Ok(Run {
+            histogram: self.samples.histogram(),
+            latency: Spread::of(self.samples),
+            elapsed: self.begun.map_or(Ns(0), |begun| self.ended - begun),
+            messages: self.completed,
+            iterations: self.completed / self.plan.qps.max(1) as u64,
+            best_part: self.pace.best(),
+            verified: self.verified,
+            errors: self.errors,
+        })
+    }
+}
+
+/// The last byte of a written message tells when it has arrived: never what was
+/// there before.
+pub(super) const fn marker(number: u64) -> u8 {
+    (number % 255) as u8 + 1
+}
+
+/// Marks a message that is to be written.
+pub(super) fn mark<P: HostPlatform>(
+    end: &End<P>,
+    place: usize,
+    size: u32,
+    number: u64,
+) -> Result<()> {
+    let memory = end.outgoing(place, size)?;
+    Ok(memory.write(size as usize - 1, &[marker(number)])?)
+}
+
+/// Whether message `number` was written here.
+pub(super) fn is_marked<P: HostPlatform>(
+    end: &End<P>,
+    place: usize,
+    size: u32,
+    number: u64,
+) -> Result<bool> {
+    let mut last = [0];
+    end.incoming(place, size)?
+        .read(size as usize - 1, &mut last)?;
+    end.device.platform.from_device();
+    Ok(last == [marker(number)])
+}

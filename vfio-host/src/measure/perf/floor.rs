@@ -1,0 +1,104 @@
+//! How fast two processors can tell each other anything: a cache line that two
+//! threads hand to and fro. No message between two of them is faster.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use e810_backends::host::cpus;
+
+/// Hand-overs in a sample: reading the clock costs as much as a few.
+const BATCH: u64 = 100;
+/// Samples.
+const SAMPLES: u64 = 200;
+/// Looks before the processor is offered to others.
+const PATIENCE: u32 = 10_000;
+
+/// A hand-over from one processor to another, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Floor {
+    /// The two processors.
+    pub cpus: [usize; 2],
+    /// Smallest mean of a batch.
+    pub min: u64,
+    /// Median of the means; far above the smallest where others use the
+    /// processors too.
+    pub p50: u64,
+}
+
+/// A line of its own, so that nothing else moves it.
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// The first two processors that this thread may use.
+fn two_cpus() -> Option<[usize; 2]> {
+    let mut allowed = cpus::allowed()?.into_iter();
+    Some([allowed.next()?, allowed.next()?])
+}
+
+/// Measures between the first two processors that this thread may use; `None`
+/// where it has only one.
+#[must_use]
+pub fn core_to_core() -> Option<Floor> {
+    let cpus = two_cpus()?;
+    let line = Line(AtomicU64::new(0));
+    let last = SAMPLES * BATCH * 2;
+    // Even numbers are written by one, odd ones by the other.
+    let hand = |mut turn: u64, cpu| {
+        let stays = cpus::stay_on(cpu);
+        let mut samples = Vec::new();
+        let mut begun = Instant::now();
+        while turn < last {
+            let mut spins = 0u32;
+            while line.0.load(Ordering::Acquire) != turn {
+                spin_loop();
+                spins = spins.wrapping_add(1);
+                // Far beyond a hand-over: the other one waits for a processor.
+                if spins.is_multiple_of(PATIENCE) {
+                    thread::yield_now();
+                }
+            }
+            line.0.store(turn + 1, Ordering::Release);
+            turn += 2;
+            if turn % (2 * BATCH) < 2 {
+                let now = Instant::now();
+                // A batch is there and back so many times.
+                let ns = (now - begun).as_nanos() / u128::from(2 * BATCH);
+                samples.push(u64::try_from(ns).unwrap_or(u64::MAX));
+                begun = now;
+            }
+        }
+        stays.then_some(samples)
+    };
+    // Two threads of their own, which end on the processors they were sent to.
+    let (one, other) = thread::scope(|scope| {
+        let [here, there] = cpus;
+        let one = scope.spawn(move || hand(0, here));
+        let other = scope.spawn(move || hand(1, there));
+        (one.join(), other.join())
+    });
+    let (mut samples, _) = one.ok().flatten().zip(other.ok().flatten())?;
+    samples.sort_unstable();
+    Some(Floor {
+        cpus,
+        min: samples.first().copied()?,
+        p50: samples.get(samples.len() / 2).copied()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_floor_where_there_are_two_processors() {
+        let floor = core_to_core();
+        assert_eq!(floor.map(|floor| floor.cpus), two_cpus());
+        if let Some(floor) = floor {
+            assert!(floor.min > 0 && floor.min <= floor.p50, "{floor:?}");
+        }
+    }
+}

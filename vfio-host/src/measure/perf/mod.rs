@@ -1,0 +1,180 @@
+//! Latency and bandwidth of one operation over message sizes.
+//!
+//! Each side is a machine that goes on a turn at a time ([`Client`] measures,
+//! [`Server`] answers), so one thread can drive both, or one process each.
+
+mod client;
+mod end;
+mod floor;
+mod pace;
+mod plot;
+mod server;
+mod spread;
+mod table;
+
+use e810::Tuning;
+use e810_hal::Ns;
+use serde::Serialize;
+
+use crate::measure::latency::Bucket;
+use crate::measure::op::Op;
+use crate::measure::waits::Waits;
+
+pub use client::Client;
+pub use end::{End, MAX_POST_LIST};
+pub use floor::{Floor, core_to_core};
+pub use plot::svg;
+pub use server::Server;
+pub use spread::Spread;
+pub use table::{Layout, PerfReport, Row, Table, histogram};
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Test {
+    /// One message at a time.
+    Latency,
+    /// As many as the queues take.
+    Bandwidth,
+}
+
+impl Test {
+    /// The name used on the command line and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "lat",
+            Self::Bandwidth => "bw",
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The operation.
+    pub op: Op,
+    /// What is measured.
+    pub test: Test,
+    /// Bytes of messages, one run each.
+    pub sizes: Vec<u32>,
+    /// Queue pairs; one for latency.
+    pub qps: usize,
+    /// Messages outstanding on a queue pair.
+    pub depth: u32,
+    /// Messages up to so many bytes go inline.
+    pub inline: u32,
+    /// Requests posted with one doorbell.
+    pub post_list: u32,
+    /// Messages of a run, on each queue pair; with a duration at most so many.
+    pub iterations: u64,
+    /// A run ends with the first message that would be posted later than this
+    /// after its first one.
+    pub duration: Option<Ns>,
+    /// Seed of the payload.
+    pub seed: u64,
+    /// Every message has payload of its own, which is looked at.
+    pub check: bool,
+    /// How completions are waited for.
+    pub waits: Waits,
+    /// How queue pairs pace themselves.
+    pub tuning: Tuning,
+}
+
+impl Plan {
+    /// The largest size.
+    #[must_use]
+    pub fn largest(&self) -> u32 {
+        self.sizes.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Places for messages on each side, each for the largest.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        match self.check {
+            true => self.qps * self.depth as usize,
+            false => 1,
+        }
+    }
+
+    /// The place of message `number` of a queue pair.
+    fn place(&self, qp: usize, number: u64) -> usize {
+        let depth = u64::from(self.depth.max(1));
+        match self.check {
+            // Below the depth, which is 32 bits.
+            true => qp * self.depth as usize + (number % depth) as usize,
+            false => 0,
+        }
+    }
+
+    /// Which payload message `number` of a queue pair carries.
+    fn content(&self, qp: usize, number: u64) -> u64 {
+        match self.check {
+            true => (qp as u64) << 40 | number,
+            false => 0,
+        }
+    }
+}
+
+/// What a run of one size came to, on one side.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Run {
+    /// Of one-way latencies.
+    pub latency: Option<Spread>,
+    /// How many took how long.
+    pub histogram: Vec<Bucket>,
+    /// Time from the first post to the last completion.
+    pub elapsed: Ns,
+    /// Messages.
+    pub messages: u64,
+    /// Messages on each queue pair, on the average where they differ.
+    pub iterations: u64,
+    /// The fastest stretch of messages, from its first post to its last
+    /// completion.
+    pub best_part: Option<(u64, Ns)>,
+    /// Payloads looked at.
+    pub verified: u64,
+    /// Payloads that were not as expected.
+    pub errors: u64,
+}
+
+/// Bandwidth.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Bandwidth {
+    /// MiB/s in the fastest stretch of messages, from its first post to its last
+    /// completion.
+    pub peak_mib_s: f64,
+    /// MiB/s over the run.
+    pub average_mib_s: f64,
+    /// The peak in Gbit/s, 10^9 bits of payload a second.
+    pub peak_gbit_s: f64,
+    /// Gbit/s over the run.
+    pub average_gbit_s: f64,
+    /// Million messages a second over the run.
+    pub mpps: f64,
+}
+
+impl Run {
+    /// The bandwidth of messages of `size` bytes; `None` when nothing took time.
+    #[must_use]
+    pub fn bandwidth(&self, size: u32) -> Option<Bandwidth> {
+        let rate =
+            |messages: u64, time: Ns| (time.0 > 0).then(|| messages as f64 * 1e9 / time.0 as f64);
+        let mib = f64::from(size) / f64::from(1 << 20);
+        let average = rate(self.messages, self.elapsed)?;
+        let best = self
+            .best_part
+            .and_then(|(messages, time)| rate(messages, time));
+        let peak = best.unwrap_or(average).max(average);
+        let gbit = f64::from(size) * 8.0 / 1e9;
+        Some(Bandwidth {
+            peak_mib_s: peak * mib,
+            average_mib_s: average * mib,
+            peak_gbit_s: peak * gbit,
+            average_gbit_s: average * gbit,
+            mpps: average / 1e6,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

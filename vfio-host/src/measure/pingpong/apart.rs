@@ -1,0 +1,223 @@
+//! The ping-pong of one side of a reliable connection, the other being another
+//! program's.
+//!
+//! Nobody sees both memories, so each message tells when it has arrived: a SEND
+//! does, a WRITE carries immediate data, and around a READ both sides send an
+//! empty message, when the memory is ready and when it was read.
+
+use anyhow::{Result, bail, ensure};
+use e810::Wc;
+use e810_backends::interrupts::HostPlatform;
+
+use super::{Endpoint, MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED, Watch};
+use crate::exchange::Role;
+use crate::measure::op::Op;
+use crate::measure::payload::{self, Direction};
+use crate::output::progress::Progress;
+
+/// One side and how far it is.
+struct Alone<'a, P: HostPlatform> {
+    side: &'a mut Side<P>,
+    there: &'a Endpoint,
+    plan: &'a Plan,
+    watch: Watch<'a>,
+    sent: u32,
+    received: u32,
+    expected: Vec<u8>,
+    got: Vec<u8>,
+    outcome: Outcome,
+}
+
+impl<'a, P: HostPlatform> Alone<'a, P> {
+    fn new(side: &'a mut Side<P>, there: &'a Endpoint, plan: &'a Plan, watch: Watch<'a>) -> Self {
+        if plan.op == Op::Read {
+            side.expect(0);
+        }
+        let scratch = vec![0; plan.size as usize];
+        Self {
+            side,
+            there,
+            plan,
+            watch,
+            sent: 0,
+            received: 0,
+            expected: scratch.clone(),
+            got: scratch,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// Polls until so many more requests are carried out and messages are there.
+    fn until(&mut self, sent: u32, received: u32) -> Result<()> {
+        self.until_or(sent, received, &|| false).map(drop)
+    }
+
+    /// The same, unless `is_over` says in an empty turn that they do not come;
+    /// says whether they have.
+    fn until_or(&mut self, sent: u32, received: u32, is_over: &dyn Fn() -> bool) -> Result<bool> {
+        (self.watch)()?;
+        let start = self.side.now();
+        let mut wcs = [Wc::default(); 8];
+        while self.sent < sent || self.received < received {
+            let polled = self.side.turn(&mut wcs)?;
+            for wc in wcs.iter().take(polled) {
+                let (mut send, mut receive) = (1, 1);
+                self.side.take(wc, &mut send, &mut receive)?;
+                self.sent += 1 - send;
+                self.received += 1 - receive;
+            }
+            if polled == 0 {
+                let waited = self.side.now() - start;
+                ensure!(
+                    waited < MESSAGE_LIMIT,
+                    "no completion after {MESSAGE_LIMIT}: {UNREACHED}"
+                );
+                (self.watch)()?;
+                if is_over() {
+                    return Ok(false);
+                }
+                self.side.sleep()?;
+            }
+        }
+        self.sent -= sent;
+        self.received -= received;
+        Ok(true)
+    }
+
+    fn fill(&mut self, number: u64, direction: Direction) -> Result<()> {
+        payload::fill(&mut self.expected, self.plan.seed, number, direction);
+        Ok(self.side.outgoing()?.write(0, &self.expected)?)
+    }
+
+    /// Looks at what has arrived.
+    fn check(&mut self, number: u64, direction: Direction) -> Result<()> {
+        let memory = self.side.incoming()?;
+        let (expected, got, seed) = (&mut self.expected, &mut self.got, self.plan.seed);
+        match payload::first_difference(memory, expected, got, seed, number, direction) {
+            None => self.outcome.verified += 1,
+            Some(_) => self.outcome.errors += 1,
+        }
+        Ok(())
+    }
+
+    /// Asks once.
+    fn ask(&mut self, number: u64) -> Result<()> {
+        let (op, there) = (self.plan.op, self.there);
+        if op == Op::Read {
+            self.until(0, 1)?;
+        } else {
+            self.fill(number, Direction::Ask)?;
+        }
+        let posted = self.side.now();
+        match op {
+            Op::Send => {
+                self.side.post(op, number, there)?;
+                self.until(1, 1)?;
+                let round_trip = self.side.now() - posted;
+                self.outcome.latencies.add(round_trip.0 / 2);
+                self.outcome.messages += 2;
+            }
+            Op::Write => {
+                self.side.post_write_told(number, there)?;
+                self.until(1, 0)?;
+                let took = self.side.now() - posted;
+                self.outcome.latencies.add(took.0);
+                self.until(0, 1)?;
+                self.outcome.messages += 2;
+            }
+            Op::Read => {
+                self.side.post(op, number, there)?;
+                self.until(1, 0)?;
+                let took = self.side.now() - posted;
+                self.outcome.latencies.add(took.0);
+                self.outcome.messages += 1;
+            }
+        }
+        self.check(number, Direction::Answer)?;
+        self.side.post_receives()?;
+        if op == Op::Read {
+            self.side.post_sign(number)?;
+            self.until(1, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Answers once, unless `is_over` says that nothing more comes; says whether it
+    /// has. For READ, nothing arrives that could be verified.
+    fn answer(&mut self, number: u64, is_over: &dyn Fn() -> bool) -> Result<bool> {
+        let (op, there) = (self.plan.op, self.there);
+        if op == Op::Read {
+            self.fill(number, Direction::Answer)?;
+            self.side.post_sign(number)?;
+            if !self.until_or(1, 1, is_over)? {
+                return Ok(false);
+            }
+            self.side.post_receives()?;
+            self.outcome.messages += 1;
+            return Ok(true);
+        }
+        if !self.until_or(0, 1, is_over)? {
+            return Ok(false);
+        }
+        self.check(number, Direction::Ask)?;
+        self.side.post_receives()?;
+        self.fill(number, Direction::Answer)?;
+        match op {
+            Op::Send => self.side.post(op, number, there)?,
+            Op::Write => self.side.post_write_told(number, there)?,
+            Op::Read => bail!("a READ is not answered"),
+        }
+        self.until(1, 0)?;
+        self.outcome.messages += 2;
+        Ok(true)
+    }
+}
+
+/// Posts the receives of a side that has not been told to begin yet.
+///
+/// # Errors
+/// A queue that refuses them.
+pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
+    side.post_receives()
+}
+
+/// Runs the side that asks, or the one that answers. `is_over` is asked before
+/// each message on the side that asks, and while one is waited for on the other:
+/// whether message `number` does not come any more.
+///
+/// # Errors
+/// As [`run`](super::run).
+pub fn run<P: HostPlatform>(
+    role: Role,
+    side: &mut Side<P>,
+    there: &Endpoint,
+    plan: &Plan,
+    progress: &mut Progress,
+    watch: Watch<'_>,
+    is_over: &dyn Fn(u64) -> bool,
+) -> Result<Outcome> {
+    let mut alone = Alone::new(side, there, plan, watch);
+    let start = alone.side.now();
+    for number in 0..plan.iterations {
+        match role {
+            Role::Ask => {
+                if is_over(number) || plan.is_over(start, || alone.side.now()) {
+                    break;
+                }
+                alone.ask(number)?;
+            }
+            Role::Answer => {
+                if !alone.answer(number, &|| is_over(number))? {
+                    break;
+                }
+            }
+        }
+        alone.outcome.iterations += 1;
+        plan.show(progress, number + 1);
+    }
+    let elapsed = alone.side.now() - start;
+    Ok(Outcome {
+        elapsed,
+        ..alone.outcome
+    })
+}

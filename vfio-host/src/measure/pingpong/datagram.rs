@@ -1,0 +1,242 @@
+//! The ping-pong over datagrams, which the wire may lose.
+//!
+//! Immediate data has the number of a message. The side that asks sends a
+//! datagram again when its answer does not come in time; the side that answers
+//! answers what comes twice twice. What belongs to an earlier message is passed
+//! over.
+
+use anyhow::{Context, Result, ensure};
+use e810::{Wc, WcFlags};
+use e810_backends::interrupts::HostPlatform;
+use e810_hal::Ns;
+
+use super::side::{GRH, RECEIVES, is_receive, low, succeeded};
+use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED};
+use crate::measure::payload::{self, Direction};
+use crate::output::progress::Progress;
+use crate::stop::Stop;
+
+/// How long an answer may take before the datagram is sent again.
+const AGAIN: Ns = Ns::from_ms(50);
+
+/// Datagrams of one side that are not carried out at most; its queue is longer.
+const OUTSTANDING: u32 = 8;
+
+/// Called in each turn in which nothing arrived; an error ends the exchange.
+pub type Idle<'a> = &'a mut dyn FnMut() -> Result<()>;
+
+/// Posts the receives of a side.
+///
+/// # Errors
+/// A queue that refuses them.
+pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
+    (0..RECEIVES).try_for_each(|slot| side.post_slot(slot))
+}
+
+/// Looks at messages that arrive.
+struct Check {
+    plan: Plan,
+    expected: Vec<u8>,
+    got: Vec<u8>,
+    outstanding: u32,
+}
+
+impl Check {
+    fn new(plan: &Plan) -> Self {
+        let scratch = vec![0; plan.size as usize];
+        Self {
+            plan: *plan,
+            expected: scratch.clone(),
+            got: scratch,
+            outstanding: 0,
+        }
+    }
+
+    fn fill<P: HostPlatform>(
+        &mut self,
+        side: &Side<P>,
+        number: u64,
+        direction: Direction,
+    ) -> Result<()> {
+        payload::fill(&mut self.expected, self.plan.seed, number, direction);
+        Ok(side.outgoing()?.write(0, &self.expected)?)
+    }
+
+    fn send<P: HostPlatform>(&mut self, side: &mut Side<P>, number: u64) -> Result<()> {
+        if self.outstanding < OUTSTANDING {
+            side.post_datagram(number)?;
+            self.outstanding += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes a completion: the number of a message that arrived, and its place.
+    fn take(&mut self, wc: &Wc) -> Result<Option<(u32, u64)>> {
+        succeeded(wc)?;
+        if !is_receive(wc.opcode) {
+            self.outstanding = self.outstanding.saturating_sub(1);
+            return Ok(None);
+        }
+        // Anybody who knows the Q_Key can send something.
+        let ours = wc.flags.contains(WcFlags::WITH_IMM)
+            && wc.byte_len as usize == GRH + self.plan.size as usize;
+        Ok(Some((if ours { wc.imm } else { u32::MAX }, wc.wr_id)))
+    }
+
+    fn is_right<P: HostPlatform>(
+        &mut self,
+        side: &Side<P>,
+        slot: u64,
+        number: u64,
+        direction: Direction,
+    ) -> Result<bool> {
+        let memory = side.slot(slot)?;
+        let memory = memory.window(GRH, memory.len() - GRH)?;
+        let (expected, got) = (&mut self.expected, &mut self.got);
+        let seed = self.plan.seed;
+        Ok(payload::first_difference(memory, expected, got, seed, number, direction).is_none())
+    }
+}
+
+/// Runs the side that asks; `idle` lets the other one go on, or looks after it.
+///
+/// # Errors
+/// A completion that failed, an asynchronous error, a message that has no answer
+/// however often it is sent, or what `idle` said; differences in payload are
+/// counted, not returned.
+pub fn ask<P: HostPlatform>(
+    side: &mut Side<P>,
+    plan: &Plan,
+    progress: &mut Progress,
+    idle: Idle<'_>,
+    stop: &Stop,
+) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut check = Check::new(plan);
+    let mut wcs = [Wc::default(); 8];
+    let start = side.now();
+    for number in 0..plan.iterations {
+        if stop.is_asked() || plan.is_over(start, || side.now()) {
+            break;
+        }
+        check.fill(side, number, Direction::Ask)?;
+        let posted = side.now();
+        let (mut sent, mut tries) = (posted, 1u64);
+        check.send(side, number)?;
+        let mut answer = None;
+        // What is sent again has to be gone before the memory changes.
+        while answer.is_none() || check.outstanding > 0 {
+            let polled = side.turn(&mut wcs)?;
+            for wc in wcs.iter().take(polled) {
+                let Some((of, slot)) = check.take(wc)? else {
+                    continue;
+                };
+                if of == low(number) && answer.is_none() {
+                    outcome.latencies.add((side.now() - posted).0 / 2);
+                    answer = Some(check.is_right(side, slot, number, Direction::Answer)?);
+                }
+                side.post_slot(slot)?;
+            }
+            if polled > 0 {
+                continue;
+            }
+            idle()?;
+            let now = side.now();
+            ensure!(
+                now - posted < MESSAGE_LIMIT,
+                "message {number} has no answer after {MESSAGE_LIMIT}, sent {tries} times: {UNREACHED}"
+            );
+            if answer.is_none() && now - sent >= AGAIN {
+                outcome.lost += 1;
+                tries += 1;
+                sent = now;
+                check.send(side, number)?;
+            }
+            side.relax();
+        }
+        outcome.messages += 2;
+        match answer {
+            Some(true) => outcome.verified += 1,
+            _ => outcome.errors += 1,
+        }
+        outcome.iterations += 1;
+        plan.show(progress, number + 1);
+    }
+    outcome.elapsed = side.now() - start;
+    Ok(outcome)
+}
+
+/// The side that answers, a turn at a time.
+pub struct Responder {
+    check: Check,
+    /// Number of the message that comes next.
+    next: u64,
+    outcome: Outcome,
+    begun: Option<Ns>,
+}
+
+impl Responder {
+    /// One that has answered nothing yet.
+    #[must_use]
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            check: Check::new(plan),
+            next: 0,
+            outcome: Outcome::default(),
+            begun: None,
+        }
+    }
+
+    /// Answers what has arrived; says how many completions there were.
+    ///
+    /// # Errors
+    /// A completion that failed, or an asynchronous error.
+    pub fn turn<P: HostPlatform>(&mut self, side: &mut Side<P>) -> Result<usize> {
+        let mut wcs = [Wc::default(); 8];
+        let polled = side.turn(&mut wcs)?;
+        for wc in wcs.iter().take(polled) {
+            let Some((number, slot)) = self.check.take(wc)? else {
+                continue;
+            };
+            let is_next = number == low(self.next) && self.next < self.check.plan.iterations;
+            if is_next {
+                let number = self.next;
+                match self.check.is_right(side, slot, number, Direction::Ask)? {
+                    true => self.outcome.verified += 1,
+                    false => self.outcome.errors += 1,
+                }
+                self.check.fill(side, number, Direction::Answer)?;
+                self.next += 1;
+                self.outcome.messages += 2;
+                let now = side.now();
+                let begun = *self.begun.get_or_insert(now);
+                self.outcome.elapsed = now - begun;
+            }
+            side.post_slot(slot)?;
+            let last = self.next.checked_sub(1);
+            if let Some(last) = last.filter(|last| number == low(*last)) {
+                self.outcome.lost += u64::from(!is_next);
+                self.check.send(side, last)?;
+            }
+        }
+        Ok(polled)
+    }
+
+    /// No more messages than these come.
+    pub fn stop_at(&mut self, messages: u64) {
+        let plan = &mut self.check.plan;
+        plan.iterations = plan.iterations.min(messages);
+    }
+
+    /// What it saw: `lost` are the messages that came again.
+    ///
+    /// # Errors
+    /// Messages that never came.
+    pub fn outcome(mut self) -> Result<Outcome> {
+        self.outcome.iterations = self.next;
+        let missing = self.check.plan.iterations.checked_sub(self.next);
+        let missing = missing.context("more messages than there are")?;
+        ensure!(missing == 0, "{missing} messages have not arrived");
+        Ok(self.outcome)
+    }
+}

@@ -1,0 +1,259 @@
+//! A ping-pong between two functions: connect, exchange, verify every byte.
+//!
+//! Generic over the platform, so that every backend runs the same exchange.
+//! One thread drives both sides: it posts, then polls both completion queues
+//! and both event queues until the message has arrived.
+
+pub mod apart;
+pub mod datagram;
+mod side;
+
+use anyhow::{Context, Result, ensure};
+use e810::{Stats, Wc};
+use e810_backends::interrupts::HostPlatform;
+use e810_hal::Ns;
+
+use crate::measure::latency::Latencies;
+use crate::measure::op::Op;
+use crate::measure::payload::{self, Direction};
+use crate::output::progress::Progress;
+use crate::stop::Stop;
+
+pub(crate) use side::succeeded;
+pub use side::{Endpoint, Side, SidePlan};
+
+/// What to exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The operation.
+    pub op: Op,
+    /// Bytes of payload in a message.
+    pub size: u32,
+    /// Messages (for `send` and `write`: exchanges of one message each way).
+    pub iterations: u64,
+    /// The exchange ends with the first message that would begin later than this.
+    pub duration: Option<Ns>,
+    /// Seed of the payload.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Shows how many messages are through.
+    pub(crate) fn show(&self, progress: &mut Progress, done: u64) {
+        progress.at(|| match self.duration {
+            Some(time) => format!("{done} messages, {time} in all"),
+            None => format!("{done} of {} messages", self.iterations),
+        });
+    }
+
+    /// Whether time is over for an exchange that began at `start`.
+    pub(crate) fn is_over(&self, start: Ns, now: impl FnOnce() -> Ns) -> bool {
+        self.duration
+            .is_some_and(|duration| now() - start >= duration)
+    }
+}
+
+/// What was exchanged.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Iterations, which are fewer than were asked for when the exchange was ended
+    /// before.
+    pub iterations: u64,
+    /// Iterations whose every byte was as expected, both ways.
+    pub verified: u64,
+    /// Iterations with a difference or a failed completion.
+    pub errors: u64,
+    /// One sample an iteration: half the round trip for `send`, post to
+    /// completion for `write` and `read`.
+    pub latencies: Latencies,
+    /// Messages that crossed the wire carrying payload.
+    pub messages: u64,
+    /// Datagrams that had no answer in time and were sent again.
+    pub lost: u64,
+    /// What counters have grown by, where they were asked for.
+    pub counters: Vec<Stats>,
+    /// Interrupts taken, where they were waited for.
+    pub interrupts: u64,
+    /// Time of the exchange alone.
+    pub elapsed: Ns,
+}
+
+/// How long one message may take before the run is given up. Far above any
+/// retry time of the transport; a real failure arrives as an event first.
+pub(crate) const MESSAGE_LIMIT: Ns = Ns::from_ms(10_000);
+
+/// What to look at when nothing comes from a peer in another process.
+pub(crate) const UNREACHED: &str = "check that packets reach the peer; nothing answers ARP for this function, so a kernel there needs `ip neigh replace`";
+
+/// Asked at least once a message and in each empty turn; an error ends the
+/// exchange, with both sides in order.
+pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
+
+/// Runs `plan` between two sides with a reliable connection.
+///
+/// # Errors
+/// A completion that failed, an asynchronous error, or a message that did not
+/// arrive, or what `watch` said; differences in payload are counted, not
+/// returned.
+pub fn run<P: HostPlatform>(
+    ask: &mut Side<P>,
+    answer: &mut Side<P>,
+    plan: &Plan,
+    progress: &mut Progress,
+    watch: Watch<'_>,
+    stop: &Stop,
+) -> Result<Outcome> {
+    let size = plan.size as usize;
+    let (mut expected, mut got) = (vec![0u8; size], vec![0u8; size]);
+    let mut scratch = vec![0u8; size];
+    let (ask_end, answer_end) = (ask.endpoint(), answer.endpoint());
+    let mut outcome = Outcome::default();
+    if plan.op == Op::Send {
+        ask.post_receives()?;
+        answer.post_receives()?;
+    }
+    log::info!("connected; {} messages to come", plan.iterations);
+    let start = ask.now();
+    for number in 0..plan.iterations {
+        if stop.is_asked() || plan.is_over(start, || ask.now()) {
+            break;
+        }
+        let mut check = |memory, direction| {
+            payload::first_difference(
+                memory,
+                &mut expected,
+                &mut got,
+                plan.seed,
+                number,
+                direction,
+            )
+            .is_none()
+        };
+        payload::fill(&mut scratch, plan.seed, number, Direction::Ask);
+        let good;
+        match plan.op {
+            Op::Send => {
+                ask.outgoing()?.write(0, &scratch)?;
+                payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
+                answer.outgoing()?.write(0, &scratch)?;
+                let posted = ask.now();
+                ask.post(plan.op, number, &answer_end)?;
+                exchange([ask, answer], watch, Want::ASKED)?;
+                let there = check(answer.incoming()?, Direction::Ask);
+                answer.post_receives()?;
+                answer.post(plan.op, number, &ask_end)?;
+                exchange([ask, answer], watch, Want::ANSWERED)?;
+                let round_trip = ask.now() - posted;
+                outcome.latencies.add(round_trip.0 / 2);
+                good = check(ask.incoming()?, Direction::Answer) && there;
+                ask.post_receives()?;
+                outcome.messages += 2;
+            }
+            Op::Write => {
+                ask.outgoing()?.write(0, &scratch)?;
+                let posted = ask.now();
+                ask.post(plan.op, number, &answer_end)?;
+                exchange([ask, answer], watch, Want::ASK_SENT)?;
+                outcome.latencies.add((ask.now() - posted).0);
+                let there = check(answer.incoming()?, Direction::Ask);
+                payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
+                answer.outgoing()?.write(0, &scratch)?;
+                answer.post(plan.op, number, &ask_end)?;
+                exchange([ask, answer], watch, Want::ANSWER_SENT)?;
+                good = check(ask.incoming()?, Direction::Answer) && there;
+                outcome.messages += 2;
+            }
+            Op::Read => {
+                answer.outgoing()?.write(0, &scratch)?;
+                let posted = ask.now();
+                ask.post(plan.op, number, &answer_end)?;
+                exchange([ask, answer], watch, Want::ASK_SENT)?;
+                outcome.latencies.add((ask.now() - posted).0);
+                good = check(ask.incoming()?, Direction::Ask);
+                outcome.messages += 1;
+            }
+        }
+        if good {
+            outcome.verified += 1;
+        } else {
+            outcome.errors += 1;
+        }
+        outcome.iterations += 1;
+        plan.show(progress, number + 1);
+    }
+    outcome.elapsed = ask.now() - start;
+    Ok(outcome)
+}
+
+/// Completions still wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Want {
+    ask_sent: u32,
+    ask_received: u32,
+    answer_sent: u32,
+    answer_received: u32,
+}
+
+impl Want {
+    const NOTHING: Self = Self {
+        ask_sent: 0,
+        ask_received: 0,
+        answer_sent: 0,
+        answer_received: 0,
+    };
+    /// The asking side's request.
+    const ASK_SENT: Self = Self {
+        ask_sent: 1,
+        ..Self::NOTHING
+    };
+    /// The answering side's request.
+    const ANSWER_SENT: Self = Self {
+        answer_sent: 1,
+        ..Self::NOTHING
+    };
+    /// A message from the asking side, at both ends.
+    const ASKED: Self = Self {
+        answer_received: 1,
+        ..Self::ASK_SENT
+    };
+    /// A message from the answering side, at both ends.
+    const ANSWERED: Self = Self {
+        ask_received: 1,
+        ..Self::ANSWER_SENT
+    };
+}
+
+/// Polls both sides until the wanted completions are there.
+fn exchange<P: HostPlatform>(
+    [ask, answer]: [&mut Side<P>; 2],
+    watch: Watch<'_>,
+    mut want: Want,
+) -> Result<()> {
+    watch()?;
+    let start = ask.now();
+    let mut wcs = [Wc::default(); 8];
+    while want != Want::NOTHING {
+        let polled = ask.turn(&mut wcs)?;
+        for wc in wcs.iter().take(polled) {
+            ask.take(wc, &mut want.ask_sent, &mut want.ask_received)
+                .context("on the asking side")?;
+        }
+        let polled_there = answer.turn(&mut wcs)?;
+        for wc in wcs.iter().take(polled_there) {
+            answer
+                .take(wc, &mut want.answer_sent, &mut want.answer_received)
+                .context("on the answering side")?;
+        }
+        if polled + polled_there == 0 {
+            let waited = ask.now() - start;
+            ensure!(
+                waited < MESSAGE_LIMIT,
+                "no completion after {MESSAGE_LIMIT}: check that the peer's queue pair is in RTS and that packets reach it"
+            );
+            watch()?;
+            ask.relax();
+            answer.relax();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! How a command that failed ends: what it says, and its exit code.
+
+use std::io::{IsTerminal, stderr};
+use std::process::ExitCode;
+
+use anyhow::Error;
+use serde_json::json;
+
+use crate::cli::usage::Usage;
+use crate::output::standard::NOBODY_READS;
+use crate::output::terminal;
+use crate::output::wrap::wrap;
+use crate::stop::Interrupted;
+
+/// Exit code of a command that failed.
+const FAILED: u8 = 1;
+/// Exit code for options that cannot be what was meant; also the parser's own.
+const USAGE: u8 = 2;
+
+/// Says on standard error why a command failed, in a line of text or of JSON, and
+/// gives the exit code. Who ended it knows why, and is told nothing.
+pub fn tell(error: &Error, nobody_reads: bool, in_json: bool) -> ExitCode {
+    let code = code(error, nobody_reads);
+    if code < 128 {
+        let line = line(error, code, in_json);
+        match terminal::size().filter(|_| !in_json && stderr().is_terminal()) {
+            Some(size) => eprintln!("{}", wrap(&line, size.columns)),
+            None => eprintln!("{line}"),
+        }
+    }
+    ExitCode::from(code)
+}
+
+fn code(error: &Error, nobody_reads: bool) -> u8 {
+    if nobody_reads {
+        return NOBODY_READS;
+    }
+    if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
+        return interrupted.exit_code();
+    }
+    match error.is::<Usage>() {
+        true => USAGE,
+        false => FAILED,
+    }
+}
+
+fn line(error: &Error, code: u8, in_json: bool) -> String {
+    match in_json {
+        true => json!({"error": format!("{error:#}"), "exit_code": code}).to_string(),
+        false => format!("e810: {error:#}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, Result, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn causes_have_codes_also_below_what_was_tried() {
+        let tried = |error: Error| Result::<()>::Err(error).context("tried").unwrap_err();
+        let usage = || Usage("--x: no".to_owned());
+        for (error, expected) in [
+            (anyhow!("it failed"), FAILED),
+            (usage().into(), USAGE),
+            (tried(usage().into()), USAGE),
+            (Interrupted(libc::SIGINT).into(), 130),
+            (tried(tried(Interrupted(libc::SIGTERM).into())), 143),
+        ] {
+            assert_eq!(code(&error, false), expected, "{error:#}");
+            assert_eq!(code(&error, true), NOBODY_READS);
+        }
+    }
+
+    #[test]
+    fn a_failure_is_one_line_of_text_or_of_json() {
+        let error = anyhow!("a \"name\"").context("reading");
+        assert_eq!(line(&error, 1, false), "e810: reading: a \"name\"");
+        let told: serde_json::Value = serde_json::from_str(&line(&error, 1, true)).unwrap();
+        assert_eq!(
+            told,
+            json!({"error": "reading: a \"name\"", "exit_code": 1})
+        );
+    }
+}

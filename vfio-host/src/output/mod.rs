@@ -1,0 +1,9 @@
+//! What people and scripts get to read: on a terminal, in a pipe, at the end.
+
+pub mod counters;
+pub mod ending;
+pub mod progress;
+pub mod standard;
+pub mod terminal;
+pub mod units;
+pub mod wrap;

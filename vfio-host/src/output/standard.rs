@@ -1,0 +1,81 @@
+//! Standard output, with a memory of whether anybody reads it, and with lines that
+//! fit a terminal.
+
+use std::io::{self, ErrorKind, StdoutLock, Write, stdout};
+
+use crate::output::terminal;
+use crate::output::wrap::wrap;
+
+/// Exit code when nobody reads the output any more: what shells say of a program
+/// that SIGPIPE ended.
+pub const NOBODY_READS: u8 = 141;
+
+/// Standard output.
+#[derive(Debug)]
+pub struct Standard {
+    out: StdoutLock<'static>,
+    /// Characters of a line, on a terminal.
+    width: Option<usize>,
+    /// A line that has no end yet.
+    line: Vec<u8>,
+    is_closed: bool,
+}
+
+impl Standard {
+    /// Takes it.
+    #[must_use]
+    pub fn lock() -> Self {
+        Self {
+            out: stdout().lock(),
+            width: terminal::size().map(|size| size.columns),
+            line: Vec::new(),
+            is_closed: false,
+        }
+    }
+
+    /// Whether whoever read it has gone, as `head` does: no failure of the
+    /// command's, and nothing to tell anybody.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    fn note<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result {
+            self.is_closed |= error.kind() == ErrorKind::BrokenPipe;
+        }
+        result
+    }
+
+    /// Writes what is a whole line, or is to be seen now.
+    fn put(&mut self, width: usize) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        let text = wrap(&String::from_utf8_lossy(&line), width);
+        let result = self.out.write_all(text.as_bytes());
+        self.note(result)
+    }
+}
+
+impl Write for Standard {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(width) = self.width else {
+            let result = self.out.write(bytes);
+            return self.note(result);
+        };
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                self.put(width)?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(width) = self.width.filter(|_| !self.line.is_empty()) {
+            self.put(width)?;
+        }
+        let result = self.out.flush();
+        self.note(result)
+    }
+}
