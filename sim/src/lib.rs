@@ -42,7 +42,6 @@ mod platform;
 pub mod rc;
 mod regs;
 mod rng;
-mod served;
 mod shared;
 mod sim;
 mod stats;

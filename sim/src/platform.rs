@@ -1,5 +1,6 @@
 //! One function as a platform: what a driver's generic parameter is on the simulator.
 
+mod served;
 mod vectors;
 
 use std::ptr::NonNull;
