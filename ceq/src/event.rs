@@ -144,7 +144,7 @@ impl AsyncEvent {
     pub fn qp_event(&self) -> Option<QpEvent> {
         match (self.kind, self.object) {
             (Kind::Ae(code), Object::Qp(_)) if code.action() == Action::Flush => {
-                Some(code.flush().event())
+                Some(QpEvent::of(code.flush()))
             }
             _ => None,
         }

@@ -118,7 +118,7 @@ pub use rq::RecvQueue;
 pub use slot::{CqKey, Discarded, QpKey, Registry, Slots};
 pub use sq::{SendLimits, SendQueue};
 pub use state::{QpState, Service};
-pub use status::{FlushCode, WcOpcode, WcStatus};
+pub use status::{WcOpcode, WcStatus};
 pub use wc::{Sender, Wc, WcFlags};
 pub use wr::{
     Atomic, Data, ExtraOps, FastRegister, FastRegisterParts, MwBind, Op, RecvWr, Remote, SendFlags,

@@ -1,6 +1,6 @@
 //! The arrows between the crates, as docs/architecture.md draws them.
 //!
-//! `hal ← {adminq, cqp, ceq, datapath} ← driver ← vfio-host`,
+//! `{types, hal} ← {adminq, cqp, ceq, datapath} ← driver ← vfio-host`,
 //! `hal ← sim ← sim-server ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
 //! nobody uses. The queue crates are siblings, and
 //! the simulator sees the registers only, so that it cannot share a mistake
@@ -30,6 +30,12 @@ struct Room {
 
 const ROOMS: &[Room] = &[
     Room {
+        package: "e810-types",
+        folder: "types",
+        may_use: &[],
+        core: true,
+    },
+    Room {
         package: "e810-hal",
         folder: "hal",
         may_use: &[],
@@ -38,31 +44,32 @@ const ROOMS: &[Room] = &[
     Room {
         package: "e810-adminq",
         folder: "adminq",
-        may_use: &["e810-hal"],
+        may_use: &["e810-types", "e810-hal"],
         core: true,
     },
     Room {
         package: "e810-cqp",
         folder: "cqp",
-        may_use: &["e810-hal"],
+        may_use: &["e810-types", "e810-hal"],
         core: true,
     },
     Room {
         package: "e810-ceq",
         folder: "ceq",
-        may_use: &["e810-hal"],
+        may_use: &["e810-types", "e810-hal"],
         core: true,
     },
     Room {
         package: "e810-datapath",
         folder: "datapath",
-        may_use: &["e810-hal"],
+        may_use: &["e810-types", "e810-hal"],
         core: true,
     },
     Room {
         package: "e810",
         folder: "driver",
         may_use: &[
+            "e810-types",
             "e810-hal",
             "e810-adminq",
             "e810-cqp",
@@ -94,6 +101,7 @@ const ROOMS: &[Room] = &[
         package: "e810-tests",
         folder: "tests",
         may_use: &[
+            "e810-types",
             "e810-hal",
             "e810-adminq",
             "e810-cqp",
@@ -112,6 +120,7 @@ const ROOMS: &[Room] = &[
         package: "e810-peer",
         folder: "peer",
         may_use: &[
+            "e810-types",
             "e810-hal",
             "e810-cqp",
             "e810-datapath",

@@ -43,7 +43,7 @@ pub use ah::{AddressHandle, CreateAh, DestroyAh, ModifyAh};
 pub use ceq::{CreateAeq, CreateCeq, DestroyAeq, DestroyCeq};
 pub use cq::{CqAttributes, CreateCq, DestroyCq, ModifyCq, QueueMemory};
 pub use features::QueryFeatures;
-pub use flush::{AsyncEvent, FlushCode, FlushWqes, GenerateAe};
+pub use flush::{AsyncEvent, FlushStatus, FlushWqes, GenerateAe};
 pub use fpm::{
     COMMIT_BYTES, CommitFpm, ManageHmcPmFunction, QUERY_BYTES, QueryFpm, ShmcPagesAllocated,
 };

@@ -1,11 +1,12 @@
 //! Completion queue entries, decoded by value (data-path 4.1, 4.2, 4.4).
 
 use e810_hal::Cell;
+use e810_types::FlushCode;
 use tock_registers::register_bitfields;
 
 use crate::error::Queue;
 use crate::slot::id_in;
-use crate::status::FlushCode;
+use crate::status::flush_code_of_event;
 use crate::wc::{Sender, WcFlags};
 
 register_bitfields! { u64,
@@ -202,7 +203,7 @@ impl Cqe {
             },
             MAJOR_EVENT => Verdict::Flush {
                 major,
-                code: FlushCode::of_event(minor),
+                code: flush_code_of_event(minor),
             },
             _ if major >> 12 == DATAGRAM_SIGNATURE && is_send(self.q3) && datagram => {
                 Verdict::Success

@@ -11,12 +11,13 @@
 //! because only this poller moves the queue's tail.
 
 use e810_hal::{Barrier, Bus, Words};
+use e810_types::FlushCode;
 
 use super::entry::vendor_error;
 use super::{CompletionQueue, posted_opcode};
 use crate::error::Queue;
 use crate::slot::{Atom, Node, QpSlot, SlotMemory, list};
-use crate::status::{FlushCode, WcOpcode};
+use crate::status::{WcOpcode, WcStatus};
 use crate::track::{self, Tracker};
 use crate::wc::{Wc, WcFlags};
 
@@ -224,7 +225,7 @@ fn drain<A: Atom>(
             imm: 0,
             vendor_err: vendor_error(flush.major, code.0),
             flags: WcFlags::empty(),
-            status: code.status(),
+            status: WcStatus::of_flush(code),
             opcode,
         };
         flush.code = FlushCode::GENERAL;

@@ -2,6 +2,7 @@
 //! ring, and whatever does not fit.
 
 use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_types::FlushCode;
 
 use super::entry::{Cqe, VALID, Verdict, immediate, payload_bytes, sender, vendor_error};
 use super::flush::{Flush, Parked};
@@ -9,7 +10,7 @@ use super::request::Request;
 use super::{CompletionQueue, NEVER, SHADOW_HEAD, received_opcode, sent_opcode};
 use crate::error::Queue;
 use crate::slot::{Node, QueueLine, SlotMemory, list};
-use crate::status::{FlushCode, WcOpcode, WcStatus};
+use crate::status::{WcOpcode, WcStatus};
 use crate::wc::{Wc, WcFlags};
 
 /// What became of the entry at the head.

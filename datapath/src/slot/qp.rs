@@ -2,11 +2,12 @@
 
 use core::sync::atomic::Ordering;
 
+use e810_types::FlushCode;
+
 use super::queue::{LINE, QueueLine};
 use super::{Atom, FREE, QpKey};
 use crate::error::Queue;
 use crate::state::QpState;
-use crate::status::FlushCode;
 
 /// Lines of a slot, by who writes them: control (and events), the poster, the
 /// pollers of the send and of the receive queue.

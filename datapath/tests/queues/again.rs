@@ -2,8 +2,9 @@
 
 use e810_datapath::slot::{Cause, Marked};
 use e810_datapath::{
-    Discarded, FlushCode, Op, QpState, Queue, SendFlags, SendWr, Service, Wc, WcOpcode, WcStatus,
+    Discarded, Op, QpState, Queue, SendFlags, SendWr, Service, Wc, WcOpcode, WcStatus,
 };
+use e810_types::FlushCode;
 
 use crate::common::{Bench, FLUSH, SQ_BIT, TestCq};
 

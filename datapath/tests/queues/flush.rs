@@ -2,7 +2,8 @@
 //! exactly once and in order, whichever way the device flushes.
 
 use e810_datapath::slot::{Cause, Marked};
-use e810_datapath::{FlushCode, QpState, Queue, Wc, WcStatus};
+use e810_datapath::{QpState, Queue, Wc, WcStatus};
+use e810_types::FlushCode;
 use proptest::prelude::*;
 
 use crate::common::{Bench, ERROR_BIT, FLUSH, SQ_BIT, TestCq, TestQp};

@@ -4,7 +4,8 @@
 use e810_datapath::error::Queue;
 use e810_datapath::slot::Cause;
 use e810_datapath::wr::{Data, Op, RecvWr, SendFlags, SendWr, UdTarget};
-use e810_datapath::{FlushCode, Notify, QpState};
+use e810_datapath::{Notify, QpState};
+use e810_types::FlushCode;
 
 use crate::common::{Bench, SGE, TestCq, TestQp};
 

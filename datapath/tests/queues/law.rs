@@ -7,8 +7,9 @@
 //! posted later is flushed too; and of a QP that is gone nothing appears.
 
 use e810_datapath::slot::{Cause, Marked};
-use e810_datapath::{Discarded, FlushCode, QpKey, QpState, Queue, Service, Wc};
+use e810_datapath::{Discarded, QpKey, QpState, Queue, Service, Wc};
 use e810_hal::Cell;
+use e810_types::FlushCode;
 
 use crate::common::{Bench, ERROR_BIT, SQ_BIT, TestCq};
 

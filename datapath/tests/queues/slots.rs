@@ -1,7 +1,8 @@
 //! The slot protocol, one thread: generations, references, reuse.
 
 use e810_datapath::slot::{Cause, Layout, Marked, QpShape, Signalled};
-use e810_datapath::{CqKey, FlushCode, Notify, QpKey, QpState, Registry, Service, SlotError, Wc};
+use e810_datapath::{CqKey, Notify, QpKey, QpState, Registry, Service, SlotError, Wc};
+use e810_types::FlushCode;
 
 use crate::common::{Bench, FLUSH, SQ_BIT, TestCq, words};
 

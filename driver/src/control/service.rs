@@ -7,7 +7,7 @@
 //! later call.
 
 use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
-use e810_cqp::op::{FlushCode, FlushWqes};
+use e810_cqp::op::{FlushStatus, FlushWqes};
 use e810_cqp::{Completion, Ticket};
 use e810_datapath::error::Queue;
 use e810_datapath::slot::{Cause, QpKey, Signalled};
@@ -415,14 +415,14 @@ impl Failing {
 /// The flush that an event asks for: its code on the side it blames, "general"
 /// on the other (control-path 4.12, 7.6).
 pub(super) fn flush_for(id: u32, cause: Cause, sides: Told) -> FlushWqes {
-    let blamed = FlushCode {
+    let blamed = FlushStatus {
         major: FLUSH_MAJOR,
-        minor: cause.code.0,
+        minor: cause.code,
     };
     let (sq, rq) = match cause.queue {
-        Some(Queue::Send) => (blamed, FlushCode::GENERAL),
-        Some(Queue::Recv) => (FlushCode::GENERAL, blamed),
-        None => (FlushCode::GENERAL, FlushCode::GENERAL),
+        Some(Queue::Send) => (blamed, FlushStatus::GENERAL),
+        Some(Queue::Recv) => (FlushStatus::GENERAL, blamed),
+        None => (FlushStatus::GENERAL, FlushStatus::GENERAL),
     };
     FlushWqes {
         sq: sides.contains(Told::SENDS),

@@ -3,8 +3,8 @@
 use e810_cqp::op::{ModifyQp, QpState as HwState};
 use e810_datapath::slot::{Cause, QpKey};
 use e810_datapath::state::{QpState, Service};
-use e810_datapath::status::FlushCode;
 use e810_hal::Platform;
+use e810_types::FlushCode;
 
 use super::Control;
 use super::contexts::hardware_type;

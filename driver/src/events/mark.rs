@@ -9,7 +9,6 @@ use e810_ceq::ae::Action;
 use e810_ceq::aeqe::{Aeqe, Object, Side};
 use e810_datapath::error::Queue;
 use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, SlotMemory, Slots};
-use e810_datapath::status::FlushCode;
 
 /// What an entry is about, and was marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +58,7 @@ fn mark_qp<M: SlotMemory>(slots: &Slots<M>, key: QpKey, entry: &Aeqe) -> Marking
                     Side::Sq => Queue::Send,
                     Side::Rq => Queue::Recv,
                 }),
-                code: FlushCode(entry.code.flush().minor()),
+                code: entry.code.flush(),
             };
             match slots.mark_failed(key, cause) {
                 Marked::Unknown => Marking::Quiet,

@@ -268,7 +268,7 @@ impl Stage {
         let event = self.fails(&Failure {
             at,
             blamed: Some(Side::Sq),
-            event: code.flush().event(),
+            event: QpEvent::of(code.flush()),
             sends: &[status],
             receives: &[],
         });

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use e810_ceq::ae::QpEvent;
 use e810_ceq::aeqe::{About, Aeqe, IwState};
 use e810_ceq::limits::MAX_IDS;
 use e810_ceq::{AeCode, Ceq, CeqEntries, CeqStep, Itr, Timer, irq};
@@ -47,12 +48,12 @@ fn aeqe(case: &Case<'_>) -> Outcome {
         [
             Outcome::same(
                 "flush_code",
-                u64::from(code.flush().minor()),
+                u64::from(code.flush().0),
                 case.u64("flush_code"),
             ),
             Outcome::same(
                 "qp_event",
-                code.flush().event().name(),
+                QpEvent::of(code.flush()).name(),
                 case["qp_event"].as_str().unwrap(),
             ),
         ]

@@ -1,10 +1,11 @@
 //! Queue pairs to RTS: what a kernel does at `modify_qp`.
 
 use e810_cqp::op::{
-    ArpChange, FlushCode, FlushWqes, IpPair, MacAddr, ManageArp, ModifyQp, QpState,
+    ArpChange, FlushStatus, FlushWqes, IpPair, MacAddr, ManageArp, ModifyQp, QpState,
 };
 use e810_cqp::qpc::RoceContext;
 use e810_hal::{Barrier, Cell, Iova, Words};
+use e810_types::FlushCode;
 
 use super::answers::is_listed;
 use super::{Address, CONTEXT_BYTES, Pair, Simulated};
@@ -81,11 +82,11 @@ impl Simulated {
         let pair = *self.pairs.get(&qp).ok_or(Errno::MISSING)?;
         let context = self.context_of(qp)?;
         self.command(&modify(qp, &pair, context, QpState::Error))?;
-        let code = FlushCode {
-            minor: sq,
-            ..FlushCode::GENERAL
+        let code = FlushStatus {
+            minor: FlushCode(sq),
+            ..FlushStatus::GENERAL
         };
-        self.command(&FlushWqes::both(qp, code, FlushCode::GENERAL))
+        self.command(&FlushWqes::both(qp, code, FlushStatus::GENERAL))
             .map(drop)
     }
 

@@ -2,11 +2,12 @@
 
 use e810_cqp::Error;
 use e810_cqp::op::{
-    self, AddressHandle, AsyncEvent, CqAttributes, Extent, FlushCode, GroupMember, McastGroup,
+    self, AddressHandle, AsyncEvent, CqAttributes, Extent, FlushStatus, GroupMember, McastGroup,
     ModifyQp, PageSize, Pages, QpState, RegisterMr, TagBase, Terminate,
 };
 use e810_hal::Iova;
 use e810_hal::bus::CeqId;
+use e810_types::FlushCode;
 use serde_json::Value;
 
 use super::input::Input;
@@ -80,9 +81,9 @@ impl Input<'_> {
     }
 
     pub(super) fn flush(&self) -> op::FlushWqes {
-        let code = |major, minor| FlushCode {
+        let code = |major, minor| FlushStatus {
             major: self.as_(major),
-            minor: self.as_(minor),
+            minor: FlushCode(self.as_(minor)),
         };
         op::FlushWqes {
             qp: self.as_("qp_id"),
