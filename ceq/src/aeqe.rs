@@ -6,18 +6,20 @@
 //! the entry names, [`Aeqe::object`] the one thing it happened to.
 //!
 //! ```
-//! use e810_ceq::aeqe::{Aeqe, Object, Side};
+//! use e810_ceq::aeqe::{Aeqe, Object};
+//! use e810_types::WorkQueue;
 //!
 //! // Bounds violation (0x0108), source send queue (5), QP 9, WQE index 3.
 //! let word = 1 << 63 | 5 << 50 | 0x108 << 34 | 3 << 18 | 9;
 //! let event = Aeqe::decode([0xABCD, word]);
 //! assert_eq!(event.object(), Object::Qp(9));
-//! assert_eq!(event.blamed(), Some(Side::Sq));
+//! assert_eq!(event.blamed(), Some(WorkQueue::Send));
 //! assert_eq!(event.code.to_string(), "AMP_BOUNDS_VIOLATION (0x0108)");
 //! ```
 
 use core::fmt;
 
+use e810_types::WorkQueue;
 use tock_registers::register_bitfields;
 
 use crate::ae::{AeCode, Class};
@@ -150,16 +152,6 @@ impl IwState {
     }
 }
 
-/// One of a QP's two queues.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Side {
-    /// Send queue.
-    Sq,
-    /// Receive queue.
-    Rq,
-}
-
 /// What an event happened to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -253,11 +245,11 @@ impl Aeqe {
     /// [`AeInfo::flush`](crate::AeInfo), the other queue's the general one
     /// (control-path 7.6).
     #[must_use]
-    pub const fn blamed(&self) -> Option<Side> {
+    pub const fn blamed(&self) -> Option<WorkQueue> {
         if self.about.contains(About::SQ) {
-            Some(Side::Sq)
+            Some(WorkQueue::Send)
         } else if self.about.contains(About::RQ) {
-            Some(Side::Rq)
+            Some(WorkQueue::Recv)
         } else {
             None
         }
@@ -348,8 +340,8 @@ mod tests {
         assert_eq!(bounds(0).object(), Object::Function);
         assert_eq!(bounds(4).object(), Object::Function);
         assert_eq!(bounds(1).object(), Object::Qp(1 << 18 | 5));
-        assert_eq!(bounds(1).blamed(), Some(Side::Rq));
-        assert_eq!(bounds(7).blamed(), Some(Side::Sq));
+        assert_eq!(bounds(1).blamed(), Some(WorkQueue::Recv));
+        assert_eq!(bounds(7).blamed(), Some(WorkQueue::Send));
         assert_eq!(bounds(9).blamed(), None);
         assert_eq!(bounds(0xE).object(), Object::Cq(1 << 18 | 5));
     }

@@ -113,7 +113,7 @@ pub mod wr;
 
 pub use arm::Notify;
 pub use cq::{CompletionQueue, Counters};
-pub use error::{Error, PostError, Queue, Refused, SizeError, SlotError};
+pub use error::{Error, PostError, Refused, SizeError, SlotError};
 pub use rq::RecvQueue;
 pub use slot::{CqKey, Discarded, QpKey, Registry, Slots};
 pub use sq::{SendLimits, SendQueue};

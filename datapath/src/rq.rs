@@ -4,8 +4,9 @@
 //! is there as soon as its header is published.
 
 use e810_hal::{Barrier, Cell, Words};
+use e810_types::WorkQueue;
 
-use crate::error::{Bound, PostError, Queue, Refused, SizeError};
+use crate::error::{Bound, PostError, Refused, SizeError};
 use crate::post::{Poster, Shape};
 use crate::sizing::{MAX_MESSAGE, MAX_SGES, RqSize};
 use crate::slot::{QpKey, SlotMemory, Slots};
@@ -25,7 +26,9 @@ pub struct RecvQueue<P, W, M: SlotMemory> {
     slot: u64,
 }
 
-const MEMORY: PostError = PostError::Memory { queue: Queue::Recv };
+const MEMORY: PostError = PostError::Memory {
+    queue: WorkQueue::Recv,
+};
 
 impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// The receive queue of an opened QP, on `ring`: zeroed memory of at least
@@ -65,7 +68,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
                 1
             },
         };
-        let poster = Poster::new(ring, &slots, qp, Queue::Recv, shape)?;
+        let poster = Poster::new(ring, &slots, qp, WorkQueue::Recv, shape)?;
         let quanta = poster.quanta_in_all();
         if quanta != u64::from(size.quanta()) {
             return Err(SizeError {
@@ -91,7 +94,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     pub fn post_recv(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
         // Most lists are of one, and plain.
         if let [wr] = list
-            && self.poster.is_open(Queue::Recv)
+            && self.poster.is_open(WorkQueue::Recv)
             && self.post_plain(wr).is_some()
         {
             return Ok(());
@@ -102,7 +105,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// Posts any list of receives.
     #[inline(never)]
     fn post_list(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
-        if !self.poster.is_open(Queue::Recv) {
+        if !self.poster.is_open(WorkQueue::Recv) {
             return self.post_late(list);
         }
         self.post_open(list)
@@ -115,7 +118,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// As there.
     #[inline]
     pub fn post_one(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        if self.poster.is_open(Queue::Recv) && self.post_plain(wr).is_some() {
+        if self.poster.is_open(WorkQueue::Recv) && self.post_plain(wr).is_some() {
             return Ok(());
         }
         self.post_rare(wr)
@@ -125,7 +128,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     #[cold]
     #[inline(never)]
     fn post_rare(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        if self.poster.is_open(Queue::Recv) {
+        if self.poster.is_open(WorkQueue::Recv) {
             return self.post(wr);
         }
         match self.poster.state() {
@@ -199,7 +202,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         }
         let ([q0, q1, q2, q3], valid) =
             self.poster
-                .claim_one(Queue::Recv, wr.wr_id, Tag::receive(1))?;
+                .claim_one(WorkQueue::Recv, wr.wr_id, Tag::receive(1))?;
         q0.set(sge.addr);
         q1.set(word | valid);
         q2.set(0);
@@ -247,7 +250,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
             return Ok(());
         }
         Err(PostError::Full {
-            queue: Queue::Recv,
+            queue: WorkQueue::Recv,
             needed: 1,
             free: 0,
         })
@@ -267,7 +270,7 @@ fn refuse(list: &[RecvWr<'_>], state: QpState) -> Result<(), Refused> {
 
 fn wrong_state(state: QpState) -> PostError {
     PostError::WrongState {
-        queue: Queue::Recv,
+        queue: WorkQueue::Recv,
         state,
     }
 }
@@ -275,7 +278,7 @@ fn wrong_state(state: QpState) -> PostError {
 #[cold]
 fn too_many(got: usize, limit: u32) -> PostError {
     PostError::TooManySges {
-        queue: Queue::Recv,
+        queue: WorkQueue::Recv,
         got,
         limit,
     }

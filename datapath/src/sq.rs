@@ -9,8 +9,9 @@
 
 use e810_hal::regs::PFPE_WQEALLOC;
 use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_types::WorkQueue;
 
-use crate::error::{Bound, PostError, Queue, Refused, SizeError};
+use crate::error::{Bound, PostError, Refused, SizeError};
 use crate::post::{Poster, Shape};
 use crate::sizing::{MAX_INLINE, MAX_SGES, SQ_RESERVE};
 use crate::slot::{QpKey, SlotMemory, Slots};
@@ -93,7 +94,9 @@ const PLAIN: SendFlags = SendFlags::FENCE
 
 const _: () = assert!(PLAIN.bits() == 7);
 
-const MEMORY: PostError = PostError::Memory { queue: Queue::Send };
+const MEMORY: PostError = PostError::Memory {
+    queue: WorkQueue::Send,
+};
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// The send queue of an opened QP, on `ring`: zeroed memory of at least the
@@ -129,7 +132,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             reserve: RUN_RESERVE,
             run: CLEAR,
         };
-        let poster = Poster::new(ring, &slots, qp, Queue::Send, shape)?;
+        let poster = Poster::new(ring, &slots, qp, WorkQueue::Send, shape)?;
         let mut always = SendFlags::empty();
         always.set(SendFlags::SIGNALED, limits.signal_all);
         if limits.service.is_datagram() || limits.max_sge == 0 {
@@ -163,7 +166,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     pub fn post_send(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
         // Most lists are of one, and plain.
         if let [wr] = list
-            && self.poster.is_open(Queue::Send)
+            && self.poster.is_open(WorkQueue::Send)
             && self.post_plain(wr).is_some()
         {
             self.ring();
@@ -175,7 +178,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// Posts any list of requests.
     #[inline(never)]
     fn post_list(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
-        if !self.poster.is_open(Queue::Send) {
+        if !self.poster.is_open(WorkQueue::Send) {
             return self.post_late(list);
         }
         self.post_open(list)
@@ -311,7 +314,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         // No other bit is set: see above.
         let common = header(opcode, 0) | signals(wanted);
         let tag = Tag::new(common, fragment::bytes(word), 1);
-        let ([q0, q1, q2, q3], valid) = self.poster.claim_one(Queue::Send, wr.wr_id, tag)?;
+        let ([q0, q1, q2, q3], valid) = self.poster.claim_one(WorkQueue::Send, wr.wr_id, tag)?;
         q0.set(sge.addr);
         q1.set(word | valid);
         q2.set(addr);

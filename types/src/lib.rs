@@ -17,5 +17,7 @@
 extern crate std;
 
 mod flush;
+mod work_queue;
 
 pub use flush::FlushCode;
+pub use work_queue::WorkQueue;

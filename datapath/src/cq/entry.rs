@@ -1,10 +1,9 @@
 //! Completion queue entries, decoded by value (data-path 4.1, 4.2, 4.4).
 
 use e810_hal::Cell;
-use e810_types::FlushCode;
+use e810_types::{FlushCode, WorkQueue};
 use tock_registers::register_bitfields;
 
-use crate::error::Queue;
 use crate::slot::id_in;
 use crate::status::flush_code_of_event;
 use crate::wc::{Sender, WcFlags};
@@ -112,11 +111,11 @@ pub(super) fn is_send(q3: u64) -> bool {
 
 /// Which work queue it is of.
 #[inline(always)]
-pub(super) fn queue(q3: u64) -> Queue {
+pub(super) fn queue(q3: u64) -> WorkQueue {
     if is_send(q3) {
-        Queue::Send
+        WorkQueue::Send
     } else {
-        Queue::Recv
+        WorkQueue::Recv
     }
 }
 
@@ -159,7 +158,7 @@ impl Cqe {
         id_in(self.q1)
     }
 
-    pub(super) fn queue(&self) -> Queue {
+    pub(super) fn queue(&self) -> WorkQueue {
         queue(self.q3)
     }
 

@@ -1,10 +1,12 @@
 //! The end of a QP: hidden, gone, its number free again or its next life begun.
 
+use e810_types::WorkQueue;
+
 use super::list;
 use super::registry::gone_qp;
 use super::space::Extent;
 use super::{Atom, CqKey, Node, QpKey, QpSlot, QueueLine, Registry, SlotMemory};
-use crate::error::{Queue, SlotError};
+use crate::error::SlotError;
 use crate::state::Service;
 use crate::track::{self, Tracker};
 
@@ -36,8 +38,8 @@ impl<M: SlotMemory> Registry<M> {
             outstanding(trackers.as_deref(), line, slot.head(queue))
         };
         Ok(Discarded {
-            sends: count(Queue::Send),
-            receives: count(Queue::Recv),
+            sends: count(WorkQueue::Send),
+            receives: count(WorkQueue::Recv),
         })
     }
 
@@ -68,7 +70,7 @@ impl<M: SlotMemory> Registry<M> {
         if slot.needs_attention() {
             return Err(SlotError::Busy { object: "QP", id });
         }
-        for queue in [Queue::Send, Queue::Recv] {
+        for queue in [WorkQueue::Send, WorkQueue::Recv] {
             // They end at positions that the next life may not have reached.
             let trackers = self.slots.queue_trackers(slot.queue(queue));
             for tracker in trackers.as_deref().unwrap_or_default() {

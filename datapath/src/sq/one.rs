@@ -1,9 +1,10 @@
 //! One request a call.
 
 use e810_hal::{Barrier, Bus, Words};
+use e810_types::WorkQueue;
 
 use super::{SendQueue, refuse};
-use crate::error::{PostError, Queue};
+use crate::error::PostError;
 use crate::slot::SlotMemory;
 use crate::state::QpState;
 use crate::wr::SendWr;
@@ -17,7 +18,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// As there.
     #[inline]
     pub fn post_one(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if !self.poster.is_open(Queue::Send) {
+        if !self.poster.is_open(WorkQueue::Send) {
             return self.post_one_late(wr);
         }
         if self.post_plain(wr).is_some() {

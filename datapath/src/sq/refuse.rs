@@ -1,6 +1,8 @@
 //! Why a request is not posted; kept out of the way of those that are.
 
-use crate::error::{PostError, Queue, Refused};
+use e810_types::WorkQueue;
+
+use crate::error::{PostError, Refused};
 use crate::sizing::MAX_MESSAGE;
 use crate::state::{QpState, Service};
 use crate::wr::{Op, SendWr, Sge};
@@ -18,7 +20,7 @@ pub(super) fn state(list: &[SendWr<'_>], state: QpState) -> Result<(), Refused> 
 
 pub(super) fn one(state: QpState) -> PostError {
     PostError::WrongState {
-        queue: Queue::Send,
+        queue: WorkQueue::Send,
         state,
     }
 }
@@ -34,7 +36,7 @@ pub(super) fn op(op: &Op<'_>, service: Service) -> PostError {
 #[cold]
 pub(super) fn too_many(got: usize, limit: u32) -> PostError {
     PostError::TooManySges {
-        queue: Queue::Send,
+        queue: WorkQueue::Send,
         got,
         limit,
     }

@@ -1,9 +1,10 @@
 //! Send WQEs, written into the ring (data-path 1.7).
 
 use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_types::WorkQueue;
 
 use super::{MEMORY, PLAIN, SendQueue, refuse, too_long};
-use crate::error::{PostError, Queue};
+use crate::error::PostError;
 use crate::post::Claim;
 use crate::sizing::{MAX_MESSAGE, inline_quanta};
 use crate::slot::SlotMemory;
@@ -125,7 +126,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         }
         let common = header(opcode::SEND, 0) | signals(wanted);
         let tag = Tag::new(common, bytes.len() as u64, 2);
-        let (wqe, valid) = self.poster.claim_some(Queue::Send, 2, wr.wr_id, tag)?;
+        let (wqe, valid) = self.poster.claim_some(WorkQueue::Send, 2, wr.wr_id, tag)?;
         let [[_, q1, q2, q3], rest] = wqe else {
             return None;
         };
@@ -153,7 +154,9 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         let quanta = u64::from(inline_quanta(bytes.len() as u32));
         let header = header | signals(wanted);
         let tag = Tag::new(header & COMMON, bytes.len() as u64, quanta);
-        let (wqe, valid) = self.poster.claim_some(Queue::Send, quanta, wr.wr_id, tag)?;
+        let (wqe, valid) = self
+            .poster
+            .claim_some(WorkQueue::Send, quanta, wr.wr_id, tag)?;
         let (first, rest) = wqe.split_first()?;
         let [_, q1, q2, q3] = first;
         inline::write_one(q1, rest, bytes, valid);

@@ -1,10 +1,8 @@
 //! A QP that begins anew under its number, and requests that do nothing.
 
 use e810_datapath::slot::{Cause, Marked};
-use e810_datapath::{
-    Discarded, Op, QpState, Queue, SendFlags, SendWr, Service, Wc, WcOpcode, WcStatus,
-};
-use e810_types::FlushCode;
+use e810_datapath::{Discarded, Op, QpState, SendFlags, SendWr, Service, Wc, WcOpcode, WcStatus};
+use e810_types::{FlushCode, WorkQueue};
 
 use crate::common::{Bench, FLUSH, SQ_BIT, TestCq};
 
@@ -75,7 +73,7 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
     send_cq.device.sent(qp.key, 0);
     recv_cq.device.received(qp.key, 0);
     let cause = Cause {
-        queue: Some(Queue::Send),
+        queue: Some(WorkQueue::Send),
         code: FlushCode(2),
     };
     assert_eq!(
@@ -147,7 +145,7 @@ fn a_datagram_qp_whose_send_failed_keeps_its_receives() {
     }])
     .unwrap();
     let cause = Cause {
-        queue: Some(Queue::Send),
+        queue: Some(WorkQueue::Send),
         code: FlushCode(4),
     };
     slots.mark_failed(qp.key, cause);

@@ -9,12 +9,12 @@
 use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
 use e810_cqp::op::{FlushStatus, FlushWqes};
 use e810_cqp::{Completion, Ticket};
-use e810_datapath::error::Queue;
 use e810_datapath::slot::{Cause, QpKey, Signalled};
 use e810_datapath::state::{QpState, Service};
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
 use e810_hal::{Ns, Platform, WaitError, log_warn};
+use e810_types::WorkQueue;
 use heapless::Vec;
 
 use super::Control;
@@ -420,8 +420,8 @@ pub(super) fn flush_for(id: u32, cause: Cause, sides: Told) -> FlushWqes {
         minor: cause.code,
     };
     let (sq, rq) = match cause.queue {
-        Some(Queue::Send) => (blamed, FlushStatus::GENERAL),
-        Some(Queue::Recv) => (FlushStatus::GENERAL, blamed),
+        Some(WorkQueue::Send) => (blamed, FlushStatus::GENERAL),
+        Some(WorkQueue::Recv) => (FlushStatus::GENERAL, blamed),
         None => (FlushStatus::GENERAL, FlushStatus::GENERAL),
     };
     FlushWqes {

@@ -6,8 +6,7 @@
 //! empty, or wrote otherwise, says nothing.
 
 use e810_ceq::ae::Action;
-use e810_ceq::aeqe::{Aeqe, Object, Side};
-use e810_datapath::error::Queue;
+use e810_ceq::aeqe::{Aeqe, Object};
 use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, SlotMemory, Slots};
 
 /// What an entry is about, and was marked.
@@ -54,10 +53,7 @@ fn mark_qp<M: SlotMemory>(slots: &Slots<M>, key: QpKey, entry: &Aeqe) -> Marking
     match entry.code.action() {
         Action::Flush => {
             let cause = Cause {
-                queue: entry.blamed().map(|side| match side {
-                    Side::Sq => Queue::Send,
-                    Side::Rq => Queue::Recv,
-                }),
+                queue: entry.blamed(),
                 code: entry.code.flush(),
             };
             match slots.mark_failed(key, cause) {
