@@ -17,7 +17,9 @@
 extern crate std;
 
 mod flush;
+mod mac;
 mod work_queue;
 
 pub use flush::FlushCode;
+pub use mac::MacAddr;
 pub use work_queue::WorkQueue;

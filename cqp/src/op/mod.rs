@@ -38,7 +38,7 @@ mod sd;
 mod stag;
 mod stats;
 
-pub use address::{IpPair, MacAddr};
+pub use address::IpPair;
 pub use ah::{AddressHandle, CreateAh, DestroyAh, ModifyAh};
 pub use ceq::{CreateAeq, CreateCeq, DestroyAeq, DestroyCeq};
 pub use cq::{CqAttributes, CreateCq, DestroyCq, ModifyCq, QueueMemory};

@@ -1,10 +1,9 @@
 //! Who the function is (steps 11, 12, 17).
 
-use e810_adminq::op::{
-    Capabilities, GetSwitchConfig, ListCaps, MacAddress, Owner, ReadMac, SwitchPort,
-};
+use e810_adminq::op::{Capabilities, GetSwitchConfig, ListCaps, Owner, ReadMac, SwitchPort};
 use e810_adminq::{AdminQ, Error as AdminqError};
 use e810_hal::Platform;
+use e810_types::MacAddr;
 
 use super::AdminqUp;
 use crate::device::{Device, Failed};
@@ -20,7 +19,7 @@ pub struct Identity {
     /// Its port.
     pub port: SwitchPort,
     /// Its MAC address, first octet first.
-    pub mac: MacAddress,
+    pub mac: MacAddr,
 }
 
 /// The function is known, and may do RDMA.

@@ -13,11 +13,12 @@
 //! their part of the scheduler's tree, the choice of a tree of another depth.
 
 use e810_adminq::oicr;
-use e810_adminq::op::{LinkStatus, MacAddress};
+use e810_adminq::op::LinkStatus;
 use e810_adminq::package::Loaded;
 use e810_adminq::{AdminQ, Counters};
 use e810_hal::bus::PfId;
 use e810_hal::{Bus, Platform, Vector, log_warn};
+use e810_types::MacAddr;
 
 use crate::config::Config;
 use crate::device::{Commands, Device};
@@ -126,7 +127,7 @@ impl<P: Platform> LanReady<P> {
 
     /// The port's MAC address, first octet first.
     #[must_use]
-    pub const fn mac(&self) -> MacAddress {
+    pub const fn mac(&self) -> MacAddr {
         self.identity().mac
     }
 

@@ -1,16 +1,16 @@
 //! Switch rules, and what is known then (steps 28, 29).
 
 use e810_adminq::Error as AdminqError;
-use e810_adminq::op::{AddRule, LinkStatus, LldpEvents, MacAddress, RemoveRule, RuleId};
+use e810_adminq::op::{AddRule, LinkStatus, LldpEvents, RemoveRule, RuleId};
 use e810_adminq::tree::{CLASSES, QueueSet};
 use e810_hal::clock::live;
 use e810_hal::regs::PRTDCB_TUP2TC;
 use e810_hal::{Ns, Platform};
+use e810_types::MacAddr;
 use heapless::{Deque, Vec};
 
 use super::events::{LAN_EVENTS, LanEvent};
 use super::{LinkUp, VsiUp};
-use crate::addr::MacAddr;
 use crate::config::Lan;
 use crate::device::{Device, Failed};
 use crate::error::Result;
@@ -21,9 +21,9 @@ type Rules = Vec<RuleId, 2>;
 /// Rules that the firmware did not remove, and what they let in: they serve
 /// whoever wants the same again, or go with the LAN side. Of more of them the
 /// reset at the end takes care.
-pub(super) type Left = Vec<(MacAddress, RuleId), 8>;
+pub(super) type Left = Vec<(MacAddr, RuleId), 8>;
 
-const BROADCAST: MacAddress = [0xFF; 6];
+const BROADCAST: MacAddr = MacAddr([0xFF; 6]);
 
 /// The LAN side is ready: the engine can be brought up on it.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl<P: Platform> Device<P, LanReady<P>> {
     pub const fn lan(&self) -> Lan {
         Lan {
             vsi: self.stage.vsi_up().vsi,
-            mac: MacAddr(self.stage.identity().mac),
+            mac: self.stage.identity().mac,
             mtu: self.config.lan.mtu,
         }
     }

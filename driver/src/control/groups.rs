@@ -232,7 +232,7 @@ impl<P: Platform> Control<P> {
         if let Some(rule) = self.groups.rule_of(mac) {
             return Ok(Some(rule));
         }
-        match lan.admit(mac.0) {
+        match lan.admit(mac) {
             Ok(rule) => Ok(Some(rule)),
             // Its packets are let in already. Linux' ice goes on, too.
             Err(Error::Adminq(error)) if error.refusal() == Some(Code::EEXIST) => {
@@ -248,7 +248,7 @@ impl<P: Platform> Control<P> {
         if let (Some(rule), Some(lan)) = (group.rule, &mut self.lan_side.0)
             && self.groups.users_of(rule) == 0
         {
-            lan.end_admission(group_mac(group.name.address).0, rule);
+            lan.end_admission(group_mac(group.name.address), rule);
         }
     }
 

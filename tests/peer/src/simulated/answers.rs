@@ -5,13 +5,14 @@ use std::net::Ipv4Addr;
 use e810_cqp::hmc::Object;
 use e810_cqp::op::{
     Access as Rights, AddressHandle, CqAttributes, CreateAh, CreateCq, CreateQp, DeallocStag,
-    DestroyAh, DestroyCq, DestroyQp, Extent, IpPair, MacAddr, PageSize, Pages, QpState, QpType,
-    QueueMemory, RegisterMr, StagKind, TagBase,
+    DestroyAh, DestroyCq, DestroyQp, Extent, IpPair, PageSize, Pages, QpState, QpType, QueueMemory,
+    RegisterMr, StagKind, TagBase,
 };
 use e810_cqp::qpc::{RoceContext, RqContext, SqContext};
 use e810_datapath::sizing::wqe_shift;
 use e810_hal::Iova;
 use e810_hal::bus::CeqId;
+use e810_types::MacAddr;
 
 use super::connect::modify;
 use super::mapped::PAGE;

@@ -1,11 +1,9 @@
 //! Queue pairs to RTS: what a kernel does at `modify_qp`.
 
-use e810_cqp::op::{
-    ArpChange, FlushStatus, FlushWqes, IpPair, MacAddr, ManageArp, ModifyQp, QpState,
-};
+use e810_cqp::op::{ArpChange, FlushStatus, FlushWqes, IpPair, ManageArp, ModifyQp, QpState};
 use e810_cqp::qpc::RoceContext;
 use e810_hal::{Barrier, Cell, Iova, Words};
-use e810_types::FlushCode;
+use e810_types::{FlushCode, MacAddr};
 
 use super::answers::is_listed;
 use super::{Address, CONTEXT_BYTES, Pair, Simulated};
