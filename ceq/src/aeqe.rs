@@ -19,7 +19,7 @@
 
 use core::fmt;
 
-use e810_types::WorkQueue;
+use e810_types::{HwQpState, WorkQueue};
 use tock_registers::register_bitfields;
 
 use crate::ae::{AeCode, Class};
@@ -115,43 +115,6 @@ impl fmt::Display for Source {
     }
 }
 
-/// QP state as the device has it, IWSTATE (control-path 5.3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum IwState {
-    /// 0.
-    Invalid,
-    /// 1.
-    Idle,
-    /// 2: ready to send.
-    Rts,
-    /// 3: SQD on RoCE; closing on iWARP.
-    Sqd,
-    /// 4: ready to receive.
-    Rtr,
-    /// 5: terminate (iWARP).
-    Terminate,
-    /// 6.
-    Error,
-    /// 7: not in the sources.
-    Unknown,
-}
-
-impl IwState {
-    const fn from_bits(bits: u64) -> Self {
-        match bits & 7 {
-            0 => Self::Invalid,
-            1 => Self::Idle,
-            2 => Self::Rts,
-            3 => Self::Sqd,
-            4 => Self::Rtr,
-            5 => Self::Terminate,
-            6 => Self::Error,
-            _ => Self::Unknown,
-        }
-    }
-}
-
 /// What an event happened to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -192,8 +155,8 @@ pub struct Aeqe {
     /// WQDESCIDX: 15 bits; the receive at fault when [`About::RQ_INDEX`] is
     /// set.
     pub wqe_index: u16,
-    /// QP state at the time.
-    pub iw_state: IwState,
+    /// QP state at the time; `None` for 7, which is not in the sources.
+    pub iw_state: Option<HwQpState>,
     /// TCP state (iWARP), control-path 5.4.
     pub tcp_state: u8,
     /// Q2DATA: what was written to the QP's Q2 area (iWARP), 2 bits.
@@ -218,7 +181,7 @@ impl Aeqe {
             about: about(code.class(), source),
             id: (AEQE::QPCQID_HI.read(word) << 18 | AEQE::QPCQID_LOW.read(word)) as u32,
             wqe_index: AEQE::WQDESCIDX.read(word) as u16,
-            iw_state: IwState::from_bits(AEQE::IWSTATE.read(word)),
+            iw_state: HwQpState::from_code(AEQE::IWSTATE.read(word) as u8),
             tcp_state: AEQE::TCPSTATE.read(word) as u8,
             q2_data: AEQE::Q2DATA.read(word) as u8,
             overflow: AEQE::OVERFLOW.is_set(word),
@@ -326,12 +289,12 @@ mod tests {
         assert_eq!(got.code, AeCode(0x102));
         assert_eq!((got.id, got.wqe_index), (441_566, 23_228));
         assert_eq!((got.tcp_state, got.q2_data), (5, 2));
-        assert_eq!(got.iw_state, IwState::Error);
+        assert_eq!(got.iw_state, Some(HwQpState::Error));
         assert_eq!((got.overflow, got.context), (false, 7));
         assert!(Aeqe::decode([0, 1 << 33]).overflow);
         let ones = Aeqe::decode([u64::MAX; 2]);
         assert_eq!((ones.id, ones.wqe_index), (0x7_FFFF, 0x7FFF));
-        assert_eq!(ones.iw_state, IwState::Unknown);
+        assert_eq!(ones.iw_state, None);
     }
 
     #[test]

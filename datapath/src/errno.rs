@@ -94,8 +94,8 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::state::{QpState, Service};
-    use e810_types::WorkQueue;
+    use crate::state::Service;
+    use e810_types::{QpState, WorkQueue};
 
     const MAP: &str = include_str!("../../docs/verbs-map.md");
 

@@ -1,8 +1,8 @@
 //! What can go wrong on the data path.
 
-use e810_types::WorkQueue;
+use e810_types::{QpState, WorkQueue};
 
-use crate::state::{QpState, Service, TransitionError};
+use crate::state::{Service, TransitionError};
 
 /// Why a work request was not posted. Nothing of it is in the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -32,9 +32,10 @@
 //! use core::sync::atomic::AtomicU64;
 //! use e810_datapath::sizing::{CqSize, RqSize, SqSize};
 //! use e810_datapath::slot::{Layout, QpShape, Registry};
-//! use e810_datapath::state::{QpState, Service};
+//! use e810_datapath::state::Service;
 //! use e810_datapath::{CompletionQueue, Data, Op, SendFlags, SendLimits, SendQueue, SendWr, Sge, Wc};
 //! use e810_hal::{Barrier, Bus, Off};
+//! use e810_types::QpState;
 //!
 //! /// A platform that has no device behind it.
 //! struct NoDevice;
@@ -113,11 +114,12 @@ pub mod wr;
 
 pub use arm::Notify;
 pub use cq::{CompletionQueue, Counters};
+pub use e810_types::{FlushCode, QpState, WorkQueue};
 pub use error::{Error, PostError, Refused, SizeError, SlotError};
 pub use rq::RecvQueue;
 pub use slot::{CqKey, Discarded, QpKey, Registry, Slots};
 pub use sq::{SendLimits, SendQueue};
-pub use state::{QpState, Service};
+pub use state::Service;
 pub use status::{WcOpcode, WcStatus};
 pub use wc::{Sender, Wc, WcFlags};
 pub use wr::{

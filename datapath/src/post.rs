@@ -3,12 +3,11 @@
 use core::fmt;
 
 use e810_hal::{Cell, Words};
-use e810_types::WorkQueue;
+use e810_types::{QpState, WorkQueue};
 
 use crate::error::{Bound, SizeError};
 use crate::sizing::{CHUNK_QUANTA, QUANTUM_WORDS};
 use crate::slot::{QpKey, QpLines, QpSlot, SlotMemory, Slots};
-use crate::state::QpState;
 use crate::track::{self, Tag, Tracker};
 
 const CHUNK: u64 = CHUNK_QUANTA as u64;

@@ -4,14 +4,13 @@
 //! is there as soon as its header is published.
 
 use e810_hal::{Barrier, Cell, Words};
-use e810_types::WorkQueue;
+use e810_types::{QpState, WorkQueue};
 
 use crate::error::{Bound, PostError, Refused, SizeError};
 use crate::post::{Poster, Shape};
 use crate::sizing::{MAX_MESSAGE, MAX_SGES, RqSize};
 use crate::slot::{QpKey, SlotMemory, Slots};
 use crate::sq::too_long;
-use crate::state::QpState;
 use crate::track::Tag;
 use crate::wqe::fragment;
 use crate::wr::RecvWr;

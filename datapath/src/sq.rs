@@ -9,13 +9,13 @@
 
 use e810_hal::regs::PFPE_WQEALLOC;
 use e810_hal::{Barrier, Bus, Cell, Words};
-use e810_types::WorkQueue;
+use e810_types::{QpState, WorkQueue};
 
 use crate::error::{Bound, PostError, Refused, SizeError};
 use crate::post::{Poster, Shape};
 use crate::sizing::{MAX_INLINE, MAX_SGES, SQ_RESERVE};
 use crate::slot::{QpKey, SlotMemory, Slots};
-use crate::state::{QpState, Service};
+use crate::state::Service;
 use crate::status::opcode;
 use crate::track::Tag;
 use crate::wqe::fragment;

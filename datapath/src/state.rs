@@ -6,7 +6,8 @@
 //! place.
 //!
 //! ```
-//! use e810_datapath::state::{AttrMask, QpState, Service, TransitionError, check};
+//! use e810_datapath::state::{AttrMask, Service, TransitionError, check};
+//! use e810_types::QpState;
 //!
 //! let error = check(Service::Rc, QpState::Init, QpState::Rts, AttrMask::STATE).unwrap_err();
 //! assert!(matches!(error, TransitionError::NotPossible { .. }));
@@ -23,73 +24,19 @@
 use core::fmt;
 
 use bitflags::bitflags;
+use e810_types::QpState;
 
-/// State of a QP, numbered as in verbs (data-path 8.1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[repr(u8)]
-pub enum QpState {
-    /// Just created.
-    #[default]
-    Reset = 0,
-    /// Takes receives.
-    Init = 1,
-    /// Ready to receive.
-    Rtr = 2,
-    /// Ready to send.
-    Rts = 3,
-    /// Send queue drained.
-    Sqd = 4,
-    /// Send queue in error (not RC).
-    Sqe = 5,
-    /// In error; every request is flushed.
-    Err = 6,
-}
-
-impl QpState {
-    /// All states, by number.
-    pub const ALL: [Self; 7] = [
-        Self::Reset,
-        Self::Init,
-        Self::Rtr,
-        Self::Rts,
-        Self::Sqd,
-        Self::Sqe,
-        Self::Err,
-    ];
-
-    /// The state of a number; 7, which no state has, counts as ERR.
-    #[inline(always)]
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        match bits & 7 {
-            0 => Self::Reset,
-            1 => Self::Init,
-            2 => Self::Rtr,
-            3 => Self::Rts,
-            4 => Self::Sqd,
-            5 => Self::Sqe,
-            _ => Self::Err,
-        }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reset => "RESET",
-            Self::Init => "INIT",
-            Self::Rtr => "RTR",
-            Self::Rts => "RTS",
-            Self::Sqd => "SQD",
-            Self::Sqe => "SQE",
-            Self::Err => "ERR",
-        }
-    }
-}
-
-impl fmt::Display for QpState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+/// The state of a number; 7, which no state has, counts as ERR.
+#[inline(always)]
+pub(crate) const fn state_from_bits(bits: u64) -> QpState {
+    match bits & 7 {
+        0 => QpState::Reset,
+        1 => QpState::Init,
+        2 => QpState::Rtr,
+        3 => QpState::Rts,
+        4 => QpState::Sqd,
+        5 => QpState::Sqe,
+        _ => QpState::Err,
     }
 }
 

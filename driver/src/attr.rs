@@ -3,8 +3,9 @@
 //! [`QpAttr`] carries only what is set; which attributes a transition needs
 //! and allows is the one table of [`e810_datapath::state`].
 
-use e810_datapath::state::{AttrMask, QpState, Service};
+use e810_datapath::state::{AttrMask, Service};
 use e810_hal::Platform;
+use e810_types::QpState;
 
 use crate::addr::{Mtu, Path};
 use crate::completion::Cq;

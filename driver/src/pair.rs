@@ -2,9 +2,10 @@
 
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::slot::{QpKey, Slots};
-use e810_datapath::state::{QpState, Service};
+use e810_datapath::state::Service;
 use e810_datapath::{RecvQueue, RecvWr, Refused, SendQueue, SendWr};
 use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
+use e810_types::QpState;
 
 use crate::attr::{QpAttr, QpCaps, Qpn};
 use crate::control::Ways;

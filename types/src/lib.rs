@@ -18,8 +18,10 @@ extern crate std;
 
 mod flush;
 mod mac;
+mod qp_state;
 mod work_queue;
 
 pub use flush::FlushCode;
 pub use mac::MacAddr;
+pub use qp_state::{HwQpState, QpState};
 pub use work_queue::WorkQueue;

@@ -31,8 +31,9 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use e810_hal::{HostBuf, HostMem, HostView};
+use e810_types::QpState;
 
-use crate::state::{QpState, Service};
+use crate::state::Service;
 use crate::track;
 
 mod channel;

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use e810_types::WorkQueue;
+use e810_types::{QpState, WorkQueue};
 
 use super::qp::{
     EXTENT, GENERATION, IDENTITY, QpSlot, RECV_CQ, RETIRED, RQ_HEAD, SEND_CQ, SQ_HEAD, STATE,
@@ -10,7 +10,7 @@ use super::qp::{
 };
 use super::queue::Guard;
 use super::{Atom, QpKey, key};
-use crate::state::{QpState, Service};
+use crate::state::Service;
 
 impl<A: Atom> QpSlot<'_, A> {
     /// Control: gives a hidden slot its next life, with the same queues. Nobody

@@ -2,11 +2,11 @@
 
 use core::sync::atomic::Ordering;
 
-use e810_types::{FlushCode, WorkQueue};
+use e810_types::{FlushCode, QpState, WorkQueue};
 
 use super::queue::{LINE, QueueLine};
 use super::{Atom, FREE, QpKey};
-use crate::state::QpState;
+use crate::state::state_from_bits;
 
 /// Lines of a slot, by who writes them: control (and events), the poster, the
 /// pollers of the send and of the receive queue.
@@ -182,7 +182,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// The QP's state.
     #[inline(always)]
     pub(crate) fn state(&self) -> QpState {
-        QpState::from_bits(self.control()[STATE].load(Ordering::Acquire))
+        state_from_bits(self.control()[STATE].load(Ordering::Acquire))
     }
 
     /// Whether the state is one in which `queue` takes requests and the device
@@ -230,7 +230,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     pub(super) fn mark(&self, key: QpKey, cause: Cause) -> Marked {
         let sends_only = cause.queue == Some(WorkQueue::Send) && self.is_datagram();
         // One that its program has ended stays in ERR.
-        let to = |state: u64| match QpState::from_bits(state) {
+        let to = |state: u64| match state_from_bits(state) {
             QpState::Err => QpState::Err,
             _ if sends_only => QpState::Sqe,
             _ => QpState::Err,
@@ -262,7 +262,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// wants to be told; `None` when nothing was being drained.
     pub(super) fn drained(&self, key: QpKey) -> Option<bool> {
         let draining = |state: u64| {
-            is_of(state, key) && QpState::from_bits(state) == QpState::Sqd && state & DRAINED == 0
+            is_of(state, key) && state_from_bits(state) == QpState::Sqd && state & DRAINED == 0
         };
         let before = self.update(|state| draining(state).then_some(state | DRAINED));
         before.ok().map(|state| state & NOTIFY != 0)
@@ -271,7 +271,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// Whether the send queue is being drained.
     pub(super) fn is_draining(&self) -> bool {
         let state = self.control()[STATE].load(Ordering::Acquire);
-        QpState::from_bits(state) == QpState::Sqd && state & DRAINED == 0
+        state_from_bits(state) == QpState::Sqd && state & DRAINED == 0
     }
 
     /// Control: the device is about to drain the send queue; `notify` asks for

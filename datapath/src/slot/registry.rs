@@ -1,13 +1,13 @@
 //! The control path's side of the slot table: opening, failing, destroying.
 
-use e810_types::WorkQueue;
+use e810_types::{QpState, WorkQueue};
 
 use super::list::{self, Node};
 use super::opening::{Opening, QueueOpening};
 use super::space::{self, Space};
 use super::{Cause, CqKey, Layout, MAX_IDS, QpKey, QpSlot, SlotMemory, Slots};
 use crate::error::SlotError;
-use crate::state::{QpState, Service};
+use crate::state::Service;
 use crate::track;
 
 /// A QP about to be opened.

@@ -1,12 +1,11 @@
 //! One request a call.
 
 use e810_hal::{Barrier, Bus, Words};
-use e810_types::WorkQueue;
+use e810_types::{QpState, WorkQueue};
 
 use super::{SendQueue, refuse};
 use crate::error::PostError;
 use crate::slot::SlotMemory;
-use crate::state::QpState;
 use crate::wr::SendWr;
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {

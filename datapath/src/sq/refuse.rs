@@ -1,10 +1,10 @@
 //! Why a request is not posted; kept out of the way of those that are.
 
-use e810_types::WorkQueue;
+use e810_types::{QpState, WorkQueue};
 
 use crate::error::{PostError, Refused};
 use crate::sizing::MAX_MESSAGE;
-use crate::state::{QpState, Service};
+use crate::state::Service;
 use crate::wr::{Op, SendWr, Sge};
 
 #[cold]

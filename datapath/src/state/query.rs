@@ -3,7 +3,9 @@
 //! What verbs says of `query_qp`; the tables for UC are here for their
 //! completeness, the device has none.
 
-use super::{AttrMask, QpState, Service};
+use e810_types::QpState;
+
+use super::{AttrMask, Service};
 
 /// One row: what is valid in a state for UD, UC and RC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

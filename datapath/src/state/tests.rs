@@ -132,7 +132,7 @@ fn the_way_of_an_rc_qp() {
 fn states_keep_their_numbers() {
     for (number, state) in QpState::ALL.into_iter().enumerate() {
         assert_eq!(state as usize, number);
-        assert_eq!(QpState::from_bits(number as u64), state);
+        assert_eq!(state_from_bits(number as u64), state);
     }
-    assert_eq!(QpState::from_bits(7), QpState::Err);
+    assert_eq!(state_from_bits(7), QpState::Err);
 }

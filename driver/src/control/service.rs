@@ -10,11 +10,11 @@ use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
 use e810_cqp::op::{FlushStatus, FlushWqes};
 use e810_cqp::{Completion, Ticket};
 use e810_datapath::slot::{Cause, QpKey, Signalled};
-use e810_datapath::state::{QpState, Service};
+use e810_datapath::state::Service;
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
 use e810_hal::{Ns, Platform, WaitError, log_warn};
-use e810_types::WorkQueue;
+use e810_types::{QpState, WorkQueue};
 use heapless::Vec;
 
 use super::Control;

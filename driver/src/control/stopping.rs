@@ -1,10 +1,10 @@
 //! A queue pair that its program ends: moved to ERROR and flushed, each once.
 
-use e810_cqp::op::{ModifyQp, QpState as HwState};
+use e810_cqp::op::ModifyQp;
 use e810_datapath::slot::{Cause, QpKey};
-use e810_datapath::state::{QpState, Service};
+use e810_datapath::state::Service;
 use e810_hal::Platform;
-use e810_types::FlushCode;
+use e810_types::{FlushCode, HwQpState, QpState};
 
 use super::Control;
 use super::contexts::hardware_type;
@@ -101,7 +101,7 @@ impl<P: Platform> Control<P> {
             hardware_type(service),
             self.context_of(id),
             self.shadow_of(id),
-            HwState::Error,
+            HwQpState::Error,
         )
     }
 }

@@ -5,14 +5,14 @@ use std::net::Ipv4Addr;
 use e810_cqp::hmc::Object;
 use e810_cqp::op::{
     Access as Rights, AddressHandle, CqAttributes, CreateAh, CreateCq, CreateQp, DeallocStag,
-    DestroyAh, DestroyCq, DestroyQp, Extent, IpPair, PageSize, Pages, QpState, QpType, QueueMemory,
+    DestroyAh, DestroyCq, DestroyQp, Extent, IpPair, PageSize, Pages, QpType, QueueMemory,
     RegisterMr, StagKind, TagBase,
 };
 use e810_cqp::qpc::{RoceContext, RqContext, SqContext};
 use e810_datapath::sizing::wqe_shift;
 use e810_hal::Iova;
 use e810_hal::bus::CeqId;
-use e810_types::MacAddr;
+use e810_types::{HwQpState, MacAddr};
 
 use super::connect::modify;
 use super::mapped::PAGE;
@@ -180,7 +180,7 @@ impl Kernel for Simulated {
         let pair = self.pairs.remove(&id).ok_or(Errno::MISSING)?;
         let context = self.context_of(id)?;
         // To ERROR first; what the device answers to that Linux does not look at.
-        let _ = self.command(&modify(id, &pair, context, QpState::Error));
+        let _ = self.command(&modify(id, &pair, context, HwQpState::Error));
         self.command(&DestroyQp::new(id, pair.kind, context, pair.shadow))
             .map(drop)
     }

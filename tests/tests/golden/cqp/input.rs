@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use e810_cqp::op::{IpPair, QpState, QpType, QueueMemory};
+use e810_cqp::op::{IpPair, QpType, QueueMemory};
 use e810_hal::Iova;
 use e810_hal::bus::{CeqId, PfId, VsiId};
+use e810_types::HwQpState;
 use serde_json::Value;
 
 use crate::context::{flag, narrow, numbers, or_zero, v6};
@@ -55,8 +56,8 @@ impl Input<'_> {
         }
     }
 
-    pub(super) fn state(&self) -> QpState {
-        QpState::from_code(self.as_("next_iwarp_state")).unwrap()
+    pub(super) fn state(&self) -> HwQpState {
+        HwQpState::from_code(self.as_("next_iwarp_state")).unwrap()
     }
 
     /// The queue's memory; existing drivers give either an address or a list.
