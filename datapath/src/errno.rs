@@ -94,8 +94,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::state::Service;
-    use e810_types::{QpState, WorkQueue};
+    use e810_types::{QpState, QpType, WorkQueue};
 
     const MAP: &str = include_str!("../../docs/verbs-map.md");
 
@@ -155,7 +154,7 @@ mod tests {
             (
                 PostError::WrongOp {
                     op: "x",
-                    service: Service::Ud,
+                    service: QpType::Ud,
                 },
                 "EINVAL",
                 22,

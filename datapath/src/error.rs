@@ -1,8 +1,8 @@
 //! What can go wrong on the data path.
 
-use e810_types::{QpState, WorkQueue};
+use e810_types::{QpState, QpType, WorkQueue};
 
-use crate::state::{Service, TransitionError};
+use crate::state::TransitionError;
 
 /// Why a work request was not posted. Nothing of it is in the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ pub enum PostError {
         /// Name of the operation.
         op: &'static str,
         /// Kind of QP.
-        service: Service,
+        service: QpType,
     },
     /// This generation does not offer the operation.
     #[error("{op} is not offered by this generation; the QP was not opened for it")]

@@ -9,13 +9,12 @@
 
 use e810_hal::regs::PFPE_WQEALLOC;
 use e810_hal::{Barrier, Bus, Cell, Words};
-use e810_types::{QpState, WorkQueue};
+use e810_types::{QpState, QpType, WorkQueue};
 
 use crate::error::{Bound, PostError, Refused, SizeError};
 use crate::post::{Poster, Shape};
 use crate::sizing::{MAX_INLINE, MAX_SGES, SQ_RESERVE};
 use crate::slot::{QpKey, SlotMemory, Slots};
-use crate::state::Service;
 use crate::status::opcode;
 use crate::track::Tag;
 use crate::wqe::fragment;
@@ -44,7 +43,7 @@ const MAX_HANDLES: u32 = 1 << 25;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct SendLimits {
     /// Kind of service.
-    pub service: Service,
+    pub service: QpType,
     /// Most SGEs of a request, at most 13.
     pub max_sge: u32,
     /// Most inline bytes of a request, at most 101.

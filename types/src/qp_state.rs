@@ -57,8 +57,8 @@ impl fmt::Display for QpState {
     }
 }
 
-/// State of a QP as the device has it: NEXTIWSTATE of MODIFY_QP, and IWSTATE of an
-/// asynchronous event (control-path 5.3).
+/// State of a QP as the device has it: NEXTIWSTATE of MODIFY_QP, and IWSTATE of
+/// an asynchronous event (control-path 5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]

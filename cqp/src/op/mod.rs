@@ -51,7 +51,7 @@ pub use mcast::{CreateMcast, DestroyMcast, GroupMember, McastGroup, ModifyMcast,
 pub use neighbour::{AllocateLocalMac, ArpChange, LocalMacChange, ManageArp, ManageLocalMac};
 pub use port::{HashChange, HashEntry, ManageApbvt, ManageQuadHash, QuadEndpoint};
 pub use push::ManagePushPages;
-pub use qp::{CreateQp, DestroyQp, ModifyQp, QpType, Terminate};
+pub use qp::{CreateQp, DestroyQp, HwQpType, ModifyQp, Terminate};
 pub use qp_control::{ResumeQp, SuspendQp, UploadContext};
 pub use sched::{NodeChange, PriorityType, UpMap, WorkSchedNode};
 pub use sd::{INLINE_SDS, MAX_SDS_PER_COMMAND, SdEntry, SdKind, UpdatePeSds};

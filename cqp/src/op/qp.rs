@@ -39,7 +39,7 @@ register_bitfields![u64,
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
-pub enum QpType {
+pub enum HwQpType {
     /// iWARP.
     Iwarp = 1,
     /// Raw UDA, used by existing drivers for their own queues.
@@ -99,7 +99,7 @@ pub struct CreateQp {
     /// QP id, below the committed QP count.
     pub qp: u32,
     /// Kind of QP.
-    pub kind: QpType,
+    pub kind: HwQpType,
     /// Host context, 256-aligned.
     pub context: Iova,
     /// Shadow area, 64-aligned.
@@ -126,7 +126,7 @@ impl CreateQp {
     /// A RoCE QP as control-path 5.5 creates it: idle, with its CQ numbers and
     /// MAC.
     #[must_use]
-    pub const fn new(qp: u32, kind: QpType, context: Iova, shadow: Iova) -> Self {
+    pub const fn new(qp: u32, kind: HwQpType, context: Iova, shadow: Iova) -> Self {
         Self {
             qp,
             kind,
@@ -168,7 +168,7 @@ pub struct ModifyQp {
     /// QP id.
     pub qp: u32,
     /// Kind of QP.
-    pub kind: QpType,
+    pub kind: HwQpType,
     /// Host context, 256-aligned.
     pub context: Iova,
     /// Shadow area, 64-aligned.
@@ -204,7 +204,13 @@ pub struct ModifyQp {
 impl ModifyQp {
     /// A change to `state` that takes nothing else from the context.
     #[must_use]
-    pub const fn new(qp: u32, kind: QpType, context: Iova, shadow: Iova, state: HwQpState) -> Self {
+    pub const fn new(
+        qp: u32,
+        kind: HwQpType,
+        context: Iova,
+        shadow: Iova,
+        state: HwQpState,
+    ) -> Self {
         Self {
             qp,
             kind,
@@ -266,7 +272,7 @@ pub struct DestroyQp {
     /// QP id.
     pub qp: u32,
     /// Kind of QP.
-    pub kind: QpType,
+    pub kind: HwQpType,
     /// Host context, 256-aligned.
     pub context: Iova,
     /// Shadow area, 64-aligned.
@@ -280,7 +286,7 @@ pub struct DestroyQp {
 impl DestroyQp {
     /// The destroy of control-path 4.7: hash entry removed.
     #[must_use]
-    pub const fn new(qp: u32, kind: QpType, context: Iova, shadow: Iova) -> Self {
+    pub const fn new(qp: u32, kind: HwQpType, context: Iova, shadow: Iova) -> Self {
         Self {
             qp,
             kind,
@@ -312,7 +318,7 @@ mod tests {
 
     #[test]
     fn arguments_are_checked_not_truncated() {
-        let good = CreateQp::new(77, QpType::RoceRc, CONTEXT, SHADOW);
+        let good = CreateQp::new(77, HwQpType::RoceRc, CONTEXT, SHADOW);
         assert!(good.encode().is_ok());
         let qp = CreateQp {
             qp: 1 << 24,
@@ -331,7 +337,7 @@ mod tests {
             ..good
         };
         assert!(matches!(context.encode(), Err(Error::Misaligned { .. })));
-        let modify = ModifyQp::new(1, QpType::RoceRc, CONTEXT, SHADOW, HwQpState::Rts);
+        let modify = ModifyQp::new(1, HwQpType::RoceRc, CONTEXT, SHADOW, HwQpState::Rts);
         let mss = ModifyQp {
             new_mss: Some(1 << 14),
             ..modify

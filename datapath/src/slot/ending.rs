@@ -1,13 +1,12 @@
 //! The end of a QP: hidden, gone, its number free again or its next life begun.
 
-use e810_types::WorkQueue;
+use e810_types::{QpType, WorkQueue};
 
 use super::list;
 use super::registry::gone_qp;
 use super::space::Extent;
 use super::{Atom, CqKey, Node, QpKey, QpSlot, QueueLine, Registry, SlotMemory};
 use crate::error::SlotError;
-use crate::state::Service;
 use crate::track::{self, Tracker};
 
 /// Requests that were outstanding, or done and not polled, when their QP was
@@ -64,7 +63,7 @@ impl<M: SlotMemory> Registry<M> {
     /// [`SlotError::Gone`] for a QP that is not hidden; [`SlotError::Busy`]
     /// while an event handler is just putting it on the list of marked ones:
     /// take what is marked, and try again.
-    pub fn reopen(&mut self, key: QpKey, service: Service) -> Result<QpKey, SlotError> {
+    pub fn reopen(&mut self, key: QpKey, service: QpType) -> Result<QpKey, SlotError> {
         let id = key.id();
         let slot = self.hidden(key)?;
         if slot.needs_attention() {

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use e810_types::{QpState, WorkQueue};
+use e810_types::{QpState, QpType, WorkQueue};
 
 use super::qp::{
     EXTENT, GENERATION, IDENTITY, QpSlot, RECV_CQ, RETIRED, RQ_HEAD, SEND_CQ, SQ_HEAD, STATE,
@@ -10,12 +10,11 @@ use super::qp::{
 };
 use super::queue::Guard;
 use super::{Atom, QpKey, key};
-use crate::state::Service;
 
 impl<A: Atom> QpSlot<'_, A> {
     /// Control: gives a hidden slot its next life, with the same queues. Nobody
     /// else looks at it: it is hidden, and poster and pollers are at rest.
-    pub(super) fn reopen(&self, id: u32, service: Service) -> QpKey {
+    pub(super) fn reopen(&self, id: u32, service: QpType) -> QpKey {
         let queues = [WorkQueue::Send, WorkQueue::Recv].map(|queue| {
             let line = self.queue(queue);
             let quanta = line.mask().wrapping_add(1) as u32;
@@ -86,7 +85,7 @@ pub(super) struct QueueOpening {
 /// What a slot is opened with.
 #[derive(Debug)]
 pub(super) struct Opening {
-    pub(super) service: Service,
+    pub(super) service: QpType,
     pub(super) send: QueueOpening,
     pub(super) recv: QueueOpening,
     pub(super) extent: u64,

@@ -1,10 +1,9 @@
 //! Why a request is not posted; kept out of the way of those that are.
 
-use e810_types::{QpState, WorkQueue};
+use e810_types::{QpState, QpType, WorkQueue};
 
 use crate::error::{PostError, Refused};
 use crate::sizing::MAX_MESSAGE;
-use crate::state::Service;
 use crate::wr::{Op, SendWr, Sge};
 
 #[cold]
@@ -26,7 +25,7 @@ pub(super) fn one(state: QpState) -> PostError {
 }
 
 #[cold]
-pub(super) fn op(op: &Op<'_>, service: Service) -> PostError {
+pub(super) fn op(op: &Op<'_>, service: QpType) -> PostError {
     PostError::WrongOp {
         op: op.name(),
         service,

@@ -1,7 +1,7 @@
 //! A QP that begins anew under its number, and requests that do nothing.
 
 use e810_datapath::slot::{Cause, Marked};
-use e810_datapath::{Discarded, Op, QpState, SendFlags, SendWr, Service, Wc, WcOpcode, WcStatus};
+use e810_datapath::{Discarded, Op, QpState, QpType, SendFlags, SendWr, Wc, WcOpcode, WcStatus};
 use e810_types::{FlushCode, WorkQueue};
 
 use crate::common::{Bench, FLUSH, SQ_BIT, TestCq};
@@ -95,15 +95,15 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
         }
     );
     assert!(bench.registry.is_marked(old));
-    assert!(bench.registry.reopen(old, Service::Rc).is_err(), "marked");
+    assert!(bench.registry.reopen(old, QpType::Rc).is_err(), "marked");
     assert!(bench.registry.take_attention().is_none(), "hidden");
     for cq in [&mut send_cq, &mut recv_cq] {
         cq.cq.let_go(old.id());
     }
-    let new = bench.registry.reopen(old, Service::Rc).unwrap();
+    let new = bench.registry.reopen(old, QpType::Rc).unwrap();
     assert_eq!(new.id(), old.id());
     assert_ne!(new, old);
-    assert!(bench.registry.reopen(old, Service::Rc).is_err(), "twice");
+    assert!(bench.registry.reopen(old, QpType::Rc).is_err(), "twice");
     let slots = bench.registry.slots().clone();
     assert!(qp.send.restart(&slots, old).is_err());
     qp.send.restart(&slots, new).unwrap();

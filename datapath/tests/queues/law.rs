@@ -7,7 +7,7 @@
 //! posted later is flushed too; and of a QP that is gone nothing appears.
 
 use e810_datapath::slot::{Cause, Marked};
-use e810_datapath::{Discarded, QpKey, QpState, Service, Wc};
+use e810_datapath::{Discarded, QpKey, QpState, QpType, Wc};
 use e810_hal::Cell;
 use e810_types::{FlushCode, WorkQueue};
 
@@ -211,7 +211,7 @@ impl Rig {
             self.rings[ring].cq.cq.let_go(old.id());
         }
         let registry = &mut self.bench.registry;
-        let new = registry.reopen(old, Service::Rc).unwrap();
+        let new = registry.reopen(old, QpType::Rc).unwrap();
         registry.set_state(new, QpState::Rts).unwrap();
         let slots = registry.slots().clone();
         let model = &mut self.models[qp];

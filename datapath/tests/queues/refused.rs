@@ -1,7 +1,7 @@
 //! Requests that are not in order, or not at their time: nothing of them is left.
 
 use e810_datapath::{
-    Atomic, Data, ExtraOps, Op, PostError, QpState, RecvWr, Remote, SendLimits, Service, Sge,
+    Atomic, Data, ExtraOps, Op, PostError, QpState, QpType, RecvWr, Remote, SendLimits, Sge,
     UdTarget, Wc,
 };
 use e810_types::WorkQueue;
@@ -101,7 +101,7 @@ fn what_is_not_in_order_is_refused() {
             },
             PostError::WrongOp {
                 op: "UD SEND",
-                service: Service::Rc,
+                service: QpType::Rc,
             },
         ),
         (Op::Atomic(&atomic), PostError::NotOffered { op: "ATOMIC" }),
@@ -191,7 +191,7 @@ fn states_take_what_they_take() {
 #[test]
 fn a_datagram_queue_refuses_the_rest() {
     let mut rig = rig(SendLimits {
-        service: Service::Ud,
+        service: QpType::Ud,
         ..LIMITS
     });
     let remote = Remote { addr: 0, rkey: 0 };
@@ -211,7 +211,7 @@ fn a_datagram_queue_refuses_the_rest() {
     ] {
         let wrong = PostError::WrongOp {
             op: op.name(),
-            service: Service::Ud,
+            service: QpType::Ud,
         };
         assert_eq!(rig.send.post_one(&send(op)), Err(wrong));
     }

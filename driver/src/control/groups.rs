@@ -24,13 +24,13 @@ use e810_cqp::op::{
     Command, CreateMcast, DestroyMcast, GroupMember, McastGroup, ModifyMcast, group_context,
 };
 use e810_hal::{Iova, Platform, log_warn};
+use e810_types::QpType;
 use heapless::Vec;
 
 use super::{Control, run};
 use crate::addr::group_mac;
 use crate::error::{Error, Object, Result};
 use crate::pair::Qp;
-use e810_datapath::state::Service;
 
 pub(super) use table::Groups;
 use table::{Group, Name};
@@ -174,7 +174,7 @@ impl<P: Platform> Control<P> {
 
     fn group_name(&self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<Name> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
-        if qp.made.service != Service::Ud {
+        if qp.made.service != QpType::Ud {
             return Err(Error::Invalid {
                 what: "only datagram (UD) queue pairs are members of multicast groups",
             });

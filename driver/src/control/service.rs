@@ -10,11 +10,10 @@ use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
 use e810_cqp::op::{FlushStatus, FlushWqes};
 use e810_cqp::{Completion, Ticket};
 use e810_datapath::slot::{Cause, QpKey, Signalled};
-use e810_datapath::state::Service;
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
 use e810_hal::{Ns, Platform, WaitError, log_warn};
-use e810_types::{QpState, WorkQueue};
+use e810_types::{QpState, QpType, WorkQueue};
 use heapless::Vec;
 
 use super::Control;
@@ -338,8 +337,8 @@ impl<P: Platform> Control<P> {
         found
     }
 
-    fn service_of(&self, key: QpKey) -> Service {
-        self.slots().service(key).unwrap_or(Service::Rc)
+    fn service_of(&self, key: QpKey) -> QpType {
+        self.slots().service(key).unwrap_or(QpType::Rc)
     }
 
     /// The queues of a queue pair that the device has not been told to flush. In

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use core::sync::atomic::AtomicU64;
     use e810_datapath::slot::{Layout, QpShape};
-    use e810_datapath::{QpState, Registry, Service};
+    use e810_datapath::{QpState, QpType, Registry};
     use std::boxed::Box;
     use std::vec::Vec;
 
@@ -98,14 +98,14 @@ mod tests {
         let shape = QpShape {
             sq_quanta: 2,
             rq_quanta: 4,
-            service: Service::Rc,
+            service: QpType::Rc,
             send_cq: cq,
             recv_cq: cq,
         };
         let mut qp = table.open_qp(QP, &shape).unwrap();
         for _ in 1..lives {
             table.hide_qp(qp).unwrap();
-            qp = table.reopen(qp, Service::Rc).unwrap();
+            qp = table.reopen(qp, QpType::Rc).unwrap();
         }
         table.set_state(qp, QpState::Rts).unwrap();
         (table, qp, cq)

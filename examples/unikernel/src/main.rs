@@ -14,7 +14,7 @@ mod report;
 use e810::hmc::Capacity;
 use e810::{
     AccessFlags, ColdStart, Config, GidEntry, HOST_ALLOCATIONS, LinkPolicy, MacAddr, Mtu, Notify,
-    Package, PackageSource, Path, QpAttr, QpCaps, QpInit, Qpn, Service, bring_up_cold, v4,
+    Package, PackageSource, Path, QpAttr, QpCaps, QpInit, QpType, Qpn, bring_up_cold, v4,
 };
 use metal::machine::FUNCTIONS;
 use metal::{Machine, Metal, pool, say};
@@ -74,7 +74,7 @@ fn main(machine: &Machine) -> Result<(), Failure> {
     report.row("connecting", 2);
 
     for waits in [Waits::Polls, Waits::Sleeps] {
-        for service in [Service::Rc, Service::Ud] {
+        for service in [QpType::Rc, QpType::Ud] {
             for number in 0..MESSAGES {
                 // There and back.
                 let (from, to) = match number % 2 {
@@ -193,11 +193,11 @@ fn ip(mac: MacAddr) -> core::net::IpAddr {
 fn pass(
     from: &mut Node<'_>,
     to: &mut Node<'_>,
-    service: Service,
+    service: QpType,
     waits: Waits,
     number: u64,
 ) -> Result<(), Failure> {
-    let header = if service == Service::Ud { HEADER } else { 0 };
+    let header = if service == QpType::Ud { HEADER } else { 0 };
     let sent: [u8; BYTES] = core::array::from_fn(|at| (at as u64 * 7 + number * 31 + 1) as u8);
     from.memory.write(0, &sent)?;
     to.memory.write(INCOMING, &[0; HEADER + BYTES])?;

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use e810_cqp::hmc::Object;
 use e810_cqp::op::{
     Access as Rights, AddressHandle, CqAttributes, CreateAh, CreateCq, CreateQp, DeallocStag,
-    DestroyAh, DestroyCq, DestroyQp, Extent, IpPair, PageSize, Pages, QpType, QueueMemory,
+    DestroyAh, DestroyCq, DestroyQp, Extent, HwQpType, IpPair, PageSize, Pages, QueueMemory,
     RegisterMr, StagKind, TagBase,
 };
 use e810_cqp::qpc::{RoceContext, RqContext, SqContext};
@@ -151,8 +151,8 @@ impl Kernel for Simulated {
     fn create_qp(&mut self, request: &QpRequest) -> Answer<u32> {
         let id = self.next.qp;
         let kind = match request.qp_type {
-            qp_type::RC => QpType::RoceRc,
-            qp_type::UD => QpType::RoceUd,
+            qp_type::RC => HwQpType::RoceRc,
+            qp_type::UD => HwQpType::RoceUd,
             _ => return Err(Errno::UNSUPPORTED),
         };
         self.back(Object::Qp, id)?;

@@ -17,7 +17,7 @@ use std::net::Ipv4Addr;
 use e810_cqp::hmc::{Backing, Capacity, FpmQuery, Hmc, Object, Plan, query_features};
 use e810_cqp::limits::{RESERVED_CQS, RESERVED_PDS, RESERVED_QPS};
 use e810_cqp::op::{
-    CqAttributes, CreateCeq, NodeChange, PriorityType, QpType, QueueMemory, WorkSchedNode,
+    CqAttributes, CreateCeq, HwQpType, NodeChange, PriorityType, QueueMemory, WorkSchedNode,
 };
 use e810_cqp::qpc::RoceContext;
 use e810_cqp::{CcqConfig, Config, Cqp, Error};
@@ -52,7 +52,7 @@ pub struct Address {
 /// A queue pair of the device.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    kind: QpType,
+    kind: HwQpType,
     context: RoceContext,
     shadow: Iova,
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use e810_cqp::op::{IpPair, QpType, QueueMemory};
+use e810_cqp::op::{HwQpType, IpPair, QueueMemory};
 use e810_hal::Iova;
 use e810_hal::bus::{CeqId, PfId, VsiId};
 use e810_types::HwQpState;
@@ -46,12 +46,12 @@ impl Input<'_> {
         CeqId::new(self.as_("ceq_id")).unwrap()
     }
 
-    pub(super) fn qp_type(&self) -> QpType {
+    pub(super) fn qp_type(&self) -> HwQpType {
         match self.get("qp_type") {
-            1 => QpType::Iwarp,
-            2 => QpType::Uda,
-            3 => QpType::RoceRc,
-            4 => QpType::RoceUd,
+            1 => HwQpType::Iwarp,
+            2 => HwQpType::Uda,
+            3 => HwQpType::RoceRc,
+            4 => HwQpType::RoceUd,
             other => panic!("QP type {other}"),
         }
     }
