@@ -12,6 +12,7 @@ mod fake;
 use e810_adminq::op::{ClearPxe, Data, GetVersion, ListCaps, Owner, ReadMac};
 use e810_adminq::{AdminQ, Error, Opcode};
 use e810_hal::{Clock, Ns, WaitError};
+use e810_types::MacAddr;
 use fake::{Fake, Fault, Reply};
 
 const VERSION: u16 = 0x0001;
@@ -57,7 +58,7 @@ fn data_goes_both_ways_and_leaves_nothing_behind() {
     let reply = [0, 0, 2, 1, 2, 3, 4, 5];
     let answer = Reply::params(0, &[0x10, 0, 0, 0, 1]).data(reply);
     fake.firmware().fault(MAC, Fault::Answer(answer));
-    assert_eq!(queue.execute(&ReadMac), Ok([2, 1, 2, 3, 4, 5]));
+    assert_eq!(queue.execute(&ReadMac), Ok(MacAddr([2, 1, 2, 3, 4, 5])));
     let long = vec![0; 4097];
     assert!(matches!(
         queue.exchange(Opcode(0x1234), [0; 16], Data::Send(&long)),

@@ -6,18 +6,20 @@
 //! the entry names, [`Aeqe::object`] the one thing it happened to.
 //!
 //! ```
-//! use e810_ceq::aeqe::{Aeqe, Object, Side};
+//! use e810_ceq::aeqe::{Aeqe, Object};
+//! use e810_types::WorkQueue;
 //!
 //! // Bounds violation (0x0108), source send queue (5), QP 9, WQE index 3.
 //! let word = 1 << 63 | 5 << 50 | 0x108 << 34 | 3 << 18 | 9;
 //! let event = Aeqe::decode([0xABCD, word]);
 //! assert_eq!(event.object(), Object::Qp(9));
-//! assert_eq!(event.blamed(), Some(Side::Sq));
+//! assert_eq!(event.blamed(), Some(WorkQueue::Send));
 //! assert_eq!(event.code.to_string(), "AMP_BOUNDS_VIOLATION (0x0108)");
 //! ```
 
 use core::fmt;
 
+use e810_types::{HwQpState, WorkQueue};
 use tock_registers::register_bitfields;
 
 use crate::ae::{AeCode, Class};
@@ -113,53 +115,6 @@ impl fmt::Display for Source {
     }
 }
 
-/// QP state as the device has it, IWSTATE (control-path 5.3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum IwState {
-    /// 0.
-    Invalid,
-    /// 1.
-    Idle,
-    /// 2: ready to send.
-    Rts,
-    /// 3: SQD on RoCE; closing on iWARP.
-    Sqd,
-    /// 4: ready to receive.
-    Rtr,
-    /// 5: terminate (iWARP).
-    Terminate,
-    /// 6.
-    Error,
-    /// 7: not in the sources.
-    Unknown,
-}
-
-impl IwState {
-    const fn from_bits(bits: u64) -> Self {
-        match bits & 7 {
-            0 => Self::Invalid,
-            1 => Self::Idle,
-            2 => Self::Rts,
-            3 => Self::Sqd,
-            4 => Self::Rtr,
-            5 => Self::Terminate,
-            6 => Self::Error,
-            _ => Self::Unknown,
-        }
-    }
-}
-
-/// One of a QP's two queues.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Side {
-    /// Send queue.
-    Sq,
-    /// Receive queue.
-    Rq,
-}
-
 /// What an event happened to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -200,8 +155,8 @@ pub struct Aeqe {
     /// WQDESCIDX: 15 bits; the receive at fault when [`About::RQ_INDEX`] is
     /// set.
     pub wqe_index: u16,
-    /// QP state at the time.
-    pub iw_state: IwState,
+    /// QP state at the time; `None` for 7, which is not in the sources.
+    pub iw_state: Option<HwQpState>,
     /// TCP state (iWARP), control-path 5.4.
     pub tcp_state: u8,
     /// Q2DATA: what was written to the QP's Q2 area (iWARP), 2 bits.
@@ -226,7 +181,7 @@ impl Aeqe {
             about: about(code.class(), source),
             id: (AEQE::QPCQID_HI.read(word) << 18 | AEQE::QPCQID_LOW.read(word)) as u32,
             wqe_index: AEQE::WQDESCIDX.read(word) as u16,
-            iw_state: IwState::from_bits(AEQE::IWSTATE.read(word)),
+            iw_state: HwQpState::from_code(AEQE::IWSTATE.read(word) as u8),
             tcp_state: AEQE::TCPSTATE.read(word) as u8,
             q2_data: AEQE::Q2DATA.read(word) as u8,
             overflow: AEQE::OVERFLOW.is_set(word),
@@ -253,11 +208,11 @@ impl Aeqe {
     /// [`AeInfo::flush`](crate::AeInfo), the other queue's the general one
     /// (control-path 7.6).
     #[must_use]
-    pub const fn blamed(&self) -> Option<Side> {
+    pub const fn blamed(&self) -> Option<WorkQueue> {
         if self.about.contains(About::SQ) {
-            Some(Side::Sq)
+            Some(WorkQueue::Send)
         } else if self.about.contains(About::RQ) {
-            Some(Side::Rq)
+            Some(WorkQueue::Recv)
         } else {
             None
         }
@@ -334,12 +289,12 @@ mod tests {
         assert_eq!(got.code, AeCode(0x102));
         assert_eq!((got.id, got.wqe_index), (441_566, 23_228));
         assert_eq!((got.tcp_state, got.q2_data), (5, 2));
-        assert_eq!(got.iw_state, IwState::Error);
+        assert_eq!(got.iw_state, Some(HwQpState::Error));
         assert_eq!((got.overflow, got.context), (false, 7));
         assert!(Aeqe::decode([0, 1 << 33]).overflow);
         let ones = Aeqe::decode([u64::MAX; 2]);
         assert_eq!((ones.id, ones.wqe_index), (0x7_FFFF, 0x7FFF));
-        assert_eq!(ones.iw_state, IwState::Unknown);
+        assert_eq!(ones.iw_state, None);
     }
 
     #[test]
@@ -348,8 +303,8 @@ mod tests {
         assert_eq!(bounds(0).object(), Object::Function);
         assert_eq!(bounds(4).object(), Object::Function);
         assert_eq!(bounds(1).object(), Object::Qp(1 << 18 | 5));
-        assert_eq!(bounds(1).blamed(), Some(Side::Rq));
-        assert_eq!(bounds(7).blamed(), Some(Side::Sq));
+        assert_eq!(bounds(1).blamed(), Some(WorkQueue::Recv));
+        assert_eq!(bounds(7).blamed(), Some(WorkQueue::Send));
         assert_eq!(bounds(9).blamed(), None);
         assert_eq!(bounds(0xE).object(), Object::Cq(1 << 18 | 5));
     }

@@ -16,10 +16,11 @@
 use core::fmt;
 
 use e810_hal::Ns;
+use e810_types::WorkQueue;
 use heapless::Deque;
 
 use crate::ae::{Action, AeCode, QpEvent};
-use crate::aeqe::{About, Aeqe, Object, Side};
+use crate::aeqe::{About, Aeqe, Object};
 
 /// What an event is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +53,7 @@ pub struct AsyncEvent {
     /// What it happened to.
     pub object: Object,
     /// The queue of the QP that is to blame.
-    pub blamed: Option<Side>,
+    pub blamed: Option<WorkQueue>,
     /// Index of the receive at fault, where the device gives it.
     pub receive: Option<u16>,
 }
@@ -144,7 +145,7 @@ impl AsyncEvent {
     pub fn qp_event(&self) -> Option<QpEvent> {
         match (self.kind, self.object) {
             (Kind::Ae(code), Object::Qp(_)) if code.action() == Action::Flush => {
-                Some(code.flush().event())
+                Some(QpEvent::of(code.flush()))
             }
             _ => None,
         }
@@ -156,9 +157,9 @@ impl fmt::Display for AsyncEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.object)?;
         match (self.blamed, self.receive) {
-            (Some(Side::Sq), _) => f.write_str(", send queue")?,
-            (Some(Side::Rq), Some(index)) => write!(f, ", receive {index}")?,
-            (Some(Side::Rq), None) => f.write_str(", receive queue")?,
+            (Some(WorkQueue::Send), _) => f.write_str(", send queue")?,
+            (Some(WorkQueue::Recv), Some(index)) => write!(f, ", receive {index}")?,
+            (Some(WorkQueue::Recv), None) => f.write_str(", receive queue")?,
             (None, _) => {}
         }
         match self.kind {

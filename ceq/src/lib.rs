@@ -42,7 +42,7 @@ pub mod irq;
 pub mod limits;
 pub mod vectors;
 
-pub use ae::{AeCode, AeInfo, FlushCode};
+pub use ae::{AeCode, AeInfo};
 pub use aeq::{Aeq, AeqCounts, AeqDrain, AeqStep};
 pub use aeqe::Aeqe;
 pub use ceq::{Ceq, CeqCounts, CeqDrain, CeqStep, Delivery};

@@ -4,11 +4,12 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use e810_cqp::op::{IpPair, MacAddr, QueueMemory};
+use e810_cqp::op::{IpPair, QueueMemory};
 use e810_cqp::qpc::{
     CongestionControl, Privileges, RoceContext, RqContext, SqContext, StatsInstance, Timely,
 };
 use e810_hal::Iova;
+use e810_types::MacAddr;
 
 /// A context of nothing but zeros.
 fn base() -> RoceContext {

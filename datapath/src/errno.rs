@@ -94,8 +94,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::error::Queue;
-    use crate::state::{QpState, Service};
+    use e810_types::{QpState, QpType, WorkQueue};
 
     const MAP: &str = include_str!("../../docs/verbs-map.md");
 
@@ -120,7 +119,7 @@ mod tests {
 
     #[test]
     fn each_refusal_of_a_post_has_the_number_that_the_page_says() {
-        let queue = Queue::Send;
+        let queue = WorkQueue::Send;
         let (got, limit) = (3, 2);
         let refusals = [
             (
@@ -155,7 +154,7 @@ mod tests {
             (
                 PostError::WrongOp {
                     op: "x",
-                    service: Service::Ud,
+                    service: QpType::Ud,
                 },
                 "EINVAL",
                 22,

@@ -1,25 +1,8 @@
 //! What can go wrong on the data path.
 
-use crate::state::{QpState, Service, TransitionError};
+use e810_types::{QpState, QpType, WorkQueue};
 
-/// Which work queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Queue {
-    /// Send queue.
-    Send,
-    /// Receive queue.
-    Recv,
-}
-
-impl core::fmt::Display for Queue {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::Send => "send queue",
-            Self::Recv => "receive queue",
-        })
-    }
-}
+use crate::state::TransitionError;
 
 /// Why a work request was not posted. Nothing of it is in the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -30,7 +13,7 @@ pub enum PostError {
     #[error("{queue} full: {needed} entries needed, {free} free; poll its CQ and post again")]
     Full {
         /// Which queue.
-        queue: Queue,
+        queue: WorkQueue,
         /// Quanta (send, padding included) or slots (receive) needed.
         needed: u32,
         /// Of which so many are free.
@@ -40,7 +23,7 @@ pub enum PostError {
     #[error("{got} SGEs, the {queue} was created for {limit}")]
     TooManySges {
         /// Which queue.
-        queue: Queue,
+        queue: WorkQueue,
         /// SGEs of the request.
         got: usize,
         /// What the queue takes.
@@ -77,7 +60,7 @@ pub enum PostError {
     #[error("{queue} takes no requests in state {state}")]
     WrongState {
         /// Which queue.
-        queue: Queue,
+        queue: WorkQueue,
         /// State of the QP.
         state: QpState,
     },
@@ -87,7 +70,7 @@ pub enum PostError {
         /// Name of the operation.
         op: &'static str,
         /// Kind of QP.
-        service: Service,
+        service: QpType,
     },
     /// This generation does not offer the operation.
     #[error("{op} is not offered by this generation; the QP was not opened for it")]
@@ -118,7 +101,7 @@ pub enum PostError {
     #[error("the memory of the {queue} is not what the queue was opened with")]
     Memory {
         /// Which queue.
-        queue: Queue,
+        queue: WorkQueue,
     },
 }
 

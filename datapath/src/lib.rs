@@ -32,9 +32,9 @@
 //! use core::sync::atomic::AtomicU64;
 //! use e810_datapath::sizing::{CqSize, RqSize, SqSize};
 //! use e810_datapath::slot::{Layout, QpShape, Registry};
-//! use e810_datapath::state::{QpState, Service};
 //! use e810_datapath::{CompletionQueue, Data, Op, SendFlags, SendLimits, SendQueue, SendWr, Sge, Wc};
 //! use e810_hal::{Barrier, Bus, Off};
+//! use e810_types::{QpState, QpType};
 //!
 //! /// A platform that has no device behind it.
 //! struct NoDevice;
@@ -55,7 +55,7 @@
 //! let qp_key = registry.open_qp(3, &QpShape {
 //!     sq_quanta: sq.quanta,
 //!     rq_quanta: rq.quanta(),
-//!     service: Service::Rc,
+//!     service: QpType::Rc,
 //!     send_cq: cq_key,
 //!     recv_cq: cq_key,
 //! })?;
@@ -64,7 +64,7 @@
 //! let mut completions =
 //!     CompletionQueue::new(NoDevice, ring, zeroed(8), slots.clone(), cq_key, cq.entries)?;
 //! let limits = SendLimits {
-//!     service: Service::Rc,
+//!     service: QpType::Rc,
 //!     max_sge: 1,
 //!     max_inline: 0,
 //!     address_handles: 1 << 17,
@@ -113,12 +113,12 @@ pub mod wr;
 
 pub use arm::Notify;
 pub use cq::{CompletionQueue, Counters};
-pub use error::{Error, PostError, Queue, Refused, SizeError, SlotError};
+pub use e810_types::{FlushCode, QpState, QpType, WorkQueue};
+pub use error::{Error, PostError, Refused, SizeError, SlotError};
 pub use rq::RecvQueue;
 pub use slot::{CqKey, DroppedWrs, QpKey, Registry, Slots};
 pub use sq::{SendLimits, SendQueue};
-pub use state::{QpState, Service};
-pub use status::{FlushCode, WcOpcode, WcStatus};
+pub use status::{WcOpcode, WcStatus};
 pub use wc::{Sender, Wc, WcFlags};
 pub use wr::{
     Atomic, Data, ExtraOps, FastRegister, FastRegisterParts, MwBind, Op, RecvWr, Remote, SendFlags,

@@ -3,11 +3,11 @@
 use core::fmt;
 
 use e810_hal::{Cell, Words};
+use e810_types::{QpState, WorkQueue};
 
-use crate::error::{Bound, Queue, SizeError};
+use crate::error::{Bound, SizeError};
 use crate::sizing::{CHUNK_QUANTA, QUANTUM_WORDS};
 use crate::slot::{QpKey, QpLines, QpSlot, SlotMemory, Slots};
-use crate::state::QpState;
 use crate::track::{self, Tag, Tracker};
 
 const CHUNK: u64 = CHUNK_QUANTA as u64;
@@ -38,7 +38,7 @@ pub(crate) struct Producer<W, M: SlotMemory> {
     /// Quanta that are never used at once.
     reserve: u64,
     id: u32,
-    queue: Queue,
+    queue: WorkQueue,
     /// For what is rare.
     slots: Slots<M>,
 }
@@ -70,7 +70,7 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
         ring: W,
         slots: &Slots<M>,
         qp: QpKey,
-        queue: Queue,
+        queue: WorkQueue,
         shape: Shape,
     ) -> Result<Self, SizeError> {
         let no_qp = no_qp(qp);
@@ -136,7 +136,7 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
 
     /// Whether the QP's state takes requests to `queue`, which is this one.
     #[inline(always)]
-    pub(crate) fn is_open(&self, queue: Queue) -> bool {
+    pub(crate) fn is_open(&self, queue: WorkQueue) -> bool {
         QpSlot::new(&self.slot).takes(queue)
     }
 
@@ -213,7 +213,7 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
     #[inline(always)]
     pub(crate) fn claim_one(
         &mut self,
-        queue: Queue,
+        queue: WorkQueue,
         wr_id: u64,
         tag: Tag,
     ) -> Option<(&[W::Cell; QUANTUM_WORDS], u64)> {
@@ -234,7 +234,7 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
     #[inline(always)]
     pub(crate) fn claim_some(
         &mut self,
-        queue: Queue,
+        queue: WorkQueue,
         quanta: u64,
         wr_id: u64,
         tag: Tag,

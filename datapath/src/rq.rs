@@ -4,13 +4,13 @@
 //! is there as soon as its header is published.
 
 use e810_hal::{Barrier, Cell, Words};
+use e810_types::{QpState, WorkQueue};
 
-use crate::error::{Bound, PostError, Queue, Refused, SizeError};
+use crate::error::{Bound, PostError, Refused, SizeError};
 use crate::producer::{Producer, Shape};
 use crate::sizing::{MAX_MESSAGE, MAX_SGES, RqSize};
 use crate::slot::{QpKey, SlotMemory, Slots};
 use crate::sq::too_long;
-use crate::state::QpState;
 use crate::track::Tag;
 use crate::wqe::fragment;
 use crate::wr::RecvWr;
@@ -25,7 +25,9 @@ pub struct RecvQueue<P, W, M: SlotMemory> {
     slot: u64,
 }
 
-const MEMORY: PostError = PostError::Memory { queue: Queue::Recv };
+const MEMORY: PostError = PostError::Memory {
+    queue: WorkQueue::Recv,
+};
 
 impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// The receive queue of an opened QP, on `ring`: zeroed memory of at least
@@ -65,7 +67,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
                 1
             },
         };
-        let producer = Producer::new(ring, &slots, qp, Queue::Recv, shape)?;
+        let producer = Producer::new(ring, &slots, qp, WorkQueue::Recv, shape)?;
         let quanta = producer.capacity();
         if quanta != u64::from(size.quanta()) {
             return Err(SizeError {
@@ -91,7 +93,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     pub fn post_recv(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
         // Most lists are of one request, which the fast path takes.
         if let [wr] = list
-            && self.producer.is_open(Queue::Recv)
+            && self.producer.is_open(WorkQueue::Recv)
             && self.post_fast(wr).is_some()
         {
             return Ok(());
@@ -102,7 +104,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// Posts any list of receives.
     #[inline(never)]
     fn post_batch(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
-        if !self.producer.is_open(Queue::Recv) {
+        if !self.producer.is_open(WorkQueue::Recv) {
             return self.post_batch_in_error(list);
         }
         self.post_each(list)
@@ -115,7 +117,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     /// As there.
     #[inline]
     pub fn post_one(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        if self.producer.is_open(Queue::Recv) && self.post_fast(wr).is_some() {
+        if self.producer.is_open(WorkQueue::Recv) && self.post_fast(wr).is_some() {
             return Ok(());
         }
         self.post_one_slow(wr)
@@ -125,7 +127,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
     #[cold]
     #[inline(never)]
     fn post_one_slow(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        if self.producer.is_open(Queue::Recv) {
+        if self.producer.is_open(WorkQueue::Recv) {
             return self.post_slow(wr);
         }
         match self.producer.state() {
@@ -200,7 +202,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         }
         let ([q0, q1, q2, q3], valid) =
             self.producer
-                .claim_one(Queue::Recv, wr.wr_id, Tag::receive(1))?;
+                .claim_one(WorkQueue::Recv, wr.wr_id, Tag::receive(1))?;
         q0.set(sge.addr);
         q1.set(word | valid);
         q2.set(0);
@@ -251,7 +253,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
             return Ok(());
         }
         Err(PostError::Full {
-            queue: Queue::Recv,
+            queue: WorkQueue::Recv,
             needed: 1,
             free: 0,
         })
@@ -271,7 +273,7 @@ fn refuse(list: &[RecvWr<'_>], state: QpState) -> Result<(), Refused> {
 
 fn wrong_state(state: QpState) -> PostError {
     PostError::WrongState {
-        queue: Queue::Recv,
+        queue: WorkQueue::Recv,
         state,
     }
 }
@@ -279,7 +281,7 @@ fn wrong_state(state: QpState) -> PostError {
 #[cold]
 fn too_many(got: usize, limit: u32) -> PostError {
     PostError::TooManySges {
-        queue: Queue::Recv,
+        queue: WorkQueue::Recv,
         got,
         limit,
     }

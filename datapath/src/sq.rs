@@ -9,12 +9,12 @@
 
 use e810_hal::regs::PFPE_WQEALLOC;
 use e810_hal::{Barrier, Bus, Words};
+use e810_types::{QpType, WorkQueue};
 
-use crate::error::{Bound, PostError, Queue, SizeError};
+use crate::error::{Bound, PostError, SizeError};
 use crate::producer::{Producer, Shape};
 use crate::sizing::{MAX_INLINE, MAX_SGES, SQ_RESERVE};
 use crate::slot::{QpKey, SlotMemory, Slots};
-use crate::state::Service;
 use crate::wr::{ExtraOps, SendFlags};
 
 mod batch;
@@ -39,7 +39,7 @@ const MAX_HANDLES: u32 = 1 << 25;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct SendLimits {
     /// Kind of service.
-    pub service: Service,
+    pub service: QpType,
     /// Most SGEs of a request, at most 13.
     pub max_sge: u32,
     /// Most inline bytes of a request, at most 101.
@@ -85,7 +85,9 @@ const PLAIN: SendFlags = SendFlags::FENCE
 
 const _: () = assert!(PLAIN.bits() == 7);
 
-const MEMORY: PostError = PostError::Memory { queue: Queue::Send };
+const MEMORY: PostError = PostError::Memory {
+    queue: WorkQueue::Send,
+};
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// The send queue of an opened QP, on `ring`: zeroed memory of at least the
@@ -121,7 +123,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             reserve: RUN_RESERVE,
             run: CLEAR,
         };
-        let producer = Producer::new(ring, &slots, qp, Queue::Send, shape)?;
+        let producer = Producer::new(ring, &slots, qp, WorkQueue::Send, shape)?;
         let mut always = SendFlags::empty();
         always.set(SendFlags::SIGNALED, limits.signal_all);
         if limits.service.is_datagram() || limits.max_sge == 0 {

@@ -6,14 +6,15 @@
 //! place.
 //!
 //! ```
-//! use e810_datapath::state::{AttrMask, QpState, Service, TransitionError, check};
+//! use e810_datapath::state::{AttrMask, TransitionError, check};
+//! use e810_types::{QpState, QpType};
 //!
-//! let error = check(Service::Rc, QpState::Init, QpState::Rts, AttrMask::STATE).unwrap_err();
+//! let error = check(QpType::Rc, QpState::Init, QpState::Rts, AttrMask::STATE).unwrap_err();
 //! assert!(matches!(error, TransitionError::NotPossible { .. }));
 //!
 //! let given = AttrMask::STATE | AttrMask::TIMEOUT | AttrMask::SQ_PSN;
 //! let Err(TransitionError::Missing { missing, .. }) =
-//!     check(Service::Rc, QpState::Rtr, QpState::Rts, given) else { panic!() };
+//!     check(QpType::Rc, QpState::Rtr, QpState::Rts, given) else { panic!() };
 //! assert_eq!(
 //!     missing,
 //!     AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC
@@ -23,125 +24,19 @@
 use core::fmt;
 
 use bitflags::bitflags;
+use e810_types::{QpState, QpType};
 
-/// State of a QP, numbered as in verbs (data-path 8.1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[repr(u8)]
-pub enum QpState {
-    /// Just created.
-    #[default]
-    Reset = 0,
-    /// Takes receives.
-    Init = 1,
-    /// Ready to receive.
-    Rtr = 2,
-    /// Ready to send.
-    Rts = 3,
-    /// Send queue drained.
-    Sqd = 4,
-    /// Send queue in error (not RC).
-    Sqe = 5,
-    /// In error; every request is flushed.
-    Err = 6,
-}
-
-impl QpState {
-    /// All states, by number.
-    pub const ALL: [Self; 7] = [
-        Self::Reset,
-        Self::Init,
-        Self::Rtr,
-        Self::Rts,
-        Self::Sqd,
-        Self::Sqe,
-        Self::Err,
-    ];
-
-    /// The state of a number; 7, which no state has, counts as ERR.
-    #[inline(always)]
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        match bits & 7 {
-            0 => Self::Reset,
-            1 => Self::Init,
-            2 => Self::Rtr,
-            3 => Self::Rts,
-            4 => Self::Sqd,
-            5 => Self::Sqe,
-            _ => Self::Err,
-        }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reset => "RESET",
-            Self::Init => "INIT",
-            Self::Rtr => "RTR",
-            Self::Rts => "RTS",
-            Self::Sqd => "SQD",
-            Self::Sqe => "SQE",
-            Self::Err => "ERR",
-        }
-    }
-}
-
-impl fmt::Display for QpState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Kind of service of a QP. The device has RC, UD and the GSI QP, which is a UD
-/// one (data-path 5.4); the others are in the table of transitions for its
-/// completeness.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[repr(u8)]
-pub enum Service {
-    /// Reliable connection.
-    Rc = 0,
-    /// Unreliable connection; not on this device.
-    Uc = 1,
-    /// Unreliable datagram.
-    Ud = 2,
-    /// General services (and subnet management): QP 1.
-    Gsi = 3,
-    /// Raw packets; not on this device.
-    RawPacket = 4,
-    /// XRC initiator; not on this device.
-    XrcIni = 5,
-    /// XRC target; not on this device.
-    XrcTgt = 6,
-}
-
-impl Service {
-    /// Whether the device has QPs of this kind.
-    #[must_use]
-    pub const fn is_offered(self) -> bool {
-        matches!(self, Self::Rc | Self::Ud | Self::Gsi)
-    }
-
-    /// Whether its messages are datagrams.
-    #[must_use]
-    #[inline(always)]
-    pub const fn is_datagram(self) -> bool {
-        matches!(self, Self::Ud | Self::Gsi)
-    }
-}
-
-impl fmt::Display for Service {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Rc => "RC",
-            Self::Uc => "UC",
-            Self::Ud => "UD",
-            Self::Gsi => "GSI",
-            Self::RawPacket => "RAW_PACKET",
-            Self::XrcIni => "XRC_INI",
-            Self::XrcTgt => "XRC_TGT",
-        })
+/// The state of a number; 7, which no state has, counts as ERR.
+#[inline(always)]
+pub(crate) const fn state_from_bits(bits: u64) -> QpState {
+    match bits & 7 {
+        0 => QpState::Reset,
+        1 => QpState::Init,
+        2 => QpState::Rtr,
+        3 => QpState::Rts,
+        4 => QpState::Sqd,
+        5 => QpState::Sqe,
+        _ => QpState::Err,
     }
 }
 
@@ -221,7 +116,7 @@ pub enum TransitionError {
     #[error("a {service} QP cannot go from {from} to {to}")]
     NotPossible {
         /// Kind of QP.
-        service: Service,
+        service: QpType,
         /// Its state.
         from: QpState,
         /// The state wanted.
@@ -231,7 +126,7 @@ pub enum TransitionError {
     #[error("{from} to {to} of a {service} QP also needs {missing}")]
     Missing {
         /// Kind of QP.
-        service: Service,
+        service: QpType,
         /// Its state.
         from: QpState,
         /// The state wanted.
@@ -243,7 +138,7 @@ pub enum TransitionError {
     #[error("{from} to {to} of a {service} QP does not take {forbidden}")]
     Forbidden {
         /// Kind of QP.
-        service: Service,
+        service: QpType,
         /// Its state.
         from: QpState,
         /// The state wanted.
@@ -288,7 +183,7 @@ pub struct Transition {
     pub from: QpState,
     /// To.
     pub to: QpState,
-    /// Attributes by kind of service, in the order of [`Service`].
+    /// Attributes by kind of service, in the order of [`QpType`].
     pub masks: [Masks; 7],
 }
 
@@ -305,7 +200,7 @@ pub mod timing;
 /// # Errors
 /// [`TransitionError`].
 pub fn check(
-    service: Service,
+    service: QpType,
     from: QpState,
     to: QpState,
     given: AttrMask,

@@ -1,5 +1,7 @@
 //! How a work request ended: status, flush codes and operation names.
 
+use e810_types::FlushCode;
+
 /// Status of a work completion; numbers are those of `ib_wc_status`
 /// (data-path 8.7). The device yields the ones marked so, and no others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -65,58 +67,45 @@ impl core::fmt::Display for WcStatus {
     }
 }
 
-/// Minor code of a flush (data-path 4.4, `irdma_flush_opcode`). Unknown values
-/// are kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct FlushCode(pub u16);
-
-impl FlushCode {
-    /// Discarded because the QP is in error: the code of all but the request
-    /// that caused it.
-    pub const GENERAL: Self = Self(1);
-    /// Local protection error.
-    pub const PROT: Self = Self(2);
-    /// Memory window bind error.
-    pub const MW_BIND: Self = Self(9);
-
-    /// The status it stands for.
+impl WcStatus {
+    /// The status that a flush code stands for (data-path 4.4,
+    /// `irdma_flush_opcode`).
     #[must_use]
-    pub const fn status(self) -> WcStatus {
-        match self.0 {
-            1 => WcStatus::WrFlushErr,
-            2 => WcStatus::LocProtErr,
-            3 => WcStatus::RemAccessErr,
-            4 => WcStatus::LocQpOpErr,
-            5 => WcStatus::RemOpErr,
-            6 => WcStatus::LocLenErr,
-            8 => WcStatus::RetryExcErr,
-            9 => WcStatus::MwBindErr,
-            10 => WcStatus::RemInvReqErr,
-            11 => WcStatus::RnrRetryExcErr,
+    pub const fn of_flush(code: FlushCode) -> Self {
+        match code {
+            FlushCode::GENERAL => Self::WrFlushErr,
+            FlushCode::PROT => Self::LocProtErr,
+            FlushCode::REM_ACCESS => Self::RemAccessErr,
+            FlushCode::LOC_QP_OP => Self::LocQpOpErr,
+            FlushCode::REM_OP => Self::RemOpErr,
+            FlushCode::LOC_LEN => Self::LocLenErr,
+            FlushCode::RETRY_EXC => Self::RetryExcErr,
+            FlushCode::MW_BIND => Self::MwBindErr,
+            FlushCode::REM_INV_REQ => Self::RemInvReqErr,
+            FlushCode::RNR_RETRY_EXC => Self::RnrRetryExcErr,
             // 0 FLUSH_INVALID, 7 FLUSH_FATAL_ERR, and whatever comes later.
-            _ => WcStatus::FatalErr,
+            _ => Self::FatalErr,
         }
     }
+}
 
-    /// The code that an asynchronous event stands for (data-path 8.8). Used
-    /// for CQEs whose major code says that the minor one is an event; what the
-    /// events mean otherwise is the event queue's business.
-    #[must_use]
-    pub const fn of_event(ae: u16) -> Self {
-        Self(match ae {
-            0x0102..=0x010A | 0x011C => 2,
-            0x0112 | 0x020D => 3,
-            0x0114 | 0x0118 | 0x0119 | 0x011B => 9,
-            0x0133 | 0x020A => 4,
-            0x0132 | 0x0134 | 0x0135 | 0x0303 | 0x0305 => 6,
-            0x0208 => 10,
-            0x020E | 0x0316 | 0x0505 | 0x0507 => 5,
-            0x050A => 8,
-            0x050F => 11,
-            0x0700 | 0x0703..=0x0705 => 7,
-            _ => 1,
-        })
+/// The flush code that an asynchronous event stands for (data-path 8.8). Used
+/// for CQEs whose major code says that the minor one is an event; what the
+/// events mean otherwise is the event queue's business.
+#[must_use]
+pub const fn flush_code_of_event(ae: u16) -> FlushCode {
+    match ae {
+        0x0102..=0x010A | 0x011C => FlushCode::PROT,
+        0x0112 | 0x020D => FlushCode::REM_ACCESS,
+        0x0114 | 0x0118 | 0x0119 | 0x011B => FlushCode::MW_BIND,
+        0x0133 | 0x020A => FlushCode::LOC_QP_OP,
+        0x0132 | 0x0134 | 0x0135 | 0x0303 | 0x0305 => FlushCode::LOC_LEN,
+        0x0208 => FlushCode::REM_INV_REQ,
+        0x020E | 0x0316 | 0x0505 | 0x0507 => FlushCode::REM_OP,
+        0x050A => FlushCode::RETRY_EXC,
+        0x050F => FlushCode::RNR_RETRY_EXC,
+        0x0700 | 0x0703..=0x0705 => FlushCode::FATAL,
+        _ => FlushCode::GENERAL,
     }
 }
 

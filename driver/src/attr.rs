@@ -3,8 +3,9 @@
 //! [`QpAttr`] carries only what is set; which attributes a transition needs
 //! and allows is the one table of [`e810_datapath::state`].
 
-use e810_datapath::state::{AttrMask, QpState, Service};
+use e810_datapath::state::AttrMask;
 use e810_hal::Platform;
+use e810_types::{QpState, QpType};
 
 use crate::addr::{Mtu, Path};
 use crate::cq::Cq;
@@ -59,7 +60,7 @@ pub struct QpCaps {
 #[derive(Debug)]
 pub struct QpInit<'a, P: Platform> {
     /// Kind of service: RC or UD.
-    pub service: Service,
+    pub service: QpType,
     /// Completions of send requests.
     pub send_cq: &'a Cq<P>,
     /// Completions of receives; may be the same.
@@ -96,7 +97,7 @@ impl<'a, P: Platform> QpInit<'a, P> {
     /// A queue pair where each request says whether it is signaled.
     #[must_use]
     pub const fn new(
-        service: Service,
+        service: QpType,
         send_cq: &'a Cq<P>,
         recv_cq: &'a Cq<P>,
         caps: QpCaps,
@@ -117,13 +118,13 @@ impl<'a, P: Platform> QpInit<'a, P> {
     /// A reliable connection.
     #[must_use]
     pub const fn rc(send_cq: &'a Cq<P>, recv_cq: &'a Cq<P>, caps: QpCaps) -> Self {
-        Self::new(Service::Rc, send_cq, recv_cq, caps)
+        Self::new(QpType::Rc, send_cq, recv_cq, caps)
     }
 
     /// Unreliable datagrams.
     #[must_use]
     pub const fn ud(send_cq: &'a Cq<P>, recv_cq: &'a Cq<P>, caps: QpCaps) -> Self {
-        Self::new(Service::Ud, send_cq, recv_cq, caps)
+        Self::new(QpType::Ud, send_cq, recv_cq, caps)
     }
 }
 

@@ -105,7 +105,7 @@ pub use e810_adminq::package::{LoadFailed, Loaded, LoadedBy, Package, PackageErr
 pub use e810_ceq::event::Entry as LoggedEvent;
 pub use e810_ceq::{AsyncEvent, EventLog, Timer};
 pub use e810_cqp::hmc;
-pub use e810_datapath::state::{AttrMask, QpState, Service, TransitionError, query, timing};
+pub use e810_datapath::state::{AttrMask, TransitionError, query, timing};
 pub use e810_datapath::{
     Atomic, Counters as CqCounters, CqKey, Data, DroppedWrs, FastRegister, FastRegisterParts,
     MwBind, Notify, Op, PostError, RecvWr, Refused, Remote, SendFlags, SendWr, Sender, Sge,
@@ -113,3 +113,4 @@ pub use e810_datapath::{
 };
 pub use e810_hal::bus::VsiId;
 pub use e810_hal::{Platform, SharedBytes};
+pub use e810_types::{QpState, QpType};

@@ -2,9 +2,9 @@
 
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::slot::{QpKey, Slots};
-use e810_datapath::state::{QpState, Service};
 use e810_datapath::{RecvQueue, RecvWr, Refused, SendQueue, SendWr};
 use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
+use e810_types::{QpState, QpType};
 
 use crate::attr::{QpAttr, QpCaps, Qpn};
 use crate::route::Ways;
@@ -35,7 +35,7 @@ pub struct Qp<P: Platform> {
 /// What a queue pair was made with, as granted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Made {
-    pub(crate) service: Service,
+    pub(crate) service: QpType,
     pub(crate) caps: QpCaps,
     pub(crate) signal_all: bool,
     pub(crate) fast_register: bool,
@@ -82,7 +82,7 @@ impl<P: Platform> Qp<P> {
 
     /// Kind of service.
     #[must_use]
-    pub const fn service(&self) -> Service {
+    pub const fn service(&self) -> QpType {
         self.made.service
     }
 

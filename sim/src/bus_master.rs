@@ -9,7 +9,6 @@ use crate::findings::{Class, kind};
 use crate::function::Surroundings;
 use crate::iommu::{Refusal, Refused};
 use crate::pe::DmaFault;
-use crate::platform::SimPlatform;
 
 /// Whether a function may make requests, and who is to blame if it tries without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,24 +37,13 @@ impl Mastering {
         }
     }
 
-    fn set(&mut self, on: bool) {
+    /// Bus Master Enable is set or cleared.
+    pub(crate) fn set(&mut self, on: bool) {
         *self = match (on, *self) {
             (true, _) => Self::On,
             (false, Self::On) => Self::Stopped,
             (false, off) => off,
         };
-    }
-}
-
-impl SimPlatform {
-    /// Gives the function bus mastering or takes it away, as the Bus Master Enable bit of its command register does. A
-    /// function has it from the start, for drivers that are not concerned with configuration space.
-    ///
-    /// Requests without it are refused. They are findings when the driver asked for work meanwhile; work that was
-    /// under way when bus mastering was taken away is only counted, in [`Stats::stopped`](crate::Stats::stopped).
-    /// Whether a card keeps an interrupt until it may send it is not in the sources; here it is lost.
-    pub fn set_bus_master(&self, on: bool) {
-        self.with(|env| env.body.mastering.set(on));
     }
 }
 

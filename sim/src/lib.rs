@@ -43,7 +43,6 @@ mod platform;
 pub mod rc;
 mod regs;
 mod rng;
-mod served;
 mod shared;
 mod sim;
 mod stats;

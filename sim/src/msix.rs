@@ -6,12 +6,7 @@
 //! disabling a vector in GLINT_DYN_CTL are two things, and each keeps one message.
 //!
 //! A function starts as a host has set it up for a driver that knows nothing of this: MSI-X on, all entries unmasked.
-//! Whoever is concerned with it begins with [`SimPlatform::power_up_msix`].
-
-use e810_hal::Vector;
-
-use crate::findings::{Class, kind};
-use crate::platform::SimPlatform;
+//! Whoever is concerned with it begins with [`SimPlatform::power_up_msix`](crate::SimPlatform::power_up_msix).
 
 /// Where the pending bits begin in BAR3, in bytes.
 pub const PBA: u64 = 0x8000;
@@ -110,14 +105,14 @@ impl Msix {
     }
 
     /// MSI-X Enable and Function Mask of the control word.
-    fn set_control(&mut self, enabled: bool, masked: bool) {
+    pub(crate) fn set_control(&mut self, enabled: bool, masked: bool) {
         self.enabled = enabled;
         self.masked = masked;
         self.send_all();
     }
 
     /// One word of BAR3; 0 where there is nothing.
-    fn read(&self, offset: u64) -> u32 {
+    pub(crate) fn read(&self, offset: u64) -> u32 {
         if let Some(first) = offset.checked_sub(PBA) {
             // 32 bits a word, bit 0 the first of them.
             let first = usize::try_from(first * 8).unwrap_or(usize::MAX);
@@ -132,7 +127,7 @@ impl Msix {
     }
 
     /// Writes one word of BAR3. The pending bits are read-only.
-    fn write(&mut self, offset: u64, value: u32) {
+    pub(crate) fn write(&mut self, offset: u64, value: u32) {
         if offset >= PBA {
             return;
         }
@@ -163,67 +158,6 @@ impl Msix {
     /// The messages since the last call, by vector, in order.
     pub(crate) fn take_sent(&mut self) -> Vec<u16> {
         std::mem::take(&mut self.sent)
-    }
-}
-
-impl SimPlatform {
-    /// MSI-X as after power-up: off, every entry masked, nothing pending.
-    pub fn power_up_msix(&self) {
-        self.with(|env| env.body.msix.reset());
-    }
-
-    /// Sets MSI-X Enable and Function Mask, as configuration space does. What became pending goes out.
-    pub fn set_msix(&self, enabled: bool, masked: bool) {
-        self.with(|env| {
-            env.body.msix.set_control(enabled, masked);
-            env.check_messages();
-        });
-    }
-
-    /// Masks a vector in the table or unmasks it, as a host does when it connects one.
-    pub fn mask_vector(&self, vector: Vector, masked: bool) {
-        self.with(|env| {
-            env.body.msix.set_mask(vector.get() as u16, masked);
-            env.check_messages();
-        });
-    }
-
-    /// Reads bytes of BAR3: one word or two of the table or the pending bits. Anything else is a finding and reads as
-    /// all-ones.
-    pub fn bar3_read(&self, offset: u64, into: &mut [u8]) {
-        if !self.fits_bar3(offset, into.len(), "read") {
-            into.fill(0xff);
-            return;
-        }
-        self.with(|env| {
-            for (at, word) in (offset..).step_by(4).zip(into.chunks_exact_mut(4)) {
-                word.copy_from_slice(&env.body.msix.read(at).to_le_bytes());
-            }
-        });
-    }
-
-    /// Writes bytes of BAR3; as [`SimPlatform::bar3_read`].
-    pub fn bar3_write(&self, offset: u64, from: &[u8]) {
-        if !self.fits_bar3(offset, from.len(), "write") {
-            return;
-        }
-        self.with(|env| {
-            let (words, _) = from.as_chunks::<4>();
-            for (at, word) in (offset..).step_by(4).zip(words) {
-                env.body.msix.write(at, u32::from_le_bytes(*word));
-            }
-            env.check_messages();
-        });
-    }
-
-    /// Software may only use aligned words and pairs of them (PCI Express 4.0, 6.1.4.2).
-    fn fits_bar3(&self, offset: u64, bytes: usize, what: &str) -> bool {
-        let fits = matches!(bytes, 4 | 8) && offset.is_multiple_of(bytes as u64);
-        if !fits {
-            let text = format!("{what} of {bytes} bytes at {offset:#x} of BAR3");
-            self.with(|env| env.found(Class::Fault, kind::REGISTER_WIDTH, text));
-        }
-        fits
     }
 }
 

@@ -1,5 +1,8 @@
 //! One function as a platform: what a driver's generic parameter is on the simulator.
 
+mod bar3;
+mod config_space;
+mod served;
 mod vectors;
 
 use std::ptr::NonNull;

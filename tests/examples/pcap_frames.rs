@@ -22,7 +22,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use e810::{Data, Op, Remote, SendFlags, SendWr, Service, Sge, Vlan, WcStatus};
+use e810::{Data, Op, QpType, Remote, SendFlags, SendWr, Sge, Vlan, WcStatus};
 use e810_hal::Ns;
 use e810_sim::pcap::Writer;
 use e810_sim::{Quality, Sim, SimPlatform};
@@ -327,7 +327,7 @@ fn of_every_backend() -> impl Iterator<Item = Scene> {
         setup: scenario.setup,
         quality: Quality::PERFECT,
         opcodes: match scenario.setup.service {
-            Service::Ud => DATAGRAM,
+            QpType::Ud => DATAGRAM,
             _ => &[],
         },
         syndromes: &[],

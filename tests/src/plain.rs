@@ -32,8 +32,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use e810_datapath::sizing::RqSize;
 use e810_datapath::slot::{Layout, QpShape};
 use e810_datapath::{
-    CompletionQueue, CqKey, ExtraOps, QpKey, QpState, RecvQueue, Registry, SendLimits, SendQueue,
-    Service,
+    CompletionQueue, CqKey, ExtraOps, QpKey, QpState, QpType, RecvQueue, Registry, SendLimits,
+    SendQueue,
 };
 use e810_hal::{
     Barrier, Bus, Cell, DmaAlloc, DmaBuf, DmaError, DmaLayout, HostBuf, HostMem, Iova,
@@ -201,7 +201,7 @@ impl Default for Spec {
             },
             cq_entries: 1024,
             limits: SendLimits {
-                service: Service::Rc,
+                service: QpType::Rc,
                 max_sge: 1,
                 max_inline: 39,
                 address_handles: 1 << 17,

@@ -1,6 +1,6 @@
 //! The dependencies between the crates, as docs/architecture.md draws them.
 //!
-//! `hal ← {adminq, cqp, ceq, datapath} ← driver ← backends ← vfio-host`,
+//! `{types, hal} ← {adminq, cqp, ceq, datapath} ← driver ← backends ← vfio-host`,
 //! `hal ← sim ← {sim-server, backends} ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
 //! nobody uses. The queue crates are siblings, and
 //! the simulator sees the registers only, so that it cannot share a mistake
@@ -33,6 +33,12 @@ struct CrateRule {
 
 const CRATES: &[CrateRule] = &[
     CrateRule {
+        package: "e810-types",
+        folder: "types",
+        may_use: &[],
+        core: true,
+    },
+    CrateRule {
         package: "e810-hal",
         folder: "hal",
         may_use: &[],
@@ -41,31 +47,32 @@ const CRATES: &[CrateRule] = &[
     CrateRule {
         package: "e810-adminq",
         folder: "adminq",
-        may_use: &["e810-hal"],
+        may_use: &["e810-types", "e810-hal"],
         core: true,
     },
     CrateRule {
         package: "e810-cqp",
         folder: "cqp",
-        may_use: &["e810-hal"],
+        may_use: &["e810-types", "e810-hal"],
         core: true,
     },
     CrateRule {
         package: "e810-ceq",
         folder: "ceq",
-        may_use: &["e810-hal"],
+        may_use: &["e810-types", "e810-hal"],
         core: true,
     },
     CrateRule {
         package: "e810-datapath",
         folder: "datapath",
-        may_use: &["e810-hal"],
+        may_use: &["e810-types", "e810-hal"],
         core: true,
     },
     CrateRule {
         package: "e810",
         folder: "driver",
         may_use: &[
+            "e810-types",
             "e810-hal",
             "e810-adminq",
             "e810-cqp",
@@ -109,6 +116,7 @@ const CRATES: &[CrateRule] = &[
         package: "e810-tests",
         folder: "tests",
         may_use: &[
+            "e810-types",
             "e810-hal",
             "e810-adminq",
             "e810-cqp",
@@ -128,6 +136,7 @@ const CRATES: &[CrateRule] = &[
         package: "e810-peer",
         folder: "peer",
         may_use: &[
+            "e810-types",
             "e810-hal",
             "e810-cqp",
             "e810-datapath",

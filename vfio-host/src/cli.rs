@@ -346,7 +346,7 @@ impl ServiceArg {
     }
 }
 
-impl From<ServiceArg> for e810::Service {
+impl From<ServiceArg> for e810::QpType {
     fn from(service: ServiceArg) -> Self {
         match service {
             ServiceArg::Rc => Self::Rc,

@@ -1,13 +1,12 @@
 //! 0x0107 Read MAC and 0x0603 Set MAC Configuration (control-path 9.4).
 
+use e810_types::MacAddr;
+
 use super::{Command, Data};
 use crate::answer::Answer;
 use crate::bytes::{byte, le16, put16};
 use crate::error::Result;
 use crate::opcode::Opcode;
-
-/// A MAC address, first octet on the wire first.
-pub type MacAddress = [u8; 6];
 
 /// Bytes of an entry.
 const ENTRY_BYTES: usize = 8;
@@ -24,7 +23,7 @@ const LAN_VALID: u16 = 1 << 4;
 pub struct ReadMac;
 
 impl Command for ReadMac {
-    type Reply = MacAddress;
+    type Reply = MacAddr;
 
     fn opcode(&self) -> Opcode {
         Opcode::READ_MAC
@@ -34,7 +33,7 @@ impl Command for ReadMac {
         Data::Receive((ENTRIES * ENTRY_BYTES) as u16)
     }
 
-    fn decode(&self, answer: &Answer<'_>) -> Result<MacAddress> {
+    fn decode(&self, answer: &Answer<'_>) -> Result<MacAddr> {
         let flags = le16(answer.params(), 0);
         if flags & LAN_VALID == 0 {
             return Err(answer.bad("flags without a LAN address", flags.into()));
@@ -50,7 +49,7 @@ impl Command for ReadMac {
                 if multicast || mac == [0; 6] {
                     return Err(answer.bad("first octet of the LAN address", byte(&mac, 0).into()));
                 }
-                return Ok(mac);
+                return Ok(MacAddr(mac));
             }
         }
         Err(answer.bad("number of addresses without a LAN address", count as u64))
@@ -104,9 +103,15 @@ mod tests {
     #[test]
     fn the_lan_address_is_found_wherever_it_stands() {
         let list = [WOL, ADDRESS].concat();
-        assert_eq!(decode(&ReadMac, reply(2), &list), Ok([2, 1, 2, 3, 4, 5]));
+        assert_eq!(
+            decode(&ReadMac, reply(2), &list),
+            Ok(MacAddr([2, 1, 2, 3, 4, 5]))
+        );
         let list = [ADDRESS, WOL].concat();
-        assert_eq!(decode(&ReadMac, reply(1), &list), Ok([2, 1, 2, 3, 4, 5]));
+        assert_eq!(
+            decode(&ReadMac, reply(1), &list),
+            Ok(MacAddr([2, 1, 2, 3, 4, 5]))
+        );
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub use ets::{ClassTeids, QueryPortEts};
 pub use function::{ClearPf, ClearPxe};
 pub use link::{GetLinkStatus, LinkEvents, LinkFec, LinkInfo, LinkStatus, RestartAn, SetEventMask};
 pub use lldp::LldpEvents;
-pub use mac::{MacAddress, ReadMac, SetMacConfig};
+pub use mac::{ReadMac, SetMacConfig};
 pub use package::{DownloadFailure, GetPackageInfo, PackageInfo, download};
 pub use phy::{GetPhyCaps, PhyCaps, PhyReport, SetPhyConfig};
 pub use queue_set::{AddQueueSet, DisableQueueSet};

@@ -1,8 +1,9 @@
 //! 0x02A0 Add and 0x02A2 Remove Switch Rules: MAC lookups (control-path 9.6).
 
 use e810_hal::bus::VsiId;
+use e810_types::MacAddr;
 
-use super::{Command, Data, MacAddress};
+use super::{Command, Data};
 use crate::answer::Answer;
 use crate::bytes::{byte, le16, put, put16, put32};
 use crate::error::Result;
@@ -34,7 +35,7 @@ impl AddRule {
     /// The rule. Frames to a unicast address of our own are not sent out to the
     /// port as well; broadcast and multicast are.
     #[must_use]
-    pub fn mac(vsi: VsiId, mac: MacAddress) -> Self {
+    pub fn mac(vsi: VsiId, MacAddr(mac): MacAddr) -> Self {
         let mut bytes = [0; RULE_BYTES];
         put16(&mut bytes, 0, TYPE_TX);
         put16(&mut bytes, 4, RECIPE_MAC);
@@ -138,7 +139,7 @@ mod tests {
             0x34, 0x12, 0x02, 0x00, 0, 0, 16, 0, // action, index, header length
             0x02, 0x11, 0x22, 0x33, 0x44, 0x55, 2, 0, 0, 0, 0, 0, 0x81, 0, 0, 0,
         ];
-        let rule = AddRule::mac(vsi(), mac);
+        let rule = AddRule::mac(vsi(), MacAddr(mac));
         assert_eq!(rule.bytes, expected);
         assert_eq!(rule.params()[..2], [1, 0]);
         assert_eq!(rule.data(), Data::Send(&expected));
@@ -146,13 +147,13 @@ mod tests {
 
     #[test]
     fn broadcast_goes_out_too() {
-        let rule = AddRule::mac(vsi(), [0xFF; 6]);
+        let rule = AddRule::mac(vsi(), MacAddr([0xFF; 6]));
         assert_eq!(rule.bytes[8], 0x3C);
     }
 
     #[test]
     fn a_rule_is_removed_by_the_index_in_the_reply() {
-        let rule = AddRule::mac(vsi(), [0xFF; 6]);
+        let rule = AddRule::mac(vsi(), MacAddr([0xFF; 6]));
         let mut reply = rule.bytes;
         reply[12..14].copy_from_slice(&[0x34, 0x12]);
         assert_eq!(decode(&rule, [0; 16], &reply), Ok(0x1234));

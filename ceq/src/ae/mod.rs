@@ -7,16 +7,19 @@
 //! single out: the QP fails with the general flush code.
 //!
 //! ```
-//! use e810_ceq::ae::{AeCode, FlushCode, QpEvent};
+//! use e810_ceq::ae::{AeCode, QpEvent};
+//! use e810_types::FlushCode;
 //!
 //! let rnr = AeCode::LLP_TOO_MANY_RNRS;
-//! assert_eq!(rnr.flush(), FlushCode::RnrRetryExceeded);
-//! assert_eq!(rnr.flush().event(), QpEvent::Fatal);
+//! assert_eq!(rnr.flush(), FlushCode::RNR_RETRY_EXC);
+//! assert_eq!(QpEvent::of(rnr.flush()), QpEvent::Fatal);
 //! assert!(rnr.remedy().contains("receive"));
 //! assert_eq!(AeCode(0xFFF).to_string(), "unknown (0x0fff)");
 //! ```
 
 use core::fmt;
+
+use e810_types::FlushCode;
 
 mod connection;
 mod engine;
@@ -73,88 +76,6 @@ pub enum Origin {
     Gen3,
 }
 
-macro_rules! flush_codes {
-    ($($(#[$doc:meta])* $variant:ident = $value:literal, $name:literal;)+) => {
-        /// Minor code with which a QP's requests are flushed (control-path
-        /// 4.12, data-path 4.4).
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-        #[repr(u8)]
-        pub enum FlushCode {
-            $($(#[$doc])* $variant = $value),+
-        }
-
-        impl FlushCode {
-            /// Every code.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// Name, as in the reference.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name),+
-                }
-            }
-        }
-    };
-}
-
-flush_codes! {
-    /// Flushed because another request failed, or for no particular reason.
-    General = 1, "GENERAL_ERR";
-    /// Local protection error.
-    Protection = 2, "PROT_ERR";
-    /// The peer refused access to its memory.
-    RemoteAccess = 3, "REM_ACCESS_ERR";
-    /// The request itself was bad.
-    LocalQpOperation = 4, "LOC_QP_OP_ERR";
-    /// The peer could not complete the request.
-    RemoteOperation = 5, "REM_OP_ERR";
-    /// A message and a buffer do not fit.
-    LocalLength = 6, "LOC_LEN_ERR";
-    /// The QP failed.
-    Fatal = 7, "FATAL_ERR";
-    /// Transport retries were used up.
-    RetryExceeded = 8, "RETRY_EXC_ERR";
-    /// A memory window could not be bound.
-    MwBind = 9, "MW_BIND_ERR";
-    /// The peer called the request invalid.
-    RemoteInvalidRequest = 10, "REM_INV_REQ_ERR";
-    /// The peer had no receive posted for too long.
-    RnrRetryExceeded = 11, "RNR_RETRY_EXC_ERR";
-}
-
-impl FlushCode {
-    /// The number the device is given as minor code.
-    #[must_use]
-    pub const fn minor(self) -> u16 {
-        self as u16
-    }
-
-    /// What the QP's user is told (data-path 8.8: each flush code goes with
-    /// one event).
-    #[must_use]
-    pub const fn event(self) -> QpEvent {
-        match self {
-            Self::Protection | Self::RemoteAccess | Self::MwBind => QpEvent::AccessError,
-            Self::RemoteInvalidRequest => QpEvent::RequestError,
-            Self::General
-            | Self::LocalQpOperation
-            | Self::RemoteOperation
-            | Self::LocalLength
-            | Self::Fatal
-            | Self::RetryExceeded
-            | Self::RnrRetryExceeded => QpEvent::Fatal,
-        }
-    }
-}
-
-impl fmt::Display for FlushCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// How a failed QP is reported to its user (control-path 7.6).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -168,6 +89,17 @@ pub enum QpEvent {
 }
 
 impl QpEvent {
+    /// What the QP's user is told of a flush with this code (data-path 8.8: each
+    /// flush code goes with one event).
+    #[must_use]
+    pub const fn of(code: FlushCode) -> Self {
+        match code {
+            FlushCode::PROT | FlushCode::REM_ACCESS | FlushCode::MW_BIND => Self::AccessError,
+            FlushCode::REM_INV_REQ => Self::RequestError,
+            _ => Self::Fatal,
+        }
+    }
+
     /// Name, as verbs has it without its prefix.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -236,7 +168,7 @@ impl AeCode {
     /// (data-path 8.8).
     #[must_use]
     pub fn flush(self) -> FlushCode {
-        self.info().map_or(FlushCode::General, |info| info.flush)
+        self.info().map_or(FlushCode::GENERAL, |info| info.flush)
     }
 
     /// What follows; [`Action::Flush`] when unknown.
@@ -294,7 +226,7 @@ pub fn all() -> impl Iterator<Item = &'static AeInfo> {
 ///
 /// ```text
 /// asynchronous_events! {
-///     0x0102 AMP_UNALLOCATED_STAG: Source, Protection, Flush, Roce,
+///     0x0102 AMP_UNALLOCATED_STAG: Source, PROT, Flush, Roce,
 ///         "what happened", "what to check or change";
 /// }
 /// ```
@@ -314,7 +246,7 @@ macro_rules! asynchronous_events {
                 code: $crate::ae::AeCode::$name,
                 name: stringify!($name),
                 class: $crate::ae::Class::$class,
-                flush: $crate::ae::FlushCode::$flush,
+                flush: e810_types::FlushCode::$flush,
                 action: $crate::ae::Action::$action,
                 origin: $crate::ae::Origin::$origin,
                 cause: $cause,

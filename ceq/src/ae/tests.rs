@@ -32,7 +32,7 @@ fn every_row_helps_its_reader() {
 fn only_failures_of_a_qp_have_a_flush_code_of_their_own() {
     for info in all() {
         assert!(
-            info.action == Action::Flush || info.flush == FlushCode::General,
+            info.action == Action::Flush || info.flush == FlushCode::GENERAL,
             "{}",
             info.name
         );
@@ -44,7 +44,7 @@ fn unknown_codes_are_kept() {
     let unknown = AeCode(0x0ABC);
     assert_eq!(unknown.info(), None);
     assert_eq!(unknown.class(), Class::Source);
-    assert_eq!(unknown.flush(), FlushCode::General);
+    assert_eq!(unknown.flush(), FlushCode::GENERAL);
     assert_eq!(unknown.action(), Action::Flush);
     assert_eq!(unknown.to_string(), "unknown (0x0abc)");
     assert!(!unknown.cause().is_empty() && !unknown.remedy().is_empty());
@@ -56,13 +56,16 @@ fn unknown_codes_are_kept() {
 
 #[test]
 fn flush_codes_are_numbered_from_1_and_named() {
-    let minors: Vec<u16> = FlushCode::ALL.iter().map(|code| code.minor()).collect();
+    let minors: Vec<u16> = FlushCode::ALL.iter().map(|code| code.0).collect();
     assert_eq!(minors, (1..=11).collect::<Vec<u16>>());
-    let names: BTreeSet<&str> = FlushCode::ALL.iter().map(|code| code.name()).collect();
+    let names: BTreeSet<&str> = FlushCode::ALL
+        .iter()
+        .filter_map(|code| code.name())
+        .collect();
     assert_eq!(names.len(), 11);
     let events: Vec<&str> = FlushCode::ALL
         .iter()
-        .map(|code| code.event().name())
+        .map(|code| QpEvent::of(*code).name())
         .collect();
     assert_eq!(
         events

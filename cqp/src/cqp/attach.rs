@@ -4,35 +4,14 @@
 use e810_hal::bus::{CeqId, VsiId};
 use e810_hal::{DmaBuf, DmaLayout, Platform, log_error, log_info, log_warn, poll_until};
 
-use super::create::offset;
-use super::poll::Tail;
+use super::layout::{CCQ_ALIGN, ccq_places, offset};
+use super::status::Tail;
 use super::{Ccq, Cqp, shadow_of};
 use crate::ccq::CompletionRing;
 use crate::error::{Error, Result};
-use crate::limits::{
-    CCQ_ID, CCQ_POLL_LIMIT, CCQ_SHADOW_THRESHOLD, CQE_BYTES, POLL_PAUSE, QUEUE_ALIGN,
-    REGISTER_LIMIT,
-};
+use crate::limits::{CCQ_ID, CCQ_POLL_LIMIT, CCQ_SHADOW_THRESHOLD, POLL_PAUSE, REGISTER_LIMIT};
 use crate::op::{Command, CqAttributes, CreateCq, DestroyCq};
 use crate::ticket::Ticket;
-
-/// CCQ entries beyond those of the send queue, as existing drivers have them.
-const SPARE_ENTRIES: u32 = 2;
-
-const ALIGN: usize = QUEUE_ALIGN as usize;
-
-/// Entries of the CCQ of a send queue with `sq_entries`, and the byte offset of
-/// its shadow area, which takes another [`ALIGN`] bytes.
-const fn ccq_places(sq_entries: u32) -> (u32, usize) {
-    let entries = sq_entries.saturating_add(SPARE_ENTRIES);
-    let ring = (entries as usize).saturating_mul(CQE_BYTES);
-    (entries, ring.next_multiple_of(ALIGN))
-}
-
-/// Bytes of DMA memory of the CCQ of a send queue with `sq_entries`.
-pub(super) const fn ccq_bytes(sq_entries: u32) -> usize {
-    ccq_places(sq_entries).1.saturating_add(ALIGN)
-}
 
 /// Choices at the creation of the CCQ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +79,7 @@ impl<P: Platform> Cqp<P> {
     fn allocate_ccq(&self, config: CcqConfig) -> Result<Ccq<P>> {
         let (entries, shadow) = ccq_places(self.ring.entries());
         let ring = CompletionRing::new(entries)?;
-        let layout = DmaLayout::new(shadow.saturating_add(ALIGN), ALIGN);
+        let layout = DmaLayout::new(shadow.saturating_add(CCQ_ALIGN), CCQ_ALIGN);
         Ok(Ccq {
             ring,
             entries,

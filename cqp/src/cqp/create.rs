@@ -1,66 +1,20 @@
 //! Creating and destroying the CQP (control-path 3.1 steps 7 to 9, 3.4).
 
 use e810_hal::clock::live;
-use e810_hal::regs::{PFPE_CCQPSTATUS, PFPE_CQPERRCODES};
+use e810_hal::regs::PFPE_CCQPSTATUS;
 use e810_hal::{
     Cell, DmaBuf, DmaLayout, HostBuf, Iova, Platform, Words, log_error, log_info, poll_until,
 };
 
-use super::attach::ccq_bytes;
+use super::layout::{Places, offset};
+use super::status::error_codes;
 use super::{Config, Cqp};
 use crate::error::{Error, Result};
 use crate::host_context::{HostContext, clear_registers, write_address};
-use crate::limits::{
-    HOST_CONTEXT_BYTES, POLL_PAUSE, REGISTER_LIMIT, SD_SLOT_BYTES, SQ_ALIGN, WQE_BYTES,
-};
+use crate::limits::{POLL_PAUSE, REGISTER_LIMIT, SQ_ALIGN};
 use crate::ring::SendRing;
 use crate::slots::SLOT_WORDS;
 use crate::ticket::Counters;
-
-/// Where things are in the CQP's one allocation: send queue at 0 (512-aligned),
-/// then the SD slots (128-aligned, as WQEs are 64 bytes and at least 4), then
-/// the host context.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Places {
-    entries: u64,
-}
-
-impl Places {
-    pub(super) const fn new(entries: u32) -> Self {
-        Self {
-            entries: entries as u64,
-        }
-    }
-
-    /// Byte offset of SD slot `index`.
-    pub(super) const fn slot(self, index: u32) -> u64 {
-        let sq = self.entries.wrapping_mul(WQE_BYTES as u64);
-        sq.wrapping_add((SD_SLOT_BYTES as u64).wrapping_mul(index as u64))
-    }
-
-    /// Byte offset of the host context.
-    const fn context(self) -> u64 {
-        self.slot(self.entries as u32)
-    }
-
-    const fn bytes(self) -> usize {
-        (self.context() as usize).wrapping_add(HOST_CONTEXT_BYTES)
-    }
-}
-
-/// The device address `offset` bytes into an allocation.
-pub(super) fn offset(base: Iova, offset: u64) -> Result<Iova> {
-    base.offset(offset).ok_or(Error::Invalid {
-        what: "DMA memory wraps the device's address space",
-    })
-}
-
-/// Pieces of DMA memory that a CQP of `entries` takes, in bytes: its queue, and
-/// the CCQ's.
-#[must_use]
-pub const fn dma_bytes(entries: u32) -> [usize; 2] {
-    [Places::new(entries).bytes(), ccq_bytes(entries)]
-}
 
 impl<P: Platform> Cqp<P> {
     /// 64-bit words of host memory that one of `entries` takes.
@@ -183,17 +137,6 @@ fn start<P: Platform>(platform: &P, context: Iova) -> Result<()> {
         }
         Ok(Some(()))
     })
-}
-
-/// PFPE_CQPERRCODES, major first.
-pub(super) fn error_codes<P: Platform>(platform: &P) -> Result<(u16, u16)> {
-    let codes = PFPE_CQPERRCODES.read(platform);
-    live("PFPE_CQPERRCODES", codes.get())?;
-    // Both fields have 16 bits.
-    Ok((
-        codes.read(PFPE_CQPERRCODES::CQP_MAJOR_CODE) as u16,
-        codes.read(PFPE_CQPERRCODES::CQP_MINOR_CODE) as u16,
-    ))
 }
 
 fn stop<P: Platform>(platform: &P) -> Result<()> {

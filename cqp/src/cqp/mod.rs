@@ -2,7 +2,9 @@
 
 mod attach;
 mod create;
+mod layout;
 mod poll;
+mod status;
 mod submit;
 
 use e810_hal::bus::PfId;
@@ -18,7 +20,7 @@ use crate::slots::Slots;
 use crate::ticket::{Completion, Counters, Ticket};
 
 pub use attach::CcqConfig;
-pub use create::dma_bytes;
+pub use layout::dma_bytes;
 
 /// Choices at the creation of a CQP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,7 +88,7 @@ pub struct Cqp<P: Platform> {
     platform: P,
     function: PfId,
     ring: SendRing,
-    /// Send queue, SD slots and host context; see `create`.
+    /// Send queue, SD slots and host context; see `layout`.
     memory: DmaBuf<P>,
     slots: HostBuf<P>,
     cookie: u64,

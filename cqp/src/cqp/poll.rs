@@ -4,7 +4,7 @@ use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
 use e810_hal::{Ns, Platform, WaitError, log_debug, log_warn, poll_until};
 
-use super::create::error_codes;
+use super::status::{Tail, error_codes};
 use super::{Ccq, Cqp, shadow_of};
 use crate::ccq::CcqEntry;
 use crate::code::needs_reset;
@@ -12,17 +12,6 @@ use crate::error::{Error, Result};
 use crate::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT, POLL_PAUSE, REGISTER_LIMIT};
 use crate::slots::{Outcome, State};
 use crate::ticket::{Completion, Ticket};
-
-/// What CQPTAIL says of a command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Tail {
-    /// It failed.
-    Failed,
-    /// It was consumed.
-    Moved,
-    /// Nothing yet.
-    Still,
-}
 
 impl<P: Platform> Cqp<P> {
     /// The oldest completion that was not reported yet, if there is one. Does

@@ -4,7 +4,8 @@ use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
 use e810_hal::{Cell, Platform, Words, log_debug};
 
-use super::create::{Places, error_codes, offset};
+use super::layout::{Places, offset};
+use super::status::error_codes;
 use super::{Cqp, RegisterWait};
 use crate::error::{Error, Result};
 use crate::op::{Command, HEADER, SdEntry, UpdatePeSds, Wqe, opcode_of};

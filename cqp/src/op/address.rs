@@ -1,21 +1,6 @@
-//! MAC and IP addresses as numbers in words (control-path 0).
+//! IP addresses as numbers in words (control-path 0).
 
 use core::net::{Ipv4Addr, Ipv6Addr};
-
-/// A MAC address, first octet on the wire first.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct MacAddr(pub [u8; 6]);
-
-impl MacAddr {
-    /// The address as the number the device takes: the first octet on the wire
-    /// is bits \[47:40\].
-    #[must_use]
-    pub const fn to_u64(self) -> u64 {
-        let [a, b, c, d, e, f] = self.0;
-        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
-    }
-}
 
 /// Source and destination, of one family.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -75,6 +60,7 @@ pub(crate) fn v6_words(address: Ipv6Addr) -> [u64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use e810_types::MacAddr;
 
     #[test]
     fn numbers_have_the_first_octet_on_top() {

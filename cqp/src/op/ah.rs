@@ -1,9 +1,10 @@
 //! CREATE_ADDR_HANDLE, MODIFY_ADDR_HANDLE and DESTROY_ADDR_HANDLE
 //! (control-path 4.14).
 
+use e810_types::MacAddr;
 use tock_registers::register_bitfields;
 
-use super::{Command, HEADER, IpPair, MacAddr, Wqe, header};
+use super::{Command, HEADER, IpPair, Wqe, header};
 use crate::error::Result;
 use crate::field::{at_most, bit, fit};
 use crate::limits::MAX_PD;

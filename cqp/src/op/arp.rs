@@ -1,8 +1,9 @@
 //! MANAGE_ARP and the local MAC table (control-path 4.11).
 
+use e810_types::MacAddr;
 use tock_registers::register_bitfields;
 
-use super::{Command, HEADER, MacAddr, Wqe, header};
+use super::{Command, HEADER, Wqe, header};
 use crate::error::Result;
 use crate::field::{bit, fit};
 use crate::opcode::Opcode;

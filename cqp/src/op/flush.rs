@@ -1,5 +1,6 @@
 //! FLUSH_WQES and its twin GEN_AE (control-path 4.12).
 
+use e810_types::FlushCode;
 use tock_registers::register_bitfields;
 
 use super::{Command, HEADER, Wqe, header};
@@ -30,16 +31,19 @@ register_bitfields![u64,
 /// The codes a flushed request completes with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct FlushCode {
+pub struct FlushStatus {
     /// Major code; 1 in existing drivers.
     pub major: u16,
-    /// Minor code: 1 general, or the one derived from the AE (control-path 7.6).
-    pub minor: u16,
+    /// Minor code: general, or the one derived from the AE (control-path 7.6).
+    pub minor: FlushCode,
 }
 
-impl FlushCode {
+impl FlushStatus {
     /// Major 1, minor 1: no particular reason.
-    pub const GENERAL: Self = Self { major: 1, minor: 1 };
+    pub const GENERAL: Self = Self {
+        major: 1,
+        minor: FlushCode::GENERAL,
+    };
 }
 
 /// An asynchronous event to generate.
@@ -75,7 +79,7 @@ pub struct FlushWqes {
     pub rq: bool,
     /// Codes for the send and the receive queue (USERFLCODE); `None` leaves
     /// them to the device.
-    pub codes: Option<(FlushCode, FlushCode)>,
+    pub codes: Option<(FlushStatus, FlushStatus)>,
     /// Also generate this AE.
     pub event: Option<AsyncEvent>,
 }
@@ -83,7 +87,7 @@ pub struct FlushWqes {
 impl FlushWqes {
     /// Flushes both sides with `sq` and `rq` codes.
     #[must_use]
-    pub const fn both(qp: u32, sq: FlushCode, rq: FlushCode) -> Self {
+    pub const fn both(qp: u32, sq: FlushStatus, rq: FlushStatus) -> Self {
         Self {
             qp,
             sq: true,
@@ -109,12 +113,12 @@ impl Command for FlushWqes {
         if let Some((sq, rq)) = self.codes {
             if self.sq {
                 *q16 |= (Q16::SQMAJERR.val(u64::from(sq.major))
-                    + Q16::SQMINERR.val(u64::from(sq.minor)))
+                    + Q16::SQMINERR.val(u64::from(sq.minor.0)))
                 .value;
             }
             if self.rq {
                 *q16 |= (Q16::RQMAJERR.val(u64::from(rq.major))
-                    + Q16::RQMINERR.val(u64::from(rq.minor)))
+                    + Q16::RQMINERR.val(u64::from(rq.minor.0)))
                 .value;
             }
         }
@@ -154,8 +158,11 @@ mod tests {
 
     #[test]
     fn only_the_flushed_side_carries_a_code() {
-        let code = FlushCode { major: 1, minor: 3 };
-        let both = FlushWqes::both(5, code, FlushCode::GENERAL);
+        let code = FlushStatus {
+            major: 1,
+            minor: FlushCode::REM_ACCESS,
+        };
+        let both = FlushWqes::both(5, code, FlushStatus::GENERAL);
         let sq = FlushWqes { rq: false, ..both };
         assert_eq!(sq.encode().unwrap()[2], 0x0001_0003_0000_0000);
         let rq = FlushWqes { sq: false, ..both };
@@ -170,7 +177,7 @@ mod tests {
 
     #[test]
     fn bad_flushes_are_refused() {
-        let both = FlushWqes::both(5, FlushCode::GENERAL, FlushCode::GENERAL);
+        let both = FlushWqes::both(5, FlushStatus::GENERAL, FlushStatus::GENERAL);
         let none = FlushWqes {
             sq: false,
             rq: false,

@@ -38,13 +38,13 @@ mod sched;
 mod sd;
 mod stats;
 
-pub use address::{IpPair, MacAddr};
+pub use address::IpPair;
 pub use ah::{AddressHandle, CreateAh, DestroyAh, ModifyAh};
 pub use arp::{AllocateLocalMac, ArpChange, LocalMacChange, ManageArp, ManageLocalMac};
 pub use ceq::{CreateAeq, CreateCeq, DestroyAeq, DestroyCeq};
 pub use cq::{CqAttributes, CreateCq, DestroyCq, ModifyCq, QueueMemory};
 pub use features::QueryFeatures;
-pub use flush::{AsyncEvent, FlushCode, FlushWqes, GenerateAe};
+pub use flush::{AsyncEvent, FlushStatus, FlushWqes, GenerateAe};
 pub use fpm::{
     COMMIT_BYTES, CommitFpm, ManageHmcPmFunction, QUERY_BYTES, QueryFpm, ShmcPagesAllocated,
 };
@@ -57,7 +57,7 @@ pub use multicast::{
 };
 pub use port::{HashChange, HashEntry, ManageApbvt, ManageQuadHash, QuadEndpoint};
 pub use push::ManagePushPages;
-pub use qp::{CreateQp, DestroyQp, ModifyQp, QpState, QpType, Terminate};
+pub use qp::{CreateQp, DestroyQp, HwQpType, ModifyQp, Terminate};
 pub use qp_control::{ResumeQp, SuspendQp, UploadContext};
 pub use sched::{NodeChange, PriorityType, UpMap, WorkSchedNode};
 pub use sd::{INLINE_SDS, MAX_SDS_PER_COMMAND, SdEntry, SdKind, UpdatePeSds};

@@ -5,10 +5,11 @@ use core::net::IpAddr;
 
 use e810_hal::Iova;
 use e810_hal::bus::PfId;
+use e810_types::MacAddr;
 use tock_registers::register_bitfields;
 
 use super::address::{v4_words, v6_words};
-use super::{Command, HEADER, MacAddr, Wqe, header};
+use super::{Command, HEADER, Wqe, header};
 use crate::error::{Error, Result};
 use crate::field::{aligned, at_most, bit, fit};
 use crate::limits::{MAX_GROUP_MEMBERS, MAX_MCAST_GROUPS};

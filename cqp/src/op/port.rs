@@ -3,9 +3,10 @@
 //! Existing drivers issue both for iWARP only; a RoCEv2 unicast QP is found by
 //! the destination QPN alone `[inf]`.
 
+use e810_types::MacAddr;
 use tock_registers::register_bitfields;
 
-use super::{Command, HEADER, IpPair, MacAddr, Wqe, header};
+use super::{Command, HEADER, IpPair, Wqe, header};
 use crate::error::Result;
 use crate::field::{bit, fit};
 use crate::opcode::Opcode;

@@ -1,6 +1,7 @@
 //! CREATE_QP, MODIFY_QP and DESTROY_QP (control-path 4.7).
 
 use e810_hal::Iova;
+use e810_types::HwQpState;
 use tock_registers::register_bitfields;
 
 use super::{Command, HEADER, Wqe, header};
@@ -38,7 +39,7 @@ register_bitfields![u64,
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
-pub enum QpType {
+pub enum HwQpType {
     /// iWARP.
     Iwarp = 1,
     /// Raw UDA, used by existing drivers for their own queues.
@@ -49,46 +50,7 @@ pub enum QpType {
     RoceUd = 4,
 }
 
-/// NEXTIWSTATE, and IWSTATE of an AEQE (control-path 5.3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[repr(u8)]
-pub enum QpState {
-    /// No state.
-    #[default]
-    Invalid = 0,
-    /// Created (RESET and INIT of the verbs).
-    Idle = 1,
-    /// Ready to send.
-    Rts = 2,
-    /// Send queue drained (RoCE); closing (iWARP).
-    Sqd = 3,
-    /// Ready to receive.
-    Rtr = 4,
-    /// Terminating (iWARP).
-    Terminate = 5,
-    /// Error.
-    Error = 6,
-}
-
-impl QpState {
-    /// The state with the number `code`, if there is one.
-    #[must_use]
-    pub const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
-            0 => Self::Invalid,
-            1 => Self::Idle,
-            2 => Self::Rts,
-            3 => Self::Sqd,
-            4 => Self::Rtr,
-            5 => Self::Terminate,
-            6 => Self::Error,
-            _ => return None,
-        })
-    }
-}
-
-/// What a connection sends while it goes to [`QpState::Terminate`] (TERMACT;
+/// What a connection sends while it goes to [`HwQpState::Terminate`] (TERMACT;
 /// iWARP).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -137,13 +99,13 @@ pub struct CreateQp {
     /// QP id, below the committed QP count.
     pub qp: u32,
     /// Kind of QP.
-    pub kind: QpType,
+    pub kind: HwQpType,
     /// Host context, 256-aligned.
     pub context: Iova,
     /// Shadow area, 64-aligned.
     pub shadow: Iova,
-    /// First state; [`QpState::Idle`] for RoCE.
-    pub state: QpState,
+    /// First state; [`HwQpState::Idle`] for RoCE.
+    pub state: HwQpState,
     /// The queue addresses in the context are PBLE indexes (VQ).
     pub virtual_queues: bool,
     /// The context's ORD is valid.
@@ -164,13 +126,13 @@ impl CreateQp {
     /// A RoCE QP as control-path 5.5 creates it: idle, with its CQ numbers and
     /// MAC.
     #[must_use]
-    pub const fn new(qp: u32, kind: QpType, context: Iova, shadow: Iova) -> Self {
+    pub const fn new(qp: u32, kind: HwQpType, context: Iova, shadow: Iova) -> Self {
         Self {
             qp,
             kind,
             context,
             shadow,
-            state: QpState::Idle,
+            state: HwQpState::Idle,
             virtual_queues: false,
             ord_valid: false,
             transport_valid: false,
@@ -206,13 +168,13 @@ pub struct ModifyQp {
     /// QP id.
     pub qp: u32,
     /// Kind of QP.
-    pub kind: QpType,
+    pub kind: HwQpType,
     /// Host context, 256-aligned.
     pub context: Iova,
     /// Shadow area, 64-aligned.
     pub shadow: Iova,
     /// State to go to.
-    pub state: QpState,
+    pub state: HwQpState,
     /// The queue addresses in the context are PBLE indexes (VQ).
     pub virtual_queues: bool,
     /// The context's ORD is valid.
@@ -235,14 +197,20 @@ pub struct ModifyQp {
     pub reset_connection: bool,
     /// A new maximum segment size.
     pub new_mss: Option<u16>,
-    /// What to send; only with [`QpState::Terminate`].
+    /// What to send; only with [`HwQpState::Terminate`].
     pub terminate: Option<Terminate>,
 }
 
 impl ModifyQp {
     /// A change to `state` that takes nothing else from the context.
     #[must_use]
-    pub const fn new(qp: u32, kind: QpType, context: Iova, shadow: Iova, state: QpState) -> Self {
+    pub const fn new(
+        qp: u32,
+        kind: HwQpType,
+        context: Iova,
+        shadow: Iova,
+        state: HwQpState,
+    ) -> Self {
         Self {
             qp,
             kind,
@@ -267,7 +235,7 @@ impl ModifyQp {
 
 impl Command for ModifyQp {
     fn encode(&self) -> Result<Wqe> {
-        let terminating = matches!(self.state, QpState::Terminate);
+        let terminating = matches!(self.state, HwQpState::Terminate);
         if self.terminate.is_some() && !terminating {
             return Err(Error::Invalid {
                 what: "a terminate action needs the next state TERMINATE",
@@ -304,7 +272,7 @@ pub struct DestroyQp {
     /// QP id.
     pub qp: u32,
     /// Kind of QP.
-    pub kind: QpType,
+    pub kind: HwQpType,
     /// Host context, 256-aligned.
     pub context: Iova,
     /// Shadow area, 64-aligned.
@@ -318,7 +286,7 @@ pub struct DestroyQp {
 impl DestroyQp {
     /// The destroy of control-path 4.7: hash entry removed.
     #[must_use]
-    pub const fn new(qp: u32, kind: QpType, context: Iova, shadow: Iova) -> Self {
+    pub const fn new(qp: u32, kind: HwQpType, context: Iova, shadow: Iova) -> Self {
         Self {
             qp,
             kind,
@@ -350,7 +318,7 @@ mod tests {
 
     #[test]
     fn arguments_are_checked_not_truncated() {
-        let good = CreateQp::new(77, QpType::RoceRc, CONTEXT, SHADOW);
+        let good = CreateQp::new(77, HwQpType::RoceRc, CONTEXT, SHADOW);
         assert!(good.encode().is_ok());
         let qp = CreateQp {
             qp: 1 << 24,
@@ -369,7 +337,7 @@ mod tests {
             ..good
         };
         assert!(matches!(context.encode(), Err(Error::Misaligned { .. })));
-        let modify = ModifyQp::new(1, QpType::RoceRc, CONTEXT, SHADOW, QpState::Rts);
+        let modify = ModifyQp::new(1, HwQpType::RoceRc, CONTEXT, SHADOW, HwQpState::Rts);
         let mss = ModifyQp {
             new_mss: Some(1 << 14),
             ..modify
@@ -385,7 +353,7 @@ mod tests {
     #[test]
     fn states_have_their_codes() {
         for code in 0..8 {
-            if let Some(state) = QpState::from_code(code) {
+            if let Some(state) = HwQpState::from_code(code) {
                 assert_eq!(state as u8, code);
             } else {
                 assert_eq!(code, 7);

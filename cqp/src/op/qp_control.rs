@@ -3,7 +3,7 @@
 use e810_hal::Iova;
 use tock_registers::register_bitfields;
 
-use super::{Command, HEADER, QpType, Wqe, header};
+use super::{Command, HEADER, HwQpType, Wqe, header};
 use crate::error::Result;
 use crate::field::{aligned, bit, fit};
 use crate::limits::QP_CONTEXT_ALIGN;
@@ -24,7 +24,7 @@ pub struct UploadContext {
     /// QP id.
     pub qp: u32,
     /// Kind of QP.
-    pub kind: QpType,
+    pub kind: HwQpType,
     /// Buffer for it, 256-aligned as a host context. Its size is not in the
     /// sources; existing drivers give at least the 256 bytes of a host context.
     pub buffer: Iova,

@@ -4,8 +4,10 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
+use e810_types::MacAddr;
+
 use crate::limits::{MAX_IRD, MAX_ORD};
-use crate::op::{IpPair, MacAddr, QueueMemory};
+use crate::op::{IpPair, QueueMemory};
 
 pub(super) use encode::queue_address;
 

@@ -1,11 +1,11 @@
 //! Completion queue entries, decoded by value (data-path 4.1, 4.2, 4.4).
 
 use e810_hal::Cell;
+use e810_types::{FlushCode, WorkQueue};
 use tock_registers::register_bitfields;
 
-use crate::error::Queue;
 use crate::slot::id_in;
-use crate::status::FlushCode;
+use crate::status::flush_code_of_event;
 use crate::wc::{Sender, WcFlags};
 
 register_bitfields! { u64,
@@ -111,11 +111,11 @@ pub(super) fn is_send(q3: u64) -> bool {
 
 /// Which work queue it is of.
 #[inline(always)]
-pub(super) fn queue(q3: u64) -> Queue {
+pub(super) fn queue(q3: u64) -> WorkQueue {
     if is_send(q3) {
-        Queue::Send
+        WorkQueue::Send
     } else {
-        Queue::Recv
+        WorkQueue::Recv
     }
 }
 
@@ -158,7 +158,7 @@ impl Cqe {
         id_in(self.q1)
     }
 
-    pub(super) fn queue(&self) -> Queue {
+    pub(super) fn queue(&self) -> WorkQueue {
         queue(self.q3)
     }
 
@@ -202,7 +202,7 @@ impl Cqe {
             },
             MAJOR_EVENT => Verdict::Flush {
                 major,
-                code: FlushCode::of_event(minor),
+                code: flush_code_of_event(minor),
             },
             _ if major >> 12 == DATAGRAM_SIGNATURE && is_send(self.q3) && datagram => {
                 Verdict::Success

@@ -2,12 +2,12 @@
 //! values alive at a time as there are registers that need no saving.
 
 use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_types::WorkQueue;
 
 use super::entry::{UNUSUAL, UNUSUAL_RECEIVE};
 use super::request::Request;
 use super::success::{completion, received, sent};
 use super::{CompletionQueue, SHADOW_HEAD};
-use crate::error::Queue;
 use crate::slot::{SlotMemory, id_in};
 use crate::status::WcStatus;
 use crate::wc::Wc;
@@ -40,7 +40,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             return None;
         }
         let qp_id = id_in(q1);
-        let line = self.view.qp(qp_id)?.queue(Queue::Send);
+        let line = self.view.qp(qp_id)?.queue(WorkQueue::Send);
         if !line.guard().admits(q1, qp_id, self.cq_id) {
             return None;
         }
@@ -58,7 +58,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             return None;
         }
         let qp_id = id_in(q1);
-        let line = self.view.qp(qp_id)?.queue(Queue::Recv);
+        let line = self.view.qp(qp_id)?.queue(WorkQueue::Recv);
         if !line.guard().admits(q1, qp_id, self.cq_id) {
             return None;
         }

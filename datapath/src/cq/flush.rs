@@ -11,13 +11,13 @@
 //! because only this poller moves the queue's tail.
 
 use e810_hal::{Barrier, Bus, Words};
+use e810_types::{FlushCode, WorkQueue};
 
 use super::entry::vendor_error;
 use super::success::completion;
 use super::{CompletionQueue, posted_opcode};
-use crate::error::Queue;
 use crate::slot::{Atom, Node, QpSlot, SlotMemory, list};
-use crate::status::{FlushCode, WcOpcode};
+use crate::status::{WcOpcode, WcStatus};
 use crate::track::{self, Tracker};
 use crate::wc::Wc;
 
@@ -27,7 +27,7 @@ pub(super) struct PendingFlush {
     pub(super) id: u32,
     /// The entry's context: the QP may be gone before all is given out.
     pub(super) context: u64,
-    pub(super) queue: Queue,
+    pub(super) queue: WorkQueue,
     pub(super) flush: Flush,
     /// It completed something.
     pub(super) used: bool,
@@ -174,7 +174,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
 
 /// Code of the next completion of a sweep: the cause, if this is the first one
 /// of a flush that no entry of the device began.
-fn first_code<A: Atom>(slot: QpSlot<'_, A>, queue: Queue) -> FlushCode {
+fn first_code<A: Atom>(slot: QpSlot<'_, A>, queue: WorkQueue) -> FlushCode {
     if slot.queue(queue).begin_flush() {
         slot.cause(queue).unwrap_or(FlushCode::GENERAL)
     } else {
@@ -186,7 +186,7 @@ fn first_code<A: Atom>(slot: QpSlot<'_, A>, queue: Queue) -> FlushCode {
 /// room, or no more of them.
 fn drain<A: Atom>(
     trackers: &[[A; track::WORDS]],
-    (slot, id, queue): (QpSlot<'_, A>, u32, Queue),
+    (slot, id, queue): (QpSlot<'_, A>, u32, WorkQueue),
     flush: &mut Flush,
     out: &mut [Wc],
 ) -> usize {
@@ -205,12 +205,12 @@ fn drain<A: Atom>(
         let tracker = Tracker(tracker);
         let tag = tracker.tag();
         tail = tail.wrapping_add(tag.quanta());
-        if queue == Queue::Send && tag.is_pad() {
+        if queue == WorkQueue::Send && tag.is_pad() {
             continue;
         }
         let (opcode, byte_len) = match queue {
-            Queue::Send => (posted_opcode(tag), tag.bytes()),
-            Queue::Recv => (WcOpcode::Recv, 0),
+            WorkQueue::Send => (posted_opcode(tag), tag.bytes()),
+            WorkQueue::Recv => (WcOpcode::Recv, 0),
         };
         let code = match flush.code {
             // Kernel drivers report so what the device calls a protection error.
@@ -219,7 +219,12 @@ fn drain<A: Atom>(
         };
         *wc = Wc {
             vendor_err: vendor_error(flush.major, code.0),
-            ..completion(tracker.wr_id(), id, code.status(), (opcode, byte_len))
+            ..completion(
+                tracker.wr_id(),
+                id,
+                WcStatus::of_flush(code),
+                (opcode, byte_len),
+            )
         };
         flush.code = FlushCode::GENERAL;
         done = done.wrapping_add(1);

@@ -2,15 +2,15 @@
 //! ring, and whatever does not fit.
 
 use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_types::{FlushCode, WorkQueue};
 
 use super::entry::{Cqe, VALID, Verdict, immediate, payload_bytes, sender, vendor_error};
 use super::flush::{Flush, PendingFlush};
 use super::request::Request;
 use super::success::completion;
 use super::{CompletionQueue, NEVER, SHADOW_HEAD, received_opcode, sent_opcode};
-use crate::error::Queue;
 use crate::slot::{Node, QueueLine, SlotMemory, list};
-use crate::status::{FlushCode, WcOpcode, WcStatus};
+use crate::status::{WcOpcode, WcStatus};
 use crate::wc::{Wc, WcFlags};
 
 /// What became of the entry at the head.
@@ -208,8 +208,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
             }
             Verdict::Failed { major, minor } => {
                 let (wr_id, opcode) = match queue {
-                    Queue::Send => self.failed_send(line, slot.head(queue), cqe),
-                    Queue::Recv => self
+                    WorkQueue::Send => self.failed_send(line, slot.head(queue), cqe),
+                    WorkQueue::Recv => self
                         .oldest_receive(line, slot.head(queue))
                         .map(|wr_id| (wr_id, WcOpcode::Recv)),
                 }
@@ -260,12 +260,12 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         let tag = request.tracker.tag();
         let wr_id = request.retire(line);
         let passed_over = match cqe.queue() {
-            Queue::Send => {
+            WorkQueue::Send => {
                 let (status, opcode) = sent_opcode(cqe.op(), tag);
                 *wc = with_extras(cqe, datagram, wr_id, status, (opcode, tag.bytes()));
                 0
             }
-            Queue::Recv => {
+            WorkQueue::Recv => {
                 let opcode = received_opcode(cqe.op());
                 let what = (opcode, payload_bytes(cqe.q0));
                 *wc = with_extras(cqe, datagram, wr_id, WcStatus::Success, what);

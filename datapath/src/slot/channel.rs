@@ -8,8 +8,10 @@
 
 use core::sync::atomic::Ordering;
 
+use e810_types::WorkQueue;
+
 use super::{Atom, CqKey, NotifyResult, QpLines, QpSlot, Registry, SlotMemory, Slots};
-use crate::error::{Queue, SlotError};
+use crate::error::SlotError;
 
 /// Words in front of the bits, a cache line.
 pub(super) const LINE: usize = 8;
@@ -101,11 +103,11 @@ impl<M: SlotMemory> Slots<M> {
 
     /// A producer's word that it posted to a queue in error: its CQ is told, and
     /// control is asked to wake the waiter ([`Registry::take_waiting`]).
-    pub(crate) fn posted_in_error(&self, qp: &QpLines<M>, queue: Queue) {
+    pub(crate) fn posted_in_error(&self, qp: &QpLines<M>, queue: WorkQueue) {
         let [send, recv] = QpSlot::new(qp).awaited();
         let (cq, _) = match queue {
-            Queue::Send => send,
-            Queue::Recv => recv,
+            WorkQueue::Send => send,
+            WorkQueue::Recv => recv,
         };
         let told = CqKey::from_bits(cq).map(|cq| self.signal_by_software(cq));
         if told.is_some_and(NotifyResult::is_delivered)

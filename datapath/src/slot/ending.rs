@@ -1,11 +1,12 @@
 //! The end of a QP: hidden, gone, its number free again or its next life begun.
 
+use e810_types::{QpType, WorkQueue};
+
 use super::list;
 use super::registry::gone_qp;
 use super::space::Extent;
 use super::{Atom, CqKey, Node, QpKey, QpSlot, QueueLine, Registry, SlotMemory};
-use crate::error::{Queue, SlotError};
-use crate::state::Service;
+use crate::error::SlotError;
 use crate::track::{self, Tracker};
 
 /// Requests that were outstanding, or done and not polled, when their QP was
@@ -36,8 +37,8 @@ impl<M: SlotMemory> Registry<M> {
             outstanding(trackers.as_deref(), line, slot.head(queue))
         };
         Ok(DroppedWrs {
-            sends: count(Queue::Send),
-            receives: count(Queue::Recv),
+            sends: count(WorkQueue::Send),
+            receives: count(WorkQueue::Recv),
         })
     }
 
@@ -62,13 +63,13 @@ impl<M: SlotMemory> Registry<M> {
     /// [`SlotError::Gone`] for a QP that is not hidden; [`SlotError::Busy`]
     /// while an event handler is just putting it on the list of marked ones:
     /// take what is marked, and try again.
-    pub fn reopen(&mut self, key: QpKey, service: Service) -> Result<QpKey, SlotError> {
+    pub fn reopen(&mut self, key: QpKey, service: QpType) -> Result<QpKey, SlotError> {
         let id = key.id();
         let slot = self.hidden(key)?;
         if slot.needs_attention() {
             return Err(SlotError::Busy { object: "QP", id });
         }
-        for queue in [Queue::Send, Queue::Recv] {
+        for queue in [WorkQueue::Send, WorkQueue::Recv] {
             // They end at positions that the next life may not have reached.
             let trackers = self.slots.queue_trackers(slot.queue(queue));
             for tracker in trackers.as_deref().unwrap_or_default() {

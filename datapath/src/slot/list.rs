@@ -6,8 +6,9 @@
 
 use core::sync::atomic::Ordering;
 
+use e810_types::WorkQueue;
+
 use super::Atom;
-use crate::error::Queue;
 
 /// A link: a QP id and which of its work queues; 0 is the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,21 +19,21 @@ impl Node {
 
     /// The QP as a whole (attention, retirement).
     pub(crate) const fn qp(id: u32) -> Self {
-        Self::queue(id, Queue::Send)
+        Self::queue(id, WorkQueue::Send)
     }
 
     /// One work queue (flush).
-    pub(crate) const fn queue(id: u32, queue: Queue) -> Self {
-        let recv = matches!(queue, Queue::Recv) as u64;
+    pub(crate) const fn queue(id: u32, queue: WorkQueue) -> Self {
+        let recv = matches!(queue, WorkQueue::Recv) as u64;
         Self(((id as u64) << 1 | recv) + 1)
     }
 
     /// What the link leads to.
-    pub(crate) const fn get(self) -> Option<(u32, Queue)> {
+    pub(crate) const fn get(self) -> Option<(u32, WorkQueue)> {
         match self.0.checked_sub(1) {
             None => None,
-            Some(code) if code & 1 == 0 => Some(((code >> 1) as u32, Queue::Send)),
-            Some(code) => Some(((code >> 1) as u32, Queue::Recv)),
+            Some(code) if code & 1 == 0 => Some(((code >> 1) as u32, WorkQueue::Send)),
+            Some(code) => Some(((code >> 1) as u32, WorkQueue::Recv)),
         }
     }
 }

@@ -31,8 +31,8 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use e810_hal::{HostBuf, HostMem, HostView};
+use e810_types::{QpState, QpType};
 
-use crate::state::{QpState, Service};
 use crate::track;
 
 mod channel;
@@ -368,12 +368,12 @@ impl<M: SlotMemory> Slots<M> {
     /// Kind of service of a QP, as far as slots tell them apart: RC or UD; `None`
     /// when it is gone.
     #[must_use]
-    pub fn service(&self, key: QpKey) -> Option<Service> {
+    pub fn service(&self, key: QpKey) -> Option<QpType> {
         let slot = self.live_qp(key)?;
         Some(if slot.is_datagram() {
-            Service::Ud
+            QpType::Ud
         } else {
-            Service::Rc
+            QpType::Rc
         })
     }
 

@@ -2,20 +2,20 @@
 
 use core::sync::atomic::Ordering;
 
+use e810_types::{QpState, QpType, WorkQueue};
+
 use super::qp::{
     EXTENT, GENERATION, IDENTITY, QpSlot, RECV_CQ, RETIRED, RQ_HEAD, SEND_CQ, SQ_HEAD, STATE,
     generation_bits, state_bits,
 };
 use super::queue::Guard;
 use super::{Atom, QpKey, key};
-use crate::error::Queue;
-use crate::state::{QpState, Service};
 
 impl<A: Atom> QpSlot<'_, A> {
     /// Control: gives a hidden slot its next life, with the same queues. Nobody
     /// else looks at it: it is hidden, and producer and pollers are at rest.
-    pub(super) fn reopen(&self, id: u32, service: Service) -> QpKey {
-        let queues = [Queue::Send, Queue::Recv].map(|queue| {
+    pub(super) fn reopen(&self, id: u32, service: QpType) -> QpKey {
+        let queues = [WorkQueue::Send, WorkQueue::Recv].map(|queue| {
             let line = self.queue(queue);
             let quanta = line.mask().wrapping_add(1) as u32;
             (quanta, line.trackers() as u32)
@@ -61,7 +61,10 @@ impl<A: Atom> QpSlot<'_, A> {
         producer[RECV_CQ].store(opening.recv_cq, Ordering::Relaxed);
         let state = generation_bits(key) | state_bits(QpState::Reset);
         control[STATE].store(state, Ordering::Release);
-        for (queue, shape) in [(Queue::Send, &opening.send), (Queue::Recv, &opening.recv)] {
+        for (queue, shape) in [
+            (WorkQueue::Send, &opening.send),
+            (WorkQueue::Recv, &opening.recv),
+        ] {
             let guard = Guard::new(generation, shape.cq, opening.service);
             self.queue(queue).open(guard, shape.quanta, shape.trackers);
         }
@@ -82,7 +85,7 @@ pub(super) struct QueueOpening {
 /// What a slot is opened with.
 #[derive(Debug)]
 pub(super) struct Opening {
-    pub(super) service: Service,
+    pub(super) service: QpType,
     pub(super) send: QueueOpening,
     pub(super) recv: QueueOpening,
     pub(super) extent: u64,

@@ -2,11 +2,11 @@
 
 use core::sync::atomic::Ordering;
 
+use e810_types::{FlushCode, QpState, WorkQueue};
+
 use super::queue::{LINE, QueueLine};
 use super::{Atom, FREE, QpKey};
-use crate::error::Queue;
-use crate::state::QpState;
-use crate::status::FlushCode;
+use crate::state::state_from_bits;
 
 /// Lines of a slot, by who writes them: control (and events), the producer, the
 /// pollers of the send and of the receive queue.
@@ -75,7 +75,7 @@ const fn is_of(state: u64, key: QpKey) -> bool {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Cause {
     /// The work queue whose request failed, where the event names one.
-    pub queue: Option<Queue>,
+    pub queue: Option<WorkQueue>,
     /// The flush code that the event stands for (data-path 8.8).
     pub code: FlushCode,
 }
@@ -92,11 +92,11 @@ pub enum Marked {
     Unknown,
 }
 
-const fn queue_code(queue: Option<Queue>) -> u64 {
+const fn queue_code(queue: Option<WorkQueue>) -> u64 {
     match queue {
         None => 0,
-        Some(Queue::Send) => 1,
-        Some(Queue::Recv) => 2,
+        Some(WorkQueue::Send) => 1,
+        Some(WorkQueue::Recv) => 2,
     }
 }
 
@@ -104,8 +104,8 @@ const fn queue_code(queue: Option<Queue>) -> u64 {
 pub(super) const fn cause_of(state: u64) -> Cause {
     Cause {
         queue: match state >> CAUSE_SHIFT & 3 {
-            1 => Some(Queue::Send),
-            2 => Some(Queue::Recv),
+            1 => Some(WorkQueue::Send),
+            2 => Some(WorkQueue::Recv),
             _ => None,
         },
         code: FlushCode((state >> CODE_SHIFT) as u16),
@@ -144,11 +144,11 @@ impl<'a, A: Atom> QpSlot<'a, A> {
 
     /// A work queue's line.
     #[inline(always)]
-    pub(crate) fn queue(&self, queue: Queue) -> QueueLine<'a, A> {
+    pub(crate) fn queue(&self, queue: WorkQueue) -> QueueLine<'a, A> {
         let [.., send, recv] = self.0;
         QueueLine::new(match queue {
-            Queue::Send => send,
-            Queue::Recv => recv,
+            WorkQueue::Send => send,
+            WorkQueue::Recv => recv,
         })
     }
 
@@ -174,7 +174,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// Makes a slot of zeroed memory a free one.
     pub(super) fn clear(&self) {
         self.control()[IDENTITY].store(FREE, Ordering::Relaxed);
-        for queue in [Queue::Send, Queue::Recv] {
+        for queue in [WorkQueue::Send, WorkQueue::Recv] {
             self.queue(queue).hide();
         }
     }
@@ -182,23 +182,23 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// The QP's state.
     #[inline(always)]
     pub(crate) fn state(&self) -> QpState {
-        QpState::from_bits(self.control()[STATE].load(Ordering::Acquire))
+        state_from_bits(self.control()[STATE].load(Ordering::Acquire))
     }
 
     /// Whether the state is one in which `queue` takes requests and the device
     /// looks at them. A queue in error takes them as well; software completes them.
     #[inline(always)]
-    pub(crate) fn takes(&self, queue: Queue) -> bool {
+    pub(crate) fn takes(&self, queue: WorkQueue) -> bool {
         let state = self.control()[STATE].load(Ordering::Acquire);
         match queue {
-            Queue::Send => state & SENDS != 0,
-            Queue::Recv => state & RECEIVES != 0,
+            WorkQueue::Send => state & SENDS != 0,
+            WorkQueue::Recv => state & RECEIVES != 0,
         }
     }
 
     /// The flush code of the request of `queue` that the device stopped at, if
     /// an event named one.
-    pub(crate) fn cause(&self, queue: Queue) -> Option<FlushCode> {
+    pub(crate) fn cause(&self, queue: WorkQueue) -> Option<FlushCode> {
         let state = self.control()[STATE].load(Ordering::Acquire);
         let cause = cause_of(state);
         (state & FAILED_BIT != 0 && cause.queue == Some(queue)).then_some(cause.code)
@@ -228,9 +228,9 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// attention list. A datagram QP whose send failed is in SQE, any other in
     /// ERR.
     pub(super) fn mark(&self, key: QpKey, cause: Cause) -> Marked {
-        let sends_only = cause.queue == Some(Queue::Send) && self.is_datagram();
+        let sends_only = cause.queue == Some(WorkQueue::Send) && self.is_datagram();
         // One that its program has ended stays in ERR.
-        let to = |state: u64| match QpState::from_bits(state) {
+        let to = |state: u64| match state_from_bits(state) {
             QpState::Err => QpState::Err,
             _ if sends_only => QpState::Sqe,
             _ => QpState::Err,
@@ -255,14 +255,14 @@ impl<'a, A: Atom> QpSlot<'a, A> {
 
     /// Whether its messages are datagrams.
     pub(super) fn is_datagram(&self) -> bool {
-        self.queue(Queue::Send).guard().is_datagram()
+        self.queue(WorkQueue::Send).guard().is_datagram()
     }
 
     /// Event: the device has drained the send queue. Gives whether the owner
     /// wants to be told; `None` when nothing was being drained.
     pub(super) fn drained(&self, key: QpKey) -> Option<bool> {
         let draining = |state: u64| {
-            is_of(state, key) && QpState::from_bits(state) == QpState::Sqd && state & DRAINED == 0
+            is_of(state, key) && state_from_bits(state) == QpState::Sqd && state & DRAINED == 0
         };
         let before = self.update(|state| draining(state).then_some(state | DRAINED));
         before.ok().map(|state| state & NOTIFY != 0)
@@ -271,7 +271,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// Whether the send queue is being drained.
     pub(super) fn is_draining(&self) -> bool {
         let state = self.control()[STATE].load(Ordering::Acquire);
-        QpState::from_bits(state) == QpState::Sqd && state & DRAINED == 0
+        state_from_bits(state) == QpState::Sqd && state & DRAINED == 0
     }
 
     /// Control: the device is about to drain the send queue; `notify` asks for
@@ -313,22 +313,22 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     }
 
     #[inline(always)]
-    fn head_word(&self, queue: Queue) -> &'a A {
+    fn head_word(&self, queue: WorkQueue) -> &'a A {
         match queue {
-            Queue::Send => &self.producer()[SQ_HEAD],
-            Queue::Recv => &self.producer()[RQ_HEAD],
+            WorkQueue::Send => &self.producer()[SQ_HEAD],
+            WorkQueue::Recv => &self.producer()[RQ_HEAD],
         }
     }
 
     /// Poller: quanta up to here have trackers.
-    pub(crate) fn head(&self, queue: Queue) -> u64 {
+    pub(crate) fn head(&self, queue: WorkQueue) -> u64 {
         self.head_word(queue).load(Ordering::Acquire)
     }
 
     /// Producer: entries before `head` are in the ring, their trackers written
     /// (release).
     #[inline(always)]
-    pub(crate) fn set_head(&self, queue: Queue, head: u64) {
+    pub(crate) fn set_head(&self, queue: WorkQueue, head: u64) {
         self.head_word(queue).store(head, Ordering::Release);
     }
 

@@ -2,8 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
+use e810_types::QpType;
+
 use super::{Atom, FREE};
-use crate::state::Service;
 
 /// Words of a line.
 pub(super) const LINE: usize = 8;
@@ -30,7 +31,7 @@ pub(crate) struct Guard(u64);
 const DATAGRAM: u64 = 1 << 63;
 
 impl Guard {
-    pub(super) const fn new(generation: u32, cq: u32, service: Service) -> Self {
+    pub(super) const fn new(generation: u32, cq: u32, service: QpType) -> Self {
         let datagram = if service.is_datagram() { DATAGRAM } else { 0 };
         Self((generation as u64) << 32 | cq as u64 | datagram)
     }
@@ -155,14 +156,14 @@ mod tests {
     #[test]
     fn one_comparison_tells_every_mismatch() {
         let key = QpKey::new(0x123, 77);
-        let guard = Guard::new(77, 5, Service::Rc);
+        let guard = Guard::new(77, 5, QpType::Rc);
         assert!(guard.admits(key.bits(), 0x123, 5));
         assert!(!guard.admits(key.bits(), 0x122, 5));
         assert!(!guard.admits(key.bits(), 0x123, 4));
         assert!(!guard.admits(QpKey::new(0x123, 78).bits(), 0x123, 5));
         assert!(!guard.admits(key.bits() | 1 << 63, 0x123, 5));
         assert!(!guard.admits(0, 0, 5));
-        let datagram = Guard::new(77, 5, Service::Ud);
+        let datagram = Guard::new(77, 5, QpType::Ud);
         assert!(!datagram.admits(key.bits(), 0x123, 5));
         assert!(datagram.admits_any(key.bits(), 0x123, 5));
         assert!(guard.admits_any(key.bits(), 0x123, 5));

@@ -1,11 +1,12 @@
 //! The control path's side of the slot table: opening, failing, destroying.
 
+use e810_types::{QpState, QpType, WorkQueue};
+
 use super::list::{self, Node};
 use super::opening::{Opening, QueueOpening};
 use super::space::{self, Space};
 use super::{Cause, CqKey, Layout, MAX_IDS, QpKey, QpSlot, SlotMemory, Slots};
-use crate::error::{Queue, SlotError};
-use crate::state::{QpState, Service};
+use crate::error::SlotError;
 use crate::track;
 
 /// A QP about to be opened.
@@ -19,7 +20,7 @@ pub struct QpShape {
     /// ([`RqSize::quanta`](crate::sizing::RqSize::quanta)).
     pub rq_quanta: u32,
     /// Kind of service.
-    pub service: Service,
+    pub service: QpType,
     /// Where sends complete.
     pub send_cq: CqKey,
     /// Where receives complete; may be the same.
@@ -289,11 +290,11 @@ impl<M: SlotMemory> Registry<M> {
             }
             cq
         };
-        let send_cq = pending(Queue::Send, send);
+        let send_cq = pending(WorkQueue::Send, send);
         let recv_cq = if slot.state() == QpState::Sqe {
             None
         } else {
-            pending(Queue::Recv, recv)
+            pending(WorkQueue::Recv, recv)
         };
         Ok(Pending { send_cq, recv_cq })
     }

@@ -1,18 +1,18 @@
 //! A list of requests with one doorbell, and requests to a QP in error.
 
 use e810_hal::{Barrier, Bus, Words};
+use e810_types::{QpState, WorkQueue};
 
 use super::{SendQueue, errors};
-use crate::error::{PostError, Queue, Refused};
+use crate::error::{PostError, Refused};
 use crate::slot::SlotMemory;
-use crate::state::QpState;
 use crate::wr::SendWr;
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// Posts any list of requests.
     #[inline(never)]
     pub(super) fn post_batch(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
-        if !self.producer.is_open(Queue::Send) {
+        if !self.producer.is_open(WorkQueue::Send) {
             return self.post_batch_in_error(list);
         }
         self.post_each(list)

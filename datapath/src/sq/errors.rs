@@ -1,8 +1,9 @@
 //! Why a request is not posted; kept out of the way of those that are.
 
-use crate::error::{PostError, Queue, Refused};
+use e810_types::{QpState, QpType, WorkQueue};
+
+use crate::error::{PostError, Refused};
 use crate::sizing::MAX_MESSAGE;
-use crate::state::{QpState, Service};
 use crate::wr::{Op, SendWr, Sge};
 
 #[cold]
@@ -18,13 +19,13 @@ pub(super) fn state(list: &[SendWr<'_>], state: QpState) -> Result<(), Refused> 
 
 pub(super) fn one(state: QpState) -> PostError {
     PostError::WrongState {
-        queue: Queue::Send,
+        queue: WorkQueue::Send,
         state,
     }
 }
 
 #[cold]
-pub(super) fn op(op: &Op<'_>, service: Service) -> PostError {
+pub(super) fn op(op: &Op<'_>, service: QpType) -> PostError {
     PostError::WrongOp {
         op: op.name(),
         service,
@@ -34,7 +35,7 @@ pub(super) fn op(op: &Op<'_>, service: Service) -> PostError {
 #[cold]
 pub(super) fn too_many(got: usize, limit: u32) -> PostError {
     PostError::TooManySges {
-        queue: Queue::Send,
+        queue: WorkQueue::Send,
         got,
         limit,
     }

@@ -2,9 +2,10 @@
 //! connected QP.
 
 use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_types::WorkQueue;
 
 use super::{PLAIN, SendQueue};
-use crate::error::{PostError, Queue, Refused};
+use crate::error::{PostError, Refused};
 use crate::sizing::inline_quanta;
 use crate::slot::SlotMemory;
 use crate::status::opcode;
@@ -27,7 +28,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     pub fn post_send(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {
         // Most lists are of one request, which the fast path takes.
         if let [wr] = list
-            && self.producer.is_open(Queue::Send)
+            && self.producer.is_open(WorkQueue::Send)
             && self.post_fast(wr).is_some()
         {
             self.ring();
@@ -44,7 +45,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// As there.
     #[inline]
     pub fn post_one(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if !self.producer.is_open(Queue::Send) {
+        if !self.producer.is_open(WorkQueue::Send) {
             return self.post_one_in_error(wr);
         }
         if self.post_fast(wr).is_some() {
@@ -114,7 +115,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         // No other bit is set: see above.
         let common = header(opcode, 0) | signals(wanted);
         let tag = Tag::new(common, fragment::bytes(word), 1);
-        let ([q0, q1, q2, q3], valid) = self.producer.claim_one(Queue::Send, wr.wr_id, tag)?;
+        let ([q0, q1, q2, q3], valid) = self.producer.claim_one(WorkQueue::Send, wr.wr_id, tag)?;
         q0.set(sge.addr);
         q1.set(word | valid);
         q2.set(addr);
@@ -163,7 +164,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         let tag = Tag::new(header & COMMON, bytes.len() as u64, quanta);
         let (wqe, valid) = self
             .producer
-            .claim_some(Queue::Send, quanta, wr.wr_id, tag)?;
+            .claim_some(WorkQueue::Send, quanta, wr.wr_id, tag)?;
         let (first, rest) = wqe.split_first()?;
         let [_, q1, q2, q3] = first;
         inline::write_one(q1, rest, bytes, valid);
@@ -192,7 +193,9 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         }
         let common = header(opcode::SEND, 0) | signals(wanted);
         let tag = Tag::new(common, bytes.len() as u64, 2);
-        let (wqe, valid) = self.producer.claim_some(Queue::Send, 2, wr.wr_id, tag)?;
+        let (wqe, valid) = self
+            .producer
+            .claim_some(WorkQueue::Send, 2, wr.wr_id, tag)?;
         let [[_, q1, q2, q3], rest] = wqe else {
             return None;
         };

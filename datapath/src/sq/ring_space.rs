@@ -1,9 +1,10 @@
 //! Where a WQE goes: room, padding, clearing ahead.
 
 use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_types::WorkQueue;
 
 use super::{MEMORY, SendQueue};
-use crate::error::{PostError, Queue};
+use crate::error::PostError;
 use crate::producer::Claim;
 use crate::sizing::{CHUNK_QUANTA, QUANTUM_WORDS};
 use crate::slot::SlotMemory;
@@ -38,7 +39,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         let needed = quanta.wrapping_add(pads);
         if needed > self.producer.free() && needed > self.producer.refresh() {
             return Err(PostError::Full {
-                queue: Queue::Send,
+                queue: WorkQueue::Send,
                 needed: needed as u32,
                 free: self.producer.free() as u32,
             });

@@ -3,7 +3,9 @@
 //! What verbs says of `query_qp`; the tables for UC are here for their
 //! completeness, the device has none.
 
-use super::{AttrMask, QpState, Service};
+use e810_types::{QpState, QpType};
+
+use super::AttrMask;
 
 /// One row: what is valid in a state for UD, UC and RC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,11 +64,11 @@ const fn row(state: QpState, ud: AttrMask, uc: AttrMask, rc: AttrMask) -> Valid 
 /// What is valid of a QP of a service in a state. Services that are neither UD
 /// nor UC count as RC; capabilities are always valid.
 #[must_use]
-pub fn valid(service: Service, state: QpState) -> AttrMask {
+pub fn valid(service: QpType, state: QpState) -> AttrMask {
     let row = VALID.iter().find(|row| row.state == state);
     let of = row.map_or(S, |row| match service {
-        Service::Ud | Service::Gsi => row.ud,
-        Service::Uc => row.uc,
+        QpType::Ud | QpType::Gsi => row.ud,
+        QpType::Uc => row.uc,
         _ => row.rc,
     });
     of | AttrMask::CAP | AttrMask::CUR_STATE
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     fn what_is_set_on_the_way_to_a_state_can_be_asked_for_there() {
         use crate::state::TRANSITIONS;
-        for service in [Service::Rc, Service::Uc, Service::Ud] {
+        for service in [QpType::Rc, QpType::Uc, QpType::Ud] {
             for change in TRANSITIONS {
                 let required = change.masks[service as usize].required;
                 let there = valid(service, change.to);
@@ -126,7 +128,7 @@ mod tests {
     fn every_state_has_a_row_of_its_own() {
         for (row, state) in VALID.iter().zip(QpState::ALL) {
             assert_eq!(row.state, state);
-            assert!(valid(Service::Rc, state).contains(AttrMask::STATE | AttrMask::CAP));
+            assert!(valid(QpType::Rc, state).contains(AttrMask::STATE | AttrMask::CAP));
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The table of state changes as data (data-path 8.2).
 
-use super::{AttrMask, Masks, QpState, Transition};
+use e810_types::QpState;
+
+use super::{AttrMask, Masks, Transition};
 
 const fn m(bits: &[AttrMask]) -> AttrMask {
     let mut all = AttrMask::empty();

@@ -2,14 +2,14 @@ use super::*;
 use std::collections::BTreeSet;
 use std::string::ToString;
 
-const SERVICES: [Service; 7] = [
-    Service::Rc,
-    Service::Uc,
-    Service::Ud,
-    Service::Gsi,
-    Service::RawPacket,
-    Service::XrcIni,
-    Service::XrcTgt,
+const SERVICES: [QpType; 7] = [
+    QpType::Rc,
+    QpType::Uc,
+    QpType::Ud,
+    QpType::Gsi,
+    QpType::RawPacket,
+    QpType::XrcIni,
+    QpType::XrcTgt,
 ];
 
 #[test]
@@ -86,17 +86,14 @@ fn required_and_optional_decide_every_single_bit() {
 fn cur_state_is_for_the_middle_states() {
     let given = AttrMask::STATE | AttrMask::CUR_STATE;
     assert_eq!(
-        check(Service::Ud, QpState::Init, QpState::Rtr, given),
+        check(QpType::Ud, QpState::Init, QpState::Rtr, given),
         Err(TransitionError::CurState {
             from: QpState::Init
         })
     );
-    assert_eq!(
-        check(Service::Ud, QpState::Sqe, QpState::Rts, given),
-        Ok(())
-    );
+    assert_eq!(check(QpType::Ud, QpState::Sqe, QpState::Rts, given), Ok(()));
     assert!(matches!(
-        check(Service::Rc, QpState::Sqe, QpState::Rts, given),
+        check(QpType::Rc, QpState::Sqe, QpState::Rts, given),
         Err(TransitionError::Forbidden { .. })
     ));
 }
@@ -105,7 +102,7 @@ fn cur_state_is_for_the_middle_states() {
 fn the_way_of_an_rc_qp() {
     let init = AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
     assert_eq!(
-        check(Service::Rc, QpState::Reset, QpState::Init, init),
+        check(QpType::Rc, QpState::Reset, QpState::Init, init),
         Ok(())
     );
     let rtr = AttrMask::AV
@@ -114,10 +111,10 @@ fn the_way_of_an_rc_qp() {
         | AttrMask::RQ_PSN
         | AttrMask::MAX_DEST_RD_ATOMIC
         | AttrMask::MIN_RNR_TIMER;
-    assert_eq!(check(Service::Rc, QpState::Init, QpState::Rtr, rtr), Ok(()));
+    assert_eq!(check(QpType::Rc, QpState::Init, QpState::Rtr, rtr), Ok(()));
     assert_eq!(
         check(
-            Service::Rc,
+            QpType::Rc,
             QpState::Init,
             QpState::Rtr,
             rtr | AttrMask::QKEY
@@ -132,7 +129,7 @@ fn the_way_of_an_rc_qp() {
 fn states_keep_their_numbers() {
     for (number, state) in QpState::ALL.into_iter().enumerate() {
         assert_eq!(state as usize, number);
-        assert_eq!(QpState::from_bits(number as u64), state);
+        assert_eq!(state_from_bits(number as u64), state);
     }
-    assert_eq!(QpState::from_bits(7), QpState::Err);
+    assert_eq!(state_from_bits(7), QpState::Err);
 }

@@ -1,7 +1,8 @@
 //! Failures reported by several threads, and to a queue pair that goes.
 
 use e810_datapath::slot::{Cause, Marked};
-use e810_datapath::{FlushCode, QpState, Wc};
+use e810_datapath::{QpState, Wc};
+use e810_types::FlushCode;
 use loom::thread;
 
 use crate::model;

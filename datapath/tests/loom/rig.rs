@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use e810_datapath::sizing::RqSize;
 use e810_datapath::slot::{Atom, ChannelKey, Layout, QpShape, SlotMemory};
 use e810_datapath::{
-    CompletionQueue, CqKey, QpKey, QpState, RecvQueue, RecvWr, Registry, Service, Sge,
+    CompletionQueue, CqKey, QpKey, QpState, QpType, RecvQueue, RecvWr, Registry, Sge,
 };
 use e810_hal::{Barrier, Bus, Cell, Off, Words};
 use loom::sync::atomic::fence;
@@ -122,7 +122,7 @@ pub(crate) fn open(registry: &mut Registry<Memory>, cq: CqKey) -> (QpKey, Recv, 
     let shape = QpShape {
         sq_quanta: 2,
         rq_quanta: 4,
-        service: Service::Rc,
+        service: QpType::Rc,
         send_cq: cq,
         recv_cq: cq,
     };

@@ -2,7 +2,8 @@
 
 use e810_datapath::slot::{Cause, Marked};
 use e810_datapath::{
-    DroppedWrs, FlushCode, Op, QpState, Queue, SendFlags, SendWr, Service, Wc, WcOpcode, WcStatus,
+    DroppedWrs, FlushCode, Op, QpState, QpType, SendFlags, SendWr, Wc, WcOpcode, WcStatus,
+    WorkQueue,
 };
 
 use crate::common::{Bench, FLUSH, SQ_BIT, TestCq};
@@ -74,7 +75,7 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
     send_cq.device.sent(qp.key, 0);
     recv_cq.device.received(qp.key, 0);
     let cause = Cause {
-        queue: Some(Queue::Send),
+        queue: Some(WorkQueue::Send),
         code: FlushCode(2),
     };
     assert_eq!(
@@ -96,15 +97,15 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
         }
     );
     assert!(bench.registry.is_marked(old));
-    assert!(bench.registry.reopen(old, Service::Rc).is_err(), "marked");
+    assert!(bench.registry.reopen(old, QpType::Rc).is_err(), "marked");
     assert!(bench.registry.take_attention().is_none(), "hidden");
     for cq in [&mut send_cq, &mut recv_cq] {
         cq.cq.forget_qp(old.id());
     }
-    let new = bench.registry.reopen(old, Service::Rc).unwrap();
+    let new = bench.registry.reopen(old, QpType::Rc).unwrap();
     assert_eq!(new.id(), old.id());
     assert_ne!(new, old);
-    assert!(bench.registry.reopen(old, Service::Rc).is_err(), "twice");
+    assert!(bench.registry.reopen(old, QpType::Rc).is_err(), "twice");
     let slots = bench.registry.slots().clone();
     assert!(qp.send.restart(&slots, old).is_err());
     qp.send.restart(&slots, new).unwrap();
@@ -146,7 +147,7 @@ fn a_datagram_qp_whose_send_failed_keeps_its_receives() {
     }])
     .unwrap();
     let cause = Cause {
-        queue: Some(Queue::Send),
+        queue: Some(WorkQueue::Send),
         code: FlushCode(4),
     };
     slots.mark_failed(qp.key, cause);

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 use e810_datapath::sizing::RqSize;
 use e810_datapath::slot::{Layout, QpShape};
 use e810_datapath::{
-    CompletionQueue, CqKey, Data, ExtraOps, Op, QpKey, QpState, RecvQueue, RecvWr, Refused,
-    Registry, SendFlags, SendLimits, SendQueue, SendWr, Service, Sge,
+    CompletionQueue, CqKey, Data, ExtraOps, Op, QpKey, QpState, QpType, RecvQueue, RecvWr, Refused,
+    Registry, SendFlags, SendLimits, SendQueue, SendWr, Sge,
 };
 use e810_hal::{Barrier, Bus, Cell, Off};
 
@@ -34,7 +34,7 @@ impl Bus for Quiet {
 impl Barrier for Quiet {}
 
 pub(crate) const LIMITS: SendLimits = SendLimits {
-    service: Service::Rc,
+    service: QpType::Rc,
     max_sge: 13,
     max_inline: 101,
     address_handles: 1 << 17,
@@ -113,14 +113,14 @@ impl Bench {
     }
 
     pub(crate) fn qp(&mut self, id: u32, send_cq: CqKey, recv_cq: CqKey) -> TestQp {
-        self.qp_of(Service::Rc, id, send_cq, recv_cq)
+        self.qp_of(QpType::Rc, id, send_cq, recv_cq)
     }
 
     pub(crate) fn datagram_qp(&mut self, id: u32, send_cq: CqKey, recv_cq: CqKey) -> TestQp {
-        self.qp_of(Service::Ud, id, send_cq, recv_cq)
+        self.qp_of(QpType::Ud, id, send_cq, recv_cq)
     }
 
-    fn qp_of(&mut self, service: Service, id: u32, send_cq: CqKey, recv_cq: CqKey) -> TestQp {
+    fn qp_of(&mut self, service: QpType, id: u32, send_cq: CqKey, recv_cq: CqKey) -> TestQp {
         let shape = QpShape {
             sq_quanta: 512,
             rq_quanta: RQ.quanta(),

@@ -2,7 +2,8 @@
 //! exactly once and in order, whichever way the device flushes.
 
 use e810_datapath::slot::{Cause, Marked};
-use e810_datapath::{FlushCode, QpState, Queue, Wc, WcStatus};
+use e810_datapath::{QpState, Wc, WcStatus};
+use e810_types::{FlushCode, WorkQueue};
 use proptest::prelude::*;
 
 use crate::common::{Bench, ERROR_BIT, FLUSH, SQ_BIT, TestCq, TestQp};
@@ -242,7 +243,7 @@ fn the_first_completion_tells_the_cause() {
         }
         let slots = bench.registry.slots().clone();
         let cause = Cause {
-            queue: Some(Queue::Send),
+            queue: Some(WorkQueue::Send),
             code: FlushCode(3),
         };
         assert_eq!(slots.mark_failed(qp.key, cause), Marked::Now);

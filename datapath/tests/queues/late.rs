@@ -1,10 +1,10 @@
 //! Requests to a queue in error: who waits for them is told, because the device
 //! says nothing of them; nobody is told of what was not posted.
 
-use e810_datapath::error::Queue;
 use e810_datapath::slot::Cause;
 use e810_datapath::wr::{Data, Op, RecvWr, SendFlags, SendWr, UdTarget};
-use e810_datapath::{FlushCode, Notify, QpState};
+use e810_datapath::{Notify, QpState};
+use e810_types::{FlushCode, WorkQueue};
 
 use crate::common::{Bench, SGE, TestCq, TestQp};
 
@@ -33,7 +33,7 @@ fn datagram<'a>(data: Data<'a>) -> SendWr<'a> {
 
 /// A datagram QP that failed by `queue`: in SQE if it is the send queue, else in
 /// ERR.
-fn failed(queue: Option<Queue>) -> (Bench, [TestCq; 2], TestQp) {
+fn failed(queue: Option<WorkQueue>) -> (Bench, [TestCq; 2], TestQp) {
     let mut bench = Bench::new();
     let cqs = [bench.cq(0, 16), bench.cq(1, 16)];
     let qp = bench.datagram_qp(2, cqs[0].key, cqs[1].key);
@@ -56,7 +56,7 @@ fn told(cqs: &mut [TestCq; 2], post: impl FnOnce()) -> [bool; 2] {
 
 #[test]
 fn sends_in_err_and_sqe_tell_their_queue() {
-    for (queue, state) in [(None, QpState::Err), (Some(Queue::Send), QpState::Sqe)] {
+    for (queue, state) in [(None, QpState::Err), (Some(WorkQueue::Send), QpState::Sqe)] {
         for way in [Way::One, Way::List] {
             let (bench, mut cqs, mut qp) = failed(queue);
             assert_eq!(bench.registry.slots().qp_state(qp.key), Some(state));
@@ -89,7 +89,7 @@ fn receives_in_err_tell_their_queue() {
 /// In SQE the receive queue works on: the device completes what it is given.
 #[test]
 fn receives_in_sqe_are_the_device_s() {
-    let (_bench, mut cqs, mut qp) = failed(Some(Queue::Send));
+    let (_bench, mut cqs, mut qp) = failed(Some(WorkQueue::Send));
     let told = told(&mut cqs, || qp.post_recv(1).unwrap());
     assert_eq!(told, [false, false]);
 }
@@ -98,7 +98,7 @@ fn receives_in_sqe_are_the_device_s() {
 fn what_was_not_posted_tells_nobody() {
     let sges = [SGE; 14];
     let too_many = datagram(Data::Sges(&sges));
-    for queue in [None, Some(Queue::Send)] {
+    for queue in [None, Some(WorkQueue::Send)] {
         let (_bench, mut cqs, mut qp) = failed(queue);
         let none = told(&mut cqs, || {
             qp.send.post_send(&[]).unwrap();

@@ -7,8 +7,9 @@
 //! posted later is flushed too; and of a QP that is gone nothing appears.
 
 use e810_datapath::slot::{Cause, Marked};
-use e810_datapath::{DroppedWrs, FlushCode, QpKey, QpState, Queue, Service, Wc};
+use e810_datapath::{DroppedWrs, QpKey, QpState, QpType, Wc};
 use e810_hal::Cell;
+use e810_types::{FlushCode, WorkQueue};
 
 use crate::common::{Bench, ERROR_BIT, SQ_BIT, TestCq};
 
@@ -120,7 +121,7 @@ impl Rig {
             return;
         }
         let (code, status) = CAUSES[rng.below(3) as usize];
-        let queue = [None, Some(Queue::Send), Some(Queue::Recv)][rng.below(3) as usize];
+        let queue = [None, Some(WorkQueue::Send), Some(WorkQueue::Recv)][rng.below(3) as usize];
         // Only a request that is there can be to blame.
         let queue = queue.filter(|queue| {
             let mut requests = model.requests[*queue as usize].iter();
@@ -210,7 +211,7 @@ impl Rig {
             self.rings[ring].cq.cq.forget_qp(old.id());
         }
         let registry = &mut self.bench.registry;
-        let new = registry.reopen(old, Service::Rc).unwrap();
+        let new = registry.reopen(old, QpType::Rc).unwrap();
         registry.set_state(new, QpState::Rts).unwrap();
         let slots = registry.slots().clone();
         let model = &mut self.models[qp];

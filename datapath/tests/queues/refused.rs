@@ -1,9 +1,10 @@
 //! Requests that are not in order, or not at their time: nothing of them is left.
 
 use e810_datapath::{
-    Atomic, Data, ExtraOps, Op, PostError, QpState, Queue, RecvWr, Remote, SendLimits, Service,
-    Sge, UdTarget, Wc,
+    Atomic, Data, ExtraOps, Op, PostError, QpState, QpType, RecvWr, Remote, SendLimits, Sge,
+    UdTarget, Wc,
 };
+use e810_types::WorkQueue;
 
 use crate::common::{Bench, LIMITS, SGE};
 use crate::recorded::{Event, rig, send};
@@ -46,7 +47,7 @@ fn what_is_not_in_order_is_refused() {
                 imm: None,
             },
             PostError::TooManySges {
-                queue: Queue::Send,
+                queue: WorkQueue::Send,
                 got: 4,
                 limit: 3,
             },
@@ -100,7 +101,7 @@ fn what_is_not_in_order_is_refused() {
             },
             PostError::WrongOp {
                 op: "UD SEND",
-                service: Service::Rc,
+                service: QpType::Rc,
             },
         ),
         (Op::Atomic(&atomic), PostError::NotOffered { op: "ATOMIC" }),
@@ -138,7 +139,7 @@ fn what_is_not_in_order_is_refused() {
     assert_eq!(
         rig.recv.post_one(&recv(&[SGE, SGE])),
         Err(PostError::TooManySges {
-            queue: Queue::Recv,
+            queue: WorkQueue::Recv,
             got: 2,
             limit: 1
         })
@@ -173,13 +174,13 @@ fn states_take_what_they_take() {
         let answer = rig.send.post_send(&[wr]).map_err(|refused| refused.error);
         assert_eq!(answer.is_ok(), sends, "{state}");
         if let Err(error) = answer {
-            assert_eq!(error, wrong(Queue::Send));
+            assert_eq!(error, wrong(WorkQueue::Send));
             assert_eq!(rig.send.post_one(&wr), Err(error));
         }
         let answer = rig.recv.post_recv(&[recv]).map_err(|refused| refused.error);
         assert_eq!(answer.is_ok(), receives, "{state}");
         if let Err(error) = answer {
-            assert_eq!(error, wrong(Queue::Recv));
+            assert_eq!(error, wrong(WorkQueue::Recv));
             assert_eq!(rig.recv.post_one(&recv), Err(error));
         }
         assert_eq!(rig.send.post_send(&[]), Ok(()));
@@ -190,7 +191,7 @@ fn states_take_what_they_take() {
 #[test]
 fn a_datagram_queue_refuses_the_rest() {
     let mut rig = rig(SendLimits {
-        service: Service::Ud,
+        service: QpType::Ud,
         ..LIMITS
     });
     let remote = Remote { addr: 0, rkey: 0 };
@@ -210,7 +211,7 @@ fn a_datagram_queue_refuses_the_rest() {
     ] {
         let wrong = PostError::WrongOp {
             op: op.name(),
-            service: Service::Ud,
+            service: QpType::Ud,
         };
         assert_eq!(rig.send.post_one(&send(op)), Err(wrong));
     }
@@ -242,7 +243,7 @@ fn a_full_queue_says_so_and_recovers() {
     assert_eq!(
         refused.error,
         PostError::Full {
-            queue: Queue::Send,
+            queue: WorkQueue::Send,
             needed: 1,
             free: 0
         }
@@ -253,7 +254,7 @@ fn a_full_queue_says_so_and_recovers() {
     assert!(matches!(
         qp.post_recv(15).unwrap_err().error,
         PostError::Full {
-            queue: Queue::Recv,
+            queue: WorkQueue::Recv,
             ..
         }
     ));

@@ -6,7 +6,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub use e810_cqp::op::MacAddr;
+pub use e810_types::MacAddr;
 
 mod gid;
 mod mtu;

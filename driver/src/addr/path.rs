@@ -2,7 +2,8 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use e810_cqp::op::{IpPair, MacAddr};
+use e810_cqp::op::IpPair;
+use e810_types::MacAddr;
 
 use e810_datapath::{Sender, WcFlags};
 

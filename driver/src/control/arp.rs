@@ -5,8 +5,9 @@
 
 use core::sync::atomic::Ordering;
 
-use e810_cqp::op::{ArpChange, MacAddr, ManageArp};
+use e810_cqp::op::{ArpChange, ManageArp};
 use e810_hal::{HostBuf, Platform};
+use e810_types::MacAddr;
 
 use super::run;
 use crate::error::{Error, Object, Result};

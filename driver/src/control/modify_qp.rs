@@ -4,10 +4,11 @@
 //! (control-path 5.5). The whole context is rebuilt before each command, whose
 //! flags say which parts the device takes.
 
-use e810_cqp::op::{ModifyQp, QpState as HwState};
+use e810_cqp::op::ModifyQp;
 use e810_cqp::qpc::RoceContext;
-use e810_datapath::state::{QpState, TransitionError, check};
+use e810_datapath::state::{TransitionError, check};
 use e810_hal::{Ns, Platform, WaitError};
+use e810_types::{HwQpState, QpState};
 
 use super::qp_context::hardware_type;
 use super::{Control, run};
@@ -223,7 +224,7 @@ impl<P: Platform> Control<P> {
                 let command = ModifyQp {
                     arp_valid: true,
                     cqs_valid: true,
-                    ..command(HwState::Rtr)
+                    ..command(HwQpState::Rtr)
                 };
                 run(&mut self.cqp, &command)?;
             }
@@ -233,7 +234,7 @@ impl<P: Platform> Control<P> {
                     cqs_valid: true,
                     // Also set whenever max_rd_atomic is given.
                     ord_valid: from != QpState::Rts || attr.max_rd_atomic.is_some(),
-                    ..command(HwState::Rts)
+                    ..command(HwQpState::Rts)
                 };
                 run(&mut self.cqp, &command)?;
             }
@@ -244,7 +245,7 @@ impl<P: Platform> Control<P> {
                     .begin_drain(qp.key, notify)
                     .map_err(e810_datapath::Error::from)?;
                 qp.draining_since = self.platform.now();
-                let told = run(&mut self.cqp, &command(HwState::Sqd));
+                let told = run(&mut self.cqp, &command(HwQpState::Sqd));
                 if told.is_err() {
                     // It goes on sending.
                     let _ = self.note(qp, from);

@@ -24,13 +24,13 @@ use e810_cqp::op::{
     Command, CreateMcast, DestroyMcast, GroupMember, McastGroup, ModifyMcast, group_context,
 };
 use e810_hal::{Iova, Platform, log_warn};
+use e810_types::QpType;
 use heapless::Vec;
 
 use super::{Control, run};
 use crate::addr::group_mac;
 use crate::error::{Error, Object, Result};
 use crate::qp::Qp;
-use e810_datapath::state::Service;
 
 pub(super) use table::Groups;
 use table::{Group, Name};
@@ -174,7 +174,7 @@ impl<P: Platform> Control<P> {
 
     fn group_name(&self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<Name> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
-        if qp.made.service != Service::Ud {
+        if qp.made.service != QpType::Ud {
             return Err(Error::Invalid {
                 what: "only datagram (UD) queue pairs are members of multicast groups",
             });
@@ -232,7 +232,7 @@ impl<P: Platform> Control<P> {
         if let Some(rule) = self.groups.rule_of(mac) {
             return Ok(Some(rule));
         }
-        match lan.admit(mac.0) {
+        match lan.admit(mac) {
             Ok(rule) => Ok(Some(rule)),
             // Its packets are let in already. Linux' ice goes on, too.
             Err(Error::Adminq(error)) if error.refusal() == Some(Code::EEXIST) => {
@@ -248,7 +248,7 @@ impl<P: Platform> Control<P> {
         if let (Some(rule), Some(lan)) = (group.rule, self.lan_side.owned_mut())
             && self.groups.users_of(rule) == 0
         {
-            lan.end_admission(group_mac(group.name.address).0, rule);
+            lan.end_admission(group_mac(group.name.address), rule);
         }
     }
 

@@ -5,9 +5,9 @@ use e810_cqp::op::{CreateQp, DestroyQp};
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::sizing::{RqSize, SqSize};
 use e810_datapath::slot::{DroppedWrs, QpKey, QpShape};
-use e810_datapath::state::Service;
 use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
 use e810_hal::{DmaBuf, DmaLayout, Ns, Platform};
+use e810_types::QpType;
 
 use super::qp_context::{hardware_type, queue_contexts};
 use super::{Control, run};
@@ -300,13 +300,13 @@ impl<P: Platform> Control<P> {
 }
 
 /// Services that the device has, and why it has no others.
-fn offered(service: Service) -> Result<()> {
+fn offered(service: QpType) -> Result<()> {
     Err(Error::NotOffered(match service {
-        Service::Rc | Service::Ud => return Ok(()),
-        Service::Uc => Lack::Uc,
-        Service::Gsi => Lack::Gsi,
-        Service::RawPacket => Lack::RawPacket,
-        Service::XrcIni | Service::XrcTgt => Lack::Xrc,
+        QpType::Rc | QpType::Ud => return Ok(()),
+        QpType::Uc => Lack::Uc,
+        QpType::Gsi => Lack::Gsi,
+        QpType::RawPacket => Lack::RawPacket,
+        QpType::XrcIni | QpType::XrcTgt => Lack::Xrc,
     }))
 }
 

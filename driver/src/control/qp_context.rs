@@ -1,10 +1,10 @@
 //! Contexts of queue pairs: filled, written for the device.
 
-use e810_cqp::op::{QpType, QueueMemory};
+use e810_cqp::op::{HwQpType, QueueMemory};
 use e810_cqp::qpc::{QpContext, RoceContext, RqContext, SqContext, StatsInstance};
 use e810_datapath::slot::QpKey;
-use e810_datapath::state::Service;
 use e810_hal::{Cell, DmaBuf, Iova, Platform, Words};
+use e810_types::QpType;
 
 use super::qp::Sizes;
 use super::{Control, PAIR_BYTES, PAIR_SHADOW};
@@ -84,11 +84,11 @@ impl<P: Platform> Control<P> {
 }
 
 /// QPTYPE of a service (control-path 5.3).
-pub(super) const fn hardware_type(service: Service) -> QpType {
+pub(super) const fn hardware_type(service: QpType) -> HwQpType {
     if service.is_datagram() {
-        QpType::RoceUd
+        HwQpType::RoceUd
     } else {
-        QpType::RoceRc
+        HwQpType::RoceRc
     }
 }
 

@@ -8,14 +8,13 @@
 
 use e810_adminq::op::LinkStatus;
 use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
-use e810_cqp::op::{FlushCode, FlushWqes};
+use e810_cqp::op::{FlushStatus, FlushWqes};
 use e810_cqp::{Completion, Ticket};
-use e810_datapath::error::Queue;
 use e810_datapath::slot::{Cause, NotifyResult, QpKey};
-use e810_datapath::state::{QpState, Service};
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
 use e810_hal::{Ns, Platform, WaitError, log_warn};
+use e810_types::{QpState, QpType, WorkQueue};
 use heapless::Vec;
 
 use super::Control;
@@ -338,8 +337,8 @@ impl<P: Platform> Control<P> {
         found
     }
 
-    fn service_of(&self, key: QpKey) -> Service {
-        self.slots().service(key).unwrap_or(Service::Rc)
+    fn service_of(&self, key: QpKey) -> QpType {
+        self.slots().service(key).unwrap_or(QpType::Rc)
     }
 
     /// The queues of a queue pair that the device has not been told to flush. In
@@ -417,14 +416,14 @@ impl Failing {
 /// The flush that an event asks for: its code on the side it blames, "general"
 /// on the other (control-path 4.12, 7.6).
 pub(super) fn flush_for(id: u32, cause: Cause, sides: Told) -> FlushWqes {
-    let blamed = FlushCode {
+    let blamed = FlushStatus {
         major: FLUSH_MAJOR,
-        minor: cause.code.0,
+        minor: cause.code,
     };
     let (sq, rq) = match cause.queue {
-        Some(Queue::Send) => (blamed, FlushCode::GENERAL),
-        Some(Queue::Recv) => (FlushCode::GENERAL, blamed),
-        None => (FlushCode::GENERAL, FlushCode::GENERAL),
+        Some(WorkQueue::Send) => (blamed, FlushStatus::GENERAL),
+        Some(WorkQueue::Recv) => (FlushStatus::GENERAL, blamed),
+        None => (FlushStatus::GENERAL, FlushStatus::GENERAL),
     };
     FlushWqes {
         sq: sides.contains(Told::SENDS),

@@ -1,10 +1,9 @@
 //! A queue pair that its program ends: moved to ERROR and flushed, each once.
 
-use e810_cqp::op::{ModifyQp, QpState as HwState};
+use e810_cqp::op::ModifyQp;
 use e810_datapath::slot::{Cause, QpKey};
-use e810_datapath::state::{QpState, Service};
-use e810_datapath::status::FlushCode;
 use e810_hal::Platform;
+use e810_types::{FlushCode, HwQpState, QpState, QpType};
 
 use super::Control;
 use super::qp_context::hardware_type;
@@ -19,7 +18,7 @@ impl<P: Platform> Control<P> {
     ///
     /// A failure that says that there is nothing to do counts as done; existing
     /// drivers flush no queue pair that could not be moved (data-path 8.3).
-    pub(super) fn stop_qp(&mut self, key: QpKey, service: Service, from: QpState) -> Result<()> {
+    pub(super) fn stop_qp(&mut self, key: QpKey, service: QpType, from: QpState) -> Result<()> {
         let id = key.id();
         self.take_over(key)?;
         let told = self.stops.told(id);
@@ -95,13 +94,13 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    pub(super) fn to_error(&self, id: u32, service: Service) -> ModifyQp {
+    pub(super) fn to_error(&self, id: u32, service: QpType) -> ModifyQp {
         ModifyQp::new(
             id,
             hardware_type(service),
             self.context_of(id),
             self.shadow_of(id),
-            HwState::Error,
+            HwQpState::Error,
         )
     }
 }

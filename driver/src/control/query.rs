@@ -4,9 +4,10 @@
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::{MAX_GROUP_MEMBERS, MAX_MR_BYTES};
 use e810_datapath::sizing::{MAX_CQE, MAX_INLINE, MAX_MESSAGE, MAX_SGES};
+use e810_datapath::state::AttrMask;
 use e810_datapath::state::query::{CHANGED_BY_DEVICE, valid};
-use e810_datapath::state::{AttrMask, Service};
 use e810_hal::Platform;
+use e810_types::QpType;
 
 use super::Control;
 use crate::addr::{Mtu, link_local};
@@ -32,7 +33,7 @@ pub struct QueriedQp {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueriedInit {
     /// Kind of service.
-    pub service: Service,
+    pub service: QpType,
     /// Number of the CQ for sends.
     pub send_cq: u32,
     /// Number of the CQ for receives.

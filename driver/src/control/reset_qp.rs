@@ -7,9 +7,9 @@
 use e810_cqp::limits::NO_PROGRESS_LIMIT;
 use e810_datapath::error::SlotError;
 use e810_datapath::slot::DroppedWrs;
-use e810_datapath::state::QpState;
 use e810_hal::clock::poll_until;
 use e810_hal::{Ns, Platform};
+use e810_types::QpState;
 
 use super::Control;
 use crate::attr::QpAttr;

@@ -6,10 +6,8 @@
 //! empty, or wrote otherwise, says nothing.
 
 use e810_ceq::ae::Action;
-use e810_ceq::aeqe::{Aeqe, Object, Side};
-use e810_datapath::error::Queue;
+use e810_ceq::aeqe::{Aeqe, Object};
 use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, SlotMemory, Slots};
-use e810_datapath::status::FlushCode;
 
 /// What an entry is about, and was marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,11 +53,8 @@ fn mark_qp<M: SlotMemory>(slots: &Slots<M>, key: QpKey, entry: &Aeqe) -> Marking
     match entry.code.action() {
         Action::Flush => {
             let cause = Cause {
-                queue: entry.blamed().map(|side| match side {
-                    Side::Sq => Queue::Send,
-                    Side::Rq => Queue::Recv,
-                }),
-                code: FlushCode(entry.code.flush().minor()),
+                queue: entry.blamed(),
+                code: entry.code.flush(),
             };
             match slots.mark_failed(key, cause) {
                 Marked::Unknown => Marking::Quiet,
@@ -79,7 +74,7 @@ mod tests {
     use super::*;
     use core::sync::atomic::AtomicU64;
     use e810_datapath::slot::{Layout, QpShape};
-    use e810_datapath::{QpState, Registry, Service};
+    use e810_datapath::{QpState, QpType, Registry};
     use std::boxed::Box;
     use std::vec::Vec;
 
@@ -103,14 +98,14 @@ mod tests {
         let shape = QpShape {
             sq_quanta: 2,
             rq_quanta: 4,
-            service: Service::Rc,
+            service: QpType::Rc,
             send_cq: cq,
             recv_cq: cq,
         };
         let mut qp = table.open_qp(QP, &shape).unwrap();
         for _ in 1..lives {
             table.hide_qp(qp).unwrap();
-            qp = table.reopen(qp, Service::Rc).unwrap();
+            qp = table.reopen(qp, QpType::Rc).unwrap();
         }
         table.set_state(qp, QpState::Rts).unwrap();
         (table, qp, cq)

@@ -1,6 +1,7 @@
 //! Who the function is.
 
-use e810_adminq::op::{Capabilities, MacAddress, SwitchPort};
+use e810_adminq::op::{Capabilities, SwitchPort};
+use e810_types::MacAddr;
 
 /// What the firmware says of the function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,5 +13,5 @@ pub struct Identity {
     /// Its port.
     pub port: SwitchPort,
     /// Its MAC address, first octet first.
-    pub mac: MacAddress,
+    pub mac: MacAddr,
 }

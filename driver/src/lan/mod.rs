@@ -4,12 +4,13 @@
 //! The stages of the cold start make it piece by piece; from the last one on it
 //! is one flat [`LanSide`]. The control path uses it, and knows no stage.
 
-use e810_adminq::op::{LinkStatus, MacAddress};
+use e810_adminq::op::LinkStatus;
 use e810_adminq::package::Loaded;
 use e810_adminq::tree::{CLASSES, QueueSet, Tree};
 use e810_adminq::{AdminQ, Counters, oicr};
 use e810_hal::bus::{PfId, VsiId};
 use e810_hal::{Bus, HostBox, Ns, Platform, Vector};
+use e810_types::MacAddr;
 use heapless::{Deque, Vec};
 
 use crate::error::Result;
@@ -85,7 +86,7 @@ impl<P: Platform> LanSide<P> {
 
     /// The port's MAC address, first octet first.
     #[must_use]
-    pub const fn mac(&self) -> MacAddress {
+    pub const fn mac(&self) -> MacAddr {
         self.identity.mac
     }
 

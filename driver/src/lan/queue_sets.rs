@@ -1,8 +1,9 @@
 //! RDMA queue sets in the LAN side's tree (control-path 9.3, step 31).
 
-use e810_adminq::op::{AddRule, MacAddress, RemoveRule, RuleId};
+use e810_adminq::op::{AddRule, RemoveRule, RuleId};
 use e810_hal::bus::VsiId;
 use e810_hal::{Platform, log_warn};
+use e810_types::MacAddr;
 
 use crate::error::{Error, Result};
 use crate::lan::{LanHook, LanSide};
@@ -40,7 +41,7 @@ impl<P: Platform> LanHook for LanSide<P> {
 
 impl<P: Platform> LanSide<P> {
     /// Lets frames to one more address in; gives the rule to end it with.
-    pub(crate) fn admit(&mut self, mac: MacAddress) -> Result<RuleId> {
+    pub(crate) fn admit(&mut self, mac: MacAddr) -> Result<RuleId> {
         let place = self.left.iter().position(|(left, _)| *left == mac);
         if let Some(place) = place {
             let (_, rule) = self.left.swap_remove(place);
@@ -52,7 +53,7 @@ impl<P: Platform> LanSide<P> {
 
     /// Ends that. A refusal is only logged: the rule is there for the next who
     /// wants it, and goes at the end.
-    pub(crate) fn end_admission(&mut self, mac: MacAddress, rule: RuleId) {
+    pub(crate) fn end_admission(&mut self, mac: MacAddr, rule: RuleId) {
         let vsi = self.vsi.id;
         if let Err(error) = self.adminq.execute(&RemoveRule::mac(vsi, rule)) {
             log_warn!("switch rule {} stays: {}", rule, error);

@@ -1,11 +1,12 @@
 //! Switch rules, and the map of user priorities.
 
-use e810_adminq::op::{AddRule, MacAddress, RemoveRule, RuleId};
+use e810_adminq::op::{AddRule, RemoveRule, RuleId};
 use e810_adminq::tree::CLASSES;
 use e810_adminq::{AdminQ, Error as AdminqError};
 use e810_hal::Platform;
 use e810_hal::clock::live;
 use e810_hal::regs::PRTDCB_TUP2TC;
+use e810_types::MacAddr;
 use heapless::Vec;
 
 use super::Vsi;
@@ -17,15 +18,15 @@ pub(crate) type Rules = Vec<RuleId, 2>;
 /// Rules that the firmware did not remove, and what they let in: they are used
 /// again for the same address, or go with the LAN side. Of more of them the reset
 /// at the end takes care.
-pub(crate) type Left = Vec<(MacAddress, RuleId), 8>;
+pub(crate) type Left = Vec<(MacAddr, RuleId), 8>;
 
-const BROADCAST: MacAddress = [0xFF; 6];
+const BROADCAST: MacAddr = MacAddr([0xFF; 6]);
 
 /// Lets frames to `own` and broadcasts in.
 pub(crate) fn add_rules<P: Platform>(
     adminq: &mut AdminQ<P>,
     vsi: &mut Vsi,
-    own: MacAddress,
+    own: MacAddr,
 ) -> Result<Rules, AdminqError> {
     let mut rules = Rules::new();
     for mac in [own, BROADCAST] {

@@ -14,7 +14,7 @@ mod report;
 use e810::hmc::Capacity;
 use e810::{
     AccessFlags, ColdStart, Config, ConnectOptions, GidEntry, HOST_ALLOCATIONS, LinkPolicy,
-    MacAddr, Mtu, Notify, Package, PackageSource, QpCaps, QpInfo, QpInit, Service, bring_up_cold,
+    MacAddr, Mtu, Notify, Package, PackageSource, QpCaps, QpInfo, QpInit, QpType, bring_up_cold,
     v4,
 };
 use metal::machine::FUNCTIONS;
@@ -73,7 +73,7 @@ fn main(machine: &Machine) -> Result<(), Failure> {
     report.row("connecting", 2);
 
     for waits in [Waits::Polls, Waits::Sleeps] {
-        for service in [Service::Rc, Service::Ud] {
+        for service in [QpType::Rc, QpType::Ud] {
             for number in 0..MESSAGES {
                 // There and back.
                 let (from, to) = match number % 2 {
@@ -169,11 +169,11 @@ fn ip(mac: MacAddr) -> core::net::IpAddr {
 fn pass(
     from: &mut Node<'_>,
     to: &mut Node<'_>,
-    service: Service,
+    service: QpType,
     waits: Waits,
     number: u64,
 ) -> Result<(), Failure> {
-    let header = if service == Service::Ud { HEADER } else { 0 };
+    let header = if service == QpType::Ud { HEADER } else { 0 };
     let sent: [u8; BYTES] = core::array::from_fn(|at| (at as u64 * 7 + number * 31 + 1) as u8);
     from.memory.write(0, &sent)?;
     to.memory.write(INCOMING, &[0; HEADER + BYTES])?;

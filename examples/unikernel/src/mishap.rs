@@ -4,7 +4,7 @@
 //! does. `Control::service`, which a node calls whenever it waits, then moves the
 //! queue pair to ERROR and has it flushed, and the requests complete.
 
-use e810::{AsyncEvent, QpState, Service, WcStatus};
+use e810::{AsyncEvent, QpState, QpType, WcStatus};
 use metal::say;
 
 use crate::node::{HEADER, Node};
@@ -13,8 +13,8 @@ use crate::report::Failure;
 /// Sends a message to a receive that is too short for it. The connection is of
 /// no use afterwards.
 pub(crate) fn receive_too_short<'m>(from: &mut Node<'m>, to: &mut Node<'m>) -> Result<(), Failure> {
-    to.post_recv(Service::Rc, 0, HEADER)?;
-    from.post_send(Service::Rc, 0)?;
+    to.post_recv(QpType::Rc, 0, HEADER)?;
+    from.post_send(QpType::Rc, 0)?;
     for (node, side) in [(to, "receiver"), (from, "sender")] {
         let (event, status) = failure(node)?;
         if let Some(event) = event {

@@ -1,8 +1,8 @@
 //! One function with its objects: how it posts, waits, attends and ends.
 
 use e810::{
-    Ah, AsyncEvent, Control, Cq, Data, Event, EventSet, Mr, Op, Pd, Qp, QpInfo, RecvWr, Remaining,
-    SendFlags, SendWr, Service, Sge, SharedBytes, Wc, WcStatus,
+    Ah, AsyncEvent, Control, Cq, Data, Event, EventSet, Mr, Op, Pd, Qp, QpInfo, QpType, RecvWr,
+    Remaining, SendFlags, SendWr, Sge, SharedBytes, Wc, WcStatus,
 };
 use e810_hal::Ns;
 use metal::interrupts::Lines;
@@ -42,9 +42,9 @@ impl<'m> Node<'m> {
         Ok([info(&self.rc)?, info(&self.ud)?])
     }
 
-    fn qp(&mut self, service: Service) -> &mut Qp<Metal<'m>> {
+    fn qp(&mut self, service: QpType) -> &mut Qp<Metal<'m>> {
         match service {
-            Service::Ud => &mut self.ud,
+            QpType::Ud => &mut self.ud,
             _ => &mut self.rc,
         }
     }
@@ -60,7 +60,7 @@ impl<'m> Node<'m> {
     /// Posts a receive of `bytes` bytes.
     pub(crate) fn post_recv(
         &mut self,
-        service: Service,
+        service: QpType,
         number: u64,
         bytes: usize,
     ) -> Result<(), Failure> {
@@ -73,13 +73,13 @@ impl<'m> Node<'m> {
     }
 
     /// Sends the message that is in memory.
-    pub(crate) fn post_send(&mut self, service: Service, number: u64) -> Result<(), Failure> {
+    pub(crate) fn post_send(&mut self, service: QpType, number: u64) -> Result<(), Failure> {
         let sges = [self.sge(0, BYTES)];
         let (data, imm) = (Data::Sges(&sges), None);
         let to = self.peer.as_ref();
         let to = to.map(|(ah, peer)| ah.target(peer.qpn, peer.qkey));
         let op = match (service, to) {
-            (Service::Ud, Some(to)) => Op::UdSend { data, imm, to },
+            (QpType::Ud, Some(to)) => Op::UdSend { data, imm, to },
             _ => Op::Send { data, imm },
         };
         let request = SendWr {

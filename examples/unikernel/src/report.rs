@@ -1,6 +1,6 @@
 //! What the program says: a table, and why it failed.
 
-use e810::{AsyncEvent, PackageError, Refused, Service, StageError, WcStatus};
+use e810::{AsyncEvent, PackageError, QpType, Refused, StageError, WcStatus};
 use e810_hal::Ns;
 use e810_hal::bytes::OutOfRange;
 use metal::{Machine, MachineError, interrupts, say, stack};
@@ -16,11 +16,11 @@ pub(crate) enum Waits {
 
 impl Waits {
     /// Name of a row.
-    pub(crate) const fn row(self, service: Service) -> &'static str {
+    pub(crate) const fn row(self, service: QpType) -> &'static str {
         match (self, service) {
-            (Self::Polls, Service::Ud) => "UD, polling",
+            (Self::Polls, QpType::Ud) => "UD, polling",
             (Self::Polls, _) => "RC, polling",
-            (Self::Sleeps, Service::Ud) => "UD, interrupts",
+            (Self::Sleeps, QpType::Ud) => "UD, interrupts",
             (Self::Sleeps, _) => "RC, interrupts",
         }
     }

@@ -1,7 +1,7 @@
 //! Requests by seed.
 
 use e810_datapath::wr::MwBind;
-use e810_datapath::{Remote, Service, Sge};
+use e810_datapath::{QpType, Remote, Sge};
 
 use crate::request::{Kind, Payload, Request};
 
@@ -39,7 +39,7 @@ impl Rng {
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Kind of queue pair.
-    pub service: Service,
+    pub service: QpType,
     /// Most SGEs.
     pub max_sge: u32,
     /// Most inline bytes.
@@ -51,7 +51,7 @@ pub struct Limits {
 pub fn request(rng: &mut Rng, limits: &Limits, wr_id: u64) -> Request {
     let beyond = u32::from(rng.one_in(20));
     let kind = match (limits.service, rng.below(16)) {
-        (Service::Ud, _) => Kind::Datagram {
+        (QpType::Ud, _) => Kind::Datagram {
             qpn: rng.word() >> 8,
             // With bit 31 set it means the queue pair's own to us, and nothing
             // special to the library.

@@ -2,7 +2,7 @@
 
 use e810::{
     ColdStart, Config, Data, DroppedWrs, Lan, LinkPolicy, MacAddr, Op, Package, PackageSource,
-    Path, Platform, QpAttr, SendFlags, SendWr, Service, VsiId, Wc, bring_up_cold,
+    Path, Platform, QpAttr, QpType, SendFlags, SendWr, VsiId, Wc, bring_up_cold,
 };
 use e810_hal::Ns;
 use e810_sim::{Sim, SimPlatform};
@@ -190,7 +190,7 @@ impl<P: Platform> Pair<P> {
     #[must_use]
     pub fn steps(&mut self, end: End) -> [QpAttr; 3] {
         let (setup, peer) = (self.setup, self.peer(end));
-        if setup.service == Service::Ud {
+        if setup.service == QpType::Ud {
             return [
                 QpAttr::ud_to_init(QKEY),
                 QpAttr::ud_to_rtr(),

@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 
 use e810::hmc::{Backing, Capacity};
-use e810::{AccessFlags, Config, Lan, MacAddr, Mtu, QpAttr, QpCaps, Quirks, Service, Vlan, addr};
+use e810::{AccessFlags, Config, Lan, MacAddr, Mtu, QpAttr, QpCaps, QpType, Quirks, Vlan, addr};
 
 /// Choices of a [`Pair`](super::Pair), the same on both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Kind of service of every queue pair.
-    pub service: Service,
+    pub service: QpType,
     /// Sizes of every queue pair.
     pub caps: QpCaps,
     /// Completions each CQ has room for.
@@ -48,7 +48,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            service: Service::Rc,
+            service: QpType::Rc,
             caps: QpCaps {
                 max_send_wr: 64,
                 max_recv_wr: 64,

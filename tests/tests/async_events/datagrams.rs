@@ -2,8 +2,8 @@
 
 use e810::{Ah, AsyncEvent, Data, Op, Path, Pd, UdTarget, WcStatus};
 use e810_ceq::ae::QpEvent;
-use e810_ceq::aeqe::Side;
 use e810_tests::traffic::verbs::datagrams::{QKEY, setup};
+use e810_types::WorkQueue;
 
 use crate::A;
 use crate::stage::{Failure, Stage};
@@ -30,7 +30,7 @@ pub(crate) fn handle(stage: &mut Stage, pd: Option<&Pd>) -> Ah {
 fn send_refused(stage: &mut Stage, status: WcStatus) -> AsyncEvent {
     stage.fails(&Failure {
         at: A,
-        blamed: Some(Side::Sq),
+        blamed: Some(WorkQueue::Send),
         event: QpEvent::Fatal,
         sends: &[status],
         receives: &[],

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use e810::{Causes, Demand};
-use e810_ceq::ae::{Action, AeInfo, Class, Origin};
+use e810_ceq::ae::{Action, AeInfo, Class, Origin, QpEvent};
 use expect_test::expect_file;
 
 use crate::table::{self, How, Row, Scenario, Why};
@@ -54,7 +54,7 @@ fn class(info: &AeInfo) -> String {
         Class::Nothing => "function",
     };
     match info.action {
-        Action::Flush => format!("{of}: {}, {}", info.flush, info.flush.event()),
+        Action::Flush => format!("{of}: {}, {}", info.flush, QpEvent::of(info.flush)),
         Action::CqError => format!("{of}: CQ error"),
         Action::SuspendDone => format!("{of}: `SqDrained`"),
         Action::Report | Action::Connected | Action::Close => format!("{of}: told"),

@@ -4,9 +4,9 @@ use e810::{
     AccessFlags, AsyncEvent, Data, FastMr, FastRegister, FastRegisterParts, MwType, Op, WcStatus,
 };
 use e810_ceq::ae::{AeCode, QpEvent};
-use e810_ceq::aeqe::Side;
 use e810_sim::SimPlatform;
 use e810_tests::traffic::{Buffer, Setup, Watched};
+use e810_types::WorkQueue;
 
 use crate::stage::{Failure, Stage};
 use crate::table::rows;
@@ -57,7 +57,7 @@ fn refused(stage: &mut Stage, op: Op<'_>) -> AsyncEvent {
 /// What these codes have in common: nothing says more than that it failed.
 const FAILURE: Failure<'_> = Failure {
     at: A,
-    blamed: Some(Side::Sq),
+    blamed: Some(WorkQueue::Send),
     event: QpEvent::Fatal,
     sends: &[WcStatus::WrFlushErr],
     receives: &[],
@@ -180,7 +180,7 @@ fn key_that_is_not_the_peers() -> AsyncEvent {
     stage.post(A, Op::SendInv { data, rkey });
     let event = stage.fails(&Failure {
         at: B,
-        blamed: Some(Side::Rq),
+        blamed: Some(WorkQueue::Recv),
         event: QpEvent::AccessError,
         sends: &[],
         receives: &[WcStatus::RemAccessErr, WcStatus::WrFlushErr],

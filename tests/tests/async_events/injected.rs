@@ -3,9 +3,10 @@
 
 use e810::{AsyncEvent, QpState, WcStatus};
 use e810_ceq::ae::{self, QpEvent};
-use e810_ceq::aeqe::{Aeqe, Object, Side};
+use e810_ceq::aeqe::{Aeqe, Object};
 use e810_sim::pe::{Breakage, Subject};
 use e810_tests::traffic::verbs::datagrams;
+use e810_types::WorkQueue;
 
 use crate::A;
 use crate::stage::{Failure, Stage};
@@ -45,14 +46,14 @@ fn inject(stage: &Stage, code: u16, source: u8, subject: Subject) {
 fn queue_pair_fails(
     mut stage: Stage,
     (code, source): (u16, u8),
-    blamed: Option<Side>,
+    blamed: Option<WorkQueue>,
     [send, receive]: [WcStatus; 2],
 ) -> AsyncEvent {
     let incoming = stage.sge(A, 64);
     stage.receive(A, incoming);
     stage.receive(A, incoming);
     // The peer has no receive; datagrams do not wait for one.
-    let is_connected = stage.pair.setup().service == e810::Service::Rc;
+    let is_connected = stage.pair.setup().service == e810::QpType::Rc;
     if is_connected {
         stage.send(A);
         stage.send(A);
@@ -68,7 +69,7 @@ fn queue_pair_fails(
         sends: if is_connected { &sends } else { &[] },
         receives: &[receive, rest],
     });
-    let index = (blamed == Some(Side::Rq)).then_some(8);
+    let index = (blamed == Some(WorkQueue::Recv)).then_some(8);
     assert_eq!(event.receive, index);
     stage.end();
     event
@@ -89,21 +90,21 @@ fn address_of_no_group() -> AsyncEvent {
 
 fn stale_address() -> AsyncEvent {
     let stage = Stage::new(e810_tests::traffic::Setup::default());
-    let blamed = Some(Side::Sq);
+    let blamed = Some(WorkQueue::Send);
     queue_pair_fails(stage, (0x0403, SEND_QUEUE), blamed, [FLUSHED; 2])
 }
 
 fn queue_pair_of_the_peer_that_failed() -> AsyncEvent {
     let stage = Stage::new(e810_tests::traffic::Setup::default());
     let statuses = [WcStatus::FatalErr, FLUSHED];
-    let blamed = Some(Side::Sq);
+    let blamed = Some(WorkQueue::Send);
     queue_pair_fails(stage, (0x0703, SEND_QUEUE), blamed, statuses)
 }
 
 fn receiving_side_that_failed() -> AsyncEvent {
     let stage = Stage::new(e810_tests::traffic::Setup::default());
     let statuses = [FLUSHED, WcStatus::FatalErr];
-    let blamed = Some(Side::Rq);
+    let blamed = Some(WorkQueue::Recv);
     queue_pair_fails(stage, (0x0705, RECEIVE_QUEUE), blamed, statuses)
 }
 
@@ -174,7 +175,10 @@ fn objects_are_found_by_their_numbers() {
                 config.variation.cq_event_context = of_cq;
             })
         };
-        for (source, blamed) in [(COMPLETION_QUEUE, None), (SEND_QUEUE, Some(Side::Sq))] {
+        for (source, blamed) in [
+            (COMPLETION_QUEUE, None),
+            (SEND_QUEUE, Some(WorkQueue::Send)),
+        ] {
             let statuses = [blamed.map_or(FLUSHED, |_| WcStatus::FatalErr), FLUSHED];
             queue_pair_fails(stage(), (0x0703, source), blamed, statuses);
         }

@@ -2,8 +2,8 @@
 
 use e810::{AccessFlags, AsyncEvent, Remote, Sge, WcStatus};
 use e810_ceq::ae::{AeCode, QpEvent};
-use e810_ceq::aeqe::Side;
 use e810_tests::traffic::{Buffer, Setup};
+use e810_types::WorkQueue;
 
 use crate::stage::{Failure, Stage};
 use crate::table::rows;
@@ -33,7 +33,7 @@ fn refused_here(stage: &mut Stage, sge: Sge, status: WcStatus, event: QpEvent) -
     stage.receive(A, incoming);
     stage.fails(&Failure {
         at: A,
-        blamed: Some(Side::Sq),
+        blamed: Some(WorkQueue::Send),
         event,
         sends: &[status, WcStatus::WrFlushErr],
         receives: &[WcStatus::WrFlushErr],

@@ -3,10 +3,11 @@
 
 use e810::{AccessFlags, AsyncEvent, Data, Op, QpAttr, QpState, Sge, WcStatus};
 use e810_ceq::ae::{AeCode, QpEvent};
-use e810_ceq::aeqe::{Object, Side};
+use e810_ceq::aeqe::Object;
 use e810_ceq::event::Kind;
 use e810_hal::Ns;
 use e810_tests::traffic::{Buffer, Setup};
+use e810_types::WorkQueue;
 
 use crate::stage::{Failure, Stage};
 use crate::table::rows;
@@ -140,7 +141,7 @@ fn send_queue_that_is_drained() -> AsyncEvent {
     let event = stage.logged(0, AeCode::QP_SUSPEND_COMPLETE);
     let number = stage.pair.number(A);
     assert_eq!(event.object, Object::Qp(number));
-    assert_eq!((event.blamed, event.qp_event()), (None::<Side>, None));
+    assert_eq!((event.blamed, event.qp_event()), (None::<WorkQueue>, None));
     let side = &mut stage.pair.sides[0];
     assert_eq!(std::mem::take(&mut side.drained), [number]);
     assert_eq!(side.qps[0].state(), QpState::Sqd);

@@ -3,8 +3,8 @@
 
 use e810::{AsyncEvent, Data, Op, Sge, WcStatus};
 use e810_ceq::ae::{AeCode, QpEvent};
-use e810_ceq::aeqe::Side;
 use e810_ceq::event::Kind;
+use e810_types::WorkQueue;
 
 use crate::stage::{Failure, Stage};
 use crate::table::rows;
@@ -35,7 +35,7 @@ fn changed(status: WcStatus, change: impl Fn(&mut [u64; 4]) + Send + 'static) ->
     stage.post_changed(A, op, sge.addr, change);
     let event = stage.fails(&Failure {
         at: A,
-        blamed: Some(Side::Sq),
+        blamed: Some(WorkQueue::Send),
         event: QpEvent::Fatal,
         sends: &[status],
         receives: &[],
@@ -69,7 +69,7 @@ fn read_without_any_allowed() -> AsyncEvent {
     stage.read(A, remote);
     let event = stage.fails(&Failure {
         at: A,
-        blamed: Some(Side::Sq),
+        blamed: Some(WorkQueue::Send),
         event: QpEvent::Fatal,
         sends: &[WcStatus::WrFlushErr],
         receives: &[],
@@ -103,7 +103,7 @@ fn refused_receive(receive: Sge, status: WcStatus, nak: (WcStatus, QpEvent)) -> 
     stage.send(A);
     let there = stage.fails(&Failure {
         at: B,
-        blamed: Some(Side::Rq),
+        blamed: Some(WorkQueue::Recv),
         event: match status {
             WcStatus::LocLenErr => QpEvent::Fatal,
             _ => QpEvent::AccessError,
@@ -115,7 +115,7 @@ fn refused_receive(receive: Sge, status: WcStatus, nak: (WcStatus, QpEvent)) -> 
     assert_eq!(there.receive, Some(4), "{there}");
     let here = stage.fails(&Failure {
         at: A,
-        blamed: Some(Side::Sq),
+        blamed: Some(WorkQueue::Send),
         event: nak.1,
         sends: &[nak.0, WcStatus::WrFlushErr],
         receives: &[],
@@ -167,7 +167,7 @@ fn answer_that_access_is_refused() -> AsyncEvent {
     stage.write(A, sge, remote);
     let here = stage.fails(&Failure {
         at: A,
-        blamed: Some(Side::Sq),
+        blamed: Some(WorkQueue::Send),
         event: QpEvent::AccessError,
         sends: &[WcStatus::RemAccessErr],
         receives: &[],

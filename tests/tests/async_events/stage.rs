@@ -2,16 +2,17 @@
 //! be there afterwards.
 
 use e810::{
-    AsyncEvent, Data, Op, QpState, RecvWr, Remote, SendFlags, SendWr, Service, Sge, WcStatus,
+    AsyncEvent, Data, Op, QpState, QpType, RecvWr, Remote, SendFlags, SendWr, Sge, WcStatus,
 };
 use e810_ceq::ae::{AeCode, QpEvent};
-use e810_ceq::aeqe::{Object, Side};
+use e810_ceq::aeqe::Object;
 use e810_ceq::event::Kind as EventKind;
 use e810_hal::Ns;
 use e810_hal::regs::{PFPE_CQPDB, PFPE_WQEALLOC};
 use e810_sim::pe::Config;
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::{Block, End, Kind, Pair, Setup, Transfer, Watched};
+use e810_types::WorkQueue;
 
 use crate::{A, B};
 
@@ -33,7 +34,7 @@ pub(crate) struct Stage {
 pub(crate) struct Failure<'a> {
     pub(crate) at: End,
     /// The queue that the event blames.
-    pub(crate) blamed: Option<Side>,
+    pub(crate) blamed: Option<WorkQueue>,
     /// What verbs calls the event.
     pub(crate) event: QpEvent,
     /// How the sends end that were posted and not completed, in their order.
@@ -210,12 +211,16 @@ impl Stage {
         let number = self.pair.number(at);
         let event = self.told_of(at.side, Object::Qp(number));
         assert_eq!(event.blamed, blamed, "{event}");
-        assert_eq!(event.receive.is_some(), blamed == Some(Side::Rq), "{event}");
+        assert_eq!(
+            event.receive.is_some(),
+            blamed == Some(WorkQueue::Recv),
+            "{event}"
+        );
         assert_eq!(event.qp_event(), Some(failure.event), "{event}");
         // The datagrams' state after a failed send.
-        let is_ud = self.pair.setup().service == Service::Ud;
+        let is_ud = self.pair.setup().service == QpType::Ud;
         let state = match (is_ud, blamed) {
-            (true, Some(Side::Sq)) => QpState::Sqe,
+            (true, Some(WorkQueue::Send)) => QpState::Sqe,
             _ => QpState::Err,
         };
         let side = &mut self.pair.sides[at.side];
@@ -267,8 +272,8 @@ impl Stage {
     pub(crate) fn peer_fails(&mut self, at: End, code: AeCode, status: WcStatus) {
         let event = self.fails(&Failure {
             at,
-            blamed: Some(Side::Sq),
-            event: code.flush().event(),
+            blamed: Some(WorkQueue::Send),
+            event: QpEvent::of(code.flush()),
             sends: &[status],
             receives: &[],
         });
@@ -294,7 +299,7 @@ impl Stage {
         for end in &ends {
             self.pair.connect(*end);
         }
-        if self.pair.setup().service == Service::Rc {
+        if self.pair.setup().service == QpType::Rc {
             for kind in [Kind::Send, Kind::Write, Kind::Read] {
                 self.pair.transfer(A, &Transfer::new(kind, 3000));
                 self.pair.transfer(B, &Transfer::new(kind, 3000));

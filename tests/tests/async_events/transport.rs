@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use e810::{AccessFlags, AsyncEvent, Mtu, QpAttr, Remote, WcStatus};
 use e810_ceq::ae::{AeCode, QpEvent};
-use e810_ceq::aeqe::Side;
 use e810_sim::wire::{Addresses, Bth, Frame, Headers, Opcode, Path, Reth};
 use e810_tests::traffic::{End, Pair, Setup};
+use e810_types::WorkQueue;
 
 use crate::stage::{Failure, Stage};
 use crate::table::rows;
@@ -150,7 +150,7 @@ fn more_reads_than_are_taken() -> AsyncEvent {
     assert_eq!(done.len(), 8);
     stage.fails(&Failure {
         at: A,
-        blamed: Some(Side::Sq),
+        blamed: Some(WorkQueue::Send),
         event: QpEvent::RequestError,
         sends: &[],
         receives: &[],
@@ -188,7 +188,7 @@ fn send_fails(stage: &mut Stage, status: WcStatus) -> AsyncEvent {
     stage.send(A);
     stage.fails(&Failure {
         at: A,
-        blamed: Some(Side::Sq),
+        blamed: Some(WorkQueue::Send),
         event: QpEvent::Fatal,
         sends: &[status],
         receives: &[],

@@ -3,9 +3,9 @@
 
 use e810::{AccessFlags, AsyncEvent, Mr, Mw, MwBind, MwType, Op, Remote, WcStatus};
 use e810_ceq::ae::{AeCode, QpEvent};
-use e810_ceq::aeqe::Side;
 use e810_sim::SimPlatform;
 use e810_tests::traffic::{Buffer, End, Setup, Watched};
+use e810_types::WorkQueue;
 
 use crate::stage::{Failure, Stage};
 use crate::table::rows;
@@ -91,7 +91,7 @@ fn refused(stage: &mut Stage, bind: &MwBind, status: WcStatus) -> AsyncEvent {
     };
     stage.fails(&Failure {
         at: A,
-        blamed: Some(Side::Sq),
+        blamed: Some(WorkQueue::Send),
         event,
         sends: &[status, WcStatus::WrFlushErr],
         receives: &[],

@@ -1,10 +1,11 @@
 //! Requests outside the limits of their queue.
 
 use e810::{Data, Op, QpState, SendFlags, SendWr, Sge, WcStatus};
-use e810_datapath::error::{PostError, Queue, Refused};
+use e810_datapath::error::{PostError, Refused};
 use e810_hal::Ns;
 use e810_sim::link::Verdict;
 use e810_tests::traffic::{Kind, Pair, Setup, Transfer};
+use e810_types::WorkQueue;
 
 use crate::requests::{A, B, refused, send, sim, write};
 
@@ -23,9 +24,12 @@ fn posts_outside_the_limits() {
     };
     assert_eq!(
         side.post_send(0, &[send(1, &five)]),
-        refused(too_many(Queue::Send))
+        refused(too_many(WorkQueue::Send))
     );
-    assert_eq!(side.post_recv(0, 1, &five), refused(too_many(Queue::Recv)));
+    assert_eq!(
+        side.post_recv(0, 1, &five),
+        refused(too_many(WorkQueue::Recv))
+    );
     let long = Sge {
         length: 1 << 31,
         ..sge
@@ -76,7 +80,7 @@ fn posts_outside_the_limits() {
         pair.sides[0].post_send(0, &list),
         Err(Refused {
             posted: 1,
-            error: too_many(Queue::Send)
+            error: too_many(WorkQueue::Send)
         })
     );
     let done = pair.completions(0, 1);
@@ -122,7 +126,9 @@ fn queues_hold_exactly_what_was_granted() {
         }
     };
     assert_eq!(sends, u64::from(caps.max_send_wr));
-    assert!(matches!(full, PostError::Full { queue: Queue::Send, needed: 4, free } if free < 4));
+    assert!(
+        matches!(full, PostError::Full { queue: WorkQueue::Send, needed: 4, free } if free < 4)
+    );
     let mut receives = 0;
     let sge = side.sge(incoming, 4);
     let full = loop {
@@ -135,7 +141,7 @@ fn queues_hold_exactly_what_was_granted() {
     assert_eq!(
         full,
         PostError::Full {
-            queue: Queue::Recv,
+            queue: WorkQueue::Recv,
             needed: 1,
             free: 0
         }
@@ -160,7 +166,7 @@ fn states_that_take_no_requests() {
     let wrong = |queue, state| refused(PostError::WrongState { queue, state });
     assert_eq!(
         side.post_recv(0, 1, &[sge]),
-        wrong(Queue::Recv, QpState::Reset)
+        wrong(WorkQueue::Recv, QpState::Reset)
     );
     for (state, step) in [QpState::Reset, QpState::Init, QpState::Rtr]
         .into_iter()
@@ -169,7 +175,7 @@ fn states_that_take_no_requests() {
         assert_eq!(side.qps[0].state(), state);
         assert_eq!(
             side.post_send(0, &[send(1, &[sge])]),
-            wrong(Queue::Send, state)
+            wrong(WorkQueue::Send, state)
         );
         side.control.modify_qp(&mut side.qps[0], step).unwrap();
     }

@@ -1,7 +1,7 @@
 //! What the device is told of a queue pair that ends: each thing once, and whatever
 //! it answers.
 
-use e810::{Data, Op, Path, QpAttr, QpState, Qpn, SendFlags, SendWr, Service, WcStatus};
+use e810::{Data, Op, Path, QpAttr, QpState, QpType, Qpn, SendFlags, SendWr, WcStatus};
 use e810_hal::Ns;
 use e810_sim::pe::{Breakage, CqpErrors, Subject};
 use e810_sim::variation::{ErrorRefused, NothingToFlush};
@@ -167,9 +167,9 @@ fn a_reset_that_the_device_asks_for() {
 
 #[test]
 fn an_event_after_the_program_ended_it_changes_nothing() {
-    for service in [Service::Rc, Service::Ud] {
+    for service in [QpType::Rc, QpType::Ud] {
         let setup = match service {
-            Service::Ud => datagrams::setup(),
+            QpType::Ud => datagrams::setup(),
             _ => Setup::default(),
         };
         let sim = sim(6);

@@ -2,12 +2,13 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use e810_cqp::op::{IpPair, MacAddr, QueueMemory};
+use e810_cqp::op::{IpPair, QueueMemory};
 use e810_cqp::qpc::{
     CongestionControl, Peer, Privileges, RoceContext, RqContext, SqContext, StatsInstance, Timely,
     UdaContext, cqp_size_code, ird_code, queue_size_code,
 };
 use e810_hal::Iova;
+use e810_types::MacAddr;
 use serde_json::Value;
 
 use crate::feature::Feature;

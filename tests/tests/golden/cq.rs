@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use e810_datapath::sizing::RqSize;
 use e810_datapath::slot::{Layout, QpShape};
 use e810_datapath::{
-    CompletionQueue, Counters, CqKey, Data, ExtraOps, Op, QpKey, QpState, RecvQueue, RecvWr,
-    Registry, Remote, SendFlags, SendLimits, SendQueue, SendWr, Service, Sge, Wc, WcFlags,
+    CompletionQueue, Counters, CqKey, Data, ExtraOps, Op, QpKey, QpState, QpType, RecvQueue,
+    RecvWr, Registry, Remote, SendFlags, SendLimits, SendQueue, SendWr, Sge, Wc, WcFlags,
 };
 use e810_hal::{Cell, HostBuf};
 use e810_tests::plain::{Plain, PlainCq, PlainRecv, PlainSend};
@@ -88,9 +88,9 @@ impl Bench {
             max_wr: slots - 1,
         };
         let service = if info["qp_type"] == "roce_ud" {
-            Service::Ud
+            QpType::Ud
         } else {
-            Service::Rc
+            QpType::Rc
         };
         let sq_quanta: u32 = small(info, "sq_ring_quanta");
         let shape = QpShape {

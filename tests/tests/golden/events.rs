@@ -3,11 +3,13 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use e810_ceq::aeqe::{About, Aeqe, IwState};
+use e810_ceq::ae::QpEvent;
+use e810_ceq::aeqe::{About, Aeqe};
 use e810_ceq::limits::MAX_IDS;
 use e810_ceq::{AeCode, Ceq, CeqEntries, CeqStep, Itr, Timer, irq};
 use e810_hal::regs;
 use e810_hal::{Bus, CeqId, Off, Vector};
+use e810_types::HwQpState;
 use serde_json::Value;
 
 use crate::report::{self, Case, Outcome, number};
@@ -47,12 +49,12 @@ fn aeqe(case: &Case<'_>) -> Outcome {
         [
             Outcome::same(
                 "flush_code",
-                u64::from(code.flush().minor()),
+                u64::from(code.flush().0),
                 case.u64("flush_code"),
             ),
             Outcome::same(
                 "qp_event",
-                code.flush().event().name(),
+                QpEvent::of(code.flush()).name(),
                 case["qp_event"].as_str().unwrap(),
             ),
         ]
@@ -65,14 +67,14 @@ fn by_source(context: u64, entry: &Value) -> Outcome {
     let got = Aeqe::decode([context, number(entry, "qword1")]);
     let names = |what| u64::from(got.about.contains(what));
     let iw_state = match got.iw_state {
-        IwState::Invalid => 0,
-        IwState::Idle => 1,
-        IwState::Rts => 2,
-        IwState::Sqd => 3,
-        IwState::Rtr => 4,
-        IwState::Terminate => 5,
-        IwState::Error => 6,
-        IwState::Unknown => 7,
+        Some(HwQpState::Invalid) => 0,
+        Some(HwQpState::Idle) => 1,
+        Some(HwQpState::Rts) => 2,
+        Some(HwQpState::Sqd) => 3,
+        Some(HwQpState::Rtr) => 4,
+        Some(HwQpState::Terminate) => 5,
+        Some(HwQpState::Error) => 6,
+        None => 7,
     };
     // What existing drivers make of COMPCTX (control-path 7.3).
     let context = match () {

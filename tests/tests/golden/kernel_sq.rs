@@ -4,9 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use e810_datapath::sizing::RqSize;
 use e810_datapath::wr::{FastRegister, FastRegisterParts, PageSize};
-use e810_datapath::{
-    Data, ExtraOps, Op, SendFlags, SendLimits, SendWr, Service, Sge, UdTarget, Wc,
-};
+use e810_datapath::{Data, ExtraOps, Op, QpType, SendFlags, SendLimits, SendWr, Sge, UdTarget, Wc};
 use e810_tests::plain::{Queues, Spec};
 use serde_json::Value;
 
@@ -16,7 +14,7 @@ use crate::report::{self, Outcome, number};
 use crate::sq::input::{flag, small};
 use crate::sq::{WQEALLOC, bytes_of, snapshot};
 
-fn kernel_spec(service: Service) -> Spec {
+fn kernel_spec(service: QpType) -> Spec {
     Spec {
         limits: SendLimits {
             service,
@@ -28,7 +26,7 @@ fn kernel_spec(service: Service) -> Spec {
             read_fence_rate: 0,
             extra: ExtraOps::all(),
         },
-        qp_id: if service == Service::Rc { 18 } else { 1 },
+        qp_id: if service == QpType::Rc { 18 } else { 1 },
         ..Spec::default()
     }
 }
@@ -38,7 +36,7 @@ fn first_quantum(ring: &[AtomicU64]) -> Vec<u8> {
 }
 
 fn fast_register(input: &Value) -> Vec<u8> {
-    let mut queues = Queues::<true>::new(&kernel_spec(Service::Rc));
+    let mut queues = Queues::<true>::new(&kernel_spec(QpType::Rc));
     let zero_based = !flag(input, "addr_type");
     let reg = FastRegister::from_parts(FastRegisterParts {
         stag_index: small(input, "stag_idx"),
@@ -79,7 +77,7 @@ fn receive(input: &Value, lap: u64) -> Vec<u8> {
             shift: 0,
             max_wr: 7,
         },
-        ..kernel_spec(Service::Ud)
+        ..kernel_spec(QpType::Ud)
     };
     let mut queues = Queues::<true>::new(&spec);
     let sges = [Sge {
@@ -102,7 +100,7 @@ fn receive(input: &Value, lap: u64) -> Vec<u8> {
 }
 
 fn ud_send(input: &Value) -> Vec<u8> {
-    let mut queues = Queues::<true>::new(&kernel_spec(Service::Ud));
+    let mut queues = Queues::<true>::new(&kernel_spec(QpType::Ud));
     let sge: Vec<u64> = input["sge"]
         .as_array()
         .unwrap()

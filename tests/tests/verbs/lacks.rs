@@ -2,8 +2,8 @@
 //! costs no command.
 
 use e810::{
-    AccessFlags, Atomic, Data, Error, Lack, MwBind, MwType, Op, PostError, QpAttr, QpInit, Remote,
-    SendFlags, SendWr, Service, Sge, WcOpcode, WcStatus,
+    AccessFlags, Atomic, Data, Error, Lack, MwBind, MwType, Op, PostError, QpAttr, QpInit, QpType,
+    Remote, SendFlags, SendWr, Sge, WcOpcode, WcStatus,
 };
 use e810_hal::Ns;
 use e810_tests::traffic::verbs::done;
@@ -19,11 +19,11 @@ fn each_has_its_own_error() {
     let commands = side.control.commands();
     let caps = side.qps[0].caps();
     for (service, lack) in [
-        (Service::Uc, Lack::Uc),
-        (Service::RawPacket, Lack::RawPacket),
-        (Service::XrcIni, Lack::Xrc),
-        (Service::XrcTgt, Lack::Xrc),
-        (Service::Gsi, Lack::Gsi),
+        (QpType::Uc, Lack::Uc),
+        (QpType::RawPacket, Lack::RawPacket),
+        (QpType::XrcIni, Lack::Xrc),
+        (QpType::XrcTgt, Lack::Xrc),
+        (QpType::Gsi, Lack::Gsi),
     ] {
         let init = QpInit::new(service, &side.cqs[0], &side.cqs[0], caps);
         let error = side.control.create_qp(&side.pd, &init).unwrap_err();

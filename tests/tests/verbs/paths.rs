@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use e810::{AttrMask, Data, Op, Path, QpAttr, QpInit, SendFlags, SendWr, Service, WcStatus};
+use e810::{AttrMask, Data, Op, Path, QpAttr, QpInit, QpType, SendFlags, SendWr, WcStatus};
 use e810_sim::Sim;
 use e810_sim::wire::Packet;
 use e810_tests::traffic::verbs::datagrams::QKEY;
@@ -95,7 +95,7 @@ fn of_a_connection(ipv6: bool, hop_limit: u8) {
 fn of_a_datagram(ipv6: bool, hop_limit: u8) {
     let sim = sim(41);
     let setup = Setup {
-        service: Service::Ud,
+        service: QpType::Ud,
         ipv6,
         ..Setup::default()
     };

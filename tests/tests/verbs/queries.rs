@@ -2,7 +2,7 @@
 
 use e810::{
     AccessFlags, AttrMask, Error, GIDS, GidEntry, Mtu, Object, PortState, QpAttr, QpInit, QpState,
-    QueriedInit, Service, addr, query, v4,
+    QpType, QueriedInit, addr, query, v4,
 };
 use e810_sim::PortLink;
 use e810_tests::traffic::{Pair, Setup};
@@ -89,7 +89,7 @@ fn a_port_and_its_tables() {
 /// set; with a smaller mask only what was asked for.
 #[test]
 fn a_queue_pair_says_what_it_was_told() {
-    for service in [Service::Rc, Service::Ud] {
+    for service in [QpType::Rc, QpType::Ud] {
         let sim = sim(3);
         let setup = Setup {
             service,
@@ -152,7 +152,7 @@ fn a_queue_pair_says_what_it_was_made_with() {
     };
     let mut pair = Pair::simulated(&sim, setup);
     let side = &mut pair.sides[0];
-    let services = [Service::Rc, Service::Ud, Service::Rc, Service::Ud];
+    let services = [QpType::Rc, QpType::Ud, QpType::Rc, QpType::Ud];
     for (place, service) in services.into_iter().enumerate() {
         let (send, receive) = (&side.cqs[place % 2], &side.cqs[1 - place % 2]);
         let pd = side.control.alloc_pd().unwrap();

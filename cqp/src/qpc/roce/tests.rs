@@ -1,4 +1,5 @@
 use e810_hal::Iova;
+use e810_types::MacAddr;
 
 use super::*;
 use crate::Error;

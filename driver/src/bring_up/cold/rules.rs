@@ -5,7 +5,6 @@ use e810_hal::Platform;
 use heapless::{Deque, Vec};
 
 use super::LinkUp;
-use crate::addr::MacAddr;
 use crate::bring_up::{Device, Failed};
 use crate::config::Lan;
 use crate::error::{Error, Result};
@@ -84,7 +83,7 @@ impl<P: Platform> Device<P, LanReady<P>> {
     pub const fn lan(&self) -> Lan {
         Lan {
             vsi: self.stage.lan.vsi(),
-            mac: MacAddr(self.stage.lan.mac()),
+            mac: self.stage.lan.mac(),
             mtu: self.config.lan.mtu,
         }
     }

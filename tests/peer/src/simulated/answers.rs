@@ -5,13 +5,14 @@ use std::net::Ipv4Addr;
 use e810_cqp::hmc::Object;
 use e810_cqp::op::{
     Access as Rights, AddressHandle, CqAttributes, CreateAh, CreateCq, CreateQp, DeallocStag,
-    DestroyAh, DestroyCq, DestroyQp, Extent, IpPair, MacAddr, PageSize, Pages, QpState, QpType,
-    QueueMemory, RegisterMr, StagKind, TagBase,
+    DestroyAh, DestroyCq, DestroyQp, Extent, HwQpType, IpPair, PageSize, Pages, QueueMemory,
+    RegisterMr, StagKind, TagBase,
 };
 use e810_cqp::qpc::{RoceContext, RqContext, SqContext};
 use e810_datapath::sizing::wqe_shift;
 use e810_hal::Iova;
 use e810_hal::bus::CeqId;
+use e810_types::{HwQpState, MacAddr};
 
 use super::connect::modify;
 use super::mapped::PAGE;
@@ -150,8 +151,8 @@ impl Kernel for Simulated {
     fn create_qp(&mut self, request: &QpRequest) -> Answer<u32> {
         let id = self.next.qp;
         let kind = match request.qp_type {
-            qp_type::RC => QpType::RoceRc,
-            qp_type::UD => QpType::RoceUd,
+            qp_type::RC => HwQpType::RoceRc,
+            qp_type::UD => HwQpType::RoceUd,
             _ => return Err(Errno::UNSUPPORTED),
         };
         self.back(Object::Qp, id)?;
@@ -179,7 +180,7 @@ impl Kernel for Simulated {
         let pair = self.pairs.remove(&id).ok_or(Errno::MISSING)?;
         let context = self.context_of(id)?;
         // To ERROR first; what the device answers to that Linux does not look at.
-        let _ = self.command(&modify(id, &pair, context, QpState::Error));
+        let _ = self.command(&modify(id, &pair, context, HwQpState::Error));
         self.command(&DestroyQp::new(id, pair.kind, context, pair.shadow))
             .map(drop)
     }

@@ -1,10 +1,9 @@
 //! Queue pairs to RTS: what a kernel does at `modify_qp`.
 
-use e810_cqp::op::{
-    ArpChange, FlushCode, FlushWqes, IpPair, MacAddr, ManageArp, ModifyQp, QpState,
-};
+use e810_cqp::op::{ArpChange, FlushStatus, FlushWqes, IpPair, ManageArp, ModifyQp};
 use e810_cqp::qpc::RoceContext;
 use e810_hal::{Barrier, Cell, Iova, Words};
+use e810_types::{FlushCode, HwQpState, MacAddr};
 
 use super::answers::is_listed;
 use super::{Address, CONTEXT_BYTES, Pair, Simulated};
@@ -59,7 +58,7 @@ impl Simulated {
         context.peer.endpoint_index = arp.into();
         context.peer.qp = peer_qp;
         let address = self.write_context(qp, &pair.context)?;
-        for (state, ord_valid) in [(QpState::Rtr, false), (QpState::Rts, true)] {
+        for (state, ord_valid) in [(HwQpState::Rtr, false), (HwQpState::Rts, true)] {
             self.command(&ModifyQp {
                 arp_valid: true,
                 cqs_valid: true,
@@ -80,12 +79,12 @@ impl Simulated {
     pub fn stop(&mut self, qp: u32, sq: u16) -> Answer<()> {
         let pair = *self.pairs.get(&qp).ok_or(Errno::MISSING)?;
         let context = self.context_of(qp)?;
-        self.command(&modify(qp, &pair, context, QpState::Error))?;
-        let code = FlushCode {
-            minor: sq,
-            ..FlushCode::GENERAL
+        self.command(&modify(qp, &pair, context, HwQpState::Error))?;
+        let code = FlushStatus {
+            minor: FlushCode(sq),
+            ..FlushStatus::GENERAL
         };
-        self.command(&FlushWqes::both(qp, code, FlushCode::GENERAL))
+        self.command(&FlushWqes::both(qp, code, FlushStatus::GENERAL))
             .map(drop)
     }
 
@@ -110,7 +109,7 @@ impl Simulated {
     }
 }
 
-pub(super) fn modify(qp: u32, pair: &Pair, context: Iova, state: QpState) -> ModifyQp {
+pub(super) fn modify(qp: u32, pair: &Pair, context: Iova, state: HwQpState) -> ModifyQp {
     ModifyQp {
         virtual_queues: is_listed(&pair.context),
         ..ModifyQp::new(qp, pair.kind, context, pair.shadow, state)

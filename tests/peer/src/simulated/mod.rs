@@ -17,7 +17,7 @@ use std::net::Ipv4Addr;
 use e810_cqp::hmc::{Backing, Capacity, FpmQuery, Hmc, Object, Plan, query_features};
 use e810_cqp::limits::{RESERVED_CQS, RESERVED_PDS, RESERVED_QPS};
 use e810_cqp::op::{
-    CqAttributes, CreateCeq, MacAddr, NodeChange, PriorityType, QpType, QueueMemory, WorkSchedNode,
+    CqAttributes, CreateCeq, HwQpType, NodeChange, PriorityType, QueueMemory, WorkSchedNode,
 };
 use e810_cqp::qpc::RoceContext;
 use e810_cqp::{CcqConfig, Config, Cqp, Error};
@@ -25,6 +25,7 @@ use e810_hal::bus::{CeqId, PfId, VsiId};
 use e810_hal::regs::PFPE_CQACK;
 use e810_hal::{Cell, DmaBuf, DmaLayout, Iova, Words};
 use e810_sim::SimPlatform;
+use e810_types::MacAddr;
 
 use crate::kernel::{Answer, Errno};
 
@@ -51,7 +52,7 @@ pub struct Address {
 /// A queue pair of the device.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    kind: QpType,
+    kind: HwQpType,
     context: RoceContext,
     shadow: Iova,
 }

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use e810_datapath::{PostError, RecvWr, Service, Sge};
+use e810_datapath::{PostError, QpType, RecvWr, Sge};
 use e810_peer::Library;
 use e810_peer::abi::{CRecvWr, CSge};
 use e810_peer::generate::Rng;
@@ -47,7 +47,7 @@ fn post(trio: &mut Trio, wr_id: u64, sges: &[Sge]) -> bool {
 
 /// The device completes the receive in `slot`: one of the forms that data-path
 /// 4.1 and 4.2 have.
-fn complete(trio: &mut Trio, rng: &mut Rng, service: Service, slot: u64) {
+fn complete(trio: &mut Trio, rng: &mut Rng, service: QpType, slot: u64) {
     let shift = trio.theirs[0].qp.rq_shift;
     let index = slot << shift << 32;
     let length = u64::from(rng.word());
@@ -55,8 +55,8 @@ fn complete(trio: &mut Trio, rng: &mut Rng, service: Service, slot: u64) {
     let immediate = [u64::from(rng.word()), 0, 0, 1 << 62];
     match (service, rng.below(4)) {
         // SEND ONLY; UD names its sender.
-        (Service::Ud, 0) => trio.complete(length, source, 0x04 << 56 | index, Some(immediate)),
-        (Service::Ud, _) => trio.complete(length, source, 0x04 << 56 | index, None),
+        (QpType::Ud, 0) => trio.complete(length, source, 0x04 << 56 | index, Some(immediate)),
+        (QpType::Ud, _) => trio.complete(length, source, 0x04 << 56 | index, None),
         (_, 0) => trio.complete(length, 0, 0x05 << 56 | index, Some(immediate)),
         // RDMA WRITE ONLY with immediate data.
         (_, 1) => trio.complete(length, 0, 0x0b << 56 | index, Some(immediate)),
@@ -74,10 +74,10 @@ fn complete(trio: &mut Trio, rng: &mut Rng, service: Service, slot: u64) {
 fn the_library_writes_the_same_receives() {
     let mut rng = Rng(9);
     for (service, sges_most) in [
-        (Service::Rc, 1),
-        (Service::Rc, 3),
-        (Service::Rc, 13),
-        (Service::Ud, 2),
+        (QpType::Rc, 1),
+        (QpType::Rc, 3),
+        (QpType::Rc, 13),
+        (QpType::Ud, 2),
     ] {
         let shape = Shape {
             service,
@@ -126,7 +126,7 @@ fn a_receive_of_nothing_is_the_one_before_to_the_library() {
         return;
     };
     let shape = Shape {
-        service: Service::Rc,
+        service: QpType::Rc,
         send_wr: 8,
         recv_wr: 30,
         sges: 1,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use e810_datapath::{PostError, Refused, SendWr, Service};
+use e810_datapath::{PostError, QpType, Refused, SendWr};
 use e810_hal::Cell;
 use e810_peer::Library;
 use e810_peer::generate::{Limits, Rng, request};
@@ -180,12 +180,12 @@ fn run(shape: Shape, seed: u64, calls: u64) -> Option<Run> {
 )]
 fn the_library_writes_the_same_send_requests() {
     let shapes = [
-        (Service::Rc, 100, 1, 0),
-        (Service::Rc, 100, 3, 39),
-        (Service::Rc, 60, 7, 101),
-        (Service::Rc, 60, 13, 101),
-        (Service::Ud, 100, 2, 16),
-        (Service::Ud, 60, 13, 101),
+        (QpType::Rc, 100, 1, 0),
+        (QpType::Rc, 100, 3, 39),
+        (QpType::Rc, 60, 7, 101),
+        (QpType::Rc, 60, 13, 101),
+        (QpType::Ud, 100, 2, 16),
+        (QpType::Ud, 60, 13, 101),
     ];
     for (seed, (service, send_wr, sges, inline)) in (1..).zip(shapes) {
         let shape = Shape {
@@ -211,7 +211,7 @@ fn the_library_writes_the_same_send_requests() {
 #[test]
 fn every_kind_of_request_is_generated() {
     let limits = Limits {
-        service: Service::Rc,
+        service: QpType::Rc,
         max_sge: 3,
         max_inline: 39,
     };

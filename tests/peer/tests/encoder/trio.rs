@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810_datapath::sizing::{CqSize, RqSize, SqSize};
-use e810_datapath::{ExtraOps, QpState, SendLimits, Service, Wc};
+use e810_datapath::{ExtraOps, QpState, QpType, SendLimits, Wc};
 use e810_hal::Cell;
 use e810_peer::abi::{AhAttr, CWc, QpCap, qp_type};
 use e810_peer::kernel::Paper;
@@ -19,7 +19,7 @@ pub(crate) const PATTERN: u64 = 0xA5A5_A5A5_A5A5_A5A5;
 /// Sizes of the queues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    pub(crate) service: Service,
+    pub(crate) service: QpType,
     pub(crate) send_wr: u32,
     pub(crate) recv_wr: u32,
     pub(crate) sges: u32,
@@ -58,7 +58,7 @@ impl Trio {
             max_inline_data: shape.inline,
         };
         let kind = match shape.service {
-            Service::Ud => qp_type::UD,
+            QpType::Ud => qp_type::UD,
             _ => qp_type::RC,
         };
         let theirs = [(); 2].map(|()| {

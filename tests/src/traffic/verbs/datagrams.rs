@@ -372,7 +372,7 @@ pub fn longer_than_a_packet(pair: &mut Pair<impl Platform>) {
 #[must_use]
 pub fn setup() -> Setup {
     Setup {
-        service: e810::Service::Ud,
+        service: e810::QpType::Ud,
         queue_pairs: 2,
         ..Setup::default()
     }

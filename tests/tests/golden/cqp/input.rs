@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use e810_cqp::op::{IpPair, QpState, QpType, QueueMemory};
+use e810_cqp::op::{HwQpType, IpPair, QueueMemory};
 use e810_hal::Iova;
 use e810_hal::bus::{CeqId, PfId, VsiId};
+use e810_types::HwQpState;
 use serde_json::Value;
 
 use crate::context::{flag, narrow, numbers, or_zero, v6};
@@ -45,18 +46,18 @@ impl Input<'_> {
         CeqId::new(self.as_("ceq_id")).unwrap()
     }
 
-    pub(super) fn qp_type(&self) -> QpType {
+    pub(super) fn qp_type(&self) -> HwQpType {
         match self.get("qp_type") {
-            1 => QpType::Iwarp,
-            2 => QpType::Uda,
-            3 => QpType::RoceRc,
-            4 => QpType::RoceUd,
+            1 => HwQpType::Iwarp,
+            2 => HwQpType::Uda,
+            3 => HwQpType::RoceRc,
+            4 => HwQpType::RoceUd,
             other => panic!("QP type {other}"),
         }
     }
 
-    pub(super) fn state(&self) -> QpState {
-        QpState::from_code(self.as_("next_iwarp_state")).unwrap()
+    pub(super) fn state(&self) -> HwQpState {
+        HwQpState::from_code(self.as_("next_iwarp_state")).unwrap()
     }
 
     /// The queue's memory; existing drivers give either an address or a list.

@@ -2,11 +2,12 @@
 
 use e810_cqp::Error;
 use e810_cqp::op::{
-    self, AddressHandle, AsyncEvent, CqAttributes, Extent, FlushCode, GroupMember, McastGroup,
-    ModifyQp, PageSize, Pages, QpState, RegisterMr, TagBase, Terminate,
+    self, AddressHandle, AsyncEvent, CqAttributes, Extent, FlushStatus, GroupMember, McastGroup,
+    ModifyQp, PageSize, Pages, RegisterMr, TagBase, Terminate,
 };
 use e810_hal::Iova;
 use e810_hal::bus::CeqId;
+use e810_types::{FlushCode, HwQpState};
 use serde_json::Value;
 
 use super::input::Input;
@@ -34,7 +35,7 @@ impl Input<'_> {
     }
 
     pub(super) fn modify_qp(&self) -> ModifyQp {
-        let terminate = (self.state() == QpState::Terminate).then(|| {
+        let terminate = (self.state() == HwQpState::Terminate).then(|| {
             let length = self.as_("termlen");
             match (self.is("dont_send_fin"), self.is("dont_send_term")) {
                 (false, false) => Terminate::MessageAndFin { length },
@@ -80,9 +81,9 @@ impl Input<'_> {
     }
 
     pub(super) fn flush(&self) -> op::FlushWqes {
-        let code = |major, minor| FlushCode {
+        let code = |major, minor| FlushStatus {
             major: self.as_(major),
-            minor: self.as_(minor),
+            minor: FlushCode(self.as_(minor)),
         };
         op::FlushWqes {
             qp: self.as_("qp_id"),

@@ -3,7 +3,7 @@
 use e810_datapath::sizing::RqSize;
 use e810_datapath::wr::MwBind;
 use e810_datapath::{
-    Data, ExtraOps, Op, QpState, Refused, Remote, SendFlags, SendLimits, SendWr, Service, Sge,
+    Data, ExtraOps, Op, QpState, QpType, Refused, Remote, SendFlags, SendLimits, SendWr, Sge,
     UdTarget,
 };
 use e810_tests::plain::{Queues, Spec};
@@ -38,9 +38,9 @@ pub fn spec(qp: &Value) -> Spec {
         cq_entries: 64,
         limits: SendLimits {
             service: if qp["qp_type"] == "roce_ud" {
-                Service::Ud
+                QpType::Ud
             } else {
-                Service::Rc
+                QpType::Rc
             },
             max_sge: small(qp, "max_send_sge"),
             max_inline: small(qp, "max_inline"),

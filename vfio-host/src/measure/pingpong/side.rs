@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use e810::{
-    AccessFlags, Ah, Control, Cq, Data, EventSet, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, Qpn, RecvWr,
-    Remote, SendFlags, SendWr, Service, Sge, Stats, Tuning, UdTarget, Wc, WcOpcode, WcStatus,
+    AccessFlags, Ah, Control, Cq, Data, EventSet, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, QpType, Qpn,
+    RecvWr, Remote, SendFlags, SendWr, Sge, Stats, Tuning, UdTarget, Wc, WcOpcode, WcStatus,
 };
 use e810_backends::buffer::Buffer;
 use e810_backends::interrupts::HostPlatform;
@@ -30,7 +30,7 @@ pub struct Side<P: HostPlatform> {
     qp: Qp<P>,
     mr: Mr<P>,
     buffer: Buffer,
-    service: Service,
+    service: QpType,
     size: u32,
     receives: u64,
     /// Bytes of a message that is to arrive.
@@ -45,7 +45,7 @@ pub struct Side<P: HostPlatform> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidePlan {
     /// How messages are carried.
-    pub service: Service,
+    pub service: QpType,
     /// Bytes of payload in a message.
     pub size: u32,
     /// Its queue pair gets counters of its own.

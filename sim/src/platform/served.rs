@@ -5,8 +5,8 @@
 
 use e810_hal::{Access, SharedBytes};
 
+use super::SimPlatform;
 use crate::findings::{Class, kind};
-use crate::platform::SimPlatform;
 use crate::world::World;
 
 impl SimPlatform {
