@@ -13,8 +13,9 @@
 //! use e810_adminq::op::{ClearPxe, ListCaps, Owner, ReadMac};
 //! use e810_adminq::{AdminQ, Error, Result, reset};
 //! use e810_hal::Platform;
+//! use e810_types::MacAddr;
 //!
-//! fn identify<P: Platform>(platform: P) -> Result<[u8; 6]> {
+//! fn identify<P: Platform>(platform: P) -> Result<MacAddr> {
 //!     reset::reset_function(&platform, false)?;
 //!     let mut queue = AdminQ::start(platform)?;
 //!     let found = ask(&mut queue);
@@ -22,7 +23,7 @@
 //!     found
 //! }
 //!
-//! fn ask<P: Platform>(queue: &mut AdminQ<P>) -> Result<[u8; 6]> {
+//! fn ask<P: Platform>(queue: &mut AdminQ<P>) -> Result<MacAddr> {
 //!     queue.execute(&ClearPxe)?;
 //!     let caps = queue.execute(&ListCaps(Owner::Function))?;
 //!     if !caps.rdma {
