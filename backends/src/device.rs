@@ -15,7 +15,8 @@ pub trait HostDevice: HostPlatform {
     /// process.
     fn identity(&self) -> Option<Identity>;
 
-    /// What the kernel tells the owner of the function, as [`Function::notice`].
+    /// The device's name and what the kernel tells the owner of the function, as
+    /// [`Function::notice`].
     fn notice(&self) -> Option<(String, Notice)>;
 
     /// Why registers read as all-ones, when it was not the device that failed but

@@ -1,5 +1,8 @@
-use super::*;
 use clap::CommandFactory;
+use e810_backends::spec::DeviceSpec;
+
+use super::*;
+use crate::measure::op::Op;
 
 #[test]
 fn the_definition_is_sound() {

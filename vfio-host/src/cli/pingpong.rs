@@ -1,0 +1,75 @@
+//! Arguments of `e810 pingpong`.
+
+use clap::{Args, ValueEnum};
+
+use super::PairArgs;
+use super::number::{number, size};
+use crate::measure::op::Op;
+
+/// Arguments of `e810 pingpong`.
+#[derive(Args, Debug, Clone)]
+pub struct PingpongArgs {
+    /// Bytes of payload in a message, 1 to 64M (K = 1024).
+    #[arg(short, long, value_name = "BYTES", default_value = "64", value_parser = size::<u32>(1, MAX_SIZE))]
+    pub size: u32,
+    /// Messages to exchange [default: 10000].
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::<u64>(1, 1_000_000_000))]
+    pub iters: Option<u64>,
+    /// Go on for so many seconds, however many messages that are.
+    #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "virtual_time"], value_parser = number::<u32>(1, 86_400))]
+    pub duration: Option<u32>,
+    /// The operation that carries a message.
+    #[arg(long, value_enum, default_value_t = Op::Send)]
+    pub op: Op,
+    /// How messages are carried: a reliable connection, or datagrams.
+    ///
+    /// Datagrams have --op send only, and at most the path MTU of payload. One that has no answer in 50 ms is sent
+    /// again, and counted.
+    #[arg(long, value_enum, default_value_t = ServiceArg::Rc)]
+    pub transport: ServiceArg,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Also print what the counters of each function of this process have grown by.
+    #[arg(long)]
+    pub counters: bool,
+    /// The same of the queue pairs, which get counters of their own: they are then not among the function's.
+    #[arg(long, conflicts_with = "counters")]
+    pub qp_counters: bool,
+    /// The functions.
+    #[command(flatten)]
+    pub pair: PairArgs,
+}
+
+/// Largest payload of `pingpong`: 64 MiB, so that a typing error does not ask
+/// for the machine's memory; the device's own limit is 2^31 - 1.
+const MAX_SIZE: u64 = 64 << 20;
+
+/// How messages are carried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ServiceArg {
+    /// A reliable connection.
+    Rc,
+    /// Unreliable datagrams.
+    Ud,
+}
+
+impl ServiceArg {
+    /// The name used on the command line and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rc => "rc",
+            Self::Ud => "ud",
+        }
+    }
+}
+
+impl From<ServiceArg> for e810::QpType {
+    fn from(service: ServiceArg) -> Self {
+        match service {
+            ServiceArg::Rc => Self::Rc,
+            ServiceArg::Ud => Self::Ud,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Arguments of `e810 sim`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use e810_sim::Variation;
+use e810_sim::udp::LinkSpec;
+use e810_sim_server::VECTORS;
+
+use super::WireArgs;
+use super::capture::CaptureArgs;
+use super::device::socket_path;
+use super::faults::Faults;
+use super::mac::parse_mac;
+use super::number::number;
+
+/// Arguments of `e810 sim`.
+#[derive(Args, Debug, Clone)]
+pub struct SimArgs {
+    /// Serve a function on this socket; once for each function, at most 8.
+    #[arg(long, value_name = "PATH", required = true, num_args = 1, value_parser = socket_path)]
+    pub socket: Vec<PathBuf>,
+    /// The wire: `in-process`, or `udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT`.
+    ///
+    /// `in-process` joins the functions of this server. With `udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT`, frames that are
+    /// for none of them go to the server that has the same link the other way round, one Ethernet frame a datagram.
+    /// Example: --link udp:127.0.0.1:4001,127.0.0.1:4002 here and --link udp:127.0.0.1:4002,127.0.0.1:4001 there.
+    /// Datagrams from elsewhere are dropped; nothing is encrypted or authenticated.
+    #[arg(long, value_name = "LINK", default_value = "in-process")]
+    pub link: LinkSpec,
+    /// Ethernet address of the first function; the last byte counts on [default: 02:e8:10:00:00:00, over UDP 02:e8, the local port, 00:00].
+    #[arg(long, value_name = "MAC", value_parser = parse_mac)]
+    pub mac: Option<[u8; 6]>,
+    /// Write what was seen to this file as JSON: at the end, and whenever the process gets SIGUSR1.
+    ///
+    /// The report of an earlier server is replaced; any other file there is left alone, and an error.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Write a package (DDP) that the simulated firmware takes to this file, for `--ddp` of the other commands.
+    ///
+    /// A file that is there and is not this package is left alone, and an error.
+    #[arg(long, value_name = "FILE")]
+    pub package: Option<PathBuf>,
+    /// How much the engines can hold.
+    #[arg(long, value_enum, default_value_t = ProfileArg::Card)]
+    pub profile: ProfileArg,
+    /// MSI-X vectors of each function: up to 1024 with two functions, 512 with four, 256 with eight.
+    #[arg(long, value_name = "N", default_value_t = VECTORS, value_parser = number::<u16>(1, 1024))]
+    pub vectors: u16,
+    /// Seed of the simulator's choices.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(0, u64::MAX))]
+    pub seed: u64,
+    /// What no source says of the card: CHOICE=VALUE,... or seed=N, which draws all of it. A wrong name lists the right ones.
+    #[arg(long, value_name = "CHOICES")]
+    pub variation: Option<Variation>,
+    /// Serve functions whose LAN side is up already, and that have no AdminQ.
+    ///
+    /// Without this they are as after power-up: whoever uses them has to bring them up, as Linux's ice does.
+    #[arg(long)]
+    pub warm: bool,
+    /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME, any of them.
+    ///
+    /// Shares of all frames lost, delivered twice, overtaken by later ones, and delivered with one bit flipped; each
+    /// frame may take up to TIME (like 500ns, 20us, 1ms) longer. The seed decides which.
+    #[arg(long, value_name = "FAULTS")]
+    pub faults: Option<Faults>,
+    /// How connections behave on the wire.
+    #[command(flatten)]
+    pub wire: WireArgs,
+    /// Whether frames are recorded.
+    #[command(flatten)]
+    pub capture: CaptureArgs,
+}
+
+/// Limits of a simulated engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ProfileArg {
+    /// As much as a card may have.
+    Card,
+    /// Fits a machine with 1 GiB.
+    Small,
+    /// An E810-C as published numbers show it.
+    E810c,
+}

@@ -1,0 +1,28 @@
+//! Arguments of `e810 stat`.
+
+use clap::Args;
+use e810_backends::spec::DeviceSpec;
+
+use super::{BackendArgs, StartArgs};
+
+/// Arguments of `e810 stat`.
+#[derive(Args, Debug, Clone)]
+pub struct StatArgs {
+    /// The function: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
+    ///
+    /// It is brought up for this, so it is one that nobody else uses; `e810 pingpong --counters` counts messages.
+    #[arg(short, long, value_name = "SPEC")]
+    pub device: Option<DeviceSpec>,
+    /// Also show what the device offers: its limits, by the names of `ibv_devinfo -v`.
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// How the function is started.
+    #[command(flatten)]
+    pub start: StartArgs,
+    /// How functions behind a backend are used.
+    #[command(flatten)]
+    pub backend: BackendArgs,
+}
