@@ -153,17 +153,17 @@ pub fn take(bus: &(impl Bus + ?Sized)) -> Result<(Causes, Demand)> {
 mod tests {
     use super::*;
     use core::cell::RefCell;
-    use e810_hal::Off;
+    use e810_hal::RegOffset;
     use std::vec::Vec;
 
     #[derive(Default)]
     struct Trace(RefCell<Vec<(bool, u32, u32)>>);
     impl Bus for Trace {
-        fn read32(&self, off: Off) -> u32 {
+        fn read32(&self, off: RegOffset) -> u32 {
             self.0.borrow_mut().push((false, off.get(), 0));
             0
         }
-        fn write32(&self, off: Off, value: u32) {
+        fn write32(&self, off: RegOffset, value: u32) {
             self.0.borrow_mut().push((true, off.get(), value));
         }
     }

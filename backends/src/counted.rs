@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810_hal::{
-    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, Mapping,
-    NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector, Vectors,
+    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
+    InterruptVectors, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
 };
 
 /// A platform whose register accesses are counted.
@@ -61,11 +61,11 @@ impl<P> Counted<P> {
 }
 
 impl<P: Bus> Bus for Counted<P> {
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         self.counts.reads.fetch_add(1, Ordering::Relaxed);
         self.inner.read32(off)
     }
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.counts.writes.fetch_add(1, Ordering::Relaxed);
         self.inner.write32(off, value);
     }
@@ -88,8 +88,8 @@ unsafe impl<P: DmaMap> DmaMap for Counted<P> {
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
         self.inner.dma_map(memory, access)
     }
-    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
-        self.inner.dma_run(mapping, index)
+    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
+        self.inner.dma_segment(mapping, index)
     }
     fn dma_unmap(&self, mapping: Mapping) {
         self.inner.dma_unmap(mapping);
@@ -131,7 +131,7 @@ impl<P: Barrier> Barrier for Counted<P> {
     }
 }
 
-impl<P: Vectors> Vectors for Counted<P> {
+impl<P: InterruptVectors> InterruptVectors for Counted<P> {
     fn vector_count(&self) -> u16 {
         self.inner.vector_count()
     }

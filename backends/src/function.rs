@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use e810_hal::{Iova, Ns, Run, Vector, pci_ids};
+use e810_hal::{DmaSegment, Iova, Ns, Vector, pci_ids};
 
 use super::dma::{Block, Domain, Pool};
 use super::error::BackendError;
 use super::memory::{HUGE_PAGE, SharedMemory};
 use super::transport::{Notice, Transport};
-use super::vectors::{Vectors, Waiter};
+use super::vectors::{InterruptVectors, Waiter};
 use crate::buffer::Buffer;
 
 /// Offsets in configuration space, and bits there (PCI 3.0, PCI Express 4.0).
@@ -71,7 +71,7 @@ pub(super) struct Inner<T: Transport> {
     pub(super) pool: Mutex<Pool<T>>,
     pub(super) mappings: Mutex<Mappings<T>>,
     pub(super) payload: Mutex<BTreeMap<u64, Weak<SharedMemory>>>,
-    pub(super) vectors: Mutex<Vectors>,
+    pub(super) vectors: Mutex<InterruptVectors>,
     pub(super) waiter: Waiter,
     pub(super) start: Instant,
     /// Empty turns of loops since one last yielded.
@@ -87,7 +87,7 @@ pub(super) struct Inner<T: Transport> {
 pub(super) struct Mappings<T: Transport> {
     pub(super) next: u64,
     /// The block keeps it mapped; the run is what of it was asked for.
-    pub(super) live: HashMap<u64, (Block<T>, Run)>,
+    pub(super) live: HashMap<u64, (Block<T>, DmaSegment)>,
 }
 
 pub(super) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
@@ -339,8 +339,8 @@ impl<T: Transport> fmt::Debug for Function<T> {
 }
 
 /// The run of a mapping: the caller's bytes inside their pages.
-pub(super) const fn run(iova: u64, in_page: u64, bytes: u64) -> Run {
-    Run {
+pub(super) const fn run(iova: u64, in_page: u64, bytes: u64) -> DmaSegment {
+    DmaSegment {
         iova: Iova(iova + in_page),
         bytes,
     }

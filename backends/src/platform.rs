@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use e810_hal::{
-    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, Mapping,
-    NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector,
+    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
+    Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
 };
 
 use super::dma::{Block, Memory};
@@ -17,12 +17,12 @@ use super::transport::Transport;
 
 impl<T: Transport> Bus for Function<T> {
     #[inline(always)]
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         self.registers.read32(off)
     }
 
     #[inline(always)]
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.registers.write32(off, value);
     }
 }
@@ -58,7 +58,7 @@ impl<T: Transport> Function<T> {
         &self,
         memory: SharedBytes,
         access: Access,
-    ) -> Result<(Block<T>, Run), Option<BackendError>> {
+    ) -> Result<(Block<T>, DmaSegment), Option<BackendError>> {
         let domain = &self.inner.domain;
         let properties = domain.transport.properties();
         let (address, bytes) = (memory.address(), memory.len());
@@ -114,7 +114,7 @@ unsafe impl<T: Transport> DmaMap for Function<T> {
         Ok(Mapping { id, runs: 1 })
     }
 
-    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
+    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
         let mappings = lock(&self.inner.mappings);
         let (_, run) = mappings.live.get(&mapping.id)?;
         (index == 0).then_some(*run)
@@ -190,7 +190,7 @@ impl<T: Transport> Clock for Function<T> {
 
 impl<T: Transport> Barrier for Function<T> {}
 
-impl<T: Transport> e810_hal::Vectors for Function<T> {
+impl<T: Transport> e810_hal::InterruptVectors for Function<T> {
     fn vector_count(&self) -> u16 {
         self.transport().properties().vectors
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// Which interface of the kernel opens a function that is bound to vfio-pci.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum VfioApi {
     /// `vfio`: its IOMMU group, in a container.
     Container,
     /// `iommufd`: /dev/iommu and the function's own device file.
@@ -14,7 +14,7 @@ pub enum Way {
     Iommufd,
 }
 
-impl Way {
+impl VfioApi {
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -36,7 +36,7 @@ pub enum DeviceSpec {
     VfioUser(PathBuf),
     /// `vfio:BDF`, or `iommufd:BDF` with that feature: a PCI function bound to
     /// vfio-pci.
-    Vfio(Bdf, Way),
+    Vfio(Bdf, VfioApi),
 }
 
 /// How a device is reached. Two devices of one kind may share a wire.
@@ -137,12 +137,12 @@ impl FromStr for DeviceSpec {
         if text == "sim" {
             return Ok(Self::Sim);
         }
-        let container = |bdf| Self::Vfio(bdf, Way::Container);
+        let container = |bdf| Self::Vfio(bdf, VfioApi::Container);
         match text.split_once(':') {
             Some(("vfio-user", path)) if !path.is_empty() => Ok(Self::VfioUser(path.into())),
             Some(("vfio", bdf)) => bdf.parse().map(container),
             #[cfg(feature = "iommufd")]
-            Some(("iommufd", bdf)) => bdf.parse().map(|bdf| Self::Vfio(bdf, Way::Iommufd)),
+            Some(("iommufd", bdf)) => bdf.parse().map(|bdf| Self::Vfio(bdf, VfioApi::Iommufd)),
             #[cfg(not(feature = "iommufd"))]
             Some(("iommufd", bdf)) => Err(format!(
                 "this e810 was built without iommufd: use vfio:{bdf}, or build it with --features iommufd"
@@ -202,9 +202,9 @@ impl DeviceSpec {
             #[cfg(feature = "sim")]
             Self::Sim => "sim",
             Self::VfioUser(_) => "vfio-user:PATH",
-            Self::Vfio(_, Way::Container) => "vfio:BDF",
+            Self::Vfio(_, VfioApi::Container) => "vfio:BDF",
             #[cfg(feature = "iommufd")]
-            Self::Vfio(_, Way::Iommufd) => "iommufd:BDF",
+            Self::Vfio(_, VfioApi::Iommufd) => "iommufd:BDF",
         }
     }
 }
@@ -241,7 +241,7 @@ mod tests {
     fn iommufd_is_another_way_to_a_function() {
         let spec: DeviceSpec = "iommufd:3b:00.1".parse().unwrap();
         let bdf = "3b:00.1".parse().unwrap();
-        assert_eq!(spec, DeviceSpec::Vfio(bdf, Way::Iommufd));
+        assert_eq!(spec, DeviceSpec::Vfio(bdf, VfioApi::Iommufd));
         assert_eq!(spec.to_string(), "iommufd:0000:3b:00.1");
         assert!("iommufd:".parse::<DeviceSpec>().is_err());
     }

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use e810_hal::{
-    Access, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, HostBuf, SharedBytes, Vectors, Words,
+    Access, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, HostBuf, InterruptVectors, SharedBytes,
+    Words,
 };
 
 use super::memory::PAGE;
@@ -148,9 +149,9 @@ fn payload_is_mapped_by_its_file_and_outlives_its_owner() {
     let window = nic.buffer(3 * PAGE).unwrap().bytes();
     let window = window.window(PAGE + 24, PAGE).unwrap();
     let mapping = nic.dma_map(window, Access::Read).unwrap();
-    let run = nic.dma_run(&mapping, 0).unwrap();
+    let run = nic.dma_segment(&mapping, 0).unwrap();
     assert_eq!((run.iova.0 % 4096, run.bytes, mapping.runs), (24, 4096, 1));
-    assert_eq!(nic.dma_run(&mapping, 1), None);
+    assert_eq!(nic.dma_segment(&mapping, 1), None);
     let first = *rig.books.lock().unwrap().maps.values().next().unwrap();
     assert_eq!(first, (2 * 4096, true, Access::Read));
     assert_eq!(rig.mapped(), 1);
@@ -183,7 +184,7 @@ fn memory_without_a_file_needs_a_transport_that_takes_it() {
     assert!(matches!(refused, Err(DmaError::Refused { bytes: 100, .. })));
     let rig = Rig::new(|properties| properties.maps_any_memory = true);
     let mapping = rig.function.dma_map(bytes, Access::ReadWrite).unwrap();
-    let run = rig.function.dma_run(&mapping, 0).unwrap();
+    let run = rig.function.dma_segment(&mapping, 0).unwrap();
     assert_eq!(run.iova.0 % 4096, bytes.address() % 4096);
     assert!(!rig.books.lock().unwrap().maps.values().next().unwrap().1);
     rig.function.dma_unmap(mapping);

@@ -31,14 +31,14 @@ impl AsFd for Event {
 
 /// The vectors of one function that were ever taken.
 #[derive(Debug, Default)]
-pub(super) struct Vectors {
+pub(super) struct InterruptVectors {
     /// By vector.
     events: Vec<Option<Event>>,
     /// A refusal to interrupt a certain CPU was told.
     refusal_told: bool,
 }
 
-impl Vectors {
+impl InterruptVectors {
     /// Takes the lowest free vector and connects it.
     pub(super) fn take<T: Transport>(
         &mut self,

@@ -7,11 +7,11 @@
 //!
 //! ```
 //! # use core::sync::atomic::AtomicU64;
-//! # use e810_hal::{Bus, Off};
+//! # use e810_hal::{Bus, RegOffset};
 //! # struct Pretend;
 //! # impl Bus for Pretend {
-//! #     fn read32(&self, _: Off) -> u32 { 0 }
-//! #     fn write32(&self, _: Off, _: u32) {}
+//! #     fn read32(&self, _: RegOffset) -> u32 { 0 }
+//! #     fn write32(&self, _: RegOffset, _: u32) {}
 //! # }
 //! # impl e810_hal::Barrier for Pretend {}
 //! # let platform = Pretend;

@@ -154,7 +154,7 @@ mod tests {
             (
                 PostError::WrongOp {
                     op: "x",
-                    service: QpType::Ud,
+                    qp_type: QpType::Ud,
                 },
                 "EINVAL",
                 22,

@@ -65,12 +65,12 @@ pub enum PostError {
         state: QpState,
     },
     /// Not an operation of this kind of QP.
-    #[error("{op} is not an operation of a {service} QP")]
+    #[error("{op} is not an operation of a {qp_type} QP")]
     WrongOp {
         /// Name of the operation.
         op: &'static str,
         /// Kind of QP.
-        service: QpType,
+        qp_type: QpType,
     },
     /// This generation does not offer the operation.
     #[error("{op} is not offered by this generation; the QP was not opened for it")]

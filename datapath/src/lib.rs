@@ -33,14 +33,14 @@
 //! use e810_datapath::sizing::{CqSize, RqSize, SqSize};
 //! use e810_datapath::slot::{Layout, QpShape, Registry};
 //! use e810_datapath::{CompletionQueue, Data, Op, SendFlags, SendLimits, SendQueue, SendWr, Sge, Wc};
-//! use e810_hal::{Barrier, Bus, Off};
+//! use e810_hal::{Barrier, Bus, RegOffset};
 //! use e810_types::{QpState, QpType};
 //!
 //! /// A platform that has no device behind it.
 //! struct NoDevice;
 //! impl Bus for NoDevice {
-//!     fn read32(&self, _: Off) -> u32 { 0 }
-//!     fn write32(&self, _: Off, _: u32) {}
+//!     fn read32(&self, _: RegOffset) -> u32 { 0 }
+//!     fn write32(&self, _: RegOffset, _: u32) {}
 //! }
 //! impl Barrier for NoDevice {}
 //! # fn main() -> Result<(), e810_datapath::Error> {
@@ -55,7 +55,7 @@
 //! let qp_key = registry.open_qp(3, &QpShape {
 //!     sq_quanta: sq.quanta,
 //!     rq_quanta: rq.quanta(),
-//!     service: QpType::Rc,
+//!     qp_type: QpType::Rc,
 //!     send_cq: cq_key,
 //!     recv_cq: cq_key,
 //! })?;
@@ -64,7 +64,7 @@
 //! let mut completions =
 //!     CompletionQueue::new(NoDevice, ring, zeroed(8), slots.clone(), cq_key, cq.entries)?;
 //! let limits = SendLimits {
-//!     service: QpType::Rc,
+//!     qp_type: QpType::Rc,
 //!     max_sge: 1,
 //!     max_inline: 0,
 //!     address_handles: 1 << 17,

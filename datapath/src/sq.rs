@@ -39,7 +39,7 @@ const MAX_HANDLES: u32 = 1 << 25;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct SendLimits {
     /// Kind of service.
-    pub service: QpType,
+    pub qp_type: QpType,
     /// Most SGEs of a request, at most 13.
     pub max_sge: u32,
     /// Most inline bytes of a request, at most 101.
@@ -126,7 +126,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         let producer = Producer::new(ring, &slots, qp, WorkQueue::Send, shape)?;
         let mut always = SendFlags::empty();
         always.set(SendFlags::SIGNALED, limits.signal_all);
-        if limits.service.is_datagram() || limits.max_sge == 0 {
+        if limits.qp_type.is_datagram() || limits.max_sge == 0 {
             always = always.union(NEVER_PLAIN);
         }
         // A READ that may have to be fenced takes the way that counts it; no other
@@ -142,7 +142,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
             always,
             always_read,
             read_fence: ReadFence::new(limits.read_fence_rate),
-            datagram: limits.service.is_datagram(),
+            datagram: limits.qp_type.is_datagram(),
             qkey: 0,
         })
     }

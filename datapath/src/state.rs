@@ -113,20 +113,20 @@ impl defmt::Format for AttrMask {
 #[non_exhaustive]
 pub enum TransitionError {
     /// No such change.
-    #[error("a {service} QP cannot go from {from} to {to}")]
+    #[error("a {qp_type} QP cannot go from {from} to {to}")]
     NotPossible {
         /// Kind of QP.
-        service: QpType,
+        qp_type: QpType,
         /// Its state.
         from: QpState,
         /// The state wanted.
         to: QpState,
     },
     /// Attributes that the change needs were not given.
-    #[error("{from} to {to} of a {service} QP also needs {missing}")]
+    #[error("{from} to {to} of a {qp_type} QP also needs {missing}")]
     Missing {
         /// Kind of QP.
-        service: QpType,
+        qp_type: QpType,
         /// Its state.
         from: QpState,
         /// The state wanted.
@@ -135,10 +135,10 @@ pub enum TransitionError {
         missing: AttrMask,
     },
     /// Attributes that may not be changed with it were given.
-    #[error("{from} to {to} of a {service} QP does not take {forbidden}")]
+    #[error("{from} to {to} of a {qp_type} QP does not take {forbidden}")]
     Forbidden {
         /// Kind of QP.
-        service: QpType,
+        qp_type: QpType,
         /// Its state.
         from: QpState,
         /// The state wanted.
@@ -200,7 +200,7 @@ pub mod timing;
 /// # Errors
 /// [`TransitionError`].
 pub fn check(
-    service: QpType,
+    qp_type: QpType,
     from: QpState,
     to: QpState,
     given: AttrMask,
@@ -212,12 +212,12 @@ pub fn check(
     let masks = TRANSITIONS
         .iter()
         .find(|transition| transition.from == from && transition.to == to)
-        .and_then(|transition| transition.masks.get(service as usize))
-        .ok_or(TransitionError::NotPossible { service, from, to })?;
+        .and_then(|transition| transition.masks.get(qp_type as usize))
+        .ok_or(TransitionError::NotPossible { qp_type, from, to })?;
     let missing = masks.required.difference(given);
     if !missing.is_empty() {
         return Err(TransitionError::Missing {
-            service,
+            qp_type,
             from,
             to,
             missing,
@@ -228,7 +228,7 @@ pub fn check(
     let forbidden = given.difference(allowed);
     if !forbidden.is_empty() {
         return Err(TransitionError::Forbidden {
-            service,
+            qp_type,
             from,
             to,
             forbidden,

@@ -60,7 +60,7 @@ pub struct QpCaps {
 #[derive(Debug)]
 pub struct QpInit<'a, P: Platform> {
     /// Kind of service: RC or UD.
-    pub service: QpType,
+    pub qp_type: QpType,
     /// Completions of send requests.
     pub send_cq: &'a Cq<P>,
     /// Completions of receives; may be the same.
@@ -97,13 +97,13 @@ impl<'a, P: Platform> QpInit<'a, P> {
     /// A queue pair where each request says whether it is signaled.
     #[must_use]
     pub const fn new(
-        service: QpType,
+        qp_type: QpType,
         send_cq: &'a Cq<P>,
         recv_cq: &'a Cq<P>,
         caps: QpCaps,
     ) -> Self {
         Self {
-            service,
+            qp_type,
             send_cq,
             recv_cq,
             caps,
@@ -173,10 +173,10 @@ pub struct QpAttr {
     pub retry_cnt: Option<u8>,
     /// RNR retries, 0 to 7; 7 never gives up.
     pub rnr_retry: Option<u8>,
-    /// Alternate path: always refused, [`Lack::AlternatePath`](crate::Lack).
+    /// Alternate path: always refused, [`Unsupported::AlternatePath`](crate::Unsupported).
     pub alt_path: Option<Path>,
     /// Capabilities: filled by `query_qp`; refused by `modify_qp`,
-    /// [`Lack::QueueResize`](crate::Lack).
+    /// [`Unsupported::QueueResize`](crate::Unsupported).
     pub caps: Option<QpCaps>,
 }
 

@@ -161,7 +161,7 @@ impl<P: Platform> Channel<P> {
 
     /// Waits for an event in a loop, for `limit` at most, calling `turn` each
     /// time: what finds the events where no interrupt handler does, for example
-    /// [`Events::poll`](crate::Events::poll).
+    /// [`VectorEvents::poll`](crate::VectorEvents::poll).
     ///
     /// # Errors
     /// [`Error::Wait`] with the label "an event of a completion channel",

@@ -119,7 +119,7 @@ impl<P: Platform> Qp<P> {
         remote: &QpInfo,
         options: &ConnectOptions,
     ) -> Result<()> {
-        if self.service().is_datagram() {
+        if self.qp_type().is_datagram() {
             return self.start_datagrams(control, DATAGRAM_QKEY);
         }
         let path = options.path.unwrap_or(remote.path(options.sgid_index));

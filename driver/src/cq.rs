@@ -83,7 +83,7 @@ impl<P: Platform> Cq<P> {
     /// Takes completions into `into`; says how many. 0: none was there.
     ///
     /// A failing queue pair completes its requests only after
-    /// [`Control::service`](crate::Control::service) has run, on whatever
+    /// [`Control::progress`](crate::Control::progress) has run, on whatever
     /// thread: a program that only polls calls it in its loop.
     #[inline]
     pub fn poll(&mut self, into: &mut [Wc]) -> usize {

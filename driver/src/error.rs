@@ -4,7 +4,7 @@ use e810_adminq::package::LoadFailed;
 use e810_hal::{DmaError, NoHostMemory, WaitError};
 
 use crate::stage::Stage;
-use crate::unsupported::Lack;
+use crate::unsupported::Unsupported;
 
 /// The kinds of object a program holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -178,7 +178,7 @@ pub enum Error {
     },
     /// Verbs know it, this device does not have it. Nothing was changed.
     #[error(transparent)]
-    NotOffered(#[from] Lack),
+    NotOffered(#[from] Unsupported),
     /// Arguments that do not go together. Nothing was changed.
     #[error("{what}")]
     Invalid {

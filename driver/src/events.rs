@@ -1,8 +1,8 @@
 //! The consumer of one interrupt vector's event queues.
 //!
-//! [`Events::poll`] may be called from an interrupt handler: it posts no
+//! [`VectorEvents::poll`] may be called from an interrupt handler: it posts no
 //! command, waits for nothing and takes no lock. It marks slots; the control
-//! path's [`service`](crate::Control::service) does what takes a command.
+//! path's [`progress`](crate::Control::progress) does what takes a command.
 //!
 //! While `deliver` runs for an object, the object is not destroyed on another
 //! thread: its destruction waits, and once it is done nothing of the object is
@@ -75,7 +75,7 @@ pub struct Polled {
 
 /// The event queues of one vector. `Send`: it may live in a handler.
 #[derive(Debug)]
-pub struct Events<P: Platform> {
+pub struct VectorEvents<P: Platform> {
     pub(crate) platform: P,
     /// Whose events these are.
     pub(crate) tag: u64,
@@ -99,9 +99,9 @@ pub struct Events<P: Platform> {
 ///
 /// There is room for as many as there can be. Those that other threads or handlers
 /// had in between are pushed back for the shutdown.
-pub type EventSet<P> = HostList<P, Events<P>>;
+pub type EventSet<P> = HostList<P, VectorEvents<P>>;
 
-impl<P: Platform> Events<P> {
+impl<P: Platform> VectorEvents<P> {
     /// The interrupt vector.
     #[must_use]
     pub const fn vector(&self) -> Vector {
@@ -146,7 +146,7 @@ impl<P: Platform> Events<P> {
     ///
     /// After a cold start the vector of the asynchronous events also tells of
     /// errors of the card, which are read here, and of AdminQ events, which
-    /// [`Control::service`](crate::Control::service) takes.
+    /// [`Control::progress`](crate::Control::progress) takes.
     pub fn on_vector(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
         let causes = self.poll_causes(deliver);
         let mut polled = self.poll(deliver);
@@ -195,7 +195,7 @@ impl<P: Platform> Events<P> {
 
     /// Reads the card's other causes, which clears them; gives the number of
     /// events delivered. One register read, for a program that polls and wants
-    /// to know of errors of the card now and then; [`Events::on_vector`] does it
+    /// to know of errors of the card now and then; [`VectorEvents::on_vector`] does it
     /// by itself. A device that is gone shows in the next command.
     pub fn poll_causes(&mut self, deliver: &mut impl FnMut(Event)) -> u32 {
         if !self.other_causes {

@@ -9,7 +9,7 @@
 //!     })?;
 //!     let (mut control, events) = device.split();
 //!     // control.create_cq(..), control.reg_mr(..), control.create_qp(..)
-//!     control.service().ok();
+//!     control.progress().ok();
 //!     control.shutdown(events).ok();
 //!     Ok(())
 //! }
@@ -19,8 +19,8 @@
 //! of them), then split into parts that need no lock between them:
 //!
 //! - [`Control`] owns the control QP and every table: it makes and destroys
-//!   objects and finishes what events mark ([`Control::service`]).
-//! - [`Events`], one a vector, may be called from an interrupt handler.
+//!   objects and finishes what events mark ([`Control::progress`]).
+//! - [`VectorEvents`], one a vector, may be called from an interrupt handler.
 //! - [`Qp`] posts, [`Cq`] polls, each on the thread that holds it.
 //!
 //! The engine stands on the function's LAN side: MAC, VSI, link, scheduler tree
@@ -77,10 +77,10 @@ pub use bring_up::{
 pub use channel::{CHANNELS, Channel, ChannelClosed, CqEvent, Next};
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
 pub use connect::{ConnectOptions, DATAGRAM_QKEY, QpInfo};
-pub use control::{Control, Memory, QueriedInit, QueriedQp, Remaining, Served, ShutdownError};
+pub use control::{Control, Memory, Progress, QueriedInit, QueriedQp, Remaining, ShutdownError};
 pub use cq::{Cq, CqInit};
 pub use error::{Error, Object, Result, StageError};
-pub use events::{Event, EventSet, Events, LOGGED, Polled};
+pub use events::{Event, EventSet, LOGGED, Polled, VectorEvents};
 pub use fast_reg::{FastMr, Mw, MwType};
 pub use lan::{Identity, LAN_EVENTS, LanEvent, LanHook, LanSide, NoLanHook};
 pub use limits::GIDS;
@@ -95,7 +95,7 @@ pub use qp::Qp;
 pub use stage::Stage;
 pub use stats::{Counter, Stats};
 pub use tuning::Tuning;
-pub use unsupported::Lack;
+pub use unsupported::Unsupported;
 
 pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;

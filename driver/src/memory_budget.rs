@@ -15,7 +15,7 @@ use crate::attr::QpCaps;
 use crate::channel::CHANNELS;
 use crate::config::{Config, MAX_CEQS};
 use crate::control::{CeqUp, Memory, PAIR_BYTES, stop_words};
-use crate::events::{Events, LOGGED};
+use crate::events::{LOGGED, VectorEvents};
 use crate::ids::words_for;
 use crate::lan::LanSide;
 use crate::limits::{ARPS, PDS};
@@ -81,7 +81,7 @@ impl Config {
             // As they are in the lists of vectors: with a mark beside them.
             words::<(Vector, bool)>(places),
             words::<Vector>(places),
-            words::<Events<P>>(places),
+            words::<VectorEvents<P>>(places),
             words::<Tree>(1),
             words::<LanSide<P>>(1),
         ];

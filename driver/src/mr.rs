@@ -8,7 +8,7 @@ use e810_hal::{Mapping, Platform, SharedBytes};
 
 use crate::error::{Error, Result};
 use crate::pd::Pd;
-use crate::unsupported::Lack;
+use crate::unsupported::Unsupported;
 
 bitflags! {
     /// What may be done with a memory region, or through a queue pair. Local
@@ -21,7 +21,7 @@ bitflags! {
         const REMOTE_WRITE = 1 << 1;
         /// Peers may read.
         const REMOTE_READ = 1 << 2;
-        /// Atomic operations of peers: refused, [`Lack::Atomics`].
+        /// Atomic operations of peers: refused, [`Unsupported::Atomics`].
         const REMOTE_ATOMIC = 1 << 3;
         /// Memory windows may be bound to the region: refused unless
         /// [`Quirks::memory_windows`](crate::Quirks) asks for them.
@@ -60,10 +60,10 @@ impl AccessFlags {
             });
         }
         if self.contains(Self::REMOTE_ATOMIC) {
-            return Err(Lack::Atomics.into());
+            return Err(Unsupported::Atomics.into());
         }
         if self.contains(Self::MW_BIND) && !windows {
-            return Err(Lack::MemoryWindows.into());
+            return Err(Unsupported::MemoryWindows.into());
         }
         Ok(())
     }

@@ -2,28 +2,28 @@
 
 use e810_hal::Platform;
 
-use crate::control::{Control, Served};
+use crate::control::{Control, Progress};
 use crate::error::Result;
 use crate::events::{Event, EventSet};
 
-/// Takes the events of all vectors ([`Events::poll`](crate::Events::poll)), gives each
-/// to `deliver`, and does the work that they leave ([`Control::service`]). Never waits,
+/// Takes the events of all vectors ([`VectorEvents::poll`](crate::VectorEvents::poll)), gives each
+/// to `deliver`, and does the work that they leave ([`Control::progress`]). Never waits,
 /// and is bounded: 64 entries a vector.
 ///
 /// A program that polls its completion queues calls this in the same loop: without it a
 /// queue pair that failed completes nothing. A program with interrupts calls
-/// [`Events::on_vector`](crate::Events::on_vector) in its handlers instead, and
-/// [`Control::service`] in its loop.
+/// [`VectorEvents::on_vector`](crate::VectorEvents::on_vector) in its handlers instead, and
+/// [`Control::progress`] in its loop.
 ///
 /// # Errors
-/// As [`Control::service`]; the events were delivered all the same.
+/// As [`Control::progress`]; the events were delivered all the same.
 pub fn progress<P: Platform>(
     control: &mut Control<P>,
     events: &mut EventSet<P>,
     mut deliver: impl FnMut(Event),
-) -> Result<Served> {
+) -> Result<Progress> {
     for vector in events {
         vector.poll(&mut deliver);
     }
-    control.service()
+    control.progress()
 }

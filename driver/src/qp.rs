@@ -35,7 +35,7 @@ pub struct Qp<P: Platform> {
 /// What a queue pair was made with, as granted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Made {
-    pub(crate) service: QpType,
+    pub(crate) qp_type: QpType,
     pub(crate) caps: QpCaps,
     pub(crate) signal_all: bool,
     pub(crate) fast_register: bool,
@@ -82,8 +82,8 @@ impl<P: Platform> Qp<P> {
 
     /// Kind of service.
     #[must_use]
-    pub const fn service(&self) -> QpType {
-        self.made.service
+    pub const fn qp_type(&self) -> QpType {
+        self.made.qp_type
     }
 
     /// Posts send requests, in order, with one doorbell.

@@ -6,9 +6,9 @@ use e810_hal::{HostBuf, HostMem, NoHostMemory};
 
 /// A count of users for each id.
 #[derive(Debug)]
-pub(crate) struct Users<P: HostMem>(HostBuf<P>);
+pub(crate) struct RefCounts<P: HostMem>(HostBuf<P>);
 
-impl<P: HostMem> Users<P> {
+impl<P: HostMem> RefCounts<P> {
     /// No users, for ids below `limit`.
     pub(crate) fn new(platform: P, limit: u32) -> Result<Self, NoHostMemory> {
         HostBuf::new(platform, limit as usize).map(Self)

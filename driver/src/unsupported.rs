@@ -5,7 +5,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Lack {
+pub enum Unsupported {
     /// Unreliable connections (data-path 5.4).
     #[error("the E810 has no unreliable connections (UC): use RC or UD")]
     Uc,

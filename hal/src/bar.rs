@@ -4,11 +4,11 @@ use core::ptr::NonNull;
 
 use volatile_register::RW;
 
-use crate::bus::{BAR0_LEN, Bus, Off};
+use crate::bus::{BAR0_LEN, Bus, RegOffset};
 
 /// BAR0 mapped into this address space.
 ///
-/// The length is checked once, here; [`Off`] is checked when it is made. So an
+/// The length is checked once, here; [`RegOffset`] is checked when it is made. So an
 /// access has no branch and compiles to one `mov`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar0 {
@@ -43,7 +43,7 @@ impl Bar0 {
     }
 
     #[inline(always)]
-    fn register(&self, off: Off) -> &RW<u32> {
+    fn register(&self, off: RegOffset) -> &RW<u32> {
         // SAFETY: `off` is 4-aligned and below `BAR0_LEN` by construction, the
         // mapping is at least that long and aligned (checked in `new`). The
         // reference exists for this one volatile access.
@@ -53,14 +53,14 @@ impl Bar0 {
 
 impl Bus for Bar0 {
     #[inline(always)]
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         let value = u32::from_le(self.register(off).read());
         after_read();
         value
     }
 
     #[inline(always)]
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         before_write();
         // SAFETY: writing a register has whatever effect the device gives it, on
         // memory too; whoever has this value is trusted with that (contract of
@@ -109,8 +109,8 @@ mod tests {
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
         // SAFETY: that many bytes, alive until `dealloc`, used by this thread.
         let bar = unsafe { Bar0::new(base, BAR0_LEN as usize) }.unwrap();
-        bar.write32(Off::new(0x50_0800), 0x0102_0304);
-        assert_eq!(bar.read32(Off::new(0x50_0800)), 0x0102_0304);
+        bar.write32(RegOffset::new(0x50_0800), 0x0102_0304);
+        assert_eq!(bar.read32(RegOffset::new(0x50_0800)), 0x0102_0304);
         // SAFETY: inside the allocation.
         let first = unsafe { base.add(0x50_0800).read() };
         assert_eq!(first, 4);

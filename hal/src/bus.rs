@@ -1,14 +1,14 @@
 //! Access to BAR0: where a register is, and the two operations on it.
 //!
-//! [`Off`] is a byte offset that is inside BAR0 by construction, so a backend
+//! [`RegOffset`] is a byte offset that is inside BAR0 by construction, so a backend
 //! over real memory needs no check; [`Bus`] reads and writes it. Elements of
 //! register arrays are chosen by index types ([`Vector`], [`CeqId`], ...) that
 //! hold only values the array has.
 //!
 //! ```
-//! use e810_hal::bus::{Bus, Off, RegIndex, Vector};
+//! use e810_hal::bus::{Bus, RegOffset, RegIndex, Vector};
 //!
-//! const CQP_DOORBELL: Off = Off::new(0x50_0800);
+//! const CQP_DOORBELL: RegOffset = RegOffset::new(0x50_0800);
 //! fn ring(bus: &impl Bus, head: u32) {
 //!     bus.write32(CQP_DOORBELL, head);
 //! }
@@ -31,14 +31,14 @@ pub const BAR0_LEN: u32 = 0x80_0000;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(transparent)]
-pub struct Off(u32);
+pub struct RegOffset(u32);
 
-impl Off {
+impl RegOffset {
     /// The offset `bytes`, for constants.
     ///
     /// # Panics
     /// When `bytes` is not a multiple of 4 or not below [`BAR0_LEN`]: in a
-    /// constant, that is a compile error. Use [`Off::try_new`] for numbers that
+    /// constant, that is a compile error. Use [`RegOffset::try_new`] for numbers that
     /// are only known at run time.
     #[must_use]
     #[inline]
@@ -80,13 +80,13 @@ impl Off {
     }
 }
 
-impl fmt::Debug for Off {
+impl fmt::Debug for RegOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Off({:#08x})", self.0)
     }
 }
 
-impl fmt::Display for Off {
+impl fmt::Display for RegOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#08x}", self.0)
     }
@@ -104,26 +104,26 @@ impl fmt::Display for Off {
 pub trait Bus {
     /// Reads the register at `off`. Some registers change by being read: the
     /// typed registers of [`crate::reg`] tell them apart.
-    fn read32(&self, off: Off) -> u32;
+    fn read32(&self, off: RegOffset) -> u32;
 
     /// Writes the register at `off`.
-    fn write32(&self, off: Off, value: u32);
+    fn write32(&self, off: RegOffset, value: u32);
 }
 
 impl<B: Bus + ?Sized> Bus for &B {
     #[inline(always)]
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         (**self).read32(off)
     }
 
     #[inline(always)]
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         (**self).write32(off, value);
     }
 }
 
 mod sealed {
-    /// Index types are defined here only: [`Off`](super::Off) being in range
+    /// Index types are defined here only: [`RegOffset`](super::RegOffset) being in range
     /// rests on them never exceeding their `MAX`.
     pub trait Sealed {}
 }
@@ -273,15 +273,18 @@ mod tests {
 
     #[test]
     fn an_offset_is_an_aligned_place_inside_bar0() {
-        assert_eq!(Off::try_new(0).map(Off::get), Some(0));
-        assert_eq!(Off::try_new(BAR0_LEN - 4).map(Off::get), Some(0x7F_FFFC));
-        assert_eq!(Off::try_new(BAR0_LEN), None);
-        assert_eq!(Off::try_new(!3), None);
+        assert_eq!(RegOffset::try_new(0).map(RegOffset::get), Some(0));
+        assert_eq!(
+            RegOffset::try_new(BAR0_LEN - 4).map(RegOffset::get),
+            Some(0x7F_FFFC)
+        );
+        assert_eq!(RegOffset::try_new(BAR0_LEN), None);
+        assert_eq!(RegOffset::try_new(!3), None);
         for unaligned in [1, 2, 3, 0x50_0801] {
-            assert_eq!(Off::try_new(unaligned), None);
+            assert_eq!(RegOffset::try_new(unaligned), None);
         }
         assert_eq!(
-            format!("{} {:?}", Off::new(0x800), Off::new(0x800)),
+            format!("{} {:?}", RegOffset::new(0x800), RegOffset::new(0x800)),
             "0x000800 Off(0x000800)"
         );
     }
@@ -289,13 +292,13 @@ mod tests {
     #[test]
     #[should_panic(expected = "multiple of 4")]
     fn an_unaligned_constant_is_refused() {
-        let _ = Off::new(0x50_0802);
+        let _ = RegOffset::new(0x50_0802);
     }
 
     #[test]
     #[should_panic(expected = "outside the mapped BAR0")]
     fn a_constant_past_the_end_is_refused() {
-        let _ = Off::new(BAR0_LEN);
+        let _ = RegOffset::new(BAR0_LEN);
     }
 
     fn holds_only_its_range<I: RegIndex>() {
@@ -334,16 +337,16 @@ mod tests {
     fn a_reference_is_a_bus_too() {
         struct One(Cell<u32>);
         impl Bus for One {
-            fn read32(&self, _: Off) -> u32 {
+            fn read32(&self, _: RegOffset) -> u32 {
                 self.0.get()
             }
-            fn write32(&self, off: Off, value: u32) {
+            fn write32(&self, off: RegOffset, value: u32) {
                 self.0.set(off.get() + value);
             }
         }
         fn use_it(bus: impl Bus) -> u32 {
-            bus.write32(Off::new(0x100), 1);
-            bus.read32(Off::new(0x100))
+            bus.write32(RegOffset::new(0x100), 1);
+            bus.read32(RegOffset::new(0x100))
         }
         let one = One(Cell::new(0));
         assert_eq!(use_it(&one), 0x101);

@@ -13,7 +13,7 @@ mod list;
 mod shared;
 mod view;
 
-pub use boxed::{HostBox, HostRoom};
+pub use boxed::{HostBox, HostUninit};
 pub use list::HostList;
 pub use shared::HostShared;
 pub use view::HostView;

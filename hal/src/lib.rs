@@ -3,7 +3,7 @@
 //! Everything above this crate is written against one generic parameter,
 //! `P:` [`Platform`]: register access ([`Bus`]), memory the device reaches
 //! ([`DmaAlloc`], [`DmaMap`]), memory it does not ([`HostMem`]), time
-//! ([`Clock`]), ordering ([`Barrier`]) and interrupt vectors ([`Vectors`]).
+//! ([`Clock`]), ordering ([`Barrier`]) and interrupt vectors ([`InterruptVectors`]).
 //! A real function, a simulator and a unikernel differ in `P` and in nothing
 //! else.
 //!
@@ -53,13 +53,15 @@ pub mod words;
 
 pub use bar::Bar0;
 pub use barrier::Barrier;
-pub use bus::{Bus, CeqId, Off, Vector};
+pub use bus::{Bus, CeqId, RegOffset, Vector};
 pub use bytes::SharedBytes;
 pub use clock::{Clock, Ns, WaitError, poll_until};
 pub use dma::{DmaAlloc, DmaBuf, DmaError, DmaLayout, Iova, RawDma};
-pub use host::{HostBox, HostBuf, HostList, HostMem, HostRoom, HostShared, HostView, NoHostMemory};
-pub use map::{Access, DmaMap, Mapping, Run};
+pub use host::{
+    HostBox, HostBuf, HostList, HostMem, HostShared, HostUninit, HostView, NoHostMemory,
+};
+pub use map::{Access, DmaMap, DmaSegment, Mapping};
 pub use msix::{MsixError, MsixLayout, MsixTable};
 pub use platform::Platform;
-pub use vectors::Vectors;
+pub use vectors::InterruptVectors;
 pub use words::{Cell, Words};

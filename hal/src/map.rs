@@ -21,7 +21,7 @@ pub enum Access {
 /// A piece of mapped memory that is contiguous for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Run {
+pub struct DmaSegment {
     /// Device address of the first byte.
     pub iova: Iova,
     /// Bytes, at least 1.
@@ -63,7 +63,7 @@ pub unsafe trait DmaMap {
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError>;
 
     /// Run `index` of a live mapping; `None` from `runs` on.
-    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run>;
+    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment>;
 
     /// Takes the memory away from the device, which was told that it is not to use
     /// it any more. A handle that is not live is ignored.

@@ -7,18 +7,18 @@
 //!
 //! ```
 //! use core::cell::Cell;
-//! use e810_hal::bus::{Bus, Off, Vector};
+//! use e810_hal::bus::{Bus, RegOffset, Vector};
 //! use e810_hal::regs::{GLINT_DYN_CTL, PFINT_OICR};
 //!
 //! # struct Pretend(Cell<u32>);
 //! # impl Bus for Pretend {
-//! #     fn read32(&self, _: Off) -> u32 { self.0.replace(0) }
-//! #     fn write32(&self, _: Off, value: u32) { self.0.set(value) }
+//! #     fn read32(&self, _: RegOffset) -> u32 { self.0.replace(0) }
+//! #     fn write32(&self, _: RegOffset, value: u32) { self.0.set(value) }
 //! # }
 //! # let bus = Pretend(Cell::new(0));
 //! let v = Vector::new(5).unwrap();
 //! GLINT_DYN_CTL.at(v).write(&bus, GLINT_DYN_CTL::INTENA::SET + GLINT_DYN_CTL::CLEARPBA::SET);
-//! assert_eq!(GLINT_DYN_CTL.at(v).off(), Off::new(0x16_0014));
+//! assert_eq!(GLINT_DYN_CTL.at(v).off(), RegOffset::new(0x16_0014));
 //!
 //! // Reading the cause register clears it, and the method says so.
 //! # bus.0.set(1 << 26);
@@ -107,7 +107,7 @@ use tock_registers::LocalRegisterCopy;
 use tock_registers::RegisterLongName;
 use tock_registers::fields::FieldValue;
 
-use crate::bus::{Bus, Off};
+use crate::bus::{Bus, RegOffset};
 
 pub use access::{
     Access, AccessKind, Modifiable, PureRead, ReadClears, ReadEffect, ReadOnly, ReadWrite, Trigger,
@@ -117,7 +117,7 @@ pub use array::{IndexInfo, RegArray, RegArray2};
 
 /// A register of BAR0 with the fields `R` and the access class `A`.
 pub struct Reg<R: RegisterLongName, A: Access> {
-    off: Off,
+    off: RegOffset,
     kind: PhantomData<fn() -> (R, A)>,
 }
 
@@ -125,15 +125,15 @@ impl<R: RegisterLongName, A: Access> Reg<R, A> {
     /// The register `offset` bytes from the start of BAR0.
     ///
     /// # Panics
-    /// As [`Off::new`]: in a constant, a compile error.
+    /// As [`RegOffset::new`]: in a constant, a compile error.
     #[must_use]
     #[inline]
     pub const fn new(offset: u32) -> Self {
-        Self::placed(Off::new(offset))
+        Self::placed(RegOffset::new(offset))
     }
 
     #[inline(always)]
-    const fn placed(off: Off) -> Self {
+    const fn placed(off: RegOffset) -> Self {
         Self {
             off,
             kind: PhantomData,
@@ -143,7 +143,7 @@ impl<R: RegisterLongName, A: Access> Reg<R, A> {
     /// Where the register is.
     #[must_use]
     #[inline(always)]
-    pub const fn off(self) -> Off {
+    pub const fn off(self) -> RegOffset {
         self.off
     }
 

@@ -6,7 +6,7 @@
 use crate::bus::Vector;
 
 /// Hands out MSI-X vectors of the function (PF-relative, control-path 1.3).
-pub trait Vectors {
+pub trait InterruptVectors {
     /// Vectors that could be had at most.
     fn vector_count(&self) -> u16;
 

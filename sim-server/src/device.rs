@@ -105,7 +105,7 @@ impl Device {
     /// vectors, and restores it after a reset; the bits of the MSI-X capability
     /// in configuration space are only kept.
     fn unmask_connected(&self) {
-        let vectors = e810_hal::Vectors::vector_count(&self.nic);
+        let vectors = e810_hal::InterruptVectors::vector_count(&self.nic);
         for vector in (0..vectors).filter_map(Vector::new) {
             let connected = self.interrupts.is_connected(vector);
             self.nic.mask_vector(vector, !connected);
@@ -155,7 +155,7 @@ impl Device {
 
 impl Function for Device {
     fn vectors(&self) -> u32 {
-        e810_hal::Vectors::vector_count(&self.nic).into()
+        e810_hal::InterruptVectors::vector_count(&self.nic).into()
     }
 
     fn read(&mut self, region: u32, offset: u64, into: &mut [u8]) {

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e810_hal::Vectors;
+use e810_hal::InterruptVectors;
 use e810_sim::Sim;
 use e810_sim::udp::UdpEnds;
 

@@ -1,6 +1,6 @@
 //! BAR0 as the driver sees it: what reading or writing a register does.
 
-use e810_hal::Off;
+use e810_hal::RegOffset;
 use e810_hal::regs as hw;
 use e810_hal::regs::Element;
 
@@ -57,19 +57,19 @@ const fn reaches_out(doorbell: Doorbell) -> bool {
 }
 
 /// The doorbell at `off`.
-fn doorbell(off: Off) -> Option<Doorbell> {
-    const WQEALLOC: Off = hw::PFPE_WQEALLOC.off();
-    const PAGE_WQEALLOC: Off = hw::DB_WQE_ALLOC.off();
-    const CQARM: Off = hw::PFPE_CQARM.off();
-    const PAGE_CQARM: Off = hw::DB_CQ_ARM.off();
-    const CQACK: Off = hw::PFPE_CQACK.off();
-    const AEQALLOC: Off = hw::PFPE_AEQALLOC.off();
-    const CQPDB: Off = hw::PFPE_CQPDB.off();
-    const CCQPHIGH: Off = hw::PFPE_CCQPHIGH.off();
-    const CCQPLOW: Off = hw::PFPE_CCQPLOW.off();
-    const CQPTAIL: Off = hw::PFPE_CQPTAIL.off();
-    const PDINV: Off = hw::PFHMC_PDINV.off();
-    const PDINV_FPMAT: Off = hw::PFHMC_PDINV_FPMAT.off();
+fn doorbell(off: RegOffset) -> Option<Doorbell> {
+    const WQEALLOC: RegOffset = hw::PFPE_WQEALLOC.off();
+    const PAGE_WQEALLOC: RegOffset = hw::DB_WQE_ALLOC.off();
+    const CQARM: RegOffset = hw::PFPE_CQARM.off();
+    const PAGE_CQARM: RegOffset = hw::DB_CQ_ARM.off();
+    const CQACK: RegOffset = hw::PFPE_CQACK.off();
+    const AEQALLOC: RegOffset = hw::PFPE_AEQALLOC.off();
+    const CQPDB: RegOffset = hw::PFPE_CQPDB.off();
+    const CCQPHIGH: RegOffset = hw::PFPE_CCQPHIGH.off();
+    const CCQPLOW: RegOffset = hw::PFPE_CCQPLOW.off();
+    const CQPTAIL: RegOffset = hw::PFPE_CQPTAIL.off();
+    const PDINV: RegOffset = hw::PFHMC_PDINV.off();
+    const PDINV_FPMAT: RegOffset = hw::PFHMC_PDINV_FPMAT.off();
     Some(match off {
         WQEALLOC | PAGE_WQEALLOC => Doorbell::WqeAlloc,
         CQARM | PAGE_CQARM => Doorbell::CqArm,
@@ -108,7 +108,7 @@ fn clears_by_ones(element: &Element) -> bool {
 
 impl Function {
     /// The driver reads the register at `off`.
-    pub(crate) fn read32(&mut self, off: Off, log: &mut Log, now: u64) -> u32 {
+    pub(crate) fn read32(&mut self, off: RegOffset, log: &mut Log, now: u64) -> u32 {
         self.body.stats.register_reads += 1;
         let element = self.body.registers.element(off);
         if self.body.tally.counts() {
@@ -152,7 +152,13 @@ impl Function {
     }
 
     /// The driver writes the register at `off`.
-    pub(crate) fn write32(&mut self, off: Off, value: u32, log: &mut Log, now: u64) -> Effect {
+    pub(crate) fn write32(
+        &mut self,
+        off: RegOffset,
+        value: u32,
+        log: &mut Log,
+        now: u64,
+    ) -> Effect {
         self.body.stats.register_writes += 1;
         if self.body.reset.is_some() {
             let text = format!("write of {value:#x} to {}", regs::name(off));
@@ -175,7 +181,7 @@ impl Function {
     fn write_doorbell(
         &mut self,
         doorbell: Doorbell,
-        off: Off,
+        off: RegOffset,
         value: u32,
         log: &mut Log,
         now: u64,
@@ -194,7 +200,7 @@ impl Function {
         self.runnable = true;
     }
 
-    fn write_register(&mut self, off: Off, value: u32, log: &mut Log, now: u64) -> Effect {
+    fn write_register(&mut self, off: RegOffset, value: u32, log: &mut Log, now: u64) -> Effect {
         let Some(element) = self.body.registers.element(off) else {
             let text = format!("write of {value:#x} to {}", regs::name(off));
             self.lint(log, now, kind::REGISTER_UNKNOWN, text);
@@ -243,7 +249,7 @@ impl Function {
     }
 
     /// The firmware, and the LAN queues that it knows, may have to do with the register.
-    fn tell_firmware(&mut self, off: Off, value: u32, log: &mut Log, now: u64) {
+    fn tell_firmware(&mut self, off: RegOffset, value: u32, log: &mut Log, now: u64) {
         let Some(fw) = &mut self.fw else {
             return;
         };

@@ -6,7 +6,7 @@ mod interrupts;
 use std::sync::Arc;
 
 use e810_hal::regs as hw;
-use e810_hal::{Ns, Off};
+use e810_hal::{Ns, RegOffset};
 
 use crate::bring_up::Tally;
 use crate::bus_master::Mastering;
@@ -280,8 +280,9 @@ impl Function {
     /// Whether a driver of this function has opened the switch block's input, or a reset has left it open. The registers
     /// belong to the card.
     pub(crate) fn has_opened_switch(&self) -> bool {
-        let is_open =
-            |(off, open)| Off::try_new(off).is_some_and(|off| self.body.registers.get(off) == open);
+        let is_open = |(off, open)| {
+            RegOffset::try_new(off).is_some_and(|off| self.body.registers.get(off) == open)
+        };
         self.fw.is_some() && switch_input_open().into_iter().all(is_open)
     }
 

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
-use e810_hal::{Access, DmaError, DmaLayout, Iova, NoHostMemory, RawDma, Run};
+use e810_hal::{Access, DmaError, DmaLayout, DmaSegment, Iova, NoHostMemory, RawDma};
 
 use crate::findings::kind;
 use crate::iommu::{Iommu, PAGE};
@@ -82,7 +82,7 @@ pub(crate) struct Memory {
     blocks: BTreeMap<u64, Block>,
     /// Host blocks by virtual address.
     host: BTreeMap<usize, Block>,
-    mappings: BTreeMap<u64, Vec<Run>>,
+    mappings: BTreeMap<u64, Vec<DmaSegment>>,
     next_mapping: u64,
     quarantine: VecDeque<Block>,
     runs: Runs,

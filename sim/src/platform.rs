@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use e810_hal::{
-    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, Mapping,
-    NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector,
+    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
+    Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
 };
 
 use crate::findings::{Class, kind};
@@ -138,8 +138,8 @@ impl SimPlatform {
         }
     }
 
-    fn register_at(&self, offset: u64, bytes: usize, what: &str) -> Option<Off> {
-        let off = u32::try_from(offset).ok().and_then(Off::try_new);
+    fn register_at(&self, offset: u64, bytes: usize, what: &str) -> Option<RegOffset> {
+        let off = u32::try_from(offset).ok().and_then(RegOffset::try_new);
         if bytes != 4 || off.is_none() {
             let text = format!("{what} of {bytes} bytes at {offset:#x} of BAR0");
             self.with(|env| env.found(Class::Fault, kind::REGISTER_WIDTH, text));
@@ -187,11 +187,11 @@ impl SimPlatform {
 }
 
 impl Bus for SimPlatform {
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         self.owner.shared.read32(self.function, off)
     }
 
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.owner.shared.write32(self.function, off, value);
     }
 }
@@ -219,8 +219,8 @@ unsafe impl DmaMap for SimPlatform {
         self.with(|env| env.body.memory.dma_map(memory, access))
     }
 
-    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
-        self.with(|env| env.body.memory.dma_run(mapping, index))
+    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
+        self.with(|env| env.body.memory.dma_segment(mapping, index))
     }
 
     fn dma_unmap(&self, mapping: Mapping) {

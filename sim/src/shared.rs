@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use e810_hal::{Ns, Off};
+use e810_hal::{Ns, RegOffset};
 
 use crate::lines::Lines;
 use crate::world::{Fired, World};
@@ -43,7 +43,7 @@ const NAP: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 struct Posted {
-    writes: VecDeque<(u8, Off, u32)>,
+    writes: VecDeque<(u8, RegOffset, u32)>,
     /// The thread sleeps and must be woken.
     asleep: bool,
 }
@@ -130,7 +130,7 @@ impl Shared {
         self.posted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn read32(&self, function: u8, off: Off) -> u32 {
+    pub(crate) fn read32(&self, function: u8, off: RegOffset) -> u32 {
         self.with_world(|world| {
             match self.mode {
                 Mode::Virtual => world.advance(ACCESS),
@@ -141,7 +141,7 @@ impl Shared {
         })
     }
 
-    pub(crate) fn write32(&self, function: u8, off: Off, value: u32) {
+    pub(crate) fn write32(&self, function: u8, off: RegOffset, value: u32) {
         match self.mode {
             Mode::Virtual => self.with_world(|world| {
                 world.write32(usize::from(function), off, value);
@@ -366,10 +366,10 @@ mod tests {
         assert!(!shared.is_late(), "nothing to do");
         std::thread::sleep(Duration::from_millis(3));
         assert!(!shared.is_late(), "nothing to do for long");
-        shared.write32(0, Off::new(0), 1);
+        shared.write32(0, RegOffset::new(0), 1);
         let since = shared.due_since.load(Ordering::Relaxed);
         assert_ne!(since, 0);
-        shared.write32(0, Off::new(0), 1);
+        shared.write32(0, RegOffset::new(0), 1);
         assert_eq!(
             shared.due_since.load(Ordering::Relaxed),
             since,
@@ -388,9 +388,9 @@ mod tests {
         let shared = Shared::new(Mode::Real, world, Vec::new());
         let pokes = shared.pokes.load(Ordering::Relaxed);
         assert!(!shared.is_news(pokes));
-        shared.write32(0, Off::new(0), 1);
+        shared.write32(0, RegOffset::new(0), 1);
         assert!(shared.is_news(pokes));
-        shared.read32(0, Off::new(0));
+        shared.read32(0, RegOffset::new(0));
         assert!(
             shared.posted().writes.is_empty(),
             "the read pushed the write"

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use e810_hal::{Ns, Off};
+use e810_hal::{Ns, RegOffset};
 
 use crate::bar::Effect;
 use crate::findings::{Class, Log};
@@ -105,14 +105,14 @@ impl World {
         self.now = self.now.max(now.0);
     }
 
-    pub(crate) fn read32(&mut self, function: usize, off: Off) -> u32 {
+    pub(crate) fn read32(&mut self, function: usize, off: RegOffset) -> u32 {
         let (log, now) = (&mut self.log, self.now);
         self.functions
             .get_mut(function)
             .map_or(u32::MAX, |function| function.read32(off, log, now))
     }
 
-    pub(crate) fn write32(&mut self, function: usize, off: Off, value: u32) {
+    pub(crate) fn write32(&mut self, function: usize, off: RegOffset, value: u32) {
         self.idle = IDLE.0;
         let (log, now) = (&mut self.log, self.now);
         let effect = self

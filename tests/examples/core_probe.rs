@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use e810::hmc::FpmQuery;
 use e810::{
     AccessFlags, Adaptive, AttrMask, ColdStart, Config, Control, Cq, CqModeration, EventSet,
-    Events, GidEntry, LinkPolicy, MrChange, MwType, Notify, Package, PackageSource, Path, Pd, Qp,
-    QpAttr, QpCaps, QpInit, RecvWr, SendWr, Wc, bring_up, bring_up_cold, cq_dma_bytes, v4,
+    GidEntry, LinkPolicy, MrChange, MwType, Notify, Package, PackageSource, Path, Pd, Qp, QpAttr,
+    QpCaps, QpInit, RecvWr, SendWr, VectorEvents, Wc, bring_up, bring_up_cold, cq_dma_bytes, v4,
 };
 
 use e810_hal::bar::Bar0;
@@ -19,9 +19,9 @@ use e810_hal::host::HostBuf;
 use e810_hal::map::Access;
 use e810_hal::regs::{CPU_READY, GLPE_CPUSTATUS0};
 use e810_hal::{
-    Barrier, Bus, Cell, Clock, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, HostMem, Iova,
-    Mapping, NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector, Vectors, WaitError, Words,
-    poll_until,
+    Barrier, Bus, Cell, Clock, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
+    InterruptVectors, Iova, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
+    WaitError, Words, poll_until,
 };
 
 /// What an embedder supplies, behind pointers.
@@ -30,7 +30,7 @@ pub struct Services {
     dma_alloc: fn(DmaLayout) -> Result<RawDma, DmaError>,
     dma_free: fn(RawDma),
     dma_map: fn(SharedBytes, Access) -> Result<Mapping, DmaError>,
-    dma_run: fn(&Mapping, u32) -> Option<Run>,
+    dma_segment: fn(&Mapping, u32) -> Option<DmaSegment>,
     dma_unmap: fn(Mapping),
     host_alloc: fn(usize) -> Result<NonNull<AtomicU64>, NoHostMemory>,
     host_free: fn(NonNull<AtomicU64>, usize),
@@ -48,11 +48,11 @@ pub struct Metal {
 
 impl Bus for Metal {
     #[inline(always)]
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         self.bar.read32(off)
     }
     #[inline(always)]
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.bar.write32(off, value);
     }
 }
@@ -72,8 +72,8 @@ unsafe impl DmaMap for Metal {
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
         (self.services.dma_map)(memory, access)
     }
-    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
-        (self.services.dma_run)(mapping, index)
+    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
+        (self.services.dma_segment)(mapping, index)
     }
     fn dma_unmap(&self, mapping: Mapping) {
         (self.services.dma_unmap)(mapping);
@@ -107,7 +107,7 @@ impl Clock for Metal {
 
 impl Barrier for Metal {}
 
-impl Vectors for Metal {
+impl InterruptVectors for Metal {
     fn vector_count(&self) -> u16 {
         64
     }
@@ -205,7 +205,7 @@ pub fn probe_driver_control(
     };
     let attr = QpAttr::to_init(AccessFlags::REMOTE_READ);
     let mut good = control.modify_qp(&mut qp, &attr).is_ok();
-    good &= control.service().is_ok();
+    good &= control.progress().is_ok();
     while control.take_lan_event().is_some() {}
     good &= verbs(&mut control, &pd, &mut cq, &mut qp, memory);
     good &= control.destroy_qp(qp).is_ok();
@@ -308,7 +308,7 @@ fn moderate(control: &mut Control<Metal>, cq: &mut Cq<Metal>) -> bool {
 pub fn probe_driver_data(
     qp: &mut Qp<Metal>,
     cq: &mut Cq<Metal>,
-    events: &mut Events<Metal>,
+    events: &mut VectorEvents<Metal>,
     sends: &[SendWr<'_>],
     receives: &[RecvWr<'_>],
     completions: &mut [Wc],

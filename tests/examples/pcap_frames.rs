@@ -326,7 +326,7 @@ fn of_every_backend() -> impl Iterator<Item = Scene> {
         name: format!("scenario-{n:02}-{}", scenario.name.replace(' ', "-")),
         setup: scenario.setup,
         quality: Quality::PERFECT,
-        opcodes: match scenario.setup.service {
+        opcodes: match scenario.setup.qp_type {
             QpType::Ud => DATAGRAM,
             _ => &[],
         },

@@ -37,7 +37,7 @@ use e810_datapath::{
 };
 use e810_hal::{
     Barrier, Bus, Cell, DmaAlloc, DmaBuf, DmaError, DmaLayout, HostBuf, HostMem, Iova,
-    NoHostMemory, Off, RawDma, Words,
+    NoHostMemory, RawDma, RegOffset, Words,
 };
 
 /// Doorbell writes kept for [`Plain::doorbells`]; later ones replace the last.
@@ -105,12 +105,12 @@ impl<const RECORD: bool> Default for Plain<RECORD> {
 }
 
 impl<const RECORD: bool> Bus for Plain<RECORD> {
-    fn read32(&self, _: Off) -> u32 {
+    fn read32(&self, _: RegOffset) -> u32 {
         0
     }
 
     #[inline(always)]
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         if !RECORD {
             self.registers.writes.store(value, Ordering::Relaxed);
             return;
@@ -201,7 +201,7 @@ impl Default for Spec {
             },
             cq_entries: 1024,
             limits: SendLimits {
-                service: QpType::Rc,
+                qp_type: QpType::Rc,
                 max_sge: 1,
                 max_inline: 39,
                 address_handles: 1 << 17,
@@ -281,7 +281,7 @@ impl<const RECORD: bool> Queues<RECORD> {
         let shape = QpShape {
             sq_quanta: spec.sq_quanta,
             rq_quanta: spec.rq.quanta(),
-            service: spec.limits.service,
+            qp_type: spec.limits.qp_type,
             send_cq: cq_key,
             recv_cq: cq_key,
         };

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::Error;
     use core::cell::RefCell;
-    use e810_hal::Off;
+    use e810_hal::RegOffset;
     use std::collections::BTreeMap;
     use std::string::ToString;
     use std::vec::Vec;
@@ -223,11 +223,11 @@ mod tests {
     }
 
     impl Bus for Registers {
-        fn read32(&self, off: Off) -> u32 {
+        fn read32(&self, off: RegOffset) -> u32 {
             self.reads.borrow_mut().push(off.get());
             self.values.get(&off.get()).copied().unwrap_or(0)
         }
-        fn write32(&self, off: Off, _: u32) {
+        fn write32(&self, off: RegOffset, _: u32) {
             panic!("a write to {off:?}");
         }
     }

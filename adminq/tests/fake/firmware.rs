@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use e810_hal::bus::Off;
+use e810_hal::bus::RegOffset;
 
 use super::memory::Memory;
 use super::state::{Reply, State};
@@ -123,7 +123,7 @@ impl Firmware {
         self.due = Some(0);
     }
 
-    pub(crate) fn read(&mut self, off: Off) -> u32 {
+    pub(crate) fn read(&mut self, off: RegOffset) -> u32 {
         if self.gone {
             return u32::MAX;
         }
@@ -136,7 +136,7 @@ impl Firmware {
         }
     }
 
-    pub(crate) fn write(&mut self, off: Off, value: u32, now: u64) {
+    pub(crate) fn write(&mut self, off: RegOffset, value: u32, now: u64) {
         let at = off.get();
         match at {
             0x9_1000 => self.resetting = self.reset_reads,

@@ -20,11 +20,12 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
-use e810_hal::bus::{Bus, Off, Vector};
+use e810_hal::bus::{Bus, RegOffset, Vector};
 use e810_hal::bytes::SharedBytes;
-use e810_hal::map::{Access, DmaMap, Mapping, Run};
+use e810_hal::map::{Access, DmaMap, DmaSegment, Mapping};
 use e810_hal::{
-    Barrier, Clock, DmaAlloc, DmaError, DmaLayout, HostMem, NoHostMemory, Ns, RawDma, Vectors,
+    Barrier, Clock, DmaAlloc, DmaError, DmaLayout, HostMem, InterruptVectors, NoHostMemory, Ns,
+    RawDma,
 };
 
 pub(crate) use firmware::{Fault, Firmware};
@@ -98,11 +99,11 @@ impl Fake {
 }
 
 impl Bus for Fake {
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         self.0.firmware.borrow_mut().read(off)
     }
 
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         let now = *self.0.now.borrow();
         self.0.firmware.borrow_mut().write(off, value, now);
     }
@@ -167,13 +168,13 @@ unsafe impl DmaMap for Fake {
             bytes: memory.len(),
         })
     }
-    fn dma_run(&self, _: &Mapping, _: u32) -> Option<Run> {
+    fn dma_segment(&self, _: &Mapping, _: u32) -> Option<DmaSegment> {
         None
     }
     fn dma_unmap(&self, _: Mapping) {}
 }
 
-impl Vectors for Fake {
+impl InterruptVectors for Fake {
     fn vector_count(&self) -> u16 {
         0
     }

@@ -82,7 +82,7 @@ impl Bench {
         self.control.modify_qp(qp, &QpAttr::to_error()).unwrap();
         let nic = self.sim.function(0);
         while !cq.take_event() {
-            self.control.service().unwrap();
+            self.control.progress().unwrap();
             for events in &mut self.events {
                 let _ = events.poll(&mut |_| {});
             }

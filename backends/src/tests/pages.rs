@@ -31,7 +31,7 @@ fn entries(address: u64, iova: u64, bytes: u64) -> u64 {
 /// Where the device sees `window`: IOVA, of how many mappings.
 fn map<T: Transport>(function: &Function<T>, window: SharedBytes) -> (u64, u32) {
     let mapping = function.dma_map(window, Access::ReadWrite).unwrap();
-    let run = function.dma_run(&mapping, 0).unwrap();
+    let run = function.dma_segment(&mapping, 0).unwrap();
     let runs = mapping.runs;
     function.dma_unmap(mapping);
     (run.iova.0, runs)
@@ -85,7 +85,7 @@ fn a_gib_is_one_mapping_and_512_entries() {
     let window = window.unwrap();
     let mapping = rig.function.dma_map(window, Access::ReadWrite).unwrap();
     assert_eq!(rig.mapped(), before + 2);
-    let iova = rig.function.dma_run(&mapping, 0).unwrap().iova.0;
+    let iova = rig.function.dma_segment(&mapping, 0).unwrap().iova.0;
     assert_eq!(entries(huge, iova, GIB1), 512);
     // In pages of 1 GiB, were they there: congruent as well.
     assert_eq!(iova % GIB1, huge % GIB1);

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use e810_hal::{Access, Bus, Ns, Off};
+use e810_hal::{Access, Bus, Ns, RegOffset};
 
 use crate::*;
 
@@ -13,10 +13,10 @@ use crate::*;
 pub(super) struct NoRegisters;
 
 impl Bus for NoRegisters {
-    fn read32(&self, _: Off) -> u32 {
+    fn read32(&self, _: RegOffset) -> u32 {
         u32::MAX
     }
-    fn write32(&self, _: Off, _: u32) {}
+    fn write32(&self, _: RegOffset, _: u32) {}
 }
 
 /// What a device's other side would know.

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use e810_hal::bus::BAR0_LEN;
-use e810_hal::{Bar0, Bus, Off};
+use e810_hal::{Bar0, Bus, RegOffset};
 use memmap2::{MmapOptions, MmapRaw};
 use vfio_bindings::bindings::vfio::{
     VFIO_REGION_INFO_FLAG_MMAP, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
@@ -23,12 +23,12 @@ pub struct BarRegisters {
 
 impl Bus for BarRegisters {
     #[inline(always)]
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         self.registers.read32(off)
     }
 
     #[inline(always)]
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.registers.write32(off, value);
     }
 }

@@ -1,6 +1,6 @@
 //! A function bound to vfio-pci, through the kernel's VFIO.
 //!
-//! There are two ways in, [`Way`]: container, group and the type1v2 IOMMU; and,
+//! There are two ways in, [`VfioApi`]: container, group and the type1v2 IOMMU; and,
 //! with the feature `iommufd`, /dev/iommu and the function's own device file.
 //! All that comes after opening is here once.
 
@@ -33,7 +33,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::error::BackendError;
 use super::transport::{DmaRegion, Notice, Properties, SharedAddresses, Transport};
 use crate::host::{Host, cpus};
-use crate::spec::{Bdf, Way};
+use crate::spec::{Bdf, VfioApi};
 use bar::BarError;
 pub use bar::BarRegisters;
 use describe::Description;
@@ -81,19 +81,19 @@ impl Vfio {
     /// is not viable or in use, or the user has no right to open it; each says
     /// what to do.
     pub fn open(bdf: Bdf) -> Result<Self, BackendError> {
-        Self::open_by(bdf, Way::Container)
+        Self::open_by(bdf, VfioApi::Container)
     }
 
     /// Opens the function at `bdf` as `way` says.
     ///
     /// # Errors
     /// As [`Vfio::open`]; and the kernel may not have that way.
-    pub fn open_by(bdf: Bdf, way: Way) -> Result<Self, BackendError> {
+    pub fn open_by(bdf: Bdf, way: VfioApi) -> Result<Self, BackendError> {
         let name = format!("{}:{bdf}", way.name());
         let opened = match way {
-            Way::Container => container::open(&name, bdf)?,
+            VfioApi::Container => container::open(&name, bdf)?,
             #[cfg(feature = "iommufd")]
-            Way::Iommufd => iommufd::open(&name, bdf)?,
+            VfioApi::Iommufd => iommufd::open(&name, bdf)?,
         };
         Self::new(name, bdf, opened)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use e810_hal::{Bus, Off};
+use e810_hal::{Bus, RegOffset};
 use vfio_bindings::bindings::vfio::VFIO_PCI_BAR0_REGION_INDEX;
 use zerocopy::IntoBytes;
 
@@ -63,7 +63,7 @@ impl Connection {
 }
 
 impl Bus for SocketRegisters {
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         let mut bytes = [0; 4];
         let done = self
             .0
@@ -77,7 +77,7 @@ impl Bus for SocketRegisters {
         }
     }
 
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         let (body, length) = Connection::write_body(
             VFIO_PCI_BAR0_REGION_INDEX,
             off.get().into(),

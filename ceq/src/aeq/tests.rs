@@ -1,6 +1,6 @@
 use super::*;
 use core::cell::{Cell as Plain, RefCell};
-use e810_hal::Off;
+use e810_hal::RegOffset;
 use proptest::prelude::*;
 use std::rc::Rc;
 use std::string::{String, ToString};
@@ -58,10 +58,10 @@ struct Platform {
 }
 
 impl Bus for Platform {
-    fn read32(&self, _: Off) -> u32 {
+    fn read32(&self, _: RegOffset) -> u32 {
         panic!("nothing is read from a register")
     }
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         assert_eq!(off.get(), 0x50_2D00, "PFPE_AEQALLOC");
         self.trace.borrow_mut().push("credit".to_string());
         self.credits.borrow_mut().push(value);

@@ -2,7 +2,7 @@ use super::*;
 use crate::error::Error;
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, Ordering};
-use e810_hal::Off;
+use e810_hal::RegOffset;
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -180,10 +180,10 @@ fn scrubbing_takes_a_cq_out_of_what_waits() {
 fn acknowledging_writes_the_id() {
     struct Log(RefCell<Vec<(u32, u32)>>);
     impl Bus for Log {
-        fn read32(&self, _: Off) -> u32 {
+        fn read32(&self, _: RegOffset) -> u32 {
             0
         }
-        fn write32(&self, off: Off, value: u32) {
+        fn write32(&self, off: RegOffset, value: u32) {
             self.0.borrow_mut().push((off.get(), value));
         }
     }

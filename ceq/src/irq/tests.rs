@@ -1,7 +1,7 @@
 use super::*;
 use crate::error::Error;
 use core::cell::RefCell;
-use e810_hal::{Off, WaitError};
+use e810_hal::{RegOffset, WaitError};
 use std::vec;
 use std::vec::Vec;
 
@@ -14,11 +14,11 @@ struct Log {
 }
 
 impl Bus for Log {
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         let known = self.reads.iter().find(|(at, _)| *at == off.get());
         known.map(|(_, value)| *value).unwrap()
     }
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.writes.borrow_mut().push((off.get(), value));
     }
 }

@@ -3,22 +3,22 @@ use std::cell::RefCell;
 use std::vec;
 use std::vec::Vec;
 
-use e810_hal::Off;
+use e810_hal::RegOffset;
 
 use super::*;
 
 #[derive(Default)]
 struct Machine {
-    writes: RefCell<Vec<(Off, u32)>>,
+    writes: RefCell<Vec<(RegOffset, u32)>>,
 }
 
 impl Barrier for Machine {}
 
 impl Bus for Machine {
-    fn read32(&self, _: Off) -> u32 {
+    fn read32(&self, _: RegOffset) -> u32 {
         unreachable!("the CCQ reads no register")
     }
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.writes.borrow_mut().push((off, value));
     }
 }

@@ -2,7 +2,7 @@ use core::cell::RefCell;
 use std::rc::Rc;
 use std::vec::Vec;
 
-use e810_hal::Off;
+use e810_hal::RegOffset;
 use proptest::prelude::*;
 
 use super::*;
@@ -12,7 +12,7 @@ enum Step {
     Set(usize, u64),
     Publish(usize, u64),
     Barrier,
-    Doorbell(Off, u32),
+    Doorbell(RegOffset, u32),
 }
 
 type Log = Rc<RefCell<Vec<Step>>>;
@@ -46,10 +46,10 @@ impl Barrier for Recorder {
 }
 
 impl Bus for Recorder {
-    fn read32(&self, _: Off) -> u32 {
+    fn read32(&self, _: RegOffset) -> u32 {
         unreachable!("publishing reads no register")
     }
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.0.borrow_mut().push(Step::Doorbell(off, value));
     }
 }

@@ -201,7 +201,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Fewer than asked for means that the queue was empty. A QP that the
     /// device stopped completes nothing until the control path has moved it to
     /// ERR and flushed it: a program that only polls has to call its
-    /// `Control::service` in the same loop.
+    /// `Control::progress` in the same loop.
     #[inline]
     pub fn poll(&mut self, out: &mut [Wc]) -> usize {
         if !self.takes_fast_path() {

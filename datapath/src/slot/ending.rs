@@ -63,7 +63,7 @@ impl<M: SlotMemory> Registry<M> {
     /// [`SlotError::Gone`] for a QP that is not hidden; [`SlotError::Busy`]
     /// while an event handler is just putting it on the list of marked ones:
     /// take what is marked, and try again.
-    pub fn reopen(&mut self, key: QpKey, service: QpType) -> Result<QpKey, SlotError> {
+    pub fn reopen(&mut self, key: QpKey, qp_type: QpType) -> Result<QpKey, SlotError> {
         let id = key.id();
         let slot = self.hidden(key)?;
         if slot.needs_attention() {
@@ -76,7 +76,7 @@ impl<M: SlotMemory> Registry<M> {
                 Tracker(tracker).forget();
             }
         }
-        Ok(slot.reopen(id, service))
+        Ok(slot.reopen(id, qp_type))
     }
 
     /// The device knows a hidden QP no more: the id becomes free when both CQs

@@ -368,7 +368,7 @@ impl<M: SlotMemory> Slots<M> {
     /// Kind of service of a QP, as far as slots tell them apart: RC or UD; `None`
     /// when it is gone.
     #[must_use]
-    pub fn service(&self, key: QpKey) -> Option<QpType> {
+    pub fn qp_type(&self, key: QpKey) -> Option<QpType> {
         let slot = self.live_qp(key)?;
         Some(if slot.is_datagram() {
             QpType::Ud

@@ -14,7 +14,7 @@ use super::{Atom, QpKey, key};
 impl<A: Atom> QpSlot<'_, A> {
     /// Control: gives a hidden slot its next life, with the same queues. Nobody
     /// else looks at it: it is hidden, and producer and pollers are at rest.
-    pub(super) fn reopen(&self, id: u32, service: QpType) -> QpKey {
+    pub(super) fn reopen(&self, id: u32, qp_type: QpType) -> QpKey {
         let queues = [WorkQueue::Send, WorkQueue::Recv].map(|queue| {
             let line = self.queue(queue);
             let quanta = line.mask().wrapping_add(1) as u32;
@@ -27,7 +27,7 @@ impl<A: Atom> QpSlot<'_, A> {
         self.open(
             id,
             &Opening {
-                service,
+                qp_type,
                 send: QueueOpening {
                     cq: cq_id(send_cq),
                     quanta: send_quanta,
@@ -65,7 +65,7 @@ impl<A: Atom> QpSlot<'_, A> {
             (WorkQueue::Send, &opening.send),
             (WorkQueue::Recv, &opening.recv),
         ] {
-            let guard = Guard::new(generation, shape.cq, opening.service);
+            let guard = Guard::new(generation, shape.cq, opening.qp_type);
             self.queue(queue).open(guard, shape.quanta, shape.trackers);
         }
         control[IDENTITY].store(key.bits(), Ordering::Release);
@@ -85,7 +85,7 @@ pub(super) struct QueueOpening {
 /// What a slot is opened with.
 #[derive(Debug)]
 pub(super) struct Opening {
-    pub(super) service: QpType,
+    pub(super) qp_type: QpType,
     pub(super) send: QueueOpening,
     pub(super) recv: QueueOpening,
     pub(super) extent: u64,

@@ -31,8 +31,8 @@ pub(crate) struct Guard(u64);
 const DATAGRAM: u64 = 1 << 63;
 
 impl Guard {
-    pub(super) const fn new(generation: u32, cq: u32, service: QpType) -> Self {
-        let datagram = if service.is_datagram() { DATAGRAM } else { 0 };
+    pub(super) const fn new(generation: u32, cq: u32, qp_type: QpType) -> Self {
+        let datagram = if qp_type.is_datagram() { DATAGRAM } else { 0 };
         Self((generation as u64) << 32 | cq as u64 | datagram)
     }
 

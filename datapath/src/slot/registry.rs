@@ -20,7 +20,7 @@ pub struct QpShape {
     /// ([`RqSize::quanta`](crate::sizing::RqSize::quanta)).
     pub rq_quanta: u32,
     /// Kind of service.
-    pub service: QpType,
+    pub qp_type: QpType,
     /// Where sends complete.
     pub send_cq: CqKey,
     /// Where receives complete; may be the same.
@@ -200,7 +200,7 @@ impl<M: SlotMemory> Registry<M> {
         Ok(slot.open(
             id,
             &Opening {
-                service: shape.service,
+                qp_type: shape.qp_type,
                 send: QueueOpening {
                     cq: send.id(),
                     quanta: shape.sq_quanta,

@@ -25,10 +25,10 @@ pub(super) fn one(state: QpState) -> PostError {
 }
 
 #[cold]
-pub(super) fn op(op: &Op<'_>, service: QpType) -> PostError {
+pub(super) fn op(op: &Op<'_>, qp_type: QpType) -> PostError {
     PostError::WrongOp {
         op: op.name(),
-        service,
+        qp_type,
     }
 }
 

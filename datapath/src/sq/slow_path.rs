@@ -64,7 +64,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     #[inline(never)]
     pub(super) fn post_slow(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         if self.datagram && wr.op.is_connected() {
-            return Err(errors::op(&wr.op, self.limits.service));
+            return Err(errors::op(&wr.op, self.limits.qp_type));
         }
         let flags = wr.flags.union(self.always);
         let solicited = flags.contains(SendFlags::SOLICITED);
@@ -110,7 +110,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
     /// q2 of a datagram: [55:32] destination QP, [31:0] Q_Key.
     fn datagram_to(&self, op: &Op<'_>, to: UdTarget) -> Result<u64, PostError> {
         if !self.datagram {
-            return Err(errors::op(op, self.limits.service));
+            return Err(errors::op(op, self.limits.qp_type));
         }
         if to.ah >= self.limits.address_handles {
             return Err(PostError::NoSuchAh {

@@ -64,9 +64,9 @@ const fn row(state: QpState, ud: AttrMask, uc: AttrMask, rc: AttrMask) -> Valid 
 /// What is valid of a QP of a service in a state. Services that are neither UD
 /// nor UC count as RC; capabilities are always valid.
 #[must_use]
-pub fn valid(service: QpType, state: QpState) -> AttrMask {
+pub fn valid(qp_type: QpType, state: QpState) -> AttrMask {
     let row = VALID.iter().find(|row| row.state == state);
-    let of = row.map_or(S, |row| match service {
+    let of = row.map_or(S, |row| match qp_type {
         QpType::Ud | QpType::Gsi => row.ud,
         QpType::Uc => row.uc,
         _ => row.rc,
@@ -115,11 +115,11 @@ mod tests {
     #[test]
     fn what_is_set_on_the_way_to_a_state_can_be_asked_for_there() {
         use crate::state::TRANSITIONS;
-        for service in [QpType::Rc, QpType::Uc, QpType::Ud] {
+        for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
             for change in TRANSITIONS {
-                let required = change.masks[service as usize].required;
-                let there = valid(service, change.to);
-                assert!(there.contains(required), "{service} {}", change.to);
+                let required = change.masks[qp_type as usize].required;
+                let there = valid(qp_type, change.to);
+                assert!(there.contains(required), "{qp_type} {}", change.to);
             }
         }
     }

@@ -17,8 +17,8 @@ fn each_change_is_listed_once() {
     let pairs: BTreeSet<(QpState, QpState)> = TRANSITIONS.iter().map(|t| (t.from, t.to)).collect();
     assert_eq!(pairs.len(), TRANSITIONS.len());
     assert_eq!(pairs.len(), 22);
-    for (index, service) in SERVICES.iter().enumerate() {
-        assert_eq!(*service as usize, index, "columns are in the enum's order");
+    for (index, qp_type) in SERVICES.iter().enumerate() {
+        assert_eq!(*qp_type as usize, index, "columns are in the enum's order");
     }
 }
 
@@ -38,10 +38,10 @@ fn what_is_not_listed_is_refused() {
         (S::Sqd, S::Rtr),
         (S::Err, S::Rts),
     ] {
-        for service in SERVICES {
+        for qp_type in SERVICES {
             assert_eq!(
-                check(service, from, to, AttrMask::STATE),
-                Err(TransitionError::NotPossible { service, from, to })
+                check(qp_type, from, to, AttrMask::STATE),
+                Err(TransitionError::NotPossible { qp_type, from, to })
             );
         }
     }
@@ -50,10 +50,10 @@ fn what_is_not_listed_is_refused() {
 #[test]
 fn required_and_optional_decide_every_single_bit() {
     for transition in TRANSITIONS {
-        for (service, masks) in SERVICES.iter().zip(transition.masks) {
+        for (qp_type, masks) in SERVICES.iter().zip(transition.masks) {
             let (from, to) = (transition.from, transition.to);
             assert!(masks.required.intersection(masks.optional).is_empty());
-            let check = |given| check(*service, from, to, given);
+            let check = |given| check(*qp_type, from, to, given);
             assert_eq!(check(masks.required), Ok(()));
             assert_eq!(check(masks.required | AttrMask::STATE), Ok(()));
             assert_eq!(check(masks.required | masks.optional), Ok(()));
@@ -64,13 +64,13 @@ fn required_and_optional_decide_every_single_bit() {
                 {
                     assert_eq!(with, Ok(()));
                 } else {
-                    assert!(with.is_err(), "{service} {from} {to} {bit}");
+                    assert!(with.is_err(), "{qp_type} {from} {to} {bit}");
                 }
                 if masks.required.contains(bit) {
                     assert_eq!(
                         check(masks.required - bit),
                         Err(TransitionError::Missing {
-                            service: *service,
+                            qp_type: *qp_type,
                             from,
                             to,
                             missing: bit

@@ -7,7 +7,7 @@ use e810_datapath::slot::{Atom, ChannelKey, Layout, QpShape, SlotMemory};
 use e810_datapath::{
     CompletionQueue, CqKey, QpKey, QpState, QpType, RecvQueue, RecvWr, Registry, Sge,
 };
-use e810_hal::{Barrier, Bus, Cell, Off, Words};
+use e810_hal::{Barrier, Bus, Cell, RegOffset, Words};
 use loom::sync::atomic::fence;
 
 use crate::memory::{Memory, memory};
@@ -28,10 +28,10 @@ impl Platform {
 }
 
 impl Bus for Platform {
-    fn read32(&self, _: Off) -> u32 {
+    fn read32(&self, _: RegOffset) -> u32 {
         0
     }
-    fn write32(&self, _: Off, _: u32) {
+    fn write32(&self, _: RegOffset, _: u32) {
         self.0.atoms()[0].fetch_add(1);
     }
 }
@@ -122,7 +122,7 @@ pub(crate) fn open(registry: &mut Registry<Memory>, cq: CqKey) -> (QpKey, Recv, 
     let shape = QpShape {
         sq_quanta: 2,
         rq_quanta: 4,
-        service: QpType::Rc,
+        qp_type: QpType::Rc,
         send_cq: cq,
         recv_cq: cq,
     };

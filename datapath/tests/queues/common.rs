@@ -10,7 +10,7 @@ use e810_datapath::{
     CompletionQueue, CqKey, Data, ExtraOps, Op, QpKey, QpState, QpType, RecvQueue, RecvWr, Refused,
     Registry, SendFlags, SendLimits, SendQueue, SendWr, Sge,
 };
-use e810_hal::{Barrier, Bus, Cell, Off};
+use e810_hal::{Barrier, Bus, Cell, RegOffset};
 
 pub(crate) type Words = &'static [AtomicU64];
 
@@ -23,10 +23,10 @@ pub(crate) fn words(count: usize) -> Words {
 pub(crate) struct Quiet(pub(crate) Rc<StdCell<u32>>);
 
 impl Bus for Quiet {
-    fn read32(&self, _: Off) -> u32 {
+    fn read32(&self, _: RegOffset) -> u32 {
         0
     }
-    fn write32(&self, _: Off, _: u32) {
+    fn write32(&self, _: RegOffset, _: u32) {
         self.0.set(self.0.get() + 1);
     }
 }
@@ -34,7 +34,7 @@ impl Bus for Quiet {
 impl Barrier for Quiet {}
 
 pub(crate) const LIMITS: SendLimits = SendLimits {
-    service: QpType::Rc,
+    qp_type: QpType::Rc,
     max_sge: 13,
     max_inline: 101,
     address_handles: 1 << 17,
@@ -120,11 +120,11 @@ impl Bench {
         self.qp_of(QpType::Ud, id, send_cq, recv_cq)
     }
 
-    fn qp_of(&mut self, service: QpType, id: u32, send_cq: CqKey, recv_cq: CqKey) -> TestQp {
+    fn qp_of(&mut self, qp_type: QpType, id: u32, send_cq: CqKey, recv_cq: CqKey) -> TestQp {
         let shape = QpShape {
             sq_quanta: 512,
             rq_quanta: RQ.quanta(),
-            service,
+            qp_type,
             send_cq,
             recv_cq,
         };
@@ -139,7 +139,7 @@ impl Bench {
                 sq_ring,
                 slots.clone(),
                 key,
-                SendLimits { service, ..LIMITS },
+                SendLimits { qp_type, ..LIMITS },
             )
             .unwrap(),
             recv: RecvQueue::new(self.platform.clone(), rq_ring, slots, key, RQ, 1).unwrap(),

@@ -10,7 +10,7 @@ use e810_datapath::{
     CompletionQueue, Op, QpKey, QpState, RecvQueue, Registry, SendFlags, SendLimits, SendQueue,
     SendWr,
 };
-use e810_hal::{Barrier, Bus, Cell, Off};
+use e810_hal::{Barrier, Bus, Cell, RegOffset};
 
 use crate::common::{self, RQ};
 
@@ -73,10 +73,10 @@ pub(crate) fn record(log: &Log, numbers: Range<usize>) -> &'static [Recording] {
 pub(crate) struct Platform(Log);
 
 impl Bus for Platform {
-    fn read32(&self, _: Off) -> u32 {
+    fn read32(&self, _: RegOffset) -> u32 {
         unreachable!("the data path reads no register")
     }
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.0.borrow_mut().push(Event::Doorbell(off.get(), value));
     }
 }
@@ -115,7 +115,7 @@ pub(crate) fn rig(limits: SendLimits) -> Rig {
     let shape = QpShape {
         sq_quanta: 512,
         rq_quanta: RQ.quanta(),
-        service: limits.service,
+        qp_type: limits.qp_type,
         send_cq: cq_key,
         recv_cq: cq_key,
     };

@@ -101,7 +101,7 @@ fn what_is_not_in_order_is_refused() {
             },
             PostError::WrongOp {
                 op: "UD SEND",
-                service: QpType::Rc,
+                qp_type: QpType::Rc,
             },
         ),
         (Op::Atomic(&atomic), PostError::NotOffered { op: "ATOMIC" }),
@@ -191,7 +191,7 @@ fn states_take_what_they_take() {
 #[test]
 fn a_datagram_queue_refuses_the_rest() {
     let mut rig = rig(SendLimits {
-        service: QpType::Ud,
+        qp_type: QpType::Ud,
         ..LIMITS
     });
     let remote = Remote { addr: 0, rkey: 0 };
@@ -211,7 +211,7 @@ fn a_datagram_queue_refuses_the_rest() {
     ] {
         let wrong = PostError::WrongOp {
             op: op.name(),
-            service: QpType::Ud,
+            qp_type: QpType::Ud,
         };
         assert_eq!(rig.send.post_one(&send(op)), Err(wrong));
     }

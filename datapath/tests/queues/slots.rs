@@ -30,7 +30,7 @@ fn a_slot_is_free_once_both_cqs_have_passed() {
     let shape = QpShape {
         sq_quanta: 512,
         rq_quanta: 16,
-        service: QpType::Rc,
+        qp_type: QpType::Rc,
         send_cq: send_cq.key,
         recv_cq: recv_cq.key,
     };
@@ -231,7 +231,7 @@ fn tables_and_shapes_are_checked() {
     let shape = QpShape {
         sq_quanta: 512,
         rq_quanta: 16,
-        service: QpType::Rc,
+        qp_type: QpType::Rc,
         send_cq: cq,
         recv_cq: cq,
     };

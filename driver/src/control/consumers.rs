@@ -5,7 +5,7 @@ use e810_hal::{DmaBuf, Platform, Vector};
 
 use super::ceq::{CeqList, CeqUp, ceq_0_first};
 use super::{Control, Parts};
-use crate::events::{EventSet, Events};
+use crate::events::{EventSet, VectorEvents};
 
 impl<P: Platform> Control<P> {
     /// One consumer a vector, in the order of the vectors. The list of queues is
@@ -34,8 +34,8 @@ impl<P: Platform> Control<P> {
     }
 
     /// The consumer of a vector without asynchronous events.
-    pub(super) fn consumer(&self, vector: Vector, ceq: Option<CeqUp<P>>) -> Events<P> {
-        Events {
+    pub(super) fn consumer(&self, vector: Vector, ceq: Option<CeqUp<P>>) -> VectorEvents<P> {
+        VectorEvents {
             platform: self.platform.clone(),
             tag: self.tag(),
             vector,

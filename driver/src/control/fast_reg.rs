@@ -13,7 +13,7 @@ use crate::error::{Error, Object, Result};
 use crate::fast_reg::{FastMr, Mw, MwType};
 use crate::mr::AccessFlags;
 use crate::pd::Pd;
-use crate::unsupported::Lack;
+use crate::unsupported::Unsupported;
 
 /// Pages of fast registrations, as existing drivers have them (data-path 1.7).
 const PAGE: u64 = 4096;
@@ -167,12 +167,12 @@ impl<P: Platform> Control<P> {
     /// Makes a memory window `[inf]`.
     ///
     /// # Errors
-    /// [`Lack::MemoryWindows`] unless
+    /// [`Unsupported::MemoryWindows`] unless
     /// [`Quirks::memory_windows`](crate::Quirks) asks for them, no index left, or
     /// the device's refusal.
     pub fn alloc_mw(&mut self, pd: &Pd, kind: MwType) -> Result<Mw> {
         if !self.quirks.memory_windows {
-            return Err(Lack::MemoryWindows.into());
+            return Err(Unsupported::MemoryWindows.into());
         }
         self.own(pd.owner, Object::Pd, pd.id)?;
         let index = self.take_stag()?;

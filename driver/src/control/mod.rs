@@ -19,7 +19,7 @@ use crate::lan::{LanOwnership, LanSide};
 use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
 use crate::moderation::Shared;
 use crate::pd::Pd;
-use crate::ref_counts::Users;
+use crate::ref_counts::RefCounts;
 use crate::tuning::Tuning;
 
 mod ah;
@@ -62,7 +62,7 @@ use vectors::CompletionVectors;
 pub(crate) use ceq::{CEQ_0, CeqList, CeqUp, NewCeq, destroy_ceqs, hint};
 pub(crate) use engine::{Engine, undo_ccq, undo_ceqs, undo_hmc};
 pub use hmc::Memory;
-pub use qp_recovery::Served;
+pub use qp_recovery::Progress;
 pub(crate) use qp_stop_states::stop_words;
 pub use query::{QueriedInit, QueriedQp};
 pub use shutdown::{Remaining, ShutdownError};
@@ -78,7 +78,7 @@ const PAIR_SHADOW: u64 = 256;
 ///
 /// A blocking call posts one command and polls the CCQ itself, so it never
 /// depends on an interrupt thread. What events report is finished by
-/// [`Control::service`], which never waits.
+/// [`Control::progress`], which never waits.
 #[derive(Debug)]
 pub struct Control<P: Platform> {
     platform: P,
@@ -98,8 +98,8 @@ pub struct Control<P: Platform> {
     groups: Groups<P>,
     /// Key byte that each MR index gets next, eight to a word.
     keys: HostBuf<P>,
-    pd_users: Users<P>,
-    cq_users: Users<P>,
+    pd_users: RefCounts<P>,
+    cq_users: RefCounts<P>,
     wakers: Wakers<P>,
     moderation: Shared<P>,
     scheduler: Scheduler,
@@ -296,8 +296,8 @@ pub(crate) struct Tables<P: Platform> {
     qps: Ids<HostBuf<P>>,
     ahs: Ids<HostBuf<P>>,
     keys: HostBuf<P>,
-    pd_users: Users<P>,
-    cq_users: Users<P>,
+    pd_users: RefCounts<P>,
+    cq_users: RefCounts<P>,
     wakers: Wakers<P>,
     parts: Parts<P>,
     moderation: Shared<P>,
@@ -334,8 +334,8 @@ impl<P: Platform> Tables<P> {
             qps: Ids::new(platform.clone(), qps, RESERVED_QPS)?,
             ahs: Ids::new(platform.clone(), count(HmcObject::FsiAv), RESERVED_AHS)?,
             keys: host(mrs.div_ceil(8) as usize)?,
-            pd_users: Users::new(platform.clone(), pds)?,
-            cq_users: Users::new(platform.clone(), cqs)?,
+            pd_users: RefCounts::new(platform.clone(), pds)?,
+            cq_users: RefCounts::new(platform.clone(), cqs)?,
             wakers: Wakers::new(platform.clone())?,
             parts: Parts {
                 set: EventSet::new(platform.clone(), MAX_CEQS.saturating_add(1))?,

@@ -20,7 +20,7 @@ use crate::mr::AccessFlags;
 use crate::qp::Qp;
 use crate::route::Way;
 use crate::tuning::Tuning;
-use crate::unsupported::Lack;
+use crate::unsupported::Unsupported;
 
 /// How long the device may take to drain a send queue, as existing drivers wait
 /// (data-path 8.3, row SQD).
@@ -87,14 +87,14 @@ impl<P: Platform> Control<P> {
     /// Whether the change is one, and its attributes are those it takes.
     fn allowed(&self, qp: &Qp<P>, attr: &QpAttr, from: QpState, to: QpState) -> Result<()> {
         let wrong = |error: TransitionError| e810_datapath::Error::from(error).into();
-        let service = qp.made.service;
-        check(service, from, to, attr.mask()).map_err(wrong)?;
+        let qp_type = qp.made.qp_type;
+        check(qp_type, from, to, attr.mask()).map_err(wrong)?;
         if let Some(given) = attr.cur_state.filter(|given| *given != from) {
             return Err(wrong(TransitionError::OtherState { from, given }));
         }
         check_ranges(attr, &qp.made.tuning)?;
         if from == QpState::Sqe && to == QpState::Rts {
-            return Err(Lack::SqeRecovery.into());
+            return Err(Unsupported::SqeRecovery.into());
         }
         let goes_on = matches!(to, QpState::Sqd | QpState::Rts);
         if goes_on && qp.slots.is_draining(qp.key) {
@@ -212,7 +212,7 @@ impl<P: Platform> Control<P> {
         context: &RoceContext,
     ) -> Result<Step> {
         let id = qp.key.id();
-        let kind = hardware_type(qp.made.service);
+        let kind = hardware_type(qp.made.qp_type);
         let address = self.write_context(id, context)?;
         let shadow = self.shadow_of(id);
         let command = |state| ModifyQp::new(id, kind, address, shadow, state);
@@ -262,7 +262,7 @@ impl<P: Platform> Control<P> {
                 // Software sees ERR first: what is posted from now on is
                 // flushed with the rest.
                 self.note(qp, QpState::Err)?;
-                let told = self.stop_qp(qp.key, qp.made.service, from);
+                let told = self.stop_qp(qp.key, qp.made.qp_type, from);
                 // Whatever the device said: what it leaves is completed.
                 self.settle(qp.key);
                 told?;
@@ -291,10 +291,10 @@ enum Step {
 /// Attributes that verbs know and this device does not have.
 fn lacking(attr: &QpAttr) -> Result<()> {
     if attr.caps.is_some() {
-        return Err(Lack::QueueResize.into());
+        return Err(Unsupported::QueueResize.into());
     }
     if attr.alt_path.is_some() {
-        return Err(Lack::AlternatePath.into());
+        return Err(Unsupported::AlternatePath.into());
     }
     Ok(())
 }

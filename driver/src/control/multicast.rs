@@ -174,7 +174,7 @@ impl<P: Platform> Control<P> {
 
     fn group_name(&self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<Name> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
-        if qp.made.service != QpType::Ud {
+        if qp.made.qp_type != QpType::Ud {
             return Err(Error::Invalid {
                 what: "only datagram (UD) queue pairs are members of multicast groups",
             });

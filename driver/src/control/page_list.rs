@@ -3,7 +3,7 @@
 
 use e810_cqp::hmc::PbleUse;
 use e810_cqp::op::{PageSize, Pages};
-use e810_hal::{Iova, Mapping, Platform, Run, SharedBytes};
+use e810_hal::{DmaSegment, Iova, Mapping, Platform, SharedBytes};
 
 use super::Control;
 use crate::error::{Error, Result};
@@ -84,19 +84,19 @@ impl<'a, P: Platform> Pieces<'a, P> {
         }
     }
 
-    fn run(&mut self) -> Option<Run> {
-        let run = self.platform.dma_run(self.mapping, self.run)?;
+    fn run(&mut self) -> Option<DmaSegment> {
+        let run = self.platform.dma_segment(self.mapping, self.run)?;
         self.run = self.run.wrapping_add(1);
         Some(run)
     }
 }
 
 impl<P: Platform> Iterator for Pieces<'_, P> {
-    type Item = Run;
+    type Item = DmaSegment;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<DmaSegment> {
         let mut piece = self.run()?;
-        while let Some(next) = self.platform.dma_run(self.mapping, self.run) {
+        while let Some(next) = self.platform.dma_segment(self.mapping, self.run) {
             if piece.iova.0.checked_add(piece.bytes) != Some(next.iova.0) {
                 break;
             }
@@ -109,7 +109,7 @@ impl<P: Platform> Iterator for Pieces<'_, P> {
 
 /// The largest page size of which every page of the memory at `address` lies in
 /// one piece, at the same offset in a page for the device as for us.
-fn largest_page(address: u64, pieces: impl Iterator<Item = Run>) -> PageSize {
+fn largest_page(address: u64, pieces: impl Iterator<Item = DmaSegment>) -> PageSize {
     // A bit set says that the page size below it does not do.
     let (mut at, mut bad, mut last) = (address, 0, None);
     for piece in pieces {
@@ -160,7 +160,7 @@ mod tests {
     fn size(address: u64, pieces: &[(u64, u64)]) -> PageSize {
         largest_page(
             address,
-            pieces.iter().map(|(iova, bytes)| Run {
+            pieces.iter().map(|(iova, bytes)| DmaSegment {
                 iova: Iova(*iova),
                 bytes: *bytes,
             }),

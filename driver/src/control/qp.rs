@@ -16,7 +16,7 @@ use crate::error::{Error, Object, Result};
 use crate::pd::Pd;
 use crate::qp::{Made, Qp};
 use crate::route::{Way, Ways};
-use crate::unsupported::Lack;
+use crate::unsupported::Unsupported;
 
 /// Alignment of a work queue's memory (control-path 5.1).
 const RING_ALIGN: usize = 256;
@@ -29,7 +29,7 @@ impl<P: Platform> Control<P> {
     /// beyond the device, no number or memory left, or the device's refusal.
     /// Nothing is left behind, unless the device did not answer.
     pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_, P>) -> Result<Qp<P>> {
-        offered(init.service)?;
+        offered(init.qp_type)?;
         self.own(pd.owner, Object::Pd, pd.id)?;
         for cq in [init.send_cq, init.recv_cq] {
             self.own(cq.owner, Object::Cq, cq.key.id())?;
@@ -91,7 +91,7 @@ impl<P: Platform> Control<P> {
         let shape = QpShape {
             sq_quanta: sizes.sq.quanta,
             rq_quanta: sizes.rq.quanta(),
-            service: init.service,
+            qp_type: init.qp_type,
             send_cq: init.send_cq.key,
             recv_cq: init.recv_cq.key,
         };
@@ -111,7 +111,7 @@ impl<P: Platform> Control<P> {
             }
         };
         let made = Made {
-            service: init.service,
+            qp_type: init.qp_type,
             caps: QpCaps {
                 max_send_wr: sizes.sq.max_wr,
                 max_recv_wr: sizes.rq.max_wr,
@@ -137,7 +137,7 @@ impl<P: Platform> Control<P> {
             return Err(error);
         }
         let limits = SendLimits {
-            service: init.service,
+            qp_type: init.qp_type,
             max_sge: init.caps.max_send_sge,
             max_inline: init.caps.max_inline,
             address_handles: self.hmc.count(HmcObject::FsiAv),
@@ -203,7 +203,7 @@ impl<P: Platform> Control<P> {
         self.stops.renew(id);
         self.clear_shadow(id);
         let address = self.write_context(id, context)?;
-        let kind = hardware_type(made.service);
+        let kind = hardware_type(made.qp_type);
         let command = CreateQp::new(id, kind, address, self.shadow_of(id));
         run(&mut self.cqp, &command)
     }
@@ -226,9 +226,9 @@ impl<P: Platform> Control<P> {
     /// Shared receive queues: there are none.
     ///
     /// # Errors
-    /// [`Lack::Srq`], always.
+    /// [`Unsupported::Srq`], always.
     pub fn create_srq(&mut self, _: &Pd) -> Result<core::convert::Infallible> {
-        Err(Lack::Srq.into())
+        Err(Unsupported::Srq.into())
     }
 
     /// Destroys a queue pair and frees its memory. What was not polled yet
@@ -276,7 +276,7 @@ impl<P: Platform> Control<P> {
         }
         let id = qp.key.id();
         let (context, shadow) = (self.context_of(id), self.shadow_of(id));
-        let kind = hardware_type(qp.made.service);
+        let kind = hardware_type(qp.made.qp_type);
         let command = DestroyQp {
             remove_hash_entry: true,
             ..DestroyQp::new(id, kind, context, shadow)
@@ -300,13 +300,13 @@ impl<P: Platform> Control<P> {
 }
 
 /// Services that the device has, and why it has no others.
-fn offered(service: QpType) -> Result<()> {
-    Err(Error::NotOffered(match service {
+fn offered(qp_type: QpType) -> Result<()> {
+    Err(Error::NotOffered(match qp_type {
         QpType::Rc | QpType::Ud => return Ok(()),
-        QpType::Uc => Lack::Uc,
-        QpType::Gsi => Lack::Gsi,
-        QpType::RawPacket => Lack::RawPacket,
-        QpType::XrcIni | QpType::XrcTgt => Lack::Xrc,
+        QpType::Uc => Unsupported::Uc,
+        QpType::Gsi => Unsupported::Gsi,
+        QpType::RawPacket => Unsupported::RawPacket,
+        QpType::XrcIni | QpType::XrcTgt => Unsupported::Xrc,
     }))
 }
 

@@ -31,7 +31,7 @@ impl<P: Platform> Control<P> {
         context.path_mtu = mtu.bytes() as u16;
         // A connection's comes with its rights on the way to INIT; datagrams
         // have none.
-        if made.service.is_datagram() {
+        if made.qp_type.is_datagram() {
             context.pd = pd;
         }
         let tuning = made.tuning;
@@ -84,8 +84,8 @@ impl<P: Platform> Control<P> {
 }
 
 /// QPTYPE of a service (control-path 5.3).
-pub(super) const fn hardware_type(service: QpType) -> HwQpType {
-    if service.is_datagram() {
+pub(super) const fn hardware_type(qp_type: QpType) -> HwQpType {
+    if qp_type.is_datagram() {
         HwQpType::RoceUd
     } else {
         HwQpType::RoceRc

@@ -3,7 +3,7 @@
 //! The card reports a failing queue pair by an asynchronous event and stops it;
 //! it completes nothing until software moves it to ERROR and posts FLUSH_WQES
 //! with the code taken from the event (control-path 7.6, data-path 8.4).
-//! [`Control::service`] posts both without waiting and finishes them on a
+//! [`Control::progress`] posts both without waiting and finishes them on a
 //! later call.
 
 use e810_adminq::op::LinkStatus;
@@ -82,9 +82,9 @@ impl Failures {
     }
 }
 
-/// What a call of [`Control::service`] left behind.
+/// What a call of [`Control::progress`] left behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Served {
+pub struct Progress {
     /// Queue pairs whose end is not finished, those that the program ended itself
     /// and, for up to 20 ms, destroyed ones among them: call again.
     pub unfinished: usize,
@@ -112,7 +112,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::needs_reset`](crate::Error::needs_reset). A queue pair that could
     /// not be moved to ERROR is flushed all the same. An error of the LAN side is
     /// told where queue pairs had none.
-    pub fn service(&mut self) -> Result<Served> {
+    pub fn progress(&mut self) -> Result<Progress> {
         let served = self.serve_failing();
         let lan_events = match self.lan_side.owned_mut() {
             Some(lan) => lan.poll(&self.platform),
@@ -122,14 +122,14 @@ impl<P: Platform> Control<P> {
         self.registry
             .take_waiting(|channel| wakers.wake(Some(channel)));
         served?;
-        Ok(Served {
+        Ok(Progress {
             unfinished: self.failures.list.len().wrapping_add(self.stops.settling()),
             lan_events: lan_events?,
             reset_needed: self.cqp.counters().reset_requests > 0,
         })
     }
 
-    /// The oldest event of the LAN side that [`Control::service`] has taken:
+    /// The oldest event of the LAN side that [`Control::progress`] has taken:
     /// link up or down, a reset that is coming. Always `None` on a function that
     /// another driver has set up.
     pub fn take_lan_event(&mut self) -> Option<LanEvent> {
@@ -338,7 +338,7 @@ impl<P: Platform> Control<P> {
     }
 
     fn service_of(&self, key: QpKey) -> QpType {
-        self.slots().service(key).unwrap_or(QpType::Rc)
+        self.slots().qp_type(key).unwrap_or(QpType::Rc)
     }
 
     /// The queues of a queue pair that the device has not been told to flush. In

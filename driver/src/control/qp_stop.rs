@@ -18,12 +18,12 @@ impl<P: Platform> Control<P> {
     ///
     /// A failure that says that there is nothing to do counts as done; existing
     /// drivers flush no queue pair that could not be moved (data-path 8.3).
-    pub(super) fn stop_qp(&mut self, key: QpKey, service: QpType, from: QpState) -> Result<()> {
+    pub(super) fn stop_qp(&mut self, key: QpKey, qp_type: QpType, from: QpState) -> Result<()> {
         let id = key.id();
         self.take_over(key)?;
         let told = self.stops.told(id);
         if !told.intersects(Told::STOPPED | Told::IDLE) {
-            let moved = self.cqp.execute(&self.to_error(id, service));
+            let moved = self.cqp.execute(&self.to_error(id, qp_type));
             let refused = moved.is_err();
             self.done_or_already(moved)?;
             if refused && from == QpState::Init {
@@ -63,12 +63,12 @@ impl<P: Platform> Control<P> {
         // What an event has marked meanwhile has not been told to the device.
         // Another queue pair's failure is no reason to keep this one; a device
         // that is gone fails the commands below too.
-        let _ = self.service();
+        let _ = self.progress();
         let from = qp.state();
         if from == QpState::Reset {
             return Ok(());
         }
-        match self.stop_qp(qp.key, qp.made.service, from) {
+        match self.stop_qp(qp.key, qp.made.qp_type, from) {
             Err(error) if error.leaves_command_open() => Err(error),
             Err(Error::Cqp(error @ e810_cqp::Error::Cqp { .. })) => {
                 self.cqp.pass_over(&error);
@@ -94,10 +94,10 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    pub(super) fn to_error(&self, id: u32, service: QpType) -> ModifyQp {
+    pub(super) fn to_error(&self, id: u32, qp_type: QpType) -> ModifyQp {
         ModifyQp::new(
             id,
-            hardware_type(service),
+            hardware_type(qp_type),
             self.context_of(id),
             self.shadow_of(id),
             HwQpState::Error,

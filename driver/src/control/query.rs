@@ -33,7 +33,7 @@ pub struct QueriedQp {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueriedInit {
     /// Kind of service.
-    pub service: QpType,
+    pub qp_type: QpType,
     /// Number of the CQ for sends.
     pub send_cq: u32,
     /// Number of the CQ for receives.
@@ -78,10 +78,10 @@ impl<P: Platform> Control<P> {
             ..qp.told
         };
         Ok(QueriedQp {
-            attr: known.masked(mask & valid(qp.made.service, state)),
+            attr: known.masked(mask & valid(qp.made.qp_type, state)),
             sq_draining: qp.slots.is_draining(qp.key),
             init: QueriedInit {
-                service: qp.made.service,
+                qp_type: qp.made.qp_type,
                 send_cq: qp.context.sq.cq,
                 recv_cq: qp.context.rq.cq,
                 caps: qp.made.caps,

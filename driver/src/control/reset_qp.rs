@@ -54,7 +54,7 @@ impl<P: Platform> Control<P> {
             cq.queue.forget_qp(id);
         }
         let wrong = |error: SlotError| e810_datapath::Error::from(error);
-        let reopened = self.registry.reopen(qp.key, qp.made.service);
+        let reopened = self.registry.reopen(qp.key, qp.made.qp_type);
         qp.key = reopened.map_err(wrong)?;
         // Until the device has it again.
         self.registry
@@ -101,7 +101,7 @@ impl<P: Platform> Control<P> {
         const LIMIT: Ns = Ns(NO_PROGRESS_LIMIT.0 + 1_000_000_000);
         let platform = self.platform.clone();
         poll_until(&platform, "events of a queue pair", LIMIT, Ns(0), || {
-            let _ = self.service();
+            let _ = self.progress();
             Ok(if self.registry.is_marked(qp.key) {
                 None
             } else {

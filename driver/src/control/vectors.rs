@@ -13,7 +13,7 @@ use super::ceq::{CEQ_0, CeqUp, NewCeq, destroy_ceq, hint};
 use super::wiring::Choice;
 use crate::config::MAX_CEQS;
 use crate::error::{Error, Object, Result};
-use crate::events::Events;
+use crate::events::VectorEvents;
 
 /// What is at a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -134,7 +134,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// Adds a completion vector, with an interrupt vector of its own, and gives
-    /// the consumer of its events: [`Events::completion_vector`] says its number,
+    /// the consumer of its events: [`VectorEvents::completion_vector`] says its number,
     /// the lowest that is free. Vectors that were taken at bring-up and are not in
     /// use come first, the lowest of them, then new ones.
     ///
@@ -146,7 +146,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::NoVector`] when the platform has no further interrupt vector, no
     /// memory, the device's refusal. Nothing is left behind, unless the device did
     /// not answer.
-    pub fn add_completion_vector(&mut self) -> Result<Events<P>> {
+    pub fn add_completion_vector(&mut self) -> Result<VectorEvents<P>> {
         self.add_on(Choice::Any)
     }
 
@@ -157,11 +157,11 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// As [`Control::add_completion_vector`]; [`Error::NoVector`] also while
     /// vectors that were taken at bring-up are not in use.
-    pub fn add_dynamic_completion_vector(&mut self) -> Result<Events<P>> {
+    pub fn add_dynamic_completion_vector(&mut self) -> Result<VectorEvents<P>> {
         self.add_on(Choice::Dynamic)
     }
 
-    fn add_on(&mut self, choice: Choice) -> Result<Events<P>> {
+    fn add_on(&mut self, choice: Choice) -> Result<VectorEvents<P>> {
         let id = self.vectors.free().ok_or(Error::Exhausted {
             object: Object::CompletionVector,
             limit: self.vectors.limit.into(),
@@ -195,8 +195,8 @@ impl<P: Platform> Control<P> {
     /// come no more, and are to be given to [`Control::shutdown`] with the others.
     pub fn remove_completion_vector(
         &mut self,
-        mut events: Events<P>,
-    ) -> Result<(), (Events<P>, Error)> {
+        mut events: VectorEvents<P>,
+    ) -> Result<(), (VectorEvents<P>, Error)> {
         if let Err(error) = self.removable(&events) {
             return Err((events, error));
         }
@@ -271,7 +271,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    fn removable(&self, events: &Events<P>) -> Result<()> {
+    fn removable(&self, events: &VectorEvents<P>) -> Result<()> {
         let id = events.ceq.as_ref().map(|(id, _)| *id);
         let number = id.map_or(0, CeqId::get);
         self.own(events.tag, Object::CompletionVector, number)?;

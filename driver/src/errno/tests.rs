@@ -7,7 +7,7 @@ use e810_hal::{DmaError, NoHostMemory, Ns, WaitError};
 
 use super::*;
 use crate::error::Object;
-use crate::unsupported::Lack;
+use crate::unsupported::Unsupported;
 
 const MAP: &str = include_str!("../../../docs/verbs-map.md");
 
@@ -95,7 +95,7 @@ fn all() -> Vec<(Error, &'static str, i32)> {
             22
         ),
         (Error::NoSuch { object, id }, "EINVAL", 22),
-        (Lack::Srq.into(), "EOPNOTSUPP", 95),
+        (Unsupported::Srq.into(), "EOPNOTSUPP", 95),
         (Error::Invalid { what: "x" }, "EINVAL", 22),
         (
             Error::QueueSet {

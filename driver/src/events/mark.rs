@@ -98,7 +98,7 @@ mod tests {
         let shape = QpShape {
             sq_quanta: 2,
             rq_quanta: 4,
-            service: QpType::Rc,
+            qp_type: QpType::Rc,
             send_cq: cq,
             recv_cq: cq,
         };

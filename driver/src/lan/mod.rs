@@ -97,7 +97,7 @@ impl<P: Platform> LanSide<P> {
     }
 
     /// The link as last heard of: at the start, or in the last event that
-    /// [`Control::service`](crate::Control::service) has taken.
+    /// [`Control::progress`](crate::Control::progress) has taken.
     #[must_use]
     pub const fn link(&self) -> LinkStatus {
         self.link.now

@@ -12,7 +12,7 @@
 //! - **in a worker**, a thread of its own that may block in what it does with a
 //!   completion: with [`PollMode::worker`], asleep on the queue's
 //!   [`Channel`](crate::Channel). The interrupt handler only runs
-//!   [`Events::on_vector`](crate::Events::on_vector), which wakes it.
+//!   [`VectorEvents::on_vector`](crate::VectorEvents::on_vector), which wakes it.
 //!
 //! Each takes [`BATCH`] completions from the ring at a time.
 //!

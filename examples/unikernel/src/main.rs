@@ -73,17 +73,17 @@ fn main(machine: &Machine) -> Result<(), Failure> {
     report.row("connecting", 2);
 
     for waits in [Waits::Polls, Waits::Sleeps] {
-        for service in [QpType::Rc, QpType::Ud] {
+        for qp_type in [QpType::Rc, QpType::Ud] {
             for number in 0..MESSAGES {
                 // There and back.
                 let (from, to) = match number % 2 {
                     0 => (&mut a, &mut b),
                     _ => (&mut b, &mut a),
                 };
-                pass(from, to, service, waits, number)?;
+                pass(from, to, qp_type, waits, number)?;
                 report.arrived();
             }
-            report.row(waits.row(service), MESSAGES);
+            report.row(waits.row(qp_type), MESSAGES);
         }
     }
     mishap::receive_too_short(&mut a, &mut b)?;
@@ -169,19 +169,19 @@ fn ip(mac: MacAddr) -> core::net::IpAddr {
 fn pass(
     from: &mut Node<'_>,
     to: &mut Node<'_>,
-    service: QpType,
+    qp_type: QpType,
     waits: Waits,
     number: u64,
 ) -> Result<(), Failure> {
-    let header = if service == QpType::Ud { HEADER } else { 0 };
+    let header = if qp_type == QpType::Ud { HEADER } else { 0 };
     let sent: [u8; BYTES] = core::array::from_fn(|at| (at as u64 * 7 + number * 31 + 1) as u8);
     from.memory.write(0, &sent)?;
     to.memory.write(INCOMING, &[0; HEADER + BYTES])?;
-    to.post_recv(service, number, HEADER + BYTES)?;
+    to.post_recv(qp_type, number, HEADER + BYTES)?;
     // Asked for before the message is on its way: its event cannot be missed.
     // Were there something to poll already, none would come.
     let asked = waits == Waits::Sleeps && !to.cq.arm(Notify::Any);
-    from.post_send(service, number)?;
+    from.post_send(qp_type, number)?;
     if asked {
         to.sleep()?;
     }

@@ -1,7 +1,7 @@
 //! A request that fails, and how a program learns of it.
 //!
 //! The card stops the queue pair and tells an asynchronous event; that is all it
-//! does. `Control::service`, which a node calls whenever it waits, then moves the
+//! does. `Control::progress`, which a node calls whenever it waits, then moves the
 //! queue pair to ERROR and has it flushed, and the requests complete.
 
 use e810::{AsyncEvent, QpState, QpType, WcStatus};

@@ -42,8 +42,8 @@ impl<'m> Node<'m> {
         Ok([info(&self.rc)?, info(&self.ud)?])
     }
 
-    fn qp(&mut self, service: QpType) -> &mut Qp<Metal<'m>> {
-        match service {
+    fn qp(&mut self, qp_type: QpType) -> &mut Qp<Metal<'m>> {
+        match qp_type {
             QpType::Ud => &mut self.ud,
             _ => &mut self.rc,
         }
@@ -60,7 +60,7 @@ impl<'m> Node<'m> {
     /// Posts a receive of `bytes` bytes.
     pub(crate) fn post_recv(
         &mut self,
-        service: QpType,
+        qp_type: QpType,
         number: u64,
         bytes: usize,
     ) -> Result<(), Failure> {
@@ -69,16 +69,16 @@ impl<'m> Node<'m> {
             wr_id: number,
             sges: &sges,
         };
-        Ok(self.qp(service).post_recv(&[receive])?)
+        Ok(self.qp(qp_type).post_recv(&[receive])?)
     }
 
     /// Sends the message that is in memory.
-    pub(crate) fn post_send(&mut self, service: QpType, number: u64) -> Result<(), Failure> {
+    pub(crate) fn post_send(&mut self, qp_type: QpType, number: u64) -> Result<(), Failure> {
         let sges = [self.sge(0, BYTES)];
         let (data, imm) = (Data::Sges(&sges), None);
         let to = self.peer.as_ref();
         let to = to.map(|(ah, peer)| ah.target(peer.qpn, peer.qkey));
-        let op = match (service, to) {
+        let op = match (qp_type, to) {
             (QpType::Ud, Some(to)) => Op::UdSend { data, imm, to },
             _ => Op::Send { data, imm },
         };
@@ -87,7 +87,7 @@ impl<'m> Node<'m> {
             op,
             flags: SendFlags::SIGNALED,
         };
-        Ok(self.qp(service).post_send(&[request])?)
+        Ok(self.qp(qp_type).post_send(&[request])?)
     }
 
     /// Stops the processor until the event that was asked for has come.
@@ -142,7 +142,7 @@ impl<'m> Node<'m> {
         }
         // Only where nothing goes on: a queue pair that could not be stopped as it
         // should be is completed by software, and its completions say so.
-        match self.control.service() {
+        match self.control.progress() {
             Err(error) if error.needs_reset() => return Err(error.into()),
             Err(error) => say!("{error}"),
             Ok(served) if served.reset_needed => return Err(Failure::ResetNeeded),

@@ -16,8 +16,8 @@ pub(crate) enum Waits {
 
 impl Waits {
     /// Name of a row.
-    pub(crate) const fn row(self, service: QpType) -> &'static str {
-        match (self, service) {
+    pub(crate) const fn row(self, qp_type: QpType) -> &'static str {
+        match (self, qp_type) {
             (Self::Polls, QpType::Ud) => "UD, polling",
             (Self::Polls, _) => "RC, polling",
             (Self::Sleeps, QpType::Ud) => "UD, interrupts",

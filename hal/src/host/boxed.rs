@@ -48,9 +48,9 @@ impl<P: HostMem, T> HostBox<P, T> {
     ///
     /// # Errors
     /// [`NoHostMemory`].
-    pub fn room(platform: P) -> Result<HostRoom<P, T>, NoHostMemory> {
+    pub fn room(platform: P) -> Result<HostUninit<P, T>, NoHostMemory> {
         let memory = platform.host_alloc(Self::WORDS)?;
-        Ok(HostRoom(HostBox {
+        Ok(HostUninit(HostBox {
             platform,
             memory,
             _value: PhantomData,
@@ -76,12 +76,12 @@ impl<P: HostMem, T> HostBox<P, T> {
 }
 
 /// Room for a value in host memory.
-pub struct HostRoom<P: HostMem, T>(
+pub struct HostUninit<P: HostMem, T>(
     /// Its memory is zeroed words, which are a value without destructor.
     HostBox<P, MaybeUninit<T>>,
 );
 
-impl<P: HostMem, T> HostRoom<P, T> {
+impl<P: HostMem, T> HostUninit<P, T> {
     /// Puts the value there.
     pub fn fill(self, value: T) -> HostBox<P, T> {
         let room = ManuallyDrop::new(self);
@@ -98,7 +98,7 @@ impl<P: HostMem, T> HostRoom<P, T> {
     }
 }
 
-impl<P: HostMem, T> fmt::Debug for HostRoom<P, T> {
+impl<P: HostMem, T> fmt::Debug for HostUninit<P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostRoom").finish_non_exhaustive()
     }

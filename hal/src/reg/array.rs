@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use tock_registers::RegisterLongName;
 
 use super::{Access, Reg};
-use crate::bus::{BAR0_LEN, Off, RegIndex};
+use crate::bus::{BAR0_LEN, RegIndex, RegOffset};
 
 /// One dimension of a register array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ impl IndexInfo {
 /// Registers of BAR0 in equal steps, chosen by an index `I` that is valid by
 /// its type.
 pub struct RegArray<R: RegisterLongName, A: Access, I: RegIndex> {
-    base: Off,
+    base: RegOffset,
     index: IndexInfo,
     kind: PhantomData<fn(I) -> (R, A)>,
 }
@@ -68,8 +68,8 @@ impl<R: RegisterLongName, A: Access, I: RegIndex> RegArray<R, A, I> {
         let index = IndexInfo { stride, max };
         let span = index.span::<I>();
         // The first and the last element; the ones between follow.
-        let base = Off::new(offset);
-        let _last = Off::new(offset + span);
+        let base = RegOffset::new(offset);
+        let _last = RegOffset::new(offset + span);
         Self {
             base,
             index,
@@ -87,7 +87,7 @@ impl<R: RegisterLongName, A: Access, I: RegIndex> RegArray<R, A, I> {
     /// Where element 0 is.
     #[must_use]
     #[inline(always)]
-    pub const fn base(self) -> Off {
+    pub const fn base(self) -> RegOffset {
         self.base
     }
 
@@ -103,7 +103,7 @@ impl<R: RegisterLongName, A: Access, I: RegIndex> RegArray<R, A, I> {
     /// The element that lies at `off`, as a device or a tracer needs it; `None`
     /// for any other register and for elements past the last `I`.
     #[must_use]
-    pub fn locate(self, off: Off) -> Option<I> {
+    pub fn locate(self, off: RegOffset) -> Option<I> {
         let distance = off.get().checked_sub(self.base.get())?;
         self.index.locate(distance).and_then(I::from_u32)
     }
@@ -111,7 +111,7 @@ impl<R: RegisterLongName, A: Access, I: RegIndex> RegArray<R, A, I> {
 
 /// Registers of BAR0 in two dimensions.
 pub struct RegArray2<R: RegisterLongName, A: Access, I: RegIndex, J: RegIndex> {
-    base: Off,
+    base: RegOffset,
     outer: IndexInfo,
     inner: IndexInfo,
     kind: PhantomData<fn() -> (R, A)>,
@@ -135,8 +135,8 @@ impl<R: RegisterLongName, A: Access, I: RegIndex, J: RegIndex> RegArray2<R, A, I
             max: max_j,
         };
         let (span_i, span_j) = (outer.span::<I>(), inner.span::<J>());
-        let base = Off::new(offset);
-        let _last = Off::new(offset + span_i + span_j);
+        let base = RegOffset::new(offset);
+        let _last = RegOffset::new(offset + span_i + span_j);
         Self {
             base,
             outer,
@@ -161,7 +161,7 @@ impl<R: RegisterLongName, A: Access, I: RegIndex, J: RegIndex> RegArray2<R, A, I
     /// Where element (0, 0) is.
     #[must_use]
     #[inline(always)]
-    pub const fn base(self) -> Off {
+    pub const fn base(self) -> RegOffset {
         self.base
     }
 
@@ -176,7 +176,7 @@ impl<R: RegisterLongName, A: Access, I: RegIndex, J: RegIndex> RegArray2<R, A, I
 
     /// The element that lies at `off`; `None` for any other register.
     #[must_use]
-    pub fn locate(self, off: Off) -> Option<(I, J)> {
+    pub fn locate(self, off: RegOffset) -> Option<(I, J)> {
         let distance = off.get().checked_sub(self.base.get())?;
         let (wide, narrow) = if self.outer.stride >= self.inner.stride {
             (self.outer.stride, self.inner.stride)

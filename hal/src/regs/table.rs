@@ -1,6 +1,6 @@
 //! All families in one table.
 
-use crate::bus::Off;
+use crate::bus::RegOffset;
 
 use super::info::{Element, RegInfo, Space};
 use super::{
@@ -65,7 +65,7 @@ static JOINED: [RegInfo; COUNT] = {
 /// The register of BAR0 at `off`, by name; `None` for offsets this driver does
 /// not know.
 #[must_use]
-pub fn find(off: Off) -> Option<Element> {
+pub fn find(off: RegOffset) -> Option<Element> {
     ALL.iter()
         .filter(|register| register.space == Space::Bar0)
         .find_map(|register| register.element_at(off.get()))

@@ -1,5 +1,5 @@
 use super::*;
-use crate::bus::{BAR0_LEN, Bus, CeqId, Index, ItrIndex, Off, RegIndex, Vector};
+use crate::bus::{BAR0_LEN, Bus, CeqId, Index, ItrIndex, RegIndex, RegOffset, Vector};
 use crate::reg::AccessKind;
 use core::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,12 +15,12 @@ struct Memory {
 }
 
 impl Bus for Memory {
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         let value = self.words.borrow().get(&off.get()).copied().unwrap_or(0);
         self.log.borrow_mut().push(('r', off.get(), value));
         value
     }
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.words.borrow_mut().insert(off.get(), value);
         self.log.borrow_mut().push(('w', off.get(), value));
     }
@@ -87,20 +87,20 @@ fn names_are_unique_and_fields_have_bits_of_their_own() {
 #[test]
 fn elements_are_where_the_tables_say() {
     let v = |v| Vector::new(v).unwrap();
-    assert_eq!(GLINT_DYN_CTL.at(v(0)).off(), Off::new(0x16_0000));
-    assert_eq!(GLINT_DYN_CTL.at(v(2047)).off(), Off::new(0x16_1FFC));
+    assert_eq!(GLINT_DYN_CTL.at(v(0)).off(), RegOffset::new(0x16_0000));
+    assert_eq!(GLINT_DYN_CTL.at(v(2047)).off(), RegOffset::new(0x16_1FFC));
     assert_eq!(
         GLINT_ITR.at(ItrIndex::new(2).unwrap(), v(3)).off(),
-        Off::new(0x15_4000 + 2 * 8192 + 3 * 4)
+        RegOffset::new(0x15_4000 + 2 * 8192 + 3 * 4)
     );
     assert_eq!(
         GLQF_PEINSET
             .at(Index::new(31).unwrap(), Index::new(5).unwrap())
             .off(),
-        Off::new(0x41_5000 + 31 * 4 + 5 * 128)
+        RegOffset::new(0x41_5000 + 31 * 4 + 5 * 128)
     );
-    assert_eq!(DB_WQE_ALLOC.off(), Off::new(0x7F_0000));
-    assert_eq!(DB_CQ_ARM.off(), Off::new(0x7F_0040));
+    assert_eq!(DB_WQE_ALLOC.off(), RegOffset::new(0x7F_0000));
+    assert_eq!(DB_CQ_ARM.off(), RegOffset::new(0x7F_0040));
     assert_eq!(MSIX_TVCTRL1.offset(v(2047)), 0x7FFC);
     assert_eq!(VFPE_WQEALLOC1.offset(), 0xC000);
 }
@@ -126,14 +126,17 @@ fn an_element_is_found_again_by_its_offset() {
     assert_eq!(find(off).unwrap().to_string(), "GLQF_PEINSET(7, 4)");
 
     // Neighbours are not elements.
-    assert_eq!(GLINT_DYN_CTL.locate(Off::new(0x15_FFFC)), None);
-    assert_eq!(GLINT_DYN_CTL.locate(Off::new(0x16_2000)), None);
-    assert_eq!(GLINT_ITR.locate(Off::new(0x15_3FFC)), None);
-    assert_eq!(GLINT_ITR.locate(Off::new(0x15_4000 + 3 * 8192)), None);
+    assert_eq!(GLINT_DYN_CTL.locate(RegOffset::new(0x15_FFFC)), None);
+    assert_eq!(GLINT_DYN_CTL.locate(RegOffset::new(0x16_2000)), None);
+    assert_eq!(GLINT_ITR.locate(RegOffset::new(0x15_3FFC)), None);
+    assert_eq!(GLINT_ITR.locate(RegOffset::new(0x15_4000 + 3 * 8192)), None);
     // The device has GLINT_CEQCTL(1024), CEQ ids do not reach it.
-    assert_eq!(GLINT_CEQCTL.locate(Off::new(0x15_C000 + 4 * 1024)), None);
     assert_eq!(
-        GLINT_CEQCTL.locate(Off::new(0x15_C000 + 4 * 1023)),
+        GLINT_CEQCTL.locate(RegOffset::new(0x15_C000 + 4 * 1024)),
+        None
+    );
+    assert_eq!(
+        GLINT_CEQCTL.locate(RegOffset::new(0x15_C000 + 4 * 1023)),
         CeqId::new(1023)
     );
 }
@@ -147,20 +150,23 @@ fn every_element_has_a_name_and_other_offsets_have_none() {
     for register in in_bar0.step_by(step) {
         let all = elements(register);
         for offset in [all[0], all[all.len() / 2], all[all.len() - 1]] {
-            let element = find(Off::new(offset)).unwrap();
+            let element = find(RegOffset::new(offset)).unwrap();
             assert_eq!(element.register.name, register.name);
             seen += 1;
         }
     }
     assert!(seen > enough);
-    assert_eq!(find(Off::new(0x50_0800)).unwrap().to_string(), "PFPE_CQPDB");
     assert_eq!(
-        find(Off::new(0x16_0014)).unwrap().to_string(),
+        find(RegOffset::new(0x50_0800)).unwrap().to_string(),
+        "PFPE_CQPDB"
+    );
+    assert_eq!(
+        find(RegOffset::new(0x16_0014)).unwrap().to_string(),
         "GLINT_DYN_CTL(5)"
     );
-    assert_eq!(find(Off::new(0x50_0804)), None);
+    assert_eq!(find(RegOffset::new(0x50_0804)), None);
     assert_eq!(
-        find(Off::new(0)),
+        find(RegOffset::new(0)),
         None,
         "MSI-X and VF registers are elsewhere"
     );

@@ -4,7 +4,7 @@ use super::*;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use e810_hal::Vectors;
+use e810_hal::InterruptVectors;
 use e810_sim::Sim;
 use proptest::prelude::*;
 use zerocopy::FromBytes;

@@ -25,8 +25,8 @@ fn accesses_that_are_not_ours_to_make_are_lints() {
     assert_eq!(nic.read32(hw::PFPE_CQPDB.off()), regs::POISON);
     assert_eq!(kinds(&sim), [kind::REGISTER_WRITE_ONLY]);
     assert_eq!(nic.read32(hw::DB_WQE_ALLOC.off()), regs::POISON);
-    nic.write32(Off::new(hw::DOORBELL_PAGE + 8), 1);
-    nic.write32(Off::new(0x10), 1);
+    nic.write32(RegOffset::new(hw::DOORBELL_PAGE + 8), 1);
+    nic.write32(RegOffset::new(0x10), 1);
     assert_eq!(kinds(&sim), [kind::REGISTER_UNKNOWN; 3]);
     nic.write32(hw::GLPE_CPUSTATUS0.off(), 0);
     assert_eq!(nic.read32(hw::GLPE_CPUSTATUS0.off()), 0x80);
@@ -35,7 +35,7 @@ fn accesses_that_are_not_ours_to_make_are_lints() {
     nic.write32(hw::PFPE_CQPTAIL.off(), 1 << 20);
     assert_eq!(kinds(&sim), [kind::REGISTER_BITS; 2]);
     let class = |finding: &crate::Finding| finding.class;
-    nic.write32(Off::new(0x10), 1);
+    nic.write32(RegOffset::new(0x10), 1);
     assert_eq!(
         sim.findings().iter().map(class).collect::<Vec<_>>(),
         [Class::Lint]

@@ -1,6 +1,6 @@
 //! What the engine reaches of its function: memory through the IOMMU, registers, interrupts, the wire.
 
-use e810_hal::Off;
+use e810_hal::RegOffset;
 use e810_hal::bus::{CeqId, PfId};
 use e810_hal::regs as hw;
 
@@ -9,7 +9,7 @@ use crate::findings::{Class, kind};
 use crate::pe::{DmaFault, Env, EventCount, OicrCause, PeReg};
 
 impl Surroundings<'_> {
-    fn place(&self, register: PeReg) -> Option<Off> {
+    fn place(&self, register: PeReg) -> Option<RegOffset> {
         let pf = PfId::new(u16::from(self.body.index()))?;
         Some(match register {
             PeReg::CqpTail => hw::PFPE_CQPTAIL.off(),

@@ -2,7 +2,7 @@
 
 use e810_hal::bus::ItrIndex;
 use e810_hal::regs as hw;
-use e810_hal::{Off, Vector};
+use e810_hal::{RegOffset, Vector};
 
 use super::{Body, Surroundings};
 use crate::findings::{Class, kind};
@@ -23,7 +23,7 @@ impl Body {
 
 impl Surroundings<'_> {
     /// A cause register fires, if it may.
-    pub(crate) fn raise_cause(&mut self, name: &str, register: Off) {
+    pub(crate) fn raise_cause(&mut self, name: &str, register: RegOffset) {
         let cause = Cause::from(self.body.registers.get(register));
         if !cause.enabled {
             // Whether a cause that is enabled later still interrupts for what came before is not in the sources: here

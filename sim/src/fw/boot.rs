@@ -24,7 +24,7 @@ pub(super) struct Boot {
     engine: Option<u64>,
 }
 
-fn set_bits(body: &mut Body, off: e810_hal::Off, bits: u32, on: bool) {
+fn set_bits(body: &mut Body, off: e810_hal::RegOffset, bits: u32, on: bool) {
     let rest = body.registers.get(off) & !bits;
     body.registers.set(off, rest | if on { bits } else { 0 });
 }

@@ -3,7 +3,7 @@
 //! The firmware takes one command at a time. Its registers are those of the function; here is only what the firmware
 //! knows besides them.
 
-use e810_hal::Off;
+use e810_hal::RegOffset;
 use e810_hal::regs as hw;
 
 use crate::findings::{Class, kind};
@@ -20,16 +20,16 @@ const CRITICAL: u32 = 1 << 30;
 const OVERFLOW: u32 = 1 << 29;
 const COUNT: u32 = 0x3ff;
 
-const ATQBAL: Off = hw::PF_FW_ATQBAL.off();
-const ATQBAH: Off = hw::PF_FW_ATQBAH.off();
-const ATQLEN: Off = hw::PF_FW_ATQLEN.off();
-const ATQH: Off = hw::PF_FW_ATQH.off();
-const ATQT: Off = hw::PF_FW_ATQT.off();
-const ARQBAL: Off = hw::PF_FW_ARQBAL.off();
-const ARQBAH: Off = hw::PF_FW_ARQBAH.off();
-const ARQLEN: Off = hw::PF_FW_ARQLEN.off();
-const ARQH: Off = hw::PF_FW_ARQH.off();
-const ARQT: Off = hw::PF_FW_ARQT.off();
+const ATQBAL: RegOffset = hw::PF_FW_ATQBAL.off();
+const ATQBAH: RegOffset = hw::PF_FW_ATQBAH.off();
+const ATQLEN: RegOffset = hw::PF_FW_ATQLEN.off();
+const ATQH: RegOffset = hw::PF_FW_ATQH.off();
+const ATQT: RegOffset = hw::PF_FW_ATQT.off();
+const ARQBAL: RegOffset = hw::PF_FW_ARQBAL.off();
+const ARQBAH: RegOffset = hw::PF_FW_ARQBAH.off();
+const ARQLEN: RegOffset = hw::PF_FW_ARQLEN.off();
+const ARQH: RegOffset = hw::PF_FW_ARQH.off();
+const ARQT: RegOffset = hw::PF_FW_ARQT.off();
 
 /// Whether the firmware serves the queues, and when it acts next.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Firmware {
     }
 
     /// The driver wrote a register of the AdminQ; its value is stored already.
-    pub(crate) fn queue_written(&mut self, off: Off, env: &mut Surroundings<'_>) {
+    pub(crate) fn queue_written(&mut self, off: RegOffset, env: &mut Surroundings<'_>) {
         let value = env.body.registers.get(off);
         match off {
             ATQLEN => {
@@ -112,12 +112,12 @@ impl Firmware {
 }
 
 /// Whether `off` is a register that the firmware looks at when it is written.
-pub(crate) fn is_queue_register(off: Off) -> bool {
+pub(crate) fn is_queue_register(off: RegOffset) -> bool {
     matches!(off, ATQLEN | ATQT | ARQLEN | ARQT)
 }
 
 /// Where descriptor `index` of the ring at `low` and `high` is.
-fn place(env: &Surroundings<'_>, low: Off, high: Off, index: u32) -> u64 {
+fn place(env: &Surroundings<'_>, low: RegOffset, high: RegOffset, index: u32) -> u64 {
     let registers = &env.body.registers;
     let base = u64::from(registers.get(high)) << 32 | u64::from(registers.get(low) & !0x3f);
     base + u64::from(index) * LEN as u64

@@ -1,6 +1,6 @@
 //! Memory of the driver's own that it maps, and the runs that this is cut into.
 
-use e810_hal::{Access, DmaError, Iova, Mapping, Run, SharedBytes};
+use e810_hal::{Access, DmaError, DmaSegment, Iova, Mapping, SharedBytes};
 
 use super::{Allocation, Memory};
 use crate::iommu::PAGE;
@@ -36,7 +36,7 @@ impl Memory {
         if self.fails_now(Allocation::Map) {
             return Err(DmaError::Refused { address, bytes });
         }
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<DmaSegment> = Vec::new();
         let (block, most_blocks) = self.cut();
         let mut done = 0;
         while done < bytes {
@@ -53,7 +53,7 @@ impl Memory {
                     align: PAGE as usize,
                 });
             };
-            runs.push(Run {
+            runs.push(DmaSegment {
                 iova: Iova(iova),
                 bytes: len,
             });
@@ -96,13 +96,13 @@ impl Memory {
         if self.fails_now(Allocation::Map) || !self.iommu.map(iova, memory, access) {
             return Err(DmaError::Refused { address, bytes });
         }
-        Ok(self.enter(vec![Run {
+        Ok(self.enter(vec![DmaSegment {
             iova: Iova(iova),
             bytes: bytes as u64,
         }]))
     }
 
-    fn enter(&mut self, runs: Vec<Run>) -> Mapping {
+    fn enter(&mut self, runs: Vec<DmaSegment>) -> Mapping {
         let mapping = Mapping {
             id: self.next_mapping,
             runs: runs.len() as u32,
@@ -132,7 +132,7 @@ impl Memory {
         }
     }
 
-    pub(crate) fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
+    pub(crate) fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
         self.mappings.get(&mapping.id)?.get(index as usize).copied()
     }
 
@@ -144,7 +144,7 @@ impl Memory {
         }
     }
 
-    fn unmap_runs(&mut self, runs: &[Run]) {
+    fn unmap_runs(&mut self, runs: &[DmaSegment]) {
         for run in runs {
             self.iommu.unmap(run.iova.0);
         }

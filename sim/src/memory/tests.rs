@@ -237,7 +237,7 @@ proptest! {
         let mut at = 0u64;
         let mut ends = Vec::new();
         for index in 0..mapping.runs {
-            let run = memory.dma_run(&mapping, index).unwrap();
+            let run = memory.dma_segment(&mapping, index).unwrap();
             let address = shared.address() + at;
             prop_assert!(run.bytes >= 1);
             prop_assert_eq!(run.iova.0 % PAGE, address % PAGE);
@@ -252,10 +252,10 @@ proptest! {
             at += run.bytes;
         }
         prop_assert_eq!(at, bytes as u64);
-        prop_assert_eq!(memory.dma_run(&mapping, mapping.runs), None);
+        prop_assert_eq!(memory.dma_segment(&mapping, mapping.runs), None);
         prop_assert_eq!(memory.counts().mapped_bytes, bytes as u64);
         memory.dma_unmap(mapping);
-        prop_assert_eq!(memory.dma_run(&mapping, 0), None);
+        prop_assert_eq!(memory.dma_segment(&mapping, 0), None);
         for iova in ends {
             let refused = memory.iommu.read(iova, &mut [0]).unwrap_err();
             prop_assert_eq!(refused.refusal, crate::iommu::Refusal::Freed);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use e810_hal::{Bus, Off};
+use e810_hal::{Bus, RegOffset};
 
 use super::Layer;
 
@@ -18,28 +18,28 @@ pub enum Rule {
     /// One register reads as all-ones from the `nth` read of it on.
     AllOnes {
         /// The register.
-        off: Off,
+        off: RegOffset,
         /// First read of it that is answered with all-ones.
         nth: u64,
     },
     /// One register reads as a value of its own.
     Reads {
         /// The register.
-        off: Off,
+        off: RegOffset,
         /// What it reads as.
         value: u32,
     },
     /// Writes to one register go nowhere from the `nth` on.
     DropWrites {
         /// The register.
-        off: Off,
+        off: RegOffset,
         /// First write that goes nowhere.
         nth: u64,
     },
     /// One register reads as what it read first; writes to it go nowhere.
     Frozen {
         /// The register.
-        off: Off,
+        off: RegOffset,
     },
     /// All writes go nowhere: a device that does not react.
     Silent,
@@ -94,7 +94,7 @@ impl Inject {
 
 impl Active {
     /// What a read of `at` gives under this rule.
-    fn on_read(&mut self, at: Off, mut below: impl FnMut() -> u32) -> Option<u32> {
+    fn on_read(&mut self, at: RegOffset, mut below: impl FnMut() -> u32) -> Option<u32> {
         match self.rule {
             Rule::Gone { nth } => {
                 self.seen += 1;
@@ -111,7 +111,7 @@ impl Active {
     }
 
     /// Whether a write to `at` goes nowhere under this rule.
-    fn drops_write(&mut self, at: Off) -> bool {
+    fn drops_write(&mut self, at: RegOffset) -> bool {
         match self.rule {
             Rule::Gone { nth } => self.seen >= nth,
             Rule::DropWrites { off, nth } if off == at => {
@@ -126,7 +126,7 @@ impl Active {
 }
 
 impl Layer for Inject {
-    fn read32(&self, below: &impl Bus, off: Off) -> u32 {
+    fn read32(&self, below: &impl Bus, off: RegOffset) -> u32 {
         let mut answer = None;
         for active in self.lock().iter_mut() {
             let given = active.on_read(off, || below.read32(off));
@@ -135,7 +135,7 @@ impl Layer for Inject {
         answer.unwrap_or_else(|| below.read32(off))
     }
 
-    fn write32(&self, below: &impl Bus, off: Off, value: u32) {
+    fn write32(&self, below: &impl Bus, off: RegOffset, value: u32) {
         let mut dropped = false;
         for active in self.lock().iter_mut() {
             dropped |= active.drops_write(off);

@@ -22,8 +22,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 use e810_hal::{
-    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, Mapping,
-    NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector, Vectors,
+    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
+    InterruptVectors, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
 };
 
 pub use inject::{Inject, Rule};
@@ -32,12 +32,12 @@ pub use trace::Trace;
 /// What stands between a driver and a register. By default, nothing.
 pub trait Layer {
     /// Reads through to `below`.
-    fn read32(&self, below: &impl Bus, off: Off) -> u32 {
+    fn read32(&self, below: &impl Bus, off: RegOffset) -> u32 {
         below.read32(off)
     }
 
     /// Writes through to `below`.
-    fn write32(&self, below: &impl Bus, off: Off, value: u32) {
+    fn write32(&self, below: &impl Bus, off: RegOffset, value: u32) {
         below.write32(off, value);
     }
 }
@@ -67,11 +67,11 @@ impl<P, L> Layered<P, L> {
 }
 
 impl<P: Bus, L: Layer> Bus for Layered<P, L> {
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         self.layer.read32(&self.platform, off)
     }
 
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.layer.write32(&self.platform, off, value);
     }
 }
@@ -94,8 +94,8 @@ unsafe impl<P: DmaMap, L> DmaMap for Layered<P, L> {
         self.platform.dma_map(memory, access)
     }
 
-    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
-        self.platform.dma_run(mapping, index)
+    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
+        self.platform.dma_segment(mapping, index)
     }
 
     fn dma_unmap(&self, mapping: Mapping) {
@@ -143,7 +143,7 @@ impl<P: Barrier, L> Barrier for Layered<P, L> {
     }
 }
 
-impl<P: Vectors, L> Vectors for Layered<P, L> {
+impl<P: InterruptVectors, L> InterruptVectors for Layered<P, L> {
     fn vector_count(&self) -> u16 {
         self.platform.vector_count()
     }

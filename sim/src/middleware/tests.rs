@@ -15,7 +15,7 @@ fn a_trace_names_registers() {
     let nic = Layered::new(Sim::builder().build().function(0), trace.clone());
     GLPE_CPUSTATUS0.get(&nic);
     PFPE_CQPDB.set(&nic, 3);
-    nic.write32(Off::new(0x10), 0x20);
+    nic.write32(RegOffset::new(0x10), 0x20);
     let expected = [
         "read GLPE_CPUSTATUS0 0x80",
         "write PFPE_CQPDB 0x3",
@@ -82,7 +82,7 @@ fn a_layered_platform_is_a_platform() {
         let table = HostBuf::new(platform.clone(), 4).unwrap();
         let bytes = SharedBytesOf(&memory);
         let mapping = platform.dma_map(bytes.shared(), Access::Read).unwrap();
-        assert!(platform.dma_run(&mapping, 0).is_some());
+        assert!(platform.dma_segment(&mapping, 0).is_some());
         platform.dma_unmap(mapping);
         platform.to_device();
         platform.from_device();

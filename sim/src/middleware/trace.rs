@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use e810_hal::{Bus, Off};
+use e810_hal::{Bus, RegOffset};
 
 use super::Layer;
 use crate::regs;
@@ -38,14 +38,14 @@ impl Trace {
 }
 
 impl Layer for Trace {
-    fn read32(&self, below: &impl Bus, off: Off) -> u32 {
+    fn read32(&self, below: &impl Bus, off: RegOffset) -> u32 {
         let value = below.read32(off);
         self.lock()
             .push(format!("read {} {value:#x}", regs::name(off)));
         value
     }
 
-    fn write32(&self, below: &impl Bus, off: Off, value: u32) {
+    fn write32(&self, below: &impl Bus, off: RegOffset, value: u32) {
         self.lock()
             .push(format!("write {} {value:#x}", regs::name(off)));
         below.write32(off, value);

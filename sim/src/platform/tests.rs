@@ -1,7 +1,7 @@
 use super::*;
 
 use e810_hal::regs::{DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0, PFINT_OICR_ENA};
-use e810_hal::{DmaBuf, HostBuf, Vectors};
+use e810_hal::{DmaBuf, HostBuf, InterruptVectors};
 
 use crate::{Allocation, Sim};
 

@@ -3,7 +3,7 @@
 //! As a kernel does it, giving a vector back masks its entry of the MSI-X table, and taking it opens the entry. One that
 //! was never taken is open: a function starts as [`msix`](crate::msix) says.
 
-use e810_hal::{Vector, Vectors};
+use e810_hal::{InterruptVectors, Vector};
 
 use super::SimPlatform;
 use crate::findings::{Class, kind};
@@ -50,7 +50,7 @@ impl SimPlatform {
     }
 }
 
-impl Vectors for SimPlatform {
+impl InterruptVectors for SimPlatform {
     fn vector_count(&self) -> u16 {
         self.with(|env| env.body.irq.count())
     }

@@ -4,7 +4,7 @@
 //! ready whatever the LAN side does, is `[inf]` from a driver that waits for it without having asked for anything; the
 //! filter in front of the engine is closed.
 
-use e810_hal::{Off, regs};
+use e810_hal::{RegOffset, regs};
 
 use super::lan::place;
 use super::warm::{self, Identity};
@@ -20,7 +20,7 @@ pub(crate) fn switch_input_open() -> [(u32, u32); 2] {
     const SWITCH: u32 = 0;
     const LOW: u32 = u32::MAX;
     const HIGH: u32 = 0xffff;
-    let at = |start: Off| start.get() + 4 * SWITCH;
+    let at = |start: RegOffset| start.get() + 4 * SWITCH;
     [
         (at(place::GL_PREEXT_L2_PMASK0), LOW),
         (at(place::GL_PREEXT_L2_PMASK1), HIGH),
@@ -81,7 +81,7 @@ impl Start {
             return warm::values(id).collect();
         };
         let is_kept = |off: u32| {
-            let off = Off::try_new(off);
+            let off = RegOffset::try_new(off);
             off.is_some_and(|off| {
                 off != regs::GLINT_CTL.off()
                     && off != regs::PFQF_PE_FILTERING_ENA.off()

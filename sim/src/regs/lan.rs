@@ -5,7 +5,7 @@
 //! in [`bar`](crate::bar). The last two are the engine's: FreeBSD's irdma writes them before it starts it, and their reset
 //! source is `[inf]` (field-evidence 7). A counter of 40 bits is a row of two elements an instance, low half first.
 
-use e810_hal::Off;
+use e810_hal::RegOffset;
 use e810_hal::reg::{AccessKind, IndexInfo};
 use e810_hal::regs::{Element, FieldInfo, RegInfo, Reset, Space};
 
@@ -173,7 +173,7 @@ pub(super) static TABLE: &[RegInfo] = registers! {
 };
 
 /// The register at `off`, if it is one of these.
-pub(super) fn find(off: Off) -> Option<Element> {
+pub(super) fn find(off: RegOffset) -> Option<Element> {
     TABLE
         .iter()
         .find_map(|register| register.element_at(off.get()))
@@ -181,41 +181,41 @@ pub(super) fn find(off: Off) -> Option<Element> {
 
 /// Offsets of the registers that do more than keep what is written.
 pub(crate) mod place {
-    use e810_hal::Off;
+    use e810_hal::RegOffset;
 
-    pub(crate) const GL_PREEXT_L2_PMASK0: Off = Off::new(0x20_F0FC);
-    pub(crate) const GL_PREEXT_L2_PMASK1: Off = Off::new(0x20_F108);
-    pub(crate) const PRTDCB_GENS: Off = Off::new(0x8_3020);
-    pub(crate) const GLQF_FD_SIZE: Off = Off::new(0x46_0010);
-    pub(crate) const PFQF_FD_SIZE: Off = Off::new(0x46_0100);
+    pub(crate) const GL_PREEXT_L2_PMASK0: RegOffset = RegOffset::new(0x20_F0FC);
+    pub(crate) const GL_PREEXT_L2_PMASK1: RegOffset = RegOffset::new(0x20_F108);
+    pub(crate) const PRTDCB_GENS: RegOffset = RegOffset::new(0x8_3020);
+    pub(crate) const GLQF_FD_SIZE: RegOffset = RegOffset::new(0x46_0010);
+    pub(crate) const PFQF_FD_SIZE: RegOffset = RegOffset::new(0x46_0100);
 
     /// Elements of the queue registers: receive, transmit.
     const RX_QUEUES: u32 = 2048;
     const TX_QUEUES: u32 = 16384;
 
-    fn element(off: Off, base: u32, count: u32) -> Option<u16> {
+    fn element(off: RegOffset, base: u32, count: u32) -> Option<u16> {
         let at = off.get().checked_sub(base)?;
         (at < count * 4).then_some((at / 4) as u16)
     }
 
     /// Whether a receive queue's QRX_CTRL is at `off`.
-    pub(crate) fn is_rx_control(off: Off) -> bool {
+    pub(crate) fn is_rx_control(off: RegOffset) -> bool {
         element(off, 0x12_0000, RX_QUEUES).is_some()
     }
 
     /// The transmit queue whose QTX_COMM_DBELL is at `off`.
-    pub(crate) fn tx_doorbell(off: Off) -> Option<u16> {
+    pub(crate) fn tx_doorbell(off: RegOffset) -> Option<u16> {
         element(off, 0x2C_0000, TX_QUEUES)
     }
 
     /// QTX_COMM_HEAD of a transmit queue.
-    pub(crate) fn tx_head(queue: u16) -> Option<Off> {
-        Off::try_new(0xE_0000 + u32::from(queue) * 4)
+    pub(crate) fn tx_head(queue: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0xE_0000 + u32::from(queue) * 4)
     }
 
     /// QINT_TQCTL of a transmit queue.
-    pub(crate) fn tx_interrupt(queue: u16) -> Option<Off> {
-        Off::try_new(0x14_0000 + u32::from(queue) * 4)
+    pub(crate) fn tx_interrupt(queue: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0x14_0000 + u32::from(queue) * 4)
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn no_register_is_here_and_with_the_engines() {
         for register in TABLE {
-            let off = Off::new(register.offset);
+            let off = RegOffset::new(register.offset);
             assert_eq!(regs::find(off), None, "{}", register.name);
             assert_eq!(find(off).unwrap().register.name, register.name);
         }
@@ -235,12 +235,12 @@ mod tests {
 
     #[test]
     fn elements_have_names() {
-        let name = |off| find(Off::new(off)).unwrap().to_string();
+        let name = |off| find(RegOffset::new(off)).unwrap().to_string();
         assert_eq!(name(0x12_0010), "QRX_CTRL(4)");
         assert_eq!(name(0x28_2004), "QRX_CONTEXT(1, 1)");
         assert_eq!(name(0x38_0004), "GLPRT_GORC(1)");
-        assert!(place::is_rx_control(Off::new(0x12_0010)));
-        assert_eq!(place::tx_doorbell(Off::new(0x2C_0008)), Some(2));
-        assert_eq!(place::tx_doorbell(Off::new(0x2D_0000)), None);
+        assert!(place::is_rx_control(RegOffset::new(0x12_0010)));
+        assert_eq!(place::tx_doorbell(RegOffset::new(0x2C_0008)), Some(2));
+        assert_eq!(place::tx_doorbell(RegOffset::new(0x2D_0000)), None);
     }
 }

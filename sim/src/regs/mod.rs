@@ -10,7 +10,7 @@ mod warm;
 
 use std::collections::{BTreeMap, HashMap};
 
-use e810_hal::Off;
+use e810_hal::RegOffset;
 use e810_hal::reg::AccessKind;
 use e810_hal::regs::{self, Element, find};
 
@@ -26,7 +26,7 @@ const FPMAT: std::ops::Range<u32> = 0x10_0000..0x10_0600;
 const FPMAT_TO_PFHMC: u32 = 0x42_0000;
 
 /// The offset at which the value of a register is kept: one for both addresses of a register that has two.
-fn canonical(off: Off) -> u32 {
+fn canonical(off: RegOffset) -> u32 {
     let off = off.get();
     if FPMAT.contains(&off) {
         off + FPMAT_TO_PFHMC
@@ -58,15 +58,15 @@ impl RegisterFile {
     }
 
     /// The register at `off`, if the sources name one.
-    pub(crate) fn element(&mut self, off: Off) -> Option<Element> {
+    pub(crate) fn element(&mut self, off: RegOffset) -> Option<Element> {
         *self.known.entry(off.get()).or_insert_with(|| look_up(off))
     }
 
-    pub(crate) fn get(&self, off: Off) -> u32 {
+    pub(crate) fn get(&self, off: RegOffset) -> u32 {
         self.values.get(&canonical(off)).copied().unwrap_or(0)
     }
 
-    pub(crate) fn set(&mut self, off: Off, value: u32) {
+    pub(crate) fn set(&mut self, off: RegOffset, value: u32) {
         self.values.insert(canonical(off), value);
     }
 
@@ -88,12 +88,12 @@ impl RegisterFile {
 }
 
 /// The register at `off`: of the engine's, or of the LAN side's.
-fn look_up(off: Off) -> Option<Element> {
+fn look_up(off: RegOffset) -> Option<Element> {
     find(off).or_else(|| lan::find(off))
 }
 
 fn is_cleared(off: u32, source: ResetSource) -> bool {
-    let element = Off::try_new(off).and_then(look_up);
+    let element = RegOffset::try_new(off).and_then(look_up);
     element.is_some_and(|element| source.clears(element.register.reset))
 }
 
@@ -112,9 +112,9 @@ pub(crate) fn is_readable(element: &Element) -> bool {
 }
 
 /// Both halves of the 64-bit counter of the LAN side at `offset` (`ice/ice_common.c ice_stat_update40` reads them as one).
-pub(crate) fn counter_at(offset: u64) -> Option<(Off, Off)> {
-    let low = Off::try_new(u32::try_from(offset).ok()?)?;
-    let high = Off::try_new(low.get() + 4)?;
+pub(crate) fn counter_at(offset: u64) -> Option<(RegOffset, RegOffset)> {
+    let low = RegOffset::try_new(u32::try_from(offset).ok()?)?;
+    let high = RegOffset::try_new(low.get() + 4)?;
     let (first, second) = (lan::find(low)?, lan::find(high)?);
     let is_pair = first.register == second.register && offset.is_multiple_of(8);
     is_pair.then_some((low, high))
@@ -133,7 +133,7 @@ pub(crate) fn is_writable(element: &Element) -> bool {
 }
 
 /// The register at `off` as a person reads it: its name, or the offset.
-pub(crate) fn name(off: Off) -> String {
+pub(crate) fn name(off: RegOffset) -> String {
     match look_up(off) {
         Some(element) => element.to_string(),
         None => match off.get().checked_sub(regs::DOORBELL_PAGE) {

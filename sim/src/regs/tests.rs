@@ -45,8 +45,8 @@ fn what_another_driver_writes_at_its_start_is_there() {
     let rdpu = regs::GL_RDPU_CNTRL.off();
     for (off, name) in [
         (rdpu, "GL_RDPU_CNTRL"),
-        (Off::try_new(0x50_e000).unwrap(), "GLPE_WQMTXIDXADDR"),
-        (Off::try_new(0x50_e004).unwrap(), "GLPE_WQMTXIDXDATA"),
+        (RegOffset::try_new(0x50_e000).unwrap(), "GLPE_WQMTXIDXADDR"),
+        (RegOffset::try_new(0x50_e004).unwrap(), "GLPE_WQMTXIDXDATA"),
     ] {
         let element = file.element(off).unwrap();
         assert_eq!(super::name(off), name);
@@ -111,11 +111,11 @@ fn resets_clear_their_domains() {
             all.step_by(every)
         };
         for info in in_bar0() {
-            file.set(Off::new(info.offset), 0xabcd);
+            file.set(RegOffset::new(info.offset), 0xabcd);
         }
         file.clear(source);
         for info in in_bar0() {
-            let cleared = file.get(Off::new(info.offset)) == 0;
+            let cleared = file.get(RegOffset::new(info.offset)) == 0;
             let expected = match (info.reset, source) {
                 (Reset::Pfr, _) => true,
                 (Reset::Corer | Reset::Vfr | Reset::Unknown, ResetSource::Pfr) => false,
@@ -148,7 +148,7 @@ fn names_are_for_people() {
     );
     assert_eq!(name(regs::PFPE_CQPDB.off()), "PFPE_CQPDB");
     assert_eq!(name(regs::DB_CQ_ARM.off()), "DOORBELL_PAGE+0x40");
-    assert_eq!(name(Off::new(0x7F_1000)), "0x7f1000");
+    assert_eq!(name(RegOffset::new(0x7F_1000)), "0x7f1000");
 }
 
 #[test]
@@ -158,5 +158,5 @@ fn named_bits_are_those_of_the_reference() {
     assert_eq!(bits(&mut file, regs::PFPE_CQPTAIL.off()), 0x8000_07ff);
     assert_eq!(bits(&mut file, regs::PFPE_CQPERRCODES.off()), u32::MAX);
     assert_eq!(bits(&mut file, regs::PFINT_AEQCTL.off()), 0xc000_1fff);
-    assert!(file.element(Off::new(0x7F_1000)).is_none());
+    assert!(file.element(RegOffset::new(0x7F_1000)).is_none());
 }

@@ -157,7 +157,7 @@ fn vectors_are_as_many_as_the_functions_leave_each_other() {
         (2, 9, 9),
     ] {
         let sim = Sim::builder().functions(functions).vectors(wanted).build();
-        let count = e810_hal::Vectors::vector_count(&sim.function(functions - 1));
+        let count = e810_hal::InterruptVectors::vector_count(&sim.function(functions - 1));
         assert_eq!(count, had, "{functions} functions");
     }
 }

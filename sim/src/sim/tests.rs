@@ -4,7 +4,7 @@ use crate::link::Mac;
 use crate::rng::Rng;
 
 use e810_hal::regs::{DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0, PF_FUNC_RID, PFGEN_CTRL};
-use e810_hal::{Bus, Clock, DmaAlloc, DmaLayout, Off};
+use e810_hal::{Bus, Clock, DmaAlloc, DmaLayout, RegOffset};
 
 use crate::middleware::{Layered, Trace};
 
@@ -71,7 +71,7 @@ fn busy(seed: u64) -> (Vec<String>, Ns, Vec<Finding>) {
                 );
                 nic.write32(e810_hal::regs::PFPE_CCQPLOW.off(), raw.iova.0 as u32);
             }
-            5 => nic.write32(Off::new(0x50_0800), rng.below(4) as u32),
+            5 => nic.write32(RegOffset::new(0x50_0800), rng.below(4) as u32),
             6 => {
                 let vector = Vector::new(rng.below(9) as u16).unwrap();
                 GLINT_DYN_CTL.at(vector).set(nic, DYN_CTL_ENABLE | 4);

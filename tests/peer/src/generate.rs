@@ -39,7 +39,7 @@ impl Rng {
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Kind of queue pair.
-    pub service: QpType,
+    pub qp_type: QpType,
     /// Most SGEs.
     pub max_sge: u32,
     /// Most inline bytes.
@@ -50,7 +50,7 @@ pub struct Limits {
 #[must_use]
 pub fn request(rng: &mut Rng, limits: &Limits, wr_id: u64) -> Request {
     let beyond = u32::from(rng.one_in(20));
-    let kind = match (limits.service, rng.below(16)) {
+    let kind = match (limits.qp_type, rng.below(16)) {
         (QpType::Ud, _) => Kind::Datagram {
             qpn: rng.word() >> 8,
             // With bit 31 set it means the queue pair's own to us, and nothing

@@ -190,7 +190,7 @@ impl<P: Platform> Pair<P> {
     #[must_use]
     pub fn steps(&mut self, end: End) -> [QpAttr; 3] {
         let (setup, peer) = (self.setup, self.peer(end));
-        if setup.service == QpType::Ud {
+        if setup.qp_type == QpType::Ud {
             return [
                 QpAttr::ud_to_init(QKEY),
                 QpAttr::ud_to_rtr(),

@@ -9,7 +9,7 @@ use e810::{AccessFlags, Config, Lan, MacAddr, Mtu, QpAttr, QpCaps, QpType, Quirk
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Kind of service of every queue pair.
-    pub service: QpType,
+    pub qp_type: QpType,
     /// Sizes of every queue pair.
     pub caps: QpCaps,
     /// Completions each CQ has room for.
@@ -48,7 +48,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            service: QpType::Rc,
+            qp_type: QpType::Rc,
             caps: QpCaps {
                 max_send_wr: 64,
                 max_recv_wr: 64,

@@ -129,7 +129,7 @@ impl<P: Platform> Side<P> {
         let init = QpInit {
             fast_register: self.setup.fast_register,
             counters: self.setup.counters,
-            ..QpInit::new(self.setup.service, send_cq, recv_cq, self.setup.caps)
+            ..QpInit::new(self.setup.qp_type, send_cq, recv_cq, self.setup.caps)
         };
         let qp = self.control.create_qp(&self.pd, &init).expect("a QP");
         self.qps.push(qp);
@@ -210,7 +210,7 @@ impl<P: Platform> Side<P> {
             all.more |= polled.more;
         }
         self.skipped += all.skipped;
-        self.failed.extend(self.control.service().err());
+        self.failed.extend(self.control.progress().err());
         all
     }
 

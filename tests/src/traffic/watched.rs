@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use e810_hal::{
-    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, Mapping,
-    NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector, Vectors,
+    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
+    InterruptVectors, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
 };
 
 /// Live allocations, by the number of the allocation.
@@ -84,7 +84,7 @@ impl Block {
 
 /// What is done before each write to a register.
 struct Trap {
-    off: Off,
+    off: RegOffset,
     act: Box<dyn FnMut() + Send>,
 }
 
@@ -118,7 +118,7 @@ impl<P> Watched<P> {
 
     /// Calls `act` before each write to a register from now on, in place of what
     /// was called before. It must not write to a register itself.
-    pub fn before(&self, off: Off, act: impl FnMut() + Send + 'static) {
+    pub fn before(&self, off: RegOffset, act: impl FnMut() + Send + 'static) {
         *self.trap() = Some(Trap {
             off,
             act: Box::new(act),
@@ -155,11 +155,11 @@ impl<P> Watched<P> {
 }
 
 impl<P: Bus> Bus for Watched<P> {
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         self.platform.read32(off)
     }
 
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         if let Some(trap) = self.trap().as_mut().filter(|trap| trap.off == off) {
             (trap.act)();
         }
@@ -205,8 +205,8 @@ unsafe impl<P: DmaMap> DmaMap for Watched<P> {
         self.platform.dma_map(memory, access)
     }
 
-    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
-        self.platform.dma_run(mapping, index)
+    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
+        self.platform.dma_segment(mapping, index)
     }
 
     fn dma_unmap(&self, mapping: Mapping) {
@@ -254,7 +254,7 @@ impl<P: Barrier> Barrier for Watched<P> {
     }
 }
 
-impl<P: Vectors> Vectors for Watched<P> {
+impl<P: InterruptVectors> InterruptVectors for Watched<P> {
     fn vector_count(&self) -> u16 {
         self.platform.vector_count()
     }

@@ -53,7 +53,7 @@ fn queue_pair_fails(
     stage.receive(A, incoming);
     stage.receive(A, incoming);
     // The peer has no receive; datagrams do not wait for one.
-    let is_connected = stage.pair.setup().service == e810::QpType::Rc;
+    let is_connected = stage.pair.setup().qp_type == e810::QpType::Rc;
     if is_connected {
         stage.send(A);
         stage.send(A);

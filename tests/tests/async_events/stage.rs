@@ -218,7 +218,7 @@ impl Stage {
         );
         assert_eq!(event.qp_event(), Some(failure.event), "{event}");
         // The datagrams' state after a failed send.
-        let is_ud = self.pair.setup().service == QpType::Ud;
+        let is_ud = self.pair.setup().qp_type == QpType::Ud;
         let state = match (is_ud, blamed) {
             (true, Some(WorkQueue::Send)) => QpState::Sqe,
             _ => QpState::Err,
@@ -299,7 +299,7 @@ impl Stage {
         for end in &ends {
             self.pair.connect(*end);
         }
-        if self.pair.setup().service == QpType::Rc {
+        if self.pair.setup().qp_type == QpType::Rc {
             for kind in [Kind::Send, Kind::Write, Kind::Read] {
                 self.pair.transfer(A, &Transfer::new(kind, 3000));
                 self.pair.transfer(B, &Transfer::new(kind, 3000));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use e810::{Config, bring_up};
 use e810_hal::regs::PFPE_CQPTAIL;
-use e810_hal::{Bus, Off};
+use e810_hal::{Bus, RegOffset};
 use e810_sim::middleware::Layer;
 use e810_sim::pe::CqpErrors;
 
@@ -19,7 +19,7 @@ const DESTROY_CQ: u8 = 0x05;
 struct Sticky(Arc<AtomicBool>);
 
 impl Layer for Sticky {
-    fn read32(&self, below: &impl Bus, off: Off) -> u32 {
+    fn read32(&self, below: &impl Bus, off: RegOffset) -> u32 {
         let value = below.read32(off);
         if off == PFPE_CQPTAIL.off() && self.0.load(Ordering::Relaxed) {
             return value | 1 << 31;

@@ -4,13 +4,13 @@ use e810::{Error, Stage, bring_up};
 use e810_hal::regs::{
     GLPCI_LBARCTRL, GLPE_CPUSTATUS0, GLPE_CPUSTATUS1, GLPE_CPUSTATUS2, PF_FUNC_RID,
 };
-use e810_hal::{Ns, Off, Vectors, WaitError};
+use e810_hal::{InterruptVectors, Ns, RegOffset, WaitError};
 use e810_sim::middleware::{Inject, Rule};
 
 use crate::world::{assert_as_found, assert_explains, card, config, layered, up_and_down, wait_of};
 
 /// Brings up with one register reading as `value`.
-fn with_register(off: Off, value: u32) -> (e810::StageError, Ns) {
+fn with_register(off: RegOffset, value: u32) -> (e810::StageError, Ns) {
     let inject = Inject::with(Rule::Reads { off, value });
     let (sim, nic) = layered(&inject);
     let below = nic.platform().clone();

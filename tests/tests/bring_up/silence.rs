@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use e810::{Config, bring_up};
 use e810_hal::regs::{PFGEN_CTRL, PFPE_CQPDB};
-use e810_hal::{Bus, Ns, Off, WaitError};
+use e810_hal::{Bus, Ns, RegOffset, WaitError};
 use e810_sim::findings::kind;
 use e810_sim::middleware::Layer;
 use e810_sim::{Sim, SimPlatform};
@@ -24,19 +24,19 @@ use crate::world::{
 #[derive(Clone)]
 struct Mute {
     /// The only register concerned; `None`: all.
-    only: Option<Off>,
+    only: Option<RegOffset>,
     state: Arc<Mutex<Missed>>,
 }
 
 struct Missed {
     /// Writes that still get through.
     left: u64,
-    missed: Vec<(Off, u32)>,
+    missed: Vec<(RegOffset, u32)>,
 }
 
 impl Mute {
     /// Lets `left` writes through.
-    fn after(left: u64, only: Option<Off>) -> Self {
+    fn after(left: u64, only: Option<RegOffset>) -> Self {
         let missed = Vec::new();
         let state = Arc::new(Mutex::new(Missed { left, missed }));
         Self { only, state }
@@ -62,7 +62,7 @@ impl Mute {
 }
 
 impl Layer for Mute {
-    fn write32(&self, below: &impl Bus, off: Off, value: u32) {
+    fn write32(&self, below: &impl Bus, off: RegOffset, value: u32) {
         let mut state = self.state();
         if self.only.is_some_and(|only| only != off) {
             below.write32(off, value);
@@ -92,7 +92,7 @@ fn assert_no_memory_was_taken_early(sim: &Sim, n: u64) {
 }
 
 /// A bring-up on a device that is deaf after `n` writes; `None` when it did not matter.
-fn deaf_after(n: u64, only: Option<Off>) -> Option<String> {
+fn deaf_after(n: u64, only: Option<RegOffset>) -> Option<String> {
     let mute = Mute::after(n, only);
     let (sim, nic) = layered(&mute);
     let below = nic.platform().clone();
@@ -134,7 +134,7 @@ fn deaf_after(n: u64, only: Option<Off>) -> Option<String> {
     Some(told)
 }
 
-fn every_write(only: Option<Off>) -> String {
+fn every_write(only: Option<RegOffset>) -> String {
     let mut table = Table::default();
     for n in 0.. {
         match deaf_after(n, only) {

@@ -1,8 +1,8 @@
 //! Where the interrupt vectors of completion vectors come from and go to: taken at
 //! bring-up, or from the platform when they are wanted.
 
-use e810::{Config, Control, Error, Events};
-use e810_hal::{Vector, Vectors};
+use e810::{Config, Control, Error, VectorEvents};
+use e810_hal::{InterruptVectors, Vector};
 use e810_sim::pe::CqpErrors;
 use e810_sim::{Allocation, SimPlatform};
 
@@ -22,11 +22,11 @@ fn with_spare(nic: &SimPlatform, spare_vectors: u16) -> Config {
     }
 }
 
-fn index(events: &Events<SimPlatform>) -> u32 {
+fn index(events: &VectorEvents<SimPlatform>) -> u32 {
     events.vector().get()
 }
 
-fn remove(control: &mut Control<SimPlatform>, events: Events<SimPlatform>) {
+fn remove(control: &mut Control<SimPlatform>, events: VectorEvents<SimPlatform>) {
     let removed = control.remove_completion_vector(events);
     removed.map_err(|(_, e)| e).unwrap();
 }

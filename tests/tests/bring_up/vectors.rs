@@ -1,9 +1,9 @@
 //! Completion vectors: as many as wanted, on which CPU, more and fewer at run time.
 
 use e810::hmc::Capacity;
-use e810::{Config, Control, CpuHints, Cq, Error, Events, MAX_CEQS, Object, bring_up};
+use e810::{Config, Control, CpuHints, Cq, Error, MAX_CEQS, Object, VectorEvents, bring_up};
 use e810_hal::regs::{GLINT_CEQCTL, PFPE_CQPDB};
-use e810_hal::{CeqId, Ns, Vector, Vectors};
+use e810_hal::{CeqId, InterruptVectors, Ns, Vector};
 use e810_sim::middleware::{Inject, Rule};
 use e810_sim::pe::CqpErrors;
 use e810_sim::{Allocation, Profile, Sim, SimPlatform};
@@ -447,6 +447,6 @@ fn after_a_reset_all_vectors_are_back() {
 #[test]
 fn parts_can_be_sent() {
     fn is_send<T: Send>() {}
-    is_send::<Events<SimPlatform>>();
+    is_send::<VectorEvents<SimPlatform>>();
     is_send::<Cq<SimPlatform>>();
 }

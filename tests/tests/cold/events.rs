@@ -30,7 +30,7 @@ fn link_events_reach_the_program() {
     let vector = events[0].vector();
     let told = |control: &mut e810::Control<_>| {
         nic.delay(Ns::from_ms(20));
-        let served = control.service().unwrap();
+        let served = control.progress().unwrap();
         let mut all = Vec::new();
         while let Some(event) = control.take_lan_event() {
             all.push(event);
@@ -82,7 +82,7 @@ fn changes_of_the_priorities_reach_the_program() {
     };
     let qp = control.create_qp(&pd, &QpInit::rc(&cq, &cq, caps)).unwrap();
     nic.delay(Ns::from_ms(20));
-    control.service().unwrap();
+    control.progress().unwrap();
     let mut told = Vec::new();
     while let Some(event) = control.take_lan_event() {
         told.push(event);

@@ -151,7 +151,7 @@ fn a_link_that_comes_up_later_is_told() {
         let (mut control, events) = device.split();
         let told = (0..400).find_map(|_| {
             nic.delay(Ns::from_ms(10));
-            control.service().unwrap();
+            control.progress().unwrap();
             control.take_lan_event()
         });
         assert!(matches!(told, Some(LanEvent::LinkUp(_))), "{told:?}");

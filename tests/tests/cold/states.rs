@@ -4,7 +4,7 @@ use e810::{
     ColdStart, LinkPolicy, Loaded, LoadedBy, Package, PackageSource, Stage, StageError,
     bring_up_cold,
 };
-use e810_hal::{Bus, Ns, Off};
+use e810_hal::{Bus, Ns, RegOffset};
 use e810_sim::middleware::{Layer, Layered};
 use e810_sim::{AqCode, FirmwareConfig, PackageStart, PortLink, SimPlatform, test_package};
 
@@ -141,14 +141,14 @@ fn the_second_function_finds_the_package_of_the_first() {
 struct Gone(std::sync::Arc<std::sync::atomic::AtomicI64>);
 
 impl Layer for Gone {
-    fn read32(&self, below: &impl Bus, off: Off) -> u32 {
+    fn read32(&self, below: &impl Bus, off: RegOffset) -> u32 {
         if self.left() {
             below.read32(off)
         } else {
             u32::MAX
         }
     }
-    fn write32(&self, below: &impl Bus, off: Off, value: u32) {
+    fn write32(&self, below: &impl Bus, off: RegOffset, value: u32) {
         if self.left() {
             below.write32(off, value);
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use e810::{Reached, Stage};
-use e810_hal::{Bus, Off};
+use e810_hal::{Bus, RegOffset};
 use e810_sim::Sim;
 use e810_sim::middleware::{Layer, Layered};
 use e810_tests::traffic::{End, Kind, Pair, Setup, Transfer};
@@ -69,11 +69,11 @@ impl Count {
 }
 
 impl Layer for Count {
-    fn read32(&self, below: &impl Bus, off: Off) -> u32 {
+    fn read32(&self, below: &impl Bus, off: RegOffset) -> u32 {
         self.0[0].fetch_add(1, Relaxed);
         below.read32(off)
     }
-    fn write32(&self, below: &impl Bus, off: Off, value: u32) {
+    fn write32(&self, below: &impl Bus, off: RegOffset, value: u32) {
         self.0[1].fetch_add(1, Relaxed);
         below.write32(off, value);
     }

@@ -1,6 +1,6 @@
 //! Moderation of completion vectors that come and go at run time.
 
-use e810::{CqModeration, Events, Notify, SendFlags, Wc};
+use e810::{CqModeration, Notify, SendFlags, VectorEvents, Wc};
 use e810_hal::Ns;
 use e810_hal::regs::GLINT_RATE;
 use e810_sim::{Sim, SimPlatform};
@@ -8,7 +8,7 @@ use e810_tests::traffic::{End, Pair, Setup, Watched};
 
 use crate::moderation::interval;
 
-type Added = Events<Watched<SimPlatform>>;
+type Added = VectorEvents<Watched<SimPlatform>>;
 
 /// Takes messages one by one on the second side's last queue, each as its interrupt
 /// comes; the time from each interrupt to the next.

@@ -9,7 +9,7 @@ use e810::{AccessFlags, Event, EventSet, Notify, QpAttr, QpCaps, QpInit, RecvWr}
 use e810_ceq::aeqe::Object;
 use e810_hal::bus::ItrIndex;
 use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE_KEEP_ITR, GLINT_DYN_CTL, GLINT_ITR};
-use e810_hal::{Clock, Ns, Vectors};
+use e810_hal::{Clock, InterruptVectors, Ns};
 use e810_sim::pe::{Breakage, Subject};
 use e810_sim::{Mode, Sim, SimPlatform};
 use e810_tests::traffic::{Pair, Setup, Watched};

@@ -134,7 +134,7 @@ fn a_completion_event_queue_has_an_entry_for_each_completion_queue() {
         };
         let mut pair = Pair::simulated(&sim, setup);
         pair.sides.iter_mut().for_each(|side| side.polling = false);
-        let entries = |part: &e810::Events<_>| part.depth().map(|depth| depth.entries);
+        let entries = |part: &e810::VectorEvents<_>| part.depth().map(|depth| depth.entries);
         let sizes: Vec<u32> = pair.sides[1].events.iter().filter_map(entries).collect();
         assert!(!sizes.is_empty());
         // Those that programs can have, and the three that are reserved.

@@ -43,7 +43,7 @@ fn queues_say_how_full_they_are() {
         .collect();
     assert_eq!(waiting.iter().sum::<u32>(), 1, "{waiting:?}");
     pair.sides[1].attend();
-    let waiting = |events: &e810::Events<_>| events.depth().map_or(0, |depth| depth.waiting);
+    let waiting = |events: &e810::VectorEvents<_>| events.depth().map_or(0, |depth| depth.waiting);
     assert!(
         pair.sides[1]
             .events

@@ -206,7 +206,7 @@ fn a_failing_admin_queue_delays_no_failure() {
         while events.poll(&mut |_| {}).more {}
     }
     let commands = side.control.commands();
-    let failed = side.control.service();
+    let failed = side.control.progress();
     assert!(matches!(failed, Err(e810::Error::Adminq(_))), "{failed:?}");
     assert_eq!(side.control.commands() - commands, 1, "it is being stopped");
     inject.clear();

@@ -81,7 +81,7 @@ fn a_thousand_are_flushed_in_the_time_of_one() {
     assert!(took < Ns::from_ms(25), "{took}");
     pair.during(Ns::from_ms(25));
     let side = &mut pair.sides[0];
-    assert_eq!(side.control.service().unwrap().unfinished, 0);
+    assert_eq!(side.control.progress().unwrap().unfinished, 0);
     side.take();
     side.told.clear();
     pair.finish(&sim);

@@ -138,7 +138,7 @@ fn a_reset_that_the_device_asks_for() {
     let sim = sim(5);
     let mut pair = Pair::simulated(&sim, Setup::default());
     let side = &mut pair.sides[0];
-    assert!(!side.control.service().unwrap().reset_needed);
+    assert!(!side.control.progress().unwrap().reset_needed);
     side.add_qp();
     let mut qp = side.qps.pop().unwrap();
     let errors = CqpErrors::Answer {
@@ -158,17 +158,17 @@ fn a_reset_that_the_device_asks_for() {
         .unwrap_err();
     assert!(error.needs_reset());
     assert!(error.to_string().contains("reset the function"), "{error}");
-    assert!(side.control.service().unwrap().reset_needed);
+    assert!(side.control.progress().unwrap().reset_needed);
     side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
     sim.configure_engine(0, |config| config.cqp_errors = CqpErrors::None);
-    assert!(side.control.service().unwrap().reset_needed, "it stays");
+    assert!(side.control.progress().unwrap().reset_needed, "it stays");
     pair.finish(&sim);
 }
 
 #[test]
 fn an_event_after_the_program_ended_it_changes_nothing() {
-    for service in [QpType::Rc, QpType::Ud] {
-        let setup = match service {
+    for qp_type in [QpType::Rc, QpType::Ud] {
+        let setup = match qp_type {
             QpType::Ud => datagrams::setup(),
             _ => Setup::default(),
         };
@@ -186,8 +186,8 @@ fn an_event_after_the_program_ended_it_changes_nothing() {
             pair.during(Ns::from_ms(60));
         }
         let side = &mut pair.sides[0];
-        assert_eq!(side.control.commands(), commands, "{service:?}");
-        assert_eq!(side.qps[0].state(), QpState::Err, "{service:?}");
+        assert_eq!(side.control.commands(), commands, "{qp_type:?}");
+        assert_eq!(side.qps[0].state(), QpState::Err, "{qp_type:?}");
         assert_eq!(side.told.len(), 2, "and it is told");
         let done = side.take();
         assert_eq!(done.len(), 1);
@@ -279,7 +279,7 @@ fn one_that_waits_to_be_dealt_with_is_destroyed() {
         for events in &mut side.events {
             while events.poll(&mut |_| {}).more {}
         }
-        side.control.service().unwrap();
+        side.control.progress().unwrap();
         let qp = side.qps.remove(index);
         assert_eq!(qp.state(), QpState::Err);
         side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();

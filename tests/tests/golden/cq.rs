@@ -87,7 +87,7 @@ impl Bench {
             shift: small(info, "rq_shift"),
             max_wr: slots - 1,
         };
-        let service = if info["qp_type"] == "roce_ud" {
+        let qp_type = if info["qp_type"] == "roce_ud" {
             QpType::Ud
         } else {
             QpType::Rc
@@ -96,14 +96,14 @@ impl Bench {
         let shape = QpShape {
             sq_quanta,
             rq_quanta: rq.quanta(),
-            service,
+            qp_type,
             send_cq: cq,
             recv_cq: cq,
         };
         let key = self.registry.open_qp(small(info, "qp_id"), &shape).unwrap();
         self.registry.set_state(key, QpState::Rts).unwrap();
         let limits = SendLimits {
-            service,
+            qp_type,
             max_sge: 13,
             max_inline: 0,
             address_handles: 1 << 25,

@@ -16,7 +16,7 @@ use e810_cqp::host_context::{
 use e810_cqp::qpc::cqp_size_code;
 use e810_cqp::ring::{SendRing, publish, ring_doorbell};
 use e810_hal::regs::{PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CCQPSTATUS, PFPE_CQPDB, PFPE_CQPTAIL};
-use e810_hal::{Barrier, Bus, Cell, Iova, Off};
+use e810_hal::{Barrier, Bus, Cell, Iova, RegOffset};
 
 use crate::context::{narrow, or_zero};
 use crate::hex;
@@ -25,15 +25,15 @@ use input::Input;
 
 /// Registers written, in order; barriers do nothing here.
 #[derive(Default)]
-struct Machine(RefCell<Vec<(Off, u32)>>);
+struct Machine(RefCell<Vec<(RegOffset, u32)>>);
 
 impl Barrier for Machine {}
 
 impl Bus for Machine {
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         panic!("{off} was read")
     }
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         self.0.borrow_mut().push((off, value));
     }
 }
@@ -135,7 +135,7 @@ fn create_registers(case: &Case<'_>) -> Outcome {
         "PFPE_CCQPLOW+0" => PFPE_CCQPLOW.off(),
         other => panic!("register {other}"),
     };
-    let expected: Vec<(Off, u32)> = case["registers"]
+    let expected: Vec<(RegOffset, u32)> = case["registers"]
         .as_array()
         .unwrap()
         .iter()

@@ -8,7 +8,7 @@ use e810_ceq::aeqe::{About, Aeqe};
 use e810_ceq::limits::MAX_IDS;
 use e810_ceq::{AeCode, Ceq, CeqEntries, CeqStep, Itr, Timer, irq};
 use e810_hal::regs;
-use e810_hal::{Bus, CeqId, Off, Vector};
+use e810_hal::{Bus, CeqId, RegOffset, Vector};
 use e810_types::HwQpState;
 use serde_json::Value;
 
@@ -171,11 +171,11 @@ fn interrupts() {
 struct Writes(RefCell<Vec<(String, u64)>>);
 
 impl Bus for Writes {
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         panic!("{off} is read: interrupt registers are only written")
     }
 
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         let register = regs::find(off).unwrap().register;
         let name = format!("{}+{}", register.name, off.get() - register.offset);
         self.0.borrow_mut().push((name, value.into()));

@@ -14,10 +14,10 @@ use crate::report::{self, Outcome, number};
 use crate::sq::input::{flag, small};
 use crate::sq::{WQEALLOC, bytes_of, snapshot};
 
-fn kernel_spec(service: QpType) -> Spec {
+fn kernel_spec(qp_type: QpType) -> Spec {
     Spec {
         limits: SendLimits {
-            service,
+            qp_type,
             max_sge: 13,
             max_inline: 0,
             address_handles: 1 << 25,
@@ -26,7 +26,7 @@ fn kernel_spec(service: QpType) -> Spec {
             read_fence_rate: 0,
             extra: ExtraOps::all(),
         },
-        qp_id: if service == QpType::Rc { 18 } else { 1 },
+        qp_id: if qp_type == QpType::Rc { 18 } else { 1 },
         ..Spec::default()
     }
 }

@@ -2,7 +2,7 @@
 //! the AdminQ with addresses that are mostly mapped, and random frames.
 
 use e810_hal::regs::{PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CQPDB};
-use e810_hal::{Access, Bus, Ns, Off, SharedBytes};
+use e810_hal::{Access, Bus, Ns, RegOffset, SharedBytes};
 use e810_sim::{Mode, Sim, SimPlatform};
 use e810_tests::scenario::payload::Payload;
 
@@ -47,7 +47,7 @@ impl Hostile {
     }
 
     fn set(&self, register: u64, value: u64) {
-        let off = Off::new(register as u32 & !3);
+        let off = RegOffset::new(register as u32 & !3);
         self.nic.write32(off, value as u32);
     }
 
@@ -233,7 +233,7 @@ impl Hostile {
                     let (register, value) = (self.below(0x80_0000), self.random.next());
                     match self.random.rarely(2) {
                         true => self.set(register, value),
-                        false => drop(self.nic.read32(Off::new(register as u32 & !3))),
+                        false => drop(self.nic.read32(RegOffset::new(register as u32 & !3))),
                     }
                 }
                 5 => {

@@ -6,7 +6,7 @@ use e810::{
     QpAttr, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, bring_up, v4,
 };
 use e810_hal::bus::VsiId;
-use e810_hal::{Bus, Ns, Off, SharedBytes};
+use e810_hal::{Bus, Ns, RegOffset, SharedBytes};
 use e810_sim::{Mode, Sim, SimPlatform};
 use e810_tests::scenario::objects::Objects;
 use e810_tests::scenario::payload::Payload;
@@ -121,13 +121,13 @@ impl Party {
             sim.run(Ns(random.below(2_000_000)));
         }
         if random.rarely(3) {
-            let doorbell = Off::new(0x7F_0000 + random.below(64) as u32 * 4);
+            let doorbell = RegOffset::new(0x7F_0000 + random.below(64) as u32 * 4);
             self.platform.write32(doorbell, random.next() as u32);
         }
         for part in &mut self.events {
             let _ = part.poll(&mut |_| {});
         }
-        let _ = self.control.service();
+        let _ = self.control.progress();
         let completions = cq.poll(&mut [Wc::default(); 8]) as u64;
         if random.rarely(2) {
             let _ = cq.arm(Notify::Any);

@@ -2,8 +2,8 @@
 //! costs no command.
 
 use e810::{
-    AccessFlags, Atomic, Data, Error, Lack, MwBind, MwType, Op, PostError, QpAttr, QpInit, QpType,
-    Remote, SendFlags, SendWr, Sge, WcOpcode, WcStatus,
+    AccessFlags, Atomic, Data, Error, MwBind, MwType, Op, PostError, QpAttr, QpInit, QpType,
+    Remote, SendFlags, SendWr, Sge, Unsupported, WcOpcode, WcStatus,
 };
 use e810_hal::Ns;
 use e810_tests::traffic::verbs::done;
@@ -18,29 +18,29 @@ fn each_has_its_own_error() {
     let side = &mut pair.sides[0];
     let commands = side.control.commands();
     let caps = side.qps[0].caps();
-    for (service, lack) in [
-        (QpType::Uc, Lack::Uc),
-        (QpType::RawPacket, Lack::RawPacket),
-        (QpType::XrcIni, Lack::Xrc),
-        (QpType::XrcTgt, Lack::Xrc),
-        (QpType::Gsi, Lack::Gsi),
+    for (qp_type, lack) in [
+        (QpType::Uc, Unsupported::Uc),
+        (QpType::RawPacket, Unsupported::RawPacket),
+        (QpType::XrcIni, Unsupported::Xrc),
+        (QpType::XrcTgt, Unsupported::Xrc),
+        (QpType::Gsi, Unsupported::Gsi),
     ] {
-        let init = QpInit::new(service, &side.cqs[0], &side.cqs[0], caps);
+        let init = QpInit::new(qp_type, &side.cqs[0], &side.cqs[0], caps);
         let error = side.control.create_qp(&side.pd, &init).unwrap_err();
-        assert_eq!(error, Error::NotOffered(lack), "{service}");
+        assert_eq!(error, Error::NotOffered(lack), "{qp_type}");
     }
     assert_eq!(
         side.control.create_srq(&side.pd).unwrap_err(),
-        Lack::Srq.into()
+        Unsupported::Srq.into()
     );
     assert_eq!(
         side.control.alloc_mw(&side.pd, MwType::Type2).unwrap_err(),
-        Lack::MemoryWindows.into()
+        Unsupported::MemoryWindows.into()
     );
     let memory = side.buffer.bytes();
     for (access, lack) in [
-        (AccessFlags::REMOTE_ATOMIC, Lack::Atomics),
-        (AccessFlags::MW_BIND, Lack::MemoryWindows),
+        (AccessFlags::REMOTE_ATOMIC, Unsupported::Atomics),
+        (AccessFlags::MW_BIND, Unsupported::MemoryWindows),
     ] {
         let error = side.control.reg_mr(&side.pd, memory, access).unwrap_err();
         assert_eq!(error, lack.into());
@@ -53,14 +53,14 @@ fn each_has_its_own_error() {
                 caps: Some(caps),
                 ..QpAttr::default()
             },
-            Lack::QueueResize,
+            Unsupported::QueueResize,
         ),
         (
             QpAttr {
                 alt_path: path,
                 ..QpAttr::default()
             },
-            Lack::AlternatePath,
+            Unsupported::AlternatePath,
         ),
     ] {
         let error = side.control.modify_qp(&mut side.qps[0], &attr);
@@ -92,11 +92,11 @@ fn each_has_its_own_error() {
     }
     assert_eq!(side.control.commands(), commands);
     for lack in [
-        Lack::Uc,
-        Lack::Xrc,
-        Lack::Srq,
-        Lack::Atomics,
-        Lack::AlternatePath,
+        Unsupported::Uc,
+        Unsupported::Xrc,
+        Unsupported::Srq,
+        Unsupported::Atomics,
+        Unsupported::AlternatePath,
     ] {
         let text = Error::from(lack).to_string();
         assert!(text.contains("the E810"), "{text}");

@@ -95,7 +95,7 @@ fn of_a_connection(ipv6: bool, hop_limit: u8) {
 fn of_a_datagram(ipv6: bool, hop_limit: u8) {
     let sim = sim(41);
     let setup = Setup {
-        service: QpType::Ud,
+        qp_type: QpType::Ud,
         ipv6,
         ..Setup::default()
     };

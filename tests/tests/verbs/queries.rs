@@ -89,10 +89,10 @@ fn a_port_and_its_tables() {
 /// set; with a smaller mask only what was asked for.
 #[test]
 fn a_queue_pair_says_what_it_was_told() {
-    for service in [QpType::Rc, QpType::Ud] {
+    for qp_type in [QpType::Rc, QpType::Ud] {
         let sim = sim(3);
         let setup = Setup {
-            service,
+            qp_type,
             separate_cqs: true,
             ..Setup::default()
         };
@@ -104,10 +104,10 @@ fn a_queue_pair_says_what_it_was_told() {
             let qp = &side.qps[0];
             let state = qp.state();
             let said = side.control.query_qp(qp, AttrMask::all()).unwrap();
-            let valid = query::valid(service, state);
+            let valid = query::valid(qp_type, state);
             // Nothing was said about an alternate path or a drain.
             let never = AttrMask::ALT_PATH | AttrMask::PATH_MIG_STATE;
-            assert_eq!(said.attr.mask(), valid - never, "{service} {state}");
+            assert_eq!(said.attr.mask(), valid - never, "{qp_type} {state}");
             let expected = QpAttr {
                 state: Some(state),
                 cur_state: Some(state),
@@ -115,7 +115,7 @@ fn a_queue_pair_says_what_it_was_told() {
                 ..*told
             };
             assert_eq!(said.attr, expected);
-            assert_eq!((said.init.service, said.sq_draining), (service, false));
+            assert_eq!((said.init.qp_type, said.sq_draining), (qp_type, false));
             assert_eq!(said.init.caps, qp.caps());
             let (send, receive) = (&side.cqs[0], &side.cqs[1]);
             let numbers = (send.number(), receive.number());
@@ -153,19 +153,19 @@ fn a_queue_pair_says_what_it_was_made_with() {
     let mut pair = Pair::simulated(&sim, setup);
     let side = &mut pair.sides[0];
     let services = [QpType::Rc, QpType::Ud, QpType::Rc, QpType::Ud];
-    for (place, service) in services.into_iter().enumerate() {
+    for (place, qp_type) in services.into_iter().enumerate() {
         let (send, receive) = (&side.cqs[place % 2], &side.cqs[1 - place % 2]);
         let pd = side.control.alloc_pd().unwrap();
         let init = QpInit {
             signal_all: place == 1,
             fast_register: place == 2,
             user_context: u64::MAX << place,
-            ..QpInit::new(service, send, receive, setup.caps)
+            ..QpInit::new(qp_type, send, receive, setup.caps)
         };
         let qp = side.control.create_qp(&pd, &init).unwrap();
         let said = side.control.query_qp(&qp, AttrMask::empty()).unwrap();
         let expected = QueriedInit {
-            service,
+            qp_type,
             send_cq: send.number(),
             recv_cq: receive.number(),
             caps: qp.caps(),

@@ -154,7 +154,7 @@ impl Messages<'_> {
     fn side<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<Side<P>> {
         let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
         let plan = SidePlan {
-            service: self.service.into(),
+            qp_type: self.service.into(),
             size: self.plan.size,
             counters: self.counted == Counted::QueuePairs,
             waits: self.waits,

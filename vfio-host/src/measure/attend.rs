@@ -6,7 +6,7 @@
 //! in the same ways.
 
 use anyhow::{Context, Result, bail};
-use e810::{AsyncEvent, Control, Cq, Event, EventSet, Events, Notify, Wc};
+use e810::{AsyncEvent, Control, Cq, Event, EventSet, Notify, VectorEvents, Wc};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
@@ -129,7 +129,7 @@ impl<P: HostPlatform> Attended<P> {
                 }
             }
         }
-        match self.control.service() {
+        match self.control.progress() {
             Err(error) if error.needs_reset() => return Err(error.into()),
             // What could not be told to the card of one queue pair ends with its
             // completions, which say so.
@@ -184,7 +184,7 @@ impl<P: HostPlatform> Attended<P> {
 }
 
 /// What an interrupt handler does.
-fn serve<P: Platform>(events: &mut Events<P>, failure: &mut Option<AsyncEvent>) {
+fn serve<P: Platform>(events: &mut VectorEvents<P>, failure: &mut Option<AsyncEvent>) {
     while events.on_vector(&mut |event| note(event, failure)).more {}
 }
 

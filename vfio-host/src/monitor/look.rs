@@ -1,7 +1,7 @@
 //! One look at a device, by the loop that attends to it.
 
 use e810::{
-    Control, Cq, Depth, EventSet, Events, LoggedEvent, Moderated, PortState, Timer, Timing,
+    Control, Cq, Depth, EventSet, LoggedEvent, Moderated, PortState, Timer, Timing, VectorEvents,
 };
 use e810_hal::{Ns, Platform};
 
@@ -75,7 +75,11 @@ fn port<P: Platform>(control: &Control<P>) -> PortSeen {
     }
 }
 
-fn vector<P: Platform>(control: &Control<P>, events: &Events<P>, interrupts: u64) -> VectorSeen {
+fn vector<P: Platform>(
+    control: &Control<P>,
+    events: &VectorEvents<P>,
+    interrupts: u64,
+) -> VectorSeen {
     let completion_vector = events.completion_vector();
     let timing = completion_vector.and_then(|number| control.interrupt_timing(number).ok());
     VectorSeen {
@@ -131,7 +135,7 @@ fn queue<P: Platform>(cq: &Cq<P>, counts: &Counts) -> CqSeen {
 
 fn asynchronous<P: Platform>(parts: &EventSet<P>, now: Ns) -> AsyncsSeen {
     let mut seen = AsyncsSeen::default();
-    for log in parts.iter().map(Events::log) {
+    for log in parts.iter().map(VectorEvents::log) {
         seen.total += log.total();
         seen.last.extend(log.iter().map(|entry| event(entry, now)));
     }

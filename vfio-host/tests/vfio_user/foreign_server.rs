@@ -13,7 +13,7 @@ use std::thread;
 use e810_backends::memory::SharedMemory;
 use e810_backends::vfio_user::VfioUser;
 use e810_backends::{DmaRegion, Transport};
-use e810_hal::{Access, Bus, Off};
+use e810_hal::{Access, Bus, RegOffset};
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_INFO_EVENTFD, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
     vfio_region_info,
@@ -119,8 +119,8 @@ fn the_client_speaks_with_a_server_that_is_not_ours() {
     assert_eq!(bytes, [0x5a; 6]);
     device.config_write(4, &[6, 0]).unwrap();
     let registers = device.registers();
-    registers.write32(Off::new(0x100), 0x0102_0304);
-    assert_eq!(registers.read32(Off::new(0x200)), 0x5a5a_5a5a);
+    registers.write32(RegOffset::new(0x100), 0x0102_0304);
+    assert_eq!(registers.read32(RegOffset::new(0x200)), 0x5a5a_5a5a);
     let memory = SharedMemory::new(8192, false).unwrap();
     // SAFETY: the memory lives to the end, and nobody else uses it.
     unsafe { memory.bytes() }

@@ -9,7 +9,7 @@ use e810_backends::memory::SharedMemory;
 use e810_hal::regs::{
     DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0, PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CQPTAIL,
 };
-use e810_hal::{Off, Vector};
+use e810_hal::{RegOffset, Vector};
 use vfio_user::Client;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
@@ -52,11 +52,11 @@ impl User {
         self.0.region_write(region, offset, &bytes).unwrap();
     }
 
-    fn get(&mut self, off: Off) -> u32 {
+    fn get(&mut self, off: RegOffset) -> u32 {
         self.read(0, off.get().into())
     }
 
-    fn set(&mut self, off: Off, value: u32) {
+    fn set(&mut self, off: RegOffset, value: u32) {
         self.write(0, off.get().into(), value);
     }
 

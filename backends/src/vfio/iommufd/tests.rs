@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 
-use e810_hal::{Access, Bus, Off, Vector};
+use e810_hal::{Access, Bus, RegOffset, Vector};
 use vfio_bindings::bindings::vfio::{
     vfio_device_attach_iommufd_pt, vfio_device_bind_iommufd, vfio_device_detach_iommufd_pt,
 };
@@ -16,7 +16,7 @@ use super::script::*;
 use super::*;
 use crate::spec::Bdf;
 use crate::transport::{DmaRegion, Transport};
-use crate::vectors::{Vectors, Waiter};
+use crate::vectors::{InterruptVectors, Waiter};
 use crate::vfio::Vfio;
 use crate::vfio::open::Place;
 use crate::vfio::tape::{Ioctl, Step, Tape, longs, words};
@@ -91,7 +91,7 @@ fn a_function_is_used_and_closed_in_order() {
         .file()
         .write_all_at(&[1, 2, 3, 4], 0x1000)
         .unwrap();
-    assert_eq!(vfio.registers().read32(Off::new(0x1000)), 0x0403_0201);
+    assert_eq!(vfio.registers().read32(RegOffset::new(0x1000)), 0x0403_0201);
 
     let memory = NonNull::<u8>::dangling();
     let address = memory.as_ptr().addr() as u64;
@@ -159,7 +159,7 @@ fn a_set_that_cannot_grow_is_taken_down_first() {
     let vfio = Vfio::new(NAME.to_owned(), bdf(), open_on(&tape).unwrap()).unwrap();
     assert!(!vfio.properties().vectors_grow);
 
-    let mut vectors = Vectors::default();
+    let mut vectors = InterruptVectors::default();
     let waiter = Waiter::new().unwrap();
     let mut take = || vectors.take(&vfio, &waiter);
     let down =

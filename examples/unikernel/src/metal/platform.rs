@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 
 use e810_hal::{
-    Access, Bar0, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, Iova,
-    Mapping, NoHostMemory, Ns, Off, RawDma, Run, SharedBytes, Vector, Vectors,
+    Access, Bar0, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
+    InterruptVectors, Iova, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
 };
 
 use crate::boot::MEMORY_END;
@@ -66,11 +66,11 @@ impl<'m> Metal<'m> {
 
 impl Bus for Metal<'_> {
     #[inline(always)]
-    fn read32(&self, off: Off) -> u32 {
+    fn read32(&self, off: RegOffset) -> u32 {
         Bar0::read32(&self.function.registers, off)
     }
     #[inline(always)]
-    fn write32(&self, off: Off, value: u32) {
+    fn write32(&self, off: RegOffset, value: u32) {
         Bar0::write32(&self.function.registers, off, value);
     }
 }
@@ -114,8 +114,8 @@ unsafe impl DmaMap for Metal<'_> {
             _ => Err(DmaError::Refused { address, bytes }),
         }
     }
-    fn dma_run(&self, mapping: &Mapping, index: u32) -> Option<Run> {
-        (index == 0).then_some(Run {
+    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
+        (index == 0).then_some(DmaSegment {
             iova: Iova(mapping.id >> 32),
             bytes: mapping.id & 0xffff_ffff,
         })
@@ -155,7 +155,7 @@ impl Clock for Metal<'_> {
 /// The processor's own are all that this machine needs.
 impl Barrier for Metal<'_> {}
 
-impl Vectors for Metal<'_> {
+impl InterruptVectors for Metal<'_> {
     fn vector_count(&self) -> u16 {
         self.function.msix.entries().min(LINES_EACH.into())
     }

@@ -4,7 +4,7 @@ use super::client::{Client, params};
 use super::switch::mac_rule;
 use crate::pe::Env;
 use e810_hal::regs as hw;
-use e810_hal::{Bus, Ns, Off, Vector};
+use e810_hal::{Bus, Ns, RegOffset, Vector};
 
 const ONE: [(usize, &[u8]); 1] = [(0, &[1])];
 /// sw_flags and sw_flags2 of a VSI's properties, and two of their bits.
@@ -135,7 +135,7 @@ fn a_vsi_that_does_not_prune_gets_every_vlan() {
 /// What a driver found on cards: a function-level reset leaves the register as it is (field-evidence 3.18).
 #[test]
 fn a_receive_queues_profile_outlives_resets_of_the_function() {
-    const QRXFLXP_CNTXT_0: Off = Off::new(0x48_0000);
+    const QRXFLXP_CNTXT_0: RegOffset = RegOffset::new(0x48_0000);
     const VALUE: u32 = 0x701;
     let client = Client::new();
     client.nic.write32(QRXFLXP_CNTXT_0, VALUE);

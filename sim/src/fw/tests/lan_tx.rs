@@ -4,14 +4,14 @@ use super::client::{Client, params};
 use super::scheduler::{group, lan_queue};
 use crate::findings::kind;
 use crate::pe::Env;
-use e810_hal::{Bus, DmaAlloc, DmaLayout, Off, RawDma};
+use e810_hal::{Bus, DmaAlloc, DmaLayout, RawDma, RegOffset};
 
 const QUEUE: u16 = 3;
 /// Descriptors of the ring.
 const LENGTH: u32 = 8;
 /// QTX_COMM_DBELL and QTX_COMM_HEAD of the queue.
-const DOORBELL: Off = Off::new(0x2C_0000 + 4 * QUEUE as u32);
-const HEAD: Off = Off::new(0xE_0000 + 4 * QUEUE as u32);
+const DOORBELL: RegOffset = RegOffset::new(0x2C_0000 + 4 * QUEUE as u32);
+const HEAD: RegOffset = RegOffset::new(0xE_0000 + 4 * QUEUE as u32);
 
 /// A queue over `base` with [`LENGTH`] descriptors.
 fn queue(client: &mut Client, base: u64) {

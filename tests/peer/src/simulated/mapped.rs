@@ -87,7 +87,7 @@ impl Simulated {
             .map_err(|_| Errno::EXHAUSTED)?;
         let mut pages = Vec::new();
         for run in 0..mapping.runs {
-            let run = self.nic.dma_run(&mapping, run).ok_or(Errno::INVALID)?;
+            let run = self.nic.dma_segment(&mapping, run).ok_or(Errno::INVALID)?;
             let first = run.iova.0 & !(PAGE - 1);
             pages.extend((first..run.iova.0 + run.bytes).step_by(PAGE as usize));
         }

@@ -47,13 +47,13 @@ fn post(trio: &mut Trio, wr_id: u64, sges: &[Sge]) -> bool {
 
 /// The device completes the receive in `slot`: one of the forms that data-path
 /// 4.1 and 4.2 have.
-fn complete(trio: &mut Trio, rng: &mut Rng, service: QpType, slot: u64) {
+fn complete(trio: &mut Trio, rng: &mut Rng, qp_type: QpType, slot: u64) {
     let shift = trio.theirs[0].qp.rq_shift;
     let index = slot << shift << 32;
     let length = u64::from(rng.word());
     let source = u64::from(rng.word() >> 8);
     let immediate = [u64::from(rng.word()), 0, 0, 1 << 62];
-    match (service, rng.below(4)) {
+    match (qp_type, rng.below(4)) {
         // SEND ONLY; UD names its sender.
         (QpType::Ud, 0) => trio.complete(length, source, 0x04 << 56 | index, Some(immediate)),
         (QpType::Ud, _) => trio.complete(length, source, 0x04 << 56 | index, None),
@@ -73,14 +73,14 @@ fn complete(trio: &mut Trio, rng: &mut Rng, service: QpType, slot: u64) {
 )]
 fn the_library_writes_the_same_receives() {
     let mut rng = Rng(9);
-    for (service, sges_most) in [
+    for (qp_type, sges_most) in [
         (QpType::Rc, 1),
         (QpType::Rc, 3),
         (QpType::Rc, 13),
         (QpType::Ud, 2),
     ] {
         let shape = Shape {
-            service,
+            qp_type,
             send_wr: 8,
             recv_wr: 30,
             sges: sges_most,
@@ -104,12 +104,12 @@ fn the_library_writes_the_same_receives() {
                 refused += 1;
             }
             while completed < taken && rng.below(20) < 9 {
-                complete(&mut trio, &mut rng, service, completed % slots);
+                complete(&mut trio, &mut rng, qp_type, completed % slots);
                 completed += 1;
             }
         }
         println!(
-            "{service}, {sges_most} SGEs: {taken} receives equal, {refused} refused alike, \
+            "{qp_type}, {sges_most} SGEs: {taken} receives equal, {refused} refused alike, \
              {completed} completions read alike"
         );
         assert!(taken > 700 && refused > 10 && completed > 700);
@@ -126,7 +126,7 @@ fn a_receive_of_nothing_is_the_one_before_to_the_library() {
         return;
     };
     let shape = Shape {
-        service: QpType::Rc,
+        qp_type: QpType::Rc,
         send_wr: 8,
         recv_wr: 30,
         sges: 1,

@@ -139,7 +139,7 @@ fn run(shape: Shape, seed: u64, calls: u64) -> Option<Run> {
         trio,
         rng: Rng(seed),
         limits: Limits {
-            service: shape.service,
+            qp_type: shape.qp_type,
             max_sge: shape.sges,
             max_inline: shape.inline,
         },
@@ -187,9 +187,9 @@ fn the_library_writes_the_same_send_requests() {
         (QpType::Ud, 100, 2, 16),
         (QpType::Ud, 60, 13, 101),
     ];
-    for (seed, (service, send_wr, sges, inline)) in (1..).zip(shapes) {
+    for (seed, (qp_type, send_wr, sges, inline)) in (1..).zip(shapes) {
         let shape = Shape {
-            service,
+            qp_type,
             send_wr,
             recv_wr: 16,
             sges,
@@ -199,7 +199,7 @@ fn the_library_writes_the_same_send_requests() {
             return;
         };
         println!(
-            "{service}, {sges} SGEs, {inline} inline: {} requests equal in {} laps, {} lists refused alike, \
+            "{qp_type}, {sges} SGEs, {inline} inline: {} requests equal in {} laps, {} lists refused alike, \
              {} completions read alike",
             run.accepted, run.wraps, run.refused, run.completed
         );
@@ -211,7 +211,7 @@ fn the_library_writes_the_same_send_requests() {
 #[test]
 fn every_kind_of_request_is_generated() {
     let limits = Limits {
-        service: QpType::Rc,
+        qp_type: QpType::Rc,
         max_sge: 3,
         max_inline: 39,
     };

@@ -19,7 +19,7 @@ pub(crate) const PATTERN: u64 = 0xA5A5_A5A5_A5A5_A5A5;
 /// Sizes of the queues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    pub(crate) service: QpType,
+    pub(crate) qp_type: QpType,
     pub(crate) send_wr: u32,
     pub(crate) recv_wr: u32,
     pub(crate) sges: u32,
@@ -57,7 +57,7 @@ impl Trio {
             max_recv_sge: shape.sges,
             max_inline_data: shape.inline,
         };
-        let kind = match shape.service {
+        let kind = match shape.qp_type {
             QpType::Ud => qp_type::UD,
             _ => qp_type::RC,
         };
@@ -74,7 +74,7 @@ impl Trio {
             rq,
             cq_entries: CqSize::new(CQE).unwrap().entries,
             limits: SendLimits {
-                service: shape.service,
+                qp_type: shape.qp_type,
                 max_sge: shape.sges,
                 max_inline: shape.inline,
                 address_handles: 1 << 17,

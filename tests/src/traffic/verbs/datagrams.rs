@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use e810::{Data, Lack, Op, Path, Platform, QpAttr, Qpn, UdTarget, WcFlags, WcOpcode, WcStatus};
+use e810::{
+    Data, Op, Path, Platform, QpAttr, Qpn, UdTarget, Unsupported, WcFlags, WcOpcode, WcStatus,
+};
 use e810_hal::Ns;
 
 use super::super::scenarios::{A, B};
@@ -326,7 +328,7 @@ pub fn a_failed_send(pair: &mut Pair<impl Platform>) {
         ..QpAttr::default()
     };
     let refused = side.control.modify_qp(&mut side.qps[0], &back);
-    assert_eq!(refused, Err(Lack::SqeRecovery.into()));
+    assert_eq!(refused, Err(Unsupported::SqeRecovery.into()));
     side.control
         .modify_qp(&mut side.qps[0], &QpAttr::to_error())
         .expect("to ERR");
@@ -372,7 +374,7 @@ pub fn longer_than_a_packet(pair: &mut Pair<impl Platform>) {
 #[must_use]
 pub fn setup() -> Setup {
     Setup {
-        service: e810::QpType::Ud,
+        qp_type: e810::QpType::Ud,
         queue_pairs: 2,
         ..Setup::default()
     }

@@ -1,6 +1,6 @@
 //! Completion vectors that come and go while messages are sent.
 
-use e810::{Data, Error, Event, Events, Notify, Object, Op, Platform, WcStatus};
+use e810::{Data, Error, Event, Notify, Object, Op, Platform, VectorEvents, WcStatus};
 
 use super::signaled;
 use crate::traffic::{End, Pair};
@@ -64,13 +64,13 @@ pub fn added_and_removed(pair: &mut Pair<impl Platform>) {
     }
 }
 
-fn add<P: Platform>(pair: &mut Pair<P>) -> Events<P> {
+fn add<P: Platform>(pair: &mut Pair<P>) -> VectorEvents<P> {
     let added = pair.side(1).control.add_completion_vector();
     added.expect("a further vector")
 }
 
 /// A message to the late queue pair, told by `events` and by nobody else.
-fn tell<P: Platform>(pair: &mut Pair<P>, events: &mut Events<P>, wr_id: u64) {
+fn tell<P: Platform>(pair: &mut Pair<P>, events: &mut VectorEvents<P>, wr_id: u64) {
     let side = pair.side(1);
     let place = side.sge(side.incoming(), BYTES);
     side.post_recv(LATE[1].qp, wr_id, &[place]).expect("posted");

@@ -37,7 +37,7 @@ pub fn spec(qp: &Value) -> Spec {
         },
         cq_entries: 64,
         limits: SendLimits {
-            service: if qp["qp_type"] == "roce_ud" {
+            qp_type: if qp["qp_type"] == "roce_ud" {
                 QpType::Ud
             } else {
                 QpType::Rc

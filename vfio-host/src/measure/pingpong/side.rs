@@ -30,7 +30,7 @@ pub struct Side<P: HostPlatform> {
     qp: Qp<P>,
     mr: Mr<P>,
     buffer: Buffer,
-    service: QpType,
+    qp_type: QpType,
     size: u32,
     receives: u64,
     /// Bytes of a message that is to arrive.
@@ -45,7 +45,7 @@ pub struct Side<P: HostPlatform> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SidePlan {
     /// How messages are carried.
-    pub service: QpType,
+    pub qp_type: QpType,
     /// Bytes of payload in a message.
     pub size: u32,
     /// Its queue pair gets counters of its own.
@@ -85,7 +85,7 @@ impl<P: HostPlatform> Side<P> {
         tap: Option<Tap>,
     ) -> Result<Self> {
         let SidePlan {
-            service,
+            qp_type,
             size,
             counters,
             waits,
@@ -93,14 +93,14 @@ impl<P: HostPlatform> Side<P> {
         } = plan;
         // First what is sent, then where it arrives: a datagram that nobody
         // waits for any more must not fall into one that somebody looks at.
-        let incoming = match service.is_datagram() {
+        let incoming = match qp_type.is_datagram() {
             false => size as usize,
             true => (GRH + size as usize) * RECEIVES as usize,
         };
         let buffer = platform.payload(size as usize + incoming)?;
         let pd = control.alloc_pd()?;
         let mut cq = control.create_cq(64, 0)?;
-        let access = match service.is_datagram() {
+        let access = match qp_type.is_datagram() {
             false => {
                 AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ
             }
@@ -117,7 +117,7 @@ impl<P: HostPlatform> Side<P> {
         let init = QpInit {
             counters,
             tuning: Some(tuning),
-            ..QpInit::new(service, &cq, &cq, caps)
+            ..QpInit::new(qp_type, &cq, &cq, caps)
         };
         let qp = control.create_qp(&pd, &init)?;
         Ok(Self {
@@ -127,7 +127,7 @@ impl<P: HostPlatform> Side<P> {
             qp,
             mr,
             buffer,
-            service,
+            qp_type,
             size,
             receives: 0,
             arriving: size,
@@ -172,7 +172,7 @@ impl<P: HostPlatform> Side<P> {
     /// The transition that failed, or a message that is no datagram on this path.
     pub fn connect(&mut self, peer: &Endpoint, path: e810::Path, mtu: e810::Mtu) -> Result<()> {
         let psn = self.endpoint().psn;
-        if self.service.is_datagram() {
+        if self.qp_type.is_datagram() {
             ensure!(
                 self.size <= mtu.bytes(),
                 "--size {}: a datagram carries at most the path MTU, {} bytes; give a smaller size or a larger --path-mtu",

@@ -8,7 +8,7 @@ mod words;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use e810_hal::bus::Off;
+use e810_hal::bus::RegOffset;
 use e810_hal::regs::{
     PFHMC_PDINV, PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CCQPSTATUS, PFPE_CQARM, PFPE_CQPDB,
     PFPE_CQPERRCODES, PFPE_CQPTAIL,
@@ -85,7 +85,7 @@ impl Device {
         self.accesses
     }
 
-    pub(crate) fn read(&mut self, off: Off) -> u32 {
+    pub(crate) fn read(&mut self, off: RegOffset) -> u32 {
         if self.gone() {
             return u32::MAX;
         }
@@ -101,7 +101,7 @@ impl Device {
         }
     }
 
-    pub(crate) fn write(&mut self, off: Off, value: u32, memory: &Memory) {
+    pub(crate) fn write(&mut self, off: RegOffset, value: u32, memory: &Memory) {
         if self.gone() {
             return;
         }
