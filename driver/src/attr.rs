@@ -56,6 +56,19 @@ pub struct QpCaps {
     pub max_inline: u32,
 }
 
+impl Default for QpCaps {
+    /// 16 requests and 16 receives of one SGE each, no inline data.
+    fn default() -> Self {
+        Self {
+            max_send_wr: 16,
+            max_recv_wr: 16,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: 0,
+        }
+    }
+}
+
 /// What a queue pair is made with.
 #[derive(Debug)]
 pub struct QpInit<'a, P: Platform> {

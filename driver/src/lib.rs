@@ -112,5 +112,5 @@ pub use e810_datapath::{
     UdTarget, Wc, WcFlags, WcOpcode, WcStatus,
 };
 pub use e810_hal::bus::VsiId;
-pub use e810_hal::{Platform, SharedBytes};
+pub use e810_hal::{Clock, Ns, Platform, SharedBytes};
 pub use e810_types::{QpState, QpType};

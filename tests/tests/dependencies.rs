@@ -113,6 +113,12 @@ const CRATES: &[CrateRule] = &[
         core: false,
     },
     CrateRule {
+        package: "e810-examples",
+        folder: "examples",
+        may_use: &["e810", "e810-sim", "e810-backends"],
+        core: false,
+    },
+    CrateRule {
         package: "e810-tests",
         folder: "tests",
         may_use: &[

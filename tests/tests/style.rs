@@ -219,3 +219,19 @@ fn test_modules_are_found_where_they_are_declared() {
         [Path::new("a/b/testing"), Path::new("a/b/tests")]
     );
 }
+
+/// The programs of `examples` are read as pages.
+#[test]
+fn an_example_fits_a_page() {
+    let mut programs = 0;
+    for path in sources(&root().join("examples")) {
+        if path.parent() != Some(&root().join("examples")) {
+            continue;
+        }
+        programs += 1;
+        let lines = fs::read_to_string(&path).expect("a source file");
+        let lines = lines.lines().count();
+        assert!(lines <= 80, "{}: {lines} lines, at most 80", path.display());
+    }
+    assert!(programs > 5, "only {programs} programs");
+}
