@@ -7,7 +7,7 @@
 #![no_std]
 #![no_main]
 
-mod mishap;
+mod failing_receive;
 mod node;
 mod report;
 
@@ -86,7 +86,7 @@ fn main(machine: &Machine) -> Result<(), Failure> {
             report.row(waits.row(qp_type), MESSAGES);
         }
     }
-    mishap::receive_too_short(&mut a, &mut b)?;
+    failing_receive::receive_too_short(&mut a, &mut b)?;
     report.row("a failure, told", 1);
     a.down()?;
     b.down()?;

@@ -10,7 +10,7 @@ mod contexts;
 mod counters;
 mod fences;
 mod keys;
-mod lacks;
+mod unsupported;
 mod pages;
 mod paths;
 mod queries;
