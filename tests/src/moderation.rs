@@ -113,7 +113,7 @@ impl Written {
     const WORDS: usize = 4;
     const VALID: u64 = 1 << 63;
 
-    fn look(&mut self, now: Ns) {
+    fn record(&mut self, now: Ns) {
         loop {
             let (lap, place) = (self.seen / self.entries, self.seen % self.entries);
             let word = self.ring.get(place * Self::WORDS + Self::WORDS - 1);
@@ -244,7 +244,7 @@ impl Bench {
             let next = end.min(due).min(event).min(now + IDLE);
             self.sim.run(Ns(next - now));
         }
-        self.written.look(self.sim.now());
+        self.written.record(self.sim.now());
     }
 
     /// The program is busy; the world goes on.
@@ -279,12 +279,12 @@ impl Bench {
         let side = self.pair.side(1);
         let events = side.events.get_mut(2).expect("an event queue");
         while events.on_vector(&mut |_| {}).more {}
-        self.written.look(self.sim.now());
+        self.written.record(self.sim.now());
         loop {
             while self.poll() > 0 {}
             let cq = self.pair.side(1).cqs.get_mut(1).expect("the receive CQ");
             let more = cq.arm(Notify::Any);
-            self.written.look(self.sim.now());
+            self.written.record(self.sim.now());
             if !more {
                 return;
             }

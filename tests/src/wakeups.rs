@@ -184,8 +184,8 @@ impl Schedules {
                 self.tally.requests += 1;
                 let more = cq.arm(notify);
                 // One that does not look again is told all the same.
-                let looks = more && self.rng.chance(500_000);
-                self.program = match looks {
+                let polls = more && self.rng.chance(500_000);
+                self.program = match polls {
                     true => Program::Polls,
                     false => Program::Sleeps,
                 };

@@ -24,7 +24,7 @@ impl Log for Warnings {
     fn flush(&self) {}
 }
 
-fn told() -> usize {
+fn reported() -> usize {
     let lines = std::mem::take(&mut *WARNINGS.0.lock().unwrap_or_else(PoisonError::into_inner));
     let leaks = lines
         .iter()
@@ -45,13 +45,13 @@ fn a_device_that_is_dropped_keeps_its_memory_and_says_so() {
     };
     let device = bring_up(nic.clone(), &Config::new(lan), &mut |_| {}).unwrap();
     device.shutdown().unwrap();
-    assert_eq!(told(), 0, "all was given back");
+    assert_eq!(reported(), 0, "all was given back");
 
     let device = bring_up(nic, &Config::new(lan), &mut |_| {}).unwrap();
     let held = sim.memory(0).dma_blocks as usize;
     assert!(held > 10);
     drop(device);
     assert_eq!(sim.memory(0).dma_blocks as usize, held, "nothing was freed");
-    assert_eq!(told(), held, "a line for each block");
+    assert_eq!(reported(), held, "a line for each block");
     assert_eq!(sim.findings(), []);
 }

@@ -100,7 +100,7 @@ fn laps(pair: &mut Simulated, slots: u64, mut entry: impl FnMut(&mut [u64])) {
     for _ in 0..2 {
         fill(&ring, 4, head as usize, &mut entry);
         for _ in 0..4 {
-            side.look();
+            side.poll_cqs();
         }
         assert_eq!(side.done, []);
         assert_eq!(shadow.get(0), head, "a whole lap was consumed");
@@ -156,7 +156,7 @@ fn work_alone(pair: &mut Simulated) {
 /// The CEQ of the CQ of side 0, and the place of its next entry.
 fn event_queue(pair: &mut Simulated) -> (Block, usize) {
     let side = &mut pair.sides[0];
-    side.attend();
+    side.progress();
     assert!(!side.cqs[0].arm(Notify::Any));
     let sge = side.sge(0, 8);
     let remote = pair.remote(A, 0);
@@ -178,7 +178,7 @@ fn event_queue(pair: &mut Simulated) -> (Block, usize) {
     let (block, words) = single.next().expect("an event");
     assert!(single.next().is_none());
     assert_eq!(pair.completions(0, 1)[0].status, WcStatus::Success);
-    pair.sides[0].attend();
+    pair.sides[0].progress();
     assert!(pair.sides[0].cqs[0].take_event());
     (block.clone(), words[0] + 1)
 }
@@ -208,7 +208,7 @@ fn async_queue(pair: &mut Simulated) -> (Block, usize) {
     assert!(double.next().is_none());
     assert_eq!(words[0] % 2, 0);
     pair.completions(0, 1);
-    pair.sides[0].told.clear();
+    pair.sides[0].reported.clear();
     for end in [A, B] {
         pair.renew(end);
     }
@@ -259,7 +259,7 @@ fn events_of_no_cq() {
             entry[0] = random.next().expect("enough");
         });
         let before = pair.sides[0].skipped;
-        while pair.sides[0].attend().more {}
+        while pair.sides[0].progress().more {}
         let skipped = pair.sides[0].skipped - before;
         assert_eq!(skipped as usize, ring.words());
     }
@@ -291,7 +291,7 @@ fn asynchronous_events_of_nothing() {
         let entries = ring.words() / 2;
         let mut taken = 0;
         loop {
-            let polled = pair.sides[0].attend();
+            let polled = pair.sides[0].progress();
             taken += (polled.events + polled.skipped) as usize;
             if !polled.more {
                 break;
@@ -314,14 +314,14 @@ fn an_event_queue_that_overflowed() {
         // OVERFLOW [33], and an event of no object (AECODE 0).
         entry[1] = 1 << 33;
     });
-    while pair.sides[0].attend().more {}
-    let told: Vec<_> = pair.sides[0].told.drain(..).collect();
-    let overflows = told
+    while pair.sides[0].progress().more {}
+    let reported: Vec<_> = pair.sides[0].reported.drain(..).collect();
+    let overflows = reported
         .iter()
         .filter(|event| event.kind == EventKind::AeqOverflow);
-    assert_eq!(overflows.count(), 1, "{told:?}");
-    while pair.sides[0].attend().more {}
-    assert_eq!(pair.sides[0].told, [], "said once");
+    assert_eq!(overflows.count(), 1, "{reported:?}");
+    while pair.sides[0].progress().more {}
+    assert_eq!(pair.sides[0].reported, [], "said once");
     end(&sim, pair, &["aeq-credit"]);
 }
 

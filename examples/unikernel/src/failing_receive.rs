@@ -32,11 +32,11 @@ pub(crate) fn receive_too_short<'m>(from: &mut Node<'m>, to: &mut Node<'m>) -> R
 
 /// Waits for a completion with an error, and takes the event before it.
 fn failure(node: &mut Node<'_>) -> Result<(Option<AsyncEvent>, WcStatus), Failure> {
-    let mut told = None;
+    let mut reported = None;
     loop {
         match node.completion() {
-            Err(Failure::Event(event)) => told = Some(event),
-            Err(Failure::Completion(status, _)) => return Ok((told, status)),
+            Err(Failure::Event(event)) => reported = Some(event),
+            Err(Failure::Completion(status, _)) => return Ok((reported, status)),
             Err(other) => return Err(other),
             Ok(_) => return Err(Failure::NotStopped),
         }

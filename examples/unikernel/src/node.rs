@@ -99,7 +99,7 @@ impl<'m> Node<'m> {
                 return Err(Failure::Late);
             }
             let fired = machine.sleep(self.metal.lines(), Ns::from_ms(100));
-            self.attend(Some(fired))?;
+            self.progress(Some(fired))?;
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl<'m> Node<'m> {
             if self.metal.machine().now() > end {
                 return Err(Failure::Late);
             }
-            self.attend(None)?;
+            self.progress(None)?;
         }
         let [wc] = wc;
         match wc.status {
@@ -123,7 +123,7 @@ impl<'m> Node<'m> {
 
     /// Takes events, all of them or those of the lines that fired, and does what
     /// the driver has put off.
-    fn attend(&mut self, fired: Option<Lines>) -> Result<(), Failure> {
+    fn progress(&mut self, fired: Option<Lines>) -> Result<(), Failure> {
         let mut trouble: Option<AsyncEvent> = None;
         let mut deliver = |event| {
             if let Event::Async(event) = event {

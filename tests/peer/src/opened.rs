@@ -170,7 +170,7 @@ fn done(code: i32) -> io::Result<()> {
     }
 }
 
-fn lacking() -> io::Error {
+fn missing_call() -> io::Error {
     io::Error::from_raw_os_error(libc::ENOSYS)
 }
 
@@ -223,9 +223,9 @@ impl Opened {
     pub fn calls(&self) -> io::Result<Calls> {
         let ops = &self.ops;
         Ok(Calls {
-            post_send: ops.post_send.ok_or_else(lacking)?,
-            post_recv: ops.post_recv.ok_or_else(lacking)?,
-            poll_cq: ops.poll_cq.ok_or_else(lacking)?,
+            post_send: ops.post_send.ok_or_else(missing_call)?,
+            post_recv: ops.post_recv.ok_or_else(missing_call)?,
+            poll_cq: ops.poll_cq.ok_or_else(missing_call)?,
         })
     }
 
@@ -234,7 +234,7 @@ impl Opened {
     /// # Errors
     /// The library's.
     pub fn alloc_pd(&self) -> io::Result<Domain> {
-        let alloc = self.ops.alloc_pd.ok_or_else(lacking)?;
+        let alloc = self.ops.alloc_pd.ok_or_else(missing_call)?;
         // SAFETY: an open context.
         refused(NonNull::new(unsafe { alloc(self.context.as_ptr()) })).map(Domain)
     }
@@ -244,7 +244,7 @@ impl Opened {
     /// # Errors
     /// The library's.
     pub fn reg_mr(&self, pd: Domain, memory: SharedBytes, access: i32) -> io::Result<LibraryMr> {
-        let register = self.ops.reg_mr.ok_or_else(lacking)?;
+        let register = self.ops.reg_mr.ok_or_else(missing_call)?;
         let start = memory.as_ptr().as_ptr().cast();
         // SAFETY: a protection domain of this context; the library does not
         // touch the memory.
@@ -257,7 +257,7 @@ impl Opened {
     /// # Errors
     /// The kernel's.
     pub fn dereg_mr(&self, mr: LibraryMr) -> io::Result<()> {
-        let deregister = self.ops.dereg_mr.ok_or_else(lacking)?;
+        let deregister = self.ops.dereg_mr.ok_or_else(missing_call)?;
         // SAFETY: a region of this context, given up here.
         done(unsafe { deregister(mr.0.as_ptr()) })
     }
@@ -267,15 +267,16 @@ impl Opened {
     /// # Errors
     /// The library's.
     pub fn create_cq(&self, cqe: i32) -> io::Result<LibraryCq> {
-        let create = self.ops.create_cq.ok_or_else(lacking)?;
+        let create = self.ops.create_cq.ok_or_else(missing_call)?;
         // SAFETY: an open context, no channel.
         let cq = unsafe { create(self.context.as_ptr(), cqe, std::ptr::null_mut(), 0) };
         let raw = refused(NonNull::new(cq))?;
         // SAFETY: just made.
         let id = unsafe { raw.as_ref() }.handle;
         let made = self.device.made.borrow();
-        let request = made.cqs.get(&id).ok_or_else(lacking)?;
-        let ring = Ring::at(request.ring, request.entries as usize * 32).ok_or_else(lacking)?;
+        let request = made.cqs.get(&id).ok_or_else(missing_call)?;
+        let ring =
+            Ring::at(request.ring, request.entries as usize * 32).ok_or_else(missing_call)?;
         Ok(LibraryCq { raw, id, ring })
     }
 
@@ -284,7 +285,7 @@ impl Opened {
     /// # Errors
     /// The kernel's.
     pub fn destroy_cq(&self, cq: LibraryCq) -> io::Result<()> {
-        let destroy = self.ops.destroy_cq.ok_or_else(lacking)?;
+        let destroy = self.ops.destroy_cq.ok_or_else(missing_call)?;
         // SAFETY: a CQ of this context, given up here.
         done(unsafe { destroy(cq.raw.as_ptr()) })
     }
@@ -294,7 +295,7 @@ impl Opened {
     /// # Errors
     /// The library's.
     pub fn req_notify(&self, cq: &LibraryCq, solicited_only: bool) -> io::Result<()> {
-        let notify = self.ops.req_notify_cq.ok_or_else(lacking)?;
+        let notify = self.ops.req_notify_cq.ok_or_else(missing_call)?;
         // SAFETY: a CQ of this context.
         done(unsafe { notify(cq.raw.as_ptr(), solicited_only.into()) })
     }
@@ -304,7 +305,7 @@ impl Opened {
     /// # Errors
     /// None, on a library of the known shape.
     pub fn event_taken(&self, cq: &LibraryCq) -> io::Result<()> {
-        let taken = self.ops.cq_event.ok_or_else(lacking)?;
+        let taken = self.ops.cq_event.ok_or_else(missing_call)?;
         // SAFETY: a CQ of this context.
         unsafe { taken(cq.raw.as_ptr()) };
         Ok(())
@@ -323,7 +324,7 @@ impl Opened {
         cap: QpCap,
         signal_all: bool,
     ) -> io::Result<LibraryQp> {
-        let create = self.ops.create_qp.ok_or_else(lacking)?;
+        let create = self.ops.create_qp.ok_or_else(missing_call)?;
         let mut attr = QpInitAttr {
             qp_context: std::ptr::null_mut(),
             send_cq: cq.raw.as_ptr(),
@@ -338,15 +339,15 @@ impl Opened {
         // SAFETY: just made.
         let id = unsafe { raw.as_ref() }.handle;
         let made = self.device.made.borrow();
-        let request = made.qps.get(&id).ok_or_else(lacking)?;
-        let (sq_pages, _) = made.pages(request.buffer).ok_or_else(lacking)?;
+        let request = made.qps.get(&id).ok_or_else(missing_call)?;
+        let (sq_pages, _) = made.pages(request.buffer).ok_or_else(missing_call)?;
         let sq_shift = wqe_shift(cap.max_send_sge + 1, cap.max_inline_data);
         let rq_shift = wqe_shift(cap.max_recv_sge, 0);
         let bytes = |slots: u32, shift: u8| (slots as usize) << shift << 5;
         let rq_start = request.buffer + u64::from(sq_pages) * 4096;
         let sq = Ring::at(request.buffer, bytes(request.cap.max_send_wr, sq_shift));
         let rq = Ring::at(rq_start, bytes(request.cap.max_recv_wr, rq_shift));
-        let (sq, rq) = sq.zip(rq).ok_or_else(lacking)?;
+        let (sq, rq) = sq.zip(rq).ok_or_else(missing_call)?;
         Ok(LibraryQp {
             raw,
             id,
@@ -363,7 +364,7 @@ impl Opened {
     /// # Errors
     /// The kernel's.
     pub fn destroy_qp(&self, qp: LibraryQp) -> io::Result<()> {
-        let destroy = self.ops.destroy_qp.ok_or_else(lacking)?;
+        let destroy = self.ops.destroy_qp.ok_or_else(missing_call)?;
         // SAFETY: a QP of this context, given up here.
         done(unsafe { destroy(qp.raw.as_ptr()) })
     }
@@ -373,7 +374,7 @@ impl Opened {
     /// # Errors
     /// The library's.
     pub fn create_ah(&self, pd: Domain, mut attr: AhAttr) -> io::Result<LibraryAh> {
-        let create = self.ops.create_ah.ok_or_else(lacking)?;
+        let create = self.ops.create_ah.ok_or_else(missing_call)?;
         // SAFETY: a protection domain of this context.
         refused(NonNull::new(unsafe { create(pd.0.as_ptr(), &mut attr) })).map(LibraryAh)
     }
@@ -383,7 +384,7 @@ impl Opened {
     /// # Errors
     /// The kernel's.
     pub fn destroy_ah(&self, ah: LibraryAh) -> io::Result<()> {
-        let destroy = self.ops.destroy_ah.ok_or_else(lacking)?;
+        let destroy = self.ops.destroy_ah.ok_or_else(missing_call)?;
         // SAFETY: an address handle of this context, given up here.
         done(unsafe { destroy(ah.0.as_ptr()) })
     }

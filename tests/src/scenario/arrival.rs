@@ -80,12 +80,14 @@ pub fn arrival_event<P: Platform>(
     let events = &mut to.events;
     let label = "completion event";
     let vector = poll_until(&to.platform, label, LIMIT, Ns(0), || {
-        let mut told = None;
+        let mut reported = None;
         for part in &mut *events {
             let vector = part.vector();
-            part.on_vector(&mut |event| told = told.or((event == wanted).then_some(vector)));
+            part.on_vector(&mut |event| {
+                reported = reported.or((event == wanted).then_some(vector))
+            });
         }
-        Ok::<_, WaitError>(told)
+        Ok::<_, WaitError>(reported)
     })?;
     if !cq.take_event() {
         return Err("the completion queue does not know of its event".into());

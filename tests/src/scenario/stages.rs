@@ -12,7 +12,7 @@ use e810::{
     clippy::large_enum_variant,
     reason = "there is one at a time, and a test moves it once"
 )]
-pub enum Standing<P: Platform> {
+pub enum AnyStage<P: Platform> {
     /// Nothing was done.
     Attached(Device<P, Attached>),
     /// The engine answers.
@@ -36,17 +36,17 @@ pub enum Standing<P: Platform> {
 /// # Errors
 /// The stage that failed; what was done is undone, as
 /// [`bring_up`](e810::bring_up) does it.
-pub fn climb<P: Platform>(
+pub fn bring_up_to<P: Platform>(
     platform: P,
     config: Config,
     stage: Option<Stage>,
-) -> Result<Standing<P>, StageError> {
+) -> Result<AnyStage<P>, StageError> {
     let last = stage.and_then(|stage| Stage::WARM.iter().position(|other| *other == stage));
     macro_rules! enter {
         ($device:ident.$transition:ident: $before:ident to $stage:ident) => {
             let reached = last.and_then(|last| Stage::WARM.get(..=last));
             if !reached.is_some_and(|stages| stages.contains(&Stage::$stage)) {
-                return Ok(Standing::$before($device));
+                return Ok(AnyStage::$before($device));
             }
             let $device = match $device.$transition() {
                 Ok(next) => next,
@@ -68,10 +68,10 @@ pub fn climb<P: Platform>(
     enter!(device.create_ceqs: Ccq to Ceqs);
     enter!(device.create_aeq: Ceqs to Aeq);
     enter!(device.allocate_tables: Aeq to Ready);
-    Ok(Standing::Ready(device))
+    Ok(AnyStage::Ready(device))
 }
 
-impl<P: Platform> Standing<P> {
+impl<P: Platform> AnyStage<P> {
     /// Undoes everything in order.
     ///
     /// # Errors

@@ -254,11 +254,11 @@ impl<P: Platform> Pair<P> {
     pub fn pump(&mut self) {
         let mut found = false;
         for side in &mut self.sides {
-            found |= side.look();
+            found |= side.poll_cqs();
         }
         if !found {
             for side in &mut self.sides {
-                side.attend();
+                side.progress();
                 side.platform.relax();
             }
         }

@@ -44,14 +44,14 @@ pub struct Side<P: Platform> {
     /// Completions polled and not taken.
     pub done: Vec<Done>,
     /// Asynchronous events so far.
-    pub told: Vec<AsyncEvent>,
+    pub reported: Vec<AsyncEvent>,
     /// Queue pairs whose send queue was reported drained.
     pub drained: Vec<u32>,
     /// What serving the control path failed with; empty at the end.
     pub failed: Vec<e810::Error>,
     /// Entries of event queues that were skipped so far.
     pub skipped: u32,
-    /// Whether [`Side::look`] polls the CQs.
+    /// Whether [`Side::poll_cqs`] polls the CQs.
     pub polling: bool,
     setup: Setup,
 }
@@ -106,7 +106,7 @@ impl<P: Room> Side<P> {
             mr,
             buffer,
             done: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
             drained: Vec::new(),
             failed: Vec::new(),
             skipped: 0,
@@ -175,7 +175,7 @@ impl<P: Platform> Side<P> {
     }
 
     /// Looks once at everything; whether there was something.
-    pub fn look(&mut self) -> bool {
+    pub fn poll_cqs(&mut self) -> bool {
         let before = self.done.len();
         let mut wcs = [Wc::default(); 16];
         let cqs = self.cqs.iter_mut().enumerate();
@@ -196,12 +196,12 @@ impl<P: Platform> Side<P> {
     }
 
     /// Looks once at the event queues, and serves the control path.
-    pub fn attend(&mut self) -> Polled {
+    pub fn progress(&mut self) -> Polled {
         let mut all = Polled::default();
-        let (told, drained) = (&mut self.told, &mut self.drained);
+        let (reported, drained) = (&mut self.reported, &mut self.drained);
         for events in &mut self.events {
             let polled = events.poll(&mut |event| match event {
-                Event::Async(event) => told.push(event),
+                Event::Async(event) => reported.push(event),
                 Event::SqDrained { qp } => drained.push(qp),
                 _ => {}
             });

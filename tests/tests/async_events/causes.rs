@@ -45,7 +45,7 @@ impl Cold {
     }
 
     /// What the engine's vector tells after these breakages.
-    fn told(&mut self, breakages: &[Breakage]) -> (Causes, Demand) {
+    fn reported(&mut self, breakages: &[Breakage]) -> (Causes, Demand) {
         let _before = self.sim.take_interrupts(0);
         for breakage in breakages {
             self.sim.break_down(0, *breakage);
@@ -54,11 +54,11 @@ impl Cold {
         let events = &mut self.events[0];
         let fired = self.sim.take_interrupts(0);
         assert!(fired.contains(&events.vector()), "{breakages:?}");
-        let mut told = Vec::new();
-        events.on_vector(&mut |event| told.push(event));
-        told.retain(|event| *event != Event::CqpCompletion);
-        let [Event::OtherCause(causes, demand)] = told[..] else {
-            panic!("{told:?}");
+        let mut reported = Vec::new();
+        events.on_vector(&mut |event| reported.push(event));
+        reported.retain(|event| *event != Event::CqpCompletion);
+        let [Event::OtherCause(causes, demand)] = reported[..] else {
+            panic!("{reported:?}");
         };
         // Reading has cleared them.
         assert_eq!(events.poll_causes(&mut |_| {}), 0);
@@ -95,7 +95,7 @@ pub(crate) fn an_error_of_the_host_memory_cache() {
         object_type: 9,
         data: 0x2A,
     };
-    let (causes, demand) = cold.told(&[breakage]);
+    let (causes, demand) = cold.reported(&[breakage]);
     assert_eq!((causes, demand), (Causes::HMC_ERR, Demand::ResetFunction));
     let details = cold.control.error_details(causes).unwrap();
     let error = details.hmc.unwrap();
@@ -160,8 +160,8 @@ pub(crate) fn a_page_list_whose_memory_is_gone() {
     };
     assert_eq!(done(&mut pair, A, op).status, WcStatus::WrFlushErr);
     let side = &mut pair.sides[0];
-    let told: Vec<_> = side.told.drain(..).map(|event| event.kind).collect();
-    assert_eq!(told, [Kind::Ae(AeCode::LOCAL_QP_CATASTROPHIC)]);
+    let reported: Vec<_> = side.reported.drain(..).map(|event| event.kind).collect();
+    assert_eq!(reported, [Kind::Ae(AeCode::LOCAL_QP_CATASTROPHIC)]);
     let mut causes = Vec::new();
     side.events[0].poll_causes(&mut |event| causes.push(event));
     let expected = Event::OtherCause(Causes::HMC_ERR, Demand::ResetFunction);
@@ -188,12 +188,12 @@ pub(crate) fn critical_errors() {
         (0x0000_0001, Demand::ResetFunction, "no source says"),
     ] {
         let mut cold = Cold::new();
-        let told = cold.told(&[Breakage::Critical(code)]);
-        assert_eq!(told, (Causes::PE_CRITERR, demand));
-        let details = cold.control.error_details(told.0).unwrap();
+        let reported = cold.reported(&[Breakage::Critical(code)]);
+        assert_eq!(reported, (Causes::PE_CRITERR, demand));
+        let details = cold.control.error_details(reported.0).unwrap();
         assert_eq!(details.critical.map(|critical| critical.0), Some(code));
         assert_eq!(details.hmc, None);
-        let line = cold.line(told.0);
+        let line = cold.line(reported.0);
         let register = format!("GLPE_CRITERR {code:#010x}");
         assert!(
             line.starts_with("critical error of the RDMA engine; "),
@@ -207,16 +207,16 @@ pub(crate) fn critical_errors() {
 #[test]
 pub(crate) fn a_push_page_that_fails_and_everything_at_once() {
     let mut cold = Cold::new();
-    let told = cold.told(&[Breakage::Push]);
-    assert_eq!(told, (Causes::PE_PUSH, Demand::ResetFunction));
-    let line = cold.line(told.0);
+    let reported = cold.reported(&[Breakage::Push]);
+    assert_eq!(reported, (Causes::PE_PUSH, Demand::ResetFunction));
+    let line = cold.line(reported.0);
     assert!(line.starts_with("a push page failed; "), "{line}");
     let hmc = Breakage::Hmc {
         error_type: 0,
         object_type: 31,
         data: 0,
     };
-    let (causes, demand) = cold.told(&[hmc, Breakage::Critical(0x0001_024D), Breakage::Push]);
+    let (causes, demand) = cold.reported(&[hmc, Breakage::Critical(0x0001_024D), Breakage::Push]);
     let all = Causes::HMC_ERR | Causes::PE_CRITERR | Causes::PE_PUSH;
     assert_eq!((causes, demand), (all, Demand::ResetFunction));
     let line = cold.line(causes);

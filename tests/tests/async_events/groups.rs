@@ -96,7 +96,7 @@ fn member_that_is_a_connection() -> AsyncEvent {
     let number = connection.number().get();
     join_as(&mut stage, number);
     send_to_group(&mut stage);
-    let event = stage.told_of(1, Object::Qp(number));
+    let event = stage.reported_for(1, Object::Qp(number));
     assert_eq!((event.blamed, event.receive), (None, None));
     assert_eq!(event.qp_event(), Some(QpEvent::Fatal));
     assert_eq!(connection.state(), QpState::Err);

@@ -109,7 +109,7 @@ fn receiving_side_that_failed() -> AsyncEvent {
 }
 
 /// Told, and nothing follows: queue pairs go on.
-fn told(
+fn reported(
     code: u16,
     source: u8,
     subject: impl FnOnce(&mut Stage) -> (Subject, Object),
@@ -117,7 +117,7 @@ fn told(
     let mut stage = Stage::connected();
     let (subject, object) = subject(&mut stage);
     inject(&stage, code, source, subject);
-    let event = stage.told_of(0, object);
+    let event = stage.reported_for(0, object);
     assert_eq!((event.blamed, event.receive), (None, None));
     assert_eq!(event.qp_event(), None);
     assert_eq!(stage.pair.sides[0].qps[0].state(), QpState::Rts);
@@ -127,29 +127,29 @@ fn told(
 }
 
 fn path_in_doubt() -> AsyncEvent {
-    told(0x050C, NONE, |stage| {
+    reported(0x050C, NONE, |stage| {
         let number = stage.pair.number(A);
         (Subject::Qp(number), Object::Qp(number))
     })
 }
 
 fn resource_that_is_used_up() -> AsyncEvent {
-    told(0x0520, NONE, |_| (Subject::Function, Object::Function))
+    reported(0x0520, NONE, |_| (Subject::Function, Object::Function))
 }
 
 fn function_that_failed() -> AsyncEvent {
-    told(0x0701, NONE, |_| (Subject::Function, Object::Function))
+    reported(0x0701, NONE, |_| (Subject::Function, Object::Function))
 }
 
 fn card_that_failed() -> AsyncEvent {
-    told(0x0B0B, NONE, |_| (Subject::Function, Object::Function))
+    reported(0x0B0B, NONE, |_| (Subject::Function, Object::Function))
 }
 
 fn completion_queue_that_failed() -> AsyncEvent {
     let mut stage = Stage::connected();
     let number = stage.pair.sides[0].cqs[0].number();
     inject(&stage, 0x0702, COMPLETION_QUEUE, Subject::Cq(number));
-    let event = stage.told_of(0, Object::Cq(number));
+    let event = stage.reported_for(0, Object::Cq(number));
     assert_eq!((event.blamed, event.receive), (None, None));
     assert_eq!(event.qp_event(), None);
     let side = &stage.pair.sides[0];
@@ -185,7 +185,7 @@ fn objects_are_found_by_their_numbers() {
         let mut stage = stage();
         let number = stage.pair.sides[0].cqs[0].number();
         inject(&stage, 0x0203, COMPLETION_QUEUE, Subject::Cq(number));
-        stage.told_of(0, Object::Cq(number));
+        stage.reported_for(0, Object::Cq(number));
         assert!(stage.pair.sides[0].cqs[0].has_failed());
         stage.end();
     }
@@ -197,14 +197,14 @@ fn objects_are_found_by_their_numbers() {
 fn every_code_with_every_source_does_no_harm() {
     let mut stage = Stage::connected();
     // What the bring-up has left.
-    stage.pair.sides[0].attend();
+    stage.pair.sides[0].progress();
     let codes = ae::all().map(|info| info.code.0).chain([0, 0x0ABC, 0xFFF]);
     for code in codes {
         for source in 0..16 {
             inject(&stage, code, source, Subject::Function);
             let side = &mut stage.pair.sides[0];
-            let polled = side.attend();
-            let told: Vec<_> = side.told.drain(..).collect();
+            let polled = side.progress();
+            let reported: Vec<_> = side.reported.drain(..).collect();
             // Bits [45:34] and [53:50] of the entry.
             let word = u64::from(code) << 34 | u64::from(source) << 50;
             match Aeqe::decode([0, word]).object() {
@@ -214,7 +214,7 @@ fn every_code_with_every_source_does_no_harm() {
                         (0, 1),
                         "{code:#x} {source}"
                     );
-                    assert_eq!(told, []);
+                    assert_eq!(reported, []);
                 }
                 object @ (Object::Function | Object::Srq(_)) => {
                     assert_eq!(
@@ -222,8 +222,8 @@ fn every_code_with_every_source_does_no_harm() {
                         (1, 0),
                         "{code:#x} {source}"
                     );
-                    let [event] = told[..] else {
-                        panic!("{told:?}");
+                    let [event] = reported[..] else {
+                        panic!("{reported:?}");
                     };
                     assert_eq!((event.object, event.qp_event()), (object, None));
                     assert!(!event.to_string().contains('\n'), "{event}");

@@ -44,7 +44,7 @@ fn completion_queue_that_is_full() -> AsyncEvent {
     }
     let side = &stage.pair.sides[0];
     let number = side.cqs[0].number();
-    let event = stage.told_of(0, Object::Cq(number));
+    let event = stage.reported_for(0, Object::Cq(number));
     assert_eq!((event.blamed, event.receive), (None, None));
     assert_eq!(event.qp_event(), None);
     let side = &mut stage.pair.sides[0];
@@ -56,7 +56,7 @@ fn completion_queue_that_is_full() -> AsyncEvent {
     stage.pair.during(Ns::from_ms(60));
     // The queue pair that could not complete has failed with it.
     let number = stage.pair.number(A);
-    let fatal = stage.told_of(0, Object::Qp(number));
+    let fatal = stage.reported_for(0, Object::Qp(number));
     assert_eq!(fatal.kind, Kind::Ae(AeCode::LOCAL_QP_CATASTROPHIC));
     let done = stage.pair.sides[0].take();
     assert_eq!(done.len(), REQUESTS);

@@ -130,8 +130,8 @@ fn too_short() -> [AsyncEvent; 2] {
         length: 63,
         ..Sge::default()
     };
-    let told = (WcStatus::RemInvReqErr, QpEvent::RequestError);
-    refused_receive(short, WcStatus::LocLenErr, told)
+    let reported = (WcStatus::RemInvReqErr, QpEvent::RequestError);
+    refused_receive(short, WcStatus::LocLenErr, reported)
 }
 
 fn answer_that_the_request_is_invalid() -> AsyncEvent {
@@ -150,8 +150,8 @@ fn answer_that_the_peer_failed() -> AsyncEvent {
         lkey: 0x00FF_F000 << 8 | 1,
         ..Sge::default()
     };
-    let told = (WcStatus::RemOpErr, QpEvent::Fatal);
-    let [here, there] = refused_receive(bad, WcStatus::LocProtErr, told);
+    let reported = (WcStatus::RemOpErr, QpEvent::Fatal);
+    let [here, there] = refused_receive(bad, WcStatus::LocProtErr, reported);
     assert_eq!(there.kind, Kind::Ae(AeCode::AMP_BAD_STAG_INDEX));
     here
 }

@@ -146,8 +146,8 @@ impl Stage {
     pub(crate) fn succeeds(&mut self, at: End, op: Op<'_>) {
         self.post(at, op);
         let done = self.pair.completions(at.side, 1);
-        let told = &self.pair.sides[at.side].told;
-        assert_eq!(done[0].status, WcStatus::Success, "{told:?}");
+        let reported = &self.pair.sides[at.side].reported;
+        assert_eq!(done[0].status, WcStatus::Success, "{reported:?}");
     }
 
     /// Posts a request whose words in the ring are changed at the last moment, as
@@ -209,7 +209,7 @@ impl Stage {
     pub(crate) fn fails(&mut self, failure: &Failure<'_>) -> AsyncEvent {
         let Failure { at, blamed, .. } = *failure;
         let number = self.pair.number(at);
-        let event = self.told_of(at.side, Object::Qp(number));
+        let event = self.reported_for(at.side, Object::Qp(number));
         assert_eq!(event.blamed, blamed, "{event}");
         assert_eq!(
             event.receive.is_some(),
@@ -238,18 +238,18 @@ impl Stage {
     }
 
     /// The one event that the driver delivers of an object, when all has settled.
-    pub(crate) fn told_of(&mut self, side: usize, object: Object) -> AsyncEvent {
-        let is_of = |told: &AsyncEvent| told.object == object;
+    pub(crate) fn reported_for(&mut self, side: usize, object: Object) -> AsyncEvent {
+        let is_of = |reported: &AsyncEvent| reported.object == object;
         self.pair.until("an event", |pair| {
-            let told = &pair.sides[side].told;
-            told.iter().any(is_of)
+            let reported = &pair.sides[side].reported;
+            reported.iter().any(is_of)
         });
         self.pair.during(SETTLE);
         let side = &mut self.pair.sides[side];
-        let mut told = side.told.extract_if(.., |told| is_of(told));
-        let event = told.next().unwrap();
-        assert_eq!(told.next(), None, "told once");
-        drop(told);
+        let mut reported = side.reported.extract_if(.., |reported| is_of(reported));
+        let event = reported.next().unwrap();
+        assert_eq!(reported.next(), None, "told once");
+        drop(reported);
         let mut log = side.events[0].log().iter();
         assert!(log.any(|entry| entry.event == event), "{event}");
         event
@@ -260,7 +260,7 @@ impl Stage {
     pub(crate) fn logged(&mut self, side: usize, code: AeCode) -> AsyncEvent {
         self.pair.during(SETTLE);
         let side = &self.pair.sides[side];
-        assert_eq!(side.told, []);
+        assert_eq!(side.reported, []);
         let mut log = side.events[0].log().iter().map(|entry| entry.event);
         let event = log.find(|event| event.kind == EventKind::Ae(code)).unwrap();
         assert_eq!(log.find(|event| event.kind == EventKind::Ae(code)), None);
@@ -283,7 +283,7 @@ impl Stage {
     /// As [`Stage::end`], with a CQ that takes no completions any more.
     pub(crate) fn close_with_failed_cq(mut self) {
         for side in &mut self.pair.sides {
-            assert_eq!(side.told, []);
+            assert_eq!(side.reported, []);
         }
         self.pair.finish(&self.sim);
     }
@@ -306,7 +306,7 @@ impl Stage {
             }
         }
         for side in &mut self.pair.sides {
-            assert_eq!(side.told, []);
+            assert_eq!(side.reported, []);
             assert_eq!(side.take(), []);
         }
         for finding in self.sim.take_findings() {

@@ -101,12 +101,12 @@ fn a_finished_command_is_an_event_of_the_first_completion_vector() {
         let mut party = party(&sim, 0, 0);
         let first = party.events[usize::from(vectors > 4)].vector();
         for expected in [&[(first, Event::CqpCompletion)][..], &[]] {
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             for part in &mut party.events {
                 let vector = part.vector();
-                part.on_vector(&mut |event| told.push((vector, event)));
+                part.on_vector(&mut |event| reported.push((vector, event)));
             }
-            assert_eq!(told, expected, "{vectors} vectors");
+            assert_eq!(reported, expected, "{vectors} vectors");
             assert_eq!(party.platform.interrupt_count(first), 1);
             let cq = party.control.create_cq(16, 0).unwrap();
             party.control.destroy_cq(cq).unwrap();

@@ -54,7 +54,7 @@ fn every_command(backing: Backing) -> String {
 }
 
 #[test]
-fn a_failed_command_of_a_bring_up_is_told_by_name_and_undone() {
+fn a_failed_command_of_a_bring_up_is_reported_by_name_and_undone() {
     expect![[r#"
         0: hmc QUERY_RDMA_FEATURES
         1: hmc QUERY_FPM_VAL
@@ -80,7 +80,7 @@ fn a_failed_command_of_a_bring_up_is_told_by_name_and_undone() {
 }
 
 #[test]
-fn a_failed_command_of_a_shutdown_is_told_and_leaks_no_more_than_the_device_may_use() {
+fn a_failed_command_of_a_shutdown_is_reported_and_leaks_no_more_than_the_device_may_use() {
     let (_sim, nic) = card();
     let mut made = 0;
     let up = bring_up(nic.clone(), &config(&nic), &mut |at| made = at.commands).unwrap();
@@ -139,17 +139,17 @@ fn a_failed_command_of_an_object_changes_nothing() {
             fail(&sim, CqpErrors::Nth(nth));
             let memory = payload.bytes();
             let mut tries = 0;
-            let mut told = |(step, error): (_, Error)| {
+            let mut reported = |(step, error): (_, Error)| {
                 let op = command_of(&error).unwrap_or_else(|| panic!("{step:?}: {error:?}"));
                 failed.push(format!("{step:?} {op}"));
                 tries += 1;
             };
             if let Err(error) = objects.make(&mut control, memory, 0) {
-                told(error);
+                reported(error);
                 objects.make(&mut control, memory, 0).expect("good again");
             }
             if let Err(error) = objects.give_back(&mut control) {
-                told(error);
+                reported(error);
                 objects.give_back(&mut control).expect("good again");
             }
             fail(&sim, CqpErrors::None);

@@ -10,7 +10,7 @@ use crate::world::{
 };
 
 #[test]
-fn a_device_that_is_gone_is_told_as_that() {
+fn a_device_that_is_gone_is_reported_as_gone() {
     let mut table = Table::default();
     for nth in 1.. {
         let inject = Inject::with(Rule::Gone { nth });

@@ -58,7 +58,7 @@ fn check(backing: Backing, what: Allocation, right: fn(&Error) -> bool, expected
 }
 
 #[test]
-fn no_dma_memory_is_told_by_its_stage_and_undone() {
+fn no_dma_memory_is_reported_by_its_stage_and_undone() {
     check(
         Backing::Full,
         Allocation::Dma,
@@ -75,7 +75,7 @@ fn no_dma_memory_is_told_by_its_stage_and_undone() {
 }
 
 #[test]
-fn no_dma_memory_on_demand_is_told_by_its_stage_and_undone() {
+fn no_dma_memory_on_demand_is_reported_by_its_stage_and_undone() {
     check(
         Backing::OnDemand,
         Allocation::Dma,
@@ -92,7 +92,7 @@ fn no_dma_memory_on_demand_is_told_by_its_stage_and_undone() {
 }
 
 #[test]
-fn no_host_memory_is_told_by_its_stage_and_undone() {
+fn no_host_memory_is_reported_by_its_stage_and_undone() {
     check(
         Backing::Full,
         Allocation::Host,

@@ -26,7 +26,7 @@ fn with_register(off: RegOffset, value: u32) -> (e810::StageError, Ns) {
 }
 
 #[test]
-fn an_engine_that_does_not_start_is_waited_for_and_told() {
+fn an_engine_that_does_not_start_is_waited_for_and_reported() {
     let processors = [
         GLPE_CPUSTATUS0.off(),
         GLPE_CPUSTATUS1.off(),
@@ -54,7 +54,7 @@ fn an_engine_that_does_not_start_is_waited_for_and_told() {
 }
 
 #[test]
-fn a_function_without_doorbells_is_told_as_that() {
+fn a_function_without_doorbells_is_reported_as_such() {
     for size in [0, 3] {
         let value = size << 4;
         let (error, _) = with_register(GLPCI_LBARCTRL.off(), value);

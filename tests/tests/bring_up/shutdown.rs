@@ -4,7 +4,7 @@ use e810::{Error, Object, Stage, bring_up};
 use e810_hal::Ns;
 use e810_tests::scenario::objects::Objects;
 use e810_tests::scenario::payload::Payload;
-use e810_tests::scenario::stages::climb;
+use e810_tests::scenario::stages::bring_up_to;
 
 use crate::world::{
     BACKINGS, assert_as_found, assert_vectors_back, builder, card, config, up_and_down,
@@ -21,10 +21,10 @@ fn every_stage_can_be_left() {
             let (sim, nic) = card();
             let mut config = config(&nic);
             config.backing = backing;
-            let standing = climb(nic.clone(), config, stage).unwrap();
+            let reached = bring_up_to(nic.clone(), config, stage).unwrap();
             let expects_memory = stage.is_some_and(|stage| stage != Stage::EngineReady);
             assert_eq!(!sim.memory(0).nothing_held(), expects_memory, "{stage:?}");
-            standing.shutdown().unwrap();
+            reached.shutdown().unwrap();
             assert_as_found(&sim);
             up_and_down(nic, &config).expect("good again");
             assert_as_found(&sim);
@@ -37,9 +37,9 @@ fn a_stage_that_is_dropped_leaks_and_the_device_finds_its_memory() {
     for stage in stages() {
         let (sim, nic) = card();
         let config = config(&nic);
-        let standing = climb(nic, config, stage).unwrap();
+        let reached = bring_up_to(nic, config, stage).unwrap();
         let held = sim.memory(0).dma_blocks;
-        drop(standing);
+        drop(reached);
         let left = sim.memory(0);
         assert_eq!(left.dma_blocks, held, "{stage:?}: the device has it");
         assert_eq!(left.host_blocks, 0, "{stage:?}: the device has not");

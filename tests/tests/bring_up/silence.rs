@@ -97,7 +97,7 @@ fn deaf_after(n: u64, only: Option<RegOffset>) -> Option<String> {
     let (sim, nic) = layered(&mute);
     let below = nic.platform().clone();
     let start = sim.now();
-    let told = match bring_up(nic, &Config::new(lan(&below)), &mut |_| {}) {
+    let reported = match bring_up(nic, &Config::new(lan(&below)), &mut |_| {}) {
         Ok(device) if mute.state().missed.is_empty() => {
             mute.hear();
             device.shutdown().unwrap();
@@ -131,14 +131,14 @@ fn deaf_after(n: u64, only: Option<RegOffset>) -> Option<String> {
         mute.deliver(&sim, &below);
     }
     assert_no_memory_was_taken_early(&sim, n);
-    Some(told)
+    Some(reported)
 }
 
 fn every_write(only: Option<RegOffset>) -> String {
     let mut table = Table::default();
     for n in 0.. {
         match deaf_after(n, only) {
-            Some(told) => table.row(n, told),
+            Some(reported) => table.row(n, reported),
             None => break,
         }
     }
@@ -182,7 +182,7 @@ fn a_write_that_is_not_heard_ends_in_a_time_out() {
 }
 
 #[test]
-fn an_engine_that_falls_silent_at_a_stage_is_told() {
+fn an_engine_that_falls_silent_at_a_stage_is_reported() {
     let mut table = Table::default();
     for stage in 0..e810::Stage::WARM.len() as u64 {
         let (sim, nic) = crate::world::card();

@@ -124,7 +124,7 @@ fn a_device_with_few_has_no_more() {
 #[test]
 fn each_vector_says_its_cpu() {
     let running = |first, cpus| CpuHints::Running { first, cpus };
-    for (vectors, hints, told) in [
+    for (vectors, hints, reported) in [
         // Place 0 has the asynchronous events alone.
         (9, CpuHints::default(), [0, 0, 1, 2, 3].map(Some)),
         (9, running(6, 3), [6, 6, 7, 8, 6].map(Some)),
@@ -142,7 +142,7 @@ fn each_vector_says_its_cpu() {
             ..config(&nic)
         };
         let (control, events) = up(&nic, &config);
-        assert_eq!(cpus(&nic, 5), told);
+        assert_eq!(cpus(&nic, 5), reported);
         let vector = control.interrupt_vector(2).unwrap();
         control.hint_cpu(2, 77).unwrap();
         assert_eq!(nic.vector_cpu(vector), Some(77));

@@ -65,7 +65,7 @@ impl Document {
     }
 
     /// Why `place` is not in this document, if it is not.
-    pub(crate) fn lacks(&self, place: &Place) -> Option<String> {
+    pub(crate) fn missing(&self, place: &Place) -> Option<String> {
         let (section, what, found) = match place {
             Place::Section(number) => {
                 return (!self.has_section(number)).then(|| format!("no section {number}"));

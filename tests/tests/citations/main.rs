@@ -54,7 +54,7 @@ fn complaints(documents: &[Document], file: &str, text: &str) -> (usize, Vec<Str
                 Err(why) => vec![why.clone()],
                 Ok(places) => places
                     .iter()
-                    .filter_map(|place| documents[citation.document].lacks(place))
+                    .filter_map(|place| documents[citation.document].missing(place))
                     .collect(),
             };
             let name = documents[citation.document].name;

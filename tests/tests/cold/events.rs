@@ -28,7 +28,7 @@ fn link_events_reach_the_program() {
     let device = up(nic.clone(), &mut |_| {}).unwrap();
     let (mut control, events) = device.split();
     let vector = events[0].vector();
-    let told = |control: &mut e810::Control<_>| {
+    let reported = |control: &mut e810::Control<_>| {
         nic.delay(Ns::from_ms(20));
         let served = control.progress().unwrap();
         let mut all = Vec::new();
@@ -39,9 +39,9 @@ fn link_events_reach_the_program() {
         all
     };
     // What the start itself caused.
-    told(&mut control);
+    reported(&mut control);
     sim.configure_firmware(0, |config| config.link = PortLink::Down);
-    let down = told(&mut control);
+    let down = reported(&mut control);
     assert!(sim.take_interrupts(0).contains(&vector));
     assert!(
         down.iter()
@@ -49,7 +49,7 @@ fn link_events_reach_the_program() {
         "{down:?}"
     );
     sim.configure_firmware(0, |config| config.link = PortLink::Up);
-    let up = told(&mut control);
+    let up = reported(&mut control);
     let speed = up.iter().find_map(|event| match event {
         LanEvent::LinkUp(status) => Some(status.mbps),
         _ => None,
@@ -83,12 +83,12 @@ fn changes_of_the_priorities_reach_the_program() {
     let qp = control.create_qp(&pd, &QpInit::rc(&cq, &cq, caps)).unwrap();
     nic.delay(Ns::from_ms(20));
     control.progress().unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(event) = control.take_lan_event() {
-        told.push(event);
+        reported.push(event);
     }
     let classes = LanEvent::Priorities([0; 8]);
-    assert!(told.contains(&classes), "{told:?}");
+    assert!(reported.contains(&classes), "{reported:?}");
     control.destroy_qp(qp).map_err(|(_, error)| error).unwrap();
     control.destroy_cq(cq).map_err(|(_, error)| error).unwrap();
     control.dealloc_pd(pd).map_err(|(_, error)| error).unwrap();
@@ -107,7 +107,7 @@ fn errors_of_the_card_come_with_the_asynchronous_events() {
         let sim = crate::world::builder(1).vectors(vectors).build();
         let nic = sim.function(0);
         let (control, mut events) = up(nic.clone(), &mut |_| {}).unwrap().split();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for cause in [
             PFINT_OICR::MAL_DETECT,
             PFINT_OICR::HMC_ERR,
@@ -119,12 +119,12 @@ fn errors_of_the_card_come_with_the_asynchronous_events() {
                 sim.take_interrupts(0).contains(&events[0].vector()),
                 "{vectors}"
             );
-            events[0].on_vector(&mut |event| told.push(event));
+            events[0].on_vector(&mut |event| reported.push(event));
         }
         // A single vector is the CQP's too.
-        told.retain(|event| *event != Event::CqpCompletion);
+        reported.retain(|event| *event != Event::CqpCompletion);
         assert_eq!(
-            told,
+            reported,
             [
                 Event::OtherCause(Causes::MAL_DETECT, Demand::None),
                 Event::OtherCause(Causes::HMC_ERR, Demand::ResetFunction),

@@ -159,7 +159,7 @@ fn every_command_not_answered() {
                 Some(Error::HalfConfigured(failed)) => Some(Error::Adminq(failed.error)),
                 other => other,
             };
-            let told = match error {
+            let reported = match error {
                 Some(Error::Adminq(AdminqError::Wait(WaitError::Timeout { .. }))) => true,
                 Some(Error::Adminq(AdminqError::CriticalFirmware { .. })) => {
                     fault == AqFault::CriticalError
@@ -170,7 +170,7 @@ fn every_command_not_answered() {
                 None => opcode == 0x0001,
                 _ => false,
             };
-            assert!(told, "{what}: {error:?}");
+            assert!(reported, "{what}: {error:?}");
             // Only the queues' memory stays, because an answer may still come.
             let held = outcome.sim.memory(0);
             assert_eq!((held.host_blocks, held.mappings), (0, 0), "{what}");
@@ -199,13 +199,15 @@ fn every_reply_cut_short_or_too_long() {
             let what = format!("{opcode:#06x} use {nth}: {fault:?}");
             if let Some(error) = outcome.error {
                 refused += 1;
-                let (Error::Adminq(told) | Error::HalfConfigured(LoadFailed { error: told, .. })) =
-                    error.error
+                let (Error::Adminq(reported)
+                | Error::HalfConfigured(LoadFailed {
+                    error: reported, ..
+                })) = error.error
                 else {
                     panic!("{what}: {error}");
                 };
                 let expected = matches!(
-                    told,
+                    reported,
                     AdminqError::ShortReply { .. }
                         | AdminqError::LongReply { .. }
                         | AdminqError::BadReply { .. }

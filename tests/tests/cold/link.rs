@@ -56,15 +56,15 @@ fn a_managed_link_is_no_obstacle_to_who_does_not_wait() {
 }
 
 #[test]
-fn who_waits_for_a_managed_link_is_told_why_there_is_none() {
+fn waiting_for_a_managed_link_says_why_there_is_none() {
     let (sim, nic) = card(|config| {
         config.phy = PhyStart::Disabled;
         config.link_is_managed = true;
     });
     let error = start(nic, LinkPolicy::Wait(Ns::from_ms(10_000))).unwrap_err();
     assert_eq!(error.stage, Stage::Link);
-    let told = matches!(error.error, Error::Adminq(AdminqError::NoLink { .. }));
-    assert!(told, "{error}");
+    let reported = matches!(error.error, Error::Adminq(AdminqError::NoLink { .. }));
+    assert!(reported, "{error}");
     assert_as_found(&sim);
 }
 
@@ -83,8 +83,8 @@ fn refusals_of_the_phy_end_no_start() {
             if phy == PhyStart::SwitchedOff {
                 // Switched on again by whoever waits, and not here.
                 let error = start(nic, LinkPolicy::Wait(Ns::from_ms(10_000))).unwrap_err();
-                let told = matches!(error.error, Error::Adminq(AdminqError::NoLink { .. }));
-                assert!(told, "{error}");
+                let reported = matches!(error.error, Error::Adminq(AdminqError::NoLink { .. }));
+                assert!(reported, "{error}");
             } else {
                 start(nic, LinkPolicy::GoOn).unwrap_or_else(|e| panic!("{opcode:#x}: {e}"));
             }
@@ -96,7 +96,7 @@ fn refusals_of_the_phy_end_no_start() {
 
 /// A link without error correction is up, and nothing is received over it.
 #[test]
-fn an_up_link_gets_what_its_configuration_lacks() {
+fn an_up_link_gets_what_its_configuration_is_missing() {
     let sim = builder(2)
         .firmware(|_, config| config.phy = PhyStart::WithoutFec)
         .build();
@@ -136,7 +136,7 @@ fn a_port_that_is_to_be_left_is_left() {
 
 /// Whoever does not wait hears of it, also where the start has set the port anew.
 #[test]
-fn a_link_that_comes_up_later_is_told() {
+fn a_link_that_comes_up_later_is_reported() {
     for phy in [PhyStart::Everything, PhyStart::WithoutFec] {
         let (sim, nic) = card(move |config| {
             config.link = PortLink::UpAfterMs(2_000);
@@ -149,12 +149,15 @@ fn a_link_that_comes_up_later_is_told() {
         };
         let device = bring_up_cold(nic.clone(), &config(), &cold, &mut |_| {}).unwrap();
         let (mut control, events) = device.split();
-        let told = (0..400).find_map(|_| {
+        let reported = (0..400).find_map(|_| {
             nic.delay(Ns::from_ms(10));
             control.progress().unwrap();
             control.take_lan_event()
         });
-        assert!(matches!(told, Some(LanEvent::LinkUp(_))), "{told:?}");
+        assert!(
+            matches!(reported, Some(LanEvent::LinkUp(_))),
+            "{reported:?}"
+        );
         control.shutdown(events).map_err(|f| f.error).unwrap();
         assert_as_found(&sim);
     }
@@ -197,7 +200,7 @@ fn no_frame_passes_a_port_without_a_link() {
 
 /// Waiting restarts nothing either.
 #[test]
-fn a_link_of_somebody_else_is_only_waited_for() {
+fn a_link_of_another_driver_is_only_waited_for() {
     for (after, is_up) in [(8_000, true), (30_000, false)] {
         let (sim, nic) = card(move |config| config.link = PortLink::UpAfterMs(after));
         let file = test_package();

@@ -23,11 +23,11 @@ fn between(sim: &Sim, pair: &mut Pair<Watched<SimPlatform>>, added: &mut Added) 
             sim.run(Ns(100));
         }
         times.push(sim.now().0);
-        let mut told = 0;
-        let _ = added.on_vector(&mut |_| told += 1);
+        let mut reported = 0;
+        let _ = added.on_vector(&mut |_| reported += 1);
         let cq = pair.side(1).cqs.last_mut().unwrap();
         assert!(cq.take_event());
-        assert_eq!((told, cq.poll(&mut [Wc::default(); 2])), (1, 1));
+        assert_eq!((reported, cq.poll(&mut [Wc::default(); 2])), (1, 1));
         while pair.side(0).cqs[0].poll(&mut [Wc::default(); 2]) > 0 {}
     }
     times.windows(2).map(|pair| pair[1] - pair[0]).collect()

@@ -40,15 +40,15 @@ fn an_interrupt_writes_one_register_and_two_for_each_queue() {
         let before = accesses(&sim);
         let side = &mut pair.sides[1];
         let parts = side.events.iter_mut();
-        let mut told = 0;
+        let mut reported = 0;
         for part in parts.filter(|part| part.vector() == vector) {
-            let polled = part.on_vector(&mut |_| told += 1);
+            let polled = part.on_vector(&mut |_| reported += 1);
             assert_eq!((polled.events, polled.surplus, polled.more), (1, 0, false));
         }
         // GLINT_DYN_CTL and PFPE_CQACK.
         let after = accesses(&sim);
         assert_eq!((after.0 - before.0, after.1 - before.1), (0, 2));
-        assert_eq!(told, 1);
+        assert_eq!(reported, 1);
         let cq = &mut side.cqs[0];
         assert!(cq.take_event());
         assert_eq!(cq.poll(&mut [Wc::default(); 8]), count);

@@ -80,7 +80,7 @@ fn handle(events: &Mutex<EventSet<Watched<SimPlatform>>>, vector: e810_hal::Vect
 /// While one thread makes and destroys, the card reports errors of whatever there
 /// is: nothing is told of what the destruction of has returned for.
 #[test]
-fn nothing_is_told_of_the_dead() {
+fn nothing_is_delivered_for_a_destroyed_queue() {
     let sim = Sim::builder().functions(2).seed(9).mode(Mode::Real).build();
     let mut pair = Pair::simulated(&sim, Setup::default());
     let side = &mut pair.sides[1];
@@ -175,7 +175,7 @@ fn a_destruction_waits_for_acknowledgements() {
         .unwrap();
     let platform = side.platform.clone();
     let event = channel.wait(&platform, Ns::from_ms(2_000), || {
-        side.attend();
+        side.progress();
     });
     let event = event.unwrap();
     side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();

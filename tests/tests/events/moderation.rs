@@ -261,10 +261,10 @@ fn asynchronous_events_do_not_wait_for_completions() {
             sim.break_down(0, event);
             sim.run(WAKE);
             assert_eq!(sim.take_interrupts(0), [vector], "{vectors} vectors");
-            let mut told = 0;
+            let mut reported = 0;
             let side = pair.side(0);
-            side.events[0].on_vector(&mut |_| told += 1);
-            assert_eq!(told, 1);
+            side.events[0].on_vector(&mut |_| reported += 1);
+            assert_eq!(reported, 1);
         }
         pair.finish(&sim);
     }

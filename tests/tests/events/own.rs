@@ -144,18 +144,22 @@ fn a_completion_event_queue_has_an_entry_for_each_completion_queue() {
             sizes.iter().all(|size| *size == there),
             "{sizes:?}, {there} CQs"
         );
-        pair.sides[1].attend();
+        pair.sides[1].progress();
         let number = pair.sides[1].cqs[0].number();
         for lap in 0..2 * there + 3 {
             assert!(!pair.sides[1].cqs[0].arm(Notify::Any));
             pair.message(SendFlags::empty());
             sim.run(Ns(5_000));
             while pair.sides[0].cqs[0].poll(&mut [Wc::default(); 8]) > 0 {}
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             for part in &mut pair.sides[1].events {
-                let _ = part.poll(&mut |event| told.push(event));
+                let _ = part.poll(&mut |event| reported.push(event));
             }
-            assert_eq!(told, [Event::Completion { cq: number }], "{lap} of {there}");
+            assert_eq!(
+                reported,
+                [Event::Completion { cq: number }],
+                "{lap} of {there}"
+            );
             assert_eq!(pair.sides[1].cqs[0].poll(&mut [Wc::default(); 8]), 1);
         }
         pair.finish(&sim);

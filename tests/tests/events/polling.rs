@@ -43,7 +43,7 @@ fn send(sim: &Sim, pair: &mut Simulated, count: usize) {
         while pair.sides[0].cqs[0].poll(&mut [e810::Wc::default(); 4]) > 0 {}
     }
     sim.run(Ns::from_ms(1));
-    pair.sides[1].attend();
+    pair.sides[1].progress();
 }
 
 fn turn(sim: &Sim, poller: &mut CqPoller<Watched<SimPlatform>>) -> (Processed, u32) {
@@ -99,7 +99,7 @@ fn a_budget_of_nothing_is_one() {
 }
 
 /// Word 0 of the queue's shadow area: how far the device is told that it was polled.
-fn told_head(pair: &Simulated) -> impl Fn() -> u64 + use<> {
+fn published_head(pair: &Simulated) -> impl Fn() -> u64 + use<> {
     // The ring of the second queue, and its shadow area behind it.
     let blocks = pair.sides[1].platform.blocks();
     let mut areas = blocks.windows(2).filter_map(|pair| match pair {
@@ -120,7 +120,7 @@ fn completions_are_taken_16_at_a_time() {
     for mode in [PollMode::event(), PollMode::hybrid(Ns(1)), PollMode::Direct] {
         let sim = sim(46);
         let (mut pair, mut poller) = pair(&sim, mode);
-        let head = told_head(&pair);
+        let head = published_head(&pair);
         send(&sim, &mut pair, 77);
         assert_eq!(head(), 0);
         let mut heads = Vec::new();
@@ -203,7 +203,7 @@ fn nothing_is_left_between_the_last_poll_and_the_request() {
                 asleep = false;
             }
             sim.run(Ns(700));
-            pair.sides[1].attend();
+            pair.sides[1].progress();
         }
         assert_eq!((seen, asleep), (1, true));
         while pair.sides[0].cqs[0].poll(&mut [e810::Wc::default(); 4]) > 0 {}

@@ -9,7 +9,7 @@ use e810_tests::traffic::{Pair, Setup};
 /// told to nobody, not to the queue that has the number then either, whether it is
 /// scrubbed or met.
 #[test]
-fn an_entry_of_a_queue_that_is_gone_is_told_to_nobody() {
+fn an_entry_of_a_queue_that_is_gone_is_not_delivered() {
     for scrubbed in [false, true] {
         let sim = Sim::builder().functions(2).seed(60).build();
         let setup = Setup {
@@ -18,7 +18,7 @@ fn an_entry_of_a_queue_that_is_gone_is_told_to_nobody() {
         };
         let mut pair = Pair::simulated(&sim, setup);
         pair.sides.iter_mut().for_each(|side| side.polling = false);
-        pair.sides[1].attend();
+        pair.sides[1].progress();
         assert!(!pair.sides[1].cqs[1].arm(Notify::Any));
         pair.message(SendFlags::empty());
         sim.run(Ns::from_ms(1));
@@ -40,7 +40,7 @@ fn an_entry_of_a_queue_that_is_gone_is_told_to_nobody() {
             side.control.destroy_cq(cq).map_err(|(_, e)| e).unwrap();
         };
         assert!(!new.arm(Notify::Any));
-        let polled = side.attend();
+        let polled = side.progress();
         assert_eq!((polled.events, polled.skipped), (0, 1), "{scrubbed}");
         assert!(!new.take_event());
         side.cqs.push(new);

@@ -14,7 +14,7 @@ fn queues_say_how_full_they_are() {
     let of = |waiting| Depth { entries, waiting };
     assert_eq!(pair.sides[1].cqs[0].depth(), of(0));
     // That of the commands' own queue is taken first.
-    pair.sides[1].attend();
+    pair.sides[1].progress();
     assert!(!pair.sides[1].cqs[0].arm(e810::Notify::Any));
     for wr_id in 0..3 {
         pair.sides[1].post_recv(0, wr_id, &[]).unwrap();
@@ -42,7 +42,7 @@ fn queues_say_how_full_they_are() {
         })
         .collect();
     assert_eq!(waiting.iter().sum::<u32>(), 1, "{waiting:?}");
-    pair.sides[1].attend();
+    pair.sides[1].progress();
     let waiting = |events: &e810::VectorEvents<_>| events.depth().map_or(0, |depth| depth.waiting);
     assert!(
         pair.sides[1]

@@ -127,9 +127,9 @@ fn a_worker_sleeps_and_takes_every_completion() {
     });
     assert_eq!(poller.process_direct(1, &mut |_| {}), 0);
     let after = sim.stats(1);
-    let told = after.ceqes - before.ceqes;
-    assert!(told >= ROUNDS, "{told}: it was woken each time");
-    assert!(told <= after.arms - before.arms);
+    let reported = after.ceqes - before.ceqes;
+    assert!(reported >= ROUNDS, "{reported}: it was woken each time");
+    assert!(reported <= after.arms - before.arms);
     sim.set_interrupt_hook(1, None);
     // What came of a last request is nobody's.
     while let Some(event) = channel.try_next().unwrap() {

@@ -125,14 +125,14 @@ fn a_cq_that_overflows() {
     // What cannot be completed any more cannot be flushed either: said once.
     assert!(side.failed.len() <= 1, "{:?}", side.failed);
     side.failed.clear();
-    let told: Vec<_> = side
-        .told
+    let reported: Vec<_> = side
+        .reported
         .iter()
-        .map(|told| (told.name(), told.object))
+        .map(|reported| (reported.name(), reported.object))
         .collect();
     let send_cq = side.cqs[0].number();
     let overflow = ("CQ_OPERATION_ERROR", AeObject::Cq(send_cq));
-    assert!(told.contains(&overflow), "{told:?}");
+    assert!(reported.contains(&overflow), "{reported:?}");
     assert!(side.cqs[0].has_failed());
     assert!(!side.cqs[1].has_failed());
     side.polling = true;

@@ -119,7 +119,7 @@ fn a_refused_leave_does_not_make_the_next_of_that_number_a_member() {
 
 /// What the device was not made to forget is told again with the next chance.
 #[test]
-fn a_refused_leave_is_told_again() {
+fn a_refused_leave_is_reported_again() {
     for (members, opcode) in [(2, MODIFY), (1, DESTROY)] {
         let mut joined = Joined::new(members);
         refuse(&joined.sim, opcode);
@@ -154,7 +154,7 @@ fn a_group_that_stayed_is_joined_again() {
 
 /// The end of another queue pair is a chance, too.
 #[test]
-fn a_refused_leave_is_told_again_when_a_queue_pair_goes() {
+fn a_refused_leave_is_reported_again_when_a_queue_pair_goes() {
     let mut joined = Joined::new(1);
     refuse(&joined.sim, DESTROY);
     joined.detach(0).unwrap_err();

@@ -212,7 +212,7 @@ fn a_failing_admin_queue_delays_no_failure() {
     inject.clear();
     let done = pair.completions(0, 1);
     assert_eq!(done[0].status, FLUSH);
-    pair.sides[0].told.clear();
+    pair.sides[0].reported.clear();
     pair.close();
     assert_eq!(sim.findings(), []);
 }

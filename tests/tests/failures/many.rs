@@ -71,7 +71,7 @@ fn a_thousand_are_flushed_in_the_time_of_one() {
     assert!(took < Ns::from_ms(25), "{took}");
     let done = pair.sides[0].take();
     assert!(done.iter().all(|wc| wc.status == FLUSH));
-    assert_eq!(pair.sides[0].told.len(), COUNT);
+    assert_eq!(pair.sides[0].reported.len(), COUNT);
     // What is posted after the flush is completed after the time of grace, and
     // there is one for all of them.
     receives(&mut pair.sides[0]);
@@ -83,7 +83,7 @@ fn a_thousand_are_flushed_in_the_time_of_one() {
     let side = &mut pair.sides[0];
     assert_eq!(side.control.progress().unwrap().unfinished, 0);
     side.take();
-    side.told.clear();
+    side.reported.clear();
     pair.finish(&sim);
 }
 
@@ -105,7 +105,7 @@ fn behind(sim: &Sim, inject: &Inject, setup: Setup) -> Pair<Layered<SimPlatform,
 /// The engine takes commands and ends none: after the time that any command has,
 /// software completes everything, and at once what fails later.
 #[test]
-fn an_engine_that_ends_no_command_is_told() {
+fn an_engine_that_ends_no_command_is_reported() {
     const COUNT: usize = 40;
     let sim = Sim::builder().functions(2).seed(10).build();
     let setup = Setup {
@@ -143,7 +143,7 @@ fn an_engine_that_ends_no_command_is_told() {
 /// A device that left the bus: nothing is read but one register now and then, and
 /// software completes everything.
 #[test]
-fn a_device_that_left_the_bus_is_told() {
+fn a_device_that_left_the_bus_is_reported() {
     let sim = Sim::builder().functions(2).seed(11).build();
     let setup = Setup {
         caps: small(),

@@ -166,11 +166,19 @@ fn fails(wrong: Wrong, style: FlushStyle, seed: u64) {
     assert_eq!(of_queue(&done, false), sends, "{wrong:?}, {style:?}");
     let receives_here = flushed(FLUSH, (100..100 + RECEIVES).chain([150]));
     assert_eq!(of_queue(&done, true), receives_here, "{wrong:?}, {style:?}");
-    let names: Vec<&str> = pair.sides[0].told.iter().map(|told| told.name()).collect();
+    let names: Vec<&str> = pair.sides[0]
+        .reported
+        .iter()
+        .map(|reported| reported.name())
+        .collect();
     assert_eq!(names, [event], "{wrong:?}");
 
     let done = pair.sides[1].take();
-    let names: Vec<&str> = pair.sides[1].told.iter().map(|told| told.name()).collect();
+    let names: Vec<&str> = pair.sides[1]
+        .reported
+        .iter()
+        .map(|reported| reported.name())
+        .collect();
     match peer {
         Some((event, status)) => {
             assert_eq!(names, [event], "{wrong:?}");

@@ -63,7 +63,7 @@ fn nothing_to_do_is_no_failure() {
             pair.during(Ns::from_ms(60));
             assert_eq!(pair.sides[0].qps[0].state(), QpState::Err);
             assert_eq!(pair.sides[0].failed, []);
-            pair.sides[0].told.clear();
+            pair.sides[0].reported.clear();
             pair.finish(&sim);
         }
     }
@@ -188,11 +188,11 @@ fn an_event_after_the_program_ended_it_changes_nothing() {
         let side = &mut pair.sides[0];
         assert_eq!(side.control.commands(), commands, "{qp_type:?}");
         assert_eq!(side.qps[0].state(), QpState::Err, "{qp_type:?}");
-        assert_eq!(side.told.len(), 2, "and it is told");
+        assert_eq!(side.reported.len(), 2, "and it is told");
         let done = side.take();
         assert_eq!(done.len(), 1);
         assert_eq!(done[0].status, FLUSH);
-        side.told.clear();
+        side.reported.clear();
         pair.finish(&sim);
     }
 }
@@ -217,7 +217,7 @@ fn a_queue_that_was_flushed_is_not_flushed_again() {
     assert_eq!(side.control.commands() - commands, 3);
     let done = pair.completions(0, 1);
     assert_eq!(done[0].status, WcStatus::WrFlushErr);
-    pair.sides[0].told.clear();
+    pair.sides[0].reported.clear();
     pair.finish(&sim);
 }
 
@@ -257,7 +257,7 @@ fn a_program_that_is_faster_hears_why_it_failed() {
     let side = &mut pair.sides[0];
     side.control.destroy_ah(ah).unwrap();
     side.control.dealloc_pd(other).unwrap();
-    side.told.clear();
+    side.reported.clear();
     pair.finish(&sim);
 }
 

@@ -116,10 +116,10 @@ fn carry_out(steps: &[Step]) -> Vec<Did> {
         queues.platform.forget();
         match step.notify {
             None => {
-                let told = queues.registry.slots().signal_cq(queues.cq_key);
+                let reported = queues.registry.slots().signal_cq(queues.cq_key);
                 // One that nobody asked for, which the device does not raise,
                 // goes no further.
-                assert_eq!(queues.cq.take_event(), told.is_delivered());
+                assert_eq!(queues.cq.take_event(), reported.is_delivered());
             }
             Some(notify) => assert!(!queues.cq.arm(notify)),
         }

@@ -13,9 +13,9 @@ use e810_tests::traffic::{Pair, Setup};
 use crate::exchange::{A, sim};
 
 /// Whether an event of the second side's CQ came since the last call.
-fn told(sim: &Sim, pair: &mut Pair<impl Platform>) -> bool {
+fn reported(sim: &Sim, pair: &mut Pair<impl Platform>) -> bool {
     sim.run(Ns::from_ms(1));
-    pair.sides[1].attend();
+    pair.sides[1].progress();
     pair.sides[1].cqs[0].take_event()
 }
 
@@ -52,14 +52,14 @@ fn a_solicited_send_raises_the_event_that_was_asked_for() {
         pair.sides[1].polling = false;
         assert!(!pair.sides[1].cqs[0].arm(notify));
         send(&mut pair, SendFlags::SOLICITED);
-        assert!(told(&sim, &mut pair), "{notify:?}");
-        assert!(!told(&sim, &mut pair), "{notify:?}: told once");
+        assert!(reported(&sim, &mut pair), "{notify:?}");
+        assert!(!reported(&sim, &mut pair), "{notify:?}: told once");
         // Not asked for again.
         pair.sides[1].polling = true;
         pair.completions(1, 1);
         send(&mut pair, SendFlags::SOLICITED);
         pair.completions(1, 1);
-        assert!(!told(&sim, &mut pair), "{notify:?}: not asked for");
+        assert!(!reported(&sim, &mut pair), "{notify:?}: not asked for");
         pair.finish(&sim);
     }
 }
@@ -105,7 +105,7 @@ fn every_operation_with_a_receive_can_solicit() {
             };
             post(&mut pair, op, flags);
             pair.completions(1, 1);
-            assert_eq!(told(&sim, &mut pair), solicited, "{}", op.name());
+            assert_eq!(reported(&sim, &mut pair), solicited, "{}", op.name());
         }
         let side = &mut pair.sides[1];
         side.control.free_fast_mr(fast).map_err(|(_, e)| e).unwrap();
@@ -124,7 +124,7 @@ fn a_plain_send_does_not_use_up_the_request() {
     pair.completions(1, 1);
     send(&mut pair, SendFlags::SOLICITED);
     pair.completions(1, 1);
-    assert!(told(&sim, &mut pair));
+    assert!(reported(&sim, &mut pair));
     pair.finish(&sim);
 }
 
@@ -139,12 +139,12 @@ fn a_solicited_completion_before_the_request_counts_wherever_it_was() {
     pair.sides[1].polling = false;
     send(&mut pair, SendFlags::empty());
     assert!(pair.sides[1].cqs[0].arm(Notify::Solicited), "one waits");
-    assert!(told(&sim, &mut pair));
+    assert!(reported(&sim, &mut pair));
     pair.sides[1].polling = true;
     pair.completions(1, 1);
     // Nothing waits: neither of them counts any more.
     assert!(!pair.sides[1].cqs[0].arm(Notify::Solicited));
-    assert!(!told(&sim, &mut pair));
+    assert!(!reported(&sim, &mut pair));
     pair.finish(&sim);
 }
 
@@ -156,9 +156,9 @@ fn a_plain_completion_that_waits_is_no_event_for_a_solicited_request() {
     pair.sides[1].polling = false;
     send(&mut pair, SendFlags::empty());
     assert!(pair.sides[1].cqs[0].arm(Notify::Solicited), "one waits");
-    assert!(!told(&sim, &mut pair));
+    assert!(!reported(&sim, &mut pair));
     send(&mut pair, SendFlags::SOLICITED);
-    assert!(told(&sim, &mut pair));
+    assert!(reported(&sim, &mut pair));
     pair.sides[1].polling = true;
     pair.completions(1, 2);
     pair.finish(&sim);
@@ -201,12 +201,16 @@ fn a_shared_vector_brings_completions_before_asynchronous_events() {
     sim.run(Ns::from_ms(1));
     let side = &mut pair.sides[1];
     assert_eq!(nic.interrupt_count(vector), before + 1);
-    let mut told = Vec::new();
-    side.events[0].on_vector(&mut |event| told.push(event));
+    let mut reported = Vec::new();
+    side.events[0].on_vector(&mut |event| reported.push(event));
     let is_async = |event: &Event| matches!(event, Event::Async(_));
-    assert_eq!(told.first(), Some(&Event::Completion { cq }), "{told:?}");
-    assert_eq!(told.iter().filter(|event| is_async(event)).count(), 1);
-    assert!(told.last().is_some_and(is_async), "{told:?}");
+    assert_eq!(
+        reported.first(),
+        Some(&Event::Completion { cq }),
+        "{reported:?}"
+    );
+    assert_eq!(reported.iter().filter(|event| is_async(event)).count(), 1);
+    assert!(reported.last().is_some_and(is_async), "{reported:?}");
     side.polling = true;
     pair.completions(0, 1);
     pair.completions(1, 1);
@@ -215,13 +219,13 @@ fn a_shared_vector_brings_completions_before_asynchronous_events() {
 
 /// So the next one may be written while its handler runs.
 #[test]
-fn an_event_is_acknowledged_before_it_is_told() {
+fn an_event_is_acknowledged_before_it_is_delivered() {
     let sim = sim(87);
     let mut pair = Pair::simulated(&sim, Setup::default());
     pair.sides[1].polling = false;
     send(&mut pair, SendFlags::empty());
     // What the bring-up caused is past.
-    pair.sides[1].attend();
+    pair.sides[1].progress();
     let acknowledged = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&acknowledged);
     let side = &mut pair.sides[1];
@@ -232,12 +236,12 @@ fn an_event_is_acknowledged_before_it_is_told() {
         // Each is raised at once: nothing is polled.
         assert!(side.cqs[0].arm(Notify::Any));
         sim.run(Ns::from_ms(1));
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for part in &mut side.events {
-            part.poll(&mut |event| told.push((event, acknowledged.load(Ordering::Relaxed))));
+            part.poll(&mut |event| reported.push((event, acknowledged.load(Ordering::Relaxed))));
         }
         let cq = side.cqs[0].number();
-        assert_eq!(told, [(Event::Completion { cq }, round)]);
+        assert_eq!(reported, [(Event::Completion { cq }, round)]);
         assert!(side.cqs[0].take_event());
     }
     side.platform.before_nothing();

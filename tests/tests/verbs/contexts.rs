@@ -60,7 +60,7 @@ fn a_queue_and_its_events_give_back_the_programs_own_word() {
     let platform = pair.sides[1].platform.clone();
     let event = channel.wait(&platform, Ns::from_ms(10), || {
         pair.sides.iter_mut().for_each(|side| {
-            side.attend();
+            side.progress();
         });
     });
     let event = event.unwrap();

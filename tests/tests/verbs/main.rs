@@ -10,7 +10,6 @@ mod contexts;
 mod counters;
 mod fences;
 mod keys;
-mod unsupported;
 mod pages;
 mod paths;
 mod queries;
@@ -18,6 +17,7 @@ mod scale;
 mod sizes;
 mod states;
 mod tuning;
+mod unsupported;
 
 use e810_sim::Sim;
 use e810_tests::traffic::End;

@@ -89,7 +89,7 @@ fn region(seed: u64, runs: Runs, (align, into): (u64, u64), bytes: u64) -> (u64,
         .dereg_mr(mr)
         .map_err(|(_, error)| error)
         .unwrap();
-    pair.sides[1].told.clear();
+    pair.sides[1].reported.clear();
     pair.finish(&sim);
     found
 }

@@ -83,8 +83,8 @@ fn of_a_connection(ipv6: bool, hop_limit: u8) {
     for step in [to_init, to_rtr, to_rts] {
         side.control.modify_qp(&mut side.qps[0], &step).unwrap();
     }
-    let told = side.control.query_qp(&side.qps[0], AttrMask::AV).unwrap();
-    assert_eq!(told.attr.path, Some(path), "as it was given");
+    let reported = side.control.query_qp(&side.qps[0], AttrMask::AV).unwrap();
+    assert_eq!(reported.attr.path, Some(path), "as it was given");
     pair.connect(B);
     let seen = watch(&sim);
     pair.transfer(A, &Transfer::new(Kind::Send, 3000));
@@ -158,9 +158,9 @@ fn every_request_of_a_queue_pair_can_be_signaled() {
         }
         assert_eq!(pair.completions(1, 3).len(), 3);
         pair.during(e810_hal::Ns::from_ms(1));
-        let told: Vec<u64> = pair.sides[0].take().iter().map(|wc| wc.wr_id).collect();
+        let reported: Vec<u64> = pair.sides[0].take().iter().map(|wc| wc.wr_id).collect();
         let expected: &[u64] = if signal_all { &[0, 1, 2] } else { &[] };
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         pair.close();
     }
 }

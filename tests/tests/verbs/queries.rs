@@ -88,7 +88,7 @@ fn a_port_and_its_tables() {
 /// Every attribute that means something in a state is given, each as it was last
 /// set; with a smaller mask only what was asked for.
 #[test]
-fn a_queue_pair_says_what_it_was_told() {
+fn a_query_returns_the_attributes_that_were_set() {
     for qp_type in [QpType::Rc, QpType::Ud] {
         let sim = sim(3);
         let setup = Setup {
@@ -99,7 +99,7 @@ fn a_queue_pair_says_what_it_was_told() {
         let mut pair = Pair::simulated(&sim, setup);
         pair.renew(A);
         let steps = pair.steps(A);
-        let check = |pair: &mut Pair<_>, told: &QpAttr| {
+        let check = |pair: &mut Pair<_>, reported: &QpAttr| {
             let side = &mut pair.sides[0];
             let qp = &side.qps[0];
             let state = qp.state();
@@ -112,7 +112,7 @@ fn a_queue_pair_says_what_it_was_told() {
                 state: Some(state),
                 cur_state: Some(state),
                 caps: Some(qp.caps()),
-                ..*told
+                ..*reported
             };
             assert_eq!(said.attr, expected);
             assert_eq!((said.init.qp_type, said.sq_draining), (qp_type, false));
@@ -125,12 +125,12 @@ fn a_queue_pair_says_what_it_was_told() {
             assert_eq!(only.attr.mask(), AttrMask::STATE);
         };
         check(&mut pair, &QpAttr::default());
-        let mut told = QpAttr::default();
+        let mut reported = QpAttr::default();
         for step in steps {
             let side = &mut pair.sides[0];
             side.control.modify_qp(&mut side.qps[0], &step).unwrap();
-            told = over(&step, &told);
-            check(&mut pair, &told);
+            reported = over(&step, &reported);
+            check(&mut pair, &reported);
         }
         // In ERR nothing but the state means anything.
         let side = &mut pair.sides[0];

@@ -113,7 +113,7 @@ fn attributes_change_while_the_send_queue_is_drained() {
     // No receive, and now no patience either.
     e810_tests::traffic::scenarios::send(&mut pair, A, 1, 0, 64, true);
     assert_eq!(pair.completions(0, 1)[0].status, WcStatus::RnrRetryExcErr);
-    pair.sides[0].told.clear();
+    pair.sides[0].reported.clear();
     pair.finish(&sim);
 }
 
@@ -144,6 +144,6 @@ fn a_drain_that_does_not_end() {
         .modify_qp(&mut side.qps[0], &QpAttr::to_error())
         .unwrap();
     assert_eq!(pair.completions(0, 1)[0].status, WcStatus::WrFlushErr);
-    pair.sides[B.side].told.clear();
+    pair.sides[B.side].reported.clear();
     pair.finish(&sim);
 }

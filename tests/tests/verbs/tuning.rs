@@ -95,7 +95,7 @@ fn the_settings_of_existing_drivers_reach_the_context() {
 }
 
 #[test]
-fn fewer_reads_are_told_and_kept_to() {
+fn fewer_reads_are_reported_and_kept_to() {
     let sim = sim(54);
     let tuning = Tuning {
         max_dest_rd_atomic: 32,

@@ -18,7 +18,7 @@ fn each_has_its_own_error() {
     let side = &mut pair.sides[0];
     let commands = side.control.commands();
     let caps = side.qps[0].caps();
-    for (qp_type, lack) in [
+    for (qp_type, feature) in [
         (QpType::Uc, Unsupported::Uc),
         (QpType::RawPacket, Unsupported::RawPacket),
         (QpType::XrcIni, Unsupported::Xrc),
@@ -27,7 +27,7 @@ fn each_has_its_own_error() {
     ] {
         let init = QpInit::new(qp_type, &side.cqs[0], &side.cqs[0], caps);
         let error = side.control.create_qp(&side.pd, &init).unwrap_err();
-        assert_eq!(error, Error::NotOffered(lack), "{qp_type}");
+        assert_eq!(error, Error::NotOffered(feature), "{qp_type}");
     }
     assert_eq!(
         side.control.create_srq(&side.pd).unwrap_err(),
@@ -38,16 +38,16 @@ fn each_has_its_own_error() {
         Unsupported::MemoryWindows.into()
     );
     let memory = side.buffer.bytes();
-    for (access, lack) in [
+    for (access, feature) in [
         (AccessFlags::REMOTE_ATOMIC, Unsupported::Atomics),
         (AccessFlags::MW_BIND, Unsupported::MemoryWindows),
     ] {
         let error = side.control.reg_mr(&side.pd, memory, access).unwrap_err();
-        assert_eq!(error, lack.into());
+        assert_eq!(error, feature.into());
     }
     let path = side.control.query_qp(&side.qps[0], e810::AttrMask::AV);
     let path = path.unwrap().attr.path;
-    for (attr, lack) in [
+    for (attr, feature) in [
         (
             QpAttr {
                 caps: Some(caps),
@@ -64,7 +64,7 @@ fn each_has_its_own_error() {
         ),
     ] {
         let error = side.control.modify_qp(&mut side.qps[0], &attr);
-        assert_eq!(error, Err(lack.into()));
+        assert_eq!(error, Err(feature.into()));
     }
     let atomic = Atomic {
         into: Sge::default(),
@@ -91,14 +91,14 @@ fn each_has_its_own_error() {
         assert_eq!(refused.error, PostError::NotOffered { op: name });
     }
     assert_eq!(side.control.commands(), commands);
-    for lack in [
+    for feature in [
         Unsupported::Uc,
         Unsupported::Xrc,
         Unsupported::Srq,
         Unsupported::Atomics,
         Unsupported::AlternatePath,
     ] {
-        let text = Error::from(lack).to_string();
+        let text = Error::from(feature).to_string();
         assert!(text.contains("the E810"), "{text}");
     }
     pair.finish(&sim);

@@ -34,7 +34,7 @@ fn next<P: Platform>(pair: &mut Pair<P>, channel: &Channel<P>) -> CqEvent {
     let platform = pair.side(0).platform.clone();
     let event = channel.wait(&platform, LIMIT, || {
         pair.sides.iter_mut().for_each(|side| {
-            side.attend();
+            side.progress();
         });
     });
     event.expect("an event")
@@ -160,7 +160,7 @@ pub fn tasks<P: Platform>(pair: &mut Pair<P>) {
     pair.message(SendFlags::empty());
     pair.until("the task is woken", |pair| {
         pair.sides.iter_mut().for_each(|side| {
-            side.attend();
+            side.progress();
         });
         count() == 1
     });

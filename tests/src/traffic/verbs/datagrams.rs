@@ -337,15 +337,15 @@ pub fn a_failed_send(pair: &mut Pair<impl Platform>) {
     let side = pair.side(0);
     side.control.destroy_ah(ah).expect("destroyed");
     side.control.dealloc_pd(other).expect("given back");
-    side.told.clear();
+    side.reported.clear();
     pair.renew(A);
 }
 
 /// Both sends: the first with this status, the second flushed.
 fn ends(pair: &mut Pair<impl Platform>, status: WcStatus) {
     let wcs = pair.completions(0, 2);
-    let told: Vec<_> = wcs.iter().map(|wc| (wc.wr_id, wc.status)).collect();
-    assert_eq!(told, [(1, status), (2, WcStatus::WrFlushErr)]);
+    let reported: Vec<_> = wcs.iter().map(|wc| (wc.wr_id, wc.status)).collect();
+    assert_eq!(reported, [(1, status), (2, WcStatus::WrFlushErr)]);
 }
 
 /// A datagram is one packet: one that is longer fails where it is sent.
@@ -366,7 +366,7 @@ pub fn longer_than_a_packet(pair: &mut Pair<impl Platform>) {
     nothing_comes(pair, 1);
     let side = pair.side(0);
     side.control.destroy_ah(ah).expect("destroyed");
-    side.told.clear();
+    side.reported.clear();
     pair.renew(A);
 }
 

@@ -75,7 +75,7 @@ pub fn with_nothing_posted(pair: &mut Pair<impl Platform>) {
         let side = pair.side(end.side);
         assert_eq!(side.failed, [], "nothing that matters");
         assert_eq!(side.take(), []);
-        side.told.clear();
+        side.reported.clear();
         // Again changes nothing.
         let qp = side.qps.first_mut().expect("a QP");
         side.control.modify_qp(qp, &to_error).expect("in ERR");

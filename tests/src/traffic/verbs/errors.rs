@@ -230,20 +230,20 @@ fn fails<P: Room>(
     };
     let list = [signaled(1, op), fenced];
     here.post_send(0, &list).expect("posted");
-    let told = pair.completions(0, 2);
-    let ended: Vec<_> = told.iter().map(|wc| (wc.wr_id, wc.status)).collect();
+    let reported = pair.completions(0, 2);
+    let ended: Vec<_> = reported.iter().map(|wc| (wc.wr_id, wc.status)).collect();
     let expected = [(1, status), (2, WcStatus::WrFlushErr)];
-    assert_eq!(ended, expected, "{wrong:?}: {:?}", pair.side(0).told);
+    assert_eq!(ended, expected, "{wrong:?}: {:?}", pair.side(0).reported);
     assert_eq!(pair.side(0).qps[0].state(), QpState::Err, "{wrong:?}");
     match receive_status {
         Some(first) => {
-            let told = pair.completions(1, RECEIVES as usize);
-            let ended: Vec<_> = told.iter().map(|wc| (wc.wr_id, wc.status)).collect();
+            let reported = pair.completions(1, RECEIVES as usize);
+            let ended: Vec<_> = reported.iter().map(|wc| (wc.wr_id, wc.status)).collect();
             let mut expected: Vec<_> = (100..100 + RECEIVES)
                 .map(|n| (n, WcStatus::WrFlushErr))
                 .collect();
             expected[0].1 = first;
-            assert_eq!(ended, expected, "{wrong:?}: {:?}", pair.side(1).told);
+            assert_eq!(ended, expected, "{wrong:?}: {:?}", pair.side(1).reported);
             assert_eq!(pair.side(1).qps[0].state(), QpState::Err, "{wrong:?}");
         }
         None => {
@@ -266,7 +266,7 @@ fn fails<P: Room>(
         pair.connect(end);
         let side = pair.side(end.side);
         side.take();
-        side.told.clear();
+        side.reported.clear();
     }
     for (side, mr) in [(0, here_closed), (1, there_closed)] {
         let given = pair.side(side).control.dereg_mr(mr);

@@ -48,8 +48,8 @@ pub fn fast_registration<P: Room>(pair: &mut Pair<P>) {
         keys.push(fast.key());
         let wc = done(pair, B, Op::FastRegister(&request));
         let ended = (wc.status, wc.opcode);
-        let told = &pair.side(1).told;
-        assert_eq!(ended, (WcStatus::Success, WcOpcode::RegMr), "{told:?}");
+        let reported = &pair.side(1).reported;
+        assert_eq!(ended, (WcStatus::Success, WcOpcode::RegMr), "{reported:?}");
         let bytes = pattern(round, length);
         let remote = Remote {
             addr: window.address(),
@@ -104,7 +104,7 @@ fn renew_both(pair: &mut Pair<impl Platform>) {
     for side in 0..2 {
         let side = pair.side(side);
         side.take();
-        side.told.clear();
+        side.reported.clear();
     }
 }
 

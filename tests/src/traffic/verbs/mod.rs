@@ -40,7 +40,7 @@ pub fn done(pair: &mut Pair<impl Platform>, at: End, op: Op<'_>) -> Wc {
         .expect("posted");
     let done = pair.completions(at.side, 1);
     let wc = done.first().copied().unwrap_or_default();
-    assert_eq!(wc.wr_id, 0xD0E, "{:?}", pair.side(at.side).told);
+    assert_eq!(wc.wr_id, 0xD0E, "{:?}", pair.side(at.side).reported);
     wc
 }
 

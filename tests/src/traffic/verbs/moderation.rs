@@ -37,7 +37,7 @@ struct Program {
     /// Requests for an event, interrupts, events that these told of.
     requests: usize,
     interrupts: usize,
-    told: usize,
+    reported: usize,
 }
 
 impl Program {
@@ -46,7 +46,7 @@ impl Program {
             vector,
             requests: 0,
             interrupts: 0,
-            told: 0,
+            reported: 0,
         }
     }
 
@@ -78,9 +78,9 @@ impl Program {
             self.interrupts += usize::from(vector == self.vector);
             let parts = side.events.iter_mut();
             for part in parts.filter(|part| part.vector() == vector) {
-                let told = &mut self.told;
+                let reported = &mut self.reported;
                 let _ = part.on_vector(&mut |event| {
-                    *told += usize::from(event == Event::Completion { cq: number });
+                    *reported += usize::from(event == Event::Completion { cq: number });
                 });
             }
         }
@@ -120,7 +120,7 @@ fn settle_all(pair: &mut Pair<impl Platform>, mut sent: usize, posted: usize) {
 
 /// Each message is an event, whatever its interrupt waits for.
 fn one_by_one(pair: &mut Pair<impl Room>, program: &mut Program) {
-    let before = program.told;
+    let before = program.reported;
     for _ in 0..ONE_BY_ONE {
         let mut sleeps = program.ask(pair);
         assert!(sleeps, "it is empty");
@@ -138,7 +138,7 @@ fn one_by_one(pair: &mut Pair<impl Room>, program: &mut Program) {
         settle_all(pair, 0, 1);
     }
     assert_eq!(Program::take(pair), 0);
-    assert!(program.told - before >= ONE_BY_ONE, "{program:?}");
+    assert!(program.reported - before >= ONE_BY_ONE, "{program:?}");
 }
 
 /// Each message is taken, with an event or with an earlier one's.
@@ -196,7 +196,7 @@ pub fn settings(pair: &mut Pair<impl Room>) {
         stream(pair, &mut program);
         messages += ONE_BY_ONE + STREAM;
         let most = program.requests.min(messages);
-        assert!(program.told <= most, "{moderation:?} {program:?}");
+        assert!(program.reported <= most, "{moderation:?} {program:?}");
         assert!(program.interrupts <= most, "{moderation:?} {program:?}");
         // What the card was told stays in force from interrupt to interrupt.
         if let Some(us) = us {

@@ -105,8 +105,8 @@ pub fn drained(pair: &mut Pair<impl Platform>) {
             !queried.expect("asked").sq_draining
         });
         let number = pair.number(A);
-        let told = std::mem::take(&mut pair.side(0).drained);
-        assert_eq!(told, if notify { vec![number] } else { vec![] });
+        let reported = std::mem::take(&mut pair.side(0).drained);
+        assert_eq!(reported, if notify { vec![number] } else { vec![] });
         // What completed by now is all that does; the rest waits.
         pair.during(Ns::from_ms(2));
         let before = pair.side(0).done.len();
@@ -252,7 +252,7 @@ pub fn begun_anew(pair: &mut Pair<impl Platform>) {
     }
     for side in &mut pair.sides {
         side.drained.clear();
-        side.told.clear();
+        side.reported.clear();
     }
 }
 

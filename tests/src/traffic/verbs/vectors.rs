@@ -19,8 +19,8 @@ pub fn added_and_removed(pair: &mut Pair<impl Platform>) {
         let mut added = add(pair);
         let number = added.completion_vector().expect("a number");
         assert_eq!(number, before);
-        let told = (number, added.vector());
-        assert_eq!(*first.get_or_insert(told), told, "the same again");
+        let reported = (number, added.vector());
+        assert_eq!(*first.get_or_insert(reported), reported, "the same again");
 
         let side = pair.side(1);
         let cqe = side.cqs[0].entries();
@@ -86,10 +86,10 @@ fn tell<P: Platform>(pair: &mut Pair<P>, events: &mut VectorEvents<P>, wr_id: u6
     pair.side(0)
         .post_send(LATE[0].qp, &[signaled(wr_id, op)])
         .expect("posted");
-    let mut told = false;
+    let mut reported = false;
     pair.until("the event", |_| {
-        let _ = events.on_vector(&mut |event| told |= event == wanted);
-        told
+        let _ = events.on_vector(&mut |event| reported |= event == wanted);
+        reported
     });
     pair.side(1).polling = true;
     for side in 0..2 {
