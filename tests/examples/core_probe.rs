@@ -57,7 +57,7 @@ impl Bus for Metal {
     }
 }
 
-// SAFETY: never run; whoever made `Services` answers for the contract.
+// SAFETY: never run; the code that made `Services` answers for the contract.
 unsafe impl DmaAlloc for Metal {
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
         (self.services.dma_alloc)(layout)

@@ -1,7 +1,7 @@
 //! Queues on plain memory: no device, no simulator.
 //!
 //! The data path exactly as the driver builds it (`DmaBuf` rings, `HostBuf`
-//! slots), and the other side of the rings as words for whoever plays the
+//! slots), and the other side of the rings as words for the code that plays the
 //! device: vectors and benches.
 //!
 //! ```

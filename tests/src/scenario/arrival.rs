@@ -84,7 +84,7 @@ pub fn arrival_event<P: Platform>(
         for part in &mut *events {
             let vector = part.vector();
             part.on_vector(&mut |event| {
-                reported = reported.or((event == wanted).then_some(vector))
+                reported = reported.or((event == wanted).then_some(vector));
             });
         }
         Ok::<_, WaitError>(reported)

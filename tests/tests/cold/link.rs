@@ -81,7 +81,7 @@ fn refusals_of_the_phy_end_no_start() {
                 config.fault(opcode, 1, AqFault::Error(code));
             });
             if phy == PhyStart::SwitchedOff {
-                // Switched on again by whoever waits, and not here.
+                // Switched on again by the call that waits, and not here.
                 let error = start(nic, LinkPolicy::Wait(Ns::from_ms(10_000))).unwrap_err();
                 let reported = matches!(error.error, Error::Adminq(AdminqError::NoLink { .. }));
                 assert!(reported, "{error}");
@@ -134,7 +134,7 @@ fn a_port_that_is_to_be_left_is_left() {
     }
 }
 
-/// Whoever does not wait hears of it, also where the start has set the port anew.
+/// A program that does not wait gets an event, also where the start has set the port anew.
 #[test]
 fn a_link_that_comes_up_later_is_reported() {
     for phy in [PhyStart::Everything, PhyStart::WithoutFec] {

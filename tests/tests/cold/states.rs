@@ -103,7 +103,7 @@ fn packages_there_and_not_there() {
     let (sim, nic) = card(|_| {});
     let error = without_a_file(nic.clone()).unwrap_err();
     judge(&error, Stage::Package, "safe mode");
-    // Once loaded it stays, whoever comes then.
+    // Once loaded it stays, no matter which driver comes then.
     up(nic.clone(), &mut |_| {}).unwrap().shutdown().unwrap();
     assert_eq!(without_a_file(nic).unwrap().by, LoadedBy::AnotherFunction);
     assert_as_found(&sim);

@@ -63,7 +63,7 @@ fn no_answer_to_clear_pxe_mode_ends_the_start() {
     }
 }
 
-/// Whoever has loaded the package, the switch's input is opened by every start:
+/// No matter which driver loaded the package, the switch's input is opened by every start:
 /// without it no frame reaches the engine.
 #[test]
 fn messages_pass_after_a_package_of_another_driver() {

@@ -78,7 +78,7 @@ fn handle(events: &Mutex<EventSet<Watched<SimPlatform>>>, vector: e810_hal::Vect
 }
 
 /// While one thread makes and destroys, the card reports errors of whatever there
-/// is: nothing is told of what the destruction of has returned for.
+/// is: nothing is delivered for an object whose destruction has returned.
 #[test]
 fn nothing_is_delivered_for_a_destroyed_queue() {
     let sim = Sim::builder().functions(2).seed(9).mode(Mode::Real).build();

@@ -270,7 +270,7 @@ fn asynchronous_events_do_not_wait_for_completions() {
     }
 }
 
-/// Errors of the card keep their own moderation, whoever else is on the vector,
+/// Errors of the card keep their own moderation, whatever else is on the vector,
 /// and a card that nobody has set up gets its units.
 #[test]
 fn a_cold_start_sets_units_and_keeps_the_interval_of_errors() {

@@ -1,4 +1,4 @@
-//! What the device is told of a queue pair that ends: each thing once, and whatever
+//! The commands that the device gets for a queue pair that ends: each thing once, and whatever
 //! it answers.
 
 use e810::{Data, Op, Path, QpAttr, QpState, QpType, Qpn, SendFlags, SendWr, WcStatus};

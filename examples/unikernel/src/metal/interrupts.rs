@@ -61,7 +61,7 @@ pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// Those of `lines` that fired since they were taken last. Others stay for who
+/// Those of `lines` that fired since they were taken last. Others stay for the code that
 /// asks for them.
 pub(crate) fn take(lines: Lines) -> Lines {
     Lines(FIRED.fetch_and(!lines.0, Ordering::Relaxed)).among(lines)

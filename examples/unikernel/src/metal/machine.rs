@@ -190,7 +190,7 @@ impl Machine {
         // SAFETY: the BAR that the capability names, mapped likewise; the table
         // is this program's alone.
         let msix = unsafe { MsixTable::new(bar, bytes, endpoint.layout) }?;
-        // Whoever was here before may have left it at work, with messages to places
+        // The program before may have left it at work, with messages to places
         // that are this program's now: it answers, all its entries are masked, it
         // is reset, and only then it reaches memory.
         let mask_all = || {

@@ -78,7 +78,7 @@ impl Bus for Metal<'_> {
 // SAFETY: the pool gives zeroed pages that are nobody else's, aligned as asked;
 // write-back memory is coherent on x86, and without an IOMMU the device reaches
 // all of it, each byte at its own address. So nothing is taken from it in
-// `dma_free`: whoever frees has stopped the device (contract). A clone is the same
+// `dma_free`: the caller has stopped the device (contract). A clone is the same
 // machine's.
 unsafe impl DmaAlloc for Metal<'_> {
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {

@@ -60,7 +60,7 @@ impl Program {
         !Self::cq(pair).arm(Notify::Any)
     }
 
-    /// Sleeps until it is told of its queue.
+    /// Sleeps until its queue has an event.
     fn sleep<P: Room>(&mut self, pair: &mut Pair<P>) {
         let end = pair.now() + LIMIT;
         while !Self::cq(pair).take_event() {

@@ -240,7 +240,7 @@ pub fn begun_anew(pair: &mut Pair<impl Platform>) {
         assert_eq!(queried.attr, only, "nothing of before");
         pair.during(Ns::from_ms(30));
         assert_eq!(pair.side(0).take(), [], "round {round}");
-        // The peer expects other PSNs by now: it begins anew too.
+        // The peer expects other PSNs by now: it starts over too.
         pair.renew(B);
         pair.side(1).take();
         pair.connect(A);

@@ -54,7 +54,7 @@ impl Uptime {
         }
     }
 
-    /// Start and scale, for who cannot hold a clock.
+    /// Start and scale, for code that cannot hold a clock.
     #[cfg(feature = "defmt")]
     pub(crate) const fn parts(&self) -> [u64; 2] {
         [self.start, self.scale]

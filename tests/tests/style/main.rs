@@ -7,6 +7,8 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod words;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
