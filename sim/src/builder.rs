@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use crate::bring_up::Tally;
 use crate::bus_master::Mastering;
+use crate::driver_memory::{Memory, Runs};
 use crate::function::{Body, Function};
 use crate::fw::{Firmware, FirmwareConfig, LanSide};
+use crate::interrupt_lines::Lines;
 use crate::irq::Interrupts;
-use crate::lines::Lines;
 use crate::link::{Link, Mac, Quality};
-use crate::memory::{Memory, Runs};
+use crate::machine::World;
 use crate::msix::Msix;
 use crate::pe::{Config, FpmProfile, ProtocolEngine};
 use crate::platform::HostVector;
 use crate::regs::{Identity, RegisterFile, Start};
 use crate::rng::Rng;
-use crate::shared::{Mode, Owner, Shared};
+use crate::runtime::{Mode, Owner, Shared};
 use crate::sim::Sim;
 use crate::stats::{ResetCounts, Stats};
 use crate::variation::Variation;
-use crate::world::World;
 
 /// PFs that a card can have.
 const MOST_FUNCTIONS: u8 = 8;

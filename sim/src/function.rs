@@ -10,13 +10,13 @@ use e810_hal::{Ns, RegOffset};
 
 use crate::bring_up::Tally;
 use crate::bus_master::Mastering;
+use crate::driver_memory::Memory;
 use crate::findings::{Class, Log};
 use crate::fw::{Card, Cx, Firmware, FirmwareEffect, LanSide};
+use crate::interrupt_lines::Lines;
 use crate::iommu::Refused;
 use crate::irq::Interrupts;
-use crate::lines::Lines;
 use crate::link::Mac;
-use crate::memory::Memory;
 use crate::msix::Msix;
 use crate::pe::{DmaFault, ProtocolEngine, ResetKind};
 use crate::platform::HostVector;

@@ -2,7 +2,7 @@
 
 mod bar3;
 mod config_space;
-mod served;
+mod device_server;
 mod vectors;
 
 use std::ptr::NonNull;
@@ -17,11 +17,11 @@ use e810_hal::{
 
 use crate::findings::{Class, kind};
 use crate::function::{Body, Surroundings};
-use crate::lines::Lines;
+use crate::interrupt_lines::Lines;
 use crate::link::Mac;
+use crate::machine::World;
 use crate::regs;
-use crate::shared::{Mode, Owner};
-use crate::world::World;
+use crate::runtime::{Mode, Owner};
 
 pub(crate) use vectors::HostVector;
 

@@ -6,17 +6,17 @@ use e810_hal::{Ns, Vector};
 
 use crate::bring_up::BringUp;
 use crate::builder::Builder;
+use crate::driver_memory::{Allocation, MemoryCounts};
 use crate::findings::Finding;
 use crate::function::Body;
 use crate::fw::{AqCode, Firmware, FirmwareConfig};
-use crate::lines::InterruptHook;
+use crate::interrupt_lines::InterruptHook;
 use crate::link::{Capture, LinkCounts, LinkHook, Quality, Uplink};
-use crate::memory::{Allocation, MemoryCounts};
+use crate::machine::World;
 use crate::pe::{Breakage, Config};
 use crate::platform::SimPlatform;
-use crate::shared::Owner;
+use crate::runtime::Owner;
 use crate::stats::{ResetCounts, Stats};
-use crate::world::World;
 
 /// A world of E810 functions: what a test holds besides the platforms that it gives to drivers.
 ///
@@ -262,6 +262,6 @@ impl Sim {
 }
 
 #[cfg(test)]
-mod by_hand;
+mod raw_bring_up;
 #[cfg(test)]
 mod tests;

@@ -78,9 +78,9 @@ impl Cx<'_, '_> {
     pub(super) fn clear_pf_config(&mut self, command: &Command) -> Answer {
         self.fw.vsis.close_all(self.env.body);
         self.fw.vsis = super::vsi::Vsis::default();
-        self.fw.rules = super::rules::Rules::default();
+        self.fw.rules = super::switch_rules::Rules::default();
         self.fw.txqs = super::txq::TxQueues::default();
-        self.fw.tree = super::tree::Tree::new(self.pf(), &self.fw.config);
+        self.fw.tree = super::sched_tree::Tree::new(self.pf(), &self.fw.config);
         let pf = self.pf();
         self.card.pool.release_all(pf);
         self.fw.own_vsi &= self.env.body.variation.own_vsi == OwnVsi::Stays;

@@ -5,7 +5,7 @@ use e810_hal::regs as hw;
 use crate::function::Body;
 
 use super::Cx;
-use super::choices::FirmwareConfig;
+use super::config::FirmwareConfig;
 
 /// GL_MNG_FWSM.FW_LOADING.
 const LOADING: u32 = 1 << 30;

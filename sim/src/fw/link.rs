@@ -1,6 +1,6 @@
 //! Commands about PHY, MAC and link (control-path 9.4).
 
-use super::choices::PortLink;
+use super::config::PortLink;
 use super::descriptor::{Answer, Command};
 use super::layout::{part, put, u8_at};
 use super::port::{ENABLE_LINK, FEC, PHY_TYPES};

@@ -10,7 +10,7 @@
 mod basic;
 mod boot;
 mod caps;
-mod choices;
+mod config;
 mod dcb;
 mod descriptor;
 mod dispatch;
@@ -21,18 +21,18 @@ mod locks;
 mod logging;
 mod nvm;
 mod package;
-mod pool;
 mod port;
 mod queue;
 mod recipe;
+mod resource_pool;
 mod rss;
-mod rules;
 mod sched;
+mod sched_tree;
 mod switch;
+mod switch_rules;
 #[cfg(test)]
 mod tests;
 mod topology;
-mod tree;
 mod txq;
 mod vlan;
 mod vsi;
@@ -43,7 +43,7 @@ use crate::function::{Body, Surroundings};
 use crate::pe::ProtocolEngine;
 use crate::regs::ResetSource;
 
-pub use choices::{AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink};
+pub use config::{AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink};
 pub use descriptor::AqCode;
 pub(crate) use descriptor::Event;
 pub(crate) use nvm::SHADOW_RAM_LOG2_KB;
@@ -59,7 +59,7 @@ pub(crate) struct Card {
     flash: nvm::Flash,
     vlan: vlan::VlanMode,
     recipes: recipe::Recipes,
-    pool: pool::CardPool,
+    pool: resource_pool::CardPool,
     /// The card boots a machine: until some function's driver ends it (0x0110). A reset of a function does not bring it
     /// back (control-path 9.2, field-evidence 3.2).
     pxe_mode: bool,
@@ -77,7 +77,7 @@ impl Card {
             flash: nvm::Flash::default(),
             vlan: vlan::VlanMode::default(),
             recipes: recipe::Recipes::default(),
-            pool: pool::CardPool::default(),
+            pool: resource_pool::CardPool::default(),
             pxe_mode: true,
             ends: [false; 8],
             functions,
@@ -115,8 +115,8 @@ pub(crate) struct Firmware {
     vsis: vsi::Vsis,
     /// The firmware has a VSI of its own for the function.
     own_vsi: bool,
-    tree: tree::Tree,
-    rules: rules::Rules,
+    tree: sched_tree::Tree,
+    rules: switch_rules::Rules,
     port: port::Port,
     txqs: txq::TxQueues,
     rss: rss::Rss,
@@ -135,8 +135,8 @@ impl Firmware {
             events: VecDeque::new(),
             vsis: vsi::Vsis::default(),
             own_vsi: true,
-            tree: tree::Tree::new(pf, &config),
-            rules: rules::Rules::default(),
+            tree: sched_tree::Tree::new(pf, &config),
+            rules: switch_rules::Rules::default(),
             port: port::Port::powered(&config),
             txqs: txq::TxQueues::default(),
             rss: rss::Rss::default(),
@@ -160,8 +160,8 @@ impl Firmware {
         self.vsis.close_all(body);
         self.vsis = vsi::Vsis::default();
         self.own_vsi = true;
-        self.tree = tree::Tree::new(pf, &self.config);
-        self.rules = rules::Rules::default();
+        self.tree = sched_tree::Tree::new(pf, &self.config);
+        self.rules = switch_rules::Rules::default();
         self.txqs = txq::TxQueues::default();
         self.rss = rss::Rss::default();
         self.log = logging::FirmwareLog::default();

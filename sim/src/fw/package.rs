@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::choices::PackageStart;
+use super::config::PackageStart;
 use super::descriptor::{Answer, Command};
 use super::layout::{part, put, put_u16, put_u32, u16_at, u32_at};
 use super::{AqCode, Cx};

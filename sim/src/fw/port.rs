@@ -2,7 +2,7 @@
 
 use crate::regs::ResetSource;
 
-use super::choices::{FirmwareConfig, PhyStart, PortLink};
+use super::config::{FirmwareConfig, PhyStart, PortLink};
 use super::layout::{put, put_u16};
 use super::{Cx, Event};
 

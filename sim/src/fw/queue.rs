@@ -11,7 +11,7 @@ use crate::function::Surroundings;
 use crate::pe::Env;
 use crate::regs::ResetSource;
 
-use super::choices::AqFault;
+use super::config::AqFault;
 use super::descriptor::{Command, Descriptor, LEN, Reply, flag};
 use super::{AqCode, Cx, Event, Firmware};
 

@@ -1,7 +1,7 @@
 //! Interrupt vectors of one function: enabling, auto-mask, pending events, throttling.
 //!
 //! A cause (an event queue, the AEQ, PFINT_OICR) names a vector; here that vector fires, or waits until it may. What
-//! becomes of its message is in [`msix`](crate::msix), what arrives at the host in [`lines`](crate::lines). When it may
+//! becomes of its message is in [`msix`](crate::msix), what arrives at the host in [`lines`](crate::interrupt_lines). When it may
 //! fire is in [`throttle`].
 
 mod throttle;

@@ -25,25 +25,25 @@ mod device;
 mod engine;
 mod env;
 mod fpm;
-mod group;
 mod hmc;
 mod host_context;
 mod inject;
 mod mr;
-mod multicast;
+mod multicast_group;
 mod packet_lints;
 mod pools;
 mod qp;
+mod qp_work;
 mod rc_host;
 mod ring;
 mod schedule;
-mod service;
 mod stag_wqe;
 mod stats;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod ud;
+mod ud_multicast;
 mod ud_receive;
 mod word;
 

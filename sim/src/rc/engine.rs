@@ -4,7 +4,7 @@ use super::host::{AsyncEvent, Fault, Host, HostFault};
 use super::ring::FetchError;
 use super::state::{Mode, QpRcState};
 use super::timing::POLL_BUDGET;
-use super::{answers, progress, requester, responder, response};
+use super::{progress, requester, requester_rx, responder, responder_tx};
 use crate::wire::{Addresses, Packet, Verb};
 use crate::wqe::{AeCode, AeSource};
 
@@ -96,8 +96,8 @@ pub fn poll<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     let mut budget = POLL_BUDGET;
     let result = match state.mode {
         Mode::Idle | Mode::Error => Ok(false),
-        Mode::Rtr => answers::poll(state, host, &mut budget),
-        Mode::Rts | Mode::Sqd => answers::poll(state, host, &mut budget)
+        Mode::Rtr => responder_tx::poll(state, host, &mut budget),
+        Mode::Rts | Mode::Sqd => responder_tx::poll(state, host, &mut budget)
             .and_then(|more| requester::poll(state, host, &mut budget).map(|again| more || again)),
     };
     result.unwrap_or_else(|reason| {
@@ -137,7 +137,7 @@ pub fn handle_packet<H: Host + ?Sized>(
         ))
     );
     let result = match (response, state.mode) {
-        (true, Mode::Rts | Mode::Sqd) => response::handle(state, packet, host),
+        (true, Mode::Rts | Mode::Sqd) => requester_rx::handle(state, packet, host),
         (false, Mode::Rtr | Mode::Rts | Mode::Sqd) => Ok(responder::handle(state, packet, host)),
         _ => return Outcome::Dropped(DropReason::Mode),
     };

@@ -25,17 +25,17 @@
 //! Where the sources leave the wire behaviour open (data-path 11), the InfiniBand architecture is followed; such
 //! choices, and which AE code stands for which protocol error, are \[inf\].
 
-mod answers;
 mod config;
 mod engine;
 mod host;
+mod inbound_reads;
 mod layout;
 mod progress;
 mod psn;
-mod reads;
 mod requester;
+mod requester_rx;
 mod responder;
-mod response;
+mod responder_tx;
 mod ring;
 mod segment;
 mod state;

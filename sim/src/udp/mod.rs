@@ -5,9 +5,9 @@
 //! what arrives to [`Sim::receive_frames`](crate::Sim::receive_frames), and takes what leaves with
 //! [`Sim::set_uplink`](crate::Sim::set_uplink). `e810-sim-server` does.
 
-mod ends;
+mod endpoints;
 pub mod frame;
 mod link_spec;
 
-pub use ends::{SamePort, UdpEnds};
+pub use endpoints::{SamePort, UdpEnds};
 pub use link_spec::{LinkError, LinkSpec};

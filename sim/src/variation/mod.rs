@@ -8,15 +8,14 @@
 //! made otherwise, [`Variation::CHOICES`] is the table. The values of the choices are in a file for each part of the
 //! card.
 
-mod endings;
 mod engine;
 mod events;
 mod firmware;
 mod multicast;
+mod qp_errors;
 mod table;
 mod wire;
 
-pub use endings::{ErrorRefused, NothingToFlush};
 pub use engine::{DerivedMaxima, OpErr, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{
@@ -24,6 +23,7 @@ pub use firmware::{
     SwitchPages,
 };
 pub use multicast::GroupQueueSet;
+pub use qp_errors::{ErrorRefused, NothingToFlush};
 pub use table::{Choice, NoSuchChoice};
 pub use wire::{AckCredits, SendCredits};
 

@@ -5,7 +5,7 @@ use crate::pe::ah::AddressHandle;
 use crate::pe::device::{Device, Unreachable};
 use crate::pe::env::{Class, Env};
 use crate::pe::fpm::Kind;
-use crate::pe::group::{Group, MEMBERS};
+use crate::pe::multicast_group::{Group, MEMBERS};
 use crate::pe::word::{bit, bits, bits16, bits32, mask};
 
 /// Groups the device can have (`IRDMA_UDA_MAX_FSI_MGS`, control-path 3.2).

@@ -12,10 +12,10 @@ mod execute;
 mod feature_ops;
 mod flush_ops;
 mod hmc_ops;
+mod mr_ops;
 mod qp_control_ops;
 mod qp_ops;
 mod sched_ops;
-mod stag_ops;
 #[cfg(test)]
 mod tests;
 

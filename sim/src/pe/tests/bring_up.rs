@@ -1,7 +1,7 @@
 //! From CQP create to the event queues, and what goes wrong on the way.
 
 use super::env::TestEnv;
-use super::rig::{Done, GOOD, Rig};
+use super::test_driver::{Done, GOOD, Rig};
 use crate::pe::{Class, Config, CqpErrors, Doorbell, FpmProfile, PeReg, ProtocolEngine, ResetKind};
 
 const ERROR: u16 = 0xFFFF;
@@ -45,7 +45,7 @@ fn the_commit_reply_lays_objects_out_in_512_byte_steps() {
     let bases: Vec<u64> = order.iter().map(|offset| rig.base(*offset)).collect();
     assert!(bases.is_sorted_by(|a, b| a < b), "{bases:?}");
     // QP objects of 1 KiB come first; APBVT is one object of 8 KiB.
-    assert_eq!(bases[1], super::rig::QPS * 1024);
+    assert_eq!(bases[1], super::test_driver::QPS * 1024);
     assert_eq!(bases[5] - bases[4], 8192);
     assert_eq!(rig.env.word(rig.commit + 40) & 0xFFFF_FFFF, 1);
     assert_eq!(rig.env.findings, []);

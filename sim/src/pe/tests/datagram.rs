@@ -1,8 +1,8 @@
 //! Datagram queue pairs: address handles, the GRH area, Q_Keys, and what stops a sender.
 
-use super::pair::{ALL_RIGHTS, BYTES, PD, VA};
+use super::engine_pair::{ALL_RIGHTS, BYTES, PD, VA};
 use super::qp::{FLUSH_RQ, FLUSH_SQ, TestQp, mac};
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, Rig};
 use crate::pe::Config;
 use crate::variation::{FlushStyle, Variation};
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use e810_hal::Ns;
 
-use super::pair::{ALL_RIGHTS, PD, VA};
+use super::engine_pair::{ALL_RIGHTS, PD, VA};
 use super::qp::{TestQp, mac};
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, Rig};
 use crate::pcap::Writer;
 use crate::pe::Config;
 use crate::wire::{Addresses, Deth, Opcode, Packet};

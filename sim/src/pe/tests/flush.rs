@@ -1,8 +1,8 @@
 //! FLUSH_WQES: what is outstanding comes back, in either style.
 
-use super::pair::{ALL_RIGHTS, BYTES, PD, VA, header};
+use super::engine_pair::{ALL_RIGHTS, BYTES, PD, VA, header};
 use super::qp::{FLUSH_RQ, FLUSH_SQ, TestQp};
-use super::rig::{Done, GOOD, Rig};
+use super::test_driver::{Done, GOOD, Rig};
 use crate::pe::Config;
 use crate::variation::{ErrorRefused, FlushQpId, FlushStyle, NothingToFlush, Variation};
 
@@ -54,7 +54,7 @@ fn flush(style: FlushStyle) -> (Vec<[u64; 4]>, Vec<[u64; 4]>, u16) {
     assert!(qp.send.poll(&mut rig.env).is_none());
     let done = qp.flush(&mut rig, FLUSH_SQ | FLUSH_RQ);
     assert!(!done.error);
-    let mut drain = |cq: &mut super::rig::TestCq| {
+    let mut drain = |cq: &mut super::test_driver::TestCq| {
         let mut all = Vec::new();
         while let Some((cqe, _)) = cq.poll(&mut rig.env) {
             all.push(cqe);

@@ -1,7 +1,7 @@
 //! What a test has the device report.
 
 use super::qp::TestQp;
-use super::rig::Rig;
+use super::test_driver::Rig;
 use crate::pe::{Breakage, Config, PeReg, Subject};
 
 fn event(code: u16, source: u8, subject: Subject) -> Breakage {

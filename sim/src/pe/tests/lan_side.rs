@@ -1,9 +1,9 @@
 //! What the engine does without its LAN side: a VSI that the switch does not have, a queue set that its scheduler does not
 //! know.
 
-use super::pair::{BYTES, Pair, VA};
+use super::engine_pair::{BYTES, Pair, VA};
 use super::qp::TestQp;
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, Rig};
 use crate::pe::Config;
 
 #[test]

@@ -1,7 +1,7 @@
 //! Access through STags, page lists, paged SDs, and the entries the device hands out.
 
 use super::qp::TestQp;
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, Rig};
 use crate::pe::config::Config;
 use crate::pe::device::Device;
 use crate::pe::env::{Env, PeReg};

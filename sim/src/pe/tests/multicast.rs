@@ -1,7 +1,7 @@
 //! Members of a group that cannot take its packets.
 
 use super::qp::TestQp;
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, Rig};
 use crate::pe::Config;
 use crate::variation::{GroupQueueSet, Variation};
 use crate::wire::{Addresses, Bth, Deth, Frame, Headers, Opcode, Path};

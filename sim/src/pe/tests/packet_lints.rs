@@ -1,8 +1,8 @@
 //! Packets that no sender should send, and those that are only counted.
 
-use super::pair::{ALL_RIGHTS, PD, VA};
+use super::engine_pair::{ALL_RIGHTS, PD, VA};
 use super::qp::TestQp;
-use super::rig::Rig;
+use super::test_driver::Rig;
 use crate::pe::Config;
 use crate::wire::{Addresses, Bth, Deth, Frame, Headers, Opcode, Path, Reth};
 

@@ -1,6 +1,6 @@
 //! Queue pairs of the tests: host context (control-path 5.2) and work requests (data-path 1, 2) by hand.
 
-use super::rig::{GOOD, Rig, TestCq};
+use super::test_driver::{GOOD, Rig, TestCq};
 use crate::pe::Doorbell;
 
 /// Quanta of both rings.
@@ -125,7 +125,7 @@ impl TestQp {
         }
     }
 
-    pub(super) fn modify(&self, rig: &mut Rig, state: u64, flags: u64) -> super::rig::Done {
+    pub(super) fn modify(&self, rig: &mut Rig, state: u64, flags: u64) -> super::test_driver::Done {
         let words = [
             0,
             0,
@@ -156,7 +156,7 @@ impl TestQp {
         assert!(done == GOOD || refused, "{done:?}");
     }
 
-    pub(super) fn destroy(&self, rig: &mut Rig) -> super::rig::Done {
+    pub(super) fn destroy(&self, rig: &mut Rig) -> super::test_driver::Done {
         rig.command(
             0x02,
             [
@@ -222,7 +222,7 @@ impl TestQp {
     }
 
     /// FLUSH_WQES of both queues: minor 5 for the SQ, 1 for the RQ.
-    pub(super) fn flush(&self, rig: &mut Rig, sides: u64) -> super::rig::Done {
+    pub(super) fn flush(&self, rig: &mut Rig, sides: u64) -> super::test_driver::Done {
         let codes = 1 | 1 << 16 | 5 << 32 | 1 << 48;
         rig.command(0x22, [0, 0, codes, sides | 1 << 60 | self.id, 0, 0, 0, 0])
     }

@@ -1,7 +1,7 @@
 //! CQs, CEQs and the AEQ: arming, acknowledging, overflow, resize.
 
 use super::qp::TestQp;
-use super::rig::{GOOD, Rig, TestCq};
+use super::test_driver::{GOOD, Rig, TestCq};
 use crate::pe::{Config, Doorbell, PeReg};
 use crate::variation::{FlushStyle, Variation};
 

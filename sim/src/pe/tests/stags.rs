@@ -1,7 +1,7 @@
 //! Making and ending STags: by command, by fast register, by bind, by invalidate.
 
 use super::memory::{PD, QP, STAG, access, device, put, refusal, region};
-use super::rig::{GOOD, PBLES, Rig};
+use super::test_driver::{GOOD, PBLES, Rig};
 use crate::pe::config::Config;
 use crate::pe::mr::{Mr, REMOTE_READ, REMOTE_WRITE, Window};
 use crate::pe::stag_wqe::Allowed;

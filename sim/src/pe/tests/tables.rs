@@ -1,7 +1,7 @@
 //! Commands on tables: addresses, handles, groups, the work scheduler, push pages, contexts read back.
 
 use super::qp::TestQp;
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, Rig};
 use crate::pe::{Config, Doorbell};
 
 /// A command that must fail with this minor code and this one finding.

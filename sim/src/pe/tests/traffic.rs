@@ -1,8 +1,8 @@
 //! What two connected queue pairs do: data, completions, errors, drains.
 
-use super::pair::{BYTES, HALF, PD, Pair, VA, header};
+use super::engine_pair::{BYTES, HALF, PD, Pair, VA, header};
 use super::qp::{FLUSH_SQ, RING, TestQp, mac};
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, Rig};
 use crate::pe::{Class, Config, ResetKind};
 
 /// A send, a write and a read; returns what the CQEs and payloads were.

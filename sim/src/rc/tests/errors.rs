@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::rc::tests::node::Stag;
-use crate::rc::tests::world::End;
+use crate::rc::tests::testbed::End;
 use crate::wire::Packet;
 
 fn world() -> World {

@@ -1,6 +1,6 @@
 //! Links that lose, double and reorder: every message arrives exactly once, in order, unharmed.
 
-use super::world::Random;
+use super::testbed::Random;
 use super::*;
 use crate::rc::tests::post::Sge;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::rc::requester::read_chunk_end;
-use crate::rc::tests::world::End;
+use crate::rc::tests::testbed::End;
 use crate::wire::{Aeth, Bth, Frame, Headers, Opcode, Packet, Reth, Syndrome};
 
 fn world() -> World {

@@ -3,7 +3,7 @@
 mod invalid;
 
 use super::*;
-use crate::rc::tests::world::End;
+use crate::rc::tests::testbed::End;
 use crate::wire::{Aeth, Bth, Frame, Headers, Nak, Opcode, Packet, Reth, Syndrome};
 
 /// PSN of the first packet expected.

@@ -1,7 +1,7 @@
 //! The requester against a responder that answers as Linux' rdma_rxe does (rxe_resp.c), where that differs from the
 //! engine's own: a sequence NAK follows an RNR NAK, and a READ executed again is answered with MIDDLE and LAST.
 
-use super::world::config;
+use super::testbed::config;
 use super::*;
 use crate::rc::psn;
 use crate::wire::{Aeth, Bth, Frame, Headers, Nak, Opcode, Packet, Place, Syndrome, Verb};

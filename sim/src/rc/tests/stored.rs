@@ -12,7 +12,7 @@ use crate::wqe::{AeCode, AeSource};
 
 /// A state in which every field differs from every other.
 fn full() -> QpRcState {
-    let mut config = world::config(1, 2, PathMtu::B4096);
+    let mut config = testbed::config(1, 2, PathMtu::B4096);
     (config.qpn, config.dest_qpn, config.pd, config.pkey) =
         (0x0101_0101, 0x0202_0202, 0x0303_0303, 0x0404);
     (config.sq_quanta, config.rq_quanta, config.rq_slot_quanta) = (32768, 512, 8);
@@ -158,7 +158,7 @@ fn memory_that_holds_no_state_is_refused() {
 
 #[test]
 fn the_configuration_is_checked() {
-    let good = world::config(1, 2, PathMtu::B256);
+    let good = testbed::config(1, 2, PathMtu::B256);
     assert_eq!(good.validate(), Ok(()));
     assert_eq!(
         QpConfig {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use e810_hal::{Ns, RegOffset};
 
-use crate::lines::Lines;
-use crate::world::{Fired, World};
+use crate::interrupt_lines::Lines;
+use crate::machine::{Fired, World};
 
 /// How time passes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::aeq::{Event, Named};
 use super::device::Device;
 use super::env::Env;
-use super::group::Group;
+use super::multicast_group::Group;
 use super::qp::{Qp, QpType};
 use super::word::{bit, bits16, bits32};
 use crate::variation::GroupQueueSet;

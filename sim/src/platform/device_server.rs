@@ -7,7 +7,7 @@ use e810_hal::{Access, SharedBytes};
 
 use super::SimPlatform;
 use crate::findings::{Class, kind};
-use crate::world::World;
+use crate::machine::World;
 
 impl SimPlatform {
     /// Makes `memory` visible to the device from `iova` on. Neighbouring pieces may touch. False, and a finding, when it

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use e810_hal::{Barrier, Cell, DmaBuf, DmaLayout, SharedBytes, Words};
 
-use super::hand::Done;
+use super::raw_driver::Done;
 use super::*;
 use crate::Quality;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::AqCode;
-use super::choices::FirmwareConfig;
+use super::config::FirmwareConfig;
 use super::layout::{part, put, put_u32, u8_at};
 
 /// Bytes of an element: parent, node, and 16 bytes of data.

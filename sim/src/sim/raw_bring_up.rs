@@ -1,6 +1,6 @@
 //! Bring-up of the engine without a driver: registers and memory, each word put together from control-path 3 to 7.
 
-mod hand;
+mod raw_driver;
 mod traffic;
 
 use e810_hal::regs as hw;
@@ -11,7 +11,7 @@ use crate::middleware::{Layered, Trace};
 use crate::pe::{CqpErrors, FpmProfile};
 use crate::{Mode, SimPlatform};
 
-use hand::{CQS, Hand, ready};
+use raw_driver::{CQS, Hand, ready};
 
 /// One interrupt for the armed CCQ: the CEQE names CQ 0, the vector masks itself, the next command is silent.
 fn one_event<P: Platform>(hand: &mut Hand<P>, nic: &SimPlatform, nth: u64) {

@@ -11,7 +11,7 @@ use crate::bar::Effect;
 use crate::findings::{Class, Log};
 use crate::function::Function;
 use crate::fw::{Card, Ends, Firmware, FirmwareEffect, PackageStart};
-use crate::lines::Lines;
+use crate::interrupt_lines::Lines;
 use crate::link::{Link, To};
 use crate::regs::ResetSource;
 use crate::rng::Rng;

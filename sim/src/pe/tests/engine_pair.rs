@@ -1,7 +1,7 @@
 //! Two engines joined back to back.
 
 use super::qp::TestQp;
-use super::rig::Rig;
+use super::test_driver::Rig;
 use crate::pe::Config;
 
 pub(super) const PD: u64 = 7;
