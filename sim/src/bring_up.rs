@@ -132,8 +132,8 @@ mod tests {
             hw::GLINT_DYN_CTL.at(vector).set(&nic, 0);
         }
         hw::PFPE_CQPTAIL.set(&nic, 0);
-        sim.with_world(|world| {
-            let tally = &world.functions[0].body.tally;
+        sim.with_machine(|machine| {
+            let tally = &machine.functions[0].state.tally;
             assert_eq!(
                 tally.current.register_reads,
                 BTreeMap::from([("GLPE_CPUSTATUS0", 1)])

@@ -4,20 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::bring_up::Tally;
-use crate::bus_master::Mastering;
-use crate::driver_memory::{Memory, Runs};
-use crate::function::{Body, Function};
+use crate::bus_master::BusMastering;
+use crate::driver_memory::{DriverMemory, Runs};
+use crate::function::{Function, FunctionState};
 use crate::fw::{Firmware, FirmwareConfig, LanSide};
-use crate::interrupt_lines::Lines;
+use crate::interrupt_lines::InterruptLines;
 use crate::irq::Interrupts;
 use crate::link::{Link, Mac, Quality};
-use crate::machine::World;
+use crate::machine::Machine;
 use crate::msix::Msix;
 use crate::pe::{Config, FpmProfile, ProtocolEngine};
 use crate::platform::HostVector;
 use crate::regs::{Identity, RegisterFile, Start};
 use crate::rng::Rng;
-use crate::runtime::{Mode, Owner, Shared};
+use crate::runtime::{Mode, Runtime, RuntimeOwner};
 use crate::sim::Sim;
 use crate::stats::{ResetCounts, Stats};
 use crate::variation::Variation;
@@ -172,13 +172,16 @@ impl Builder {
             .collect();
         let lines = functions
             .iter()
-            .map(|function| Arc::clone(&function.body.lines))
+            .map(|function| Arc::clone(&function.state.lines))
             .collect();
-        let macs = functions.iter().map(|function| function.body.mac).collect();
+        let macs = functions
+            .iter()
+            .map(|function| function.state.mac)
+            .collect();
         let link = Link::new(macs, self.quality, root.fork("wire"));
         let virtual_time = self.mode == Mode::Virtual;
-        let world = World::new(functions, link, virtual_time, root.fork("schedule"));
-        let owner = Owner::new(Shared::new(self.mode, world, lines));
+        let machine = Machine::new(functions, link, virtual_time, root.fork("schedule"));
+        let owner = RuntimeOwner::new(Runtime::new(self.mode, machine, lines));
         Sim::new(Arc::new(owner.expect("a thread for the device")))
     }
 
@@ -208,14 +211,14 @@ impl Builder {
         } else {
             Start::Warm
         };
-        let mut body = Body {
+        let mut state = FunctionState {
             identity,
             mac: mac(self.first_mac, pf),
             variation: self.variation,
             registers: RegisterFile::new(identity, start),
             irq: Interrupts::new(self.vectors, self.variation.clear_pba),
             msix: Msix::new(self.vectors),
-            memory: Memory::new(self.runs, &rng),
+            memory: DriverMemory::new(self.runs, &rng),
             host_vectors: vec![HostVector::default(); usize::from(self.vectors)],
             stats: Stats::default(),
             tally: Tally::default(),
@@ -223,16 +226,16 @@ impl Builder {
             reset: None,
             announced: None,
             lan: self.cold.then(LanSide::default),
-            mastering: Mastering::default(),
+            bus_mastering: BusMastering::default(),
             sent_here: false,
             outbox: Vec::new(),
-            lines: Arc::new(Lines::new(self.vectors)),
+            lines: Arc::new(InterruptLines::new(self.vectors)),
             rng: rng.fork("engine"),
         };
-        let fw = self.cold.then(|| Firmware::new(firmware, &mut body));
+        let fw = self.cold.then(|| Firmware::new(firmware, &mut state));
         Function {
             engine: ProtocolEngine::new(config),
-            body,
+            state,
             fw,
             runnable: false,
             busy_until: 0,

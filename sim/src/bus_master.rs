@@ -6,13 +6,13 @@
 //! the engine tries from then on is a finding. A reset of the function forgets what was asked.
 
 use crate::findings::{Class, kind};
-use crate::function::Surroundings;
+use crate::function::EngineEnv;
 use crate::iommu::{Refusal, Refused};
 use crate::pe::DmaFault;
 
 /// Whether a function may make requests, and who is to blame if it tries without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Mastering {
+pub(crate) enum BusMastering {
     /// It may.
     #[default]
     On,
@@ -22,7 +22,7 @@ pub(crate) enum Mastering {
     Asked,
 }
 
-impl Mastering {
+impl BusMastering {
     /// The driver rang for something that needs requests.
     pub(crate) fn was_asked(&mut self) {
         if *self == Self::Stopped {
@@ -47,20 +47,25 @@ impl Mastering {
     }
 }
 
-impl Surroundings<'_> {
+impl EngineEnv<'_> {
     /// Refuses an access of a function that may not make requests.
-    pub(crate) fn master(&mut self, iova: u64, bytes: usize, write: bool) -> Result<(), DmaFault> {
+    pub(crate) fn check_bus_mastering(
+        &mut self,
+        iova: u64,
+        bytes: usize,
+        write: bool,
+    ) -> Result<(), DmaFault> {
         let refused = Refused {
             refusal: Refusal::NoMaster,
             iova,
             bytes,
             write,
         };
-        match self.body.mastering {
-            Mastering::On => Ok(()),
-            Mastering::Asked => Err(self.refused(refused)),
-            Mastering::Stopped => {
-                self.body.stats.stopped += 1;
+        match self.state.bus_mastering {
+            BusMastering::On => Ok(()),
+            BusMastering::Asked => Err(self.refused(refused)),
+            BusMastering::Stopped => {
+                self.state.stats.stopped += 1;
                 Err(refused.into())
             }
         }
@@ -68,16 +73,16 @@ impl Surroundings<'_> {
 
     /// Vectors that fired send their messages, as far as the MSI-X table and bus mastering let them.
     pub(crate) fn check_messages(&mut self) {
-        for vector in self.body.irq.take_fired() {
+        for vector in self.state.irq.take_fired() {
             self.check_holder(vector);
-            self.body.msix.fire(vector);
+            self.state.msix.fire(vector);
         }
-        if self.body.mastering == Mastering::On {
+        if self.state.bus_mastering == BusMastering::On {
             return;
         }
-        let count = self.body.msix.forget_sent();
-        if self.body.mastering == Mastering::Stopped {
-            self.body.stats.stopped += count as u64;
+        let count = self.state.msix.forget_sent();
+        if self.state.bus_mastering == BusMastering::Stopped {
+            self.state.stats.stopped += count as u64;
         } else if count > 0 {
             let text = "an MSI-X message without bus mastering".to_owned();
             self.found(Class::Fault, kind::MSIX_NO_MASTER, text);
@@ -100,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_forgets_bus_mastering_is_told() {
+    fn work_without_bus_mastering_is_a_finding() {
         let sim = Sim::builder().build();
         let nic = sim.function(0);
         nic.set_bus_master(false);

@@ -76,7 +76,7 @@ pub(crate) type Found<'a> = &'a mut dyn FnMut(&'static str, String);
 
 /// The memory of one function.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct DriverMemory {
     pub(crate) iommu: Iommu,
     /// DMA blocks by IOVA.
     blocks: BTreeMap<u64, Block>,
@@ -92,7 +92,7 @@ pub(crate) struct Memory {
     fail_in: [Option<u64>; 3],
 }
 
-impl Memory {
+impl DriverMemory {
     pub(crate) fn new(runs: Runs, rng: &Rng) -> Self {
         Self {
             iommu: Iommu::new(rng.fork("iova")),
@@ -233,7 +233,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for DriverMemory {
     fn drop(&mut self) {
         let mut left = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
         left.extend(std::mem::take(&mut self.blocks).into_values());

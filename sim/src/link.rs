@@ -248,7 +248,7 @@ impl Link {
     }
 
     /// A frame has come from outside; false when it is for nobody here, or lost.
-    pub(crate) fn take_in(&mut self, now: u64, bytes: &[u8]) -> bool {
+    pub(crate) fn inject_frame(&mut self, now: u64, bytes: &[u8]) -> bool {
         if self.in_flight() >= MOST_IN_FLIGHT {
             self.counts.overrun += 1;
             return false;

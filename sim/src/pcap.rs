@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_output_are_told() {
+    fn errors_of_the_output_are_returned() {
         let error = Writer::new(Full).map(drop).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }

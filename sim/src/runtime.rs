@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use e810_hal::{Ns, RegOffset};
 
-use crate::interrupt_lines::Lines;
-use crate::machine::{Fired, World};
+use crate::interrupt_lines::InterruptLines;
+use crate::machine::{Fired, Machine};
 
 /// How time passes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -37,9 +37,9 @@ const SPIN: Duration = Duration::from_micros(20);
 /// How long there may be work before a reader does some of it. Less would show a driver that looks too early what it
 /// is waiting for; a card has long done its work after this, and only a machine that gives the device's thread no
 /// processor has not.
-const LATE: Ns = Ns::from_ms(1);
+const MAX_PENDING_TIME: Ns = Ns::from_ms(1);
 /// Longest sleep, for the clock's sake only.
-const NAP: Duration = Duration::from_millis(100);
+const MAX_SLEEP: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 struct Posted {
@@ -50,37 +50,37 @@ struct Posted {
 
 /// Shared by the handles and, in real time, the thread.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct Runtime {
     mode: Mode,
-    world: Mutex<World>,
+    machine: Mutex<Machine>,
     /// Copy of virtual time, to be read without the lock.
     virtual_now: AtomicU64,
     start: Instant,
     posted: Mutex<Posted>,
     /// There are posted writes, or the thread is to stop.
-    poked: AtomicBool,
-    /// How often that was said. A reader carries out posted writes as well and takes `poked` back, so only the number
+    pending: AtomicBool,
+    /// How often that was said. A reader carries out posted writes as well and takes `pending` back, so only the number
     /// tells the thread that the engine may have got something to do since it last looked.
-    pokes: AtomicU64,
+    notify_seq: AtomicU64,
     /// Wall time since when the thread has had work and has not looked at it; 0 when it has none.
     due_since: AtomicU64,
     stop: AtomicBool,
     wake: Condvar,
     /// Threads that want the world; the engine's thread steps back for them.
     waiting: AtomicU32,
-    pub(crate) lines: Vec<Arc<Lines>>,
+    pub(crate) lines: Vec<Arc<InterruptLines>>,
 }
 
-impl Shared {
-    pub(crate) fn new(mode: Mode, world: World, lines: Vec<Arc<Lines>>) -> Self {
+impl Runtime {
+    pub(crate) fn new(mode: Mode, machine: Machine, lines: Vec<Arc<InterruptLines>>) -> Self {
         Self {
             mode,
-            world: Mutex::new(world),
+            machine: Mutex::new(machine),
             virtual_now: AtomicU64::new(0),
             start: Instant::now(),
             posted: Mutex::new(Posted::default()),
-            poked: AtomicBool::new(false),
-            pokes: AtomicU64::new(0),
+            pending: AtomicBool::new(false),
+            notify_seq: AtomicU64::new(0),
             due_since: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             wake: Condvar::new(),
@@ -105,25 +105,25 @@ impl Shared {
     }
 
     /// Uses the world, with everything that was posted before done, and delivers the interrupts that come of it.
-    pub(crate) fn with_world<R>(&self, use_it: impl FnOnce(&mut World) -> R) -> R {
+    pub(crate) fn with_machine<R>(&self, f: impl FnOnce(&mut Machine) -> R) -> R {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let mut world = self.lock();
+        let mut machine = self.lock();
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         if self.mode == Mode::Real {
-            world.set_now(self.wall());
-            self.drain(&mut world);
+            machine.set_now(self.wall());
+            self.drain(&mut machine);
         }
-        let result = use_it(&mut world);
-        self.virtual_now.store(world.now().0, Ordering::Relaxed);
-        let fired = world.take_fired();
-        drop(world);
+        let result = f(&mut machine);
+        self.virtual_now.store(machine.now().0, Ordering::Relaxed);
+        let fired = machine.take_fired();
+        drop(machine);
         deliver(fired);
         result
     }
 
-    fn lock(&self) -> MutexGuard<'_, World> {
+    fn lock(&self) -> MutexGuard<'_, Machine> {
         // A panic inside the model is a bug of its own; what it left is still good enough to clean up with.
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn posted(&self) -> MutexGuard<'_, Posted> {
@@ -131,47 +131,47 @@ impl Shared {
     }
 
     pub(crate) fn read32(&self, function: u8, off: RegOffset) -> u32 {
-        self.with_world(|world| {
+        self.with_machine(|machine| {
             match self.mode {
-                Mode::Virtual => world.advance(ACCESS),
-                Mode::Real if self.is_late() => drop(self.batch(world)),
+                Mode::Virtual => machine.advance(ACCESS),
+                Mode::Real if self.is_late() => drop(self.batch(machine)),
                 Mode::Real => {}
             }
-            world.read32(usize::from(function), off)
+            machine.read32(usize::from(function), off)
         })
     }
 
     pub(crate) fn write32(&self, function: u8, off: RegOffset, value: u32) {
         match self.mode {
-            Mode::Virtual => self.with_world(|world| {
-                world.write32(usize::from(function), off, value);
-                world.advance(ACCESS);
+            Mode::Virtual => self.with_machine(|machine| {
+                machine.write32(usize::from(function), off, value);
+                machine.advance(ACCESS);
             }),
             Mode::Real => {
                 let mut posted = self.posted();
                 posted.writes.push_back((function, off, value));
-                self.poke(&mut posted);
+                self.notify(&mut posted);
             }
         }
     }
 
     /// Puts frames from outside on the wire; answers with the number of those that are for somebody here.
-    pub(crate) fn take_in<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> usize {
-        let found = self.with_world(|world| {
-            let now = world.now().0;
+    pub(crate) fn inject_frames<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> usize {
+        let found = self.with_machine(|machine| {
+            let now = machine.now().0;
             frames
-                .filter(|frame| world.link.take_in(now, frame))
+                .filter(|frame| machine.link.inject_frame(now, frame))
                 .count()
         });
         // The thread may sleep until what it knew of is due.
-        self.poke(&mut self.posted());
+        self.notify(&mut self.posted());
         found
     }
 
     /// Makes the thread look; `posted` says why.
-    fn poke(&self, posted: &mut Posted) {
-        self.poked.store(true, Ordering::Release);
-        self.pokes.fetch_add(1, Ordering::Release);
+    fn notify(&self, posted: &mut Posted) {
+        self.pending.store(true, Ordering::Release);
+        self.notify_seq.fetch_add(1, Ordering::Release);
         if self.due_since.load(Ordering::Relaxed) == 0 {
             self.due_since
                 .store(self.wall().0.max(1), Ordering::Relaxed);
@@ -184,13 +184,13 @@ impl Shared {
     /// Whether the thread has had work for too long.
     fn is_late(&self) -> bool {
         let since = self.due_since.load(Ordering::Relaxed);
-        since != 0 && self.wall() - Ns(since) > LATE
+        since != 0 && self.wall() - Ns(since) > MAX_PENDING_TIME
     }
 
     /// Lets `time` pass.
     pub(crate) fn delay(&self, time: Ns) {
         match self.mode {
-            Mode::Virtual => self.with_world(|world| world.advance(time)),
+            Mode::Virtual => self.with_machine(|machine| machine.advance(time)),
             Mode::Real => {
                 /// Sleeping is this inexact; shorter delays are waited for.
                 const SLEEP: Duration = Duration::from_micros(100);
@@ -209,7 +209,7 @@ impl Shared {
     /// One empty turn of a loop.
     pub(crate) fn relax(&self) {
         match self.mode {
-            Mode::Virtual => self.with_world(World::relax),
+            Mode::Virtual => self.with_machine(Machine::relax),
             // The thread that is the device may need this very CPU.
             Mode::Real => std::thread::yield_now(),
         }
@@ -218,13 +218,13 @@ impl Shared {
     /// Carries out the posted writes in the order they were made.
     ///
     /// The lock on the queue is not held meanwhile, and the one on the world is: nobody else drains.
-    fn drain(&self, world: &mut World) {
+    fn drain(&self, machine: &mut Machine) {
         // Looked at before it is taken back: the thread comes here all the time, and a swap takes the line from
         // writers.
-        while self.poked.load(Ordering::Relaxed) && self.poked.swap(false, Ordering::Acquire) {
+        while self.pending.load(Ordering::Relaxed) && self.pending.swap(false, Ordering::Acquire) {
             let writes = std::mem::take(&mut self.posted().writes);
             for (function, off, value) in writes {
-                world.write32(usize::from(function), off, value);
+                machine.write32(usize::from(function), off, value);
             }
         }
     }
@@ -233,31 +233,31 @@ impl Shared {
     fn run(&self) {
         let mut idle_since = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
-            self.step_back();
-            let pokes = self.pokes.load(Ordering::Acquire);
-            let mut world = self.lock();
-            let did = self.batch(&mut world);
+            self.yield_to_waiters();
+            let notify_seq = self.notify_seq.load(Ordering::Acquire);
+            let mut machine = self.lock();
+            let did = self.batch(&mut machine);
             // Where it did something there may be more.
             let due_since = if did { self.wall().0 } else { 0 };
             self.due_since.store(due_since, Ordering::Relaxed);
-            let next = world.next_event();
-            let fired = world.take_fired();
-            drop(world);
+            let next = machine.next_event();
+            let fired = machine.take_fired();
+            drop(machine);
             if did || !fired.is_empty() {
                 idle_since = Instant::now();
                 deliver(fired);
-            } else if !self.look_around(idle_since, next, pokes) {
-                self.sleep(next, pokes);
+            } else if !self.spin_for_work(idle_since, next, notify_seq) {
+                self.sleep(next, notify_seq);
             }
         }
     }
 
     /// Some turns; false when there was nothing to do.
-    fn batch(&self, world: &mut World) -> bool {
+    fn batch(&self, machine: &mut Machine) -> bool {
         for done in 0..BATCH {
-            world.set_now(self.wall());
-            self.drain(world);
-            if self.waiting.load(Ordering::Relaxed) != 0 || !world.turn() {
+            machine.set_now(self.wall());
+            self.drain(machine);
+            if self.waiting.load(Ordering::Relaxed) != 0 || !machine.run_due_events() {
                 return done != 0;
             }
         }
@@ -265,23 +265,23 @@ impl Shared {
     }
 
     /// Lets threads in that wait for the world: locks are not fair.
-    fn step_back(&self) {
+    fn yield_to_waiters(&self) {
         while self.waiting.load(Ordering::Relaxed) != 0 {
             std::thread::yield_now();
         }
     }
 
-    /// Whether something was posted since there were `pokes` pokes, even if somebody else has carried it out.
-    fn is_news(&self, pokes: u64) -> bool {
-        self.pokes.load(Ordering::Relaxed) != pokes
+    /// Whether something was posted since there were `notify_seq` pokes, even if somebody else has carried it out.
+    fn has_new_work(&self, notify_seq: u64) -> bool {
+        self.notify_seq.load(Ordering::Relaxed) != notify_seq
     }
 
     /// Spins until something is to be done; false when it is time to sleep.
     ///
-    /// `pokes` was read before the thread last looked at the world.
-    fn look_around(&self, idle_since: Instant, next: Option<u64>, pokes: u64) -> bool {
+    /// `notify_seq` was read before the thread last looked at the world.
+    fn spin_for_work(&self, idle_since: Instant, next: Option<u64>, notify_seq: u64) -> bool {
         while idle_since.elapsed() < SPIN {
-            if self.is_news(pokes) || next.is_some_and(|due| due <= self.wall().0) {
+            if self.has_new_work(notify_seq) || next.is_some_and(|due| due <= self.wall().0) {
                 return true;
             }
             std::thread::yield_now();
@@ -289,15 +289,15 @@ impl Shared {
         false
     }
 
-    /// Sleeps until poked (more often than `pokes`) or until `next`.
-    fn sleep(&self, next: Option<u64>, pokes: u64) {
+    /// Sleeps until poked (more often than `notify_seq`) or until `next`.
+    fn sleep(&self, next: Option<u64>, notify_seq: u64) {
         let until_next = |due: u64| Duration::from_nanos(due.saturating_sub(self.wall().0));
-        let nap = next.map_or(NAP, |due| until_next(due).min(NAP));
+        let sleep_time = next.map_or(MAX_SLEEP, |due| until_next(due).min(MAX_SLEEP));
         let mut posted = self.posted();
-        // Under the lock that `poke` is called with: a poke is seen here, or finds `asleep`.
-        if !self.is_news(pokes) {
+        // Under the lock that `notify` is called with: a poke is seen here, or finds `asleep`.
+        if !self.has_new_work(notify_seq) {
             posted.asleep = true;
-            let waited = self.wake.wait_timeout(posted, nap);
+            let waited = self.wake.wait_timeout(posted, sleep_time);
             waited.unwrap_or_else(PoisonError::into_inner).0.asleep = false;
         }
     }
@@ -311,36 +311,36 @@ fn deliver(fired: Fired) {
 
 /// The last handle ends the thread.
 #[derive(Debug)]
-pub(crate) struct Owner {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct RuntimeOwner {
+    pub(crate) runtime: Arc<Runtime>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Owner {
+impl RuntimeOwner {
     /// # Errors
     /// When the thread cannot be had.
-    pub(crate) fn new(shared: Shared) -> std::io::Result<Self> {
-        let shared = Arc::new(shared);
-        let thread = match shared.mode {
+    pub(crate) fn new(runtime: Runtime) -> std::io::Result<Self> {
+        let runtime = Arc::new(runtime);
+        let thread = match runtime.mode {
             Mode::Virtual => None,
             Mode::Real => {
-                let device = Arc::clone(&shared);
+                let device = Arc::clone(&runtime);
                 let builder = std::thread::Builder::new().name("e810-sim".to_owned());
                 Some(builder.spawn(move || device.run())?)
             }
         };
-        Ok(Self { shared, thread })
+        Ok(Self { runtime, thread })
     }
 }
 
-impl Drop for Owner {
+impl Drop for RuntimeOwner {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let mut posted = self.shared.posted();
-        self.shared.poke(&mut posted);
+        self.runtime.stop.store(true, Ordering::Relaxed);
+        let mut posted = self.runtime.posted();
+        self.runtime.notify(&mut posted);
         drop(posted);
         // An interrupt hook may hold the last handle: the thread cannot wait for itself, and ends anyway.
         if thread.thread().id() != std::thread::current().id() {
@@ -361,22 +361,22 @@ mod tests {
     fn a_thread_that_gets_no_processor_is_late() {
         let rng = Rng::new(0);
         let link = Link::new(Vec::new(), Quality::PERFECT, rng.clone());
-        let world = World::new(Vec::new(), link, false, rng);
-        let shared = Shared::new(Mode::Real, world, Vec::new());
-        assert!(!shared.is_late(), "nothing to do");
+        let machine = Machine::new(Vec::new(), link, false, rng);
+        let runtime = Runtime::new(Mode::Real, machine, Vec::new());
+        assert!(!runtime.is_late(), "nothing to do");
         std::thread::sleep(Duration::from_millis(3));
-        assert!(!shared.is_late(), "nothing to do for long");
-        shared.write32(0, RegOffset::new(0), 1);
-        let since = shared.due_since.load(Ordering::Relaxed);
+        assert!(!runtime.is_late(), "nothing to do for long");
+        runtime.write32(0, RegOffset::new(0), 1);
+        let since = runtime.due_since.load(Ordering::Relaxed);
         assert_ne!(since, 0);
-        shared.write32(0, RegOffset::new(0), 1);
+        runtime.write32(0, RegOffset::new(0), 1);
         assert_eq!(
-            shared.due_since.load(Ordering::Relaxed),
+            runtime.due_since.load(Ordering::Relaxed),
             since,
             "the oldest counts"
         );
-        shared.due_since.store(1, Ordering::Relaxed);
-        assert!(shared.is_late());
+        runtime.due_since.store(1, Ordering::Relaxed);
+        assert!(runtime.is_late());
     }
 
     /// The write rings the engine, the read carries it out before the thread sees it: the thread must not sleep.
@@ -384,17 +384,17 @@ mod tests {
     fn a_write_that_a_reader_carried_out_is_news_to_the_thread() {
         let rng = Rng::new(0);
         let link = Link::new(Vec::new(), Quality::PERFECT, rng.clone());
-        let world = World::new(Vec::new(), link, false, rng);
-        let shared = Shared::new(Mode::Real, world, Vec::new());
-        let pokes = shared.pokes.load(Ordering::Relaxed);
-        assert!(!shared.is_news(pokes));
-        shared.write32(0, RegOffset::new(0), 1);
-        assert!(shared.is_news(pokes));
-        shared.read32(0, RegOffset::new(0));
+        let machine = Machine::new(Vec::new(), link, false, rng);
+        let runtime = Runtime::new(Mode::Real, machine, Vec::new());
+        let notify_seq = runtime.notify_seq.load(Ordering::Relaxed);
+        assert!(!runtime.has_new_work(notify_seq));
+        runtime.write32(0, RegOffset::new(0), 1);
+        assert!(runtime.has_new_work(notify_seq));
+        runtime.read32(0, RegOffset::new(0));
         assert!(
-            shared.posted().writes.is_empty(),
+            runtime.posted().writes.is_empty(),
             "the read pushed the write"
         );
-        assert!(shared.is_news(pokes));
+        assert!(runtime.has_new_work(notify_seq));
     }
 }

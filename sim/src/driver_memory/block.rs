@@ -38,7 +38,7 @@ impl Block {
     }
 
     pub(super) fn bytes(&self) -> SharedBytes {
-        // SAFETY: the memory is valid until the block is dropped, which `Memory` does only after the range was unmapped
+        // SAFETY: the memory is valid until the block is dropped, which `DriverMemory` does only after the range was unmapped
         // and given back; nobody makes references to it other than atomic ones.
         unsafe { SharedBytes::new(self.start.cast(), self.words * 8) }
     }

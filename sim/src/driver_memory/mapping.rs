@@ -2,7 +2,7 @@
 
 use e810_hal::{Access, DmaError, DmaSegment, Iova, Mapping, SharedBytes};
 
-use super::{Allocation, Memory};
+use super::{Allocation, DriverMemory};
 use crate::iommu::PAGE;
 
 /// How memory that the driver maps is cut into runs.
@@ -22,7 +22,7 @@ pub enum Runs {
     Seeded,
 }
 
-impl Memory {
+impl DriverMemory {
     pub(crate) fn dma_map(
         &mut self,
         memory: SharedBytes,

@@ -44,13 +44,13 @@ impl Cx<'_, '_> {
         let goes_on = match self.global_holder(now) {
             None => true,
             Some(holder) if holder == self.pf() => goes_on_in_download(command),
-            Some(_) => match self.env.body.variation.others_in_download {
+            Some(_) => match self.env.state.variation.others_in_download {
                 OthersInDownload::Refused => others_go_on_in_download(command),
                 OthersInDownload::Served => true,
             },
         };
         if !goes_on {
-            let code = match self.env.body.variation.refused_in_download {
+            let code = match self.env.state.variation.refused_in_download {
                 RefusedInDownload::Ebusy => AqCode::EBUSY,
                 RefusedInDownload::Eagain => AqCode::EAGAIN,
             };

@@ -4,7 +4,7 @@
 //! stuck (`ice/ice_txrx.c ice_clean_tx_irq`).
 
 use crate::findings::{Class, kind};
-use crate::function::Surroundings;
+use crate::function::EngineEnv;
 use crate::pe::Env;
 
 use super::Firmware;
@@ -58,7 +58,7 @@ impl Firmware {
         &mut self,
         number: u16,
         tail: u32,
-        env: &mut Surroundings<'_>,
+        env: &mut EngineEnv<'_>,
     ) -> Option<(u32, bool)> {
         let queue = self.txqs.lan.get_mut(&number)?;
         if tail >= queue.length {

@@ -85,7 +85,7 @@ impl Cx<'_, '_> {
         if port.caps & UPDATE_LINK != 0 {
             port.enabled = port.caps & ENABLE_LINK != 0;
             port.restart(&self.fw.config, self.env.now);
-            port.look_again();
+            port.recheck_link();
         }
         let data = part(&data, 0, CONFIGURATION).to_vec();
         command.answer(data)
@@ -120,7 +120,7 @@ impl Cx<'_, '_> {
         let port = &mut self.fw.port;
         port.enabled = command.param8(2) & ENABLE != 0;
         port.restart(&self.fw.config, now);
-        port.look_again();
+        port.recheck_link();
         Ok(command.done())
     }
 

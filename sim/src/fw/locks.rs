@@ -127,7 +127,7 @@ impl Locks {
 impl Cx<'_, '_> {
     /// Who has the global configuration lock.
     pub(super) fn global_holder(&mut self, now: u64) -> Option<u8> {
-        let then = self.env.body.variation.lock_runs_out;
+        let then = self.env.state.variation.lock_runs_out;
         self.card.locks.run_out(now, then);
         Some(self.card.locks.holder((GLOBAL, 0), now)?.pf)
     }

@@ -74,13 +74,13 @@ enum Target {
 
 /// The rules of one function.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(super) struct SwitchRules {
     lookups: BTreeMap<u16, Lookup>,
     /// VSIs of each list.
     lists: BTreeMap<u16, BTreeSet<u16>>,
 }
 
-impl Rules {
+impl SwitchRules {
     pub(super) fn uses_vsi(&self, vsi: u16) -> bool {
         let direct = |rule: &Lookup| rule.target() == Some(Target::Vsi(vsi));
         self.lookups.values().any(direct)

@@ -193,10 +193,10 @@ fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
     link.send(0, 0, frame(GROUP, 3));
     assert_eq!(all(&mut link), [(1, 1), (1, 3), (2, 3)]);
     assert_eq!(*seen.lock().unwrap(), [2, 3]);
-    assert!(link.take_in(5, &frame(C, 4)));
-    assert!(link.take_in(5, &frame(GROUP, 5)));
-    assert!(!link.take_in(5, &frame([2; 6], 6)));
-    assert!(!link.take_in(5, &[2, 2]));
+    assert!(link.inject_frame(5, &frame(C, 4)));
+    assert!(link.inject_frame(5, &frame(GROUP, 5)));
+    assert!(!link.inject_frame(5, &frame([2; 6], 6)));
+    assert!(!link.inject_frame(5, &[2, 2]));
     assert_eq!(all(&mut link), [(2, 4), (0, 5), (1, 5), (2, 5)]);
     let counts = link.counts();
     assert_eq!((counts.uplinked, counts.from_outside), (2, 2));
@@ -210,9 +210,9 @@ fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
         (2, 1)
     );
     for _ in 0..MOST_IN_FLIGHT {
-        assert!(link.take_in(10, &frame(A, 8)));
+        assert!(link.inject_frame(10, &frame(A, 8)));
     }
-    assert!(!link.take_in(10, &frame(A, 8)));
+    assert!(!link.inject_frame(10, &frame(A, 8)));
     assert_eq!(link.counts().overrun, 1);
 }
 

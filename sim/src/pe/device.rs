@@ -12,7 +12,7 @@ use super::cq::Cq;
 use super::env::{DmaFault, Env};
 use super::hmc::{Hmc, HmcFault};
 use super::mr::Mr;
-use super::multicast_group::Group;
+use super::multicast_group::MulticastGroup;
 use super::pools::Pools;
 use super::qp::Qp;
 use super::schedule::Schedule;
@@ -40,7 +40,7 @@ pub(crate) struct Device {
     pub(crate) mrs: Cache<Mr>,
     pub(crate) arps: Cache<Arp>,
     pub(crate) ahs: Cache<AddressHandle>,
-    pub(crate) groups: Cache<Group>,
+    pub(crate) groups: Cache<MulticastGroup>,
     /// Indexes of the groups there are.
     pub(crate) joined: BTreeSet<u64>,
     pub(crate) ceqs: BTreeMap<u16, Ceq>,

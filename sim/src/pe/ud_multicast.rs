@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::aeq::{Event, Named};
 use super::device::Device;
 use super::env::Env;
-use super::multicast_group::Group;
+use super::multicast_group::MulticastGroup;
 use super::qp::{Qp, QpType};
 use super::word::{bit, bits16, bits32};
 use crate::variation::GroupQueueSet;
@@ -43,7 +43,7 @@ impl Device {
     }
 
     /// Whether the copies for a group's members get anywhere.
-    fn is_served(&self, group: &Group, env: &dyn Env) -> bool {
+    fn is_served(&self, group: &MulticastGroup, env: &dyn Env) -> bool {
         match self.config.variation.group_queue_set {
             GroupQueueSet::Needed => env.has_queue_set(group.queue_set()),
             GroupQueueSet::Ignored => true,
@@ -85,7 +85,7 @@ impl Device {
     }
 }
 
-impl Group {
+impl MulticastGroup {
     /// QPs that are members.
     pub(super) fn members(&self) -> impl Iterator<Item = u32> + use<> {
         let valid = self.members.into_iter().filter(|member| bit(*member, 31));

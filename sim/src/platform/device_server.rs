@@ -7,7 +7,7 @@ use e810_hal::{Access, SharedBytes};
 
 use super::SimPlatform;
 use crate::findings::{Class, kind};
-use crate::machine::World;
+use crate::machine::Machine;
 
 impl SimPlatform {
     /// Makes `memory` visible to the device from `iova` on. Neighbouring pieces may touch. False, and a finding, when it
@@ -16,7 +16,7 @@ impl SimPlatform {
     /// The device uses the memory until [`SimPlatform::detach_memory`] has returned.
     pub fn attach_memory(&self, iova: u64, memory: SharedBytes, access: Access) -> bool {
         self.with(|env| {
-            let done = env.body.memory.iommu.attach(iova, memory, access);
+            let done = env.state.memory.iommu.attach(iova, memory, access);
             if !done {
                 let text = format!("mapping of {:#x} bytes at IOVA {iova:#x}", memory.len());
                 env.found(Class::Fault, kind::DMA_OVERLAP, text);
@@ -29,26 +29,26 @@ impl SimPlatform {
     /// or not anything is there: virtual machines give back more than they got. A mapping that reaches out of the range
     /// is cut. Answers with the number of mappings that were taken away or cut.
     pub fn detach_memory(&self, iova: u64, bytes: u64) -> usize {
-        self.with(|env| env.body.memory.iommu.detach(iova, bytes))
+        self.with(|env| env.state.memory.iommu.detach(iova, bytes))
     }
 
     /// Mappings of attached memory that are there.
     #[must_use]
     pub fn attached_memory(&self) -> usize {
-        self.with(|env| env.body.memory.iommu.attached())
+        self.with(|env| env.state.memory.iommu.attached())
     }
 
     /// Resets the function as its PCI Express capability does: it is done when this returns.
     pub fn function_level_reset(&self) {
-        self.with_world(World::function_level_reset);
+        self.with_machine(Machine::function_level_reset);
     }
 
     /// The user is gone: resets the function and takes all attached memory away, with nothing in between.
     pub fn abandon(&self) {
-        self.with_world(|world, index| {
-            world.function_level_reset(index);
-            if let Some(function) = world.functions.get_mut(index) {
-                function.body.memory.iommu.detach(0, u64::MAX);
+        self.with_machine(|machine, index| {
+            machine.function_level_reset(index);
+            if let Some(function) = machine.functions.get_mut(index) {
+                function.state.memory.iommu.detach(0, u64::MAX);
             }
         });
     }

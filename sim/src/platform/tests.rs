@@ -151,7 +151,7 @@ fn waiting_in_virtual_time_ends() {
 }
 
 #[test]
-fn an_interrupt_is_seen_by_whoever_waits() {
+fn an_interrupt_wakes_the_waiting_thread() {
     for mode in [Mode::Virtual, Mode::Real] {
         let sim = Sim::builder().mode(mode).build();
         let nic = sim.function(0);
@@ -213,13 +213,13 @@ fn the_thread_ends_with_the_last_handle() {
     for _ in 0..3 {
         let sim = Sim::builder().mode(Mode::Real).build();
         let nic = sim.function(0);
-        let shared = Arc::downgrade(&nic.owner.shared);
+        let runtime = Arc::downgrade(&nic.owner.runtime);
         drop(sim);
         GLPE_CPUSTATUS0.get(&nic);
-        assert!(shared.upgrade().is_some());
+        assert!(runtime.upgrade().is_some());
         drop(nic);
         // The thread held the other reference, and was joined.
-        assert!(shared.upgrade().is_none());
+        assert!(runtime.upgrade().is_none());
     }
 }
 

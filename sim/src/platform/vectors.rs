@@ -7,7 +7,7 @@ use e810_hal::{InterruptVectors, Vector};
 
 use super::SimPlatform;
 use crate::findings::{Class, kind};
-use crate::function::Surroundings;
+use crate::function::EngineEnv;
 
 /// Who has a vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,11 +27,11 @@ pub(crate) struct HostVector {
     cpu: Option<u32>,
 }
 
-impl Surroundings<'_> {
+impl EngineEnv<'_> {
     /// A vector fires. It is the driver's mistake when it gave the vector back with a cause still routed there: the
     /// next that has the vector gets the message.
     pub(crate) fn check_holder(&mut self, vector: u16) {
-        let slot = self.body.host_vectors.get(usize::from(vector));
+        let slot = self.state.host_vectors.get(usize::from(vector));
         if slot.is_some_and(|slot| slot.holder == Holder::NobodyAnyMore) {
             let text = format!("vector {vector} fires, and was given back");
             self.found(Class::Lint, kind::VECTOR_FREED, text);
@@ -44,7 +44,7 @@ impl SimPlatform {
     #[must_use]
     pub fn vector_cpu(&self, vector: Vector) -> Option<u32> {
         self.with(|env| {
-            let slot = env.body.host_vectors.get(vector.get() as usize);
+            let slot = env.state.host_vectors.get(vector.get() as usize);
             slot.and_then(|slot| slot.cpu)
         })
     }
@@ -52,12 +52,12 @@ impl SimPlatform {
 
 impl InterruptVectors for SimPlatform {
     fn vector_count(&self) -> u16 {
-        self.with(|env| env.body.irq.count())
+        self.with(|env| env.state.irq.count())
     }
 
     fn vector_alloc(&self) -> Option<Vector> {
         self.with(|env| {
-            let mut slots = env.body.host_vectors.iter_mut().enumerate();
+            let mut slots = env.state.host_vectors.iter_mut().enumerate();
             let (index, slot) = slots.find(|(_, slot)| slot.holder != Holder::Driver)?;
             let vector = Vector::new(index as u16)?;
             let had = slot.holder == Holder::NobodyAnyMore;
@@ -67,8 +67,8 @@ impl InterruptVectors for SimPlatform {
             };
             if had {
                 // A message from before is not the new owner's; one that waits in the table comes now.
-                let _ = env.body.lines.take_one(vector);
-                env.body.msix.set_mask(index as u16, false);
+                let _ = env.state.lines.take_one(vector);
+                env.state.msix.set_mask(index as u16, false);
                 env.check_messages();
             }
             Some(vector)
@@ -77,14 +77,14 @@ impl InterruptVectors for SimPlatform {
 
     fn vector_free(&self, vector: Vector) {
         self.with(|env| {
-            let slot = env.body.host_vectors.get_mut(vector.get() as usize);
+            let slot = env.state.host_vectors.get_mut(vector.get() as usize);
             match slot.filter(|slot| slot.holder == Holder::Driver) {
                 Some(slot) => {
                     *slot = HostVector {
                         holder: Holder::NobodyAnyMore,
                         cpu: None,
                     };
-                    env.body.msix.set_mask(vector.get() as u16, true);
+                    env.state.msix.set_mask(vector.get() as u16, true);
                 }
                 None => {
                     let text = format!("{vector} was given back but not taken");
@@ -96,7 +96,7 @@ impl InterruptVectors for SimPlatform {
 
     fn vector_affinity(&self, vector: Vector, cpu: u32) {
         self.with(|env| {
-            let slot = env.body.host_vectors.get_mut(vector.get() as usize);
+            let slot = env.state.host_vectors.get_mut(vector.get() as usize);
             if let Some(slot) = slot.filter(|slot| slot.holder == Holder::Driver) {
                 slot.cpu = Some(cpu);
             }

@@ -59,7 +59,10 @@ impl RegisterFile {
 
     /// The register at `off`, if the sources name one.
     pub(crate) fn element(&mut self, off: RegOffset) -> Option<Element> {
-        *self.known.entry(off.get()).or_insert_with(|| look_up(off))
+        *self
+            .known
+            .entry(off.get())
+            .or_insert_with(|| find_element(off))
     }
 
     pub(crate) fn get(&self, off: RegOffset) -> u32 {
@@ -88,12 +91,12 @@ impl RegisterFile {
 }
 
 /// The register at `off`: of the engine's, or of the LAN side's.
-fn look_up(off: RegOffset) -> Option<Element> {
+fn find_element(off: RegOffset) -> Option<Element> {
     find(off).or_else(|| lan::find(off))
 }
 
 fn is_cleared(off: u32, source: ResetSource) -> bool {
-    let element = RegOffset::try_new(off).and_then(look_up);
+    let element = RegOffset::try_new(off).and_then(find_element);
     element.is_some_and(|element| source.clears(element.register.reset))
 }
 
@@ -134,7 +137,7 @@ pub(crate) fn is_writable(element: &Element) -> bool {
 
 /// The register at `off` as a person reads it: its name, or the offset.
 pub(crate) fn name(off: RegOffset) -> String {
-    match look_up(off) {
+    match find_element(off) {
         Some(element) => element.to_string(),
         None => match off.get().checked_sub(regs::DOORBELL_PAGE) {
             Some(at) if at < regs::DOORBELL_PAGE_LEN => format!("DOORBELL_PAGE+{at:#x}"),

@@ -18,7 +18,7 @@ mod transfer;
 use super::*;
 use node::{BASE, LKEY, RKEY};
 use post::Post;
-use testbed::{CREDITS, WINDOW, Weather, World};
+use testbed::{CREDITS, LinkFaults, Testbed, WINDOW};
 
 /// The event that one end reported, and that it has stopped.
 fn event(end: &testbed::End) -> (u16, u8, u16) {
@@ -29,8 +29,8 @@ fn event(end: &testbed::End) -> (u16, u8, u16) {
 }
 
 /// Nothing went wrong and nothing is left.
-fn clean(world: &World) {
-    for end in [&world.a, &world.b] {
+fn clean(testbed: &Testbed) {
+    for end in [&testbed.a, &testbed.b] {
         assert_eq!(end.node.events, []);
         assert_eq!(end.node.lints, []);
         assert_eq!(end.state.mode(), Mode::Rts);

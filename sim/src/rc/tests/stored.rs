@@ -210,16 +210,16 @@ proptest! {
         damage in prop::collection::vec((5_usize..QP_STATE_BYTES, any::<u8>()), 1..6),
         psn_step in 0_u32..4,
     ) {
-        let mut world = World::new(PathMtu::B256);
+        let mut testbed = Testbed::new(PathMtu::B256);
         for number in 0..4 {
-            world.b.receive(&[(number * 1000, 600)]);
-            world.a.post(&Post::send(&[(0, 600)]));
-            world.a.post(&Post::read(&[(5000, 600)], 0));
+            testbed.b.receive(&[(number * 1000, 600)]);
+            testbed.a.post(&Post::send(&[(0, 600)]));
+            testbed.a.post(&Post::read(&[(5000, 600)], 0));
         }
-        for frame in world.a.emit().iter().take(5) {
-            world.b.take_in(frame);
+        for frame in testbed.a.emit().iter().take(5) {
+            testbed.b.take_in(frame);
         }
-        for end in [&mut world.a, &mut world.b] {
+        for end in [&mut testbed.a, &mut testbed.b] {
             let mut bytes = end.state.to_bytes();
             for &(offset, value) in &damage {
                 bytes[offset] = value;
@@ -232,10 +232,10 @@ proptest! {
                 }
             }
         }
-        world.a.state.requester.next_psn ^= psn_step;
+        testbed.a.state.requester.next_psn ^= psn_step;
         for _ in 0..20 {
             for turn in 0..2 {
-                let (from, to) = if turn == 0 { (&mut world.a, &mut world.b) } else { (&mut world.b, &mut world.a) };
+                let (from, to) = if turn == 0 { (&mut testbed.a, &mut testbed.b) } else { (&mut testbed.b, &mut testbed.a) };
                 poll(&mut from.state, &mut from.node);
                 from.node.now += RETRANSMIT_NS / 4;
                 timer(&mut from.state, &mut from.node);

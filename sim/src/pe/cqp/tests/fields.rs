@@ -9,7 +9,7 @@ use super::json::Value;
 /// Compares what the device took from a case's bytes with the case's inputs, and notices inputs that nobody looked at.
 pub(super) struct Fields<'a> {
     inputs: &'a Value,
-    looked_at: BTreeSet<String>,
+    compared: BTreeSet<String>,
     wrong: Vec<String>,
 }
 
@@ -17,14 +17,14 @@ impl<'a> Fields<'a> {
     pub(super) fn new(inputs: &'a Value) -> Self {
         Self {
             inputs,
-            looked_at: BTreeSet::new(),
+            compared: BTreeSet::new(),
             wrong: Vec::new(),
         }
     }
 
     /// An input itself.
     pub(super) fn value(&mut self, key: &str) -> &'a Value {
-        self.looked_at.insert(key.to_owned());
+        self.compared.insert(key.to_owned());
         &self.inputs[key]
     }
 
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
     /// Inputs that the device has no use for, and why.
     pub(super) fn unused(&mut self, why: &str, keys: &[&str]) {
         assert!(!why.is_empty());
-        self.looked_at
+        self.compared
             .extend(keys.iter().map(|key| (*key).to_owned()));
     }
 
@@ -96,7 +96,7 @@ impl<'a> Fields<'a> {
     pub(super) fn complaints(self) -> Vec<String> {
         let mut wrong = self.wrong;
         for (key, value) in self.inputs.members() {
-            if self.looked_at.contains(*key) {
+            if self.compared.contains(*key) {
                 continue;
             }
             wrong.push(format!("`{key}` = {value} is compared with nothing"));

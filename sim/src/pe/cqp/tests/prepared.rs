@@ -13,7 +13,7 @@ use crate::pe::device::Device;
 use crate::pe::fpm::{COMMIT_BYTES, FpmProfile, Layout};
 use crate::pe::hmc::Sd;
 use crate::pe::mr::{Mr, Window};
-use crate::pe::multicast_group::Group;
+use crate::pe::multicast_group::MulticastGroup;
 use crate::pe::qp::{HOST_WORDS, Qp, QpType, State};
 use crate::pe::ring::Memory;
 use crate::pe::tables::Node;
@@ -220,7 +220,7 @@ pub(super) fn prepare(
                 .unwrap();
         }
         0x27 | 0x28 => {
-            let group = Group {
+            let group = MulticastGroup {
                 words: [0; 5],
                 flags: 0,
                 members: [0; 8],
