@@ -1,4 +1,4 @@
-//! BAR0 as the driver sees it: what reading or writing a register does.
+//! BAR0 register semantics: the side effects of reads and writes on top of the plain register file.
 
 use e810_hal::RegOffset;
 use e810_hal::regs as hw;
@@ -11,7 +11,7 @@ use crate::pe::Doorbell;
 use crate::regs::lan::place;
 use crate::regs::{self, ResetSource};
 
-/// What a register write does beyond its own function.
+/// The effect of a register write beyond its own function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     None,
@@ -39,7 +39,7 @@ const fn doorbell_bits(doorbell: Doorbell) -> u32 {
     }
 }
 
-/// Whether the doorbell says that something is to be fetched, as opposed to one that sets the engine up.
+/// Whether the doorbell makes the engine fetch work, as opposed to one that configures the engine.
 const fn rings(doorbell: Doorbell) -> bool {
     matches!(
         doorbell,
@@ -248,7 +248,7 @@ impl Function {
         Effect::None
     }
 
-    /// The firmware, and the LAN queues that it knows, may have to do with the register.
+    /// Notifies the firmware and the LAN queues of a write that may concern them.
     fn tell_firmware(&mut self, off: RegOffset, value: u32, log: &mut Log, now: u64) {
         let Some(fw) = &mut self.fw else {
             return;

@@ -1,36 +1,36 @@
-//! Bus mastering: without it a function makes no requests of its own, neither DMA nor MSI-X messages.
+//! PCI Bus Master Enable: while it is clear, a function issues no requests, neither DMA nor MSI-X messages.
 //!
-//! Software takes bus mastering away to stop a device whose work it has given up: the kernel does so when a program
-//! ends, before it resets the function. What the engine had begun then ends at the bus, and nobody is to blame. A
-//! driver that asks for work afterwards, or before it ever gave the function bus mastering, has made a mistake: what
-//! the engine tries from then on is a finding. A reset of the function forgets what was asked.
+//! Software clears the bit to stop a device it no longer controls: the kernel does so when a program ends, before
+//! it resets the function. Requests of work already in progress then fail at the bus; this is counted, not a
+//! finding. If the driver requests work afterwards, or before it ever set the bit, the requests that the engine
+//! then makes are findings. A reset of the function clears that record.
 
 use crate::findings::{Class, kind};
 use crate::function::EngineEnv;
 use crate::iommu::{Refusal, Refused};
 use crate::pe::DmaFault;
 
-/// Whether a function may make requests, and who is to blame if it tries without.
+/// Whether a function may issue requests, and whether an attempt without permission is a driver error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum BusMastering {
-    /// It may.
+    /// It may issue requests.
     #[default]
     On,
-    /// It may not; nobody has asked for anything since.
+    /// It may not; the driver has requested no work since.
     Stopped,
-    /// It may not, and was asked for work.
+    /// It may not, and the driver requested work.
     Asked,
 }
 
 impl BusMastering {
-    /// The driver rang for something that needs requests.
+    /// The driver rang a doorbell whose work needs requests.
     pub(crate) fn was_asked(&mut self) {
         if *self == Self::Stopped {
             *self = Self::Asked;
         }
     }
 
-    /// The function was reset: nothing that was asked for is left.
+    /// The function was reset: no requested work is left.
     pub(crate) fn was_reset(&mut self) {
         if *self == Self::Asked {
             *self = Self::Stopped;

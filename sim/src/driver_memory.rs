@@ -1,8 +1,8 @@
-//! Memory of the machine around one function: what the driver gets, and what of it the device can reach.
+//! Memory that the driver of one function allocates or maps, and the part of it that the device can reach.
 //!
-//! Everything is held by pointer and never by `Box`: the driver keeps pointers of its own into the same memory. Given
-//! back, a block is first taken away from the device, then poisoned, then kept aside for a while, so that a late
-//! access is seen instead of hitting somebody else's memory.
+//! Allocations are held by raw pointer, never by `Box`, because the driver keeps its own pointers into the same
+//! memory. A freed block is first unmapped from the device, then poisoned, then kept in quarantine for a while, so
+//! that a late access is detected instead of hitting reused memory.
 
 mod block;
 mod mapping;
@@ -21,7 +21,7 @@ use crate::rng::Rng;
 use block::Block;
 pub use mapping::Runs;
 
-/// What can be made to fail, see [`Sim::fail_allocation`](crate::Sim::fail_allocation).
+/// Allocations that a test can make fail, see [`Sim::fail_allocation`](crate::Sim::fail_allocation).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Allocation {
     /// `DmaAlloc::dma_alloc`.
@@ -32,14 +32,14 @@ pub enum Allocation {
     Map,
 }
 
-/// How much memory a driver holds, and how often it asked for some.
+/// Memory that a driver holds, and counts of its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct MemoryCounts {
-    /// DMA allocations not given back.
+    /// DMA allocations not freed.
     pub dma_blocks: u64,
     /// Bytes of them.
     pub dma_bytes: u64,
-    /// Host allocations not given back.
+    /// Host allocations not freed.
     pub host_blocks: u64,
     /// Bytes of them.
     pub host_bytes: u64,
@@ -47,26 +47,26 @@ pub struct MemoryCounts {
     pub mappings: u64,
     /// Bytes of them.
     pub mapped_bytes: u64,
-    /// DMA allocations asked for so far, also those that failed.
+    /// DMA allocation requests so far, including those that failed.
     pub dma_requests: u64,
-    /// Host allocations asked for so far.
+    /// Host allocation requests so far, including those that failed.
     pub host_requests: u64,
-    /// Mappings asked for so far.
+    /// Mapping requests so far, including those that failed.
     pub map_requests: u64,
 }
 
 impl MemoryCounts {
-    /// Whether everything was given back.
+    /// Whether everything was freed and unmapped.
     #[must_use]
     pub const fn nothing_held(&self) -> bool {
         self.dma_blocks == 0 && self.host_blocks == 0 && self.mappings == 0
     }
 }
 
-/// Freed blocks kept aside.
+/// Freed blocks kept in quarantine.
 const QUARANTINE: usize = 32;
 
-/// Blocks that were never given back when their simulator ended. `DmaAlloc` promises memory that is valid until
+/// Blocks that were never freed when their simulator ended. `DmaAlloc` promises memory that is valid until
 /// `dma_free`, whatever becomes of the platform, so they stay; being reachable, they are no leak to a leak checker
 /// (a driver that loses its device leaves its memory behind on purpose).
 static LEFT_BEHIND: Mutex<Vec<Block>> = Mutex::new(Vec::new());
@@ -112,7 +112,7 @@ impl DriverMemory {
         self.counts
     }
 
-    /// The `nth` request from now (the next one is 1) fails, once; 0 takes an order back.
+    /// The `nth` request from now (the next one is 1) fails, once; 0 cancels.
     pub(crate) fn fail(&mut self, what: Allocation, nth: u64) {
         if let Some(slot) = self.fail_in.get_mut(what as usize) {
             *slot = nth.checked_sub(1);
@@ -226,7 +226,7 @@ impl DriverMemory {
         }
     }
 
-    /// Looks at all freed blocks that are still at hand; each is reported once.
+    /// Checks all freed blocks in quarantine; each is reported once.
     pub(crate) fn check_freed(&mut self, found: Found<'_>) {
         self.quarantine
             .retain(|block| check_untouched(block, found));

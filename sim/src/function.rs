@@ -1,4 +1,4 @@
-//! One function: its engine, and everything that the engine reaches through [`Env`].
+//! One PCI function: its engine, its firmware, and the state that the engine reaches through [`Env`].
 
 mod env;
 mod interrupts;
@@ -27,7 +27,8 @@ use crate::variation::Variation;
 
 /// GRST \[20\] of PFINT_OICR: a global reset was requested.
 const OICR_GRST: u32 = 1 << 20;
-/// Shortest time that a reset takes, and what is drawn on top, in ns. Not in the sources; below the driver's first look.
+/// Shortest time that a reset takes, and what is drawn on top, in ns. Not in the sources; shorter than the driver's
+/// first poll.
 const PFR_TIME: (u64, u64) = (50_000, 400_000);
 /// The same for the global resets.
 const GLOBAL_RESET_TIME: (u64, u64) = (500_000, 2_000_000);
@@ -46,9 +47,9 @@ pub(crate) struct ResetInProgress {
 pub(crate) struct Function {
     pub(crate) engine: ProtocolEngine,
     pub(crate) state: FunctionState,
-    /// What answers on the AdminQ; a warm function has nothing there.
+    /// The firmware that answers on the AdminQ; `None` on a warm function.
     pub(crate) fw: Option<Firmware>,
-    /// The engine has something to do, besides its deadlines.
+    /// The engine has work to do, besides its deadlines.
     pub(crate) runnable: bool,
     /// Until then the engine is occupied with its last step (virtual time only).
     pub(crate) busy_until: u64,
@@ -59,7 +60,7 @@ pub(crate) struct Function {
 pub(crate) struct FunctionState {
     pub(crate) identity: Identity,
     pub(crate) mac: Mac,
-    /// What no source says of the card.
+    /// Choices for unknown behaviour of the card.
     pub(crate) variation: Variation,
     pub(crate) registers: RegisterFile,
     pub(crate) irq: Interrupts,
@@ -76,7 +77,7 @@ pub(crate) struct FunctionState {
     pub(crate) bus_mastering: BusMastering,
     /// What the LAN side has set up for the engine; `None` of a warm function: everything.
     pub(crate) lan: Option<LanSide>,
-    /// The frame that the engine receives was sent in this world.
+    /// The frame being received was sent by a function of this simulator.
     pub(crate) sent_here: bool,
     /// Frames that the engine has sent and that are not yet on the wire.
     pub(crate) outbox: Vec<Vec<u8>>,
@@ -84,7 +85,7 @@ pub(crate) struct FunctionState {
     pub(crate) rng: Rng,
 }
 
-/// The engine's view of the world, for the length of one call.
+/// The engine's [`Env`] for the duration of one call.
 pub(crate) struct EngineEnv<'a> {
     pub(crate) state: &'a mut FunctionState,
     pub(crate) log: &'a mut Log,
@@ -92,7 +93,7 @@ pub(crate) struct EngineEnv<'a> {
 }
 
 impl Function {
-    /// What the engine would see now.
+    /// The engine's environment now.
     pub(crate) fn engine_env<'a>(&'a mut self, log: &'a mut Log, now: u64) -> EngineEnv<'a> {
         EngineEnv {
             state: &mut self.state,
@@ -101,7 +102,7 @@ impl Function {
         }
     }
 
-    /// Calls the engine with its surroundings.
+    /// Calls the engine with its environment.
     pub(crate) fn with_engine<R>(
         &mut self,
         log: &mut Log,
@@ -123,8 +124,8 @@ impl Function {
         self.begin_reset(ResetSource::Pfr, now, PFR_TIME);
     }
 
-    /// A function-level reset: as a PF reset, but over at once, because whoever asked was told to wait by the bus. A
-    /// reset of the whole card goes on.
+    /// A function-level reset: as a PF reset, but complete at once, because PCI Express makes the requester wait. A
+    /// reset of the whole card continues.
     pub(crate) fn function_level_reset(&mut self, now: u64) {
         self.state.resets.flr += 1;
         self.state.msix.reset();
@@ -237,7 +238,7 @@ impl Function {
 }
 
 impl Function {
-    /// The firmware forgets what the reset takes from it.
+    /// The firmware drops the state that the reset clears.
     pub(crate) fn reset_firmware(&mut self, source: ResetSource, card: &mut Card) {
         if let Some(fw) = &mut self.fw {
             fw.reset(source, card, &mut self.state);

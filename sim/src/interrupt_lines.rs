@@ -1,6 +1,6 @@
-//! Interrupts as the host sees them: lines that were raised, to be taken, waited for or hooked.
+//! Interrupt delivery at the host: one line per vector, which is polled, waited for or hooked.
 //!
-//! This side has a lock of its own, so a thread that waits for an interrupt does not hold up the device.
+//! The lines have a lock of their own, so that a thread waiting for an interrupt does not block the device.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

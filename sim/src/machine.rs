@@ -1,7 +1,8 @@
-//! A world: functions, the wire between them, and the one way things happen in it.
+//! The simulated machine: the functions of a card, the link between them, and the discrete-event loop.
 //!
-//! Everything that takes time is an event: an engine's step, a frame that arrives, a reset that ends. [`Machine::step`]
-//! does one. Virtual time goes from event to event; in real time a thread does the events whose time has come.
+//! Everything that takes time is an event: an engine's step, a frame's arrival, the end of a reset.
+//! [`Machine::step`] executes one. Virtual time advances from event to event; in real time a thread executes the
+//! events that are due.
 
 use std::sync::Arc;
 
@@ -18,10 +19,10 @@ use crate::rng::Rng;
 
 /// Shortest time of an engine's step in virtual time, and what is drawn on top, in ns.
 const STEP_TIME: (u64, u64) = (20, 200);
-/// Frames delivered in one turn at most, in real time: few enough not to keep others waiting.
+/// Maximum frames delivered in one turn, in real time: few enough not to delay other events.
 const FRAMES: u32 = 64;
-/// How far virtual time goes when there is nothing to do and somebody waits: more and more, so that long time-outs
-/// are reached, and starting small, so that short ones are not overshot.
+/// How far virtual time advances when there is nothing to do and the driver waits, in ns: it grows, so that long
+/// time-outs are reached, and starts small, so that short ones are not overshot.
 const IDLE: (u64, u64) = (1_000, 100_000);
 
 /// What happens next.
@@ -35,7 +36,7 @@ enum Event {
     Frame,
 }
 
-/// All functions of a card, and their wire.
+/// All functions of a card, and the link between them.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) functions: Vec<Function>,
@@ -76,7 +77,7 @@ fn enabled_ports(functions: &[Function]) -> EnabledPorts {
     enabled_ports
 }
 
-/// Vectors that fired, and the lines they go to. Delivered when the world is not locked.
+/// Vectors that fired, and their interrupt lines. Delivered while the machine is not locked.
 pub(crate) type Fired = Vec<(Arc<InterruptLines>, Vec<u16>)>;
 
 impl Machine {
@@ -191,7 +192,7 @@ impl Machine {
         self.update_enabled_ports();
     }
 
-    /// Ports that were enabled or disabled: whoever is cabled to them sees it.
+    /// Updates the set of enabled ports: functions cabled to a changed port recheck their link.
     pub(crate) fn update_enabled_ports(&mut self) {
         let now = enabled_ports(&self.functions);
         if std::mem::replace(&mut self.card.enabled_ports, now) == now {
@@ -240,9 +241,9 @@ impl Machine {
         }
     }
 
-    /// Does one of the events whose time has come; false when there is none.
+    /// Executes one of the events that are due; false when there is none.
     ///
-    /// Which one comes first is open on a card: the seed says.
+    /// Their order is undefined on a card: the seed decides.
     pub(crate) fn step(&mut self) -> bool {
         let all = (0..self.functions.len())
             .flat_map(events_of)
@@ -263,8 +264,8 @@ impl Machine {
         chosen.is_some()
     }
 
-    /// Real time: everything whose time has come, once around; false when there was nothing. Of frames as many as have
-    /// arrived, so that an engine finds together what came together.
+    /// Real time: executes every event that is due, once; false when there was none. All frames that have arrived
+    /// are delivered, so that an engine receives them together.
     pub(crate) fn run_due_events(&mut self) -> bool {
         let mut did = false;
         for event in (0..self.functions.len()).flat_map(events_of) {
@@ -362,7 +363,7 @@ impl Machine {
                 self.link.send(self.now, index as u8, frame);
             }
         }
-        // Its room is used again.
+        // Its allocation is reused.
         function.state.outbox = outbox;
     }
 
@@ -376,7 +377,7 @@ impl Machine {
         self.now = end;
     }
 
-    /// Virtual time: somebody waits, so the next event happens, or some time passes without one.
+    /// Virtual time: the driver waits, so the next event is executed, or some time passes without one.
     pub(crate) fn relax(&mut self) {
         let horizon = self.now + self.idle;
         match self.next_event().filter(|due| *due <= horizon) {
@@ -392,7 +393,7 @@ impl Machine {
         }
     }
 
-    /// Looks whether memory was used after it had been given back.
+    /// Checks whether memory was written after it was freed.
     pub(crate) fn check_freed(&mut self) {
         for (index, function) in self.functions.iter_mut().enumerate() {
             function.state.memory.check_freed(&mut |kind, text| {

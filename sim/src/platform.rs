@@ -1,4 +1,4 @@
-//! One function as a platform: what a driver's generic parameter is on the simulator.
+//! [`SimPlatform`]: one simulated function as the platform that a driver runs on.
 
 mod bar3;
 mod config_space;
@@ -28,7 +28,7 @@ pub(crate) use vectors::HostVector;
 /// A handle on one function of a [`Sim`](crate::Sim). Cloning gives another one on the same function.
 ///
 /// The type is the same in virtual and in real time, and may be used from any thread in both. In virtual time the
-/// order in which threads come decides what happens, so only a single thread gets the same run twice.
+/// order of the threads' calls decides the run, so only a single thread gives a reproducible run.
 #[derive(Clone, Debug)]
 pub struct SimPlatform {
     owner: Arc<RuntimeOwner>,
@@ -64,7 +64,7 @@ impl SimPlatform {
         self.owner.runtime.mode()
     }
 
-    /// The interrupts that were not taken yet, in the order of their vectors.
+    /// Returns and clears the pending interrupts, in the order of their vectors.
     #[must_use]
     pub fn take_interrupts(&self) -> Vec<Vector> {
         self.lines().take()
@@ -78,7 +78,7 @@ impl SimPlatform {
 
     /// Waits until `vector` fires and takes that interrupt; false when `limit` has passed first.
     ///
-    /// In virtual time, waiting is what makes time pass.
+    /// In virtual time, waiting makes time pass.
     #[must_use]
     pub fn wait_interrupt(&self, vector: Vector, limit: Ns) -> bool {
         match self.mode() {
@@ -99,11 +99,10 @@ impl SimPlatform {
     }
 
     /// Makes `memory` visible to the device at the address the caller chose: for a process that brings its own I/O
-    /// address space. [`DmaMap::dma_unmap`] takes it away.
+    /// address space. [`DmaMap::dma_unmap`] unmaps it.
     ///
-    /// # Errors
-    /// [`DmaError::BadRange`] for empty memory or an address whose place in its page differs, [`DmaError::Refused`] when
-    /// it touches, or comes nearer than 4 KiB to, what is mapped already.
+    /// # Errors [`DmaError::BadRange`] for empty memory or an address whose place in its page differs,
+    /// [`DmaError::Refused`] when it overlaps an existing mapping or is closer than 4 KiB to one.
     pub fn map_at(
         &self,
         iova: u64,
@@ -156,7 +155,7 @@ impl SimPlatform {
         }
     }
 
-    /// Uses the function.
+    /// Calls `f` with the function's environment.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut EngineEnv<'_>) -> R) -> R {
         self.owner.runtime.with_machine(|machine| {
             let now = machine.now().0;
@@ -167,14 +166,14 @@ impl SimPlatform {
         })
     }
 
-    /// Uses the world; the second argument is the function's place in it.
+    /// Calls `f` with the machine and this function's index in it.
     pub(crate) fn with_machine<R>(&self, f: impl FnOnce(&mut Machine, usize) -> R) -> R {
         self.owner
             .runtime
             .with_machine(|machine| f(machine, usize::from(self.function)))
     }
 
-    /// Uses the function's memory, with somewhere to put findings.
+    /// Calls `f` with the function's memory and a sink for findings.
     fn give_back(&self, f: impl FnOnce(&mut FunctionState, &mut Vec<(&'static str, String)>)) {
         self.with(|env| {
             let mut findings = Vec::new();

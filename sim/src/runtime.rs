@@ -1,7 +1,7 @@
-//! What all handles of one simulator share: the locked world, time, posted writes and the engine's thread.
+//! State shared by all handles of one simulator: the locked machine, time, posted writes, and the device thread.
 //!
-//! Writes are posted, as on PCI Express: in real time they queue up until the engine takes them, and a read first
-//! pushes all earlier writes ahead of it. Virtual time has no queue: what a write does happens before it returns.
+//! Writes are posted, as on PCI Express: in real time they are queued until the device thread executes them, and a
+//! read first executes all earlier writes. Virtual time has no queue: a write takes effect before it returns.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,28 +17,27 @@ use crate::machine::{Fired, Machine};
 /// How time passes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
-    /// By what the driver does; no thread, and the same seed gives the same run.
+    /// Virtual time: the driver's calls advance it. There is no thread, and the same seed gives the same run.
     ///
-    /// A register access takes 100 ns, a step of an engine some tens to hundreds, a delay what it says. Each
-    /// `relax` does one event; with none near, time goes on by itself, in turns of 1 µs that grow to 100 µs. These are
-    /// choices of the model: nothing measured in virtual time says how fast a card or a driver is.
+    /// A register access takes 100 ns, a step of an engine some tens to hundreds of ns, a delay its duration. Each
+    /// `relax` executes one event; without a near event, time advances in increments of 1 µs that grow to 100 µs.
+    /// These are choices of the model: nothing measured in virtual time says how fast a card or a driver is.
     #[default]
     Virtual,
-    /// By the clock on the wall: a thread is the device, and ends with the last handle.
+    /// Wall-clock time: a thread runs the device, and ends with the last handle.
     Real,
 }
 
 /// Virtual time that one register access takes.
 const ACCESS: Ns = Ns(100);
-/// Turns that the thread does before it lets others at the world.
+/// Turns that the thread runs before it releases the machine's lock.
 const BATCH: u32 = 16;
-/// How long the thread looks for work before it sleeps: about what waking it costs.
+/// How long the thread polls for work before it sleeps: about the cost of waking it.
 const SPIN: Duration = Duration::from_micros(20);
-/// How long there may be work before a reader does some of it. Less would show a driver that looks too early what it
-/// is waiting for; a card has long done its work after this, and only a machine that gives the device's thread no
-/// processor has not.
+/// How long work may be pending before a reader executes some of it. A shorter time would hide a driver that polls
+/// too early. A card has finished its work by then; the device thread has not only if the host gave it no CPU time.
 const MAX_PENDING_TIME: Ns = Ns::from_ms(1);
-/// Longest sleep, for the clock's sake only.
+/// Longest sleep of the thread.
 const MAX_SLEEP: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -59,14 +58,14 @@ pub(crate) struct Runtime {
     posted: Mutex<Posted>,
     /// There are posted writes, or the thread is to stop.
     pending: AtomicBool,
-    /// How often that was said. A reader carries out posted writes as well and takes `pending` back, so only the number
-    /// tells the thread that the engine may have got something to do since it last looked.
+    /// Incremented on every notification. A reader may also execute the posted writes and clear `pending`; the
+    /// thread compares this number, so that it cannot miss new work.
     notify_seq: AtomicU64,
-    /// Wall time since when the thread has had work and has not looked at it; 0 when it has none.
+    /// Wall time, in ns, since when work has been pending for the thread; 0 when there is none.
     due_since: AtomicU64,
     stop: AtomicBool,
     wake: Condvar,
-    /// Threads that want the world; the engine's thread steps back for them.
+    /// Threads that wait for the machine's lock; the device thread yields to them.
     waiting: AtomicU32,
     pub(crate) lines: Vec<Arc<InterruptLines>>,
 }
@@ -104,7 +103,7 @@ impl Runtime {
         Ns(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Uses the world, with everything that was posted before done, and delivers the interrupts that come of it.
+    /// Calls `f` with the machine after all earlier posted writes, and delivers the resulting interrupts.
     pub(crate) fn with_machine<R>(&self, f: impl FnOnce(&mut Machine) -> R) -> R {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let mut machine = self.lock();
@@ -155,7 +154,7 @@ impl Runtime {
         }
     }
 
-    /// Puts frames from outside on the wire; answers with the number of those that are for somebody here.
+    /// Puts frames from outside on the link; returns the number of those with a destination here.
     pub(crate) fn inject_frames<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> usize {
         let found = self.with_machine(|machine| {
             let now = machine.now().0;
@@ -163,12 +162,12 @@ impl Runtime {
                 .filter(|frame| machine.link.inject_frame(now, frame))
                 .count()
         });
-        // The thread may sleep until what it knew of is due.
+        // The thread may sleep until the next event that it knew of.
         self.notify(&mut self.posted());
         found
     }
 
-    /// Makes the thread look; `posted` says why.
+    /// Wakes the thread for new work; `posted` is the locked queue.
     fn notify(&self, posted: &mut Posted) {
         self.pending.store(true, Ordering::Release);
         self.notify_seq.fetch_add(1, Ordering::Release);
@@ -181,7 +180,7 @@ impl Runtime {
         }
     }
 
-    /// Whether the thread has had work for too long.
+    /// Whether work has been pending for longer than [`MAX_PENDING_TIME`].
     fn is_late(&self) -> bool {
         let since = self.due_since.load(Ordering::Relaxed);
         since != 0 && self.wall() - Ns(since) > MAX_PENDING_TIME
@@ -217,10 +216,9 @@ impl Runtime {
 
     /// Carries out the posted writes in the order they were made.
     ///
-    /// The lock on the queue is not held meanwhile, and the one on the world is: nobody else drains.
+    /// The queue is not locked meanwhile; the machine is, so no other thread drains.
     fn drain(&self, machine: &mut Machine) {
-        // Looked at before it is taken back: the thread comes here all the time, and a swap takes the line from
-        // writers.
+        // Loaded before the swap: the thread comes here all the time, and a swap takes the cache line from writers.
         while self.pending.load(Ordering::Relaxed) && self.pending.swap(false, Ordering::Acquire) {
             let writes = std::mem::take(&mut self.posted().writes);
             for (function, off, value) in writes {
@@ -229,7 +227,7 @@ impl Runtime {
         }
     }
 
-    /// The life of the thread.
+    /// Main loop of the device thread.
     fn run(&self) {
         let mut idle_since = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
@@ -252,7 +250,7 @@ impl Runtime {
         }
     }
 
-    /// Some turns; false when there was nothing to do.
+    /// Runs some turns; false when there was nothing to do.
     fn batch(&self, machine: &mut Machine) -> bool {
         for done in 0..BATCH {
             machine.set_now(self.wall());
@@ -264,21 +262,21 @@ impl Runtime {
         true
     }
 
-    /// Lets threads in that wait for the world: locks are not fair.
+    /// Yields to threads that wait for the machine's lock: locks are not fair.
     fn yield_to_waiters(&self) {
         while self.waiting.load(Ordering::Relaxed) != 0 {
             std::thread::yield_now();
         }
     }
 
-    /// Whether something was posted since there were `notify_seq` pokes, even if somebody else has carried it out.
+    /// Whether there was a notification after `notify_seq`, even if a reader has executed its writes.
     fn has_new_work(&self, notify_seq: u64) -> bool {
         self.notify_seq.load(Ordering::Relaxed) != notify_seq
     }
 
     /// Spins until something is to be done; false when it is time to sleep.
     ///
-    /// `notify_seq` was read before the thread last looked at the world.
+    /// `notify_seq` was read before the thread last locked the machine.
     fn spin_for_work(&self, idle_since: Instant, next: Option<u64>, notify_seq: u64) -> bool {
         while idle_since.elapsed() < SPIN {
             if self.has_new_work(notify_seq) || next.is_some_and(|due| due <= self.wall().0) {
@@ -289,12 +287,12 @@ impl Runtime {
         false
     }
 
-    /// Sleeps until poked (more often than `notify_seq`) or until `next`.
+    /// Sleeps until a notification after `notify_seq` or until `next`.
     fn sleep(&self, next: Option<u64>, notify_seq: u64) {
         let until_next = |due: u64| Duration::from_nanos(due.saturating_sub(self.wall().0));
         let sleep_time = next.map_or(MAX_SLEEP, |due| until_next(due).min(MAX_SLEEP));
         let mut posted = self.posted();
-        // Under the lock that `notify` is called with: a poke is seen here, or finds `asleep`.
+        // Under the lock that `notify` is called with: a notification is seen here, or finds `asleep`.
         if !self.has_new_work(notify_seq) {
             posted.asleep = true;
             let waited = self.wake.wait_timeout(posted, sleep_time);
@@ -317,8 +315,7 @@ pub(crate) struct RuntimeOwner {
 }
 
 impl RuntimeOwner {
-    /// # Errors
-    /// When the thread cannot be had.
+    /// # Errors If the thread cannot be created.
     pub(crate) fn new(runtime: Runtime) -> std::io::Result<Self> {
         let runtime = Arc::new(runtime);
         let thread = match runtime.mode {
@@ -344,7 +341,7 @@ impl Drop for RuntimeOwner {
         drop(posted);
         // An interrupt hook may hold the last handle: the thread cannot wait for itself, and ends anyway.
         if thread.thread().id() != std::thread::current().id() {
-            // A panic of the model was already printed; handles are gone, so there is nobody to tell.
+            // A panic of the model was already printed; handles are gone, so there is no one to report it to.
             let _ = thread.join();
         }
     }
@@ -356,7 +353,7 @@ mod tests {
     use crate::link::{Link, Quality};
     use crate::rng::Rng;
 
-    /// Only what has waited for long is done by somebody else than the thread.
+    /// A reader executes only work that has been pending for long.
     #[test]
     fn a_thread_that_gets_no_processor_is_late() {
         let rng = Rng::new(0);
@@ -379,7 +376,7 @@ mod tests {
         assert!(runtime.is_late());
     }
 
-    /// The write rings the engine, the read carries it out before the thread sees it: the thread must not sleep.
+    /// The read executes the posted write before the thread sees it: the thread must not sleep.
     #[test]
     fn a_write_that_a_reader_carried_out_is_news_to_the_thread() {
         let rng = Rng::new(0);

@@ -1,3 +1,5 @@
+//! Register reads and writes through BAR0, their side effects and their findings.
+
 use super::*;
 
 use e810_hal::bus::{CeqId, ItrIndex};

@@ -1,4 +1,4 @@
-//! Memory of the driver's own that it maps, and the runs that this is cut into.
+//! Mappings of the driver's own memory, and the DMA segments they are split into.
 
 use e810_hal::{Access, DmaError, DmaSegment, Iova, Mapping, SharedBytes};
 

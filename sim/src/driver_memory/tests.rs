@@ -1,3 +1,5 @@
+//! Allocations, mappings and use after free.
+
 use super::*;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};

@@ -1,4 +1,4 @@
-//! What the engine reaches of its function: memory through the IOMMU, registers, interrupts, the wire.
+//! [`Env`] for the engine of a function: DMA through the IOMMU, registers, interrupts, frames to send.
 
 use e810_hal::RegOffset;
 use e810_hal::bus::{CeqId, PfId};

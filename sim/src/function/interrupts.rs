@@ -1,4 +1,4 @@
-//! Causes, vectors and the registers that say what becomes of an event.
+//! Interrupt causes, the vectors they are routed to, and the registers that control delivery.
 
 use e810_hal::bus::ItrIndex;
 use e810_hal::regs as hw;

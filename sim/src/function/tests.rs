@@ -1,3 +1,5 @@
+//! Resets, registers and interrupts of one function.
+
 use super::*;
 
 use e810_hal::Vector;

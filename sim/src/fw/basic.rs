@@ -1,4 +1,4 @@
-//! Commands about the function as a whole (control-path 9.4).
+//! AdminQ commands that concern the whole function (control-path 9.4).
 
 use crate::variation::{OwnVsi, PxeClearedAgain};
 

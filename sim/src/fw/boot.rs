@@ -1,4 +1,4 @@
-//! What comes up by and by after a reset of the card: parts of the firmware, the RDMA engine.
+//! Start-up after a reset of the card: when parts of the firmware and the RDMA engine become ready.
 
 use e810_hal::regs as hw;
 

@@ -1,4 +1,4 @@
-//! What the device and the function can do (0x000A, 0x000B; control-path 9.5).
+//! Device and function capabilities (0x000A, 0x000B; control-path 9.5).
 
 use super::basic::Capability;
 use super::descriptor::{Answer, Command};

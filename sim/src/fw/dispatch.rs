@@ -1,4 +1,4 @@
-//! Which handler answers which opcode.
+//! Dispatch from AdminQ opcode to handler.
 
 use super::descriptor::{Answer, Command, Reply};
 use super::{AqCode, Cx};

@@ -1,7 +1,7 @@
-//! LAN transmit queues, as far as they must be there: what is posted is taken and dropped.
+//! LAN transmit queues, reduced to descriptor processing: descriptors are consumed and their frames dropped.
 //!
-//! LAN packets go nowhere here. A descriptor that asks for a report gets one, so that a driver's queue does not look
-//! stuck (`ice/ice_txrx.c ice_clean_tx_irq`).
+//! No LAN packet is sent. A descriptor that requests a report is written back, so that a driver's queue does not
+//! appear to hang (`ice/ice_txrx.c ice_clean_tx_irq`).
 
 use crate::findings::{Class, kind};
 use crate::function::EngineEnv;

@@ -1,4 +1,4 @@
-//! Commands about PHY, MAC and link (control-path 9.4).
+//! PHY, MAC and link commands (control-path 9.4).
 
 use super::config::PortLink;
 use super::descriptor::{Answer, Command};

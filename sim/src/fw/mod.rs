@@ -1,11 +1,11 @@
-//! The firmware of the card: what answers on the AdminQ, and the LAN side of a function that it sets up.
+//! Firmware model: answers AdminQ commands and keeps the LAN-side configuration of a function.
 //!
-//! Written from control-path 9 and, where that is silent, from what Linux's ice driver (6.12) asks and wants; such places
-//! name the function of that driver. Nothing here is taken from a driver of this project: descriptors and buffers are
-//! decoded by offset.
+//! Written from control-path 9 and, where that is silent, from what Linux's ice driver (6.12) sends and expects;
+//! such places name the function of that driver. Nothing here is taken from a driver of this project: descriptors
+//! and buffers are decoded by offset.
 //!
-//! [`Card`] is what the functions of a card share: package, locks, flash. [`Firmware`] is what it knows of one function:
-//! queues, VSIs, scheduler tree, rules, link.
+//! [`Card`] is the state shared by the functions of a card: package, locks, flash. [`Firmware`] is the state of one
+//! function: queues, VSIs, scheduler tree, rules, link.
 
 mod basic;
 mod boot;
@@ -51,7 +51,7 @@ pub use package::test_package;
 pub(crate) use port::EnabledPorts;
 pub(crate) use queue::{FirmwareEffect, is_queue_register};
 
-/// What the functions of a card share.
+/// State shared by the functions of a card.
 #[derive(Debug)]
 pub(crate) struct Card {
     package: package::Package,
@@ -208,7 +208,7 @@ impl Firmware {
         self.port.is_up(&self.config, now, enabled_ports)
     }
 
-    /// Another port may be one's other end.
+    /// The link partner may have changed.
     pub(crate) fn recheck_link(&mut self) {
         self.port.recheck_link();
     }

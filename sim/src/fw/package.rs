@@ -1,4 +1,4 @@
-//! The DDP package in the device: download, sections, versions (0x0C40 to 0x0C43; control-path 9.10).
+//! DDP package state: download, sections, versions (0x0C40 to 0x0C43; control-path 9.10).
 
 use std::collections::BTreeMap;
 

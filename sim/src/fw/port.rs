@@ -1,4 +1,4 @@
-//! State of a function's port: PHY configuration, link, link events.
+//! Port state of a function: PHY configuration, link, link events.
 
 use crate::regs::ResetSource;
 
@@ -36,7 +36,7 @@ pub(super) struct Port {
     /// Bits that are set are not wanted.
     pub(super) mask: u16,
     started: u64,
-    /// What the link was when it was last looked at.
+    /// State of the link at the last check.
     seen: bool,
     next_check: Option<u64>,
 }
@@ -82,12 +82,12 @@ impl Port {
         });
     }
 
-    /// Autonegotiation begins anew, and so does the time it takes.
+    /// Autonegotiation restarts, and so does the time it takes.
     pub(super) fn restart(&mut self, config: &FirmwareConfig, now: u64) {
         self.start(config, now);
     }
 
-    /// A PF reset does not touch the PHY; what the driver wanted to hear is forgotten.
+    /// A PF reset does not touch the PHY; the driver's event mask is cleared.
     pub(super) fn reset(&mut self, source: ResetSource, config: &FirmwareConfig) {
         if source == ResetSource::Pfr {
             self.events = false;
@@ -102,7 +102,7 @@ impl Port {
         self.next_check = Some(0);
     }
 
-    /// When to look at the link.
+    /// When to check the link.
     pub(super) fn next_change(&self) -> Option<u64> {
         self.next_check
     }
@@ -133,12 +133,12 @@ impl Port {
 pub(crate) type EnabledPorts = [bool; 8];
 
 impl Cx<'_, '_> {
-    /// Looks at the link if it is time, and says what changed.
+    /// Checks the link when the check is due, and reports a change.
     pub(super) fn check_link(&mut self) {
         if self.fw.port.next_check.is_none_or(|at| at > self.now()) {
             return;
         }
-        // Looked at early, it is looked at again when it comes up.
+        // A check before the link comes up is repeated when it does.
         let comes_up = match self.fw.config.link {
             PortLink::UpAfterMs(ms) => self.fw.port.started + u64::from(ms) * 1_000_000,
             _ => 0,

@@ -1,7 +1,7 @@
-//! The rings: commands are taken from the ATQ, events are put on the ARQ (control-path 9.1).
+//! AdminQ rings: fetches commands from the ATQ and writes events to the ARQ (control-path 9.1).
 //!
-//! The firmware takes one command at a time. Its registers are those of the function; here is only what the firmware
-//! knows besides them.
+//! The firmware processes one command at a time. The ring registers belong to the function; this module keeps only
+//! the firmware's own ring state.
 
 use e810_hal::RegOffset;
 use e810_hal::regs as hw;
@@ -111,7 +111,7 @@ impl Firmware {
     }
 }
 
-/// Whether `off` is a register that the firmware looks at when it is written.
+/// Whether a write to the register at `off` notifies the firmware.
 pub(crate) fn is_queue_register(off: RegOffset) -> bool {
     matches!(off, ATQLEN | ATQT | ARQLEN | ARQT)
 }

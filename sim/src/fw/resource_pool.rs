@@ -1,4 +1,4 @@
-//! Numbered resources that are given out and taken back: VSI lists, recipes, profiles, flow director (0x0208, 0x0209).
+//! Allocation of numbered resources: VSI lists, recipes, profiles, flow director (0x0208, 0x0209).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Commands that change the scheduler's tree (control-path 9.7).
+//! Commands that modify the transmit scheduler tree (control-path 9.7).
 
 use crate::findings::{Class, kind};
 

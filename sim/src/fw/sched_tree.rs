@@ -1,4 +1,4 @@
-//! The transmit scheduler's tree of one port: nodes, their layers and their limits (control-path 9.7).
+//! Transmit scheduler tree of one port: nodes, layers and limits (control-path 9.7).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The switch as a whole: its configuration and its ports (control-path 9.6).
+//! Switch configuration and ports (control-path 9.6).
 
 use crate::variation::SwitchPages;
 

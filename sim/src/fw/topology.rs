@@ -1,4 +1,4 @@
-//! What the scheduler looks like: resources, default topology, traffic classes (control-path 9.7).
+//! Scheduler topology queries: resources, default topology, traffic classes (control-path 9.7).
 
 use super::descriptor::{Answer, Command};
 use super::layout::{put, put_u16, put_u32};

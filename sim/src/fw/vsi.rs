@@ -1,4 +1,4 @@
-//! VSIs: add, update, get, free (control-path 9.6), and their filter for the RDMA engine (9.9).
+//! VSIs: add, update, get, free (control-path 9.6), and their RDMA filter (9.9).
 
 use std::collections::{BTreeMap, BTreeSet};
 

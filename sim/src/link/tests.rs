@@ -1,3 +1,5 @@
+//! Addressing, ordering and faults of the link.
+
 use super::*;
 
 use std::sync::{Arc, Mutex};

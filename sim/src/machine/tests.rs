@@ -1,3 +1,5 @@
+//! Order of events, virtual time and delivery of frames.
+
 use super::*;
 
 use e810_hal::regs::PFGEN_CTRL;

@@ -1,4 +1,4 @@
-//! Masks, pending bits and what they have to do with GLINT_DYN_CTL.
+//! Masks, pending bits and their interaction with GLINT_DYN_CTL.
 
 use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE, GLINT_DYN_CTL};
 use e810_hal::{Ns, Vector};

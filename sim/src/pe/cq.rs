@@ -1,5 +1,5 @@
-//! Completion queues: their context, writing entries (control-path 4.4, data-path 4.1), noticing overflow by the
-//! consumer's index in the shadow area. Arming and events are in `cq_events`.
+//! Completion queues: context, writing of entries (control-path 4.4, data-path 4.1), overflow detection by the
+//! consumer index in the shadow area. Arming and events are in `cq_events`.
 
 use super::aeq::{Event, Named};
 use super::contexts::{Context, Reader, Writer};
@@ -216,7 +216,7 @@ impl Device {
             return Err(Unreachable);
         }
         if cq.check_overflow {
-            // The shadow is looked at only when room gets short [inf from the name SHADOW_READ_THRESHOLD].
+            // The shadow is read only when few entries are free [inf from the name SHADOW_READ_THRESHOLD].
             if cq.free() < completion.slots || cq.free() <= cq.threshold {
                 self.read_consumer(id, &mut cq, env)?;
             }

@@ -1,4 +1,4 @@
-//! The parts of the engine that commands and queue pairs share.
+//! Engine state that commands and queue pairs share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(crate) struct Unreachable;
 
 impl From<DmaFault> for Unreachable {
     fn from(_: DmaFault) -> Self {
-        // Whoever implements `Env` has recorded the finding.
+        // The implementation of `Env` has recorded the finding.
         Self
     }
 }

@@ -1,6 +1,6 @@
-//! The engine's entry points: doorbells, steps, packets, resets.
+//! Entry points of the engine: doorbells, steps, packets, resets.
 //!
-//! One [`ProtocolEngine`] per function; see the [module](super) page for how to drive it.
+//! There is one [`ProtocolEngine`] per function; see the [module](super) page for how to drive it.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub struct ProtocolEngine {
     device: Device,
     /// Doorbells not yet acted on.
     inbox: VecDeque<(Waiting, u32)>,
-    /// A reset of the card took everything, and nobody has begun anew.
+    /// A reset of the card cleared the engine, and no CQP was created since.
     taken_away: bool,
 }
 
@@ -45,13 +45,13 @@ impl ProtocolEngine {
         }
     }
 
-    /// The choices this engine was made with.
+    /// The configuration of this engine.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.device.config
     }
 
-    /// Changes the choices from now on; `pf` and `profile` count from the next CQP create.
+    /// Changes the configuration from now on; `pf` and `profile` count from the next CQP create.
     pub fn config_mut(&mut self) -> &mut Config {
         &mut self.device.config
     }
@@ -88,7 +88,7 @@ impl ProtocolEngine {
             Doorbell::CcqpHigh => self.cqp.write_high(value),
             Doorbell::CcqpLow => {
                 self.cqp.write_low(value, device, env);
-                // Not a destroy: the driver begins anew.
+                // Not a destroy: the driver starts over.
                 self.taken_away &= value == 0;
             }
             Doorbell::CqpTail => {

@@ -1,4 +1,4 @@
-//! What a broken device reports: events and errors that nothing a program or a peer does leads to, put in by a test.
+//! Injected device failures: events and errors that no program and no peer can cause.
 
 use super::aeq::{Event, Named};
 use super::device::Device;

@@ -1,4 +1,4 @@
-//! Multicast groups (control-path 4.14).
+//! Multicast group contexts (control-path 4.14).
 
 use super::contexts::{Context, Reader, Writer};
 use super::fpm::Kind;

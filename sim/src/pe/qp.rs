@@ -1,4 +1,4 @@
-//! Queue pairs: their states (control-path 5.3) and what the device keeps of them. The part that the host writes is in
+//! Queue pairs: states (control-path 5.3) and the device's own fields. The fields written by the host are in
 //! `host_context`.
 
 use super::contexts::{Context, Reader, Writer};

@@ -1,4 +1,4 @@
-//! Serving queue pairs: doorbells, packets, timers, drains.
+//! Processing of queue pairs: doorbells, packets, timers, drains.
 
 use super::aeq::{Event, Named};
 use super::device::{Device, Unreachable};

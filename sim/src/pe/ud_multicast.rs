@@ -1,6 +1,6 @@
-//! Datagrams to multicast groups: every member that takes datagrams gets its own copy (control-path 4.14).
+//! Delivery of datagrams to multicast groups: each UD member gets its own copy (control-path 4.14).
 //!
-//! How the card looks a group up is not in the sources; here it is by IP address and VLAN of the packet, whose
+//! How the card finds a group is not in the sources; here it is by IP address and VLAN of the packet, whose
 //! destination QP is IB's number for multicast \[inf\].
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! BAR3 as the host of a function reads and writes it: the MSI-X table and the pending bits.
+//! Host access to BAR3: the MSI-X table and the pending bits.
 
 use e810_hal::Vector;
 
@@ -6,7 +6,7 @@ use super::SimPlatform;
 use crate::findings::{Class, kind};
 
 impl SimPlatform {
-    /// Masks a vector in the table or unmasks it, as a host does when it connects one.
+    /// Masks or unmasks a vector in the MSI-X table.
     pub fn mask_vector(&self, vector: Vector, masked: bool) {
         self.with(|env| {
             env.state.msix.set_mask(vector.get() as u16, masked);

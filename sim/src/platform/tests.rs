@@ -1,3 +1,5 @@
+//! Registers, memory, time and interrupts of a function in both modes.
+
 use super::*;
 
 use e810_hal::regs::{DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0, PFINT_OICR_ENA};

@@ -1,7 +1,7 @@
-//! Vectors as the host of a function hands them out.
+//! Allocation of interrupt vectors by the host.
 //!
-//! As a kernel does it, giving a vector back masks its entry of the MSI-X table, and taking it opens the entry. One that
-//! was never taken is open: a function starts as [`msix`](crate::msix) says.
+//! As in a kernel, freeing a vector masks its entry of the MSI-X table, and allocating it unmasks the entry. An
+//! entry that was never allocated is unmasked, which is the initial state of [`msix`](crate::msix).
 
 use e810_hal::{InterruptVectors, Vector};
 

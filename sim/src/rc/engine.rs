@@ -1,4 +1,4 @@
-//! The entry points: who handles what, and how an error stops the QP.
+//! Entry points of the RC engine, and how an error stops the QP.
 
 use super::host::{AsyncEvent, Fault, Host, HostFault};
 use super::ring::FetchError;
@@ -8,14 +8,14 @@ use super::{progress, requester, requester_rx, responder, responder_tx};
 use crate::wire::{Addresses, Packet, Verb};
 use crate::wqe::{AeCode, AeSource};
 
-/// What became of a packet.
+/// Outcome of a received packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it asked for.
+    /// It was accepted and executed.
     Accepted,
-    /// It had been here before; it is acknowledged or executed again.
+    /// It is a duplicate; it is acknowledged or executed again.
     Duplicate,
-    /// Something before it is missing.
+    /// An earlier packet is missing.
     OutOfOrder,
     /// No receive is posted for it.
     NotReady,
@@ -147,7 +147,7 @@ pub fn handle_packet<H: Host + ?Sized>(
     })
 }
 
-/// Why the packet is none of this QP's business.
+/// The reason to ignore the packet, if any.
 fn unwanted(state: &QpRcState, packet: &Packet<'_>) -> Option<DropReason> {
     let config = &state.config;
     let bth = &packet.headers.bth;

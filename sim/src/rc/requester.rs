@@ -1,4 +1,4 @@
-//! Requester: begins entries, sends their packets, goes back and completes them.
+//! Requester, transmit side: starts entries, sends their packets, retransmits and completes them.
 
 use super::config::QpConfig;
 use super::engine::Stop;

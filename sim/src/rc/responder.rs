@@ -1,4 +1,4 @@
-//! Responder: executes inbound requests in order and answers them.
+//! Responder, receive side: executes inbound requests in order.
 
 use super::config::QpConfig;
 use super::engine::{DropReason, Outcome, Stop};

@@ -1,4 +1,4 @@
-//! Responder, sending side: read responses, acknowledges and NAKs, in PSN order.
+//! Responder, transmit side: read responses, acknowledges and NAKs, in PSN order.
 
 use super::engine::Stop;
 use super::host::{Fault, Host};
@@ -7,7 +7,7 @@ use super::{inbound_reads, psn, segment};
 use crate::wire::{Aeth, Headers, Nak, Opcode, Syndrome};
 use crate::wqe::AeSource;
 
-/// How the peer is told that its access to this memory failed.
+/// The NAK that reports a failed access to this memory to the peer.
 pub(super) fn nak_for(fault: Fault) -> Nak {
     match fault {
         Fault::Stag(_) => Nak::RemoteAccess,

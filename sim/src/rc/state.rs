@@ -1,4 +1,4 @@
-//! The state of one QP: plain data.
+//! The state of one QP as plain data.
 
 use super::config::QpConfig;
 use super::host::AsyncEvent;

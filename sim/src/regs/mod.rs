@@ -1,7 +1,7 @@
 //! The register file: values, access classes and reset domains.
 //!
-//! What a register *does* is in [`bar`](crate::bar); here it only has a value. Offsets, fields and reset sources come
-//! from [`e810_hal::regs::ALL`].
+//! Side effects of registers are in [`bar`](crate::bar); this module only stores values. Offsets, fields and reset
+//! sources come from [`e810_hal::regs::ALL`].
 
 mod cold;
 mod domain;

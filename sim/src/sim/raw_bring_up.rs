@@ -1,4 +1,4 @@
-//! Bring-up of the engine without a driver: registers and memory, each word put together from control-path 3 to 7.
+//! Bring-up of the engine without a driver: registers and memory words are built from control-path 3 to 7.
 
 mod raw_driver;
 mod traffic;

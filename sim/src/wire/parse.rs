@@ -1,4 +1,4 @@
-//! Parses a frame, with a typed error for every way in which it can be wrong.
+//! Frame parser, with a typed error for each malformed field.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Where a packet goes: Ethernet, IP and UDP addressing of one direction.
+//! Addressing of one direction: Ethernet, IP and UDP.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Why an entry cannot be executed, and the AE each reason raises.
+//! Reasons why an entry cannot be executed, and the AE that each raises.
 
 use super::AeCode;
 use super::inline::MAX_INLINE;

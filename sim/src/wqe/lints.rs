@@ -1,4 +1,4 @@
-//! Things software set although they mean nothing: told, never refused.
+//! Bits that software set although they are ignored: reported, never refused.
 
 use core::fmt;
 use core::ops::BitOr;

@@ -1,4 +1,4 @@
-//! What a send queue entry asks for (data-path 1.5, 1.7).
+//! The operation of a send queue entry (data-path 1.5, 1.7).
 
 use super::fragment::Fragments;
 use super::inline::InlineData;

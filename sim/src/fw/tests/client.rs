@@ -1,4 +1,4 @@
-//! A hand-driven AdminQ: rings set up and commands sent as control-path 9.1 says, byte by byte.
+//! AdminQ client for tests: rings and commands are written byte by byte as control-path 9.1 defines them.
 
 use e810_hal::bus::Index;
 use e810_hal::regs as hw;

@@ -1,3 +1,5 @@
+//! Replies to QUERY_FPM_VAL and the checks of a commit.
+
 use super::*;
 
 /// Linux's choice of counts and its estimate (control-path 6.5), RoCE, with a limit on the number of QPs.

@@ -1,4 +1,4 @@
-//! From CQP create to the event queues, and what goes wrong on the way.
+//! Bring-up of the engine from CQP create to the event queues, and its error cases.
 
 use super::env::TestEnv;
 use super::test_driver::{Done, GOOD, TestDriver};
@@ -337,7 +337,7 @@ fn doorbells_after_a_reset_of_the_card_are_nobodys_fault() {
     };
     assert_eq!(found(ResetKind::Core), 0);
     assert!(found(ResetKind::Pfr) >= 4);
-    // Whoever begins anew is judged again.
+    // After a new start, errors are reported again.
     let mut driver = TestDriver::new(Config::default());
     driver.engine.reset(ResetKind::Core);
     driver.create_cqp();

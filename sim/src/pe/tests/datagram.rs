@@ -1,4 +1,4 @@
-//! Datagram queue pairs: address handles, the GRH area, Q_Keys, and what stops a sender.
+//! UD queue pairs: address handles, the GRH area, Q_Keys, and errors that stop a sender.
 
 use super::engine_pair::{ALL_RIGHTS, BYTES, PD, VA};
 use super::qp::{FLUSH_RQ, FLUSH_SQ, TestQp, mac};

@@ -1,4 +1,4 @@
-//! Every datagram that can be sent, as packets; and as a capture for `tests/pcap/run`.
+//! Every form of datagram as packets, and as a capture for `tests/pcap/run`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

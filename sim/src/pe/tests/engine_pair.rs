@@ -1,4 +1,4 @@
-//! Two engines joined back to back.
+//! Two engines connected back to back.
 
 use super::qp::TestQp;
 use super::test_driver::TestDriver;

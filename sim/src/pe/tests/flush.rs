@@ -1,4 +1,4 @@
-//! FLUSH_WQES: what is outstanding comes back, in either style.
+//! FLUSH_WQES: outstanding requests are completed, in either style.
 
 use super::engine_pair::{ALL_RIGHTS, BYTES, PD, VA, header};
 use super::qp::{FLUSH_RQ, FLUSH_SQ, TestQp};

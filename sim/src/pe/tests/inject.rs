@@ -1,4 +1,4 @@
-//! What a test has the device report.
+//! Injected device failures.
 
 use super::qp::TestQp;
 use super::test_driver::TestDriver;

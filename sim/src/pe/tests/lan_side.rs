@@ -1,5 +1,4 @@
-//! What the engine does without its LAN side: a VSI that the switch does not have, a queue set that its scheduler does not
-//! know.
+//! The engine with an incomplete LAN side: a VSI unknown to the switch, a queue set unknown to the scheduler.
 
 use super::engine_pair::{BYTES, EnginePair, VA};
 use super::qp::TestQp;

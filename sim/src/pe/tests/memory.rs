@@ -1,4 +1,4 @@
-//! Access through STags, page lists, paged SDs, and the entries the device hands out.
+//! Access through STags, page lists, paged SDs, and entries that the device allocates.
 
 use super::qp::TestQp;
 use super::test_driver::{GOOD, TestDriver};

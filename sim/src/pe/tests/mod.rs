@@ -1,4 +1,4 @@
-//! The engine as a driver meets it: commands, queues and packets, in raw words.
+//! Tests of the engine in raw words, without a driver: commands, queues and packets.
 
 mod bring_up;
 mod datagram;

@@ -1,4 +1,4 @@
-//! Members of a group that cannot take its packets.
+//! Members of a group that cannot receive its packets.
 
 use super::qp::TestQp;
 use super::test_driver::{GOOD, TestDriver};

@@ -1,4 +1,4 @@
-//! Packets that no sender should send, and those that are only counted.
+//! Packets that cause a lint, and packets that are only counted.
 
 use super::engine_pair::{ALL_RIGHTS, PD, VA};
 use super::qp::TestQp;

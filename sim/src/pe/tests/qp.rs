@@ -1,4 +1,4 @@
-//! Queue pairs of the tests: host context (control-path 5.2) and work requests (data-path 1, 2) by hand.
+//! Queue pairs for tests: host context (control-path 5.2) and work requests (data-path 1, 2) as raw words.
 
 use super::test_driver::{GOOD, TestCq, TestDriver};
 use crate::pe::Doorbell;

@@ -119,7 +119,7 @@ fn a_solicited_request_covers_entries_since_the_last_event() {
     arm(&mut driver, &qp.receive, 1 << 16 | 1 << 15);
     assert_eq!(driver.env.ceqs, [0]);
     driver.ring(Doorbell::CqAck, id);
-    // It is not taken, but was told of.
+    // It was not polled, but its event was raised.
     arm(&mut driver, &qp.receive, 2 << 16 | 1 << 15);
     assert_eq!(driver.env.ceqs, [0]);
     one_cqe(&mut driver, &mut qp, stag);
@@ -191,7 +191,7 @@ fn a_consumer_that_keeps_up_never_overflows() {
 #[test]
 fn a_consumer_index_from_nowhere_is_found() {
     let (mut driver, mut qp, stag) = flushable();
-    // Threshold 16: the shadow is looked at when 16 entries or fewer are free.
+    // Threshold 16: the shadow is read when 16 entries or fewer are free.
     driver.env.set_word(qp.receive.shadow, 30);
     for _ in 0..20 {
         one_cqe(&mut driver, &mut qp, stag);

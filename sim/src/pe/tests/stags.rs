@@ -1,4 +1,4 @@
-//! Making and ending STags: by command, by fast register, by bind, by invalidate.
+//! Creation and destruction of STags: by command, fast register, bind, invalidate.
 
 use super::memory::{PD, QP, STAG, access, device, put, refusal, region};
 use super::test_driver::{GOOD, PBLES, TestDriver};

@@ -1,4 +1,4 @@
-//! Commands on tables: addresses, handles, groups, the work scheduler, push pages, contexts read back.
+//! Commands on tables: addresses, handles, groups, the work scheduler, push pages; uploaded contexts.
 
 use super::qp::TestQp;
 use super::test_driver::{GOOD, TestDriver};

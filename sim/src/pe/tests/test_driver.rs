@@ -1,4 +1,4 @@
-//! A driver of a few lines: every word is put together by hand from the tables of `control-path` and `data-path`.
+//! A minimal driver for tests: every word is built from the tables of `control-path` and `data-path`.
 
 use super::env::TestEnv;
 use crate::pe::{Config, Doorbell, PeReg, ProtocolEngine};

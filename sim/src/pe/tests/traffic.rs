@@ -1,4 +1,4 @@
-//! What two connected queue pairs do: data, completions, errors, drains.
+//! Traffic of two connected queue pairs: data, completions, errors, drains.
 
 use super::engine_pair::{BYTES, EnginePair, HALF, PD, VA, header};
 use super::qp::{FLUSH_SQ, RING, TestQp, mac};

@@ -1,4 +1,4 @@
-//! Little-endian fields, one after the other, in sections of fixed length.
+//! Encoder and decoder of consecutive little-endian fields in sections of fixed length.
 
 /// Bytes that are not a stored state: someone else wrote the memory, or nobody did.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]

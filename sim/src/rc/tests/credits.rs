@@ -1,4 +1,4 @@
-//! Sends and the credits of the peer.
+//! Sends limited by the credits of the peer.
 
 use super::*;
 use crate::wire::{Aeth, Bth, Frame, Headers, Opcode, Packet, Syndrome};

@@ -1,4 +1,4 @@
-//! What stops a QP, which event says so, and that nothing else is written.
+//! Errors that stop a QP: the event they report, and that nothing else is written.
 
 use super::*;
 use crate::rc::tests::node::Stag;

@@ -1,4 +1,4 @@
-//! Links that lose, double and reorder: every message arrives exactly once, in order, unharmed.
+//! Links with loss, duplication and reordering: every message arrives exactly once, in order and intact.
 
 use super::testbed::Random;
 use super::*;

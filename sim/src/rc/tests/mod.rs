@@ -1,4 +1,4 @@
-//! Two engines, joined by a link in memory.
+//! Tests of two RC engines connected by an in-memory link.
 
 mod credits;
 mod errors;

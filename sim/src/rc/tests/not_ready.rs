@@ -1,4 +1,4 @@
-//! Receives that come late or never.
+//! Receives that are posted late or never.
 
 use super::*;
 

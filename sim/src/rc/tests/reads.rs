@@ -1,4 +1,4 @@
-//! Reads: limits, order, repetition.
+//! RDMA reads: limits, order, repetition.
 
 use super::*;
 use crate::rc::requester::read_chunk_end;

@@ -1,4 +1,4 @@
-//! The requester against answers made by hand.
+//! The requester against hand-built responses.
 
 use super::*;
 use crate::wire::{Aeth, Bth, Frame, Headers, Nak, Opcode, Packet, Syndrome};

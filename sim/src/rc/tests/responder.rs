@@ -1,4 +1,4 @@
-//! The responder against requests made by hand.
+//! The responder against hand-built requests.
 
 mod invalid;
 
@@ -211,7 +211,7 @@ fn a_gap_causes_one_nak() {
         Outcome::Accepted
     );
     assert_eq!(responder.answers(), [(1, ACK)]);
-    // A new gap is told again.
+    // A new gap causes another NAK.
     assert_eq!(
         responder.request(Opcode::SEND_ONLY, 4, 1),
         Outcome::OutOfOrder

@@ -1,4 +1,4 @@
-//! The state as bytes.
+//! The QP state encoded as bytes.
 
 use std::net::Ipv6Addr;
 
@@ -204,7 +204,7 @@ fn the_configuration_is_checked() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 5 } else { 500 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whoever writes over the state in host memory may stop the QP, and nothing worse.
+    /// Overwriting the state in host memory may stop the QP, and nothing worse.
     #[test]
     fn a_damaged_state_never_panics(
         damage in prop::collection::vec((5_usize..QP_STATE_BYTES, any::<u8>()), 1..6),

@@ -1,4 +1,4 @@
-//! Two QPs, a link that may misbehave, and time.
+//! Test bed: two QPs, a link with configurable faults, and time.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! Every operation and every size on a good link.
+//! Every operation and every size on a perfect link.
 
 use super::*;
 use crate::wire::Packet;

@@ -1,4 +1,4 @@
-//! A driver of a few lines, generic over the platform as a real one is.
+//! A minimal driver, generic over the platform as a real driver is.
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,4 +1,4 @@
-//! Payload across the wire between two functions: a reliable connection put together by hand.
+//! Traffic between two functions on a reliable connection that is built from raw words.
 
 use crate::builder::{FIRST_MAC, mac};
 use std::sync::atomic::AtomicU64;

@@ -1,4 +1,4 @@
-//! The inputs of a recorded case, each compared or left out with a reason.
+//! The inputs of a recorded case, each either compared or skipped with a reason.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::json::Value;
 
-/// Compares what the device took from a case's bytes with the case's inputs, and notices inputs that nobody looked at.
+/// Compares the device's decoding of a case's bytes with the case's inputs, and detects inputs that were not
+/// compared.
 pub(super) struct Fields<'a> {
     inputs: &'a Value,
     compared: BTreeSet<String>,

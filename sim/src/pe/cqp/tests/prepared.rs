@@ -1,4 +1,4 @@
-//! A device on which a recorded command can run.
+//! Prepares a device so that a recorded command can run.
 
 use crate::pe::aeq::Aeq;
 use crate::pe::ah::AddressHandle;
