@@ -42,7 +42,7 @@ impl InterruptLines {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = hook.map(Arc::new);
     }
 
-    /// The device's messages arrive.
+    /// Raises the lines of `vectors` and calls the hook.
     pub(crate) fn raise(&self, vectors: &[u16]) {
         if vectors.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl InterruptLines {
         }
     }
 
-    /// All raised lines, which are lowered.
+    /// Returns all raised lines and lowers them.
     pub(crate) fn take(&self) -> Vec<Vector> {
         let mut lines = self.lock();
         let raised = |(index, line): (usize, &mut InterruptLine)| {
@@ -89,7 +89,7 @@ impl InterruptLines {
             .is_some_and(|line| std::mem::take(&mut line.raised))
     }
 
-    /// Messages of `vector` so far.
+    /// Number of messages of `vector` so far.
     pub(crate) fn count(&self, vector: Vector) -> u64 {
         let lines = self.lock();
         lines

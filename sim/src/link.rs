@@ -22,22 +22,22 @@ use crate::rng::Rng;
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// How much longer a frame that is to be overtaken travels.
+/// Additional latency of a frame that is to be overtaken.
 const OVERTAKEN: Ns = Ns(20_000);
 
-/// What a [`LinkHook`] decides about a frame.
+/// Decision of a [`LinkHook`] about a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It travels as the [`Quality`] says.
+    /// Deliver it subject to the configured [`Quality`].
     Pass,
-    /// It is lost.
+    /// Drop it.
     Drop,
-    /// It is delivered twice.
+    /// Deliver it twice.
     Duplicate,
-    /// It travels that much longer; later ones overtake it.
+    /// Deliver it this much later; later frames overtake it.
     Delay(Ns),
-    /// This travels in its place.
+    /// Deliver these bytes in its place.
     Replace(Vec<u8>),
 }
 
@@ -57,7 +57,7 @@ pub struct Frame<'a> {
 /// It is called with the simulator locked and must not use it.
 pub type LinkHook = Box<dyn FnMut(Frame<'_>) -> Verdict + Send>;
 
-/// Sees each frame when it is sent, before anything happens to it; as [`LinkHook`].
+/// Receives each frame when it is sent, before any impairment. The restriction of [`LinkHook`] applies.
 pub type Capture = Box<dyn FnMut(Frame<'_>) + Send>;
 
 /// Receives each frame that leaves this simulator, from the destination address on, without FCS, after the link's
@@ -69,20 +69,20 @@ pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
 /// Number of frames in flight above which frames from outside are dropped: their sender has no flow control.
 const MOST_IN_FLIGHT: usize = 4096;
 
-/// Where a frame goes.
+/// Destination of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum To {
     Function(usize),
     Uplink,
 }
 
-/// Who sent a frame.
+/// Sender of a frame.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     from: u8,
-    /// It gets frames for itself.
+    /// Frames to its own address are delivered to it.
     loops: bool,
-    /// The frame is as it was sent.
+    /// The frame is unmodified.
     genuine: bool,
 }
 
@@ -106,12 +106,12 @@ struct InFlight {
     /// Breaks ties: first sent, first delivered.
     order: u64,
     to: To,
-    /// A function here sent it as it is.
+    /// A function here sent it, and it is unmodified.
     sent_here: bool,
     bytes: Vec<u8>,
 }
 
-/// The wire.
+/// The link between the functions.
 pub(crate) struct Link {
     macs: Vec<Mac>,
     quality: Quality,

@@ -38,8 +38,8 @@ impl Block {
     }
 
     pub(super) fn bytes(&self) -> SharedBytes {
-        // SAFETY: the memory is valid until the block is dropped, which `DriverMemory` does only after the range was unmapped
-        // and given back; nobody makes references to it other than atomic ones.
+        // SAFETY: the memory is valid until the block is dropped, which `DriverMemory` does only after the range was
+        // unmapped and freed; there are no references to it other than atomic ones.
         unsafe { SharedBytes::new(self.start.cast(), self.words * 8) }
     }
 
@@ -48,7 +48,7 @@ impl Block {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words.min(POISONED)) }
     }
 
-    /// Fills the start of the block. The block was given back: nobody but the caller reaches it.
+    /// Fills the start of the block. The block was freed: only the caller reaches it.
     pub(super) fn poison(&mut self) {
         for index in 0..self.words.min(POISONED) {
             // SAFETY: inside the allocation. Not atomic: the caller that freed the block promised that no reference

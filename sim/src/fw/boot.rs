@@ -13,8 +13,8 @@ const LOADING: u32 = 1 << 30;
 const PE_DONE: u32 = 1 << 10;
 /// GLPE_CPUSTATUS of an engine that is ready.
 const ENGINE_READY: u32 = 0x80;
-/// Shortest time that the engine is behind the rest of the card, and what is drawn on top, in ns. Not in the sources;
-/// existing drivers look every 10 ms.
+/// Shortest time that the engine is behind the rest of the card, and what is drawn on top, in ns. Not in the
+/// sources; existing drivers poll every 10 ms.
 const ENGINE_TIME: (u64, u64) = (200_000, 4_000_000);
 
 /// What is still to come, and when.

@@ -43,7 +43,7 @@ struct Holder {
 /// The global configuration lock since the last reset of the card.
 #[derive(Clone, Copy, Debug, Default)]
 enum Global {
-    /// Nobody has had it.
+    /// It was never granted.
     #[default]
     Never,
     Held(Holder),

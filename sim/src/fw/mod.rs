@@ -151,8 +151,8 @@ impl Firmware {
 
     /// The function, or the whole card, was reset.
     ///
-    /// The AdminQ's registers outlive all but an EMPR. That the firmware serves a queue again only after its length was
-    /// written anew is `[inf]`: otherwise it would use the memory of a driver that is gone.
+    /// The AdminQ's registers outlive all but an EMPR. That the firmware serves a queue again only after its length
+    /// was written again is `[inf]`: otherwise it would use the memory of a driver that has ended.
     pub(crate) fn reset(
         &mut self,
         source: ResetSource,

@@ -226,7 +226,7 @@ impl Cx<'_, '_> {
         FirmwareEffect::None
     }
 
-    /// An event that a test has ordered, unless nobody wants to hear of its kind.
+    /// An event that a test has injected, unless the driver masks its kind.
     fn push_ordered(&mut self, opcode: u16) {
         if self.fw.agent.lets_out(opcode) {
             self.fw.events.push_back(empty_event(opcode));
@@ -276,7 +276,7 @@ impl Cx<'_, '_> {
         self.env.write(at, &descriptor.0).is_ok()
     }
 
-    /// The firmware gives up: the critical error bits say so until the queues are set up anew `[inf]`.
+    /// The firmware stops: the critical error bits stay set until the queues are set up again `[inf]`.
     fn critical_error(&mut self) {
         self.fw.queues.silent = true;
         for off in [ATQLEN, ARQLEN] {

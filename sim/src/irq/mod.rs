@@ -78,7 +78,7 @@ pub(crate) struct Rules {
 #[derive(Clone, Copy, Default, Debug)]
 struct VectorState {
     enabled: bool,
-    /// Events that no interrupt has told yet.
+    /// Events that no interrupt has reported yet.
     waiting: Waiting,
     /// Events were served by a write-back while the vector was disabled.
     ///

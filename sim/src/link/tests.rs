@@ -203,7 +203,7 @@ fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
     let counts = link.counts();
     assert_eq!((counts.uplinked, counts.from_outside), (2, 2));
     assert_eq!((counts.unroutable, counts.overrun), (0, 0));
-    // On its way when nobody is there any more.
+    // In flight when the uplink is removed.
     link.send(9, 0, frame([2; 6], 7));
     link.set_uplink(None);
     assert_eq!(all(&mut link), []);

@@ -77,7 +77,7 @@ fn an_event_ends_the_turn_of_a_waiting_world() {
     with_machine(&sim, |machine| machine.link.send(0, 0, HELLO.to_vec()));
     with_machine(&sim, |machine| machine.link.send(400, 0, HELLO.to_vec()));
     for due in [1_000, 1_400] {
-        // The engine has a look after each frame, which is an event too.
+        // The engine runs a step after each frame, which is an event too.
         while sim.now() < Ns(due) {
             with_machine(&sim, Machine::relax);
         }

@@ -31,7 +31,7 @@ fn fire(nic: &SimPlatform, index: u16) {
     GLINT_DYN_CTL.at(vector(index)).set(nic, FIRE);
 }
 
-/// Fires an enabled vector and enables it again; without CLEARPBA, which is told apart below.
+/// Fires an enabled vector and enables it again; without CLEARPBA, which is tested separately below.
 fn fire_and_enable(nic: &SimPlatform, index: u16) {
     fire(nic, index);
     GLINT_DYN_CTL.at(vector(index)).set(nic, 1 | 3 << 3);

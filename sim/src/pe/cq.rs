@@ -15,7 +15,7 @@ const CQE_BYTES: u64 = 32;
 /// Byte offset of the arm word in the shadow area.
 pub(super) const ARM_WORD: u64 = 32;
 
-/// What the consumer asked to be told.
+/// The events that the consumer requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arm {
     /// Nothing.
@@ -95,8 +95,8 @@ impl Cq {
         self.due = true;
     }
 
-    /// Free entries as far as is known. One entry stays free: with the indexes alone a full ring cannot be told from
-    /// an empty one \[inf\].
+    /// Free entries as far as is known. One entry stays free: with the indexes alone a full ring cannot be
+    /// distinguished from an empty one \[inf\].
     fn free(&self) -> u32 {
         self.size.saturating_sub(self.used.saturating_add(1))
     }

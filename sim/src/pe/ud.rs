@@ -39,7 +39,7 @@ pub(crate) struct UdState {
     pub(crate) sent: u64,
     /// Receive slots used.
     pub(crate) received: u64,
-    /// PSN of the next packet; nobody checks it.
+    /// PSN of the next packet; receivers do not check it.
     pub(crate) psn: u32,
 }
 

@@ -65,7 +65,7 @@ impl Device {
         } else {
             self.bad_member(QP_PROTOCOL_MISMATCH, member, Some(&qp), env);
         }
-        // A failure is reported, and there is nobody else to tell.
+        // A failure is already reported.
         let _ = self.put_qp(member, qp, env);
     }
 }

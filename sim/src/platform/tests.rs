@@ -64,7 +64,7 @@ fn a_vector_that_was_given_back_is_masked_until_it_is_taken_again() {
     assert_eq!(nic.take_interrupts(), [], "masked");
     assert_eq!(nic.vector_alloc(), Some(vector));
     assert_eq!(nic.take_interrupts(), [vector], "it waited in the table");
-    // A vector that nobody ever had is open and nobody's business.
+    // A vector that was never allocated is unmasked and causes no finding.
     let other = Vector::new(2).unwrap();
     GLINT_DYN_CTL
         .at(other)

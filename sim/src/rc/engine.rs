@@ -19,7 +19,7 @@ pub enum Outcome {
     OutOfOrder,
     /// No receive is posted for it.
     NotReady,
-    /// It is refused, or reports a refusal: the QP stops.
+    /// It is refused, or is a NAK: the QP stops.
     Refused,
     /// It is ignored.
     Dropped(DropReason),
@@ -42,11 +42,11 @@ pub enum DropReason {
     Vlan,
     /// A transport header version that does not exist.
     Version,
-    /// An answer to something that was never asked, or was answered long ago.
+    /// A response without an outstanding request.
     Stale,
-    /// An answer that has no meaning.
+    /// A malformed response.
     Meaningless,
-    /// A refusal is under way.
+    /// A NAK is pending.
     Refusing,
 }
 
@@ -91,7 +91,7 @@ fn stop<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H, Stop(event): Stop
     host.report(event);
 }
 
-/// Sends what may be sent now, at most [`POLL_BUDGET`] packets. `true` if there is more: call again.
+/// Sends the packets that may be sent now, at most [`POLL_BUDGET`]. Returns `true` if there are more: call again.
 pub fn poll<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     let mut budget = POLL_BUDGET;
     let result = match state.mode {
@@ -106,7 +106,7 @@ pub fn poll<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     })
 }
 
-/// Acts on a time-out. `true` if [`poll`] has something to send now.
+/// Handles a time-out. Returns `true` if [`poll`] has packets to send now.
 pub fn timer<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     if state.next_deadline().is_none_or(|at| host.now_ns() < at) {
         return false;
@@ -120,7 +120,7 @@ pub fn timer<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     }
 }
 
-/// Takes in a packet. Call [`poll`] afterwards: the answer is sent there.
+/// Processes a received packet. Call [`poll`] afterwards: it sends the response.
 pub fn handle_packet<H: Host + ?Sized>(
     state: &mut QpRcState,
     packet: &Packet<'_>,

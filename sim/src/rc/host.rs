@@ -5,7 +5,7 @@
 
 use crate::wqe::{AeCode, AeSource, Cqe, Lints, Operation};
 
-/// The device could not reach its own memory: an IOMMU fault, or HMC backing that is not there.
+/// The device could not reach its own memory: an IOMMU fault, or missing HMC backing.
 ///
 /// Its source has recorded the finding; the engine stops the QP with LOCAL_QP_CATASTROPHIC (0x0704).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub struct HostFault;
 /// Why an access through an STag, or an operation on one, failed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The STag check refused it; the code is that of the AE (0x0102 to 0x0121, 0x0206).
+    /// The STag check failed; the code is that of the AE (0x0102 to 0x0121, 0x0206).
     #[error("refused: {0}")]
     Stag(AeCode),
     /// The memory behind it cannot be reached.
@@ -23,7 +23,7 @@ pub enum Fault {
     Host(#[from] HostFault),
 }
 
-/// What an access does to the memory behind an STag.
+/// Direction and purpose of an access to the memory behind an STag.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Right {
     /// Payload of a send or write.

@@ -71,8 +71,7 @@ impl<'a> Packet<'a> {
     /// Opcodes that are not known are kept and get an empty set of optional headers, so that a responder can refuse
     /// them.
     ///
-    /// # Errors
-    /// A [`ParseError`] that names the first thing found wrong.
+    /// # Errors A [`ParseError`] that names the first malformed field.
     pub fn parse(frame: &'a [u8]) -> Result<Self, ParseError> {
         let mut input = Input(frame);
         let dst_mac = input.take("Ethernet header")?;

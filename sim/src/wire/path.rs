@@ -38,7 +38,7 @@ impl Addresses {
     }
 }
 
-/// Everything below the transport headers that a sender chooses.
+/// Fields below the transport headers that a sender chooses.
 ///
 /// In a parsed packet the fields are those of the received headers, so `src` is the peer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -71,7 +71,7 @@ impl Lints {
         }
     }
 
-    /// What each lint in the set says.
+    /// Description of each lint in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES
             .into_iter()

@@ -65,7 +65,7 @@ fn a_core_reset_is_announced_and_takes_everything() {
     }
     hw::GLGEN_RTRIG.set(&clients[1].nic, 1);
     for client in &clients {
-        // The other function hears of it too, and has time to look.
+        // The other function is notified too, and has time to poll.
         assert_eq!(client.nic.take_interrupts(), [vector]);
         assert_eq!(hw::PFINT_OICR.read_clear(&client.nic).get() >> 20 & 1, 1);
         let state = hw::GLGEN_RSTAT.get(&client.nic);

@@ -319,7 +319,7 @@ fn a_paged_sd_needs_pdinv_after_each_change() {
     assert!(device.hmc.pble(0, &mut env).is_err());
     device.hmc.invalidate_pd(0, pd);
     assert_eq!(device.hmc.pble(0, &mut env), Ok(0xABC000));
-    // It goes, and is used until told.
+    // The entry is removed; the cached one is used until it is invalidated.
     env.store(pd_page + 8 * pd, 0).unwrap();
     assert!(device.hmc.pble(0, &mut env).is_ok());
     device.hmc.invalidate_pd(0, pd);
