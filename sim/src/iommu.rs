@@ -182,7 +182,7 @@ impl Iommu {
         free
     }
 
-    /// Takes away what is mapped from `iova` on.
+    /// Unmaps the mapping that starts at `iova`.
     pub(crate) fn unmap(&mut self, iova: u64) {
         if let Some(segment) = self.segments.remove(&iova) {
             self.forget_recent();
@@ -218,8 +218,8 @@ impl Iommu {
         fits
     }
 
-    /// Takes away what [`Iommu::attach`] put into `bytes` bytes from `iova` on (to the end of the space, when they are
-    /// more), cutting mappings that reach out of it. Answers with the number of mappings concerned.
+    /// Unmaps what [`Iommu::attach`] mapped in `bytes` bytes from `iova` on (to the end of the space, when they are
+    /// more), cutting mappings that extend beyond it. Returns the number of mappings concerned.
     pub(crate) fn detach(&mut self, iova: u64, bytes: u64) -> usize {
         let end = iova.saturating_add(bytes);
         let concerned: Vec<(u64, Segment)> = self

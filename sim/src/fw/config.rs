@@ -80,7 +80,7 @@ pub struct FirmwareConfig {
     pub api: (u8, u8, u8),
     /// Capability 0x0051: the function may use RDMA.
     pub rdma: bool,
-    /// Capability 0x0018: DCB is there.
+    /// Capability 0x0018: DCB is supported.
     pub dcb: bool,
     /// The DCBX agent of the firmware runs.
     pub lldp_agent: bool,

@@ -26,7 +26,7 @@ fn others_go_on_in_download(command: &Command) -> bool {
         || (command.opcode == 0x0008 && command.param16(0) == super::locks::GLOBAL)
 }
 
-/// What recovery mode is there for: to mend the flash. Which commands that leaves is `[inf]`.
+/// Commands of recovery mode, whose purpose is to repair the flash. Their selection is `[inf]`.
 fn goes_on_in_recovery(opcode: u16) -> bool {
     matches!(
         opcode,

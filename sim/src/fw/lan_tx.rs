@@ -52,7 +52,7 @@ impl LanQueue {
 }
 
 impl Firmware {
-    /// The driver has posted up to `tail` on LAN queue `number`. Answers with the new head, and whether a report was
+    /// The driver has posted up to `tail` on LAN queue `number`. Returns the new head, and whether a report was
     /// written; `None` when there is no such queue, or it cannot be served, which is a finding.
     pub(crate) fn lan_doorbell(
         &mut self,

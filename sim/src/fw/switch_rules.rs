@@ -167,7 +167,7 @@ impl Cx<'_, '_> {
         AqCode::ENOENT
     }
 
-    /// Whether everything that a lookup names is there.
+    /// Whether every object that a lookup names exists.
     fn check_lookup(&mut self, rule: &Lookup) -> Result<(), AqCode> {
         if rule.kind == LOOKUP_TX && !self.has_vsi(rule.source) {
             let text = format!("a switch rule has VSI {} as its source", rule.source);

@@ -73,7 +73,7 @@ pub(super) struct Throttle {
     timers: [Timer; 3],
     /// GLINT_RATE as written.
     rate: u32,
-    /// When the credit that the last message took is there again, in ns.
+    /// When the credit that the last message took is restored, in ns.
     ///
     /// One credit, back an interval after it was taken: the description says only that it must be positive `[inf]`.
     credit: u64,

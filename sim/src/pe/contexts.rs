@@ -181,7 +181,7 @@ impl<T: Context> Cache<T> {
         Ok(line.map(|line| line.context))
     }
 
-    /// Replaces the context of an object that is there.
+    /// Replaces the context of an existing object.
     pub(crate) fn put(
         &mut self,
         index: u64,

@@ -220,7 +220,7 @@ impl Hmc {
         })
     }
 
-    /// Writes an entry that the device hands out itself (XF, Q1, RRF …) to see that its backing is there.
+    /// Writes an entry that the device allocates itself (XF, Q1, RRF …) to check that it has backing.
     pub(crate) fn touch(
         &mut self,
         kind: Kind,

@@ -18,7 +18,7 @@ const CRITERR_Q1: u32 = 0x0001_024D;
 struct Pool {
     /// First block never handed out.
     fresh: u64,
-    /// Blocks given back.
+    /// Freed blocks.
     free: Vec<u64>,
 }
 

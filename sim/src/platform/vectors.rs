@@ -9,13 +9,13 @@ use super::SimPlatform;
 use crate::findings::{Class, kind};
 use crate::function::EngineEnv;
 
-/// Who has a vector.
+/// Owner of a vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Holder {
     #[default]
     Nobody,
     Driver,
-    /// The driver had it and gave it back.
+    /// The driver freed it.
     NobodyAnyMore,
 }
 
@@ -23,13 +23,13 @@ enum Holder {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct HostVector {
     holder: Holder,
-    /// The CPU that is to be interrupted, as the driver says.
+    /// The CPU that the driver selected for the interrupt.
     cpu: Option<u32>,
 }
 
 impl EngineEnv<'_> {
-    /// A vector fires. It is the driver's mistake when it gave the vector back with a cause still routed there: the
-    /// next that has the vector gets the message.
+    /// A vector fires. It is a driver error if it freed the vector with a cause still routed to it: the next owner
+    /// of the vector gets the message.
     pub(crate) fn check_holder(&mut self, vector: u16) {
         let slot = self.state.host_vectors.get(usize::from(vector));
         if slot.is_some_and(|slot| slot.holder == Holder::NobodyAnyMore) {
@@ -40,7 +40,7 @@ impl EngineEnv<'_> {
 }
 
 impl SimPlatform {
-    /// The CPU that the driver named for a vector that it has.
+    /// The CPU that the driver selected for a vector that it owns.
     #[must_use]
     pub fn vector_cpu(&self, vector: Vector) -> Option<u32> {
         self.with(|env| {

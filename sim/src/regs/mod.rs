@@ -18,7 +18,7 @@ pub(crate) use cold::{Start, switch_input_open};
 pub use domain::ResetSource;
 pub(crate) use warm::Identity;
 
-/// What a read of a register without a readable value gives. A driver that uses it will notice.
+/// Value read from a register without a readable value; a driver that uses it fails visibly.
 pub(crate) const POISON: u32 = 0xdead_beef;
 
 /// Second addresses of the PFHMC registers, and where the first ones are (control-path 2.3).
@@ -42,7 +42,7 @@ pub(crate) struct RegisterFile {
     start: Start,
     /// Only registers that are not zero or were written.
     values: BTreeMap<u32, u32>,
-    /// Answers of `find`, which walks a table.
+    /// Cached results of `find`, which walks a table.
     known: HashMap<u32, Option<Element>>,
 }
 
@@ -78,8 +78,8 @@ impl RegisterFile {
         self.values.retain(|off, _| !is_cleared(*off, source));
     }
 
-    /// After the reset, what firmware loads is there again; of a warm function also what the LAN side sets up. The done
-    /// bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
+    /// After the reset, restores the values that firmware loads; of a warm function also those that the LAN side
+    /// sets up. The done bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
     pub(crate) fn load_again(&mut self, source: ResetSource) {
         let done_bits = regs::GLNVM_ULD.off().get();
         for (off, value) in self.start.values(&self.identity) {
@@ -135,7 +135,7 @@ pub(crate) fn is_writable(element: &Element) -> bool {
         || element.register.access != AccessKind::ReadOnly
 }
 
-/// The register at `off` as a person reads it: its name, or the offset.
+/// Human-readable name of the register at `off`, or the offset.
 pub(crate) fn name(off: RegOffset) -> String {
     match find_element(off) {
         Some(element) => element.to_string(),

@@ -16,7 +16,7 @@ pub enum Reject {
     NoFrame,
     /// Longer than [`LONGEST`].
     TooLong,
-    /// The IP packet in it is longer than what is there.
+    /// The IP packet in it is longer than the datagram.
     Truncated,
 }
 

@@ -31,7 +31,7 @@ pub enum SwitchInput {
 pub enum OwnVsi {
     /// It stays.
     Stays,
-    /// It is taken away until the next reset of the function.
+    /// It is removed until the next reset of the function.
     Goes,
 }
 

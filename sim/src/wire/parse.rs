@@ -35,7 +35,7 @@ pub enum ParseError {
     /// UDP, but not to the RoCEv2 port.
     #[error("UDP port {0} is not RoCEv2's")]
     Port(u16),
-    /// The UDP checksum is there and wrong.
+    /// The UDP checksum is present and wrong.
     #[error("UDP checksum is wrong")]
     UdpChecksum,
     /// The ICRC is wrong.
