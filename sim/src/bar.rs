@@ -192,7 +192,7 @@ impl Function {
             self.lint(log, now, kind::REGISTER_BITS, text);
         }
         if reaches_out(doorbell) {
-            self.state.bus_mastering.was_asked();
+            self.state.bus_mastering.work_requested();
         }
         self.with_engine(log, now, |engine, env| {
             engine.doorbell(doorbell, value, env);

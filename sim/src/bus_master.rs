@@ -19,20 +19,20 @@ pub(crate) enum BusMastering {
     /// It may not; the driver has requested no work since.
     Stopped,
     /// It may not, and the driver requested work.
-    Asked,
+    WorkRequested,
 }
 
 impl BusMastering {
     /// The driver rang a doorbell whose work needs requests.
-    pub(crate) fn was_asked(&mut self) {
+    pub(crate) fn work_requested(&mut self) {
         if *self == Self::Stopped {
-            *self = Self::Asked;
+            *self = Self::WorkRequested;
         }
     }
 
     /// The function was reset: no requested work is left.
     pub(crate) fn was_reset(&mut self) {
-        if *self == Self::Asked {
+        if *self == Self::WorkRequested {
             *self = Self::Stopped;
         }
     }
@@ -63,7 +63,7 @@ impl EngineEnv<'_> {
         };
         match self.state.bus_mastering {
             BusMastering::On => Ok(()),
-            BusMastering::Asked => Err(self.refused(refused)),
+            BusMastering::WorkRequested => Err(self.refused(refused)),
             BusMastering::Stopped => {
                 self.state.stats.stopped += 1;
                 Err(refused.into())

@@ -69,10 +69,10 @@ const QUARANTINE: usize = 32;
 /// Blocks that were never freed when their simulator ended. `DmaAlloc` promises memory that is valid until
 /// `dma_free`, whatever becomes of the platform, so they stay; being reachable, they are no leak to a leak checker
 /// (a driver that loses its device leaves its memory behind on purpose).
-static LEFT_BEHIND: Mutex<Vec<Block>> = Mutex::new(Vec::new());
+static LEAKED_BLOCKS: Mutex<Vec<Block>> = Mutex::new(Vec::new());
 
 /// Where findings about memory go: kind and text.
-pub(crate) type Found<'a> = &'a mut dyn FnMut(&'static str, String);
+pub(crate) type FindingSink<'a> = &'a mut dyn FnMut(&'static str, String);
 
 /// The memory of one function.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl DriverMemory {
         Ok(raw)
     }
 
-    pub(crate) fn dma_free(&mut self, raw: RawDma, found: Found<'_>) {
+    pub(crate) fn dma_free(&mut self, raw: RawDma, found: FindingSink<'_>) {
         let known = self
             .blocks
             .get(&raw.iova.0)
@@ -177,7 +177,7 @@ impl DriverMemory {
         if let Some(block) = self.blocks.remove(&raw.iova.0) {
             self.counts.dma_blocks -= 1;
             self.counts.dma_bytes -= (block.words * 8) as u64;
-            self.set_aside(block, found);
+            self.quarantine(block, found);
         }
     }
 
@@ -195,7 +195,12 @@ impl DriverMemory {
         Ok(start)
     }
 
-    pub(crate) fn host_free(&mut self, memory: NonNull<AtomicU64>, words: usize, found: Found<'_>) {
+    pub(crate) fn host_free(
+        &mut self,
+        memory: NonNull<AtomicU64>,
+        words: usize,
+        found: FindingSink<'_>,
+    ) {
         let address = memory.addr().get();
         let known = self
             .host
@@ -211,12 +216,12 @@ impl DriverMemory {
         if let Some(block) = self.host.remove(&address) {
             self.counts.host_blocks -= 1;
             self.counts.host_bytes -= (block.words * 8) as u64;
-            self.set_aside(block, found);
+            self.quarantine(block, found);
         }
     }
 
     /// Poisons a freed block and keeps it for a while.
-    fn set_aside(&mut self, mut block: Block, found: Found<'_>) {
+    fn quarantine(&mut self, mut block: Block, found: FindingSink<'_>) {
         block.poison();
         self.quarantine.push_back(block);
         while self.quarantine.len() > QUARANTINE {
@@ -227,7 +232,7 @@ impl DriverMemory {
     }
 
     /// Checks all freed blocks in quarantine; each is reported once.
-    pub(crate) fn check_freed(&mut self, found: Found<'_>) {
+    pub(crate) fn check_freed(&mut self, found: FindingSink<'_>) {
         self.quarantine
             .retain(|block| check_untouched(block, found));
     }
@@ -235,14 +240,14 @@ impl DriverMemory {
 
 impl Drop for DriverMemory {
     fn drop(&mut self) {
-        let mut left = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = LEAKED_BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
         left.extend(std::mem::take(&mut self.blocks).into_values());
         left.extend(std::mem::take(&mut self.host).into_values());
     }
 }
 
 /// Reports a freed block that was written to, and says whether it was not.
-fn check_untouched(block: &Block, found: Found<'_>) -> bool {
+fn check_untouched(block: &Block, found: FindingSink<'_>) -> bool {
     let untouched = block.is_untouched();
     if !untouched {
         found(

@@ -263,11 +263,11 @@ impl Function {
     }
 
     /// Whether the switch brings the frame to the engine; `input`: its rules see the frame at all.
-    pub(crate) fn lets_in(&self, frame: &[u8], card: &Card, input: bool) -> bool {
+    pub(crate) fn accepts_frame(&self, frame: &[u8], card: &Card, input: bool) -> bool {
         let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
             return true;
         };
-        input && card.has_package() && fw.lets_in(frame, &lan.open)
+        input && card.has_package() && fw.accepts_frame(frame, &lan.open)
     }
 
     /// Whether the switch gives a frame of this function that is for its own address back to it.

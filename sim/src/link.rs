@@ -359,7 +359,7 @@ impl Link {
     }
 
     /// Passes a frame that has arrived at the uplink to the current uplink.
-    pub(crate) fn hand_out(&mut self, frame: &[u8]) {
+    pub(crate) fn deliver_to_uplink(&mut self, frame: &[u8]) {
         match &mut self.uplink {
             Some(uplink) => {
                 uplink(frame);

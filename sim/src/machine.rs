@@ -320,7 +320,7 @@ impl Machine {
     fn deliver_frame(&mut self) {
         let (index, frame) = match self.link.arrive(self.now) {
             Some((To::Function(index), frame)) => (index, frame),
-            Some((To::Uplink, frame)) => return self.link.hand_out(&frame),
+            Some((To::Uplink, frame)) => return self.link.deliver_to_uplink(&frame),
             None => return,
         };
         let input = self.functions.iter().any(Function::has_opened_switch);
@@ -330,9 +330,9 @@ impl Machine {
         if function.state.reset.is_some() {
             return;
         }
-        let comes_in =
-            function.has_link(&self.card, self.now) && function.lets_in(&frame, &self.card, input);
-        if !comes_in {
+        let accepted = function.has_link(&self.card, self.now)
+            && function.accepts_frame(&frame, &self.card, input);
+        if !accepted {
             function.state.stats.frames_filtered += 1;
             return;
         }

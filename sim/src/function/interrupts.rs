@@ -56,7 +56,7 @@ impl EngineEnv<'_> {
         let rules = self.state.interrupt_rules();
         let index = vector.get() as u16;
         if irq::is_trigger(value) {
-            self.state.bus_mastering.was_asked();
+            self.state.bus_mastering.work_requested();
         }
         if irq::clears_pending(value) {
             self.state.msix.clear_pending(index);

@@ -214,7 +214,7 @@ impl Firmware {
     }
 
     /// Whether the switch sends `frame`, which came from the wire, to one of the VSIs `open`.
-    pub(crate) fn lets_in(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
+    pub(crate) fn accepts_frame(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
         let takes = |vsi| {
             open.contains(&vsi)
                 && (!self.vsis.prunes_vlans(vsi)

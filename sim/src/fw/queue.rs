@@ -85,7 +85,7 @@ impl Firmware {
                         env.found(Class::Fault, kind::ADMINQ_RING, text);
                         return;
                     }
-                    env.state.bus_mastering.was_asked();
+                    env.state.bus_mastering.work_requested();
                     self.wake(env.now);
                 } else if value != 0 {
                     // Zero is how a queue is prepared and put away.

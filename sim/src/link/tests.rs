@@ -185,7 +185,7 @@ fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
         while let Some((to, frame)) = link.arrive(u64::MAX) {
             match to {
                 To::Function(to) => here.push((to, frame[14])),
-                To::Uplink => link.hand_out(&frame),
+                To::Uplink => link.deliver_to_uplink(&frame),
             }
         }
         std::mem::take(&mut here)

@@ -37,7 +37,7 @@ fn frames_arrive_when_their_time_has_come_and_not_in_a_reset() {
     assert_eq!(received(&sim), [0, 1, 1]);
     PFGEN_CTRL.set(&sim.function(2), 1);
     with_machine(&sim, |machine| {
-        machine.link.send(machine.now, 0, HELLO.to_vec())
+        machine.link.send(machine.now, 0, HELLO.to_vec());
     });
     sim.run(Ns(2_000));
     assert_eq!(received(&sim), [0, 2, 1]);
