@@ -1,17 +1,17 @@
-//! BAR0 as the driver sees it: what reading or writing a register does.
+//! BAR0 register semantics: the side effects of reads and writes on top of the plain register file.
 
 use e810_hal::RegOffset;
 use e810_hal::regs as hw;
 use e810_hal::regs::Element;
 
 use crate::findings::{Class, Log, kind};
-use crate::function::{Function, Surroundings};
+use crate::function::{EngineEnv, Function};
 use crate::fw;
 use crate::pe::Doorbell;
 use crate::regs::lan::place;
 use crate::regs::{self, ResetSource};
 
-/// What a register write does beyond its own function.
+/// The effect of a register write beyond its own function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     None,
@@ -39,7 +39,7 @@ const fn doorbell_bits(doorbell: Doorbell) -> u32 {
     }
 }
 
-/// Whether the doorbell says that something is to be fetched, as opposed to one that sets the engine up.
+/// Whether the doorbell makes the engine fetch work, as opposed to one that configures the engine.
 const fn rings(doorbell: Doorbell) -> bool {
     matches!(
         doorbell,
@@ -109,10 +109,10 @@ fn clears_by_ones(element: &Element) -> bool {
 impl Function {
     /// The driver reads the register at `off`.
     pub(crate) fn read32(&mut self, off: RegOffset, log: &mut Log, now: u64) -> u32 {
-        self.body.stats.register_reads += 1;
-        let element = self.body.registers.element(off);
-        if self.body.tally.counts() {
-            self.body.tally.read(count_name(element));
+        self.state.stats.register_reads += 1;
+        let element = self.state.registers.element(off);
+        if self.state.tally.counts() {
+            self.state.tally.read(count_name(element));
         }
         let Some(element) = element else {
             let text = format!("read of {}", regs::name(off));
@@ -129,24 +129,24 @@ impl Function {
             return regs::POISON;
         }
         if let Some(vector) = hw::GLINT_DYN_CTL.locate(off) {
-            return self.body.irq.control(vector.get() as u16);
+            return self.state.irq.control(vector.get() as u16);
         }
         if let Some((itr, vector)) = hw::GLINT_ITR.locate(off) {
-            return self.body.irq.itr(itr.get(), vector.get() as u16);
+            return self.state.irq.itr(itr.get(), vector.get() as u16);
         }
         if let Some(vector) = hw::GLINT_RATE.locate(off) {
-            return self.body.irq.rate(vector.get() as u16);
+            return self.state.irq.rate(vector.get() as u16);
         }
         if off == hw::PFGEN_CTRL.off() {
             let resetting = self
-                .body
+                .state
                 .reset
                 .is_some_and(|reset| reset.source == ResetSource::Pfr);
             return if resetting { PFSWR } else { 0 };
         }
-        let value = self.body.registers.get(off);
+        let value = self.state.registers.get(off);
         if off == hw::PFINT_OICR.off() {
-            self.body.registers.set(off, 0);
+            self.state.registers.set(off, 0);
         }
         value
     }
@@ -159,15 +159,15 @@ impl Function {
         log: &mut Log,
         now: u64,
     ) -> Effect {
-        self.body.stats.register_writes += 1;
-        if self.body.reset.is_some() {
+        self.state.stats.register_writes += 1;
+        if self.state.reset.is_some() {
             let text = format!("write of {value:#x} to {}", regs::name(off));
             self.lint(log, now, kind::REGISTER_IN_RESET, text);
             return Effect::None;
         }
-        if self.body.tally.counts() {
-            let name = count_name(self.body.registers.element(off));
-            self.body.tally.wrote(name);
+        if self.state.tally.counts() {
+            let name = count_name(self.state.registers.element(off));
+            self.state.tally.wrote(name);
         }
         match doorbell(off) {
             Some(doorbell) => {
@@ -186,13 +186,13 @@ impl Function {
         log: &mut Log,
         now: u64,
     ) {
-        self.body.stats.doorbells += u64::from(rings(doorbell));
+        self.state.stats.doorbells += u64::from(rings(doorbell));
         if value & !doorbell_bits(doorbell) != 0 {
             let text = format!("write of {value:#x} to {}", regs::name(off));
             self.lint(log, now, kind::REGISTER_BITS, text);
         }
         if reaches_out(doorbell) {
-            self.body.mastering.was_asked();
+            self.state.bus_mastering.work_requested();
         }
         self.with_engine(log, now, |engine, env| {
             engine.doorbell(doorbell, value, env);
@@ -201,7 +201,7 @@ impl Function {
     }
 
     fn write_register(&mut self, off: RegOffset, value: u32, log: &mut Log, now: u64) -> Effect {
-        let Some(element) = self.body.registers.element(off) else {
+        let Some(element) = self.state.registers.element(off) else {
             let text = format!("write of {value:#x} to {}", regs::name(off));
             self.lint(log, now, kind::REGISTER_UNKNOWN, text);
             return Effect::None;
@@ -216,14 +216,14 @@ impl Function {
             self.lint(log, now, kind::REGISTER_BITS, text);
         }
         if let Some(vector) = hw::GLINT_DYN_CTL.locate(off) {
-            self.surroundings(log, now).write_dyn_ctl(vector, value);
+            self.engine_env(log, now).write_dyn_ctl(vector, value);
         } else if let Some((itr, vector)) = hw::GLINT_ITR.locate(off) {
-            self.surroundings(log, now).write_itr(itr, vector, value);
+            self.engine_env(log, now).write_itr(itr, vector, value);
         } else if let Some(vector) = hw::GLINT_RATE.locate(off) {
-            self.surroundings(log, now).write_rate(vector, value);
+            self.engine_env(log, now).write_rate(vector, value);
         } else if off == hw::PFINT_OICR.off() {
             // Writing a bit sets it (control-path 2.6).
-            self.surroundings(log, now).set_oicr(value);
+            self.engine_env(log, now).set_oicr(value);
         } else if off == hw::PFGEN_CTRL.off() {
             if value & PFSWR != 0 {
                 self.start_pf_reset(now);
@@ -233,28 +233,28 @@ impl Function {
             return global_reset(value);
         } else if off == hw::PFPE_CCQPSTATUS.off() {
             // The driver clears it before a create; the state of a live CQP is the device's [inf].
-            if self.body.registers.get(off) & CCQP_DONE == 0 {
-                self.body.registers.set(off, value);
+            if self.state.registers.get(off) & CCQP_DONE == 0 {
+                self.state.registers.set(off, value);
             }
         } else if place::is_rx_control(off) {
-            self.body.registers.set(off, rx_control(value));
+            self.state.registers.set(off, rx_control(value));
         } else if clears_by_ones(&element) {
-            let left = self.body.registers.get(off) & !value;
-            self.body.registers.set(off, left);
+            let left = self.state.registers.get(off) & !value;
+            self.state.registers.set(off, left);
         } else {
-            self.body.registers.set(off, value);
+            self.state.registers.set(off, value);
             self.tell_firmware(off, value, log, now);
         }
         Effect::None
     }
 
-    /// The firmware, and the LAN queues that it knows, may have to do with the register.
+    /// Notifies the firmware and the LAN queues of a write that may concern them.
     fn tell_firmware(&mut self, off: RegOffset, value: u32, log: &mut Log, now: u64) {
         let Some(fw) = &mut self.fw else {
             return;
         };
-        let mut env = Surroundings {
-            body: &mut self.body,
+        let mut env = EngineEnv {
+            state: &mut self.state,
             log,
             now,
         };
@@ -265,7 +265,7 @@ impl Function {
                 return;
             };
             if let Some(off) = place::tx_head(queue) {
-                env.body.registers.set(off, head);
+                env.state.registers.set(off, head);
             }
             if let Some(off) = place::tx_interrupt(queue).filter(|_| reported) {
                 env.raise_cause("QINT_TQCTL", off);
@@ -274,7 +274,7 @@ impl Function {
     }
 
     fn lint(&mut self, log: &mut Log, now: u64, kind: &'static str, text: String) {
-        self.surroundings(log, now).found(Class::Lint, kind, text);
+        self.engine_env(log, now).found(Class::Lint, kind, text);
     }
 }
 

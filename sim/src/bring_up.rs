@@ -1,7 +1,7 @@
-//! What a bring-up cost: every register access and command from a reset to the engine's being ready.
+//! Cost of a bring-up: counts every register access and command between a reset and a working engine.
 //!
-//! Counting begins with each reset of the function, and at power-up. It ends when the engine can report events and
-//! packets can reach it: the AEQ is there, and, on a cold function, a VSI lets packets in. Both are the last steps of
+//! Counting starts at power-up and at each reset of the function. It ends when the engine can report events and
+//! receive packets: the AEQ exists and, on a cold function, a VSI passes packets. These are the last steps of
 //! existing drivers (control-path 3.0, 3.1).
 
 use std::collections::BTreeMap;
@@ -132,8 +132,8 @@ mod tests {
             hw::GLINT_DYN_CTL.at(vector).set(&nic, 0);
         }
         hw::PFPE_CQPTAIL.set(&nic, 0);
-        sim.with_world(|world| {
-            let tally = &world.functions[0].body.tally;
+        sim.with_machine(|machine| {
+            let tally = &machine.functions[0].state.tally;
             assert_eq!(
                 tally.current.register_reads,
                 BTreeMap::from([("GLPE_CPUSTATUS0", 1)])

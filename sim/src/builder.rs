@@ -1,26 +1,26 @@
-//! How a world is described and made.
+//! [`Builder`]: configures and creates a simulator.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::bring_up::Tally;
-use crate::bus_master::Mastering;
-use crate::function::{Body, Function};
+use crate::bus_master::BusMastering;
+use crate::driver_memory::{DriverMemory, Runs};
+use crate::function::{Function, FunctionState};
 use crate::fw::{Firmware, FirmwareConfig, LanSide};
+use crate::interrupt_lines::InterruptLines;
 use crate::irq::Interrupts;
-use crate::lines::Lines;
 use crate::link::{Link, Mac, Quality};
-use crate::memory::{Memory, Runs};
+use crate::machine::Machine;
 use crate::msix::Msix;
 use crate::pe::{Config, FpmProfile, ProtocolEngine};
 use crate::platform::HostVector;
 use crate::regs::{Identity, RegisterFile, Start};
 use crate::rng::Rng;
-use crate::shared::{Mode, Owner, Shared};
+use crate::runtime::{Mode, Runtime, RuntimeOwner};
 use crate::sim::Sim;
 use crate::stats::{ResetCounts, Stats};
 use crate::variation::Variation;
-use crate::world::World;
 
 /// PFs that a card can have.
 const MOST_FUNCTIONS: u8 = 8;
@@ -34,7 +34,7 @@ type Configure = Box<dyn Fn(u8, &mut Config)>;
 /// Changes the [`FirmwareConfig`] of one function; called with the PF number.
 type ConfigureFirmware = Box<dyn Fn(u8, &mut FirmwareConfig)>;
 
-/// Says what a world is like. Every choice has a default.
+/// Configuration of a simulator. Every setting has a default.
 pub struct Builder {
     functions: u8,
     seed: u64,
@@ -75,7 +75,7 @@ impl Builder {
         self
     }
 
-    /// Everything that the hardware leaves open follows from this number.
+    /// Seed of every choice that the hardware leaves open.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -89,75 +89,73 @@ impl Builder {
         self
     }
 
-    /// MSI-X vectors of each function, 1 to 1024; 9 when not said. The functions share the card's 2048: eight of them
-    /// have 256 each, up to four 512, up to two 1024.
+    /// MSI-X vectors of each function, 1 to 1024; the default is 9. The functions share the card's 2048: eight of
+    /// them have 256 each, up to four 512, up to two 1024.
     #[must_use]
     pub fn vectors(mut self, vectors: u16) -> Self {
         self.vectors = vectors.clamp(1, MOST_VECTORS);
         self
     }
 
-    /// How mapped memory is cut into runs.
+    /// How mapped memory is split into DMA segments.
     #[must_use]
     pub fn runs(mut self, runs: Runs) -> Self {
         self.runs = runs;
         self
     }
 
-    /// What no source says of the card.
+    /// Choices for unknown behaviour of the card.
     #[must_use]
     pub fn variation(mut self, variation: Variation) -> Self {
         self.variation = variation;
         self
     }
 
-    /// Ethernet address of PF 0, 02:e8:10:00:00:00 when not said; those of the others differ in the last byte, to which
-    /// the number of the PF is added.
+    /// Ethernet address of PF 0, by default 02:e8:10:00:00:00; the others add their PF number to the last byte.
     #[must_use]
     pub fn first_mac(mut self, mac: Mac) -> Self {
         self.first_mac = mac;
         self
     }
 
-    /// How good the wire is.
+    /// Impairments of the link.
     #[must_use]
     pub fn quality(mut self, quality: Quality) -> Self {
         self.quality = quality;
         self
     }
 
-    /// How much the engines report that they can hold.
+    /// The object limits that the engines report.
     #[must_use]
     pub fn profile(self, profile: FpmProfile) -> Self {
         self.engine(move |_, config| config.profile = profile)
     }
 
-    /// Changes the engines' choices: `configure` is called for each PF.
+    /// Changes the engines' configuration: `configure` is called for each PF.
     #[must_use]
     pub fn engine(mut self, configure: impl Fn(u8, &mut Config) + 'static) -> Self {
         self.configure.push(Box::new(configure));
         self
     }
 
-    /// Functions begin as after power-up: a driver has to bring their LAN side up through the AdminQ. Without this they
-    /// begin *warm*, with everything done, and have no AdminQ.
+    /// Functions begin as after power-up: a driver has to set up their LAN side through the AdminQ. Without this
+    /// they start *warm*, with the LAN side set up, and their AdminQ does not answer.
     #[must_use]
     pub fn cold(mut self) -> Self {
         self.cold = true;
         self
     }
 
-    /// Changes the firmware's choices, of functions that begin cold: `configure` is called for each PF.
+    /// Changes the firmware's configuration of cold functions: `configure` is called for each PF.
     #[must_use]
     pub fn firmware(mut self, configure: impl Fn(u8, &mut FirmwareConfig) + 'static) -> Self {
         self.firmware.push(Box::new(configure));
         self
     }
 
-    /// Makes the world.
+    /// Creates the simulator.
     ///
-    /// # Panics
-    /// When the operating system gives no thread for [`Mode::Real`].
+    /// # Panics If the operating system cannot create the thread of [`Mode::Real`].
     #[must_use]
     #[expect(
         clippy::expect_used,
@@ -172,13 +170,16 @@ impl Builder {
             .collect();
         let lines = functions
             .iter()
-            .map(|function| Arc::clone(&function.body.lines))
+            .map(|function| Arc::clone(&function.state.lines))
             .collect();
-        let macs = functions.iter().map(|function| function.body.mac).collect();
+        let macs = functions
+            .iter()
+            .map(|function| function.state.mac)
+            .collect();
         let link = Link::new(macs, self.quality, root.fork("wire"));
         let virtual_time = self.mode == Mode::Virtual;
-        let world = World::new(functions, link, virtual_time, root.fork("schedule"));
-        let owner = Owner::new(Shared::new(self.mode, world, lines));
+        let machine = Machine::new(functions, link, virtual_time, root.fork("schedule"));
+        let owner = RuntimeOwner::new(Runtime::new(self.mode, machine, lines));
         Sim::new(Arc::new(owner.expect("a thread for the device")))
     }
 
@@ -208,14 +209,14 @@ impl Builder {
         } else {
             Start::Warm
         };
-        let mut body = Body {
+        let mut state = FunctionState {
             identity,
             mac: mac(self.first_mac, pf),
             variation: self.variation,
             registers: RegisterFile::new(identity, start),
             irq: Interrupts::new(self.vectors, self.variation.clear_pba),
             msix: Msix::new(self.vectors),
-            memory: Memory::new(self.runs, &rng),
+            memory: DriverMemory::new(self.runs, &rng),
             host_vectors: vec![HostVector::default(); usize::from(self.vectors)],
             stats: Stats::default(),
             tally: Tally::default(),
@@ -223,16 +224,16 @@ impl Builder {
             reset: None,
             announced: None,
             lan: self.cold.then(LanSide::default),
-            mastering: Mastering::default(),
+            bus_mastering: BusMastering::default(),
             sent_here: false,
             outbox: Vec::new(),
-            lines: Arc::new(Lines::new(self.vectors)),
+            lines: Arc::new(InterruptLines::new(self.vectors)),
             rng: rng.fork("engine"),
         };
-        let fw = self.cold.then(|| Firmware::new(firmware, &mut body));
+        let fw = self.cold.then(|| Firmware::new(firmware, &mut state));
         Function {
             engine: ProtocolEngine::new(config),
-            body,
+            state,
             fw,
             runnable: false,
             busy_until: 0,

@@ -1,38 +1,38 @@
-//! Bus mastering: without it a function makes no requests of its own, neither DMA nor MSI-X messages.
+//! PCI Bus Master Enable: while it is clear, a function issues no requests, neither DMA nor MSI-X messages.
 //!
-//! Software takes bus mastering away to stop a device whose work it has given up: the kernel does so when a program
-//! ends, before it resets the function. What the engine had begun then ends at the bus, and nobody is to blame. A
-//! driver that asks for work afterwards, or before it ever gave the function bus mastering, has made a mistake: what
-//! the engine tries from then on is a finding. A reset of the function forgets what was asked.
+//! Software clears the bit to stop a device it no longer controls: the kernel does so when a program ends, before
+//! it resets the function. Requests of work already in progress then fail at the bus; this is counted, not a
+//! finding. If the driver requests work afterwards, or before it ever set the bit, the requests that the engine
+//! then makes are findings. A reset of the function clears that record.
 
 use crate::findings::{Class, kind};
-use crate::function::Surroundings;
+use crate::function::EngineEnv;
 use crate::iommu::{Refusal, Refused};
 use crate::pe::DmaFault;
 
-/// Whether a function may make requests, and who is to blame if it tries without.
+/// Whether a function may issue requests, and whether an attempt without permission is a driver error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Mastering {
-    /// It may.
+pub(crate) enum BusMastering {
+    /// It may issue requests.
     #[default]
     On,
-    /// It may not; nobody has asked for anything since.
+    /// It may not; the driver has requested no work since.
     Stopped,
-    /// It may not, and was asked for work.
-    Asked,
+    /// It may not, and the driver requested work.
+    WorkRequested,
 }
 
-impl Mastering {
-    /// The driver rang for something that needs requests.
-    pub(crate) fn was_asked(&mut self) {
+impl BusMastering {
+    /// The driver rang a doorbell whose work needs requests.
+    pub(crate) fn work_requested(&mut self) {
         if *self == Self::Stopped {
-            *self = Self::Asked;
+            *self = Self::WorkRequested;
         }
     }
 
-    /// The function was reset: nothing that was asked for is left.
+    /// The function was reset: no requested work is left.
     pub(crate) fn was_reset(&mut self) {
-        if *self == Self::Asked {
+        if *self == Self::WorkRequested {
             *self = Self::Stopped;
         }
     }
@@ -47,20 +47,25 @@ impl Mastering {
     }
 }
 
-impl Surroundings<'_> {
+impl EngineEnv<'_> {
     /// Refuses an access of a function that may not make requests.
-    pub(crate) fn master(&mut self, iova: u64, bytes: usize, write: bool) -> Result<(), DmaFault> {
+    pub(crate) fn check_bus_mastering(
+        &mut self,
+        iova: u64,
+        bytes: usize,
+        write: bool,
+    ) -> Result<(), DmaFault> {
         let refused = Refused {
             refusal: Refusal::NoMaster,
             iova,
             bytes,
             write,
         };
-        match self.body.mastering {
-            Mastering::On => Ok(()),
-            Mastering::Asked => Err(self.refused(refused)),
-            Mastering::Stopped => {
-                self.body.stats.stopped += 1;
+        match self.state.bus_mastering {
+            BusMastering::On => Ok(()),
+            BusMastering::WorkRequested => Err(self.refused(refused)),
+            BusMastering::Stopped => {
+                self.state.stats.stopped += 1;
                 Err(refused.into())
             }
         }
@@ -68,16 +73,16 @@ impl Surroundings<'_> {
 
     /// Vectors that fired send their messages, as far as the MSI-X table and bus mastering let them.
     pub(crate) fn check_messages(&mut self) {
-        for vector in self.body.irq.take_fired() {
+        for vector in self.state.irq.take_fired() {
             self.check_holder(vector);
-            self.body.msix.fire(vector);
+            self.state.msix.fire(vector);
         }
-        if self.body.mastering == Mastering::On {
+        if self.state.bus_mastering == BusMastering::On {
             return;
         }
-        let count = self.body.msix.forget_sent();
-        if self.body.mastering == Mastering::Stopped {
-            self.body.stats.stopped += count as u64;
+        let count = self.state.msix.forget_sent();
+        if self.state.bus_mastering == BusMastering::Stopped {
+            self.state.stats.stopped += count as u64;
         } else if count > 0 {
             let text = "an MSI-X message without bus mastering".to_owned();
             self.found(Class::Fault, kind::MSIX_NO_MASTER, text);
@@ -100,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_forgets_bus_mastering_is_told() {
+    fn work_without_bus_mastering_is_a_finding() {
         let sim = Sim::builder().build();
         let nic = sim.function(0);
         nic.set_bus_master(false);

@@ -1,7 +1,8 @@
-//! What the driver did wrong, as the device and its IOMMU see it.
+//! Findings: driver errors as the device and its IOMMU detect them.
 //!
-//! A test ends with [`Sim::findings`](crate::Sim::findings) being empty. A **fault** is something the device could not
-//! have done; a **lint** is something it would have done, but that a driver has no business doing.
+//! A driver test ends by asserting that [`Sim::findings`](crate::Sim::findings) is empty. A **fault** is an
+//! operation that the device could not carry out. A **lint** is an operation that the device carries out but that a
+//! driver should not request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,29 +13,29 @@ pub use crate::pe::Class;
 
 /// Stable names of the findings that are recorded outside the protocol engine.
 pub mod kind {
-    /// The device reached for an IOVA that nothing is mapped at.
+    /// The device accessed an IOVA that is not mapped.
     pub const DMA_UNMAPPED: &str = "dma-unmapped";
-    /// The device reached for memory that was mapped once and was taken away.
+    /// The device accessed memory that has been unmapped.
     pub const DMA_FREED: &str = "dma-freed";
-    /// The device reached past the end of a mapping.
+    /// The device accessed memory past the end of a mapping.
     pub const DMA_BOUNDS: &str = "dma-bounds";
-    /// The device wrote to memory that was mapped for reading.
+    /// The device wrote to memory that was mapped read-only.
     pub const DMA_READ_ONLY: &str = "dma-read-only";
-    /// Memory was to be mapped where something is mapped already, or where it cannot be.
+    /// A mapping overlaps another one, or its address is not valid.
     pub const DMA_OVERLAP: &str = "dma-overlap";
     /// A queue word at an address that is not a multiple of 8.
     pub const DMA_MISALIGNED: &str = "dma-misaligned";
-    /// The driver had the device reach for memory while the function was no bus master.
+    /// The driver requested work that needs DMA while Bus Master Enable was clear.
     pub const DMA_NO_MASTER: &str = "dma-no-bus-master";
-    /// The driver had the device send an MSI-X message while the function was no bus master.
+    /// The driver requested work that sends an MSI-X message while Bus Master Enable was clear.
     pub const MSIX_NO_MASTER: &str = "msix-no-bus-master";
-    /// Memory was given back that was not handed out, or twice, or with another size.
+    /// Memory was freed that was not allocated, or twice, or with another size.
     pub const BAD_FREE: &str = "bad-free";
-    /// Memory changed after it was given back.
+    /// Memory changed after it was freed.
     pub const USE_AFTER_FREE: &str = "use-after-free";
-    /// An access to BAR0 where no register is known.
+    /// An access to BAR0 at an offset without a known register.
     pub const REGISTER_UNKNOWN: &str = "register-unknown";
-    /// A read of a register whose value when read is not known.
+    /// A read of a register whose read value is not known.
     pub const REGISTER_WRITE_ONLY: &str = "register-write-only";
     /// A write to a register that the driver only reads.
     pub const REGISTER_READ_ONLY: &str = "register-read-only";
@@ -50,33 +51,33 @@ pub mod kind {
     pub const ADMINQ_DESCRIPTOR: &str = "adminq-descriptor";
     /// A command of the AdminQ names a VSI, node or queue that is not there.
     pub const ADMINQ_UNKNOWN_OBJECT: &str = "adminq-unknown-object";
-    /// A command of the AdminQ takes something away that is in use.
+    /// A command of the AdminQ removes an object that is in use.
     pub const ADMINQ_IN_USE: &str = "adminq-in-use";
     /// A tail of a LAN queue outside its ring.
     pub const LAN_RING: &str = "lan-ring";
     /// An interrupt cause names a vector that the function does not have.
     pub const VECTOR_RANGE: &str = "vector-range";
-    /// A vector was given back that was not taken.
+    /// A vector was freed that was not allocated.
     pub const VECTOR_FREE: &str = "vector-free";
-    /// A vector fired that had been given back: a cause is still routed there.
+    /// A freed vector fired: a cause is still routed to it.
     pub const VECTOR_FREED: &str = "vector-freed";
 }
 
 /// Findings kept as text; later ones are only counted.
 const KEPT: usize = 1024;
 
-/// One thing that the driver should not have caused.
+/// One error of the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity.
     pub class: Class,
     /// A stable short name, for example [`kind::DMA_UNMAPPED`].
     pub kind: &'static str,
     /// The function concerned.
     pub function: u8,
-    /// Details for a person.
+    /// Human-readable details.
     pub text: String,
-    /// When it happened.
+    /// Simulated time.
     pub time: Ns,
 }
 
@@ -90,7 +91,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// All findings of a world: the first ones whole, the rest as counts.
+/// All findings of a simulator: the first ones in full, the rest as counts.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     kept: Vec<Finding>,
@@ -129,7 +130,7 @@ impl Log {
             .collect()
     }
 
-    /// Hands out what was found so far and starts anew.
+    /// Returns and clears the findings so far.
     pub(crate) fn take(&mut self) -> Vec<Finding> {
         self.counts.clear();
         std::mem::take(&mut self.kept)

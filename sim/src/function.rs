@@ -1,4 +1,4 @@
-//! One function: its engine, and everything that the engine reaches through [`Env`].
+//! One PCI function: its engine, its firmware, and the state that the engine reaches through [`Env`].
 
 mod env;
 mod interrupts;
@@ -9,14 +9,14 @@ use e810_hal::regs as hw;
 use e810_hal::{Ns, RegOffset};
 
 use crate::bring_up::Tally;
-use crate::bus_master::Mastering;
+use crate::bus_master::BusMastering;
+use crate::driver_memory::DriverMemory;
 use crate::findings::{Class, Log};
 use crate::fw::{Card, Cx, Firmware, FirmwareEffect, LanSide};
+use crate::interrupt_lines::InterruptLines;
 use crate::iommu::Refused;
 use crate::irq::Interrupts;
-use crate::lines::Lines;
 use crate::link::Mac;
-use crate::memory::Memory;
 use crate::msix::Msix;
 use crate::pe::{DmaFault, ProtocolEngine, ResetKind};
 use crate::platform::HostVector;
@@ -27,7 +27,8 @@ use crate::variation::Variation;
 
 /// GRST \[20\] of PFINT_OICR: a global reset was requested.
 const OICR_GRST: u32 = 1 << 20;
-/// Shortest time that a reset takes, and what is drawn on top, in ns. Not in the sources; below the driver's first look.
+/// Shortest time that a reset takes, and what is drawn on top, in ns. Not in the sources; shorter than the driver's
+/// first poll.
 const PFR_TIME: (u64, u64) = (50_000, 400_000);
 /// The same for the global resets.
 const GLOBAL_RESET_TIME: (u64, u64) = (500_000, 2_000_000);
@@ -45,10 +46,10 @@ pub(crate) struct ResetInProgress {
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) engine: ProtocolEngine,
-    pub(crate) body: Body,
-    /// What answers on the AdminQ; a warm function has nothing there.
+    pub(crate) state: FunctionState,
+    /// The firmware that answers on the AdminQ; `None` on a warm function.
     pub(crate) fw: Option<Firmware>,
-    /// The engine has something to do, besides its deadlines.
+    /// The engine has work to do, besides its deadlines.
     pub(crate) runnable: bool,
     /// Until then the engine is occupied with its last step (virtual time only).
     pub(crate) busy_until: u64,
@@ -56,15 +57,15 @@ pub(crate) struct Function {
 
 /// The function without its engine.
 #[derive(Debug)]
-pub(crate) struct Body {
+pub(crate) struct FunctionState {
     pub(crate) identity: Identity,
     pub(crate) mac: Mac,
-    /// What no source says of the card.
+    /// Choices for unknown behaviour of the card.
     pub(crate) variation: Variation,
     pub(crate) registers: RegisterFile,
     pub(crate) irq: Interrupts,
     pub(crate) msix: Msix,
-    pub(crate) memory: Memory,
+    pub(crate) memory: DriverMemory,
     /// Vectors as the host hands them out.
     pub(crate) host_vectors: Vec<HostVector>,
     pub(crate) stats: Stats,
@@ -73,65 +74,65 @@ pub(crate) struct Body {
     pub(crate) reset: Option<ResetInProgress>,
     /// A reset of the card was announced: what, and when it begins.
     pub(crate) announced: Option<ResetInProgress>,
-    pub(crate) mastering: Mastering,
+    pub(crate) bus_mastering: BusMastering,
     /// What the LAN side has set up for the engine; `None` of a warm function: everything.
     pub(crate) lan: Option<LanSide>,
-    /// The frame that the engine receives was sent in this world.
+    /// The frame being received was sent by a function of this simulator.
     pub(crate) sent_here: bool,
     /// Frames that the engine has sent and that are not yet on the wire.
     pub(crate) outbox: Vec<Vec<u8>>,
-    pub(crate) lines: Arc<Lines>,
+    pub(crate) lines: Arc<InterruptLines>,
     pub(crate) rng: Rng,
 }
 
-/// The engine's view of the world, for the length of one call.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) body: &'a mut Body,
+/// The engine's [`Env`] for the duration of one call.
+pub(crate) struct EngineEnv<'a> {
+    pub(crate) state: &'a mut FunctionState,
     pub(crate) log: &'a mut Log,
     pub(crate) now: u64,
 }
 
 impl Function {
-    /// What the engine would see now.
-    pub(crate) fn surroundings<'a>(&'a mut self, log: &'a mut Log, now: u64) -> Surroundings<'a> {
-        Surroundings {
-            body: &mut self.body,
+    /// The engine's environment now.
+    pub(crate) fn engine_env<'a>(&'a mut self, log: &'a mut Log, now: u64) -> EngineEnv<'a> {
+        EngineEnv {
+            state: &mut self.state,
             log,
             now,
         }
     }
 
-    /// Calls the engine with its surroundings.
+    /// Calls the engine with its environment.
     pub(crate) fn with_engine<R>(
         &mut self,
         log: &mut Log,
         now: u64,
-        call: impl FnOnce(&mut ProtocolEngine, &mut Surroundings<'_>) -> R,
+        call: impl FnOnce(&mut ProtocolEngine, &mut EngineEnv<'_>) -> R,
     ) -> R {
-        let mut surroundings = Surroundings {
-            body: &mut self.body,
+        let mut engine_env = EngineEnv {
+            state: &mut self.state,
             log,
             now,
         };
-        call(&mut self.engine, &mut surroundings)
+        call(&mut self.engine, &mut engine_env)
     }
 
     /// PFGEN_CTRL.PFSWR: the PF resets itself, without touching others.
     pub(crate) fn start_pf_reset(&mut self, now: u64) {
-        self.body.resets.pfr += 1;
+        self.state.resets.pfr += 1;
         self.engine.reset(ResetKind::Pfr);
         self.begin_reset(ResetSource::Pfr, now, PFR_TIME);
     }
 
-    /// A function-level reset: as a PF reset, but over at once, because whoever asked was told to wait by the bus. A
-    /// reset of the whole card goes on.
+    /// A function-level reset: as a PF reset, but complete at once, because PCI Express makes the requester wait. A
+    /// reset of the whole card continues.
     pub(crate) fn function_level_reset(&mut self, now: u64) {
-        self.body.resets.flr += 1;
-        self.body.msix.reset();
+        self.state.resets.flr += 1;
+        self.state.msix.reset();
         self.engine.reset(ResetKind::Pfr);
         self.begin_reset(ResetSource::Pfr, now, PFR_TIME);
         if self
-            .body
+            .state
             .reset
             .is_some_and(|reset| reset.source == ResetSource::Pfr)
         {
@@ -149,22 +150,22 @@ impl Function {
 
     /// Warns the driver. A cold function goes on for a while, so that the driver sees the warning: true then.
     fn announce(&mut self, source: ResetSource, log: &mut Log, now: u64) -> bool {
-        self.surroundings(log, now).set_oicr(OICR_GRST);
+        self.engine_env(log, now).set_oicr(OICR_GRST);
         if self.fw.is_none() {
             return false;
         }
-        let registers = &mut self.body.registers;
+        let registers = &mut self.state.registers;
         let rstat = registers.get(hw::GLGEN_RSTAT.off()) & !0xf;
         // DEVSTATE 1: a reset is coming, of that type.
         let state = rstat | source.rstat_type() << 2 | 1;
         registers.set(hw::GLGEN_RSTAT.off(), state);
         let delay = u64::from(registers.get(hw::GLGEN_RSTCTL.off()) & 0x3f) * GRSTDEL_UNIT;
         let wider = self
-            .body
+            .state
             .announced
             .is_none_or(|announced| announced.source <= source);
         if wider {
-            self.body.announced = Some(ResetInProgress {
+            self.state.announced = Some(ResetInProgress {
                 source,
                 until: now + delay,
             });
@@ -174,8 +175,8 @@ impl Function {
 
     /// The card is reset now.
     pub(crate) fn begin_global_reset(&mut self, source: ResetSource, now: u64) {
-        self.body.announced = None;
-        let resets = &mut self.body.resets;
+        self.state.announced = None;
+        let resets = &mut self.state.resets;
         // Where the count of each kind is in GLGEN_RSTAT: CORERCNT [5:4], GLOBRCNT [7:6], EMPRCNT [9:8].
         let shift = match source {
             ResetSource::Pfr => return,
@@ -194,8 +195,8 @@ impl Function {
         };
         self.engine.reset(ResetKind::Core);
         self.begin_reset(source, now, GLOBAL_RESET_TIME);
-        self.body.irq.reset();
-        let registers = &mut self.body.registers;
+        self.state.irq.reset();
+        let registers = &mut self.state.registers;
         let rstat = registers.get(hw::GLGEN_RSTAT.off());
         let count = (rstat >> shift).wrapping_add(1) & 3;
         let kept = rstat & !(3 << shift | 0xf);
@@ -206,51 +207,51 @@ impl Function {
     }
 
     fn begin_reset(&mut self, source: ResetSource, now: u64, time: (u64, u64)) {
-        let body = &mut self.body;
-        body.registers.clear(source);
-        body.tally.restart(now);
-        body.mastering.was_reset();
-        body.outbox.clear();
-        let until = now + time.0 + body.rng.below(time.1);
+        let state = &mut self.state;
+        state.registers.clear(source);
+        state.tally.restart(now);
+        state.bus_mastering.was_reset();
+        state.outbox.clear();
+        let until = now + time.0 + state.rng.below(time.1);
         // A wider reset during a narrower one takes over.
-        let wider = body.reset.is_none_or(|running| running.source <= source);
+        let wider = state.reset.is_none_or(|running| running.source <= source);
         if wider {
-            body.reset = Some(ResetInProgress { source, until });
+            state.reset = Some(ResetInProgress { source, until });
         }
         self.runnable = false;
     }
 
     /// The reset is over: firmware has loaded what it loads.
     pub(crate) fn finish_reset(&mut self, now: u64) {
-        if let Some(reset) = self.body.reset.take() {
-            let registers = &mut self.body.registers;
+        if let Some(reset) = self.state.reset.take() {
+            let registers = &mut self.state.registers;
             if reset.source != ResetSource::Pfr {
                 let rstat = registers.get(hw::GLGEN_RSTAT.off());
                 registers.set(hw::GLGEN_RSTAT.off(), rstat & !3);
             }
             registers.load_again(reset.source);
             if let Some(fw) = &mut self.fw {
-                fw.started(reset.source, now, &mut self.body);
+                fw.started(reset.source, now, &mut self.state);
             }
         }
     }
 }
 
 impl Function {
-    /// The firmware forgets what the reset takes from it.
+    /// The firmware drops the state that the reset clears.
     pub(crate) fn reset_firmware(&mut self, source: ResetSource, card: &mut Card) {
         if let Some(fw) = &mut self.fw {
-            fw.reset(source, card, &mut self.body);
-            self.body.lan = Some(fw.lan_side());
+            fw.reset(source, card, &mut self.state);
+            self.state.lan = Some(fw.lan_side());
         }
     }
 
     /// Ends the count of a bring-up when the engine is ready.
     pub(crate) fn check_ready(&mut self, now: u64) {
-        let lan = &self.body.lan;
+        let lan = &self.state.lan;
         let opened = || lan.as_ref().is_none_or(|lan| !lan.open.is_empty());
-        if self.body.tally.counts() && opened() && self.engine.has_aeq() {
-            self.body.tally.finish(now, self.engine.hmc_bytes());
+        if self.state.tally.counts() && opened() && self.engine.has_aeq() {
+            self.state.tally.finish(now, self.engine.hmc_bytes());
         }
     }
 
@@ -258,20 +259,20 @@ impl Function {
     pub(crate) fn has_link(&self, card: &Card, now: u64) -> bool {
         self.fw
             .as_ref()
-            .is_none_or(|fw| fw.has_link(now, card.ends))
+            .is_none_or(|fw| fw.has_link(now, card.enabled_ports))
     }
 
     /// Whether the switch brings the frame to the engine; `input`: its rules see the frame at all.
-    pub(crate) fn lets_in(&self, frame: &[u8], card: &Card, input: bool) -> bool {
-        let (Some(fw), Some(lan)) = (&self.fw, &self.body.lan) else {
+    pub(crate) fn accepts_frame(&self, frame: &[u8], card: &Card, input: bool) -> bool {
+        let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
             return true;
         };
-        input && card.has_package() && fw.lets_in(frame, &lan.open)
+        input && card.has_package() && fw.accepts_frame(frame, &lan.open)
     }
 
     /// Whether the switch gives a frame of this function that is for its own address back to it.
     pub(crate) fn loops_back(&self, frame: &[u8]) -> bool {
-        let (Some(fw), Some(lan)) = (&self.fw, &self.body.lan) else {
+        let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
             return true;
         };
         fw.loops_back(frame, &lan.open)
@@ -281,7 +282,7 @@ impl Function {
     /// belong to the card.
     pub(crate) fn has_opened_switch(&self) -> bool {
         let is_open = |(off, open)| {
-            RegOffset::try_new(off).is_some_and(|off| self.body.registers.get(off) == open)
+            RegOffset::try_new(off).is_some_and(|off| self.state.registers.get(off) == open)
         };
         self.fw.is_some() && switch_input_open().into_iter().all(is_open)
     }
@@ -296,8 +297,8 @@ impl Function {
         let Some(fw) = &mut self.fw else {
             return FirmwareEffect::None;
         };
-        let mut env = Surroundings {
-            body: &mut self.body,
+        let mut env = EngineEnv {
+            state: &mut self.state,
             log,
             now,
         };
@@ -308,39 +309,39 @@ impl Function {
             env: &mut env,
         }
         .step();
-        self.body.lan = Some(fw.lan_side());
+        self.state.lan = Some(fw.lan_side());
         effect
     }
 }
 
-impl Body {
+impl FunctionState {
     pub(crate) fn index(&self) -> u8 {
         self.identity.pf
     }
 }
 
-impl Surroundings<'_> {
+impl EngineEnv<'_> {
     /// Records a finding about this function.
     pub(crate) fn found(&mut self, class: Class, kind: &'static str, text: String) {
         self.log
-            .add(Ns(self.now), self.body.index(), class, kind, text);
+            .add(Ns(self.now), self.state.index(), class, kind, text);
     }
 
     pub(crate) fn refused(&mut self, refused: Refused) -> DmaFault {
-        self.body.stats.dma_faults += 1;
+        self.state.stats.dma_faults += 1;
         let fault = DmaFault::from(refused);
         self.found(Class::Fault, refused.refusal.kind(), fault.to_string());
         fault
     }
 
     fn did_read(&mut self, bytes: usize) {
-        self.body.stats.dma_reads += 1;
-        self.body.stats.dma_read_bytes += bytes as u64;
+        self.state.stats.dma_reads += 1;
+        self.state.stats.dma_read_bytes += bytes as u64;
     }
 
     fn did_write(&mut self, bytes: usize) {
-        self.body.stats.dma_writes += 1;
-        self.body.stats.dma_write_bytes += bytes as u64;
+        self.state.stats.dma_writes += 1;
+        self.state.stats.dma_write_bytes += bytes as u64;
     }
 }
 

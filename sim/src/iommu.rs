@@ -1,12 +1,12 @@
-//! The IOMMU domain of one function: the only way from the device to memory.
+//! IOMMU domain of one function: every access of the device to memory is translated here.
 //!
-//! Addresses are exact to the byte, so an access one byte past a mapping is refused although a real IOMMU, which works
-//! in pages, might let it through. Mappings never touch: at least one unmapped page lies between two of them. An IOVA
-//! says nothing about the virtual address behind it, is no better aligned than was asked for, and is not used twice
-//! while anybody could remember it.
+//! Addresses are checked to the byte: an access one byte past a mapping is refused, although a real IOMMU works in
+//! pages and may allow it. Mappings are never adjacent; at least one unmapped page lies between two of them. An
+//! IOVA is unrelated to the virtual address behind it, is no better aligned than requested, and is not reused while
+//! a stale copy of it may still be in use.
 //!
-//! A process that brings its own I/O address space ([`Iommu::attach`]) decides all that for itself: its mappings may
-//! touch, and an access may then run from one into the next, as it does on pages of an IOMMU.
+//! A process that brings its own I/O address space ([`Iommu::attach`]) chooses its addresses itself: its mappings
+//! may be adjacent, and an access may then run from one into the next, as on pages of an IOMMU.
 
 mod access;
 
@@ -182,7 +182,7 @@ impl Iommu {
         free
     }
 
-    /// Takes away what is mapped from `iova` on.
+    /// Unmaps the mapping that starts at `iova`.
     pub(crate) fn unmap(&mut self, iova: u64) {
         if let Some(segment) = self.segments.remove(&iova) {
             self.forget_recent();
@@ -197,8 +197,8 @@ impl Iommu {
         self.gone.push_back((iova, bytes));
     }
 
-    /// Maps `memory` where somebody else's address space has it; false when it is empty, wraps, meets another mapping
-    /// or sits at another place in its page.
+    /// Maps `memory` at an address that its user chose; false when it is empty, wraps, overlaps another mapping or
+    /// sits at another place in its page.
     pub(crate) fn attach(&mut self, iova: u64, memory: SharedBytes, access: Access) -> bool {
         let len = memory.len() as u64;
         let Some(end) = iova.checked_add(len).filter(|end| *end > iova) else {
@@ -218,8 +218,8 @@ impl Iommu {
         fits
     }
 
-    /// Takes away what [`Iommu::attach`] put into `bytes` bytes from `iova` on (to the end of the space, when they are
-    /// more), cutting mappings that reach out of it. Answers with the number of mappings concerned.
+    /// Unmaps what [`Iommu::attach`] mapped in `bytes` bytes from `iova` on (to the end of the space, when they are
+    /// more), cutting mappings that extend beyond it. Returns the number of mappings concerned.
     pub(crate) fn detach(&mut self, iova: u64, bytes: u64) -> usize {
         let end = iova.saturating_add(bytes);
         let concerned: Vec<(u64, Segment)> = self

@@ -2,39 +2,40 @@
 //!
 //! The crate models the *device*: it decodes what a driver writes and encodes what the card writes with code of its
 //! own, written from the hardware reference, so that a mistake in a driver's encoder is not mirrored here. From
-//! `e810-hal` it takes the platform traits and the places and names of registers, and nothing else.
+//! `e810-hal` it takes the platform traits and the offsets and names of registers, and nothing else.
 //!
-//! Start with [`Sim`]: it makes a world of functions, gives out a [`SimPlatform`] for each, and keeps the
+//! Start with [`Sim`]: it creates the functions of a card, returns a [`SimPlatform`] for each, and records the
 //! [`findings`]. The same driver code that runs on a card runs on a `SimPlatform`.
 //!
-//! * [`SimPlatform`], [`Mode`], [`link`]: what a driver runs on, how time passes, and the cable.
-//! * [`findings`]: what the driver did that a card would not have stood, or that is not its to do.
-//! * [`variation`]: what no source says of the card, each a choice by name or seed.
+//! * [`SimPlatform`], [`Mode`], [`link`]: the platform that a driver runs on, the time mode, and the link.
+//! * [`findings`]: driver errors that a card would reject, or that a driver should not make.
+//! * [`variation`]: unknown behaviour of the card, each a choice by name or seed.
 //! * [`middleware`]: tracing and fault injection on the registers of any platform.
 //! * [`udp`]: the wire to another simulator.
-//! * [`pcap`]: what was sent, in a file for network analysers.
+//! * [`pcap`]: captures of sent frames for network analysers.
 //! * [`pe`]: the protocol engine: CQP, HMC, queues and events.
 //! * [`wqe`]: the device's view of send and receive queue entries, and the completion entries it writes.
 //! * [`wire`]: RoCEv2 packets as bytes.
 //! * [`rc`]: the reliable-connection requester and responder.
 //!
-//! A function starts *warm*: its LAN side (AdminQ, switch, scheduler) is set up already, and nothing answers on its
-//! AdminQ. With [`Builder::cold`] it starts as after power-up, and a model of the card's firmware answers. PCI
-//! configuration space and the MSI-X table are the business of whoever serves a function to others;
-//! [`SimPlatform::attach_memory`] and [`SimPlatform::function_level_reset`] are for them.
+//! A function starts *warm*: its LAN side (AdminQ, switch, scheduler) is set up already, and its AdminQ does not
+//! answer. With [`Builder::cold`] it starts as after power-up, and a model of the card's firmware answers. PCI
+//! configuration space and the MSI-X table matter to a device server, which exports a function to another process;
+//! it also uses [`SimPlatform::attach_memory`] and [`SimPlatform::function_level_reset`].
 
 mod bar;
 mod bring_up;
 mod builder;
 mod bus_master;
+mod driver_memory;
 pub mod findings;
 mod function;
 mod fw;
+mod interrupt_lines;
 mod iommu;
 mod irq;
-mod lines;
 pub mod link;
-mod memory;
+mod machine;
 pub mod middleware;
 pub mod msix;
 pub mod pcap;
@@ -43,27 +44,26 @@ mod platform;
 pub mod rc;
 mod regs;
 mod rng;
-mod shared;
+mod runtime;
 mod sim;
 mod stats;
 pub mod udp;
 pub mod variation;
 pub mod wire;
-mod world;
 pub mod wqe;
 
 pub use bring_up::BringUp;
 pub use builder::Builder;
+pub use driver_memory::{Allocation, MemoryCounts, Runs};
 pub use findings::{Class, Finding};
 pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink, test_package};
-pub use lines::InterruptHook;
+pub use interrupt_lines::InterruptHook;
 pub use link::Quality;
-pub use memory::{Allocation, MemoryCounts, Runs};
 pub use pe::FpmProfile as Profile;
 pub use platform::SimPlatform;
 pub use regs::ResetSource;
 pub use rng::Rng;
-pub use shared::Mode;
+pub use runtime::Mode;
 pub use sim::Sim;
 pub use stats::{ResetCounts, Stats};
 pub use variation::Variation;

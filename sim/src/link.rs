@@ -1,9 +1,9 @@
-//! The wire between the functions of a world: addressing, latency and everything a bad cable does.
+//! The Ethernet link between the simulated functions: addressing, latency, faults.
 //!
-//! A frame goes to the function that owns its destination MAC address, to the sender itself if that is it and its
-//! switch gives it back, and to all others when the address is a group. What is for nobody here, and what is for a
-//! group, goes to the [`Uplink`] if there is one. Frames between two functions keep their order unless a fault
-//! reorders them.
+//! A frame goes to the function that owns its destination MAC address; to the sender if that is the owner and its
+//! switch loops the frame back; to all other functions if the address is a group address. Frames with an unknown
+//! destination, and frames to a group, also go to the [`Uplink`] if there is one. Frames between two functions keep
+//! their order unless a fault reorders them.
 
 mod counts;
 mod quality;
@@ -22,22 +22,22 @@ use crate::rng::Rng;
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// How much longer a frame that is to be overtaken travels.
+/// Additional latency of a frame that is to be overtaken.
 const OVERTAKEN: Ns = Ns(20_000);
 
-/// What a [`LinkHook`] decides about a frame.
+/// Decision of a [`LinkHook`] about a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It travels as the [`Quality`] says.
+    /// Deliver it subject to the configured [`Quality`].
     Pass,
-    /// It is lost.
+    /// Drop it.
     Drop,
-    /// It is delivered twice.
+    /// Deliver it twice.
     Duplicate,
-    /// It travels that much longer; later ones overtake it.
+    /// Deliver it this much later; later frames overtake it.
     Delay(Ns),
-    /// This travels in its place.
+    /// Deliver these bytes in its place.
     Replace(Vec<u8>),
 }
 
@@ -54,35 +54,35 @@ pub struct Frame<'a> {
 
 /// Decides about each frame, in the order they are sent.
 ///
-/// It is called with the world locked: it must not use the simulator.
+/// It is called with the simulator locked and must not use it.
 pub type LinkHook = Box<dyn FnMut(Frame<'_>) -> Verdict + Send>;
 
-/// Sees each frame when it is sent, before anything happens to it; as [`LinkHook`].
+/// Receives each frame when it is sent, before any impairment. The restriction of [`LinkHook`] applies.
 pub type Capture = Box<dyn FnMut(Frame<'_>) + Send>;
 
-/// Takes each frame that leaves this world for others, from the destination address on, without FCS, when it has
-/// travelled.
+/// Receives each frame that leaves this simulator, from the destination address on, without FCS, after the link's
+/// latency.
 ///
-/// It is called with the world locked: it must not block, and must not use the simulator.
+/// It is called with the simulator locked: it must not block, and must not use the simulator.
 pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
 
-/// Frames on the wire from which on those from outside are lost: whoever sends them does not wait for anybody.
+/// Number of frames in flight above which frames from outside are dropped: their sender has no flow control.
 const MOST_IN_FLIGHT: usize = 4096;
 
-/// Where a frame goes.
+/// Destination of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum To {
     Function(usize),
     Uplink,
 }
 
-/// Who sent a frame.
+/// Sender of a frame.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     from: u8,
-    /// It gets frames for itself.
+    /// Frames to its own address are delivered to it.
     loops: bool,
-    /// The frame is as it was sent.
+    /// The frame is unmodified.
     genuine: bool,
 }
 
@@ -106,12 +106,12 @@ struct InFlight {
     /// Breaks ties: first sent, first delivered.
     order: u64,
     to: To,
-    /// A function here sent it as it is.
+    /// A function here sent it, and it is unmodified.
     sent_here: bool,
     bytes: Vec<u8>,
 }
 
-/// The wire.
+/// The link between the functions.
 pub(crate) struct Link {
     macs: Vec<Mac>,
     quality: Quality,
@@ -241,14 +241,14 @@ impl Link {
         self.deliver(due, from, bytes);
     }
 
-    /// Puts a frame on the way to whom it names, if there is anybody.
+    /// Queues a frame for its destination, if there is one.
     fn deliver(&mut self, due: u64, from: Sender, bytes: Vec<u8>) {
         let found = self.enqueue(due, Some(from), bytes);
         self.counts.unroutable += u64::from(!found);
     }
 
-    /// A frame has come from outside; false when it is for nobody here, or lost.
-    pub(crate) fn take_in(&mut self, now: u64, bytes: &[u8]) -> bool {
+    /// Queues a frame from outside; false when it has no destination here, or is dropped.
+    pub(crate) fn inject_frame(&mut self, now: u64, bytes: &[u8]) -> bool {
         if self.in_flight() >= MOST_IN_FLIGHT {
             self.counts.overrun += 1;
             return false;
@@ -269,7 +269,7 @@ impl Link {
         }
     }
 
-    /// Puts a frame of function `from`, or from outside, on the way to whom it names; false when that is nobody.
+    /// Queues a frame of function `from`, or from outside, for its destination; false when there is none.
     fn enqueue(&mut self, due: u64, from: Option<Sender>, bytes: Vec<u8>) -> bool {
         let Some(to) = bytes.first_chunk::<6>() else {
             return false;
@@ -353,13 +353,13 @@ impl Link {
         Some((frame.to, frame.bytes))
     }
 
-    /// Whether the frame that arrived last was sent by a function here, and nobody put another in its place.
+    /// Whether the frame that arrived last was sent by a function here, and no hook replaced it.
     pub(crate) fn was_sent_here(&self) -> bool {
         self.sent_here
     }
 
-    /// Hands a frame that has arrived at the uplink to whoever is there by now.
-    pub(crate) fn hand_out(&mut self, frame: &[u8]) {
+    /// Passes a frame that has arrived at the uplink to the current uplink.
+    pub(crate) fn deliver_to_uplink(&mut self, frame: &[u8]) {
         match &mut self.uplink {
             Some(uplink) => {
                 uplink(frame);

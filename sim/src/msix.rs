@@ -1,12 +1,13 @@
-//! MSI-X: the table and the pending bits in BAR3, and the control word in configuration space (control-path 1.3; PCI
-//! Express 4.0, 6.1.4 and 7.7.2).
+//! MSI-X: the table and the pending bits in BAR3, and the control word in configuration space (control-path 1.3;
+//! PCI Express 4.0, 6.1.4 and 7.7.2).
 //!
-//! It stands behind the vectors: a vector that fires sends a message, unless its entry or the
-//! function is masked. Then its pending bit is set, and the message goes out when the mask is lifted. Masking here and
-//! disabling a vector in GLINT_DYN_CTL are two things, and each keeps one message.
+//! A vector that fires sends a message unless its table entry or the function is masked. In that case its pending
+//! bit is set, and the message is sent when the mask is cleared. This mask and the enable bit of GLINT_DYN_CTL are
+//! independent, and each holds back one message.
 //!
-//! A function starts as a host has set it up for a driver that knows nothing of this: MSI-X on, all entries unmasked.
-//! Whoever is concerned with it begins with [`SimPlatform::power_up_msix`](crate::SimPlatform::power_up_msix).
+//! By default a function starts as the host leaves it for a driver that does not handle MSI-X: MSI-X enabled, all
+//! entries unmasked. [`SimPlatform::power_up_msix`](crate::SimPlatform::power_up_msix) sets the power-up state for
+//! users that handle it.
 
 /// Where the pending bits begin in BAR3, in bytes.
 pub const PBA: u64 = 0x8000;
@@ -44,7 +45,7 @@ pub(crate) struct Msix {
     enabled: bool,
     /// Function Mask.
     masked: bool,
-    /// Vectors whose messages go out now.
+    /// Vectors whose messages are to be sent now.
     sent: Vec<u16>,
 }
 
@@ -148,7 +149,7 @@ impl Msix {
         self.write(u64::from(vector) * ENTRY + 12, u32::from(masked));
     }
 
-    /// Forgets messages that may not go out; answers with their number.
+    /// Drops messages that may not be sent; returns their number.
     pub(crate) fn forget_sent(&mut self) -> usize {
         let count = self.sent.len();
         self.sent.clear();

@@ -1,4 +1,4 @@
-//! Frames in a file that network analysers read: the classic pcap format with times in nanoseconds.
+//! Packet captures for network analysers: the classic pcap format with times in nanoseconds.
 //!
 //! ```
 //! use e810_hal::Ns;
@@ -15,7 +15,7 @@ use std::io::{self, Write};
 
 use e810_hal::Ns;
 
-/// Magic number: this machine's byte order is told by it, and that fractions of a second are nanoseconds.
+/// Magic number: it encodes the byte order of this host, and that fractions of a second are nanoseconds.
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// Version of the format: 2.4, the only one in use.
 const VERSION: [u16; 2] = [2, 4];
@@ -24,7 +24,7 @@ const LINKTYPE_ETHERNET: u32 = 1;
 /// Longest frame that is kept whole: above any of this wire.
 const SNAP_LENGTH: u32 = 65_535;
 
-/// Writes a capture. Give it something buffered: it writes in small pieces.
+/// Writes a capture. Pass a buffered output: it is written in small pieces.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -64,7 +64,7 @@ impl<W: Write> Writer<W> {
         self.out.write_all(kept)
     }
 
-    /// Brings everything to where the output goes.
+    /// Flushes the output.
     ///
     /// # Errors
     /// Those of the output.
@@ -72,7 +72,7 @@ impl<W: Write> Writer<W> {
         self.out.flush()
     }
 
-    /// The output, which may still hold bytes back.
+    /// Returns the output, which is not flushed.
     pub fn into_inner(self) -> W {
         self.out
     }
@@ -82,7 +82,7 @@ impl<W: Write> Writer<W> {
 mod tests {
     use super::*;
 
-    /// Judged by the format's description, byte by byte.
+    /// Compared with the format's description, byte by byte.
     #[test]
     fn a_capture_of_two_frames() {
         let mut file = Writer::new(Vec::new()).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_output_are_told() {
+    fn errors_of_the_output_are_returned() {
         let error = Writer::new(Full).map(drop).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }

@@ -1,8 +1,8 @@
-//! One function as a platform: what a driver's generic parameter is on the simulator.
+//! [`SimPlatform`]: one simulated function as the platform that a driver runs on.
 
 mod bar3;
 mod config_space;
-mod served;
+mod device_server;
 mod vectors;
 
 use std::ptr::NonNull;
@@ -16,27 +16,27 @@ use e810_hal::{
 };
 
 use crate::findings::{Class, kind};
-use crate::function::{Body, Surroundings};
-use crate::lines::Lines;
+use crate::function::{EngineEnv, FunctionState};
+use crate::interrupt_lines::InterruptLines;
 use crate::link::Mac;
+use crate::machine::Machine;
 use crate::regs;
-use crate::shared::{Mode, Owner};
-use crate::world::World;
+use crate::runtime::{Mode, RuntimeOwner};
 
 pub(crate) use vectors::HostVector;
 
 /// A handle on one function of a [`Sim`](crate::Sim). Cloning gives another one on the same function.
 ///
 /// The type is the same in virtual and in real time, and may be used from any thread in both. In virtual time the
-/// order in which threads come decides what happens, so only a single thread gets the same run twice.
+/// order of the threads' calls decides the run, so only a single thread gives a reproducible run.
 #[derive(Clone, Debug)]
 pub struct SimPlatform {
-    owner: Arc<Owner>,
+    owner: Arc<RuntimeOwner>,
     function: u8,
 }
 
 impl SimPlatform {
-    pub(crate) fn new(owner: Arc<Owner>, function: u8) -> Self {
+    pub(crate) fn new(owner: Arc<RuntimeOwner>, function: u8) -> Self {
         Self { owner, function }
     }
 
@@ -49,22 +49,22 @@ impl SimPlatform {
     /// Ethernet address of this function.
     #[must_use]
     pub fn mac(&self) -> Mac {
-        self.with(|env| env.body.mac)
+        self.with(|env| env.state.mac)
     }
 
     /// Hardware number of this function's main VSI.
     #[must_use]
     pub fn vsi(&self) -> u16 {
-        self.with(|env| env.body.identity.vsi)
+        self.with(|env| env.state.identity.vsi)
     }
 
     /// How time passes.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.owner.shared.mode()
+        self.owner.runtime.mode()
     }
 
-    /// The interrupts that were not taken yet, in the order of their vectors.
+    /// Returns and clears the pending interrupts, in the order of their vectors.
     #[must_use]
     pub fn take_interrupts(&self) -> Vec<Vector> {
         self.lines().take()
@@ -78,7 +78,7 @@ impl SimPlatform {
 
     /// Waits until `vector` fires and takes that interrupt; false when `limit` has passed first.
     ///
-    /// In virtual time, waiting is what makes time pass.
+    /// In virtual time, waiting makes time pass.
     #[must_use]
     pub fn wait_interrupt(&self, vector: Vector, limit: Ns) -> bool {
         match self.mode() {
@@ -99,18 +99,17 @@ impl SimPlatform {
     }
 
     /// Makes `memory` visible to the device at the address the caller chose: for a process that brings its own I/O
-    /// address space. [`DmaMap::dma_unmap`] takes it away.
+    /// address space. [`DmaMap::dma_unmap`] unmaps it.
     ///
-    /// # Errors
-    /// [`DmaError::BadRange`] for empty memory or an address whose place in its page differs, [`DmaError::Refused`] when
-    /// it touches, or comes nearer than 4 KiB to, what is mapped already.
+    /// # Errors [`DmaError::BadRange`] for empty memory or an address whose place in its page differs,
+    /// [`DmaError::Refused`] when it overlaps an existing mapping or is closer than 4 KiB to one.
     pub fn map_at(
         &self,
         iova: u64,
         memory: SharedBytes,
         access: Access,
     ) -> Result<Mapping, DmaError> {
-        self.with(|env| env.body.memory.map_at(iova, memory, access))
+        self.with(|env| env.state.memory.map_at(iova, memory, access))
     }
 
     /// Reads `into.len()` bytes of BAR0, as a process that only knows offsets and lengths does.
@@ -148,37 +147,37 @@ impl SimPlatform {
         off
     }
 
-    fn lines(&self) -> &Lines {
+    fn lines(&self) -> &InterruptLines {
         // `Sim::function` made sure that the function is there.
-        match self.owner.shared.lines.get(usize::from(self.function)) {
+        match self.owner.runtime.lines.get(usize::from(self.function)) {
             Some(lines) => lines,
             None => unreachable!("a platform of a function that is not there"),
         }
     }
 
-    /// Uses the function.
-    pub(crate) fn with<R>(&self, use_it: impl FnOnce(&mut Surroundings<'_>) -> R) -> R {
-        self.owner.shared.with_world(|world| {
-            let now = world.now().0;
-            match world.functions.get_mut(usize::from(self.function)) {
-                Some(function) => use_it(&mut function.surroundings(&mut world.log, now)),
+    /// Calls `f` with the function's environment.
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut EngineEnv<'_>) -> R) -> R {
+        self.owner.runtime.with_machine(|machine| {
+            let now = machine.now().0;
+            match machine.functions.get_mut(usize::from(self.function)) {
+                Some(function) => f(&mut function.engine_env(&mut machine.log, now)),
                 None => unreachable!("a platform of a function that is not there"),
             }
         })
     }
 
-    /// Uses the world; the second argument is the function's place in it.
-    pub(crate) fn with_world<R>(&self, use_it: impl FnOnce(&mut World, usize) -> R) -> R {
+    /// Calls `f` with the machine and this function's index in it.
+    pub(crate) fn with_machine<R>(&self, f: impl FnOnce(&mut Machine, usize) -> R) -> R {
         self.owner
-            .shared
-            .with_world(|world| use_it(world, usize::from(self.function)))
+            .runtime
+            .with_machine(|machine| f(machine, usize::from(self.function)))
     }
 
-    /// Uses the function's memory, with somewhere to put findings.
-    fn give_back(&self, use_it: impl FnOnce(&mut Body, &mut Vec<(&'static str, String)>)) {
+    /// Calls `f` with the function's memory and a sink for findings.
+    fn give_back(&self, f: impl FnOnce(&mut FunctionState, &mut Vec<(&'static str, String)>)) {
         self.with(|env| {
             let mut findings = Vec::new();
-            use_it(env.body, &mut findings);
+            f(env.state, &mut findings);
             for (kind, text) in findings {
                 env.found(Class::Fault, kind, text);
             }
@@ -188,11 +187,11 @@ impl SimPlatform {
 
 impl Bus for SimPlatform {
     fn read32(&self, off: RegOffset) -> u32 {
-        self.owner.shared.read32(self.function, off)
+        self.owner.runtime.read32(self.function, off)
     }
 
     fn write32(&self, off: RegOffset, value: u32) {
-        self.owner.shared.write32(self.function, off, value);
+        self.owner.runtime.write32(self.function, off, value);
     }
 }
 
@@ -201,12 +200,13 @@ impl Bus for SimPlatform {
 // the block is handed out. `dma_free` unmaps first, under the lock that every device access takes.
 unsafe impl DmaAlloc for SimPlatform {
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
-        self.with(|env| env.body.memory.dma_alloc(layout))
+        self.with(|env| env.state.memory.dma_alloc(layout))
     }
 
     unsafe fn dma_free(&self, raw: RawDma) {
-        self.give_back(|body, findings| {
-            body.memory
+        self.give_back(|state, findings| {
+            state
+                .memory
                 .dma_free(raw, &mut |kind, text| findings.push((kind, text)));
         });
     }
@@ -216,27 +216,28 @@ unsafe impl DmaAlloc for SimPlatform {
 // under the lock that every device access takes.
 unsafe impl DmaMap for SimPlatform {
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
-        self.with(|env| env.body.memory.dma_map(memory, access))
+        self.with(|env| env.state.memory.dma_map(memory, access))
     }
 
     fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
-        self.with(|env| env.body.memory.dma_segment(mapping, index))
+        self.with(|env| env.state.memory.dma_segment(mapping, index))
     }
 
     fn dma_unmap(&self, mapping: Mapping) {
-        self.with(|env| env.body.memory.dma_unmap(mapping));
+        self.with(|env| env.state.memory.dma_unmap(mapping));
     }
 }
 
 // SAFETY: blocks as for `DmaAlloc`, without a mapping.
 unsafe impl HostMem for SimPlatform {
     fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
-        self.with(|env| env.body.memory.host_alloc(words))
+        self.with(|env| env.state.memory.host_alloc(words))
     }
 
     unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize) {
-        self.give_back(|body, findings| {
-            body.memory
+        self.give_back(|state, findings| {
+            state
+                .memory
                 .host_free(memory, words, &mut |kind, text| findings.push((kind, text)));
         });
     }
@@ -244,15 +245,15 @@ unsafe impl HostMem for SimPlatform {
 
 impl Clock for SimPlatform {
     fn now(&self) -> Ns {
-        self.owner.shared.now()
+        self.owner.runtime.now()
     }
 
     fn delay(&self, time: Ns) {
-        self.owner.shared.delay(time);
+        self.owner.runtime.delay(time);
     }
 
     fn relax(&self) {
-        self.owner.shared.relax();
+        self.owner.runtime.relax();
     }
 }
 

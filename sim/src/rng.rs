@@ -1,7 +1,7 @@
-//! Randomness with a seed: everything the hardware leaves open is decided here.
+//! Seeded random numbers: every choice that the hardware leaves open is made with them.
 //!
-//! Each part of a world draws from a stream of its own ([`Rng::fork`]), so a
-//! change in one part does not shift the choices of the others.
+//! Each part of the simulator draws from its own stream ([`Rng::fork`]), so a change in one part does not shift the
+//! choices of the others.
 
 /// A small deterministic generator (SplitMix64). Not for secrets.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// A generator of its own for the part called `label`.
+    /// An independent generator for the part called `label`.
     ///
     /// The state of `self` does not move: the same label always gives the same
     /// stream.

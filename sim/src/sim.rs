@@ -1,4 +1,4 @@
-//! The handle that a test holds on a whole world.
+//! [`Sim`]: the handle of a test on the whole simulator.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use e810_hal::{Ns, Vector};
 
 use crate::bring_up::BringUp;
 use crate::builder::Builder;
+use crate::driver_memory::{Allocation, MemoryCounts};
 use crate::findings::Finding;
-use crate::function::Body;
+use crate::function::FunctionState;
 use crate::fw::{AqCode, Firmware, FirmwareConfig};
-use crate::lines::InterruptHook;
+use crate::interrupt_lines::InterruptHook;
 use crate::link::{Capture, LinkCounts, LinkHook, Quality, Uplink};
-use crate::memory::{Allocation, MemoryCounts};
+use crate::machine::Machine;
 use crate::pe::{Breakage, Config};
 use crate::platform::SimPlatform;
-use crate::shared::Owner;
+use crate::runtime::RuntimeOwner;
 use crate::stats::{ResetCounts, Stats};
-use crate::world::World;
 
-/// A world of E810 functions: what a test holds besides the platforms that it gives to drivers.
+/// A simulated E810 card: the handle that a test keeps besides the platforms that it passes to drivers.
 ///
-/// Handles are cheap to clone. The world ends with its last handle, platforms included; in real time its thread ends
-/// then.
+/// Handles are cheap to clone. The simulator ends with its last handle, platforms included; in real time its thread
+/// ends then.
 ///
 /// ```
 /// use e810_hal::bus::Vector;
@@ -46,15 +46,15 @@ use crate::world::World;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sim {
-    owner: Arc<Owner>,
+    owner: Arc<RuntimeOwner>,
 }
 
 impl Sim {
-    pub(crate) fn new(owner: Arc<Owner>) -> Self {
+    pub(crate) fn new(owner: Arc<RuntimeOwner>) -> Self {
         Self { owner }
     }
 
-    /// Starts to describe a world.
+    /// Configures a simulator.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
@@ -63,13 +63,12 @@ impl Sim {
     /// Number of functions.
     #[must_use]
     pub fn functions(&self) -> u8 {
-        self.owner.shared.lines.len() as u8
+        self.owner.runtime.lines.len() as u8
     }
 
     /// The platform of PF `function`.
     ///
-    /// # Panics
-    /// When the world has no such function.
+    /// # Panics If there is no such function.
     #[must_use]
     pub fn function(&self, function: u8) -> SimPlatform {
         assert!(
@@ -80,188 +79,190 @@ impl Sim {
         SimPlatform::new(Arc::clone(&self.owner), function)
     }
 
-    /// Gives frames that are for nobody here, and those for a group, to `uplink` from now on; `None`: to nobody.
+    /// Passes frames without a destination here, and those for a group, to `uplink` from now on; `None` removes it.
     pub fn set_uplink(&self, uplink: Option<Uplink>) {
-        self.with_world(|world| world.link.set_uplink(uplink));
+        self.with_machine(|machine| machine.link.set_uplink(uplink));
     }
 
-    /// Frames come from outside, as [`Uplink`] gave them to somebody else; answers with the number of those that a
-    /// function here will get. Others are not sent on. They need not be sound: the receiver checks them.
+    /// Puts frames from another simulator's [`Uplink`] on the link; returns the number of those that a function
+    /// here will receive. The others are dropped. The frames need not be valid: the receiver checks them.
     pub fn receive_frames<'a>(&self, frames: impl IntoIterator<Item = &'a [u8]>) -> usize {
-        self.owner.shared.take_in(frames.into_iter())
+        self.owner.runtime.inject_frames(frames.into_iter())
     }
 
-    pub(crate) fn with_world<R>(&self, use_it: impl FnOnce(&mut World) -> R) -> R {
-        self.owner.shared.with_world(use_it)
+    pub(crate) fn with_machine<R>(&self, f: impl FnOnce(&mut Machine) -> R) -> R {
+        self.owner.runtime.with_machine(f)
     }
 
-    fn with_body<R: Default>(&self, function: u8, use_it: impl FnOnce(&mut Body) -> R) -> R {
-        self.with_world(|world| {
-            let function = world.functions.get_mut(usize::from(function));
+    fn with_state<R: Default>(&self, function: u8, f: impl FnOnce(&mut FunctionState) -> R) -> R {
+        self.with_machine(|machine| {
+            let function = machine.functions.get_mut(usize::from(function));
             function
-                .map(|function| use_it(&mut function.body))
+                .map(|function| f(&mut function.state))
                 .unwrap_or_default()
         })
     }
 
-    /// What was found so far, oldest first; the first 1024 are kept. A test of a driver ends with this being empty.
+    /// The findings so far, oldest first; the first 1024 are kept. A driver test ends by asserting that there are
+    /// none.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
-        self.with_world(|world| {
-            world.check_freed();
-            world.log.kept().to_vec()
+        self.with_machine(|machine| {
+            machine.check_freed();
+            machine.log.kept().to_vec()
         })
     }
 
-    /// As [`Sim::findings`], and forgets them.
+    /// As [`Sim::findings`], and clears them.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
-        self.with_world(|world| {
-            world.check_freed();
-            world.log.take()
+        self.with_machine(|machine| {
+            machine.check_freed();
+            machine.log.take()
         })
     }
 
-    /// How often each kind was found: function, kind, count. Also counts those that were not kept.
+    /// Count of each kind of finding: function, kind, count. Includes findings that were not kept.
     #[must_use]
     pub fn finding_counts(&self) -> Vec<(u8, &'static str, u64)> {
-        self.with_world(|world| {
-            world.check_freed();
-            world.log.counts()
+        self.with_machine(|machine| {
+            machine.check_freed();
+            machine.log.counts()
         })
     }
 
-    /// Traffic of PF `function`.
+    /// Traffic counters of PF `function`.
     #[must_use]
     pub fn stats(&self, function: u8) -> Stats {
-        self.with_body(function, |body| body.stats)
+        self.with_state(function, |state| state.stats)
     }
 
-    /// What bring-ups of PF `function` cost, oldest first; the first 64 are kept.
+    /// Costs of the bring-ups of PF `function`, oldest first; the first 64 are kept.
     #[must_use]
     pub fn bring_ups(&self, function: u8) -> Vec<BringUp> {
-        self.with_body(function, |body| body.tally.finished().to_vec())
+        self.with_state(function, |state| state.tally.finished().to_vec())
     }
 
-    /// Commands that the firmware of PF `function` refused so far: opcode, code, how often. ESRCH is an opcode that it
-    /// does not know. Nothing of a warm function.
+    /// Commands that the firmware of PF `function` refused so far: opcode, code, count. ESRCH is an unknown opcode.
+    /// Empty for a warm function.
     #[must_use]
     pub fn refused_commands(&self, function: u8) -> Vec<(u16, AqCode, u64)> {
-        self.with_world(|world| {
-            let function = world.functions.get(usize::from(function));
+        self.with_machine(|machine| {
+            let function = machine.functions.get(usize::from(function));
             let fw = function.and_then(|function| function.fw.as_ref());
             fw.map(Firmware::refused_commands).unwrap_or_default()
         })
     }
 
-    /// Starts the counts of [`Sim::stats`] anew.
+    /// Resets the counters of [`Sim::stats`] to 0.
     pub fn clear_stats(&self, function: u8) {
-        self.with_body(function, |body| body.stats = Stats::default());
+        self.with_state(function, |state| state.stats = Stats::default());
     }
 
     /// Resets of PF `function`.
     #[must_use]
     pub fn reset_counts(&self, function: u8) -> ResetCounts {
-        self.with_body(function, |body| body.resets)
+        self.with_state(function, |state| state.resets)
     }
 
     /// Memory that the driver of PF `function` holds.
     #[must_use]
     pub fn memory(&self, function: u8) -> MemoryCounts {
-        self.with_body(function, |body| body.memory.counts())
+        self.with_state(function, |state| state.memory.counts())
     }
 
-    /// Makes the `nth` request for memory from now on fail, once: the next one is 1; 0 takes an order back.
+    /// Makes the `nth` request for memory from now on fail, once: the next one is 1; 0 cancels.
     pub fn fail_allocation(&self, function: u8, what: Allocation, nth: u64) {
-        self.with_body(function, |body| body.memory.fail(what, nth));
+        self.with_state(function, |state| state.memory.fail(what, nth));
     }
 
-    /// Changes the choices of the engine of PF `function` from now on.
+    /// Changes the configuration of the engine of PF `function` from now on.
     pub fn configure_engine(&self, function: u8, configure: impl FnOnce(&mut Config)) {
-        self.with_world(|world| {
-            if let Some(function) = world.functions.get_mut(usize::from(function)) {
+        self.with_machine(|machine| {
+            if let Some(function) = machine.functions.get_mut(usize::from(function)) {
                 configure(function.engine.config_mut());
             }
         });
     }
 
-    /// Has the engine of PF `function` report that it is broken: what no driver and no peer leads to.
+    /// Makes the engine of PF `function` report a failure that no driver and no peer can cause.
     pub fn break_down(&self, function: u8, what: Breakage) {
-        self.with_world(|world| {
-            let now = world.now().0;
-            if let Some(function) = world.functions.get_mut(usize::from(function)) {
-                function.with_engine(&mut world.log, now, |engine, env| {
+        self.with_machine(|machine| {
+            let now = machine.now().0;
+            if let Some(function) = machine.functions.get_mut(usize::from(function)) {
+                function.with_engine(&mut machine.log, now, |engine, env| {
                     engine.break_down(what, env);
                 });
             }
         });
     }
 
-    /// Changes the choices of the firmware of PF `function` from now on, or orders faults; nothing on a warm function.
+    /// Changes the configuration of the firmware of PF `function` from now on, or injects faults; no effect on a
+    /// warm function.
     pub fn configure_firmware(&self, function: u8, configure: impl FnOnce(&mut FirmwareConfig)) {
-        self.with_world(|world| {
-            let function = world.functions.get_mut(usize::from(function));
+        self.with_machine(|machine| {
+            let function = machine.functions.get_mut(usize::from(function));
             if let Some(fw) = function.and_then(|function| function.fw.as_mut()) {
                 fw.configure(configure);
             }
-            world.look_at_ports();
+            machine.update_enabled_ports();
         });
     }
 
-    /// What became of the frames.
+    /// Frame counters of the link.
     #[must_use]
     pub fn link(&self) -> LinkCounts {
-        self.with_world(|world| world.link.counts())
+        self.with_machine(|machine| machine.link.counts())
     }
 
-    /// Changes the wire.
+    /// Changes the impairments of the link.
     pub fn set_quality(&self, quality: Quality) {
-        self.with_world(|world| world.link.set_quality(quality));
+        self.with_machine(|machine| machine.link.set_quality(quality));
     }
 
-    /// Asks `hook` about each frame from now on; `None`: nobody.
+    /// Calls `hook` for each frame from now on, to decide its fate; `None` removes it.
     pub fn set_link_hook(&self, hook: Option<LinkHook>) {
-        self.with_world(|world| world.link.set_hook(hook));
+        self.with_machine(|machine| machine.link.set_hook(hook));
     }
 
-    /// Shows each frame that is sent to `capture`; `None`: to nobody.
+    /// Passes each frame that is sent to `capture`; `None` removes it.
     pub fn set_capture(&self, capture: Option<Capture>) {
-        self.with_world(|world| world.link.set_capture(capture));
+        self.with_machine(|machine| machine.link.set_capture(capture));
     }
 
-    /// Calls `hook` for each interrupt of PF `function`; `None`: nobody.
+    /// Calls `hook` for each interrupt of PF `function`; `None` removes it.
     pub fn set_interrupt_hook(&self, function: u8, hook: Option<InterruptHook>) {
-        if let Some(lines) = self.owner.shared.lines.get(usize::from(function)) {
+        if let Some(lines) = self.owner.runtime.lines.get(usize::from(function)) {
             lines.set_hook(hook);
         }
     }
 
-    /// The interrupts of PF `function` that were not taken yet.
+    /// Returns and clears the pending interrupts of PF `function`.
     #[must_use]
     pub fn take_interrupts(&self, function: u8) -> Vec<Vector> {
-        let lines = self.owner.shared.lines.get(usize::from(function));
+        let lines = self.owner.runtime.lines.get(usize::from(function));
         lines.map(|lines| lines.take()).unwrap_or_default()
     }
 
-    /// Time since the world began.
+    /// Time since the simulator was created.
     #[must_use]
     pub fn now(&self) -> Ns {
-        self.owner.shared.now()
+        self.owner.runtime.now()
     }
 
-    /// When something happens next if nobody does anything; `None`: never. Not before now.
+    /// Time of the next event, not before now; `None` if there is none.
     #[must_use]
     pub fn next_event(&self) -> Option<Ns> {
-        self.with_world(|world| world.next_event().map(Ns))
+        self.with_machine(|machine| machine.next_event().map(Ns))
     }
 
-    /// Lets `time` pass, and everything in it happen.
+    /// Lets `time` pass and executes the events in it.
     pub fn run(&self, time: Ns) {
-        self.owner.shared.delay(time);
+        self.owner.runtime.delay(time);
     }
 }
 
 #[cfg(test)]
-mod by_hand;
+mod raw_bring_up;
 #[cfg(test)]
 mod tests;

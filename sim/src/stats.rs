@@ -1,4 +1,4 @@
-//! Counts of what passed between a driver and its function.
+//! Counters of the traffic between a driver and its function.
 
 /// Traffic of one function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -9,42 +9,42 @@ pub struct Stats {
     pub register_writes: u64,
     /// Writes to PFPE_CQPDB, PFPE_WQEALLOC, PFPE_CQARM, PFPE_CQACK, PFPE_AEQALLOC and the doorbell page.
     pub doorbells: u64,
-    /// Commands of the CQP that were executed, well or badly.
+    /// CQP commands executed, successful or not.
     pub commands: u64,
-    /// DMA reads that were carried out.
+    /// DMA reads executed.
     pub dma_reads: u64,
     /// Bytes of them.
     pub dma_read_bytes: u64,
-    /// DMA writes that were carried out.
+    /// DMA writes executed.
     pub dma_writes: u64,
     /// Bytes of them.
     pub dma_write_bytes: u64,
-    /// DMA accesses that were refused and are a finding each.
+    /// DMA accesses refused; each is a finding.
     pub dma_faults: u64,
-    /// DMA accesses and MSI-X messages that ended because the function was stopped in mid-work, by taking bus
-    /// mastering from it: no finding.
+    /// DMA accesses and MSI-X messages that failed because Bus Master Enable was cleared while work was in
+    /// progress: no finding.
     pub stopped: u64,
     /// Frames put on the wire.
     pub frames_sent: u64,
-    /// Frames taken from the wire.
+    /// Frames received from the wire.
     pub frames_received: u64,
-    /// Frames that no switch rule brought to the RDMA engine: no rule for the address, the VSI's filter is closed, or the
-    /// card has no package.
+    /// Frames that no switch rule forwarded to the RDMA engine: no rule for the address, the VSI's filter is
+    /// closed, or the card has no package.
     pub frames_filtered: u64,
-    /// Frames of the function to its own address that the switch did not give back to it: the VSI or the rule does not
-    /// allow it. They go out to the port.
+    /// Frames of the function to its own address that the switch did not loop back: the VSI or the rule does not
+    /// allow it. They are sent to the port.
     pub frames_not_looped: u64,
     /// MSI-X messages sent.
     pub interrupts: u64,
     /// Requests for an event of a completion queue (PFPE_CQARM with a new ARM_SEQ_NUM).
     pub arms: u64,
-    /// Requests that were ignored: their ARM_SEQ_NUM was known.
+    /// Requests that were ignored: their ARM_SEQ_NUM was not new.
     pub arms_repeated: u64,
     /// Entries written to completion event queues.
     pub ceqes: u64,
-    /// Events raised while the request was taken, because completions were there that had not been polled.
+    /// Events raised at once by a request, because there were completions that had not been polled.
     pub events_at_once: u64,
-    /// Likewise for a solicited completion since the last event, wherever it was.
+    /// Likewise, because of a solicited completion since the last event.
     pub solicited_at_once: u64,
 }
 

@@ -1,3 +1,5 @@
+//! Register reads and writes through BAR0, their side effects and their findings.
+
 use super::*;
 
 use e810_hal::bus::{CeqId, ItrIndex};
@@ -186,7 +188,7 @@ fn a_rate_limit_of_a_vector_that_is_not_there_is_found() {
     assert_eq!(kinds(&sim), [kind::VECTOR_RANGE]);
 }
 
-/// Nobody asks anything: the simulator's thread fires the interrupt when its time has come.
+/// No register is read: the simulator's thread fires the interrupt when it is due.
 #[test]
 fn an_interval_ends_in_real_time() {
     let sim = Sim::builder().mode(Mode::Real).build();
@@ -209,7 +211,7 @@ fn an_interval_ends_in_real_time() {
     assert_eq!(sim.findings(), []);
 }
 
-/// Waits as a driver does (control-path 9.2): a look every millisecond.
+/// Waits as a driver does (control-path 9.2): a poll every millisecond.
 fn wait(nic: &SimPlatform, done: impl Fn() -> bool) {
     for _ in 0..100 {
         if done() {

@@ -1,16 +1,16 @@
-//! What the engine reaches of its function: memory through the IOMMU, registers, interrupts, the wire.
+//! [`Env`] for the engine of a function: DMA through the IOMMU, registers, interrupts, frames to send.
 
 use e810_hal::RegOffset;
 use e810_hal::bus::{CeqId, PfId};
 use e810_hal::regs as hw;
 
-use super::Surroundings;
+use super::EngineEnv;
 use crate::findings::{Class, kind};
 use crate::pe::{DmaFault, Env, EventCount, OicrCause, PeReg};
 
-impl Surroundings<'_> {
+impl EngineEnv<'_> {
     fn place(&self, register: PeReg) -> Option<RegOffset> {
-        let pf = PfId::new(u16::from(self.body.index()))?;
+        let pf = PfId::new(u16::from(self.state.index()))?;
         Some(match register {
             PeReg::CqpTail => hw::PFPE_CQPTAIL.off(),
             PeReg::CcqpStatus => hw::PFPE_CCQPSTATUS.off(),
@@ -28,26 +28,26 @@ impl Surroundings<'_> {
     }
 }
 
-impl Env for Surroundings<'_> {
+impl Env for EngineEnv<'_> {
     fn read(&mut self, iova: u64, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.master(iova, into.len(), false)?;
-        let done = self.body.memory.iommu.read(iova, into);
+        self.check_bus_mastering(iova, into.len(), false)?;
+        let done = self.state.memory.iommu.read(iova, into);
         done.map_err(|refused| self.refused(refused))?;
         self.did_read(into.len());
         Ok(())
     }
 
     fn write(&mut self, iova: u64, from: &[u8]) -> Result<(), DmaFault> {
-        self.master(iova, from.len(), true)?;
-        let done = self.body.memory.iommu.write(iova, from);
+        self.check_bus_mastering(iova, from.len(), true)?;
+        let done = self.state.memory.iommu.write(iova, from);
         done.map_err(|refused| self.refused(refused))?;
         self.did_write(from.len());
         Ok(())
     }
 
     fn load(&mut self, iova: u64) -> Result<u64, DmaFault> {
-        self.master(iova, 8, false)?;
-        let done = self.body.memory.iommu.load(iova);
+        self.check_bus_mastering(iova, 8, false)?;
+        let done = self.state.memory.iommu.load(iova);
         let value = done.map_err(|refused| self.refused(refused))?;
         self.did_read(8);
         Ok(value)
@@ -55,16 +55,16 @@ impl Env for Surroundings<'_> {
 
     fn load_words(&mut self, iova: u64, into: &mut [u64]) -> Result<(), DmaFault> {
         let bytes = into.len() * 8;
-        self.master(iova, bytes, false)?;
-        let done = self.body.memory.iommu.load_words(iova, into);
+        self.check_bus_mastering(iova, bytes, false)?;
+        let done = self.state.memory.iommu.load_words(iova, into);
         done.map_err(|refused| self.refused(refused))?;
         self.did_read(bytes);
         Ok(())
     }
 
     fn load_quantum(&mut self, iova: u64) -> Result<[u64; 4], DmaFault> {
-        self.master(iova, 32, false)?;
-        let done = self.body.memory.iommu.load_quantum(iova);
+        self.check_bus_mastering(iova, 32, false)?;
+        let done = self.state.memory.iommu.load_quantum(iova);
         let words = done.map_err(|refused| self.refused(refused))?;
         self.did_read(32);
         Ok(words)
@@ -75,8 +75,8 @@ impl Env for Surroundings<'_> {
     }
 
     fn write_entry(&mut self, iova: u64, words: &[u64], valid_word: usize) -> Result<(), DmaFault> {
-        self.master(iova, words.len() * 8, true)?;
-        let done = self.body.memory.iommu.write_entry(iova, words, valid_word);
+        self.check_bus_mastering(iova, words.len() * 8, true)?;
+        let done = self.state.memory.iommu.write_entry(iova, words, valid_word);
         done.map_err(|refused| self.refused(refused))?;
         self.did_write(words.len() * 8);
         Ok(())
@@ -106,17 +106,17 @@ impl Env for Surroundings<'_> {
 
     fn register(&mut self, register: PeReg) -> u32 {
         self.place(register)
-            .map_or(0, |off| self.body.registers.get(off))
+            .map_or(0, |off| self.state.registers.get(off))
     }
 
     fn set_register(&mut self, register: PeReg, value: u32) {
         if let Some(off) = self.place(register) {
-            self.body.registers.set(off, value);
+            self.state.registers.set(off, value);
         }
     }
 
     fn counted(&mut self, what: EventCount) {
-        let stats = &mut self.body.stats;
+        let stats = &mut self.state.stats;
         let count = match what {
             EventCount::Armed => &mut stats.arms,
             EventCount::ArmedAgain => &mut stats.arms_repeated,
@@ -128,27 +128,27 @@ impl Env for Surroundings<'_> {
     }
 
     fn executed(&mut self, opcode: u8) {
-        self.body.stats.commands += 1;
-        self.body.tally.cqp(opcode);
+        self.state.stats.commands += 1;
+        self.state.tally.cqp(opcode);
     }
 
     fn has_queue_set(&self, handle: u16) -> bool {
-        let lan = self.body.lan.as_ref();
+        let lan = self.state.lan.as_ref();
         lan.is_none_or(|lan| lan.queue_sets.contains(&handle))
     }
 
     fn has_vsi(&self, vsi: u16) -> bool {
-        let lan = self.body.lan.as_ref();
+        let lan = self.state.lan.as_ref();
         lan.is_none_or(|lan| lan.vsis.contains(&vsi))
     }
 
     fn sent_here(&self) -> bool {
-        self.body.sent_here
+        self.state.sent_here
     }
 
     fn transmit(&mut self, frame: Vec<u8>) {
-        self.body.stats.frames_sent += 1;
-        self.body.outbox.push(frame);
+        self.state.stats.frames_sent += 1;
+        self.state.outbox.push(frame);
     }
 
     fn now(&self) -> u64 {
@@ -160,6 +160,6 @@ impl Env for Surroundings<'_> {
     }
 
     fn random(&mut self) -> u64 {
-        self.body.rng.next_u64()
+        self.state.rng.next_u64()
     }
 }

@@ -1,14 +1,14 @@
-//! Causes, vectors and the registers that say what becomes of an event.
+//! Interrupt causes, the vectors they are routed to, and the registers that control delivery.
 
 use e810_hal::bus::ItrIndex;
 use e810_hal::regs as hw;
 use e810_hal::{RegOffset, Vector};
 
-use super::{Body, Surroundings};
+use super::{EngineEnv, FunctionState};
 use crate::findings::{Class, kind};
 use crate::irq::{self, Cause, Rules, Units};
 
-impl Body {
+impl FunctionState {
     /// What the registers say about interrupts.
     fn interrupt_rules(&self) -> Rules {
         let control = self.registers.get(hw::GLINT_CTL.off());
@@ -21,10 +21,10 @@ impl Body {
     }
 }
 
-impl Surroundings<'_> {
+impl EngineEnv<'_> {
     /// A cause register fires, if it may.
     pub(crate) fn raise_cause(&mut self, name: &str, register: RegOffset) {
-        let cause = Cause::from(self.body.registers.get(register));
+        let cause = Cause::from(self.state.registers.get(register));
         if !cause.enabled {
             // Whether a cause that is enabled later still interrupts for what came before is not in the sources: here
             // it does not, so a driver must not count on it.
@@ -39,9 +39,9 @@ impl Surroundings<'_> {
     }
 
     fn raise_vector(&mut self, name: &str, vector: u16, itr: u32) {
-        let rules = self.body.interrupt_rules();
-        if !self.body.irq.raise(vector, itr, rules, self.now) {
-            let count = self.body.irq.count();
+        let rules = self.state.interrupt_rules();
+        if !self.state.irq.raise(vector, itr, rules, self.now) {
+            let count = self.state.irq.count();
             self.found(
                 Class::Fault,
                 kind::VECTOR_RANGE,
@@ -53,15 +53,15 @@ impl Surroundings<'_> {
 
     /// A write to GLINT_DYN_CTL(`vector`).
     pub(crate) fn write_dyn_ctl(&mut self, vector: Vector, value: u32) {
-        let rules = self.body.interrupt_rules();
+        let rules = self.state.interrupt_rules();
         let index = vector.get() as u16;
         if irq::is_trigger(value) {
-            self.body.mastering.was_asked();
+            self.state.bus_mastering.work_requested();
         }
         if irq::clears_pending(value) {
-            self.body.msix.clear_pending(index);
+            self.state.msix.clear_pending(index);
         }
-        if !self.body.irq.set_control(index, value, rules, self.now) {
+        if !self.state.irq.set_control(index, value, rules, self.now) {
             self.no_such_vector("GLINT_DYN_CTL", index);
         }
         self.check_messages();
@@ -69,9 +69,9 @@ impl Surroundings<'_> {
 
     /// A write to GLINT_ITR(`itr`, `vector`).
     pub(crate) fn write_itr(&mut self, itr: ItrIndex, vector: Vector, value: u32) {
-        let rules = self.body.interrupt_rules();
+        let rules = self.state.interrupt_rules();
         let (itr, index) = (itr.get(), vector.get() as u16);
-        if !self.body.irq.set_itr(itr, index, value, rules, self.now) {
+        if !self.state.irq.set_itr(itr, index, value, rules, self.now) {
             self.no_such_vector("GLINT_ITR", index);
         }
         self.check_messages();
@@ -79,9 +79,9 @@ impl Surroundings<'_> {
 
     /// A write to GLINT_RATE(`vector`).
     pub(crate) fn write_rate(&mut self, vector: Vector, value: u32) {
-        let rules = self.body.interrupt_rules();
+        let rules = self.state.interrupt_rules();
         let index = vector.get() as u16;
-        if !self.body.irq.set_rate(index, value, rules, self.now) {
+        if !self.state.irq.set_rate(index, value, rules, self.now) {
             self.no_such_vector("GLINT_RATE", index);
         }
         self.check_messages();
@@ -89,14 +89,14 @@ impl Surroundings<'_> {
 
     /// Timers and credits of interrupts that wait for them.
     pub(crate) fn pass_interrupt_time(&mut self) {
-        let rules = self.body.interrupt_rules();
-        self.body.irq.pass_time(rules, self.now);
+        let rules = self.state.interrupt_rules();
+        self.state.irq.pass_time(rules, self.now);
         self.check_messages();
     }
 
     /// A register of a vector that the function does not have was written.
     fn no_such_vector(&mut self, name: &str, vector: u16) {
-        let count = self.body.irq.count();
+        let count = self.state.irq.count();
         self.found(
             Class::Lint,
             kind::VECTOR_RANGE,
@@ -106,7 +106,7 @@ impl Surroundings<'_> {
 
     /// Sets causes of PFINT_OICR, and interrupts if one of them may.
     pub(crate) fn set_oicr(&mut self, causes: u32) {
-        let registers = &mut self.body.registers;
+        let registers = &mut self.state.registers;
         let oicr = registers.get(hw::PFINT_OICR.off()) | causes;
         registers.set(hw::PFINT_OICR.off(), oicr);
         if causes & registers.get(hw::PFINT_OICR_ENA.off()) != 0 {

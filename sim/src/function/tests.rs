@@ -1,3 +1,5 @@
+//! Resets, registers and interrupts of one function.
+
 use super::*;
 
 use e810_hal::Vector;
@@ -20,7 +22,7 @@ fn second() -> (Sim, SimPlatform) {
 
 /// Acts as the engine of PF 1.
 fn as_engine<R>(sim: &Sim, act: impl FnOnce(&mut dyn Env) -> R) -> R {
-    sim.with_world(|world| act(&mut world.functions[1].surroundings(&mut world.log, 77)))
+    sim.with_machine(|machine| act(&mut machine.functions[1].engine_env(&mut machine.log, 77)))
 }
 
 fn fired(nic: &SimPlatform) -> Vec<u32> {
@@ -82,7 +84,7 @@ fn other_causes_are_kept_and_interrupt_when_enabled() {
 
 /// Each register of the engine is where the driver of this very function reads it.
 #[test]
-fn the_engines_registers_are_where_the_driver_looks() {
+fn the_engines_registers_are_at_the_offsets_of_hal() {
     let (sim, nic) = second();
     let pf = PfId::new(1).unwrap();
     let places = [
@@ -187,5 +189,5 @@ fn what_the_engine_sends_waits_for_the_wire() {
     });
     assert_eq!(sim.stats(1).frames_sent, 1);
     assert_eq!(sim.take_findings()[0].kind, "test");
-    sim.with_world(|world| assert_eq!(world.functions[1].body.outbox, [vec![0xff; 60]]));
+    sim.with_machine(|machine| assert_eq!(machine.functions[1].state.outbox, [vec![0xff; 60]]));
 }

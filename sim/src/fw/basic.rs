@@ -1,4 +1,4 @@
-//! Commands about the function as a whole (control-path 9.4).
+//! AdminQ commands that concern the whole function (control-path 9.4).
 
 use crate::variation::{OwnVsi, PxeClearedAgain};
 
@@ -39,7 +39,7 @@ impl Cx<'_, '_> {
     pub(super) fn read_mac(&mut self, command: &Command) -> Answer {
         const LAN_VALID: u16 = 1 << 4;
         const WOL_VALID: u16 = 1 << 7;
-        let mac = self.fw.config.mac.unwrap_or(self.env.body.mac);
+        let mac = self.fw.config.mac.unwrap_or(self.env.state.mac);
         let port = self.pf();
         let mut data = Vec::new();
         for kind in [0, 1] {
@@ -68,7 +68,7 @@ impl Cx<'_, '_> {
             return Err(AqCode::EINVAL);
         }
         let was_on = std::mem::take(&mut self.card.pxe_mode);
-        match self.env.body.variation.pxe_cleared_again {
+        match self.env.state.variation.pxe_cleared_again {
             PxeClearedAgain::Exists if !was_on => Err(AqCode::EEXIST),
             PxeClearedAgain::Exists | PxeClearedAgain::Done => Ok(command.done()),
         }
@@ -76,14 +76,14 @@ impl Cx<'_, '_> {
 
     /// 0x02A4: forgets what an earlier driver of this function left in the switch and the scheduler.
     pub(super) fn clear_pf_config(&mut self, command: &Command) -> Answer {
-        self.fw.vsis.close_all(self.env.body);
+        self.fw.vsis.close_all(self.env.state);
         self.fw.vsis = super::vsi::Vsis::default();
-        self.fw.rules = super::rules::Rules::default();
+        self.fw.rules = super::switch_rules::SwitchRules::default();
         self.fw.txqs = super::txq::TxQueues::default();
-        self.fw.tree = super::tree::Tree::new(self.pf(), &self.fw.config);
+        self.fw.tree = super::sched_tree::SchedTree::new(self.pf(), &self.fw.config);
         let pf = self.pf();
         self.card.pool.release_all(pf);
-        self.fw.own_vsi &= self.env.body.variation.own_vsi == OwnVsi::Stays;
+        self.fw.own_vsi &= self.env.state.variation.own_vsi == OwnVsi::Stays;
         Ok(command.done())
     }
 

@@ -1,11 +1,11 @@
-//! What comes up by and by after a reset of the card: parts of the firmware, the RDMA engine.
+//! Start-up after a reset of the card: when parts of the firmware and the RDMA engine become ready.
 
 use e810_hal::regs as hw;
 
-use crate::function::Body;
+use crate::function::FunctionState;
 
 use super::Cx;
-use super::choices::FirmwareConfig;
+use super::config::FirmwareConfig;
 
 /// GL_MNG_FWSM.FW_LOADING.
 const LOADING: u32 = 1 << 30;
@@ -13,8 +13,8 @@ const LOADING: u32 = 1 << 30;
 const PE_DONE: u32 = 1 << 10;
 /// GLPE_CPUSTATUS of an engine that is ready.
 const ENGINE_READY: u32 = 0x80;
-/// Shortest time that the engine is behind the rest of the card, and what is drawn on top, in ns. Not in the sources;
-/// existing drivers look every 10 ms.
+/// Shortest time that the engine is behind the rest of the card, and what is drawn on top, in ns. Not in the
+/// sources; existing drivers poll every 10 ms.
 const ENGINE_TIME: (u64, u64) = (200_000, 4_000_000);
 
 /// What is still to come, and when.
@@ -24,37 +24,42 @@ pub(super) struct Boot {
     engine: Option<u64>,
 }
 
-fn set_bits(body: &mut Body, off: e810_hal::RegOffset, bits: u32, on: bool) {
-    let rest = body.registers.get(off) & !bits;
-    body.registers.set(off, rest | if on { bits } else { 0 });
+fn set_bits(state: &mut FunctionState, off: e810_hal::RegOffset, bits: u32, on: bool) {
+    let rest = state.registers.get(off) & !bits;
+    state.registers.set(off, rest | if on { bits } else { 0 });
 }
 
-fn show_engine(body: &mut Body, ready: bool) {
-    set_bits(body, hw::GLNVM_ULD.off(), PE_DONE, ready);
+fn show_engine(state: &mut FunctionState, ready: bool) {
+    set_bits(state, hw::GLNVM_ULD.off(), PE_DONE, ready);
     let status = if ready { ENGINE_READY } else { 0 };
     for off in [
         hw::GLPE_CPUSTATUS0.off(),
         hw::GLPE_CPUSTATUS1.off(),
         hw::GLPE_CPUSTATUS2.off(),
     ] {
-        body.registers.set(off, status);
+        state.registers.set(off, status);
     }
 }
 
 impl Boot {
     /// Parts of the firmware come from somewhere else, and take their time (`ice/ice_main.c ice_wait_for_fw`).
-    pub(super) fn start_loading(&mut self, config: &FirmwareConfig, now: u64, body: &mut Body) {
+    pub(super) fn start_loading(
+        &mut self,
+        config: &FirmwareConfig,
+        now: u64,
+        state: &mut FunctionState,
+    ) {
         if config.loading_ms > 0 {
             self.loaded = Some(now + u64::from(config.loading_ms) * 1_000_000);
-            set_bits(body, hw::GL_MNG_FWSM.off(), LOADING, true);
+            set_bits(state, hw::GL_MNG_FWSM.off(), LOADING, true);
         }
     }
 
     /// The card is active again, its engine is not yet: PE_DONE is the last of the done bits.
-    pub(super) fn start_engine(&mut self, now: u64, body: &mut Body) {
-        let time = ENGINE_TIME.0 + body.rng.below(ENGINE_TIME.1);
+    pub(super) fn start_engine(&mut self, now: u64, state: &mut FunctionState) {
+        let time = ENGINE_TIME.0 + state.rng.below(ENGINE_TIME.1);
         self.engine = Some(now + time);
-        show_engine(body, false);
+        show_engine(state, false);
     }
 
     pub(super) fn next(&self) -> Option<u64> {
@@ -68,10 +73,10 @@ impl Cx<'_, '_> {
         let now = self.now();
         let boot = &mut self.fw.boot;
         if boot.loaded.take_if(|at| *at <= now).is_some() {
-            set_bits(self.env.body, hw::GL_MNG_FWSM.off(), LOADING, false);
+            set_bits(self.env.state, hw::GL_MNG_FWSM.off(), LOADING, false);
         }
         if boot.engine.take_if(|at| *at <= now).is_some() {
-            show_engine(self.env.body, true);
+            show_engine(self.env.state, true);
         }
     }
 }

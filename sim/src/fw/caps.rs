@@ -1,4 +1,4 @@
-//! What the device and the function can do (0x000A, 0x000B; control-path 9.5).
+//! Device and function capabilities (0x000A, 0x000B; control-path 9.5).
 
 use super::basic::Capability;
 use super::descriptor::{Answer, Command};
@@ -35,9 +35,9 @@ impl Cx<'_, '_> {
     /// Entries that both commands give.
     fn common(&self) -> Vec<Capability> {
         let config = &self.fw.config;
-        let body = &self.env.body;
-        let pf = u32::from(body.identity.pf);
-        let vectors = u32::from(config.msix.unwrap_or(body.identity.vectors));
+        let state = &self.env.state;
+        let pf = u32::from(state.identity.pf);
+        let vectors = u32::from(config.msix.unwrap_or(state.identity.vectors));
         let queues = u32::from(QUEUES);
         let mut all = vec![
             capability(0x0005, self.valid_functions(), 0, 0),

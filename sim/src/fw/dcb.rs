@@ -59,7 +59,7 @@ impl Cx<'_, '_> {
         Ok(command.done().put(0, &[set]))
     }
 
-    /// 0x0A00: local MIB 0, remote 1; nobody is at the other end.
+    /// 0x0A00: local MIB 0, remote 1; there is no link partner.
     pub(super) fn get_lldp_mib(&mut self, command: &Command) -> Answer {
         if !self.agent_runs() {
             return Err(AqCode::EPERM);

@@ -1,4 +1,4 @@
-//! Which handler answers which opcode.
+//! Dispatch from AdminQ opcode to handler.
 
 use super::descriptor::{Answer, Command, Reply};
 use super::{AqCode, Cx};
@@ -26,7 +26,7 @@ fn others_go_on_in_download(command: &Command) -> bool {
         || (command.opcode == 0x0008 && command.param16(0) == super::locks::GLOBAL)
 }
 
-/// What recovery mode is there for: to mend the flash. Which commands that leaves is `[inf]`.
+/// Commands of recovery mode, whose purpose is to repair the flash. Their selection is `[inf]`.
 fn goes_on_in_recovery(opcode: u16) -> bool {
     matches!(
         opcode,
@@ -44,13 +44,13 @@ impl Cx<'_, '_> {
         let goes_on = match self.global_holder(now) {
             None => true,
             Some(holder) if holder == self.pf() => goes_on_in_download(command),
-            Some(_) => match self.env.body.variation.others_in_download {
+            Some(_) => match self.env.state.variation.others_in_download {
                 OthersInDownload::Refused => others_go_on_in_download(command),
                 OthersInDownload::Served => true,
             },
         };
         if !goes_on {
-            let code = match self.env.body.variation.refused_in_download {
+            let code = match self.env.state.variation.refused_in_download {
                 RefusedInDownload::Ebusy => AqCode::EBUSY,
                 RefusedInDownload::Eagain => AqCode::EAGAIN,
             };

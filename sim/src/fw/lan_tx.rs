@@ -1,10 +1,10 @@
-//! LAN transmit queues, as far as they must be there: what is posted is taken and dropped.
+//! LAN transmit queues, reduced to descriptor processing: descriptors are consumed and their frames dropped.
 //!
-//! LAN packets go nowhere here. A descriptor that asks for a report gets one, so that a driver's queue does not look
-//! stuck (`ice/ice_txrx.c ice_clean_tx_irq`).
+//! No LAN packet is sent. A descriptor that requests a report is written back, so that a driver's queue does not
+//! appear to hang (`ice/ice_txrx.c ice_clean_tx_irq`).
 
 use crate::findings::{Class, kind};
-use crate::function::Surroundings;
+use crate::function::EngineEnv;
 use crate::pe::Env;
 
 use super::Firmware;
@@ -52,13 +52,13 @@ impl LanQueue {
 }
 
 impl Firmware {
-    /// The driver has posted up to `tail` on LAN queue `number`. Answers with the new head, and whether a report was
+    /// The driver has posted up to `tail` on LAN queue `number`. Returns the new head, and whether a report was
     /// written; `None` when there is no such queue, or it cannot be served, which is a finding.
     pub(crate) fn lan_doorbell(
         &mut self,
         number: u16,
         tail: u32,
-        env: &mut Surroundings<'_>,
+        env: &mut EngineEnv<'_>,
     ) -> Option<(u32, bool)> {
         let queue = self.txqs.lan.get_mut(&number)?;
         if tail >= queue.length {

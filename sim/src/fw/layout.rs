@@ -1,6 +1,6 @@
-//! Little-endian fields of descriptors and buffers, by byte offset, as the reference writes them.
+//! Little-endian fields of descriptors and buffers, addressed by the byte offsets of the reference.
 //!
-//! A field that lies outside reads as 0 and is not written: handlers check lengths first.
+//! A field outside the buffer reads as 0 and is not written; handlers check lengths first.
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk::<N>().copied()

@@ -1,6 +1,6 @@
-//! Commands about PHY, MAC and link (control-path 9.4).
+//! PHY, MAC and link commands (control-path 9.4).
 
-use super::choices::PortLink;
+use super::config::PortLink;
 use super::descriptor::{Answer, Command};
 use super::layout::{part, put, u8_at};
 use super::port::{ENABLE_LINK, FEC, PHY_TYPES};
@@ -85,7 +85,7 @@ impl Cx<'_, '_> {
         if port.caps & UPDATE_LINK != 0 {
             port.enabled = port.caps & ENABLE_LINK != 0;
             port.restart(&self.fw.config, self.env.now);
-            port.look_again();
+            port.recheck_link();
         }
         let data = part(&data, 0, CONFIGURATION).to_vec();
         command.answer(data)
@@ -120,7 +120,7 @@ impl Cx<'_, '_> {
         let port = &mut self.fw.port;
         port.enabled = command.param8(2) & ENABLE != 0;
         port.restart(&self.fw.config, now);
-        port.look_again();
+        port.recheck_link();
         Ok(command.done())
     }
 

@@ -1,9 +1,10 @@
-//! Resources that one function at a time owns: flash, change lock, global configuration lock (0x0008, 0x0009).
+//! Resource locks that one function at a time holds: flash, change lock, global configuration lock (0x0008,
+//! 0x0009).
 //!
-//! The global configuration lock is given once until the next core reset, to whichever function asks first; with its
-//! release, whatever was downloaded, the configuration counts as done, and no function gets it again (field-evidence 3.4,
-//! 3.5, 3.7). What ends the grant when its time is over is a choice ([`LockRunsOut`]); after a PF reset of its holder it
-//! counts as done `[inf]`.
+//! The global configuration lock is granted once per core reset, to the first function that requests it. When it is
+//! released the configuration counts as done, whatever was downloaded, and no function gets the lock again
+//! (field-evidence 3.4, 3.5, 3.7). What happens when a grant times out is a choice ([`LockRunsOut`]); after a PF
+//! reset of its holder the configuration counts as done `[inf]`.
 
 use std::collections::BTreeMap;
 
@@ -42,11 +43,11 @@ struct Holder {
 /// The global configuration lock since the last reset of the card.
 #[derive(Clone, Copy, Debug, Default)]
 enum Global {
-    /// Nobody has had it.
+    /// It was never granted.
     #[default]
     Never,
     Held(Holder),
-    /// Somebody has had it.
+    /// It was granted before.
     Done,
 }
 
@@ -58,7 +59,7 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Somebody has downloaded a package before the simulation begins.
+    /// A package was downloaded before the simulation starts.
     pub(super) fn configuration_is_done(&mut self) {
         self.global = Global::Done;
     }
@@ -127,7 +128,7 @@ impl Locks {
 impl Cx<'_, '_> {
     /// Who has the global configuration lock.
     pub(super) fn global_holder(&mut self, now: u64) -> Option<u8> {
-        let then = self.env.body.variation.lock_runs_out;
+        let then = self.env.state.variation.lock_runs_out;
         self.card.locks.run_out(now, then);
         Some(self.card.locks.holder((GLOBAL, 0), now)?.pf)
     }

@@ -1,4 +1,4 @@
-//! The firmware's own log (0xFF30 to 0xFF32; `ice/ice_fwlog.c`).
+//! Firmware logging commands (0xFF30 to 0xFF32; `ice/ice_fwlog.c`).
 
 use super::Cx;
 use super::descriptor::{Answer, Command};

@@ -1,16 +1,16 @@
-//! The firmware of the card: what answers on the AdminQ, and the LAN side of a function that it sets up.
+//! Firmware model: answers AdminQ commands and keeps the LAN-side configuration of a function.
 //!
-//! Written from control-path 9 and, where that is silent, from what Linux's ice driver (6.12) asks and wants; such places
-//! name the function of that driver. Nothing here is taken from a driver of this project: descriptors and buffers are
-//! decoded by offset.
+//! Written from control-path 9 and, where that is silent, from what Linux's ice driver (6.12) sends and expects;
+//! such places name the function of that driver. Nothing here is taken from a driver of this project: descriptors
+//! and buffers are decoded by offset.
 //!
-//! [`Card`] is what the functions of a card share: package, locks, flash. [`Firmware`] is what it knows of one function:
-//! queues, VSIs, scheduler tree, rules, link.
+//! [`Card`] is the state shared by the functions of a card: package, locks, flash. [`Firmware`] is the state of one
+//! function: queues, VSIs, scheduler tree, rules, link.
 
 mod basic;
 mod boot;
 mod caps;
-mod choices;
+mod config;
 mod dcb;
 mod descriptor;
 mod dispatch;
@@ -21,37 +21,37 @@ mod locks;
 mod logging;
 mod nvm;
 mod package;
-mod pool;
 mod port;
 mod queue;
 mod recipe;
+mod resource_pool;
 mod rss;
-mod rules;
 mod sched;
+mod sched_tree;
 mod switch;
+mod switch_rules;
 #[cfg(test)]
 mod tests;
 mod topology;
-mod tree;
 mod txq;
 mod vlan;
 mod vsi;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::function::{Body, Surroundings};
+use crate::function::{EngineEnv, FunctionState};
 use crate::pe::ProtocolEngine;
 use crate::regs::ResetSource;
 
-pub use choices::{AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink};
+pub use config::{AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink};
 pub use descriptor::AqCode;
 pub(crate) use descriptor::Event;
 pub(crate) use nvm::SHADOW_RAM_LOG2_KB;
 pub use package::test_package;
-pub(crate) use port::Ends;
+pub(crate) use port::EnabledPorts;
 pub(crate) use queue::{FirmwareEffect, is_queue_register};
 
-/// What the functions of a card share.
+/// State shared by the functions of a card.
 #[derive(Debug)]
 pub(crate) struct Card {
     package: package::Package,
@@ -59,12 +59,12 @@ pub(crate) struct Card {
     flash: nvm::Flash,
     vlan: vlan::VlanMode,
     recipes: recipe::Recipes,
-    pool: pool::CardPool,
+    pool: resource_pool::CardPool,
     /// The card boots a machine: until some function's driver ends it (0x0110). A reset of a function does not bring it
     /// back (control-path 9.2, field-evidence 3.2).
     pxe_mode: bool,
     /// Functions whose ports are enabled.
-    pub(crate) ends: Ends,
+    pub(crate) enabled_ports: EnabledPorts,
     /// Functions that the card has.
     functions: u8,
 }
@@ -77,9 +77,9 @@ impl Card {
             flash: nvm::Flash::default(),
             vlan: vlan::VlanMode::default(),
             recipes: recipe::Recipes::default(),
-            pool: pool::CardPool::default(),
+            pool: resource_pool::CardPool::default(),
             pxe_mode: true,
-            ends: [false; 8],
+            enabled_ports: [false; 8],
             functions,
         }
     }
@@ -92,9 +92,9 @@ impl Card {
     /// The whole card was reset: what lives in the device is gone, the flash is not.
     pub(crate) fn reset(&mut self, start: &PackageStart) {
         let flash = std::mem::take(&mut self.flash);
-        let ends = self.ends;
+        let enabled_ports = self.enabled_ports;
         *self = Self::new(self.functions);
-        (self.flash, self.ends) = (flash, ends);
+        (self.flash, self.enabled_ports) = (flash, enabled_ports);
         self.package.start(start);
         if matches!(start, PackageStart::Active(_)) {
             // The driver that has loaded it has done the rest, too.
@@ -115,8 +115,8 @@ pub(crate) struct Firmware {
     vsis: vsi::Vsis,
     /// The firmware has a VSI of its own for the function.
     own_vsi: bool,
-    tree: tree::Tree,
-    rules: rules::Rules,
+    tree: sched_tree::SchedTree,
+    rules: switch_rules::SwitchRules,
     port: port::Port,
     txqs: txq::TxQueues,
     rss: rss::Rss,
@@ -127,16 +127,16 @@ pub(crate) struct Firmware {
 }
 
 impl Firmware {
-    pub(crate) fn new(config: FirmwareConfig, body: &mut Body) -> Self {
-        let pf = body.identity.pf;
+    pub(crate) fn new(config: FirmwareConfig, state: &mut FunctionState) -> Self {
+        let pf = state.identity.pf;
         let mut this = Self {
             queues: queue::Queues::default(),
             boot: boot::Boot::default(),
             events: VecDeque::new(),
             vsis: vsi::Vsis::default(),
             own_vsi: true,
-            tree: tree::Tree::new(pf, &config),
-            rules: rules::Rules::default(),
+            tree: sched_tree::SchedTree::new(pf, &config),
+            rules: switch_rules::SwitchRules::default(),
             port: port::Port::powered(&config),
             txqs: txq::TxQueues::default(),
             rss: rss::Rss::default(),
@@ -145,23 +145,28 @@ impl Firmware {
             refused: BTreeMap::new(),
             config,
         };
-        this.boot.start_loading(&this.config, 0, body);
+        this.boot.start_loading(&this.config, 0, state);
         this
     }
 
     /// The function, or the whole card, was reset.
     ///
-    /// The AdminQ's registers outlive all but an EMPR. That the firmware serves a queue again only after its length was
-    /// written anew is `[inf]`: otherwise it would use the memory of a driver that is gone.
-    pub(crate) fn reset(&mut self, source: ResetSource, card: &mut Card, body: &mut Body) {
-        let pf = body.identity.pf;
+    /// The AdminQ's registers outlive all but an EMPR. That the firmware serves a queue again only after its length
+    /// was written again is `[inf]`: otherwise it would use the memory of a driver that has ended.
+    pub(crate) fn reset(
+        &mut self,
+        source: ResetSource,
+        card: &mut Card,
+        state: &mut FunctionState,
+    ) {
+        let pf = state.identity.pf;
         self.queues = queue::Queues::default();
         self.events.clear();
-        self.vsis.close_all(body);
+        self.vsis.close_all(state);
         self.vsis = vsi::Vsis::default();
         self.own_vsi = true;
-        self.tree = tree::Tree::new(pf, &self.config);
-        self.rules = rules::Rules::default();
+        self.tree = sched_tree::SchedTree::new(pf, &self.config);
+        self.rules = switch_rules::SwitchRules::default();
         self.txqs = txq::TxQueues::default();
         self.rss = rss::Rss::default();
         self.log = logging::FirmwareLog::default();
@@ -179,18 +184,18 @@ impl Firmware {
     }
 
     /// The reset is over, or power came: from now on the link may come up.
-    pub(crate) fn started(&mut self, source: ResetSource, now: u64, body: &mut Body) {
+    pub(crate) fn started(&mut self, source: ResetSource, now: u64, state: &mut FunctionState) {
         if source != ResetSource::Pfr {
             self.port.start(&self.config, now);
-            self.boot.start_loading(&self.config, now, body);
-            self.boot.start_engine(now, body);
+            self.boot.start_loading(&self.config, now, state);
+            self.boot.start_engine(now, state);
         }
     }
 
     /// Changes the choices; the link may be another one now.
     pub(crate) fn configure(&mut self, configure: impl FnOnce(&mut FirmwareConfig)) {
         configure(&mut self.config);
-        self.port.look_again();
+        self.port.recheck_link();
     }
 
     /// Whether the port is enabled, that is, the other end can see it.
@@ -198,18 +203,18 @@ impl Firmware {
         self.port.enabled && self.config.link != PortLink::NoMedia
     }
 
-    /// Whether frames pass the port: it is enabled and has a link. `ends`: which functions' ports are enabled.
-    pub(crate) fn has_link(&self, now: u64, ends: Ends) -> bool {
-        self.port.is_up(&self.config, now, ends)
+    /// Whether frames pass the port: it is enabled and has a link. `enabled_ports`: which functions' ports are enabled.
+    pub(crate) fn has_link(&self, now: u64, enabled_ports: EnabledPorts) -> bool {
+        self.port.is_up(&self.config, now, enabled_ports)
     }
 
-    /// Another port may be one's other end.
-    pub(crate) fn look_at_link(&mut self) {
-        self.port.look_again();
+    /// The link partner may have changed.
+    pub(crate) fn recheck_link(&mut self) {
+        self.port.recheck_link();
     }
 
     /// Whether the switch sends `frame`, which came from the wire, to one of the VSIs `open`.
-    pub(crate) fn lets_in(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
+    pub(crate) fn accepts_frame(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
         let takes = |vsi| {
             open.contains(&vsi)
                 && (!self.vsis.prunes_vlans(vsi)
@@ -265,12 +270,12 @@ pub(crate) struct Cx<'a, 'b> {
     pub(crate) fw: &'a mut Firmware,
     pub(crate) card: &'a mut Card,
     pub(crate) engine: &'a ProtocolEngine,
-    pub(crate) env: &'a mut Surroundings<'b>,
+    pub(crate) env: &'a mut EngineEnv<'b>,
 }
 
 impl Cx<'_, '_> {
     pub(super) fn pf(&self) -> u8 {
-        self.env.body.identity.pf
+        self.env.state.identity.pf
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -279,8 +284,10 @@ impl Cx<'_, '_> {
 
     /// Whether the port has link now.
     pub(super) fn has_link(&self) -> bool {
-        let ends = self.card.ends;
-        self.fw.port.is_up(&self.fw.config, self.env.now, ends)
+        let enabled_ports = self.card.enabled_ports;
+        self.fw
+            .port
+            .is_up(&self.fw.config, self.env.now, enabled_ports)
     }
 }
 

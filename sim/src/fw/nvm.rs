@@ -1,6 +1,7 @@
-//! The flash as 0x0701 reads it: shadow RAM, and behind it the NVM, option ROM and netlist banks.
+//! Flash contents as 0x0701 reads them: shadow RAM, followed by the NVM, option ROM and netlist banks.
 //!
-//! The places of words are those that `ice/ice_nvm.c` looks at (`ice/ice_type.h ICE_SR_*`); contents are this card's own.
+//! Word offsets are those that `ice/ice_nvm.c` reads (`ice/ice_type.h ICE_SR_*`); the contents are this model's
+//! own.
 
 use super::descriptor::{Answer, Command};
 use super::layout::{put, put_u16, put_u32};

@@ -1,8 +1,8 @@
-//! The DDP package in the device: download, sections, versions (0x0C40 to 0x0C43; control-path 9.10).
+//! DDP package state: download, sections, versions (0x0C40 to 0x0C43; control-path 9.10).
 
 use std::collections::BTreeMap;
 
-use super::choices::PackageStart;
+use super::config::PackageStart;
 use super::descriptor::{Answer, Command};
 use super::layout::{part, put, put_u16, put_u32, u16_at, u32_at};
 use super::{AqCode, Cx};
@@ -249,13 +249,13 @@ fn buffer(kind: u32, section: &[u8]) -> [u8; BUFFER] {
 pub fn test_package() -> Vec<u8> {
     const VERSION: [u8; 4] = [1, 3, 0, 0];
     const SEGMENT_HEADER: usize = 44;
-    let segment = |kind: u32, name: &str, body: &[u8]| {
+    let segment = |kind: u32, name: &str, state: &[u8]| {
         let mut bytes = vec![0; SEGMENT_HEADER];
         put_u32(&mut bytes, 0, kind);
         put(&mut bytes, 4, &[1]);
-        put_u32(&mut bytes, 8, (SEGMENT_HEADER + body.len()) as u32);
+        put_u32(&mut bytes, 8, (SEGMENT_HEADER + state.len()) as u32);
         put(&mut bytes, 12, name.as_bytes());
-        bytes.extend_from_slice(body);
+        bytes.extend_from_slice(state);
         bytes
     };
     // Package version, nothing, name.
@@ -267,15 +267,15 @@ pub fn test_package() -> Vec<u8> {
     put(&mut metadata, 4, b"Simulated package");
     put_u32(&mut metadata, 4 + NAME, 0xe810);
     // No device and no NVM is named; three buffers.
-    let mut body = vec![0; 12];
-    put_u32(&mut body, 8, 3);
-    body.extend(buffer(METADATA, &metadata));
+    let mut state = vec![0; 12];
+    put_u32(&mut state, 8, 3);
+    state.extend(buffer(METADATA, &metadata));
     // A switch section and one of the RDMA engine's (ICE_SID_XLT0_PE).
-    body.extend(buffer(10, &[0x5a; 64]));
-    body.extend(buffer(80, &[0xa5; 128]));
+    state.extend(buffer(10, &[0x5a; 64]));
+    state.extend(buffer(80, &[0xa5; 128]));
     let segments = [
         segment(0x01, "Global Metadata", &global),
-        segment(0x10, "CPK Configuration Data", &body),
+        segment(0x10, "CPK Configuration Data", &state),
     ];
     let mut file = vec![0; 8 + 4 * segments.len()];
     put(&mut file, 0, &[1]);

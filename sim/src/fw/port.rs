@@ -1,8 +1,8 @@
-//! State of a function's port: PHY configuration, link, link events.
+//! Port state of a function: PHY configuration, link, link events.
 
 use crate::regs::ResetSource;
 
-use super::choices::{FirmwareConfig, PhyStart, PortLink};
+use super::config::{FirmwareConfig, PhyStart, PortLink};
 use super::layout::{put, put_u16};
 use super::{Cx, Event};
 
@@ -36,9 +36,9 @@ pub(super) struct Port {
     /// Bits that are set are not wanted.
     pub(super) mask: u16,
     started: u64,
-    /// What the link was when it was last looked at.
+    /// State of the link at the last check.
     seen: bool,
-    look: Option<u64>,
+    next_check: Option<u64>,
 }
 
 impl Port {
@@ -62,7 +62,7 @@ impl Port {
             mask: 0,
             started: 0,
             seen: false,
-            look: None,
+            next_check: None,
         }
     }
 
@@ -76,18 +76,18 @@ impl Port {
     /// Power came, or the card was reset: the link comes up in its time.
     pub(super) fn start(&mut self, config: &FirmwareConfig, now: u64) {
         self.started = now;
-        self.look = Some(match config.link {
+        self.next_check = Some(match config.link {
             PortLink::UpAfterMs(ms) => now + u64::from(ms) * 1_000_000,
             _ => now,
         });
     }
 
-    /// Autonegotiation begins anew, and so does the time it takes.
+    /// Autonegotiation restarts, and so does the time it takes.
     pub(super) fn restart(&mut self, config: &FirmwareConfig, now: u64) {
         self.start(config, now);
     }
 
-    /// A PF reset does not touch the PHY; what the driver wanted to hear is forgotten.
+    /// A PF reset does not touch the PHY; the driver's event mask is cleared.
     pub(super) fn reset(&mut self, source: ResetSource, config: &FirmwareConfig) {
         if source == ResetSource::Pfr {
             self.events = false;
@@ -98,22 +98,27 @@ impl Port {
     }
 
     /// Something may have changed.
-    pub(super) fn look_again(&mut self) {
-        self.look = Some(0);
+    pub(super) fn recheck_link(&mut self) {
+        self.next_check = Some(0);
     }
 
-    /// When to look at the link.
+    /// When to check the link.
     pub(super) fn next_change(&self) -> Option<u64> {
-        self.look
+        self.next_check
     }
 
-    /// `ends`: which functions' ports are enabled.
-    pub(super) fn is_up(&self, config: &FirmwareConfig, now: u64, ends: Ends) -> bool {
+    /// `enabled_ports`: which functions' ports are enabled.
+    pub(super) fn is_up(
+        &self,
+        config: &FirmwareConfig,
+        now: u64,
+        enabled_ports: EnabledPorts,
+    ) -> bool {
         let other_end = match config.link {
             PortLink::Up => true,
             PortLink::UpAfterMs(ms) => now >= self.started + u64::from(ms) * 1_000_000,
             PortLink::Down | PortLink::NoMedia => false,
-            PortLink::Cabled(other) => ends.get(usize::from(other)).is_some_and(|on| *on),
+            PortLink::Cabled(other) => enabled_ports.get(usize::from(other)).is_some_and(|on| *on),
         };
         self.enabled && other_end
     }
@@ -125,20 +130,20 @@ impl Port {
 }
 
 /// Which functions' ports are enabled, by PF number.
-pub(crate) type Ends = [bool; 8];
+pub(crate) type EnabledPorts = [bool; 8];
 
 impl Cx<'_, '_> {
-    /// Looks at the link if it is time, and says what changed.
+    /// Checks the link when the check is due, and reports a change.
     pub(super) fn check_link(&mut self) {
-        if self.fw.port.look.is_none_or(|at| at > self.now()) {
+        if self.fw.port.next_check.is_none_or(|at| at > self.now()) {
             return;
         }
-        // Looked at early, it is looked at again when it comes up.
+        // A check before the link comes up is repeated when it does.
         let comes_up = match self.fw.config.link {
             PortLink::UpAfterMs(ms) => self.fw.port.started + u64::from(ms) * 1_000_000,
             _ => 0,
         };
-        self.fw.port.look = Some(comes_up).filter(|at| *at > self.now());
+        self.fw.port.next_check = Some(comes_up).filter(|at| *at > self.now());
         let up = self.has_link();
         if up == self.fw.port.seen {
             return;
@@ -153,7 +158,7 @@ impl Cx<'_, '_> {
     pub(super) fn link_event(&self) -> Event {
         Event {
             opcode: 0x0607,
-            params: [self.env.body.identity.pf, 0, 1, 0, 0, 0, 0, 0],
+            params: [self.env.state.identity.pf, 0, 1, 0, 0, 0, 0, 0],
             data: self.link_data(),
         }
     }

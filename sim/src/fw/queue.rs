@@ -1,17 +1,17 @@
-//! The rings: commands are taken from the ATQ, events are put on the ARQ (control-path 9.1).
+//! AdminQ rings: fetches commands from the ATQ and writes events to the ARQ (control-path 9.1).
 //!
-//! The firmware takes one command at a time. Its registers are those of the function; here is only what the firmware
-//! knows besides them.
+//! The firmware processes one command at a time. The ring registers belong to the function; this module keeps only
+//! the firmware's own ring state.
 
 use e810_hal::RegOffset;
 use e810_hal::regs as hw;
 
 use crate::findings::{Class, kind};
-use crate::function::Surroundings;
+use crate::function::EngineEnv;
 use crate::pe::Env;
 use crate::regs::ResetSource;
 
-use super::choices::AqFault;
+use super::config::AqFault;
 use super::descriptor::{Command, Descriptor, LEN, Reply, flag};
 use super::{AqCode, Cx, Event, Firmware};
 
@@ -68,8 +68,8 @@ impl Firmware {
     }
 
     /// The driver wrote a register of the AdminQ; its value is stored already.
-    pub(crate) fn queue_written(&mut self, off: RegOffset, env: &mut Surroundings<'_>) {
-        let value = env.body.registers.get(off);
+    pub(crate) fn queue_written(&mut self, off: RegOffset, env: &mut EngineEnv<'_>) {
+        let value = env.state.registers.get(off);
         match off {
             ATQLEN => {
                 self.queues.commands = value & ENABLE != 0;
@@ -79,13 +79,13 @@ impl Firmware {
             ARQLEN => self.queues.events = value & ENABLE != 0,
             ATQT => {
                 if self.queues.commands {
-                    let length = env.body.registers.get(ATQLEN) & COUNT;
+                    let length = env.state.registers.get(ATQLEN) & COUNT;
                     if value >= length {
                         let text = format!("ATQT = {value}, the queue has {length} descriptors");
                         env.found(Class::Fault, kind::ADMINQ_RING, text);
                         return;
                     }
-                    env.body.mastering.was_asked();
+                    env.state.bus_mastering.work_requested();
                     self.wake(env.now);
                 } else if value != 0 {
                     // Zero is how a queue is prepared and put away.
@@ -94,7 +94,7 @@ impl Firmware {
                 }
             }
             ARQT => {
-                let length = env.body.registers.get(ARQLEN) & COUNT;
+                let length = env.state.registers.get(ARQLEN) & COUNT;
                 if self.queues.events && value >= length {
                     let text = format!("ARQT = {value}, the queue has {length} descriptors");
                     env.found(Class::Fault, kind::ADMINQ_RING, text);
@@ -111,14 +111,14 @@ impl Firmware {
     }
 }
 
-/// Whether `off` is a register that the firmware looks at when it is written.
+/// Whether a write to the register at `off` notifies the firmware.
 pub(crate) fn is_queue_register(off: RegOffset) -> bool {
     matches!(off, ATQLEN | ATQT | ARQLEN | ARQT)
 }
 
 /// Where descriptor `index` of the ring at `low` and `high` is.
-fn place(env: &Surroundings<'_>, low: RegOffset, high: RegOffset, index: u32) -> u64 {
-    let registers = &env.body.registers;
+fn place(env: &EngineEnv<'_>, low: RegOffset, high: RegOffset, index: u32) -> u64 {
+    let registers = &env.state.registers;
     let base = u64::from(registers.get(high)) << 32 | u64::from(registers.get(low) & !0x3f);
     base + u64::from(index) * LEN as u64
 }
@@ -148,7 +148,7 @@ impl Cx<'_, '_> {
     }
 
     fn commands_wait(&self) -> bool {
-        let registers = &self.env.body.registers;
+        let registers = &self.env.state.registers;
         self.fw.queues.commands
             && !self.fw.queues.silent
             && registers.get(ATQH) != registers.get(ATQT)
@@ -159,7 +159,7 @@ impl Cx<'_, '_> {
         if !self.commands_wait() {
             return FirmwareEffect::None;
         }
-        let registers = &self.env.body.registers;
+        let registers = &self.env.state.registers;
         let (length, head) = (registers.get(ATQLEN) & COUNT, registers.get(ATQH));
         if head >= length {
             let text = format!("ATQH = {head}, the queue has {length} descriptors");
@@ -176,7 +176,7 @@ impl Cx<'_, '_> {
         }
         let mut descriptor = Descriptor(bytes);
         let opcode = descriptor.opcode();
-        self.env.body.tally.adminq(opcode);
+        self.env.state.tally.adminq(opcode);
         let fault = self.fw.config.meet(opcode);
         let mut code = None;
         match fault {
@@ -219,14 +219,14 @@ impl Cx<'_, '_> {
             self.critical_error();
             return FirmwareEffect::None;
         }
-        self.env.body.registers.set(ATQH, next(head, length));
+        self.env.state.registers.set(ATQH, next(head, length));
         if let Some(AqFault::EventAfter(event)) = fault {
             self.push_ordered(event);
         }
         FirmwareEffect::None
     }
 
-    /// An event that a test has ordered, unless nobody wants to hear of its kind.
+    /// An event that a test has injected, unless the driver masks its kind.
     fn push_ordered(&mut self, opcode: u16) {
         if self.fw.agent.lets_out(opcode) {
             self.fw.events.push_back(empty_event(opcode));
@@ -276,12 +276,12 @@ impl Cx<'_, '_> {
         self.env.write(at, &descriptor.0).is_ok()
     }
 
-    /// The firmware gives up: the critical error bits say so until the queues are set up anew `[inf]`.
+    /// The firmware stops: the critical error bits stay set until the queues are set up again `[inf]`.
     fn critical_error(&mut self) {
         self.fw.queues.silent = true;
         for off in [ATQLEN, ARQLEN] {
-            let value = self.env.body.registers.get(off);
-            self.env.body.registers.set(off, value | CRITICAL);
+            let value = self.env.state.registers.get(off);
+            self.env.state.registers.set(off, value | CRITICAL);
         }
     }
 
@@ -292,20 +292,20 @@ impl Cx<'_, '_> {
             let Some(event) = self.fw.events.pop_front() else {
                 break;
             };
-            let registers = &self.env.body.registers;
+            let registers = &self.env.state.registers;
             let length = registers.get(ARQLEN) & COUNT;
             let (head, tail) = (registers.get(ARQH), registers.get(ARQT));
             if head == tail || head >= length {
                 // No descriptor: the event is lost and the overflow bit says so.
                 let value = registers.get(ARQLEN);
-                self.env.body.registers.set(ARQLEN, value | OVERFLOW);
+                self.env.state.registers.set(ARQLEN, value | OVERFLOW);
                 continue;
             }
             if !self.write_event(head, &event) {
                 self.critical_error();
                 return;
             }
-            self.env.body.registers.set(ARQH, next(head, length));
+            self.env.state.registers.set(ARQH, next(head, length));
             delivered = true;
         }
         if delivered {

@@ -1,4 +1,4 @@
-//! Recipes of the switch, and which profiles use them (0x0290 to 0x0293).
+//! Switch recipes and their association with profiles (0x0290 to 0x0293).
 
 use std::collections::BTreeMap;
 

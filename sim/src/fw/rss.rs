@@ -1,4 +1,4 @@
-//! RSS keys and tables of the VSIs (0x0B02 to 0x0B05).
+//! RSS keys and lookup tables of VSIs (0x0B02 to 0x0B05).
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! Commands that change the scheduler's tree (control-path 9.7).
+//! Commands that modify the transmit scheduler tree (control-path 9.7).
 
 use crate::findings::{Class, kind};
 
 use super::descriptor::{Answer, Command};
 use super::layout::{part, put, put_u16, u16_at, u32_at};
-use super::tree::{self, ELEMENT, Leaf};
+use super::sched_tree::{self, ELEMENT, Leaf};
 use super::{AqCode, Cx};
 
 /// Bytes before the elements of a group.
@@ -99,7 +99,7 @@ impl Cx<'_, '_> {
             return Err(AqCode::EINVAL);
         }
         match (node.kind(), node.leaf) {
-            (tree::kind::ROOT | tree::kind::TC, _) => return Err(AqCode::EPERM),
+            (sched_tree::kind::ROOT | sched_tree::kind::TC, _) => return Err(AqCode::EPERM),
             // Queues have commands of their own.
             (_, Some(Leaf::Lan(_) | Leaf::Rdma(_))) => return Err(AqCode::EBUSY),
             _ => {}

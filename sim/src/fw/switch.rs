@@ -1,4 +1,4 @@
-//! The switch as a whole: its configuration and its ports (control-path 9.6).
+//! Switch configuration and ports (control-path 9.6).
 
 use crate::variation::SwitchPages;
 
@@ -61,7 +61,7 @@ impl Cx<'_, '_> {
         let first = command.param16(2);
         let rest = elements.get(usize::from(first)..).unwrap_or_default();
         let fit = (command.room / ELEMENT) as u16;
-        let page = match self.env.body.variation.switch_pages {
+        let page = match self.env.state.variation.switch_pages {
             SwitchPages::Full => fit,
             SwitchPages::OneElement => fit.min(1),
         };

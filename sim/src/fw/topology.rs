@@ -1,8 +1,8 @@
-//! What the scheduler looks like: resources, default topology, traffic classes (control-path 9.7).
+//! Scheduler topology queries: resources, default topology, traffic classes (control-path 9.7).
 
 use super::descriptor::{Answer, Command};
 use super::layout::{put, put_u16, put_u32};
-use super::tree::{ELEMENT, NO_TEID};
+use super::sched_tree::{ELEMENT, NO_TEID};
 use super::{AqCode, Cx};
 
 /// Bytes of one layer's properties, and of what stands before them.

@@ -8,7 +8,7 @@ use super::caps::QUEUES;
 use super::descriptor::{Answer, Command};
 use super::lan_tx::LanQueue;
 use super::layout::{part, put, put_u32, u8_at, u16_at, u32_at};
-use super::tree::Leaf;
+use super::sched_tree::Leaf;
 use super::{AqCode, Cx};
 
 /// Bytes before the queues of a group, of a LAN queue, of a queue set.

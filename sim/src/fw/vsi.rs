@@ -1,4 +1,4 @@
-//! VSIs: add, update, get, free (control-path 9.6), and their filter for the RDMA engine (9.9).
+//! VSIs: add, update, get, free (control-path 9.6), and their RDMA filter (9.9).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use e810_hal::bus::VsiId;
 use e810_hal::regs as hw;
 
 use crate::findings::{Class, kind};
-use crate::function::Body;
+use crate::function::FunctionState;
 
 use super::caps::VSIS;
 use super::descriptor::{Answer, Command, Reply};
@@ -106,19 +106,19 @@ impl Vsis {
     }
 
     /// Shuts the filters of all VSIs, which lie in registers that a PF reset does not clear.
-    pub(super) fn close_all(&self, body: &mut Body) {
+    pub(super) fn close_all(&self, state: &mut FunctionState) {
         for number in self.all.keys() {
-            show_filter(body, *number, false);
+            show_filter(state, *number, false);
         }
-        body.registers.set(hw::PFQF_PE_FILTERING_ENA.off(), 0);
+        state.registers.set(hw::PFQF_PE_FILTERING_ENA.off(), 0);
     }
 }
 
 /// VSIQF_PE_CTL1.PE_FLTENA shows what the VSI's options say (control-path 9.9 `[inf]`).
-fn show_filter(body: &mut Body, number: u16, open: bool) {
+fn show_filter(state: &mut FunctionState, number: u16, open: bool) {
     if let Some(vsi) = VsiId::new(number) {
         let off = hw::VSIQF_PE_CTL1.at(vsi).off();
-        body.registers.set(off, u32::from(open));
+        state.registers.set(off, u32::from(open));
     }
 }
 
@@ -126,9 +126,9 @@ impl Cx<'_, '_> {
     /// Shows the filter of VSI `number`, and that of the function, in their registers.
     fn show_filters(&mut self, number: u16) {
         let open = self.fw.vsis.all.get(&number).is_some_and(Vsi::lets_rdma_in);
-        show_filter(self.env.body, number, open);
+        show_filter(self.env.state, number, open);
         let any = u32::from(self.fw.vsis.lets_rdma_in());
-        let registers = &mut self.env.body.registers;
+        let registers = &mut self.env.state.registers;
         registers.set(hw::PFQF_PE_FILTERING_ENA.off(), any);
     }
 
@@ -164,7 +164,7 @@ impl Cx<'_, '_> {
             let at = kept.iter().position(|kept| *kept == number);
             kept.swap_remove(at.ok_or(AqCode::ENOENT)?)
         } else {
-            let first = self.env.body.identity.vsi;
+            let first = self.env.state.identity.vsi;
             let mut numbers = (first..VSIS as u16).step_by(usize::from(STRIDE));
             let vsis = &self.fw.vsis;
             numbers

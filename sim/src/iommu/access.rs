@@ -1,4 +1,4 @@
-//! Accesses through a domain: bytes of payload, and words of queues in the order that a driver may rely on.
+//! DMA accesses through a domain: payload bytes, and queue words with the ordering that a driver may rely on.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};

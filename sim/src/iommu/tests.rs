@@ -1,3 +1,5 @@
+//! Mapping, translation, refusals and attached memory of an IOMMU domain.
+
 use super::*;
 
 use std::collections::BTreeMap;

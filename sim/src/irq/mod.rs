@@ -1,8 +1,8 @@
-//! Interrupt vectors of one function: enabling, auto-mask, pending events, throttling.
+//! Interrupt vectors of one function: enable, auto-mask, pending events, throttling.
 //!
-//! A cause (an event queue, the AEQ, PFINT_OICR) names a vector; here that vector fires, or waits until it may. What
-//! becomes of its message is in [`msix`](crate::msix), what arrives at the host in [`lines`](crate::lines). When it may
-//! fire is in [`throttle`].
+//! A cause (an event queue, the AEQ, PFINT_OICR) names a vector. The vector fires at once or waits until
+//! [`throttle`] allows it. Its message is handled in [`msix`](crate::msix), its arrival at the host in
+//! [`interrupt_lines`](crate::interrupt_lines).
 
 mod throttle;
 
@@ -78,12 +78,11 @@ pub(crate) struct Rules {
 #[derive(Clone, Copy, Default, Debug)]
 struct VectorState {
     enabled: bool,
-    /// Events that no interrupt has told yet.
+    /// Events that no interrupt has reported yet.
     waiting: Waiting,
     /// Events were served by a write-back while the vector was disabled.
     ///
-    /// They are told when it is enabled, as any other that came before: what becomes of them is not in the sources
-    /// `[inf]`.
+    /// They are reported when it is enabled, as any other earlier one: their fate is not in the sources `[inf]`.
     written_back: bool,
     /// What GLINT_DYN_CTL reads as, apart from INTENA.
     control: u32,
@@ -125,7 +124,7 @@ pub(crate) struct Interrupts {
     clear_pba: ClearPba,
     /// Vectors whose events wait for a timer or a credit.
     delayed: Vec<u16>,
-    /// Vectors that fired since somebody looked, in order.
+    /// Vectors that fired since the last call, in order.
     fired: Vec<u16>,
 }
 

@@ -1,3 +1,5 @@
+//! Enabling, pending events and throttling of vectors.
+
 use super::*;
 
 /// 2 µs and 4 µs (control-path 2.5).

@@ -1,11 +1,13 @@
-//! When a vector may send its message: three timers (ITR) and a limit of the rate (INTRL).
+//! Interrupt throttling of a vector: three timers (ITR) and a rate limit (INTRL).
 //!
-//! The rules are those of the card's description that the project began with (docs/hardware-notes.md, "Throttling"):
+//! The rules are those of the card's description that the project began with (docs/hardware-notes.md,
+//! "Throttling"):
 //!
-//! * a timer runs from the vector's last interrupt; an event of that timer before its end waits for the end, one after
-//!   it goes out at once;
+//! * a timer runs from the vector's last interrupt; an event of that timer before its end waits for the end, one
+//!   after it goes out at once;
 //! * a timer whose interval is changed counts as expired;
-//! * when one that has an event has expired, the vector's other timers are cleared and all its causes are served;
+//! * when a timer with a pending event has expired, the vector's other timers are cleared and all its causes are
+//!   served;
 //! * the rate limit must have a credit, whatever the timer.
 
 /// ITR_INDX value for "no timer": the interrupt waits for the rate limit only.
@@ -71,7 +73,7 @@ pub(super) struct Throttle {
     timers: [Timer; 3],
     /// GLINT_RATE as written.
     rate: u32,
-    /// When the credit that the last message took is there again, in ns.
+    /// When the credit that the last message took is restored, in ns.
     ///
     /// One credit, back an interval after it was taken: the description says only that it must be positive `[inf]`.
     credit: u64,

@@ -1,26 +1,26 @@
-//! Counts of a wire.
+//! Frame counters of the link.
 
-/// What became of the frames so far.
+/// Counts of frames by their fate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct LinkCounts {
     /// Put on the wire.
     pub sent: u64,
-    /// Handed to a function; a group address counts each receiver.
+    /// Delivered to a function; a group address counts each receiver.
     pub delivered: u64,
-    /// Lost by chance or by a hook.
+    /// Dropped at random or by a hook.
     pub lost: u64,
     /// Delivered twice.
     pub duplicated: u64,
-    /// Held back.
+    /// Delayed, so that later frames overtake them.
     pub reordered: u64,
-    /// Changed by chance.
+    /// Corrupted at random.
     pub corrupted: u64,
-    /// Sent to an address that nobody has, or too short to have one.
+    /// Sent to an address without an owner, or too short to have an address.
     pub unroutable: u64,
-    /// Handed to the uplink.
+    /// Passed to the uplink.
     pub uplinked: u64,
-    /// Come from outside, for a function here.
+    /// Received from outside for a function here.
     pub from_outside: u64,
-    /// Come from outside and lost, because too many were on the wire.
+    /// Received from outside and dropped, because too many were in flight.
     pub overrun: u64,
 }

@@ -1,9 +1,9 @@
-//! What a bad cable does.
+//! Link impairments: loss, duplication, reordering, corruption, latency.
 
 use e810_hal::Ns;
 
-/// How good the wire is. The rates are parts per million of all frames; a frame can meet with several faults, and of
-/// one that is delivered twice each copy has its own.
+/// Impairments of the link. The rates are parts per million of all frames. A frame can have several faults; each
+/// copy of a duplicated frame has its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Quality {
     /// Frames lost.
@@ -12,18 +12,18 @@ pub struct Quality {
     pub duplicate: u32,
     /// Frames held back until later ones have overtaken them.
     pub reorder: u32,
-    /// Frames with one bit flipped behind the Ethernet addresses. As if the frame check had been redone after the
-    /// damage: the receiver finds it, or not, by its own checks.
+    /// Frames with one bit flipped behind the Ethernet addresses. The frame check counts as recomputed after the
+    /// damage: the receiver has only its own checks to detect it.
     pub corrupt: u32,
     /// Time on the wire of each frame. The bandwidth is not limited.
     pub latency: Ns,
-    /// Most time that a frame may take on top, drawn anew for each: frames that are sent closer together than this can
+    /// Maximum additional latency, drawn for each frame: frames that are sent closer together than this can
     /// overtake each other.
     pub jitter: Ns,
 }
 
 impl Quality {
-    /// A wire that loses nothing.
+    /// A link without faults.
     pub const PERFECT: Self = Self {
         loss: 0,
         duplicate: 0,
@@ -33,7 +33,7 @@ impl Quality {
         jitter: Ns(0),
     };
 
-    /// Whether chance has nothing to decide.
+    /// Whether no random fault is configured.
     pub(super) const fn is_faultless(&self) -> bool {
         let shares = self.loss | self.duplicate | self.reorder | self.corrupt;
         shares == 0 && self.jitter.0 == 0

@@ -1,3 +1,5 @@
+//! Addressing, ordering and faults of the link.
+
 use super::*;
 
 use std::sync::{Arc, Mutex};
@@ -183,7 +185,7 @@ fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
         while let Some((to, frame)) = link.arrive(u64::MAX) {
             match to {
                 To::Function(to) => here.push((to, frame[14])),
-                To::Uplink => link.hand_out(&frame),
+                To::Uplink => link.deliver_to_uplink(&frame),
             }
         }
         std::mem::take(&mut here)
@@ -193,15 +195,15 @@ fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
     link.send(0, 0, frame(GROUP, 3));
     assert_eq!(all(&mut link), [(1, 1), (1, 3), (2, 3)]);
     assert_eq!(*seen.lock().unwrap(), [2, 3]);
-    assert!(link.take_in(5, &frame(C, 4)));
-    assert!(link.take_in(5, &frame(GROUP, 5)));
-    assert!(!link.take_in(5, &frame([2; 6], 6)));
-    assert!(!link.take_in(5, &[2, 2]));
+    assert!(link.inject_frame(5, &frame(C, 4)));
+    assert!(link.inject_frame(5, &frame(GROUP, 5)));
+    assert!(!link.inject_frame(5, &frame([2; 6], 6)));
+    assert!(!link.inject_frame(5, &[2, 2]));
     assert_eq!(all(&mut link), [(2, 4), (0, 5), (1, 5), (2, 5)]);
     let counts = link.counts();
     assert_eq!((counts.uplinked, counts.from_outside), (2, 2));
     assert_eq!((counts.unroutable, counts.overrun), (0, 0));
-    // On its way when nobody is there any more.
+    // In flight when the uplink is removed.
     link.send(9, 0, frame([2; 6], 7));
     link.set_uplink(None);
     assert_eq!(all(&mut link), []);
@@ -210,9 +212,9 @@ fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
         (2, 1)
     );
     for _ in 0..MOST_IN_FLIGHT {
-        assert!(link.take_in(10, &frame(A, 8)));
+        assert!(link.inject_frame(10, &frame(A, 8)));
     }
-    assert!(!link.take_in(10, &frame(A, 8)));
+    assert!(!link.inject_frame(10, &frame(A, 8)));
     assert_eq!(link.counts().overrun, 1);
 }
 

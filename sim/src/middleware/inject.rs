@@ -1,4 +1,4 @@
-//! A device that misbehaves on the bus.
+//! Register-level fault injection: an [`Inject`] layer follows a set of [`Rule`]s.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use e810_hal::{Bus, RegOffset};
 
 use super::Layer;
 
-/// One way to misbehave. Accesses are counted from when the rule was added, beginning with 1.
+/// A fault of register accesses. Accesses are counted from 1, starting when the rule is added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Rule {
@@ -59,7 +59,7 @@ pub struct Inject {
 }
 
 impl Inject {
-    /// A layer that does nothing yet.
+    /// A layer without rules.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -86,7 +86,7 @@ impl Inject {
         });
     }
 
-    /// Behaves again.
+    /// Removes all rules.
     pub fn clear(&self) {
         self.lock().clear();
     }

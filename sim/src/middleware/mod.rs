@@ -1,4 +1,4 @@
-//! Layers between a driver and its registers: to watch, and to break things on purpose.
+//! Layers between a driver and its registers, for tracing and fault injection.
 //!
 //! A [`Layered`] platform is a platform whose register accesses pass through a [`Layer`]; memory, time and vectors are
 //! those of the platform below. It works on any platform, and on top of another layer.
@@ -29,14 +29,14 @@ use e810_hal::{
 pub use inject::{Inject, Rule};
 pub use trace::Trace;
 
-/// What stands between a driver and a register. By default, nothing.
+/// A layer on register accesses. The default methods pass every access through.
 pub trait Layer {
-    /// Reads through to `below`.
+    /// Reads the register at `at` from `below`.
     fn read32(&self, below: &impl Bus, off: RegOffset) -> u32 {
         below.read32(off)
     }
 
-    /// Writes through to `below`.
+    /// Writes the register at `at` to `below`.
     fn write32(&self, below: &impl Bus, off: RegOffset, value: u32) {
         below.write32(off, value);
     }

@@ -1,3 +1,5 @@
+//! Layers on the registers of a platform.
+
 use super::*;
 
 use e810_hal::regs::{GLPE_CPUSTATUS0, PFINT_OICR_ENA, PFPE_CQPDB, PFPE_CQPTAIL};

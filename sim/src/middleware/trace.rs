@@ -1,4 +1,4 @@
-//! Register accesses as text.
+//! Trace of register accesses as text.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Masks, pending bits and what they have to do with GLINT_DYN_CTL.
+//! Masks, pending bits and their interaction with GLINT_DYN_CTL.
 
 use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE, GLINT_DYN_CTL};
 use e810_hal::{Ns, Vector};
@@ -31,7 +31,7 @@ fn fire(nic: &SimPlatform, index: u16) {
     GLINT_DYN_CTL.at(vector(index)).set(nic, FIRE);
 }
 
-/// Fires an enabled vector and enables it again; without CLEARPBA, which is told apart below.
+/// Fires an enabled vector and enables it again; without CLEARPBA, which is tested separately below.
 fn fire_and_enable(nic: &SimPlatform, index: u16) {
     fire(nic, index);
     GLINT_DYN_CTL.at(vector(index)).set(nic, 1 | 3 << 3);

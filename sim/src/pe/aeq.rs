@@ -103,8 +103,8 @@ impl Device {
     /// Reports an event that the driver, a peer or memory led to.
     pub(crate) fn async_event(&mut self, event: Event, env: &mut dyn Env) {
         if MALFORMED_WQE.contains(&event.code) {
-            // The card says so by the event alone; here it is a mistake of
-            // whoever encoded the request.
+            // The card says so by the event alone; here it is a mistake of regardless of the encoder of the
+            // request.
             let Event {
                 code,
                 id,

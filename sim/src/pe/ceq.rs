@@ -1,6 +1,6 @@
 //! Completion event queues (control-path 7.1).
 //!
-//! Nothing tells the device how far a CEQ was consumed; it counts the CEQEs whose CQ was not acknowledged instead.
+//! The device is not given the consumer index of a CEQ; it counts the CEQEs whose CQ was not acknowledged instead.
 
 use super::device::{Device, Unreachable};
 use super::env::{Class, Env, EventCount, PeReg};

@@ -1,14 +1,14 @@
-//! What a test or a user may choose about an engine.
+//! Configuration of an engine by a test or a user.
 
 use e810_hal::Ns;
 
 use super::fpm::FpmProfile;
 use crate::variation::Variation;
 
-/// A device whose CQP fails on purpose.
+/// Injected CQP failures.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum CqpErrors {
-    /// A good device.
+    /// No failure.
     #[default]
     None,
     /// Every command completes with an error.
@@ -28,8 +28,8 @@ pub enum CqpErrors {
     },
 }
 
-/// What every connection of an engine does on the wire, in place of what its context says. From the next change of
-/// the QP's state on.
+/// Overrides of wire parameters for every connection of an engine. They take effect with the next change of the
+/// QP's state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct WireLimits {
     /// Time without progress after which a requester sends again; without it RTOMIN says.
@@ -42,22 +42,22 @@ pub struct WireLimits {
     pub ack_credits: Option<u8>,
 }
 
-/// Choices of one engine.
+/// Configuration of one engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// PF number 0..7: the HMC function id of its commands (control-path 0).
     pub pf: u8,
     /// What QUERY_FPM_VAL reports.
     pub profile: FpmProfile,
-    /// What no source says of the engine.
+    /// Choices for unknown behaviour of the engine.
     pub variation: Variation,
-    /// Commands that fail on purpose.
+    /// Injected command failures.
     pub cqp_errors: CqpErrors,
-    /// The CQP takes commands and never completes one.
+    /// The CQP accepts commands and never completes one.
     pub cqp_silent: bool,
     /// Shortest and longest time in nanoseconds that one CQP command takes.
     pub cqp_delay: (u64, u64),
-    /// What connections do on the wire, besides what their contexts say.
+    /// Overrides of the wire parameters of connections.
     pub wire: WireLimits,
     /// Test mode: contexts are written to their HMC backing and read again after each step.
     pub write_through: bool,

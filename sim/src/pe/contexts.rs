@@ -1,13 +1,13 @@
-//! Contexts of numbered objects: kept in HMC backing, cached on the chip.
+//! Object contexts: backed by HMC memory, cached on the chip.
 //!
-//! A [`Cache`] holds a few contexts of one type, each in the line that its index says. A context that is not in it is
-//! read from the host memory behind the HMC; a changed one is written back when its line is needed for another, when
-//! its SD goes, or (test mode) after each step. A destroyed object is marked in memory by the destroying command and
-//! never written again.
+//! A [`Cache`] holds a few contexts of one type, each in the cache line that its index selects. A miss reads the
+//! context from the host memory behind the HMC. A modified context is written back when its line is needed for
+//! another object, when its SD is invalidated, or (test mode) after each step. A destroyed object is marked in
+//! memory by the destroying command and never written again.
 //!
-//! The layouts are this model's own (the card's are not in the sources). The first word of a stored context says
-//! which object it is and in which life of the CQP it was made, so that what a previous life left in the same memory
-//! is not taken for an object.
+//! The layouts are this model's own (the card's are not in the sources). The first word of a stored context holds
+//! the object's index and the generation of the CQP that created it, so that stale data of an earlier CQP is not
+//! taken for an object.
 
 use std::collections::BTreeMap;
 
@@ -181,7 +181,7 @@ impl<T: Context> Cache<T> {
         Ok(line.map(|line| line.context))
     }
 
-    /// Replaces the context of an object that is there.
+    /// Replaces the context of an existing object.
     pub(crate) fn put(
         &mut self,
         index: u64,

@@ -1,5 +1,5 @@
-//! Completion queues: their context, writing entries (control-path 4.4, data-path 4.1), noticing overflow by the
-//! consumer's index in the shadow area. Arming and events are in `cq_events`.
+//! Completion queues: context, writing of entries (control-path 4.4, data-path 4.1), overflow detection by the
+//! consumer index in the shadow area. Arming and events are in `cq_events`.
 
 use super::aeq::{Event, Named};
 use super::contexts::{Context, Reader, Writer};
@@ -15,7 +15,7 @@ const CQE_BYTES: u64 = 32;
 /// Byte offset of the arm word in the shadow area.
 pub(super) const ARM_WORD: u64 = 32;
 
-/// What the consumer asked to be told.
+/// The events that the consumer requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arm {
     /// Nothing.
@@ -95,8 +95,8 @@ impl Cq {
         self.due = true;
     }
 
-    /// Free entries as far as is known. One entry stays free: with the indexes alone a full ring cannot be told from
-    /// an empty one \[inf\].
+    /// Free entries as far as is known. One entry stays free: with the indexes alone a full ring cannot be
+    /// distinguished from an empty one \[inf\].
     fn free(&self) -> u32 {
         self.size.saturating_sub(self.used.saturating_add(1))
     }
@@ -216,7 +216,7 @@ impl Device {
             return Err(Unreachable);
         }
         if cq.check_overflow {
-            // The shadow is looked at only when room gets short [inf from the name SHADOW_READ_THRESHOLD].
+            // The shadow is read only when few entries are free [inf from the name SHADOW_READ_THRESHOLD].
             if cq.free() < completion.slots || cq.free() <= cq.threshold {
                 self.read_consumer(id, &mut cq, env)?;
             }

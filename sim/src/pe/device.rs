@@ -1,4 +1,4 @@
-//! The parts of the engine that commands and queue pairs share.
+//! Engine state that commands and queue pairs share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,9 @@ use super::config::Config;
 use super::contexts::Cache;
 use super::cq::Cq;
 use super::env::{DmaFault, Env};
-use super::group::Group;
 use super::hmc::{Hmc, HmcFault};
 use super::mr::Mr;
+use super::multicast_group::MulticastGroup;
 use super::pools::Pools;
 use super::qp::Qp;
 use super::schedule::Schedule;
@@ -25,7 +25,7 @@ pub(crate) struct Unreachable;
 
 impl From<DmaFault> for Unreachable {
     fn from(_: DmaFault) -> Self {
-        // Whoever implements `Env` has recorded the finding.
+        // The implementation of `Env` has recorded the finding.
         Self
     }
 }
@@ -40,7 +40,7 @@ pub(crate) struct Device {
     pub(crate) mrs: Cache<Mr>,
     pub(crate) arps: Cache<Arp>,
     pub(crate) ahs: Cache<AddressHandle>,
-    pub(crate) groups: Cache<Group>,
+    pub(crate) groups: Cache<MulticastGroup>,
     /// Indexes of the groups there are.
     pub(crate) joined: BTreeSet<u64>,
     pub(crate) ceqs: BTreeMap<u16, Ceq>,

@@ -1,6 +1,6 @@
-//! The engine's entry points: doorbells, steps, packets, resets.
+//! Entry points of the engine: doorbells, steps, packets, resets.
 //!
-//! One [`ProtocolEngine`] per function; see the [module](super) page for how to drive it.
+//! There is one [`ProtocolEngine`] per function; see the [module](super) page for how to drive it.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use super::stats::Statistics;
 use super::word::{bit, bits};
 use super::{Breakage, Config, Doorbell, Env, ResetKind};
 
-/// The RDMA half of one function.
+/// The protocol engine of one function.
 #[derive(Debug)]
 pub struct ProtocolEngine {
     cqp: Cqp,
     device: Device,
     /// Doorbells not yet acted on.
     inbox: VecDeque<(Waiting, u32)>,
-    /// A reset of the card took everything, and nobody has begun anew.
+    /// A reset of the card cleared the engine, and no CQP was created since.
     taken_away: bool,
 }
 
@@ -45,13 +45,13 @@ impl ProtocolEngine {
         }
     }
 
-    /// The choices this engine was made with.
+    /// The configuration of this engine.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.device.config
     }
 
-    /// Changes the choices from now on; `pf` and `profile` count from the next CQP create.
+    /// Changes the configuration from now on; `pf` and `profile` count from the next CQP create.
     pub fn config_mut(&mut self) -> &mut Config {
         &mut self.device.config
     }
@@ -76,7 +76,8 @@ impl ProtocolEngine {
 
     /// The driver wrote `value` to a doorbell register.
     ///
-    /// What only changes the state of the chip is done at once; what needs a context waits for [`step`](Self::step).
+    /// A doorbell that only changes on-chip state takes effect at once; one that needs a context waits for
+    /// [`step`](Self::step).
     pub fn doorbell(&mut self, doorbell: Doorbell, value: u32, env: &mut dyn Env) {
         if self.taken_away && names_an_object(doorbell) {
             // The card was reset under a driver that cannot know yet: Linux rings on until its wait is over.
@@ -88,7 +89,7 @@ impl ProtocolEngine {
             Doorbell::CcqpHigh => self.cqp.write_high(value),
             Doorbell::CcqpLow => {
                 self.cqp.write_low(value, device, env);
-                // Not a destroy: the driver begins anew.
+                // Not a destroy: the driver starts over.
                 self.taken_away &= value == 0;
             }
             Doorbell::CqpTail => {
@@ -127,8 +128,8 @@ impl ProtocolEngine {
         };
     }
 
-    /// Does one bounded piece of work of each sort: some doorbells, the CQP, a timer, a queue pair. `true` when there is
-    /// more to do now.
+    /// Executes a bounded amount of work of each kind: some doorbells, the CQP, a timer, a queue pair. Returns
+    /// `true` if there is more to do now.
     pub fn step(&mut self, env: &mut dyn Env) -> bool {
         for _ in 0..DOORBELLS {
             if let Some((what, value)) = self.inbox.pop_front() {
@@ -148,7 +149,7 @@ impl ProtocolEngine {
             || self.next_deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// The time ([`Env::now`]) at which `step` has something to do although no doorbell or packet came; 0 is now.
+    /// The time ([`Env::now`]) at which `step` has work even without a doorbell or packet; 0 is now.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         if !self.inbox.is_empty() || self.device.schedule.has_work() {
@@ -160,13 +161,13 @@ impl ProtocolEngine {
             .min()
     }
 
-    /// A frame (without FCS) arrived for this function. The answer is sent by a later [`step`](Self::step).
+    /// A frame (without FCS) arrived for this function. A later [`step`](Self::step) sends the response.
     pub fn receive(&mut self, frame: &[u8], env: &mut dyn Env) {
         self.device.receive(frame, env);
         self.write_through(env);
     }
 
-    /// Has the device report that it is broken.
+    /// Makes the device report a failure.
     pub fn break_down(&mut self, what: Breakage, env: &mut dyn Env) {
         self.device.break_down(what, env);
     }
@@ -177,8 +178,8 @@ impl ProtocolEngine {
         }
     }
 
-    /// A reset reached the PE. Nothing is written back: the SDs are gone before the next step. Registers are the
-    /// owner's to clear.
+    /// A reset reached the PE. Nothing is written back: the SDs are gone before the next step. The caller clears
+    /// the registers.
     pub fn reset(&mut self, kind: ResetKind) {
         self.cqp = Cqp::default();
         self.inbox.clear();
@@ -190,7 +191,7 @@ impl ProtocolEngine {
     }
 }
 
-/// Whether a doorbell is about something that a driver has made.
+/// Whether a doorbell refers to an object that a driver created.
 const fn names_an_object(doorbell: Doorbell) -> bool {
     match doorbell {
         Doorbell::CqpDb

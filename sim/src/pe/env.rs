@@ -1,19 +1,20 @@
-//! The seam between the engine and the function around it.
+//! Interface between the engine and its function.
 //!
-//! Implement [`Env`] to give an engine memory, registers, interrupts, a wire and time.
+//! Implement [`Env`] to give an engine memory, registers, interrupts, a link and time.
 
-/// How bad a finding is (either fails a driver's test).
+/// Severity of a finding (either fails a driver's test).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
     /// The device could not have done this: unmapped access, missing HMC backing, bad state, unknown opcode.
     Fault,
-    /// Allowed, but not the driver's to do: undefined bits set, a doorbell for a queue that is not there.
+    /// Accepted by the device, but wrong for a driver: undefined bits set, a doorbell for a queue that does not
+    /// exist.
     Lint,
 }
 
 /// A DMA access that the IOMMU (or the memory behind it) refused.
 ///
-/// Whoever implements [`Env`] records the finding; the engine only reacts.
+/// The implementation of [`Env`] records the finding; the engine only reacts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{} of {bytes} bytes at IOVA {iova:#x} refused: {reason}", if *.write { "DMA write" } else { "DMA read" })]
 pub struct DmaFault {
@@ -27,7 +28,8 @@ pub struct DmaFault {
     pub reason: &'static str,
 }
 
-/// Registers that the engine writes (or reads back) itself. The index of the per-PF arrays is the owner's business.
+/// Registers that the engine writes (or reads back) itself. The implementation of [`Env`] supplies the index of the
+/// per-PF arrays.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PeReg {
     /// PFPE_CQPTAIL: WQTAIL \[10:0\], CQP_OP_ERR \[31\].
@@ -103,22 +105,22 @@ pub enum ResetKind {
 /// What [`Env::counted`] counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventCount {
-    /// A request was taken.
+    /// A request was accepted.
     Armed,
-    /// A request was ignored: its sequence number was known.
+    /// A request was ignored: its sequence number was not new.
     ArmedAgain,
     /// A CEQE was written.
     Written,
-    /// An event is due as soon as it was asked for.
+    /// A request raised its event at once.
     AtOnce,
     /// Likewise, for a solicited completion.
     SolicitedAtOnce,
 }
 
-/// The world around one engine.
+/// The environment of one engine.
 ///
 /// All IOVAs are the function's own: the implementation translates them through the function's IOMMU domain, and
-/// **records a finding for every access it refuses** before it answers with a [`DmaFault`].
+/// **records a finding for every access it refuses** before it returns a [`DmaFault`].
 pub trait Env {
     /// DMA read of `into.len()` bytes at any alignment; payload order is not defined.
     ///
@@ -190,18 +192,18 @@ pub trait Env {
     /// Writes a register of the engine.
     fn set_register(&mut self, register: PeReg, value: u32);
 
-    /// A command of the CQP is executed. By default nobody counts.
+    /// Counts an executed command of the CQP. By default does nothing.
     fn executed(&mut self, opcode: u8) {
         let _ = opcode;
     }
 
-    /// Something became of an event of a completion queue. By default nobody counts.
+    /// Counts a step of a completion queue's events. By default does nothing.
     fn counted(&mut self, what: EventCount) {
         let _ = what;
     }
 
-    /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8): only then a QP that is bound
-    /// to it can send. By default it does, as on a function whose LAN side is not modelled.
+    /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8): a QP bound to another
+    /// one cannot send. By default true, as on a function whose LAN side is not modelled.
     fn has_queue_set(&self, handle: u16) -> bool {
         let _ = handle;
         true
@@ -213,7 +215,7 @@ pub trait Env {
         true
     }
 
-    /// Whether the frame that is being received was sent in this world, as it is.
+    /// Whether the frame being received was sent, unmodified, by a function of this simulator.
     fn sent_here(&self) -> bool {
         true
     }

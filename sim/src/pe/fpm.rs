@@ -1,4 +1,4 @@
-//! The FPM table: which HMC objects there are, how big, how many, and where a commit puts them.
+//! The FPM table: size and count of each HMC object type, and the base addresses that a commit assigns.
 //!
 //! Sizes and maxima are those of a profile (see [`FpmProfile`]).
 
@@ -159,7 +159,7 @@ impl Kind {
     }
 
     /// Whether drivers compute the count from that of the queue pairs and never hold it against the maximum
-    /// (control-path 6.5). RRF's is only looked at for being 0, the free lists' not for their sake.
+    /// (control-path 6.5). RRF's is only compared with 0, the free lists' not at all.
     fn is_never_compared(self) -> bool {
         matches!(self, K::Hte | K::Xf | K::Timer | K::Hdr)
     }

@@ -1,8 +1,8 @@
-//! The way from an object to host memory: FPM address, segment descriptor, page descriptor, IOVA.
+//! HMC address translation: FPM address, segment descriptor, page descriptor, IOVA.
 //!
-//! [`Hmc::read`] and [`Hmc::write`] move 64-bit words of an object; whatever is missing on the way is an
-//! [`HmcFault`], which [`Hmc::report`] turns into what the card shows: PFHMC_ERRORINFO, PFHMC_ERRORDATA, OICR.HMC_ERR
-//! (control-path 2.3, 2.6) and a finding.
+//! [`Hmc::read`] and [`Hmc::write`] move 64-bit words of an object. A missing translation is an [`HmcFault`], which
+//! [`Hmc::report`] records as a finding and in the registers of the card: PFHMC_ERRORINFO, PFHMC_ERRORDATA,
+//! OICR.HMC_ERR (control-path 2.3, 2.6).
 
 use std::collections::BTreeMap;
 
@@ -220,7 +220,7 @@ impl Hmc {
         })
     }
 
-    /// Writes an entry that the device hands out itself (XF, Q1, RRF …) to see that its backing is there.
+    /// Writes an entry that the device allocates itself (XF, Q1, RRF …) to check that it has backing.
     pub(crate) fn touch(
         &mut self,
         kind: Kind,

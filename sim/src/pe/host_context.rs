@@ -1,4 +1,5 @@
-//! The host context of a QP: its fields (control-path 5.2), which of them a command takes, which bits mean nothing.
+//! The host context of a QP: its fields (control-path 5.2), which of them each command takes, which bits are
+//! ignored.
 
 use std::net::Ipv6Addr;
 

@@ -1,4 +1,4 @@
-//! What a broken device reports: events and errors that nothing a program or a peer does leads to, put in by a test.
+//! Injected device failures: events and errors that no program and no peer can cause.
 
 use super::aeq::{Event, Named};
 use super::device::Device;
@@ -6,7 +6,7 @@ use super::env::{Env, OicrCause, PeReg};
 use super::fpm::Kind;
 use super::word::put;
 
-/// What an injected event names.
+/// Object that an injected event names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Subject {
     /// A queue pair: with its completion context and its state, if it exists.
@@ -17,8 +17,8 @@ pub enum Subject {
     Function,
 }
 
-/// One thing that a broken device reports. Nothing else of the device changes: a queue pair that is said to have failed
-/// goes on until the driver stops it.
+/// An injected failure report. The device is otherwise unaffected: a queue pair that is reported as failed
+/// continues until the driver stops it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Breakage {
@@ -28,7 +28,7 @@ pub enum Breakage {
         code: u16,
         /// AESRC, 4 bits (control-path 7.4).
         source: u8,
-        /// What it names.
+        /// Object that it names.
         subject: Subject,
         /// WQDESCIDX, 15 bits: index of the request in quanta.
         wqe_index: u16,
@@ -49,7 +49,7 @@ pub enum Breakage {
 }
 
 impl Device {
-    /// Reports it.
+    /// Makes the report.
     pub(crate) fn break_down(&mut self, what: Breakage, env: &mut dyn Env) {
         match what {
             Breakage::Event {
@@ -64,7 +64,7 @@ impl Device {
                     wqe_index,
                     ..self.about(subject, env)
                 };
-                // Nobody has encoded anything wrongly.
+                // No encoder is at fault.
                 self.put_event(event, env);
             }
             Breakage::Critical(code) => {

@@ -1,12 +1,12 @@
-//! The protocol engine: what the RDMA half of one function does.
+//! The protocol engine: the RDMA part of one function.
 //!
-//! [`ProtocolEngine`] is the device side of the CQP, the HMC, completion and event queues and queue pairs. It owns no
-//! registers, no memory and no clock: everything outside it goes through [`Env`], which the owner of the function
-//! implements. Drive it like this:
+//! [`ProtocolEngine`] is the device side of the CQP, the HMC, completion and event queues and queue pairs. It owns
+//! no registers, no memory and no clock: it reaches all of these through [`Env`], which the function implements.
+//! Drive it like this:
 //!
 //! 1. [`ProtocolEngine::doorbell`] for each write to one of its doorbell registers ([`Doorbell`]),
-//! 2. [`ProtocolEngine::receive`] for each packet the wire brings,
-//! 3. [`ProtocolEngine::step`] until it answers `false`, and again when [`ProtocolEngine::next_deadline`] has come,
+//! 2. [`ProtocolEngine::receive`] for each received packet,
+//! 3. [`ProtocolEngine::step`] until it returns `false`, and again when [`ProtocolEngine::next_deadline`] has come,
 //! 4. [`ProtocolEngine::reset`] when a reset reaches the PE.
 //!
 //! A call does a bounded piece of work and never blocks. The engine is deterministic: its only choices come from
@@ -25,25 +25,25 @@ mod device;
 mod engine;
 mod env;
 mod fpm;
-mod group;
 mod hmc;
 mod host_context;
 mod inject;
 mod mr;
-mod multicast;
+mod multicast_group;
 mod packet_lints;
 mod pools;
 mod qp;
+mod qp_work;
 mod rc_host;
 mod ring;
 mod schedule;
-mod service;
 mod stag_wqe;
 mod stats;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod ud;
+mod ud_multicast;
 mod ud_receive;
 mod word;
 

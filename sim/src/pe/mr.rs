@@ -1,4 +1,4 @@
-//! Memory regions and windows: what an STag stands for, and the way from it to host memory.
+//! Memory regions and windows: STag contexts, access checks, translation to host memory.
 //!
 //! Every refusal is a [`Fault`] with the AE code of control-path 7.5; the order of the checks is \[inf\].
 

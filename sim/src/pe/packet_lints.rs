@@ -1,6 +1,6 @@
-//! What no sender should put into a packet, and receivers take or drop without a word. It is told of packets that were
-//! sent in this world; what comes from outside is other people's. The partition is the driver's doing. Version, MigReq
-//! and the solicited bit are the sending engine's: there it is this model that is checked.
+//! Lints on packets: header fields that no sender should set and that receivers accept or drop silently. Only
+//! packets sent by a function of this simulator are checked. A wrong partition is an error of the driver; version,
+//! MigReq and the solicited bit are set by the sending engine, so those checks test this model.
 
 use super::device::Device;
 use super::env::{Class, Env};
@@ -10,7 +10,7 @@ use crate::wire::{Packet, Place, Verb};
 const KIND: &str = "wire-bits";
 
 impl Device {
-    /// Looks at the fields of the base header that do not depend on the queue pair.
+    /// Checks the fields of the base header that do not depend on the queue pair.
     pub(super) fn lint_header(&self, packet: &Packet<'_>, env: &mut dyn Env) {
         let bth = &packet.headers.bth;
         if bth.version != 0 {

@@ -1,8 +1,8 @@
-//! HMC entries that the device hands out itself: inbound reads (Q1), transmit FIFO (XF), read responses (RRF).
+//! HMC entries that the device allocates itself: inbound reads (Q1), transmit FIFO (XF), read responses (RRF).
 //!
-//! The card takes blocks from the free lists in XFFL, Q1FL and RRFFL; when and how many is not in the sources. Here a QP
-//! takes what it can need when it becomes ready to receive or to send, and gives it back when it is destroyed. Each
-//! entry taken is written once, so that missing backing shows.
+//! The card takes blocks from the free lists in XFFL, Q1FL and RRFFL; when and how many is not in the sources. Here
+//! a QP allocates its maximum when it becomes ready to receive or to send, and frees it when it is destroyed. Each
+//! allocated entry is written once, so that missing backing is detected.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const CRITERR_Q1: u32 = 0x0001_024D;
 struct Pool {
     /// First block never handed out.
     fresh: u64,
-    /// Blocks given back.
+    /// Freed blocks.
     free: Vec<u64>,
 }
 

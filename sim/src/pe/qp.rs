@@ -1,4 +1,4 @@
-//! Queue pairs: their states (control-path 5.3) and what the device keeps of them. The part that the host writes is in
+//! Queue pairs: states (control-path 5.3) and the device's own fields. The fields written by the host are in
 //! `host_context`.
 
 use super::contexts::{Context, Reader, Writer};
@@ -95,9 +95,9 @@ pub(crate) struct Qp {
     /// The device stopped the QP itself (an AE said so).
     pub(crate) stopped: bool,
     /// The driver has asked for ERROR, whatever the answer was.
-    pub(crate) asked_error: bool,
+    pub(crate) error_requested: bool,
     /// MODIFY_QP has moved it to ERROR.
-    pub(crate) told_error: bool,
+    pub(crate) modified_to_error: bool,
     /// FLUSH_WQES was executed for the send queue.
     pub(crate) send_flushed: bool,
     /// FLUSH_WQES was executed for the receive queue.
@@ -125,8 +125,8 @@ impl Qp {
             draining: false,
             suspended: false,
             stopped: false,
-            asked_error: false,
-            told_error: false,
+            error_requested: false,
+            modified_to_error: false,
             send_flushed: false,
             receive_flushed: false,
             flushed_send: 0,
@@ -190,8 +190,8 @@ impl Context for Qp {
                 | flag(self.suspended, 10)
                 | flag(self.stopped, 11)
                 | flag(self.rc.is_some(), 12)
-                | flag(self.asked_error, 13)
-                | flag(self.told_error, 14)
+                | flag(self.error_requested, 13)
+                | flag(self.modified_to_error, 14)
                 | flag(self.send_flushed, 32)
                 | flag(self.receive_flushed, 33)
                 | put(self.shadow_tail.into(), 31, 16),
@@ -238,8 +238,8 @@ impl Context for Qp {
             draining: bit(flags, 9),
             suspended: bit(flags, 10),
             stopped: bit(flags, 11),
-            asked_error: bit(flags, 13),
-            told_error: bit(flags, 14),
+            error_requested: bit(flags, 13),
+            modified_to_error: bit(flags, 14),
             send_flushed: bit(flags, 32),
             receive_flushed: bit(flags, 33),
             flushed_send: bits32(flushed, 31, 0),

@@ -1,4 +1,4 @@
-//! The device around the RC engine: rings, STags, completions, events and the wire for one QP.
+//! [`Host`](crate::rc::Host) for the RC engine: rings, STags, completions, events and frames of one QP.
 
 use super::aeq::{Event, Named};
 use super::cq::Completion;
@@ -66,7 +66,7 @@ impl QpHost<'_> {
         self.device.async_event(event, self.env);
     }
 
-    /// What is told of a packet that was dropped.
+    /// Findings about a dropped packet.
     pub(super) fn dropped(&mut self, packet: &Packet<'_>, outcome: Outcome) {
         match outcome {
             Outcome::Dropped(DropReason::Vlan) => self.device.counters_of(self.qp).other_vlan(),

@@ -1,4 +1,4 @@
-//! Memory of a queue: one run, or 4 KiB pages named by PBLEs.
+//! Queue memory: one contiguous range, or 4 KiB pages listed by PBLEs.
 
 use super::env::Env;
 use super::hmc::{Hmc, HmcFault, PAGE_BYTES};

@@ -1,4 +1,4 @@
-//! Which queue pair is served next, and when one has a timer.
+//! QP scheduling: which QP is processed next, and when its timer expires.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

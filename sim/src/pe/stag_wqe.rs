@@ -1,4 +1,4 @@
-//! Work requests that change an STag: fast register, bind, invalidate (data-path 1.7).
+//! Work requests on STags: fast register, bind, invalidate (data-path 1.7).
 
 use super::device::Device;
 use super::env::Env;

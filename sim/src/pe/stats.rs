@@ -1,7 +1,7 @@
-//! Counters of what crossed the wire, in the layout of GATHER_STATS (control-path 4.13).
+//! Traffic counters in the layout of GATHER_STATS (control-path 4.13).
 //!
-//! What the card counts exactly is read off the names \[inf\]: octets are those of the IP datagram, RDMA counters count
-//! messages (at their last packet), TCP, fragment and drop counters stay 0.
+//! What the card counts exactly is inferred from the names \[inf\]: octets are those of the IP datagram, RDMA
+//! counters count messages (at their last packet), TCP, fragment and drop counters stay 0.
 
 /// Bytes that GATHER_STATS writes.
 pub(crate) const GATHER_BYTES: usize = 1024;
@@ -141,7 +141,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Looks at fixed places only: checking the frame is the receiver's business.
+    /// Reads fixed offsets only: the receiver checks the frame.
     fn of(frame: &[u8]) -> Option<Self> {
         let tagged = frame.get(12..14)? == [0x81, 0x00];
         let ip = frame.get(if tagged { 18 } else { 14 }..)?;

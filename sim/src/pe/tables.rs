@@ -1,4 +1,4 @@
-//! Small tables kept on the chip: work scheduler, push pages, local MACs, quad hash, user-priority map.
+//! Small on-chip tables: work scheduler, push pages, local MACs, quad hash, user-priority map.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,10 +9,10 @@ use super::device::{Device, Unreachable};
 use super::env::{Class, Env};
 use super::fpm::Kind;
 use super::host_context::mac_bytes;
-use super::multicast::GROUP_QP;
 use super::qp::{Qp, State};
 use super::ring::Memory;
 use super::stats::Direction;
+use super::ud_multicast::GROUP_QP;
 use super::word::{bit, bits, bits8, bits16, bits32};
 use crate::rc::{Access, Fault, HostFault, Right, SendCompletion};
 use crate::wire::{
@@ -39,7 +39,7 @@ pub(crate) struct UdState {
     pub(crate) sent: u64,
     /// Receive slots used.
     pub(crate) received: u64,
-    /// PSN of the next packet; nobody checks it.
+    /// PSN of the next packet; receivers do not check it.
     pub(crate) psn: u32,
 }
 

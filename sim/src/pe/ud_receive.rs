@@ -1,4 +1,4 @@
-//! Datagrams taken in (data-path 7.2).
+//! Received datagrams (data-path 7.2).
 
 use super::device::Device;
 use super::env::{Class, Env};

@@ -1,4 +1,4 @@
-//! BAR3 as the host of a function reads and writes it: the MSI-X table and the pending bits.
+//! Host access to BAR3: the MSI-X table and the pending bits.
 
 use e810_hal::Vector;
 
@@ -6,10 +6,10 @@ use super::SimPlatform;
 use crate::findings::{Class, kind};
 
 impl SimPlatform {
-    /// Masks a vector in the table or unmasks it, as a host does when it connects one.
+    /// Masks or unmasks a vector in the MSI-X table.
     pub fn mask_vector(&self, vector: Vector, masked: bool) {
         self.with(|env| {
-            env.body.msix.set_mask(vector.get() as u16, masked);
+            env.state.msix.set_mask(vector.get() as u16, masked);
             env.check_messages();
         });
     }
@@ -23,7 +23,7 @@ impl SimPlatform {
         }
         self.with(|env| {
             for (at, word) in (offset..).step_by(4).zip(into.chunks_exact_mut(4)) {
-                word.copy_from_slice(&env.body.msix.read(at).to_le_bytes());
+                word.copy_from_slice(&env.state.msix.read(at).to_le_bytes());
             }
         });
     }
@@ -36,7 +36,7 @@ impl SimPlatform {
         self.with(|env| {
             let (words, _) = from.as_chunks::<4>();
             for (at, word) in (offset..).step_by(4).zip(words) {
-                env.body.msix.write(at, u32::from_le_bytes(*word));
+                env.state.msix.write(at, u32::from_le_bytes(*word));
             }
             env.check_messages();
         });

@@ -1,3 +1,5 @@
+//! Registers, memory, time and interrupts of a function in both modes.
+
 use super::*;
 
 use e810_hal::regs::{DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0, PFINT_OICR_ENA};
@@ -62,7 +64,7 @@ fn a_vector_that_was_given_back_is_masked_until_it_is_taken_again() {
     assert_eq!(nic.take_interrupts(), [], "masked");
     assert_eq!(nic.vector_alloc(), Some(vector));
     assert_eq!(nic.take_interrupts(), [vector], "it waited in the table");
-    // A vector that nobody ever had is open and nobody's business.
+    // A vector that was never allocated is unmasked and causes no finding.
     let other = Vector::new(2).unwrap();
     GLINT_DYN_CTL
         .at(other)
@@ -151,7 +153,7 @@ fn waiting_in_virtual_time_ends() {
 }
 
 #[test]
-fn an_interrupt_is_seen_by_whoever_waits() {
+fn an_interrupt_wakes_the_waiting_thread() {
     for mode in [Mode::Virtual, Mode::Real] {
         let sim = Sim::builder().mode(mode).build();
         let nic = sim.function(0);
@@ -213,13 +215,13 @@ fn the_thread_ends_with_the_last_handle() {
     for _ in 0..3 {
         let sim = Sim::builder().mode(Mode::Real).build();
         let nic = sim.function(0);
-        let shared = Arc::downgrade(&nic.owner.shared);
+        let runtime = Arc::downgrade(&nic.owner.runtime);
         drop(sim);
         GLPE_CPUSTATUS0.get(&nic);
-        assert!(shared.upgrade().is_some());
+        assert!(runtime.upgrade().is_some());
         drop(nic);
         // The thread held the other reference, and was joined.
-        assert!(shared.upgrade().is_none());
+        assert!(runtime.upgrade().is_none());
     }
 }
 

@@ -1,21 +1,21 @@
-//! Vectors as the host of a function hands them out.
+//! Allocation of interrupt vectors by the host.
 //!
-//! As a kernel does it, giving a vector back masks its entry of the MSI-X table, and taking it opens the entry. One that
-//! was never taken is open: a function starts as [`msix`](crate::msix) says.
+//! As in a kernel, freeing a vector masks its entry of the MSI-X table, and allocating it unmasks the entry. An
+//! entry that was never allocated is unmasked, which is the initial state of [`msix`](crate::msix).
 
 use e810_hal::{InterruptVectors, Vector};
 
 use super::SimPlatform;
 use crate::findings::{Class, kind};
-use crate::function::Surroundings;
+use crate::function::EngineEnv;
 
-/// Who has a vector.
+/// Owner of a vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Holder {
     #[default]
     Nobody,
     Driver,
-    /// The driver had it and gave it back.
+    /// The driver freed it.
     NobodyAnyMore,
 }
 
@@ -23,15 +23,15 @@ enum Holder {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct HostVector {
     holder: Holder,
-    /// The CPU that is to be interrupted, as the driver says.
+    /// The CPU that the driver selected for the interrupt.
     cpu: Option<u32>,
 }
 
-impl Surroundings<'_> {
-    /// A vector fires. It is the driver's mistake when it gave the vector back with a cause still routed there: the
-    /// next that has the vector gets the message.
+impl EngineEnv<'_> {
+    /// A vector fires. It is a driver error if it freed the vector with a cause still routed to it: the next owner
+    /// of the vector gets the message.
     pub(crate) fn check_holder(&mut self, vector: u16) {
-        let slot = self.body.host_vectors.get(usize::from(vector));
+        let slot = self.state.host_vectors.get(usize::from(vector));
         if slot.is_some_and(|slot| slot.holder == Holder::NobodyAnyMore) {
             let text = format!("vector {vector} fires, and was given back");
             self.found(Class::Lint, kind::VECTOR_FREED, text);
@@ -40,11 +40,11 @@ impl Surroundings<'_> {
 }
 
 impl SimPlatform {
-    /// The CPU that the driver named for a vector that it has.
+    /// The CPU that the driver selected for a vector that it owns.
     #[must_use]
     pub fn vector_cpu(&self, vector: Vector) -> Option<u32> {
         self.with(|env| {
-            let slot = env.body.host_vectors.get(vector.get() as usize);
+            let slot = env.state.host_vectors.get(vector.get() as usize);
             slot.and_then(|slot| slot.cpu)
         })
     }
@@ -52,12 +52,12 @@ impl SimPlatform {
 
 impl InterruptVectors for SimPlatform {
     fn vector_count(&self) -> u16 {
-        self.with(|env| env.body.irq.count())
+        self.with(|env| env.state.irq.count())
     }
 
     fn vector_alloc(&self) -> Option<Vector> {
         self.with(|env| {
-            let mut slots = env.body.host_vectors.iter_mut().enumerate();
+            let mut slots = env.state.host_vectors.iter_mut().enumerate();
             let (index, slot) = slots.find(|(_, slot)| slot.holder != Holder::Driver)?;
             let vector = Vector::new(index as u16)?;
             let had = slot.holder == Holder::NobodyAnyMore;
@@ -67,8 +67,8 @@ impl InterruptVectors for SimPlatform {
             };
             if had {
                 // A message from before is not the new owner's; one that waits in the table comes now.
-                let _ = env.body.lines.take_one(vector);
-                env.body.msix.set_mask(index as u16, false);
+                let _ = env.state.lines.take_one(vector);
+                env.state.msix.set_mask(index as u16, false);
                 env.check_messages();
             }
             Some(vector)
@@ -77,14 +77,14 @@ impl InterruptVectors for SimPlatform {
 
     fn vector_free(&self, vector: Vector) {
         self.with(|env| {
-            let slot = env.body.host_vectors.get_mut(vector.get() as usize);
+            let slot = env.state.host_vectors.get_mut(vector.get() as usize);
             match slot.filter(|slot| slot.holder == Holder::Driver) {
                 Some(slot) => {
                     *slot = HostVector {
                         holder: Holder::NobodyAnyMore,
                         cpu: None,
                     };
-                    env.body.msix.set_mask(vector.get() as u16, true);
+                    env.state.msix.set_mask(vector.get() as u16, true);
                 }
                 None => {
                     let text = format!("{vector} was given back but not taken");
@@ -96,7 +96,7 @@ impl InterruptVectors for SimPlatform {
 
     fn vector_affinity(&self, vector: Vector, cpu: u32) {
         self.with(|env| {
-            let slot = env.body.host_vectors.get_mut(vector.get() as usize);
+            let slot = env.state.host_vectors.get_mut(vector.get() as usize);
             if let Some(slot) = slot.filter(|slot| slot.holder == Holder::Driver) {
                 slot.cpu = Some(cpu);
             }

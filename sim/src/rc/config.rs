@@ -1,4 +1,4 @@
-//! What the QP context tells the engine.
+//! The part of the QP context that the RC engine uses.
 
 use crate::wire::Path;
 
@@ -111,7 +111,7 @@ pub enum ConfigError {
 }
 
 impl QpConfig {
-    /// Checks what the engine relies on.
+    /// Checks the invariants that the engine relies on.
     ///
     /// # Errors
     /// [`ConfigError`] naming the field.

@@ -1,25 +1,25 @@
-//! The entry points: who handles what, and how an error stops the QP.
+//! Entry points of the RC engine, and how an error stops the QP.
 
 use super::host::{AsyncEvent, Fault, Host, HostFault};
 use super::ring::FetchError;
 use super::state::{Mode, QpRcState};
 use super::timing::POLL_BUDGET;
-use super::{answers, progress, requester, responder, response};
+use super::{progress, requester, requester_rx, responder, responder_tx};
 use crate::wire::{Addresses, Packet, Verb};
 use crate::wqe::{AeCode, AeSource};
 
-/// What became of a packet.
+/// Outcome of a received packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it asked for.
+    /// It was accepted and executed.
     Accepted,
-    /// It had been here before; it is acknowledged or executed again.
+    /// It is a duplicate; it is acknowledged or executed again.
     Duplicate,
-    /// Something before it is missing.
+    /// An earlier packet is missing.
     OutOfOrder,
     /// No receive is posted for it.
     NotReady,
-    /// It is refused, or reports a refusal: the QP stops.
+    /// It is refused, or is a NAK: the QP stops.
     Refused,
     /// It is ignored.
     Dropped(DropReason),
@@ -42,11 +42,11 @@ pub enum DropReason {
     Vlan,
     /// A transport header version that does not exist.
     Version,
-    /// An answer to something that was never asked, or was answered long ago.
+    /// A response without an outstanding request.
     Stale,
-    /// An answer that has no meaning.
+    /// A malformed response.
     Meaningless,
-    /// A refusal is under way.
+    /// A NAK is pending.
     Refusing,
 }
 
@@ -91,13 +91,13 @@ fn stop<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H, Stop(event): Stop
     host.report(event);
 }
 
-/// Sends what may be sent now, at most [`POLL_BUDGET`] packets. `true` if there is more: call again.
+/// Sends the packets that may be sent now, at most [`POLL_BUDGET`]. Returns `true` if there are more: call again.
 pub fn poll<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     let mut budget = POLL_BUDGET;
     let result = match state.mode {
         Mode::Idle | Mode::Error => Ok(false),
-        Mode::Rtr => answers::poll(state, host, &mut budget),
-        Mode::Rts | Mode::Sqd => answers::poll(state, host, &mut budget)
+        Mode::Rtr => responder_tx::poll(state, host, &mut budget),
+        Mode::Rts | Mode::Sqd => responder_tx::poll(state, host, &mut budget)
             .and_then(|more| requester::poll(state, host, &mut budget).map(|again| more || again)),
     };
     result.unwrap_or_else(|reason| {
@@ -106,7 +106,7 @@ pub fn poll<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     })
 }
 
-/// Acts on a time-out. `true` if [`poll`] has something to send now.
+/// Handles a time-out. Returns `true` if [`poll`] has packets to send now.
 pub fn timer<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     if state.next_deadline().is_none_or(|at| host.now_ns() < at) {
         return false;
@@ -120,7 +120,7 @@ pub fn timer<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     }
 }
 
-/// Takes in a packet. Call [`poll`] afterwards: the answer is sent there.
+/// Processes a received packet. Call [`poll`] afterwards: it sends the response.
 pub fn handle_packet<H: Host + ?Sized>(
     state: &mut QpRcState,
     packet: &Packet<'_>,
@@ -137,7 +137,7 @@ pub fn handle_packet<H: Host + ?Sized>(
         ))
     );
     let result = match (response, state.mode) {
-        (true, Mode::Rts | Mode::Sqd) => response::handle(state, packet, host),
+        (true, Mode::Rts | Mode::Sqd) => requester_rx::handle(state, packet, host),
         (false, Mode::Rtr | Mode::Rts | Mode::Sqd) => Ok(responder::handle(state, packet, host)),
         _ => return Outcome::Dropped(DropReason::Mode),
     };
@@ -147,7 +147,7 @@ pub fn handle_packet<H: Host + ?Sized>(
     })
 }
 
-/// Why the packet is none of this QP's business.
+/// The reason to ignore the packet, if any.
 fn unwanted(state: &QpRcState, packet: &Packet<'_>) -> Option<DropReason> {
     let config = &state.config;
     let bth = &packet.headers.bth;

@@ -1,13 +1,13 @@
-//! The seam: what the engine asks of the device around it.
+//! Interface between the RC engine and the device.
 //!
-//! Implement [`Host`] for one QP at a time (it may borrow the whole device): the engine decides what happens, the host
-//! knows where memory is, how STags are checked and how completions and events reach software.
+//! Implement [`Host`] for one QP at a time (it may borrow the whole device). The engine runs the protocol; the host
+//! accesses memory, checks STags and delivers completions and events to software.
 
 use crate::wqe::{AeCode, AeSource, Cqe, Lints, Operation};
 
-/// The device could not reach its own memory: an IOMMU fault, or HMC backing that is not there.
+/// The device could not reach its own memory: an IOMMU fault, or missing HMC backing.
 ///
-/// Whoever returns it has recorded the finding; the engine stops the QP with LOCAL_QP_CATASTROPHIC (0x0704).
+/// Its source has recorded the finding; the engine stops the QP with LOCAL_QP_CATASTROPHIC (0x0704).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the device cannot reach host memory")]
 pub struct HostFault;
@@ -15,7 +15,7 @@ pub struct HostFault;
 /// Why an access through an STag, or an operation on one, failed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The STag check refused it; the code is that of the AE (0x0102 to 0x0121, 0x0206).
+    /// The STag check failed; the code is that of the AE (0x0102 to 0x0121, 0x0206).
     #[error("refused: {0}")]
     Stag(AeCode),
     /// The memory behind it cannot be reached.
@@ -23,7 +23,7 @@ pub enum Fault {
     Host(#[from] HostFault),
 }
 
-/// What an access does to the memory behind an STag.
+/// Direction and purpose of an access to the memory behind an STag.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Right {
     /// Payload of a send or write.
@@ -60,7 +60,7 @@ pub enum Ring {
     Receive,
 }
 
-/// Who asks for an STag to be invalidated.
+/// Origin of a request to invalidate an STag.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Invalidator {
     /// This QP's software: local invalidate, or the sink of a read with local invalidate.
@@ -69,7 +69,7 @@ pub enum Invalidator {
     Remote,
 }
 
-/// A send queue entry has completed successfully and asked to be told.
+/// Completion of a signalled send queue entry.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SendCompletion {
     /// Quantum index of the entry.
@@ -96,7 +96,7 @@ impl SendCompletion {
     }
 }
 
-/// A message has filled a receive.
+/// Completion of a receive.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ReceiveCompletion {
     /// Quantum index of the receive queue slot.
@@ -245,6 +245,6 @@ pub trait Host {
     /// Puts a frame (without FCS) on the wire.
     fn transmit(&mut self, frame: Vec<u8>);
 
-    /// Software set bits in an entry that mean nothing. Called once per entry executed.
+    /// Reports ignored bits that software set in an entry. Called once per entry executed.
     fn lint(&mut self, ring: Ring, wqe_index: u16, lints: Lints);
 }

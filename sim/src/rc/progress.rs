@@ -1,4 +1,4 @@
-//! Requester: completes what is acknowledged, and goes back when something is lost.
+//! Requester: completes acknowledged entries and goes back after a loss.
 
 use super::config::QpConfig;
 use super::engine::Stop;

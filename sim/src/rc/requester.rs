@@ -1,4 +1,4 @@
-//! Requester: begins entries, sends their packets, goes back and completes them.
+//! Requester, transmit side: starts entries, sends their packets, retransmits and completes them.
 
 use super::config::QpConfig;
 use super::engine::Stop;
@@ -126,7 +126,7 @@ impl Requester {
     }
 
     /// True if the peer has not said that it has a receive for the entry at `next`, which needs one.
-    fn lacks_credit(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
+    fn is_out_of_credit(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
         let takes_a_receive = match &wqe.operation {
             Operation::Send { .. } => true,
             Operation::Write { immediate, .. } => immediate.is_some(),
@@ -188,7 +188,7 @@ fn send_message<H: Host + ?Sized>(
     let count = psn::packets(len, mtu);
     let every = ack_every(config.window);
     // Without credit one packet at a time is tried, and has to be answered.
-    let tries = requester.lacks_credit(config, wqe);
+    let tries = requester.is_out_of_credit(config, wqe);
     loop {
         if *budget == 0 {
             // The caller sees the budget before it sends more.

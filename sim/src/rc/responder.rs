@@ -1,13 +1,13 @@
-//! Responder: executes inbound requests in order and answers them.
+//! Responder, receive side: executes inbound requests in order.
 
-use super::answers::nak_for;
 use super::config::QpConfig;
 use super::engine::{DropReason, Outcome, Stop};
 use super::host::{Access, Fault, Host, HostFault, Invalidator, ReceiveCompletion, Right, Ring};
+use super::inbound_reads;
 use super::psn;
-use super::reads;
 use super::requester::MAX_MESSAGE;
-use super::response::scatter;
+use super::requester_rx::scatter;
+use super::responder_tx::nak_for;
 use super::ring::{fetch_receive, receive_slot};
 use super::state::{Ack, Message, QpRcState, Refusal};
 use crate::wire::{Nak, Opcode, Packet, Place, Reth, Verb};
@@ -45,7 +45,7 @@ impl From<HostFault> for Deny {
     }
 }
 
-/// Takes in a request. Nothing is sent here; see [`answers`](super::answers).
+/// Takes in a request. Nothing is sent here; see [`answers`](super::responder_tx).
 pub(super) fn handle<H: Host + ?Sized>(
     state: &mut QpRcState,
     packet: &Packet<'_>,
@@ -270,13 +270,13 @@ fn read<H: Host + ?Sized>(
         host.check(access, reth.len)
             .map_err(|fault| Deny::remote(fault, source, 0))?;
     }
-    if !reads::has_room(state) {
+    if !inbound_reads::has_room(state) {
         return Err(Deny::invalid(AeCode::IB_RREQ_AND_Q1_FULL, source, 0));
     }
     let count = psn::packets(reth.len.into(), state.config.mtu.bytes());
     // The responses count the read as done.
     end_message(state);
-    reads::queue(state, reth, packet.headers.bth.psn, count, false, host)?;
+    inbound_reads::queue(state, reth, packet.headers.bth.psn, count, false, host)?;
     Ok(count)
 }
 
@@ -359,7 +359,7 @@ fn read_again<H: Host + ?Sized>(
     if !known || !state.config.read_ok || reth.len != 0 && host.check(access, reth.len).is_err() {
         return Outcome::Dropped(DropReason::Stale);
     }
-    match reads::queue(state, reth, psn, count, true, host) {
+    match inbound_reads::queue(state, reth, psn, count, true, host) {
         Ok(true) => Outcome::Duplicate,
         Ok(false) => Outcome::Dropped(DropReason::Stale),
         Err(Stop(event)) => {

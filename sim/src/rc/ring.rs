@@ -1,4 +1,4 @@
-//! Ring positions and the fetch of entries.
+//! Ring positions and fetch of queue entries.
 
 use super::config::QpConfig;
 use super::host::{Host, HostFault, Ring};

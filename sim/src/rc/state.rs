@@ -1,11 +1,11 @@
-//! The state of one QP: plain data.
+//! The state of one QP as plain data.
 
 use super::config::QpConfig;
 use super::host::AsyncEvent;
 use super::psn;
 use crate::wire::Nak;
 
-/// What the QP may do (NEXTIWSTATE, control-path 5.3).
+/// Mode of the QP (NEXTIWSTATE, control-path 5.3).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
@@ -13,7 +13,7 @@ pub enum Mode {
     Idle = 1,
     /// Ready to send: requester and responder.
     Rts = 2,
-    /// SQ drain: what was begun is finished, no new send queue entry is begun.
+    /// SQ drain: started entries are finished, no new send queue entry is started.
     Sqd = 3,
     /// Ready to receive: responder only.
     Rtr = 4,
@@ -21,7 +21,7 @@ pub enum Mode {
     Error = 6,
 }
 
-/// A place in the send queue: ring position of an entry, PSN of its first packet, messages before it.
+/// A position in the send queue: ring position of an entry, PSN of its first packet, messages before it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
     /// Quanta since the QP started; the ring index is this modulo the ring size.
@@ -31,14 +31,14 @@ pub(super) struct Cursor {
     pub(super) messages: u32,
 }
 
-/// What the requester waits for.
+/// Timer of the requester.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Timer {
     #[default]
     Off,
-    /// Nothing came back until this time: send again.
+    /// Retransmission: if there is no response until this time, send again.
     Retransmit(u64),
-    /// The responder asked to be left alone until this time.
+    /// RNR: the responder is not ready until this time.
     NotReady(u64),
 }
 
@@ -59,13 +59,13 @@ pub(super) struct Requester {
     pub(super) max_psn: u32,
     /// Read requests sent and not answered in full.
     pub(super) reads: u16,
-    /// Number of the last message that the responder has a receive for (LSN), as far as it tells.
+    /// Number of the last message that the responder has a receive for (LSN), as far as it reports it.
     pub(super) limit: Option<u32>,
     /// Attempts without progress.
     pub(super) retries: u8,
     /// RNR NAKs without progress.
     pub(super) rnr_retries: u8,
-    /// Going back has happened and nothing has come back since: signs of the same loss are ignored.
+    /// The requester went back and has had no response since: further signs of the same loss are ignored.
     pub(super) recovering: bool,
     pub(super) timer: Timer,
 }
@@ -86,7 +86,7 @@ pub(super) enum Message {
     },
 }
 
-/// A negative answer.
+/// A pending NAK.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Refusal {
     #[default]
@@ -131,11 +131,11 @@ pub(super) struct Responder {
     pub(super) refusal: Refusal,
 }
 
-/// All that the engine knows of a QP.
+/// The complete state of a QP.
 ///
-/// It can be stored with [`to_bytes`](Self::to_bytes) and read back after every call. What is outstanding is not
-/// listed in it: the engine reads the send queue entries again when an answer comes or when it has to send again, as
-/// software may not reuse them before their completion.
+/// It can be stored with [`to_bytes`](Self::to_bytes) and read back after every call. Outstanding entries are not
+/// stored in it: the engine reads them from the send queue again for a response or a retransmission, as software
+/// may not reuse them before their completion.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct QpRcState {
     /// Decoded QP context.
@@ -165,7 +165,7 @@ impl QpRcState {
         self.mode
     }
 
-    /// Changes the mode as software asks. Leaving [`Mode::Error`] is the caller's to refuse.
+    /// Changes the mode on request of software. The caller must not leave [`Mode::Error`].
     pub fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
     }
@@ -202,7 +202,7 @@ impl QpRcState {
         )
     }
 
-    /// Time at which [`timer`](super::timer) has something to do.
+    /// Time at which [`timer`](super::timer) is to be called.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         match self.requester.timer {

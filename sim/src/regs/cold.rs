@@ -1,8 +1,8 @@
-//! Values of a function after power-up, before any driver: its LAN side is not set up.
+//! Register values of a cold function: after power-up, before any driver, with the LAN side not set up.
 //!
-//! Power-up values are not in the sources. That the RDMA engine's own firmware runs by itself, so that GLPE_CPUSTATUS says
-//! ready whatever the LAN side does, is `[inf]` from a driver that waits for it without having asked for anything; the
-//! filter in front of the engine is closed.
+//! Power-up values are not in the sources. That the RDMA engine's own firmware starts by itself, so that
+//! GLPE_CPUSTATUS reports ready regardless of the LAN side, is `[inf]` from a driver that polls it without a
+//! preceding request; the filter in front of the engine is closed.
 
 use e810_hal::{RegOffset, regs};
 

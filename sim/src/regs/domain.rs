@@ -1,4 +1,4 @@
-//! Which reset clears which register.
+//! Reset domains: which reset clears which register.
 
 use e810_hal::regs::Reset;
 

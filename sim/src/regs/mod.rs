@@ -1,7 +1,7 @@
 //! The register file: values, access classes and reset domains.
 //!
-//! What a register *does* is in [`bar`](crate::bar); here it only has a value. Offsets, fields and reset sources come
-//! from [`e810_hal::regs::ALL`].
+//! Side effects of registers are in [`bar`](crate::bar); this module only stores values. Offsets, fields and reset
+//! sources come from [`e810_hal::regs::ALL`].
 
 mod cold;
 mod domain;
@@ -18,7 +18,7 @@ pub(crate) use cold::{Start, switch_input_open};
 pub use domain::ResetSource;
 pub(crate) use warm::Identity;
 
-/// What a read of a register without a readable value gives. A driver that uses it will notice.
+/// Value read from a register without a readable value; a driver that uses it fails visibly.
 pub(crate) const POISON: u32 = 0xdead_beef;
 
 /// Second addresses of the PFHMC registers, and where the first ones are (control-path 2.3).
@@ -42,7 +42,7 @@ pub(crate) struct RegisterFile {
     start: Start,
     /// Only registers that are not zero or were written.
     values: BTreeMap<u32, u32>,
-    /// Answers of `find`, which walks a table.
+    /// Cached results of `find`, which walks a table.
     known: HashMap<u32, Option<Element>>,
 }
 
@@ -59,7 +59,10 @@ impl RegisterFile {
 
     /// The register at `off`, if the sources name one.
     pub(crate) fn element(&mut self, off: RegOffset) -> Option<Element> {
-        *self.known.entry(off.get()).or_insert_with(|| look_up(off))
+        *self
+            .known
+            .entry(off.get())
+            .or_insert_with(|| find_element(off))
     }
 
     pub(crate) fn get(&self, off: RegOffset) -> u32 {
@@ -75,8 +78,8 @@ impl RegisterFile {
         self.values.retain(|off, _| !is_cleared(*off, source));
     }
 
-    /// After the reset, what firmware loads is there again; of a warm function also what the LAN side sets up. The done
-    /// bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
+    /// After the reset, restores the values that firmware loads; of a warm function also those that the LAN side
+    /// sets up. The done bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
     pub(crate) fn load_again(&mut self, source: ResetSource) {
         let done_bits = regs::GLNVM_ULD.off().get();
         for (off, value) in self.start.values(&self.identity) {
@@ -88,12 +91,12 @@ impl RegisterFile {
 }
 
 /// The register at `off`: of the engine's, or of the LAN side's.
-fn look_up(off: RegOffset) -> Option<Element> {
+fn find_element(off: RegOffset) -> Option<Element> {
     find(off).or_else(|| lan::find(off))
 }
 
 fn is_cleared(off: u32, source: ResetSource) -> bool {
-    let element = RegOffset::try_new(off).and_then(look_up);
+    let element = RegOffset::try_new(off).and_then(find_element);
     element.is_some_and(|element| source.clears(element.register.reset))
 }
 
@@ -132,9 +135,9 @@ pub(crate) fn is_writable(element: &Element) -> bool {
         || element.register.access != AccessKind::ReadOnly
 }
 
-/// The register at `off` as a person reads it: its name, or the offset.
+/// Human-readable name of the register at `off`, or the offset.
 pub(crate) fn name(off: RegOffset) -> String {
-    match look_up(off) {
+    match find_element(off) {
         Some(element) => element.to_string(),
         None => match off.get().checked_sub(regs::DOORBELL_PAGE) {
             Some(at) if at < regs::DOORBELL_PAGE_LEN => format!("DOORBELL_PAGE+{at:#x}"),

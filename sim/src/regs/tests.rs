@@ -1,3 +1,5 @@
+//! Register values, access classes and reset domains.
+
 use super::*;
 
 use e810_hal::bus::{Vector, VsiId};

@@ -1,7 +1,7 @@
-//! Values of a function whose LAN side is ready: the state a bring-up of the RDMA engine starts from.
+//! Register values of a warm function: its LAN side is ready, as a bring-up of the RDMA engine expects.
 //!
-//! Values after power-up are not in the sources; these are the ones that existing drivers wait for, or what their names
-//! say. Whatever is not listed is 0.
+//! Values after power-up are not in the sources; these are the ones that existing drivers wait for, or that their
+//! names imply. Registers not listed are 0.
 
 use e810_hal::bus::{Vector, VsiId};
 use e810_hal::regs;

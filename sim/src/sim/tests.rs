@@ -1,3 +1,5 @@
+//! Handles, functions and modes of a simulator.
+
 use super::*;
 
 use crate::link::Mac;

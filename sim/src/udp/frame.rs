@@ -1,7 +1,6 @@
-//! Whether the bytes of a datagram can be a frame of the simulated wire.
+//! Validation of received datagrams: whether the bytes can be a frame of the simulated wire.
 //!
-//! Only what tells a frame from something else is looked at: the receiving
-//! engine makes its own checks.
+//! Only the frame structure is checked; the receiving engine makes its own checks.
 
 /// Bytes of the longest frame: the card's 9728 without the frame check.
 pub const LONGEST: usize = 9724;
@@ -10,15 +9,14 @@ pub const LONGEST: usize = 9724;
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
 
-/// Why they cannot.
+/// Why a datagram is not a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reject {
-    /// No Ethernet header, a source that nobody can be, or not the IP header
-    /// that its type announces.
+    /// No Ethernet header, an invalid source address, or not the IP header that its type announces.
     NoFrame,
     /// Longer than [`LONGEST`].
     TooLong,
-    /// The IP packet in it is longer than what is there.
+    /// The IP packet in it is longer than the datagram.
     Truncated,
 }
 

@@ -1,4 +1,4 @@
-//! How the wire between simulated functions is named on the command line.
+//! Names of the wire between simulated functions on the command line.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ pub enum LinkSpec {
     Udp(UdpEnds),
 }
 
-/// Why a text names no wire.
+/// Why a string does not name a wire.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LinkError {
     /// Neither of the two kinds.

@@ -1,4 +1,4 @@
-//! Choices about the engine's commands and its host memory.
+//! Choices about CQP commands and HMC memory.
 
 /// What QUERY_FPM_VAL has in the word of SRQ, which drivers of this generation do not read (control-path 6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -19,10 +19,10 @@ pub enum DerivedMaxima {
     Zero,
 }
 
-/// What becomes of CQP_OP_ERR (PFPE_CQPTAIL) with the next good command.
+/// State of CQP_OP_ERR (PFPE_CQPTAIL) after the next successful command.
 ///
-/// Existing drivers take the bit for the command they wait for, stop at the first error of their start, and ignore what
-/// they are told while they end; so none depends on either.
+/// Existing drivers take the bit for the command they wait for, stop at the first error of their start, and ignore
+/// errors during shutdown; so none depends on either.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OpErr {
     /// It is cleared.

@@ -14,11 +14,10 @@ pub enum FlushStyle {
 /// What the CLEARPBA bit of GLINT_DYN_CTL does to an event that came while the
 /// vector was disabled there.
 ///
-/// The sources only name the bit ("clear the pending bit", control-path 2.4),
-/// which is that of the MSI-X table. Linux re-enables with INTENA and CLEARPBA in
-/// one write after its last look at the queue and does not look again, which only
-/// works when such an event is kept `[inf]`. A driver that looks once more after
-/// enabling is right with both.
+/// The sources only name the bit ("clear the pending bit", control-path 2.4), which is that of the MSI-X table.
+/// Linux re-enables with INTENA and CLEARPBA in one write after its last poll of the queue and does not poll again,
+/// which only works when such an event is kept `[inf]`. A driver that polls once more after enabling works with
+/// both.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClearPba {
     /// The event is delivered when the same write enables the vector.
@@ -52,7 +51,7 @@ pub enum CqEventContext {
 
 /// What COMPCTX of a QP's asynchronous event holds.
 ///
-/// The tables say QPCOMPCTX (control-path 7.3); existing drivers find the QP by its id and never look.
+/// The tables say QPCOMPCTX (control-path 7.3); existing drivers find the QP by its id and never read it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum QpEventContext {
     /// QPCOMPCTX.

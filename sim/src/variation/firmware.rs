@@ -3,8 +3,8 @@
 /// What Clear PXE Mode (0x0110) is answered with when the card has left PXE mode: since its last core reset some
 /// function's driver has sent the command (field-evidence 3.1, 3.2).
 ///
-/// EEXIST is what iPXE's driver for XL710 and E810 expects there; no log of an E810 shows it `[inf]`. Other drivers do not
-/// look at the answer.
+/// EEXIST is what iPXE's driver for XL710 and E810 expects there; no log of an E810 shows it `[inf]`. Other drivers
+/// ignore the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PxeClearedAgain {
     /// EEXIST.
@@ -31,7 +31,7 @@ pub enum SwitchInput {
 pub enum OwnVsi {
     /// It stays.
     Stays,
-    /// It is taken away until the next reset of the function.
+    /// It is removed until the next reset of the function.
     Goes,
 }
 
@@ -66,11 +66,11 @@ pub enum RefusedInDownload {
     Eagain,
 }
 
-/// What the global configuration lock is when its holder has not given it back in time. Not in the sources.
+/// State of the global configuration lock when its holder has not released it in time. Not in the sources.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LockRunsOut {
-    /// As given back: nobody gets it again.
+    /// As released: it is not granted again.
     Done,
-    /// As if nobody had had it.
+    /// As if it had never been granted.
     Free,
 }

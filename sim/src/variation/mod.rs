@@ -1,22 +1,21 @@
-//! What no source says of the card, as named choices in one table.
+//! Unknown hardware behaviour, as named choices in one table.
 //!
-//! What silicon is known to do is not here: the simulator does that. What is unknown, or only inferred, is a choice,
-//! and a driver has to be right with each of its values. The first value of a choice is what the simulator does when
-//! nothing is said: the one that is likelier by the sources, or the harder one where they say nothing.
+//! Known behaviour of the card is not here: the simulator implements it. Behaviour that is unknown, or only
+//! inferred, is a choice, and a driver has to work with each of its values. The first value of a choice is the
+//! default of the simulator: the likelier one by the sources, or the harder one where they are silent.
 //!
-//! [`Variation::drawn`] draws all of them from a seed, [`Variation::each_alone`] gives the usual card with one choice
-//! made otherwise, [`Variation::CHOICES`] is the table. The values of the choices are in a file for each part of the
-//! card.
+//! [`Variation::drawn`] draws all of them from a seed, [`Variation::each_alone`] gives the default card with one
+//! choice changed, [`Variation::CHOICES`] is the table. The values of the choices are in a file for each part of
+//! the card.
 
-mod endings;
 mod engine;
 mod events;
 mod firmware;
 mod multicast;
+mod qp_errors;
 mod table;
 mod wire;
 
-pub use endings::{ErrorRefused, NothingToFlush};
 pub use engine::{DerivedMaxima, OpErr, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{
@@ -24,6 +23,7 @@ pub use firmware::{
     SwitchPages,
 };
 pub use multicast::GroupQueueSet;
+pub use qp_errors::{ErrorRefused, NothingToFlush};
 pub use table::{Choice, NoSuchChoice};
 pub use wire::{AckCredits, SendCredits};
 

@@ -1,4 +1,4 @@
-//! What makes a struct of choices a table of them.
+//! The macro that turns a struct of choices into a table of them.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ pub struct Choice {
     pub values: &'static [&'static str],
 }
 
-/// No choice or no value of that name.
+/// An unknown choice or value.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoSuchChoice {
     /// The table has no choice of that name.

@@ -101,7 +101,7 @@ impl Frame {
             .unwrap_or_default()
     }
 
-    /// Adds ICRC and checksum and gives the frame as it goes on the wire (without Ethernet FCS).
+    /// Adds ICRC and checksum and returns the frame as sent on the wire (without Ethernet FCS).
     #[must_use]
     pub fn seal(mut self) -> Vec<u8> {
         let end = self.bytes.len() - icrc::LEN;

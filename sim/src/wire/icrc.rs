@@ -1,4 +1,4 @@
-//! The invariant CRC: a CRC-32 over everything that no router may change.
+//! The invariant CRC: a CRC-32 over all fields that routers do not change.
 
 use crc32fast::Hasher;
 

@@ -1,4 +1,4 @@
-//! Parses a frame, with a typed error for every way in which it can be wrong.
+//! Frame parser, with a typed error for each malformed field.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -35,7 +35,7 @@ pub enum ParseError {
     /// UDP, but not to the RoCEv2 port.
     #[error("UDP port {0} is not RoCEv2's")]
     Port(u16),
-    /// The UDP checksum is there and wrong.
+    /// The UDP checksum is present and wrong.
     #[error("UDP checksum is wrong")]
     UdpChecksum,
     /// The ICRC is wrong.
@@ -71,8 +71,7 @@ impl<'a> Packet<'a> {
     /// Opcodes that are not known are kept and get an empty set of optional headers, so that a responder can refuse
     /// them.
     ///
-    /// # Errors
-    /// A [`ParseError`] that names the first thing found wrong.
+    /// # Errors A [`ParseError`] that names the first malformed field.
     pub fn parse(frame: &'a [u8]) -> Result<Self, ParseError> {
         let mut input = Input(frame);
         let dst_mac = input.take("Ethernet header")?;

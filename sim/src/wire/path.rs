@@ -1,4 +1,4 @@
-//! Where a packet goes: Ethernet, IP and UDP addressing of one direction.
+//! Addressing of one direction: Ethernet, IP and UDP.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -38,7 +38,7 @@ impl Addresses {
     }
 }
 
-/// Everything below the transport headers that a sender chooses.
+/// Fields below the transport headers that a sender chooses.
 ///
 /// In a parsed packet the fields are those of the received headers, so `src` is the peer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

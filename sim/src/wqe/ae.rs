@@ -78,14 +78,14 @@ impl fmt::Display for AeCode {
     }
 }
 
-/// Where an AE comes from (AEQE `AESRC`, control-path 7.4).
+/// Source of an AE (AEQE `AESRC`, control-path 7.4).
 ///
 /// Where the table gives two values for one meaning, the lower one is used: what tells them apart is not in the
 /// sources.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AeSource {
-    /// No queue is to blame.
+    /// Not related to a queue.
     None = 0x0,
     /// The receive queue; the WQE index of the event is valid.
     ReceiveQueue = 0x1,

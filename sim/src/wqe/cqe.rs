@@ -53,7 +53,7 @@ pub struct Cqe {
 /// The one or two ring entries of a completion.
 ///
 /// Write the extension first and the valid word (word 3) of the main entry last: software that sees the main entry
-/// looks for the extension at once.
+/// reads the extension at once.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct CqeEntries {
     /// The entry itself.

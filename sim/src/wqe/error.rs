@@ -1,4 +1,4 @@
-//! Why an entry cannot be executed, and the AE each reason raises.
+//! Reasons why an entry cannot be executed, and the AE that each raises.
 
 use super::AeCode;
 use super::inline::MAX_INLINE;
@@ -7,7 +7,7 @@ use super::inline::MAX_INLINE;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WqeError {
-    /// The opcode is none of those GEN_2 knows (data-path 1.5).
+    /// The opcode is not defined for GEN_2 (data-path 1.5).
     #[error("opcode {0:#04x} is not one of GEN_2's")]
     UnknownOpcode(u8),
     /// A fragment that ADDFRAGCNT counts does not carry the valid bit of this lap.
@@ -22,7 +22,7 @@ pub enum WqeError {
         /// Its number in the entry; the header is in quantum 0.
         quantum: u8,
     },
-    /// More inline data than GEN_2 takes.
+    /// More inline data than GEN_2 supports.
     #[error("{0} bytes of inline data; GEN_2 takes at most {MAX_INLINE}")]
     InlineTooLong(u8),
     /// ADDFRAGCNT needs more quanta than an entry has.

@@ -43,7 +43,8 @@ impl Fragments {
         1 + usize::from(add_fragments).div_ceil(2)
     }
 
-    /// Reads the fragment of the first quantum (unless `skip_first`: an immediate is there) and `add_fragments` more.
+    /// Reads the fragment of the first quantum (unless `skip_first`: an immediate is in its place) and
+    /// `add_fragments` more.
     ///
     /// Whether the device counts by ADDFRAGCNT or by valid bits is not in the sources (data-path 11): this one counts
     /// by ADDFRAGCNT and refuses a counted fragment whose valid bit is not that of the lap.

@@ -67,7 +67,7 @@ impl InlineData {
     }
 }
 
-/// Copies as much of `from` as fits and gives what is left of the room.
+/// Copies as much of `from` as fits and returns the rest of the buffer.
 fn fill<'a>(room: &'a mut [u8], from: &[u8]) -> &'a mut [u8] {
     let count = room.len().min(from.len());
     let (head, rest) = room.split_at_mut(count);

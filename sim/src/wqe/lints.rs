@@ -1,4 +1,4 @@
-//! Things software set although they mean nothing: told, never refused.
+//! Bits that software set although they are ignored: reported, never refused.
 
 use core::fmt;
 use core::ops::BitOr;
@@ -71,7 +71,7 @@ impl Lints {
         }
     }
 
-    /// What each lint in the set says.
+    /// Description of each lint in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES
             .into_iter()

@@ -1,11 +1,11 @@
 //! Send and receive queue entries as the device reads them, and the completion entries it writes.
 //!
-//! A queue entry is a run of 64-bit words. Read the header word first (word 3 of the first quantum); when its valid bit
-//! has the polarity of the current lap, [`send_quanta`] says how much to read, and [`SendWqe::decode`] or
-//! [`ReceiveWqe::decode`] takes it apart. [`Cqe::encode`] goes the other way.
+//! A queue entry is a sequence of 64-bit words. Read the header word first (word 3 of the first quantum); when its
+//! valid bit has the polarity of the current lap, [`send_quanta`] returns the length to read, and
+//! [`SendWqe::decode`] or [`ReceiveWqe::decode`] decodes the entry. [`Cqe::encode`] encodes a completion.
 //!
-//! Everything is written from data-path 1, 2 and 4. Bytes that the reference calls don't-care are not looked at; bits
-//! that software sets although they mean nothing are told as [`Lints`] and change nothing else.
+//! Everything is written from data-path 1, 2 and 4. Bytes that the reference calls don't-care are not read. Bits
+//! that software sets although they are ignored are reported as [`Lints`] and have no other effect.
 
 mod ae;
 mod bits;

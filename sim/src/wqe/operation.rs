@@ -1,9 +1,9 @@
-//! What a send queue entry asks for (data-path 1.5, 1.7).
+//! The operation of a send queue entry (data-path 1.5, 1.7).
 
 use super::fragment::Fragments;
 use super::inline::InlineData;
 
-/// Where an RDMA operation points.
+/// Remote address of an RDMA operation.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
     /// Remote tagged offset.
@@ -23,7 +23,7 @@ pub struct UdTarget {
     pub ah: u32,
 }
 
-/// Where the bytes of a send or write come from.
+/// Source of the bytes of a send or write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// Host memory.
@@ -43,7 +43,7 @@ impl Payload {
     }
 }
 
-/// What an entry asks for.
+/// Operation of an entry, with its opcode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Send 03 to 06.
@@ -63,7 +63,7 @@ pub enum Operation {
     Write {
         /// Bytes to write.
         payload: Payload,
-        /// Where to.
+        /// Remote destination.
         remote: Remote,
         /// Immediate data as a number.
         immediate: Option<u32>,
@@ -72,9 +72,9 @@ pub enum Operation {
     },
     /// RDMA read 01 and 0b.
     Read {
-        /// Where the bytes go.
+        /// Local sink.
         sink: Fragments,
-        /// Where they come from.
+        /// Remote source.
         remote: Remote,
         /// Invalidate the local STag of the sink afterwards (0b).
         invalidate_sink: bool,

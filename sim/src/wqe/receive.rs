@@ -7,9 +7,9 @@ use super::{Lints, QUANTUM_WORDS, WqeError};
 /// A decoded receive queue entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiveWqe {
-    /// Where received bytes go.
+    /// Destination of received bytes.
     pub fragments: Fragments,
-    /// What software set for nothing.
+    /// Ignored bits that software set.
     pub lints: Lints,
 }
 

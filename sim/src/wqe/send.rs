@@ -39,7 +39,7 @@ pub struct SendWqe {
     pub opcode: u8,
     /// Length in quanta, 1 to 8.
     pub quanta: u8,
-    /// SIGCOMPL: a success completion is wanted.
+    /// SIGCOMPL: a success completion is requested.
     pub signaled: bool,
     /// LOCALFENCE: starts when everything before it has completed.
     pub local_fence: bool,
@@ -47,9 +47,9 @@ pub struct SendWqe {
     pub read_fence: bool,
     /// REPORTRTT.
     pub report_rtt: bool,
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
-    /// What software set for nothing.
+    /// Ignored bits that software set.
     pub lints: Lints,
 }
 
@@ -114,7 +114,8 @@ pub fn send_quanta(header: u64) -> Result<u8, WqeError> {
 struct Header(u64);
 
 impl Header {
-    /// Bits that every operation has: VALID, SIGCOMPL, LOCALFENCE, READFENCE, PUSHWQE (told separately), OPCODE.
+    /// Bits that every operation has: VALID, SIGCOMPL, LOCALFENCE, READFENCE, PUSHWQE (reported separately),
+    /// OPCODE.
     const COMMON: u64 = mask(63, 60) | mask(56, 56) | mask(37, 32);
     /// STREAMMODE and WAITFORRCVPDU.
     const IWARP: u64 = mask(59, 58);

@@ -1,4 +1,4 @@
-//! A hand-driven AdminQ: rings set up and commands sent as control-path 9.1 says, byte by byte.
+//! AdminQ client for tests: rings and commands are written byte by byte as control-path 9.1 defines them.
 
 use e810_hal::bus::Index;
 use e810_hal::regs as hw;
@@ -232,7 +232,7 @@ impl Client {
         self.poke(at, &bytes);
     }
 
-    /// The events so far; their descriptors are given back.
+    /// Returns the events so far; their descriptors are posted again.
     pub(super) fn said(&mut self) -> Vec<Said> {
         let mut all = Vec::new();
         while hw::PF_FW_ARQH.get(&self.nic) != self.clean {
@@ -253,7 +253,7 @@ impl Client {
         all
     }
 
-    /// Adds a VSI; answers with its number.
+    /// Adds a VSI; returns its number.
     pub(super) fn add_vsi(&mut self) -> u16 {
         let reply = self.tell(0x0210, params(&[(6, &[2])]), &[0; 128]).ok();
         reply.param16(0)

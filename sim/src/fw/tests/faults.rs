@@ -1,4 +1,4 @@
-//! Faults that a test of a driver orders.
+//! Injected firmware faults.
 
 use super::client::Client;
 use crate::fw::AqCode;

@@ -1,4 +1,4 @@
-//! Which frames the switch gives to the RDMA engine: those for itself, and those of VLANs.
+//! Which frames the switch passes to the RDMA engine: by destination address and by VLAN.
 
 use super::client::{Client, params};
 use super::switch::mac_rule;

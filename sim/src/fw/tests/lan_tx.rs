@@ -1,4 +1,4 @@
-//! LAN transmit queues: which descriptors are reported, and what a queue cannot be.
+//! LAN transmit queues: descriptor write-back and invalid queue configurations.
 
 use super::client::{Client, params};
 use super::scheduler::{group, lan_queue};

@@ -1,4 +1,4 @@
-//! The firmware as a driver meets it, driven by hand.
+//! Tests of the firmware model through its AdminQ, without a driver.
 
 mod client;
 mod faults;

@@ -1,4 +1,4 @@
-//! Download of the package, and who may.
+//! Package download, and which function may download.
 
 use e810_hal::Ns;
 use e810_hal::regs as hw;

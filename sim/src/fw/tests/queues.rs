@@ -1,4 +1,4 @@
-//! The rings and what goes wrong with them.
+//! AdminQ rings and their error cases.
 
 use super::client::{Client, RING, params};
 use crate::findings::kind;

@@ -1,4 +1,4 @@
-//! What the RDMA engine needs of the LAN side: a VSI, its filter, an address, a queue set, a package.
+//! LAN-side prerequisites of the RDMA engine: VSI, filter, address, queue set, package.
 
 use super::client::{Client, params};
 use super::scheduler::group;

@@ -1,4 +1,4 @@
-//! What each reset takes, and how it is announced.
+//! State lost in each kind of reset, and how the reset is announced.
 
 use super::client::{Client, params};
 use crate::Sim;
@@ -32,7 +32,7 @@ fn a_pf_reset_takes_the_functions_share() {
     client.nic.delay(Ns::from_ms(1));
     assert_eq!(hw::PFGEN_CTRL.get(&client.nic), 0);
     assert_eq!(filter(&client, vsi), 0);
-    // The registers are still there, the firmware does not look at them.
+    // The registers are still there, the firmware does not read them.
     assert_ne!(hw::PF_FW_ATQBAL.get(&client.nic), 0);
     hw::PF_FW_ATQT.set(&client.nic, 1);
     assert_eq!(client.kinds(), [crate::findings::kind::ADMINQ_RING]);
@@ -65,7 +65,7 @@ fn a_core_reset_is_announced_and_takes_everything() {
     }
     hw::GLGEN_RTRIG.set(&clients[1].nic, 1);
     for client in &clients {
-        // The other function hears of it too, and has time to look.
+        // The other function is notified too, and has time to poll.
         assert_eq!(client.nic.take_interrupts(), [vector]);
         assert_eq!(hw::PFINT_OICR.read_clear(&client.nic).get() >> 20 & 1, 1);
         let state = hw::GLGEN_RSTAT.get(&client.nic);

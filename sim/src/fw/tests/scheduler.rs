@@ -1,4 +1,4 @@
-//! The scheduler's tree and its queues.
+//! Transmit scheduler tree and its queues.
 
 use super::client::{Client, params};
 use crate::Sim;

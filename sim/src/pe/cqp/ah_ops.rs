@@ -5,7 +5,7 @@ use crate::pe::ah::AddressHandle;
 use crate::pe::device::{Device, Unreachable};
 use crate::pe::env::{Class, Env};
 use crate::pe::fpm::Kind;
-use crate::pe::group::{Group, MEMBERS};
+use crate::pe::multicast_group::{MEMBERS, MulticastGroup};
 use crate::pe::word::{bit, bits, bits16, bits32, mask};
 
 /// Groups the device can have (`IRDMA_UDA_MAX_FSI_MGS`, control-path 3.2).
@@ -86,7 +86,7 @@ impl Device {
         &mut self,
         c: &Command,
         env: &mut dyn Env,
-    ) -> Result<(u64, Option<Group>), Refusal> {
+    ) -> Result<(u64, Option<MulticastGroup>), Refusal> {
         let index = bits(c.header(), 12, 0);
         if index >= MAX_GROUPS {
             return Err(Refusal::parameter(
@@ -102,7 +102,7 @@ impl Device {
 
     /// Existing drivers keep the queue set of the first join and name it in every later command on the group (Linux
     /// `irdma_attach_mcast`, `irdma_detach_mcast`).
-    fn same_queue_set(&self, name: &str, c: &Command, group: &Group, env: &mut dyn Env) {
+    fn same_queue_set(&self, name: &str, c: &Command, group: &MulticastGroup, env: &mut dyn Env) {
         let (was, is) = (group.queue_set(), bits16(c.q(16), 9, 0));
         if was != is {
             let index = bits(c.header(), 12, 0);
@@ -115,14 +115,14 @@ impl Device {
     }
 
     /// A group from the command and the host context it points to.
-    fn read_group(&self, c: &Command, env: &mut dyn Env) -> Result<Group, Refusal> {
+    fn read_group(&self, c: &Command, env: &mut dyn Env) -> Result<MulticastGroup, Refusal> {
         let mut members = [0; MEMBERS];
         for (n, word) in members.iter_mut().enumerate() {
             *word = env
                 .load(c.q(32) + 8 * n as u64)
                 .map_err(Unreachable::from)?;
         }
-        let group = Group {
+        let group = MulticastGroup {
             words: [c.q(0), c.q(8), c.q(16), c.q(48), c.q(56)],
             flags: c.header() & mask(60, 59),
             members,
@@ -132,7 +132,7 @@ impl Device {
     }
 
     /// Members must be QPs that can be.
-    fn check_members(&self, group: &Group, env: &mut dyn Env) -> Result<(), Refusal> {
+    fn check_members(&self, group: &MulticastGroup, env: &mut dyn Env) -> Result<(), Refusal> {
         for member in group.members.iter().filter(|member| bit(**member, 31)) {
             self.in_range(Kind::Qp, bits32(*member, 17, 0).into(), env)?;
         }

@@ -1,4 +1,4 @@
-//! One command: its words, the bits it may use, and how it can end.
+//! A CQP command: its words, the bits it defines, and its outcome.
 
 use crate::pe::device::Unreachable;
 use crate::pe::env::{Class, Env};

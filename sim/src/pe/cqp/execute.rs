@@ -1,4 +1,4 @@
-//! From opcode to executor, and what every command must find in place.
+//! Dispatch from opcode to executor, and the checks common to all commands.
 
 use super::command::{Command, Format, Outcome, Refusal};
 use crate::pe::device::Device;

@@ -48,7 +48,7 @@ impl Device {
             self.async_event(event, env);
         }
         let stopped = matches!(qp.state(), State::Error | State::Sqd | State::Terminate);
-        if (send || receive) && !stopped && !qp.asked_error {
+        if (send || receive) && !stopped && !qp.error_requested {
             // Linux flushes after it moved the QP to ERROR, or to SQD (5.5).
             env.finding(
                 Class::Lint,

@@ -1,4 +1,4 @@
-//! HMC commands: what there may be, what there shall be, and where it is (control-path 6.3, 6.4, 6.6).
+//! HMC commands: query of limits, commit of object counts, and SD updates (control-path 6.3, 6.4, 6.6).
 
 use super::command::{Command, DONE, Outcome, Refusal};
 use super::execute::aligned;
@@ -144,7 +144,7 @@ impl Device {
         if extra > 0 {
             aligned("SD entry buffer", buffer, 128, env)?;
         }
-        // Only the entries that count are looked at: older ones may stand behind them.
+        // Only the first entries, as many as the count says, are read: older ones may follow them.
         for n in 0..extra {
             let mut entry = [0; 2];
             read_words(buffer + 16 * n, &mut entry, env)?;

@@ -1,7 +1,7 @@
-//! The control queue pair: its life, its ring, and how commands complete (control-path 4.1 to 4.4, 11).
+//! The control queue pair: create and destroy, its ring, and command completion (control-path 4.1 to 4.4, 11).
 //!
-//! A command takes some time (seeded), so that a driver which looks too early, or reuses a slot too early, shows it.
-//! Commands run one after the other and complete in order.
+//! A command takes a seeded amount of time, so that a driver that polls too early, or reuses a slot too early,
+//! fails a test. Commands are executed and completed in order.
 
 mod address_ops;
 mod ah_ops;
@@ -12,10 +12,10 @@ mod execute;
 mod feature_ops;
 mod flush_ops;
 mod hmc_ops;
+mod mr_ops;
 mod qp_control_ops;
 mod qp_ops;
 mod sched_ops;
-mod stag_ops;
 #[cfg(test)]
 mod tests;
 

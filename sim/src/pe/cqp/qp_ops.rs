@@ -213,7 +213,7 @@ impl Device {
             next
         };
         if next == State::Error {
-            self.ask_for_error(id, &old, env)?;
+            self.check_error_request(id, &old, env)?;
         }
         if !present.may_become(next, old.kind) {
             // The device may have stopped the QP while the driver posted this.
@@ -234,20 +234,20 @@ impl Device {
             self.lint_queue_set(id, &qp, env);
         }
         self.move_qp(id, &mut qp, next, env)?;
-        qp.asked_error |= next == State::Error;
-        qp.told_error |= next == State::Error;
+        qp.error_requested |= next == State::Error;
+        qp.modified_to_error |= next == State::Error;
         self.put_qp(id, qp, env)?;
         DONE
     }
 
     /// MODIFY_QP to ERROR: refused where the queue pair cannot, or need not, go there.
-    fn ask_for_error(&mut self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
-        if qp.told_error {
+    fn check_error_request(&mut self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
+        if qp.modified_to_error {
             // Linux remembers the state and sends nothing (control-path 5.5); where a command failed it may try again.
             let text = format!("QP {id}: moved to ERROR where it was moved before");
             env.finding(Class::Lint, "qp-error-again", text);
         }
-        let known = qp.state() == State::Idle || qp.told_error;
+        let known = qp.state() == State::Idle || qp.modified_to_error;
         let refused = match self.config.variation.error_refused {
             ErrorRefused::Never => false,
             ErrorRefused::Known => known,
@@ -257,7 +257,7 @@ impl Device {
             return Ok(());
         }
         let mut qp = Box::new(qp.clone());
-        qp.asked_error = true;
+        qp.error_requested = true;
         self.put_qp(id, qp, env)?;
         Err(Refusal::state_race())
     }
@@ -347,7 +347,7 @@ impl Device {
         }
         let verbs = matches!(qp.kind, QpType::RoceRc | QpType::RoceUd);
         let at_rest = matches!(qp.state(), State::Idle | State::Error);
-        if verbs && !at_rest && !qp.asked_error {
+        if verbs && !at_rest && !qp.error_requested {
             // Linux moves every one that was begun to ERROR first (control-path 5.5, row destroy); one in RESET or INIT of
             // verbs is idle.
             let text = format!("QP {id}: destroyed in state {:?}", qp.state());

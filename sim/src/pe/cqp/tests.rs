@@ -1,5 +1,5 @@
-//! Commands, contexts and entries that Linux's own functions wrote, byte for byte: a fault found in them would be a
-//! wrong rule here, and they must mean what went in.
+//! Commands, contexts and entries recorded from Linux's own functions, byte for byte: a finding in one of them
+//! means that a rule of the model is wrong, and each must decode to its inputs.
 
 mod contexts;
 mod decoded;

@@ -1,9 +1,10 @@
-//! Sizes and maxima of the HMC objects.
+//! Sizes and maxima of HMC objects.
 //!
-//! Those of the E810 are **not in the sources** (control-path 12): a driver learns them from QUERY_FPM_VAL at run time.
-//! All numbers here are this model's own, chosen without any driver's planner.
+//! Those of the E810 are **not in the sources** (control-path 12): a driver reads them with QUERY_FPM_VAL at run
+//! time. All numbers here are this model's own, chosen independently of any driver's planner.
 //!
-//! Sizes are at least what the engine itself stores in an object, but where the profile says otherwise (see `contexts`).
+//! Unless the profile says otherwise, a size is at least what the engine itself stores in the object (see
+//! `contexts`).
 
 use super::{KINDS, Kind};
 

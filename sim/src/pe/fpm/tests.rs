@@ -1,3 +1,5 @@
+//! Replies to QUERY_FPM_VAL and the checks of a commit.
+
 use super::*;
 
 /// Linux's choice of counts and its estimate (control-path 6.5), RoCE, with a limit on the number of QPs.
@@ -162,7 +164,7 @@ fn linux_sees_an_e810c_in_the_profile_of_that_name() {
     assert!((1_450..=2_900).contains(&profile.max_sds()));
 }
 
-/// Words of kinds that are not used, and maxima that nobody compares.
+/// Words of kinds that are not used, and maxima that no driver compares.
 #[test]
 fn what_nobody_reads_may_be_anything() {
     let reply = |unread_words, derived_maxima| {

@@ -1,8 +1,8 @@
-//! Datagram queue pairs: address handles, the GRH area, Q_Keys, and what stops a sender.
+//! UD queue pairs: address handles, the GRH area, Q_Keys, and errors that stop a sender.
 
-use super::pair::{ALL_RIGHTS, BYTES, PD, VA};
+use super::engine_pair::{ALL_RIGHTS, BYTES, PD, VA};
 use super::qp::{FLUSH_RQ, FLUSH_SQ, TestQp, mac};
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, TestDriver};
 use crate::pe::Config;
 use crate::variation::{FlushStyle, Variation};
 
@@ -11,13 +11,13 @@ const QKEY: u64 = 0x1111_2222;
 const AH: u64 = 2;
 
 /// Two functions with a UD QP 3 each in RTS, and a region each.
-struct Pair {
-    rigs: [Rig; 2],
+struct EnginePair {
+    rigs: [TestDriver; 2],
     qps: [TestQp; 2],
     regions: [(u32, u64); 2],
 }
 
-impl Pair {
+impl EnginePair {
     fn new() -> Self {
         Self::with_key(QKEY)
     }
@@ -29,7 +29,7 @@ impl Pair {
                 flush: FlushStyle::PerWqe,
                 ..Variation::default()
             };
-            Rig::ready(Config {
+            TestDriver::ready(Config {
                 pf,
                 variation,
                 ..Config::default()
@@ -44,10 +44,10 @@ impl Pair {
             TestQp::create_ud(a, 3, PD, 1),
             TestQp::create_ud(b, 3, PD, 0),
         ];
-        for (rig, qp) in [(&mut *a, &qps[0]), (&mut *b, &qps[1])] {
-            let word = rig.env.word(qp.context + 64);
-            rig.env.set_word(qp.context + 64, word | qkey << 32);
-            qp.connect(rig);
+        for (driver, qp) in [(&mut *a, &qps[0]), (&mut *b, &qps[1])] {
+            let word = driver.env.word(qp.context + 64);
+            driver.env.set_word(qp.context + 64, word | qkey << 32);
+            qp.connect(driver);
         }
         // MAC, PD, TTL 64 and ARP entry 3; IPv4.
         let handle = [
@@ -91,7 +91,7 @@ impl Pair {
 
 #[test]
 fn a_datagram_arrives_behind_its_ip_header() {
-    let mut pair = Pair::new();
+    let mut pair = EnginePair::new();
     let data: Vec<u8> = (0..500_u32).map(|n| (n * 3) as u8).collect();
     pair.rigs[0].env.poke(pair.regions[0].1, &data);
     let (stag, memory) = pair.regions[1];
@@ -129,8 +129,8 @@ fn a_datagram_arrives_behind_its_ip_header() {
     pair.send(960, AH, QKEY);
     assert!(pair.qps[1].receive.poll(&mut pair.rigs[1].env).is_some());
     assert_eq!((pair.rigs[0].aeqe(0), pair.rigs[1].aeqe(0)), (None, None));
-    for rig in &pair.rigs {
-        assert_eq!(rig.env.findings, []);
+    for driver in &pair.rigs {
+        assert_eq!(driver.env.findings, []);
     }
 }
 
@@ -142,7 +142,7 @@ fn a_request_with_a_privileged_key_carries_the_queue_pairs_own() {
         (0x8001_0000, 0x8001_0000),
         (0xFFFF_FFFF, QKEY),
     ] {
-        let mut pair = Pair::with_key(own);
+        let mut pair = EnginePair::with_key(own);
         let (stag, _) = pair.regions[1];
         pair.qps[1].post_receive(&mut pair.rigs[1], VA, 1000, stag);
         pair.send(8, AH, posted);
@@ -152,7 +152,7 @@ fn a_request_with_a_privileged_key_carries_the_queue_pairs_own() {
         );
     }
     // Without that bit the request's key travels, whatever the QP's own is.
-    let mut pair = Pair::with_key(0x8001_0000);
+    let mut pair = EnginePair::with_key(0x8001_0000);
     let (stag, _) = pair.regions[1];
     pair.qps[1].post_receive(&mut pair.rigs[1], VA, 1000, stag);
     pair.send(8, AH, 0x0001_0000);
@@ -169,7 +169,7 @@ fn what_stops_a_sender() {
         // L4LEN [45:42].
         (8, AH | 5 << 42, PD, 0x0135),
     ] {
-        let mut pair = Pair::new();
+        let mut pair = EnginePair::new();
         if pd != PD {
             let handle = [0, pd << 48, 3 << 48, 1 << 59 | AH, 0, 0, 0, 0];
             pair.rigs[0].good(0x1d, handle);
@@ -178,12 +178,12 @@ fn what_stops_a_sender() {
         assert_eq!(pair.stopped_by(), code);
         assert!(pair.qps[0].send.poll(&mut pair.rigs[0].env).is_none());
     }
-    let mut pair = Pair::new();
+    let mut pair = EnginePair::new();
     pair.rigs[0].good(0x0f, [0, 0, 0, 3, 0, 0, 0, 0]);
     pair.send(8, AH, QKEY);
     assert_eq!(pair.stopped_by(), 0x0401);
     // A write is not for datagrams.
-    let mut pair = Pair::new();
+    let mut pair = EnginePair::new();
     let stag = pair.regions[0].0;
     pair.qps[0].post(&mut pair.rigs[0], 0, (VA, 8, stag), (VA, stag));
     pair.qps[0].doorbell(&mut pair.rigs[0]);
@@ -192,21 +192,21 @@ fn what_stops_a_sender() {
 
 #[test]
 fn datagram_queues_are_flushed_like_others() {
-    let mut pair = Pair::new();
-    let (stag, rig) = (pair.regions[0].0, &mut pair.rigs[0]);
+    let mut pair = EnginePair::new();
+    let (stag, driver) = (pair.regions[0].0, &mut pair.rigs[0]);
     let qp = &mut pair.qps[0];
-    qp.post_receive(rig, VA, 100, stag);
-    qp.to_error(rig);
-    qp.post(rig, 3, (VA, 8, stag), (0, 0));
-    let done = qp.flush(rig, FLUSH_SQ | FLUSH_RQ);
+    qp.post_receive(driver, VA, 100, stag);
+    qp.to_error(driver);
+    qp.post(driver, 3, (VA, 8, stag), (0, 0));
+    let done = qp.flush(driver, FLUSH_SQ | FLUSH_RQ);
     assert!(!done.error && !matches!(done.minor, 0 | 2 | 3));
-    assert!(qp.send.poll(&mut rig.env).is_some() && qp.receive.poll(&mut rig.env).is_some());
-    assert_eq!(qp.destroy(rig), GOOD);
+    assert!(qp.send.poll(&mut driver.env).is_some() && qp.receive.poll(&mut driver.env).is_some());
+    assert_eq!(qp.destroy(driver), GOOD);
 }
 
 #[test]
 fn sqd_of_a_datagram_qp_ends_at_once() {
-    let mut pair = Pair::new();
+    let mut pair = EnginePair::new();
     assert_eq!(pair.qps[0].modify(&mut pair.rigs[0], 3, 0), GOOD);
     assert_eq!(pair.rigs[0].aeqe(0).map(|event| event.0), Some(0x0900));
 }

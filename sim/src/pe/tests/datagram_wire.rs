@@ -1,13 +1,13 @@
-//! Every datagram that can be sent, as packets; and as a capture for `tests/pcap/run`.
+//! Every form of datagram as packets, and as a capture for `tests/pcap/run`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use e810_hal::Ns;
 
-use super::pair::{ALL_RIGHTS, PD, VA};
+use super::engine_pair::{ALL_RIGHTS, PD, VA};
 use super::qp::{TestQp, mac};
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, TestDriver};
 use crate::pcap::Writer;
 use crate::pe::Config;
 use crate::wire::{Addresses, Deth, Opcode, Packet};
@@ -90,7 +90,13 @@ impl To {
 }
 
 /// Sends everything to `to`; the payloads in their order.
-fn send_all(rig: &mut Rig, qp: &mut TestQp, stag: u64, to: To, handle: u64) -> Vec<Vec<u8>> {
+fn send_all(
+    driver: &mut TestDriver,
+    qp: &mut TestQp,
+    stag: u64,
+    to: To,
+    handle: u64,
+) -> Vec<Vec<u8>> {
     let qpn = if to.group { MULTICAST_QP } else { 3 };
     let target = u64::from(qpn) << 32 | u64::from(QKEY);
     let mut sent = Vec::new();
@@ -99,39 +105,39 @@ fn send_all(rig: &mut Rig, qp: &mut TestQp, stag: u64, to: To, handle: u64) -> V
         let header = opcode << 32 | handle;
         for bytes in [0_u64, 1, 2, 3, 500, 1024] {
             let fragment = bytes << 32 | if bytes == 0 { 0 } else { stag };
-            qp.put(rig, [VA, fragment, target, header], true);
+            qp.put(driver, [VA, fragment, target, header], true);
             sent.push((0..bytes).map(|n| n as u8).collect());
         }
         for bytes in [0, 5, 8] {
             // IMMDATA, INLINEDATA and its length: up to eight bytes are in the second word.
             let header = header | 1 << 47 | 1 << 57 | bytes << 48;
             let data = 0x0807_0605_0403_0201_u64;
-            qp.put(rig, [0x0a0b_0c0d, data, target, header], false);
+            qp.put(driver, [0x0a0b_0c0d, data, target, header], false);
             sent.push(data.to_le_bytes()[..bytes as usize].to_vec());
         }
-        qp.doorbell(rig);
+        qp.doorbell(driver);
     }
     sent
 }
 
 #[test]
 fn every_datagram_is_a_packet_as_it_should_be() {
-    let mut rig = Rig::ready(Config::default());
-    let (stag, memory) = rig.register(9, PD, VA, 1024, ALL_RIGHTS);
+    let mut driver = TestDriver::ready(Config::default());
+    let (stag, memory) = driver.register(9, PD, VA, 1024, ALL_RIGHTS);
     let data: Vec<u8> = (0..1024).map(|n| n as u8).collect();
-    rig.env.poke(memory, &data);
-    let mut qp = TestQp::create_ud(&mut rig, 3, PD, 1);
-    let word = rig.env.word(qp.context + 64);
+    driver.env.poke(memory, &data);
+    let mut qp = TestQp::create_ud(&mut driver, 3, PD, 1);
+    let word = driver.env.word(qp.context + 64);
     let qkey = u64::from(QKEY);
-    rig.env.set_word(qp.context + 64, word | qkey << 32);
-    qp.connect(&mut rig);
+    driver.env.set_word(qp.context + 64, word | qkey << 32);
+    qp.connect(&mut driver);
     let mut all = Vec::new();
     for (index, to) in (0_u64..).zip(To::all()) {
         let arp = 4 + index % 4;
-        rig.good(0x0f, [0, 0, to.mac(), 3 << 42 | arp, 0, 0, 0, 0]);
-        assert_eq!(rig.command(0x1c, to.handle(index, arp)), GOOD);
-        let sent = send_all(&mut rig, &mut qp, stag.into(), to, index);
-        let frames = std::mem::take(&mut rig.env.frames);
+        driver.good(0x0f, [0, 0, to.mac(), 3 << 42 | arp, 0, 0, 0, 0]);
+        assert_eq!(driver.command(0x1c, to.handle(index, arp)), GOOD);
+        let sent = send_all(&mut driver, &mut qp, stag.into(), to, index);
+        let frames = std::mem::take(&mut driver.env.frames);
         assert_eq!(frames.len(), sent.len());
         for (n, (frame, payload)) in frames.iter().zip(sent).enumerate() {
             let packet = Packet::parse(frame).unwrap();
@@ -161,7 +167,7 @@ fn every_datagram_is_a_packet_as_it_should_be() {
         }
         all.extend(frames);
     }
-    assert_eq!((rig.aeqe(0), rig.env.findings), (None, vec![]));
+    assert_eq!((driver.aeqe(0), driver.env.findings), (None, vec![]));
     if let Some(folder) = std::env::var_os(FOLDER) {
         let folder = PathBuf::from(folder);
         let mut file = Writer::new(Vec::new()).unwrap();

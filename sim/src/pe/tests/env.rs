@@ -1,4 +1,4 @@
-//! A world for one engine: flat memory at an IOVA offset, registers in a map, time that a test moves.
+//! [`Env`] for tests of one engine: flat memory at an IOVA offset, registers in a map, manual time.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ impl TestEnv {
         start
     }
 
-    /// Zeroed memory at a place that somebody else chose.
+    /// Zeroed memory at an address that the caller chose.
     pub(in crate::pe) fn map(&mut self, start: u64, bytes: u64) {
         self.ranges.insert(start, bytes);
     }

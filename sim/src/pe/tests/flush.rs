@@ -1,8 +1,8 @@
-//! FLUSH_WQES: what is outstanding comes back, in either style.
+//! FLUSH_WQES: outstanding requests are completed, in either style.
 
-use super::pair::{ALL_RIGHTS, BYTES, PD, VA, header};
+use super::engine_pair::{ALL_RIGHTS, BYTES, PD, VA, header};
 use super::qp::{FLUSH_RQ, FLUSH_SQ, TestQp};
-use super::rig::{Done, GOOD, Rig};
+use super::test_driver::{Done, GOOD, TestDriver};
 use crate::pe::Config;
 use crate::variation::{ErrorRefused, FlushQpId, FlushStyle, NothingToFlush, Variation};
 
@@ -19,62 +19,62 @@ const STATE: Done = Done {
     ..NOTHING
 };
 
-fn card(variation: Variation) -> Rig {
-    Rig::ready(Config {
+fn card(variation: Variation) -> TestDriver {
+    TestDriver::ready(Config {
         variation,
         ..Config::default()
     })
 }
 
 /// The findings so far, by name.
-fn lints(rig: &mut Rig) -> Vec<&'static str> {
-    let found = std::mem::take(&mut rig.env.findings);
+fn lints(driver: &mut TestDriver) -> Vec<&'static str> {
+    let found = std::mem::take(&mut driver.env.findings);
     found.into_iter().map(|finding| finding.1).collect()
 }
 
 /// Three unsignaled or signaled entries (one a NOP) and two receives are outstanding when the QP goes to ERROR.
 fn flush(style: FlushStyle) -> (Vec<[u64; 4]>, Vec<[u64; 4]>, u16) {
-    let mut rig = Rig::ready(Config {
+    let mut driver = TestDriver::ready(Config {
         variation: Variation {
             flush: style,
             ..Variation::default()
         },
         ..Config::default()
     });
-    let mut qp = TestQp::create(&mut rig, 3, PD, 1);
-    let (stag, _) = rig.register(9, PD, VA, BYTES, ALL_RIGHTS);
+    let mut qp = TestQp::create(&mut driver, 3, PD, 1);
+    let (stag, _) = driver.register(9, PD, VA, BYTES, ALL_RIGHTS);
     for _ in 0..2 {
-        qp.post_receive(&mut rig, VA, 100, stag);
+        qp.post_receive(&mut driver, VA, 100, stag);
     }
-    qp.post(&mut rig, 3, (VA, 8, stag), (0, 0));
-    qp.put(&mut rig, [0, 0, 0, 0x0c << 32], false);
-    qp.post(&mut rig, 0, (VA, 8, stag), (VA, 1));
-    qp.to_error(&mut rig);
+    qp.post(&mut driver, 3, (VA, 8, stag), (0, 0));
+    qp.put(&mut driver, [0, 0, 0, 0x0c << 32], false);
+    qp.post(&mut driver, 0, (VA, 8, stag), (VA, 1));
+    qp.to_error(&mut driver);
     // The device by itself flushes nothing.
-    assert!(qp.send.poll(&mut rig.env).is_none());
-    let done = qp.flush(&mut rig, FLUSH_SQ | FLUSH_RQ);
+    assert!(qp.send.poll(&mut driver.env).is_none());
+    let done = qp.flush(&mut driver, FLUSH_SQ | FLUSH_RQ);
     assert!(!done.error);
-    let mut drain = |cq: &mut super::rig::TestCq| {
+    let mut drain = |cq: &mut super::test_driver::TestCq| {
         let mut all = Vec::new();
-        while let Some((cqe, _)) = cq.poll(&mut rig.env) {
+        while let Some((cqe, _)) = cq.poll(&mut driver.env) {
             all.push(cqe);
         }
         all
     };
     let (send, receive) = (drain(&mut qp.send), drain(&mut qp.receive));
     // Flushed is flushed: another one finds nothing until something is posted again.
-    assert_eq!(rig.env.findings, []);
-    assert_eq!(qp.flush(&mut rig, FLUSH_SQ | FLUSH_RQ), NOTHING);
-    assert_eq!(lints(&mut rig), ["flush-again", "flush-again"]);
-    qp.post(&mut rig, 3, (VA, 8, stag), (0, 0));
-    assert_eq!(qp.flush(&mut rig, FLUSH_SQ).minor, 3);
+    assert_eq!(driver.env.findings, []);
+    assert_eq!(qp.flush(&mut driver, FLUSH_SQ | FLUSH_RQ), NOTHING);
+    assert_eq!(lints(&mut driver), ["flush-again", "flush-again"]);
+    qp.post(&mut driver, 3, (VA, 8, stag), (0, 0));
+    assert_eq!(qp.flush(&mut driver, FLUSH_SQ).minor, 3);
     assert_eq!(
-        header(qp.send.poll(&mut rig.env).unwrap().0),
+        header(qp.send.poll(&mut driver.env).unwrap().0),
         (3, 3, true, 1, 5)
     );
-    qp.post_receive(&mut rig, VA, 100, stag);
-    assert_eq!(qp.flush(&mut rig, FLUSH_RQ).minor, 2);
-    assert_eq!(rig.env.findings, []);
+    qp.post_receive(&mut driver, VA, 100, stag);
+    assert_eq!(qp.flush(&mut driver, FLUSH_RQ).minor, 2);
+    assert_eq!(driver.env.findings, []);
     (send, receive, done.minor)
 }
 
@@ -105,16 +105,16 @@ fn flush_reports_one_cqe_an_entry_without_nops() {
 #[test]
 fn flush_completions_name_their_queue_pair_or_none() {
     for (choice, named) in [(FlushQpId::Present, 3), (FlushQpId::Zero, 0)] {
-        let mut rig = card(Variation {
+        let mut driver = card(Variation {
             flush_qp_id: choice,
             ..Variation::default()
         });
-        let mut qp = TestQp::create(&mut rig, 3, PD, 1);
-        let (stag, _) = rig.register(9, PD, VA, BYTES, ALL_RIGHTS);
-        qp.post_receive(&mut rig, VA, 100, stag);
-        qp.to_error(&mut rig);
-        qp.flush(&mut rig, FLUSH_RQ);
-        let (cqe, _) = qp.receive.poll(&mut rig.env).unwrap();
+        let mut qp = TestQp::create(&mut driver, 3, PD, 1);
+        let (stag, _) = driver.register(9, PD, VA, BYTES, ALL_RIGHTS);
+        qp.post_receive(&mut driver, VA, 100, stag);
+        qp.to_error(&mut driver);
+        qp.flush(&mut driver, FLUSH_RQ);
+        let (cqe, _) = qp.receive.poll(&mut driver.env).unwrap();
         assert_eq!(cqe[2] >> 32 & 0xFF_FFFF, named, "{cqe:x?}");
     }
 }
@@ -125,15 +125,15 @@ fn nothing_to_flush_is_refused_or_done() {
         (NothingToFlush::Refused, NOTHING),
         (NothingToFlush::Done, GOOD),
     ] {
-        let mut rig = card(Variation {
+        let mut driver = card(Variation {
             nothing_to_flush: choice,
             ..Variation::default()
         });
-        let qp = TestQp::create(&mut rig, 3, PD, 1);
-        qp.connect(&mut rig);
-        qp.to_error(&mut rig);
-        assert_eq!(qp.flush(&mut rig, FLUSH_SQ | FLUSH_RQ), answer);
-        assert_eq!(rig.env.findings, []);
+        let qp = TestQp::create(&mut driver, 3, PD, 1);
+        qp.connect(&mut driver);
+        qp.to_error(&mut driver);
+        assert_eq!(qp.flush(&mut driver, FLUSH_SQ | FLUSH_RQ), answer);
+        assert_eq!(driver.env.findings, []);
     }
 }
 
@@ -144,36 +144,36 @@ fn error_from_where_there_is_no_need_is_refused_or_done() {
         (ErrorRefused::Always, STATE),
         (ErrorRefused::Never, GOOD),
     ] {
-        let mut rig = card(Variation {
+        let mut driver = card(Variation {
             error_refused: choice,
             ..Variation::default()
         });
-        let idle = TestQp::create(&mut rig, 3, PD, 1);
-        assert_eq!(idle.modify(&mut rig, 6, 0), answer);
+        let idle = TestQp::create(&mut driver, 3, PD, 1);
+        assert_eq!(idle.modify(&mut driver, 6, 0), answer);
         // It was asked for, so no more can be expected of a driver.
-        idle.flush(&mut rig, FLUSH_SQ | FLUSH_RQ);
-        assert_eq!(idle.destroy(&mut rig), GOOD);
-        let qp = TestQp::create(&mut rig, 4, PD, 1);
-        qp.connect(&mut rig);
-        qp.to_error(&mut rig);
-        assert_eq!(rig.env.findings, []);
-        assert_eq!(qp.modify(&mut rig, 6, 0), answer);
-        assert_eq!(lints(&mut rig), ["qp-error-again"]);
+        idle.flush(&mut driver, FLUSH_SQ | FLUSH_RQ);
+        assert_eq!(idle.destroy(&mut driver), GOOD);
+        let qp = TestQp::create(&mut driver, 4, PD, 1);
+        qp.connect(&mut driver);
+        qp.to_error(&mut driver);
+        assert_eq!(driver.env.findings, []);
+        assert_eq!(qp.modify(&mut driver, 6, 0), answer);
+        assert_eq!(lints(&mut driver), ["qp-error-again"]);
     }
 }
 
 #[test]
 fn a_queue_pair_at_work_is_not_destroyed() {
-    let mut rig = Rig::ready(Config::default());
-    let idle = TestQp::create(&mut rig, 3, PD, 1);
-    assert_eq!(idle.destroy(&mut rig), GOOD);
-    let ended = TestQp::create(&mut rig, 4, PD, 1);
-    ended.connect(&mut rig);
-    ended.to_error(&mut rig);
-    assert_eq!(ended.destroy(&mut rig), GOOD);
-    assert_eq!(rig.env.findings, []);
-    let at_work = TestQp::create(&mut rig, 5, PD, 1);
-    at_work.connect(&mut rig);
-    assert_eq!(at_work.destroy(&mut rig), GOOD);
-    assert_eq!(lints(&mut rig), ["qp-destroy-state"]);
+    let mut driver = TestDriver::ready(Config::default());
+    let idle = TestQp::create(&mut driver, 3, PD, 1);
+    assert_eq!(idle.destroy(&mut driver), GOOD);
+    let ended = TestQp::create(&mut driver, 4, PD, 1);
+    ended.connect(&mut driver);
+    ended.to_error(&mut driver);
+    assert_eq!(ended.destroy(&mut driver), GOOD);
+    assert_eq!(driver.env.findings, []);
+    let at_work = TestQp::create(&mut driver, 5, PD, 1);
+    at_work.connect(&mut driver);
+    assert_eq!(at_work.destroy(&mut driver), GOOD);
+    assert_eq!(lints(&mut driver), ["qp-destroy-state"]);
 }

@@ -1,7 +1,7 @@
-//! What a test has the device report.
+//! Injected device failures.
 
 use super::qp::TestQp;
-use super::rig::Rig;
+use super::test_driver::TestDriver;
 use crate::pe::{Breakage, Config, PeReg, Subject};
 
 fn event(code: u16, source: u8, subject: Subject) -> Breakage {
@@ -15,8 +15,8 @@ fn event(code: u16, source: u8, subject: Subject) -> Breakage {
 
 #[test]
 fn an_event_has_the_context_of_what_it_names() {
-    let mut rig = Rig::ready(Config::default());
-    let qp = TestQp::create(&mut rig, 3, 7, 1);
+    let mut driver = TestDriver::ready(Config::default());
+    let qp = TestQp::create(&mut driver, 3, 7, 1);
     for (n, code, source, subject, context) in [
         (0, 0x0705, 0, Subject::Qp(3), 0xc0de_0003),
         (1, 0x0705, 5, Subject::Qp(1), 0),
@@ -26,42 +26,48 @@ fn an_event_has_the_context_of_what_it_names() {
         (5, 0x0B0B, 0, Subject::Function, 0),
         (6, 0x020A, 5, Subject::Qp(3), 0xc0de_0003),
     ] {
-        rig.engine
-            .break_down(event(code, source, subject), &mut rig.env);
+        driver
+            .engine
+            .break_down(event(code, source, subject), &mut driver.env);
         let id = match subject {
             Subject::Qp(id) | Subject::Cq(id) => id.into(),
             Subject::Function => 0,
         };
-        let (code_there, id_there, source_there, _, index, _) = rig.aeqe(n).unwrap();
+        let (code_there, id_there, source_there, _, index, _) = driver.aeqe(n).unwrap();
         assert_eq!((code_there, id_there), (code.into(), id), "{n}");
         assert_eq!((source_there, index), (source.into(), 5), "{n}");
         // The CQ's context, which the rig chose to be its id, stands shifted right.
         let shift = u32::from(matches!(subject, Subject::Cq(_)));
-        assert_eq!(rig.env.word(rig.aeq + 16 * n), context >> shift, "{n}");
+        assert_eq!(
+            driver.env.word(driver.aeq + 16 * n),
+            context >> shift,
+            "{n}"
+        );
     }
-    assert_eq!(rig.env.findings, []);
+    assert_eq!(driver.env.findings, []);
 }
 
 #[test]
 fn errors_are_in_their_registers() {
-    let mut rig = Rig::ready(Config {
+    let mut driver = TestDriver::ready(Config {
         pf: 2,
         ..Config::default()
     });
-    rig.engine.break_down(Breakage::Push, &mut rig.env);
-    assert_eq!(rig.env.oicr, 1 << 27);
-    rig.engine
-        .break_down(Breakage::Critical(0x1234), &mut rig.env);
-    assert_eq!(rig.env.oicr, 3 << 27);
-    assert_eq!(rig.env.reg(PeReg::CritErr), 0x1234);
+    driver.engine.break_down(Breakage::Push, &mut driver.env);
+    assert_eq!(driver.env.oicr, 1 << 27);
+    driver
+        .engine
+        .break_down(Breakage::Critical(0x1234), &mut driver.env);
+    assert_eq!(driver.env.oicr, 3 << 27);
+    assert_eq!(driver.env.reg(PeReg::CritErr), 0x1234);
     let hmc = Breakage::Hmc {
         error_type: 3,
         object_type: 14,
         data: 0x123,
     };
-    rig.engine.break_down(hmc, &mut rig.env);
-    assert_eq!(rig.env.oicr, 7 << 26);
-    let info = rig.env.reg(PeReg::HmcErrorInfo);
+    driver.engine.break_down(hmc, &mut driver.env);
+    assert_eq!(driver.env.oicr, 7 << 26);
+    let info = driver.env.reg(PeReg::HmcErrorInfo);
     assert_eq!(info, 1 << 31 | 14 << 16 | 3 << 8 | 2);
-    assert_eq!(rig.env.reg(PeReg::HmcErrorData), 0x123);
+    assert_eq!(driver.env.reg(PeReg::HmcErrorData), 0x123);
 }

@@ -1,7 +1,7 @@
-//! Access through STags, page lists, paged SDs, and the entries the device hands out.
+//! Access through STags, page lists, paged SDs, and entries that the device allocates.
 
 use super::qp::TestQp;
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, TestDriver};
 use crate::pe::config::Config;
 use crate::pe::device::Device;
 use crate::pe::env::{Env, PeReg};
@@ -319,7 +319,7 @@ fn a_paged_sd_needs_pdinv_after_each_change() {
     assert!(device.hmc.pble(0, &mut env).is_err());
     device.hmc.invalidate_pd(0, pd);
     assert_eq!(device.hmc.pble(0, &mut env), Ok(0xABC000));
-    // It goes, and is used until told.
+    // The entry is removed; the cached one is used until it is invalidated.
     env.store(pd_page + 8 * pd, 0).unwrap();
     assert!(device.hmc.pble(0, &mut env).is_ok());
     device.hmc.invalidate_pd(0, pd);
@@ -330,18 +330,18 @@ fn a_paged_sd_needs_pdinv_after_each_change() {
 
 #[test]
 fn q1_runs_out() {
-    let mut rig = Rig::ready(Config::default());
+    let mut driver = TestDriver::ready(Config::default());
     // 1024 entries; IRD code 4 takes 256 for each QP.
     for id in 0..5 {
-        let qp = TestQp::create(&mut rig, id, PD.into(), 1);
-        let word = rig.env.word(qp.context + 160);
-        rig.env.set_word(qp.context + 160, word | 4 << 16);
-        let done = qp.modify(&mut rig, 4, 1 << 47 | 1 << 59);
+        let qp = TestQp::create(&mut driver, id, PD.into(), 1);
+        let word = driver.env.word(qp.context + 160);
+        driver.env.set_word(qp.context + 160, word | 4 << 16);
+        let done = qp.modify(&mut driver, 4, 1 << 47 | 1 << 59);
         assert_eq!(done.error, id == 4);
         if id == 3 {
             // Given back when the QP goes.
-            qp.to_error(&mut rig);
-            assert_eq!(qp.destroy(&mut rig), GOOD);
+            qp.to_error(&mut driver);
+            assert_eq!(qp.destroy(&mut driver), GOOD);
             let words = [
                 0,
                 0,
@@ -352,15 +352,15 @@ fn q1_runs_out() {
                 0,
                 0,
             ];
-            rig.good(0x00, words);
-            assert_eq!(qp.modify(&mut rig, 4, 1 << 47 | 1 << 59), GOOD);
-            assert_eq!(rig.env.findings, []);
+            driver.good(0x00, words);
+            assert_eq!(qp.modify(&mut driver, 4, 1 << 47 | 1 << 59), GOOD);
+            assert_eq!(driver.env.findings, []);
         }
     }
     // GLPE_CRITERR "Q1 resource", OICR.PE_CRITERR, one allocation error.
-    assert_eq!(rig.env.reg(PeReg::CritErr), 0x0001_024D);
+    assert_eq!(driver.env.reg(PeReg::CritErr), 0x0001_024D);
     assert_eq!(
-        (rig.env.oicr, rig.env.reg(PeReg::FlmQ1AllocErr)),
+        (driver.env.oicr, driver.env.reg(PeReg::FlmQ1AllocErr)),
         (1 << 28, 1)
     );
 }

@@ -1,8 +1,9 @@
-//! The engine as a driver meets it: commands, queues and packets, in raw words.
+//! Tests of the engine in raw words, without a driver: commands, queues and packets.
 
 mod bring_up;
 mod datagram;
 mod datagram_wire;
+mod engine_pair;
 pub(in crate::pe) mod env;
 mod flush;
 mod inject;
@@ -10,10 +11,9 @@ mod lan_side;
 mod memory;
 mod multicast;
 mod packet_lints;
-mod pair;
 mod qp;
 mod queues;
-mod rig;
 mod stags;
 mod tables;
+mod test_driver;
 mod traffic;

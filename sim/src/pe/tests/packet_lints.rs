@@ -1,8 +1,8 @@
-//! Packets that no sender should send, and those that are only counted.
+//! Packets that cause a lint, and packets that are only counted.
 
-use super::pair::{ALL_RIGHTS, PD, VA};
+use super::engine_pair::{ALL_RIGHTS, PD, VA};
 use super::qp::TestQp;
-use super::rig::Rig;
+use super::test_driver::TestDriver;
 use crate::pe::Config;
 use crate::wire::{Addresses, Bth, Deth, Frame, Headers, Opcode, Path, Reth};
 
@@ -37,33 +37,33 @@ fn datagram() -> Headers {
 }
 
 /// A function with a datagram QP 3 that has receives.
-fn datagrams() -> (Rig, TestQp) {
-    let mut rig = Rig::ready(Config::default());
-    let (stag, _) = rig.register(9, PD, VA, 1000, ALL_RIGHTS);
-    let mut qp = TestQp::create_ud(&mut rig, 3, PD, 1);
-    let word = rig.env.word(qp.context + 64);
+fn datagrams() -> (TestDriver, TestQp) {
+    let mut driver = TestDriver::ready(Config::default());
+    let (stag, _) = driver.register(9, PD, VA, 1000, ALL_RIGHTS);
+    let mut qp = TestQp::create_ud(&mut driver, 3, PD, 1);
+    let word = driver.env.word(qp.context + 64);
     let qkey = u64::from(QKEY);
-    rig.env.set_word(qp.context + 64, word | qkey << 32);
-    qp.connect(&mut rig);
+    driver.env.set_word(qp.context + 64, word | qkey << 32);
+    qp.connect(&mut driver);
     for _ in 0..4 {
-        qp.post_receive(&mut rig, VA, 500, stag);
+        qp.post_receive(&mut driver, VA, 500, stag);
     }
-    (rig, qp)
+    (driver, qp)
 }
 
 /// Takes in a frame: whether it filled a receive, and the kinds of what was found.
-fn takes(rig: &mut Rig, qp: &mut TestQp, frame: &[u8]) -> (bool, Vec<&'static str>) {
-    rig.engine.receive(frame, &mut rig.env);
-    rig.settle();
-    let filled = qp.receive.poll(&mut rig.env).is_some();
-    let found = std::mem::take(&mut rig.env.findings);
+fn takes(driver: &mut TestDriver, qp: &mut TestQp, frame: &[u8]) -> (bool, Vec<&'static str>) {
+    driver.engine.receive(frame, &mut driver.env);
+    driver.settle();
+    let filled = qp.receive.poll(&mut driver.env).is_some();
+    let found = std::mem::take(&mut driver.env.findings);
     (filled, found.iter().map(|finding| finding.1).collect())
 }
 
 #[test]
 fn datagrams_of_another_partition_or_version_are_dropped() {
-    let (mut rig, mut qp) = datagrams();
-    let mut taken = |headers: &Headers| takes(&mut rig, &mut qp, &frame(&path(), headers));
+    let (mut driver, mut qp) = datagrams();
+    let mut taken = |headers: &Headers| takes(&mut driver, &mut qp, &frame(&path(), headers));
     let lint = vec!["wire-bits"];
     let mut headers = datagram();
     assert_eq!(taken(&headers), (true, vec![]));
@@ -85,19 +85,19 @@ fn datagrams_of_another_partition_or_version_are_dropped() {
 }
 
 /// A connected QP 3, with DCQCNENABLE or without.
-fn connection(handles_congestion: bool) -> (Rig, TestQp) {
-    let mut rig = Rig::ready(Config::default());
-    let qp = TestQp::create(&mut rig, 3, PD, 1);
-    let word = rig.env.word(qp.context + 160);
+fn connection(handles_congestion: bool) -> (TestDriver, TestQp) {
+    let mut driver = TestDriver::ready(Config::default());
+    let qp = TestQp::create(&mut driver, 3, PD, 1);
+    let word = driver.env.word(qp.context + 160);
     let bit = u64::from(handles_congestion) << 22;
-    rig.env.set_word(qp.context + 160, word | bit);
-    qp.connect(&mut rig);
-    (rig, qp)
+    driver.env.set_word(qp.context + 160, word | bit);
+    qp.connect(&mut driver);
+    (driver, qp)
 }
 
 #[test]
 fn a_solicited_event_needs_a_receive_that_ends() {
-    let (mut rig, mut qp) = connection(false);
+    let (mut driver, mut qp) = connection(false);
     let solicited = |opcode| {
         // Of the past, so that the state of the connection does not matter.
         let mut headers = Headers::new(Bth::new(opcode, 3, 0x50));
@@ -113,43 +113,43 @@ fn a_solicited_event_needs_a_receive_that_ends() {
         (Opcode::WRITE_ONLY_IMM, vec![]),
     ] {
         let frame = frame(&path(), &solicited(opcode));
-        assert_eq!(takes(&mut rig, &mut qp, &frame), (false, kinds));
+        assert_eq!(takes(&mut driver, &mut qp, &frame), (false, kinds));
     }
 }
 
 /// Words of the counters.
-fn counters(rig: &mut Rig) -> Vec<u64> {
-    let buffer = rig.env.alloc(1024, 64);
-    rig.good(0x2e, [0, 0, 0, 0, buffer, 0, 0, 0]);
-    (0..128).map(|n| rig.env.word(buffer + 8 * n)).collect()
+fn counters(driver: &mut TestDriver) -> Vec<u64> {
+    let buffer = driver.env.alloc(1024, 64);
+    driver.good(0x2e, [0, 0, 0, 0, buffer, 0, 0, 0]);
+    (0..128).map(|n| driver.env.word(buffer + 8 * n)).collect()
 }
 
 #[test]
 fn congestion_and_other_vlans_are_counted() {
     for handled in [false, true] {
-        let (mut rig, mut qp) = connection(handled);
+        let (mut driver, mut qp) = connection(handled);
         let cnp = Headers::new(Bth::new(Opcode::CNP, 3, 0));
         for _ in 0..3 {
-            takes(&mut rig, &mut qp, &frame(&path(), &cnp));
+            takes(&mut driver, &mut qp, &frame(&path(), &cnp));
         }
         let tagged = Path {
             vlan: Some(0x2005),
             ..path()
         };
         let request = Headers::new(Bth::new(Opcode::SEND_ONLY, 3, 0x101));
-        takes(&mut rig, &mut qp, &frame(&tagged, &request));
+        takes(&mut driver, &mut qp, &frame(&tagged, &request));
         let marked = Path {
             tos: 0x6B,
             ..path()
         };
-        takes(&mut rig, &mut qp, &frame(&marked, &request));
+        takes(&mut driver, &mut qp, &frame(&marked, &request));
         // Able to be marked, and not marked.
         let able = Path {
             tos: 0x6A,
             ..path()
         };
-        takes(&mut rig, &mut qp, &frame(&able, &request));
-        let counters = counters(&mut rig);
+        takes(&mut driver, &mut qp, &frame(&able, &request));
+        let counters = counters(&mut driver);
         let at = |offset: usize| counters[offset / 8];
         assert_eq!(at(312), if handled { 3 } else { 3 << 32 });
         assert_eq!((at(304), at(0), at(320)), (1, 1 << 32, 0));

@@ -1,6 +1,6 @@
-//! Queue pairs of the tests: host context (control-path 5.2) and work requests (data-path 1, 2) by hand.
+//! Queue pairs for tests: host context (control-path 5.2) and work requests (data-path 1, 2) as raw words.
 
-use super::rig::{GOOD, Rig, TestCq};
+use super::test_driver::{GOOD, TestCq, TestDriver};
 use crate::pe::Doorbell;
 
 /// Quanta of both rings.
@@ -44,36 +44,36 @@ pub(super) struct TestQp {
 
 impl TestQp {
     /// An idle QP `id` in PD `pd` with CQs of its own (ids 2·id + 3 and 2·id + 4).
-    pub(super) fn create(rig: &mut Rig, id: u64, pd: u64, peer: u64) -> Self {
-        Self::create_kind(rig, RC, id, pd, peer)
+    pub(super) fn create(driver: &mut TestDriver, id: u64, pd: u64, peer: u64) -> Self {
+        Self::create_kind(driver, RC, id, pd, peer)
     }
 
     /// The same for a datagram QP.
-    pub(super) fn create_ud(rig: &mut Rig, id: u64, pd: u64, peer: u64) -> Self {
-        Self::create_kind(rig, UD, id, pd, peer)
+    pub(super) fn create_ud(driver: &mut TestDriver, id: u64, pd: u64, peer: u64) -> Self {
+        Self::create_kind(driver, UD, id, pd, peer)
     }
 
-    fn create_kind(rig: &mut Rig, kind: u64, id: u64, pd: u64, peer: u64) -> Self {
+    fn create_kind(driver: &mut TestDriver, kind: u64, id: u64, pd: u64, peer: u64) -> Self {
         let (send, receive) = (
-            rig.create_cq(2 * id + 3, CQ_ENTRIES),
-            rig.create_cq(2 * id + 4, CQ_ENTRIES),
+            driver.create_cq(2 * id + 3, CQ_ENTRIES),
+            driver.create_cq(2 * id + 4, CQ_ENTRIES),
         );
         let qp = Self {
             kind,
             id,
             pd,
             peer,
-            sq: rig.env.alloc(RING * 32, 256),
-            rq: rig.env.alloc(RING * 32, 256),
-            shadow: rig.env.alloc(64, 64),
-            context: rig.env.alloc(256, 256),
+            sq: driver.env.alloc(RING * 32, 256),
+            rq: driver.env.alloc(RING * 32, 256),
+            shadow: driver.env.alloc(64, 64),
+            context: driver.env.alloc(256, 256),
             send,
             receive,
             posted: 0,
             received: 0,
             privileged: false,
         };
-        qp.write_context(rig);
+        qp.write_context(driver);
         let words = [
             0,
             0,
@@ -84,13 +84,18 @@ impl TestQp {
             0,
             0,
         ];
-        assert_eq!(rig.command(0x00, words), GOOD, "{:?}", rig.env.findings);
+        assert_eq!(
+            driver.command(0x00, words),
+            GOOD,
+            "{:?}",
+            driver.env.findings
+        );
         qp
     }
 
     /// The host context of a connection between QPs of the same number: PSNs 0x100 + pf.
-    pub(super) fn write_context(&self, rig: &mut Rig) {
-        let (own, peer) = (rig.pf, self.peer);
+    pub(super) fn write_context(&self, driver: &mut TestDriver) {
+        let (own, peer) = (driver.pf, self.peer);
         let psn = |pf: u64| 0x100 + pf;
         // log2(16 / 4) = 2 for SQSIZE [15:12] and RQSIZE [11:8]; TTL 64; ports 0xC000 and 4791.
         let sizes = 2 << 12 | 2 << 8 | 64 | 0xC000 << 32 | 4791 << 48;
@@ -116,16 +121,21 @@ impl TestQp {
             // ORD 4, IRD code 0, WRRDRSPOK, RDOK, FASTREGEN, PRIVEN.
             (160, 4 | 3 << 20 | if self.privileged { 3 << 24 } else { 0 }),
             (168, 0xc0de_0000 | self.id),
-            (176, rig.queue_set << 16),
+            (176, driver.queue_set << 16),
             (184, ip(own)),
             (208, 3),
         ];
         for (offset, word) in words {
-            rig.env.set_word(self.context + offset, word);
+            driver.env.set_word(self.context + offset, word);
         }
     }
 
-    pub(super) fn modify(&self, rig: &mut Rig, state: u64, flags: u64) -> super::rig::Done {
+    pub(super) fn modify(
+        &self,
+        driver: &mut TestDriver,
+        state: u64,
+        flags: u64,
+    ) -> super::test_driver::Done {
         let words = [
             0,
             0,
@@ -136,28 +146,28 @@ impl TestQp {
             0,
             0,
         ];
-        rig.command(0x01, words)
+        driver.command(0x01, words)
     }
 
     /// IDLE → RTR → RTS as Linux does it (control-path 5.5), with the ARP entry of the peer.
-    pub(super) fn connect(&self, rig: &mut Rig) {
-        rig.good(0x0f, [0, 0, mac(self.peer), 3 << 42 | 3, 0, 0, 0, 0]);
-        assert_eq!(self.modify(rig, 4, CQNUMVALID | ARPTABIDXVALID), GOOD);
+    pub(super) fn connect(&self, driver: &mut TestDriver) {
+        driver.good(0x0f, [0, 0, mac(self.peer), 3 << 42 | 3, 0, 0, 0, 0]);
+        assert_eq!(self.modify(driver, 4, CQNUMVALID | ARPTABIDXVALID), GOOD);
         assert_eq!(
-            self.modify(rig, 2, CQNUMVALID | ARPTABIDXVALID | ORDVALID),
+            self.modify(driver, 2, CQNUMVALID | ARPTABIDXVALID | ORDVALID),
             GOOD
         );
     }
 
-    pub(super) fn to_error(&self, rig: &mut Rig) {
-        let done = self.modify(rig, 6, 0);
+    pub(super) fn to_error(&self, driver: &mut TestDriver) {
+        let done = self.modify(driver, 6, 0);
         // An idle one may refuse: it was asked for.
         let refused = (done.major, done.minor) == (0xFFFF, 0x8002);
         assert!(done == GOOD || refused, "{done:?}");
     }
 
-    pub(super) fn destroy(&self, rig: &mut Rig) -> super::rig::Done {
-        rig.command(
+    pub(super) fn destroy(&self, driver: &mut TestDriver) -> super::test_driver::Done {
+        driver.command(
             0x02,
             [
                 0,
@@ -178,25 +188,26 @@ impl TestQp {
     }
 
     /// Writes a one-quantum work request; `words[3]` is without VALID, `words[1]` without the fragment's.
-    pub(super) fn put(&mut self, rig: &mut Rig, words: [u64; 4], fragment: bool) -> u64 {
+    pub(super) fn put(&mut self, driver: &mut TestDriver, words: [u64; 4], fragment: bool) -> u64 {
         let index = self.posted % RING;
         let valid = Self::valid(self.posted);
         let [q0, q1, q2, q3] = words;
         let q1 = if fragment { q1 | valid } else { q1 };
-        rig.env
+        driver
+            .env
             .set_words(self.sq + index * 32, &[q0, q1, q2, q3 | valid]);
         self.posted += 1;
         index
     }
 
-    pub(super) fn doorbell(&self, rig: &mut Rig) {
-        rig.ring(Doorbell::WqeAlloc, self.id as u32);
+    pub(super) fn doorbell(&self, driver: &mut TestDriver) {
+        driver.ring(Doorbell::WqeAlloc, self.id as u32);
     }
 
     /// A signaled send (opcode 3), write (0) or read (1) of one fragment.
     pub(super) fn post(
         &mut self,
-        rig: &mut Rig,
+        driver: &mut TestDriver,
         op: u64,
         local: (u64, u64, u32),
         remote: (u64, u32),
@@ -204,17 +215,23 @@ impl TestQp {
         let (address, bytes, stag) = local;
         let header = 1 << 62 | op << 32 | u64::from(remote.1);
         self.put(
-            rig,
+            driver,
             [address, bytes << 32 | u64::from(stag), remote.0, header],
             true,
         )
     }
 
     /// A receive of one fragment.
-    pub(super) fn post_receive(&mut self, rig: &mut Rig, address: u64, bytes: u64, stag: u32) {
+    pub(super) fn post_receive(
+        &mut self,
+        driver: &mut TestDriver,
+        address: u64,
+        bytes: u64,
+        stag: u32,
+    ) {
         let valid = Self::valid(self.received);
         let at = self.rq + self.received % RING * 32;
-        rig.env.set_words(
+        driver.env.set_words(
             at,
             &[address, bytes << 32 | u64::from(stag) | valid, 0, valid],
         );
@@ -222,9 +239,9 @@ impl TestQp {
     }
 
     /// FLUSH_WQES of both queues: minor 5 for the SQ, 1 for the RQ.
-    pub(super) fn flush(&self, rig: &mut Rig, sides: u64) -> super::rig::Done {
+    pub(super) fn flush(&self, driver: &mut TestDriver, sides: u64) -> super::test_driver::Done {
         let codes = 1 | 1 << 16 | 5 << 32 | 1 << 48;
-        rig.command(0x22, [0, 0, codes, sides | 1 << 60 | self.id, 0, 0, 0, 0])
+        driver.command(0x22, [0, 0, codes, sides | 1 << 60 | self.id, 0, 0, 0, 0])
     }
 }
 

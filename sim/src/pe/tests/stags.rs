@@ -1,7 +1,7 @@
-//! Making and ending STags: by command, by fast register, by bind, by invalidate.
+//! Creation and destruction of STags: by command, fast register, bind, invalidate.
 
 use super::memory::{PD, QP, STAG, access, device, put, refusal, region};
-use super::rig::{GOOD, PBLES, Rig};
+use super::test_driver::{GOOD, PBLES, TestDriver};
 use crate::pe::config::Config;
 use crate::pe::mr::{Mr, REMOTE_READ, REMOTE_WRITE, Window};
 use crate::pe::stag_wqe::Allowed;
@@ -173,7 +173,7 @@ fn windows_follow_their_region() {
 
 #[test]
 fn stag_commands_check_what_they_name() {
-    let mut rig = Rig::ready(Config::default());
+    let mut driver = TestDriver::ready(Config::default());
     let reg = |len: u64, header: u64, pble: u64| {
         [
             0x1000,
@@ -187,20 +187,20 @@ fn stag_commands_check_what_they_name() {
         ]
     };
     // Past the committed PBLEs; LPBLSIZE 2; HPAGESIZE 3; MR clear.
-    assert!(rig.command(0x0a, reg(8192, 1 << 44, PBLES - 1)).error);
-    assert!(rig.command(0x0a, reg(8192, 2 << 44, 0)).error);
-    assert!(rig.command(0x0a, reg(8192, 3 << 46, 0)).error);
+    assert!(driver.command(0x0a, reg(8192, 1 << 44, PBLES - 1)).error);
+    assert!(driver.command(0x0a, reg(8192, 2 << 44, 0)).error);
+    assert!(driver.command(0x0a, reg(8192, 3 << 46, 0)).error);
     let mut window = reg(8192, 0, 0);
     window[3] &= !(1 << 43);
-    assert!(rig.command(0x0a, window).error);
-    assert_eq!(rig.env.kinds(), ["cqp-parameter"; 4]);
-    rig.env.findings.clear();
-    assert_eq!(rig.command(0x0a, reg(8192, 1 << 44, PBLES - 2)), GOOD);
+    assert!(driver.command(0x0a, window).error);
+    assert_eq!(driver.env.kinds(), ["cqp-parameter"; 4]);
+    driver.env.findings.clear();
+    assert_eq!(driver.command(0x0a, reg(8192, 1 << 44, PBLES - 2)), GOOD);
     // In use; then not allocated any more: STag invalid.
-    assert!(rig.command(0x0a, reg(8192, 1 << 44, 0)).error);
+    assert!(driver.command(0x0a, reg(8192, 1 << 44, 0)).error);
     let dealloc = [0, 0, 5 << 8, 1 << 43, 0, 0, 0, 0];
-    assert_eq!(rig.command(0x0d, dealloc), GOOD);
-    let done = rig.command(0x0d, dealloc);
+    assert_eq!(driver.command(0x0d, dealloc), GOOD);
+    let done = driver.command(0x0d, dealloc);
     assert_eq!((done.error, done.minor), (true, 1));
-    assert_eq!(rig.env.kinds(), ["cqp-state", "cqp-stag"]);
+    assert_eq!(driver.env.kinds(), ["cqp-state", "cqp-stag"]);
 }

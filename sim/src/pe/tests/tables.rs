@@ -1,18 +1,18 @@
-//! Commands on tables: addresses, handles, groups, the work scheduler, push pages, contexts read back.
+//! Commands on tables: addresses, handles, groups, the work scheduler, push pages; uploaded contexts.
 
 use super::qp::TestQp;
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, TestDriver};
 use crate::pe::{Config, Doorbell};
 
 /// A command that must fail with this minor code and this one finding.
-fn refused(rig: &mut Rig, opcode: u64, words: [u64; 8], minor: u16, kind: &str) {
-    let done = rig.command(opcode, words);
+fn refused(driver: &mut TestDriver, opcode: u64, words: [u64; 8], minor: u16, kind: &str) {
+    let done = driver.command(opcode, words);
     assert!(
         done.error && done.major == 0xFFFF && done.minor == minor,
         "{done:x?}"
     );
-    assert_eq!(rig.env.kinds(), [kind]);
-    rig.env.findings.clear();
+    assert_eq!(driver.env.kinds(), [kind]);
+    driver.env.findings.clear();
 }
 
 const STATE: u16 = 0x8002;
@@ -20,7 +20,7 @@ const OTHER: u16 = 0x80FF;
 
 #[test]
 fn arp_entries_come_and_go() {
-    let mut rig = Rig::ready(Config::default());
+    let mut driver = TestDriver::ready(Config::default());
     let add = |index: u64| {
         [
             0,
@@ -33,18 +33,18 @@ fn arp_entries_come_and_go() {
             0,
         ]
     };
-    assert_eq!(rig.command(0x0f, add(7)), GOOD);
+    assert_eq!(driver.command(0x0f, add(7)), GOOD);
     // Eight are committed.
-    refused(&mut rig, 0x0f, add(8), OTHER, "cqp-parameter");
+    refused(&mut driver, 0x0f, add(8), OTHER, "cqp-parameter");
     let delete = [0, 0, 0, 7, 0, 0, 0, 0];
-    assert_eq!(rig.command(0x0f, delete), GOOD);
-    refused(&mut rig, 0x0f, delete, STATE, "cqp-state");
+    assert_eq!(driver.command(0x0f, delete), GOOD);
+    refused(&mut driver, 0x0f, delete, STATE, "cqp-state");
 }
 
 #[test]
 fn address_handles_exist_once() {
-    let mut rig = Rig::ready(Config::default());
-    rig.good(0x0f, [0, 0, 1, 1 << 42 | 2, 0, 0, 0, 0]);
+    let mut driver = TestDriver::ready(Config::default());
+    driver.good(0x0f, [0, 0, 1, 1 << 42 | 2, 0, 0, 0, 0]);
     let handle = |index: u64, arp: u64| {
         [
             1 << 16,
@@ -57,23 +57,23 @@ fn address_handles_exist_once() {
             0,
         ]
     };
-    refused(&mut rig, 0x1d, handle(3, 2), STATE, "cqp-state");
-    assert_eq!(rig.command(0x1c, handle(3, 2)), GOOD);
-    refused(&mut rig, 0x1c, handle(3, 2), STATE, "cqp-state");
-    assert_eq!(rig.command(0x1d, handle(3, 2)), GOOD);
-    assert_eq!(rig.command(0x1e, handle(3, 2)), GOOD);
-    refused(&mut rig, 0x1e, handle(3, 2), STATE, "cqp-state");
+    refused(&mut driver, 0x1d, handle(3, 2), STATE, "cqp-state");
+    assert_eq!(driver.command(0x1c, handle(3, 2)), GOOD);
+    refused(&mut driver, 0x1c, handle(3, 2), STATE, "cqp-state");
+    assert_eq!(driver.command(0x1d, handle(3, 2)), GOOD);
+    assert_eq!(driver.command(0x1e, handle(3, 2)), GOOD);
+    refused(&mut driver, 0x1e, handle(3, 2), STATE, "cqp-state");
     // Eight handles and eight ARP entries; one whose ARP entry is not valid is only odd.
-    refused(&mut rig, 0x1c, handle(8, 2), OTHER, "cqp-parameter");
-    refused(&mut rig, 0x1c, handle(3, 9), OTHER, "cqp-parameter");
-    assert_eq!(rig.command(0x1c, handle(3, 5)), GOOD);
-    assert_eq!(rig.env.kinds(), ["ah-arp"]);
+    refused(&mut driver, 0x1c, handle(8, 2), OTHER, "cqp-parameter");
+    refused(&mut driver, 0x1c, handle(3, 9), OTHER, "cqp-parameter");
+    assert_eq!(driver.command(0x1c, handle(3, 5)), GOOD);
+    assert_eq!(driver.env.kinds(), ["ah-arp"]);
 }
 
 #[test]
 fn multicast_groups_read_their_context() {
-    let mut rig = Rig::ready(Config::default());
-    let context = rig.env.alloc(4096, 4096);
+    let mut driver = TestDriver::ready(Config::default());
+    let context = driver.env.alloc(4096, 4096);
     let group = |index: u64| {
         [
             0x0100_5e00_0001,
@@ -87,26 +87,26 @@ fn multicast_groups_read_their_context() {
         ]
     };
     // Member QP 3, VALIDENT [31]; then one that cannot be.
-    rig.env.set_word(context, 3 | 1 << 31);
-    assert_eq!(rig.command(0x26, group(1)), GOOD);
-    rig.env.set_word(context + 8, 77 | 1 << 31);
-    refused(&mut rig, 0x27, group(1), OTHER, "cqp-parameter");
-    rig.env.set_word(context + 8, 77);
-    assert_eq!(rig.command(0x27, group(1)), GOOD);
+    driver.env.set_word(context, 3 | 1 << 31);
+    assert_eq!(driver.command(0x26, group(1)), GOOD);
+    driver.env.set_word(context + 8, 77 | 1 << 31);
+    refused(&mut driver, 0x27, group(1), OTHER, "cqp-parameter");
+    driver.env.set_word(context + 8, 77);
+    assert_eq!(driver.command(0x27, group(1)), GOOD);
     // The destroying command does not read the context: it may be gone.
-    rig.env.unmap(context);
-    assert_eq!(rig.command(0x28, group(1)), GOOD);
-    assert_eq!(rig.env.findings, []);
-    refused(&mut rig, 0x28, group(1), STATE, "cqp-state");
-    refused(&mut rig, 0x28, group(4), OTHER, "cqp-parameter");
+    driver.env.unmap(context);
+    assert_eq!(driver.command(0x28, group(1)), GOOD);
+    assert_eq!(driver.env.findings, []);
+    refused(&mut driver, 0x28, group(1), STATE, "cqp-state");
+    refused(&mut driver, 0x28, group(4), OTHER, "cqp-parameter");
 }
 
 /// The queue set of the first join is named in every command on the group.
 #[test]
 fn a_group_keeps_its_queue_set() {
-    let mut rig = Rig::ready(Config::default());
-    let context = rig.env.alloc(4096, 4096);
-    rig.env.set_word(context, 3 | 1 << 31);
+    let mut driver = TestDriver::ready(Config::default());
+    let context = driver.env.alloc(4096, 4096);
+    driver.env.set_word(context, 3 | 1 << 31);
     let mut group = [
         0x0100_5e00_0001,
         0,
@@ -117,20 +117,20 @@ fn a_group_keeps_its_queue_set() {
         0xe000_0001,
         0,
     ];
-    assert_eq!(rig.command(0x26, group), GOOD);
-    assert_eq!(rig.command(0x27, group), GOOD);
-    assert_eq!(rig.env.findings, []);
+    assert_eq!(driver.command(0x26, group), GOOD);
+    assert_eq!(driver.command(0x27, group), GOOD);
+    assert_eq!(driver.env.findings, []);
     group[2] = 0;
-    assert_eq!(rig.command(0x27, group), GOOD);
-    assert_eq!(rig.env.kinds(), ["mcast-queue-set"]);
+    assert_eq!(driver.command(0x27, group), GOOD);
+    assert_eq!(driver.env.kinds(), ["mcast-queue-set"]);
     group[2] = 8;
-    assert_eq!(rig.command(0x28, group), GOOD);
-    assert_eq!(rig.env.kinds(), ["mcast-queue-set"; 2]);
+    assert_eq!(driver.command(0x28, group), GOOD);
+    assert_eq!(driver.env.kinds(), ["mcast-queue-set"; 2]);
 }
 
 #[test]
 fn the_work_scheduler_is_a_tree() {
-    let mut rig = Rig::ready(Config::default());
+    let mut driver = TestDriver::ready(Config::default());
     let node = |op: u64, id: u64, parent: u64, leaf: u64| {
         [
             0,
@@ -143,27 +143,27 @@ fn the_work_scheduler_is_a_tree() {
             0,
         ]
     };
-    assert!(rig.engine.queue_set_exists(rig.queue_set as u16));
+    assert!(driver.engine.queue_set_exists(driver.queue_set as u16));
     // A second leaf has another handle; below a leaf nothing hangs.
-    let other = rig.good(0x2c, node(0, 5, 1, 1));
-    assert_ne!(other, rig.queue_set);
-    refused(&mut rig, 0x2c, node(0, 6, 5, 0), STATE, "cqp-state");
-    refused(&mut rig, 0x2c, node(0, 5, 1, 1), STATE, "cqp-state");
-    refused(&mut rig, 0x2c, node(0, 6, 9, 0), STATE, "cqp-state");
-    refused(&mut rig, 0x2c, node(1, 9, 1, 0), STATE, "cqp-state");
-    refused(&mut rig, 0x2c, node(1, 5, 1, 0), OTHER, "cqp-parameter");
+    let other = driver.good(0x2c, node(0, 5, 1, 1));
+    assert_ne!(other, driver.queue_set);
+    refused(&mut driver, 0x2c, node(0, 6, 5, 0), STATE, "cqp-state");
+    refused(&mut driver, 0x2c, node(0, 5, 1, 1), STATE, "cqp-state");
+    refused(&mut driver, 0x2c, node(0, 6, 9, 0), STATE, "cqp-state");
+    refused(&mut driver, 0x2c, node(1, 9, 1, 0), STATE, "cqp-state");
+    refused(&mut driver, 0x2c, node(1, 5, 1, 0), OTHER, "cqp-parameter");
     // Children go first.
-    refused(&mut rig, 0x2c, node(2, 1, 0, 0), STATE, "cqp-state");
+    refused(&mut driver, 0x2c, node(2, 1, 0, 0), STATE, "cqp-state");
     for (id, parent, leaf) in [(5, 1, 1), (2, 1, 1), (1, 0, 0), (0, 0, 0)] {
-        rig.good(0x2c, node(2, id, parent, leaf));
+        driver.good(0x2c, node(2, id, parent, leaf));
     }
-    assert!(!rig.engine.queue_set_exists(other as u16));
-    refused(&mut rig, 0x2c, node(2, 0, 0, 0), STATE, "cqp-state");
+    assert!(!driver.engine.queue_set_exists(other as u16));
+    refused(&mut driver, 0x2c, node(2, 0, 0, 0), STATE, "cqp-state");
     // Linux creates its first QP before there is a queue set; one that is to send without is odd, no more.
-    let qp = TestQp::create(&mut rig, 3, 7, 1);
-    assert_eq!(rig.env.kinds().len(), 0);
-    qp.connect(&mut rig);
-    let kinds = rig.env.kinds();
+    let qp = TestQp::create(&mut driver, 3, 7, 1);
+    assert_eq!(driver.env.kinds().len(), 0);
+    qp.connect(&mut driver);
+    let kinds = driver.env.kinds();
     assert!(
         !kinds.is_empty() && kinds.iter().all(|kind| *kind == "qp-queue-set"),
         "{kinds:?}"
@@ -172,47 +172,53 @@ fn the_work_scheduler_is_a_tree() {
 
 #[test]
 fn push_pages_local_macs_and_statistics_are_handed_out_once() {
-    let mut rig = Rig::ready(Config::default());
-    let queue_set = rig.queue_set;
+    let mut driver = TestDriver::ready(Config::default());
+    let queue_set = driver.queue_set;
     let alloc = [0, 0, queue_set, 0, 0, 0, 0, 0];
-    assert_eq!([rig.good(0x11, alloc), rig.good(0x11, alloc)], [0, 1]);
-    rig.good(0x11, [0, 0, 0, 1 << 62, 0, 0, 0, 0]);
-    assert_eq!(rig.good(0x11, alloc), 0);
+    assert_eq!([driver.good(0x11, alloc), driver.good(0x11, alloc)], [0, 1]);
+    driver.good(0x11, [0, 0, 0, 1 << 62, 0, 0, 0, 0]);
+    assert_eq!(driver.good(0x11, alloc), 0);
     refused(
-        &mut rig,
+        &mut driver,
         0x11,
         [0, 0, 0, 1 << 62 | 5, 0, 0, 0, 0],
         STATE,
         "cqp-state",
     );
-    let mac = rig.good(0x14, [0; 8]);
-    rig.good(0x0e, [0, 0, 0, mac, 0x1122, 0, 0, 0]);
-    rig.good(0x0e, [0, 0, 0, 1 << 62 | mac, 0, 0, 0, 0]);
+    let mac = driver.good(0x14, [0; 8]);
+    driver.good(0x0e, [0, 0, 0, mac, 0x1122, 0, 0, 0]);
+    driver.good(0x0e, [0, 0, 0, 1 << 62 | mac, 0, 0, 0, 0]);
     refused(
-        &mut rig,
+        &mut driver,
         0x0e,
         [0, 0, 0, mac, 0x1122, 0, 0, 0],
         STATE,
         "cqp-state",
     );
-    let instance = rig.good(0x2d, [0, 0, 0, 1 << 62, 0, 0, 0, 0]);
-    rig.good(0x2d, [0, 0, 0, instance, 0, 0, 0, 0]);
+    let instance = driver.good(0x2d, [0, 0, 0, 1 << 62, 0, 0, 0, 0]);
+    driver.good(0x2d, [0, 0, 0, instance, 0, 0, 0, 0]);
     refused(
-        &mut rig,
+        &mut driver,
         0x2d,
         [0, 0, 0, instance, 0, 0, 0, 0],
         STATE,
         "cqp-state",
     );
-    rig.good(0x15, [0, 0, 0, 9, 0, 0, 0, 0]);
-    refused(&mut rig, 0x15, [0, 0, 0, 9, 0, 0, 0, 0], STATE, "cqp-state");
-    rig.good(0x2f, [0x0706_0504_0302_0100, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(rig.env.findings, []);
+    driver.good(0x15, [0, 0, 0, 9, 0, 0, 0, 0]);
+    refused(
+        &mut driver,
+        0x15,
+        [0, 0, 0, 9, 0, 0, 0, 0],
+        STATE,
+        "cqp-state",
+    );
+    driver.good(0x2f, [0x0706_0504_0302_0100, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(driver.env.findings, []);
 }
 
 #[test]
 fn quad_hash_entries_are_keyed_by_addresses() {
-    let mut rig = Rig::ready(Config::default());
+    let mut driver = TestDriver::ready(Config::default());
     let entry = |manage: u64, port: u64| {
         [
             1,
@@ -225,13 +231,13 @@ fn quad_hash_entries_are_keyed_by_addresses() {
             0,
         ]
     };
-    rig.good(0x25, entry(1, 4791));
-    rig.good(0x25, entry(1, 4792));
-    refused(&mut rig, 0x25, entry(1, 4791), STATE, "cqp-state");
-    rig.good(0x25, entry(0, 4791));
-    refused(&mut rig, 0x25, entry(0, 4791), STATE, "cqp-state");
+    driver.good(0x25, entry(1, 4791));
+    driver.good(0x25, entry(1, 4792));
+    refused(&mut driver, 0x25, entry(1, 4791), STATE, "cqp-state");
+    driver.good(0x25, entry(0, 4791));
+    refused(&mut driver, 0x25, entry(0, 4791), STATE, "cqp-state");
     refused(
-        &mut rig,
+        &mut driver,
         0x25,
         [0, 0, 0, 1 << 61 | 7 << 42, 0, 0, 0, 0],
         OTHER,
@@ -241,51 +247,54 @@ fn quad_hash_entries_are_keyed_by_addresses() {
 
 #[test]
 fn the_port_vector_lies_in_hmc() {
-    let mut rig = Rig::ready(Config::default());
-    rig.good(0x23, [0, 0, 4791, 1 << 62, 0, 0, 0, 0]);
-    let at = rig.backing[0] + rig.base(40) + 4791 / 64 * 8;
-    assert_eq!(rig.env.word(at), 1 << (4791 % 64));
-    rig.good(0x23, [0, 0, 4791, 0, 0, 0, 0, 0]);
-    assert_eq!(rig.env.word(at), 0);
+    let mut driver = TestDriver::ready(Config::default());
+    driver.good(0x23, [0, 0, 4791, 1 << 62, 0, 0, 0, 0]);
+    let at = driver.backing[0] + driver.base(40) + 4791 / 64 * 8;
+    assert_eq!(driver.env.word(at), 1 << (4791 % 64));
+    driver.good(0x23, [0, 0, 4791, 0, 0, 0, 0, 0]);
+    assert_eq!(driver.env.word(at), 0);
 }
 
 #[test]
 fn an_uploaded_context_is_the_one_taken() {
-    let mut rig = Rig::ready(Config::default());
-    let qp = TestQp::create(&mut rig, 3, 7, 1);
+    let mut driver = TestDriver::ready(Config::default());
+    let qp = TestQp::create(&mut driver, 3, 7, 1);
     // MODIFY without CQNUMVALID, ARPTABIDXVALID and ORDVALID leaves those pieces as they were.
-    rig.env.set_word(qp.context + 136, 0x1234);
-    rig.env.set_word(qp.context + 48, 1024 << 16 | 9 << 48);
-    rig.env.set_word(qp.context + 64, 0x00AB_CDEF);
-    assert_eq!(qp.modify(&mut rig, 1, 0), GOOD);
-    let buffer = rig.env.alloc(256, 256);
-    rig.good(0x13, [0, 0, buffer, 3 << 48 | 3, 0, 0, 0, 0]);
-    assert_eq!(rig.env.word(buffer + 136), qp.send.id | qp.receive.id << 32);
-    assert_eq!(rig.env.word(buffer + 48) >> 48, 3);
+    driver.env.set_word(qp.context + 136, 0x1234);
+    driver.env.set_word(qp.context + 48, 1024 << 16 | 9 << 48);
+    driver.env.set_word(qp.context + 64, 0x00AB_CDEF);
+    assert_eq!(qp.modify(&mut driver, 1, 0), GOOD);
+    let buffer = driver.env.alloc(256, 256);
+    driver.good(0x13, [0, 0, buffer, 3 << 48 | 3, 0, 0, 0, 0]);
+    assert_eq!(
+        driver.env.word(buffer + 136),
+        qp.send.id | qp.receive.id << 32
+    );
+    assert_eq!(driver.env.word(buffer + 48) >> 48, 3);
     // What no flag names is taken.
-    assert_eq!(rig.env.word(buffer + 64), 0x00AB_CDEF);
-    assert_eq!(rig.env.word(buffer + 168), 0xc0de_0003);
+    assert_eq!(driver.env.word(buffer + 64), 0x00AB_CDEF);
+    assert_eq!(driver.env.word(buffer + 168), 0xc0de_0003);
 }
 
 #[test]
-fn a_damaged_context_stops_the_qp_and_is_told_once() {
-    let mut rig = Rig::ready(Config {
+fn a_damaged_context_stops_the_qp_and_is_reported_once() {
+    let mut driver = TestDriver::ready(Config {
         write_through: true,
         ..Config::default()
     });
-    let qp = TestQp::create(&mut rig, 3, 7, 1);
-    qp.connect(&mut rig);
+    let qp = TestQp::create(&mut driver, 3, 7, 1);
+    qp.connect(&mut driver);
     // QP 3 lies at 3 KiB; behind its first word and 38 more comes the protocol state.
-    let at = rig.backing[0] + rig.base(0) + 3 * 1024 + 8 * 39;
-    assert_ne!(rig.env.word(at), 0);
-    rig.env.set_word(at, 0x5555_5555_5555_5555);
-    rig.ring(Doorbell::WqeAlloc, 3);
-    rig.ring(Doorbell::WqeAlloc, 3);
-    assert_eq!(rig.env.kinds(), ["hmc-context"]);
-    assert_eq!(rig.aeqe(0).map(|event| event.0), Some(0x0700));
+    let at = driver.backing[0] + driver.base(0) + 3 * 1024 + 8 * 39;
+    assert_ne!(driver.env.word(at), 0);
+    driver.env.set_word(at, 0x5555_5555_5555_5555);
+    driver.ring(Doorbell::WqeAlloc, 3);
+    driver.ring(Doorbell::WqeAlloc, 3);
+    assert_eq!(driver.env.kinds(), ["hmc-context"]);
+    assert_eq!(driver.aeqe(0).map(|event| event.0), Some(0x0700));
     // One whose first word was overwritten is not there at all.
-    rig.env.set_word(at - 8 * 39, 0);
-    rig.env.findings.clear();
-    rig.ring(Doorbell::WqeAlloc, 3);
-    assert_eq!(rig.env.kinds(), ["doorbell-qp"]);
+    driver.env.set_word(at - 8 * 39, 0);
+    driver.env.findings.clear();
+    driver.ring(Doorbell::WqeAlloc, 3);
+    assert_eq!(driver.env.kinds(), ["doorbell-qp"]);
 }

@@ -1,13 +1,13 @@
-//! What two connected queue pairs do: data, completions, errors, drains.
+//! Traffic of two connected queue pairs: data, completions, errors, drains.
 
-use super::pair::{BYTES, HALF, PD, Pair, VA, header};
+use super::engine_pair::{BYTES, EnginePair, HALF, PD, VA, header};
 use super::qp::{FLUSH_SQ, RING, TestQp, mac};
-use super::rig::{GOOD, Rig};
+use super::test_driver::{GOOD, TestDriver};
 use crate::pe::{Class, Config, ResetKind};
 
 /// A send, a write and a read; returns what the CQEs and payloads were.
 fn exchange(config: Config) -> (Vec<[u64; 4]>, [Vec<u8>; 2]) {
-    let mut pair = Pair::new(config);
+    let mut pair = EnginePair::new(config);
     let mut cqes = Vec::new();
     let sent = pair.fill(0, 1);
     let stag = pair.regions[1].0;
@@ -48,16 +48,19 @@ fn exchange(config: Config) -> (Vec<[u64; 4]>, [Vec<u8>; 2]) {
 
     // What crossed the wire was counted: one send, one write, one read request, from 0 to 1.
     for (side, offsets) in [(0, [280, 264, 272]), (1, [256, 240, 248])] {
-        let rig = &mut pair.rigs[side];
-        let buffer = rig.env.alloc(1024, 4096);
-        rig.good(0x2e, [0, 0, 0, 0, buffer, 0, 0, 0]);
-        assert_eq!(offsets.map(|offset| rig.env.word(buffer + offset)), [1; 3]);
+        let driver = &mut pair.rigs[side];
+        let buffer = driver.env.alloc(1024, 4096);
+        driver.good(0x2e, [0, 0, 0, 0, buffer, 0, 0, 0]);
+        assert_eq!(
+            offsets.map(|offset| driver.env.word(buffer + offset)),
+            [1; 3]
+        );
     }
     for (side, qp) in [(0, 0), (1, 1)] {
-        let rig = &mut pair.rigs[side];
-        pair.qps[qp].to_error(rig);
-        assert_eq!(pair.qps[qp].destroy(rig), GOOD);
-        rig.good(0x0d, [0, PD << 46, [9, 11][side] << 8, 1 << 43, 0, 0, 0, 0]);
+        let driver = &mut pair.rigs[side];
+        pair.qps[qp].to_error(driver);
+        assert_eq!(pair.qps[qp].destroy(driver), GOOD);
+        driver.good(0x0d, [0, PD << 46, [9, 11][side] << 8, 1 << 43, 0, 0, 0, 0]);
     }
     pair.no_findings();
     let memories = [pair.memory(0, BYTES), pair.memory(1, BYTES)];
@@ -80,7 +83,7 @@ fn contexts_read_anew_after_each_step_change_nothing() {
 
 #[test]
 fn immediate_data_takes_a_second_cqe() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     let remote = pair.regions[1].0;
     // One plain completion first: then the CQ of 32 entries wraps between the two entries of a message.
     for n in 0..20_u64 {
@@ -103,7 +106,7 @@ fn immediate_data_takes_a_second_cqe() {
 
 #[test]
 fn a_stale_valid_bit_is_executed() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     // Software posts one entry and rings; behind it stands an old one that was not cleared.
     let (local, remote) = (pair.regions[0].0, pair.regions[1].0);
     let [a, _] = &mut pair.rigs;
@@ -118,7 +121,7 @@ fn a_stale_valid_bit_is_executed() {
 
 #[test]
 fn rings_wrap() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     let remote = pair.regions[1].0;
     for n in 0..RING + 5 {
         pair.qps[1].post_receive(&mut pair.rigs[1], VA, 16, remote);
@@ -134,7 +137,7 @@ fn rings_wrap() {
 
 #[test]
 fn a_bad_lkey_stops_the_qp_with_an_event_and_no_cqe() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     let key = pair.regions[0].0 ^ 1;
     pair.qps[0].post(&mut pair.rigs[0], 3, (VA, 8, key), (0, 0));
     pair.qps[0].doorbell(&mut pair.rigs[0]);
@@ -145,18 +148,18 @@ fn a_bad_lkey_stops_the_qp_with_an_event_and_no_cqe() {
     assert_eq!(pair.rigs[0].env.aeq_raised, 1);
     assert!(pair.send_cqe().is_none());
     // A driver that did not know yet is refused without a finding; to ERROR it may go.
-    let rig = &mut pair.rigs[0];
-    let done = pair.qps[0].modify(rig, 2, 0);
+    let driver = &mut pair.rigs[0];
+    let done = pair.qps[0].modify(driver, 2, 0);
     assert_eq!((done.error, done.minor), (true, 0x8002));
-    pair.qps[0].to_error(rig);
-    assert_eq!(pair.qps[0].flush(rig, FLUSH_SQ).minor, 3);
+    pair.qps[0].to_error(driver);
+    assert_eq!(pair.qps[0].flush(driver, FLUSH_SQ).minor, 3);
     assert!(pair.send_cqe().is_some());
     pair.no_findings();
 }
 
 #[test]
 fn a_remote_access_error_stops_both_sides() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     let local = pair.regions[0].0;
     pair.qps[0].post(&mut pair.rigs[0], 0, (VA, 8, local), (VA, 0xdead));
     pair.qps[0].doorbell(&mut pair.rigs[0]);
@@ -171,7 +174,7 @@ fn a_remote_access_error_stops_both_sides() {
 
 #[test]
 fn a_missing_arp_entry_stops_the_sender() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     pair.rigs[0].good(0x0f, [0, 0, 0, 3, 0, 0, 0, 0]);
     pair.post(0, 8);
     pair.settle();
@@ -183,7 +186,7 @@ fn a_missing_arp_entry_stops_the_sender() {
 
 #[test]
 fn frames_carry_the_macs_of_context_and_arp_table() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     pair.post(0, 8);
     let frame = &pair.rigs[0].env.frames[0];
     assert_eq!(frame[..6], mac(1).to_be_bytes()[2..]);
@@ -192,7 +195,7 @@ fn frames_carry_the_macs_of_context_and_arp_table() {
 
 #[test]
 fn suspend_ends_with_an_event_and_resume_goes_on() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     pair.rigs[0].good(0x29, [0, 0, 0, 3, 0, 0, 0, 0]);
     let (code, id, _, state, ..) = pair.rigs[0].aeqe(0).unwrap();
     assert_eq!((code, id, state), (0x0900, 3, 3));
@@ -213,7 +216,7 @@ fn suspend_ends_with_an_event_and_resume_goes_on() {
 
 #[test]
 fn sqd_waits_for_what_is_outstanding() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     pair.post(0, 8);
     // The acknowledge is not back yet.
     assert_eq!(pair.qps[0].modify(&mut pair.rigs[0], 3, 0), GOOD);
@@ -231,7 +234,7 @@ fn sqd_waits_for_what_is_outstanding() {
 
 #[test]
 fn a_lost_frame_is_sent_again_after_the_deadline() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     pair.post(0, 8);
     pair.rigs[0].env.frames.clear();
     pair.settle();
@@ -247,40 +250,41 @@ fn a_lost_frame_is_sent_again_after_the_deadline() {
 
 #[test]
 fn state_changes_that_cannot_be() {
-    let mut rig = Rig::ready(Config::default());
-    let qp = TestQp::create(&mut rig, 3, PD, 1);
+    let mut driver = TestDriver::ready(Config::default());
+    let qp = TestQp::create(&mut driver, 3, PD, 1);
     // RC reaches RTS through RTR.
-    let done = qp.modify(&mut rig, 2, 0);
+    let done = qp.modify(&mut driver, 2, 0);
     assert_eq!((done.error, done.minor), (true, 0x8002));
-    qp.connect(&mut rig);
+    qp.connect(&mut driver);
     for state in [1, 4, 5] {
-        assert!(qp.modify(&mut rig, state, 0).error);
+        assert!(qp.modify(&mut driver, state, 0).error);
     }
-    qp.to_error(&mut rig);
-    assert!(qp.modify(&mut rig, 2, 0).error);
-    assert_eq!(rig.env.kinds(), ["cqp-state"; 5]);
+    qp.to_error(&mut driver);
+    assert!(qp.modify(&mut driver, 2, 0).error);
+    assert_eq!(driver.env.kinds(), ["cqp-state"; 5]);
     assert!(
-        rig.env
+        driver
+            .env
             .findings
             .iter()
             .all(|(class, ..)| *class == Class::Fault)
     );
     // Used CQs stay; a QP is destroyed once.
-    assert!(rig.command(0x05, [64, 0, 0, 9, 0, 0, 0, 0]).error);
-    assert_eq!(qp.destroy(&mut rig), GOOD);
-    assert!(qp.destroy(&mut rig).error);
-    assert!(!rig.command(0x05, [64, 0, 0, 9, 0, 0, 0, 0]).error);
+    assert!(driver.command(0x05, [64, 0, 0, 9, 0, 0, 0, 0]).error);
+    assert_eq!(qp.destroy(&mut driver), GOOD);
+    assert!(qp.destroy(&mut driver).error);
+    assert!(!driver.command(0x05, [64, 0, 0, 9, 0, 0, 0, 0]).error);
 }
 
 /// A peer sends when it likes: also while there is no backing for contexts, before the first SD and after the last.
 #[test]
 fn a_packet_for_a_queue_pair_without_backing_is_dropped() {
-    let mut pair = Pair::new(Config::default());
+    let mut pair = EnginePair::new(Config::default());
     pair.post(3, 100);
     pair.rigs[0].settle();
     let frames = std::mem::take(&mut pair.rigs[0].env.frames);
     assert!(!frames.is_empty());
-    let mut bare = Rig::new(Config {
+    let mut bare = TestDriver::new(Config {
         pf: 1,
         ..Config::default()
     });

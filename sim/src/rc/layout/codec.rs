@@ -1,6 +1,6 @@
-//! Little-endian fields, one after the other, in sections of fixed length.
+//! Encoder and decoder of consecutive little-endian fields in sections of fixed length.
 
-/// Bytes that are not a stored state: someone else wrote the memory, or nobody did.
+/// Bytes that are not a stored state: the memory was overwritten, or never written.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a stored QP state: bad {0}")]
 pub struct StateError(pub(super) &'static str);

@@ -1,6 +1,6 @@
 //! The state as bytes, for a device that keeps its QP contexts in host memory.
 //!
-//! All fields are little-endian; gaps are zero and not looked at.
+//! All fields are little-endian; gaps are zero and not read.
 //!
 //! | offset | content |
 //! |---|---|

@@ -1,12 +1,12 @@
-//! What stops a QP, which event says so, and that nothing else is written.
+//! Errors that stop a QP: the event they report, and that nothing else is written.
 
 use super::*;
 use crate::rc::tests::node::Stag;
-use crate::rc::tests::world::End;
+use crate::rc::tests::testbed::End;
 use crate::wire::Packet;
 
-fn world() -> World {
-    World::new(PathMtu::B256)
+fn testbed() -> Testbed {
+    Testbed::new(PathMtu::B256)
 }
 
 /// A stopped end is silent.
@@ -26,31 +26,31 @@ fn silent(end: &mut End) {
 }
 
 /// Posts one good write and then `post`; gives both events. The good write must have completed.
-fn both_stop(mut world: World, post: &Post) -> [(u16, u8, u16); 2] {
-    world.a.post(&Post::write(&[(0, 600)], 0));
-    let index = world.a.post(post);
-    world.a.post(&Post::write(&[(0, 600)], 0));
-    world.run();
-    assert_eq!(world.a.node.sent.len(), 1);
-    let (a, b) = (event(&world.a), event(&world.b));
+fn both_stop(mut testbed: Testbed, post: &Post) -> [(u16, u8, u16); 2] {
+    testbed.a.post(&Post::write(&[(0, 600)], 0));
+    let index = testbed.a.post(post);
+    testbed.a.post(&Post::write(&[(0, 600)], 0));
+    testbed.run();
+    assert_eq!(testbed.a.node.sent.len(), 1);
+    let (a, b) = (event(&testbed.a), event(&testbed.b));
     assert_eq!(a.2, index);
-    silent(&mut world.a);
-    silent(&mut world.b);
+    silent(&mut testbed.a);
+    silent(&mut testbed.b);
     [a, b]
 }
 
 /// Only the sender stops; the other end has seen nothing of it.
-fn sender_stops(mut world: World, post: &Post) -> (u16, u8) {
-    world.a.post(&Post::nop());
-    let index = world.a.post(post);
-    world.run();
-    let (code, source, at) = event(&world.a);
+fn sender_stops(mut testbed: Testbed, post: &Post) -> (u16, u8) {
+    testbed.a.post(&Post::nop());
+    let index = testbed.a.post(post);
+    testbed.run();
+    let (code, source, at) = event(&testbed.a);
     assert_eq!(at, index);
     assert_eq!(
-        (world.b.node.events.len(), world.b.node.received.len()),
+        (testbed.b.node.events.len(), testbed.b.node.received.len()),
         (0, 0)
     );
-    silent(&mut world.a);
+    silent(&mut testbed.a);
     (code, source)
 }
 
@@ -84,13 +84,13 @@ fn remote_memory_refused() {
         ),
     ] {
         let world_with = |change: &Option<Stag>| {
-            let mut world = world();
-            world
+            let mut testbed = testbed();
+            testbed
                 .b
                 .node
                 .stags
                 .extend(change.clone().map(|stag| (0x300, stag)));
-            world
+            testbed
         };
         let write = both_stop(world_with(&change), &Post::write(&[(0, 600)], 0).low(0x300));
         assert_eq!(
@@ -103,25 +103,25 @@ fn remote_memory_refused() {
             [(0x020D, 0x5), (code, 0xD)]
         );
     }
-    let outside = both_stop(world(), &Post::write(&[(0, 600)], node::SIZE - 599));
+    let outside = both_stop(testbed(), &Post::write(&[(0, 600)], node::SIZE - 599));
     assert_eq!(outside.map(|event| event.0), [0x020D, 0x0108]);
 }
 
 #[test]
 fn an_empty_write_or_read_needs_no_right() {
-    let mut world = world();
-    world.a.post(&Post::write(&[], 0).low(0x300));
-    world
+    let mut testbed = testbed();
+    testbed.a.post(&Post::write(&[], 0).low(0x300));
+    testbed
         .a
         .post(&Post::read(&[(0, 0)], node::SIZE * 2).low(0x300));
-    world.run();
-    clean(&world);
-    assert_eq!(world.a.node.sent.len(), 2);
+    testbed.run();
+    clean(&testbed);
+    assert_eq!(testbed.a.node.sent.len(), 2);
 }
 
 #[test]
 fn operations_that_the_responder_does_not_accept() {
-    let mut no_read = world();
+    let mut no_read = testbed();
     no_read.b.state.config.read_ok = false;
     let events = both_stop(no_read, &Post::read(&[(0, 10)], 0));
     assert_eq!(
@@ -129,95 +129,95 @@ fn operations_that_the_responder_does_not_accept() {
         [(0x0208, 0x5), (0x0313, 0xD)]
     );
 
-    let mut world = world();
-    world.b.state.config.write_ok = false;
-    world.a.post(&Post::write(&[(0, 10)], 0));
-    world.run();
+    let mut testbed = testbed();
+    testbed.b.state.config.write_ok = false;
+    testbed.a.post(&Post::write(&[(0, 10)], 0));
+    testbed.run();
     assert_eq!(
-        (event(&world.a).0, event(&world.b)),
+        (event(&testbed.a).0, event(&testbed.b)),
         (0x0208, (0x0314, 0x9, 0))
     );
 }
 
 #[test]
 fn a_requester_that_does_not_accept_read_responses() {
-    let mut world = world();
-    world.a.state.config.write_ok = false;
-    world.a.post(&Post::read(&[(0, 10)], 0));
-    world.run();
-    assert_eq!(event(&world.a), (0x0314, 0x9, 0));
+    let mut testbed = testbed();
+    testbed.a.state.config.write_ok = false;
+    testbed.a.post(&Post::read(&[(0, 10)], 0));
+    testbed.run();
+    assert_eq!(event(&testbed.a), (0x0314, 0x9, 0));
 }
 
 #[test]
 fn a_message_too_long_for_the_receive() {
     for len in [101, 600] {
-        let mut world = world();
-        world.b.receive(&[(0, 1000)]);
-        let slot = world.b.receive(&[(2000, 60), (3000, 40)]);
-        world.a.post(&Post::send(&[(0, 1000)]));
-        let index = world.a.post(&Post::send(&[(0, len)]));
-        world.run();
-        assert_eq!(event(&world.b), (0x0303, 0x1, slot), "{len}");
-        assert_eq!(event(&world.a), (0x0208, 0x5, index), "{len}");
+        let mut testbed = testbed();
+        testbed.b.receive(&[(0, 1000)]);
+        let slot = testbed.b.receive(&[(2000, 60), (3000, 40)]);
+        testbed.a.post(&Post::send(&[(0, 1000)]));
+        let index = testbed.a.post(&Post::send(&[(0, len)]));
+        testbed.run();
+        assert_eq!(event(&testbed.b), (0x0303, 0x1, slot), "{len}");
+        assert_eq!(event(&testbed.a), (0x0208, 0x5, index), "{len}");
         assert_eq!(
-            (world.a.node.sent.len(), world.b.node.received.len()),
+            (testbed.a.node.sent.len(), testbed.b.node.received.len()),
             (1, 1)
         );
-        assert_eq!(world.b.state.receive_head(), (slot, true));
-        assert_eq!(world.a.state.send_head(), (index, true));
-        silent(&mut world.a);
-        silent(&mut world.b);
+        assert_eq!(testbed.b.state.receive_head(), (slot, true));
+        assert_eq!(testbed.a.state.send_head(), (index, true));
+        silent(&mut testbed.a);
+        silent(&mut testbed.b);
     }
 }
 
 #[test]
 fn local_memory_refused() {
     assert_eq!(
-        sender_stops(world(), &Post::send(&[(0, 10)]).lkey(0x999)),
+        sender_stops(testbed(), &Post::send(&[(0, 10)]).lkey(0x999)),
         (0x0107, 0x5)
     );
     assert_eq!(
-        sender_stops(world(), &Post::write(&[(node::SIZE - 5, 10)], 0)),
+        sender_stops(testbed(), &Post::write(&[(node::SIZE - 5, 10)], 0)),
         (0x0108, 0x5)
     );
     assert_eq!(
-        sender_stops(world(), &Post::write(&[(0, 10)], 0).lkey(RKEY)),
+        sender_stops(testbed(), &Post::write(&[(0, 10)], 0).lkey(RKEY)),
         (0x0109, 0x5)
     );
 
     // The sink of a read, found when the response comes.
-    let mut world = world();
-    let index = world.a.post(&Post::read(&[(0, 10)], 0).lkey(0x999));
-    world.run();
-    assert_eq!(event(&world.a), (0x0107, 0x9, index));
+    let mut testbed = testbed();
+    let index = testbed.a.post(&Post::read(&[(0, 10)], 0).lkey(0x999));
+    testbed.run();
+    assert_eq!(event(&testbed.a), (0x0107, 0x9, index));
 }
 
 #[test]
 fn a_receive_buffer_refused() {
-    let mut world = world();
-    world.b.receive(&[(0, 100)]);
-    let slot = world
+    let mut testbed = testbed();
+    testbed.b.receive(&[(0, 100)]);
+    let slot = testbed
         .b
         .software
-        .receive_with(&mut world.b.node, &[(0, 100)], 0x999);
-    world.a.post(&Post::send(&[(0, 10)]));
-    let index = world.a.post(&Post::send(&[(0, 10)]));
-    world.run();
-    assert_eq!(event(&world.b), (0x0107, 0x1, slot));
-    assert_eq!(event(&world.a), (0x020E, 0x5, index));
-    assert_eq!(world.b.node.received.len(), 1);
+        .receive_with(&mut testbed.b.node, &[(0, 100)], 0x999);
+    testbed.a.post(&Post::send(&[(0, 10)]));
+    let index = testbed.a.post(&Post::send(&[(0, 10)]));
+    testbed.run();
+    assert_eq!(event(&testbed.b), (0x0107, 0x1, slot));
+    assert_eq!(event(&testbed.a), (0x020E, 0x5, index));
+    assert_eq!(testbed.b.node.received.len(), 1);
 }
 
 #[test]
 fn memory_that_the_iommu_refuses() {
-    let mut local = world();
+    let mut local = testbed();
     local.a.node.broken_memory = true;
     local.a.post(&Post::write(&[(0, 10)], 0));
     local.run();
     assert_eq!(event(&local.a), (0x0704, 0x0, 0));
 
     for post in [Post::write(&[(0, 10)], 0), Post::send(&[(0, 10)])] {
-        let mut remote = world();
+        let mut remote = testbed();
         remote.b.receive(&[(0, 10)]);
         remote.b.node.broken_memory = true;
         remote.a.post(&post);
@@ -227,12 +227,12 @@ fn memory_that_the_iommu_refuses() {
             ((0x0704, 0x0, 0), 0x020E)
         );
     }
-    let mut rings = world();
+    let mut rings = testbed();
     rings.a.node.broken_rings = true;
     rings.run();
     assert_eq!(event(&rings.a), (0x0704, 0x0, 0));
 
-    let mut cq = world();
+    let mut cq = testbed();
     cq.a.node.broken_cq = true;
     cq.a.post(&Post::write(&[(0, 10)], 0));
     cq.run();
@@ -242,86 +242,92 @@ fn memory_that_the_iommu_refuses() {
 
 #[test]
 fn a_remote_invalidate_refused() {
-    let mut world = world();
-    let slot = world.b.receive(&[(0, 100)]);
-    world.a.post(&Post::send(&[(0, 10)]).opcode(4).low(LKEY));
-    world.run();
-    assert_eq!(event(&world.b), (0x0112, 0x1, slot));
-    assert_eq!(event(&world.a).0, 0x020D);
-    assert_eq!(world.b.node.received, []);
+    let mut testbed = testbed();
+    let slot = testbed.b.receive(&[(0, 100)]);
+    testbed.a.post(&Post::send(&[(0, 10)]).opcode(4).low(LKEY));
+    testbed.run();
+    assert_eq!(event(&testbed.b), (0x0112, 0x1, slot));
+    assert_eq!(event(&testbed.a).0, 0x020D);
+    assert_eq!(testbed.b.node.received, []);
 }
 
 #[test]
 fn local_operations_refused() {
     let bind = Post::nop().opcode(8);
-    assert_eq!(sender_stops(world(), &bind), (0x011B, 0x5));
+    assert_eq!(sender_stops(testbed(), &bind), (0x011B, 0x5));
     assert_eq!(
-        sender_stops(world(), &Post::local_invalidate(0x999)),
+        sender_stops(testbed(), &Post::local_invalidate(0x999)),
         (0x0107, 0x5)
     );
     // iWARP connection set-up on a RoCE QP.
     assert_eq!(
-        sender_stops(world(), &Post::nop().opcode(0x30)),
+        sender_stops(testbed(), &Post::nop().opcode(0x30)),
         (0x020A, 0x5)
     );
 }
 
 #[test]
 fn entries_that_cannot_be_executed() {
-    assert_eq!(sender_stops(world(), &Post::nop().opcode(2)), (0x020A, 0x5));
     assert_eq!(
-        sender_stops(world(), &Post::nop().opcode(0x11)),
+        sender_stops(testbed(), &Post::nop().opcode(2)),
         (0x020A, 0x5)
     );
     assert_eq!(
-        sender_stops(world(), &Post::nop().opcode(3).flags(1 << 57 | 102 << 48)),
+        sender_stops(testbed(), &Post::nop().opcode(0x11)),
+        (0x020A, 0x5)
+    );
+    assert_eq!(
+        sender_stops(testbed(), &Post::nop().opcode(3).flags(1 << 57 | 102 << 48)),
         (0x020B, 0x5)
     );
     assert_eq!(
-        sender_stops(world(), &Post::nop().opcode(3).flags(15 << 38)),
+        sender_stops(testbed(), &Post::nop().opcode(3).flags(15 << 38)),
         (0x020B, 0x5)
     );
     // The null fragment has lost its valid bit.
-    assert_eq!(sender_stops(world(), &Post::nop().opcode(3)), (0x020C, 0x5));
+    assert_eq!(
+        sender_stops(testbed(), &Post::nop().opcode(3)),
+        (0x020C, 0x5)
+    );
     // 2^31 bytes in all.
     let long = Post::write(&[(0, 0x7FFF_FFFF), (0, 1)], 0);
-    assert_eq!(sender_stops(world(), &long), (0x020B, 0x5));
+    assert_eq!(sender_stops(testbed(), &long), (0x020B, 0x5));
 }
 
 #[test]
 fn an_entry_across_a_chunk() {
-    let mut world = world();
+    let mut testbed = testbed();
     for _ in 0..7 {
-        world.a.post(&Post::nop().unsignaled());
+        testbed.a.post(&Post::nop().unsignaled());
     }
     let valid = 1 << 63;
-    world.a.software.post_raw(
-        &mut world.a.node,
+    testbed.a.software.post_raw(
+        &mut testbed.a.node,
         &[0, valid, 0, valid | 3 << 32 | 2 << 38, 0, valid, 0, valid],
     );
-    world.run();
-    assert_eq!(event(&world.a), (0x020B, 0x5, 7));
+    testbed.run();
+    assert_eq!(event(&testbed.a), (0x020B, 0x5, 7));
 }
 
 #[test]
 fn an_entry_taken_back_before_its_completion() {
-    let mut world = world();
-    world.a.post(&Post::nop().unsignaled());
-    let index = world.a.post(&Post::write(&[(0, 10)], 0));
-    for frame in world.a.emit() {
-        world.b.take_in(&frame);
+    let mut testbed = testbed();
+    testbed.a.post(&Post::nop().unsignaled());
+    let index = testbed.a.post(&Post::write(&[(0, 10)], 0));
+    for frame in testbed.a.emit() {
+        testbed.b.take_in(&frame);
     }
-    world.a.node.sq[usize::from(index) * 4 + 3] = 0;
-    world.run();
-    assert_eq!(event(&world.a), (0x0704, 0x5, index));
+    testbed.a.node.sq[usize::from(index) * 4 + 3] = 0;
+    testbed.run();
+    assert_eq!(event(&testbed.a), (0x0704, 0x5, index));
 }
 
 #[test]
 fn a_read_without_ord() {
-    let mut world = world();
-    world.a.state.config.ord = 0;
+    let mut testbed = testbed();
+    testbed.a.state.config.ord = 0;
     assert_eq!(
-        sender_stops(world, &Post::read(&[(0, 10)], 0)),
+        sender_stops(testbed, &Post::read(&[(0, 10)], 0)),
         (0x0205, 0x5)
     );
 }
@@ -329,38 +335,38 @@ fn a_read_without_ord() {
 #[test]
 fn a_peer_that_is_gone() {
     for (retry, patience) in [(0, RETRANSMIT_NS), (2, 5_000), (7, RETRANSMIT_NS)] {
-        let mut world = world();
-        world.a.state.config.retransmit_ns = patience;
-        world.b.state.set_mode(Mode::Error);
-        world.a.state.config.retry = retry;
-        world.a.post(&Post::nop());
-        let index = world.a.post(&Post::write(&[(0, 600)], 0));
-        world.run();
-        assert_eq!(event(&world.a), (0x050A, 0x5, index));
+        let mut testbed = testbed();
+        testbed.a.state.config.retransmit_ns = patience;
+        testbed.b.state.set_mode(Mode::Error);
+        testbed.a.state.config.retry = retry;
+        testbed.a.post(&Post::nop());
+        let index = testbed.a.post(&Post::write(&[(0, 600)], 0));
+        testbed.run();
+        assert_eq!(event(&testbed.a), (0x050A, 0x5, index));
         // Sent once and once more for each retry.
-        assert_eq!(world.frames, 3 * (1 + usize::from(retry)));
-        assert_eq!(world.a.node.now, patience * (1 + u64::from(retry)));
-        assert_eq!(world.a.node.sent.len(), 1);
-        silent(&mut world.a);
+        assert_eq!(testbed.frames, 3 * (1 + usize::from(retry)));
+        assert_eq!(testbed.a.node.now, patience * (1 + u64::from(retry)));
+        assert_eq!(testbed.a.node.sent.len(), 1);
+        silent(&mut testbed.a);
     }
 }
 
 #[test]
 fn a_peer_without_backing_for_its_reads() {
     // The memory of a read is taken away between request and response.
-    let mut world = world();
-    let index = world.a.post(&Post::read(&[(0, 600)], 0));
-    for frame in world.a.emit() {
-        world.b.take_in(&frame);
+    let mut testbed = testbed();
+    let index = testbed.a.post(&Post::read(&[(0, 600)], 0));
+    for frame in testbed.a.emit() {
+        testbed.b.take_in(&frame);
     }
-    if let Some(stag) = world.b.node.stags.get_mut(&RKEY) {
+    if let Some(stag) = testbed.b.node.stags.get_mut(&RKEY) {
         stag.valid = false;
     }
-    let answers = world.b.emit();
+    let answers = testbed.b.emit();
     assert_eq!(answers.len(), 1);
     let psn = Packet::parse(&answers[0]).unwrap().headers.bth.psn;
     assert_eq!(psn, 0x12_3456);
-    world.a.take_in(&answers[0]);
-    assert_eq!(event(&world.b), (0x0103, 0xD, 0));
-    assert_eq!(event(&world.a), (0x020D, 0x5, index));
+    testbed.a.take_in(&answers[0]);
+    assert_eq!(event(&testbed.b), (0x0103, 0xD, 0));
+    assert_eq!(event(&testbed.a), (0x020D, 0x5, index));
 }

@@ -1,6 +1,6 @@
-//! Links that lose, double and reorder: every message arrives exactly once, in order, unharmed.
+//! Links with loss, duplication and reordering: every message arrives exactly once, in order and intact.
 
-use super::world::Random;
+use super::testbed::Random;
 use super::*;
 use crate::rc::tests::post::Sge;
 
@@ -19,14 +19,14 @@ struct Expected {
 const SOURCES: u64 = 0x4_0000;
 
 struct Run {
-    world: World,
+    testbed: Testbed,
     random: Random,
     expected: Expected,
     place: usize,
 }
 
 impl Run {
-    fn new(mtu: PathMtu, weather: Weather, seed: u64) -> Self {
+    fn new(mtu: PathMtu, link_faults: LinkFaults, seed: u64) -> Self {
         let psn = |seed: u64| Random::new(seed).below(1 << 24) as u32;
         // Some runs start just before the wrap.
         let start = if seed.is_multiple_of(3) {
@@ -35,7 +35,8 @@ impl Run {
             psn(seed)
         };
         Self {
-            world: World::with_psns(mtu, start, psn(seed + 1)).with_weather(weather, seed),
+            testbed: Testbed::with_psns(mtu, start, psn(seed + 1))
+                .with_link_faults(link_faults, seed),
             random: Random::new(seed ^ 0xABCD),
             expected: Expected::default(),
             place: SOURCES as usize,
@@ -66,7 +67,7 @@ impl Run {
         let local = self.source(len);
         let bytes: Vec<u8> = local
             .iter()
-            .flat_map(|&(offset, len)| self.world.a.node.bytes(offset, len as usize).to_vec())
+            .flat_map(|&(offset, len)| self.testbed.a.node.bytes(offset, len as usize).to_vec())
             .collect();
         let kind = self.random.below(5);
         let at = self.room(len);
@@ -92,14 +93,14 @@ impl Run {
             }
             _ => {
                 let source = self.random.below(SOURCES - 16_000) as usize;
-                let bytes = self.world.b.node.bytes(source, len as usize).to_vec();
+                let bytes = self.testbed.b.node.bytes(source, len as usize).to_vec();
                 self.expected.read.push((at, bytes));
                 (Post::read(&[(at, len)], source), None)
             }
         };
         let signaled = self.random.below(4) != 0;
         let index = self
-            .world
+            .testbed
             .a
             .post(&if signaled { post } else { post.unsignaled() });
         if signaled {
@@ -117,17 +118,17 @@ impl Run {
         }
         // Some receives come only when the sender has been turned away.
         if self.random.below(3) == 0 {
-            self.world.settle();
+            self.testbed.settle();
         }
         for (at, len) in late {
-            self.world.b.receive(&[(at, len)]);
+            self.testbed.b.receive(&[(at, len)]);
         }
-        self.world.run();
+        self.testbed.run();
     }
 
     fn check(&self, name: &str) {
-        let (a, b) = (&self.world.a.node, &self.world.b.node);
-        clean(&self.world);
+        let (a, b) = (&self.testbed.a.node, &self.testbed.b.node);
+        clean(&self.testbed);
         let sent: Vec<_> = a
             .sent
             .iter()
@@ -156,16 +157,16 @@ impl Run {
     }
 }
 
-fn runs(weather: Weather, stored: bool) {
+fn runs(link_faults: LinkFaults, stored: bool) {
     let seeds = if cfg!(miri) { 1 } else { 60 };
     for seed in 1..=seeds {
         let mtu = [PathMtu::B256, PathMtu::B1024, PathMtu::B4096][seed as usize % 3];
-        let mut run = Run::new(mtu, weather, seed);
-        run.world.stored = stored;
+        let mut run = Run::new(mtu, link_faults, seed);
+        run.testbed.stored = stored;
         for _ in 0..if cfg!(miri) { 2 } else { 25 } {
             run.round();
         }
-        run.check(&format!("{weather:?} seed {seed}"));
+        run.check(&format!("{link_faults:?} seed {seed}"));
     }
 }
 
@@ -175,7 +176,7 @@ fn runs(weather: Weather, stored: bool) {
     ignore = "minutes under Miri; the same code runs there in the other tests"
 )]
 fn a_good_link() {
-    runs(Weather::default(), false);
+    runs(LinkFaults::default(), false);
 }
 
 #[test]
@@ -185,16 +186,16 @@ fn a_good_link() {
 )]
 fn loss() {
     runs(
-        Weather {
+        LinkFaults {
             loss: 50,
-            ..Weather::default()
+            ..LinkFaults::default()
         },
         false,
     );
     runs(
-        Weather {
+        LinkFaults {
             loss: 250,
-            ..Weather::default()
+            ..LinkFaults::default()
         },
         false,
     );
@@ -207,9 +208,9 @@ fn loss() {
 )]
 fn duplication() {
     runs(
-        Weather {
+        LinkFaults {
             duplication: 300,
-            ..Weather::default()
+            ..LinkFaults::default()
         },
         false,
     );
@@ -222,9 +223,9 @@ fn duplication() {
 )]
 fn reordering() {
     runs(
-        Weather {
+        LinkFaults {
             reordering: 200,
-            ..Weather::default()
+            ..LinkFaults::default()
         },
         false,
     );
@@ -237,7 +238,7 @@ fn reordering() {
 )]
 fn all_at_once() {
     runs(
-        Weather {
+        LinkFaults {
             loss: 80,
             duplication: 80,
             reordering: 80,
@@ -249,7 +250,7 @@ fn all_at_once() {
 #[test]
 fn all_at_once_with_the_state_stored_after_every_call() {
     runs(
-        Weather {
+        LinkFaults {
             loss: 80,
             duplication: 80,
             reordering: 80,
@@ -260,18 +261,18 @@ fn all_at_once_with_the_state_stored_after_every_call() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let weather = Weather {
+    let link_faults = LinkFaults {
         loss: 100,
         duplication: 100,
         reordering: 100,
     };
     let play = |stored| {
-        let mut run = Run::new(PathMtu::B256, weather, 42);
-        run.world.stored = stored;
+        let mut run = Run::new(PathMtu::B256, link_faults, 42);
+        run.testbed.stored = stored;
         for _ in 0..if cfg!(miri) { 1 } else { 10 } {
             run.round();
         }
-        run.world
+        run.testbed
     };
     let (one, two, stored) = (play(false), play(false), play(true));
     assert!(one.a == two.a && one.b == two.b && one.frames == two.frames);
@@ -280,44 +281,44 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn a_lost_acknowledge_is_made_up_for() {
-    let mut world = World::new(PathMtu::B256);
-    world.b.receive(&[(0, 1000)]);
-    world.a.post(&Post::send(&[(5000, 600)]));
-    for frame in world.a.emit() {
-        world.b.take_in(&frame);
+    let mut testbed = Testbed::new(PathMtu::B256);
+    testbed.b.receive(&[(0, 1000)]);
+    testbed.a.post(&Post::send(&[(5000, 600)]));
+    for frame in testbed.a.emit() {
+        testbed.b.take_in(&frame);
     }
-    assert_eq!(world.b.emit().len(), 1, "the acknowledge, lost");
-    assert_eq!(world.a.state.next_deadline(), Some(RETRANSMIT_NS));
-    world.run();
-    clean(&world);
+    assert_eq!(testbed.b.emit().len(), 1, "the acknowledge, lost");
+    assert_eq!(testbed.a.state.next_deadline(), Some(RETRANSMIT_NS));
+    testbed.run();
+    clean(&testbed);
     assert_eq!(
-        (world.a.node.sent.len(), world.b.node.received.len()),
+        (testbed.a.node.sent.len(), testbed.b.node.received.len()),
         (1, 1)
     );
 }
 
 #[test]
 fn a_retransmission_reads_memory_again() {
-    let mut world = World::new(PathMtu::B256);
-    world.a.post(&Post::write(&[(0, 100)], 0));
-    world.a.emit();
-    world.a.node.memory[..100].fill(0x77);
-    world.run();
-    clean(&world);
-    assert_eq!(world.b.node.bytes(0, 100), [0x77; 100]);
+    let mut testbed = Testbed::new(PathMtu::B256);
+    testbed.a.post(&Post::write(&[(0, 100)], 0));
+    testbed.a.emit();
+    testbed.a.node.memory[..100].fill(0x77);
+    testbed.run();
+    clean(&testbed);
+    assert_eq!(testbed.b.node.bytes(0, 100), [0x77; 100]);
 }
 
 #[test]
 fn local_operations_are_not_repeated() {
-    let mut world = World::new(PathMtu::B256);
-    world.a.post(&Post::write(&[(0, 10)], 0));
-    world.a.post(&Post::local_invalidate(RKEY));
-    world.a.post(&Post::write(&[(0, 10)], 0));
-    world.a.emit();
-    world.run();
-    clean(&world);
+    let mut testbed = Testbed::new(PathMtu::B256);
+    testbed.a.post(&Post::write(&[(0, 10)], 0));
+    testbed.a.post(&Post::local_invalidate(RKEY));
+    testbed.a.post(&Post::write(&[(0, 10)], 0));
+    testbed.a.emit();
+    testbed.run();
+    clean(&testbed);
     assert_eq!(
-        (world.a.node.invalidated.len(), world.a.node.sent.len()),
+        (testbed.a.node.invalidated.len(), testbed.a.node.sent.len()),
         (1, 3)
     );
 }
@@ -328,24 +329,24 @@ fn local_operations_are_not_repeated() {
     ignore = "minutes under Miri; the same code runs there in the other tests"
 )]
 fn sending_again_never_returns_to_a_completed_entry() {
-    let mut world = World::new(PathMtu::B256);
+    let mut testbed = Testbed::new(PathMtu::B256);
     // Exactly one budget of packets, so that the entry behind it is not reached.
-    world.a.post(&Post::write(&[(0, POLL_BUDGET * 256)], 0));
-    world.a.post(&Post::nop());
-    let frames = world.a.emit();
-    world.a.node.now = RETRANSMIT_NS;
-    assert!(timer(&mut world.a.state, &mut world.a.node));
-    poll(&mut world.a.state, &mut world.a.node);
+    testbed.a.post(&Post::write(&[(0, POLL_BUDGET * 256)], 0));
+    testbed.a.post(&Post::nop());
+    let frames = testbed.a.emit();
+    testbed.a.node.now = RETRANSMIT_NS;
+    assert!(timer(&mut testbed.a.state, &mut testbed.a.node));
+    poll(&mut testbed.a.state, &mut testbed.a.node);
     for frame in &frames {
-        world.b.take_in(frame);
+        testbed.b.take_in(frame);
     }
-    for frame in world.b.emit() {
-        world.a.take_in(&frame);
+    for frame in testbed.b.emit() {
+        testbed.a.take_in(&frame);
     }
-    assert_eq!(world.a.node.sent.len(), 2);
-    let requester = &world.a.state.requester;
+    assert_eq!(testbed.a.node.sent.len(), 2);
+    let requester = &testbed.a.state.requester;
     assert_eq!(requester.next, requester.una);
-    clean(&world);
+    clean(&testbed);
 }
 
 #[test]
@@ -355,12 +356,12 @@ fn sending_again_never_returns_to_a_completed_entry() {
 )]
 fn duplication_alone_costs_no_retry() {
     for seed in 1..if cfg!(miri) { 2 } else { 40 } {
-        let weather = Weather {
+        let link_faults = LinkFaults {
             duplication: 300,
-            ..Weather::default()
+            ..LinkFaults::default()
         };
-        let mut run = Run::new(PathMtu::B256, weather, seed);
-        run.world.a.state.config.retry = 0;
+        let mut run = Run::new(PathMtu::B256, link_faults, seed);
+        run.testbed.a.state.config.retry = 0;
         for _ in 0..if cfg!(miri) { 1 } else { 20 } {
             run.round();
         }
@@ -374,16 +375,16 @@ fn duplication_alone_costs_no_retry() {
     ignore = "minutes under Miri; the same code runs there in the other tests"
 )]
 fn an_acknowledge_of_the_first_transmission_counts_while_sending_again() {
-    let mut world = World::new(PathMtu::B256);
-    world.a.post(&Post::write(&[(0, 100 * 256)], 0));
-    for frame in world.a.emit() {
-        world.b.take_in(&frame);
+    let mut testbed = Testbed::new(PathMtu::B256);
+    testbed.a.post(&Post::write(&[(0, 100 * 256)], 0));
+    for frame in testbed.a.emit() {
+        testbed.b.take_in(&frame);
     }
-    let acknowledge = world.b.emit();
-    world.a.node.now = RETRANSMIT_NS;
-    assert!(timer(&mut world.a.state, &mut world.a.node));
-    poll(&mut world.a.state, &mut world.a.node);
-    assert_eq!(world.a.take_in(&acknowledge[0]), Outcome::Accepted);
-    clean(&world);
-    assert_eq!(world.a.node.sent.len(), 1);
+    let acknowledge = testbed.b.emit();
+    testbed.a.node.now = RETRANSMIT_NS;
+    assert!(timer(&mut testbed.a.state, &mut testbed.a.node));
+    poll(&mut testbed.a.state, &mut testbed.a.node);
+    assert_eq!(testbed.a.take_in(&acknowledge[0]), Outcome::Accepted);
+    clean(&testbed);
+    assert_eq!(testbed.a.node.sent.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Two engines, joined by a link in memory.
+//! Tests of two RC engines connected by an in-memory link.
 
 mod credits;
 mod errors;
@@ -12,16 +12,16 @@ mod requester;
 mod responder;
 mod rxe;
 mod stored;
+mod testbed;
 mod transfer;
-mod world;
 
 use super::*;
 use node::{BASE, LKEY, RKEY};
 use post::Post;
-use world::{CREDITS, WINDOW, Weather, World};
+use testbed::{CREDITS, LinkFaults, Testbed, WINDOW};
 
 /// The event that one end reported, and that it has stopped.
-fn event(end: &world::End) -> (u16, u8, u16) {
+fn event(end: &testbed::End) -> (u16, u8, u16) {
     assert_eq!(end.state.mode(), Mode::Error);
     assert_eq!(end.node.events.len(), 1);
     let event = end.node.events[0];
@@ -29,8 +29,8 @@ fn event(end: &world::End) -> (u16, u8, u16) {
 }
 
 /// Nothing went wrong and nothing is left.
-fn clean(world: &World) {
-    for end in [&world.a, &world.b] {
+fn clean(testbed: &Testbed) {
+    for end in [&testbed.a, &testbed.b] {
         assert_eq!(end.node.events, []);
         assert_eq!(end.node.lints, []);
         assert_eq!(end.state.mode(), Mode::Rts);
@@ -40,7 +40,7 @@ fn clean(world: &World) {
 }
 
 /// Index and opcode of every send completion.
-fn sent(end: &world::End) -> Vec<(u16, u8)> {
+fn sent(end: &testbed::End) -> Vec<(u16, u8)> {
     end.node
         .sent
         .iter()

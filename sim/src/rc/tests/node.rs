@@ -1,4 +1,4 @@
-//! A host in memory: regions with STags, two rings, and a record of what the engine told it.
+//! [`Host`] in memory for tests: regions with STags, two rings, and a record of the engine's calls.
 
 use std::collections::BTreeMap;
 

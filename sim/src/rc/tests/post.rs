@@ -1,4 +1,4 @@
-//! The software side: builds ring entries, so that the tests need no driver.
+//! Builds ring entries without a driver.
 
 use super::node::{BASE, LKEY, Node, RKEY};
 

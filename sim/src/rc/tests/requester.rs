@@ -1,4 +1,4 @@
-//! The requester against answers made by hand.
+//! The requester against hand-built responses.
 
 use super::*;
 use crate::wire::{Aeth, Bth, Frame, Headers, Nak, Opcode, Packet, Syndrome};
@@ -11,15 +11,15 @@ const MISSING: Syndrome = Syndrome::Nak(Nak::Sequence);
 
 /// A requester with one write of three packets outstanding, and the sender of answers to it.
 struct Requester {
-    world: World,
+    testbed: Testbed,
 }
 
 impl Requester {
     fn new() -> Self {
-        let mut world = World::new(PathMtu::B256);
-        world.a.post(&Post::write(&[(0, 600)], 0));
-        assert_eq!(world.a.emit().len(), 3);
-        Self { world }
+        let mut testbed = Testbed::new(PathMtu::B256);
+        testbed.a.post(&Post::write(&[(0, 600)], 0));
+        assert_eq!(testbed.a.emit().len(), 3);
+        Self { testbed }
     }
 
     fn answer(&mut self, offset: u32, syndrome: Syndrome) -> Outcome {
@@ -29,15 +29,15 @@ impl Requester {
             PSN.wrapping_add(offset),
         ));
         headers.aeth = Some(Aeth { syndrome, msn: 0 });
-        let frame = Frame::new(&self.world.b.state.config.path, &headers, 0)
+        let frame = Frame::new(&self.testbed.b.state.config.path, &headers, 0)
             .unwrap()
             .seal();
-        self.world.a.take_in(&frame)
+        self.testbed.a.take_in(&frame)
     }
 
     /// PSN offsets of what is sent now.
     fn sends(&mut self) -> Vec<u32> {
-        let frames = self.world.a.emit();
+        let frames = self.testbed.a.emit();
         frames
             .iter()
             .map(|frame| Packet::parse(frame).unwrap().headers.bth.psn - PSN)
@@ -59,9 +59,9 @@ fn acknowledges_of_other_psns_are_stale() {
         requester.answer(0, ACK),
         Outcome::Dropped(DropReason::Stale)
     );
-    assert_eq!(requester.world.a.node.sent, []);
+    assert_eq!(requester.testbed.a.node.sent, []);
     assert_eq!(requester.answer(2, ACK), Outcome::Accepted);
-    assert_eq!(requester.world.a.node.sent.len(), 1);
+    assert_eq!(requester.testbed.a.node.sent.len(), 1);
     assert_eq!(
         requester.answer(2, ACK),
         Outcome::Dropped(DropReason::Stale)
@@ -80,10 +80,10 @@ fn a_sequence_nak_goes_back_once() {
     assert_eq!(requester.sends(), [2]);
     requester.answer(3, MISSING);
     assert_eq!(
-        (requester.sends(), requester.world.a.node.sent.len()),
+        (requester.sends(), requester.testbed.a.node.sent.len()),
         (vec![], 1)
     );
-    clean(&requester.world);
+    clean(&requester.testbed);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn naks_name_their_event() {
     for (nak, code) in table {
         let mut requester = Requester::new();
         assert_eq!(requester.answer(1, Syndrome::Nak(nak)), Outcome::Refused);
-        assert_eq!(event(&requester.world.a), (code, 0x5, 0));
+        assert_eq!(event(&requester.testbed.a), (code, 0x5, 0));
     }
 }
 
@@ -126,10 +126,10 @@ fn answers_without_meaning_are_dropped() {
 #[test]
 fn copies_of_an_rnr_nak_count_once() {
     let mut requester = Requester::new();
-    requester.world.a.state.config.rnr_retry = 1;
+    requester.testbed.a.state.config.rnr_retry = 1;
     assert_eq!(requester.answer(1, Syndrome::RnrNak(1)), Outcome::NotReady);
     assert_eq!(requester.answer(1, Syndrome::RnrNak(1)), Outcome::Duplicate);
-    let end = &mut requester.world.a;
+    let end = &mut requester.testbed.a;
     assert_eq!(end.state.next_deadline(), Some(10_000));
     end.node.now = 9_999;
     assert!(!timer(&mut end.state, &mut end.node));
@@ -143,41 +143,41 @@ fn copies_of_an_rnr_nak_count_once() {
 #[test]
 fn a_sequence_nak_does_not_end_an_rnr_wait() {
     let mut requester = Requester::new();
-    requester.world.a.state.config.retry = 0;
+    requester.testbed.a.state.config.retry = 0;
     let rnr_nak = Syndrome::RnrNak(RNR_TIMER_CODE);
     let wait = rnr_ns(RNR_TIMER_CODE);
     assert_eq!(requester.answer(0, rnr_nak), Outcome::NotReady);
     assert_eq!(requester.answer(0, MISSING), Outcome::Duplicate);
-    assert_eq!(requester.world.a.node.events, []);
-    assert_eq!(requester.world.a.state.next_deadline(), Some(wait));
+    assert_eq!(requester.testbed.a.node.events, []);
+    assert_eq!(requester.testbed.a.state.next_deadline(), Some(wait));
     assert_eq!(requester.sends(), []);
     // It still acknowledges what is before it.
     assert_eq!(requester.answer(1, MISSING), Outcome::Duplicate);
-    assert_eq!(requester.world.a.state.psns().1, PSN + 1);
-    assert_eq!(requester.world.a.state.next_deadline(), Some(wait));
+    assert_eq!(requester.testbed.a.state.psns().1, PSN + 1);
+    assert_eq!(requester.testbed.a.state.next_deadline(), Some(wait));
     assert_eq!(requester.sends(), []);
-    let end = &mut requester.world.a;
+    let end = &mut requester.testbed.a;
     end.node.now = wait;
     assert!(timer(&mut end.state, &mut end.node));
     assert_eq!(requester.sends(), [1, 2]);
-    assert_eq!(requester.world.a.node.events, []);
+    assert_eq!(requester.testbed.a.node.events, []);
 }
 
 #[test]
 fn one_rnr_retry_waits_before_it_gives_up() {
     let mut requester = Requester::new();
-    requester.world.a.state.config.rnr_retry = 1;
+    requester.testbed.a.state.config.rnr_retry = 1;
     let rnr_nak = Syndrome::RnrNak(RNR_TIMER_CODE);
     requester.answer(0, rnr_nak);
     requester.answer(0, MISSING);
     // The same once more before the time is over: copies.
     assert_eq!(requester.answer(0, rnr_nak), Outcome::Duplicate);
     assert_eq!(requester.answer(0, MISSING), Outcome::Duplicate);
-    assert_eq!(requester.world.a.node.events, []);
-    let end = &mut requester.world.a;
+    assert_eq!(requester.testbed.a.node.events, []);
+    let end = &mut requester.testbed.a;
     end.node.now = rnr_ns(RNR_TIMER_CODE);
     assert!(timer(&mut end.state, &mut end.node));
     assert_eq!(requester.sends(), [0, 1, 2]);
     assert_eq!(requester.answer(0, rnr_nak), Outcome::Refused);
-    assert_eq!(event(&requester.world.a).0, 0x050F);
+    assert_eq!(event(&requester.testbed.a).0, 0x050F);
 }

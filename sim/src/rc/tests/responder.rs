@@ -1,9 +1,9 @@
-//! The responder against requests made by hand.
+//! The responder against hand-built requests.
 
 mod invalid;
 
 use super::*;
-use crate::rc::tests::world::End;
+use crate::rc::tests::testbed::End;
 use crate::wire::{Aeth, Bth, Frame, Headers, Nak, Opcode, Packet, Reth, Syndrome};
 
 /// PSN of the first packet expected.
@@ -11,22 +11,22 @@ const PSN: u32 = 0x12_3456;
 
 /// A responder that expects [`PSN`], and the sender of packets to it.
 struct Responder {
-    world: World,
+    testbed: Testbed,
 }
 
 impl Responder {
     fn new() -> Self {
         Self {
-            world: World::new(PathMtu::B256),
+            testbed: Testbed::new(PathMtu::B256),
         }
     }
 
     fn end(&mut self) -> &mut End {
-        &mut self.world.b
+        &mut self.testbed.b
     }
 
     fn frame(&self, headers: &Headers, payload: usize) -> Vec<u8> {
-        Frame::new(&self.world.a.state.config.path, headers, payload)
+        Frame::new(&self.testbed.a.state.config.path, headers, payload)
             .unwrap()
             .seal()
     }
@@ -34,7 +34,7 @@ impl Responder {
     fn headers(&self, opcode: Opcode, offset: u32) -> Headers {
         let mut headers = Headers::new(Bth::new(
             opcode,
-            self.world.b.state.config.qpn,
+            self.testbed.b.state.config.qpn,
             PSN + offset,
         ));
         headers.bth.ack_request = true;
@@ -89,11 +89,11 @@ const MISSING: Syndrome = Syndrome::Nak(Nak::Sequence);
 
 #[test]
 fn what_is_not_meant_for_the_qp_is_dropped() {
-    let outcome = |change: &dyn Fn(&mut Headers, &mut World)| {
+    let outcome = |change: &dyn Fn(&mut Headers, &mut Testbed)| {
         let mut responder = Responder::new();
         responder.end().receive(&[(0, 100)]);
         let mut headers = responder.headers(Opcode::SEND_ONLY, 0);
-        change(&mut headers, &mut responder.world);
+        change(&mut headers, &mut responder.testbed);
         let frame = responder.frame(&headers, 4);
         let outcome = responder.end().take_in(&frame);
         if matches!(outcome, Outcome::Dropped(_)) {
@@ -109,7 +109,7 @@ fn what_is_not_meant_for_the_qp_is_dropped() {
         outcome(&|headers, _| headers.bth.pkey = 0x7FFF),
         Outcome::Accepted
     );
-    let dropped = |change: &dyn Fn(&mut Headers, &mut World)| match outcome(change) {
+    let dropped = |change: &dyn Fn(&mut Headers, &mut Testbed)| match outcome(change) {
         Outcome::Dropped(reason) => reason,
         other => panic!("{other:?}"),
     };
@@ -122,9 +122,9 @@ fn what_is_not_meant_for_the_qp_is_dropped() {
         DropReason::Partition
     );
     // Both are limited members.
-    let limited = |headers: &mut Headers, world: &mut World| {
+    let limited = |headers: &mut Headers, testbed: &mut Testbed| {
         headers.bth.pkey = 0x7FFF;
-        world.b.state.config.pkey = 0x7FFF;
+        testbed.b.state.config.pkey = 0x7FFF;
     };
     assert_eq!(dropped(&limited), DropReason::Partition);
     assert_eq!(
@@ -132,21 +132,21 @@ fn what_is_not_meant_for_the_qp_is_dropped() {
         DropReason::Version
     );
     assert_eq!(
-        dropped(&|_, world| world.a.state.config.path.vlan = Some(5)),
+        dropped(&|_, testbed| testbed.a.state.config.path.vlan = Some(5)),
         DropReason::Vlan
     );
     assert_eq!(
-        dropped(&|_, world| world.b.state.config.path.vlan = Some(5)),
+        dropped(&|_, testbed| testbed.b.state.config.path.vlan = Some(5)),
         DropReason::Vlan
     );
     // The priority is no part of it, and one without a VLAN is no tag.
-    let priorities = |_: &mut Headers, world: &mut World| {
-        world.a.state.config.path.vlan = Some(0xE005);
-        world.b.state.config.path.vlan = Some(5);
+    let priorities = |_: &mut Headers, testbed: &mut Testbed| {
+        testbed.a.state.config.path.vlan = Some(0xE005);
+        testbed.b.state.config.path.vlan = Some(5);
     };
     assert_eq!(outcome(&priorities), Outcome::Accepted);
-    let priority = |_: &mut Headers, world: &mut World| {
-        world.a.state.config.path.vlan = Some(0x6000);
+    let priority = |_: &mut Headers, testbed: &mut Testbed| {
+        testbed.a.state.config.path.vlan = Some(0x6000);
     };
     assert_eq!(outcome(&priority), Outcome::Accepted);
     assert_eq!(
@@ -154,15 +154,15 @@ fn what_is_not_meant_for_the_qp_is_dropped() {
         DropReason::Service
     );
     assert_eq!(
-        dropped(&|_, world| world.b.state.set_mode(Mode::Idle)),
+        dropped(&|_, testbed| testbed.b.state.set_mode(Mode::Idle)),
         DropReason::Mode
     );
     assert_eq!(
-        dropped(&|_, world| world.b.state.set_mode(Mode::Error)),
+        dropped(&|_, testbed| testbed.b.state.set_mode(Mode::Error)),
         DropReason::Mode
     );
     assert_eq!(
-        dropped(&|_, world| world.a.state.config.path.ip = world.b.state.config.path.ip),
+        dropped(&|_, testbed| testbed.a.state.config.path.ip = testbed.b.state.config.path.ip),
         DropReason::Address
     );
     let ack = |headers: &mut Headers| {
@@ -173,14 +173,14 @@ fn what_is_not_meant_for_the_qp_is_dropped() {
         });
     };
     assert_eq!(
-        dropped(&|headers, world| (ack(headers), world.b.state.set_mode(Mode::Rtr)).1),
+        dropped(&|headers, testbed| (ack(headers), testbed.b.state.set_mode(Mode::Rtr)).1),
         DropReason::Mode
     );
     assert_eq!(dropped(&|headers, _| ack(headers)), DropReason::Stale);
 }
 
 #[test]
-fn a_gap_is_told_once() {
+fn a_gap_causes_one_nak() {
     let mut responder = Responder::new();
     for _ in 0..4 {
         responder.end().receive(&[(0, 100)]);
@@ -211,7 +211,7 @@ fn a_gap_is_told_once() {
         Outcome::Accepted
     );
     assert_eq!(responder.answers(), [(1, ACK)]);
-    // A new gap is told again.
+    // A new gap causes another NAK.
     assert_eq!(
         responder.request(Opcode::SEND_ONLY, 4, 1),
         Outcome::OutOfOrder
@@ -221,7 +221,7 @@ fn a_gap_is_told_once() {
 }
 
 #[test]
-fn a_gap_that_closes_before_it_is_told() {
+fn a_gap_that_closes_before_its_nak() {
     let mut responder = Responder::new();
     for _ in 0..2 {
         responder.end().receive(&[(0, 100)]);

@@ -1,7 +1,7 @@
-//! The requester against a responder that answers as Linux' rdma_rxe does (rxe_resp.c), where that differs from the
-//! engine's own: a sequence NAK follows an RNR NAK, and a READ executed again is answered with MIDDLE and LAST.
+//! The requester against a responder that behaves as Linux' rdma_rxe does (rxe_resp.c) where that differs from this
+//! engine: a sequence NAK follows an RNR NAK, and a repeated READ is answered with MIDDLE and LAST.
 
-use super::world::config;
+use super::testbed::config;
 use super::*;
 use crate::rc::psn;
 use crate::wire::{Aeth, Bth, Frame, Headers, Nak, Opcode, Packet, Place, Syndrome, Verb};
@@ -112,63 +112,67 @@ impl Rxe {
 }
 
 /// One round: everything that is sent now, answered.
-fn round(world: &mut World, rxe: &mut Rxe) -> usize {
-    let frames = world.a.emit();
+fn round(testbed: &mut Testbed, rxe: &mut Rxe) -> usize {
+    let frames = testbed.a.emit();
     let answers: Vec<_> = frames.iter().flat_map(|frame| rxe.take_in(frame)).collect();
     for answer in &answers {
-        world.a.take_in(answer);
+        testbed.a.take_in(answer);
     }
     frames.len()
 }
 
 #[test]
 fn a_send_of_several_packets_waits_for_its_receive() {
-    let mut world = World::new(PathMtu::B256);
+    let mut testbed = Testbed::new(PathMtu::B256);
     // Nothing is lost, so no retry is needed.
-    world.a.state.config.retry = 0;
-    world.a.state.config.rnr_retry = 3;
+    testbed.a.state.config.retry = 0;
+    testbed.a.state.config.rnr_retry = 3;
     let mut rxe = Rxe::new(0);
-    world.a.post(&Post::send(&[(0, 600)]));
-    world.a.post(&Post::send(&[(0, 100)]));
+    testbed.a.post(&Post::send(&[(0, 600)]));
+    testbed.a.post(&Post::send(&[(0, 100)]));
     for turn in 1..=3 {
-        assert_eq!(round(&mut world, &mut rxe), 4, "turn {turn}");
-        assert_eq!(world.a.node.events, []);
-        assert_eq!(world.a.emit(), [] as [Vec<u8>; 0], "nothing while waiting");
-        let wait = world.a.state.next_deadline().unwrap();
+        assert_eq!(round(&mut testbed, &mut rxe), 4, "turn {turn}");
+        assert_eq!(testbed.a.node.events, []);
+        assert_eq!(
+            testbed.a.emit(),
+            [] as [Vec<u8>; 0],
+            "nothing while waiting"
+        );
+        let wait = testbed.a.state.next_deadline().unwrap();
         assert_eq!(wait, turn * rnr_ns(RNR_TIMER_CODE));
-        world.a.node.now = wait;
-        assert!(timer(&mut world.a.state, &mut world.a.node));
+        testbed.a.node.now = wait;
+        assert!(timer(&mut testbed.a.state, &mut testbed.a.node));
     }
     rxe.receives = 2;
-    assert_eq!(round(&mut world, &mut rxe), 4);
-    assert_eq!((world.a.node.sent.len(), rxe.receives), (2, 0));
-    clean(&world);
+    assert_eq!(round(&mut testbed, &mut rxe), 4);
+    assert_eq!((testbed.a.node.sent.len(), rxe.receives), (2, 0));
+    clean(&testbed);
 }
 
 #[test]
 fn a_read_answered_again_with_middle_and_last() {
-    let mut world = World::new(PathMtu::B256);
+    let mut testbed = Testbed::new(PathMtu::B256);
     let mut rxe = Rxe::new(0);
-    world.a.post(&Post::read(&[(1000, 1000)], 5000));
-    let request = world.a.emit();
+    testbed.a.post(&Post::read(&[(1000, 1000)], 5000));
+    let request = testbed.a.emit();
     // The second of four responses is lost, and the third tells so.
     let mut answers = rxe.take_in(&request[0]);
     answers.remove(1);
     for answer in &answers[..2] {
-        world.a.take_in(answer);
+        testbed.a.take_in(answer);
     }
-    assert_eq!(round(&mut world, &mut rxe), 1);
-    assert_eq!(world.a.node.sent.len(), 1);
+    assert_eq!(round(&mut testbed, &mut rxe), 1);
+    assert_eq!(testbed.a.node.sent.len(), 1);
     let expected: Vec<u8> = (BASE + 5000..BASE + 6000).map(remote_byte).collect();
-    assert_eq!(world.a.node.bytes(1000, 1000), expected);
-    clean(&world);
+    assert_eq!(testbed.a.node.bytes(1000, 1000), expected);
+    clean(&testbed);
     // A read of one packet, answered again with LAST.
-    world.a.post(&Post::read(&[(3000, 100)], 0));
-    let request = world.a.emit();
+    testbed.a.post(&Post::read(&[(3000, 100)], 0));
+    let request = testbed.a.emit();
     rxe.take_in(&request[0]);
     for answer in rxe.take_in(&request[0]) {
-        assert_eq!(world.a.take_in(&answer), Outcome::Accepted);
+        assert_eq!(testbed.a.take_in(&answer), Outcome::Accepted);
     }
-    clean(&world);
-    assert_eq!(world.a.node.sent.len(), 2);
+    clean(&testbed);
+    assert_eq!(testbed.a.node.sent.len(), 2);
 }

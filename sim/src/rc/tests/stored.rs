@@ -1,4 +1,4 @@
-//! The state as bytes.
+//! The QP state encoded as bytes.
 
 use std::net::Ipv6Addr;
 
@@ -12,7 +12,7 @@ use crate::wqe::{AeCode, AeSource};
 
 /// A state in which every field differs from every other.
 fn full() -> QpRcState {
-    let mut config = world::config(1, 2, PathMtu::B4096);
+    let mut config = testbed::config(1, 2, PathMtu::B4096);
     (config.qpn, config.dest_qpn, config.pd, config.pkey) =
         (0x0101_0101, 0x0202_0202, 0x0303_0303, 0x0404);
     (config.sq_quanta, config.rq_quanta, config.rq_slot_quanta) = (32768, 512, 8);
@@ -158,7 +158,7 @@ fn memory_that_holds_no_state_is_refused() {
 
 #[test]
 fn the_configuration_is_checked() {
-    let good = world::config(1, 2, PathMtu::B256);
+    let good = testbed::config(1, 2, PathMtu::B256);
     assert_eq!(good.validate(), Ok(()));
     assert_eq!(
         QpConfig {
@@ -204,22 +204,22 @@ fn the_configuration_is_checked() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 5 } else { 500 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whoever writes over the state in host memory may stop the QP, and nothing worse.
+    /// Overwriting the state in host memory may stop the QP, and nothing worse.
     #[test]
     fn a_damaged_state_never_panics(
         damage in prop::collection::vec((5_usize..QP_STATE_BYTES, any::<u8>()), 1..6),
         psn_step in 0_u32..4,
     ) {
-        let mut world = World::new(PathMtu::B256);
+        let mut testbed = Testbed::new(PathMtu::B256);
         for number in 0..4 {
-            world.b.receive(&[(number * 1000, 600)]);
-            world.a.post(&Post::send(&[(0, 600)]));
-            world.a.post(&Post::read(&[(5000, 600)], 0));
+            testbed.b.receive(&[(number * 1000, 600)]);
+            testbed.a.post(&Post::send(&[(0, 600)]));
+            testbed.a.post(&Post::read(&[(5000, 600)], 0));
         }
-        for frame in world.a.emit().iter().take(5) {
-            world.b.take_in(frame);
+        for frame in testbed.a.emit().iter().take(5) {
+            testbed.b.take_in(frame);
         }
-        for end in [&mut world.a, &mut world.b] {
+        for end in [&mut testbed.a, &mut testbed.b] {
             let mut bytes = end.state.to_bytes();
             for &(offset, value) in &damage {
                 bytes[offset] = value;
@@ -232,10 +232,10 @@ proptest! {
                 }
             }
         }
-        world.a.state.requester.next_psn ^= psn_step;
+        testbed.a.state.requester.next_psn ^= psn_step;
         for _ in 0..20 {
             for turn in 0..2 {
-                let (from, to) = if turn == 0 { (&mut world.a, &mut world.b) } else { (&mut world.b, &mut world.a) };
+                let (from, to) = if turn == 0 { (&mut testbed.a, &mut testbed.b) } else { (&mut testbed.b, &mut testbed.a) };
                 poll(&mut from.state, &mut from.node);
                 from.node.now += RETRANSMIT_NS / 4;
                 timer(&mut from.state, &mut from.node);

@@ -1,4 +1,4 @@
-//! Frames of others, round trips, and bytes that are no frames.
+//! Recorded frames, round trips, and malformed bytes.
 
 mod properties;
 mod samples;

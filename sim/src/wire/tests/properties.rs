@@ -1,4 +1,4 @@
-//! What holds for every packet and for every run of bytes.
+//! Properties of every packet and of every byte string.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

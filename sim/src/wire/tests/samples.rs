@@ -1,4 +1,4 @@
-//! Frames that others made.
+//! Frames recorded from other implementations.
 
 /// The UC sample packet of scapy's RoCE contrib tests, with its ICRC.
 pub(super) const UC_SEND: [u8; 78] = [

@@ -1,4 +1,4 @@
-//! Bits that mean nothing.
+//! Ignored bits.
 
 use super::send::{IMMEDIATE, add, decode, inline_words, op};
 use super::*;

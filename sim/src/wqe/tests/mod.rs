@@ -1,4 +1,4 @@
-//! Entries written by hand from the layouts of data-path 1, 2 and 4.
+//! Hand-built entries from the layouts of data-path 1, 2 and 4.
 
 mod completion;
 mod lints;

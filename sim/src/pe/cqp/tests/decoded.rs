@@ -1,4 +1,4 @@
-//! Recorded commands, executed: afterwards the device must hold what the inputs of the command said.
+//! Executes recorded commands and compares the resulting device state with the inputs of the command.
 
 mod hmc;
 mod objects;

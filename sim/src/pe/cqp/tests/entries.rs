@@ -1,5 +1,5 @@
-//! Entries that the device writes outside of CQs: completions of commands, CEQEs, AEQEs. What the recorded software
-//! read from an entry, written again, must give the entry.
+//! Entries that the device writes outside of CQs: command completions, CEQEs, AEQEs. The fields that the recorded
+//! software read from an entry must encode to the same entry.
 
 use super::fields::Fields;
 use super::{BRING_UP, Case, EVENTS};
@@ -18,8 +18,8 @@ use crate::variation::{CqEventContext, QpEventContext};
 const RING: u64 = 0x5_0000_0000;
 const SHADOW: u64 = 0x6_0000_0000;
 
-/// OP \[61:56\] and SQ \[62\]: the recorded software takes the opcode from its own WQE and does not look at either, so
-/// the recorder left them 0.
+/// OP \[61:56\] and SQ \[62\]: the recorded software takes the opcode from its own WQE and reads neither, so the
+/// recorder left them 0.
 const NOT_READ: u64 = mask(62, 56);
 
 #[test]

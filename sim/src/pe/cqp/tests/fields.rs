@@ -1,4 +1,4 @@
-//! The inputs of a recorded case, each compared or left out with a reason.
+//! The inputs of a recorded case, each either compared or skipped with a reason.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -6,10 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::json::Value;
 
-/// Compares what the device took from a case's bytes with the case's inputs, and notices inputs that nobody looked at.
+/// Compares the device's decoding of a case's bytes with the case's inputs, and detects inputs that were not
+/// compared.
 pub(super) struct Fields<'a> {
     inputs: &'a Value,
-    looked_at: BTreeSet<String>,
+    compared: BTreeSet<String>,
     wrong: Vec<String>,
 }
 
@@ -17,14 +18,14 @@ impl<'a> Fields<'a> {
     pub(super) fn new(inputs: &'a Value) -> Self {
         Self {
             inputs,
-            looked_at: BTreeSet::new(),
+            compared: BTreeSet::new(),
             wrong: Vec::new(),
         }
     }
 
     /// An input itself.
     pub(super) fn value(&mut self, key: &str) -> &'a Value {
-        self.looked_at.insert(key.to_owned());
+        self.compared.insert(key.to_owned());
         &self.inputs[key]
     }
 
@@ -88,7 +89,7 @@ impl<'a> Fields<'a> {
     /// Inputs that the device has no use for, and why.
     pub(super) fn unused(&mut self, why: &str, keys: &[&str]) {
         assert!(!why.is_empty());
-        self.looked_at
+        self.compared
             .extend(keys.iter().map(|key| (*key).to_owned()));
     }
 
@@ -96,7 +97,7 @@ impl<'a> Fields<'a> {
     pub(super) fn complaints(self) -> Vec<String> {
         let mut wrong = self.wrong;
         for (key, value) in self.inputs.members() {
-            if self.looked_at.contains(*key) {
+            if self.compared.contains(*key) {
                 continue;
             }
             wrong.push(format!("`{key}` = {value} is compared with nothing"));

@@ -1,4 +1,4 @@
-//! A device on which a recorded command can run.
+//! Prepares a device so that a recorded command can run.
 
 use crate::pe::aeq::Aeq;
 use crate::pe::ah::AddressHandle;
@@ -11,9 +11,9 @@ use crate::pe::cqp::command::Command;
 use crate::pe::cqp::set;
 use crate::pe::device::Device;
 use crate::pe::fpm::{COMMIT_BYTES, FpmProfile, Layout};
-use crate::pe::group::Group;
 use crate::pe::hmc::Sd;
 use crate::pe::mr::{Mr, Window};
+use crate::pe::multicast_group::MulticastGroup;
 use crate::pe::qp::{HOST_WORDS, Qp, QpType, State};
 use crate::pe::ring::Memory;
 use crate::pe::tables::Node;
@@ -220,7 +220,7 @@ pub(super) fn prepare(
                 .unwrap();
         }
         0x27 | 0x28 => {
-            let group = Group {
+            let group = MulticastGroup {
                 words: [0; 5],
                 flags: 0,
                 members: [0; 8],

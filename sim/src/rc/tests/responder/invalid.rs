@@ -1,4 +1,4 @@
-//! Requests that are invalid: out of turn, of the wrong size, or of no use here.
+//! Invalid requests: unexpected opcode, wrong size, or not permitted.
 
 use super::*;
 

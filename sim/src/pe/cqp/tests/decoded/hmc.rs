@@ -1,4 +1,4 @@
-//! Host memory for objects: what there may be, what there shall be, where it is.
+//! HMC commands: limits, object counts, segment descriptors.
 
 use super::{Case, Run};
 use crate::pe::cqp::command::Command;

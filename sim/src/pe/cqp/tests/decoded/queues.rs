@@ -143,7 +143,7 @@ impl Run<'_> {
         inputs.field(shadow, cq.shadow);
         inputs.same("memory", cq.memory, memory);
         inputs.field("shadow_read_threshold", cq.threshold);
-        // Its overflow is always looked for.
+        // Its overflow is always checked.
         let check = ccq || inputs.is_set("check_overflow");
         inputs.same("CHKOVERFLOW", cq.check_overflow, check);
         if inputs.has("ceqe_mask") {

@@ -1,4 +1,4 @@
-//! What one function's firmware is like, and the faults that a test orders.
+//! Configuration of one function's firmware, and the faults that a test injects.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use super::AqCode;
 pub enum PortLink {
     /// As soon as it is enabled.
     Up,
-    /// So many ms after the function's last global reset, or after power-up.
+    /// This many ms after the function's last global reset, or after power-up.
     UpAfterMs(u32),
-    /// A module is there, the other end is not.
+    /// A module is plugged in, without a link partner.
     Down,
     /// No module is plugged in.
     NoMedia,
@@ -22,15 +22,15 @@ pub enum PortLink {
     Cabled(u8),
 }
 
-/// What a port's PHY is configured to after a reset of the card: the NVM says so.
+/// PHY configuration of a port after a reset of the card, from NVM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PhyStart {
     /// Everything that port and module can do, link enabled.
     Everything,
     /// The link is not enabled.
     Disabled,
-    /// The link is enabled without forward error correction: it comes up, and nothing that the other end sends is
-    /// understood (field-evidence 3.22).
+    /// The link is enabled without forward error correction: it comes up, but received frames cannot be decoded
+    /// (field-evidence 3.22).
     WithoutFec,
     /// The link is configured and was switched off (0x0605).
     SwitchedOff,
@@ -49,16 +49,16 @@ pub enum PackageStart {
     Refused(AqCode),
 }
 
-/// What happens to a command that a fault was ordered for.
+/// An injected fault of an AdminQ command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AqFault {
-    /// The command is never completed, and no other one after it.
+    /// The command is never completed, nor any command after it.
     Silence,
-    /// The command is not carried out and answered with this code.
+    /// The command is not executed and fails with this code.
     Error(AqCode),
-    /// The command is carried out; `datalen` of the reply says this.
+    /// The command is executed; `datalen` of the reply has this value.
     DataLen(u16),
-    /// The command is carried out; at most that many bytes of its data are in the reply.
+    /// The command is executed; the reply has at most this many bytes of its data.
     Truncated(u16),
     /// The critical error bit of both queues is set and the command is not completed.
     CriticalError,
@@ -70,17 +70,17 @@ pub enum AqFault {
     EventAfter(u16),
 }
 
-/// Choices of one function's firmware.
+/// Configuration of one function's firmware.
 ///
-/// Those about the card (package, topology) are taken from the function whose commands meet them first: give all
-/// functions of a card the same.
+/// Settings of the card (package, topology) are taken from the function whose commands use them first: use the same
+/// for all functions of a card.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FirmwareConfig {
     /// API version: major, minor, patch.
     pub api: (u8, u8, u8),
     /// Capability 0x0051: the function may use RDMA.
     pub rdma: bool,
-    /// Capability 0x0018: DCB is there.
+    /// Capability 0x0018: DCB is supported.
     pub dcb: bool,
     /// The DCBX agent of the firmware runs.
     pub lldp_agent: bool,
@@ -88,19 +88,19 @@ pub struct FirmwareConfig {
     pub link: PortLink,
     /// Layers of the transmit scheduler: 9 or 5.
     pub layers: u8,
-    /// Vectors that capability 0x0043 names; the function's own number when not said.
+    /// Vectors that capability 0x0043 reports; by default the function's own number.
     pub msix: Option<u16>,
     /// Ports of the card that are in use, 1 to 8: above 4 Linux switches RDMA off.
     pub functions: u8,
     /// The package at the start.
     pub package: PackageStart,
-    /// Ethernet address that 0x0107 gives; the function's own when not said.
+    /// Ethernet address that 0x0107 returns; by default the function's own.
     pub mac: Option<Mac>,
     /// Firmware runs in recovery mode.
     pub recovery: bool,
-    /// How long the firmware takes for a command, in µs.
+    /// Execution time of a command, in µs.
     pub command_us: u32,
-    /// How long it is loading after a reset of the card, in ms.
+    /// Load time of the firmware after a reset of the card, in ms.
     pub loading_ms: u32,
     /// What the PHY is configured to after a reset of the card.
     pub phy: PhyStart,
@@ -136,18 +136,18 @@ impl Default for FirmwareConfig {
 }
 
 impl FirmwareConfig {
-    /// Orders `fault` for the `nth` use of `opcode` from now on: 1 is the next one. A later order for the same use
+    /// Injects `fault` into the `nth` use of `opcode` from now on: 1 is the next one. A later call for the same use
     /// replaces it.
     pub fn fault(&mut self, opcode: u16, nth: u32, fault: AqFault) {
         self.faults.insert((opcode, nth), fault);
     }
 
-    /// Takes all orders back.
+    /// Removes all injected faults.
     pub fn no_faults(&mut self) {
         self.faults.clear();
     }
 
-    /// `opcode` is used once more: the fault that was ordered for it.
+    /// Counts a use of `opcode` and returns the fault injected into it.
     pub(super) fn meet(&mut self, opcode: u16) -> Option<AqFault> {
         let waiting: Vec<_> = self
             .faults

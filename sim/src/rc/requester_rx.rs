@@ -1,4 +1,4 @@
-//! Requester, receiving side: acknowledges, NAKs and read responses.
+//! Requester, receive side: acknowledges, NAKs and read responses.
 
 use super::config::QpConfig;
 use super::engine::{DropReason, Outcome, Stop};

@@ -1,4 +1,4 @@
-//! One allocation: raw memory, poisoned when it is given back.
+//! One allocation: raw memory that is poisoned when it is freed.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -11,7 +11,7 @@ pub(super) const POISON: u64 = 0xdead_beef_dead_beef;
 /// Words poisoned at the start of a block. Whole blocks of 2 MiB would cost more than the test that frees them.
 const POISONED: usize = 512;
 
-/// An allocation, owned by whoever holds this.
+/// An allocation, owned by this value.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) start: NonNull<AtomicU64>,
@@ -38,8 +38,8 @@ impl Block {
     }
 
     pub(super) fn bytes(&self) -> SharedBytes {
-        // SAFETY: the memory is valid until the block is dropped, which `Memory` does only after the range was unmapped
-        // and given back; nobody makes references to it other than atomic ones.
+        // SAFETY: the memory is valid until the block is dropped, which `DriverMemory` does only after the range was
+        // unmapped and freed; there are no references to it other than atomic ones.
         unsafe { SharedBytes::new(self.start.cast(), self.words * 8) }
     }
 
@@ -48,11 +48,11 @@ impl Block {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words.min(POISONED)) }
     }
 
-    /// Fills the start of the block. The block was given back: nobody but the caller reaches it.
+    /// Fills the start of the block. The block was freed: only the caller reaches it.
     pub(super) fn poison(&mut self) {
         for index in 0..self.words.min(POISONED) {
-            // SAFETY: inside the allocation. Not atomic: whoever gave the block back promised that no reference to it is
-            // left, the device lost it, and both happened before.
+            // SAFETY: inside the allocation. Not atomic: the caller that freed the block promised that no reference
+            // to it is left, the device lost it, and both happened before.
             unsafe { self.start.as_ptr().cast::<u64>().add(index).write(POISON) };
         }
     }
@@ -65,7 +65,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout; whoever drops the block says that nobody uses it any more.
+        // SAFETY: allocated in `new` with this layout; the owner drops the block only when it is no longer used.
         unsafe { dealloc(self.start.as_ptr().cast(), self.layout) }
     }
 }

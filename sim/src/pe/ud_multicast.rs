@@ -1,6 +1,6 @@
-//! Datagrams to multicast groups: every member that takes datagrams gets its own copy (control-path 4.14).
+//! Delivery of datagrams to multicast groups: each UD member gets its own copy (control-path 4.14).
 //!
-//! How the card looks a group up is not in the sources; here it is by IP address and VLAN of the packet, whose
+//! How the card finds a group is not in the sources; here it is by IP address and VLAN of the packet, whose
 //! destination QP is IB's number for multicast \[inf\].
 
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::aeq::{Event, Named};
 use super::device::Device;
 use super::env::Env;
-use super::group::Group;
+use super::multicast_group::MulticastGroup;
 use super::qp::{Qp, QpType};
 use super::word::{bit, bits16, bits32};
 use crate::variation::GroupQueueSet;
@@ -43,7 +43,7 @@ impl Device {
     }
 
     /// Whether the copies for a group's members get anywhere.
-    fn is_served(&self, group: &Group, env: &dyn Env) -> bool {
+    fn is_served(&self, group: &MulticastGroup, env: &dyn Env) -> bool {
         match self.config.variation.group_queue_set {
             GroupQueueSet::Needed => env.has_queue_set(group.queue_set()),
             GroupQueueSet::Ignored => true,
@@ -65,7 +65,7 @@ impl Device {
         } else {
             self.bad_member(QP_PROTOCOL_MISMATCH, member, Some(&qp), env);
         }
-        // A failure is reported, and there is nobody else to tell.
+        // A failure is already reported.
         let _ = self.put_qp(member, qp, env);
     }
 }
@@ -85,7 +85,7 @@ impl Device {
     }
 }
 
-impl Group {
+impl MulticastGroup {
     /// QPs that are members.
     pub(super) fn members(&self) -> impl Iterator<Item = u32> + use<> {
         let valid = self.members.into_iter().filter(|member| bit(*member, 31));

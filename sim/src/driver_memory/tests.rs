@@ -1,3 +1,5 @@
+//! Allocations, mappings and use after free.
+
 use super::*;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -8,8 +10,8 @@ use proptest::prelude::*;
 
 use crate::rng::Rng;
 
-fn memory(runs: Runs) -> Memory {
-    Memory::new(runs, &Rng::new(11))
+fn memory(runs: Runs) -> DriverMemory {
+    DriverMemory::new(runs, &Rng::new(11))
 }
 
 fn word(raw: &RawDma, index: usize) -> &AtomicU64 {
@@ -19,7 +21,7 @@ fn word(raw: &RawDma, index: usize) -> &AtomicU64 {
 }
 
 /// Frees, expecting no finding.
-fn free(memory: &mut Memory, raw: RawDma) {
+fn free(memory: &mut DriverMemory, raw: RawDma) {
     memory.dma_free(raw, &mut |kind, text| panic!("{kind}: {text}"));
 }
 
@@ -203,7 +205,8 @@ fn bad_ranges_and_failing_maps_leave_nothing() {
 fn a_caller_may_choose_the_address() {
     let user = UserMemory::new(16, 4096);
     let mut memory = memory(Runs::PerPage);
-    let at = |memory: &mut Memory, iova| memory.map_at(iova, user.shared(), Access::ReadWrite);
+    let at =
+        |memory: &mut DriverMemory, iova| memory.map_at(iova, user.shared(), Access::ReadWrite);
     let mapping = at(&mut memory, 0x40_0010).unwrap();
     assert_eq!(mapping.runs, 1);
     memory.iommu.write(0x40_0011, &[42]).unwrap();
@@ -232,7 +235,7 @@ proptest! {
         let bytes = if cfg!(miri) { bytes % 9_000 + 1 } else { bytes };
         let user = UserMemory::new(skew, bytes);
         let shared = user.shared();
-        let mut memory = Memory::new(Runs::Seeded, &Rng::new(seed));
+        let mut memory = DriverMemory::new(Runs::Seeded, &Rng::new(seed));
         let mapping = memory.dma_map(shared, Access::ReadWrite).unwrap();
         let mut at = 0u64;
         let mut ends = Vec::new();

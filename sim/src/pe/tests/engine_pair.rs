@@ -1,7 +1,7 @@
-//! Two engines joined back to back.
+//! Two engines connected back to back.
 
 use super::qp::TestQp;
-use super::rig::Rig;
+use super::test_driver::TestDriver;
 use crate::pe::Config;
 
 pub(super) const PD: u64 = 7;
@@ -13,16 +13,16 @@ pub(super) const HALF: u64 = BYTES / 2;
 pub(super) const ALL_RIGHTS: u64 = 0xF;
 
 /// Two functions with a connected QP 3 each, and a region each.
-pub(super) struct Pair {
-    pub(super) rigs: [Rig; 2],
+pub(super) struct EnginePair {
+    pub(super) rigs: [TestDriver; 2],
     pub(super) qps: [TestQp; 2],
     pub(super) regions: [(u32, u64); 2],
 }
 
-impl Pair {
+impl EnginePair {
     pub(super) fn new(config: Config) -> Self {
         let mut rigs = [0, 1].map(|pf| {
-            Rig::ready(Config {
+            TestDriver::ready(Config {
                 pf,
                 ..config.clone()
             })
@@ -59,8 +59,8 @@ impl Pair {
     }
 
     pub(super) fn no_findings(&self) {
-        for rig in &self.rigs {
-            assert_eq!(rig.env.findings, []);
+        for driver in &self.rigs {
+            assert_eq!(driver.env.findings, []);
         }
     }
 

@@ -1,3 +1,5 @@
+//! Order of events, virtual time and delivery of frames.
+
 use super::*;
 
 use e810_hal::regs::PFGEN_CTRL;
@@ -21,20 +23,22 @@ fn received(sim: &Sim) -> Vec<u64> {
         .collect()
 }
 
-fn with_world<R>(sim: &Sim, use_it: impl FnOnce(&mut World) -> R) -> R {
-    sim.with_world(use_it)
+fn with_machine<R>(sim: &Sim, f: impl FnOnce(&mut Machine) -> R) -> R {
+    sim.with_machine(f)
 }
 
 #[test]
 fn frames_arrive_when_their_time_has_come_and_not_in_a_reset() {
     let sim = Sim::builder().functions(3).build();
-    with_world(&sim, |world| world.link.send(0, 0, HELLO.to_vec()));
+    with_machine(&sim, |machine| machine.link.send(0, 0, HELLO.to_vec()));
     sim.run(Ns(999));
     assert_eq!(received(&sim), [0, 0, 0]);
     sim.run(Ns(1));
     assert_eq!(received(&sim), [0, 1, 1]);
     PFGEN_CTRL.set(&sim.function(2), 1);
-    with_world(&sim, |world| world.link.send(world.now, 0, HELLO.to_vec()));
+    with_machine(&sim, |machine| {
+        machine.link.send(machine.now, 0, HELLO.to_vec());
+    });
     sim.run(Ns(2_000));
     assert_eq!(received(&sim), [0, 2, 1]);
 }
@@ -42,9 +46,9 @@ fn frames_arrive_when_their_time_has_come_and_not_in_a_reset() {
 #[test]
 fn what_an_engine_sends_goes_on_the_wire() {
     let sim = Sim::builder().functions(2).build();
-    with_world(&sim, |world| {
-        world.functions[1].body.outbox.push(HELLO.to_vec());
-        world.functions[1].runnable = true;
+    with_machine(&sim, |machine| {
+        machine.functions[1].state.outbox.push(HELLO.to_vec());
+        machine.functions[1].runnable = true;
     });
     sim.run(Ns(10_000));
     assert_eq!(received(&sim), [1, 0]);
@@ -56,7 +60,7 @@ fn a_waiting_world_takes_longer_and_longer_turns() {
     let sim = Sim::builder().build();
     let turn = || {
         let before = sim.now();
-        with_world(&sim, World::relax);
+        with_machine(&sim, Machine::relax);
         (sim.now() - before).0
     };
     let turns: Vec<u64> = (0..10).map(|_| turn()).collect();
@@ -70,12 +74,12 @@ fn a_waiting_world_takes_longer_and_longer_turns() {
 #[test]
 fn an_event_ends_the_turn_of_a_waiting_world() {
     let sim = Sim::builder().functions(2).build();
-    with_world(&sim, |world| world.link.send(0, 0, HELLO.to_vec()));
-    with_world(&sim, |world| world.link.send(400, 0, HELLO.to_vec()));
+    with_machine(&sim, |machine| machine.link.send(0, 0, HELLO.to_vec()));
+    with_machine(&sim, |machine| machine.link.send(400, 0, HELLO.to_vec()));
     for due in [1_000, 1_400] {
-        // The engine has a look after each frame, which is an event too.
+        // The engine runs a step after each frame, which is an event too.
         while sim.now() < Ns(due) {
-            with_world(&sim, World::relax);
+            with_machine(&sim, Machine::relax);
         }
         assert_eq!(sim.now(), Ns(due));
     }
@@ -85,15 +89,15 @@ fn an_event_ends_the_turn_of_a_waiting_world() {
 fn the_order_of_what_is_ready_is_the_seeds() {
     let order = |seed| {
         let sim = Sim::builder().functions(8).seed(seed).build();
-        with_world(&sim, |world| {
-            for function in &mut world.functions {
+        with_machine(&sim, |machine| {
+            for function in &mut machine.functions {
                 function.runnable = true;
             }
             let mut order = Vec::new();
             while order.len() < 8 {
-                assert!(world.step());
+                assert!(machine.step());
                 let done =
-                    |index: &usize| !world.functions[*index].runnable && !order.contains(index);
+                    |index: &usize| !machine.functions[*index].runnable && !order.contains(index);
                 let index = (0..8).find(done).unwrap();
                 order.push(index);
             }

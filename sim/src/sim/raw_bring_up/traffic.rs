@@ -1,11 +1,11 @@
-//! Payload across the wire between two functions: a reliable connection put together by hand.
+//! Traffic between two functions on a reliable connection that is built from raw words.
 
 use crate::builder::{FIRST_MAC, mac};
 use std::sync::atomic::AtomicU64;
 
 use e810_hal::{Barrier, Cell, DmaBuf, DmaLayout, SharedBytes, Words};
 
-use super::hand::Done;
+use super::raw_driver::Done;
 use super::*;
 use crate::Quality;
 
@@ -31,7 +31,7 @@ const GOOD: Done = (0, 0, 0, false);
 
 /// A connected queue pair and a region of one function.
 struct Rc {
-    hand: Hand<SimPlatform>,
+    driver: RawDriver<SimPlatform>,
     sq: DmaBuf<SimPlatform>,
     rq: DmaBuf<SimPlatform>,
     cq: DmaBuf<SimPlatform>,
@@ -52,7 +52,7 @@ impl Rc {
         let pf = nic.pf();
         let block = |bytes, align| DmaBuf::new(nic.clone(), DmaLayout::new(bytes, align)).unwrap();
         let mut rc = Self {
-            hand: ready(nic.clone(), pf),
+            driver: ready(nic.clone(), pf),
             sq: block(RING as usize * 32, 256),
             rq: block(RING as usize * 32, 256),
             cq: block(RING as usize * 32, 256),
@@ -61,7 +61,7 @@ impl Rc {
             context: block(256, 256),
             payload: block(8192, 4096),
         };
-        let queue_set = rc.hand.queue_set();
+        let queue_set = rc.driver.queue_set();
         rc.write_context(queue_set);
         rc.create();
         rc.connect();
@@ -69,7 +69,7 @@ impl Rc {
     }
 
     fn good(&mut self, opcode: u64, words: [u64; 8]) {
-        let done = self.hand.by_ccq(opcode, words);
+        let done = self.driver.by_ccq(opcode, words);
         assert_eq!(done, GOOD, "opcode {opcode:#x}");
     }
 
@@ -92,7 +92,7 @@ impl Rc {
 
     /// IDLE to RTR to RTS (control-path 5.5).
     fn connect(&mut self) {
-        let peer = mac_number(1 - self.hand.pf);
+        let peer = mac_number(1 - self.driver.pf);
         self.good(0x0f, [0, 0, peer, 3 << 42 | 3, 0, 0, 0, 0]);
         let (context, shadow) = (self.context.iova().0, self.shadow.iova().0);
         for (state, flags) in [(4, 0), (2, ORDVALID)] {
@@ -103,7 +103,7 @@ impl Rc {
 
     /// Host context (control-path 5.2).
     fn write_context(&self, queue_set: u64) {
-        let (own, peer) = (self.hand.pf, 1 - self.hand.pf);
+        let (own, peer) = (self.driver.pf, 1 - self.driver.pf);
         let psn = |pf: u64| 0x70_0000 + pf;
         let ip = |pf: u64| 0x0a00_0001 + pf;
         let words = [
@@ -149,17 +149,17 @@ impl Rc {
         wqe[0].set(VA);
         wqe[1].set(valid | (BYTES as u64) << 32 | STAG);
         wqe[2].set(VA);
-        self.hand.nic.to_device();
+        self.driver.nic.to_device();
         wqe[3].publish(valid | 1 << 62 | STAG);
-        self.hand.nic.to_device();
-        hw::DB_WQE_ALLOC.set(&self.hand.nic, QP as u32);
+        self.driver.nic.to_device();
+        hw::DB_WQE_ALLOC.set(&self.driver.nic, QP as u32);
         // Its completion: entry `nth`, without an error, of this request.
         let at = nth % RING * 4;
-        self.hand.wait("a completion", || {
-            self.hand.word(&self.cq, at + 3) & 1 << 63 == valid
+        self.driver.wait("a completion", || {
+            self.driver.word(&self.cq, at + 3) & 1 << 63 == valid
         });
-        self.hand.nic.from_device();
-        let header = self.hand.word(&self.cq, at + 3);
+        self.driver.nic.from_device();
+        let header = self.driver.word(&self.cq, at + 3);
         assert_eq!(header >> 55 & 1, 0, "ERROR");
         assert_eq!(header >> 32 & 0x7fff, nth % RING, "WQE index");
         self.cq_shadow.cells()[0].publish((nth + 1) % RING);

@@ -1,4 +1,4 @@
-//! A driver of a few lines: every word is put together by hand from the tables of `control-path` and `data-path`.
+//! A minimal driver for tests: every word is built from the tables of `control-path` and `data-path`.
 
 use super::env::TestEnv;
 use crate::pe::{Config, Doorbell, PeReg, ProtocolEngine};
@@ -47,7 +47,7 @@ pub(super) const GOOD: Done = Done {
     error: false,
 };
 
-pub(super) struct Rig {
+pub(super) struct TestDriver {
     pub(super) engine: ProtocolEngine,
     pub(super) env: TestEnv,
     pub(super) pf: u64,
@@ -63,7 +63,7 @@ pub(super) struct Rig {
     pub(super) queue_set: u64,
 }
 
-impl Rig {
+impl TestDriver {
     pub(super) fn new(config: Config) -> Self {
         let pf = u64::from(config.pf);
         let mut env = TestEnv::new(0x1234_5678 + pf);
@@ -85,12 +85,12 @@ impl Rig {
 
     /// Everything up to the AEQ and the work scheduler.
     pub(super) fn ready(config: Config) -> Self {
-        let mut rig = Self::new(config);
-        rig.create_cqp();
-        rig.hmc();
-        rig.events(256);
-        rig.nodes();
-        rig
+        let mut driver = Self::new(config);
+        driver.create_cqp();
+        driver.hmc();
+        driver.events(256);
+        driver.nodes();
+        driver
     }
 
     /// Lets the engine work until it has nothing to do for 10 ms.

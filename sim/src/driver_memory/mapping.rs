@@ -1,28 +1,28 @@
-//! Memory of the driver's own that it maps, and the runs that this is cut into.
+//! Mappings of the driver's own memory, and the DMA segments they are split into.
 
 use e810_hal::{Access, DmaError, DmaSegment, Iova, Mapping, SharedBytes};
 
-use super::{Allocation, Memory};
+use super::{Allocation, DriverMemory};
 use crate::iommu::PAGE;
 
-/// How memory that the driver maps is cut into runs.
+/// How the driver's mapped memory is split into DMA segments (runs).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Runs {
-    /// One run, as with an IOMMU that has room.
+    /// One run, as with an IOMMU.
     Contiguous,
-    /// One run a page, in no order, as on a machine without an IOMMU.
+    /// One run per page, in random order, as on a machine without an IOMMU.
     PerPage,
-    /// Runs of one to four pages, in no order.
+    /// Runs of one to four pages, in random order.
     Chunks,
-    /// One run for each aligned block of so many bytes (a power of two of at least a page), in no order, at the same
-    /// offset in a block for the device as for the CPU: as with large pages and no IOMMU.
+    /// One run for each aligned block of this many bytes (a power of two of at least a page), in random order. The
+    /// offset in a block is the same for the device as for the CPU, as with large pages and no IOMMU.
     Blocks(u64),
-    /// Each mapping draws one of the first three.
+    /// One of the first three, drawn for each mapping.
     #[default]
     Seeded,
 }
 
-impl Memory {
+impl DriverMemory {
     pub(crate) fn dma_map(
         &mut self,
         memory: SharedBytes,
@@ -62,7 +62,7 @@ impl Memory {
         Ok(self.enter(runs))
     }
 
-    /// Maps one run of `memory`; answers with its IOVA.
+    /// Maps one run of `memory`; returns its IOVA.
     fn map_run(
         &mut self,
         memory: SharedBytes,
@@ -81,7 +81,7 @@ impl Memory {
         self.iommu.map(iova, window, access).then_some(iova)
     }
 
-    /// Maps `memory` where the caller wants it, in one run.
+    /// Maps `memory` at the caller's address, in one run.
     pub(crate) fn map_at(
         &mut self,
         iova: u64,

@@ -1,22 +1,22 @@
-//! A function as somebody uses it who serves it to another process or to a virtual machine.
+//! Operations for a device server that exports a function to another process or to a virtual machine.
 //!
-//! The user brings an I/O address space of its own: memory comes and goes at addresses that it chose, in pieces that may
-//! touch. Every access of the device is still checked against exactly that memory.
+//! The client brings its own I/O address space: it maps and unmaps memory at addresses of its choice, in ranges
+//! that may be adjacent. Every access of the device is still checked against exactly that memory.
 
 use e810_hal::{Access, SharedBytes};
 
 use super::SimPlatform;
 use crate::findings::{Class, kind};
-use crate::world::World;
+use crate::machine::Machine;
 
 impl SimPlatform {
-    /// Makes `memory` visible to the device from `iova` on. Neighbouring pieces may touch. False, and a finding, when it
-    /// is empty, wraps, meets what is mapped already or has another place in its page of 4 KiB.
+    /// Makes `memory` visible to the device from `iova` on. Mappings may be adjacent. False, with a finding, when
+    /// `memory` is empty, wraps, overlaps an existing mapping or has another offset in its 4 KiB page than `iova`.
     ///
     /// The device uses the memory until [`SimPlatform::detach_memory`] has returned.
     pub fn attach_memory(&self, iova: u64, memory: SharedBytes, access: Access) -> bool {
         self.with(|env| {
-            let done = env.body.memory.iommu.attach(iova, memory, access);
+            let done = env.state.memory.iommu.attach(iova, memory, access);
             if !done {
                 let text = format!("mapping of {:#x} bytes at IOVA {iova:#x}", memory.len());
                 env.found(Class::Fault, kind::DMA_OVERLAP, text);
@@ -25,30 +25,30 @@ impl SimPlatform {
         })
     }
 
-    /// Takes attached memory in `bytes` bytes from `iova` on away from the device, wherever the range ends and whether
-    /// or not anything is there: virtual machines give back more than they got. A mapping that reaches out of the range
-    /// is cut. Answers with the number of mappings that were taken away or cut.
+    /// Unmaps the attached memory in `bytes` bytes from `iova` on. The range need not match a mapping: virtual
+    /// machines unmap more than they mapped. A mapping that extends beyond the range is cut. Returns the number of
+    /// mappings that were removed or cut.
     pub fn detach_memory(&self, iova: u64, bytes: u64) -> usize {
-        self.with(|env| env.body.memory.iommu.detach(iova, bytes))
+        self.with(|env| env.state.memory.iommu.detach(iova, bytes))
     }
 
-    /// Mappings of attached memory that are there.
+    /// Number of mappings of attached memory.
     #[must_use]
     pub fn attached_memory(&self) -> usize {
-        self.with(|env| env.body.memory.iommu.attached())
+        self.with(|env| env.state.memory.iommu.attached())
     }
 
-    /// Resets the function as its PCI Express capability does: it is done when this returns.
+    /// Function-level reset, as by the PCI Express capability; complete when this returns.
     pub fn function_level_reset(&self) {
-        self.with_world(World::function_level_reset);
+        self.with_machine(Machine::function_level_reset);
     }
 
-    /// The user is gone: resets the function and takes all attached memory away, with nothing in between.
+    /// The client has disconnected: resets the function and unmaps all attached memory, atomically.
     pub fn abandon(&self) {
-        self.with_world(|world, index| {
-            world.function_level_reset(index);
-            if let Some(function) = world.functions.get_mut(index) {
-                function.body.memory.iommu.detach(0, u64::MAX);
+        self.with_machine(|machine, index| {
+            machine.function_level_reset(index);
+            if let Some(function) = machine.functions.get_mut(index) {
+                function.state.memory.iommu.detach(0, u64::MAX);
             }
         });
     }

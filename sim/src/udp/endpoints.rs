@@ -1,8 +1,8 @@
-//! The two ends of a wire between two servers.
+//! The two endpoints of a UDP wire between two servers.
 
 use std::net::SocketAddr;
 
-/// The two ends of a wire over UDP, of one address family, with ports.
+/// The two endpoints of a UDP wire, of one address family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UdpEnds {
     /// Where frames are received, and sent from.
@@ -16,8 +16,7 @@ impl UdpEnds {
     /// none was given: the local port is in it, so that two ends with
     /// different ports have different addresses.
     ///
-    /// # Errors
-    /// What to do when the ports are the same.
+    /// # Errors If the ports are the same; the error says what to do.
     pub fn first_mac(&self) -> Result<[u8; 6], SamePort> {
         if self.local.port() == self.peer.port() {
             return Err(SamePort(self.local.port()));

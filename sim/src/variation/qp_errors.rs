@@ -1,4 +1,4 @@
-//! Choices about queue pairs that end.
+//! Choices about QPs that enter the error state.
 
 /// FLUSH_WQES of queues without outstanding requests. The code is in the sources (control-path 4.5), and Linux takes
 /// both answers; when a card gives which is not.

@@ -1,13 +1,13 @@
-//! Serving queue pairs: doorbells, packets, timers, drains.
+//! Processing of queue pairs: doorbells, packets, timers, drains.
 
 use super::aeq::{Event, Named};
 use super::device::{Device, Unreachable};
 use super::env::{Class, Env};
 use super::fpm::Kind;
-use super::multicast::GROUP_QP;
 use super::qp::{Qp, QpType};
 use super::rc_host::QpHost;
 use super::stats::Direction;
+use super::ud_multicast::GROUP_QP;
 use super::word::{bits32, replace};
 use crate::rc::{self, Mode, QpRcState};
 use crate::wire::{Opcode, Packet};
@@ -59,9 +59,9 @@ impl Device {
     /// The QP a packet names, if there is one, to be put back after use.
     ///
     /// Peers send to any number at any time, also between COMMIT_FPM_VAL and the first SD, after the last one was
-    /// cleared, and to ids that nobody made. Existing drivers take the HMC down without closing the port first, so a
-    /// number whose context has no backing is one that does not exist, and no HMC error `[inf]`. A queue pair that does
-    /// exist is missed by whatever else it does.
+    /// cleared, and to ids that do not exist. Existing drivers take the HMC down without closing the port first, so
+    /// a number whose context has no backing is one that does not exist, and no HMC error `[inf]`. A queue pair
+    /// that does exist is missed by whatever else it does.
     pub(super) fn qp_of_packet(&mut self, id: u32, env: &mut dyn Env) -> Option<Box<Qp>> {
         if u64::from(id) >= self.hmc.count(Kind::Qp) {
             return None;
@@ -106,7 +106,7 @@ impl Device {
         if more {
             self.schedule.wake(id);
         }
-        // A failure is reported, and there is nobody else to tell.
+        // A failure is already reported.
         let _ = self.put_qp(id, qp, env);
     }
 
@@ -186,12 +186,12 @@ impl Device {
         self.async_event(event, env);
     }
 
-    /// HW_SQ_TAIL in the QP's shadow area. When the card writes it is not in the sources; nobody reads it.
+    /// HW_SQ_TAIL in the QP's shadow area. When the card writes it is not in the sources; no driver reads it.
     fn update_shadow(&mut self, qp: &mut Qp, env: &mut dyn Env) {
         let (tail, _) = qp.send_head();
         if tail != qp.shadow_tail {
             qp.shadow_tail = tail;
-            // A refused write is recorded and hurts nobody else.
+            // A refused write is recorded and has no other effect.
             let _ = env.store(qp.shadow, replace(0, tail.into(), 14, 0));
         }
     }

@@ -32,7 +32,8 @@ struct Lookup {
 impl Lookup {
     /// Whether the rule is about frames for `address`; VLAN and Ethertype rules alone bring no frame anywhere.
     fn matches(&self, address: &[u8; 6]) -> bool {
-        /// Recipes (`ice/ice_switch.h enum ice_sw_lkup_type`): those that look at the destination, and the default one.
+        /// Recipes (`ice/ice_switch.h enum ice_sw_lkup_type`): those that match the destination, and the default
+        /// one.
         const BY_ADDRESS: [u16; 5] = [1, 2, 3, 8, 9];
         const DEFAULT: u16 = 5;
         self.recipe == DEFAULT
@@ -45,7 +46,7 @@ impl Lookup {
         self.kind == LOOKUP_TX && self.action & 3 == 0 && self.action & LB_EN != 0
     }
 
-    /// The VLAN id that a rule of the VLAN recipe looks for.
+    /// The VLAN id that a rule of the VLAN recipe matches.
     fn vlan(&self) -> Option<u16> {
         const VLAN: u16 = 4;
         let id = self.header.get(14..16).and_then(<[u8]>::first_chunk)?;
@@ -74,13 +75,13 @@ enum Target {
 
 /// The rules of one function.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(super) struct SwitchRules {
     lookups: BTreeMap<u16, Lookup>,
     /// VSIs of each list.
     lists: BTreeMap<u16, BTreeSet<u16>>,
 }
 
-impl Rules {
+impl SwitchRules {
     pub(super) fn uses_vsi(&self, vsi: u16) -> bool {
         let direct = |rule: &Lookup| rule.target() == Some(Target::Vsi(vsi));
         self.lookups.values().any(direct)
@@ -166,7 +167,7 @@ impl Cx<'_, '_> {
         AqCode::ENOENT
     }
 
-    /// Whether everything that a lookup names is there.
+    /// Whether every object that a lookup names exists.
     fn check_lookup(&mut self, rule: &Lookup) -> Result<(), AqCode> {
         if rule.kind == LOOKUP_TX && !self.has_vsi(rule.source) {
             let text = format!("a switch rule has VSI {} as its source", rule.source);

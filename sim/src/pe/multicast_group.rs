@@ -1,4 +1,4 @@
-//! Multicast groups (control-path 4.14).
+//! Multicast group contexts (control-path 4.14).
 
 use super::contexts::{Context, Reader, Writer};
 use super::fpm::Kind;
@@ -9,7 +9,7 @@ pub(crate) const MEMBERS: usize = 8;
 
 /// A multicast group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Group {
+pub(crate) struct MulticastGroup {
     /// q0, q8, q16, q48, q56 of the command: MAC, function, queue set and VLAN, IP address.
     pub(crate) words: [u64; 5],
     /// VLANVALID and IPV4VALID.
@@ -18,14 +18,14 @@ pub(crate) struct Group {
     pub(crate) members: [u64; MEMBERS],
 }
 
-impl Group {
+impl MulticastGroup {
     /// QS_HANDLE.
     pub(crate) fn queue_set(&self) -> u16 {
         bits16(self.words[2], 9, 0)
     }
 }
 
-impl Context for Group {
+impl Context for MulticastGroup {
     const KIND: Kind = Kind::FsiMc;
     const WORDS: usize = 6 + MEMBERS;
 

@@ -1,8 +1,8 @@
 //! Responder: the queue of inbound reads (Q1) and the read responses.
 //!
-//! The queue is kept sorted by PSN, so that responses leave in the order in which the requester wants them, also when
-//! it asks for some again. It has `2 * ird` slots: `ird` for reads executed for the first time and `ird` for reads
-//! executed again, so that late duplicates never crowd out a new read.
+//! The queue is sorted by PSN, so that responses leave in the order in which the requester expects them, also when
+//! it repeats requests. It has `2 * ird` slots: `ird` for reads executed for the first time and `ird` for repeated
+//! reads, so that late duplicates never displace a new read.
 
 use super::engine::Stop;
 use super::host::{Access, Host, READ_ENTRY_WORDS, Right};

@@ -1,4 +1,4 @@
-//! Numbered resources that are given out and taken back: VSI lists, recipes, profiles, flow director (0x0208, 0x0209).
+//! Allocation of numbered resources: VSI lists, recipes, profiles, flow director (0x0208, 0x0209).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ fn range(kind: u16) -> Option<(u16, u16)> {
     })
 }
 
-/// What is given out on the whole card: type and number, and to whom.
+/// Allocated resources of the card: type and number, and the function that holds each.
 #[derive(Debug, Default)]
 pub(super) struct CardPool {
     taken: BTreeMap<(u16, u16), u8>,
@@ -45,8 +45,8 @@ pub(super) struct CardPool {
 }
 
 impl CardPool {
-    /// Takes back what a function has, but for its counters: Linux takes a block of them once and uses it after a reset of
-    /// the function (`ice/ice_main.c ice_rebuild`), which gives no time to take one again.
+    /// Frees the resources of a function, except its counters: Linux takes a block of them once and uses it after a
+    /// reset of the function (`ice/ice_main.c ice_rebuild`), which gives no time to take one again.
     pub(super) fn release_all(&mut self, pf: u8) {
         self.taken
             .retain(|(kind, _), owner| *owner != pf || *kind == FD_COUNTERS);

@@ -1,7 +1,8 @@
-//! A world: functions, the wire between them, and the one way things happen in it.
+//! The simulated machine: the functions of a card, the link between them, and the discrete-event loop.
 //!
-//! Everything that takes time is an event: an engine's step, a frame that arrives, a reset that ends. [`World::step`]
-//! does one. Virtual time goes from event to event; in real time a thread does the events whose time has come.
+//! Everything that takes time is an event: an engine's step, a frame's arrival, the end of a reset.
+//! [`Machine::step`] executes one. Virtual time advances from event to event; in real time a thread executes the
+//! events that are due.
 
 use std::sync::Arc;
 
@@ -10,18 +11,18 @@ use e810_hal::{Ns, RegOffset};
 use crate::bar::Effect;
 use crate::findings::{Class, Log};
 use crate::function::Function;
-use crate::fw::{Card, Ends, Firmware, FirmwareEffect, PackageStart};
-use crate::lines::Lines;
+use crate::fw::{Card, EnabledPorts, Firmware, FirmwareEffect, PackageStart};
+use crate::interrupt_lines::InterruptLines;
 use crate::link::{Link, To};
 use crate::regs::ResetSource;
 use crate::rng::Rng;
 
 /// Shortest time of an engine's step in virtual time, and what is drawn on top, in ns.
 const STEP_TIME: (u64, u64) = (20, 200);
-/// Frames delivered in one turn at most, in real time: few enough not to keep others waiting.
+/// Maximum frames delivered in one turn, in real time: few enough not to delay other events.
 const FRAMES: u32 = 64;
-/// How far virtual time goes when there is nothing to do and somebody waits: more and more, so that long time-outs
-/// are reached, and starting small, so that short ones are not overshot.
+/// How far virtual time advances when there is nothing to do and the driver waits, in ns: it grows, so that long
+/// time-outs are reached, and starts small, so that short ones are not overshot.
 const IDLE: (u64, u64) = (1_000, 100_000);
 
 /// What happens next.
@@ -35,9 +36,9 @@ enum Event {
     Frame,
 }
 
-/// All functions of a card, and their wire.
+/// All functions of a card, and the link between them.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct Machine {
     pub(crate) functions: Vec<Function>,
     pub(crate) card: Card,
     pub(crate) link: Link,
@@ -68,22 +69,22 @@ fn package_start(functions: &[Function]) -> PackageStart {
 }
 
 /// Functions whose ports are enabled.
-fn ends(functions: &[Function]) -> Ends {
-    let mut ends = Ends::default();
-    for (end, function) in ends.iter_mut().zip(functions) {
+fn enabled_ports(functions: &[Function]) -> EnabledPorts {
+    let mut enabled_ports = EnabledPorts::default();
+    for (end, function) in enabled_ports.iter_mut().zip(functions) {
         *end = function.fw.as_ref().is_some_and(Firmware::is_port_on);
     }
-    ends
+    enabled_ports
 }
 
-/// Vectors that fired, and the lines they go to. Delivered when the world is not locked.
-pub(crate) type Fired = Vec<(Arc<Lines>, Vec<u16>)>;
+/// Vectors that fired, and their interrupt lines. Delivered while the machine is not locked.
+pub(crate) type Fired = Vec<(Arc<InterruptLines>, Vec<u16>)>;
 
-impl World {
+impl Machine {
     pub(crate) fn new(functions: Vec<Function>, link: Link, virtual_time: bool, rng: Rng) -> Self {
         let mut card = Card::new(functions.len() as u8);
         card.reset(&package_start(&functions));
-        card.ends = ends(&functions);
+        card.enabled_ports = enabled_ports(&functions);
         Self {
             functions,
             card,
@@ -139,7 +140,7 @@ impl World {
         if let Some(function) = self.functions.get_mut(index) {
             function.reset_firmware(source, &mut self.card);
         }
-        self.look_at_ports();
+        self.update_enabled_ports();
     }
 
     /// The announced reset of the card reaches function `index`.
@@ -148,16 +149,16 @@ impl World {
         let Some(function) = self.functions.get_mut(index) else {
             return;
         };
-        let Some(announced) = function.body.announced else {
+        let Some(announced) = function.state.announced else {
             return;
         };
         function.begin_global_reset(announced.source, now);
         function.reset_firmware(announced.source, &mut self.card);
-        self.look_at_ports();
+        self.update_enabled_ports();
         if self
             .functions
             .iter()
-            .all(|function| function.body.announced.is_none())
+            .all(|function| function.state.announced.is_none())
         {
             let start = package_start(&self.functions);
             self.card.reset(&start);
@@ -188,18 +189,18 @@ impl World {
             }
             FirmwareEffect::Reset(source) => self.reset_card(source),
         }
-        self.look_at_ports();
+        self.update_enabled_ports();
     }
 
-    /// Ports that were enabled or disabled: whoever is cabled to them sees it.
-    pub(crate) fn look_at_ports(&mut self) {
-        let now = ends(&self.functions);
-        if std::mem::replace(&mut self.card.ends, now) == now {
+    /// Updates the set of enabled ports: functions cabled to a changed port recheck their link.
+    pub(crate) fn update_enabled_ports(&mut self) {
+        let now = enabled_ports(&self.functions);
+        if std::mem::replace(&mut self.card.enabled_ports, now) == now {
             return;
         }
         for function in &mut self.functions {
             if let Some(fw) = &mut function.fw {
-                fw.look_at_link();
+                fw.recheck_link();
             }
         }
     }
@@ -217,17 +218,17 @@ impl World {
     fn due(&self, event: Event) -> Option<u64> {
         match event {
             Event::Frame => self.link.next_due(),
-            Event::ResetDone(index) => Some(self.functions.get(index)?.body.reset?.until),
-            Event::ResetBegins(index) => Some(self.functions.get(index)?.body.announced?.until),
-            Event::Interrupt(index) => self.functions.get(index)?.body.irq.next_due(),
+            Event::ResetDone(index) => Some(self.functions.get(index)?.state.reset?.until),
+            Event::ResetBegins(index) => Some(self.functions.get(index)?.state.announced?.until),
+            Event::Interrupt(index) => self.functions.get(index)?.state.irq.next_due(),
             Event::Firmware(index) => {
                 let function = self.functions.get(index)?;
-                let waits = function.body.reset.is_some();
+                let waits = function.state.reset.is_some();
                 function.fw.as_ref().filter(|_| !waits)?.next_due()
             }
             Event::Engine(index) => {
                 let function = self.functions.get(index)?;
-                if function.body.reset.is_some() {
+                if function.state.reset.is_some() {
                     return None;
                 }
                 let wanted = if function.runnable {
@@ -240,9 +241,9 @@ impl World {
         }
     }
 
-    /// Does one of the events whose time has come; false when there is none.
+    /// Executes one of the events that are due; false when there is none.
     ///
-    /// Which one comes first is open on a card: the seed says.
+    /// Their order is undefined on a card: the seed decides.
     pub(crate) fn step(&mut self) -> bool {
         let all = (0..self.functions.len())
             .flat_map(events_of)
@@ -258,18 +259,18 @@ impl World {
         }
         self.rng = rng;
         if let Some(event) = chosen {
-            self.happen(event);
+            self.dispatch(event);
         }
         chosen.is_some()
     }
 
-    /// Real time: everything whose time has come, once around; false when there was nothing. Of frames as many as have
-    /// arrived, so that an engine finds together what came together.
-    pub(crate) fn turn(&mut self) -> bool {
+    /// Real time: executes every event that is due, once; false when there was none. All frames that have arrived
+    /// are delivered, so that an engine receives them together.
+    pub(crate) fn run_due_events(&mut self) -> bool {
         let mut did = false;
         for event in (0..self.functions.len()).flat_map(events_of) {
             if self.due(event).is_some_and(|due| due <= self.now) {
-                self.happen(event);
+                self.dispatch(event);
                 did = true;
             }
         }
@@ -283,15 +284,15 @@ impl World {
         did
     }
 
-    fn happen(&mut self, event: Event) {
+    fn dispatch(&mut self, event: Event) {
         match event {
             Event::Engine(index) => self.step_engine(index),
             Event::Firmware(index) => self.step_firmware(index),
             Event::ResetBegins(index) => self.begin_reset(index),
             Event::Interrupt(index) => {
                 if let Some(function) = self.functions.get_mut(index) {
-                    let mut surroundings = function.surroundings(&mut self.log, self.now);
-                    surroundings.pass_interrupt_time();
+                    let mut engine_env = function.engine_env(&mut self.log, self.now);
+                    engine_env.pass_interrupt_time();
                 }
             }
             Event::ResetDone(index) => {
@@ -319,24 +320,24 @@ impl World {
     fn deliver_frame(&mut self) {
         let (index, frame) = match self.link.arrive(self.now) {
             Some((To::Function(index), frame)) => (index, frame),
-            Some((To::Uplink, frame)) => return self.link.hand_out(&frame),
+            Some((To::Uplink, frame)) => return self.link.deliver_to_uplink(&frame),
             None => return,
         };
         let input = self.functions.iter().any(Function::has_opened_switch);
         let Some(function) = self.functions.get_mut(index) else {
             return;
         };
-        if function.body.reset.is_some() {
+        if function.state.reset.is_some() {
             return;
         }
-        let comes_in =
-            function.has_link(&self.card, self.now) && function.lets_in(&frame, &self.card, input);
-        if !comes_in {
-            function.body.stats.frames_filtered += 1;
+        let accepted = function.has_link(&self.card, self.now)
+            && function.accepts_frame(&frame, &self.card, input);
+        if !accepted {
+            function.state.stats.frames_filtered += 1;
             return;
         }
-        function.body.stats.frames_received += 1;
-        function.body.sent_here = self.link.was_sent_here();
+        function.state.stats.frames_received += 1;
+        function.state.sent_here = self.link.was_sent_here();
         function.with_engine(&mut self.log, self.now, |engine, env| {
             engine.receive(&frame, env);
         });
@@ -349,12 +350,12 @@ impl World {
         let Some(function) = self.functions.get_mut(index) else {
             return;
         };
-        let mut outbox = std::mem::take(&mut function.body.outbox);
+        let mut outbox = std::mem::take(&mut function.state.outbox);
         let has_link = function.has_link(&self.card, self.now);
         for frame in outbox.drain(..) {
-            let to_itself = frame.first_chunk() == Some(&function.body.mac);
+            let to_itself = frame.first_chunk() == Some(&function.state.mac);
             if to_itself && !function.loops_back(&frame) {
-                function.body.stats.frames_not_looped += 1;
+                function.state.stats.frames_not_looped += 1;
                 if has_link {
                     self.link.send_out(self.now, index as u8, frame);
                 }
@@ -362,8 +363,8 @@ impl World {
                 self.link.send(self.now, index as u8, frame);
             }
         }
-        // Its room is used again.
-        function.body.outbox = outbox;
+        // Its allocation is reused.
+        function.state.outbox = outbox;
     }
 
     /// Virtual time: `time` passes, and everything in it happens.
@@ -376,7 +377,7 @@ impl World {
         self.now = end;
     }
 
-    /// Virtual time: somebody waits, so the next event happens, or some time passes without one.
+    /// Virtual time: the driver waits, so the next event is executed, or some time passes without one.
     pub(crate) fn relax(&mut self) {
         let horizon = self.now + self.idle;
         match self.next_event().filter(|due| *due <= horizon) {
@@ -392,10 +393,10 @@ impl World {
         }
     }
 
-    /// Looks whether memory was used after it had been given back.
+    /// Checks whether memory was written after it was freed.
     pub(crate) fn check_freed(&mut self) {
         for (index, function) in self.functions.iter_mut().enumerate() {
-            function.body.memory.check_freed(&mut |kind, text| {
+            function.state.memory.check_freed(&mut |kind, text| {
                 let now = Ns(self.now);
                 self.log.add(now, index as u8, Class::Fault, kind, text);
             });
@@ -406,10 +407,10 @@ impl World {
     pub(crate) fn take_fired(&mut self) -> Fired {
         let mut all = Vec::new();
         for function in &mut self.functions {
-            let fired = function.body.msix.take_sent();
+            let fired = function.state.msix.take_sent();
             if !fired.is_empty() {
-                function.body.stats.interrupts += fired.len() as u64;
-                all.push((Arc::clone(&function.body.lines), fired));
+                function.state.stats.interrupts += fired.len() as u64;
+                all.push((Arc::clone(&function.state.lines), fired));
             }
         }
         all

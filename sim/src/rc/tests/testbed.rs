@@ -1,4 +1,4 @@
-//! Two QPs, a link that may misbehave, and time.
+//! Test bed: two QPs, a link with configurable faults, and time.
 
 use std::net::Ipv4Addr;
 
@@ -53,7 +53,7 @@ impl End {
 
 /// How the link treats frames, in permille.
 #[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Weather {
+pub(super) struct LinkFaults {
     pub(super) loss: u64,
     pub(super) duplication: u64,
     pub(super) reordering: u64,
@@ -76,10 +76,10 @@ impl Random {
     }
 }
 
-pub(super) struct World {
+pub(super) struct Testbed {
     pub(super) a: End,
     pub(super) b: End,
-    pub(super) weather: Weather,
+    pub(super) link_faults: LinkFaults,
     random: Random,
     /// Frames under way: `true` goes to `b`.
     link: Vec<(bool, Vec<u8>)>,
@@ -144,7 +144,7 @@ fn end(config: QpConfig, send_psn: u32, receive_psn: u32, seed: u8) -> End {
     }
 }
 
-impl World {
+impl Testbed {
     pub(super) fn new(mtu: PathMtu) -> Self {
         Self::with_psns(mtu, 0x12_3456, 0x65_4321)
     }
@@ -153,7 +153,7 @@ impl World {
         Self {
             a: end(config(1, 2, mtu), psn_a, psn_b, 0xA5),
             b: end(config(2, 1, mtu), psn_b, psn_a, 0x3C),
-            weather: Weather::default(),
+            link_faults: LinkFaults::default(),
             random: Random::new(1),
             link: Vec::new(),
             stored: false,
@@ -161,8 +161,8 @@ impl World {
         }
     }
 
-    pub(super) fn with_weather(mut self, weather: Weather, seed: u64) -> Self {
-        self.weather = weather;
+    pub(super) fn with_link_faults(mut self, link_faults: LinkFaults, seed: u64) -> Self {
+        self.link_faults = link_faults;
         self.random = Random::new(seed);
         for end in [&mut self.a, &mut self.b] {
             end.state.config.retry = 63;
@@ -193,10 +193,10 @@ impl World {
             more |= poll(&mut end.state, &mut end.node);
             for frame in std::mem::take(&mut end.node.out) {
                 self.frames += 1;
-                if self.chance(self.weather.loss) {
+                if self.chance(self.link_faults.loss) {
                     continue;
                 }
-                if self.chance(self.weather.duplication) {
+                if self.chance(self.link_faults.duplication) {
                     self.link.push((to_b, frame.clone()));
                 }
                 self.link.push((to_b, frame));
@@ -210,7 +210,7 @@ impl World {
         if self.link.is_empty() {
             return false;
         }
-        let index = if self.chance(self.weather.reordering) {
+        let index = if self.chance(self.link_faults.reordering) {
             self.random.below(self.link.len() as u64) as usize
         } else {
             0

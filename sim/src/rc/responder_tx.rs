@@ -1,13 +1,13 @@
-//! Responder, sending side: read responses, acknowledges and NAKs, in PSN order.
+//! Responder, transmit side: read responses, acknowledges and NAKs, in PSN order.
 
 use super::engine::Stop;
 use super::host::{Fault, Host};
 use super::state::{Ack, QpRcState, Refusal};
-use super::{psn, reads, segment};
+use super::{inbound_reads, psn, segment};
 use crate::wire::{Aeth, Headers, Nak, Opcode, Syndrome};
 use crate::wqe::AeSource;
 
-/// How the peer is told that its access to this memory failed.
+/// The NAK that reports a failed access to this memory to the peer.
 pub(super) fn nak_for(fault: Fault) -> Nak {
     match fault {
         Fault::Stag(_) => Nak::RemoteAccess,
@@ -25,7 +25,7 @@ pub(super) fn poll<H: Host + ?Sized>(
     budget: &mut u32,
 ) -> Result<bool, Stop> {
     let acknowledged = Syndrome::Ack(state.config.credits);
-    while let Some(psn) = reads::next_response(state, host)? {
+    while let Some(psn) = inbound_reads::next_response(state, host)? {
         let earlier = |ack: &mut Ack| psn::before(ack.psn, psn);
         if let Some(ack) = state.responder.ack.take_if(earlier) {
             answer(state, ack, acknowledged, host)?;
@@ -33,7 +33,9 @@ pub(super) fn poll<H: Host + ?Sized>(
         if *budget == 0 {
             return Ok(true);
         }
-        if let Err(reads::Failed { at, fault }) = reads::respond(state, host, budget)? {
+        if let Err(inbound_reads::Failed { at, fault }) =
+            inbound_reads::respond(state, host, budget)?
+        {
             answer(state, at, Syndrome::Nak(nak_for(fault)), host)?;
             return Err(Stop::fault(fault, AeSource::OutboundReadResponse, 0));
         }

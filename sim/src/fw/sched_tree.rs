@@ -1,9 +1,9 @@
-//! The transmit scheduler's tree of one port: nodes, their layers and their limits (control-path 9.7).
+//! Transmit scheduler tree of one port: nodes, layers and limits (control-path 9.7).
 
 use std::collections::BTreeMap;
 
 use super::AqCode;
-use super::choices::FirmwareConfig;
+use super::config::FirmwareConfig;
 use super::layout::{part, put, put_u32, u8_at};
 
 /// Bytes of an element: parent, node, and 16 bytes of data.
@@ -84,7 +84,7 @@ impl Node {
 
 /// The tree of a function's port.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct SchedTree {
     nodes: BTreeMap<u32, Node>,
     next_teid: u32,
     layers: u8,
@@ -103,7 +103,7 @@ fn plain(kind: u8) -> [u8; 16] {
     data
 }
 
-impl Tree {
+impl SchedTree {
     /// The default branch: root, TC 0, entry point, and down to a leaf; then the other classes.
     pub(super) fn new(pf: u8, config: &FirmwareConfig) -> Self {
         let mut tree = Self::default_chain(pf, config.layers);
@@ -291,7 +291,7 @@ mod tests {
     /// A generic node, all sections valid.
     const GENERIC: [u8; 16] = [3, 7, 0, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-    fn chain(tree: &mut Tree) -> u32 {
+    fn chain(tree: &mut SchedTree) -> u32 {
         let mut parent = tree.tc();
         for _ in 2..=tree.group_layer() {
             parent = tree.add(parent, &GENERIC, None).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn the_default_branch_goes_from_root_to_leaf() {
         for (layers, group) in [(9, 7), (5, 3)] {
-            let tree = Tree::default_chain(1, layers);
+            let tree = SchedTree::default_chain(1, layers);
             assert_eq!(tree.default_branch.len(), usize::from(layers));
             assert_eq!(tree.group_layer(), group);
             let kinds: Vec<u8> = tree
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn nodes_go_where_their_layer_allows() {
-        let mut tree = Tree::default_chain(0, 9);
+        let mut tree = SchedTree::default_chain(0, 9);
         assert_eq!(tree.add(tree.root(), &GENERIC, None), Err(AqCode::EINVAL));
         assert_eq!(tree.add(77, &GENERIC, None), Err(AqCode::ENOENT));
         let group = chain(&mut tree);
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_group_has_room_for_eight_leaves() {
-        let mut tree = Tree::default_chain(0, 9);
+        let mut tree = SchedTree::default_chain(0, 9);
         let group = chain(&mut tree);
         for queue in 0..8 {
             tree.add(group, &GENERIC, Some(Leaf::Lan(queue))).unwrap();
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn nodes_move_between_parents_of_one_layer() {
-        let mut tree = Tree::default_chain(0, 9);
+        let mut tree = SchedTree::default_chain(0, 9);
         let (one, other) = (chain(&mut tree), chain(&mut tree));
         let leaf = tree.add(one, &GENERIC, Some(Leaf::Lan(0))).unwrap();
         tree.move_to(leaf, other).unwrap();

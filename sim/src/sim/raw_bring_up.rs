@@ -1,6 +1,6 @@
-//! Bring-up of the engine without a driver: registers and memory, each word put together from control-path 3 to 7.
+//! Bring-up of the engine without a driver: registers and memory words are built from control-path 3 to 7.
 
-mod hand;
+mod raw_driver;
 mod traffic;
 
 use e810_hal::regs as hw;
@@ -11,35 +11,35 @@ use crate::middleware::{Layered, Trace};
 use crate::pe::{CqpErrors, FpmProfile};
 use crate::{Mode, SimPlatform};
 
-use hand::{CQS, Hand, ready};
+use raw_driver::{CQS, RawDriver, ready};
 
 /// One interrupt for the armed CCQ: the CEQE names CQ 0, the vector masks itself, the next command is silent.
-fn one_event<P: Platform>(hand: &mut Hand<P>, nic: &SimPlatform, nth: u64) {
-    hand.ports(1);
-    assert!(nic.wait_interrupt(hand.vector, Ns::from_ms(10_000)));
+fn one_event<P: Platform>(driver: &mut RawDriver<P>, nic: &SimPlatform, nth: u64) {
+    driver.ports(1);
+    assert!(nic.wait_interrupt(driver.vector, Ns::from_ms(10_000)));
     let (slot, lap) = ((nth - 1) % CQS, (nth - 1) / CQS);
-    assert_eq!(hand.word(&hand.ceq, slot), (1 - lap % 2) << 63);
-    hw::PFPE_CQACK.set(&hand.nic, 0);
-    assert_eq!(hw::GLINT_DYN_CTL.at(hand.vector).get(&hand.nic) & 1, 0);
-    hand.ports(1);
-    assert_eq!(nic.interrupt_count(hand.vector), nth);
+    assert_eq!(driver.word(&driver.ceq, slot), (1 - lap % 2) << 63);
+    hw::PFPE_CQACK.set(&driver.nic, 0);
+    assert_eq!(hw::GLINT_DYN_CTL.at(driver.vector).get(&driver.nic) & 1, 0);
+    driver.ports(1);
+    assert_eq!(nic.interrupt_count(driver.vector), nth);
     hw::GLINT_DYN_CTL
-        .at(hand.vector)
-        .set(&hand.nic, hw::DYN_CTL_ENABLE);
-    hand.arm(nth + 1);
+        .at(driver.vector)
+        .set(&driver.nic, hw::DYN_CTL_ENABLE);
+    driver.arm(nth + 1);
 }
 
 fn two_functions(mode: Mode, seed: u64) {
     let sim = Sim::builder().functions(2).seed(seed).mode(mode).build();
     let nics = [sim.function(0), sim.function(1)];
-    let mut hands = nics.clone().map(|nic| ready(nic.clone(), nic.pf()));
+    let mut drivers = nics.clone().map(|nic| ready(nic.clone(), nic.pf()));
     for nth in 1..=2 {
-        for (hand, nic) in hands.iter_mut().zip(&nics) {
-            one_event(hand, nic, nth);
+        for (driver, nic) in drivers.iter_mut().zip(&nics) {
+            one_event(driver, nic, nth);
         }
     }
-    for hand in hands {
-        hand.tear_down();
+    for driver in drivers {
+        driver.tear_down();
     }
     assert_eq!(sim.findings(), [], "seed {seed}");
     for pf in 0..2 {
@@ -66,9 +66,9 @@ fn the_same_seed_gives_the_same_bring_up() {
     let run = |seed| {
         let sim = Sim::builder().seed(seed).build();
         let trace = Trace::new();
-        let mut hand = ready(Layered::new(sim.function(0), trace.clone()), 0);
-        one_event(&mut hand, &sim.function(0), 1);
-        hand.tear_down();
+        let mut driver = ready(Layered::new(sim.function(0), trace.clone()), 0);
+        one_event(&mut driver, &sim.function(0), 1);
+        driver.tear_down();
         (trace.take(), sim.now(), sim.stats(0))
     };
     let (first, again) = (run(5), run(5));
@@ -82,12 +82,12 @@ fn the_same_seed_gives_the_same_bring_up() {
 fn a_pf_reset_stops_one_function_in_the_middle() {
     for seed in 0..10 {
         let sim = Sim::builder().functions(2).seed(seed).build();
-        let mut hand = ready(sim.function(0), 0);
+        let mut driver = ready(sim.function(0), 0);
         let mut other = ready(sim.function(1), 1);
         // A command is on its way; then the memory goes, right after the reset was written.
-        hand.post(0x23, [0, 0, 4791, 1 << 62, 0, 0, 0, 0]);
-        hw::PFGEN_CTRL.set(&hand.nic, 1);
-        let Hand {
+        driver.post(0x23, [0, 0, 4791, 1 << 62, 0, 0, 0, 0]);
+        hw::PFGEN_CTRL.set(&driver.nic, 1);
+        let RawDriver {
             nic,
             sq,
             context,
@@ -97,7 +97,7 @@ fn a_pf_reset_stops_one_function_in_the_middle() {
             shadow,
             ceq,
             ..
-        } = hand;
+        } = driver;
         for memory in [sq, context, buffer, backing, ccq, shadow, ceq] {
             memory.release();
         }
@@ -107,8 +107,8 @@ fn a_pf_reset_stops_one_function_in_the_middle() {
         assert_eq!(hw::PFGEN_CTRL.get(&nic), 0);
         assert_eq!(hw::PFPE_CQPTAIL.get(&nic), 0);
         assert_eq!(sim.findings(), [], "nothing reaches for the memory");
-        let hand = ready(nic, 0);
-        drop(hand);
+        let driver = ready(nic, 0);
+        drop(driver);
         assert_eq!(sim.findings(), []);
     }
 }
@@ -116,9 +116,9 @@ fn a_pf_reset_stops_one_function_in_the_middle() {
 #[test]
 fn memory_taken_away_too_early_is_a_fault() {
     let sim = Sim::builder().build();
-    let mut hand = Hand::new(sim.function(0), 0);
-    hand.create_cqp();
-    let Hand { nic, sq, .. } = hand;
+    let mut driver = RawDriver::new(sim.function(0), 0);
+    driver.create_cqp();
+    let RawDriver { nic, sq, .. } = driver;
     sq.release();
     hw::PFPE_CQPDB.set(&nic, 1);
     nic.delay(Ns::from_ms(1));
@@ -134,16 +134,16 @@ fn the_engines_choices_can_be_made_and_changed() {
         .profile(FpmProfile::Card)
         .engine(move |_, config| config.cqp_errors = errors)
         .build();
-    let mut hand = Hand::new(sim.function(0), 0);
-    hand.create_cqp();
-    let buffer = hand.buffer.iova().0;
-    assert!(!hand.by_registers(0x12, [0, 0, 0, 272, buffer, 0, 0, 0]));
-    assert_eq!(hw::PFPE_CQPERRCODES.get(&hand.nic) >> 16, 0xffff);
-    assert!(hand.by_registers(0x20, [0, 0, 0, 0, buffer, 0, 0, 0]));
-    let most_qps = hand.word(&hand.buffer, 1) & 0xffff_ffff;
+    let mut driver = RawDriver::new(sim.function(0), 0);
+    driver.create_cqp();
+    let buffer = driver.buffer.iova().0;
+    assert!(!driver.by_registers(0x12, [0, 0, 0, 272, buffer, 0, 0, 0]));
+    assert_eq!(hw::PFPE_CQPERRCODES.get(&driver.nic) >> 16, 0xffff);
+    assert!(driver.by_registers(0x20, [0, 0, 0, 0, buffer, 0, 0, 0]));
+    let most_qps = driver.word(&driver.buffer, 1) & 0xffff_ffff;
     assert!(most_qps > 100_000, "the profile of a card");
     sim.configure_engine(0, |config| config.cqp_errors = CqpErrors::None);
-    assert!(hand.by_registers(0x12, [0, 0, 0, 272, buffer, 0, 0, 0]));
+    assert!(driver.by_registers(0x12, [0, 0, 0, 272, buffer, 0, 0, 0]));
     assert_eq!(sim.findings(), []);
 }
 

@@ -1,8 +1,8 @@
-//! Memory of the machine around one function: what the driver gets, and what of it the device can reach.
+//! Memory that the driver of one function allocates or maps, and the part of it that the device can reach.
 //!
-//! Everything is held by pointer and never by `Box`: the driver keeps pointers of its own into the same memory. Given
-//! back, a block is first taken away from the device, then poisoned, then kept aside for a while, so that a late
-//! access is seen instead of hitting somebody else's memory.
+//! Allocations are held by raw pointer, never by `Box`, because the driver keeps its own pointers into the same
+//! memory. A freed block is first unmapped from the device, then poisoned, then kept in quarantine for a while, so
+//! that a late access is detected instead of hitting reused memory.
 
 mod block;
 mod mapping;
@@ -21,7 +21,7 @@ use crate::rng::Rng;
 use block::Block;
 pub use mapping::Runs;
 
-/// What can be made to fail, see [`Sim::fail_allocation`](crate::Sim::fail_allocation).
+/// Allocations that a test can make fail, see [`Sim::fail_allocation`](crate::Sim::fail_allocation).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Allocation {
     /// `DmaAlloc::dma_alloc`.
@@ -32,14 +32,14 @@ pub enum Allocation {
     Map,
 }
 
-/// How much memory a driver holds, and how often it asked for some.
+/// Memory that a driver holds, and counts of its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct MemoryCounts {
-    /// DMA allocations not given back.
+    /// DMA allocations not freed.
     pub dma_blocks: u64,
     /// Bytes of them.
     pub dma_bytes: u64,
-    /// Host allocations not given back.
+    /// Host allocations not freed.
     pub host_blocks: u64,
     /// Bytes of them.
     pub host_bytes: u64,
@@ -47,36 +47,36 @@ pub struct MemoryCounts {
     pub mappings: u64,
     /// Bytes of them.
     pub mapped_bytes: u64,
-    /// DMA allocations asked for so far, also those that failed.
+    /// DMA allocation requests so far, including those that failed.
     pub dma_requests: u64,
-    /// Host allocations asked for so far.
+    /// Host allocation requests so far, including those that failed.
     pub host_requests: u64,
-    /// Mappings asked for so far.
+    /// Mapping requests so far, including those that failed.
     pub map_requests: u64,
 }
 
 impl MemoryCounts {
-    /// Whether everything was given back.
+    /// Whether everything was freed and unmapped.
     #[must_use]
     pub const fn nothing_held(&self) -> bool {
         self.dma_blocks == 0 && self.host_blocks == 0 && self.mappings == 0
     }
 }
 
-/// Freed blocks kept aside.
+/// Freed blocks kept in quarantine.
 const QUARANTINE: usize = 32;
 
-/// Blocks that were never given back when their simulator ended. `DmaAlloc` promises memory that is valid until
+/// Blocks that were never freed when their simulator ended. `DmaAlloc` promises memory that is valid until
 /// `dma_free`, whatever becomes of the platform, so they stay; being reachable, they are no leak to a leak checker
 /// (a driver that loses its device leaves its memory behind on purpose).
-static LEFT_BEHIND: Mutex<Vec<Block>> = Mutex::new(Vec::new());
+static LEAKED_BLOCKS: Mutex<Vec<Block>> = Mutex::new(Vec::new());
 
 /// Where findings about memory go: kind and text.
-pub(crate) type Found<'a> = &'a mut dyn FnMut(&'static str, String);
+pub(crate) type FindingSink<'a> = &'a mut dyn FnMut(&'static str, String);
 
 /// The memory of one function.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct DriverMemory {
     pub(crate) iommu: Iommu,
     /// DMA blocks by IOVA.
     blocks: BTreeMap<u64, Block>,
@@ -92,7 +92,7 @@ pub(crate) struct Memory {
     fail_in: [Option<u64>; 3],
 }
 
-impl Memory {
+impl DriverMemory {
     pub(crate) fn new(runs: Runs, rng: &Rng) -> Self {
         Self {
             iommu: Iommu::new(rng.fork("iova")),
@@ -112,7 +112,7 @@ impl Memory {
         self.counts
     }
 
-    /// The `nth` request from now (the next one is 1) fails, once; 0 takes an order back.
+    /// The `nth` request from now (the next one is 1) fails, once; 0 cancels.
     pub(crate) fn fail(&mut self, what: Allocation, nth: u64) {
         if let Some(slot) = self.fail_in.get_mut(what as usize) {
             *slot = nth.checked_sub(1);
@@ -157,7 +157,7 @@ impl Memory {
         Ok(raw)
     }
 
-    pub(crate) fn dma_free(&mut self, raw: RawDma, found: Found<'_>) {
+    pub(crate) fn dma_free(&mut self, raw: RawDma, found: FindingSink<'_>) {
         let known = self
             .blocks
             .get(&raw.iova.0)
@@ -177,7 +177,7 @@ impl Memory {
         if let Some(block) = self.blocks.remove(&raw.iova.0) {
             self.counts.dma_blocks -= 1;
             self.counts.dma_bytes -= (block.words * 8) as u64;
-            self.set_aside(block, found);
+            self.quarantine(block, found);
         }
     }
 
@@ -195,7 +195,12 @@ impl Memory {
         Ok(start)
     }
 
-    pub(crate) fn host_free(&mut self, memory: NonNull<AtomicU64>, words: usize, found: Found<'_>) {
+    pub(crate) fn host_free(
+        &mut self,
+        memory: NonNull<AtomicU64>,
+        words: usize,
+        found: FindingSink<'_>,
+    ) {
         let address = memory.addr().get();
         let known = self
             .host
@@ -211,12 +216,12 @@ impl Memory {
         if let Some(block) = self.host.remove(&address) {
             self.counts.host_blocks -= 1;
             self.counts.host_bytes -= (block.words * 8) as u64;
-            self.set_aside(block, found);
+            self.quarantine(block, found);
         }
     }
 
     /// Poisons a freed block and keeps it for a while.
-    fn set_aside(&mut self, mut block: Block, found: Found<'_>) {
+    fn quarantine(&mut self, mut block: Block, found: FindingSink<'_>) {
         block.poison();
         self.quarantine.push_back(block);
         while self.quarantine.len() > QUARANTINE {
@@ -226,23 +231,23 @@ impl Memory {
         }
     }
 
-    /// Looks at all freed blocks that are still at hand; each is reported once.
-    pub(crate) fn check_freed(&mut self, found: Found<'_>) {
+    /// Checks all freed blocks in quarantine; each is reported once.
+    pub(crate) fn check_freed(&mut self, found: FindingSink<'_>) {
         self.quarantine
             .retain(|block| check_untouched(block, found));
     }
 }
 
-impl Drop for Memory {
+impl Drop for DriverMemory {
     fn drop(&mut self) {
-        let mut left = LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = LEAKED_BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
         left.extend(std::mem::take(&mut self.blocks).into_values());
         left.extend(std::mem::take(&mut self.host).into_values());
     }
 }
 
 /// Reports a freed block that was written to, and says whether it was not.
-fn check_untouched(block: &Block, found: Found<'_>) -> bool {
+fn check_untouched(block: &Block, found: FindingSink<'_>) -> bool {
     let untouched = block.is_untouched();
     if !untouched {
         found(

@@ -1,4 +1,4 @@
-//! A driver of a few lines, generic over the platform as a real one is.
+//! A minimal driver, generic over the platform as a real driver is.
 
 use std::sync::atomic::AtomicU64;
 
@@ -33,7 +33,7 @@ const COUNTS: [(usize, u64); 17] = [
     (152, 16),
 ];
 
-pub(super) struct Hand<P: Platform> {
+pub(super) struct RawDriver<P: Platform> {
     pub(super) nic: P,
     pub(super) pf: u64,
     pub(super) sq: DmaBuf<P>,
@@ -52,7 +52,7 @@ pub(super) struct Hand<P: Platform> {
 /// How a command ended: OPRETVAL, major and minor code, ERROR.
 pub(super) type Done = (u32, u16, u16, bool);
 
-impl<P: Platform> Hand<P> {
+impl<P: Platform> RawDriver<P> {
     pub(super) fn new(nic: P, pf: u8) -> Self {
         let block = |bytes, align| DmaBuf::new(nic.clone(), DmaLayout::new(bytes, align)).unwrap();
         Self {
@@ -280,10 +280,10 @@ fn sd(data: u64, pf: u64) -> [u64; 8] {
     [1 << 31 | 1 << 15, data | 512 << 2, pf, 0, 0, 0, 0, 0]
 }
 
-pub(super) fn ready<P: Platform>(nic: P, pf: u8) -> Hand<P> {
-    let mut hand = Hand::new(nic, pf);
-    hand.create_cqp();
-    hand.set_up_hmc();
-    hand.set_up_events();
-    hand
+pub(super) fn ready<P: Platform>(nic: P, pf: u8) -> RawDriver<P> {
+    let mut driver = RawDriver::new(nic, pf);
+    driver.create_cqp();
+    driver.set_up_hmc();
+    driver.set_up_events();
+    driver
 }

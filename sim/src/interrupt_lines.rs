@@ -1,6 +1,6 @@
-//! Interrupts as the host sees them: lines that were raised, to be taken, waited for or hooked.
+//! Interrupt delivery at the host: one line per vector, which is polled, waited for or hooked.
 //!
-//! This side has a lock of its own, so a thread that waits for an interrupt does not hold up the device.
+//! The lines have a lock of their own, so that a thread waiting for an interrupt does not block the device.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,28 +13,28 @@ use e810_hal::Vector;
 pub type InterruptHook = Box<dyn Fn(Vector) + Send + Sync>;
 
 #[derive(Clone, Copy, Default, Debug)]
-struct Line {
+struct InterruptLine {
     raised: bool,
     count: u64,
 }
 
 /// The lines of one function.
-pub(crate) struct Lines {
-    state: Mutex<Vec<Line>>,
+pub(crate) struct InterruptLines {
+    state: Mutex<Vec<InterruptLine>>,
     changed: Condvar,
     hook: Mutex<Option<Arc<InterruptHook>>>,
 }
 
-impl Lines {
+impl InterruptLines {
     pub(crate) fn new(vectors: u16) -> Self {
         Self {
-            state: Mutex::new(vec![Line::default(); usize::from(vectors)]),
+            state: Mutex::new(vec![InterruptLine::default(); usize::from(vectors)]),
             changed: Condvar::new(),
             hook: Mutex::new(None),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Line>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<InterruptLine>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,7 +42,7 @@ impl Lines {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = hook.map(Arc::new);
     }
 
-    /// The device's messages arrive.
+    /// Raises the lines of `vectors` and calls the hook.
     pub(crate) fn raise(&self, vectors: &[u16]) {
         if vectors.is_empty() {
             return;
@@ -71,10 +71,10 @@ impl Lines {
         }
     }
 
-    /// All raised lines, which are lowered.
+    /// Returns all raised lines and lowers them.
     pub(crate) fn take(&self) -> Vec<Vector> {
         let mut lines = self.lock();
-        let raised = |(index, line): (usize, &mut Line)| {
+        let raised = |(index, line): (usize, &mut InterruptLine)| {
             let was_raised = std::mem::take(&mut line.raised);
             was_raised.then(|| Vector::new(index as u16)).flatten()
         };
@@ -89,7 +89,7 @@ impl Lines {
             .is_some_and(|line| std::mem::take(&mut line.raised))
     }
 
-    /// Messages of `vector` so far.
+    /// Number of messages of `vector` so far.
     pub(crate) fn count(&self, vector: Vector) -> u64 {
         let lines = self.lock();
         lines
@@ -115,7 +115,7 @@ impl Lines {
     }
 }
 
-impl std::fmt::Debug for Lines {
+impl std::fmt::Debug for InterruptLines {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lines")
             .field("state", &self.state)
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn lines_stay_raised_until_they_are_taken() {
-        let lines = Lines::new(3);
+        let lines = InterruptLines::new(3);
         lines.raise(&[2, 0, 2]);
         assert_eq!(lines.count(vector(2)), 2);
         assert!(lines.take_one(vector(0)));
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_waiting_thread_wakes() {
-        let lines = Arc::new(Lines::new(2));
+        let lines = Arc::new(InterruptLines::new(2));
         let other = Arc::clone(&lines);
         let thread = std::thread::spawn(move || other.wait(vector(1), Duration::from_secs(60)));
         lines.raise(&[1]);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_hook_hears_every_message_and_can_be_removed() {
-        let lines = Lines::new(2);
+        let lines = InterruptLines::new(2);
         let heard = Arc::new(AtomicU32::new(0));
         let ear = Arc::clone(&heard);
         lines.set_hook(Some(Box::new(move |v| {
