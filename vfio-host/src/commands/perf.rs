@@ -196,12 +196,18 @@ impl<S: Sink> Measure<'_, S> {
     }
 
     fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut End<P>; 2]) -> Result<()> {
-        lifecycle::wait_links([ask.control(), answer.control()])?;
-        let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
-        let (back, there) = (ask.endpoints(), answer.endpoints());
-        ask.connect(there, paths[0], mtu)
+        lifecycle::wait_links([ask.endpoint.control(), answer.endpoint.control()])?;
+        let (paths, mtu) = pair::paths(
+            self.pair,
+            [ask.endpoint.control(), answer.endpoint.control()],
+        )?;
+        let back = ask.endpoint.describe(paths[0].sgid_index)?;
+        let there = answer.endpoint.describe(paths[1].sgid_index)?;
+        ask.endpoint
+            .connect(there, paths[0], mtu)
             .context("connecting function 0")?;
         answer
+            .endpoint
             .connect(back, paths[1], mtu)
             .context("connecting function 1")
     }
@@ -259,8 +265,8 @@ impl<S: Sink> Measure<'_, S> {
                 self.rows.at(size, client.completed());
             }
             if !asked && !answered {
-                ask.relax();
-                answer.relax();
+                ask.endpoint.relax();
+                answer.endpoint.relax();
             }
         }
         let there = server.finish(answer)?;
@@ -278,10 +284,9 @@ impl<S: Sink> Measure<'_, S> {
         link: &mut Link,
         around: Around<'_>,
     ) -> Result<()> {
-        let mine = end.endpoints();
-        let (path, mtu, theirs) = peer::greet(self.pair, end.control(), link, self.terms(), mine)?;
-        lifecycle::wait_link(end.control())?;
-        end.connect(theirs, path, mtu)?;
+        let (path, mtu, theirs) = peer::greet(self.pair, &mut end.endpoint, link, self.terms())?;
+        lifecycle::wait_link(end.endpoint.control())?;
+        end.endpoint.connect(theirs, path, mtu)?;
         self.rows.begin(around.carrier, role)?;
         let done = self.all_sizes(|size| match role {
             Role::Ask => self.ask(end, size, link, around),
@@ -318,7 +323,7 @@ impl<S: Sink> Measure<'_, S> {
                 self.rows.at(size, client.completed());
             }
             if !happened {
-                end.sleep()?;
+                end.endpoint.sleep()?;
             }
         }
         if let Some(posted) = client.cut_short() {
@@ -346,7 +351,7 @@ impl<S: Sink> Measure<'_, S> {
                 if let Some(posted) = lookout.stopped() {
                     server.stop_at(&posted);
                 }
-                end.sleep()?;
+                end.endpoint.sleep()?;
             }
         }
         link.ready()?;
@@ -410,7 +415,7 @@ impl Patience {
             return Ok(());
         }
         watch()?;
-        let now = end.now();
+        let now = end.endpoint.now();
         let since = *self.since.get_or_insert(now);
         ensure!(
             now - since < MESSAGE_LIMIT,

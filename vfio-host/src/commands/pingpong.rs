@@ -131,7 +131,7 @@ impl Job for Messages<'_> {
         progress.clear();
         if let Ok(outcome) = &mut outcome {
             outcome.counters = grown(&before, &self.counters([&mut ask, &mut answer])?);
-            outcome.interrupts = ask.interrupts() + answer.interrupts();
+            outcome.interrupts = ask.endpoint.interrupts() + answer.endpoint.interrupts();
         }
         lifecycle::close_both([ask, answer], Side::close, outcome, around)
     }
@@ -166,13 +166,17 @@ impl Messages<'_> {
 
     /// Exchanges endpoints in-process and connects both ways.
     fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut Side<P>; 2]) -> Result<()> {
-        lifecycle::wait_links([ask.control(), answer.control()])?;
-        let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
-        let (back, there) = (ask.endpoint(), answer.endpoint());
-        ask.connect(&there, paths[0], mtu)
+        lifecycle::wait_links([ask.endpoint.control(), answer.endpoint.control()])?;
+        let (paths, mtu) = pair::paths(
+            self.pair,
+            [ask.endpoint.control(), answer.endpoint.control()],
+        )?;
+        let back = ask.endpoint.describe(paths[0].sgid_index)?;
+        let there = answer.endpoint.describe(paths[1].sgid_index)?;
+        ask.connect(there, paths[0], mtu)
             .context("connecting function 0")?;
         answer
-            .connect(&back, paths[1], mtu)
+            .connect(back, paths[1], mtu)
             .context("connecting function 1")
     }
 
@@ -191,7 +195,7 @@ impl Messages<'_> {
             watch()?;
             let answered = responder.turn(answer).context("on the answering side")?;
             if answered == 0 {
-                answer.relax();
+                answer.endpoint.relax();
             }
             Ok(())
         };
@@ -211,7 +215,7 @@ impl Messages<'_> {
     ) -> Result<Vec<Stats>> {
         let wanted = self.counted != Counted::Nothing;
         let sides = sides.into_iter().filter(|_| wanted);
-        let read = sides.map(Side::counters);
+        let read = sides.map(|side| side.endpoint.counters());
         read.collect::<Result<_, _>>()
             .context("reading the counters")
     }
@@ -246,11 +250,9 @@ impl Messages<'_> {
         link: &mut Link,
         around: Around<'_>,
     ) -> Result<Outcome> {
-        let mine = vec![side.endpoint()];
-        let (path, mtu, theirs) = peer::greet(self.pair, side.control(), link, self.terms(), mine)?;
-        let there = theirs.first().context("no queue pair")?;
-        lifecycle::wait_link(side.control())?;
-        side.connect(there, path, mtu)?;
+        let (path, mtu, theirs) = peer::greet(self.pair, &mut side.endpoint, link, self.terms())?;
+        lifecycle::wait_link(side.endpoint.control())?;
+        side.connect(theirs, path, mtu)?;
         match self.service {
             ServiceArg::Rc => apart::prepare(side)?,
             ServiceArg::Ud => datagram::prepare(side)?,
@@ -273,7 +275,7 @@ impl Messages<'_> {
         let mut progress = Progress::new();
         let (plan, shown) = (&self.plan, &mut progress);
         let outcome = match (self.service, role) {
-            (ServiceArg::Rc, role) => apart::run(role, side, there, plan, shown, &watch, &is_over),
+            (ServiceArg::Rc, role) => apart::run(role, side, plan, shown, &watch, &is_over),
             (ServiceArg::Ud, Role::Ask) => {
                 datagram::ask(side, plan, shown, &mut || watch(), self.stop)
             }
@@ -287,7 +289,7 @@ impl Messages<'_> {
                         if let Some(posted) = last_of(&lookout) {
                             responder.stop_at(posted);
                         }
-                        side.sleep()?;
+                        side.endpoint.sleep()?;
                     }
                 }
                 responder.outcome()
@@ -312,7 +314,7 @@ impl Messages<'_> {
         }
         // Now nothing more comes.
         outcome.counters = grown(&before, &self.counters([&mut *side])?);
-        outcome.interrupts = side.interrupts();
+        outcome.interrupts = side.endpoint.interrupts();
         Ok(outcome)
     }
 }

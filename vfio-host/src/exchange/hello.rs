@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{ExchangeError, VERSION, shown};
 use crate::cli::mac::parse_mac;
-use crate::measure::pingpong::Endpoint;
+use crate::measure::endpoint::RemoteQp;
 use crate::output::units;
 
 /// A queue pair, as it is written.
@@ -28,8 +28,8 @@ pub struct Place {
     pub address: u64,
 }
 
-impl From<Endpoint> for Place {
-    fn from(endpoint: Endpoint) -> Self {
+impl From<RemoteQp> for Place {
+    fn from(endpoint: RemoteQp) -> Self {
         Self {
             qpn: endpoint.qpn.get(),
             psn: endpoint.psn,
@@ -69,7 +69,7 @@ pub struct Peer {
     /// The smaller of the two path MTUs.
     pub mtu: Mtu,
     /// Queue pairs, as many as on this side.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<RemoteQp>,
 }
 
 impl Hello {
@@ -80,7 +80,7 @@ impl Hello {
         mac: MacAddr,
         gid: Gid,
         mtu: Mtu,
-        endpoints: impl IntoIterator<Item = Endpoint>,
+        endpoints: impl IntoIterator<Item = RemoteQp>,
     ) -> Self {
         Self {
             e810: VERSION,
@@ -128,7 +128,7 @@ impl Hello {
             if place.psn >> 24 != 0 {
                 return Err(wrong("PSN", &place.psn));
             }
-            Ok(Endpoint {
+            Ok(RemoteQp {
                 qpn,
                 psn: place.psn,
                 qkey: place.qkey,

@@ -6,7 +6,7 @@ use e810::{MacAddr, Mtu, Qpn, v4};
 use serde_json::{Map, json};
 
 use super::*;
-use crate::measure::pingpong::Endpoint;
+use crate::measure::endpoint::RemoteQp;
 
 /// Far above what loopback takes.
 const WAIT: Duration = Duration::from_secs(20);
@@ -20,7 +20,7 @@ fn connection(wait: Duration) -> (TcpStream, Link) {
 
 fn hello(size: u32) -> Hello {
     let terms = [("command", json!("pingpong")), ("size", json!(size))];
-    let endpoint = Endpoint {
+    let endpoint = RemoteQp {
         qpn: Qpn::new(7).unwrap(),
         psn: 0xFF_FFFF,
         qkey: 1,

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use e810::{Control, MacAddr, Mtu, Path};
+use e810::{MacAddr, Mtu, Path};
 use e810_backends::interrupts::HostPlatform;
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ use super::lifecycle::close;
 use super::pair::Around;
 use crate::cli::PairArgs;
 use crate::exchange::{Hello, Link, Meeting, Role};
-use crate::measure::pingpong::Endpoint;
+use crate::measure::endpoint::{Endpoint, RemoteQp};
 use crate::stop::Stop;
 
 /// How often it is listened to.
@@ -53,20 +53,20 @@ pub(crate) fn meet<S, O>(
 /// path to it and its queue pairs.
 pub(crate) fn greet<P: HostPlatform>(
     args: &PairArgs,
-    control: &mut Control<P>,
+    endpoint: &mut Endpoint<P>,
     link: &mut Link,
     terms: Map<String, Value>,
-    endpoints: Vec<Endpoint>,
-) -> Result<(Path, Mtu, Vec<Endpoint>)> {
+) -> Result<(Path, Mtu, Vec<RemoteQp>)> {
     let address = &args.address;
-    let own = address.settle(control, &address.ip)?;
-    let lan = control.lan();
+    let own = address.settle(endpoint.control(), &address.ip)?;
+    let lan = endpoint.control().lan();
     let mtu = address.mtu(lan.mtu)?;
     let mut terms = terms;
     let (v4, family) = (own.gid.ip().is_ipv4(), "addresses of");
     terms.insert(family.to_owned(), if v4 { "IPv4" } else { "IPv6" }.into());
     terms.insert("--vlan".to_owned(), address.vlan.into());
-    let peer = link.greet(&Hello::new(terms, lan.mac, own.gid, mtu, endpoints))?;
+    let qps = endpoint.describe(own.index)?;
+    let peer = link.greet(&Hello::new(terms, lan.mac, own.gid, mtu, qps))?;
     let mac = args.peer_mac.map_or(peer.mac, MacAddr);
     Ok((address.path(own, peer.gid, mac), peer.mtu, peer.endpoints))
 }

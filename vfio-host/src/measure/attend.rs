@@ -112,9 +112,9 @@ impl<P: HostPlatform> Attended<P> {
     /// nothing goes wrong has none.
     fn attend(&mut self) -> Result<()> {
         let mut failure = None;
-        match self.waits {
-            Waits::Polls => self.events.iter_mut().for_each(|events| {
-                events.poll(&mut |event| note(event, &mut failure));
+        let progress = match self.waits {
+            Waits::Polls => e810::progress(&mut self.control, &mut self.events, |event| {
+                note(event, &mut failure);
             }),
             Waits::ForEvents(_) => {
                 self.platform.take_fired(Ns(0), &mut self.fired)?;
@@ -127,9 +127,10 @@ impl<P: HostPlatform> Attended<P> {
                             serve(events, &mut failure);
                         });
                 }
+                self.control.progress()
             }
-        }
-        match self.control.progress() {
+        };
+        match progress {
             Err(error) if error.needs_reset() => return Err(error.into()),
             // What could not be told to the card of one queue pair ends with its
             // completions, which say so.
@@ -171,15 +172,9 @@ impl<P: HostPlatform> Attended<P> {
         self.platform.now()
     }
 
-    /// Shuts the device down, its objects being gone.
-    ///
-    /// # Errors
-    /// The first step that failed; what the device may still write is leaked.
-    pub(crate) fn shut_down(self) -> Result<()> {
-        let end = self.control.shutdown(self.events);
-        end.map_err(|failed| failed.error)
-            .context("shutting down")?;
-        Ok(())
+    /// What the device is shut down with.
+    pub(crate) fn into_parts(self) -> (Control<P>, EventSet<P>) {
+        (self.control, self.events)
     }
 }
 

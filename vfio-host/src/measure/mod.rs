@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod attend;
+pub mod endpoint;
 pub mod latency;
 pub mod op;
 pub mod payload;

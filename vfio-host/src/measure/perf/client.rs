@@ -162,14 +162,14 @@ impl<'a> Client<'a> {
             .first()
             .map_or((0, 0), |flow| (flow.posted, flow.goal));
         if !self.waiting {
-            if number == goal || self.is_over(end.now()) {
+            if number == goal || self.is_over(end.endpoint.now()) {
                 return Ok(false);
             }
             self.make_message(end, 0, number)?;
             if self.plan.op == Op::Write {
                 mark(end, self.plan.place(0, number), self.size, number)?;
             }
-            self.posted_at = end.now();
+            self.posted_at = end.endpoint.now();
             self.begun.get_or_insert(self.posted_at);
             end.post(self.plan, self.post_of(0, number, 1))?;
             (self.waiting, self.answered) = (true, false);
@@ -195,7 +195,7 @@ impl<'a> Client<'a> {
         };
         if is_answered && !self.answered {
             self.answered = true;
-            self.ended = end.now();
+            self.ended = end.endpoint.now();
             let took = (self.ended - self.posted_at).0;
             // A READ is there and back by itself.
             let ways = if self.plan.op == Op::Read { 1 } else { 2 };
@@ -255,13 +255,13 @@ impl<'a> Client<'a> {
             if list == 0 || room < list {
                 continue;
             }
-            if self.plan.duration.is_some() && self.is_over(end.now()) {
+            if self.plan.duration.is_some() && self.is_over(end.endpoint.now()) {
                 break;
             }
             for number in flow.posted..flow.posted + list {
                 self.make_message(end, qp, number)?;
             }
-            let now = end.now();
+            let now = end.endpoint.now();
             self.begun.get_or_insert(now);
             self.posted += list;
             self.pace.post(now, self.posted);
@@ -294,7 +294,7 @@ impl<'a> Client<'a> {
         end: &mut End<P>,
         done: &[(usize, std::ops::Range<u64>)],
     ) -> Result<()> {
-        self.ended = end.now();
+        self.ended = end.endpoint.now();
         for (qp, numbers) in done {
             self.completed += numbers.end - numbers.start;
             if self.plan.check && self.plan.op == Op::Read {
@@ -360,6 +360,6 @@ pub(super) fn is_marked<P: HostPlatform>(
     let mut last = [0];
     end.incoming(place, size)?
         .read(size as usize - 1, &mut last)?;
-    end.device.platform.from_device();
+    end.endpoint.sync_from_device();
     Ok(last == [marker(number)])
 }

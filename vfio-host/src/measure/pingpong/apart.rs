@@ -9,7 +9,7 @@ use anyhow::{Result, bail, ensure};
 use e810::Wc;
 use e810_backends::interrupts::HostPlatform;
 
-use super::{Endpoint, MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED, Watch};
+use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED, Watch};
 use crate::exchange::Role;
 use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
@@ -18,7 +18,6 @@ use crate::output::progress::Progress;
 /// One side and how far it is.
 struct Alone<'a, P: HostPlatform> {
     side: &'a mut Side<P>,
-    there: &'a Endpoint,
     plan: &'a Plan,
     watch: Watch<'a>,
     sent: u32,
@@ -29,14 +28,13 @@ struct Alone<'a, P: HostPlatform> {
 }
 
 impl<'a, P: HostPlatform> Alone<'a, P> {
-    fn new(side: &'a mut Side<P>, there: &'a Endpoint, plan: &'a Plan, watch: Watch<'a>) -> Self {
+    fn new(side: &'a mut Side<P>, plan: &'a Plan, watch: Watch<'a>) -> Self {
         if plan.op == Op::Read {
             side.expect(0);
         }
         let scratch = vec![0; plan.size as usize];
         Self {
             side,
-            there,
             plan,
             watch,
             sent: 0,
@@ -56,10 +54,10 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
     /// says whether they have.
     fn until_or(&mut self, sent: u32, received: u32, is_over: &dyn Fn() -> bool) -> Result<bool> {
         (self.watch)()?;
-        let start = self.side.now();
+        let start = self.side.endpoint.now();
         let mut wcs = [Wc::default(); 8];
         while self.sent < sent || self.received < received {
-            let polled = self.side.turn(&mut wcs)?;
+            let polled = self.side.endpoint.poll(&mut wcs)?;
             for wc in wcs.iter().take(polled) {
                 let (mut send, mut receive) = (1, 1);
                 self.side.take(wc, &mut send, &mut receive)?;
@@ -67,7 +65,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
                 self.received += 1 - receive;
             }
             if polled == 0 {
-                let waited = self.side.now() - start;
+                let waited = self.side.endpoint.now() - start;
                 ensure!(
                     waited < MESSAGE_LIMIT,
                     "no completion after {MESSAGE_LIMIT}: {UNREACHED}"
@@ -76,7 +74,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
                 if is_over() {
                     return Ok(false);
                 }
-                self.side.sleep()?;
+                self.side.endpoint.sleep()?;
             }
         }
         self.sent -= sent;
@@ -102,33 +100,33 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
 
     /// Asks once.
     fn ask(&mut self, number: u64) -> Result<()> {
-        let (op, there) = (self.plan.op, self.there);
+        let op = self.plan.op;
         if op == Op::Read {
             self.until(0, 1)?;
         } else {
             self.fill(number, Direction::Ask)?;
         }
-        let posted = self.side.now();
+        let posted = self.side.endpoint.now();
         match op {
             Op::Send => {
-                self.side.post(op, number, there)?;
+                self.side.post(op, number)?;
                 self.until(1, 1)?;
-                let round_trip = self.side.now() - posted;
+                let round_trip = self.side.endpoint.now() - posted;
                 self.outcome.latencies.add(round_trip.0 / 2);
                 self.outcome.messages += 2;
             }
             Op::Write => {
-                self.side.post_write_told(number, there)?;
+                self.side.post_write_told(number)?;
                 self.until(1, 0)?;
-                let took = self.side.now() - posted;
+                let took = self.side.endpoint.now() - posted;
                 self.outcome.latencies.add(took.0);
                 self.until(0, 1)?;
                 self.outcome.messages += 2;
             }
             Op::Read => {
-                self.side.post(op, number, there)?;
+                self.side.post(op, number)?;
                 self.until(1, 0)?;
-                let took = self.side.now() - posted;
+                let took = self.side.endpoint.now() - posted;
                 self.outcome.latencies.add(took.0);
                 self.outcome.messages += 1;
             }
@@ -145,7 +143,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
     /// Answers once, unless `is_over` says that nothing more comes; says whether it
     /// has. For READ, nothing arrives that could be verified.
     fn answer(&mut self, number: u64, is_over: &dyn Fn() -> bool) -> Result<bool> {
-        let (op, there) = (self.plan.op, self.there);
+        let op = self.plan.op;
         if op == Op::Read {
             self.fill(number, Direction::Answer)?;
             self.side.post_sign(number)?;
@@ -163,8 +161,8 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
         self.side.post_receives()?;
         self.fill(number, Direction::Answer)?;
         match op {
-            Op::Send => self.side.post(op, number, there)?,
-            Op::Write => self.side.post_write_told(number, there)?,
+            Op::Send => self.side.post(op, number)?,
+            Op::Write => self.side.post_write_told(number)?,
             Op::Read => bail!("a READ is not answered"),
         }
         self.until(1, 0)?;
@@ -190,18 +188,17 @@ pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
 pub fn run<P: HostPlatform>(
     role: Role,
     side: &mut Side<P>,
-    there: &Endpoint,
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
     is_over: &dyn Fn(u64) -> bool,
 ) -> Result<Outcome> {
-    let mut alone = Alone::new(side, there, plan, watch);
-    let start = alone.side.now();
+    let mut alone = Alone::new(side, plan, watch);
+    let start = alone.side.endpoint.now();
     for number in 0..plan.iterations {
         match role {
             Role::Ask => {
-                if is_over(number) || plan.is_over(start, || alone.side.now()) {
+                if is_over(number) || plan.is_over(start, || alone.side.endpoint.now()) {
                     break;
                 }
                 alone.ask(number)?;
@@ -215,7 +212,7 @@ pub fn run<P: HostPlatform>(
         alone.outcome.iterations += 1;
         plan.show(progress, number + 1);
     }
-    let elapsed = alone.side.now() - start;
+    let elapsed = alone.side.endpoint.now() - start;
     Ok(Outcome {
         elapsed,
         ..alone.outcome

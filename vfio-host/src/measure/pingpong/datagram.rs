@@ -10,8 +10,9 @@ use e810::{Wc, WcFlags};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
-use super::side::{GRH, RECEIVES, is_receive, low, succeeded};
+use super::side::{GRH, RECEIVES, is_receive, low};
 use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED};
+use crate::measure::endpoint::succeeded;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 use crate::stop::Stop;
@@ -114,25 +115,25 @@ pub fn ask<P: HostPlatform>(
     let mut outcome = Outcome::default();
     let mut check = Check::new(plan);
     let mut wcs = [Wc::default(); 8];
-    let start = side.now();
+    let start = side.endpoint.now();
     for number in 0..plan.iterations {
-        if stop.is_asked() || plan.is_over(start, || side.now()) {
+        if stop.is_asked() || plan.is_over(start, || side.endpoint.now()) {
             break;
         }
         check.fill(side, number, Direction::Ask)?;
-        let posted = side.now();
+        let posted = side.endpoint.now();
         let (mut sent, mut tries) = (posted, 1u64);
         check.send(side, number)?;
         let mut answer = None;
         // What is sent again has to be gone before the memory changes.
         while answer.is_none() || check.outstanding > 0 {
-            let polled = side.turn(&mut wcs)?;
+            let polled = side.endpoint.poll(&mut wcs)?;
             for wc in wcs.iter().take(polled) {
                 let Some((of, slot)) = check.take(wc)? else {
                     continue;
                 };
                 if of == low(number) && answer.is_none() {
-                    outcome.latencies.add((side.now() - posted).0 / 2);
+                    outcome.latencies.add((side.endpoint.now() - posted).0 / 2);
                     answer = Some(check.is_right(side, slot, number, Direction::Answer)?);
                 }
                 side.post_slot(slot)?;
@@ -141,7 +142,7 @@ pub fn ask<P: HostPlatform>(
                 continue;
             }
             idle()?;
-            let now = side.now();
+            let now = side.endpoint.now();
             ensure!(
                 now - posted < MESSAGE_LIMIT,
                 "message {number} has no answer after {MESSAGE_LIMIT}, sent {tries} times: {UNREACHED}"
@@ -152,7 +153,7 @@ pub fn ask<P: HostPlatform>(
                 sent = now;
                 check.send(side, number)?;
             }
-            side.relax();
+            side.endpoint.relax();
         }
         outcome.messages += 2;
         match answer {
@@ -162,7 +163,7 @@ pub fn ask<P: HostPlatform>(
         outcome.iterations += 1;
         plan.show(progress, number + 1);
     }
-    outcome.elapsed = side.now() - start;
+    outcome.elapsed = side.endpoint.now() - start;
     Ok(outcome)
 }
 
@@ -193,7 +194,7 @@ impl Responder {
     /// A completion that failed, or an asynchronous error.
     pub fn turn<P: HostPlatform>(&mut self, side: &mut Side<P>) -> Result<usize> {
         let mut wcs = [Wc::default(); 8];
-        let polled = side.turn(&mut wcs)?;
+        let polled = side.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled) {
             let Some((number, slot)) = self.check.take(wc)? else {
                 continue;
@@ -208,7 +209,7 @@ impl Responder {
                 self.check.fill(side, number, Direction::Answer)?;
                 self.next += 1;
                 self.outcome.messages += 2;
-                let now = side.now();
+                let now = side.endpoint.now();
                 let begun = *self.begun.get_or_insert(now);
                 self.outcome.elapsed = now - begun;
             }

@@ -19,8 +19,7 @@ use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 use crate::stop::Stop;
 
-pub(crate) use side::succeeded;
-pub use side::{Endpoint, Side, SidePlan};
+pub use side::{Side, SidePlan};
 
 /// What to exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,16 +105,15 @@ pub fn run<P: HostPlatform>(
     let size = plan.size as usize;
     let (mut expected, mut got) = (vec![0u8; size], vec![0u8; size]);
     let mut scratch = vec![0u8; size];
-    let (ask_end, answer_end) = (ask.endpoint(), answer.endpoint());
     let mut outcome = Outcome::default();
     if plan.op == Op::Send {
         ask.post_receives()?;
         answer.post_receives()?;
     }
     log::info!("connected; {} messages to come", plan.iterations);
-    let start = ask.now();
+    let start = ask.endpoint.now();
     for number in 0..plan.iterations {
-        if stop.is_asked() || plan.is_over(start, || ask.now()) {
+        if stop.is_asked() || plan.is_over(start, || ask.endpoint.now()) {
             break;
         }
         let mut check = |memory, direction| {
@@ -136,14 +134,14 @@ pub fn run<P: HostPlatform>(
                 ask.outgoing()?.write(0, &scratch)?;
                 payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
                 answer.outgoing()?.write(0, &scratch)?;
-                let posted = ask.now();
-                ask.post(plan.op, number, &answer_end)?;
+                let posted = ask.endpoint.now();
+                ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASKED)?;
                 let there = check(answer.incoming()?, Direction::Ask);
                 answer.post_receives()?;
-                answer.post(plan.op, number, &ask_end)?;
+                answer.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ANSWERED)?;
-                let round_trip = ask.now() - posted;
+                let round_trip = ask.endpoint.now() - posted;
                 outcome.latencies.add(round_trip.0 / 2);
                 good = check(ask.incoming()?, Direction::Answer) && there;
                 ask.post_receives()?;
@@ -151,24 +149,24 @@ pub fn run<P: HostPlatform>(
             }
             Op::Write => {
                 ask.outgoing()?.write(0, &scratch)?;
-                let posted = ask.now();
-                ask.post(plan.op, number, &answer_end)?;
+                let posted = ask.endpoint.now();
+                ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
-                outcome.latencies.add((ask.now() - posted).0);
+                outcome.latencies.add((ask.endpoint.now() - posted).0);
                 let there = check(answer.incoming()?, Direction::Ask);
                 payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
                 answer.outgoing()?.write(0, &scratch)?;
-                answer.post(plan.op, number, &ask_end)?;
+                answer.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ANSWER_SENT)?;
                 good = check(ask.incoming()?, Direction::Answer) && there;
                 outcome.messages += 2;
             }
             Op::Read => {
                 answer.outgoing()?.write(0, &scratch)?;
-                let posted = ask.now();
-                ask.post(plan.op, number, &answer_end)?;
+                let posted = ask.endpoint.now();
+                ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
-                outcome.latencies.add((ask.now() - posted).0);
+                outcome.latencies.add((ask.endpoint.now() - posted).0);
                 good = check(ask.incoming()?, Direction::Ask);
                 outcome.messages += 1;
             }
@@ -181,7 +179,7 @@ pub fn run<P: HostPlatform>(
         outcome.iterations += 1;
         plan.show(progress, number + 1);
     }
-    outcome.elapsed = ask.now() - start;
+    outcome.elapsed = ask.endpoint.now() - start;
     Ok(outcome)
 }
 
@@ -230,29 +228,29 @@ fn exchange<P: HostPlatform>(
     mut want: Want,
 ) -> Result<()> {
     watch()?;
-    let start = ask.now();
+    let start = ask.endpoint.now();
     let mut wcs = [Wc::default(); 8];
     while want != Want::NOTHING {
-        let polled = ask.turn(&mut wcs)?;
+        let polled = ask.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled) {
             ask.take(wc, &mut want.ask_sent, &mut want.ask_received)
                 .context("on the asking side")?;
         }
-        let polled_there = answer.turn(&mut wcs)?;
+        let polled_there = answer.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled_there) {
             answer
                 .take(wc, &mut want.answer_sent, &mut want.answer_received)
                 .context("on the answering side")?;
         }
         if polled + polled_there == 0 {
-            let waited = ask.now() - start;
+            let waited = ask.endpoint.now() - start;
             ensure!(
                 waited < MESSAGE_LIMIT,
                 "no completion after {MESSAGE_LIMIT}: check that the peer's queue pair is in RTS and that packets reach it"
             );
             watch()?;
-            ask.relax();
-            answer.relax();
+            ask.endpoint.relax();
+            answer.endpoint.relax();
         }
     }
     Ok(())
