@@ -15,11 +15,11 @@ use vfio_bindings::bindings::vfio::{
 use vfio_ioctls::{VfioContainer, VfioDevice, VfioRegionInfoCap};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::describe::{Description, Irqs, Region, ask};
+use super::device_info::{Description, Irqs, Region, ask};
 use super::group::{Groups, Member};
+use super::ioctl::Node;
 use super::iommu::Iommu;
 use super::kernel::request;
-use super::node::Node;
 use super::space::{Space, all_unmapped};
 use super::{Opened, open};
 use crate::error::BackendError;
@@ -190,8 +190,8 @@ mod tests {
 
     use super::*;
     use crate::transport::SharedAddresses;
+    use crate::vfio::mock_ioctl::{Ioctl, Step, Tape, longs, words};
     use crate::vfio::space::why_not_mapped;
-    use crate::vfio::tape::{Ioctl, Step, Tape, longs, words};
 
     /// `struct vfio_iommu_type1_dma_map`: argsz, flags, vaddr, iova, size.
     fn map(flags: u32) -> Ioctl {

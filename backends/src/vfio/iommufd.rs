@@ -25,9 +25,9 @@ use vfio_bindings::bindings::vfio::{
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::Opened;
-use super::describe::{Description, Irqs, Region, ask, capabilities, long, pairs, word};
+use super::device_info::{Description, Irqs, Region, ask, capabilities, long, pairs, word};
+use super::ioctl::Node;
 use super::kernel::request;
-use super::node::Node;
 use super::open::{not_opened, place};
 use crate::error::BackendError;
 use crate::spec::Bdf;

@@ -9,7 +9,7 @@ use vfio_bindings::bindings::vfio::{
     VFIO_TYPE,
 };
 
-use super::node::Node;
+use super::ioctl::Node;
 
 /// `_IO(VFIO_TYPE, VFIO_BASE + n)` of the kernel's headers.
 pub(super) const fn request(n: u32) -> libc::c_ulong {

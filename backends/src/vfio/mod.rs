@@ -6,17 +6,17 @@
 
 mod bar;
 mod container;
-mod describe;
+mod device_info;
 mod group;
+mod ioctl;
 mod iommu;
 #[cfg(feature = "iommufd")]
 mod iommufd;
 mod kernel;
-mod node;
+#[cfg(test)]
+mod mock_ioctl;
 mod open;
 mod space;
-#[cfg(test)]
-mod tape;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -36,9 +36,9 @@ use crate::host::{Host, cpus};
 use crate::spec::{Bdf, VfioApi};
 use bar::BarError;
 pub use bar::BarRegisters;
-use describe::Description;
+use device_info::Description;
+use ioctl::Node;
 use iommu::Iommu;
-use node::Node;
 use space::{Space, why_not_mapped};
 
 /// A function as it is when the kernel has given it, whichever way.

@@ -17,7 +17,7 @@ use crate::cli::capture::CaptureArgs;
 use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
 use crate::exchange::MeetingArgs;
-use crate::measure::waits::Waits;
+use crate::measure::wait_mode::Waits;
 
 /// Two functions, in this process or one in another, and what is between them.
 #[derive(Args, Debug, Clone)]

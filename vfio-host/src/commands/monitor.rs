@@ -13,7 +13,7 @@ use e810_backends::signals::{STOP, Signals};
 use super::perf::{Measure, Unseen};
 use crate::cli::usage::refuse;
 use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
-use crate::functions::pair;
+use crate::functions::workload;
 use crate::measure::perf::{Plan, Test};
 use crate::monitor::{Client, Desk, Seen, View, print, print_within};
 use crate::output::terminal;
@@ -79,7 +79,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         waits: pair.waits()?,
         tuning: pair.tuning.values(),
     };
-    let served = pair::desk(&pair, "monitor")?;
+    let served = workload::desk(&pair, "monitor")?;
     let desk = match &served {
         Some((desk, _)) => desk.clone(),
         None => Desk::new("monitor"),
@@ -97,7 +97,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
     thread::scope(|scope| {
         let running = thread::Builder::new()
             .name("messages".to_owned())
-            .spawn_scoped(scope, || pair::run(&pair, &job).map(drop))?;
+            .spawn_scoped(scope, || workload::run(&pair, &job).map(drop))?;
         let shown = wait_for(&desk, &running).and_then(|()| {
             let pause = |time| Ok(signals.wait_for(time)?.is_none());
             show.all(pause, || {

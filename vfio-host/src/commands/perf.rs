@@ -14,9 +14,9 @@ use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, PerfArgs, TestArg};
 use crate::exchange::{Done, Link, Meeting, Role, SIZES};
 use crate::functions::lifecycle;
-use crate::functions::pair::{self, Around, Job};
 use crate::functions::peer::{self, Lookout};
 use crate::functions::start::Start;
+use crate::functions::workload::{self, Around, Job};
 use crate::measure::perf::{Client, End, MAX_POST_LIST, Plan, Run, Server, Test};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::Desk;
@@ -51,7 +51,7 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
     let stop = Stop::on_signals()?;
     // Not found to be impossible after all was measured.
     let plot = args.plot.as_deref().map(Plot::create).transpose()?;
-    let served = pair::desk(&args.pair, "perf")?;
+    let served = workload::desk(&args.pair, "perf")?;
     let rows = Rows::new(args, &plan, out);
     let job = Measure {
         pair: &args.pair,
@@ -61,7 +61,7 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
         stop: &stop,
         rows: &rows,
     };
-    let ended = pair::run(&args.pair, &job);
+    let ended = workload::run(&args.pair, &job);
     let (report, out) = rows.end();
     // What there is of it, also after a failure.
     if let Some(report) = &report {
@@ -191,13 +191,13 @@ impl<S: Sink> Job for Measure<'_, S> {
 impl<S: Sink> Measure<'_, S> {
     fn end<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<End<P>> {
         let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
-        let tap = pair::tap(self.desk, self.pair, which);
+        let tap = workload::tap(self.desk, self.pair, which);
         End::new(platform, control, events, self.plan, tap)
     }
 
     fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut End<P>; 2]) -> Result<()> {
         lifecycle::wait_links([ask.endpoint.control(), answer.endpoint.control()])?;
-        let (paths, mtu) = pair::paths(
+        let (paths, mtu) = workload::paths(
             self.pair,
             [ask.endpoint.control(), answer.endpoint.control()],
         )?;

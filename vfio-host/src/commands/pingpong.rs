@@ -14,14 +14,14 @@ use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, PingpongArgs, ServiceArg};
 use crate::exchange::{Done, Link, Meeting, Role};
 use crate::functions::lifecycle;
-use crate::functions::pair::{self, Around, Carrier, Job};
 use crate::functions::peer::{self, Lookout};
 use crate::functions::start::Start;
+use crate::functions::workload::{self, Around, Carrier, Job};
 use crate::measure::op::Op;
 use crate::measure::pingpong::{
-    Outcome, Plan, Side, SidePlan, Watch, apart, datagram, run as exchange,
+    Outcome, Plan, Side, SidePlan, Watch, datagram, remote, run as exchange,
 };
-use crate::measure::waits::Waits;
+use crate::measure::wait_mode::Waits;
 use crate::monitor::Desk;
 use crate::output::counters::{by_name, print_counters};
 use crate::output::progress::Progress;
@@ -54,7 +54,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         );
     }
     let stop = Stop::on_signals()?;
-    let served = pair::desk(&args.pair, "pingpong")?;
+    let served = workload::desk(&args.pair, "pingpong")?;
     let job = Messages {
         pair: &args.pair,
         waits: args.pair.waits()?,
@@ -68,7 +68,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         plan,
         stop: &stop,
     };
-    let (outcome, carrier) = pair::run(&args.pair, &job)?;
+    let (outcome, carrier) = workload::run(&args.pair, &job)?;
     let (errors, iterations) = (outcome.errors, outcome.iterations);
     let report = report(args, &plan, &carrier, outcome);
     print(args, &carrier, &report, out)?;
@@ -160,14 +160,14 @@ impl Messages<'_> {
             waits: self.waits,
             tuning: self.pair.tuning.values(),
         };
-        let tap = pair::tap(self.desk, self.pair, which);
+        let tap = workload::tap(self.desk, self.pair, which);
         Side::new(platform, control, events, plan, tap)
     }
 
     /// Exchanges endpoints in-process and connects both ways.
     fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut Side<P>; 2]) -> Result<()> {
         lifecycle::wait_links([ask.endpoint.control(), answer.endpoint.control()])?;
-        let (paths, mtu) = pair::paths(
+        let (paths, mtu) = workload::paths(
             self.pair,
             [ask.endpoint.control(), answer.endpoint.control()],
         )?;
@@ -254,7 +254,7 @@ impl Messages<'_> {
         lifecycle::wait_link(side.endpoint.control())?;
         side.connect(theirs, path, mtu)?;
         match self.service {
-            ServiceArg::Rc => apart::prepare(side)?,
+            ServiceArg::Rc => remote::prepare(side)?,
             ServiceArg::Ud => datagram::prepare(side)?,
         }
         let before = self.counters([&mut *side])?;
@@ -275,7 +275,7 @@ impl Messages<'_> {
         let mut progress = Progress::new();
         let (plan, shown) = (&self.plan, &mut progress);
         let outcome = match (self.service, role) {
-            (ServiceArg::Rc, role) => apart::run(role, side, plan, shown, &watch, &is_over),
+            (ServiceArg::Rc, role) => remote::run(role, side, plan, shown, &watch, &is_over),
             (ServiceArg::Ud, Role::Ask) => {
                 datagram::ask(side, plan, shown, &mut || watch(), self.stop)
             }

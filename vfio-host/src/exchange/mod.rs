@@ -10,10 +10,10 @@
 //! keys of the memory that the command has registered for its messages, and
 //! nothing else. What arrives is believed only after it was checked.
 
-mod hello;
+mod host_port;
 mod lines;
-mod meeting;
-mod place;
+mod offer;
+mod rendezvous;
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,11 +22,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use hello::SIZES;
-pub use hello::{Hello, Peer, Place};
+pub use host_port::{At, PORT};
 pub use lines::{Lines, MAX_LINE};
-pub use meeting::{Meeting, MeetingArgs, Role};
-pub use place::{At, PORT};
+pub(crate) use offer::SIZES;
+pub use offer::{Hello, Peer, Place};
+pub use rendezvous::{Meeting, MeetingArgs, Role};
 
 /// Version of the exchange; the first thing that is compared.
 pub const VERSION: u32 = 2;

@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 use e810::hmc::Backing;
 use e810::{Control, EventSet, LinkPolicy, Platform};
 
-use super::pair::Around;
 use super::start::{LINK, Start};
 use super::watch;
+use super::workload::Around;
 
 /// Two functions of this process.
 pub(super) const FUNCTIONS: [&str; 2] = ["function 0", "function 1"];

@@ -10,7 +10,7 @@ use e810_backends::interrupts::HostPlatform;
 use serde_json::{Map, Value};
 
 use super::lifecycle::close;
-use super::pair::Around;
+use super::workload::Around;
 use crate::cli::PairArgs;
 use crate::exchange::{Hello, Link, Meeting, Role};
 use crate::measure::endpoint::{Endpoint, RemoteQp};

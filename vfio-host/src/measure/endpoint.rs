@@ -14,8 +14,8 @@ use e810_backends::buffer::Buffer;
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, SharedBytes};
 
-use super::attend::Attended;
-use super::waits::Waits;
+use super::progress_loop::Attended;
+use super::wait_mode::Waits;
 use crate::monitor::Tap;
 
 /// A device with its objects.

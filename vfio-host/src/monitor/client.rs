@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::seen::Seen;
 use super::service::LIMIT;
+use super::snapshot::Seen;
 
 /// Bytes of an answer at most: 64 functions with all that can be told of them.
 const ANSWER: usize = 4 << 20;

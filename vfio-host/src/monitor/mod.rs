@@ -2,7 +2,7 @@
 //! queues are, what moderation does, what went wrong.
 //!
 //! A function belongs to one process, so that process has to say. The loop that
-//! [attends](crate::measure::attend) to a device has a [`Tap`]: one load tells it whether
+//! [attends](crate::measure::progress_loop) to a device has a [`Tap`]: one load tells it whether
 //! somebody wants to look, and only then is there anything to do. A [`Desk`] asks
 //! all taps of a process, a [`Service`] answers for it on a socket, and a
 //! [`Client`] asks there.
@@ -11,22 +11,22 @@
 //! between two looks makes rates ([`View`]).
 
 mod client;
-mod desk;
-mod look;
+mod collect;
+mod registry;
 mod screen;
-mod seen;
 mod service;
+mod snapshot;
 mod view;
 
 pub use client::Client;
-pub use desk::{Desk, Tap};
-pub(crate) use look::{Counts, look};
+pub(crate) use collect::{Counts, look};
+pub use registry::{Desk, Tap};
 pub use screen::{print, print_within};
-pub use seen::{
+pub use service::Service;
+pub use snapshot::{
     AsyncSeen, AsyncsSeen, CqSeen, DepthSeen, FunctionSeen, PortSeen, ProfileSeen, Seen,
     TimingSeen, VectorSeen,
 };
-pub use service::Service;
 pub use view::{CqView, FunctionView, VectorView, View};
 
 #[cfg(test)]

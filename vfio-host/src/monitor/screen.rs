@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::seen::{AsyncSeen, DepthSeen};
+use super::snapshot::{AsyncSeen, DepthSeen};
 use super::view::{CqView, FunctionView, VectorView, View};
 use crate::output::terminal::{self, Paint, Size};
 use crate::output::units::link_speed;

@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use e810_sim_server::quota::Quota;
 use e810_sim_server::socket;
 
-use super::desk::Desk;
+use super::registry::Desk;
 
 /// Clients at one time.
 const CLIENTS: usize = 8;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::seen::{AsyncsSeen, CqSeen, FunctionSeen, PortSeen, Seen, VectorSeen};
+use super::snapshot::{AsyncsSeen, CqSeen, FunctionSeen, PortSeen, Seen, VectorSeen};
 
 /// The JSON of `e810 monitor`: what is there, and what it does a second.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -3,7 +3,7 @@
 
 use e810_hal::bus::BAR0_LEN;
 
-use crate::vfio::tape::{Ioctl, Step, longs, words};
+use crate::vfio::mock_ioctl::{Ioctl, Step, longs, words};
 
 /// Where vfio-pci has configuration space: region 7.
 pub(super) const CONFIG: u64 = 7 << 40;

@@ -8,9 +8,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::iova::IovaError;
 use crate::transport::DmaRegion;
+use crate::vfio::ioctl::Node;
 use crate::vfio::iommu::Iommu;
 use crate::vfio::kernel::request as device_request;
-use crate::vfio::node::Node;
 use crate::vfio::space::{Space, all_unmapped};
 
 /// `_IO(IOMMUFD_TYPE, n)` of the kernel's headers.

@@ -18,8 +18,8 @@ use crate::spec::Bdf;
 use crate::transport::{DmaRegion, Transport};
 use crate::vectors::{InterruptVectors, Waiter};
 use crate::vfio::Vfio;
+use crate::vfio::mock_ioctl::{Ioctl, Step, Tape, longs, words};
 use crate::vfio::open::Place;
-use crate::vfio::tape::{Ioctl, Step, Tape, longs, words};
 
 const NAME: &str = "iommufd:0000:3b:00.0";
 

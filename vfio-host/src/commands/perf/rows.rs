@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::cli::PerfArgs;
 use crate::exchange::Role;
-use crate::functions::pair::Carrier;
+use crate::functions::workload::Carrier;
 use crate::measure::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
 use crate::output::progress::Progress;
 use crate::output::terminal;

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
-use super::end::{Completed, Post};
+use super::endpoint::{Completed, Post};
 use super::pace::Pace;
 use super::{End, Plan, Run, Spread, Test};
 use crate::measure::latency::Latencies;

@@ -4,7 +4,7 @@
 //! [`Server`] answers), so one thread can drive both, or one process each.
 
 mod client;
-mod end;
+mod endpoint;
 mod floor;
 mod pace;
 mod plot;
@@ -18,10 +18,10 @@ use serde::Serialize;
 
 use crate::measure::latency::Bucket;
 use crate::measure::op::Op;
-use crate::measure::waits::Waits;
+use crate::measure::wait_mode::Waits;
 
 pub use client::Client;
-pub use end::{End, MAX_POST_LIST};
+pub use endpoint::{End, MAX_POST_LIST};
 pub use floor::{Floor, core_to_core};
 pub use plot::svg;
 pub use server::Server;

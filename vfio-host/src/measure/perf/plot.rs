@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::measure::op::Op;
     use crate::measure::perf::{Plan, Run, Test};
-    use crate::measure::waits::Waits;
+    use crate::measure::wait_mode::Waits;
     use e810_hal::Ns;
 
     #[test]

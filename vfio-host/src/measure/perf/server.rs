@@ -5,7 +5,7 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use super::client::{is_marked, mark, marker};
-use super::end::{Completed, Post};
+use super::endpoint::{Completed, Post};
 use super::{End, Plan, Run, Test};
 use crate::measure::op::Op;
 

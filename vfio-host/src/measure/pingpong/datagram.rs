@@ -10,7 +10,7 @@ use e810::{Wc, WcFlags};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
-use super::side::{GRH, RECEIVES, is_receive, low};
+use super::endpoint::{GRH, RECEIVES, is_receive, low};
 use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED};
 use crate::measure::endpoint::succeeded;
 use crate::measure::payload::{self, Direction};

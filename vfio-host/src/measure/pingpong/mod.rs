@@ -4,9 +4,9 @@
 //! One thread drives both sides: it posts, then polls both completion queues
 //! and both event queues until the message has arrived.
 
-pub mod apart;
 pub mod datagram;
-mod side;
+mod endpoint;
+pub mod remote;
 
 use anyhow::{Context, Result, ensure};
 use e810::{Stats, Wc};
@@ -19,7 +19,7 @@ use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 use crate::stop::Stop;
 
-pub use side::{Side, SidePlan};
+pub use endpoint::{Side, SidePlan};
 
 /// What to exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@ use e810_hal::SharedBytes;
 
 use crate::measure::endpoint::{Endpoint, EndpointPlan, RemoteQp, succeeded};
 use crate::measure::op::Op;
-use crate::measure::waits::Waits;
+use crate::measure::wait_mode::Waits;
 use crate::monitor::Tap;
 
 /// Receives kept posted on each side.

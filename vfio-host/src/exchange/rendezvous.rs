@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 
-use super::place::At;
+use super::host_port::At;
 use super::{ExchangeError, Lines, Link};
 use crate::cli::number::number;
 

@@ -10,7 +10,7 @@ use e810::{AsyncEvent, Control, Cq, Event, EventSet, Notify, VectorEvents, Wc};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
-use super::waits::Waits;
+use super::wait_mode::Waits;
 use crate::monitor::{Counts, FunctionSeen, Tap, look};
 
 /// How long a thread sleeps at a time: then it looks whether all is well.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::node::Node;
+use super::ioctl::Node;
 
 /// A region of a function: a BAR, or configuration space.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,8 +5,8 @@ use e810::{
 };
 use e810_hal::{Ns, Platform};
 
-use super::desk::Tap;
-use super::seen::{
+use super::registry::Tap;
+use super::snapshot::{
     AsyncSeen, AsyncsSeen, CqSeen, DepthSeen, FunctionSeen, PortSeen, ProfileSeen, TimingSeen,
     VectorSeen,
 };

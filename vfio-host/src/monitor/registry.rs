@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::seen::{FunctionSeen, Seen};
+use super::snapshot::{FunctionSeen, Seen};
 
 /// The functions of a process. A clone is the same desk.
 #[derive(Clone, Debug)]

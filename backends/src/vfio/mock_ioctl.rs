@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::node::Node;
+use super::ioctl::Node;
 
 /// What is expected next.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ use crate::measure::pingpong::Watch;
 use crate::monitor::{Desk, Service, Tap};
 
 pub(crate) use super::addressing::paths;
-pub(crate) use super::carrier::Carrier;
+pub(crate) use super::transport_label::Carrier;
 
 /// What a command does with functions.
 pub(crate) trait Job {
