@@ -35,7 +35,7 @@ pub(super) struct InterruptVectors {
     /// By vector.
     events: Vec<Option<Event>>,
     /// A refusal to interrupt a certain CPU was told.
-    refusal_told: bool,
+    refusal_logged: bool,
 }
 
 impl InterruptVectors {
@@ -136,7 +136,7 @@ impl InterruptVectors {
 
     fn try_to_send<T: Transport>(&mut self, vector: u16, cpu: u32, transport: &T) {
         if let Err(error) = transport.send_vector_to(vector, cpu)
-            && !std::mem::replace(&mut self.refusal_told, true)
+            && !std::mem::replace(&mut self.refusal_logged, true)
         {
             log::info!("interrupts go to whatever CPU the kernel chooses: {error}");
         }

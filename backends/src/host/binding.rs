@@ -176,14 +176,14 @@ pub fn unbind(host: &Host, kernel: &mut dyn Kernel, function: &Function) -> Resu
         return Err(error.context(format!("{bdf}: not restored, {what}")));
     }
     Former::forget(host, bdf)?;
-    let driver = look(host, bdf)?.driver;
+    let driver = read_function(host, bdf)?.driver;
     Ok(match remembered {
         Some(_) => Restored::Former(driver),
         None => Restored::Chosen(driver),
     })
 }
 
-fn look(host: &Host, bdf: Bdf) -> Result<Function> {
+fn read_function(host: &Host, bdf: Bdf) -> Result<Function> {
     Function::read(host, bdf).with_context(|| format!("{bdf}: the function is gone"))
 }
 
@@ -223,7 +223,7 @@ fn driver_file(host: &Host, driver: &str, file: &str) -> PathBuf {
 
 /// To vfio-pci, from whatever it is bound to.
 fn take(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf) -> Result<()> {
-    let function = look(host, bdf)?;
+    let function = read_function(host, bdf)?;
     set_override(host, kernel, &function, VFIO_PCI)?;
     let address = bdf.to_string();
     match function.driver.as_deref() {
@@ -232,7 +232,7 @@ fn take(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf) -> Result<()> {
         None => {}
     }
     write(kernel, &host.path(PROBE), &address)?;
-    let now = look(host, bdf)?;
+    let now = read_function(host, bdf)?;
     if !now.is_on_vfio() {
         bail!(
             "the kernel bound {} instead of vfio-pci; `dmesg` has its reason",
@@ -245,7 +245,7 @@ fn take(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf) -> Result<()> {
 /// From vfio-pci, if it is there, to what it was bound to. A driver that was
 /// bound by someone else in the meantime is left where it is.
 fn give_back(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf, former: &Former) -> Result<()> {
-    let function = look(host, bdf)?;
+    let function = read_function(host, bdf)?;
     let address = bdf.to_string();
     if function.is_on_vfio() {
         write(kernel, &driver_file(host, VFIO_PCI, "unbind"), &address)?;
@@ -255,9 +255,9 @@ fn give_back(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf, former: &Former) ->
     let Some(driver) = former.driver.as_deref() else {
         return Ok(());
     };
-    if look(host, bdf)?.driver.is_none() {
+    if read_function(host, bdf)?.driver.is_none() {
         write(kernel, &driver_file(host, driver, "bind"), &address)?;
-        let now = look(host, bdf)?;
+        let now = read_function(host, bdf)?;
         ensure!(
             now.driver.as_deref() == Some(driver),
             "{driver} did not take the function back; `dmesg` has its reason"

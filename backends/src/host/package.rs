@@ -159,8 +159,8 @@ fn names(serial: [u8; 8]) -> Vec<String> {
 /// Firmware folders in the kernel's order: the one it was told, then updates,
 /// for this kernel and for all, then the usual ones.
 fn folders(host: &Host) -> Vec<String> {
-    let told = host.text("/sys/module/firmware_class/parameters/path");
-    let told = told.filter(|path| !path.is_empty());
+    let configured = host.text("/sys/module/firmware_class/parameters/path");
+    let configured = configured.filter(|path| !path.is_empty());
     let usual = match host.text("/proc/sys/kernel/osrelease") {
         Some(release) => vec![
             format!("/lib/firmware/updates/{release}"),
@@ -173,7 +173,7 @@ fn folders(host: &Host) -> Vec<String> {
             "/lib/firmware".to_owned(),
         ],
     };
-    told.into_iter().chain(usual).collect()
+    configured.into_iter().chain(usual).collect()
 }
 
 #[cfg(test)]

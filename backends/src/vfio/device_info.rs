@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::ioctl::Node;
+use super::ioctl::IoctlFile;
 
 /// A region of a function: a BAR, or configuration space.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Irqs {
 
 /// A function, as far as the driver uses it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Description {
+pub(super) struct DeviceInfo {
     pub(super) bar0: Region,
     /// Of configuration space in the device's file.
     pub(super) config: u64,
@@ -45,8 +45,8 @@ pub(super) struct Description {
 /// # Safety
 /// `request` takes a structure of at least `head`'s length that begins with
 /// its length and points nowhere.
-pub(super) unsafe fn ask(
-    node: &dyn Node,
+pub(super) unsafe fn query_info(
+    file: &dyn IoctlFile,
     request: libc::c_ulong,
     head: &[u8],
 ) -> io::Result<Vec<u8>> {
@@ -60,7 +60,7 @@ pub(super) unsafe fn ask(
             *argsz = (size as u32).to_ne_bytes();
         }
         // SAFETY: at least the request's structure, and `argsz` bytes of it.
-        unsafe { node.ioctl(request, &mut info) }?;
+        unsafe { file.ioctl(request, &mut info) }?;
         match word(&info, 0).unwrap_or(0) as usize {
             wanted if wanted <= size => return Ok(info),
             wanted if wanted <= MOST => size = wanted,

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 ///
 /// All that this backend asks of the kernel's VFIO and iommufd goes through
 /// here, so that a test can stand for the kernel.
-pub(super) trait Node: Send + Sync {
+pub(super) trait IoctlFile: Send + Sync {
     /// The file, to be mapped, read and written.
     fn file(&self) -> &File;
 
@@ -20,7 +20,7 @@ pub(super) trait Node: Send + Sync {
     unsafe fn ioctl(&self, request: libc::c_ulong, argument: &mut [u8]) -> io::Result<u32>;
 }
 
-impl Node for File {
+impl IoctlFile for File {
     fn file(&self) -> &File {
         self
     }

@@ -36,8 +36,8 @@ use crate::host::{Host, cpus};
 use crate::spec::{Bdf, VfioApi};
 use bar::BarError;
 pub use bar::BarRegisters;
-use device_info::Description;
-use ioctl::Node;
+use device_info::DeviceInfo;
+use ioctl::IoctlFile;
 use iommu::Iommu;
 use space::{Space, why_not_mapped};
 
@@ -45,8 +45,8 @@ use space::{Space, why_not_mapped};
 struct Opened {
     /// Before its addresses: a group can be given back only when no file of
     /// its device is open.
-    device: Arc<dyn Node>,
-    description: Description,
+    device: Arc<dyn IoctlFile>,
+    description: DeviceInfo,
     iommu: Iommu,
     /// Addresses that it shares with the other functions of its group.
     addresses: Option<SharedAddresses>,
@@ -63,7 +63,7 @@ pub struct Vfio {
     /// the descriptor that says so.
     notices: Vec<(Notice, EventFd)>,
     /// As in [`Opened`], before its addresses.
-    device: Arc<dyn Node>,
+    device: Arc<dyn IoctlFile>,
     /// Of configuration space in the device's file.
     config: u64,
     addresses: Option<SharedAddresses>,
@@ -148,7 +148,7 @@ impl Vfio {
 
 fn properties(
     name: &str,
-    description: &Description,
+    description: &DeviceInfo,
     iommu: &Iommu,
 ) -> Result<Properties, BackendError> {
     let msix = description.msix;
@@ -168,7 +168,7 @@ fn properties(
 
 /// Connects what the kernel can tell of: errors on the bus, and its request to
 /// give the function back.
-fn notices(device: &dyn Node, description: &Description) -> io::Result<Vec<(Notice, EventFd)>> {
+fn notices(device: &dyn IoctlFile, description: &DeviceInfo) -> io::Result<Vec<(Notice, EventFd)>> {
     let mut notices = Vec::new();
     for (notice, irqs, index) in [
         (Notice::BusError, description.error, VFIO_PCI_ERR_IRQ_INDEX),
@@ -218,8 +218,9 @@ unsafe impl Transport for Vfio {
     }
 
     fn notice(&self) -> Option<Notice> {
-        let told = |(notice, event): &(Notice, EventFd)| event.read().is_ok().then_some(*notice);
-        self.notices.iter().find_map(told)
+        let signalled =
+            |(notice, event): &(Notice, EventFd)| event.read().is_ok().then_some(*notice);
+        self.notices.iter().find_map(signalled)
     }
 
     fn notice_events(&self) -> Vec<BorrowedFd<'_>> {

@@ -97,7 +97,7 @@ impl Connection {
     /// The first failure after which nothing works any more.
     /// Fails when the other side has closed the socket: who only posts would
     /// not learn of it.
-    pub(super) fn look(&self) {
+    pub(super) fn probe_socket(&self) {
         let Ok(stream) = self.stream.try_lock() else {
             // Somebody is asking, and learns of it.
             return;
@@ -125,23 +125,23 @@ impl Connection {
     /// Records `error` unless one is there, and answers with the first.
     pub(super) fn fail(&self, error: BackendError) -> BackendError {
         let first = self.failed.get_or_init(|| {
-            if let Some(tell) = self.on_failure.get() {
-                tell(&error);
+            if let Some(report) = self.on_failure.get() {
+                report(&error);
             }
             error
         });
         first.clone()
     }
 
-    /// Calls `tell` with the first failure, when there is one; the first call
+    /// Calls `report` with the first failure, when there is one; the first call
     /// of this counts.
-    pub(super) fn on_failure(&self, tell: fn(&BackendError)) {
-        let _ = self.on_failure.set(tell);
+    pub(super) fn on_failure(&self, report: fn(&BackendError)) {
+        let _ = self.on_failure.set(report);
     }
 
     /// Sends a command and waits for its reply, whose body goes to `reply` (as
     /// much of it as fits). Answers with the length of the whole body.
-    pub(super) fn ask(
+    pub(super) fn request(
         &self,
         command: Command,
         body: &[u8],

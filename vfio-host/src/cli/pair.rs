@@ -16,8 +16,8 @@ use crate::cli::address::AddressArgs;
 use crate::cli::capture::CaptureArgs;
 use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
-use crate::exchange::MeetingArgs;
-use crate::measure::wait_mode::Waits;
+use crate::exchange::RendezvousArgs;
+use crate::measure::wait_mode::WaitMode;
 
 /// Two functions, in this process or one in another, and what is between them.
 #[derive(Args, Debug, Clone)]
@@ -31,7 +31,7 @@ pub struct PairArgs {
     pub peer: Option<DeviceSpec>,
     /// Where the other process is, if there is one.
     #[command(flatten)]
-    pub meeting: MeetingArgs,
+    pub rendezvous: RendezvousArgs,
     /// Run the simulator in virtual time: reproducible, prints counts and no times.
     #[arg(long = "virtual", conflicts_with_all = ["listen", "connect"])]
     pub virtual_time: bool,
@@ -117,11 +117,11 @@ impl PairArgs {
     ///
     /// # Errors
     /// Moderation of events that are not waited for.
-    pub(crate) fn waits(&self) -> Result<Waits> {
+    pub(crate) fn wait_mode(&self) -> Result<WaitMode> {
         Ok(match (self.events, self.moderation) {
-            (true, None) => Waits::ForEvents(CqModeration::Off),
-            (true, Some(ModerationArg(moderation))) => Waits::ForEvents(moderation),
-            (false, None) => Waits::Polls,
+            (true, None) => WaitMode::Interrupt(CqModeration::Off),
+            (true, Some(ModerationArg(moderation))) => WaitMode::Interrupt(moderation),
+            (false, None) => WaitMode::BusyPoll,
             (false, Some(_)) => refuse!("--moderation: it delays events; add --events"),
         })
     }

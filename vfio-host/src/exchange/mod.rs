@@ -1,6 +1,6 @@
 //! What two processes tell each other before and after their messages.
 //!
-//! A TCP connection, one JSON object a line. Each side says [`Hello`]: the
+//! A TCP connection, one JSON object a line. Each side says [`Offer`]: the
 //! version, what it was asked to do, and where its queue pairs are. Both have to
 //! have been asked for the same. Then each says that it is ready, and at the end
 //! that it is done, so that neither takes down what the other still needs. A
@@ -22,11 +22,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use host_port::{At, PORT};
+pub use host_port::{HostPort, PORT};
 pub use lines::{Lines, MAX_LINE};
 pub(crate) use offer::SIZES;
-pub use offer::{Hello, Peer, Place};
-pub use rendezvous::{Meeting, MeetingArgs, Role};
+pub use offer::{Offer, Peer, QpRecord};
+pub use rendezvous::{Rendezvous, RendezvousArgs, Role};
 
 /// Version of the exchange; the first thing that is compared.
 pub const VERSION: u32 = 2;
@@ -171,11 +171,17 @@ pub struct Done {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "lowercase")]
 enum Message {
-    Hello(Hello),
+    /// Its name in the protocol is `hello`.
+    #[serde(rename = "hello")]
+    Offer(Offer),
     Ready {},
-    Stop { posted: Vec<u64> },
+    Stop {
+        posted: Vec<u64>,
+    },
     Done(Done),
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
 /// The connection with a peer.
@@ -185,7 +191,7 @@ pub struct Link {
     /// How long a peer may be silent.
     wait: Duration,
     /// What the peer has said that nobody waited for yet.
-    said: Option<Message>,
+    pending: Option<Message>,
 }
 
 impl Link {
@@ -195,7 +201,7 @@ impl Link {
         Self {
             lines,
             wait,
-            said: None,
+            pending: None,
         }
     }
 
@@ -208,25 +214,25 @@ impl Link {
     ///
     /// # Errors
     /// What the peer is not, or what it was not asked for; it is told.
-    pub fn greet(&mut self, hello: &Hello) -> Result<Peer, ExchangeError> {
-        self.lines.send(&Message::Hello(hello.clone()), self.wait)?;
-        let heard = match self.said.take() {
-            Some(said) => Ok(said),
+    pub fn exchange_params(&mut self, offer: &Offer) -> Result<Peer, ExchangeError> {
+        self.lines.send(&Message::Offer(offer.clone()), self.wait)?;
+        let received = match self.pending.take() {
+            Some(pending) => Ok(pending),
             None => {
                 let line = self.lines.receive(self.wait)?;
                 self.parse(&line)
             }
         };
         let peer = self.lines.peer();
-        let heard = match heard {
-            Ok(Message::Hello(theirs)) => hello.check(theirs, peer),
+        let received = match received {
+            Ok(Message::Offer(theirs)) => offer.check(theirs, peer),
             Ok(_) => Err(self.malformed("no hello")),
             Err(error) => Err(error),
         };
-        if let Err(error) = &heard {
+        if let Err(error) = &received {
             self.give_up(error);
         }
-        heard
+        received
     }
 
     /// Says that this side is ready, and waits until the peer is: before
@@ -254,10 +260,10 @@ impl Link {
     /// What the peer has posted on each queue pair, if it said last that there
     /// will be no more; told once.
     pub fn stopped(&mut self) -> Option<Vec<u64>> {
-        match self.said.take() {
+        match self.pending.take() {
             Some(Message::Stop { posted }) => Some(posted),
             other => {
-                self.said = other;
+                self.pending = other;
                 None
             }
         }
@@ -268,10 +274,10 @@ impl Link {
     ///
     /// # Errors
     /// Somebody who does not speak as an e810 does, or has gone.
-    pub(crate) fn has_greeted(&mut self) -> Result<bool, ExchangeError> {
-        match (self.look()?, &self.said) {
+    pub(crate) fn has_offer(&mut self) -> Result<bool, ExchangeError> {
+        match (self.try_receive()?, &self.pending) {
             (false, _) => Ok(false),
-            (true, Some(Message::Hello(_))) => Ok(true),
+            (true, Some(Message::Offer(_))) => Ok(true),
             (true, _) => Err(self.malformed("no hello")),
         }
     }
@@ -281,13 +287,13 @@ impl Link {
     ///
     /// # Errors
     /// A peer that is gone or failed.
-    pub fn look(&mut self) -> Result<bool, ExchangeError> {
-        if self.said.is_none()
-            && let Some(line) = self.lines.look()?
+    pub fn try_receive(&mut self) -> Result<bool, ExchangeError> {
+        if self.pending.is_none()
+            && let Some(line) = self.lines.try_receive()?
         {
-            self.said = Some(self.parse(&line)?);
+            self.pending = Some(self.parse(&line)?);
         }
-        Ok(self.said.is_some())
+        Ok(self.pending.is_some())
     }
 
     /// Says that this side is done. It goes on to serve the peer until
@@ -312,8 +318,8 @@ impl Link {
 
     /// What the peer says next.
     fn next(&mut self) -> Result<Message, ExchangeError> {
-        if let Some(said) = self.said.take() {
-            return Ok(said);
+        if let Some(pending) = self.pending.take() {
+            return Ok(pending);
         }
         let line = self.lines.receive(self.wait)?;
         self.parse(&line)

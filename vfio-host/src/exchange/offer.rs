@@ -15,7 +15,7 @@ use crate::output::units;
 /// A queue pair, as it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct QpRecord {
     /// Queue pair number.
     pub qpn: u32,
     /// First packet sequence number.
@@ -28,7 +28,7 @@ pub struct Place {
     pub address: u64,
 }
 
-impl From<RemoteQp> for Place {
+impl From<RemoteQp> for QpRecord {
     fn from(endpoint: RemoteQp) -> Self {
         Self {
             qpn: endpoint.qpn.get(),
@@ -43,7 +43,7 @@ impl From<RemoteQp> for Place {
 /// What each side says first.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hello {
+pub struct Offer {
     /// Version of the exchange.
     pub e810: u32,
     /// What was asked for: command and options, which both have to have in
@@ -56,7 +56,7 @@ pub struct Hello {
     /// Greatest path MTU that this side can have, in bytes.
     pub mtu: u32,
     /// Queue pairs.
-    pub places: Vec<Place>,
+    pub places: Vec<QpRecord>,
 }
 
 /// A peer that was checked.
@@ -72,7 +72,7 @@ pub struct Peer {
     pub endpoints: Vec<RemoteQp>,
 }
 
-impl Hello {
+impl Offer {
     /// What this side says.
     #[must_use]
     pub fn new(
@@ -88,7 +88,7 @@ impl Hello {
             mac: units::mac(mac),
             gid: gid.ip(),
             mtu: mtu.bytes(),
-            places: endpoints.into_iter().map(Place::from).collect(),
+            places: endpoints.into_iter().map(QpRecord::from).collect(),
         }
     }
 
@@ -120,7 +120,7 @@ impl Hello {
         if theirs.places.len() != self.places.len() {
             return Err(wrong("number of queue pairs", &theirs.places.len()));
         }
-        let endpoint = |place: &Place| {
+        let endpoint = |place: &QpRecord| {
             // 0 and 1 are those of management, and all ones stands for multicast.
             let usual = (2..0xFF_FFFF).contains(&place.qpn);
             let qpn = Qpn::new(place.qpn).filter(|_| usual);
@@ -156,7 +156,7 @@ impl Hello {
         names.sort_by_key(|name| (FIRST.iter().position(|first| first == name), *name));
         names.sort_by_key(|name| !FIRST.contains(name));
         for name in names {
-            let [ours, other] = [self, theirs].map(|hello| given(name, hello.terms.get(name)));
+            let [ours, other] = [self, theirs].map(|offer| given(name, offer.terms.get(name)));
             if ours != other {
                 return Err(ExchangeError::Differs {
                     peer: from,

@@ -16,7 +16,7 @@ use e810_backends::HostDevice;
 use e810_backends::host::package::{self, NoPackage, PackageFile};
 use e810_backends::host::{Host, cpus};
 
-use super::watch::hush;
+use super::watch::silence_driver_log;
 use crate::cli::StartArgs;
 
 /// How long a link may take to come up: the longest that ports need to agree on
@@ -171,7 +171,7 @@ const DDP: &str = "E810_DDP";
 /// # Errors
 /// A package that cannot be read, or a LAN side that has to be given.
 pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Start> {
-    device.on_failure(hush);
+    device.on_failure(silence_driver_log);
     let mtu = asked.mtu.unwrap_or(MTU);
     if asked.warm {
         let lan = device.lan(asked.mac, asked.vsi, mtu)?;

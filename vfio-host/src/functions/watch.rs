@@ -10,7 +10,7 @@ use e810_backends::{BackendError, HostDevice, Notice};
 /// What the driver logs about a device that reads as all-ones is true and
 /// hides the cause, which the command prints: unless somebody asked for a log,
 /// there is none from then on.
-pub(crate) fn hush(_: &BackendError) {
+pub(crate) fn silence_driver_log(_: &BackendError) {
     if env::var_os("RUST_LOG").is_none() {
         log::set_max_level(log::LevelFilter::Off);
     }
@@ -19,15 +19,15 @@ pub(crate) fn hush(_: &BackendError) {
 /// The kernel's notice that ended a command.
 #[derive(Debug, thiserror::Error)]
 #[error("{device}: {notice}; the driver has stopped, and the function is free for whoever asked")]
-pub(crate) struct Told {
+pub(crate) struct KernelNotice {
     device: String,
     notice: Notice,
 }
 
 /// How often notices are asked for.
-const LOOK: Duration = Duration::from_millis(10);
+const NOTICE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Fails with [`Told`] once the kernel has a notice for one of the functions,
+/// Fails with [`KernelNotice`] once the kernel has a notice for one of the functions,
 /// and with its failure once a transport has one.
 pub(crate) fn watch<D: HostDevice, const N: usize>(functions: [&D; N]) -> impl Fn() -> Result<()> {
     let functions = functions.map(D::clone);
@@ -37,9 +37,9 @@ pub(crate) fn watch<D: HostDevice, const N: usize>(functions: [&D; N]) -> impl F
         if now < next.get() {
             return Ok(());
         }
-        next.set(now + LOOK);
+        next.set(now + NOTICE_INTERVAL);
         if let Some((device, notice)) = functions.iter().find_map(HostDevice::notice) {
-            return Err(Told { device, notice }.into());
+            return Err(KernelNotice { device, notice }.into());
         }
         match functions.iter().find_map(|function| function.failure()) {
             Some(failure) => Err(Error::new(failure.clone())),

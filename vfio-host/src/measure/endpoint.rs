@@ -14,14 +14,14 @@ use e810_backends::buffer::Buffer;
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, SharedBytes};
 
-use super::progress_loop::Attended;
-use super::wait_mode::Waits;
-use crate::monitor::Tap;
+use super::progress_loop::ProgressLoop;
+use super::wait_mode::WaitMode;
+use crate::monitor::SnapshotPublisher;
 
 /// A device with its objects.
 #[derive(Debug)]
 pub struct Endpoint<P: HostPlatform> {
-    device: Attended<P>,
+    device: ProgressLoop<P>,
     pd: Pd,
     cq: Cq<P>,
     qps: Vec<Qp<P>>,
@@ -55,7 +55,7 @@ pub(crate) struct EndpointPlan {
     /// Q_Key announced to the peer; of no meaning for a connection.
     pub(crate) qkey: u32,
     /// How completions are waited for.
-    pub(crate) waits: Waits,
+    pub(crate) wait_mode: WaitMode,
     /// Command line options that size the CQ and the queue pairs, named when one of
     /// these is refused.
     pub(crate) options: Option<SizeOptions>,
@@ -88,7 +88,7 @@ pub struct RemoteQp {
 
 impl<P: HostPlatform> Endpoint<P> {
     /// Makes the objects of `plan` on a ready device, which can be observed through
-    /// `tap`.
+    /// `publisher`.
     ///
     /// # Errors
     /// What the device refused, and which object.
@@ -97,7 +97,7 @@ impl<P: HostPlatform> Endpoint<P> {
         mut control: Control<P>,
         events: EventSet<P>,
         plan: &EndpointPlan,
-        tap: Option<Tap>,
+        publisher: Option<SnapshotPublisher>,
     ) -> Result<Self> {
         let buffer = platform.payload(plan.bytes)?;
         let pd = control.alloc_pd()?;
@@ -115,7 +115,14 @@ impl<P: HostPlatform> Endpoint<P> {
         };
         let qps = (0..plan.qps).map(qp).collect::<Result<_>>()?;
         Ok(Self {
-            device: Attended::new(platform, control, events, &mut cq, plan.waits, tap)?,
+            device: ProgressLoop::new(
+                platform,
+                control,
+                events,
+                &mut cq,
+                plan.wait_mode,
+                publisher,
+            )?,
             pd,
             cq,
             qps,

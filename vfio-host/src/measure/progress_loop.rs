@@ -10,29 +10,29 @@ use e810::{AsyncEvent, Control, Cq, Event, EventSet, Notify, VectorEvents, Wc};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
-use super::wait_mode::Waits;
-use crate::monitor::{Counts, FunctionSeen, Tap, look};
+use super::wait_mode::WaitMode;
+use crate::monitor::{Counts, FunctionSnapshot, SnapshotPublisher, collect_snapshot};
 
 /// How long a thread sleeps at a time: then it looks whether all is well.
 const SLEEP: Ns = Ns::from_ms(10);
 
 /// A ready device and what it tells.
 #[derive(Debug)]
-pub(crate) struct Attended<P: Platform> {
+pub(crate) struct ProgressLoop<P: Platform> {
     pub(crate) platform: P,
     pub(crate) control: Control<P>,
     events: EventSet<P>,
-    waits: Waits,
+    wait_mode: WaitMode,
     /// There may be completions.
     awake: bool,
     fired: Vec<Vector>,
     counts: Counts,
-    tap: Option<Tap>,
+    publisher: Option<SnapshotPublisher>,
 }
 
-impl<P: HostPlatform> Attended<P> {
+impl<P: HostPlatform> ProgressLoop<P> {
     /// Takes charge of a device that is ready, whose only queue is `cq`. Through
-    /// `tap` others can look at it.
+    /// `publisher` others can look at it.
     ///
     /// # Errors
     /// Moderation that the card does not have.
@@ -41,10 +41,10 @@ impl<P: HostPlatform> Attended<P> {
         mut control: Control<P>,
         events: EventSet<P>,
         cq: &mut Cq<P>,
-        waits: Waits,
-        tap: Option<Tap>,
+        wait_mode: WaitMode,
+        publisher: Option<SnapshotPublisher>,
     ) -> Result<Self> {
-        if let Waits::ForEvents(moderation) = waits {
+        if let WaitMode::Interrupt(moderation) = wait_mode {
             control.modify_cq(cq, moderation).context("--moderation")?;
         }
         Ok(Self {
@@ -55,10 +55,10 @@ impl<P: HostPlatform> Attended<P> {
                 ..Counts::default()
             },
             events,
-            waits,
+            wait_mode,
             awake: true,
             fired: Vec::new(),
-            tap,
+            publisher,
         })
     }
 
@@ -66,30 +66,30 @@ impl<P: HostPlatform> Attended<P> {
     /// are none.
     ///
     /// # Errors
-    /// As [`Attended::attend`].
+    /// As [`ProgressLoop::progress`].
     pub(crate) fn poll(&mut self, cq: &mut Cq<P>, wcs: &mut [Wc]) -> Result<usize> {
-        if let Some(tap) = self.tap.take_if(|tap| tap.is_wanted()) {
-            tap.show(self.look(&tap, cq));
-            self.tap = Some(tap);
+        if let Some(publisher) = self.publisher.take_if(|publisher| publisher.is_wanted()) {
+            publisher.publish(self.collect_snapshot(&publisher, cq));
+            self.publisher = Some(publisher);
         }
-        if self.awake || self.waits == Waits::Polls {
+        if self.awake || self.wait_mode == WaitMode::BusyPoll {
             let polled = cq.poll(wcs);
             if polled > 0 {
                 self.counts.completions += polled as u64;
                 return Ok(polled);
             }
             // What came while the event was asked for is found in the next turn.
-            self.awake = self.waits == Waits::Polls || cq.arm(Notify::Any);
+            self.awake = self.wait_mode == WaitMode::BusyPoll || cq.arm(Notify::Any);
         }
-        let attended = self.attend();
-        if attended.is_err()
-            && let Some(tap) = self.tap.take()
+        let progressed = self.progress();
+        if progressed.is_err()
+            && let Some(publisher) = self.publisher.take()
         {
             // Who looks wants to see that before all is gone.
-            let seen = self.look(&tap, cq);
-            tap.leave(seen);
+            let snapshot = self.collect_snapshot(&publisher, cq);
+            publisher.publish_last(snapshot);
         }
-        attended?;
+        progressed?;
         if cq.take_event() {
             self.counts.events += 1;
             self.awake = true;
@@ -98,10 +98,10 @@ impl<P: HostPlatform> Attended<P> {
     }
 
     /// What there is to see.
-    fn look(&mut self, tap: &Tap, cq: &Cq<P>) -> FunctionSeen {
+    fn collect_snapshot(&mut self, publisher: &SnapshotPublisher, cq: &Cq<P>) -> FunctionSnapshot {
         let now = self.platform.now();
         let (control, events) = (&mut self.control, &self.events);
-        look(tap, now, control, events, cq, &self.counts)
+        collect_snapshot(publisher, now, control, events, cq, &self.counts)
     }
 
     /// Takes all events, or those of vectors that fired, and does the deferred
@@ -110,21 +110,21 @@ impl<P: HostPlatform> Attended<P> {
     /// # Errors
     /// A device that only a reset helps, or an asynchronous event: a run in which
     /// nothing goes wrong has none.
-    fn attend(&mut self) -> Result<()> {
+    fn progress(&mut self) -> Result<()> {
         let mut failure = None;
-        let progress = match self.waits {
-            Waits::Polls => e810::progress(&mut self.control, &mut self.events, |event| {
+        let progress = match self.wait_mode {
+            WaitMode::BusyPoll => e810::progress(&mut self.control, &mut self.events, |event| {
                 note(event, &mut failure);
             }),
-            Waits::ForEvents(_) => {
-                self.platform.take_fired(Ns(0), &mut self.fired)?;
+            WaitMode::Interrupt(_) => {
+                self.platform.wait_fired(Ns(0), &mut self.fired)?;
                 for vector in self.fired.drain(..) {
                     let parts = self.events.iter_mut().zip(&mut self.counts.interrupts);
                     parts
                         .filter(|(events, _)| events.vector() == vector)
                         .for_each(|(events, interrupts)| {
                             *interrupts += 1;
-                            serve(events, &mut failure);
+                            handle_vector(events, &mut failure);
                         });
                 }
                 self.control.progress()
@@ -155,11 +155,11 @@ impl<P: HostPlatform> Attended<P> {
     /// # Errors
     /// The host cannot wait for interrupts.
     pub(crate) fn sleep(&mut self) -> Result<()> {
-        if self.awake || self.waits == Waits::Polls {
+        if self.awake || self.wait_mode == WaitMode::BusyPoll {
             self.rest();
             return Ok(());
         }
-        self.platform.take_fired(SLEEP, &mut self.fired)
+        self.platform.wait_fired(SLEEP, &mut self.fired)
     }
 
     /// Interrupts so far.
@@ -179,7 +179,7 @@ impl<P: HostPlatform> Attended<P> {
 }
 
 /// What an interrupt handler does.
-fn serve<P: Platform>(events: &mut VectorEvents<P>, failure: &mut Option<AsyncEvent>) {
+fn handle_vector<P: Platform>(events: &mut VectorEvents<P>, failure: &mut Option<AsyncEvent>) {
     while events.on_vector(&mut |event| note(event, failure)).more {}
 }
 

@@ -4,11 +4,11 @@ use e810::CqModeration;
 
 /// How a loop learns of completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Waits {
+pub enum WaitMode {
     /// It looks for them all the time.
     #[default]
-    Polls,
+    BusyPoll,
     /// It asks for an event when there are none, and looks again after an
     /// interrupt, which may be moderated.
-    ForEvents(CqModeration),
+    Interrupt(CqModeration),
 }

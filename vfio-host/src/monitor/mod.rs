@@ -2,12 +2,12 @@
 //! queues are, what moderation does, what went wrong.
 //!
 //! A function belongs to one process, so that process has to say. The loop that
-//! [attends](crate::measure::progress_loop) to a device has a [`Tap`]: one load tells it whether
-//! somebody wants to look, and only then is there anything to do. A [`Desk`] asks
+//! [attends](crate::measure::progress_loop) to a device has a [`SnapshotPublisher`]: one load tells it whether
+//! somebody wants to look, and only then is there anything to do. A [`MonitorRegistry`] asks
 //! all taps of a process, a [`Service`] answers for it on a socket, and a
 //! [`Client`] asks there.
 //!
-//! What is told are counts since the beginning ([`Seen`]); what they grew by
+//! What is told are counts since the beginning ([`Snapshot`]); what they grew by
 //! between two looks makes rates ([`View`]).
 
 mod client;
@@ -19,13 +19,13 @@ mod snapshot;
 mod view;
 
 pub use client::Client;
-pub(crate) use collect::{Counts, look};
-pub use registry::{Desk, Tap};
+pub(crate) use collect::{Counts, collect_snapshot};
+pub use registry::{MonitorRegistry, SnapshotPublisher};
 pub use screen::{print, print_within};
 pub use service::Service;
 pub use snapshot::{
-    AsyncSeen, AsyncsSeen, CqSeen, DepthSeen, FunctionSeen, PortSeen, ProfileSeen, Seen,
-    TimingSeen, VectorSeen,
+    AsyncEventSnapshot, AsyncEventsSnapshot, CqSnapshot, DepthSnapshot, FunctionSnapshot,
+    PortSnapshot, ProfileSnapshot, Snapshot, TimingSnapshot, VectorSnapshot,
 };
 pub use view::{CqView, FunctionView, VectorView, View};
 

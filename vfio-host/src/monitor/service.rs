@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use e810_sim_server::quota::Quota;
 use e810_sim_server::socket;
 
-use super::registry::Desk;
+use super::registry::MonitorRegistry;
 
 /// Clients at one time.
 const CLIENTS: usize = 8;
@@ -50,7 +50,7 @@ impl Service {
     ///
     /// # Errors
     /// The socket cannot be made there.
-    pub fn start(desk: Desk, path: &Path) -> Result<Self> {
+    pub fn start(registry: MonitorRegistry, path: &Path) -> Result<Self> {
         let at = || format!("a socket to look from, {}", path.display());
         let listener = socket::listen(path).with_context(at)?;
         fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(at)?;
@@ -64,7 +64,7 @@ impl Service {
                         return;
                     }
                     match client {
-                        Ok(client) => accepting.accept(client, &desk),
+                        Ok(client) => accepting.accept(client, &registry),
                         Err(error) => log::warn!("nobody can look: {error}"),
                     }
                 }
@@ -79,7 +79,7 @@ impl Service {
 }
 
 impl Shared {
-    fn accept(&self, client: UnixStream, desk: &Desk) {
+    fn accept(&self, client: UnixStream, registry: &MonitorRegistry) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.retain(|(_, thread)| !thread.is_finished());
         if clients.len() == CLIENTS {
@@ -88,11 +88,11 @@ impl Shared {
             });
             return;
         }
-        let desk = desk.clone();
+        let registry = registry.clone();
         let answering = client.try_clone().and_then(|stream| {
             let name = thread::Builder::new().name("monitor client".to_owned());
             name.spawn(move || {
-                if let Err(error) = answer(&stream, &desk) {
+                if let Err(error) = answer(&stream, &registry) {
                     log::debug!("who looked is gone: {error:#}");
                 }
                 // The other handle on it stays a while.
@@ -107,7 +107,7 @@ impl Shared {
 }
 
 /// Answers a client's questions until it goes.
-fn answer(mut stream: &UnixStream, desk: &Desk) -> Result<()> {
+fn answer(mut stream: &UnixStream, registry: &MonitorRegistry) -> Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut questions = BufReader::new(stream);
     let mut question = Vec::new();
@@ -118,7 +118,7 @@ fn answer(mut stream: &UnixStream, desk: &Desk) -> Result<()> {
             // It went, or has something else in mind.
             return Ok(());
         }
-        let mut line = serde_json::to_vec(&desk.look(LIMIT))?;
+        let mut line = serde_json::to_vec(&registry.snapshot(LIMIT))?;
         line.push(b'\n');
         stream.write_all(&line)?;
     }

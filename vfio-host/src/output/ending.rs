@@ -77,9 +77,9 @@ mod tests {
     fn a_failure_is_one_line_of_text_or_of_json() {
         let error = anyhow!("a \"name\"").context("reading");
         assert_eq!(line(&error, 1, false), "e810: reading: a \"name\"");
-        let told: serde_json::Value = serde_json::from_str(&line(&error, 1, true)).unwrap();
+        let parsed: serde_json::Value = serde_json::from_str(&line(&error, 1, true)).unwrap();
         assert_eq!(
-            told,
+            parsed,
             json!({"error": "reading: a \"name\"", "exit_code": 1})
         );
     }

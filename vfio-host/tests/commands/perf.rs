@@ -28,7 +28,7 @@ fn row(words: &str) -> Value {
 }
 
 #[test]
-fn every_operation_is_looked_at() {
+fn every_operation_is_verified() {
     // The last payload, at each end where one arrives.
     for (words, verified) in [
         ("--test lat --op send", 2),
@@ -47,7 +47,7 @@ fn every_operation_is_looked_at() {
 }
 
 #[test]
-fn each_message_is_looked_at_if_asked_for() {
+fn each_message_is_verified_if_asked_for() {
     let queues = "--qps 3 --depth 8 --post-list 4 --iters 50";
     for (words, verified) in [
         ("--test lat --op send --iters 40".to_owned(), 80),

@@ -80,7 +80,7 @@ fn an_interrupted_exchange_tells_what_was_verified() {
 }
 
 fn frames(server: &ServerProcess) -> u64 {
-    let report = server.look();
+    let report = server.report();
     report["functions"][0]["frames_sent"].as_u64().unwrap_or(0)
 }
 

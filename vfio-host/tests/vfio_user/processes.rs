@@ -222,7 +222,7 @@ impl ServerProcess {
     }
 
     /// Its report so far: it goes on.
-    pub(crate) fn look(&self) -> Value {
+    pub(crate) fn report(&self) -> Value {
         self.e810.signal(libc::SIGUSR1);
         until("the report", || {
             let text = std::fs::read_to_string(&self.report).ok()?;

@@ -14,14 +14,14 @@ use super::Plan;
 use crate::measure::endpoint::{Endpoint, EndpointPlan, SizeOptions, succeeded};
 use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
-use crate::monitor::Tap;
+use crate::monitor::SnapshotPublisher;
 
 /// Q_Key: nothing here is a datagram.
 const NO_QKEY: u32 = 0;
 
 /// One side.
 #[derive(Debug)]
-pub struct End<P: HostPlatform> {
+pub struct PerfEndpoint<P: HostPlatform> {
     pub(crate) endpoint: Endpoint<P>,
     /// Places among the queue pairs by queue pair number.
     index: Vec<(u32, usize)>,
@@ -51,9 +51,9 @@ pub(super) struct Post {
     pub(super) size: u32,
 }
 
-impl<P: HostPlatform> End<P> {
+impl<P: HostPlatform> PerfEndpoint<P> {
     /// Makes the objects that `plan` takes on a ready device, at which others look
-    /// through `tap`.
+    /// through `publisher`.
     ///
     /// # Errors
     /// What the device refused, and which object.
@@ -62,7 +62,7 @@ impl<P: HostPlatform> End<P> {
         control: Control<P>,
         events: EventSet<P>,
         plan: &Plan,
-        tap: Option<Tap>,
+        publisher: Option<SnapshotPublisher>,
     ) -> Result<Self> {
         let stride = plan.largest() as usize;
         let places = plan.places();
@@ -84,13 +84,13 @@ impl<P: HostPlatform> End<P> {
             counters: false,
             tuning: plan.tuning,
             qkey: NO_QKEY,
-            waits: plan.waits,
+            wait_mode: plan.wait_mode,
             options: Some(SizeOptions {
                 cq: "--qps and --depth",
                 qp: "--qps, --depth, --inline",
             }),
         };
-        let endpoint = Endpoint::new(platform, control, events, &objects, tap)?;
+        let endpoint = Endpoint::new(platform, control, events, &objects, publisher)?;
         let numbers = endpoint.numbers().map(e810::Qpn::get);
         let mut index: Vec<_> = numbers.zip(0..).collect();
         index.sort_unstable();
@@ -122,7 +122,12 @@ impl<P: HostPlatform> End<P> {
         let memory = self.outgoing(place, size)?;
         let [bytes, _] = &mut self.scratch;
         let bytes = bytes.get_mut(..size as usize).context("a larger message")?;
-        payload::fill(bytes, plan.seed ^ u64::from(size), content, Direction::Ask);
+        payload::fill(
+            bytes,
+            plan.seed ^ u64::from(size),
+            content,
+            Direction::Request,
+        );
         Ok(memory.write(0, bytes)?)
     }
 
@@ -157,7 +162,7 @@ impl<P: HostPlatform> End<P> {
             expected,
             plan.seed ^ u64::from(size),
             content,
-            Direction::Ask,
+            Direction::Request,
         );
         if let (Some(last), Some(byte)) = (last, expected.last_mut()) {
             *byte = last;

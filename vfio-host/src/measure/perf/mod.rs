@@ -18,10 +18,10 @@ use serde::Serialize;
 
 use crate::measure::latency::Bucket;
 use crate::measure::op::Op;
-use crate::measure::wait_mode::Waits;
+use crate::measure::wait_mode::WaitMode;
 
 pub use client::Client;
-pub use endpoint::{End, MAX_POST_LIST};
+pub use endpoint::{MAX_POST_LIST, PerfEndpoint};
 pub use floor::{Floor, core_to_core};
 pub use plot::svg;
 pub use server::Server;
@@ -75,7 +75,7 @@ pub struct Plan {
     /// Every message has payload of its own, which is looked at.
     pub check: bool,
     /// How completions are waited for.
-    pub waits: Waits,
+    pub wait_mode: WaitMode,
     /// How queue pairs pace themselves.
     pub tuning: Tuning,
 }

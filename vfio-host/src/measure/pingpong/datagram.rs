@@ -11,7 +11,7 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use super::endpoint::{GRH, RECEIVES, is_receive, low};
-use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED};
+use super::{MESSAGE_LIMIT, Outcome, PingpongEndpoint, Plan, UNREACHED};
 use crate::measure::endpoint::succeeded;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
@@ -30,7 +30,7 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<()>;
 ///
 /// # Errors
 /// A queue that refuses them.
-pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
+pub fn prepare<P: HostPlatform>(side: &mut PingpongEndpoint<P>) -> Result<()> {
     (0..RECEIVES).try_for_each(|slot| side.post_slot(slot))
 }
 
@@ -55,7 +55,7 @@ impl Check {
 
     fn fill<P: HostPlatform>(
         &mut self,
-        side: &Side<P>,
+        side: &PingpongEndpoint<P>,
         number: u64,
         direction: Direction,
     ) -> Result<()> {
@@ -63,7 +63,7 @@ impl Check {
         Ok(side.outgoing()?.write(0, &self.expected)?)
     }
 
-    fn send<P: HostPlatform>(&mut self, side: &mut Side<P>, number: u64) -> Result<()> {
+    fn send<P: HostPlatform>(&mut self, side: &mut PingpongEndpoint<P>, number: u64) -> Result<()> {
         if self.outstanding < OUTSTANDING {
             side.post_datagram(number)?;
             self.outstanding += 1;
@@ -86,7 +86,7 @@ impl Check {
 
     fn is_right<P: HostPlatform>(
         &mut self,
-        side: &Side<P>,
+        side: &PingpongEndpoint<P>,
         slot: u64,
         number: u64,
         direction: Direction,
@@ -106,7 +106,7 @@ impl Check {
 /// however often it is sent, or what `idle` said; differences in payload are
 /// counted, not returned.
 pub fn ask<P: HostPlatform>(
-    side: &mut Side<P>,
+    side: &mut PingpongEndpoint<P>,
     plan: &Plan,
     progress: &mut Progress,
     idle: Idle<'_>,
@@ -120,7 +120,7 @@ pub fn ask<P: HostPlatform>(
         if stop.is_asked() || plan.is_over(start, || side.endpoint.now()) {
             break;
         }
-        check.fill(side, number, Direction::Ask)?;
+        check.fill(side, number, Direction::Request)?;
         let posted = side.endpoint.now();
         let (mut sent, mut tries) = (posted, 1u64);
         check.send(side, number)?;
@@ -134,7 +134,7 @@ pub fn ask<P: HostPlatform>(
                 };
                 if of == low(number) && answer.is_none() {
                     outcome.latencies.add((side.endpoint.now() - posted).0 / 2);
-                    answer = Some(check.is_right(side, slot, number, Direction::Answer)?);
+                    answer = Some(check.is_right(side, slot, number, Direction::Response)?);
                 }
                 side.post_slot(slot)?;
             }
@@ -192,7 +192,7 @@ impl Responder {
     ///
     /// # Errors
     /// A completion that failed, or an asynchronous error.
-    pub fn turn<P: HostPlatform>(&mut self, side: &mut Side<P>) -> Result<usize> {
+    pub fn turn<P: HostPlatform>(&mut self, side: &mut PingpongEndpoint<P>) -> Result<usize> {
         let mut wcs = [Wc::default(); 8];
         let polled = side.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled) {
@@ -202,11 +202,14 @@ impl Responder {
             let is_next = number == low(self.next) && self.next < self.check.plan.iterations;
             if is_next {
                 let number = self.next;
-                match self.check.is_right(side, slot, number, Direction::Ask)? {
+                match self
+                    .check
+                    .is_right(side, slot, number, Direction::Request)?
+                {
                     true => self.outcome.verified += 1,
                     false => self.outcome.errors += 1,
                 }
-                self.check.fill(side, number, Direction::Answer)?;
+                self.check.fill(side, number, Direction::Response)?;
                 self.next += 1;
                 self.outcome.messages += 2;
                 let now = side.endpoint.now();

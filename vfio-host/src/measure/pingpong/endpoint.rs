@@ -10,8 +10,8 @@ use e810_hal::SharedBytes;
 
 use crate::measure::endpoint::{Endpoint, EndpointPlan, RemoteQp, succeeded};
 use crate::measure::op::Op;
-use crate::measure::wait_mode::Waits;
-use crate::monitor::Tap;
+use crate::measure::wait_mode::WaitMode;
+use crate::monitor::SnapshotPublisher;
 
 /// Receives kept posted on each side.
 pub(super) const RECEIVES: u64 = 4;
@@ -20,7 +20,7 @@ pub(super) const GRH: usize = 40;
 
 /// One side of the exchange.
 #[derive(Debug)]
-pub struct Side<P: HostPlatform> {
+pub struct PingpongEndpoint<P: HostPlatform> {
     pub(crate) endpoint: Endpoint<P>,
     qp_type: QpType,
     size: u32,
@@ -33,7 +33,7 @@ pub struct Side<P: HostPlatform> {
 
 /// What a side is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SidePlan {
+pub struct PingpongEndpointPlan {
     /// How messages are carried.
     pub qp_type: QpType,
     /// Bytes of payload in a message.
@@ -41,14 +41,14 @@ pub struct SidePlan {
     /// Its queue pair gets counters of its own.
     pub counters: bool,
     /// How it waits for completions.
-    pub waits: Waits,
+    pub wait_mode: WaitMode,
     /// How its queue pair paces itself.
     pub tuning: Tuning,
 }
 
-impl<P: HostPlatform> Side<P> {
+impl<P: HostPlatform> PingpongEndpoint<P> {
     /// Makes PD, CQ, QP and registered memory on a ready device, at which others
-    /// look through `tap`.
+    /// look through `publisher`.
     ///
     /// # Errors
     /// What the device refused, and which object.
@@ -56,14 +56,14 @@ impl<P: HostPlatform> Side<P> {
         platform: P,
         control: Control<P>,
         events: EventSet<P>,
-        plan: SidePlan,
-        tap: Option<Tap>,
+        plan: PingpongEndpointPlan,
+        publisher: Option<SnapshotPublisher>,
     ) -> Result<Self> {
-        let SidePlan {
+        let PingpongEndpointPlan {
             qp_type,
             size,
             counters,
-            waits,
+            wait_mode,
             tuning,
         } = plan;
         // First what is sent, then where it arrives: a datagram that nobody
@@ -94,11 +94,11 @@ impl<P: HostPlatform> Side<P> {
             counters,
             tuning,
             qkey: DATAGRAM_QKEY,
-            waits,
+            wait_mode,
             options: None,
         };
         Ok(Self {
-            endpoint: Endpoint::new(platform, control, events, &objects, tap)?,
+            endpoint: Endpoint::new(platform, control, events, &objects, publisher)?,
             qp_type,
             size,
             receives: 0,
@@ -189,7 +189,7 @@ impl<P: HostPlatform> Side<P> {
     }
 
     /// A WRITE that the peer gets a completion of.
-    pub(super) fn post_write_told(&mut self, number: u64) -> Result<()> {
+    pub(super) fn post_write_imm(&mut self, number: u64) -> Result<()> {
         let sges = [self.endpoint.sge(self.outgoing()?)];
         let op = e810::Op::Write {
             data: Data::Sges(&sges),

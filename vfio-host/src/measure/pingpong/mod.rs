@@ -19,7 +19,7 @@ use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 use crate::stop::Stop;
 
-pub use endpoint::{Side, SidePlan};
+pub use endpoint::{PingpongEndpoint, PingpongEndpointPlan};
 
 /// What to exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,8 +95,8 @@ pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 /// arrive, or what `watch` said; differences in payload are counted, not
 /// returned.
 pub fn run<P: HostPlatform>(
-    ask: &mut Side<P>,
-    answer: &mut Side<P>,
+    ask: &mut PingpongEndpoint<P>,
+    answer: &mut PingpongEndpoint<P>,
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
@@ -127,23 +127,23 @@ pub fn run<P: HostPlatform>(
             )
             .is_none()
         };
-        payload::fill(&mut scratch, plan.seed, number, Direction::Ask);
+        payload::fill(&mut scratch, plan.seed, number, Direction::Request);
         let good;
         match plan.op {
             Op::Send => {
                 ask.outgoing()?.write(0, &scratch)?;
-                payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
+                payload::fill(&mut scratch, plan.seed, number, Direction::Response);
                 answer.outgoing()?.write(0, &scratch)?;
                 let posted = ask.endpoint.now();
                 ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASKED)?;
-                let there = check(answer.incoming()?, Direction::Ask);
+                let there = check(answer.incoming()?, Direction::Request);
                 answer.post_receives()?;
                 answer.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ANSWERED)?;
                 let round_trip = ask.endpoint.now() - posted;
                 outcome.latencies.add(round_trip.0 / 2);
-                good = check(ask.incoming()?, Direction::Answer) && there;
+                good = check(ask.incoming()?, Direction::Response) && there;
                 ask.post_receives()?;
                 outcome.messages += 2;
             }
@@ -153,12 +153,12 @@ pub fn run<P: HostPlatform>(
                 ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
                 outcome.latencies.add((ask.endpoint.now() - posted).0);
-                let there = check(answer.incoming()?, Direction::Ask);
-                payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
+                let there = check(answer.incoming()?, Direction::Request);
+                payload::fill(&mut scratch, plan.seed, number, Direction::Response);
                 answer.outgoing()?.write(0, &scratch)?;
                 answer.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ANSWER_SENT)?;
-                good = check(ask.incoming()?, Direction::Answer) && there;
+                good = check(ask.incoming()?, Direction::Response) && there;
                 outcome.messages += 2;
             }
             Op::Read => {
@@ -167,7 +167,7 @@ pub fn run<P: HostPlatform>(
                 ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
                 outcome.latencies.add((ask.endpoint.now() - posted).0);
-                good = check(ask.incoming()?, Direction::Ask);
+                good = check(ask.incoming()?, Direction::Request);
                 outcome.messages += 1;
             }
         }
@@ -223,7 +223,7 @@ impl Want {
 
 /// Polls both sides until the wanted completions are there.
 fn exchange<P: HostPlatform>(
-    [ask, answer]: [&mut Side<P>; 2],
+    [ask, answer]: [&mut PingpongEndpoint<P>; 2],
     watch: Watch<'_>,
     mut want: Want,
 ) -> Result<()> {

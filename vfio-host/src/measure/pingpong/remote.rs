@@ -9,15 +9,15 @@ use anyhow::{Result, bail, ensure};
 use e810::Wc;
 use e810_backends::interrupts::HostPlatform;
 
-use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED, Watch};
+use super::{MESSAGE_LIMIT, Outcome, PingpongEndpoint, Plan, UNREACHED, Watch};
 use crate::exchange::Role;
 use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 
 /// One side and how far it is.
-struct Alone<'a, P: HostPlatform> {
-    side: &'a mut Side<P>,
+struct RemotePingpong<'a, P: HostPlatform> {
+    side: &'a mut PingpongEndpoint<P>,
     plan: &'a Plan,
     watch: Watch<'a>,
     sent: u32,
@@ -27,8 +27,8 @@ struct Alone<'a, P: HostPlatform> {
     outcome: Outcome,
 }
 
-impl<'a, P: HostPlatform> Alone<'a, P> {
-    fn new(side: &'a mut Side<P>, plan: &'a Plan, watch: Watch<'a>) -> Self {
+impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
+    fn new(side: &'a mut PingpongEndpoint<P>, plan: &'a Plan, watch: Watch<'a>) -> Self {
         if plan.op == Op::Read {
             side.expect(0);
         }
@@ -104,7 +104,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
         if op == Op::Read {
             self.until(0, 1)?;
         } else {
-            self.fill(number, Direction::Ask)?;
+            self.fill(number, Direction::Request)?;
         }
         let posted = self.side.endpoint.now();
         match op {
@@ -116,7 +116,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
                 self.outcome.messages += 2;
             }
             Op::Write => {
-                self.side.post_write_told(number)?;
+                self.side.post_write_imm(number)?;
                 self.until(1, 0)?;
                 let took = self.side.endpoint.now() - posted;
                 self.outcome.latencies.add(took.0);
@@ -131,7 +131,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
                 self.outcome.messages += 1;
             }
         }
-        self.check(number, Direction::Answer)?;
+        self.check(number, Direction::Response)?;
         self.side.post_receives()?;
         if op == Op::Read {
             self.side.post_sign(number)?;
@@ -145,7 +145,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
     fn answer(&mut self, number: u64, is_over: &dyn Fn() -> bool) -> Result<bool> {
         let op = self.plan.op;
         if op == Op::Read {
-            self.fill(number, Direction::Answer)?;
+            self.fill(number, Direction::Response)?;
             self.side.post_sign(number)?;
             if !self.until_or(1, 1, is_over)? {
                 return Ok(false);
@@ -157,12 +157,12 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
         if !self.until_or(0, 1, is_over)? {
             return Ok(false);
         }
-        self.check(number, Direction::Ask)?;
+        self.check(number, Direction::Request)?;
         self.side.post_receives()?;
-        self.fill(number, Direction::Answer)?;
+        self.fill(number, Direction::Response)?;
         match op {
             Op::Send => self.side.post(op, number)?,
-            Op::Write => self.side.post_write_told(number)?,
+            Op::Write => self.side.post_write_imm(number)?,
             Op::Read => bail!("a READ is not answered"),
         }
         self.until(1, 0)?;
@@ -175,7 +175,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
 ///
 /// # Errors
 /// A queue that refuses them.
-pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
+pub fn prepare<P: HostPlatform>(side: &mut PingpongEndpoint<P>) -> Result<()> {
     side.post_receives()
 }
 
@@ -187,34 +187,34 @@ pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
 /// As [`run`](super::run).
 pub fn run<P: HostPlatform>(
     role: Role,
-    side: &mut Side<P>,
+    side: &mut PingpongEndpoint<P>,
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
     is_over: &dyn Fn(u64) -> bool,
 ) -> Result<Outcome> {
-    let mut alone = Alone::new(side, plan, watch);
-    let start = alone.side.endpoint.now();
+    let mut pingpong = RemotePingpong::new(side, plan, watch);
+    let start = pingpong.side.endpoint.now();
     for number in 0..plan.iterations {
         match role {
-            Role::Ask => {
-                if is_over(number) || plan.is_over(start, || alone.side.endpoint.now()) {
+            Role::Client => {
+                if is_over(number) || plan.is_over(start, || pingpong.side.endpoint.now()) {
                     break;
                 }
-                alone.ask(number)?;
+                pingpong.ask(number)?;
             }
-            Role::Answer => {
-                if !alone.answer(number, &|| is_over(number))? {
+            Role::Server => {
+                if !pingpong.answer(number, &|| is_over(number))? {
                     break;
                 }
             }
         }
-        alone.outcome.iterations += 1;
+        pingpong.outcome.iterations += 1;
         plan.show(progress, number + 1);
     }
-    let elapsed = alone.side.endpoint.now() - start;
+    let elapsed = pingpong.side.endpoint.now() - start;
     Ok(Outcome {
         elapsed,
-        ..alone.outcome
+        ..pingpong.outcome
     })
 }
