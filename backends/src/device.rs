@@ -36,7 +36,7 @@ pub trait HostDevice: HostPlatform {
     /// The LAN side of a function on which it is ready, as [`lan`](crate::lan).
     ///
     /// # Errors
-    /// What the function does not tell and has to be given.
+    /// What cannot be read from the function and has to be configured.
     fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan>;
 }
 

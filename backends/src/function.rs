@@ -1,4 +1,4 @@
-//! One PCI function on a host: opened, checked, reset, and given back.
+//! One PCI function on a host: opened, checked, reset, and released.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -91,7 +91,7 @@ pub(super) struct Mappings<T: Transport> {
 }
 
 pub(super) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
-    // What a panic leaves behind is still good enough to give back.
+    // What a panic leaves behind is still consistent enough to release.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -170,7 +170,7 @@ impl<T: Transport> Function<T> {
         self.transport().config_read(config::VENDOR, &mut [0; 4])
     }
 
-    /// What the kernel tells the owner of the function, each time once: ask a
+    /// What the kernel notifies the owner of the function of, each time once: ask a
     /// few times a second, and after [`Function::wait_vectors`].
     #[must_use]
     pub fn notice(&self) -> Option<Notice> {

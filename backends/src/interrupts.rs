@@ -1,4 +1,4 @@
-//! Interrupts of a platform, for a thread that takes them itself.
+//! Interrupts of a platform, for a thread that polls or waits for them itself.
 
 use anyhow::Result;
 use e810::Platform;

@@ -17,9 +17,9 @@ use crate::{BackendError, Function, Options};
 ///
 /// It is what a closure `|devices| …` would be if closures could be generic.
 pub trait DeviceVisitor<const N: usize>: Sized {
-    /// What comes of it.
+    /// The result.
     type Outcome;
-    /// Why nothing does.
+    /// The error.
     type Error: From<BackendError>;
 
     /// The simulator whose first `N` functions are used, called first where devices

@@ -1,4 +1,4 @@
-//! Signals that are waited for instead of ending the process where it stands.
+//! Signals that a thread waits for instead of being ended by them.
 
 use std::io;
 use std::ptr;
@@ -23,7 +23,7 @@ impl Signals {
     pub fn block(signals: &[libc::c_int]) -> Result<Self> {
         for signal in signals {
             match block_signal(*signal) {
-                // By whoever started this, or by a run before in this thread.
+                // By the parent process, or by a run before in this thread.
                 Ok(()) | Err(Error::SignalAlreadyBlocked(_)) => {}
                 Err(error) => bail!("blocking signal {signal}: {error:?}"),
             }

@@ -1,4 +1,4 @@
-//! A user of a function, from the first byte to the last.
+//! One vfio-user client of a function, from the first byte to the last.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

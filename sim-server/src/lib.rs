@@ -13,7 +13,7 @@
 //!   simulated function.
 //! * `bus_error`: what happens when a file that a user gave becomes shorter.
 //! * `udp`: the socket of the wire to another server ([`e810_sim::udp`]).
-//! * [`quota`]: how much of all that may be told in the log.
+//! * [`quota`]: how much of all that may be logged.
 //!
 //! What a user can still do to the server is in [`USERS`].
 
@@ -38,7 +38,7 @@ mod memory_file;
 
 pub use server::{Server, VECTORS};
 
-/// What whoever may connect to a socket of the server can do to it, for `--help`.
+/// What a client of the server's sockets can do to it, for `--help`.
 pub const USERS: &str = "\
 What a user of a socket can do to the server:
   The sockets are for this user alone (mode 0600). Whoever can open one is

@@ -4,7 +4,7 @@
 //! It is a wire: what the sockets cannot take is lost, and the engines repair
 //! it. A sender is a frame's hook and does not block; a thread of its own
 //! receives, in batches, so that a flood cannot hold the simulator. Only
-//! datagrams from the peer's address and port are looked at.
+//! datagrams from the peer's address and port are accepted.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};

@@ -1,7 +1,7 @@
 //! Moving a function between its driver and vfio-pci, and back on failure.
 //!
 //! The kernel does the moving; this module writes to the files that ask for it
-//! and looks at the result. What a function was bound to before is kept in
+//! and reads the result. What a function was bound to before is kept in
 //! `/run/e810`, one file a function, so that it can be restored by another
 //! process. `/run` is empty after a restart of the machine, and so is the need.
 
@@ -202,7 +202,7 @@ fn write(kernel: &mut dyn Kernel, path: &Path, text: &str) -> Result<()> {
 }
 
 /// Sets the override, unless it is that already: undoing must not fail for want
-/// of a right that doing it lacked.
+/// of a right that was missing.
 fn set_override(
     host: &Host,
     kernel: &mut dyn Kernel,

@@ -1,4 +1,4 @@
-//! What the kernel says of a function and of an IOMMU.
+//! Variable-length info structures of VFIO and iommufd, and their capabilities.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Files of the kernel that take requests.
+//! Files that take ioctls, behind a trait that tests can mock.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 /// An open file that takes ioctls: a device, a container, /dev/iommu.
 ///
 /// All that this backend asks of the kernel's VFIO and iommufd goes through
-/// here, so that a test can stand for the kernel.
+/// here, so that a test can take the kernel's place.
 pub(super) trait IoctlFile: Send + Sync {
     /// The file, to be mapped, read and written.
     fn file(&self) -> &File;

@@ -106,7 +106,7 @@ fn attach(
     })
 }
 
-/// VFIO_DEVICE_BIND_IOMMUFD. What was bound is let go when the device is
+/// VFIO_DEVICE_BIND_IOMMUFD. What was bound is released when the device is
 /// closed.
 fn bind(device: &dyn IoctlFile, iommu: &dyn IoctlFile) -> io::Result<()> {
     let mut bind = Bind {

@@ -1,5 +1,5 @@
-//! Requests of a VFIO device that the `vfio-ioctls` crate lacks, or whose
-//! errors it swallows.
+//! Requests of a VFIO device that the `vfio-ioctls` crate does not have, or whose
+//! errors it drops.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

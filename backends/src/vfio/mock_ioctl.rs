@@ -1,4 +1,4 @@
-//! A kernel that answers from a list.
+//! Scripted ioctl replies for tests.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! A function bound to vfio-pci, through the kernel's VFIO.
 //!
-//! There are two ways in, [`VfioApi`]: container, group and the type1v2 IOMMU; and,
+//! There are two interfaces, [`VfioApi`]: container, group and the type1v2 IOMMU; and,
 //! with the feature `iommufd`, /dev/iommu and the function's own device file.
 //! All that comes after opening is here once.
 
@@ -190,7 +190,7 @@ fn notices(device: &dyn IoctlFile, description: &DeviceInfo) -> io::Result<Vec<(
     Ok(notices)
 }
 
-// SAFETY: the kernel programs the IOMMU with exactly what it is told, pins the
+// SAFETY: the kernel programs the IOMMU with exactly the request, pins the
 // memory, and has flushed the IOMMU when an unmap returns. The registers keep
 // their mapping.
 unsafe impl Transport for Vfio {

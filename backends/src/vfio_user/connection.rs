@@ -1,4 +1,4 @@
-//! A bounded conversation on a socket: one question, one answer, or an error.
+//! Requests and replies on a socket, each with a time limit.
 //!
 //! The other side is not trusted. It may answer garbage, refuse, stop or go
 //! away; whatever it does, each exchange ends within its limit, and after a
@@ -39,7 +39,7 @@ pub(super) struct Connection {
 struct Stream {
     socket: UnixStream,
     next_id: u16,
-    /// Bytes received and not yet looked at are `buffer[..filled]`.
+    /// Bytes received and not yet parsed are `buffer[..filled]`.
     buffer: Vec<u8>,
     filled: usize,
 }
@@ -95,11 +95,11 @@ impl Connection {
     }
 
     /// The first failure after which nothing works any more.
-    /// Fails when the other side has closed the socket: who only posts would
-    /// not learn of it.
+    /// Fails when the other side has closed the socket: posted writes alone would
+    /// not show it.
     pub(super) fn probe_socket(&self) {
         let Ok(stream) = self.stream.try_lock() else {
-            // Somebody is asking, and learns of it.
+            // A request is under way, and will fail.
             return;
         };
         let mut socket = libc::pollfd {

@@ -51,7 +51,7 @@ pub struct VfioUser {
 }
 
 impl VfioUser {
-    /// Connects to the server at `path` and looks at its device.
+    /// Connects to the server at `path` and reads its device's properties.
     ///
     /// # Errors
     /// [`BackendError`], each within [`LIMIT`] of the step that failed.
@@ -200,7 +200,7 @@ fn short(connection: &Connection, command: Command, length: usize) -> BackendErr
 
 /// Agrees on a version; answers with the descriptors the server takes at once.
 fn negotiate(connection: &Connection) -> Result<usize, BackendError> {
-    /// Longest text that is looked at.
+    /// Longest text that is parsed.
     const TEXT: usize = 4096;
     let nonsense = |what: String| {
         connection.fail(BackendError::Protocol {
@@ -236,7 +236,7 @@ fn negotiate(connection: &Connection) -> Result<usize, BackendError> {
 }
 
 // SAFETY: the server maps the file's range that a message names and nothing
-// else; its answer to DMA_UNMAP says that it let go of it. A server that lies
+// else; its answer to DMA_UNMAP says that it unmapped it. A server that lies
 // can write to files it was given for as long as it likes, and to no other
 // memory of this process.
 unsafe impl Transport for VfioUser {

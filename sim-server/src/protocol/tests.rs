@@ -2,7 +2,7 @@ use super::*;
 use crate::wire::{MAP_WRITE, UNMAP_ALL};
 use proptest::prelude::*;
 
-/// Counts what it is told, and holds what it is promised: accesses within regions.
+/// Counts the calls, and checks what their caller promises: accesses within regions.
 #[derive(Default)]
 struct Recorder {
     reads: usize,

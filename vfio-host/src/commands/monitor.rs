@@ -1,5 +1,5 @@
-//! `e810 monitor`: functions at work, of another process or with messages of its
-//! own.
+//! `e810 monitor`: live state and rates of functions, of another process or under a
+//! load of its own.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use crate::stop::Stop;
 
 /// How long functions have for an answer.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Between two looks at a run that is being brought up.
+/// Between two checks of a run that is being brought up.
 const STARTING: Duration = Duration::from_millis(10);
 /// Messages of a run on each queue pair: the load is asked to stop between two.
 const ROUND: u64 = 4_096;
@@ -29,7 +29,7 @@ const ROUND: u64 = 4_096;
 /// Runs the command.
 ///
 /// # Errors
-/// Nobody to look at, messages that failed, or options that do not fit together.
+/// No function to monitor, messages that failed, or options that do not fit together.
 pub fn run(args: &MonitorArgs, out: &mut dyn Write) -> Result<()> {
     let mut show = Show::new(args, out);
     match &args.at {
@@ -46,7 +46,7 @@ pub fn run(args: &MonitorArgs, out: &mut dyn Write) -> Result<()> {
     }
 }
 
-/// Looks at messages of its own.
+/// Runs a load and monitors it.
 fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
     if args.pair.virtual_time {
         refuse!("--virtual: a look is at real time; leave it out");
@@ -90,7 +90,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         plan: &plan,
         registry: Some(&registry),
         until: Some(&stop),
-        // A signal ends the looking, and that the messages.
+        // A signal ends the monitoring, and that the messages.
         stop: &Stop::default(),
         rows: &DiscardRows,
     };
@@ -115,7 +115,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
     })
 }
 
-/// Waits until there are functions to look at, or will be none.
+/// Waits until there are functions to monitor, or will be none.
 fn wait_for(registry: &MonitorRegistry, running: &ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
     // A bring-up is bounded by itself.
     while registry.functions() < 2 && !running.is_finished() {
@@ -135,7 +135,7 @@ struct Show<'a> {
     over: bool,
     /// There is one before.
     shown: bool,
-    /// How long it looks.
+    /// How long it monitors.
     duration: Option<Duration>,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Show<'a> {
     ) -> Result<()> {
         let mut before =
             take_snapshot()?.context("it has ended before there was anything to see")?;
-        // The time is of looking, not of a bring-up.
+        // The time is of monitoring, not of a bring-up.
         let end = self.duration.map(|duration| Instant::now() + duration);
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
         while self.left != Some(0) && !is_over() && pause(self.interval)? {

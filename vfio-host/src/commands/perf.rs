@@ -34,7 +34,7 @@ const MOST_IN_A_DURATION: u64 = 1 << 40;
 const DEPTH: u32 = 128;
 /// The same for latency, where only a few are.
 const LATENCY_DEPTH: u32 = 16;
-/// Turns between two looks at what watches over the run.
+/// Iterations between two calls of [`RunContext::watch`].
 const TURNS_PER_WATCH: u32 = 64;
 /// Payload memory of a side, at most: a typing error should not ask for all
 /// that the machine has.
@@ -148,7 +148,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
 pub(super) struct Measure<'a, S> {
     pub(super) pair: &'a PairArgs,
     pub(super) plan: &'a Plan,
-    /// Where others look at the functions.
+    /// Where the functions are registered for `e810 monitor`.
     pub(super) registry: Option<&'a MonitorRegistry>,
     /// All sizes again and again until this is set.
     pub(super) until: Option<&'a AtomicBool>,
@@ -270,7 +270,7 @@ impl<S: Sink> Measure<'_, S> {
             if self.stop.is_asked() {
                 client.stop();
             }
-            // The other side is told at once that nothing more comes.
+            // The other side learns at once that nothing more comes.
             if let Some(posted) = client.cut_short() {
                 server.stop_at(&posted);
             }

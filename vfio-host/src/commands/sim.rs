@@ -1,4 +1,4 @@
-//! `e810 sim`: functions of a simulator, served on sockets until told to stop.
+//! `e810 sim`: functions of a simulator, served on sockets until a signal stops it.
 
 use std::io::Write;
 
@@ -74,7 +74,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     }
     out.flush()?;
     while signals.wait()? == WRITE_REPORT {
-        // First: whoever sees the report may then read the frames.
+        // First: a reader of the report may then read the frames.
         if let Some(Err(error)) = recording.as_ref().map(Recording::flush) {
             log::error!("{error:#}");
         }

@@ -1,12 +1,12 @@
-//! What two processes tell each other before and after their messages.
+//! The handshake of two processes before and after their messages.
 //!
-//! A TCP connection, one JSON object a line. Each side says [`Offer`]: the
+//! A TCP connection, one JSON object a line. Each side sends its [`Offer`]: the
 //! version, what it was asked to do, and where its queue pairs are. Both have to
 //! have been asked for the same. Then each says that it is ready, and at the end
 //! that it is done, so that neither takes down what the other still needs. A
 //! side that fails says why.
 //!
-//! Nothing is authenticated or encrypted: whoever reaches the port learns the
+//! Nothing is authenticated or encrypted: any process that reaches the port learns the
 //! keys of the memory that the command has registered for its messages, and
 //! nothing else. What arrives is believed only after it was checked.
 
@@ -213,7 +213,7 @@ impl Link {
     /// Tells who this is, and learns who the peer is.
     ///
     /// # Errors
-    /// What the peer is not, or what it was not asked for; it is told.
+    /// What the peer is not, or what it was not asked for, which is also sent to it.
     pub fn exchange_params(&mut self, offer: &Offer) -> Result<Peer, ExchangeError> {
         self.lines.send(&Message::Offer(offer.clone()), self.wait)?;
         let received = match self.pending.take() {
@@ -258,7 +258,7 @@ impl Link {
     }
 
     /// What the peer has posted on each queue pair, if it said last that there
-    /// will be no more; told once.
+    /// will be no more; returned once.
     pub fn stopped(&mut self) -> Option<Vec<u64>> {
         match self.pending.take() {
             Some(Message::Stop { posted }) => Some(posted),
@@ -273,7 +273,7 @@ impl Link {
     /// Does not wait.
     ///
     /// # Errors
-    /// Somebody who does not speak as an e810 does, or has gone.
+    /// A peer that does not speak this protocol, or is gone.
     pub(crate) fn has_offer(&mut self) -> Result<bool, ExchangeError> {
         match (self.try_receive()?, &self.pending) {
             (false, _) => Ok(false),
@@ -282,7 +282,7 @@ impl Link {
         }
     }
 
-    /// Looks whether the peer has said something: that it is done, or ready for
+    /// Whether the peer has sent something: that it is done, or ready for
     /// what comes next. Does not wait.
     ///
     /// # Errors
@@ -378,7 +378,7 @@ fn is_unsafe(c: char) -> bool {
         )
 }
 
-/// What somebody else says, for a terminal: short, and without what moves its
+/// Text from a peer, for a terminal: short, and without what moves its
 /// cursor or hides or reorders text.
 fn shown(text: &str) -> String {
     text.chars()

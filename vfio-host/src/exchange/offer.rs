@@ -1,4 +1,5 @@
-//! Who a side is and what it was asked for.
+//! What one side offers the other: its address, its queue pairs, and what it was
+//! asked for.
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Coming together: who listens, who connects, and for how long.
+//! Setting up the TCP connection: which side listens, which connects, time limits.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,13 +12,13 @@ use super::host_port::HostPort;
 use super::{ExchangeError, Lines, Link};
 use crate::cli::number::number;
 
-/// How often a listener looks, and a connection that was refused is tried again.
+/// How often a listener polls, and a connection that was refused is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How long somebody who has connected may take for a first line.
+/// How long a connection may take for a first line.
 const FIRST_LINE: Duration = Duration::from_secs(5);
 /// Connections that have said nothing yet, at most.
 const UNHEARD: usize = 16;
-/// Strangers that are told of in the log; the others are counted.
+/// Strangers that are logged; the others are counted.
 const LOGGED: u64 = 8;
 
 /// Where the other process is.
@@ -45,9 +45,9 @@ pub struct RendezvousArgs {
 /// Which side this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It asks: the one that connects.
+    /// The one that connects; it sends first.
     Client,
-    /// It answers: the one that listens.
+    /// The one that listens.
     Server,
 }
 
@@ -124,8 +124,8 @@ impl Rendezvous {
         }
     }
 
-    /// Waits for somebody who speaks as an e810 does; others are sent away, as
-    /// whatever looks for open ports.
+    /// Waits for a peer that speaks this protocol; other connections are closed, such as
+    /// those of port scanners.
     fn accept(
         &self,
         listener: &TcpListener,
@@ -138,7 +138,7 @@ impl Rendezvous {
         loop {
             watch()?;
             match listener.accept() {
-                // Whoever finds no place here may come again.
+                // Beyond the limit a connection is closed; its process may try again.
                 Ok((stream, peer)) if unheard.len() < UNHEARD => {
                     let link = Link::new(Lines::new(stream, peer)?, self.wait);
                     unheard.push((link, Instant::now()));

@@ -236,7 +236,7 @@ fn a_listener_waits_on_when_a_stranger_connects() {
     let mut link = listener.establish(&|| Ok(())).unwrap();
     assert_eq!(link.exchange_params(&offer(64)).unwrap().mtu, Mtu::Mtu512);
     drop(strangers.join().unwrap());
-    // Whoever watches can end it, and so does time.
+    // The watch can end it, and so does time.
     let error = listen(20)
         .establish(&|| anyhow::bail!("enough"))
         .unwrap_err();

@@ -1,5 +1,5 @@
-//! The peer of a command in another process: met, greeted, and listened to while
-//! messages go on.
+//! The peer of a command in another process: connected with, given our queue pairs,
+//! and polled while messages go on.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use crate::exchange::{Link, Offer, Rendezvous, Role};
 use crate::measure::endpoint::{Endpoint, RemoteQp};
 use crate::stop::Stop;
 
-/// How often it is listened to.
+/// How often its connection is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Meets the other process, does `job` with it and shuts `side` down. The peer
-/// is told of what failed.
+/// Connects with the other process, does `job` with it and shuts `side` down. The peer
+/// gets the error if that fails.
 ///
 /// # Errors
 /// No peer, or what `job` or the end said.
@@ -71,7 +71,7 @@ pub(crate) fn exchange_params<P: HostPlatform>(
     Ok((address.path(own, peer.gid, mac), peer.mtu, peer.endpoints))
 }
 
-/// Looks after the functions and the peer while messages go on.
+/// Watches the functions and the peer while messages go on.
 pub(crate) struct PeerWatch<'a> {
     context: RunContext<'a>,
     link: RefCell<&'a mut Link>,
@@ -81,7 +81,7 @@ pub(crate) struct PeerWatch<'a> {
 }
 
 impl<'a> PeerWatch<'a> {
-    /// Begins to look.
+    /// Begins to watch.
     pub(crate) fn new(context: RunContext<'a>, link: &'a mut Link) -> Self {
         Self {
             context,
@@ -115,7 +115,7 @@ impl<'a> PeerWatch<'a> {
         self.stopped.borrow().clone()
     }
 
-    /// Whether the peer is through with what both do, as far as was seen.
+    /// Whether the peer has sent that it is done with the current step.
     pub(crate) fn peer_is_through(&self) -> bool {
         self.has_message.get()
     }

@@ -1,5 +1,5 @@
-//! How a function is brought up: from its reset on, as one is found that no
-//! other driver has set up, or on a LAN side that is ready.
+//! How a function is brought up: cold, from its reset on, or on a LAN side that
+//! another driver has set up.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub enum Start {
         mtu: u16,
         /// Completion vectors wanted.
         ceqs: u16,
-        /// The port's link is somebody else's: left as it is.
+        /// The port's link belongs to another owner: left as it is.
         leave_link: bool,
     },
     /// Its LAN side is ready.
@@ -109,7 +109,7 @@ impl Start {
     }
 
     /// Brings the function up; `link` says what to do about its port, unless that
-    /// is to be left, and `observe` is told each stage that was reached.
+    /// is to be left, and `observe` is called with each stage that was reached.
     ///
     /// # Errors
     /// A package that is no good; the stage that failed, and why.
@@ -164,7 +164,7 @@ const MTU: u16 = 1500;
 const DDP: &str = "E810_DDP";
 
 /// How a function is started: from its reset on with the package for its card,
-/// or, if asked for, on a LAN side that somebody else has made ready.
+/// or, if asked for, on a LAN side that another driver has set up.
 ///
 /// From then on the driver's log of it ends when the way to it fails.
 ///

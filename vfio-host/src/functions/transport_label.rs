@@ -1,4 +1,4 @@
-//! What carries the messages of a command, in words.
+//! What carries the messages of a command, as reports name it.
 
 use e810_backends::spec::DeviceKind;
 

@@ -8,7 +8,7 @@ use anyhow::{Error, Result};
 use e810_backends::{BackendError, HostDevice, Notice};
 
 /// What the driver logs about a device that reads as all-ones is true and
-/// hides the cause, which the command prints: unless somebody asked for a log,
+/// hides the cause, which the command prints: unless the user asked for a log,
 /// there is none from then on.
 pub(crate) fn silence_driver_log(_: &BackendError) {
     if env::var_os("RUST_LOG").is_none() {
@@ -52,12 +52,12 @@ pub(crate) fn watch<D: HostDevice, const N: usize>(functions: [&D; N]) -> impl F
 /// doorbells, the driver misses a completion, and only a question shows why.
 pub(crate) fn probe<D: HostDevice>(functions: &[&D]) {
     for function in functions {
-        // Whoever has none says so in `failure`.
+        // A transport that fails keeps the cause in `failure`.
         let _ = function.probe();
     }
 }
 
-/// Whether one of the functions is gone, as far as a question shows.
+/// Whether one of the functions is gone, after a probe of each.
 pub(crate) fn is_lost<D: HostDevice>(functions: &[&D]) -> bool {
     probe(functions);
     functions

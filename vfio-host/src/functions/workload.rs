@@ -1,5 +1,5 @@
-//! What a command does with two functions, or with one whose peer is in another
-//! process: opened, started, and watched while it goes on.
+//! A workload on two functions, or on one whose peer is in another process: the
+//! functions are opened, started, and watched while it runs.
 
 use anyhow::{Context, Error, Result};
 use e810_backends::host::Host;
@@ -22,12 +22,12 @@ use crate::monitor::{MonitorRegistry, Service, SnapshotPublisher};
 pub(crate) use super::addressing::paths;
 pub(crate) use super::transport_label::TransportLabel;
 
-/// What a command does with functions.
+/// What a command does with functions that are up.
 pub(crate) trait Workload {
-    /// What comes of it.
+    /// The result.
     type Outcome;
 
-    /// With both functions in this process.
+    /// Runs with both functions in this process.
     fn run_local<P: HostPlatform>(
         &self,
         platforms: [P; 2],
@@ -35,7 +35,7 @@ pub(crate) trait Workload {
         context: RunContext<'_>,
     ) -> Result<Self::Outcome>;
 
-    /// With one, the other being another process's.
+    /// Runs with one, whose peer is a function of another process.
     fn run_distributed<P: HostPlatform>(
         &self,
         platform: P,
@@ -231,7 +231,7 @@ impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
     }
 }
 
-/// Where others can look at the functions of a command, if they may.
+/// The registry that `e810 monitor` reads the functions of a command from, if asked for.
 ///
 /// # Errors
 /// The socket cannot be made.
@@ -247,7 +247,7 @@ pub(crate) fn registry(
     Ok(Some((registry, service)))
 }
 
-/// The place of function `which` of this process at its desk.
+/// The publisher of function `which` of this process.
 pub(crate) fn publisher(
     registry: Option<&MonitorRegistry>,
     args: &PairArgs,

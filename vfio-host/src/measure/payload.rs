@@ -5,9 +5,9 @@ use e810_hal::SharedBytes;
 /// Who sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From the asking side.
+    /// From the initiating side.
     Request,
-    /// From the answering side.
+    /// From the responding side.
     Response,
 }
 

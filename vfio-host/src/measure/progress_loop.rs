@@ -1,9 +1,7 @@
-//! A device that a loop attends to between two looks at its completions.
+//! The progress loop of a device: completions, events, and the driver's deferred work.
 //!
-//! Whatever the loop is for, what a device wants meanwhile is the same: its
-//! events taken, and the driver's deferred work done. How a loop rests until
-//! something may have happened is decided here too, so that every command rests
-//! in the same ways.
+//! Every measurement runs this loop. How it waits until something may have happened
+//! is decided here too ([`WaitMode`]), so that all commands wait in the same ways.
 
 use anyhow::{Context, Result, bail};
 use e810::{AsyncEvent, Control, Cq, Event, EventSet, Notify, VectorEvents, Wc};
@@ -13,10 +11,10 @@ use e810_hal::{Ns, Platform, Vector};
 use super::wait_mode::WaitMode;
 use crate::monitor::{Counts, FunctionSnapshot, SnapshotPublisher, collect_snapshot};
 
-/// How long a thread sleeps at a time: then it looks whether all is well.
+/// How long a thread sleeps at a time: then it runs its checks.
 const SLEEP: Ns = Ns::from_ms(10);
 
-/// A ready device and what it tells.
+/// A ready device, its events and its counts.
 #[derive(Debug)]
 pub(crate) struct ProgressLoop<P: Platform> {
     pub(crate) platform: P,
@@ -31,8 +29,8 @@ pub(crate) struct ProgressLoop<P: Platform> {
 }
 
 impl<P: HostPlatform> ProgressLoop<P> {
-    /// Takes charge of a device that is ready, whose only queue is `cq`. Through
-    /// `publisher` others can look at it.
+    /// Takes charge of a device that is ready, whose only queue is `cq`. Its
+    /// snapshots go to `publisher`.
     ///
     /// # Errors
     /// Moderation that the card does not have.
@@ -62,8 +60,8 @@ impl<P: HostPlatform> ProgressLoop<P> {
         })
     }
 
-    /// Takes completions of `cq`, the only queue; attends to the device when there
-    /// are none.
+    /// Takes completions of `cq`, the only queue; does the device's events and deferred work
+    /// when there are none.
     ///
     /// # Errors
     /// As [`ProgressLoop::progress`].
@@ -85,7 +83,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
         if progressed.is_err()
             && let Some(publisher) = self.publisher.take()
         {
-            // Who looks wants to see that before all is gone.
+            // The last snapshot, before the objects are gone.
             let snapshot = self.collect_snapshot(&publisher, cq);
             publisher.publish_last(snapshot);
         }
@@ -97,7 +95,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
         Ok(0)
     }
 
-    /// What there is to see.
+    /// The state now.
     fn collect_snapshot(&mut self, publisher: &SnapshotPublisher, cq: &Cq<P>) -> FunctionSnapshot {
         let now = self.platform.now();
         let (control, events) = (&mut self.control, &self.events);
@@ -132,7 +130,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
         };
         match progress {
             Err(error) if error.needs_reset() => return Err(error.into()),
-            // What could not be told to the card of one queue pair ends with its
+            // A command that failed for one queue pair ends with its
             // completions, which say so.
             Err(error) => log::warn!("{error}"),
             Ok(served) if served.reset_needed => bail!("the card asks for a reset of the function"),

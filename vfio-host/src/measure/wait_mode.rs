@@ -1,14 +1,14 @@
-//! How a loop learns of completions.
+//! How a progress loop waits for completions.
 
 use e810::CqModeration;
 
-/// How a loop learns of completions.
+/// How a progress loop waits for completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WaitMode {
-    /// It looks for them all the time.
+    /// It polls the completion queue all the time.
     #[default]
     BusyPoll,
-    /// It asks for an event when there are none, and looks again after an
+    /// It arms the completion queue when that is empty, and polls again after an
     /// interrupt, which may be moderated.
     Interrupt(CqModeration),
 }

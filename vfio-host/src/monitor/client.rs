@@ -1,4 +1,4 @@
-//! Looking at functions of another process.
+//! Snapshots of functions of another process, over its socket.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::service::LIMIT;
 use super::snapshot::Snapshot;
 
-/// Bytes of an answer at most: 64 functions with all that can be told of them.
+/// Bytes of an answer at most: 64 functions with all their fields.
 const ANSWER: usize = 4 << 20;
 
 /// How long an answer may take, from the question to its last byte: functions have
@@ -50,7 +50,7 @@ impl Client {
         }
     }
 
-    /// One look; `None` when the process has ended.
+    /// One snapshot; `None` when the process has ended.
     ///
     /// # Errors
     /// No answer in time, or one that is none.

@@ -1,4 +1,4 @@
-//! One look at a device, by the loop that attends to it.
+//! Collects the snapshot of a device, in its progress loop.
 
 use e810::{
     Control, Cq, Depth, EventSet, LoggedEvent, Moderated, PortState, Timer, Timing, VectorEvents,
@@ -25,7 +25,7 @@ pub(crate) struct Counts {
     pub(crate) events: u64,
 }
 
-/// Looks at a device with one completion queue.
+/// Collects the snapshot of a device with one completion queue.
 pub(crate) fn collect_snapshot<P: Platform>(
     publisher: &SnapshotPublisher,
     now: Ns,

@@ -1,4 +1,4 @@
-//! Who wants to look meets who can show.
+//! The rendezvous of the monitor's server and the threads that own devices.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::{FunctionSnapshot, Snapshot};
 
-/// The functions of a process. A clone is the same desk.
+/// The functions of a process. A clone is the same registry.
 #[derive(Clone, Debug)]
 pub struct MonitorRegistry(Arc<Shared>);
 
@@ -15,7 +15,7 @@ struct Shared {
     command: String,
     opened: Instant,
     functions: Mutex<Vec<Arc<Function>>>,
-    /// One looks at a time: an answer is for one.
+    /// One snapshot at a time: an answer is for one.
     snapshot_lock: Mutex<()>,
 }
 
@@ -32,19 +32,19 @@ struct Function {
 struct State {
     /// The answer, until it is taken.
     snapshot: Option<FunctionSnapshot>,
-    /// What there was to see at the end.
+    /// The last snapshot.
     last: Option<FunctionSnapshot>,
     /// No answer comes any more.
     closed: bool,
 }
 
-/// A function's place at the desk, in the hands of the loop that attends to it.
-/// With it the function goes.
+/// A function's entry in the registry, held by its progress loop. Dropping it removes
+/// the function.
 #[derive(Debug)]
 pub struct SnapshotPublisher(Arc<Function>);
 
 impl MonitorRegistry {
-    /// The desk of a process that runs `command`.
+    /// The registry of a process that runs `command`.
     #[must_use]
     pub fn new(command: &str) -> Self {
         Self(Arc::new(Shared {
@@ -55,7 +55,7 @@ impl MonitorRegistry {
         }))
     }
 
-    /// A place for the function `name`, which is reached as `device` says.
+    /// An entry for the function `name`, which is reached as `device` says.
     #[must_use]
     pub fn register(&self, name: &str, device: &str) -> SnapshotPublisher {
         let function = Arc::new(Function {
@@ -69,16 +69,16 @@ impl MonitorRegistry {
         SnapshotPublisher(function)
     }
 
-    /// Looks at all functions; those that do not answer within `limit` are named.
-    /// One that is gone is told of once more, if it left something to see.
+    /// Asks all functions for a snapshot; those that do not answer within `limit` are named.
+    /// One that is gone is returned once more, if it published a last snapshot.
     #[must_use]
     pub fn snapshot(&self, limit: Duration) -> Snapshot {
         let _one_snapshot = lock(&self.0.snapshot_lock);
-        // Others may come meanwhile.
+        // Others may be registered meanwhile.
         let all = lock(&self.0.functions).clone();
         // All are asked before the first answer is waited for.
         for function in &all {
-            // Who asked for what came too late has gone.
+            // An answer that came too late for an earlier request.
             lock(&function.state).snapshot = None;
             function.wanted.store(true, Ordering::Release);
         }
@@ -106,7 +106,7 @@ impl MonitorRegistry {
         snapshot
     }
 
-    /// Functions that are there, or left something to see.
+    /// Functions that are there, or have published a last snapshot.
     #[must_use]
     pub fn functions(&self) -> usize {
         lock(&self.0.functions).len()
@@ -135,21 +135,21 @@ impl Function {
 }
 
 impl SnapshotPublisher {
-    /// Whether somebody wants to look: one load.
+    /// Whether a snapshot is wanted: one load.
     #[inline]
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.0.wanted.load(Ordering::Relaxed)
     }
 
-    /// Shows what there is to see.
+    /// Publishes a snapshot.
     pub fn publish(&self, snapshot: FunctionSnapshot) {
         self.0.wanted.store(false, Ordering::Relaxed);
         lock(&self.0.state).snapshot = Some(snapshot);
         self.0.answered.notify_all();
     }
 
-    /// Leaves what there is to see at the end, for whoever looks next.
+    /// Publishes the last snapshot, for the next request.
     pub fn publish_last(self, snapshot: FunctionSnapshot) {
         lock(&self.0.state).last = Some(snapshot);
     }

@@ -18,7 +18,7 @@ const IN_A_LINE: usize = 4;
 struct Layout {
     /// Characters of a line; `None`: no end.
     width: Option<usize>,
-    /// Vectors of which nothing is to be told are left out, and counted.
+    /// Vectors without anything to report are left out, and counted.
     hides_idle: bool,
     /// Lines of counters for each function, at most.
     counters: Option<usize>,

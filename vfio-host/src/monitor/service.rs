@@ -1,7 +1,7 @@
-//! A desk that other processes can ask, on a socket.
+//! Serves a registry's snapshots to other processes, on a socket.
 //!
-//! A line of the client is a question, whatever it says; a line of JSON answers
-//! it. Who may connect may look, and cannot do anything else.
+//! Any line of the client is a request; a line of JSON answers it. A client that may
+//! connect may read snapshots, and cannot do anything else.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
@@ -29,7 +29,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(2);
 /// How long a client may take to take one.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Answers for a desk until it is dropped.
+/// Answers for a registry until it is dropped.
 #[derive(Debug)]
 pub struct Service {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! What one look gives: states, and counts since the beginning.
+//! A snapshot: states, and counts since the beginning.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub struct Snapshot {
     pub command: String,
     /// Its number.
     pub pid: u32,
-    /// When this was seen, in ns since the process began to tell.
+    /// When this was seen, in ns since the registry was made.
     pub at_ns: u64,
     /// Its functions.
     pub functions: Vec<FunctionSnapshot>,

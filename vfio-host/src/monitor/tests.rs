@@ -91,7 +91,7 @@ fn rates_are_of_the_time_between() {
     let grown: Vec<_> = a.counters_per_s.iter().collect();
     assert_eq!(grown, [(&"RDMATXSNDS".to_owned(), &6_000.0)]);
     assert_eq!(new.vectors[1].interrupts_per_s, 10.0);
-    // Two looks at the same time, and one that went backwards.
+    // Two snapshots at the same time, and one that went backwards.
     for view in [
         View::between(&after, &after),
         View::between(&after, &before),
@@ -200,7 +200,7 @@ fn a_registry_asks_all_and_names_the_silent() {
         assert!(snapshot.silent.contains(&"silent".to_owned()));
     }
     assert!(silent.is_wanted());
-    // Too late: that look is over.
+    // Too late: that request is over.
     silent.publish(function("silent", 1, 1));
     assert!(!silent.is_wanted());
     assert!(
@@ -213,7 +213,7 @@ fn a_registry_asks_all_and_names_the_silent() {
         let functions = registry.snapshot(LONG).functions.into_iter();
         functions.map(|function| function.name).collect()
     };
-    // What it leaves is told of once; the others answer in time.
+    // Its last snapshot is returned once; the others answer in time.
     silent.publish_last(function("silent", 1, 1));
     assert_eq!(names(), ["silent", "a", "b"]);
     // It went, and has left nothing more.
@@ -241,7 +241,7 @@ fn a_service_answers_until_it_ends() {
     assert_eq!(first.functions[0].name, "a");
     assert!(second.at_ns > first.at_ns);
     assert!(interrupts(&second) > interrupts(&first));
-    // One that says too much, or nothing, is let go; others are not held up.
+    // One that says too much, or nothing, is disconnected; others are not held up.
     let mut stranger = UnixStream::connect(&path).unwrap();
     stranger.write_all(&[b'x'; 100]).unwrap();
     let mut answer = [0];
@@ -282,7 +282,7 @@ fn more_clients_than_there_is_room_for_are_turned_away() {
     drop(service);
 }
 
-/// What is no answer is told apart from the end.
+/// What is no answer is distinguished from the end.
 #[test]
 fn answers_that_are_none_are_refused() {
     for (answer, says) in [

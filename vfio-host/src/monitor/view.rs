@@ -1,4 +1,4 @@
-//! What happened between two looks.
+//! Rates between two snapshots.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct View {
     pub command: String,
     /// Its number.
     pub pid: u32,
-    /// Time between the two looks that the rates are of, in ns.
+    /// Time between the two snapshots that the rates are of, in ns.
     pub interval_ns: u64,
     /// Its functions.
     pub functions: Vec<FunctionView>,
@@ -70,7 +70,7 @@ pub struct CqView {
 }
 
 impl View {
-    /// Of two looks at a process, the later one `after`. What was not there at
+    /// Of two snapshots of a process, the later one `after`. What was not there at
     /// first counts from 0.
     #[must_use]
     pub fn between(before: &Snapshot, after: &Snapshot) -> Self {

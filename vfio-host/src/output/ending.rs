@@ -18,7 +18,7 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 
 /// Says on standard error why a command failed, in a line of text or of JSON, and
-/// gives the exit code. Who ended it knows why, and is told nothing.
+/// gives the exit code. A user who ended it knows why, so nothing is printed.
 pub fn tell(error: &Error, nobody_reads: bool, in_json: bool) -> ExitCode {
     let code = code(error, nobody_reads);
     if code < 128 {

@@ -55,7 +55,7 @@ fn each_message_is_verified_if_asked_for() {
         ("--test lat --op read --iters 40".to_owned(), 40),
         (format!("--test bw --op send {queues}"), 150),
         (format!("--test bw --op read {queues}"), 150),
-        // The receiver of a WRITE is not told: the last of each place.
+        // The receiver of a WRITE gets no completion: the last of each place.
         (format!("--test bw --op write {queues}"), 24),
     ] {
         for more in ["--size 1000", "--size 100 --inline 101", "--size 1"] {

@@ -1,5 +1,5 @@
 //! How commands end before they are through: by a signal, with what was done until
-//! then, or because nobody reads on.
+//! then, or because their reader is gone.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

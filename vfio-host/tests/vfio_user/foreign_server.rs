@@ -1,5 +1,5 @@
-//! The client against the `vfio_user` crate's server: the messages of the one judged
-//! by other people's reading of the specification. The other way round, the crate's
+//! The client against the `vfio_user` crate's server: the messages of the one checked
+//! by an independent reading of the specification. The other way round, the crate's
 //! client uses our server in most tests here.
 
 use std::fs::File;

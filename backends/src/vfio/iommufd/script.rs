@@ -1,5 +1,5 @@
-//! Requests and answers, written down from the kernel's headers: numbers and
-//! bytes here are a second time by hand, not those of the code.
+//! Expected ioctls and their replies, transcribed from the kernel's headers: numbers
+//! and bytes are written a second time here, not taken from the code under test.
 
 use e810_hal::bus::BAR0_LEN;
 

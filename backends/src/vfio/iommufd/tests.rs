@@ -1,4 +1,4 @@
-//! The way in and out, against the requests and answers of `script`.
+//! Opening and closing, against the requests and replies of `script`.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
@@ -38,7 +38,7 @@ fn open_on(kernel: &MockKernel) -> Result<Opened, BackendError> {
     )
 }
 
-/// An open function that has told its notices where to go.
+/// An open function whose notices are connected to event descriptors.
 fn opened(kernel: &MockKernel) -> Vfio {
     kernel.expect(open_calls());
     kernel.expect(description());

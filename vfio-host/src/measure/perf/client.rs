@@ -140,7 +140,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Puts the message in its place: one of its own if each is looked at.
+    /// Puts the message in its place: one of its own if each is verified.
     fn make_message<P: HostPlatform>(
         &self,
         end: &mut PerfEndpoint<P>,
@@ -311,7 +311,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Looks at what is left, and says what the run came to.
+    /// Verifies what is left, and returns the result of the run.
     ///
     /// # Errors
     /// Memory that cannot be read.

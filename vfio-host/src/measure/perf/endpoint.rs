@@ -1,4 +1,4 @@
-//! The objects of one side: a device, queue pairs on one CQ, and memory.
+//! One side of `perf`: messages posted in lists, placed in memory, and verified.
 
 use std::array::from_fn;
 
@@ -52,8 +52,8 @@ pub(super) struct Post {
 }
 
 impl<P: HostPlatform> PerfEndpoint<P> {
-    /// Makes the objects that `plan` takes on a ready device, at which others look
-    /// through `publisher`.
+    /// Makes the objects that `plan` takes on a ready device, whose
+    /// snapshots go to `publisher`.
     ///
     /// # Errors
     /// What the device refused, and which object.
@@ -256,8 +256,8 @@ impl<P: HostPlatform> PerfEndpoint<P> {
         Ok(())
     }
 
-    /// One look at the completions, and where there is none at the events and
-    /// the deferred work; says how many there were.
+    /// Polls for completions, and where there is none does the events and the deferred
+    /// work; returns how many there were.
     pub(super) fn turn(&mut self, take: &mut dyn FnMut(Completed)) -> Result<usize> {
         let mut wcs = [Wc::default(); 32];
         let polled = self.endpoint.poll(&mut wcs)?;

@@ -1,5 +1,5 @@
-//! How fast two processors can tell each other anything: a cache line that two
-//! threads hand to and fro. No message between two of them is faster.
+//! The lower bound of latency between two CPUs: a cache line that two threads pass to
+//! and fro. No message between the two is faster.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -72,7 +72,7 @@ pub struct Plan {
     pub duration: Option<Ns>,
     /// Seed of the payload.
     pub seed: u64,
-    /// Every message has payload of its own, which is looked at.
+    /// Every message has payload of its own, which is verified.
     pub check: bool,
     /// How completions are waited for.
     pub wait_mode: WaitMode,
@@ -131,7 +131,7 @@ pub struct Run {
     /// The fastest stretch of messages, from its first post to its last
     /// completion.
     pub best_part: Option<(u64, Ns)>,
-    /// Payloads looked at.
+    /// Payloads verified.
     pub verified: u64,
     /// Payloads that were not as expected.
     pub errors: u64,

@@ -1,4 +1,4 @@
-//! The side that answers.
+//! The side that responds.
 
 use anyhow::{Result, ensure};
 use e810_backends::interrupts::HostPlatform;
@@ -126,7 +126,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Looks whether the next message was written.
+    /// Whether the next message was written.
     fn written<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
         let number = self.received.first().copied().unwrap_or_default();
         let place = self.plan.place(0, number);
@@ -181,7 +181,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Looks at what is left, and says what the run came to.
+    /// Verifies what is left, and returns the result of the run.
     ///
     /// # Errors
     /// Memory that cannot be read.
@@ -191,7 +191,7 @@ impl<'a> Server<'a> {
         let marked = (plan.test == Test::Latency && plan.op == Op::Write).then_some(marker(last));
         let streamed = plan.op == Op::Write && plan.test == Test::Bandwidth;
         if plan.check && streamed {
-            // Nobody is told of a WRITE: the last ones are there to be looked at.
+            // A WRITE completes nothing here: the last ones are in memory to be verified.
             for qp in 0..plan.qps {
                 let goal = self.goal(qp);
                 for number in goal.saturating_sub(plan.depth.into())..goal {

@@ -1,8 +1,8 @@
 //! The ping-pong over datagrams, which the wire may lose.
 //!
-//! Immediate data has the number of a message. The side that asks sends a
-//! datagram again when its answer does not come in time; the side that answers
-//! answers what comes twice twice. What belongs to an earlier message is passed
+//! Immediate data has the number of a message. The initiator sends a
+//! datagram again when its answer does not come in time; the responder answers
+//! what comes twice twice. What belongs to an earlier message is passed
 //! over.
 
 use anyhow::{Context, Result, ensure};
@@ -34,7 +34,7 @@ pub fn prepare<P: HostPlatform>(side: &mut PingpongEndpoint<P>) -> Result<()> {
     (0..RECEIVES).try_for_each(|slot| side.post_slot(slot))
 }
 
-/// Looks at messages that arrive.
+/// Verifies messages that arrive.
 struct Check {
     plan: Plan,
     expected: Vec<u8>,
@@ -99,7 +99,7 @@ impl Check {
     }
 }
 
-/// Runs the side that asks; `idle` lets the other one go on, or looks after it.
+/// Runs the initiator; `idle` runs or watches the responder.
 ///
 /// # Errors
 /// A completion that failed, an asynchronous error, a message that has no answer

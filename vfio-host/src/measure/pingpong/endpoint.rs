@@ -1,4 +1,4 @@
-//! One side of the exchange: a device with its objects.
+//! One side of `pingpong`: what is posted, and where messages arrive.
 
 use anyhow::{Context, Result, ensure};
 use e810::{
@@ -47,8 +47,8 @@ pub struct PingpongEndpointPlan {
 }
 
 impl<P: HostPlatform> PingpongEndpoint<P> {
-    /// Makes PD, CQ, QP and registered memory on a ready device, at which others
-    /// look through `publisher`.
+    /// Makes PD, CQ, QP and registered memory on a ready device, whose
+    /// snapshots go to `publisher`.
     ///
     /// # Errors
     /// What the device refused, and which object.
@@ -66,8 +66,8 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
             wait_mode,
             tuning,
         } = plan;
-        // First what is sent, then where it arrives: a datagram that nobody
-        // waits for any more must not fall into one that somebody looks at.
+        // First what is sent, then where it arrives: a datagram that arrives
+        // too late must not overwrite one that is being verified.
         let incoming = match qp_type.is_datagram() {
             false => size as usize,
             true => (GRH + size as usize) * RECEIVES as usize,

@@ -81,7 +81,7 @@ pub struct Outcome {
 /// retry time of the transport; a real failure arrives as an event first.
 pub(crate) const MESSAGE_LIMIT: Ns = Ns::from_ms(10_000);
 
-/// What to look at when nothing comes from a peer in another process.
+/// What to check when nothing comes from a peer in another process.
 pub(crate) const UNREACHED: &str = "check that packets reach the peer; nothing answers ARP for this function, so a kernel there needs `ip neigh replace`";
 
 /// Asked at least once a message and in each empty turn; an error ends the
@@ -199,22 +199,22 @@ impl Want {
         answer_sent: 0,
         answer_received: 0,
     };
-    /// The asking side's request.
+    /// The initiator's request.
     const ASK_SENT: Self = Self {
         ask_sent: 1,
         ..Self::NOTHING
     };
-    /// The answering side's request.
+    /// The responder's request.
     const ANSWER_SENT: Self = Self {
         answer_sent: 1,
         ..Self::NOTHING
     };
-    /// A message from the asking side, at both ends.
+    /// A message from the initiator, at both ends.
     const ASKED: Self = Self {
         answer_received: 1,
         ..Self::ASK_SENT
     };
-    /// A message from the answering side, at both ends.
+    /// A message from the responder, at both ends.
     const ANSWERED: Self = Self {
         ask_received: 1,
         ..Self::ANSWER_SENT

@@ -1,7 +1,7 @@
-//! The ping-pong of one side of a reliable connection, the other being another
-//! program's.
+//! The ping-pong of one side of a reliable connection, whose peer is in another
+//! process.
 //!
-//! Nobody sees both memories, so each message tells when it has arrived: a SEND
+//! Neither process sees both memories, so each message signals its arrival: a SEND
 //! does, a WRITE carries immediate data, and around a READ both sides send an
 //! empty message, when the memory is ready and when it was read.
 
@@ -15,7 +15,7 @@ use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 
-/// One side and how far it is.
+/// One side and its progress.
 struct RemotePingpong<'a, P: HostPlatform> {
     side: &'a mut PingpongEndpoint<P>,
     plan: &'a Plan,
@@ -87,7 +87,7 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         Ok(self.side.outgoing()?.write(0, &self.expected)?)
     }
 
-    /// Looks at what has arrived.
+    /// Verifies what has arrived.
     fn check(&mut self, number: u64, direction: Direction) -> Result<()> {
         let memory = self.side.incoming()?;
         let (expected, got, seed) = (&mut self.expected, &mut self.got, self.plan.seed);
@@ -171,7 +171,7 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
     }
 }
 
-/// Posts the receives of a side that has not been told to begin yet.
+/// Posts the receives of a side before its peer begins.
 ///
 /// # Errors
 /// A queue that refuses them.
