@@ -97,7 +97,7 @@ impl ReportFile {
             }
             Err(error) => return Err(error.into()),
             Ok(there) if identity(&there) == self.ours => fs::rename(part, &self.path)?,
-            Ok(_) => bail!("somebody put another file there since: remove it"),
+            Ok(_) => bail!("another file was put there since: remove it"),
         }
         Ok(())
     }

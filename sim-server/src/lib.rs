@@ -41,8 +41,8 @@ pub use server::{Server, VECTORS};
 /// What a client of the server's sockets can do to it, for `--help`.
 pub const USERS: &str = "\
 What a user of a socket can do to the server:
-  The sockets are for this user alone (mode 0600). Whoever can open one is
-  trusted with this, and with nothing else:
+  The sockets are for this user alone (mode 0600). A process that can open
+  one is trusted with this, and with nothing else:
   - keep its socket busy: functions have one user at a time, as long as it likes
   - cause findings, as a driver with mistakes does, after which the server ends
     with exit code 1; the report names the function

@@ -70,7 +70,7 @@ pub fn find(host: &Host, serial: [u8; 8]) -> Result<PackageFile, NoPackage> {
                 match read(&path) {
                     Ok(file) => return Ok(file),
                     Err(error) => {
-                        log::warn!("{error}: the next one is looked for");
+                        log::warn!("{error}: trying the next one");
                         unreadable.get_or_insert(error);
                     }
                 }

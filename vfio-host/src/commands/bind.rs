@@ -220,12 +220,12 @@ fn check_idle(host: &Host, function: &Function, force: bool, out: &mut dyn Write
     let names = holders.join(", ");
     ensure!(
         force,
-        "{bdf}: in use by process {names}; end it first (--force asks it to let go, and waits without limit)"
+        "{bdf}: in use by process {names}; end it first (--force asks it to close the function, and waits without limit)"
     );
     let former = Former::load(host, bdf).and_then(|former| former.driver);
     writeln!(
         out,
-        "{bdf}: waiting for process {names} to let go, then back to {}",
+        "{bdf}: waiting for process {names} to close it, then back to {}",
         former.as_deref().unwrap_or("no driver")
     )?;
     out.flush()?;

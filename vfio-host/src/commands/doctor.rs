@@ -126,7 +126,9 @@ pub fn run_on(host: &Host, args: &DoctorArgs, out: &mut dyn Write) -> Result<()>
         checks.push(Check::error(
             "card",
             "no E810 function in this machine",
-            format!("lspci -nn -d 8086: shows what is there; {DEVICES} is where it was looked for"),
+            format!(
+                "lspci -nn -d 8086: shows what is there; {DEVICES} is where it was searched for"
+            ),
         ));
     }
     for function in &functions {

@@ -49,7 +49,7 @@ pub fn run(args: &MonitorArgs, out: &mut dyn Write) -> Result<()> {
 /// Runs a load and monitors it.
 fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
     if args.pair.virtual_time {
-        refuse!("--virtual: a look is at real time; leave it out");
+        refuse!("--virtual: rates are of real time; leave it out");
     }
     if args.pair.rendezvous.listen.is_some() || args.pair.rendezvous.connect.is_some() {
         refuse!(

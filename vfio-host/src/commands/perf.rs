@@ -274,8 +274,8 @@ impl<S: Sink> Measure<'_, S> {
             if let Some(posted) = client.cut_short() {
                 server.stop_at(&posted);
             }
-            let asked = client.turn(ask).context("on the asking side")?;
-            let answered = server.turn(answer).context("on the answering side")?;
+            let asked = client.turn(ask).context("on the initiator's side")?;
+            let answered = server.turn(answer).context("on the responder's side")?;
             patience.turn(ask, asked || answered, context.watch)?;
             if patience.is_due() {
                 self.rows.at(size, client.completed());

@@ -193,8 +193,8 @@ impl Messages<'_> {
             .context("connecting function 1")
     }
 
-    /// The exchange over datagrams: the answering side has its turn when the
-    /// asking one waits.
+    /// The exchange over datagrams: the responder has its turn when the
+    /// initiator waits.
     fn datagrams<P: HostPlatform>(
         &self,
         [ask, answer]: [&mut PingpongEndpoint<P>; 2],
@@ -206,7 +206,7 @@ impl Messages<'_> {
         let mut responder = datagram::Responder::new(&self.plan);
         let mut idle = || {
             watch()?;
-            let answered = responder.turn(answer).context("on the answering side")?;
+            let answered = responder.turn(answer).context("on the responder's side")?;
             if answered == 0 {
                 answer.endpoint.relax();
             }

@@ -111,9 +111,7 @@ pub enum ExchangeError {
         limit: usize,
     },
     /// Not what this protocol has.
-    #[error(
-        "{peer} does not speak as an e810 does ({why}): check that the address is its --listen"
-    )]
+    #[error("{peer} does not speak this protocol ({why}): check that the address is its --listen")]
     Malformed {
         /// Who.
         peer: SocketAddr,
@@ -153,8 +151,8 @@ pub enum ExchangeError {
 fn others(strangers: u64) -> String {
     match strangers {
         0 => String::new(),
-        1 => " but one that does not speak as an e810 does".to_owned(),
-        many => format!(" but {many} that do not speak as an e810 does"),
+        1 => " but one that does not speak this protocol".to_owned(),
+        many => format!(" but {many} that do not speak this protocol"),
     }
 }
 

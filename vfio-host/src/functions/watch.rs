@@ -18,7 +18,9 @@ pub(crate) fn silence_driver_log(_: &BackendError) {
 
 /// The kernel's notice that ended a command.
 #[derive(Debug, thiserror::Error)]
-#[error("{device}: {notice}; the driver has stopped, and the function is free for whoever asked")]
+#[error(
+    "{device}: {notice}; the driver has stopped, and the function is free for the process that asked"
+)]
 pub(crate) struct KernelNotice {
     device: String,
     notice: Notice,

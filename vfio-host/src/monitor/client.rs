@@ -34,7 +34,7 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Self> {
         let stream = UnixStream::connect(path).with_context(|| {
             format!(
-                "{}: start the command to look at with --monitor {0}",
+                "{}: start the command to monitor with --monitor {0}",
                 path.display()
             )
         })?;

@@ -51,7 +51,7 @@ impl Service {
     /// # Errors
     /// The socket cannot be made there.
     pub fn start(registry: MonitorRegistry, path: &Path) -> Result<Self> {
-        let at = || format!("a socket to look from, {}", path.display());
+        let at = || format!("a socket for `e810 monitor`, {}", path.display());
         let listener = socket::listen(path).with_context(at)?;
         fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(at)?;
         let shared = Arc::new(Shared::default());
@@ -65,7 +65,7 @@ impl Service {
                     }
                     match client {
                         Ok(client) => accepting.accept(client, &registry),
-                        Err(error) => log::warn!("nobody can look: {error}"),
+                        Err(error) => log::warn!("no client can connect: {error}"),
                     }
                 }
             })
@@ -84,7 +84,9 @@ impl Shared {
         clients.retain(|(_, thread)| !thread.is_finished());
         if clients.len() == CLIENTS {
             self.quota.line(|more| {
-                log::warn!("{CLIENTS} look already; one more is turned away{more}");
+                log::warn!(
+                    "{CLIENTS} clients are connected already; one more is turned away{more}"
+                );
             });
             return;
         }
@@ -93,7 +95,7 @@ impl Shared {
             let name = thread::Builder::new().name("monitor client".to_owned());
             name.spawn(move || {
                 if let Err(error) = answer(&stream, &registry) {
-                    log::debug!("who looked is gone: {error:#}");
+                    log::debug!("the client is gone: {error:#}");
                 }
                 // The other handle on it stays a while.
                 let _ = stream.shutdown(Shutdown::Both);
@@ -101,7 +103,7 @@ impl Shared {
         });
         match answering {
             Ok(thread) => clients.push((client, thread)),
-            Err(error) => log::warn!("somebody cannot look: {error}"),
+            Err(error) => log::warn!("a client cannot be served: {error}"),
         }
     }
 }

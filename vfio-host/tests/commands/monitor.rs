@@ -147,7 +147,7 @@ fn what_cannot_be_is_said() {
     let error = run("monitor --at /nonexistent/socket --once").unwrap_err();
     let text = format!("{error:#}");
     assert!(
-        text.contains("start the command to look at with --monitor"),
+        text.contains("start the command to monitor with --monitor"),
         "{text}"
     );
     for (words, says) in [

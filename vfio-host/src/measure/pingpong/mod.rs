@@ -234,13 +234,13 @@ fn exchange<P: HostPlatform>(
         let polled = ask.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled) {
             ask.take(wc, &mut want.ask_sent, &mut want.ask_received)
-                .context("on the asking side")?;
+                .context("on the initiator's side")?;
         }
         let polled_there = answer.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled_there) {
             answer
                 .take(wc, &mut want.answer_sent, &mut want.answer_received)
-                .context("on the answering side")?;
+                .context("on the responder's side")?;
         }
         if polled + polled_there == 0 {
             let waited = ask.endpoint.now() - start;
