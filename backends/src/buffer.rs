@@ -57,10 +57,10 @@ impl Buffer {
         &self.memory
     }
 
-    /// Gives the memory back to the system.
+    /// Frees the memory.
     ///
     /// # Safety
-    /// What [`Buffer::bytes`] gave out is not used any more, and every region on
+    /// What [`Buffer::bytes`] returned is not used any more, and every region on
     /// it is deregistered, or was released after a reset: no mapping made of it is
     /// live ([`SharedBytes::new`]).
     pub unsafe fn free(self) {
@@ -68,7 +68,7 @@ impl Buffer {
     }
 }
 
-/// A platform that knows where payload it can map comes from.
+/// A platform that allocates payload memory which it can map.
 pub trait Payload {
     /// `bytes` zeroed bytes that [`e810_hal::DmaMap`] of this platform can map.
     ///

@@ -311,7 +311,7 @@ impl<T: Transport> Pool<T> {
         iova(&self.domain.transport, IovaError::Full { bytes, align })
     }
 
-    /// Gives an allocation back; false when it is none.
+    /// Frees an allocation; returns false when it is none.
     pub(super) fn free(&mut self, raw: RawDma) -> bool {
         if self.whole.remove(&raw.iova.0).is_some() {
             return true;

@@ -142,7 +142,7 @@ impl InterruptVectors {
         }
     }
 
-    /// Gives a vector back; false when it was not taken.
+    /// Frees a vector; returns false when it was not taken.
     pub(super) fn give_back<T: Transport>(
         &mut self,
         vector: Vector,

@@ -127,7 +127,7 @@ impl Device {
 
     fn show(&mut self, iova: u64, file: &File, offset: u64, bytes: u64, write: bool) -> bool {
         // SAFETY: the window is given to the function alone. It loses what
-        // `release` is told to before that (in `dma_unmap`), and all of it before
+        // `release` is passed before that (in `dma_unmap`), and all of it before
         // the end of the mappings (in `user_left`); where it did not take the
         // window nobody has it, and `forget` ends this piece and no other.
         let window = unsafe { self.mappings.window(iova, file, offset, bytes, write) };

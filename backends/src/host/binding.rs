@@ -1,6 +1,6 @@
-//! Moving a function between its driver and vfio-pci, and back on failure.
+//! Rebinding a function between its driver and vfio-pci, with a rollback on failure.
 //!
-//! The kernel does the moving; this module writes to the files that ask for it
+//! The kernel rebinds; this module writes to the sysfs files that request it
 //! and reads the result. What a function was bound to before is kept in
 //! `/run/e810`, one file a function, so that it can be restored by another
 //! process. `/run` is empty after a restart of the machine, and so is the need.

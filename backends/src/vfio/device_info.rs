@@ -35,11 +35,11 @@ pub(super) struct DeviceInfo {
     pub(super) msix: Option<Irqs>,
     /// Errors on the bus.
     pub(super) error: Option<Irqs>,
-    /// The kernel's request to give the function back.
+    /// The kernel's request to release the function.
     pub(super) request: Option<Irqs>,
 }
 
-/// Asks for a structure that is as long as the kernel likes: `head` with its
+/// Reads a structure whose length the kernel chooses: `head` with its
 /// length in the first word, and capabilities behind it.
 ///
 /// # Safety

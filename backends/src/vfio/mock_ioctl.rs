@@ -154,7 +154,7 @@ impl MockKernel {
     }
 }
 
-/// A file of the pretended kernel.
+/// A file of the mock kernel.
 pub(super) struct MockFile {
     name: &'static str,
     file: File,

@@ -167,7 +167,7 @@ fn properties(
 }
 
 /// Connects what the kernel can tell of: errors on the bus, and its request to
-/// give the function back.
+/// release the function.
 fn notices(device: &dyn IoctlFile, description: &DeviceInfo) -> io::Result<Vec<(Notice, EventFd)>> {
     let mut notices = Vec::new();
     for (notice, irqs, index) in [

@@ -1,4 +1,4 @@
-//! Functions from their start to their end: one, or two of this process.
+//! Bring-up, waiting for links, and shutdown of one function, or of two of this process.
 
 use anyhow::{Context, Result};
 use e810::hmc::Backing;
@@ -67,7 +67,7 @@ pub(crate) fn close_both<S, O>(
     close(sides, shut_down, outcome, context)
 }
 
-/// Shuts sides down and gives `outcome` back: also after a failure, unless a
+/// Shuts sides down and returns `outcome`: also after a failure, unless a
 /// device is gone.
 pub(super) fn close<S, O, const N: usize>(
     sides: [(S, &'static str); N],

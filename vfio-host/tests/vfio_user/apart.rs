@@ -72,7 +72,7 @@ fn two_processes_with_a_function_each_verify_every_message() {
     assert_eq!(answer["verified"], 200);
     verified(&server, "--op=read --size=9000 --mtu=4200", 200);
     // Asleep between messages, woken by interrupts of its own function: one or two
-    // for each message, as what was sent and what came are told apart or together.
+    // for each message, as what was sent and what came are reported separately or together.
     for words in [
         "--size=300 --events",
         "--op=read --events",

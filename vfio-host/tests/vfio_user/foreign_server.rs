@@ -23,7 +23,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::processes::folder;
 
-/// What it was told, in words.
+/// The requests it got, in words.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 

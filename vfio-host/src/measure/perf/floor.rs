@@ -14,7 +14,7 @@ use e810_backends::host::cpus;
 const BATCH: u64 = 100;
 /// Samples.
 const SAMPLES: u64 = 200;
-/// Looks before the processor is offered to others.
+/// Polls before the processor is yielded to others.
 const PATIENCE: u32 = 10_000;
 
 /// A hand-over from one processor to another, in nanoseconds.
