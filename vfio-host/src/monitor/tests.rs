@@ -169,15 +169,15 @@ impl Drop for LoopThread {
     }
 }
 
-fn start_loop(register: SnapshotPublisher) -> LoopThread {
+fn start_loop(publisher: SnapshotPublisher) -> LoopThread {
     let ends = Arc::new(AtomicBool::new(false));
     let start_loop = LoopThread(Arc::clone(&ends));
     thread::spawn(move || {
         let mut looks = 0;
         while !ends.load(Ordering::Relaxed) {
-            if register.is_wanted() {
+            if publisher.is_wanted() {
                 looks += 1;
-                register.publish(function(register.name(), looks, looks));
+                publisher.publish(function(publisher.name(), looks, looks));
             }
             thread::yield_now();
         }
