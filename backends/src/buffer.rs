@@ -14,8 +14,8 @@ use crate::{Function, Transport};
 /// serves.
 ///
 /// It stays when this is dropped: windows on it may be anywhere, and a device
-/// that was not told keeps what it was lent, as after an error between
-/// registration and deregistration. [`Buffer::free`] gives it back.
+/// that was not notified keeps its access, as after an error between
+/// registration and deregistration. [`Buffer::free`] frees it.
 #[derive(Debug)]
 pub struct Buffer {
     memory: ManuallyDrop<Arc<SharedMemory>>,
@@ -46,7 +46,7 @@ impl Buffer {
     #[must_use]
     pub fn bytes(&self) -> SharedBytes {
         // SAFETY: the mapping is at least `len` bytes, begins with a page, and no
-        // reference to it is ever made; it never goes, unless somebody promises
+        // reference to it is ever made; it never goes, unless a caller promises
         // in `free` that no window and no mapping made of one is left.
         unsafe { SharedBytes::new(self.memory.start(), self.len) }
     }
@@ -57,10 +57,10 @@ impl Buffer {
         &self.memory
     }
 
-    /// Gives the memory back to the system.
+    /// Frees the memory.
     ///
     /// # Safety
-    /// What [`Buffer::bytes`] gave out is not used any more, and every region on
+    /// What [`Buffer::bytes`] returned is not used any more, and every region on
     /// it is deregistered, or was released after a reset: no mapping made of it is
     /// live ([`SharedBytes::new`]).
     pub unsafe fn free(self) {
@@ -68,7 +68,7 @@ impl Buffer {
     }
 }
 
-/// A platform that knows where payload it can map comes from.
+/// A platform that allocates payload memory which it can map.
 pub trait Payload {
     /// `bytes` zeroed bytes that [`e810_hal::DmaMap`] of this platform can map.
     ///

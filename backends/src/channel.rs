@@ -52,7 +52,7 @@ pub struct HostChannel<P: Platform> {
 
 impl<P: Platform> HostChannel<P> {
     /// Gives `channel` a descriptor. Only one of these for a channel: the last one
-    /// made is the one that is told.
+    /// made is the one that is notified.
     ///
     /// # Errors
     /// No descriptor is left.

@@ -1,4 +1,4 @@
-//! Counts register accesses on their way to any platform.
+//! A platform wrapper that counts register accesses.
 //!
 //! A wrapper, so that every backend is counted by the same code and the core
 //! needs none of it. Clones share their counts.

@@ -6,8 +6,8 @@ use e810::Lan;
 use crate::interrupts::HostPlatform;
 use crate::{BackendError, Function, Identity, Notice, Transport};
 
-/// A device that [`open`](crate::open) gave: a platform for the driver, and what
-/// the way to it can fail with.
+/// A device that [`open`](crate::open) returned: a platform for the driver, with the
+/// failures of its transport.
 ///
 /// Clones are handles on the same device.
 pub trait HostDevice: HostPlatform {
@@ -15,28 +15,28 @@ pub trait HostDevice: HostPlatform {
     /// process.
     fn identity(&self) -> Option<Identity>;
 
-    /// The device's name and what the kernel tells the owner of the function, as
+    /// The device's name and the kernel's notice for the owner of the function, as
     /// [`Function::notice`].
     fn notice(&self) -> Option<(String, Notice)>;
 
     /// Why registers read as all-ones, when it was not the device that failed but
-    /// the way to it.
+    /// its transport.
     fn failure(&self) -> Option<&BackendError>;
 
     /// Has `report` called with that failure, once, before a register reads as
     /// all-ones. Only the first `report` counts.
     fn on_failure(&self, report: fn(&BackendError));
 
-    /// Asks the device for a sign of life, as [`Function::probe`].
+    /// Checks that the device still answers, as [`Function::probe`].
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why it does not.
     fn probe(&self) -> Result<(), BackendError>;
 
     /// The LAN side of a function on which it is ready, as [`lan`](crate::lan).
     ///
     /// # Errors
-    /// What the function does not tell and has to be given.
+    /// What cannot be read from the function and has to be configured.
     fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan>;
 }
 

@@ -1,4 +1,4 @@
-//! Memory in the device's sight: the one owner, and small pieces of it.
+//! DMA memory: mapped blocks with one owner, and small allocations in them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -81,7 +81,7 @@ pub(super) enum Memory {
 
 /// A range that is mapped for the device, and unmapped when dropped: first for
 /// the device, then the memory goes, then its addresses are free again. When
-/// the device does not let go of it, memory and addresses are leaked.
+/// the device may still use it, memory and addresses are leaked.
 pub(super) struct Block<T: Transport> {
     domain: Arc<Domain<T>>,
     memory: Memory,
@@ -146,7 +146,7 @@ impl<T: Transport> Block<T> {
             },
             access,
         };
-        // SAFETY: the block below unmaps before it lets go of the memory;
+        // SAFETY: the block below unmaps before it frees the memory;
         // otherwise as the caller promises.
         let mapped = unsafe { transport.map(&region) };
         if let Err(error) = mapped {
@@ -288,7 +288,7 @@ impl<T: Transport> Pool<T> {
             words,
             len,
         };
-        // Somebody may have had this piece before.
+        // This piece may have been in use before.
         for index in 0..raw.len {
             // SAFETY: `Block::words` checked that they are inside the block,
             // which the pool owns; nobody else has this piece.
@@ -311,7 +311,7 @@ impl<T: Transport> Pool<T> {
         iova(&self.domain.transport, IovaError::Full { bytes, align })
     }
 
-    /// Gives an allocation back; false when it is none.
+    /// Frees an allocation; returns false when it is none.
     pub(super) fn free(&mut self, raw: RawDma) -> bool {
         if self.whole.remove(&raw.iova.0).is_some() {
             return true;

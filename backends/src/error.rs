@@ -1,4 +1,4 @@
-//! What can go wrong between this process and a device.
+//! Errors of the backends.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::iova::IovaError;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// There is nothing to talk to.
+    /// Connecting to the device's server failed.
     #[error("{device}: cannot connect: {cause}; start the server first, and check the path")]
     Connect {
         /// The device asked for.
@@ -29,7 +29,7 @@ pub enum BackendError {
         /// How long was waited.
         limit: Duration,
     },
-    /// The other side went away.
+    /// The other side closed the connection.
     #[error("{device}: the server closed the connection during {during}; start it again")]
     Closed {
         /// The device.
@@ -37,7 +37,7 @@ pub enum BackendError {
         /// What was asked.
         during: &'static str,
     },
-    /// The other side speaks something else.
+    /// The other side does not follow the protocol.
     #[error("{device}: not a vfio-user server, or a broken one: {what}")]
     Protocol {
         /// The device.
@@ -45,7 +45,7 @@ pub enum BackendError {
         /// What was wrong with the answer.
         what: String,
     },
-    /// The device, its server or the kernel said no.
+    /// The device, its server or the kernel refused a request.
     #[error("{device}: {during} was refused: {cause}")]
     Refused {
         /// The device.
@@ -55,7 +55,7 @@ pub enum BackendError {
         /// The reason given.
         cause: String,
     },
-    /// Another kind of device.
+    /// Not a device that this driver supports.
     #[error(
         "{device}: PCI id {vendor:04x}:{id:04x} is not a physical function of an E810; name another device"
     )]
@@ -67,7 +67,7 @@ pub enum BackendError {
         /// PCI device id.
         id: u16,
     },
-    /// The device lacks what the driver needs.
+    /// The device does not have what the driver needs.
     #[error("{device}: {what}")]
     Unfit {
         /// The device.
@@ -75,7 +75,7 @@ pub enum BackendError {
         /// What is missing.
         what: String,
     },
-    /// Devices that are reached in different ways are to be used together.
+    /// Devices of different kinds were to be opened together.
     #[error("{device} and {other}: these are not of one kind; name two of one kind")]
     Unlike {
         /// The first device.
@@ -94,7 +94,7 @@ pub enum BackendError {
         /// The operating system's reason.
         cause: String,
     },
-    /// No I/O addresses.
+    /// No I/O addresses are left.
     #[error("{device}: {cause}")]
     Iova {
         /// The device.

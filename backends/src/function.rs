@@ -1,4 +1,4 @@
-//! One PCI function on a host: opened, checked, reset, and given back.
+//! One PCI function on a host: opened, checked, reset, and released.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -59,7 +59,7 @@ impl Identity {
 
 /// A function of a device as a platform: the `P` of the driver.
 ///
-/// Cloning gives another handle on the same function. With the last one the
+/// A clone is another handle on the same function. With the last one the
 /// function is reset and everything is unmapped.
 pub struct Function<T: Transport> {
     /// Before `inner`, which keeps the device open: dropped first.
@@ -91,7 +91,7 @@ pub(super) struct Mappings<T: Transport> {
 }
 
 pub(super) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
-    // What a panic leaves behind is still good enough to give back.
+    // What a panic leaves behind is still consistent enough to release.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -161,17 +161,17 @@ impl<T: Transport> Function<T> {
         self.transport().failure()
     }
 
-    /// Asks the device for a sign of life, which a function that only gets
-    /// doorbells never gives.
+    /// Checks that the device still answers, which doorbells, being posted writes, do
+    /// not show.
     ///
     /// # Errors
-    /// Why there is none; [`Function::failure`] says so from then on.
+    /// Why it does not; [`Function::failure`] returns the same from then on.
     pub fn probe(&self) -> Result<(), BackendError> {
         self.transport().config_read(config::VENDOR, &mut [0; 4])
     }
 
-    /// What the kernel tells the owner of the function, each time once: ask a
-    /// few times a second, and after [`Function::wait_vectors`].
+    /// A notice of the kernel for the owner of the function, each returned once: call it
+    /// a few times a second, and after [`Function::wait_vectors`].
     #[must_use]
     pub fn notice(&self) -> Option<Notice> {
         self.transport().notice()

@@ -1,4 +1,4 @@
-//! Interrupts of a platform, for a thread that takes them itself.
+//! Interrupts of a platform, for a thread that polls or waits for them itself.
 
 use anyhow::Result;
 use e810::Platform;
@@ -15,7 +15,7 @@ pub trait Interrupts {
     ///
     /// # Errors
     /// The host cannot wait.
-    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()>;
+    fn wait_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()>;
 }
 
 /// What commands run on: a platform with payload memory and interrupts.
@@ -24,13 +24,13 @@ pub trait HostPlatform: Platform + Payload + Interrupts {}
 impl<T: Platform + Payload + Interrupts> HostPlatform for T {}
 
 impl<T: Transport> Interrupts for Function<T> {
-    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+    fn wait_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
         Ok(self.wait_vectors(limit, fired)?)
     }
 }
 
 impl<P: Interrupts> Interrupts for Counted<P> {
-    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
-        self.inner().take_fired(limit, fired)
+    fn wait_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+        self.inner().wait_fired(limit, fired)
     }
 }

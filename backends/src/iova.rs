@@ -36,7 +36,7 @@ pub enum IovaError {
         /// Alignment asked for.
         align: u64,
     },
-    /// What was given back is not allocated.
+    /// The range is not allocated.
     #[error("I/O address {0:#x} is not the start of an allocation")]
     NotAllocated(u64),
 }
@@ -128,7 +128,7 @@ impl IovaSpace {
         Ok(start)
     }
 
-    /// Gives back what [`IovaSpace::alloc`] returned.
+    /// Frees what [`IovaSpace::alloc`] returned.
     ///
     /// # Errors
     /// [`IovaError::NotAllocated`].

@@ -1,4 +1,4 @@
-//! The LAN side of a function that somebody else has made ready.
+//! The LAN side of a function that another driver has set up.
 
 use anyhow::{Context, Error, Result, bail, ensure};
 use e810::{Lan, MacAddr, VsiId};

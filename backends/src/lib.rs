@@ -10,7 +10,7 @@
 //! use e810_backends::host::{Host, package};
 //! use e810_backends::{DeviceVisitor, HostDevice, Options, open};
 //!
-//! /// Brings a function up and tells its Ethernet address.
+//! /// Brings a function up and returns its Ethernet address.
 //! struct Address;
 //!
 //! impl DeviceVisitor<1> for Address {
@@ -47,10 +47,10 @@
 //!   `iommufd`, its device file) and [`vfio_user`] (one that another process serves on a
 //!   socket) are [`Transport`]s; [`Function`] implements every trait of `e810-hal` over them,
 //!   once.
-//! * [`host`]: what the machine says of its functions, IOMMU groups, limits and packages, and
-//!   giving functions to vfio-pci and back.
+//! * [`host`]: probing: functions, IOMMU groups, limits and packages of the machine; and
+//!   binding functions to vfio-pci and back.
 //! * [`buffer`], [`memory`]: payload that can be registered. [`interrupts`], [`channel`]: waiting for
-//!   vectors, and for completions by a descriptor. [`signals`]: ending in order.
+//!   vectors, and for completions by a descriptor. [`signals`]: orderly shutdown.
 //! * [`counted`]: register accesses of any platform, counted.
 //!
 //! Simulated functions of this process are devices too with the feature `sim`, which is off

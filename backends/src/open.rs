@@ -17,9 +17,9 @@ use crate::{BackendError, Function, Options};
 ///
 /// It is what a closure `|devices| …` would be if closures could be generic.
 pub trait DeviceVisitor<const N: usize>: Sized {
-    /// What comes of it.
+    /// The result.
     type Outcome;
-    /// Why nothing does.
+    /// The error.
     type Error: From<BackendError>;
 
     /// The simulator whose first `N` functions are used, called first where devices
@@ -139,7 +139,7 @@ mod tests {
         let [sim, served] = ["sim", "vfio-user:/nowhere"].map(|text| text.parse().unwrap());
         let error = open([&sim, &served], Options::default(), Names).unwrap_err();
         assert!(matches!(error, BackendError::Unlike { .. }), "{error}");
-        // The first that cannot be opened is the one that is told.
+        // The first that cannot be opened is the one in the error.
         let error = open([&served, &sim], Options::default(), Names).unwrap_err();
         assert!(matches!(error, BackendError::Connect { .. }), "{error}");
     }

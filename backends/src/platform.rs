@@ -32,7 +32,7 @@ impl<T: Transport> Bus for Function<T> {
 // handed out; only atomics touch them. `dma_free` unmaps a whole block before
 // its memory goes, and hands a piece to nobody before it is zeroed again. The
 // device still reaches a freed piece of a chunk, as it does a freed part of a
-// page on any IOMMU: whoever frees has stopped the device (contract).
+// page on any IOMMU: the caller of `free` has stopped the device (contract).
 unsafe impl<T: Transport> DmaAlloc for Function<T> {
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
         let given = lock(&self.inner.pool).alloc(layout);
@@ -176,7 +176,7 @@ impl<T: Transport> Clock for Function<T> {
 
     fn relax(&self) {
         std::hint::spin_loop();
-        // Two threads may count one turn: then somebody yields a turn later.
+        // Two threads may count one turn: then one of them yields a turn later.
         let turns = self.inner.turns.load(Ordering::Relaxed);
         let last = turns >= SPINS;
         self.inner

@@ -1,4 +1,4 @@
-//! Signals that are waited for instead of ending the process where it stands.
+//! Signals that a thread waits for instead of being ended by them.
 
 use std::io;
 use std::ptr;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use vmm_sys_util::signal::{Error, block_signal, create_sigset};
 
-/// What ends a command in order.
+/// The signals that end a command with an orderly shutdown.
 pub const STOP: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
-/// Signals that nobody but the holder sees.
+/// Signals that are blocked, and delivered only to the holder's `wait`.
 #[derive(Debug)]
 pub struct Signals(libc::sigset_t);
 
@@ -19,11 +19,11 @@ impl Signals {
     /// before any is there.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn block(signals: &[libc::c_int]) -> Result<Self> {
         for signal in signals {
             match block_signal(*signal) {
-                // By whoever started this, or by a run before in this thread.
+                // By the parent process, or by a run before in this thread.
                 Ok(()) | Err(Error::SignalAlreadyBlocked(_)) => {}
                 Err(error) => bail!("blocking signal {signal}: {error:?}"),
             }
@@ -37,7 +37,7 @@ impl Signals {
     /// Sleeps until one of them comes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn wait(&self) -> Result<libc::c_int> {
         let mut signal = 0;
         // SAFETY: both live for the call, which writes the second.
@@ -49,7 +49,7 @@ impl Signals {
     /// Sleeps until one of them comes, but not longer than `limit`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn wait_for(&self, limit: Duration) -> Result<Option<libc::c_int>> {
         let start = Instant::now();
         loop {

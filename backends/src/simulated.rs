@@ -18,7 +18,7 @@ impl Payload for SimPlatform {
 }
 
 impl Interrupts for SimPlatform {
-    fn take_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+    fn wait_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
         fired.extend(self.take_interrupts());
         if fired.is_empty() && limit > Ns(0) {
             // In this process waiting is what makes the simulator go on.

@@ -1,4 +1,4 @@
-//! How a device is named, and which kinds there are.
+//! Names of devices, and their kinds.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ impl fmt::Display for Bdf {
     }
 }
 
-/// What a device can be named by.
+/// The forms of a device's name.
 #[cfg(feature = "sim")]
 const FORMS: &str = "sim, vfio-user:PATH or vfio:BDF";
 #[cfg(not(feature = "sim"))]

@@ -1,4 +1,4 @@
-//! The common part on a transport that only keeps books.
+//! The common part of all backends, on a mock transport that records its calls.
 
 mod pages;
 mod rig;

@@ -1,4 +1,4 @@
-//! The seam between a platform and the way its device is reached.
+//! The interface between a platform and the transport that reaches its device.
 //!
 //! Everything a host platform does is written once, over [`Transport`]: a
 //! vfio-user socket and the kernel's VFIO differ in how a register is
@@ -53,8 +53,8 @@ pub struct DmaRegion<'a> {
 /// Something that the owner of a function has to act on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// The function is to be given back: it is being unbound or unplugged, and
-    /// whoever asked waits until it is closed.
+    /// The function is to be released: it is being unbound or unplugged, and the
+    /// process that asked for that is blocked until it is closed.
     RemovalRequested,
     /// The bus reported an error that the function does not survive.
     BusError,
@@ -111,8 +111,8 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
         let _ = report;
     }
 
-    /// What the owner is told, each time once. Asks the kernel: not for every
-    /// turn of a loop.
+    /// A notice for the owner, each returned once. A system call: not for every
+    /// iteration of a loop.
     fn notice(&self) -> Option<Notice> {
         None
     }
@@ -143,7 +143,7 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Makes memory visible to the device.
     ///
     /// # Safety
-    /// The memory stays mapped in this process, and is not given to anybody
+    /// The memory stays mapped in this process, and is not given to anything
     /// else, until `unmap` of the same range has succeeded or the transport is
     /// dropped.
     ///

@@ -34,8 +34,8 @@ impl AsFd for Event {
 pub(super) struct InterruptVectors {
     /// By vector.
     events: Vec<Option<Event>>,
-    /// A refusal to interrupt a certain CPU was told.
-    refusal_told: bool,
+    /// A refusal to interrupt a certain CPU was logged.
+    refusal_logged: bool,
 }
 
 impl InterruptVectors {
@@ -108,7 +108,7 @@ impl InterruptVectors {
             .map(|event| event.as_ref().map(Event::as_fd))
             .collect();
         transport.connect_vectors(0, &events)?;
-        // A message that came while the set was down is lost. Everybody looks
+        // A message that came while the set was down is lost. Every waiter looks
         // once more: an event that nothing stands behind does no harm.
         for event in self.events.iter().flatten().filter(|event| event.taken) {
             let _ = event.fd.write(1);
@@ -125,7 +125,7 @@ impl InterruptVectors {
     }
 
     /// Remembers which CPU is to take the interrupts of `vector`, and says so to
-    /// the kernel. A hint: a refusal is told once and changes nothing.
+    /// the kernel. A hint: a refusal is logged once and changes nothing.
     pub(super) fn send_to<T: Transport>(&mut self, vector: Vector, cpu: u32, transport: &T) {
         let slot = self.events.get_mut(vector.get() as usize);
         if let Some(event) = slot.and_then(|slot| slot.as_mut().filter(|event| event.taken)) {
@@ -136,13 +136,13 @@ impl InterruptVectors {
 
     fn try_to_send<T: Transport>(&mut self, vector: u16, cpu: u32, transport: &T) {
         if let Err(error) = transport.send_vector_to(vector, cpu)
-            && !std::mem::replace(&mut self.refusal_told, true)
+            && !std::mem::replace(&mut self.refusal_logged, true)
         {
             log::info!("interrupts go to whatever CPU the kernel chooses: {error}");
         }
     }
 
-    /// Gives a vector back; false when it was not taken.
+    /// Frees a vector; returns false when it was not taken.
     pub(super) fn give_back<T: Transport>(
         &mut self,
         vector: Vector,
@@ -196,7 +196,7 @@ pub(super) struct Waiter(Epoll);
 /// What an event that is no vector is watched with.
 const NO_VECTOR: u64 = u64::MAX;
 
-/// Vectors looked at in one go.
+/// Vectors taken from one `epoll_wait`.
 const BATCH: usize = 64;
 
 impl Waiter {

@@ -1,7 +1,7 @@
 //! Files that become shorter while the device has them.
 //!
 //! A user gives memory as files. One that it cuts, or that the kernel has no page
-//! for, raises SIGBUS in whoever touches it, which would end the server and all its
+//! for, raises SIGBUS in the thread that touches it, which would end the server and all its
 //! functions. Asking for seals does not help: a virtual machine's memory is not
 //! sealed, and a file on a disk cannot be. So the signal is handled: the mapping is
 //! replaced by pages of zeros as a whole (part of one cannot be where its pages are
@@ -88,7 +88,7 @@ impl Block {
 }
 
 static FIRST: Block = Block::new();
-/// Held by whoever changes slots; the handler does without.
+/// Held while slots change; the handler does not take it.
 static CHANGES: Mutex<()> = Mutex::new(());
 /// What SIGBUS did before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! A user of a function, from the first byte to the last.
+//! One vfio-user client of a function, from the first byte to the last.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -38,9 +38,9 @@ pub(crate) fn converse(user: &UnixStream, function: &mut impl Function) -> Resul
             Ok(bytes) => bytes,
             Err(bad) => {
                 // Said as far as the user takes it; what follows is not read.
-                let told = protocol::refusal(&header, Refused(libc::EINVAL));
+                let refusal = protocol::refusal(&header, Refused(libc::EINVAL));
                 user.set_nonblocking(true)?;
-                let _ = stream.write_all(told.as_bytes());
+                let _ = stream.write_all(refusal.as_bytes());
                 return Err(bad.into());
             }
         };

@@ -1,4 +1,4 @@
-//! What the messages of a user do to a served function.
+//! The effect of vfio-user messages on a served function.
 //!
 //! Nothing here is answered with an error: there are clients that wait for
 //! ever on one. What cannot be done is counted, and what the device then
@@ -85,7 +85,7 @@ impl Device {
             });
         }
         self.mappings = Mappings::default();
-        // As the kernel leaves a function that its user gives back.
+        // As the kernel leaves a function that its user closes.
         self.config.power_up();
         self.follow_command();
         self.counts.users.fetch_add(1, Ordering::Relaxed);
@@ -127,7 +127,7 @@ impl Device {
 
     fn show(&mut self, iova: u64, file: &File, offset: u64, bytes: u64, write: bool) -> bool {
         // SAFETY: the window is given to the function alone. It loses what
-        // `release` is told to before that (in `dma_unmap`), and all of it before
+        // `release` is passed before that (in `dma_unmap`), and all of it before
         // the end of the mappings (in `user_left`); where it did not take the
         // window nobody has it, and `forget` ends this piece and no other.
         let window = unsafe { self.mappings.window(iova, file, offset, bytes, write) };
@@ -183,7 +183,7 @@ impl Function for Device {
 
     fn map(&mut self, map: &DmaMap, file: Option<File>) {
         // Memory without a file (a ROM, another device's BAR) is nothing that
-        // this device is told to reach.
+        // this device is given.
         let Some(file) = file else {
             let (size, address) = (map.size, map.address);
             log::debug!("{size:#x} bytes at IOVA {address:#x} have no file");

@@ -1,4 +1,4 @@
-//! Files that the server makes where its user wants them, and that may not be its own.
+//! Files that the server writes at paths its user names: reports and packages.
 //!
 //! A name may be in a folder that others can write to, or be a mistake. So nothing is
 //! followed (O_NOFOLLOW) or opened that is there (O_EXCL), a file that is not this
@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::report::ServerReport;
 
-/// Bytes of an earlier report that are looked at, at most.
+/// Bytes of an earlier report that are read, at most.
 const LONGEST_REPORT: u64 = 64 << 20;
 
 /// A report that is written again and again.
@@ -57,11 +57,11 @@ impl ReportFile {
         Ok(this)
     }
 
-    /// Writes a report in place of the last one. Whoever reads the file meanwhile sees
+    /// Writes a report in place of the last one. A reader of the file meanwhile sees
     /// the old one or the new.
     ///
     /// # Errors
-    /// Somebody put another file there, which is left as it is, or it cannot be
+    /// Another file was put there, which is left as it is, or it cannot be
     /// written.
     pub fn write(&mut self, report: &ServerReport) -> Result<()> {
         self.replace(|file| {
@@ -90,14 +90,14 @@ impl ReportFile {
     /// Gives the file at `part` the report's name.
     fn put(&self, part: &Path) -> Result<()> {
         match fs::symlink_metadata(&self.path) {
-            // Somebody took the last one away: not over what comes meanwhile.
+            // The last one was removed: do not overwrite what may come meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::hard_link(part, &self.path)?;
                 fs::remove_file(part)?;
             }
             Err(error) => return Err(error.into()),
             Ok(there) if identity(&there) == self.ours => fs::rename(part, &self.path)?,
-            Ok(_) => bail!("somebody put another file there since: remove it"),
+            Ok(_) => bail!("another file was put there since: remove it"),
         }
         Ok(())
     }
@@ -231,7 +231,7 @@ mod tests {
                 "{text}"
             );
         }
-        // The next server's, and after somebody cleaned up.
+        // The next server's, and after a clean-up.
         let mut report = ReportFile::create(&path).unwrap();
         fs::remove_file(&path).unwrap();
         report.write(&ServerReport::default()).unwrap();

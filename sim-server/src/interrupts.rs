@@ -1,4 +1,4 @@
-//! MSI-X messages as event descriptors of whoever uses the function.
+//! MSI-X messages as event descriptors of the function's user.
 
 use std::fs::File;
 use std::io::Write;

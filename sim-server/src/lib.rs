@@ -13,7 +13,7 @@
 //!   simulated function.
 //! * `bus_error`: what happens when a file that a user gave becomes shorter.
 //! * `udp`: the socket of the wire to another server ([`e810_sim::udp`]).
-//! * [`quota`]: how much of all that may be told in the log.
+//! * [`quota`]: how much of all that may be logged.
 //!
 //! What a user can still do to the server is in [`USERS`].
 
@@ -38,11 +38,11 @@ mod memory_file;
 
 pub use server::{Server, VECTORS};
 
-/// What whoever may connect to a socket of the server can do to it, for `--help`.
+/// What a client of the server's sockets can do to it, for `--help`.
 pub const USERS: &str = "\
 What a user of a socket can do to the server:
-  The sockets are for this user alone (mode 0600). Whoever can open one is
-  trusted with this, and with nothing else:
+  The sockets are for this user alone (mode 0600). A process that can open
+  one is trusted with this, and with nothing else:
   - keep its socket busy: functions have one user at a time, as long as it likes
   - cause findings, as a driver with mistakes does, after which the server ends
     with exit code 1; the report names the function

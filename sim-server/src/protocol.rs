@@ -22,7 +22,7 @@ use crate::wire::{
     VERSION, Version,
 };
 
-/// Descriptors with one message that users are told of. More are taken
+/// Descriptors with one message that users are offered. More are taken
 /// ([`crate::wire::MOST_FDS`]); virtual machines were only tried with one.
 const ANNOUNCED_FDS: u32 = 1;
 /// Bytes of the text of VERSION at most.
@@ -130,8 +130,8 @@ pub fn answer(
     // The header goes in front when the length is known.
     reply.extend([0; HEADER]);
     let done = obey(function, header, body, fds, reply);
-    // A user that waits for no reply has no place for one, an error either; whoever
-    // asks something has made a mistake, and waits.
+    // A user that waits for no reply has no place for one, nor for an error; a request
+    // that needs a reply without one is a mistake of the user, which waits.
     if header.flags & NO_REPLY != 0 && !asks(header.command) {
         reply.clear();
         return;
@@ -251,7 +251,7 @@ fn parse<M: FromBytes>(body: &[u8]) -> Result<(M, &[u8]), Refused> {
     M::read_from_prefix(body).map_err(|_| INVALID)
 }
 
-/// Agrees on a version: the text is only looked at, for nothing in it changes what
+/// Agrees on a version: the text is only checked, for nothing in it changes what
 /// this side does.
 fn version(body: &[u8], reply: &mut Vec<u8>) -> Result<(), Refused> {
     let (theirs, text) = parse::<Version>(body)?;

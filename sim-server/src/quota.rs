@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_bounded_and_what_was_left_out_is_told() {
+    fn lines_are_bounded_and_what_was_left_out_is_reported() {
         let quota = Quota::default();
         let start = Instant::now();
         let mut lines = Vec::new();

@@ -39,7 +39,7 @@ pub struct FunctionReport {
     pub frames_received: u64,
     /// Interrupt messages that the device sent.
     pub interrupts: u64,
-    /// Of those, the ones that reached somebody.
+    /// Of those, the ones that reached a user.
     pub interrupts_delivered: u64,
     /// DMA mappings that were there at once, at most.
     pub most_dma_maps: u64,

@@ -177,7 +177,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         for socket in &self.sockets {
-            // Somebody else may have removed it already.
+            // It may have been removed already.
             let _ = fs::remove_file(&socket.path);
         }
     }
@@ -185,7 +185,7 @@ impl Drop for Server {
 
 /// Serves one user after the other.
 fn serve_in_turn(listener: &UnixListener, mut device: Device) {
-    /// How long to wait for what accepting lacks (descriptors, memory).
+    /// How long to wait for what accepting needs (descriptors, memory).
     const PAUSE: Duration = Duration::from_millis(100);
     let counts = device.counts();
     loop {
@@ -199,7 +199,7 @@ fn serve_in_turn(listener: &UnixListener, mut device: Device) {
             }
         };
         device.user_came(Arc::clone(&user));
-        // No message makes this panic, as far as is known. A mistake that does
+        // No known message makes this panic. A mistake that does
         // costs a connection, not the other functions.
         match catch_unwind(AssertUnwindSafe(|| converse(&user, &mut device))) {
             Ok(Ok(())) => log::debug!("a user left"),

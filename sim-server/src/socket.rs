@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 /// moment is for this user only, too.
 ///
 /// # Errors
-/// Something else is there, somebody listens, or the folder cannot be written.
+/// Something else is there, a process listens, or the folder cannot be written.
 pub fn listen(path: &Path) -> Result<UnixListener> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn sockets_are_for_this_user_whatever_the_mask() {
         let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-socket-")).unwrap();
-        // Other tests of this process make files that nobody else looks at.
+        // Other tests of this process make files that nothing else uses.
         // SAFETY: no memory is touched.
         let before = unsafe { libc::umask(0) };
         let path = folder.as_path().join("s");
@@ -68,7 +68,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(&file), 0o666, "the mask is as it was");
-        // A second one is told so; the socket of a process that is gone is replaced.
+        // A second one gets an error; the socket of a process that is gone is replaced.
         assert!(listen(&path).is_err());
         drop(listener.unwrap());
         listen(&path).unwrap();

@@ -56,8 +56,8 @@ pub(crate) fn enlarge(socket: &UdpSocket) -> io::Result<Buffers> {
 /// tell (SO_MEMINFO, Linux 4.12). Counts modulo 2^32.
 pub(crate) fn dropped(socket: &UdpSocket) -> Option<u64> {
     let mut numbers = [0_u32; NUMBERS];
-    let told = get(socket, libc::SO_MEMINFO, &mut numbers).ok()?;
-    (told > DROPS).then_some(numbers[DROPS].into())
+    let meminfo_length = get(socket, libc::SO_MEMINFO, &mut numbers).ok()?;
+    (meminfo_length > DROPS).then_some(numbers[DROPS].into())
 }
 
 fn set(socket: &UdpSocket, option: c_int, value: c_int) -> io::Result<()> {

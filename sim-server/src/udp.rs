@@ -4,7 +4,7 @@
 //! It is a wire: what the sockets cannot take is lost, and the engines repair
 //! it. A sender is a frame's hook and does not block; a thread of its own
 //! receives, in batches, so that a flood cannot hold the simulator. Only
-//! datagrams from the peer's address and port are looked at.
+//! datagrams from the peer's address and port are accepted.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -85,7 +85,7 @@ impl UdpWire {
             socket: Arc::clone(&socket),
             peer: ends.peer,
             counts: Arc::clone(&counts),
-            told: false,
+            warned: false,
         };
         sim.set_uplink(Some(Box::new(move |frame| sender.send(frame))));
         Ok(Self {
@@ -137,7 +137,7 @@ struct Sender {
     socket: Arc<UdpSocket>,
     peer: SocketAddr,
     counts: Arc<Counts>,
-    told: bool,
+    warned: bool,
 }
 
 impl Sender {
@@ -146,7 +146,7 @@ impl Sender {
             Ok(_) => count(&self.counts.sent),
             Err(error) => {
                 count(&self.counts.not_sent);
-                if !std::mem::replace(&mut self.told, true) {
+                if !std::mem::replace(&mut self.warned, true) {
                     log::warn!(
                         "a frame for {} was not sent: {error}; further ones are only counted",
                         self.peer
@@ -167,7 +167,7 @@ struct Receiver {
 
 impl Receiver {
     fn run(&self) {
-        let told = AtomicBool::new(false);
+        let warned = AtomicBool::new(false);
         // One byte more than a frame has: a longer datagram is known by it.
         let mut buffers = vec![[0; frame::LONGEST + 1]; BATCH];
         loop {
@@ -181,7 +181,7 @@ impl Receiver {
             }
             if let Err(error) = self.batch(&mut buffers) {
                 count(&self.counts.receive_errors);
-                if !told.swap(true, Ordering::Relaxed) {
+                if !warned.swap(true, Ordering::Relaxed) {
                     log::warn!("receiving frames: {error}; further errors are only counted");
                 }
                 if self.stopped_within(BACK_OFF) {
@@ -281,11 +281,11 @@ mod tests {
             socket: Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap()),
             peer: there.local_addr().unwrap(),
             counts: Arc::default(),
-            told: false,
+            warned: false,
         };
         // No datagram is that long.
         sender.send(&[0; 70_000]);
-        assert!(sender.told);
+        assert!(sender.warned);
         sender.send(&[0; 70_000]);
         sender.send(&[7; 60]);
         let counts = &sender.counts;

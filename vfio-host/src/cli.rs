@@ -56,11 +56,11 @@ pub struct Cli {
 pub enum Command {
     /// List the E810 functions of this machine.
     List(ListArgs),
-    /// Check what a function needs to be used from user space, and say what mends it.
+    /// Check what a function needs to be used from user space, and say what fixes it.
     Doctor(DoctorArgs),
-    /// Give functions to vfio-pci, and remember their drivers.
+    /// Bind functions to vfio-pci, and remember their drivers.
     Bind(BindArgs),
-    /// Give functions back to the drivers they had.
+    /// Bind functions to the drivers they had before.
     Unbind(BindArgs),
     /// Bring two functions up, connect a QP pair, and verify every message.
     Pingpong(PingpongArgs),

@@ -1,6 +1,6 @@
 //! The `e810` command. Exit code 0: done; 1: failed; 2: usage; 128 and a signal's
-//! number: that ended it, with everything in order (130 for Ctrl-C), 141 where
-//! nobody reads the output any more.
+//! number: that ended it, after an orderly shutdown (130 for Ctrl-C), 141 where the
+//! reader of the output is gone.
 
 #![forbid(unsafe_code)]
 

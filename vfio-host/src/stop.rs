@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use e810_backends::signals::{STOP, Signals};
 
-/// How often the waiting thread looks whether the run is over.
+/// How often the waiting thread checks whether the run is over.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// A run that a signal ended before it was through, with everything in order.
@@ -57,7 +57,7 @@ impl Stop {
                     Err(error) => return log::warn!("signals are not seen any more: {error:#}"),
                 };
                 if shared.signal.swap(signal, Ordering::Relaxed) != 0 {
-                    // Whoever asks twice does not want to wait for any order.
+                    // A second signal means: end at once, without an orderly shutdown.
                     exit(Interrupted(signal).exit_code().into());
                 }
             }

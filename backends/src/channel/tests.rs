@@ -71,7 +71,7 @@ impl Bench {
         qp
     }
 
-    /// Stops a queue pair with one receive; its completion queue is told.
+    /// Stops a queue pair with one receive; its completion queue gets the completion.
     fn stop(&mut self, qp: &mut Qp<SimPlatform>, cq: &mut Cq<SimPlatform>) {
         qp.post_recv(&[RecvWr {
             wr_id: 1,

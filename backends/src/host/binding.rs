@@ -1,7 +1,7 @@
-//! Moving a function between its driver and vfio-pci, and back on failure.
+//! Rebinding a function between its driver and vfio-pci, with a rollback on failure.
 //!
-//! The kernel does the moving; this module writes to the files that ask for it
-//! and looks at the result. What a function was bound to before is kept in
+//! The kernel rebinds; this module writes to the sysfs files that request it
+//! and reads the result. What a function was bound to before is kept in
 //! `/run/e810`, one file a function, so that it can be restored by another
 //! process. `/run` is empty after a restart of the machine, and so is the need.
 
@@ -176,14 +176,14 @@ pub fn unbind(host: &Host, kernel: &mut dyn Kernel, function: &Function) -> Resu
         return Err(error.context(format!("{bdf}: not restored, {what}")));
     }
     Former::forget(host, bdf)?;
-    let driver = look(host, bdf)?.driver;
+    let driver = read_function(host, bdf)?.driver;
     Ok(match remembered {
         Some(_) => Restored::Former(driver),
         None => Restored::Chosen(driver),
     })
 }
 
-fn look(host: &Host, bdf: Bdf) -> Result<Function> {
+fn read_function(host: &Host, bdf: Bdf) -> Result<Function> {
     Function::read(host, bdf).with_context(|| format!("{bdf}: the function is gone"))
 }
 
@@ -202,7 +202,7 @@ fn write(kernel: &mut dyn Kernel, path: &Path, text: &str) -> Result<()> {
 }
 
 /// Sets the override, unless it is that already: undoing must not fail for want
-/// of a right that doing it lacked.
+/// of a right that was missing.
 fn set_override(
     host: &Host,
     kernel: &mut dyn Kernel,
@@ -223,7 +223,7 @@ fn driver_file(host: &Host, driver: &str, file: &str) -> PathBuf {
 
 /// To vfio-pci, from whatever it is bound to.
 fn take(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf) -> Result<()> {
-    let function = look(host, bdf)?;
+    let function = read_function(host, bdf)?;
     set_override(host, kernel, &function, VFIO_PCI)?;
     let address = bdf.to_string();
     match function.driver.as_deref() {
@@ -232,7 +232,7 @@ fn take(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf) -> Result<()> {
         None => {}
     }
     write(kernel, &host.path(PROBE), &address)?;
-    let now = look(host, bdf)?;
+    let now = read_function(host, bdf)?;
     if !now.is_on_vfio() {
         bail!(
             "the kernel bound {} instead of vfio-pci; `dmesg` has its reason",
@@ -245,7 +245,7 @@ fn take(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf) -> Result<()> {
 /// From vfio-pci, if it is there, to what it was bound to. A driver that was
 /// bound by someone else in the meantime is left where it is.
 fn give_back(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf, former: &Former) -> Result<()> {
-    let function = look(host, bdf)?;
+    let function = read_function(host, bdf)?;
     let address = bdf.to_string();
     if function.is_on_vfio() {
         write(kernel, &driver_file(host, VFIO_PCI, "unbind"), &address)?;
@@ -255,9 +255,9 @@ fn give_back(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf, former: &Former) ->
     let Some(driver) = former.driver.as_deref() else {
         return Ok(());
     };
-    if look(host, bdf)?.driver.is_none() {
+    if read_function(host, bdf)?.driver.is_none() {
         write(kernel, &driver_file(host, driver, "bind"), &address)?;
-        let now = look(host, bdf)?;
+        let now = read_function(host, bdf)?;
         ensure!(
             now.driver.as_deref() == Some(driver),
             "{driver} did not take the function back; `dmesg` has its reason"

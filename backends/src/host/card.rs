@@ -39,8 +39,8 @@ fn user(host: &Host, function: &Function) -> Option<String> {
     Some(format!("{bdf} ({open})"))
 }
 
-/// Who has the file of VFIO open. The kernel opens one only once, so that a
-/// refusal tells of a process that may not be looked at, too.
+/// Which processes have the file of VFIO open. The kernel opens one only once, so that a
+/// refusal also reveals a process that this one may not inspect.
 fn opened(host: &Host, file: &str) -> Option<String> {
     if let Some(holder) = holders(host, file).into_iter().next() {
         return Some(format!("open in process {holder}"));

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_is_sent_to_a_cpu_or_the_reason_is_told() {
+    fn a_vector_is_sent_to_a_cpu_or_the_reason_is_reported() {
         let tree = Tree::with_card();
         let bdf: Bdf = "3b:00.0".parse().unwrap();
         let send = |vector| send_vector_to(tree.host(), bdf, vector, 6);

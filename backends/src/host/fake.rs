@@ -1,4 +1,4 @@
-//! A folder that stands for a machine with a card, and the kernel behind it.
+//! A fake sysfs, procfs and devfs below a folder: a machine with a card, for tests.
 
 #![expect(
     clippy::unwrap_used,

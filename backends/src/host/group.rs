@@ -1,4 +1,4 @@
-//! IOMMU groups: which functions can only be given away together.
+//! IOMMU groups: which functions can only be assigned together.
 
 use super::Host;
 use super::pci::{Function, VFIO_PCI};
@@ -7,7 +7,7 @@ use crate::spec::Bdf;
 /// Where sysfs lists IOMMU groups.
 pub const GROUPS: &str = "/sys/kernel/iommu_groups";
 
-/// Drivers that leave DMA to whoever owns the group; the kernel lets a group be
+/// Drivers that leave DMA to the owner of the group; the kernel lets a group be
 /// used from user space when each member is on one of these or on none.
 const HARMLESS: [&str; 3] = [VFIO_PCI, "pci-stub", "pcieport"];
 
@@ -98,7 +98,7 @@ pub fn iommu_is_on(host: &Host) -> bool {
 }
 
 /// The processes that have `file` open, as `PID (name)`. Those that may not be
-/// looked at are left out.
+/// inspected are left out.
 #[must_use]
 pub fn holders(host: &Host, file: &str) -> Vec<String> {
     let mut holders = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::Host;
 
-/// CAP_IPC_LOCK: who has it may pin without limit.
+/// CAP_IPC_LOCK: a process with it may pin without limit.
 const CAP_IPC_LOCK: u32 = 14;
 
 /// How much this process may pin for a device.

@@ -1,4 +1,4 @@
-//! What the machine says of its PCI functions, its IOMMU and its limits.
+//! Host probing: PCI functions, IOMMU groups and limits, from sysfs and procfs.
 //!
 //! Everything is read from files below a root, `/` outside of tests, so that a
 //! folder can stand for a machine. Reading never fails a caller: what cannot be

@@ -4,7 +4,7 @@
 //! (`drivers/base/firmware_loader/main.c`, `_request_firmware`), and the same two
 //! names as its ice driver: one with the serial number of the card, for this card
 //! only, then the common one. Distributions compress firmware with Zstandard or
-//! XZ; both are unpacked here. For each name all folders are looked through for
+//! XZ; both are unpacked here. For each name all folders are searched for
 //! the file as it is, then all for the one, then all for the other; a file that
 //! cannot be read or unpacked is passed over. What is in the file is the driver's
 //! business, which checks all of it.
@@ -39,7 +39,7 @@ pub enum NoPackage {
         "no package (DDP) for the E810 in {places}: install your distribution's Intel firmware, or name a file with --ddp"
     )]
     Nowhere {
-        /// Where one was looked for, separated by commas.
+        /// Folders that were searched, separated by commas.
         places: String,
     },
     /// There, and not readable; and no other is.
@@ -70,7 +70,7 @@ pub fn find(host: &Host, serial: [u8; 8]) -> Result<PackageFile, NoPackage> {
                 match read(&path) {
                     Ok(file) => return Ok(file),
                     Err(error) => {
-                        log::warn!("{error}: the next one is looked for");
+                        log::warn!("{error}: trying the next one");
                         unreadable.get_or_insert(error);
                     }
                 }
@@ -156,11 +156,11 @@ fn names(serial: [u8; 8]) -> Vec<String> {
     own.into_iter().chain([COMMON.to_owned()]).collect()
 }
 
-/// Firmware folders in the kernel's order: the one it was told, then updates,
+/// Firmware folders in the kernel's order: the configured one, then updates,
 /// for this kernel and for all, then the usual ones.
 fn folders(host: &Host) -> Vec<String> {
-    let told = host.text("/sys/module/firmware_class/parameters/path");
-    let told = told.filter(|path| !path.is_empty());
+    let configured = host.text("/sys/module/firmware_class/parameters/path");
+    let configured = configured.filter(|path| !path.is_empty());
     let usual = match host.text("/proc/sys/kernel/osrelease") {
         Some(release) => vec![
             format!("/lib/firmware/updates/{release}"),
@@ -173,7 +173,7 @@ fn folders(host: &Host) -> Vec<String> {
             "/lib/firmware".to_owned(),
         ],
     };
-    told.into_iter().chain(usual).collect()
+    configured.into_iter().chain(usual).collect()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub const DRIVERS: &str = "/sys/bus/pci/drivers";
 /// The driver a function is bound to for use from user space.
 pub const VFIO_PCI: &str = "vfio-pci";
 
-/// A PCI function, as it was when it was looked at.
+/// A PCI function, as sysfs had it when it was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
     /// Its address.

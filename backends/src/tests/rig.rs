@@ -1,4 +1,4 @@
-//! A transport that only keeps books, and a function on it.
+//! A mock transport that records its calls, and a function on it.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

@@ -12,7 +12,7 @@ use vfio_bindings::bindings::vfio::{
     VFIO_REGION_INFO_FLAG_MMAP, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
 };
 
-use super::describe::Region;
+use super::device_info::Region;
 
 /// BAR0, mapped as long as there is one of these.
 #[derive(Clone, Debug)]

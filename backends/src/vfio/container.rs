@@ -15,11 +15,11 @@ use vfio_bindings::bindings::vfio::{
 use vfio_ioctls::{VfioContainer, VfioDevice, VfioRegionInfoCap};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::describe::{Description, Irqs, Region, ask};
+use super::device_info::{DeviceInfo, Irqs, Region, query_info};
 use super::group::{Groups, Member};
+use super::ioctl::IoctlFile;
 use super::iommu::Iommu;
 use super::kernel::request;
-use super::node::Node;
 use super::space::{Space, all_unmapped};
 use super::{Opened, open};
 use crate::error::BackendError;
@@ -65,7 +65,7 @@ struct Type1<N> {
 /// The groups that this process has open by containers.
 static GROUPS: Groups<Arc<VfioContainer>> = Groups::new();
 
-impl<N: Node> Space for Type1<N> {
+impl<N: IoctlFile> Space for Type1<N> {
     unsafe fn map(&self, region: &DmaRegion<'_>) -> io::Result<()> {
         let write = match region.access {
             Access::Read => 0,
@@ -102,10 +102,10 @@ impl<N: Node> Space for Type1<N> {
 }
 
 /// VFIO_IOMMU_GET_INFO with all its capabilities, as the kernel wrote it.
-fn iommu_info(container: &dyn Node) -> io::Result<Vec<u8>> {
+fn iommu_info(container: &dyn IoctlFile) -> io::Result<Vec<u8>> {
     // SAFETY: `struct vfio_iommu_type1_info` (argsz, flags, page sizes, offset
     // of the first capability, padding) points nowhere.
-    unsafe { ask(container, GET_INFO, &[0; 24]) }
+    unsafe { query_info(container, GET_INFO, &[0; 24]) }
 }
 
 /// Opens a function through its group; its errors call it `name`.
@@ -149,7 +149,7 @@ fn duplicate(of: &impl AsRawFd) -> io::Result<File> {
 }
 
 /// What the crate asked when it opened the device.
-fn describe(device: &VfioDevice) -> Description {
+fn describe(device: &VfioDevice) -> DeviceInfo {
     let bar0 = VFIO_PCI_BAR0_REGION_INDEX;
     let irqs = |index| {
         device.get_irq_info(index).map(|irq| Irqs {
@@ -157,7 +157,7 @@ fn describe(device: &VfioDevice) -> Description {
             count: irq.count,
         })
     };
-    Description {
+    DeviceInfo {
         bar0: Region {
             flags: device.get_region_flags(bar0),
             size: device.get_region_size(bar0),
@@ -190,21 +190,21 @@ mod tests {
 
     use super::*;
     use crate::transport::SharedAddresses;
+    use crate::vfio::mock_ioctl::{ExpectedCall, Ioctl, MockKernel, longs, words};
     use crate::vfio::space::why_not_mapped;
-    use crate::vfio::tape::{Ioctl, Step, Tape, longs, words};
 
     /// `struct vfio_iommu_type1_dma_map`: argsz, flags, vaddr, iova, size.
     fn map(flags: u32) -> Ioctl {
-        let mut takes = words(&[32, flags]);
-        takes.extend(longs(&[0, 0x10_0000, 0x2000]));
-        Ioctl::new("container", 0x3b71, takes).any(8..16)
+        let mut expected_arg = words(&[32, flags]);
+        expected_arg.extend(longs(&[0, 0x10_0000, 0x2000]));
+        Ioctl::new("container", 0x3b71, expected_arg).ignore_range(8..16)
     }
 
     /// `struct vfio_iommu_type1_dma_unmap`: argsz, flags, iova, size.
     fn unmap(bytes: u64) -> Vec<u8> {
-        let mut takes = words(&[24, 0]);
-        takes.extend(longs(&[0x10_0000, bytes]));
-        takes
+        let mut expected_arg = words(&[24, 0]);
+        expected_arg.extend(longs(&[0x10_0000, bytes]));
+        expected_arg
     }
 
     fn region(access: Access) -> DmaRegion<'static> {
@@ -219,18 +219,18 @@ mod tests {
 
     #[test]
     fn mappings_are_those_of_type1() {
-        let tape = Tape::new([
+        let kernel = MockKernel::new([
             map(3).into(),
             map(1).into(),
             Ioctl::new("container", 0x3b72, unmap(0x2000)).into(),
             Ioctl::new("container", 0x3b72, unmap(0x2000))
-                .gives(unmap(0x1000))
+                .reply(unmap(0x1000))
                 .into(),
-            Step::Close("container"),
+            ExpectedCall::Close("container"),
         ]);
         let space = Type1 {
             _device: None,
-            container: tape.file("container", 0),
+            container: kernel.file("container", 0),
             _member: None,
         };
         for access in [Access::ReadWrite, Access::Read] {
@@ -241,7 +241,7 @@ mod tests {
         let error = space.unmap(0x10_0000, 0x2000).unwrap_err().to_string();
         assert_eq!(error, "4096 of 8192 bytes were unmapped");
         drop(space);
-        tape.is_done();
+        kernel.is_done();
     }
 
     /// Two functions of one group: their mappings are in one container, so they
@@ -257,28 +257,28 @@ mod tests {
             (member, space.unwrap())
         };
         let map = |iova| {
-            let mut takes = words(&[32, 3]);
-            takes.extend(longs(&[0, iova, 0x2000]));
-            Step::from(Ioctl::new("container", 0x3b71, takes).any(8..16))
+            let mut expected_arg = words(&[32, 3]);
+            expected_arg.extend(longs(&[0, iova, 0x2000]));
+            ExpectedCall::from(Ioctl::new("container", 0x3b71, expected_arg).ignore_range(8..16))
         };
         let unmap = |iova| {
-            let mut takes = words(&[24, 0]);
-            takes.extend(longs(&[iova, 0x2000]));
-            Step::from(Ioctl::new("container", 0x3b72, takes))
+            let mut expected_arg = words(&[24, 0]);
+            expected_arg.extend(longs(&[iova, 0x2000]));
+            ExpectedCall::from(Ioctl::new("container", 0x3b72, expected_arg))
         };
-        let tape = Tape::new([
+        let kernel = MockKernel::new([
             map(0x10_0000),
             map(0x10_2000),
             unmap(0x10_0000),
-            Step::Close("container"),
+            ExpectedCall::Close("container"),
             map(0x10_0000),
             unmap(0x10_2000),
             unmap(0x10_0000),
-            Step::Close("container"),
+            ExpectedCall::Close("container"),
         ]);
         let type1 = || Type1 {
             _device: None,
-            container: tape.file("container", 0),
+            container: kernel.file("container", 0),
             _member: None,
         };
         let [(_one, first), (_other, second)] = [function("3b:00.0"), function("3b:00.1")];
@@ -305,7 +305,7 @@ mod tests {
         give(&b, &second, of_b);
         give(&b, &second, again);
         drop(b);
-        tape.is_done();
+        kernel.is_done();
     }
 
     #[test]
@@ -316,10 +316,11 @@ mod tests {
             (libc::EEXIST, "mapped at these I/O addresses already"),
             (libc::EFAULT, "Bad address"),
         ] {
-            let tape = Tape::new([map(3).fails(errno).into(), Step::Close("container")]);
+            let kernel =
+                MockKernel::new([map(3).fails(errno).into(), ExpectedCall::Close("container")]);
             let space = Type1 {
                 _device: None,
-                container: tape.file("container", 0),
+                container: kernel.file("container", 0),
                 _member: None,
             };
             // SAFETY: nothing is mapped.
@@ -327,36 +328,36 @@ mod tests {
             let text = why_not_mapped(&space, 0x2000, &error);
             assert!(text.contains(says), "{text}");
             drop(space);
-            tape.is_done();
+            kernel.is_done();
         }
     }
 
     #[test]
     fn the_iommus_description_is_asked_for_until_it_fits() {
         let asked = |bytes: u32| {
-            let mut takes = vec![0; bytes as usize];
-            takes[..4].copy_from_slice(&bytes.to_ne_bytes());
-            takes
+            let mut expected_arg = vec![0; bytes as usize];
+            expected_arg[..4].copy_from_slice(&bytes.to_ne_bytes());
+            expected_arg
         };
         let mut longer = asked(24);
         longer[..4].copy_from_slice(&40u32.to_ne_bytes());
-        let tape = Tape::new([
+        let kernel = MockKernel::new([
             Ioctl::new("container", 0x3b70, asked(24))
-                .gives(longer)
+                .reply(longer)
                 .into(),
             Ioctl::new("container", 0x3b70, asked(40)).into(),
-            Step::Close("container"),
+            ExpectedCall::Close("container"),
         ]);
-        let container = tape.file("container", 0);
+        let container = kernel.file("container", 0);
         assert_eq!(iommu_info(&container).unwrap(), asked(40));
         drop(container);
-        tape.is_done();
+        kernel.is_done();
         // A length that no kernel means.
         let mut endless = asked(24);
         endless[..4].copy_from_slice(&u32::MAX.to_ne_bytes());
-        let answer = Ioctl::new("container", 0x3b70, asked(24)).gives(endless);
-        let tape = Tape::new([answer.into(), Step::Close("container")]);
-        assert!(iommu_info(&tape.file("container", 0)).is_err());
-        tape.is_done();
+        let answer = Ioctl::new("container", 0x3b70, asked(24)).reply(endless);
+        let kernel = MockKernel::new([answer.into(), ExpectedCall::Close("container")]);
+        assert!(iommu_info(&kernel.file("container", 0)).is_err());
+        kernel.is_done();
     }
 }

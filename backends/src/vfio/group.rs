@@ -3,7 +3,7 @@
 //! The kernel gives a group to one opener, and an IOMMU does not hold the
 //! functions of a group apart: they have one container and one set of I/O
 //! addresses. So the first function of a group that this process opens makes
-//! them, the others come in, and the last one to go takes them away.
+//! both, the others share them, and the last one to be closed destroys them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

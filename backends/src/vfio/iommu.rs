@@ -1,7 +1,7 @@
 //! What the IOMMU allows: addresses and page sizes.
 
 use super::super::iova::IovaError;
-use super::describe::{capabilities, long, pairs, word};
+use super::device_info::{capabilities, long, pairs, word};
 
 /// The IOMMU behind a function, as the kernel describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -25,9 +25,9 @@ use vfio_bindings::bindings::vfio::{
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::Opened;
-use super::describe::{Description, Irqs, Region, ask, capabilities, long, pairs, word};
+use super::device_info::{DeviceInfo, Irqs, Region, capabilities, long, pairs, query_info, word};
+use super::ioctl::IoctlFile;
 use super::kernel::request;
-use super::node::Node;
 use super::open::{not_opened, place};
 use crate::error::BackendError;
 use crate::spec::Bdf;
@@ -72,8 +72,8 @@ pub(super) fn open(name: &str, bdf: Bdf) -> Result<Opened, BackendError> {
 fn attach(
     name: &str,
     in_use: &str,
-    iommu: Box<dyn Node>,
-    device: Arc<dyn Node>,
+    iommu: Box<dyn IoctlFile>,
+    device: Arc<dyn IoctlFile>,
 ) -> Result<Opened, BackendError> {
     let system = |during| move |cause: io::Error| BackendError::system(name, during, &cause);
     let unfit = |what| BackendError::Unfit {
@@ -106,9 +106,9 @@ fn attach(
     })
 }
 
-/// VFIO_DEVICE_BIND_IOMMUFD. What was bound is let go when the device is
+/// VFIO_DEVICE_BIND_IOMMUFD. What was bound is released when the device is
 /// closed.
-fn bind(device: &dyn Node, iommu: &dyn Node) -> io::Result<()> {
+fn bind(device: &dyn IoctlFile, iommu: &dyn IoctlFile) -> io::Result<()> {
     let mut bind = Bind {
         argsz: size_of::<Bind>() as u32,
         flags: 0,
@@ -138,8 +138,8 @@ fn not_bound(in_use: &str, cause: &io::Error) -> String {
     }
 }
 
-fn describe(device: &dyn Node) -> io::Result<Description> {
-    Ok(Description {
+fn describe(device: &dyn IoctlFile) -> io::Result<DeviceInfo> {
+    Ok(DeviceInfo {
         bar0: region(device, VFIO_PCI_BAR0_REGION_INDEX)?,
         config: region(device, VFIO_PCI_CONFIG_REGION_INDEX)?.offset,
         msix: irqs(device, VFIO_PCI_MSIX_IRQ_INDEX)?,
@@ -149,14 +149,14 @@ fn describe(device: &dyn Node) -> io::Result<Description> {
 }
 
 /// VFIO_DEVICE_GET_REGION_INFO.
-fn region(device: &dyn Node, index: u32) -> io::Result<Region> {
+fn region(device: &dyn IoctlFile, index: u32) -> io::Result<Region> {
     /// `struct vfio_region_info`: argsz, flags, index, offset of the first
     /// capability, size, offset.
     const HEAD: usize = 32;
     let mut head = [0; HEAD];
     head[8..12].copy_from_slice(&index.to_ne_bytes());
     // SAFETY: that structure, which points nowhere.
-    let info = unsafe { ask(device, GET_REGION_INFO, &head) }?;
+    let info = unsafe { query_info(device, GET_REGION_INFO, &head) }?;
     let short = || io::Error::other("the kernel's description of a region is cut short");
     let flags = word(&info, 4).ok_or_else(short)?;
     let first = word(&info, 12).filter(|_| flags & VFIO_REGION_INFO_FLAG_CAPS != 0);
@@ -171,7 +171,7 @@ fn region(device: &dyn Node, index: u32) -> io::Result<Region> {
 }
 
 /// VFIO_DEVICE_GET_IRQ_INFO; none when the function has no such interrupts.
-fn irqs(device: &dyn Node, index: u32) -> io::Result<Option<Irqs>> {
+fn irqs(device: &dyn IoctlFile, index: u32) -> io::Result<Option<Irqs>> {
     // `struct vfio_irq_info`: argsz, flags, index, count.
     let mut info = [16, 0, index, 0];
     // SAFETY: the request's structure.

@@ -1,5 +1,5 @@
-//! Requests of a VFIO device that the `vfio-ioctls` crate lacks, or whose
-//! errors it swallows.
+//! Requests of a VFIO device that the `vfio-ioctls` crate does not have, or whose
+//! errors it drops.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -9,7 +9,7 @@ use vfio_bindings::bindings::vfio::{
     VFIO_TYPE,
 };
 
-use super::node::Node;
+use super::ioctl::IoctlFile;
 
 /// `_IO(VFIO_TYPE, VFIO_BASE + n)` of the kernel's headers.
 pub(super) const fn request(n: u32) -> libc::c_ulong {
@@ -20,14 +20,14 @@ const SET_IRQS: libc::c_ulong = request(10);
 const RESET: libc::c_ulong = request(11);
 
 /// VFIO_DEVICE_RESET.
-pub(super) fn reset(device: &dyn Node) -> io::Result<()> {
+pub(super) fn reset(device: &dyn IoctlFile) -> io::Result<()> {
     // SAFETY: the request has no argument.
     unsafe { device.ioctl(RESET, &mut []) }.map(drop)
 }
 
 /// VFIO_DEVICE_SET_IRQS: connects `count` interrupts from `start` on.
 pub(super) fn connect_irqs(
-    device: &dyn Node,
+    device: &dyn IoctlFile,
     index: u32,
     start: u16,
     events: &[Option<BorrowedFd<'_>>],
@@ -46,12 +46,12 @@ pub(super) fn connect_irqs(
 }
 
 /// VFIO_DEVICE_SET_IRQS: takes all interrupts of a kind down.
-pub(super) fn disable_irqs(device: &dyn Node, index: u32) -> io::Result<()> {
+pub(super) fn disable_irqs(device: &dyn IoctlFile, index: u32) -> io::Result<()> {
     set_irqs(device, VFIO_IRQ_SET_DATA_NONE, index, 0, 0, [].into_iter())
 }
 
 fn set_irqs(
-    device: &dyn Node,
+    device: &dyn IoctlFile,
     data: u32,
     index: u32,
     start: u16,

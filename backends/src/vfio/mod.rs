@@ -1,22 +1,22 @@
 //! A function bound to vfio-pci, through the kernel's VFIO.
 //!
-//! There are two ways in, [`VfioApi`]: container, group and the type1v2 IOMMU; and,
+//! There are two interfaces, [`VfioApi`]: container, group and the type1v2 IOMMU; and,
 //! with the feature `iommufd`, /dev/iommu and the function's own device file.
 //! All that comes after opening is here once.
 
 mod bar;
 mod container;
-mod describe;
+mod device_info;
 mod group;
+mod ioctl;
 mod iommu;
 #[cfg(feature = "iommufd")]
 mod iommufd;
 mod kernel;
-mod node;
+#[cfg(test)]
+mod mock_ioctl;
 mod open;
 mod space;
-#[cfg(test)]
-mod tape;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -36,17 +36,17 @@ use crate::host::{Host, cpus};
 use crate::spec::{Bdf, VfioApi};
 use bar::BarError;
 pub use bar::BarRegisters;
-use describe::Description;
+use device_info::DeviceInfo;
+use ioctl::IoctlFile;
 use iommu::Iommu;
-use node::Node;
 use space::{Space, why_not_mapped};
 
 /// A function as it is when the kernel has given it, whichever way.
 struct Opened {
     /// Before its addresses: a group can be given back only when no file of
     /// its device is open.
-    device: Arc<dyn Node>,
-    description: Description,
+    device: Arc<dyn IoctlFile>,
+    description: DeviceInfo,
     iommu: Iommu,
     /// Addresses that it shares with the other functions of its group.
     addresses: Option<SharedAddresses>,
@@ -63,7 +63,7 @@ pub struct Vfio {
     /// the descriptor that says so.
     notices: Vec<(Notice, EventFd)>,
     /// As in [`Opened`], before its addresses.
-    device: Arc<dyn Node>,
+    device: Arc<dyn IoctlFile>,
     /// Of configuration space in the device's file.
     config: u64,
     addresses: Option<SharedAddresses>,
@@ -148,7 +148,7 @@ impl Vfio {
 
 fn properties(
     name: &str,
-    description: &Description,
+    description: &DeviceInfo,
     iommu: &Iommu,
 ) -> Result<Properties, BackendError> {
     let msix = description.msix;
@@ -167,8 +167,8 @@ fn properties(
 }
 
 /// Connects what the kernel can tell of: errors on the bus, and its request to
-/// give the function back.
-fn notices(device: &dyn Node, description: &Description) -> io::Result<Vec<(Notice, EventFd)>> {
+/// release the function.
+fn notices(device: &dyn IoctlFile, description: &DeviceInfo) -> io::Result<Vec<(Notice, EventFd)>> {
     let mut notices = Vec::new();
     for (notice, irqs, index) in [
         (Notice::BusError, description.error, VFIO_PCI_ERR_IRQ_INDEX),
@@ -190,7 +190,7 @@ fn notices(device: &dyn Node, description: &Description) -> io::Result<Vec<(Noti
     Ok(notices)
 }
 
-// SAFETY: the kernel programs the IOMMU with exactly what it is told, pins the
+// SAFETY: the kernel programs the IOMMU with exactly the request, pins the
 // memory, and has flushed the IOMMU when an unmap returns. The registers keep
 // their mapping.
 unsafe impl Transport for Vfio {
@@ -218,8 +218,9 @@ unsafe impl Transport for Vfio {
     }
 
     fn notice(&self) -> Option<Notice> {
-        let told = |(notice, event): &(Notice, EventFd)| event.read().is_ok().then_some(*notice);
-        self.notices.iter().find_map(told)
+        let signalled =
+            |(notice, event): &(Notice, EventFd)| event.read().is_ok().then_some(*notice);
+        self.notices.iter().find_map(signalled)
     }
 
     fn notice_events(&self) -> Vec<BorrowedFd<'_>> {

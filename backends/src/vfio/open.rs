@@ -1,4 +1,4 @@
-//! Opening a function, and saying what to do when that fails.
+//! Opening a function, with errors that say what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(super) struct Place {
     pub(super) group: String,
 }
 
-/// Looks at the function in `root` (`/` on a host); errors call it `name`.
+/// Finds the function in `root` (`/` on a host); errors call it `name`.
 pub(super) fn place(root: &Path, name: &str, bdf: Bdf) -> Result<Place, BackendError> {
     let unfit = |what: String| BackendError::Unfit {
         device: name.to_owned(),

@@ -1,4 +1,4 @@
-//! A bounded conversation on a socket: one question, one answer, or an error.
+//! Requests and replies on a socket, each with a time limit.
 //!
 //! The other side is not trusted. It may answer garbage, refuse, stop or go
 //! away; whatever it does, each exchange ends within its limit, and after a
@@ -39,7 +39,7 @@ pub(super) struct Connection {
 struct Stream {
     socket: UnixStream,
     next_id: u16,
-    /// Bytes received and not yet looked at are `buffer[..filled]`.
+    /// Bytes received and not yet parsed are `buffer[..filled]`.
     buffer: Vec<u8>,
     filled: usize,
 }
@@ -95,11 +95,11 @@ impl Connection {
     }
 
     /// The first failure after which nothing works any more.
-    /// Fails when the other side has closed the socket: who only posts would
-    /// not learn of it.
-    pub(super) fn look(&self) {
+    /// Fails when the other side has closed the socket: posted writes alone would
+    /// not show it.
+    pub(super) fn probe_socket(&self) {
         let Ok(stream) = self.stream.try_lock() else {
-            // Somebody is asking, and learns of it.
+            // A request is under way, and will fail.
             return;
         };
         let mut socket = libc::pollfd {
@@ -125,23 +125,23 @@ impl Connection {
     /// Records `error` unless one is there, and answers with the first.
     pub(super) fn fail(&self, error: BackendError) -> BackendError {
         let first = self.failed.get_or_init(|| {
-            if let Some(tell) = self.on_failure.get() {
-                tell(&error);
+            if let Some(report) = self.on_failure.get() {
+                report(&error);
             }
             error
         });
         first.clone()
     }
 
-    /// Calls `tell` with the first failure, when there is one; the first call
+    /// Calls `report` with the first failure, when there is one; the first call
     /// of this counts.
-    pub(super) fn on_failure(&self, tell: fn(&BackendError)) {
-        let _ = self.on_failure.set(tell);
+    pub(super) fn on_failure(&self, report: fn(&BackendError)) {
+        let _ = self.on_failure.set(report);
     }
 
     /// Sends a command and waits for its reply, whose body goes to `reply` (as
     /// much of it as fits). Answers with the length of the whole body.
-    pub(super) fn ask(
+    pub(super) fn request(
         &self,
         command: Command,
         body: &[u8],

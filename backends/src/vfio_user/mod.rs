@@ -51,7 +51,7 @@ pub struct VfioUser {
 }
 
 impl VfioUser {
-    /// Connects to the server at `path` and looks at its device.
+    /// Connects to the server at `path` and reads its device's properties.
     ///
     /// # Errors
     /// [`BackendError`], each within [`LIMIT`] of the step that failed.
@@ -78,12 +78,12 @@ impl VfioUser {
             },
             fds_of_a_message,
         };
-        this.look()?;
+        this.read_properties()?;
         Ok(this)
     }
 
     /// Reads what the device has, and whether that is enough.
-    fn look(&mut self) -> Result<(), BackendError> {
+    fn read_properties(&mut self) -> Result<(), BackendError> {
         let info: DeviceInfo =
             self.get(Command::DeviceGetInfo, |info: &mut DeviceInfo, size| {
                 info.argsz = size;
@@ -151,9 +151,9 @@ impl VfioUser {
         let mut body = M::new_zeroed();
         fill(&mut body, size_of::<M>() as u32);
         let mut answer = M::new_zeroed();
-        let length = self
-            .connection
-            .ask(command, body.as_bytes(), &[], answer.as_mut_bytes())?;
+        let length =
+            self.connection
+                .request(command, body.as_bytes(), &[], answer.as_mut_bytes())?;
         if length < size_of::<M>() {
             return Err(short(&self.connection, command, length));
         }
@@ -167,7 +167,9 @@ impl VfioUser {
         body: &[u8],
         fds: &[BorrowedFd<'_>],
     ) -> Result<(), BackendError> {
-        self.connection.ask(command, body, fds, &mut []).map(|_| ())
+        self.connection
+            .request(command, body, fds, &mut [])
+            .map(|_| ())
     }
 
     fn set_irqs(
@@ -198,7 +200,7 @@ fn short(connection: &Connection, command: Command, length: usize) -> BackendErr
 
 /// Agrees on a version; answers with the descriptors the server takes at once.
 fn negotiate(connection: &Connection) -> Result<usize, BackendError> {
-    /// Longest text that is looked at.
+    /// Longest text that is parsed.
     const TEXT: usize = 4096;
     let nonsense = |what: String| {
         connection.fail(BackendError::Protocol {
@@ -211,7 +213,7 @@ fn negotiate(connection: &Connection) -> Result<usize, BackendError> {
     let version = Version { major: 0, minor: 1 };
     let body = [version.as_bytes(), text.as_bytes(), &[0]].concat();
     let mut answer = [0; size_of::<Version>() + TEXT];
-    let length = connection.ask(Command::Version, &body, &[], &mut answer)?;
+    let length = connection.request(Command::Version, &body, &[], &mut answer)?;
     let answer = answer.get(..length).unwrap_or(&answer);
     let Ok((theirs, text)) = Version::read_from_prefix(answer) else {
         return Err(short(connection, Command::Version, length));
@@ -234,7 +236,7 @@ fn negotiate(connection: &Connection) -> Result<usize, BackendError> {
 }
 
 // SAFETY: the server maps the file's range that a message names and nothing
-// else; its answer to DMA_UNMAP says that it let go of it. A server that lies
+// else; its answer to DMA_UNMAP says that it unmapped it. A server that lies
 // can write to files it was given for as long as it likes, and to no other
 // memory of this process.
 unsafe impl Transport for VfioUser {
@@ -263,7 +265,7 @@ unsafe impl Transport for VfioUser {
     /// A server has nothing to tell, but it may be gone, which shows in
     /// [`Transport::failure`] from then on.
     fn notice(&self) -> Option<Notice> {
-        self.connection.look();
+        self.connection.probe_socket();
         None
     }
 

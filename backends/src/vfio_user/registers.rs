@@ -34,7 +34,7 @@ impl Connection {
         let mut answer = [0; HEAD + MOST];
         let want = HEAD + into.len().min(MOST);
         let answer = answer.get_mut(..want).unwrap_or_default();
-        let length = self.ask(Command::RegionRead, head.as_bytes(), &[], answer)?;
+        let length = self.request(Command::RegionRead, head.as_bytes(), &[], answer)?;
         if length != HEAD + into.len() {
             return Err(short(self, Command::RegionRead, length));
         }

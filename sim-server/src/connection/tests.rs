@@ -82,10 +82,10 @@ fn a_bad_header_is_refused_and_ends_the_connection() {
     ] {
         let (mut user, thread, _sim) = served();
         user.write_all(&bad).unwrap();
-        let mut told = Vec::new();
-        user.read_to_end(&mut told).unwrap();
-        let (header, _) = Header::read_from_prefix(&told).unwrap();
-        assert_eq!((header.flags, told.len()), (REPLY | ERROR, HEADER));
+        let mut received = Vec::new();
+        user.read_to_end(&mut received).unwrap();
+        let (header, _) = Header::read_from_prefix(&received).unwrap();
+        assert_eq!((header.flags, received.len()), (REPLY | ERROR, HEADER));
         let end = thread.join().unwrap();
         assert!(matches!(end, Err(Lost::BadHeader(_))), "{end:?}");
     }
@@ -98,8 +98,8 @@ fn too_many_descriptors_end_the_connection_and_are_closed() {
     let fds: Vec<RawFd> = [std::os::fd::AsRawFd::as_raw_fd(&watched)].repeat(MOST_FDS + 1);
     let reset = message(13, 16, &[]);
     user.send_with_fds(&[&reset[..]], &fds).unwrap();
-    let mut told = Vec::new();
-    assert_eq!(user.read_to_end(&mut told).unwrap_or(0), 0);
+    let mut received = Vec::new();
+    assert_eq!(user.read_to_end(&mut received).unwrap_or(0), 0);
     assert!(matches!(thread.join().unwrap(), Err(Lost::Socket(_))));
     drop(watched);
     // The other end sees the end only when every copy is closed.
@@ -150,10 +150,10 @@ proptest! {
         let reader = {
             let user = user.try_clone().unwrap();
             std::thread::spawn(move || {
-                let mut told = Vec::new();
+                let mut received = Vec::new();
                 // The server may end it with bytes of ours unread.
-                let _ = (&user).read_to_end(&mut told);
-                told
+                let _ = (&user).read_to_end(&mut received);
+                received
             })
         };
         for (command, words, lies) in messages {
@@ -167,8 +167,8 @@ proptest! {
         let _ = user.shutdown(std::net::Shutdown::Write);
         let end = thread.join();
         prop_assert!(end.is_ok(), "a panic");
-        let told = reader.join().unwrap();
-        let mut left = &told[..];
+        let received = reader.join().unwrap();
+        let mut left = &received[..];
         while let Ok((header, _)) = Header::read_from_prefix(left) {
             prop_assert_eq!(header.flags & KIND, REPLY);
             prop_assert!(header.size as usize >= HEADER);

@@ -2,9 +2,9 @@ use super::*;
 use crate::wire::{MAP_WRITE, UNMAP_ALL};
 use proptest::prelude::*;
 
-/// Counts what it is told, and holds what it is promised: accesses within regions.
+/// Counts the calls, and checks what their caller promises: accesses within regions.
 #[derive(Default)]
-struct Told {
+struct Recorder {
     reads: usize,
     writes: Vec<Vec<u8>>,
     maps: usize,
@@ -13,13 +13,13 @@ struct Told {
     resets: usize,
 }
 
-impl Told {
+impl Recorder {
     fn inside(region: u32, offset: u64, bytes: usize) {
         assert!(bytes as u64 <= region_len(region) - offset);
     }
 }
 
-impl Function for Told {
+impl Function for Recorder {
     fn vectors(&self) -> u32 {
         64
     }
@@ -57,11 +57,16 @@ fn header(command: u16, body: usize, flags: u32) -> Header {
 }
 
 /// A message that is whole, and its reply: header and body.
-fn ask(told: &mut Told, command: u16, flags: u32, body: &[u8]) -> Option<(Header, Vec<u8>)> {
+fn ask(
+    recorder: &mut Recorder,
+    command: u16,
+    flags: u32,
+    body: &[u8],
+) -> Option<(Header, Vec<u8>)> {
     let header = header(command, body.len(), flags);
     assert_eq!(body_len(&header), Ok(body.len()));
     let mut reply = Vec::new();
-    answer(told, &header, body, Vec::new(), &mut reply);
+    answer(recorder, &header, body, Vec::new(), &mut reply);
     let (first, rest) = Header::read_from_prefix(&reply).ok()?;
     assert_eq!(first.size as usize, reply.len());
     assert_eq!((first.id, first.command), (7, command));
@@ -69,8 +74,8 @@ fn ask(told: &mut Told, command: u16, flags: u32, body: &[u8]) -> Option<(Header
     Some((first, rest.to_vec()))
 }
 
-fn error(told: &mut Told, command: u16, flags: u32, body: &[u8]) -> i32 {
-    let (header, rest) = ask(told, command, flags, body).unwrap();
+fn error(recorder: &mut Recorder, command: u16, flags: u32, body: &[u8]) -> i32 {
+    let (header, rest) = ask(recorder, command, flags, body).unwrap();
     assert_eq!((header.flags, rest.len()), (REPLY | ERROR, 0));
     header.error as i32
 }
@@ -88,9 +93,9 @@ const CONFIG: u32 = VFIO_PCI_CONFIG_REGION_INDEX;
 
 #[test]
 fn a_read_takes_no_more_than_its_region_has() {
-    let told = &mut Told::default();
+    let recorder = &mut Recorder::default();
     let read = access(CONFIG, 4092, 4);
-    let (first, body) = ask(told, REGION_READ, 0, &read).unwrap();
+    let (first, body) = ask(recorder, REGION_READ, 0, &read).unwrap();
     assert_eq!((first.flags, &body[..16]), (REPLY, &read[..]));
     assert_eq!(body[16..], [0xab; 4]);
     for (region, offset, count) in [
@@ -107,13 +112,13 @@ fn a_read_takes_no_more_than_its_region_has() {
         let mut reply = Vec::new();
         let body = access(region, offset, count);
         let header = header(REGION_READ, body.len(), 0);
-        answer(told, &header, &body, Vec::new(), &mut reply);
+        answer(recorder, &header, &body, Vec::new(), &mut reply);
         assert_eq!(reply.len(), HEADER);
         assert!(reply.capacity() <= 64, "{} bytes", reply.capacity());
-        assert_eq!(error(told, REGION_READ, 0, &body), libc::EINVAL);
+        assert_eq!(error(recorder, REGION_READ, 0, &body), libc::EINVAL);
     }
-    assert_eq!(told.reads, 1);
-    let (_, body) = ask(told, REGION_READ, 0, &access(0, 0, MOST_DATA)).unwrap();
+    assert_eq!(recorder.reads, 1);
+    let (_, body) = ask(recorder, REGION_READ, 0, &access(0, 0, MOST_DATA)).unwrap();
     assert_eq!(body.len(), 16 + MOST_DATA as usize);
 }
 
@@ -142,26 +147,26 @@ fn sizes_are_bounded_before_anything_is_read() {
 
 #[test]
 fn writes_have_their_data_and_may_go_unanswered() {
-    let told = &mut Told::default();
+    let recorder = &mut Recorder::default();
     let body = [&access(0, 8, 4)[..], &[1, 2, 3, 4]].concat();
-    assert_eq!(ask(told, REGION_WRITE, NO_REPLY, &body), None);
-    let (_, reply) = ask(told, REGION_WRITE, 0, &body).unwrap();
+    assert_eq!(ask(recorder, REGION_WRITE, NO_REPLY, &body), None);
+    let (_, reply) = ask(recorder, REGION_WRITE, 0, &body).unwrap();
     assert_eq!(reply, body[..16]);
-    assert_eq!(told.writes, [[1, 2, 3, 4], [1, 2, 3, 4]]);
+    assert_eq!(recorder.writes, [[1, 2, 3, 4], [1, 2, 3, 4]]);
     // Less than it says; past the end; more than a message may have.
-    assert_eq!(error(told, REGION_WRITE, 0, &body[..19]), libc::EINVAL);
+    assert_eq!(error(recorder, REGION_WRITE, 0, &body[..19]), libc::EINVAL);
     for (offset, count) in [(4093, 4), (u64::MAX, 4), (0, u32::MAX)] {
         let body = [&access(CONFIG, offset, count)[..], &[0; 4]].concat();
-        assert_eq!(error(told, REGION_WRITE, 0, &body), libc::EINVAL);
+        assert_eq!(error(recorder, REGION_WRITE, 0, &body), libc::EINVAL);
         // A user that posts its writes takes a reply for a mistake of ours.
-        assert_eq!(ask(told, REGION_WRITE, NO_REPLY, &body), None);
+        assert_eq!(ask(recorder, REGION_WRITE, NO_REPLY, &body), None);
     }
-    assert_eq!(told.writes.len(), 2);
+    assert_eq!(recorder.writes.len(), 2);
 }
 
 #[test]
 fn every_other_command_is_answered() {
-    let told = &mut Told::default();
+    let recorder = &mut Recorder::default();
     let map = DmaMap {
         argsz: 32,
         flags: MAP_WRITE,
@@ -169,33 +174,44 @@ fn every_other_command_is_answered() {
         address: 0,
         size: 4096,
     };
-    assert!(ask(told, DMA_MAP, 0, map.as_bytes()).unwrap().1.is_empty());
+    assert!(
+        ask(recorder, DMA_MAP, 0, map.as_bytes())
+            .unwrap()
+            .1
+            .is_empty()
+    );
     let unmap = DmaUnmap {
         argsz: 24,
         flags: UNMAP_ALL,
         address: 5,
         size: 6,
     };
-    let (_, reply) = ask(told, DMA_UNMAP, 0, unmap.as_bytes()).unwrap();
+    let (_, reply) = ask(recorder, DMA_UNMAP, 0, unmap.as_bytes()).unwrap();
     assert_eq!(reply, unmap.as_bytes());
-    let (_, info) = ask(told, DEVICE_GET_INFO, 0, &[0; 16]).unwrap();
+    let (_, info) = ask(recorder, DEVICE_GET_INFO, 0, &[0; 16]).unwrap();
     let info = DeviceInfo::read_from_bytes(&info).unwrap();
     assert_eq!((info.flags, info.regions, info.irqs), (3, 9, 5));
     let mut asked = [0; 32];
     asked[8] = 3;
-    let (_, region) = ask(told, DEVICE_GET_REGION_INFO, 0, &asked).unwrap();
+    let (_, region) = ask(recorder, DEVICE_GET_REGION_INFO, 0, &asked).unwrap();
     let region = RegionInfo::read_from_bytes(&region).unwrap();
     assert_eq!((region.index, region.size, region.flags), (3, 64 << 10, 3));
     asked[8] = 9;
-    assert_eq!(error(told, DEVICE_GET_REGION_INFO, 0, &asked), libc::EINVAL);
+    assert_eq!(
+        error(recorder, DEVICE_GET_REGION_INFO, 0, &asked),
+        libc::EINVAL
+    );
     let mut asked = [0; 16];
     for (index, count) in [(0, 0), (2, 64), (4, 0)] {
         asked[8] = index;
-        let (_, irqs) = ask(told, DEVICE_GET_IRQ_INFO, 0, &asked).unwrap();
+        let (_, irqs) = ask(recorder, DEVICE_GET_IRQ_INFO, 0, &asked).unwrap();
         assert_eq!(IrqInfo::read_from_bytes(&irqs).unwrap().count, count);
     }
     asked[8] = 5;
-    assert_eq!(error(told, DEVICE_GET_IRQ_INFO, 0, &asked), libc::EINVAL);
+    assert_eq!(
+        error(recorder, DEVICE_GET_IRQ_INFO, 0, &asked),
+        libc::EINVAL
+    );
     let mut set = SetIrqs {
         argsz: 20,
         flags: 0x24,
@@ -203,41 +219,46 @@ fn every_other_command_is_answered() {
         start: 0,
         count: 1,
     };
-    ask(told, DEVICE_SET_IRQS, 0, set.as_bytes()).unwrap();
+    ask(recorder, DEVICE_SET_IRQS, 0, set.as_bytes()).unwrap();
     set.flags = 0x22;
-    let unsupported = error(told, DEVICE_SET_IRQS, 0, set.as_bytes());
+    let unsupported = error(recorder, DEVICE_SET_IRQS, 0, set.as_bytes());
     assert_eq!(unsupported, libc::EOPNOTSUPP);
     set.index = 5;
     assert_eq!(
-        error(told, DEVICE_SET_IRQS, 0, set.as_bytes()),
+        error(recorder, DEVICE_SET_IRQS, 0, set.as_bytes()),
         libc::EINVAL
     );
-    ask(told, DEVICE_RESET, 0, &[]).unwrap();
-    assert_eq!(ask(told, DEVICE_RESET, NO_REPLY, &[]), None);
+    ask(recorder, DEVICE_RESET, 0, &[]).unwrap();
+    assert_eq!(ask(recorder, DEVICE_RESET, NO_REPLY, &[]), None);
     assert_eq!(
-        (told.maps, told.unmaps, told.irqs, told.resets),
+        (
+            recorder.maps,
+            recorder.unmaps,
+            recorder.irqs,
+            recorder.resets
+        ),
         (1, 1, 1, 2)
     );
     for command in [0, 6, 11, 12, 14, 99, u16::MAX] {
-        assert_eq!(error(told, command, 0, &[]), libc::EOPNOTSUPP);
+        assert_eq!(error(recorder, command, 0, &[]), libc::EOPNOTSUPP);
     }
     // Questions need an answer, and structures all of their bytes.
     assert_eq!(
-        error(told, DEVICE_GET_INFO, NO_REPLY, &[0; 16]),
+        error(recorder, DEVICE_GET_INFO, NO_REPLY, &[0; 16]),
         libc::EINVAL
     );
-    assert_eq!(error(told, DMA_MAP, 0, &[0; 31]), libc::EINVAL);
+    assert_eq!(error(recorder, DMA_MAP, 0, &[0; 31]), libc::EINVAL);
 }
 
 #[test]
 fn versions_are_agreed_on() {
-    let told = &mut Told::default();
+    let recorder = &mut Recorder::default();
     let message = |major: u16, minor: u16, text: &[u8]| {
         [&major.to_ne_bytes()[..], &minor.to_ne_bytes(), text].concat()
     };
     for (minor, ours) in [(0, 0), (1, 1), (7, 1)] {
         let body = message(0, minor, b"{\"capabilities\":{\"max_msg_fds\":8}}\0");
-        let (_, reply) = ask(told, VERSION, 0, &body).unwrap();
+        let (_, reply) = ask(recorder, VERSION, 0, &body).unwrap();
         assert_eq!(reply[..4], message(0, ours, b""));
         let (last, text) = reply[4..].split_last().unwrap();
         assert_eq!(*last, 0);
@@ -246,14 +267,17 @@ fn versions_are_agreed_on() {
         assert_eq!(capabilities["max_data_xfer_size"], 1 << 20);
         assert_eq!(capabilities["max_msg_fds"], 1);
     }
-    ask(told, VERSION, 0, &message(0, 0, b"")).unwrap();
+    ask(recorder, VERSION, 0, &message(0, 0, b"")).unwrap();
     let deep = [&b"[".repeat(4000)[..], &b"]".repeat(90), b"\0"].concat();
     for text in [&b"{}"[..], b"{\0", b"\0\0", &[0xff; 4096], &deep] {
-        assert_eq!(error(told, VERSION, 0, &message(0, 0, text)), libc::EINVAL);
+        assert_eq!(
+            error(recorder, VERSION, 0, &message(0, 0, text)),
+            libc::EINVAL
+        );
     }
     let other = message(1, 0, b"{}\0");
-    assert_eq!(error(told, VERSION, 0, &other), libc::EOPNOTSUPP);
-    assert_eq!(error(told, VERSION, 0, &[0; 3]), libc::EINVAL);
+    assert_eq!(error(recorder, VERSION, 0, &other), libc::EOPNOTSUPP);
+    assert_eq!(error(recorder, VERSION, 0, &[0; 3]), libc::EINVAL);
 }
 
 proptest! {
@@ -275,7 +299,7 @@ proptest! {
         body.extend(tail);
         body.resize(bytes, 0);
         let mut reply = Vec::new();
-        answer(&mut Told::default(), &header, &body, Vec::new(), &mut reply);
+        answer(&mut Recorder::default(), &header, &body, Vec::new(), &mut reply);
         prop_assert!(reply.len() <= HEADER + LONGEST);
         prop_assert!(reply.capacity() <= 2 * (HEADER + LONGEST));
         if let Ok((first, _)) = Header::read_from_prefix(&reply) {

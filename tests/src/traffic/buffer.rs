@@ -32,7 +32,7 @@ pub trait Room: Platform {
 
 fn fired_of(platform: &impl Interrupts, limit: Ns) -> Vec<Vector> {
     let mut fired = Vec::new();
-    let taken = platform.take_fired(limit, &mut fired);
+    let taken = platform.wait_fired(limit, &mut fired);
     taken.expect("interrupts to wait for");
     fired
 }

@@ -13,7 +13,7 @@ pub struct AddressArgs {
     /// Addresses of the function, joined by commas; they become entries of its GID table from index 1 on.
     ///
     /// Index 0 is always the link-local IPv6 address that the Ethernet address gives. Nothing answers ARP or
-    /// neighbour discovery for these addresses: a peer with a kernel's network stack is told once, with
+    /// neighbour discovery for these addresses: a peer with a kernel's network stack needs a static entry,
     /// `ip neigh replace ADDR lladdr MAC dev IFACE nud permanent`.
     #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',')]
     pub ip: Vec<IpAddr>,

@@ -143,7 +143,7 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         self.sim.set_capture(None);
-        // Whoever wants to know calls `finish`.
+        // A caller that wants the error calls `finish`.
         lock(&self.shared).attempt(Writer::flush);
     }
 }

@@ -12,23 +12,23 @@ use crate::measure::op::Op;
 /// Arguments of `e810 monitor`.
 #[derive(Args, Debug, Clone)]
 pub struct MonitorArgs {
-    /// Look at the command that was started with `--monitor PATH`; without this, a stream of messages is begun, and
-    /// looked at.
+    /// Monitor the command that was started with `--monitor PATH`; without this, a stream of messages is started, and
+    /// monitored.
     #[arg(long, value_name = "PATH", value_parser = socket_path, conflicts_with_all = ["op", "size", "qps", "depth", "device", "peer"])]
     pub at: Option<PathBuf>,
-    /// Look once, and leave.
+    /// Print one view, and exit.
     #[arg(long, conflicts_with_all = ["count", "duration"])]
     pub once: bool,
-    /// Look so many times, and leave.
+    /// Print so many views, and exit.
     #[arg(long, value_name = "N", value_parser = number::<u64>(1, u64::MAX), conflicts_with = "duration")]
     pub count: Option<u64>,
-    /// Look for so many seconds, and leave.
+    /// Monitor for so many seconds, and exit.
     #[arg(short = 'D', long, value_name = "SECONDS", value_parser = number::<u32>(1, 86_400))]
     pub duration: Option<u32>,
-    /// Milliseconds between two looks, which rates are of: 10 to 60000.
+    /// Milliseconds between two views, which rates are of: 10 to 60000.
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = number::<u64>(10, 60_000))]
     pub interval: u64,
-    /// Print a JSON object for each look, one a line.
+    /// Print a JSON object for each view, one a line.
     #[arg(long)]
     pub json: bool,
     /// The operation of the messages.

@@ -16,28 +16,28 @@ use crate::cli::address::AddressArgs;
 use crate::cli::capture::CaptureArgs;
 use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
-use crate::exchange::MeetingArgs;
-use crate::measure::waits::Waits;
+use crate::exchange::RendezvousArgs;
+use crate::measure::wait_mode::WaitMode;
 
 /// Two functions, in this process or one in another, and what is between them.
 #[derive(Args, Debug, Clone)]
 #[command(group(ArgGroup::new("has_other_mac").args(["warm", "listen", "connect"]).multiple(true)))]
 pub struct PairArgs {
-    /// The function that asks: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
+    /// The initiator: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
     #[arg(short, long, value_name = "SPEC")]
     pub device: Option<DeviceSpec>,
-    /// The function that answers [default: with `sim`, another function of the same simulator].
+    /// The responder [default: with `sim`, another function of the same simulator].
     #[arg(long, value_name = "SPEC")]
     pub peer: Option<DeviceSpec>,
     /// Where the other process is, if there is one.
     #[command(flatten)]
-    pub meeting: MeetingArgs,
+    pub rendezvous: RendezvousArgs,
     /// Run the simulator in virtual time: reproducible, prints counts and no times.
     #[arg(long = "virtual", conflicts_with_all = ["listen", "connect"])]
     pub virtual_time: bool,
-    /// Sleep until an interrupt says that there are completions, instead of looking for them all the time.
+    /// Sleep until an interrupt says that there are completions, instead of polling for them all the time.
     ///
-    /// With both functions in one process the thread does not sleep, but looks at completions only after interrupts.
+    /// With both functions in one process the thread does not sleep, but polls only after interrupts.
     #[arg(short, long)]
     pub events: bool,
     /// How long events may wait for others: `off`, `adaptive`, `dim`, TIME like 50us, or COUNT/TIME like 16/50us [default: off].
@@ -49,7 +49,7 @@ pub struct PairArgs {
     /// Window, ACK credits, time-outs and READ fences of the queue pairs of this process, as existing drivers set them.
     #[arg(long, value_enum, default_value_t = TuningArg::Linux)]
     pub tuning: TuningArg,
-    /// Let `e810 monitor --at PATH` look at this run: PATH becomes a socket.
+    /// Let `e810 monitor --at PATH` monitor this run: PATH becomes a socket.
     #[arg(long, value_name = "PATH", value_parser = socket_path)]
     pub monitor: Option<PathBuf>,
     /// Seed of the payload, and of the simulator's choices.
@@ -87,7 +87,7 @@ pub struct PairArgs {
 }
 
 impl PairArgs {
-    /// The function that asks.
+    /// The initiator.
     ///
     /// # Errors
     /// An environment variable that names none.
@@ -117,11 +117,11 @@ impl PairArgs {
     ///
     /// # Errors
     /// Moderation of events that are not waited for.
-    pub(crate) fn waits(&self) -> Result<Waits> {
+    pub(crate) fn wait_mode(&self) -> Result<WaitMode> {
         Ok(match (self.events, self.moderation) {
-            (true, None) => Waits::ForEvents(CqModeration::Off),
-            (true, Some(ModerationArg(moderation))) => Waits::ForEvents(moderation),
-            (false, None) => Waits::Polls,
+            (true, None) => WaitMode::Interrupt(CqModeration::Off),
+            (true, Some(ModerationArg(moderation))) => WaitMode::Interrupt(moderation),
+            (false, None) => WaitMode::BusyPoll,
             (false, Some(_)) => refuse!("--moderation: it delays events; add --events"),
         })
     }

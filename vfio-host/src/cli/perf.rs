@@ -42,10 +42,10 @@ pub struct PerfArgs {
     /// Go on for so many seconds, however many messages that are.
     #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "all", "virtual_time"], value_parser = number::<u32>(1, 86_400))]
     pub duration: Option<u32>,
-    /// Give every message payload of its own, and look at each that arrives.
+    /// Give every message payload of its own, and verify each that arrives.
     ///
-    /// Takes time that counts as the messages'. Without it, and for streams of WRITEs, of which the receiver is not
-    /// told, what is in memory at the end of each size is looked at.
+    /// Takes time that counts as the messages'. Without it, and for streams of WRITEs, which complete nothing
+    /// at the receiver, what is in memory at the end of each size is verified.
     #[arg(long)]
     pub check: bool,
     /// Print one JSON object instead of text.

@@ -31,7 +31,7 @@ pub struct SimArgs {
     /// Ethernet address of the first function; the last byte counts on [default: 02:e8:10:00:00:00, over UDP 02:e8, the local port, 00:00].
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     pub mac: Option<[u8; 6]>,
-    /// Write what was seen to this file as JSON: at the end, and whenever the process gets SIGUSR1.
+    /// Write a report to this file as JSON: at the end, and whenever the process gets SIGUSR1.
     ///
     /// The report of an earlier server is replaced; any other file there is left alone, and an error.
     #[arg(long, value_name = "FILE")]
@@ -55,7 +55,7 @@ pub struct SimArgs {
     pub variation: Option<Variation>,
     /// Serve functions whose LAN side is up already, and that have no AdminQ.
     ///
-    /// Without this they are as after power-up: whoever uses them has to bring them up, as Linux's ice does.
+    /// Without this they are as after power-up: their user has to bring them up, as Linux's ice does.
     #[arg(long)]
     pub warm: bool,
     /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME, any of them.

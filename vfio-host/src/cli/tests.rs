@@ -94,7 +94,7 @@ fn short_options_are_those_of_the_field() {
     assert_eq!(args.pair.device, Some(DeviceSpec::Sim));
     assert_eq!((args.depth, args.post_list, args.inline), (Some(64), 4, 32));
     assert_eq!(
-        (args.pair.meeting.port, args.pair.address.gid_index),
+        (args.pair.rendezvous.port, args.pair.address.gid_index),
         (7, Some(1))
     );
     assert_eq!(args.pair.address.path_mtu, Some(e810::Mtu::Mtu512));
@@ -106,7 +106,7 @@ fn short_options_are_those_of_the_field() {
 }
 
 #[test]
-fn a_wrong_number_is_told_what_would_be_right() {
+fn a_wrong_number_is_refused_with_the_valid_range() {
     for (words, says) in [
         ("perf --size 1Q", "like 64, 64K or 1M (K = 1024)"),
         (

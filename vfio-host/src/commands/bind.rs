@@ -43,7 +43,7 @@ pub fn bind_on(
     args: &BindArgs,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let functions = look(host, &args.functions)?;
+    let functions = find_functions(host, &args.functions)?;
     for function in &functions {
         check(host, function, args)?;
     }
@@ -90,7 +90,7 @@ pub fn unbind_on(
     args: &BindArgs,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let functions = look(host, &args.functions)?;
+    let functions = find_functions(host, &args.functions)?;
     for function in &functions {
         check_idle(host, function, args.force, out)?;
     }
@@ -112,7 +112,7 @@ pub fn unbind_on(
 }
 
 /// The functions, each an E810.
-fn look(host: &Host, wanted: &[Bdf]) -> Result<Vec<Function>> {
+fn find_functions(host: &Host, wanted: &[Bdf]) -> Result<Vec<Function>> {
     let mut functions: Vec<Function> = Vec::new();
     for bdf in wanted {
         let function = Function::read(host, *bdf)
@@ -220,12 +220,12 @@ fn check_idle(host: &Host, function: &Function, force: bool, out: &mut dyn Write
     let names = holders.join(", ");
     ensure!(
         force,
-        "{bdf}: in use by process {names}; end it first (--force asks it to let go, and waits without limit)"
+        "{bdf}: in use by process {names}; end it first (--force asks it to close the function, and waits without limit)"
     );
     let former = Former::load(host, bdf).and_then(|former| former.driver);
     writeln!(
         out,
-        "{bdf}: waiting for process {names} to let go, then back to {}",
+        "{bdf}: waiting for process {names} to close it, then back to {}",
         former.as_deref().unwrap_or("no driver")
     )?;
     out.flush()?;

@@ -1,7 +1,7 @@
-//! `e810 doctor`: what stands between a function and its use from user space.
+//! `e810 doctor`: what a function still needs to be used from user space.
 //!
-//! Each check is a line with a level, and with the command that mends it. The
-//! checks look and never change anything; the files of VFIO are opened and
+//! Each check is a line with a level, and with the command that fixes it. The
+//! checks read and never change anything; the files of VFIO are opened and
 //! closed, because only that shows whether this user may.
 
 use std::io::Write;
@@ -23,7 +23,7 @@ mod machine;
 pub enum Level {
     /// As it should be.
     Ok,
-    /// It will work, but not as well as it could, or something deserves a look.
+    /// It will work, but not as well as it could, or something should be checked.
     Warning,
     /// It will not work.
     Error,
@@ -59,7 +59,7 @@ pub struct Check {
     pub level: Level,
     /// What was found.
     pub text: String,
-    /// The command, or the step, that mends it.
+    /// The command, or the step, that fixes it.
     pub remedy: Option<String>,
 }
 
@@ -126,7 +126,9 @@ pub fn run_on(host: &Host, args: &DoctorArgs, out: &mut dyn Write) -> Result<()>
         checks.push(Check::error(
             "card",
             "no E810 function in this machine",
-            format!("lspci -nn -d 8086: shows what is there; {DEVICES} is where it was looked for"),
+            format!(
+                "lspci -nn -d 8086: shows what is there; {DEVICES} is where it was searched for"
+            ),
         ));
     }
     for function in &functions {

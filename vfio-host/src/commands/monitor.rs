@@ -1,5 +1,5 @@
-//! `e810 monitor`: functions at work, of another process or with messages of its
-//! own.
+//! `e810 monitor`: live state and rates of functions, of another process or under a
+//! load of its own.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,18 +10,18 @@ use anyhow::{Context, Result, anyhow};
 use e810::{Adaptive, CqModeration};
 use e810_backends::signals::{STOP, Signals};
 
-use super::perf::{Measure, Unseen};
+use super::perf::{DiscardRows, Measure};
 use crate::cli::usage::refuse;
 use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
-use crate::functions::pair;
+use crate::functions::workload;
 use crate::measure::perf::{Plan, Test};
-use crate::monitor::{Client, Desk, Seen, View, print, print_within};
+use crate::monitor::{Client, MonitorRegistry, Snapshot, View, print, print_within};
 use crate::output::terminal;
 use crate::stop::Stop;
 
 /// How long functions have for an answer.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Between two looks at a run that is being brought up.
+/// Between two checks of a run that is being brought up.
 const STARTING: Duration = Duration::from_millis(10);
 /// Messages of a run on each queue pair: the load is asked to stop between two.
 const ROUND: u64 = 4_096;
@@ -29,7 +29,7 @@ const ROUND: u64 = 4_096;
 /// Runs the command.
 ///
 /// # Errors
-/// Nobody to look at, messages that failed, or options that do not fit together.
+/// No function to monitor, messages that failed, or options that do not fit together.
 pub fn run(args: &MonitorArgs, out: &mut dyn Write) -> Result<()> {
     let mut show = Show::new(args, out);
     match &args.at {
@@ -40,18 +40,18 @@ pub fn run(args: &MonitorArgs, out: &mut dyn Write) -> Result<()> {
                 thread::sleep(time);
                 Ok(true)
             };
-            show.all(pause, || client.look())
+            show.all(pause, || client.snapshot())
         }
         None => load(args, &mut show),
     }
 }
 
-/// Looks at messages of its own.
+/// Runs a load and monitors it.
 fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
     if args.pair.virtual_time {
-        refuse!("--virtual: a look is at real time; leave it out");
+        refuse!("--virtual: rates are of real time; leave it out");
     }
-    if args.pair.meeting.listen.is_some() || args.pair.meeting.connect.is_some() {
+    if args.pair.rendezvous.listen.is_some() || args.pair.rendezvous.connect.is_some() {
         refuse!(
             "--listen, --connect: for two processes use `e810 perf --monitor PATH`, and `e810 monitor --at PATH`"
         );
@@ -76,35 +76,35 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         duration: None,
         seed: pair.seed,
         check: false,
-        waits: pair.waits()?,
+        wait_mode: pair.wait_mode()?,
         tuning: pair.tuning.values(),
     };
-    let served = pair::desk(&pair, "monitor")?;
-    let desk = match &served {
-        Some((desk, _)) => desk.clone(),
-        None => Desk::new("monitor"),
+    let served = workload::registry(&pair, "monitor")?;
+    let registry = match &served {
+        Some((registry, _)) => registry.clone(),
+        None => MonitorRegistry::new("monitor"),
     };
     let stop = AtomicBool::new(false);
     let job = Measure {
         pair: &pair,
         plan: &plan,
-        desk: Some(&desk),
+        registry: Some(&registry),
         until: Some(&stop),
-        // A signal ends the looking, and that the messages.
+        // A signal ends the monitoring, and that the messages.
         stop: &Stop::default(),
-        rows: &Unseen,
+        rows: &DiscardRows,
     };
     thread::scope(|scope| {
         let running = thread::Builder::new()
             .name("messages".to_owned())
-            .spawn_scoped(scope, || pair::run(&pair, &job).map(drop))?;
-        let shown = wait_for(&desk, &running).and_then(|()| {
+            .spawn_scoped(scope, || workload::run(&pair, &job).map(drop))?;
+        let shown = wait_for(&registry, &running).and_then(|()| {
             let pause = |time| Ok(signals.wait_for(time)?.is_none());
             show.all(pause, || {
-                let seen = desk.look(LIMIT);
+                let snapshot = registry.snapshot(LIMIT);
                 // Without functions it has ended.
-                let is_over = seen.functions.is_empty() && seen.silent.is_empty();
-                Ok((!is_over).then_some(seen))
+                let is_over = snapshot.functions.is_empty() && snapshot.silent.is_empty();
+                Ok((!is_over).then_some(snapshot))
             })
         });
         stop.store(true, Ordering::Relaxed);
@@ -115,10 +115,10 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
     })
 }
 
-/// Waits until there are functions to look at, or will be none.
-fn wait_for(desk: &Desk, running: &ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+/// Waits until there are functions to monitor, or will be none.
+fn wait_for(registry: &MonitorRegistry, running: &ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
     // A bring-up is bounded by itself.
-    while desk.functions() < 2 && !running.is_finished() {
+    while registry.functions() < 2 && !running.is_finished() {
         thread::sleep(STARTING);
     }
     Ok(())
@@ -135,7 +135,7 @@ struct Show<'a> {
     over: bool,
     /// There is one before.
     shown: bool,
-    /// How long it looks.
+    /// How long it monitors.
     duration: Option<Duration>,
 }
 
@@ -158,24 +158,25 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Shows what `look` gives until it gives nothing more, all is shown, or a
+    /// Shows what `take_snapshot` gives until it gives nothing more, all is shown, or a
     /// pause says that it is enough.
     fn all(
         &mut self,
         pause: impl Fn(Duration) -> Result<bool>,
-        mut look: impl FnMut() -> Result<Option<Seen>>,
+        mut take_snapshot: impl FnMut() -> Result<Option<Snapshot>>,
     ) -> Result<()> {
-        let mut before = look()?.context("it has ended before there was anything to see")?;
-        // The time is of looking, not of a bring-up.
+        let mut before =
+            take_snapshot()?.context("it has ended before there was anything to see")?;
+        // The time is of monitoring, not of a bring-up.
         let end = self.duration.map(|duration| Instant::now() + duration);
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
         while self.left != Some(0) && !is_over() && pause(self.interval)? {
-            let Some(seen) = look()? else {
+            let Some(snapshot) = take_snapshot()? else {
                 return Ok(());
             };
-            self.one(&View::between(&before, &seen))?;
+            self.one(&View::between(&before, &snapshot))?;
             self.left = self.left.map(|left| left - 1);
-            before = seen;
+            before = snapshot;
         }
         Ok(())
     }

@@ -12,18 +12,18 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, PerfArgs, TestArg};
-use crate::exchange::{Done, Link, Meeting, Role, SIZES};
+use crate::exchange::{Done, Link, Rendezvous, Role, SIZES};
 use crate::functions::lifecycle;
-use crate::functions::pair::{self, Around, Job};
-use crate::functions::peer::{self, Lookout};
+use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
-use crate::measure::perf::{Client, End, MAX_POST_LIST, Plan, Run, Server, Test};
+use crate::functions::workload::{self, RunContext, Workload};
+use crate::measure::perf::{Client, MAX_POST_LIST, PerfEndpoint, Plan, Run, Server, Test};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
-use crate::monitor::Desk;
+use crate::monitor::MonitorRegistry;
 use crate::stop::Stop;
 use rows::{Plot, Rows, Sink};
 
-pub(super) use rows::Unseen;
+pub(super) use rows::DiscardRows;
 
 /// Messages of a size, where nothing else is asked for.
 const ITERATIONS: u64 = 1000;
@@ -34,8 +34,8 @@ const MOST_IN_A_DURATION: u64 = 1 << 40;
 const DEPTH: u32 = 128;
 /// The same for latency, where only a few are.
 const LATENCY_DEPTH: u32 = 16;
-/// Turns between two looks at what watches over the run.
-const LOOK: u32 = 64;
+/// Iterations between two calls of [`RunContext::watch`].
+const TURNS_PER_WATCH: u32 = 64;
 /// Payload memory of a side, at most: a typing error should not ask for all
 /// that the machine has.
 const MOST_MEMORY: u64 = 1 << 30;
@@ -51,17 +51,17 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
     let stop = Stop::on_signals()?;
     // Not found to be impossible after all was measured.
     let plot = args.plot.as_deref().map(Plot::create).transpose()?;
-    let served = pair::desk(&args.pair, "perf")?;
+    let served = workload::registry(&args.pair, "perf")?;
     let rows = Rows::new(args, &plan, out);
     let job = Measure {
         pair: &args.pair,
         plan: &plan,
-        desk: served.as_ref().map(|(desk, _)| desk),
+        registry: served.as_ref().map(|(registry, _)| registry),
         until: None,
         stop: &stop,
         rows: &rows,
     };
-    let ended = pair::run(&args.pair, &job);
+    let ended = workload::run(&args.pair, &job);
     let (report, out) = rows.end();
     // What there is of it, also after a failure.
     if let Some(report) = &report {
@@ -103,7 +103,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
     if args.plot.is_some() && args.pair.virtual_time {
         refuse!("--plot: virtual time measures nothing; leave out --virtual");
     }
-    if args.plot.is_some() && args.pair.meeting.listen.is_some() {
+    if args.plot.is_some() && args.pair.rendezvous.listen.is_some() {
         refuse!("--plot: the side that connects measures; give it there");
     }
     if args.histogram && test == Test::Bandwidth {
@@ -130,7 +130,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         duration,
         seed: args.pair.seed,
         check: args.check,
-        waits: args.pair.waits()?,
+        wait_mode: args.pair.wait_mode()?,
         tuning: args.pair.tuning.values(),
     };
     let memory = plan.places() as u64 * u64::from(plan.largest()) * 2;
@@ -148,8 +148,8 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
 pub(super) struct Measure<'a, S> {
     pub(super) pair: &'a PairArgs,
     pub(super) plan: &'a Plan,
-    /// Where others look at the functions.
-    pub(super) desk: Option<&'a Desk>,
+    /// Where the functions are registered for `e810 monitor`.
+    pub(super) registry: Option<&'a MonitorRegistry>,
     /// All sizes again and again until this is set.
     pub(super) until: Option<&'a AtomicBool>,
     /// Whether the run is to end before it is through.
@@ -157,51 +157,73 @@ pub(super) struct Measure<'a, S> {
     pub(super) rows: &'a S,
 }
 
-impl<S: Sink> Job for Measure<'_, S> {
+impl<S: Sink> Workload for Measure<'_, S> {
     type Outcome = ();
 
-    fn together<P: HostPlatform>(
+    fn run_local<P: HostPlatform>(
         &self,
         platforms: [P; 2],
         starts: &[Start; 2],
-        around: Around<'_>,
+        context: RunContext<'_>,
     ) -> Result<()> {
         let make = |platform, start: &Start, which| self.end(platform, start, which);
         let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make)?;
         let done = self
             .connect([&mut ask, &mut answer])
-            .and_then(|()| self.rows.begin(around.carrier, Role::Ask))
-            .and_then(|()| self.all_sizes(|size| self.both([&mut ask, &mut answer], size, around)));
-        lifecycle::close_both([ask, answer], End::close, done.map(drop), around)
+            .and_then(|()| self.rows.begin(context.transport, Role::Client))
+            .and_then(|()| {
+                self.all_sizes(|size| self.both([&mut ask, &mut answer], size, context))
+            });
+        lifecycle::close_both([ask, answer], PerfEndpoint::close, done.map(drop), context)
     }
 
-    fn apart<P: HostPlatform>(
+    fn run_distributed<P: HostPlatform>(
         &self,
         platform: P,
         start: &Start,
-        meeting: Meeting,
-        around: Around<'_>,
+        rendezvous: Rendezvous,
+        context: RunContext<'_>,
     ) -> Result<()> {
         let end = self.end(platform, start, 0)?;
-        let job = |role, end: &mut End<P>, link: &mut Link| self.with_peer(role, end, link, around);
-        peer::meet(end, meeting, around, self.stop, End::close, job)
+        let job = |role, end: &mut PerfEndpoint<P>, link: &mut Link| {
+            self.with_peer(role, end, link, context)
+        };
+        peer::run_with_peer(
+            end,
+            rendezvous,
+            context,
+            self.stop,
+            PerfEndpoint::close,
+            job,
+        )
     }
 }
 
 impl<S: Sink> Measure<'_, S> {
-    fn end<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<End<P>> {
+    fn end<P: HostPlatform>(
+        &self,
+        platform: P,
+        start: &Start,
+        which: usize,
+    ) -> Result<PerfEndpoint<P>> {
         let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
-        let tap = pair::tap(self.desk, self.pair, which);
-        End::new(platform, control, events, self.plan, tap)
+        let publisher = workload::publisher(self.registry, self.pair, which);
+        PerfEndpoint::new(platform, control, events, self.plan, publisher)
     }
 
-    fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut End<P>; 2]) -> Result<()> {
-        lifecycle::wait_links([ask.control(), answer.control()])?;
-        let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
-        let (back, there) = (ask.endpoints(), answer.endpoints());
-        ask.connect(there, paths[0], mtu)
+    fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut PerfEndpoint<P>; 2]) -> Result<()> {
+        lifecycle::wait_links([ask.endpoint.control(), answer.endpoint.control()])?;
+        let (paths, mtu) = workload::paths(
+            self.pair,
+            [ask.endpoint.control(), answer.endpoint.control()],
+        )?;
+        let back = ask.endpoint.describe(paths[0].sgid_index)?;
+        let there = answer.endpoint.describe(paths[1].sgid_index)?;
+        ask.endpoint
+            .connect(there, paths[0], mtu)
             .context("connecting function 0")?;
         answer
+            .endpoint
             .connect(back, paths[1], mtu)
             .context("connecting function 1")
     }
@@ -237,9 +259,9 @@ impl<S: Sink> Measure<'_, S> {
     /// A run with both sides in this process, each having its turn.
     fn both<P: HostPlatform>(
         &self,
-        [ask, answer]: [&mut End<P>; 2],
+        [ask, answer]: [&mut PerfEndpoint<P>; 2],
         size: u32,
-        around: Around<'_>,
+        context: RunContext<'_>,
     ) -> Result<Run> {
         let mut server = Server::prepare(answer, self.plan, size)?;
         let mut client = Client::prepare(ask, self.plan, size)?;
@@ -248,19 +270,19 @@ impl<S: Sink> Measure<'_, S> {
             if self.stop.is_asked() {
                 client.stop();
             }
-            // The other side is told at once that nothing more comes.
+            // The other side learns at once that nothing more comes.
             if let Some(posted) = client.cut_short() {
                 server.stop_at(&posted);
             }
-            let asked = client.turn(ask).context("on the asking side")?;
-            let answered = server.turn(answer).context("on the answering side")?;
-            patience.turn(ask, asked || answered, around.watch)?;
+            let asked = client.turn(ask).context("on the initiator's side")?;
+            let answered = server.turn(answer).context("on the responder's side")?;
+            patience.turn(ask, asked || answered, context.watch)?;
             if patience.is_due() {
                 self.rows.at(size, client.completed());
             }
             if !asked && !answered {
-                ask.relax();
-                answer.relax();
+                ask.endpoint.relax();
+                answer.endpoint.relax();
             }
         }
         let there = server.finish(answer)?;
@@ -274,18 +296,18 @@ impl<S: Sink> Measure<'_, S> {
     fn with_peer<P: HostPlatform>(
         &self,
         role: Role,
-        end: &mut End<P>,
+        end: &mut PerfEndpoint<P>,
         link: &mut Link,
-        around: Around<'_>,
+        context: RunContext<'_>,
     ) -> Result<()> {
-        let mine = end.endpoints();
-        let (path, mtu, theirs) = peer::greet(self.pair, end.control(), link, self.terms(), mine)?;
-        lifecycle::wait_link(end.control())?;
-        end.connect(theirs, path, mtu)?;
-        self.rows.begin(around.carrier, role)?;
+        let (path, mtu, theirs) =
+            peer::exchange_params(self.pair, &mut end.endpoint, link, self.terms())?;
+        lifecycle::wait_link(end.endpoint.control())?;
+        end.endpoint.connect(theirs, path, mtu)?;
+        self.rows.begin(context.transport, role)?;
         let done = self.all_sizes(|size| match role {
-            Role::Ask => self.ask(end, size, link, around),
-            Role::Answer => self.answer(end, size, link, around),
+            Role::Client => self.ask(end, size, link, context),
+            Role::Server => self.answer(end, size, link, context),
         })?;
         link.done(done)?;
         let theirs = link.finish()?;
@@ -299,26 +321,26 @@ impl<S: Sink> Measure<'_, S> {
 
     fn ask<P: HostPlatform>(
         &self,
-        end: &mut End<P>,
+        end: &mut PerfEndpoint<P>,
         size: u32,
         link: &mut Link,
-        around: Around<'_>,
+        context: RunContext<'_>,
     ) -> Result<Run> {
         let mut client = Client::prepare(end, self.plan, size)?;
         link.ready()?;
-        let lookout = Lookout::new(around, link);
+        let peer_watch = PeerWatch::new(context, link);
         let mut patience = Patience::default();
         while !client.is_done() {
             if self.stop.is_asked() {
                 client.stop();
             }
             let happened = client.turn(end)?;
-            patience.turn(end, happened, &|| lookout.watch())?;
+            patience.turn(end, happened, &|| peer_watch.watch())?;
             if patience.is_due() {
                 self.rows.at(size, client.completed());
             }
             if !happened {
-                end.sleep()?;
+                end.endpoint.sleep()?;
             }
         }
         if let Some(posted) = client.cut_short() {
@@ -330,23 +352,23 @@ impl<S: Sink> Measure<'_, S> {
 
     fn answer<P: HostPlatform>(
         &self,
-        end: &mut End<P>,
+        end: &mut PerfEndpoint<P>,
         size: u32,
         link: &mut Link,
-        around: Around<'_>,
+        context: RunContext<'_>,
     ) -> Result<Run> {
         let mut server = Server::prepare(end, self.plan, size)?;
         link.ready()?;
-        let lookout = Lookout::new(around, link);
+        let peer_watch = PeerWatch::new(context, link);
         // How long the peer takes is its business; whether it lives is seen.
-        while !server.is_done() || !lookout.peer_is_through() {
+        while !server.is_done() || !peer_watch.peer_is_through() {
             if !server.turn(end)? {
                 self.stop.check()?;
-                lookout.watch()?;
-                if let Some(posted) = lookout.stopped() {
+                peer_watch.watch()?;
+                if let Some(posted) = peer_watch.stopped() {
                     server.stop_at(&posted);
                 }
-                end.sleep()?;
+                end.endpoint.sleep()?;
             }
         }
         link.ready()?;
@@ -391,13 +413,13 @@ struct Patience {
 impl Patience {
     /// Whether this is one of the turns in which the rest of the world has its.
     const fn is_due(&self) -> bool {
-        self.turns.is_multiple_of(LOOK)
+        self.turns.is_multiple_of(TURNS_PER_WATCH)
     }
 
     /// A turn in which something `happened`, or an empty one.
     fn turn<P: HostPlatform>(
         &mut self,
-        end: &End<P>,
+        end: &PerfEndpoint<P>,
         happened: bool,
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
@@ -410,7 +432,7 @@ impl Patience {
             return Ok(());
         }
         watch()?;
-        let now = end.now();
+        let now = end.endpoint.now();
         let since = *self.since.get_or_insert(now);
         ensure!(
             now - since < MESSAGE_LIMIT,

@@ -12,17 +12,17 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, PingpongArgs, ServiceArg};
-use crate::exchange::{Done, Link, Meeting, Role};
+use crate::exchange::{Done, Link, Rendezvous, Role};
 use crate::functions::lifecycle;
-use crate::functions::pair::{self, Around, Carrier, Job};
-use crate::functions::peer::{self, Lookout};
+use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
+use crate::functions::workload::{self, RunContext, TransportLabel, Workload};
 use crate::measure::op::Op;
 use crate::measure::pingpong::{
-    Outcome, Plan, Side, SidePlan, Watch, apart, datagram, run as exchange,
+    Outcome, PingpongEndpoint, PingpongEndpointPlan, Plan, Watch, datagram, remote, run as exchange,
 };
-use crate::measure::waits::Waits;
-use crate::monitor::Desk;
+use crate::measure::wait_mode::WaitMode;
+use crate::monitor::MonitorRegistry;
 use crate::output::counters::{by_name, print_counters};
 use crate::output::progress::Progress;
 use crate::output::units::human_ns;
@@ -54,11 +54,11 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         );
     }
     let stop = Stop::on_signals()?;
-    let served = pair::desk(&args.pair, "pingpong")?;
+    let served = workload::registry(&args.pair, "pingpong")?;
     let job = Messages {
         pair: &args.pair,
-        waits: args.pair.waits()?,
-        desk: served.as_ref().map(|(desk, _)| desk),
+        wait_mode: args.pair.wait_mode()?,
+        registry: served.as_ref().map(|(registry, _)| registry),
         service: args.transport,
         counted: match (args.counters, args.qp_counters) {
             (_, true) => Counted::QueuePairs,
@@ -68,10 +68,10 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         plan,
         stop: &stop,
     };
-    let (outcome, carrier) = pair::run(&args.pair, &job)?;
+    let (outcome, transport) = workload::run(&args.pair, &job)?;
     let (errors, iterations) = (outcome.errors, outcome.iterations);
-    let report = report(args, &plan, &carrier, outcome);
-    print(args, &carrier, &report, out)?;
+    let report = report(args, &plan, &transport, outcome);
+    print(args, &transport, &report, out)?;
     if errors > 0 {
         bail!("{errors} of {iterations} messages differed from what was sent");
     }
@@ -84,8 +84,8 @@ const ITERATIONS: u64 = 10_000;
 /// The messages of a run.
 struct Messages<'a> {
     pair: &'a PairArgs,
-    waits: Waits,
-    desk: Option<&'a Desk>,
+    wait_mode: WaitMode,
+    registry: Option<&'a MonitorRegistry>,
     service: ServiceArg,
     counted: Counted,
     plan: Plan,
@@ -100,14 +100,14 @@ enum Counted {
     QueuePairs,
 }
 
-impl Job for Messages<'_> {
+impl Workload for Messages<'_> {
     type Outcome = Outcome;
 
-    fn together<P: HostPlatform>(
+    fn run_local<P: HostPlatform>(
         &self,
         platforms: [P; 2],
         starts: &[Start; 2],
-        around: Around<'_>,
+        context: RunContext<'_>,
     ) -> Result<Outcome> {
         let make = |platform, start: &Start, which| self.side(platform, start, which);
         let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make)?;
@@ -121,66 +121,83 @@ impl Job for Messages<'_> {
                     &mut answer,
                     &self.plan,
                     &mut progress,
-                    around.watch,
+                    context.watch,
                     self.stop,
                 ),
                 ServiceArg::Ud => {
-                    self.datagrams([&mut ask, &mut answer], &mut progress, around.watch)
+                    self.datagrams([&mut ask, &mut answer], &mut progress, context.watch)
                 }
             });
         progress.clear();
         if let Ok(outcome) = &mut outcome {
             outcome.counters = grown(&before, &self.counters([&mut ask, &mut answer])?);
-            outcome.interrupts = ask.interrupts() + answer.interrupts();
+            outcome.interrupts = ask.endpoint.interrupts() + answer.endpoint.interrupts();
         }
-        lifecycle::close_both([ask, answer], Side::close, outcome, around)
+        lifecycle::close_both([ask, answer], PingpongEndpoint::close, outcome, context)
     }
 
-    fn apart<P: HostPlatform>(
+    fn run_distributed<P: HostPlatform>(
         &self,
         platform: P,
         start: &Start,
-        meeting: Meeting,
-        around: Around<'_>,
+        rendezvous: Rendezvous,
+        context: RunContext<'_>,
     ) -> Result<Outcome> {
         let side = self.side(platform, start, 0)?;
-        let job =
-            |role, side: &mut Side<P>, link: &mut Link| self.with_peer(role, side, link, around);
-        peer::meet(side, meeting, around, self.stop, Side::close, job)
+        let job = |role, side: &mut PingpongEndpoint<P>, link: &mut Link| {
+            self.with_peer(role, side, link, context)
+        };
+        peer::run_with_peer(
+            side,
+            rendezvous,
+            context,
+            self.stop,
+            PingpongEndpoint::close,
+            job,
+        )
     }
 }
 
 impl Messages<'_> {
-    fn side<P: HostPlatform>(&self, platform: P, start: &Start, which: usize) -> Result<Side<P>> {
+    fn side<P: HostPlatform>(
+        &self,
+        platform: P,
+        start: &Start,
+        which: usize,
+    ) -> Result<PingpongEndpoint<P>> {
         let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
-        let plan = SidePlan {
+        let plan = PingpongEndpointPlan {
             qp_type: self.service.into(),
             size: self.plan.size,
             counters: self.counted == Counted::QueuePairs,
-            waits: self.waits,
+            wait_mode: self.wait_mode,
             tuning: self.pair.tuning.values(),
         };
-        let tap = pair::tap(self.desk, self.pair, which);
-        Side::new(platform, control, events, plan, tap)
+        let publisher = workload::publisher(self.registry, self.pair, which);
+        PingpongEndpoint::new(platform, control, events, plan, publisher)
     }
 
     /// Exchanges endpoints in-process and connects both ways.
-    fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut Side<P>; 2]) -> Result<()> {
-        lifecycle::wait_links([ask.control(), answer.control()])?;
-        let (paths, mtu) = pair::paths(self.pair, [ask.control(), answer.control()])?;
-        let (back, there) = (ask.endpoint(), answer.endpoint());
-        ask.connect(&there, paths[0], mtu)
+    fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut PingpongEndpoint<P>; 2]) -> Result<()> {
+        lifecycle::wait_links([ask.endpoint.control(), answer.endpoint.control()])?;
+        let (paths, mtu) = workload::paths(
+            self.pair,
+            [ask.endpoint.control(), answer.endpoint.control()],
+        )?;
+        let back = ask.endpoint.describe(paths[0].sgid_index)?;
+        let there = answer.endpoint.describe(paths[1].sgid_index)?;
+        ask.connect(there, paths[0], mtu)
             .context("connecting function 0")?;
         answer
-            .connect(&back, paths[1], mtu)
+            .connect(back, paths[1], mtu)
             .context("connecting function 1")
     }
 
-    /// The exchange over datagrams: the answering side has its turn when the
-    /// asking one waits.
+    /// The exchange over datagrams: the responder has its turn when the
+    /// initiator waits.
     fn datagrams<P: HostPlatform>(
         &self,
-        [ask, answer]: [&mut Side<P>; 2],
+        [ask, answer]: [&mut PingpongEndpoint<P>; 2],
         progress: &mut Progress,
         watch: Watch<'_>,
     ) -> Result<Outcome> {
@@ -189,9 +206,9 @@ impl Messages<'_> {
         let mut responder = datagram::Responder::new(&self.plan);
         let mut idle = || {
             watch()?;
-            let answered = responder.turn(answer).context("on the answering side")?;
+            let answered = responder.turn(answer).context("on the responder's side")?;
             if answered == 0 {
-                answer.relax();
+                answer.endpoint.relax();
             }
             Ok(())
         };
@@ -207,11 +224,11 @@ impl Messages<'_> {
     /// The counters of functions or queue pairs, if they are wanted.
     fn counters<P: HostPlatform, const N: usize>(
         &self,
-        sides: [&mut Side<P>; N],
+        sides: [&mut PingpongEndpoint<P>; N],
     ) -> Result<Vec<Stats>> {
         let wanted = self.counted != Counted::Nothing;
         let sides = sides.into_iter().filter(|_| wanted);
-        let read = sides.map(Side::counters);
+        let read = sides.map(|side| side.endpoint.counters());
         read.collect::<Result<_, _>>()
             .context("reading the counters")
     }
@@ -242,52 +259,51 @@ impl Messages<'_> {
     fn with_peer<P: HostPlatform>(
         &self,
         role: Role,
-        side: &mut Side<P>,
+        side: &mut PingpongEndpoint<P>,
         link: &mut Link,
-        around: Around<'_>,
+        context: RunContext<'_>,
     ) -> Result<Outcome> {
-        let mine = vec![side.endpoint()];
-        let (path, mtu, theirs) = peer::greet(self.pair, side.control(), link, self.terms(), mine)?;
-        let there = theirs.first().context("no queue pair")?;
-        lifecycle::wait_link(side.control())?;
-        side.connect(there, path, mtu)?;
+        let (path, mtu, theirs) =
+            peer::exchange_params(self.pair, &mut side.endpoint, link, self.terms())?;
+        lifecycle::wait_link(side.endpoint.control())?;
+        side.connect(theirs, path, mtu)?;
         match self.service {
-            ServiceArg::Rc => apart::prepare(side)?,
+            ServiceArg::Rc => remote::prepare(side)?,
             ServiceArg::Ud => datagram::prepare(side)?,
         }
         let before = self.counters([&mut *side])?;
         link.ready()?;
-        let lookout = Lookout::new(around, link);
-        let is_asking = role == Role::Ask;
+        let peer_watch = PeerWatch::new(context, link);
+        let is_asking = role == Role::Client;
         let watch = || {
             if !is_asking {
                 // Who answers cannot end it but by going.
                 self.stop.check()?;
             }
-            lookout.watch()
+            peer_watch.watch()
         };
         let is_over = |number| match is_asking {
             true => self.stop.is_asked(),
-            false => last_of(&lookout).is_some_and(|posted| number >= posted),
+            false => last_of(&peer_watch).is_some_and(|posted| number >= posted),
         };
         let mut progress = Progress::new();
         let (plan, shown) = (&self.plan, &mut progress);
         let outcome = match (self.service, role) {
-            (ServiceArg::Rc, role) => apart::run(role, side, there, plan, shown, &watch, &is_over),
-            (ServiceArg::Ud, Role::Ask) => {
+            (ServiceArg::Rc, role) => remote::run(role, side, plan, shown, &watch, &is_over),
+            (ServiceArg::Ud, Role::Client) => {
                 datagram::ask(side, plan, shown, &mut || watch(), self.stop)
             }
-            (ServiceArg::Ud, Role::Answer) => {
+            (ServiceArg::Ud, Role::Server) => {
                 let mut responder = datagram::Responder::new(plan);
                 // Its last answer may be lost: only the peer knows when all is
                 // over.
-                while !lookout.peer_is_through() {
+                while !peer_watch.peer_is_through() {
                     if responder.turn(side)? == 0 {
                         watch()?;
-                        if let Some(posted) = last_of(&lookout) {
+                        if let Some(posted) = last_of(&peer_watch) {
                             responder.stop_at(posted);
                         }
-                        side.sleep()?;
+                        side.endpoint.sleep()?;
                     }
                 }
                 responder.outcome()
@@ -312,14 +328,14 @@ impl Messages<'_> {
         }
         // Now nothing more comes.
         outcome.counters = grown(&before, &self.counters([&mut *side])?);
-        outcome.interrupts = side.interrupts();
+        outcome.interrupts = side.endpoint.interrupts();
         Ok(outcome)
     }
 }
 
 /// Messages that the peer has posted, if there will be no more.
-fn last_of(lookout: &Lookout<'_>) -> Option<u64> {
-    lookout.stopped()?.first().copied()
+fn last_of(peer_watch: &PeerWatch<'_>) -> Option<u64> {
+    peer_watch.stopped()?.first().copied()
 }
 
 /// What counters have grown by.
@@ -328,12 +344,17 @@ fn grown(before: &[Stats], after: &[Stats]) -> Vec<Stats> {
     pairs.map(|(after, before)| after.since(before)).collect()
 }
 
-fn report(args: &PingpongArgs, plan: &Plan, carrier: &Carrier, outcome: Outcome) -> PingpongReport {
+fn report(
+    args: &PingpongArgs,
+    plan: &Plan,
+    transport: &TransportLabel,
+    outcome: Outcome,
+) -> PingpongReport {
     let seconds = outcome.elapsed.0 as f64 / 1e9;
     // Virtual time counts events; a rate made of it would only look like one.
     let timed = !args.pair.virtual_time;
     PingpongReport {
-        transport: carrier.name,
+        transport: transport.name,
         service: args.transport.name(),
         op: plan.op.name(),
         size: plan.size,
@@ -350,7 +371,7 @@ fn report(args: &PingpongArgs, plan: &Plan, carrier: &Carrier, outcome: Outcome)
 
 fn print(
     args: &PingpongArgs,
-    carrier: &Carrier,
+    transport: &TransportLabel,
     report: &PingpongReport,
     out: &mut dyn Write,
 ) -> Result<()> {
@@ -367,7 +388,7 @@ fn print(
     writeln!(
         out,
         "transport   {}, {time}{}",
-        carrier.text, carrier.around
+        transport.text, transport.details
     )?;
     writeln!(
         out,
@@ -395,11 +416,15 @@ fn print(
             human_ns(latency.p50),
             human_ns(latency.p99),
             human_ns(latency.max),
-            carrier.label
+            transport.label
         )?;
     }
     if let Some(rate) = report.messages_per_second {
-        writeln!(out, "rate        {rate:.0} messages/s ({})", carrier.label)?;
+        writeln!(
+            out,
+            "rate        {rate:.0} messages/s ({})",
+            transport.label
+        )?;
     }
     for (function, counters) in report.counters.iter().enumerate() {
         let whose = match args.qp_counters {

@@ -1,4 +1,4 @@
-//! `e810 sim`: functions of a simulator, served on sockets until told to stop.
+//! `e810 sim`: functions of a simulator, served on sockets until a signal stops it.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use crate::cli::faults::Faults;
 use crate::cli::{ProfileArg, SimArgs};
 
 /// What has the report written, and nothing else.
-const LOOK: libc::c_int = libc::SIGUSR1;
+const WRITE_REPORT: libc::c_int = libc::SIGUSR1;
 /// What was done when the report could not be written.
 const WRITING: &str = "writing the report";
 
@@ -29,7 +29,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         (None, LinkSpec::Udp(ends)) => Some(ends.first_mac().context("--link")?),
     };
     let [one, other] = STOP;
-    let signals = Signals::block(&[one, other, LOOK])?;
+    let signals = Signals::block(&[one, other, WRITE_REPORT])?;
     // Made before anybody can be disappointed.
     let report_file = args.report.as_ref().map(|path| {
         ReportFile::create(path).with_context(|| format!("creating {}", path.display()))
@@ -73,8 +73,8 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "function {function} on {}", path.display())?;
     }
     out.flush()?;
-    while signals.wait()? == LOOK {
-        // First: whoever sees the report may then read the frames.
+    while signals.wait()? == WRITE_REPORT {
+        // First: a reader of the report may then read the frames.
         if let Some(Err(error)) = recording.as_ref().map(Recording::flush) {
             log::error!("{error:#}");
         }

@@ -118,7 +118,7 @@ impl DeviceVisitor<1> for Asked<'_> {
             Some(sim) => sim_start(&sim.function(0), args)?,
             None => start(&function, args)?,
         };
-        let result = look(function.clone(), &start, self.transport, &self.limits);
+        let result = read_resources(function.clone(), &start, self.transport, &self.limits);
         let report = watch::explain(result, &[&function])?;
         let findings = self.simulated.map(|sim| sim.findings()).unwrap_or_default();
         if let Some(first) = findings.first() {
@@ -129,7 +129,7 @@ impl DeviceVisitor<1> for Asked<'_> {
 }
 
 /// Brings a function up, asks it, and shuts it down.
-fn look<P: Platform>(
+fn read_resources<P: Platform>(
     platform: P,
     start: &Start,
     transport: &'static str,

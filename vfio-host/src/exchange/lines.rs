@@ -99,7 +99,7 @@ impl Lines {
     ///
     /// # Errors
     /// As [`Lines::receive`], but for its limit.
-    pub fn look(&mut self) -> Result<Option<Vec<u8>>, ExchangeError> {
+    pub fn try_receive(&mut self) -> Result<Option<Vec<u8>>, ExchangeError> {
         if let Some(line) = self.take()? {
             return Ok(Some(line));
         }

@@ -1,19 +1,19 @@
-//! What two processes tell each other before and after their messages.
+//! The handshake of two processes before and after their messages.
 //!
-//! A TCP connection, one JSON object a line. Each side says [`Hello`]: the
+//! A TCP connection, one JSON object a line. Each side sends its [`Offer`]: the
 //! version, what it was asked to do, and where its queue pairs are. Both have to
 //! have been asked for the same. Then each says that it is ready, and at the end
 //! that it is done, so that neither takes down what the other still needs. A
 //! side that fails says why.
 //!
-//! Nothing is authenticated or encrypted: whoever reaches the port learns the
+//! Nothing is authenticated or encrypted: any process that reaches the port learns the
 //! keys of the memory that the command has registered for its messages, and
 //! nothing else. What arrives is believed only after it was checked.
 
-mod hello;
+mod host_port;
 mod lines;
-mod meeting;
-mod place;
+mod offer;
+mod rendezvous;
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,11 +22,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use hello::SIZES;
-pub use hello::{Hello, Peer, Place};
+pub use host_port::{HostPort, PORT};
 pub use lines::{Lines, MAX_LINE};
-pub use meeting::{Meeting, MeetingArgs, Role};
-pub use place::{At, PORT};
+pub(crate) use offer::SIZES;
+pub use offer::{Offer, Peer, QpRecord};
+pub use rendezvous::{Rendezvous, RendezvousArgs, Role};
 
 /// Version of the exchange; the first thing that is compared.
 pub const VERSION: u32 = 2;
@@ -111,9 +111,7 @@ pub enum ExchangeError {
         limit: usize,
     },
     /// Not what this protocol has.
-    #[error(
-        "{peer} does not speak as an e810 does ({why}): check that the address is its --listen"
-    )]
+    #[error("{peer} does not speak this protocol ({why}): check that the address is its --listen")]
     Malformed {
         /// Who.
         peer: SocketAddr,
@@ -153,8 +151,8 @@ pub enum ExchangeError {
 fn others(strangers: u64) -> String {
     match strangers {
         0 => String::new(),
-        1 => " but one that does not speak as an e810 does".to_owned(),
-        many => format!(" but {many} that do not speak as an e810 does"),
+        1 => " but one that does not speak this protocol".to_owned(),
+        many => format!(" but {many} that do not speak this protocol"),
     }
 }
 
@@ -171,11 +169,17 @@ pub struct Done {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "lowercase")]
 enum Message {
-    Hello(Hello),
+    /// Its name in the protocol is `hello`.
+    #[serde(rename = "hello")]
+    Offer(Offer),
     Ready {},
-    Stop { posted: Vec<u64> },
+    Stop {
+        posted: Vec<u64>,
+    },
     Done(Done),
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
 /// The connection with a peer.
@@ -185,7 +189,7 @@ pub struct Link {
     /// How long a peer may be silent.
     wait: Duration,
     /// What the peer has said that nobody waited for yet.
-    said: Option<Message>,
+    pending: Option<Message>,
 }
 
 impl Link {
@@ -195,7 +199,7 @@ impl Link {
         Self {
             lines,
             wait,
-            said: None,
+            pending: None,
         }
     }
 
@@ -207,26 +211,26 @@ impl Link {
     /// Tells who this is, and learns who the peer is.
     ///
     /// # Errors
-    /// What the peer is not, or what it was not asked for; it is told.
-    pub fn greet(&mut self, hello: &Hello) -> Result<Peer, ExchangeError> {
-        self.lines.send(&Message::Hello(hello.clone()), self.wait)?;
-        let heard = match self.said.take() {
-            Some(said) => Ok(said),
+    /// What the peer is not, or what it was not asked for, which is also sent to it.
+    pub fn exchange_params(&mut self, offer: &Offer) -> Result<Peer, ExchangeError> {
+        self.lines.send(&Message::Offer(offer.clone()), self.wait)?;
+        let received = match self.pending.take() {
+            Some(pending) => Ok(pending),
             None => {
                 let line = self.lines.receive(self.wait)?;
                 self.parse(&line)
             }
         };
         let peer = self.lines.peer();
-        let heard = match heard {
-            Ok(Message::Hello(theirs)) => hello.check(theirs, peer),
+        let received = match received {
+            Ok(Message::Offer(theirs)) => offer.check(theirs, peer),
             Ok(_) => Err(self.malformed("no hello")),
             Err(error) => Err(error),
         };
-        if let Err(error) = &heard {
+        if let Err(error) = &received {
             self.give_up(error);
         }
-        heard
+        received
     }
 
     /// Says that this side is ready, and waits until the peer is: before
@@ -252,12 +256,12 @@ impl Link {
     }
 
     /// What the peer has posted on each queue pair, if it said last that there
-    /// will be no more; told once.
+    /// will be no more; returned once.
     pub fn stopped(&mut self) -> Option<Vec<u64>> {
-        match self.said.take() {
+        match self.pending.take() {
             Some(Message::Stop { posted }) => Some(posted),
             other => {
-                self.said = other;
+                self.pending = other;
                 None
             }
         }
@@ -267,27 +271,27 @@ impl Link {
     /// Does not wait.
     ///
     /// # Errors
-    /// Somebody who does not speak as an e810 does, or has gone.
-    pub(crate) fn has_greeted(&mut self) -> Result<bool, ExchangeError> {
-        match (self.look()?, &self.said) {
+    /// A peer that does not speak this protocol, or is gone.
+    pub(crate) fn has_offer(&mut self) -> Result<bool, ExchangeError> {
+        match (self.try_receive()?, &self.pending) {
             (false, _) => Ok(false),
-            (true, Some(Message::Hello(_))) => Ok(true),
+            (true, Some(Message::Offer(_))) => Ok(true),
             (true, _) => Err(self.malformed("no hello")),
         }
     }
 
-    /// Looks whether the peer has said something: that it is done, or ready for
+    /// Whether the peer has sent something: that it is done, or ready for
     /// what comes next. Does not wait.
     ///
     /// # Errors
     /// A peer that is gone or failed.
-    pub fn look(&mut self) -> Result<bool, ExchangeError> {
-        if self.said.is_none()
-            && let Some(line) = self.lines.look()?
+    pub fn try_receive(&mut self) -> Result<bool, ExchangeError> {
+        if self.pending.is_none()
+            && let Some(line) = self.lines.try_receive()?
         {
-            self.said = Some(self.parse(&line)?);
+            self.pending = Some(self.parse(&line)?);
         }
-        Ok(self.said.is_some())
+        Ok(self.pending.is_some())
     }
 
     /// Says that this side is done. It goes on to serve the peer until
@@ -312,8 +316,8 @@ impl Link {
 
     /// What the peer says next.
     fn next(&mut self) -> Result<Message, ExchangeError> {
-        if let Some(said) = self.said.take() {
-            return Ok(said);
+        if let Some(pending) = self.pending.take() {
+            return Ok(pending);
         }
         let line = self.lines.receive(self.wait)?;
         self.parse(&line)
@@ -372,7 +376,7 @@ fn is_unsafe(c: char) -> bool {
         )
 }
 
-/// What somebody else says, for a terminal: short, and without what moves its
+/// Text from a peer, for a terminal: short, and without what moves its
 /// cursor or hides or reorders text.
 fn shown(text: &str) -> String {
     text.chars()

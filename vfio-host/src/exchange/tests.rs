@@ -6,7 +6,7 @@ use e810::{MacAddr, Mtu, Qpn, v4};
 use serde_json::{Map, json};
 
 use super::*;
-use crate::measure::pingpong::Endpoint;
+use crate::measure::endpoint::RemoteQp;
 
 /// Far above what loopback takes.
 const WAIT: Duration = Duration::from_secs(20);
@@ -18,16 +18,16 @@ fn connection(wait: Duration) -> (TcpStream, Link) {
     (there, Link::new(Lines::new(here, peer).unwrap(), wait))
 }
 
-fn hello(size: u32) -> Hello {
+fn offer(size: u32) -> Offer {
     let terms = [("command", json!("pingpong")), ("size", json!(size))];
-    let endpoint = Endpoint {
+    let endpoint = RemoteQp {
         qpn: Qpn::new(7).unwrap(),
         psn: 0xFF_FFFF,
         qkey: 1,
         address: u64::MAX,
         rkey: u32::MAX,
     };
-    Hello::new(
+    Offer::new(
         terms
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
@@ -39,17 +39,17 @@ fn hello(size: u32) -> Hello {
     )
 }
 
-/// What `greet` makes of a line.
+/// What `exchange_params` makes of a line.
 fn heard(line: &[u8]) -> Result<Peer, ExchangeError> {
     let (mut there, mut link) = connection(WAIT);
     there.write_all(line).unwrap();
     drop(there.shutdown(std::net::Shutdown::Write));
-    link.greet(&hello(64))
+    link.exchange_params(&offer(64))
 }
 
 /// A hello with one field changed, as a line.
 fn line(field: &str, value: Value) -> Vec<u8> {
-    let mut message = serde_json::to_value(Message::Hello(hello(64))).unwrap();
+    let mut message = serde_json::to_value(Message::Offer(offer(64))).unwrap();
     message[field] = value;
     let mut line = serde_json::to_vec(&message).unwrap();
     line.push(b'\n');
@@ -58,30 +58,33 @@ fn line(field: &str, value: Value) -> Vec<u8> {
 
 #[test]
 fn two_sides_learn_of_each_other_and_part() {
-    let meeting = |listen: Option<&str>, connect: Option<SocketAddr>| {
-        let args = MeetingArgs {
+    let rendezvous = |listen: Option<&str>, connect: Option<SocketAddr>| {
+        let args = RendezvousArgs {
             listen: listen.map(|at| at.parse().unwrap()),
-            connect: connect.map(At::from),
+            connect: connect.map(HostPort::from),
             port: PORT,
             wait: 20,
         };
         args.open().unwrap().unwrap()
     };
-    let listener = meeting(Some("127.0.0.1:0"), None);
-    let connector = meeting(None, Some(listener.at()));
-    assert_eq!((listener.role, connector.role), (Role::Answer, Role::Ask));
-    let side = |meeting: Meeting, mtu, errors| {
-        let mut link = meeting.meet(&|| Ok(())).unwrap();
-        let mut hello = hello(64);
-        hello.mtu = mtu;
-        let peer = link.greet(&hello).unwrap();
+    let listener = rendezvous(Some("127.0.0.1:0"), None);
+    let connector = rendezvous(None, Some(listener.at()));
+    assert_eq!(
+        (listener.role, connector.role),
+        (Role::Server, Role::Client)
+    );
+    let side = |rendezvous: Rendezvous, mtu, errors| {
+        let mut link = rendezvous.establish(&|| Ok(())).unwrap();
+        let mut offer = offer(64);
+        offer.mtu = mtu;
+        let peer = link.exchange_params(&offer).unwrap();
         assert_eq!(peer.mtu, Mtu::Mtu512, "the smaller one");
         assert_eq!(peer.mac, MacAddr([2, 0, 0, 0, 0, 1]));
         assert_eq!(peer.gid, v4(10, 0, 0, 1).into());
         let [endpoint] = peer.endpoints[..] else {
             panic!("one endpoint")
         };
-        assert_eq!(Place::from(endpoint), hello.places[0]);
+        assert_eq!(QpRecord::from(endpoint), offer.places[0]);
         link.ready().unwrap();
         let verified = 10 - errors;
         link.done(Done { verified, errors }).unwrap();
@@ -124,7 +127,7 @@ fn what_a_stranger_says_is_an_error_of_its_own() {
         ("psn", 1 << 24),
         ("qkey", 1u64 << 32),
     ] {
-        let mut place = serde_json::to_value(hello(64).places[0]).unwrap();
+        let mut place = serde_json::to_value(offer(64).places[0]).unwrap();
         place[field] = json!(number);
         let error = heard(&line("places", json!([place]))).unwrap_err();
         assert!(matches!(error, ExchangeError::Malformed { .. }), "{error}");
@@ -157,10 +160,10 @@ fn what_a_stranger_says_is_an_error_of_its_own() {
 }
 
 /// A hello of `command` with these terms.
-fn asked(terms: Value) -> Hello {
-    let mut hello = hello(64);
-    hello.terms = terms.as_object().unwrap().clone();
-    hello
+fn asked(terms: Value) -> Offer {
+    let mut offer = offer(64);
+    offer.terms = terms.as_object().unwrap().clone();
+    offer
 }
 
 #[test]
@@ -208,9 +211,9 @@ fn a_disagreement_names_what_matters_first_as_it_was_given() {
 }
 
 #[test]
-fn a_listener_waits_on_when_somebody_else_comes() {
+fn a_listener_waits_on_when_a_stranger_connects() {
     let listen = |wait| {
-        let args = MeetingArgs {
+        let args = RendezvousArgs {
             listen: Some("127.0.0.1:0".parse().unwrap()),
             connect: None,
             port: PORT,
@@ -230,15 +233,17 @@ fn a_listener_waits_on_when_somebody_else_comes() {
         peer.write_all(&line("mtu", json!(512))).unwrap();
         (silent, peer)
     });
-    let mut link = listener.meet(&|| Ok(())).unwrap();
-    assert_eq!(link.greet(&hello(64)).unwrap().mtu, Mtu::Mtu512);
+    let mut link = listener.establish(&|| Ok(())).unwrap();
+    assert_eq!(link.exchange_params(&offer(64)).unwrap().mtu, Mtu::Mtu512);
     drop(strangers.join().unwrap());
-    // Whoever watches can end it, and so does time.
-    let error = listen(20).meet(&|| anyhow::bail!("enough")).unwrap_err();
+    // The watch can end it, and so does time.
+    let error = listen(20)
+        .establish(&|| anyhow::bail!("enough"))
+        .unwrap_err();
     assert_eq!(error.to_string(), "enough");
     let listener = listen(1);
     drop(TcpStream::connect(listener.at()).unwrap());
-    let error = listener.meet(&|| Ok(())).unwrap_err().to_string();
+    let error = listener.establish(&|| Ok(())).unwrap_err().to_string();
     assert!(
         error.contains("within 1s but one that does not speak"),
         "{error}"
@@ -254,31 +259,31 @@ fn lines_and_waiting_have_limits() {
         // Ends when the reader has had enough.
         while there.write_all(&[b'x'; 4096]).is_ok() {}
     });
-    let error = link.greet(&hello(64)).unwrap_err();
+    let error = link.exchange_params(&offer(64)).unwrap_err();
     assert!(matches!(error, ExchangeError::TooLong { .. }), "{error}");
     drop(link);
     writer.join().unwrap();
     let (there, mut link) = connection(Duration::from_millis(10));
-    let error = link.greet(&hello(64)).unwrap_err();
+    let error = link.exchange_params(&offer(64)).unwrap_err();
     assert!(matches!(error, ExchangeError::Silent { .. }), "{error}");
     drop(there);
-    let mut long = hello(64);
+    let mut long = offer(64);
     long.places = vec![long.places[0]; 2000];
     let (_there, mut link) = connection(WAIT);
-    let error = link.greet(&long).unwrap_err();
+    let error = link.exchange_params(&long).unwrap_err();
     assert!(matches!(error, ExchangeError::TooLong { .. }), "{error}");
 }
 
 #[test]
-fn a_look_does_not_wait_and_keeps_what_it_sees() {
+fn try_receive_does_not_wait_and_keeps_the_message() {
     let (mut there, mut link) = connection(WAIT);
-    assert!(!link.look().unwrap());
+    assert!(!link.try_receive().unwrap());
     there.write_all(b"{\"step\":\"done\",\"verified\"").unwrap();
-    assert!(!link.look().unwrap());
+    assert!(!link.try_receive().unwrap());
     there.write_all(b":4,\"errors\":1}\n").unwrap();
-    while !link.look().unwrap() {}
+    while !link.try_receive().unwrap() {}
     drop(there);
-    assert!(link.look().unwrap(), "a peer that is done may go");
+    assert!(link.try_receive().unwrap(), "a peer that is done may go");
     let done = Done {
         verified: 4,
         errors: 1,
@@ -287,7 +292,7 @@ fn a_look_does_not_wait_and_keeps_what_it_sees() {
     let (there, mut link) = connection(WAIT);
     drop(there);
     let gone = loop {
-        if let Err(error) = link.look() {
+        if let Err(error) = link.try_receive() {
             break error;
         }
     };

@@ -1,4 +1,4 @@
-//! What is looked at before a device is opened.
+//! Checks before a device is opened.
 
 use std::io::ErrorKind;
 
@@ -10,7 +10,7 @@ use e810_backends::spec::DeviceSpec;
 
 use super::memory_need;
 
-/// Looks whether there is anything by this name, before something else is said of
+/// Checks that there is a device by this name, before something else is said of
 /// it.
 ///
 /// # Errors

@@ -1,12 +1,12 @@
-//! Functions from their start to their end: one, or two of this process.
+//! Bring-up, waiting for links, and shutdown of one function, or of two of this process.
 
 use anyhow::{Context, Result};
 use e810::hmc::Backing;
 use e810::{Control, EventSet, LinkPolicy, Platform};
 
-use super::pair::Around;
 use super::start::{LINK, Start};
 use super::watch;
+use super::workload::RunContext;
 
 /// Two functions of this process.
 pub(super) const FUNCTIONS: [&str; 2] = ["function 0", "function 1"];
@@ -61,22 +61,22 @@ pub(crate) fn close_both<S, O>(
     [ask, answer]: [S; 2],
     shut_down: impl Fn(S) -> Result<()>,
     outcome: Result<O>,
-    around: Around<'_>,
+    context: RunContext<'_>,
 ) -> Result<O> {
     let sides = [(ask, FUNCTIONS[0]), (answer, FUNCTIONS[1])];
-    close(sides, shut_down, outcome, around)
+    close(sides, shut_down, outcome, context)
 }
 
-/// Shuts sides down and gives `outcome` back: also after a failure, unless a
+/// Shuts sides down and returns `outcome`: also after a failure, unless a
 /// device is gone.
 pub(super) fn close<S, O, const N: usize>(
     sides: [(S, &'static str); N],
     shut_down: impl Fn(S) -> Result<()>,
     outcome: Result<O>,
-    around: Around<'_>,
+    context: RunContext<'_>,
 ) -> Result<O> {
-    let told = |error: &anyhow::Error| error.is::<watch::Told>();
-    if outcome.as_ref().is_err_and(|error| !told(error)) && (around.is_lost)() {
+    let is_notice = |error: &anyhow::Error| error.is::<watch::KernelNotice>();
+    if outcome.as_ref().is_err_and(|error| !is_notice(error)) && (context.is_lost)() {
         return outcome;
     }
     for (side, name) in sides {

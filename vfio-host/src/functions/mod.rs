@@ -5,16 +5,16 @@
 //! * `start`, from an open device to one whose engine works;
 //! * `lifecycle`, bringing up, waiting for links, shutting down, of one or two;
 //! * `watch`, whether devices are still there;
-//! * `pair`, all of that for a command with two functions, or with one whose
+//! * `workload`, all of that for a command with two functions, or with one whose
 //!   `peer` is in another process; `addressing` gives them names.
 
 mod addressing;
-mod carrier;
 pub(crate) mod checks;
 pub(crate) mod lifecycle;
 pub mod memory_need;
-pub(crate) mod pair;
 pub(crate) mod peer;
 pub(crate) mod simulated;
 pub mod start;
+mod transport_label;
 pub(crate) mod watch;
+pub(crate) mod workload;

@@ -1,109 +1,109 @@
-//! The peer of a command in another process: met, greeted, and listened to while
-//! messages go on.
+//! The peer of a command in another process: connected with, given our queue pairs,
+//! and polled while messages go on.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use e810::{Control, MacAddr, Mtu, Path};
+use e810::{MacAddr, Mtu, Path};
 use e810_backends::interrupts::HostPlatform;
 use serde_json::{Map, Value};
 
 use super::lifecycle::close;
-use super::pair::Around;
+use super::workload::RunContext;
 use crate::cli::PairArgs;
-use crate::exchange::{Hello, Link, Meeting, Role};
-use crate::measure::pingpong::Endpoint;
+use crate::exchange::{Link, Offer, Rendezvous, Role};
+use crate::measure::endpoint::{Endpoint, RemoteQp};
 use crate::stop::Stop;
 
-/// How often it is listened to.
-const LOOK: Duration = Duration::from_millis(10);
+/// How often its connection is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Meets the other process, does `job` with it and shuts `side` down. The peer
-/// is told of what failed.
+/// Connects with the other process, does `job` with it and shuts `side` down. The peer
+/// gets the error if that fails.
 ///
 /// # Errors
 /// No peer, or what `job` or the end said.
-pub(crate) fn meet<S, O>(
+pub(crate) fn run_with_peer<S, O>(
     mut side: S,
-    meeting: Meeting,
-    around: Around<'_>,
+    rendezvous: Rendezvous,
+    context: RunContext<'_>,
     stop: &Stop,
     shut_down: impl Fn(S) -> Result<()>,
     job: impl FnOnce(Role, &mut S, &mut Link) -> Result<O>,
 ) -> Result<O> {
-    let role = meeting.role;
+    let role = rendezvous.role;
     let watch = || {
-        (around.watch)()?;
+        (context.watch)()?;
         stop.check()?;
         Ok(())
     };
-    let met = meeting.meet(&watch);
-    let outcome = met.and_then(|mut link| {
+    let link = rendezvous.establish(&watch);
+    let outcome = link.and_then(|mut link| {
         let outcome = job(role, &mut side, &mut link);
         if let Err(error) = &outcome {
             link.give_up(&format_args!("{error:#}"));
         }
         outcome
     });
-    close([(side, "shutting down")], shut_down, outcome, around)
+    close([(side, "shutting down")], shut_down, outcome, context)
 }
 
 /// Names the function of this process, tells the other process, and gives the
 /// path to it and its queue pairs.
-pub(crate) fn greet<P: HostPlatform>(
+pub(crate) fn exchange_params<P: HostPlatform>(
     args: &PairArgs,
-    control: &mut Control<P>,
+    endpoint: &mut Endpoint<P>,
     link: &mut Link,
     terms: Map<String, Value>,
-    endpoints: Vec<Endpoint>,
-) -> Result<(Path, Mtu, Vec<Endpoint>)> {
+) -> Result<(Path, Mtu, Vec<RemoteQp>)> {
     let address = &args.address;
-    let own = address.settle(control, &address.ip)?;
-    let lan = control.lan();
+    let own = address.settle(endpoint.control(), &address.ip)?;
+    let lan = endpoint.control().lan();
     let mtu = address.mtu(lan.mtu)?;
     let mut terms = terms;
     let (v4, family) = (own.gid.ip().is_ipv4(), "addresses of");
     terms.insert(family.to_owned(), if v4 { "IPv4" } else { "IPv6" }.into());
     terms.insert("--vlan".to_owned(), address.vlan.into());
-    let peer = link.greet(&Hello::new(terms, lan.mac, own.gid, mtu, endpoints))?;
+    let qps = endpoint.describe(own.index)?;
+    let peer = link.exchange_params(&Offer::new(terms, lan.mac, own.gid, mtu, qps))?;
     let mac = args.peer_mac.map_or(peer.mac, MacAddr);
     Ok((address.path(own, peer.gid, mac), peer.mtu, peer.endpoints))
 }
 
-/// Looks after the functions and the peer while messages go on.
-pub(crate) struct Lookout<'a> {
-    around: Around<'a>,
+/// Watches the functions and the peer while messages go on.
+pub(crate) struct PeerWatch<'a> {
+    context: RunContext<'a>,
     link: RefCell<&'a mut Link>,
     next: Cell<Instant>,
-    said: Cell<bool>,
+    has_message: Cell<bool>,
     stopped: RefCell<Option<Vec<u64>>>,
 }
 
-impl<'a> Lookout<'a> {
-    /// Begins to look.
-    pub(crate) fn new(around: Around<'a>, link: &'a mut Link) -> Self {
+impl<'a> PeerWatch<'a> {
+    /// Begins to watch.
+    pub(crate) fn new(context: RunContext<'a>, link: &'a mut Link) -> Self {
         Self {
-            around,
+            context,
             link: RefCell::new(link),
             next: Cell::new(Instant::now()),
-            said: Cell::new(false),
+            has_message: Cell::new(false),
             stopped: RefCell::new(None),
         }
     }
 
     /// Fails when a device or the peer has.
     pub(crate) fn watch(&self) -> Result<()> {
-        (self.around.watch)()?;
+        (self.context.watch)()?;
         let now = Instant::now();
         if now >= self.next.get() {
-            self.next.set(now + LOOK);
+            self.next.set(now + POLL_INTERVAL);
             let link = &mut *self.link.borrow_mut();
-            self.said.set(link.look()?);
+            self.has_message.set(link.try_receive()?);
             if let Some(posted) = link.stopped() {
                 self.stopped.replace(Some(posted));
                 // What it says after that may be there already.
-                self.said.set(link.look()?);
+                self.has_message.set(link.try_receive()?);
             }
         }
         Ok(())
@@ -115,8 +115,8 @@ impl<'a> Lookout<'a> {
         self.stopped.borrow().clone()
     }
 
-    /// Whether the peer is through with what both do, as far as was seen.
+    /// Whether the peer has sent that it is done with the current step.
     pub(crate) fn peer_is_through(&self) -> bool {
-        self.said.get()
+        self.has_message.get()
     }
 }

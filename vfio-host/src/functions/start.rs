@@ -1,5 +1,5 @@
-//! How a function is brought up: from its reset on, as one is found that no
-//! other driver has set up, or on a LAN side that is ready.
+//! How a function is brought up: cold, from its reset on, or on a LAN side that
+//! another driver has set up.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use e810_backends::HostDevice;
 use e810_backends::host::package::{self, NoPackage, PackageFile};
 use e810_backends::host::{Host, cpus};
 
-use super::watch::hush;
+use super::watch::silence_driver_log;
 use crate::cli::StartArgs;
 
 /// How long a link may take to come up: the longest that ports need to agree on
@@ -34,7 +34,7 @@ pub enum Start {
         mtu: u16,
         /// Completion vectors wanted.
         ceqs: u16,
-        /// The port's link is somebody else's: left as it is.
+        /// The port's link belongs to another owner: left as it is.
         leave_link: bool,
     },
     /// Its LAN side is ready.
@@ -109,7 +109,7 @@ impl Start {
     }
 
     /// Brings the function up; `link` says what to do about its port, unless that
-    /// is to be left, and `observe` is told each stage that was reached.
+    /// is to be left, and `observe` is called with each stage that was reached.
     ///
     /// # Errors
     /// A package that is no good; the stage that failed, and why.
@@ -164,14 +164,14 @@ const MTU: u16 = 1500;
 const DDP: &str = "E810_DDP";
 
 /// How a function is started: from its reset on with the package for its card,
-/// or, if asked for, on a LAN side that somebody else has made ready.
+/// or, if asked for, on a LAN side that another driver has set up.
 ///
 /// From then on the driver's log of it ends when the way to it fails.
 ///
 /// # Errors
 /// A package that cannot be read, or a LAN side that has to be given.
 pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Start> {
-    device.on_failure(hush);
+    device.on_failure(silence_driver_log);
     let mtu = asked.mtu.unwrap_or(MTU);
     if asked.warm {
         let lan = device.lan(asked.mac, asked.vsi, mtu)?;

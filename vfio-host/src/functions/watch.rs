@@ -8,9 +8,9 @@ use anyhow::{Error, Result};
 use e810_backends::{BackendError, HostDevice, Notice};
 
 /// What the driver logs about a device that reads as all-ones is true and
-/// hides the cause, which the command prints: unless somebody asked for a log,
+/// hides the cause, which the command prints: unless the user asked for a log,
 /// there is none from then on.
-pub(crate) fn hush(_: &BackendError) {
+pub(crate) fn silence_driver_log(_: &BackendError) {
     if env::var_os("RUST_LOG").is_none() {
         log::set_max_level(log::LevelFilter::Off);
     }
@@ -18,16 +18,18 @@ pub(crate) fn hush(_: &BackendError) {
 
 /// The kernel's notice that ended a command.
 #[derive(Debug, thiserror::Error)]
-#[error("{device}: {notice}; the driver has stopped, and the function is free for whoever asked")]
-pub(crate) struct Told {
+#[error(
+    "{device}: {notice}; the driver has stopped, and the function is free for the process that asked"
+)]
+pub(crate) struct KernelNotice {
     device: String,
     notice: Notice,
 }
 
 /// How often notices are asked for.
-const LOOK: Duration = Duration::from_millis(10);
+const NOTICE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Fails with [`Told`] once the kernel has a notice for one of the functions,
+/// Fails with [`KernelNotice`] once the kernel has a notice for one of the functions,
 /// and with its failure once a transport has one.
 pub(crate) fn watch<D: HostDevice, const N: usize>(functions: [&D; N]) -> impl Fn() -> Result<()> {
     let functions = functions.map(D::clone);
@@ -37,9 +39,9 @@ pub(crate) fn watch<D: HostDevice, const N: usize>(functions: [&D; N]) -> impl F
         if now < next.get() {
             return Ok(());
         }
-        next.set(now + LOOK);
+        next.set(now + NOTICE_INTERVAL);
         if let Some((device, notice)) = functions.iter().find_map(HostDevice::notice) {
-            return Err(Told { device, notice }.into());
+            return Err(KernelNotice { device, notice }.into());
         }
         match functions.iter().find_map(|function| function.failure()) {
             Some(failure) => Err(Error::new(failure.clone())),
@@ -52,12 +54,12 @@ pub(crate) fn watch<D: HostDevice, const N: usize>(functions: [&D; N]) -> impl F
 /// doorbells, the driver misses a completion, and only a question shows why.
 pub(crate) fn probe<D: HostDevice>(functions: &[&D]) {
     for function in functions {
-        // Whoever has none says so in `failure`.
+        // A transport that fails keeps the cause in `failure`.
         let _ = function.probe();
     }
 }
 
-/// Whether one of the functions is gone, as far as a question shows.
+/// Whether one of the functions is gone, after a probe of each.
 pub(crate) fn is_lost<D: HostDevice>(functions: &[&D]) -> bool {
     probe(functions);
     functions

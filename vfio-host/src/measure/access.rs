@@ -55,7 +55,7 @@ fn interrupts<P: HostPlatform>(platform: &P, vector: e810_hal::Vector) -> Result
         GLINT_DYN_CTL
             .at(vector)
             .set(platform, DYN_CTL_ENABLE | TRIGGER);
-        platform.take_fired(LIMIT, &mut fired)?;
+        platform.wait_fired(LIMIT, &mut fired)?;
         latencies.add(nanos(start.elapsed()));
         ensure!(
             fired == [vector],

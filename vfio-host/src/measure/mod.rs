@@ -2,10 +2,11 @@
 //! ([`pingpong`], [`perf`], [`access`]), and what they have in common.
 
 pub mod access;
-pub mod attend;
+pub mod endpoint;
 pub mod latency;
 pub mod op;
 pub mod payload;
 pub mod perf;
 pub mod pingpong;
-pub mod waits;
+pub mod progress_loop;
+pub mod wait_mode;

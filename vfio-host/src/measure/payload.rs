@@ -5,10 +5,10 @@ use e810_hal::SharedBytes;
 /// Who sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From the asking side.
-    Ask,
-    /// From the answering side.
-    Answer,
+    /// From the initiating side.
+    Request,
+    /// From the responding side.
+    Response,
 }
 
 /// Fills `into` with the payload of message `number`.
@@ -16,8 +16,8 @@ pub fn fill(into: &mut [u8], seed: u64, number: u64, direction: Direction) {
     // Consecutive messages must differ in every word: a stale buffer must not
     // pass for a new one.
     let side = match direction {
-        Direction::Ask => 0x5155_4553_5449_4f4e,
-        Direction::Answer => 0x0041_4e53_5745_5221,
+        Direction::Request => 0x5155_4553_5449_4f4e,
+        Direction::Response => 0x0041_4e53_5745_5221,
     };
     let mut state = seed
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -65,11 +65,11 @@ mod tests {
     #[test]
     fn messages_differ_and_differences_are_found() {
         let (mut a, mut b) = ([0u8; 37], [0u8; 37]);
-        fill(&mut a, 1, 5, Direction::Ask);
+        fill(&mut a, 1, 5, Direction::Request);
         for (seed, number, direction) in [
-            (2, 5, Direction::Ask),
-            (1, 6, Direction::Ask),
-            (1, 5, Direction::Answer),
+            (2, 5, Direction::Request),
+            (1, 6, Direction::Request),
+            (1, 5, Direction::Response),
         ] {
             fill(&mut b, seed, number, direction);
             assert_ne!(a, b);
@@ -79,12 +79,12 @@ mod tests {
         bytes.write(0, &a).unwrap();
         let (mut x, mut y) = ([0u8; 37], [0u8; 37]);
         assert_eq!(
-            first_difference(bytes, &mut x, &mut y, 1, 5, Direction::Ask),
+            first_difference(bytes, &mut x, &mut y, 1, 5, Direction::Request),
             None
         );
         bytes.write(36, &[!a[36]]).unwrap();
         assert_eq!(
-            first_difference(bytes, &mut x, &mut y, 1, 5, Direction::Ask),
+            first_difference(bytes, &mut x, &mut y, 1, 5, Direction::Request),
             Some(36)
         );
     }

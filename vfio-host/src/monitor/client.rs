@@ -1,4 +1,4 @@
-//! Looking at functions of another process.
+//! Snapshots of functions of another process, over its socket.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::seen::Seen;
 use super::service::LIMIT;
+use super::snapshot::Snapshot;
 
-/// Bytes of an answer at most: 64 functions with all that can be told of them.
+/// Bytes of an answer at most: 64 functions with all their fields.
 const ANSWER: usize = 4 << 20;
 
 /// How long an answer may take, from the question to its last byte: functions have
@@ -34,7 +34,7 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Self> {
         let stream = UnixStream::connect(path).with_context(|| {
             format!(
-                "{}: start the command to look at with --monitor {0}",
+                "{}: start the command to monitor with --monitor {0}",
                 path.display()
             )
         })?;
@@ -50,11 +50,11 @@ impl Client {
         }
     }
 
-    /// One look; `None` when the process has ended.
+    /// One snapshot; `None` when the process has ended.
     ///
     /// # Errors
     /// No answer in time, or one that is none.
-    pub fn look(&mut self) -> Result<Option<Seen>> {
+    pub fn snapshot(&mut self) -> Result<Option<Snapshot>> {
         // A socket that takes nothing belongs to a process that does not read.
         self.stream.set_write_timeout(Some(self.patience))?;
         if let Err(error) = self.stream.write_all(b"look\n") {
@@ -64,9 +64,9 @@ impl Client {
         let Some(line) = self.line()? else {
             return Ok(None);
         };
-        let seen = serde_json::from_slice(&line);
+        let snapshot = serde_json::from_slice(&line);
         Ok(Some(
-            seen.context("an answer of another version of this program")?,
+            snapshot.context("an answer of another version of this program")?,
         ))
     }
 
@@ -114,7 +114,7 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         let server = thread::spawn(move || serve(there));
         let start = Instant::now();
-        let error = Client::over(here, Duration::from_millis(300)).look();
+        let error = Client::over(here, Duration::from_millis(300)).snapshot();
         let took = start.elapsed();
         server.join().unwrap();
         (format!("{:#}", error.unwrap_err()), took)

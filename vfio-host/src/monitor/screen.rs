@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::seen::{AsyncSeen, DepthSeen};
+use super::snapshot::{AsyncEventSnapshot, DepthSnapshot};
 use super::view::{CqView, FunctionView, VectorView, View};
 use crate::output::terminal::{self, Paint, Size};
 use crate::output::units::link_speed;
@@ -18,7 +18,7 @@ const IN_A_LINE: usize = 4;
 struct Layout {
     /// Characters of a line; `None`: no end.
     width: Option<usize>,
-    /// Vectors of which nothing is to be told are left out, and counted.
+    /// Vectors without anything to report are left out, and counted.
     hides_idle: bool,
     /// Lines of counters for each function, at most.
     counters: Option<usize>,
@@ -224,19 +224,19 @@ fn function_lines(function: &FunctionView, layout: Layout, lines: &mut Vec<Strin
 
 /// Whether there is nothing to tell of a vector.
 fn is_idle(vector: &VectorView) -> bool {
-    let waiting = vector.seen.ceq.map_or(0, |depth| depth.waiting);
+    let waiting = vector.snapshot.ceq.map_or(0, |depth| depth.waiting);
     vector.interrupts_per_s == 0.0 && waiting == 0
 }
 
 fn vector_line(vector: &VectorView, layout: Layout) -> String {
-    let seen = &vector.seen;
-    let of = match (seen.asynchronous, seen.completion_vector) {
+    let snapshot = &vector.snapshot;
+    let of = match (snapshot.asynchronous, snapshot.completion_vector) {
         (true, Some(number)) => format!("async, vector {number}"),
         (true, None) => "async events".to_owned(),
         (false, Some(number)) => format!("comp. vector {number}"),
         (false, None) => "other causes".to_owned(),
     };
-    let (itr, limit) = match &seen.timing {
+    let (itr, limit) = match &snapshot.timing {
         None => ("-".to_owned(), "-".to_owned()),
         Some(timing) => (
             match timing.timer.as_str() {
@@ -254,31 +254,31 @@ fn vector_line(vector: &VectorView, layout: Layout) -> String {
         None => "-".to_owned(),
     };
     layout.line([
-        &seen.vector.to_string(),
+        &snapshot.vector.to_string(),
         &of,
         &human_rate(vector.interrupts_per_s),
         &brought,
         &itr,
         &limit,
-        &seen.ceq.map_or("-".to_owned(), depth),
+        &snapshot.ceq.map_or("-".to_owned(), depth),
     ])
 }
 
 fn cq_line(cq: &CqView, layout: Layout) -> String {
-    let seen = &cq.seen;
-    let profile = seen.profile.map_or("-".to_owned(), |profile| {
+    let snapshot = &cq.snapshot;
+    let profile = snapshot.profile.map_or("-".to_owned(), |profile| {
         format!("{} of {}", u32::from(profile.index) + 1, profile.of)
     });
     let mut line = layout.line([
-        &seen.number.to_string(),
-        &seen.moderation,
+        &snapshot.number.to_string(),
+        &snapshot.moderation,
         &human_rate(cq.events_per_s),
         &human_rate(cq.completions_per_s),
-        &format!("{} µs", seen.wait_us),
+        &format!("{} µs", snapshot.wait_us),
         &profile,
-        &depth(seen.depth),
+        &depth(snapshot.depth),
     ]);
-    if seen.failed {
+    if snapshot.failed {
         line.push_str("   it overflowed");
     }
     line
@@ -295,7 +295,7 @@ fn async_lines(function: &FunctionView, lines: &mut Vec<String>) {
         if events.total == 1 { "" } else { "s" }
     ));
     for event in &events.last {
-        let AsyncSeen {
+        let AsyncEventSnapshot {
             ago_ns,
             name,
             object,
@@ -315,7 +315,7 @@ fn async_lines(function: &FunctionView, lines: &mut Vec<String>) {
     }
 }
 
-fn depth(depth: DepthSeen) -> String {
+fn depth(depth: DepthSnapshot) -> String {
     format!("{} of {}", depth.waiting, depth.entries)
 }
 

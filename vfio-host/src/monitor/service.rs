@@ -1,7 +1,7 @@
-//! A desk that other processes can ask, on a socket.
+//! Serves a registry's snapshots to other processes, on a socket.
 //!
-//! A line of the client is a question, whatever it says; a line of JSON answers
-//! it. Who may connect may look, and cannot do anything else.
+//! Any line of the client is a request; a line of JSON answers it. A client that may
+//! connect may read snapshots, and cannot do anything else.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use e810_sim_server::quota::Quota;
 use e810_sim_server::socket;
 
-use super::desk::Desk;
+use super::registry::MonitorRegistry;
 
 /// Clients at one time.
 const CLIENTS: usize = 8;
@@ -29,7 +29,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(2);
 /// How long a client may take to take one.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Answers for a desk until it is dropped.
+/// Answers for a registry until it is dropped.
 #[derive(Debug)]
 pub struct Service {
     path: PathBuf,
@@ -50,8 +50,8 @@ impl Service {
     ///
     /// # Errors
     /// The socket cannot be made there.
-    pub fn start(desk: Desk, path: &Path) -> Result<Self> {
-        let at = || format!("a socket to look from, {}", path.display());
+    pub fn start(registry: MonitorRegistry, path: &Path) -> Result<Self> {
+        let at = || format!("a socket for `e810 monitor`, {}", path.display());
         let listener = socket::listen(path).with_context(at)?;
         fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(at)?;
         let shared = Arc::new(Shared::default());
@@ -64,8 +64,8 @@ impl Service {
                         return;
                     }
                     match client {
-                        Ok(client) => accepting.accept(client, &desk),
-                        Err(error) => log::warn!("nobody can look: {error}"),
+                        Ok(client) => accepting.accept(client, &registry),
+                        Err(error) => log::warn!("no client can connect: {error}"),
                     }
                 }
             })
@@ -79,21 +79,23 @@ impl Service {
 }
 
 impl Shared {
-    fn accept(&self, client: UnixStream, desk: &Desk) {
+    fn accept(&self, client: UnixStream, registry: &MonitorRegistry) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.retain(|(_, thread)| !thread.is_finished());
         if clients.len() == CLIENTS {
             self.quota.line(|more| {
-                log::warn!("{CLIENTS} look already; one more is turned away{more}");
+                log::warn!(
+                    "{CLIENTS} clients are connected already; one more is turned away{more}"
+                );
             });
             return;
         }
-        let desk = desk.clone();
+        let registry = registry.clone();
         let answering = client.try_clone().and_then(|stream| {
             let name = thread::Builder::new().name("monitor client".to_owned());
             name.spawn(move || {
-                if let Err(error) = answer(&stream, &desk) {
-                    log::debug!("who looked is gone: {error:#}");
+                if let Err(error) = answer(&stream, &registry) {
+                    log::debug!("the client is gone: {error:#}");
                 }
                 // The other handle on it stays a while.
                 let _ = stream.shutdown(Shutdown::Both);
@@ -101,13 +103,13 @@ impl Shared {
         });
         match answering {
             Ok(thread) => clients.push((client, thread)),
-            Err(error) => log::warn!("somebody cannot look: {error}"),
+            Err(error) => log::warn!("a client cannot be served: {error}"),
         }
     }
 }
 
 /// Answers a client's questions until it goes.
-fn answer(mut stream: &UnixStream, desk: &Desk) -> Result<()> {
+fn answer(mut stream: &UnixStream, registry: &MonitorRegistry) -> Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut questions = BufReader::new(stream);
     let mut question = Vec::new();
@@ -118,7 +120,7 @@ fn answer(mut stream: &UnixStream, desk: &Desk) -> Result<()> {
             // It went, or has something else in mind.
             return Ok(());
         }
-        let mut line = serde_json::to_vec(&desk.look(LIMIT))?;
+        let mut line = serde_json::to_vec(&registry.snapshot(LIMIT))?;
         line.push(b'\n');
         stream.write_all(&line)?;
     }

@@ -15,33 +15,33 @@ use crate::output::wrap::length;
 const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(20);
 
-fn function(name: &str, interrupts: u64, completions: u64) -> FunctionSeen {
-    let depth = DepthSeen {
+fn function(name: &str, interrupts: u64, completions: u64) -> FunctionSnapshot {
+    let depth = DepthSnapshot {
         entries: 128,
         waiting: 3,
     };
-    let vector = |vector, completion_vector: Option<u16>| VectorSeen {
+    let vector = |vector, completion_vector: Option<u16>| VectorSnapshot {
         vector,
         asynchronous: completion_vector.is_none(),
         completion_vector,
         interrupts: completion_vector.map_or(0, |_| interrupts),
         ceq: completion_vector.map(|_| depth),
-        timing: completion_vector.map(|_| TimingSeen {
+        timing: completion_vector.map(|_| TimingSnapshot {
             timer: "ITR0".to_owned(),
             interval_us: 50,
             limit_us: 20,
         }),
     };
-    FunctionSeen {
+    FunctionSnapshot {
         name: name.to_owned(),
         device: "sim".to_owned(),
-        port: PortSeen {
+        port: PortSnapshot {
             state: "active".to_owned(),
             link_mbps: 100_000,
             mac: "02:e8:10:00:00:00".to_owned(),
         },
         vectors: vec![vector(0, None), vector(1, Some(0))],
-        cqs: vec![CqSeen {
+        cqs: vec![CqSnapshot {
             number: 3,
             completion_vector: 0,
             depth,
@@ -50,9 +50,9 @@ fn function(name: &str, interrupts: u64, completions: u64) -> FunctionSeen {
             events: interrupts,
             moderation: "adaptive".to_owned(),
             wait_us: 50,
-            profile: Some(ProfileSeen { index: 4, of: 5 }),
+            profile: Some(ProfileSnapshot { index: 4, of: 5 }),
         }],
-        async_events: AsyncsSeen::default(),
+        async_events: AsyncEventsSnapshot::default(),
         counters: [
             ("RDMATXSNDS".to_owned(), completions),
             ("IP6RXPKTS".to_owned(), 0),
@@ -61,8 +61,8 @@ fn function(name: &str, interrupts: u64, completions: u64) -> FunctionSeen {
     }
 }
 
-fn seen(at_ns: u64, functions: Vec<FunctionSeen>) -> Seen {
-    Seen {
+fn snapshot(at_ns: u64, functions: Vec<FunctionSnapshot>) -> Snapshot {
+    Snapshot {
         command: "perf".to_owned(),
         pid: 7,
         at_ns,
@@ -73,8 +73,8 @@ fn seen(at_ns: u64, functions: Vec<FunctionSeen>) -> Seen {
 
 #[test]
 fn rates_are_of_the_time_between() {
-    let before = seen(1_000_000_000, vec![function("a", 10, 1_000)]);
-    let after = seen(
+    let before = snapshot(1_000_000_000, vec![function("a", 10, 1_000)]);
+    let after = snapshot(
         1_500_000_000,
         vec![function("a", 30, 4_000), function("new", 5, 100)],
     );
@@ -91,7 +91,7 @@ fn rates_are_of_the_time_between() {
     let grown: Vec<_> = a.counters_per_s.iter().collect();
     assert_eq!(grown, [(&"RDMATXSNDS".to_owned(), &6_000.0)]);
     assert_eq!(new.vectors[1].interrupts_per_s, 10.0);
-    // Two looks at the same time, and one that went backwards.
+    // Two snapshots at the same time, and one that went backwards.
     for view in [
         View::between(&after, &after),
         View::between(&after, &before),
@@ -103,9 +103,9 @@ fn rates_are_of_the_time_between() {
 #[test]
 fn a_view_is_readable() {
     let mut broken = function("function 1", 0, 0);
-    broken.async_events = AsyncsSeen {
+    broken.async_events = AsyncEventsSnapshot {
         total: 2,
-        last: vec![AsyncSeen {
+        last: vec![AsyncEventSnapshot {
             ago_ns: 2_500_000_000,
             name: "CQ_OPERATION_ERROR".to_owned(),
             object: "CQ 3".to_owned(),
@@ -114,8 +114,8 @@ fn a_view_is_readable() {
             needs_reset: true,
         }],
     };
-    let before = seen(0, vec![function("function 0", 0, 0)]);
-    let mut after = seen(
+    let before = snapshot(0, vec![function("function 0", 0, 0)]);
+    let mut after = snapshot(
         1_000_000_000,
         vec![function("function 0", 20_000, 1_234_000), broken],
     );
@@ -161,28 +161,28 @@ fn rates_have_few_digits() {
 }
 
 /// A loop with one function. With this it ends.
-struct Attended(Arc<AtomicBool>);
+struct LoopThread(Arc<AtomicBool>);
 
-impl Drop for Attended {
+impl Drop for LoopThread {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn attended(tap: Tap) -> Attended {
+fn start_loop(publisher: SnapshotPublisher) -> LoopThread {
     let ends = Arc::new(AtomicBool::new(false));
-    let attended = Attended(Arc::clone(&ends));
+    let start_loop = LoopThread(Arc::clone(&ends));
     thread::spawn(move || {
         let mut looks = 0;
         while !ends.load(Ordering::Relaxed) {
-            if tap.is_wanted() {
+            if publisher.is_wanted() {
                 looks += 1;
-                tap.show(function(tap.name(), looks, looks));
+                publisher.publish(function(publisher.name(), looks, looks));
             }
             thread::yield_now();
         }
     });
-    attended
+    start_loop
 }
 
 fn folder() -> TempDir {
@@ -190,32 +190,37 @@ fn folder() -> TempDir {
 }
 
 #[test]
-fn a_desk_asks_all_and_names_the_silent() {
-    let desk = Desk::new("perf");
-    let silent = desk.tap("silent", "sim");
+fn a_registry_asks_all_and_names_the_silent() {
+    let registry = MonitorRegistry::new("perf");
+    let silent = registry.register("silent", "sim");
     assert!(!silent.is_wanted());
-    let loops = ["a", "b"].map(|name| attended(desk.tap(name, "sim")));
+    let loops = ["a", "b"].map(|name| start_loop(registry.register(name, "sim")));
     for _ in 0..3 {
-        let seen = desk.look(SHORT);
-        assert!(seen.silent.contains(&"silent".to_owned()));
+        let snapshot = registry.snapshot(SHORT);
+        assert!(snapshot.silent.contains(&"silent".to_owned()));
     }
     assert!(silent.is_wanted());
-    // Too late: that look is over.
-    silent.show(function("silent", 1, 1));
+    // Too late: that request is over.
+    silent.publish(function("silent", 1, 1));
     assert!(!silent.is_wanted());
-    assert!(desk.look(SHORT).silent.contains(&"silent".to_owned()));
+    assert!(
+        registry
+            .snapshot(SHORT)
+            .silent
+            .contains(&"silent".to_owned())
+    );
     let names = || -> Vec<String> {
-        let functions = desk.look(LONG).functions.into_iter();
+        let functions = registry.snapshot(LONG).functions.into_iter();
         functions.map(|function| function.name).collect()
     };
-    // What it leaves is told of once; the others answer in time.
-    silent.leave(function("silent", 1, 1));
+    // Its last snapshot is returned once; the others answer in time.
+    silent.publish_last(function("silent", 1, 1));
     assert_eq!(names(), ["silent", "a", "b"]);
     // It went, and has left nothing more.
     assert_eq!(names(), ["a", "b"]);
     drop(loops);
-    while desk.functions() > 0 {
-        let _ = desk.look(LONG);
+    while registry.functions() > 0 {
+        let _ = registry.snapshot(LONG);
     }
 }
 
@@ -223,29 +228,29 @@ fn a_desk_asks_all_and_names_the_silent() {
 fn a_service_answers_until_it_ends() {
     let folder = folder();
     let path = folder.as_path().join("look");
-    let desk = Desk::new("perf");
-    let _loop = attended(desk.tap("a", "sim"));
-    let service = Service::start(desk.clone(), &path).unwrap();
+    let registry = MonitorRegistry::new("perf");
+    let _loop = start_loop(registry.register("a", "sim"));
+    let service = Service::start(registry.clone(), &path).unwrap();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert!(Service::start(desk, &path).is_err(), "twice");
+    assert!(Service::start(registry, &path).is_err(), "twice");
     let mut client = Client::connect(&path).unwrap();
-    let mut look = || client.look().unwrap();
-    let (first, second) = (look().unwrap(), look().unwrap());
-    let interrupts = |seen: &Seen| seen.functions[0].vectors[1].interrupts;
+    let mut snapshot = || client.snapshot().unwrap();
+    let (first, second) = (snapshot().unwrap(), snapshot().unwrap());
+    let interrupts = |snapshot: &Snapshot| snapshot.functions[0].vectors[1].interrupts;
     assert_eq!(first.functions[0].name, "a");
     assert!(second.at_ns > first.at_ns);
     assert!(interrupts(&second) > interrupts(&first));
-    // One that says too much, or nothing, is let go; others are not held up.
+    // One that says too much, or nothing, is disconnected; others are not held up.
     let mut stranger = UnixStream::connect(&path).unwrap();
     stranger.write_all(&[b'x'; 100]).unwrap();
     let mut answer = [0];
     // What was not read may make the end a reset.
     assert!(!matches!(stranger.read(&mut answer), Ok(1..)));
     let quiet = UnixStream::connect(&path).unwrap();
-    assert!(look().is_some());
+    assert!(snapshot().is_some());
     drop(service);
-    assert_eq!(look(), None);
+    assert_eq!(snapshot(), None);
     drop(quiet);
     assert!(!path.exists());
     assert!(Client::connect(&path).is_err());
@@ -255,23 +260,29 @@ fn a_service_answers_until_it_ends() {
 fn more_clients_than_there_is_room_for_are_turned_away() {
     let folder = folder();
     let path = folder.as_path().join("look");
-    let service = Service::start(Desk::new("perf"), &path).unwrap();
+    let service = Service::start(MonitorRegistry::new("perf"), &path).unwrap();
     let mut clients: Vec<Client> = (0..8).map(|_| Client::connect(&path).unwrap()).collect();
     for client in &mut clients {
-        assert_eq!(client.look().unwrap().unwrap().functions, []);
+        assert_eq!(client.snapshot().unwrap().unwrap().functions, []);
     }
     let mut ninth = Client::connect(&path).unwrap();
-    assert_eq!(ninth.look().unwrap(), None);
+    assert_eq!(ninth.snapshot().unwrap(), None);
     // One goes, and there is room.
     clients.pop();
-    let there_is_room = || Client::connect(&path).unwrap().look().unwrap().is_some();
+    let there_is_room = || {
+        Client::connect(&path)
+            .unwrap()
+            .snapshot()
+            .unwrap()
+            .is_some()
+    };
     while !there_is_room() {
         thread::yield_now();
     }
     drop(service);
 }
 
-/// What is no answer is told apart from the end.
+/// What is no answer is distinguished from the end.
 #[test]
 fn answers_that_are_none_are_refused() {
     for (answer, says) in [
@@ -286,7 +297,7 @@ fn answers_that_are_none_are_refused() {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(answer).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
-        let text = format!("{:#}", client.look().unwrap_err());
+        let text = format!("{:#}", client.snapshot().unwrap_err());
         assert!(text.contains(says), "{text}");
     }
 }
@@ -295,7 +306,7 @@ fn answers_that_are_none_are_refused() {
 fn a_view_fits_its_terminal() {
     let many = |name: &str, interrupts| {
         let mut function = function(name, interrupts, interrupts * 900);
-        let idle = VectorSeen {
+        let idle = VectorSnapshot {
             interrupts: 0,
             ceq: None,
             ..function.vectors[1].clone()
@@ -304,9 +315,9 @@ fn a_view_fits_its_terminal() {
         function.counters = (0..30)
             .map(|number| (format!("IP4RXOCTETS{number:02}"), interrupts))
             .collect();
-        function.async_events = AsyncsSeen {
+        function.async_events = AsyncEventsSnapshot {
             total: 1,
-            last: vec![AsyncSeen {
+            last: vec![AsyncEventSnapshot {
                 ago_ns: 1,
                 name: "LLP_TOO_MANY_RETRIES".to_owned(),
                 object: "QP 77".to_owned(),
@@ -317,7 +328,7 @@ fn a_view_fits_its_terminal() {
         };
         function
     };
-    let seen = |at_ns, interrupts| Seen {
+    let snapshot = |at_ns, interrupts| Snapshot {
         command: "perf".to_owned(),
         pid: 7,
         at_ns,
@@ -327,7 +338,7 @@ fn a_view_fits_its_terminal() {
         ],
         silent: Vec::new(),
     };
-    let view = View::between(&seen(0, 10), &seen(1_000_000_000, 9_999_999));
+    let view = View::between(&snapshot(0, 10), &snapshot(1_000_000_000, 9_999_999));
     for (columns, rows) in [(80, 24), (60, 20), (110, 45), (40, 5), (200, 80)] {
         let mut text = Vec::new();
         print_within(&view, Size { columns, rows }, &mut text).unwrap();

@@ -1,10 +1,12 @@
-//! What happened between two looks.
+//! Rates between two snapshots.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::seen::{AsyncsSeen, CqSeen, FunctionSeen, PortSeen, Seen, VectorSeen};
+use super::snapshot::{
+    AsyncEventsSnapshot, CqSnapshot, FunctionSnapshot, PortSnapshot, Snapshot, VectorSnapshot,
+};
 
 /// The JSON of `e810 monitor`: what is there, and what it does a second.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -13,7 +15,7 @@ pub struct View {
     pub command: String,
     /// Its number.
     pub pid: u32,
-    /// Time between the two looks that the rates are of, in ns.
+    /// Time between the two snapshots that the rates are of, in ns.
     pub interval_ns: u64,
     /// Its functions.
     pub functions: Vec<FunctionView>,
@@ -29,13 +31,13 @@ pub struct FunctionView {
     /// How it is reached.
     pub device: String,
     /// Its port.
-    pub port: PortSeen,
+    pub port: PortSnapshot,
     /// Its interrupt vectors.
     pub vectors: Vec<VectorView>,
     /// Its completion queues.
     pub cqs: Vec<CqView>,
     /// Its asynchronous events.
-    pub async_events: AsyncsSeen,
+    pub async_events: AsyncEventsSnapshot,
     /// Its counters.
     pub counters: BTreeMap<String, u64>,
     /// What those that grew grow by in a second.
@@ -47,7 +49,7 @@ pub struct FunctionView {
 pub struct VectorView {
     /// As it was seen.
     #[serde(flatten)]
-    pub seen: VectorSeen,
+    pub snapshot: VectorSnapshot,
     /// Interrupts a second.
     pub interrupts_per_s: f64,
     /// Completions of its queues for each interrupt; absent without any.
@@ -60,7 +62,7 @@ pub struct VectorView {
 pub struct CqView {
     /// As it was seen.
     #[serde(flatten)]
-    pub seen: CqSeen,
+    pub snapshot: CqSnapshot,
     /// Completions a second.
     pub completions_per_s: f64,
     /// Events a second.
@@ -68,10 +70,10 @@ pub struct CqView {
 }
 
 impl View {
-    /// Of two looks at a process, the later one `after`. What was not there at
+    /// Of two snapshots of a process, the later one `after`. What was not there at
     /// first counts from 0.
     #[must_use]
-    pub fn between(before: &Seen, after: &Seen) -> Self {
+    pub fn between(before: &Snapshot, after: &Snapshot) -> Self {
         let interval_ns = after.at_ns.saturating_sub(before.at_ns);
         let functions = after.functions.iter().map(|function| {
             let earlier = before
@@ -103,7 +105,11 @@ impl Rate {
     }
 }
 
-fn function_view(before: Option<&FunctionSeen>, after: &FunctionSeen, rate: Rate) -> FunctionView {
+fn function_view(
+    before: Option<&FunctionSnapshot>,
+    after: &FunctionSnapshot,
+    rate: Rate,
+) -> FunctionView {
     // Of the cqs, by their vector: what an interrupt brought.
     let mut completed: BTreeMap<u16, u64> = BTreeMap::new();
     let mut cqs = Vec::new();
@@ -112,11 +118,11 @@ fn function_view(before: Option<&FunctionSeen>, after: &FunctionSeen, rate: Rate
             let mut cqs = function.cqs.iter();
             cqs.find(|earlier| earlier.number == cq.number)
         });
-        let grown = |of: fn(&CqSeen) -> u64| of(cq).saturating_sub(earlier.map_or(0, of));
+        let grown = |of: fn(&CqSnapshot) -> u64| of(cq).saturating_sub(earlier.map_or(0, of));
         let completions = grown(|cq| cq.completions);
         *completed.entry(cq.completion_vector).or_default() += completions;
         cqs.push(CqView {
-            seen: cq.clone(),
+            snapshot: cq.clone(),
             completions_per_s: rate.of(completions),
             events_per_s: rate.of(grown(|cq| cq.events)),
         });
@@ -132,7 +138,7 @@ fn function_view(before: Option<&FunctionSeen>, after: &FunctionSeen, rate: Rate
             .completion_vector
             .and_then(|number| completed.get(&number).copied());
         VectorView {
-            seen: vector.clone(),
+            snapshot: vector.clone(),
             interrupts_per_s: rate.of(interrupts),
             completions_per_interrupt: completions
                 .filter(|_| interrupts > 0)

@@ -18,7 +18,7 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 
 /// Says on standard error why a command failed, in a line of text or of JSON, and
-/// gives the exit code. Who ended it knows why, and is told nothing.
+/// gives the exit code. A user who ended it knows why, so nothing is printed.
 pub fn tell(error: &Error, nobody_reads: bool, in_json: bool) -> ExitCode {
     let code = code(error, nobody_reads);
     if code < 128 {
@@ -77,9 +77,9 @@ mod tests {
     fn a_failure_is_one_line_of_text_or_of_json() {
         let error = anyhow!("a \"name\"").context("reading");
         assert_eq!(line(&error, 1, false), "e810: reading: a \"name\"");
-        let told: serde_json::Value = serde_json::from_str(&line(&error, 1, true)).unwrap();
+        let parsed: serde_json::Value = serde_json::from_str(&line(&error, 1, true)).unwrap();
         assert_eq!(
-            told,
+            parsed,
             json!({"error": "reading: a \"name\"", "exit_code": 1})
         );
     }

@@ -1,4 +1,4 @@
-//! What people and scripts get to read: on a terminal, in a pipe, at the end.
+//! Output for people and scripts: on a terminal, in a pipe, at the end.
 
 pub mod counters;
 pub mod ending;

@@ -35,7 +35,7 @@ impl Progress {
     }
 
     fn is_due(&mut self) -> bool {
-        // The clock is looked at for terminals only: it would be part of what is
+        // The clock is read for terminals only: it would be part of what is
         // measured.
         self.is_seen && self.shown.is_none_or(|at| at.elapsed() >= EVERY)
     }

@@ -1,5 +1,5 @@
-//! Standard output, with a memory of whether anybody reads it, and with lines that
-//! fit a terminal.
+//! Standard output that remembers whether its reader is gone, with lines that fit a
+//! terminal.
 
 use std::io::{self, ErrorKind, StdoutLock, Write, stdout};
 
@@ -33,7 +33,7 @@ impl Standard {
         }
     }
 
-    /// Whether whoever read it has gone, as `head` does: no failure of the
+    /// Whether the reader has closed it, as `head` does: no failure of the
     /// command's, and nothing to tell anybody.
     #[must_use]
     pub const fn is_closed(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The terminal that output goes to, if it goes to one: its size, and colours.
 //!
-//! Only the `e810` process itself asks for it ([`use_stdout`]); whoever calls the
-//! commands as a library gets plain text of any width.
+//! Only the `e810` process itself asks for it ([`use_stdout`]); a program that
+//! calls the commands as a library gets plain text of any width.
 
 use std::env;
 use std::io::{IsTerminal, stdout};
@@ -36,7 +36,7 @@ pub fn use_stdout() {
         size: is_terminal.then(ask).flatten(),
         has_colours: is_terminal && wants_colours(|name| env::var(name).ok()),
     };
-    // Whoever asked first has set the same.
+    // An earlier call has set the same.
     let _ = USED.set(terminal);
 }
 
@@ -60,7 +60,7 @@ fn wants_colours(variable: impl Fn(&str) -> Option<String>) -> bool {
 
 #[expect(
     unsafe_code,
-    reason = "the size of a terminal is only told to an ioctl; the command's one unsafe line"
+    reason = "the size of a terminal is only available by an ioctl; the command's one unsafe line"
 )]
 fn ask() -> Option<Size> {
     let mut size = libc::winsize {
@@ -87,7 +87,7 @@ fn ask() -> Option<Size> {
 pub enum Paint {
     /// As it should be: green.
     Good,
-    /// To be looked at: yellow.
+    /// Needs attention: yellow.
     Odd,
     /// To be mended: red.
     Bad,

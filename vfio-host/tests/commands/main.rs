@@ -33,7 +33,7 @@ fn temporary_folder() -> TempDir {
     TempDir::new_with_prefix(std::env::temp_dir().join("e810-")).unwrap()
 }
 
-/// What `run` gives when told to capture, and the Ethernet frames it captured.
+/// What `run` returns with a capture, and the Ethernet frames it captured.
 fn capture<T>(run: impl FnOnce(&str) -> T) -> (T, Vec<Vec<u8>>) {
     let folder = temporary_folder();
     let file = folder.as_path().join("pcap");

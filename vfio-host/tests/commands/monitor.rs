@@ -29,7 +29,7 @@ fn busy(function: &Value) -> &Value {
 }
 
 #[test]
-fn a_look_has_an_end() {
+fn a_snapshot_has_an_end() {
     let views = views(&good("monitor --json --duration 1 --interval 100"));
     assert!(!views.is_empty());
 }
@@ -59,8 +59,8 @@ fn messages_of_its_own_are_seen() {
             assert!(number(&vector["interrupts_per_s"]) > 0.0);
             // It is the quotient of the two rates.
             let each = number(&cq["completions_per_s"]) / number(&vector["interrupts_per_s"]);
-            let told = number(&vector["completions_per_interrupt"]);
-            assert!((each - told).abs() < each / 1e6, "{each} {told}");
+            let reported = number(&vector["completions_per_interrupt"]);
+            assert!((each - reported).abs() < each / 1e6, "{each} {reported}");
             let (waiting, entries) = (&cq["depth"]["waiting"], &cq["depth"]["entries"]);
             assert!(number(waiting) <= 256.0 && number(entries) >= 257.0);
             assert_eq!(function["async_events"]["total"], 0);
@@ -102,7 +102,7 @@ fn a_failure_is_seen_with_cause_and_remedy() {
 
 /// Another command, asked while it runs.
 #[test]
-fn another_command_is_looked_at() {
+fn another_command_is_monitored() {
     let folder = temporary_folder();
     let path = folder.as_path().join("look");
     let at = path.display().to_string();
@@ -147,7 +147,7 @@ fn what_cannot_be_is_said() {
     let error = run("monitor --at /nonexistent/socket --once").unwrap_err();
     let text = format!("{error:#}");
     assert!(
-        text.contains("start the command to look at with --monitor"),
+        text.contains("start the command to monitor with --monitor"),
         "{text}"
     );
     for (words, says) in [

@@ -28,7 +28,7 @@ fn row(words: &str) -> Value {
 }
 
 #[test]
-fn every_operation_is_looked_at() {
+fn every_operation_is_verified() {
     // The last payload, at each end where one arrives.
     for (words, verified) in [
         ("--test lat --op send", 2),
@@ -47,7 +47,7 @@ fn every_operation_is_looked_at() {
 }
 
 #[test]
-fn each_message_is_looked_at_if_asked_for() {
+fn each_message_is_verified_if_asked_for() {
     let queues = "--qps 3 --depth 8 --post-list 4 --iters 50";
     for (words, verified) in [
         ("--test lat --op send --iters 40".to_owned(), 80),
@@ -55,7 +55,7 @@ fn each_message_is_looked_at_if_asked_for() {
         ("--test lat --op read --iters 40".to_owned(), 40),
         (format!("--test bw --op send {queues}"), 150),
         (format!("--test bw --op read {queues}"), 150),
-        // The receiver of a WRITE is not told: the last of each place.
+        // The receiver of a WRITE gets no completion: the last of each place.
         (format!("--test bw --op write {queues}"), 24),
     ] {
         for more in ["--size 1000", "--size 100 --inline 101", "--size 1"] {

@@ -72,7 +72,7 @@ fn two_processes_with_a_function_each_verify_every_message() {
     assert_eq!(answer["verified"], 200);
     verified(&server, "--op=read --size=9000 --mtu=4200", 200);
     // Asleep between messages, woken by interrupts of its own function: one or two
-    // for each message, as what was sent and what came are told apart or together.
+    // for each message, as what was sent and what came are reported separately or together.
     for words in [
         "--size=300 --events",
         "--op=read --events",
@@ -162,9 +162,9 @@ fn nobody_strangers_and_peers_that_die_are_errors_in_time() {
         // It may have had enough before all is written.
         let _ = stranger.write_all(says);
         if !says.is_empty() {
-            let mut told = String::new();
-            let _ = stranger.read_to_string(&mut told);
-            assert!(!told.contains("places"), "{told}");
+            let mut received = String::new();
+            let _ = stranger.read_to_string(&mut received);
+            assert!(!received.contains("places"), "{received}");
         }
     }
     let ask = on("pingpong", b, &format!("--connect={at} --iters=20"));
@@ -177,7 +177,7 @@ fn nobody_strangers_and_peers_that_die_are_errors_in_time() {
     let (answer, at) = listener("pingpong", a, long);
     let mut ask = on("pingpong", b, &format!("--connect={at} {long}"));
     let frames = || {
-        let report = server.look();
+        let report = server.report();
         report["functions"][0]["frames_sent"].as_u64().unwrap_or(0)
     };
     until("traffic", || (frames() > 500).then_some(()));

@@ -1,5 +1,5 @@
 //! How commands end before they are through: by a signal, with what was done until
-//! then, or because nobody reads on.
+//! then, or because their reader is gone.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -80,7 +80,7 @@ fn an_interrupted_exchange_tells_what_was_verified() {
 }
 
 fn frames(server: &ServerProcess) -> u64 {
-    let report = server.look();
+    let report = server.report();
     report["functions"][0]["frames_sent"].as_u64().unwrap_or(0)
 }
 

@@ -45,7 +45,7 @@ fn a_server_that_dies_is_one_line() {
     let says_so = |line: String| {
         assert!(line.contains("the server closed the connection"), "{line}");
     };
-    // While its device is looked at, in bring-up, in traffic.
+    // While its device is probed, in bring-up, in traffic.
     says_so(run(Fault::Close, |_, answered| answered > 100));
     says_so(run(Fault::Close, |_, answered| answered > 1000));
     says_so(run(Fault::Close, in_bring_up));

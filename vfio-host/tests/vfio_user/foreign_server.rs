@@ -1,5 +1,5 @@
-//! The client against the `vfio_user` crate's server: the messages of the one judged
-//! by other people's reading of the specification. The other way round, the crate's
+//! The client against the `vfio_user` crate's server: the messages of the one checked
+//! by an independent reading of the specification. The other way round, the crate's
 //! client uses our server in most tests here.
 
 use std::fs::File;
@@ -23,18 +23,18 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::processes::folder;
 
-/// What it was told, in words.
+/// The requests it got, in words.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<String>>>);
+struct Recorder(Arc<Mutex<Vec<String>>>);
 
-impl Told {
+impl Recorder {
     fn note(&self, what: String) -> io::Result<()> {
         self.0.lock().unwrap().push(what);
         Ok(())
     }
 }
 
-impl ServerBackend for Told {
+impl ServerBackend for Recorder {
     fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
         data.fill(0x5a);
         self.note(format!("read {region} {offset:#x} {}", data.len()))
@@ -108,8 +108,8 @@ fn the_client_speaks_with_a_server_that_is_not_ours() {
         count: 7,
     });
     let server = Server::from_owned_fd(listener.into(), true, irqs.collect(), regions());
-    let told = Told::default();
-    let mut backend = told.clone();
+    let recorder = Recorder::default();
+    let mut backend = recorder.clone();
     let thread = thread::spawn(move || server.run(&mut backend).is_ok());
 
     let device = VfioUser::connect(&path).unwrap();
@@ -149,7 +149,7 @@ fn the_client_speaks_with_a_server_that_is_not_ours() {
     drop((registers, device));
     assert!(thread.join().unwrap());
     assert_eq!(
-        *told.0.lock().unwrap(),
+        *recorder.0.lock().unwrap(),
         [
             "read 7 0x10 4",
             "read 7 0x14 2",

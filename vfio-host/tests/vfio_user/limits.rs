@@ -203,7 +203,7 @@ fn sockets_are_for_one_user() {
     assert!(server.end().status.success());
 }
 
-/// `e810 sim` that is told to end as soon as it serves; its end.
+/// `e810 sim` that gets a signal as soon as it serves; its end.
 fn sim(folder: &Path, more: &[&str]) -> End {
     let socket = folder.join("s");
     let words = [

@@ -17,7 +17,7 @@ fn two_processes_verify_every_message() {
     all_verified(a, b, "write", 500, 4096);
     all_verified(a, b, "read", 500, 20_000);
     all_verified(b, a, "send", 100, 1);
-    for function in server.look()["functions"].as_array().unwrap() {
+    for function in server.report()["functions"].as_array().unwrap() {
         let bring_ups = function["bring_ups"].as_array().unwrap();
         assert_eq!(bring_ups.len(), 4, "one a use");
         for cost in bring_ups {
@@ -162,7 +162,7 @@ fn a_warm_function_is_brought_up_as_it_is_said_to_be() {
 /// All functions of a card give one serial number, so that only the first one's
 /// Ethernet address is in it.
 #[test]
-fn a_second_warm_function_has_to_be_told_its_address() {
+fn a_second_warm_function_has_to_be_given_its_address() {
     let folder = folder();
     let paths = ["0", "1"].map(|name| folder.as_path().join(name));
     let mut words = ["sim", "--warm", "--profile=small", "--vectors=1024"]

@@ -148,7 +148,7 @@ pub(crate) fn package() -> &'static Path {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let own = folder.join(format!("package-{}", std::process::id()));
         std::fs::write(&own, e810_sim::test_package()).unwrap();
-        // Other processes may do the same: whoever reads it finds it whole.
+        // Other processes may do the same: a reader finds it whole.
         let file = folder.join("simulated.pkg");
         std::fs::rename(own, &file).unwrap();
         file
@@ -222,7 +222,7 @@ impl ServerProcess {
     }
 
     /// Its report so far: it goes on.
-    pub(crate) fn look(&self) -> Value {
+    pub(crate) fn report(&self) -> Value {
         self.e810.signal(libc::SIGUSR1);
         until("the report", || {
             let text = std::fs::read_to_string(&self.report).ok()?;

@@ -1,5 +1,5 @@
-//! A served function as the crate's own client sees it: the server judged by
-//! other people's code, with the messages that a virtual machine sends.
+//! A served function as the crate's own client sees it: the server checked by
+//! independent code, with the messages that a virtual machine sends.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -190,7 +190,7 @@ fn senseless_users_do_not_end_the_server() {
     assert_eq!(served.report().findings, []);
 }
 
-/// Whoever waits for a socket that somebody else uses is told so.
+/// A client that waits for a socket in use gets an error that says so.
 #[test]
 fn a_busy_socket_has_a_limit() {
     let served = Served::start();

@@ -13,7 +13,7 @@ use vmm_sys_util::tempdir::TempDir;
 
 use super::processes::{E810, all_verified, alone, folder};
 
-/// How often ports are picked again when somebody else was faster.
+/// How often ports are picked again when another process was faster.
 const TRIES: u32 = 10;
 
 fn loopback() -> UdpSocket {

@@ -130,7 +130,7 @@ fn without_any_right_nothing_changes_and_that_is_said() {
 }
 
 #[test]
-fn a_failure_that_cannot_be_undone_is_told_with_both_causes() {
+fn a_failure_that_cannot_be_undone_is_reported_with_both_causes() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
     // The override is set, and from then on nothing is possible.

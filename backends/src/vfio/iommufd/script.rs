@@ -1,9 +1,9 @@
-//! Requests and answers, written down from the kernel's headers: numbers and
-//! bytes here are a second time by hand, not those of the code.
+//! Expected ioctls and their replies, transcribed from the kernel's headers: numbers
+//! and bytes are written a second time here, not taken from the code under test.
 
 use e810_hal::bus::BAR0_LEN;
 
-use crate::vfio::tape::{Ioctl, Step, longs, words};
+use crate::vfio::mock_ioctl::{ExpectedCall, Ioctl, longs, words};
 
 /// Where vfio-pci has configuration space: region 7.
 pub(super) const CONFIG: u64 = 7 << 40;
@@ -25,19 +25,19 @@ pub(super) const IOMMU_IOAS_UNMAP: u32 = 0x3b86;
 /// `struct vfio_device_bind_iommufd`: argsz, flags, iommufd, out_devid.
 pub(super) fn bind_iommufd() -> Ioctl {
     Ioctl::new("device", DEVICE_BIND_IOMMUFD, words(&[16, 0, 0, 0]))
-        .any(8..12)
-        .gives(words(&[16, 0, 0, 1]))
+        .ignore_range(8..12)
+        .reply(words(&[16, 0, 0, 1]))
 }
 
 /// `struct iommu_ioas_alloc`: size, flags, out_ioas_id.
 pub(super) fn alloc_ioas() -> Ioctl {
-    Ioctl::new("iommu", IOMMU_IOAS_ALLOC, words(&[12, 0, 0])).gives(words(&[12, 0, IOAS]))
+    Ioctl::new("iommu", IOMMU_IOAS_ALLOC, words(&[12, 0, 0])).reply(words(&[12, 0, IOAS]))
 }
 
 /// `struct vfio_device_attach_iommufd_pt`: argsz, flags, pt_id, which the
 /// kernel turns into that of the page table it made.
 pub(super) fn attach_pt() -> Ioctl {
-    Ioctl::new("device", DEVICE_ATTACH_IOMMUFD_PT, words(&[12, 0, IOAS])).gives(words(&[12, 0, 3]))
+    Ioctl::new("device", DEVICE_ATTACH_IOMMUFD_PT, words(&[12, 0, IOAS])).reply(words(&[12, 0, 3]))
 }
 
 /// `struct iommu_ioas_iova_ranges`: size, ioas_id, num_iovas, reserved,
@@ -54,9 +54,9 @@ pub(super) fn iova_ranges(room: u32, ranges: &[(u64, u64)], alignment: u64) -> I
         .flat_map(|(first, last)| [*first, *last])
         .collect();
     Ioctl::new("iommu", IOMMU_IOAS_IOVA_RANGES, argument(room, 0))
-        .any(16..24)
+        .ignore_range(16..24)
         .writes(16, longs(&there))
-        .gives(argument(ranges.len() as u32, alignment))
+        .reply(argument(ranges.len() as u32, alignment))
 }
 
 /// `struct vfio_region_info`: argsz, flags, index, cap_offset, size, offset.
@@ -74,32 +74,32 @@ pub(super) fn region_bytes(
 }
 
 pub(super) fn region_info(index: u32, size: u64, at: u64) -> Ioctl {
-    let takes = region_bytes(32, 0, index, 0, 0, 0);
-    let gives = region_bytes(32, 7, index, 0, size, at);
-    Ioctl::new("device", DEVICE_GET_REGION_INFO, takes).gives(gives)
+    let expected_arg = region_bytes(32, 0, index, 0, 0, 0);
+    let reply = region_bytes(32, 7, index, 0, size, at);
+    Ioctl::new("device", DEVICE_GET_REGION_INFO, expected_arg).reply(reply)
 }
 
 /// `struct vfio_irq_info`: argsz, flags, index, count.
 pub(super) fn irq_info(index: u32, flags: u32, count: u32) -> Ioctl {
     Ioctl::new("device", DEVICE_GET_IRQ_INFO, words(&[16, 0, index, 0]))
-        .gives(words(&[16, flags, index, count]))
+        .reply(words(&[16, flags, index, count]))
 }
 
 /// `struct vfio_irq_set`: argsz, flags (event descriptors, to be triggered),
 /// index, start, count, descriptors.
 pub(super) fn set_irqs(index: u32, start: u32, count: u32) -> Ioctl {
     let argsz = 20 + 4 * count;
-    let mut takes = words(&[argsz, 0x24, index, start, count]);
-    takes.resize(argsz as usize, 0);
-    Ioctl::new("device", DEVICE_SET_IRQS, takes).any(20..argsz as usize)
+    let mut expected_arg = words(&[argsz, 0x24, index, start, count]);
+    expected_arg.resize(argsz as usize, 0);
+    Ioctl::new("device", DEVICE_SET_IRQS, expected_arg).ignore_range(20..argsz as usize)
 }
 
 /// `struct iommu_ioas_map`: size, flags, ioas_id, reserved, user_va, length,
 /// iova.
 pub(super) fn map(flags: u32, address: u64, bytes: u64, iova: u64) -> Ioctl {
-    let mut takes = words(&[40, flags, IOAS, 0]);
-    takes.extend(longs(&[address, bytes, iova]));
-    Ioctl::new("iommu", IOMMU_IOAS_MAP, takes)
+    let mut expected_arg = words(&[40, flags, IOAS, 0]);
+    expected_arg.extend(longs(&[address, bytes, iova]));
+    Ioctl::new("iommu", IOMMU_IOAS_MAP, expected_arg)
 }
 
 /// `struct iommu_ioas_unmap`: size, ioas_id, iova, length.
@@ -121,7 +121,7 @@ pub(super) const RANGES: [(u64, u64); 3] = [
     (0xfef0_0000, (1 << 48) - 1),
 ];
 
-pub(super) fn way_in() -> Vec<Step> {
+pub(super) fn open_calls() -> Vec<ExpectedCall> {
     vec![
         bind_iommufd().into(),
         alloc_ioas().into(),
@@ -130,7 +130,7 @@ pub(super) fn way_in() -> Vec<Step> {
     ]
 }
 
-pub(super) fn description() -> Vec<Step> {
+pub(super) fn description() -> Vec<ExpectedCall> {
     vec![
         region_info(0, BAR0_LEN.into(), 0).into(),
         region_info(7, 4096, CONFIG).into(),
@@ -142,15 +142,15 @@ pub(super) fn description() -> Vec<Step> {
 }
 
 /// Detached, destroyed, and closed, the device first.
-pub(super) fn way_out() -> Vec<Step> {
+pub(super) fn close_calls() -> Vec<ExpectedCall> {
     vec![
         Ioctl::new("device", DEVICE_DETACH_IOMMUFD_PT, words(&[8, 0])).into(),
         Ioctl::new("iommu", IOMMU_DESTROY, words(&[8, IOAS])).into(),
-        Step::Close("device"),
-        Step::Close("iommu"),
+        ExpectedCall::Close("device"),
+        ExpectedCall::Close("iommu"),
     ]
 }
 
-pub(super) fn closed() -> Vec<Step> {
-    vec![Step::Close("device"), Step::Close("iommu")]
+pub(super) fn closed() -> Vec<ExpectedCall> {
+    vec![ExpectedCall::Close("device"), ExpectedCall::Close("iommu")]
 }

@@ -8,9 +8,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::iova::IovaError;
 use crate::transport::DmaRegion;
+use crate::vfio::ioctl::IoctlFile;
 use crate::vfio::iommu::Iommu;
 use crate::vfio::kernel::request as device_request;
-use crate::vfio::node::Node;
 use crate::vfio::space::{Space, all_unmapped};
 
 /// `_IO(IOMMUFD_TYPE, n)` of the kernel's headers.
@@ -103,7 +103,7 @@ pub(super) struct Detach {
 
 /// IOMMU_IOAS_ALLOC: the number of a new address space. It goes when the
 /// iommufd is closed, if not before.
-pub(super) fn alloc(iommu: &dyn Node) -> io::Result<u32> {
+pub(super) fn alloc(iommu: &dyn IoctlFile) -> io::Result<u32> {
     let mut alloc = IoasAlloc {
         size: size_of::<IoasAlloc>() as u32,
         flags: 0,
@@ -116,7 +116,7 @@ pub(super) fn alloc(iommu: &dyn Node) -> io::Result<u32> {
 
 /// VFIO_DEVICE_ATTACH_IOMMUFD_PT: from here on the device's DMA goes through
 /// the address space `id`.
-pub(super) fn attach(device: &dyn Node, id: u32) -> io::Result<()> {
+pub(super) fn attach(device: &dyn IoctlFile, id: u32) -> io::Result<()> {
     // The kernel answers with the page table behind it, which is its own and
     // goes with the attachment.
     let mut attach = Attach {
@@ -132,8 +132,8 @@ pub(super) fn attach(device: &dyn Node, id: u32) -> io::Result<()> {
 pub(super) struct Ioas {
     pub(super) id: u32,
     /// Closed before the iommufd that it is bound to.
-    pub(super) device: Arc<dyn Node>,
-    pub(super) iommu: Box<dyn Node>,
+    pub(super) device: Arc<dyn IoctlFile>,
+    pub(super) iommu: Box<dyn IoctlFile>,
 }
 
 impl Ioas {

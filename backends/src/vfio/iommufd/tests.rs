@@ -1,4 +1,4 @@
-//! The way in and out, against the requests and answers of `script`.
+//! Opening and closing, against the requests and replies of `script`.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,8 +18,8 @@ use crate::spec::Bdf;
 use crate::transport::{DmaRegion, Transport};
 use crate::vectors::{InterruptVectors, Waiter};
 use crate::vfio::Vfio;
+use crate::vfio::mock_ioctl::{ExpectedCall, Ioctl, MockKernel, longs, words};
 use crate::vfio::open::Place;
-use crate::vfio::tape::{Ioctl, Step, Tape, longs, words};
 
 const NAME: &str = "iommufd:0000:3b:00.0";
 
@@ -27,33 +27,33 @@ fn bdf() -> Bdf {
     "3b:00.0".parse().unwrap()
 }
 
-fn open_on(tape: &Tape) -> Result<Opened, BackendError> {
-    let device = tape.file("device", CONFIG + 4096);
+fn open_on(kernel: &MockKernel) -> Result<Opened, BackendError> {
+    let device = kernel.file("device", CONFIG + 4096);
     let in_use = "/dev/vfio/devices/vfio0 /dev/vfio/24";
     attach(
         NAME,
         in_use,
-        Box::new(tape.file("iommu", 0)),
+        Box::new(kernel.file("iommu", 0)),
         Arc::new(device),
     )
 }
 
-/// An open function that has told its notices where to go.
-fn opened(tape: &Tape) -> Vfio {
-    tape.expect(way_in());
-    tape.expect(description());
-    tape.expect([set_irqs(3, 0, 1).into(), set_irqs(4, 0, 1).into()]);
-    Vfio::new(NAME.to_owned(), bdf(), open_on(tape).unwrap()).unwrap()
+/// An open function whose notices are connected to event descriptors.
+fn opened(kernel: &MockKernel) -> Vfio {
+    kernel.expect(open_calls());
+    kernel.expect(description());
+    kernel.expect([set_irqs(3, 0, 1).into(), set_irqs(4, 0, 1).into()]);
+    Vfio::new(NAME.to_owned(), bdf(), open_on(kernel).unwrap()).unwrap()
 }
 
 /// The error of an opening that goes as `steps` say.
-fn refusal(steps: Vec<Vec<Step>>) -> String {
-    let tape = Tape::new(steps.into_iter().flatten());
-    let error = match open_on(&tape) {
+fn refusal(steps: Vec<Vec<ExpectedCall>>) -> String {
+    let kernel = MockKernel::new(steps.into_iter().flatten());
+    let error = match open_on(&kernel) {
         Ok(_) => panic!("it opened"),
         Err(error) => error.to_string(),
     };
-    tape.is_done();
+    kernel.is_done();
     assert!(error.starts_with(NAME), "{error}");
     assert!(!error.contains('\n'), "one line: {error}");
     error
@@ -61,8 +61,8 @@ fn refusal(steps: Vec<Vec<Step>>) -> String {
 
 #[test]
 fn a_function_is_used_and_closed_in_order() {
-    let tape = Tape::default();
-    let vfio = opened(&tape);
+    let kernel = MockKernel::default();
+    let vfio = opened(&kernel);
     let properties = vfio.properties();
     assert_eq!(
         properties.iova_ranges,
@@ -105,7 +105,7 @@ fn a_function_is_used_and_closed_in_order() {
     let event = EventFd::new(0).unwrap();
     // SAFETY: open as long as `event`.
     let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(event.as_raw_fd()) };
-    tape.expect([
+    kernel.expect([
         Ioctl::new("device", DEVICE_RESET, vec![]).into(),
         map(7, address, 0x2000, 1 << 20).into(),
         map(5, address, 0x2000, 2 << 20).into(),
@@ -114,7 +114,7 @@ fn a_function_is_used_and_closed_in_order() {
         Ioctl::new("device", DEVICE_SET_IRQS, words(&[20, 0x21, 2, 0, 0])).into(),
         unmap(2 << 20, 0x2000).into(),
         unmap(1 << 20, 0x2000)
-            .gives(unmap_bytes(1 << 20, 0x1000))
+            .reply(unmap_bytes(1 << 20, 0x1000))
             .into(),
     ]);
     vfio.reset().unwrap();
@@ -132,77 +132,78 @@ fn a_function_is_used_and_closed_in_order() {
         error.contains("4096 of 8192 bytes were unmapped"),
         "{error}"
     );
-    tape.is_done();
+    kernel.is_done();
 
-    tape.expect(way_out());
+    kernel.expect(close_calls());
     drop(vfio);
-    tape.is_done();
+    kernel.is_done();
 }
 
 /// A kernel that cannot add to a set that is in use: what there is is taken
 /// down, and the whole set connected.
 #[test]
 fn a_set_that_cannot_grow_is_taken_down_first() {
-    let tape = Tape::default();
-    tape.expect(way_in());
+    let kernel = MockKernel::default();
+    kernel.expect(open_calls());
     let mut described = description();
     for step in &mut described {
         // EVENTFD, MASKABLE and NORESIZE of MSI-X (2).
-        if let Step::Ioctl(ioctl) = step
-            && ioctl.takes == words(&[16, 0, 2, 0])
+        if let ExpectedCall::Ioctl(ioctl) = step
+            && ioctl.expected_arg == words(&[16, 0, 2, 0])
         {
             *step = irq_info(2, 1 | 2 | 8, 64).into();
         }
     }
-    tape.expect(described);
-    tape.expect([set_irqs(3, 0, 1).into(), set_irqs(4, 0, 1).into()]);
-    let vfio = Vfio::new(NAME.to_owned(), bdf(), open_on(&tape).unwrap()).unwrap();
+    kernel.expect(described);
+    kernel.expect([set_irqs(3, 0, 1).into(), set_irqs(4, 0, 1).into()]);
+    let vfio = Vfio::new(NAME.to_owned(), bdf(), open_on(&kernel).unwrap()).unwrap();
     assert!(!vfio.properties().vectors_grow);
 
     let mut vectors = InterruptVectors::default();
     let waiter = Waiter::new().unwrap();
     let mut take = || vectors.take(&vfio, &waiter);
-    let down =
-        || -> Step { Ioctl::new("device", DEVICE_SET_IRQS, words(&[20, 0x21, 2, 0, 0])).into() };
-    tape.expect([set_irqs(2, 0, 1).into()]);
+    let down = || -> ExpectedCall {
+        Ioctl::new("device", DEVICE_SET_IRQS, words(&[20, 0x21, 2, 0, 0])).into()
+    };
+    kernel.expect([set_irqs(2, 0, 1).into()]);
     assert_eq!(take().unwrap(), Vector::new(0));
-    tape.expect([down(), set_irqs(2, 0, 2).into()]);
+    kernel.expect([down(), set_irqs(2, 0, 2).into()]);
     assert_eq!(take().unwrap(), Vector::new(1));
-    tape.is_done();
+    kernel.is_done();
     // The kernel has two and not three: that is no error to it, and nothing is
     // connected. The two are connected again.
-    tape.expect([
+    kernel.expect([
         down(),
         set_irqs(2, 0, 3).returns(2).into(),
         set_irqs(2, 0, 2).into(),
     ]);
     let error = take().unwrap_err().to_string();
     assert!(error.contains("no more than 2 vectors"), "{error}");
-    tape.is_done();
+    kernel.is_done();
     // Given back and taken again without a word.
     let vector = Vector::new(0).unwrap();
     assert!(vectors.give_back(vector, &vfio, &waiter).unwrap());
     assert_eq!(vectors.take(&vfio, &waiter).unwrap(), Some(vector));
-    tape.is_done();
+    kernel.is_done();
 
-    tape.expect(way_out());
+    kernel.expect(close_calls());
     drop(vfio);
-    tape.is_done();
+    kernel.is_done();
 }
 
 #[test]
 fn the_iommufd_is_the_one_that_is_bound() {
-    let tape = Tape::new([Step::Close("iommu")]);
-    let iommu = tape.file("iommu", 0);
+    let kernel = MockKernel::new([ExpectedCall::Close("iommu")]);
+    let iommu = kernel.file("iommu", 0);
     let number = iommu.file().as_fd().as_raw_fd() as u32;
-    let device = Tape::new([
+    let device = MockKernel::new([
         Ioctl::new("device", DEVICE_BIND_IOMMUFD, words(&[16, 0, number, 0])).into(),
-        Step::Close("device"),
+        ExpectedCall::Close("device"),
     ]);
     bind(&device.file("device", 0), &iommu).unwrap();
     drop(iommu);
     device.is_done();
-    tape.is_done();
+    kernel.is_done();
 }
 
 #[test]
@@ -239,18 +240,18 @@ fn a_refused_mapping_says_what_to_do() {
         (libc::EEXIST, "mapped at these I/O addresses already"),
         (libc::EFAULT, "Bad address"),
     ] {
-        let tape = Tape::default();
-        let vfio = opened(&tape);
+        let kernel = MockKernel::default();
+        let vfio = opened(&kernel);
         let address = memory.as_ptr().addr() as u64;
-        tape.expect([map(7, address, 0x2000, 1 << 20).fails(errno).into()]);
+        kernel.expect([map(7, address, 0x2000, 1 << 20).fails(errno).into()]);
         // SAFETY: no device reaches the memory.
         let error = unsafe { vfio.map(&region) }.unwrap_err().to_string();
         assert!(error.starts_with(NAME) && error.contains(says), "{error}");
         // type1's limit is not iommufd's.
         assert!(!error.contains("type1"), "{error}");
-        tape.expect(way_out());
+        kernel.expect(close_calls());
         drop(vfio);
-        tape.is_done();
+        kernel.is_done();
     }
 }
 
@@ -281,44 +282,44 @@ fn what_was_begun_is_taken_back() {
     let mut begun = begun;
     begun.push(attach_pt().into());
     let refused = vec![iova_ranges(16, &RANGES, 4096).fails(libc::ENOENT).into()];
-    let error = refusal(vec![begun, refused, way_out()]);
+    let error = refusal(vec![begun, refused, close_calls()]);
     assert!(error.contains("asking for the IOMMU"), "{error}");
 
     let refused = vec![region_info(0, 0, 0).fails(libc::EIO).into()];
-    let error = refusal(vec![way_in(), refused, way_out()]);
+    let error = refusal(vec![open_calls(), refused, close_calls()]);
     assert!(error.contains("asking what the function has"), "{error}");
 }
 
 #[test]
 fn a_detach_that_fails_leaves_the_rest_to_closing() {
-    let tape = Tape::default();
-    let vfio = opened(&tape);
+    let kernel = MockKernel::default();
+    let vfio = opened(&kernel);
     let detach = Ioctl::new("device", DEVICE_DETACH_IOMMUFD_PT, words(&[8, 0]));
-    tape.expect([detach.fails(libc::EIO).into()]);
-    tape.expect(closed());
+    kernel.expect([detach.fails(libc::EIO).into()]);
+    kernel.expect(closed());
     drop(vfio);
-    tape.is_done();
+    kernel.is_done();
 }
 
 #[test]
 fn a_function_that_does_not_fit_is_closed_in_order() {
     let small = vec![region_info(0, 4096, 0).into()];
     let rest = description().split_off(1);
-    let tape = Tape::new([way_in(), small, rest, way_out()].concat());
-    let error = Vfio::new(NAME.to_owned(), bdf(), open_on(&tape).unwrap()).unwrap_err();
-    tape.is_done();
+    let kernel = MockKernel::new([open_calls(), small, rest, close_calls()].concat());
+    let error = Vfio::new(NAME.to_owned(), bdf(), open_on(&kernel).unwrap()).unwrap_err();
+    kernel.is_done();
     assert!(error.to_string().contains("BAR0"), "{error}");
 }
 
 /// An address space that answers as `steps` say.
-fn iommu_says(steps: Vec<Step>) -> Result<(Vec<(u64, u64)>, u64), String> {
-    let mut all: Vec<Step> = steps;
-    all.extend(way_out());
-    let tape = Tape::new(all);
+fn iommu_says(steps: Vec<ExpectedCall>) -> Result<(Vec<(u64, u64)>, u64), String> {
+    let mut all: Vec<ExpectedCall> = steps;
+    all.extend(close_calls());
+    let kernel = MockKernel::new(all);
     let space = Ioas {
         id: IOAS,
-        device: Arc::new(tape.file("device", 0)),
-        iommu: Box::new(tape.file("iommu", 0)),
+        device: Arc::new(kernel.file("device", 0)),
+        iommu: Box::new(kernel.file("iommu", 0)),
     };
     let answer = match space.iommu() {
         Ok(Ok(iommu)) => Ok((iommu.ranges, iommu.page)),
@@ -326,7 +327,7 @@ fn iommu_says(steps: Vec<Step>) -> Result<(Vec<(u64, u64)>, u64), String> {
         Err(error) => Err(error.to_string()),
     };
     drop(space);
-    tape.is_done();
+    kernel.is_done();
     answer
 }
 
@@ -383,28 +384,28 @@ fn a_list_of_mappable_parts_is_read() {
     whole.extend([0; 8]);
     let mut again = region_bytes(80, 0, 0, 0, 0, 0);
     again.resize(80, 0);
-    let tape = Tape::new([
+    let kernel = MockKernel::new([
         Ioctl::new(
             "device",
             DEVICE_GET_REGION_INFO,
             region_bytes(32, 0, 0, 0, 0, 0),
         )
-        .gives(head(80, 0))
+        .reply(head(80, 0))
         .into(),
         Ioctl::new("device", DEVICE_GET_REGION_INFO, again)
-            .gives(whole)
+            .reply(whole)
             .into(),
         irq_info(3, 0, 0).fails(libc::EINVAL).into(),
-        Step::Close("device"),
+        ExpectedCall::Close("device"),
     ]);
-    let device = tape.file("device", 0);
+    let device = kernel.file("device", 0);
     let region = region(&device, 0).unwrap();
     assert_eq!(region.areas, Some(vec![(0x1000, 0x7f_f000)]));
     assert_eq!((region.flags, region.size), (0xf, 1 << 23));
     // A function without such interrupts.
     assert_eq!(irqs(&device, 3).unwrap(), None);
     drop(device);
-    tape.is_done();
+    kernel.is_done();
 }
 
 /// A folder that stands for a host with one function, removed at the end.

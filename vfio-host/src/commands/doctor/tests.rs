@@ -77,7 +77,7 @@ fn a_healthy_machine_passes() {
 }
 
 #[test]
-fn iommufd_is_told_and_not_asked_for() {
+fn iommufd_is_reported_and_not_asked_for() {
     let says = |tree: &Tree| {
         let (checks, result) = doctor(tree, None);
         result.unwrap();

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::cli::PerfArgs;
 use crate::exchange::Role;
-use crate::functions::pair::Carrier;
+use crate::functions::workload::TransportLabel;
 use crate::measure::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
 use crate::output::progress::Progress;
 use crate::output::terminal;
@@ -20,7 +20,7 @@ pub(in crate::commands) trait Sink {
     ///
     /// # Errors
     /// It cannot be shown.
-    fn begin(&self, carrier: &Carrier, role: Role) -> Result<()>;
+    fn begin(&self, transport: &TransportLabel, role: Role) -> Result<()>;
 
     /// What messages of `size` bytes came to.
     ///
@@ -33,10 +33,10 @@ pub(in crate::commands) trait Sink {
 }
 
 /// Nobody wants to know.
-pub(in crate::commands) struct Unseen;
+pub(in crate::commands) struct DiscardRows;
 
-impl Sink for Unseen {
-    fn begin(&self, _: &Carrier, _: Role) -> Result<()> {
+impl Sink for DiscardRows {
+    fn begin(&self, _: &TransportLabel, _: Role) -> Result<()> {
         Ok(())
     }
 
@@ -108,11 +108,11 @@ impl<'a> Rows<'a> {
 }
 
 impl Sink for Rows<'_> {
-    fn begin(&self, carrier: &Carrier, role: Role) -> Result<()> {
-        let measured = role == Role::Ask;
+    fn begin(&self, transport: &TransportLabel, role: Role) -> Result<()> {
+        let measured = role == Role::Client;
         let timed = measured && !self.args.pair.virtual_time;
         let floor = (timed && self.plan.test == Test::Latency).then(core_to_core);
-        let report = PerfReport::new(self.plan, carrier.name, floor.flatten());
+        let report = PerfReport::new(self.plan, transport.name, floor.flatten());
         let layout = Layout {
             csv: self.args.csv,
             gbits: self.args.report_gbits,
@@ -122,11 +122,11 @@ impl Sink for Rows<'_> {
         let label = match (measured, timed) {
             (false, _) => "measured by the side that connects",
             (true, false) => "virtual time: no times",
-            (true, true) => carrier.label,
+            (true, true) => transport.label,
         };
         let mut shown = self.shown.borrow_mut();
         if !self.args.json {
-            table.head(&report, carrier.text, label, shown.out)?;
+            table.head(&report, transport.text, label, shown.out)?;
         }
         shown.report = Some((table, report));
         Ok(())

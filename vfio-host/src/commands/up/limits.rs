@@ -1,4 +1,4 @@
-//! The limits of a card as source, for who computes memory as a constant.
+//! The limits of a card as Rust source, to compute memory as a constant.
 
 use std::fmt::Write;
 

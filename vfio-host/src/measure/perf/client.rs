@@ -4,9 +4,9 @@ use anyhow::{Result, ensure};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
-use super::end::{Completed, Post};
+use super::endpoint::{Completed, Post};
 use super::pace::Pace;
-use super::{End, Plan, Run, Spread, Test};
+use super::{PerfEndpoint, Plan, Run, Spread, Test};
 use crate::measure::latency::Latencies;
 use crate::measure::op::Op;
 
@@ -43,7 +43,11 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// What the queues or the memory refused.
-    pub fn prepare<P: HostPlatform>(end: &mut End<P>, plan: &'a Plan, size: u32) -> Result<Self> {
+    pub fn prepare<P: HostPlatform>(
+        end: &mut PerfEndpoint<P>,
+        plan: &'a Plan,
+        size: u32,
+    ) -> Result<Self> {
         for place in 0..plan.places() {
             end.fill(plan, place, size, 0)?;
             end.wipe(place, size)?;
@@ -79,7 +83,7 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// A completion that failed, an asynchronous error, or a refused request.
-    pub fn turn<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
+    pub fn turn<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
         match self.plan.test {
             Test::Latency => self.one_message(end),
             Test::Bandwidth => self.stream(end),
@@ -136,10 +140,10 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Puts the message in its place: one of its own if each is looked at.
+    /// Puts the message in its place: one of its own if each is verified.
     fn make_message<P: HostPlatform>(
         &self,
-        end: &mut End<P>,
+        end: &mut PerfEndpoint<P>,
         qp: usize,
         number: u64,
     ) -> Result<()> {
@@ -156,20 +160,20 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn one_message<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
+    fn one_message<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
         let (number, goal) = self
             .flows
             .first()
             .map_or((0, 0), |flow| (flow.posted, flow.goal));
         if !self.waiting {
-            if number == goal || self.is_over(end.now()) {
+            if number == goal || self.is_over(end.endpoint.now()) {
                 return Ok(false);
             }
             self.make_message(end, 0, number)?;
             if self.plan.op == Op::Write {
                 mark(end, self.plan.place(0, number), self.size, number)?;
             }
-            self.posted_at = end.now();
+            self.posted_at = end.endpoint.now();
             self.begun.get_or_insert(self.posted_at);
             end.post(self.plan, self.post_of(0, number, 1))?;
             (self.waiting, self.answered) = (true, false);
@@ -195,7 +199,7 @@ impl<'a> Client<'a> {
         };
         if is_answered && !self.answered {
             self.answered = true;
-            self.ended = end.now();
+            self.ended = end.endpoint.now();
             let took = (self.ended - self.posted_at).0;
             // A READ is there and back by itself.
             let ways = if self.plan.op == Op::Read { 1 } else { 2 };
@@ -209,14 +213,14 @@ impl<'a> Client<'a> {
                 );
                 let next = self.plan.place(0, number + 1);
                 if self.plan.check {
-                    self.look(end, place, number, None)?;
+                    self.verify(end, place, number, None)?;
                 }
                 if number + 1 < goal {
                     end.post_receive(0, next, self.size)?;
                 }
             } else if self.plan.check {
                 let last = (self.plan.op == Op::Write).then_some(marker(number));
-                self.look(end, place, number, last)?;
+                self.verify(end, place, number, last)?;
             }
         }
         let completed = self.flows.first().map_or(0, |flow| flow.completed);
@@ -226,9 +230,9 @@ impl<'a> Client<'a> {
         Ok(polled > 0 || is_answered)
     }
 
-    fn look<P: HostPlatform>(
+    fn verify<P: HostPlatform>(
         &mut self,
-        end: &mut End<P>,
+        end: &mut PerfEndpoint<P>,
         place: usize,
         number: u64,
         last: Option<u8>,
@@ -244,7 +248,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn stream<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
+    fn stream<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
         let mut posted = false;
         for qp in 0..self.flows.len() {
             let Some(flow) = self.flows.get(qp).copied() else {
@@ -255,13 +259,13 @@ impl<'a> Client<'a> {
             if list == 0 || room < list {
                 continue;
             }
-            if self.plan.duration.is_some() && self.is_over(end.now()) {
+            if self.plan.duration.is_some() && self.is_over(end.endpoint.now()) {
                 break;
             }
             for number in flow.posted..flow.posted + list {
                 self.make_message(end, qp, number)?;
             }
-            let now = end.now();
+            let now = end.endpoint.now();
             self.begun.get_or_insert(now);
             self.posted += list;
             self.pace.post(now, self.posted);
@@ -291,15 +295,15 @@ impl<'a> Client<'a> {
     /// Counts completions.
     fn count<P: HostPlatform>(
         &mut self,
-        end: &mut End<P>,
+        end: &mut PerfEndpoint<P>,
         done: &[(usize, std::ops::Range<u64>)],
     ) -> Result<()> {
-        self.ended = end.now();
+        self.ended = end.endpoint.now();
         for (qp, numbers) in done {
             self.completed += numbers.end - numbers.start;
             if self.plan.check && self.plan.op == Op::Read {
                 for number in numbers.clone() {
-                    self.look(end, self.plan.place(*qp, number), number, None)?;
+                    self.verify(end, self.plan.place(*qp, number), number, None)?;
                 }
             }
         }
@@ -307,18 +311,18 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Looks at what is left, and says what the run came to.
+    /// Verifies what is left, and returns the result of the run.
     ///
     /// # Errors
     /// Memory that cannot be read.
-    pub fn finish<P: HostPlatform>(mut self, end: &mut End<P>) -> Result<Run> {
+    pub fn finish<P: HostPlatform>(mut self, end: &mut PerfEndpoint<P>) -> Result<Run> {
         let latency = self.plan.test == Test::Latency;
         let arrives = self.plan.op == Op::Read || latency;
         if arrives && !self.plan.check && self.completed > 0 {
             let number = self.flows.first().map_or(0, |flow| flow.goal);
             let number = number.saturating_sub(1);
             let marked = latency && self.plan.op == Op::Write;
-            self.look(end, 0, number, marked.then_some(marker(number)))?;
+            self.verify(end, 0, number, marked.then_some(marker(number)))?;
         }
         Ok(Run {
             histogram: self.samples.histogram(),
@@ -341,7 +345,7 @@ pub(super) const fn marker(number: u64) -> u8 {
 
 /// Marks a message that is to be written.
 pub(super) fn mark<P: HostPlatform>(
-    end: &End<P>,
+    end: &PerfEndpoint<P>,
     place: usize,
     size: u32,
     number: u64,
@@ -352,7 +356,7 @@ pub(super) fn mark<P: HostPlatform>(
 
 /// Whether message `number` was written here.
 pub(super) fn is_marked<P: HostPlatform>(
-    end: &End<P>,
+    end: &PerfEndpoint<P>,
     place: usize,
     size: u32,
     number: u64,
@@ -360,6 +364,6 @@ pub(super) fn is_marked<P: HostPlatform>(
     let mut last = [0];
     end.incoming(place, size)?
         .read(size as usize - 1, &mut last)?;
-    end.device.platform.from_device();
+    end.endpoint.sync_from_device();
     Ok(last == [marker(number)])
 }

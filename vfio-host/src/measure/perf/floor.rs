@@ -1,5 +1,5 @@
-//! How fast two processors can tell each other anything: a cache line that two
-//! threads hand to and fro. No message between two of them is faster.
+//! The lower bound of latency between two CPUs: a cache line that two threads pass to
+//! and fro. No message between the two is faster.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use e810_backends::host::cpus;
 const BATCH: u64 = 100;
 /// Samples.
 const SAMPLES: u64 = 200;
-/// Looks before the processor is offered to others.
+/// Polls before the processor is yielded to others.
 const PATIENCE: u32 = 10_000;
 
 /// A hand-over from one processor to another, in nanoseconds.

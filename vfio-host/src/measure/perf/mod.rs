@@ -4,7 +4,7 @@
 //! [`Server`] answers), so one thread can drive both, or one process each.
 
 mod client;
-mod end;
+mod endpoint;
 mod floor;
 mod pace;
 mod plot;
@@ -18,10 +18,10 @@ use serde::Serialize;
 
 use crate::measure::latency::Bucket;
 use crate::measure::op::Op;
-use crate::measure::waits::Waits;
+use crate::measure::wait_mode::WaitMode;
 
 pub use client::Client;
-pub use end::{End, MAX_POST_LIST};
+pub use endpoint::{MAX_POST_LIST, PerfEndpoint};
 pub use floor::{Floor, core_to_core};
 pub use plot::svg;
 pub use server::Server;
@@ -72,10 +72,10 @@ pub struct Plan {
     pub duration: Option<Ns>,
     /// Seed of the payload.
     pub seed: u64,
-    /// Every message has payload of its own, which is looked at.
+    /// Every message has payload of its own, which is verified.
     pub check: bool,
     /// How completions are waited for.
-    pub waits: Waits,
+    pub wait_mode: WaitMode,
     /// How queue pairs pace themselves.
     pub tuning: Tuning,
 }
@@ -131,7 +131,7 @@ pub struct Run {
     /// The fastest stretch of messages, from its first post to its last
     /// completion.
     pub best_part: Option<(u64, Ns)>,
-    /// Payloads looked at.
+    /// Payloads verified.
     pub verified: u64,
     /// Payloads that were not as expected.
     pub errors: u64,

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::measure::op::Op;
     use crate::measure::perf::{Plan, Run, Test};
-    use crate::measure::waits::Waits;
+    use crate::measure::wait_mode::WaitMode;
     use e810_hal::Ns;
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
             duration: None,
             seed: 1,
             check: false,
-            waits: Waits::Polls,
+            wait_mode: WaitMode::BusyPoll,
             tuning: e810::Tuning::LINUX,
         };
         let mut report = PerfReport::new(&plan, "simulated", None);

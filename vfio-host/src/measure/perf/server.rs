@@ -1,12 +1,12 @@
-//! The side that answers.
+//! The side that responds.
 
 use anyhow::{Result, ensure};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use super::client::{is_marked, mark, marker};
-use super::end::{Completed, Post};
-use super::{End, Plan, Run, Test};
+use super::endpoint::{Completed, Post};
+use super::{PerfEndpoint, Plan, Run, Test};
 use crate::measure::op::Op;
 
 /// The side that answers, in a run of one size. For READ, and for WRITE where
@@ -28,7 +28,11 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// What the queues or the memory refused.
-    pub fn prepare<P: HostPlatform>(end: &mut End<P>, plan: &'a Plan, size: u32) -> Result<Self> {
+    pub fn prepare<P: HostPlatform>(
+        end: &mut PerfEndpoint<P>,
+        plan: &'a Plan,
+        size: u32,
+    ) -> Result<Self> {
         for place in 0..plan.places() {
             end.fill(plan, place, size, 0)?;
             end.wipe(place, size)?;
@@ -77,7 +81,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// A completion that failed, an asynchronous error, or a refused request.
-    pub fn turn<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
+    pub fn turn<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
         let mut arrived = Vec::new();
         let mut sent = None;
         let polled = end.turn(&mut |completed| match completed {
@@ -101,7 +105,7 @@ impl<'a> Server<'a> {
         Ok(happened)
     }
 
-    fn receive<P: HostPlatform>(&mut self, end: &mut End<P>, qp: usize) -> Result<()> {
+    fn receive<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>, qp: usize) -> Result<()> {
         let Some(received) = self.received.get_mut(qp) else {
             return Ok(());
         };
@@ -110,7 +114,7 @@ impl<'a> Server<'a> {
         let place = self.plan.place(qp, number);
         if self.plan.check {
             let content = self.plan.content(qp, number);
-            self.look(end, place, content, None)?;
+            self.verify(end, place, content, None)?;
         }
         let next = number + u64::from(self.plan.depth);
         if next < self.plan.iterations {
@@ -122,8 +126,8 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Looks whether the next message was written.
-    fn written<P: HostPlatform>(&mut self, end: &mut End<P>) -> Result<bool> {
+    /// Whether the next message was written.
+    fn written<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
         let number = self.received.first().copied().unwrap_or_default();
         let place = self.plan.place(0, number);
         // The answer before has to be gone before the next one is made.
@@ -135,7 +139,7 @@ impl<'a> Server<'a> {
         }
         if self.plan.check {
             let content = self.plan.content(0, number);
-            self.look(end, place, content, Some(marker(number)))?;
+            self.verify(end, place, content, Some(marker(number)))?;
         }
         if let Some(received) = self.received.first_mut() {
             *received += 1;
@@ -144,7 +148,7 @@ impl<'a> Server<'a> {
         Ok(true)
     }
 
-    fn answer<P: HostPlatform>(&mut self, end: &mut End<P>, number: u64) -> Result<()> {
+    fn answer<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>, number: u64) -> Result<()> {
         let place = self.plan.place(0, number);
         if self.plan.check {
             let content = self.plan.content(0, number);
@@ -163,9 +167,9 @@ impl<'a> Server<'a> {
         end.post(self.plan, post)
     }
 
-    fn look<P: HostPlatform>(
+    fn verify<P: HostPlatform>(
         &mut self,
-        end: &mut End<P>,
+        end: &mut PerfEndpoint<P>,
         place: usize,
         content: u64,
         last: Option<u8>,
@@ -177,26 +181,26 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Looks at what is left, and says what the run came to.
+    /// Verifies what is left, and returns the result of the run.
     ///
     /// # Errors
     /// Memory that cannot be read.
-    pub fn finish<P: HostPlatform>(mut self, end: &mut End<P>) -> Result<Run> {
+    pub fn finish<P: HostPlatform>(mut self, end: &mut PerfEndpoint<P>) -> Result<Run> {
         let plan = self.plan;
         let last = self.goal(0).saturating_sub(1);
         let marked = (plan.test == Test::Latency && plan.op == Op::Write).then_some(marker(last));
         let streamed = plan.op == Op::Write && plan.test == Test::Bandwidth;
         if plan.check && streamed {
-            // Nobody is told of a WRITE: the last ones are there to be looked at.
+            // A WRITE completes nothing here: the last ones are in memory to be verified.
             for qp in 0..plan.qps {
                 let goal = self.goal(qp);
                 for number in goal.saturating_sub(plan.depth.into())..goal {
                     let place = plan.place(qp, number);
-                    self.look(end, place, plan.content(qp, number), None)?;
+                    self.verify(end, place, plan.content(qp, number), None)?;
                 }
             }
         } else if !plan.check && plan.op != Op::Read && self.goals.iter().any(|goal| *goal > 0) {
-            self.look(end, 0, 0, marked)?;
+            self.verify(end, 0, 0, marked)?;
         }
         Ok(Run {
             elapsed: Ns(0),

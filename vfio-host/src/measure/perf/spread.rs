@@ -1,4 +1,4 @@
-//! How latencies are spread, in the figures that existing tools print.
+//! Statistics of latencies, in the figures that existing tools print.
 
 use serde::Serialize;
 

@@ -24,7 +24,7 @@ pub struct Row {
     /// Bandwidth; absent in virtual time and for `lat`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
-    /// Payloads that were looked at, here and (in this process) there.
+    /// Payloads that were verified, here and (in this process) there.
     pub verified: u64,
     /// Payloads that were not as sent.
     pub errors: u64,
@@ -295,7 +295,7 @@ impl Table {
             })
         };
         writeln!(out, "{}", line.trim_end())?;
-        // Whoever watches sees it now, and not with the last one.
+        // Shown now, and not with the last one.
         Ok(out.flush()?)
     }
 

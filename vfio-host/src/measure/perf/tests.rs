@@ -19,13 +19,13 @@ fn plan(op: Op, test: Test, check: bool) -> Plan {
         duration: None,
         seed: 1,
         check,
-        waits: Waits::Polls,
+        wait_mode: WaitMode::BusyPoll,
         tuning: Tuning::LINUX,
     }
 }
 
 /// Two connected sides.
-fn ends(plan: &Plan) -> [End<SimPlatform>; 2] {
+fn ends(plan: &Plan) -> [PerfEndpoint<SimPlatform>; 2] {
     let sim = simulator(2, Mode::Virtual, 1, true);
     let args = StartArgs {
         warm: true,
@@ -37,22 +37,24 @@ fn ends(plan: &Plan) -> [End<SimPlatform>; 2] {
         let link = LinkPolicy::GoOn;
         let device = start.bring_up(platform.clone(), Default::default(), link, &mut |_| {});
         let (control, events) = device.unwrap().split();
-        End::new(platform, control, events, plan, None).unwrap()
+        PerfEndpoint::new(platform, control, events, plan, None).unwrap()
     });
-    let macs = [0, 1].map(|n: usize| ends[n].control().lan().mac);
-    let there = [ends[1].endpoints(), ends[0].endpoints()];
-    for ((n, end), there) in (0..).zip(&mut ends).zip(there) {
-        let ip = |n: usize| v4(10, 0, 0, n as u8 + 1);
+    let macs = [0, 1].map(|n: usize| ends[n].endpoint.control().lan().mac);
+    let ip = |n: usize| v4(10, 0, 0, n as u8 + 1);
+    let gids = [0, 1].map(|n: usize| {
         let entry = e810::GidEntry::untagged(ip(n));
-        let gid = end.control().add_gid(entry).unwrap();
-        let path = Path::new(gid, ip(1 - n), macs[1 - n]);
-        end.connect(there, path, Mtu::Mtu1024).unwrap();
+        ends[n].endpoint.control().add_gid(entry).unwrap()
+    });
+    let [first, second] = [0, 1].map(|n: usize| ends[n].endpoint.describe(gids[n]).unwrap());
+    for ((n, end), there) in (0..).zip(&mut ends).zip([second, first]) {
+        let path = Path::new(gids[n], ip(1 - n), macs[1 - n]);
+        end.endpoint.connect(there, path, Mtu::Mtu1024).unwrap();
     }
     ends
 }
 
 /// Runs until both are done; `meddle` is called once, in the middle.
-fn run(plan: &Plan, meddle: impl FnOnce(&mut [End<SimPlatform>; 2])) -> [Run; 2] {
+fn run(plan: &Plan, meddle: impl FnOnce(&mut [PerfEndpoint<SimPlatform>; 2])) -> [Run; 2] {
     let mut ends = ends(plan);
     let mut server = Server::prepare(&mut ends[1], plan, 100).unwrap();
     let mut client = Client::prepare(&mut ends[0], plan, 100).unwrap();
@@ -60,7 +62,7 @@ fn run(plan: &Plan, meddle: impl FnOnce(&mut [End<SimPlatform>; 2])) -> [Run; 2]
     while !client.is_done() || !server.is_done() {
         client.turn(&mut ends[0]).unwrap();
         server.turn(&mut ends[1]).unwrap();
-        ends[0].relax();
+        ends[0].endpoint.relax();
         turns += 1;
         assert!(turns < 1_000_000, "it does not end");
     }
@@ -98,7 +100,7 @@ fn payload_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn places_and_contents_differ_where_each_message_is_looked_at() {
+fn places_and_contents_differ_where_each_message_is_verified() {
     let each = Plan {
         qps: 3,
         ..plan(Op::Send, Test::Bandwidth, true)

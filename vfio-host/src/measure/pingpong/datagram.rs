@@ -1,8 +1,8 @@
 //! The ping-pong over datagrams, which the wire may lose.
 //!
-//! Immediate data has the number of a message. The side that asks sends a
-//! datagram again when its answer does not come in time; the side that answers
-//! answers what comes twice twice. What belongs to an earlier message is passed
+//! Immediate data has the number of a message. The initiator sends a
+//! datagram again when its answer does not come in time; the responder answers
+//! what comes twice twice. What belongs to an earlier message is passed
 //! over.
 
 use anyhow::{Context, Result, ensure};
@@ -10,8 +10,9 @@ use e810::{Wc, WcFlags};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
-use super::side::{GRH, RECEIVES, is_receive, low, succeeded};
-use super::{MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED};
+use super::endpoint::{GRH, RECEIVES, is_receive, low};
+use super::{MESSAGE_LIMIT, Outcome, PingpongEndpoint, Plan, UNREACHED};
+use crate::measure::endpoint::succeeded;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 use crate::stop::Stop;
@@ -29,11 +30,11 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<()>;
 ///
 /// # Errors
 /// A queue that refuses them.
-pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
+pub fn prepare<P: HostPlatform>(side: &mut PingpongEndpoint<P>) -> Result<()> {
     (0..RECEIVES).try_for_each(|slot| side.post_slot(slot))
 }
 
-/// Looks at messages that arrive.
+/// Verifies messages that arrive.
 struct Check {
     plan: Plan,
     expected: Vec<u8>,
@@ -54,7 +55,7 @@ impl Check {
 
     fn fill<P: HostPlatform>(
         &mut self,
-        side: &Side<P>,
+        side: &PingpongEndpoint<P>,
         number: u64,
         direction: Direction,
     ) -> Result<()> {
@@ -62,7 +63,7 @@ impl Check {
         Ok(side.outgoing()?.write(0, &self.expected)?)
     }
 
-    fn send<P: HostPlatform>(&mut self, side: &mut Side<P>, number: u64) -> Result<()> {
+    fn send<P: HostPlatform>(&mut self, side: &mut PingpongEndpoint<P>, number: u64) -> Result<()> {
         if self.outstanding < OUTSTANDING {
             side.post_datagram(number)?;
             self.outstanding += 1;
@@ -85,7 +86,7 @@ impl Check {
 
     fn is_right<P: HostPlatform>(
         &mut self,
-        side: &Side<P>,
+        side: &PingpongEndpoint<P>,
         slot: u64,
         number: u64,
         direction: Direction,
@@ -98,14 +99,14 @@ impl Check {
     }
 }
 
-/// Runs the side that asks; `idle` lets the other one go on, or looks after it.
+/// Runs the initiator; `idle` runs or watches the responder.
 ///
 /// # Errors
 /// A completion that failed, an asynchronous error, a message that has no answer
 /// however often it is sent, or what `idle` said; differences in payload are
 /// counted, not returned.
 pub fn ask<P: HostPlatform>(
-    side: &mut Side<P>,
+    side: &mut PingpongEndpoint<P>,
     plan: &Plan,
     progress: &mut Progress,
     idle: Idle<'_>,
@@ -114,26 +115,26 @@ pub fn ask<P: HostPlatform>(
     let mut outcome = Outcome::default();
     let mut check = Check::new(plan);
     let mut wcs = [Wc::default(); 8];
-    let start = side.now();
+    let start = side.endpoint.now();
     for number in 0..plan.iterations {
-        if stop.is_asked() || plan.is_over(start, || side.now()) {
+        if stop.is_asked() || plan.is_over(start, || side.endpoint.now()) {
             break;
         }
-        check.fill(side, number, Direction::Ask)?;
-        let posted = side.now();
+        check.fill(side, number, Direction::Request)?;
+        let posted = side.endpoint.now();
         let (mut sent, mut tries) = (posted, 1u64);
         check.send(side, number)?;
         let mut answer = None;
         // What is sent again has to be gone before the memory changes.
         while answer.is_none() || check.outstanding > 0 {
-            let polled = side.turn(&mut wcs)?;
+            let polled = side.endpoint.poll(&mut wcs)?;
             for wc in wcs.iter().take(polled) {
                 let Some((of, slot)) = check.take(wc)? else {
                     continue;
                 };
                 if of == low(number) && answer.is_none() {
-                    outcome.latencies.add((side.now() - posted).0 / 2);
-                    answer = Some(check.is_right(side, slot, number, Direction::Answer)?);
+                    outcome.latencies.add((side.endpoint.now() - posted).0 / 2);
+                    answer = Some(check.is_right(side, slot, number, Direction::Response)?);
                 }
                 side.post_slot(slot)?;
             }
@@ -141,7 +142,7 @@ pub fn ask<P: HostPlatform>(
                 continue;
             }
             idle()?;
-            let now = side.now();
+            let now = side.endpoint.now();
             ensure!(
                 now - posted < MESSAGE_LIMIT,
                 "message {number} has no answer after {MESSAGE_LIMIT}, sent {tries} times: {UNREACHED}"
@@ -152,7 +153,7 @@ pub fn ask<P: HostPlatform>(
                 sent = now;
                 check.send(side, number)?;
             }
-            side.relax();
+            side.endpoint.relax();
         }
         outcome.messages += 2;
         match answer {
@@ -162,7 +163,7 @@ pub fn ask<P: HostPlatform>(
         outcome.iterations += 1;
         plan.show(progress, number + 1);
     }
-    outcome.elapsed = side.now() - start;
+    outcome.elapsed = side.endpoint.now() - start;
     Ok(outcome)
 }
 
@@ -191,9 +192,9 @@ impl Responder {
     ///
     /// # Errors
     /// A completion that failed, or an asynchronous error.
-    pub fn turn<P: HostPlatform>(&mut self, side: &mut Side<P>) -> Result<usize> {
+    pub fn turn<P: HostPlatform>(&mut self, side: &mut PingpongEndpoint<P>) -> Result<usize> {
         let mut wcs = [Wc::default(); 8];
-        let polled = side.turn(&mut wcs)?;
+        let polled = side.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled) {
             let Some((number, slot)) = self.check.take(wc)? else {
                 continue;
@@ -201,14 +202,17 @@ impl Responder {
             let is_next = number == low(self.next) && self.next < self.check.plan.iterations;
             if is_next {
                 let number = self.next;
-                match self.check.is_right(side, slot, number, Direction::Ask)? {
+                match self
+                    .check
+                    .is_right(side, slot, number, Direction::Request)?
+                {
                     true => self.outcome.verified += 1,
                     false => self.outcome.errors += 1,
                 }
-                self.check.fill(side, number, Direction::Answer)?;
+                self.check.fill(side, number, Direction::Response)?;
                 self.next += 1;
                 self.outcome.messages += 2;
-                let now = side.now();
+                let now = side.endpoint.now();
                 let begun = *self.begun.get_or_insert(now);
                 self.outcome.elapsed = now - begun;
             }

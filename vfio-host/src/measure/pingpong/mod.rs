@@ -4,9 +4,9 @@
 //! One thread drives both sides: it posts, then polls both completion queues
 //! and both event queues until the message has arrived.
 
-pub mod apart;
 pub mod datagram;
-mod side;
+mod endpoint;
+pub mod remote;
 
 use anyhow::{Context, Result, ensure};
 use e810::{Stats, Wc};
@@ -19,8 +19,7 @@ use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 use crate::stop::Stop;
 
-pub(crate) use side::succeeded;
-pub use side::{Endpoint, Side, SidePlan};
+pub use endpoint::{PingpongEndpoint, PingpongEndpointPlan};
 
 /// What to exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,7 +81,7 @@ pub struct Outcome {
 /// retry time of the transport; a real failure arrives as an event first.
 pub(crate) const MESSAGE_LIMIT: Ns = Ns::from_ms(10_000);
 
-/// What to look at when nothing comes from a peer in another process.
+/// What to check when nothing comes from a peer in another process.
 pub(crate) const UNREACHED: &str = "check that packets reach the peer; nothing answers ARP for this function, so a kernel there needs `ip neigh replace`";
 
 /// Asked at least once a message and in each empty turn; an error ends the
@@ -96,8 +95,8 @@ pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 /// arrive, or what `watch` said; differences in payload are counted, not
 /// returned.
 pub fn run<P: HostPlatform>(
-    ask: &mut Side<P>,
-    answer: &mut Side<P>,
+    ask: &mut PingpongEndpoint<P>,
+    answer: &mut PingpongEndpoint<P>,
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
@@ -106,16 +105,15 @@ pub fn run<P: HostPlatform>(
     let size = plan.size as usize;
     let (mut expected, mut got) = (vec![0u8; size], vec![0u8; size]);
     let mut scratch = vec![0u8; size];
-    let (ask_end, answer_end) = (ask.endpoint(), answer.endpoint());
     let mut outcome = Outcome::default();
     if plan.op == Op::Send {
         ask.post_receives()?;
         answer.post_receives()?;
     }
     log::info!("connected; {} messages to come", plan.iterations);
-    let start = ask.now();
+    let start = ask.endpoint.now();
     for number in 0..plan.iterations {
-        if stop.is_asked() || plan.is_over(start, || ask.now()) {
+        if stop.is_asked() || plan.is_over(start, || ask.endpoint.now()) {
             break;
         }
         let mut check = |memory, direction| {
@@ -129,47 +127,47 @@ pub fn run<P: HostPlatform>(
             )
             .is_none()
         };
-        payload::fill(&mut scratch, plan.seed, number, Direction::Ask);
+        payload::fill(&mut scratch, plan.seed, number, Direction::Request);
         let good;
         match plan.op {
             Op::Send => {
                 ask.outgoing()?.write(0, &scratch)?;
-                payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
+                payload::fill(&mut scratch, plan.seed, number, Direction::Response);
                 answer.outgoing()?.write(0, &scratch)?;
-                let posted = ask.now();
-                ask.post(plan.op, number, &answer_end)?;
+                let posted = ask.endpoint.now();
+                ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASKED)?;
-                let there = check(answer.incoming()?, Direction::Ask);
+                let there = check(answer.incoming()?, Direction::Request);
                 answer.post_receives()?;
-                answer.post(plan.op, number, &ask_end)?;
+                answer.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ANSWERED)?;
-                let round_trip = ask.now() - posted;
+                let round_trip = ask.endpoint.now() - posted;
                 outcome.latencies.add(round_trip.0 / 2);
-                good = check(ask.incoming()?, Direction::Answer) && there;
+                good = check(ask.incoming()?, Direction::Response) && there;
                 ask.post_receives()?;
                 outcome.messages += 2;
             }
             Op::Write => {
                 ask.outgoing()?.write(0, &scratch)?;
-                let posted = ask.now();
-                ask.post(plan.op, number, &answer_end)?;
+                let posted = ask.endpoint.now();
+                ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
-                outcome.latencies.add((ask.now() - posted).0);
-                let there = check(answer.incoming()?, Direction::Ask);
-                payload::fill(&mut scratch, plan.seed, number, Direction::Answer);
+                outcome.latencies.add((ask.endpoint.now() - posted).0);
+                let there = check(answer.incoming()?, Direction::Request);
+                payload::fill(&mut scratch, plan.seed, number, Direction::Response);
                 answer.outgoing()?.write(0, &scratch)?;
-                answer.post(plan.op, number, &ask_end)?;
+                answer.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ANSWER_SENT)?;
-                good = check(ask.incoming()?, Direction::Answer) && there;
+                good = check(ask.incoming()?, Direction::Response) && there;
                 outcome.messages += 2;
             }
             Op::Read => {
                 answer.outgoing()?.write(0, &scratch)?;
-                let posted = ask.now();
-                ask.post(plan.op, number, &answer_end)?;
+                let posted = ask.endpoint.now();
+                ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
-                outcome.latencies.add((ask.now() - posted).0);
-                good = check(ask.incoming()?, Direction::Ask);
+                outcome.latencies.add((ask.endpoint.now() - posted).0);
+                good = check(ask.incoming()?, Direction::Request);
                 outcome.messages += 1;
             }
         }
@@ -181,7 +179,7 @@ pub fn run<P: HostPlatform>(
         outcome.iterations += 1;
         plan.show(progress, number + 1);
     }
-    outcome.elapsed = ask.now() - start;
+    outcome.elapsed = ask.endpoint.now() - start;
     Ok(outcome)
 }
 
@@ -201,22 +199,22 @@ impl Want {
         answer_sent: 0,
         answer_received: 0,
     };
-    /// The asking side's request.
+    /// The initiator's request.
     const ASK_SENT: Self = Self {
         ask_sent: 1,
         ..Self::NOTHING
     };
-    /// The answering side's request.
+    /// The responder's request.
     const ANSWER_SENT: Self = Self {
         answer_sent: 1,
         ..Self::NOTHING
     };
-    /// A message from the asking side, at both ends.
+    /// A message from the initiator, at both ends.
     const ASKED: Self = Self {
         answer_received: 1,
         ..Self::ASK_SENT
     };
-    /// A message from the answering side, at both ends.
+    /// A message from the responder, at both ends.
     const ANSWERED: Self = Self {
         ask_received: 1,
         ..Self::ANSWER_SENT
@@ -225,34 +223,34 @@ impl Want {
 
 /// Polls both sides until the wanted completions are there.
 fn exchange<P: HostPlatform>(
-    [ask, answer]: [&mut Side<P>; 2],
+    [ask, answer]: [&mut PingpongEndpoint<P>; 2],
     watch: Watch<'_>,
     mut want: Want,
 ) -> Result<()> {
     watch()?;
-    let start = ask.now();
+    let start = ask.endpoint.now();
     let mut wcs = [Wc::default(); 8];
     while want != Want::NOTHING {
-        let polled = ask.turn(&mut wcs)?;
+        let polled = ask.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled) {
             ask.take(wc, &mut want.ask_sent, &mut want.ask_received)
-                .context("on the asking side")?;
+                .context("on the initiator's side")?;
         }
-        let polled_there = answer.turn(&mut wcs)?;
+        let polled_there = answer.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled_there) {
             answer
                 .take(wc, &mut want.answer_sent, &mut want.answer_received)
-                .context("on the answering side")?;
+                .context("on the responder's side")?;
         }
         if polled + polled_there == 0 {
-            let waited = ask.now() - start;
+            let waited = ask.endpoint.now() - start;
             ensure!(
                 waited < MESSAGE_LIMIT,
                 "no completion after {MESSAGE_LIMIT}: check that the peer's queue pair is in RTS and that packets reach it"
             );
             watch()?;
-            ask.relax();
-            answer.relax();
+            ask.endpoint.relax();
+            answer.endpoint.relax();
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Files of the kernel that take requests.
+//! Files that take ioctls, behind a trait that tests can mock.
 
 use std::fs::File;
 use std::io;
@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 /// An open file that takes ioctls: a device, a container, /dev/iommu.
 ///
 /// All that this backend asks of the kernel's VFIO and iommufd goes through
-/// here, so that a test can stand for the kernel.
-pub(super) trait Node: Send + Sync {
+/// here, so that a test can take the kernel's place.
+pub(super) trait IoctlFile: Send + Sync {
     /// The file, to be mapped, read and written.
     fn file(&self) -> &File;
 
@@ -20,7 +20,7 @@ pub(super) trait Node: Send + Sync {
     unsafe fn ioctl(&self, request: libc::c_ulong, argument: &mut [u8]) -> io::Result<u32>;
 }
 
-impl Node for File {
+impl IoctlFile for File {
     fn file(&self) -> &File {
         self
     }

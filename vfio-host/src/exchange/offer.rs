@@ -1,4 +1,5 @@
-//! Who a side is and what it was asked for.
+//! What one side offers the other: its address, its queue pairs, and what it was
+//! asked for.
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,13 +10,13 @@ use serde_json::{Map, Value};
 
 use super::{ExchangeError, VERSION, shown};
 use crate::cli::mac::parse_mac;
-use crate::measure::pingpong::Endpoint;
+use crate::measure::endpoint::RemoteQp;
 use crate::output::units;
 
 /// A queue pair, as it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct QpRecord {
     /// Queue pair number.
     pub qpn: u32,
     /// First packet sequence number.
@@ -28,8 +29,8 @@ pub struct Place {
     pub address: u64,
 }
 
-impl From<Endpoint> for Place {
-    fn from(endpoint: Endpoint) -> Self {
+impl From<RemoteQp> for QpRecord {
+    fn from(endpoint: RemoteQp) -> Self {
         Self {
             qpn: endpoint.qpn.get(),
             psn: endpoint.psn,
@@ -43,7 +44,7 @@ impl From<Endpoint> for Place {
 /// What each side says first.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hello {
+pub struct Offer {
     /// Version of the exchange.
     pub e810: u32,
     /// What was asked for: command and options, which both have to have in
@@ -56,7 +57,7 @@ pub struct Hello {
     /// Greatest path MTU that this side can have, in bytes.
     pub mtu: u32,
     /// Queue pairs.
-    pub places: Vec<Place>,
+    pub places: Vec<QpRecord>,
 }
 
 /// A peer that was checked.
@@ -69,10 +70,10 @@ pub struct Peer {
     /// The smaller of the two path MTUs.
     pub mtu: Mtu,
     /// Queue pairs, as many as on this side.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<RemoteQp>,
 }
 
-impl Hello {
+impl Offer {
     /// What this side says.
     #[must_use]
     pub fn new(
@@ -80,7 +81,7 @@ impl Hello {
         mac: MacAddr,
         gid: Gid,
         mtu: Mtu,
-        endpoints: impl IntoIterator<Item = Endpoint>,
+        endpoints: impl IntoIterator<Item = RemoteQp>,
     ) -> Self {
         Self {
             e810: VERSION,
@@ -88,7 +89,7 @@ impl Hello {
             mac: units::mac(mac),
             gid: gid.ip(),
             mtu: mtu.bytes(),
-            places: endpoints.into_iter().map(Place::from).collect(),
+            places: endpoints.into_iter().map(QpRecord::from).collect(),
         }
     }
 
@@ -120,7 +121,7 @@ impl Hello {
         if theirs.places.len() != self.places.len() {
             return Err(wrong("number of queue pairs", &theirs.places.len()));
         }
-        let endpoint = |place: &Place| {
+        let endpoint = |place: &QpRecord| {
             // 0 and 1 are those of management, and all ones stands for multicast.
             let usual = (2..0xFF_FFFF).contains(&place.qpn);
             let qpn = Qpn::new(place.qpn).filter(|_| usual);
@@ -128,7 +129,7 @@ impl Hello {
             if place.psn >> 24 != 0 {
                 return Err(wrong("PSN", &place.psn));
             }
-            Ok(Endpoint {
+            Ok(RemoteQp {
                 qpn,
                 psn: place.psn,
                 qkey: place.qkey,
@@ -156,7 +157,7 @@ impl Hello {
         names.sort_by_key(|name| (FIRST.iter().position(|first| first == name), *name));
         names.sort_by_key(|name| !FIRST.contains(name));
         for name in names {
-            let [ours, other] = [self, theirs].map(|hello| given(name, hello.terms.get(name)));
+            let [ours, other] = [self, theirs].map(|offer| given(name, offer.terms.get(name)));
             if ours != other {
                 return Err(ExchangeError::Differs {
                     peer: from,

@@ -1,5 +1,5 @@
-//! What a command does with two functions, or with one whose peer is in another
-//! process: opened, started, and watched while it goes on.
+//! A workload on two functions, or on one whose peer is in another process: the
+//! functions are opened, started, and watched while it runs.
 
 use anyhow::{Context, Error, Result};
 use e810_backends::host::Host;
@@ -15,56 +15,59 @@ use super::watch;
 use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, StartArgs};
-use crate::exchange::{Meeting, Role};
+use crate::exchange::{Rendezvous, Role};
 use crate::measure::pingpong::Watch;
-use crate::monitor::{Desk, Service, Tap};
+use crate::monitor::{MonitorRegistry, Service, SnapshotPublisher};
 
 pub(crate) use super::addressing::paths;
-pub(crate) use super::carrier::Carrier;
+pub(crate) use super::transport_label::TransportLabel;
 
-/// What a command does with functions.
-pub(crate) trait Job {
-    /// What comes of it.
+/// What a command does with functions that are up.
+pub(crate) trait Workload {
+    /// The result.
     type Outcome;
 
-    /// With both functions in this process.
-    fn together<P: HostPlatform>(
+    /// Runs with both functions in this process.
+    fn run_local<P: HostPlatform>(
         &self,
         platforms: [P; 2],
         starts: &[Start; 2],
-        around: Around<'_>,
+        context: RunContext<'_>,
     ) -> Result<Self::Outcome>;
 
-    /// With one, the other being another process's.
-    fn apart<P: HostPlatform>(
+    /// Runs with one, whose peer is a function of another process.
+    fn run_distributed<P: HostPlatform>(
         &self,
         platform: P,
         start: &Start,
-        meeting: Meeting,
-        around: Around<'_>,
+        rendezvous: Rendezvous,
+        context: RunContext<'_>,
     ) -> Result<Self::Outcome>;
 }
 
 /// What watches over a job.
 #[derive(Clone, Copy)]
-pub(crate) struct Around<'a> {
+pub(crate) struct RunContext<'a> {
     /// Asked now and then; an error ends the job, with everything in order.
     pub(crate) watch: Watch<'a>,
     /// Asked after a failure: whether a device is gone.
     pub(super) is_lost: &'a dyn Fn() -> bool,
     /// What carries the messages.
-    pub(crate) carrier: &'a Carrier,
+    pub(crate) transport: &'a TransportLabel,
 }
 
-/// Does `job` with the functions that `args` name.
+/// Does `workload` with the functions that `args` name.
 ///
 /// # Errors
 /// A function that cannot be opened, options that do not fit it, the job's own,
 /// or findings of the simulator.
-pub(crate) fn run<J: Job>(args: &PairArgs, job: &J) -> Result<(J::Outcome, Carrier)> {
+pub(crate) fn run<J: Workload>(
+    args: &PairArgs,
+    workload: &J,
+) -> Result<(J::Outcome, TransportLabel)> {
     let options = args.backend.options();
     let device = args.device()?;
-    if let Some(meeting) = args.meeting.open()? {
+    if let Some(rendezvous) = args.rendezvous.open()? {
         if device.is_simulated() {
             refuse!(
                 "--device sim: a function of this process shares no wire with another process; serve functions with `e810 sim` and give each process one, as vfio-user:PATH"
@@ -72,14 +75,14 @@ pub(crate) fn run<J: Job>(args: &PairArgs, job: &J) -> Result<(J::Outcome, Carri
         }
         warn_of_memlock(&[&device]);
         only_simulated(args)?;
-        let carrier = Carrier::to_another_process(device.kind());
-        let apart = Apart {
+        let transport = TransportLabel::to_another_process(device.kind());
+        let run_distributed = DistributedRun {
             args,
-            job,
-            meeting,
-            carrier: &carrier,
+            workload,
+            rendezvous,
+            transport: &transport,
         };
-        return Ok((open([&device], options, apart)?, carrier));
+        return Ok((open([&device], options, run_distributed)?, transport));
     }
     if args.peer.is_none() {
         // What is missing first of all is not the peer.
@@ -98,14 +101,14 @@ pub(crate) fn run<J: Job>(args: &PairArgs, job: &J) -> Result<(J::Outcome, Carri
             refuse!("{device}: it cannot be its own peer; name another function with --peer");
         }
     }
-    let carrier = Carrier::between(device.kind());
-    let together = Together {
+    let transport = TransportLabel::between(device.kind());
+    let run_local = LocalRun {
         args,
-        job,
-        carrier: &carrier,
+        workload,
+        transport: &transport,
         simulated: None,
     };
-    Ok((open([&device, &peer], options, together)?, carrier))
+    Ok((open([&device, &peer], options, run_local)?, transport))
 }
 
 /// Options that only the simulator in this process has.
@@ -124,14 +127,14 @@ fn only_simulated(args: &PairArgs) -> Result<()> {
 }
 
 /// A job with two functions of this process.
-struct Together<'a, J> {
+struct LocalRun<'a, J> {
     args: &'a PairArgs,
-    job: &'a J,
-    carrier: &'a Carrier,
+    workload: &'a J,
+    transport: &'a TransportLabel,
     simulated: Option<Simulated>,
 }
 
-impl<J: Job> DeviceVisitor<2> for Together<'_, J> {
+impl<J: Workload> DeviceVisitor<2> for LocalRun<'_, J> {
     type Outcome = J::Outcome;
     type Error = Error;
 
@@ -170,15 +173,15 @@ impl<J: Job> DeviceVisitor<2> for Together<'_, J> {
             let starts = [start(&ask, &args.start)?, start(&answer, &peer)?];
             let both = [&ask, &answer];
             let watch = watch::watch(both);
-            let around = Around {
+            let context = RunContext {
                 watch: &watch,
                 // Before the objects are dropped, which is when a driver that lost its
                 // device has much to say about memory.
                 is_lost: &|| watch::is_lost(&both),
-                carrier: self.carrier,
+                transport: self.transport,
             };
             let platforms = [ask.clone(), answer.clone()];
-            let result = self.job.together(platforms, &starts, around);
+            let result = self.workload.run_local(platforms, &starts, context);
             return watch::explain(result, &both);
         };
         let starts = [
@@ -186,68 +189,75 @@ impl<J: Job> DeviceVisitor<2> for Together<'_, J> {
             simulated.start(1, &args.start)?,
         ];
         // What is in this process is not lost, and nobody wants it back.
-        let around = Around {
+        let context = RunContext {
             watch: &|| Ok(()),
             is_lost: &|| false,
-            carrier: self.carrier,
+            transport: self.transport,
         };
-        let outcome = self.job.together([ask, answer], &starts, around)?;
+        let outcome = self.workload.run_local([ask, answer], &starts, context)?;
         simulated.finish()?;
         Ok(outcome)
     }
 }
 
 /// A job with one function, whose peer is in another process.
-struct Apart<'a, J> {
+struct DistributedRun<'a, J> {
     args: &'a PairArgs,
-    job: &'a J,
-    meeting: Meeting,
-    carrier: &'a Carrier,
+    workload: &'a J,
+    rendezvous: Rendezvous,
+    transport: &'a TransportLabel,
 }
 
-impl<J: Job> DeviceVisitor<1> for Apart<'_, J> {
+impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
     type Outcome = J::Outcome;
     type Error = Error;
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<J::Outcome> {
-        if self.meeting.role == Role::Answer {
+        if self.rendezvous.role == Role::Server {
             // Not with the report: a program that reads that has no use for it.
-            eprintln!("listening on {}", self.meeting.at());
+            eprintln!("listening on {}", self.rendezvous.at());
         }
         let start = start(&function, &self.args.start)?;
         let watch = watch::watch([&function]);
-        let around = Around {
+        let context = RunContext {
             watch: &watch,
             is_lost: &|| watch::is_lost(&[&function]),
-            carrier: self.carrier,
+            transport: self.transport,
         };
-        let result = self
-            .job
-            .apart(function.clone(), &start, self.meeting, around);
+        let result =
+            self.workload
+                .run_distributed(function.clone(), &start, self.rendezvous, context);
         watch::explain(result, &[&function])
     }
 }
 
-/// Where others can look at the functions of a command, if they may.
+/// The registry that `e810 monitor` reads the functions of a command from, if asked for.
 ///
 /// # Errors
 /// The socket cannot be made.
-pub(crate) fn desk(args: &PairArgs, command: &str) -> Result<Option<(Desk, Service)>> {
+pub(crate) fn registry(
+    args: &PairArgs,
+    command: &str,
+) -> Result<Option<(MonitorRegistry, Service)>> {
     let Some(path) = &args.monitor else {
         return Ok(None);
     };
-    let desk = Desk::new(command);
-    let service = Service::start(desk.clone(), path).context("--monitor")?;
-    Ok(Some((desk, service)))
+    let registry = MonitorRegistry::new(command);
+    let service = Service::start(registry.clone(), path).context("--monitor")?;
+    Ok(Some((registry, service)))
 }
 
-/// The place of function `which` of this process at its desk.
-pub(crate) fn tap(desk: Option<&Desk>, args: &PairArgs, which: usize) -> Option<Tap> {
+/// The publisher of function `which` of this process.
+pub(crate) fn publisher(
+    registry: Option<&MonitorRegistry>,
+    args: &PairArgs,
+    which: usize,
+) -> Option<SnapshotPublisher> {
     let device = match which {
         0 => args.device(),
         _ => args.peer(),
     };
     let name = FUNCTIONS.get(which).copied().unwrap_or_default();
     let device = device.map_or_else(|_| String::new(), |device| device.to_string());
-    desk.map(|desk| desk.tap(name, &device))
+    registry.map(|registry| registry.register(name, &device))
 }

@@ -12,13 +12,13 @@ pub const PORT: u16 = 18515;
 
 /// A host, by address or name, and a port; either may be left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct At {
+pub struct HostPort {
     /// An IP address without brackets, or a name.
     host: Option<String>,
     port: Option<u16>,
 }
 
-impl FromStr for At {
+impl FromStr for HostPort {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -77,7 +77,7 @@ impl FromStr for At {
     }
 }
 
-impl fmt::Display for At {
+impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
             Some(host) if host.contains(':') => write!(f, "[{host}]")?,
@@ -88,7 +88,7 @@ impl fmt::Display for At {
     }
 }
 
-impl From<SocketAddr> for At {
+impl From<SocketAddr> for HostPort {
     fn from(at: SocketAddr) -> Self {
         Self {
             host: Some(at.ip().to_string()),
@@ -97,7 +97,7 @@ impl From<SocketAddr> for At {
     }
 }
 
-impl At {
+impl HostPort {
     /// The addresses to try to listen at, one after the other; `port` if none was
     /// named.
     ///
@@ -159,9 +159,9 @@ mod tests {
             ("localhost:18515", Some("localhost"), Some(18515)),
             ("node-7.example", Some("node-7.example"), None),
         ] {
-            let at: At = text.parse().unwrap();
+            let at: HostPort = text.parse().unwrap();
             assert_eq!((at.host.as_deref(), at.port), (host, port), "{text}");
-            assert_eq!(at.to_string().parse::<At>(), Ok(at));
+            assert_eq!(at.to_string().parse::<HostPort>(), Ok(at));
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
         for text in [
             "", "18515", "a:b", "a:65536", "a:+1", "[::1", "[x]:1", "[::1]1", "a b", "a:",
         ] {
-            let error = text.parse::<At>().unwrap_err();
+            let error = text.parse::<HostPort>().unwrap_err();
             assert!(error.contains(':'), "{text}: {error}");
             assert!(!error.contains("invalid"), "{text}: {error}");
         }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn addresses_are_found() {
-        let at = |text: &str| text.parse::<At>().unwrap();
+        let at = |text: &str| text.parse::<HostPort>().unwrap();
         let v4: SocketAddr = "127.0.0.1:7".parse().unwrap();
         assert_eq!(at("localhost").connecting(7).unwrap(), v4);
         assert_eq!(at("127.0.0.1:7").connecting(9).unwrap(), v4);

@@ -1,4 +1,4 @@
-//! Coming together: who listens, who connects, and for how long.
+//! Setting up the TCP connection: which side listens, which connects, time limits.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,32 +8,32 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 
-use super::place::At;
+use super::host_port::HostPort;
 use super::{ExchangeError, Lines, Link};
 use crate::cli::number::number;
 
-/// How often a listener looks, and a connection that was refused is tried again.
+/// How often a listener polls, and a connection that was refused is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How long somebody who has connected may take for a first line.
+/// How long a connection may take for a first line.
 const FIRST_LINE: Duration = Duration::from_secs(5);
 /// Connections that have said nothing yet, at most.
 const UNHEARD: usize = 16;
-/// Strangers that are told of in the log; the others are counted.
-const TOLD: u64 = 8;
+/// Strangers that are logged; the others are counted.
+const LOGGED: u64 = 8;
 
 /// Where the other process is.
 #[derive(Args, Debug, Clone, Default)]
-pub struct MeetingArgs {
+pub struct RendezvousArgs {
     /// Wait here for another e810 that has `--connect`: ADDR:PORT, ADDR or :PORT.
     ///
-    /// Without ADDR at all addresses of this machine, with port 0 at a port that is told. Then there is one function in
+    /// Without ADDR at all addresses of this machine, with port 0 at a free port, which is printed. Then there is one function in
     /// this process, and the other one in that. What they have to know of each other goes over this TCP connection,
     /// neither encrypted nor authenticated.
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["connect", "peer"])]
-    pub listen: Option<At>,
+    pub listen: Option<HostPort>,
     /// Go to another e810 that has `--listen`: HOST:PORT or HOST. This side begins.
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "peer")]
-    pub connect: Option<At>,
+    pub connect: Option<HostPort>,
     /// Port where `--listen` or `--connect` names none.
     #[arg(short = 'p', long, value_name = "PORT", default_value = "18515", value_parser = number::<u16>(0, u16::MAX.into()))]
     pub port: u16,
@@ -45,15 +45,15 @@ pub struct MeetingArgs {
 /// Which side this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It asks: the one that connects.
-    Ask,
-    /// It answers: the one that listens.
-    Answer,
+    /// The one that connects; it sends first.
+    Client,
+    /// The one that listens.
+    Server,
 }
 
 /// A side that has not met the other yet.
 #[derive(Debug)]
-pub struct Meeting {
+pub struct Rendezvous {
     /// Which side this is.
     pub role: Role,
     at: SocketAddr,
@@ -61,12 +61,12 @@ pub struct Meeting {
     wait: Duration,
 }
 
-impl MeetingArgs {
+impl RendezvousArgs {
     /// The meeting that was asked for, if any. A listener listens from here on.
     ///
     /// # Errors
     /// A host that is not found, or a port that cannot be listened on.
-    pub fn open(&self) -> Result<Option<Meeting>, ExchangeError> {
+    pub fn open(&self) -> Result<Option<Rendezvous>, ExchangeError> {
         let wait = Duration::from_secs(self.wait.into());
         if let Some(at) = &self.listen {
             let mut last = None;
@@ -77,8 +77,8 @@ impl MeetingArgs {
                 });
                 match bound {
                     Ok((at, listener)) => {
-                        return Ok(Some(Meeting {
-                            role: Role::Answer,
+                        return Ok(Some(Rendezvous {
+                            role: Role::Server,
                             at,
                             listener: Some(listener),
                             wait,
@@ -92,8 +92,8 @@ impl MeetingArgs {
         let Some(at) = &self.connect else {
             return Ok(None);
         };
-        Ok(Some(Meeting {
-            role: Role::Ask,
+        Ok(Some(Rendezvous {
+            role: Role::Client,
             at: at.connecting(self.port)?,
             listener: None,
             wait,
@@ -101,7 +101,7 @@ impl MeetingArgs {
     }
 }
 
-impl Meeting {
+impl Rendezvous {
     /// Where.
     #[must_use]
     pub const fn at(&self) -> SocketAddr {
@@ -113,7 +113,7 @@ impl Meeting {
     ///
     /// # Errors
     /// Nobody came, nobody was there, or what `watch` said.
-    pub fn meet(self, watch: &dyn Fn() -> Result<()>) -> Result<Link> {
+    pub fn establish(self, watch: &dyn Fn() -> Result<()>) -> Result<Link> {
         let end = Instant::now() + self.wait;
         match &self.listener {
             Some(listener) => self.accept(listener, end, watch),
@@ -124,8 +124,8 @@ impl Meeting {
         }
     }
 
-    /// Waits for somebody who speaks as an e810 does; others are sent away, as
-    /// whatever looks for open ports.
+    /// Waits for a peer that speaks this protocol; other connections are closed, such as
+    /// those of port scanners.
     fn accept(
         &self,
         listener: &TcpListener,
@@ -138,7 +138,7 @@ impl Meeting {
         loop {
             watch()?;
             match listener.accept() {
-                // Whoever finds no place here may come again.
+                // Beyond the limit a connection is closed; its process may try again.
                 Ok((stream, peer)) if unheard.len() < UNHEARD => {
                     let link = Link::new(Lines::new(stream, peer)?, self.wait);
                     unheard.push((link, Instant::now()));
@@ -151,7 +151,7 @@ impl Meeting {
             }
             let mut next = 0;
             while let Some((link, since)) = unheard.get_mut(next) {
-                let why = match link.has_greeted() {
+                let why = match link.has_offer() {
                     Ok(true) => return Ok(unheard.swap_remove(next).0),
                     Ok(false) if since.elapsed() < FIRST_LINE.min(self.wait) => {
                         next += 1;
@@ -170,7 +170,7 @@ impl Meeting {
                 };
                 strangers += 1;
                 match strangers {
-                    ..=TOLD => log::warn!("still listening; {why}"),
+                    ..=LOGGED => log::warn!("still listening; {why}"),
                     _ => log::debug!("still listening; {why}"),
                 }
                 unheard.swap_remove(next);

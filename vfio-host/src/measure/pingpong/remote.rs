@@ -1,7 +1,7 @@
-//! The ping-pong of one side of a reliable connection, the other being another
-//! program's.
+//! The ping-pong of one side of a reliable connection, whose peer is in another
+//! process.
 //!
-//! Nobody sees both memories, so each message tells when it has arrived: a SEND
+//! Neither process sees both memories, so each message signals its arrival: a SEND
 //! does, a WRITE carries immediate data, and around a READ both sides send an
 //! empty message, when the memory is ready and when it was read.
 
@@ -9,16 +9,15 @@ use anyhow::{Result, bail, ensure};
 use e810::Wc;
 use e810_backends::interrupts::HostPlatform;
 
-use super::{Endpoint, MESSAGE_LIMIT, Outcome, Plan, Side, UNREACHED, Watch};
+use super::{MESSAGE_LIMIT, Outcome, PingpongEndpoint, Plan, UNREACHED, Watch};
 use crate::exchange::Role;
 use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 
-/// One side and how far it is.
-struct Alone<'a, P: HostPlatform> {
-    side: &'a mut Side<P>,
-    there: &'a Endpoint,
+/// One side and its progress.
+struct RemotePingpong<'a, P: HostPlatform> {
+    side: &'a mut PingpongEndpoint<P>,
     plan: &'a Plan,
     watch: Watch<'a>,
     sent: u32,
@@ -28,15 +27,14 @@ struct Alone<'a, P: HostPlatform> {
     outcome: Outcome,
 }
 
-impl<'a, P: HostPlatform> Alone<'a, P> {
-    fn new(side: &'a mut Side<P>, there: &'a Endpoint, plan: &'a Plan, watch: Watch<'a>) -> Self {
+impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
+    fn new(side: &'a mut PingpongEndpoint<P>, plan: &'a Plan, watch: Watch<'a>) -> Self {
         if plan.op == Op::Read {
             side.expect(0);
         }
         let scratch = vec![0; plan.size as usize];
         Self {
             side,
-            there,
             plan,
             watch,
             sent: 0,
@@ -56,10 +54,10 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
     /// says whether they have.
     fn until_or(&mut self, sent: u32, received: u32, is_over: &dyn Fn() -> bool) -> Result<bool> {
         (self.watch)()?;
-        let start = self.side.now();
+        let start = self.side.endpoint.now();
         let mut wcs = [Wc::default(); 8];
         while self.sent < sent || self.received < received {
-            let polled = self.side.turn(&mut wcs)?;
+            let polled = self.side.endpoint.poll(&mut wcs)?;
             for wc in wcs.iter().take(polled) {
                 let (mut send, mut receive) = (1, 1);
                 self.side.take(wc, &mut send, &mut receive)?;
@@ -67,7 +65,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
                 self.received += 1 - receive;
             }
             if polled == 0 {
-                let waited = self.side.now() - start;
+                let waited = self.side.endpoint.now() - start;
                 ensure!(
                     waited < MESSAGE_LIMIT,
                     "no completion after {MESSAGE_LIMIT}: {UNREACHED}"
@@ -76,7 +74,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
                 if is_over() {
                     return Ok(false);
                 }
-                self.side.sleep()?;
+                self.side.endpoint.sleep()?;
             }
         }
         self.sent -= sent;
@@ -89,7 +87,7 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
         Ok(self.side.outgoing()?.write(0, &self.expected)?)
     }
 
-    /// Looks at what has arrived.
+    /// Verifies what has arrived.
     fn check(&mut self, number: u64, direction: Direction) -> Result<()> {
         let memory = self.side.incoming()?;
         let (expected, got, seed) = (&mut self.expected, &mut self.got, self.plan.seed);
@@ -102,38 +100,38 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
 
     /// Asks once.
     fn ask(&mut self, number: u64) -> Result<()> {
-        let (op, there) = (self.plan.op, self.there);
+        let op = self.plan.op;
         if op == Op::Read {
             self.until(0, 1)?;
         } else {
-            self.fill(number, Direction::Ask)?;
+            self.fill(number, Direction::Request)?;
         }
-        let posted = self.side.now();
+        let posted = self.side.endpoint.now();
         match op {
             Op::Send => {
-                self.side.post(op, number, there)?;
+                self.side.post(op, number)?;
                 self.until(1, 1)?;
-                let round_trip = self.side.now() - posted;
+                let round_trip = self.side.endpoint.now() - posted;
                 self.outcome.latencies.add(round_trip.0 / 2);
                 self.outcome.messages += 2;
             }
             Op::Write => {
-                self.side.post_write_told(number, there)?;
+                self.side.post_write_imm(number)?;
                 self.until(1, 0)?;
-                let took = self.side.now() - posted;
+                let took = self.side.endpoint.now() - posted;
                 self.outcome.latencies.add(took.0);
                 self.until(0, 1)?;
                 self.outcome.messages += 2;
             }
             Op::Read => {
-                self.side.post(op, number, there)?;
+                self.side.post(op, number)?;
                 self.until(1, 0)?;
-                let took = self.side.now() - posted;
+                let took = self.side.endpoint.now() - posted;
                 self.outcome.latencies.add(took.0);
                 self.outcome.messages += 1;
             }
         }
-        self.check(number, Direction::Answer)?;
+        self.check(number, Direction::Response)?;
         self.side.post_receives()?;
         if op == Op::Read {
             self.side.post_sign(number)?;
@@ -145,9 +143,9 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
     /// Answers once, unless `is_over` says that nothing more comes; says whether it
     /// has. For READ, nothing arrives that could be verified.
     fn answer(&mut self, number: u64, is_over: &dyn Fn() -> bool) -> Result<bool> {
-        let (op, there) = (self.plan.op, self.there);
+        let op = self.plan.op;
         if op == Op::Read {
-            self.fill(number, Direction::Answer)?;
+            self.fill(number, Direction::Response)?;
             self.side.post_sign(number)?;
             if !self.until_or(1, 1, is_over)? {
                 return Ok(false);
@@ -159,12 +157,12 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
         if !self.until_or(0, 1, is_over)? {
             return Ok(false);
         }
-        self.check(number, Direction::Ask)?;
+        self.check(number, Direction::Request)?;
         self.side.post_receives()?;
-        self.fill(number, Direction::Answer)?;
+        self.fill(number, Direction::Response)?;
         match op {
-            Op::Send => self.side.post(op, number, there)?,
-            Op::Write => self.side.post_write_told(number, there)?,
+            Op::Send => self.side.post(op, number)?,
+            Op::Write => self.side.post_write_imm(number)?,
             Op::Read => bail!("a READ is not answered"),
         }
         self.until(1, 0)?;
@@ -173,11 +171,11 @@ impl<'a, P: HostPlatform> Alone<'a, P> {
     }
 }
 
-/// Posts the receives of a side that has not been told to begin yet.
+/// Posts the receives of a side before its peer begins.
 ///
 /// # Errors
 /// A queue that refuses them.
-pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
+pub fn prepare<P: HostPlatform>(side: &mut PingpongEndpoint<P>) -> Result<()> {
     side.post_receives()
 }
 
@@ -189,35 +187,34 @@ pub fn prepare<P: HostPlatform>(side: &mut Side<P>) -> Result<()> {
 /// As [`run`](super::run).
 pub fn run<P: HostPlatform>(
     role: Role,
-    side: &mut Side<P>,
-    there: &Endpoint,
+    side: &mut PingpongEndpoint<P>,
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
     is_over: &dyn Fn(u64) -> bool,
 ) -> Result<Outcome> {
-    let mut alone = Alone::new(side, there, plan, watch);
-    let start = alone.side.now();
+    let mut pingpong = RemotePingpong::new(side, plan, watch);
+    let start = pingpong.side.endpoint.now();
     for number in 0..plan.iterations {
         match role {
-            Role::Ask => {
-                if is_over(number) || plan.is_over(start, || alone.side.now()) {
+            Role::Client => {
+                if is_over(number) || plan.is_over(start, || pingpong.side.endpoint.now()) {
                     break;
                 }
-                alone.ask(number)?;
+                pingpong.ask(number)?;
             }
-            Role::Answer => {
-                if !alone.answer(number, &|| is_over(number))? {
+            Role::Server => {
+                if !pingpong.answer(number, &|| is_over(number))? {
                     break;
                 }
             }
         }
-        alone.outcome.iterations += 1;
+        pingpong.outcome.iterations += 1;
         plan.show(progress, number + 1);
     }
-    let elapsed = alone.side.now() - start;
+    let elapsed = pingpong.side.endpoint.now() - start;
     Ok(Outcome {
         elapsed,
-        ..alone.outcome
+        ..pingpong.outcome
     })
 }

@@ -1,22 +1,22 @@
-//! Who wants to look meets who can show.
+//! The rendezvous of the monitor's server and the threads that own devices.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::seen::{FunctionSeen, Seen};
+use super::snapshot::{FunctionSnapshot, Snapshot};
 
-/// The functions of a process. A clone is the same desk.
+/// The functions of a process. A clone is the same registry.
 #[derive(Clone, Debug)]
-pub struct Desk(Arc<Shared>);
+pub struct MonitorRegistry(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     command: String,
     opened: Instant,
     functions: Mutex<Vec<Arc<Function>>>,
-    /// One looks at a time: an answer is for one.
-    looking: Mutex<()>,
+    /// One snapshot at a time: an answer is for one.
+    snapshot_lock: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -31,33 +31,33 @@ struct Function {
 #[derive(Debug, Default)]
 struct State {
     /// The answer, until it is taken.
-    seen: Option<FunctionSeen>,
-    /// What there was to see at the end.
-    left: Option<FunctionSeen>,
+    snapshot: Option<FunctionSnapshot>,
+    /// The last snapshot.
+    last: Option<FunctionSnapshot>,
     /// No answer comes any more.
-    gone: bool,
+    closed: bool,
 }
 
-/// A function's place at the desk, in the hands of the loop that attends to it.
-/// With it the function goes.
+/// A function's entry in the registry, held by its progress loop. Dropping it removes
+/// the function.
 #[derive(Debug)]
-pub struct Tap(Arc<Function>);
+pub struct SnapshotPublisher(Arc<Function>);
 
-impl Desk {
-    /// The desk of a process that runs `command`.
+impl MonitorRegistry {
+    /// The registry of a process that runs `command`.
     #[must_use]
     pub fn new(command: &str) -> Self {
         Self(Arc::new(Shared {
             command: command.to_owned(),
             opened: Instant::now(),
             functions: Mutex::default(),
-            looking: Mutex::default(),
+            snapshot_lock: Mutex::default(),
         }))
     }
 
-    /// A place for the function `name`, which is reached as `device` says.
+    /// An entry for the function `name`, which is reached as `device` says.
     #[must_use]
-    pub fn tap(&self, name: &str, device: &str) -> Tap {
+    pub fn register(&self, name: &str, device: &str) -> SnapshotPublisher {
         let function = Arc::new(Function {
             name: name.to_owned(),
             device: device.to_owned(),
@@ -66,24 +66,24 @@ impl Desk {
             answered: Condvar::new(),
         });
         lock(&self.0.functions).push(Arc::clone(&function));
-        Tap(function)
+        SnapshotPublisher(function)
     }
 
-    /// Looks at all functions; those that do not answer within `limit` are named.
-    /// One that is gone is told of once more, if it left something to see.
+    /// Asks all functions for a snapshot; those that do not answer within `limit` are named.
+    /// One that is gone is returned once more, if it published a last snapshot.
     #[must_use]
-    pub fn look(&self, limit: Duration) -> Seen {
-        let _looking = lock(&self.0.looking);
-        // Others may come meanwhile.
+    pub fn snapshot(&self, limit: Duration) -> Snapshot {
+        let _one_snapshot = lock(&self.0.snapshot_lock);
+        // Others may be registered meanwhile.
         let all = lock(&self.0.functions).clone();
         // All are asked before the first answer is waited for.
         for function in &all {
-            // Who asked for what came too late has gone.
-            lock(&function.state).seen = None;
+            // An answer that came too late for an earlier request.
+            lock(&function.state).snapshot = None;
             function.wanted.store(true, Ordering::Release);
         }
         let until = Instant::now() + limit;
-        let mut seen = Seen {
+        let mut snapshot = Snapshot {
             command: self.0.command.clone(),
             pid: std::process::id(),
             at_ns: 0,
@@ -91,22 +91,22 @@ impl Desk {
             silent: Vec::new(),
         };
         for function in &all {
-            let (answer, is_gone) = function.answer(until);
+            let (answer, is_closed) = function.answer(until);
             match answer {
-                Some(answer) => seen.functions.push(answer),
-                None if is_gone => {}
-                None => seen.silent.push(function.name.clone()),
+                Some(answer) => snapshot.functions.push(answer),
+                None if is_closed => {}
+                None => snapshot.silent.push(function.name.clone()),
             }
-            if is_gone {
+            if is_closed {
                 lock(&self.0.functions).retain(|kept| !Arc::ptr_eq(kept, function));
             }
         }
         // Of this century.
-        seen.at_ns = self.0.opened.elapsed().as_nanos() as u64;
-        seen
+        snapshot.at_ns = self.0.opened.elapsed().as_nanos() as u64;
+        snapshot
     }
 
-    /// Functions that are there, or left something to see.
+    /// Functions that are there, or have published a last snapshot.
     #[must_use]
     pub fn functions(&self) -> usize {
         lock(&self.0.functions).len()
@@ -115,14 +115,14 @@ impl Desk {
 
 impl Function {
     /// Waits for the answer until then, and says whether the function is gone.
-    fn answer(&self, until: Instant) -> (Option<FunctionSeen>, bool) {
+    fn answer(&self, until: Instant) -> (Option<FunctionSnapshot>, bool) {
         let mut state = lock(&self.state);
         loop {
-            if state.gone {
-                return (state.left.take(), true);
+            if state.closed {
+                return (state.last.take(), true);
             }
-            if state.seen.is_some() {
-                return (state.seen.take(), false);
+            if state.snapshot.is_some() {
+                return (state.snapshot.take(), false);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -134,24 +134,24 @@ impl Function {
     }
 }
 
-impl Tap {
-    /// Whether somebody wants to look: one load.
+impl SnapshotPublisher {
+    /// Whether a snapshot is wanted: one load.
     #[inline]
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.0.wanted.load(Ordering::Relaxed)
     }
 
-    /// Shows what there is to see.
-    pub fn show(&self, seen: FunctionSeen) {
+    /// Publishes a snapshot.
+    pub fn publish(&self, snapshot: FunctionSnapshot) {
         self.0.wanted.store(false, Ordering::Relaxed);
-        lock(&self.0.state).seen = Some(seen);
+        lock(&self.0.state).snapshot = Some(snapshot);
         self.0.answered.notify_all();
     }
 
-    /// Leaves what there is to see at the end, for whoever looks next.
-    pub fn leave(self, seen: FunctionSeen) {
-        lock(&self.0.state).left = Some(seen);
+    /// Publishes the last snapshot, for the next request.
+    pub fn publish_last(self, snapshot: FunctionSnapshot) {
+        lock(&self.0.state).last = Some(snapshot);
     }
 
     /// The function's name.
@@ -167,9 +167,9 @@ impl Tap {
     }
 }
 
-impl Drop for Tap {
+impl Drop for SnapshotPublisher {
     fn drop(&mut self) {
-        lock(&self.0.state).gone = true;
+        lock(&self.0.state).closed = true;
         self.0.answered.notify_all();
     }
 }

@@ -1,41 +1,33 @@
-//! The objects of one side: a device, queue pairs on one CQ, and memory.
+//! One side of `perf`: messages posted in lists, placed in memory, and verified.
 
 use std::array::from_fn;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use e810::{
-    AccessFlags, Control, Cq, Data, EventSet, Mr, Op as Request, Path, Pd, Qp, QpAttr, QpCaps,
-    QpInit, RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode,
+    AccessFlags, Control, Data, EventSet, Op as Request, QpCaps, QpType, RecvWr, Remote, SendFlags,
+    SendWr, Sge, Wc, WcOpcode,
 };
-use e810_backends::buffer::Buffer;
 use e810_backends::interrupts::HostPlatform;
-use e810_hal::{Ns, SharedBytes};
+use e810_hal::SharedBytes;
 
 use super::Plan;
-use crate::measure::attend::Attended;
+use crate::measure::endpoint::{Endpoint, EndpointPlan, SizeOptions, succeeded};
 use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
-use crate::measure::pingpong::{Endpoint, succeeded};
-use crate::monitor::Tap;
+use crate::monitor::SnapshotPublisher;
 
 /// Q_Key: nothing here is a datagram.
 const NO_QKEY: u32 = 0;
 
 /// One side.
 #[derive(Debug)]
-pub struct End<P: HostPlatform> {
-    pub(super) device: Attended<P>,
-    pd: Pd,
-    cq: Cq<P>,
-    qps: Vec<Qp<P>>,
-    /// Places in `qps` by queue pair number.
+pub struct PerfEndpoint<P: HostPlatform> {
+    pub(crate) endpoint: Endpoint<P>,
+    /// Places among the queue pairs by queue pair number.
     index: Vec<(u32, usize)>,
-    mr: Mr<P>,
-    buffer: Buffer,
     /// Bytes of a place.
     stride: usize,
     places: usize,
-    there: Vec<Endpoint>,
     scratch: [Vec<u8>; 2],
 }
 
@@ -59,116 +51,60 @@ pub(super) struct Post {
     pub(super) size: u32,
 }
 
-impl<P: HostPlatform> End<P> {
-    /// Makes the objects that `plan` takes on a ready device, at which others look
-    /// through `tap`.
+impl<P: HostPlatform> PerfEndpoint<P> {
+    /// Makes the objects that `plan` takes on a ready device, whose
+    /// snapshots go to `publisher`.
     ///
     /// # Errors
     /// What the device refused, and which object.
     pub fn new(
         platform: P,
-        mut control: Control<P>,
+        control: Control<P>,
         events: EventSet<P>,
         plan: &Plan,
-        tap: Option<Tap>,
+        publisher: Option<SnapshotPublisher>,
     ) -> Result<Self> {
         let stride = plan.largest() as usize;
         let places = plan.places();
-        // First what is sent, then where it arrives.
-        let buffer = platform.payload(stride * places * 2)?;
-        let pd = control.alloc_pd()?;
-        let qps = u32::try_from(plan.qps)?;
-        // Sends and receives of each, and one over, as a ring is never full.
-        let mut cq = control
-            .create_cq(qps * plan.depth * 2 + 1, 0)
-            .context("--qps and --depth")?;
-        let access =
-            AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
-        let mr = control.reg_mr(&pd, buffer.bytes(), access)?;
-        let caps = QpCaps {
-            max_send_wr: plan.depth,
-            max_recv_wr: plan.depth,
-            max_send_sge: 1,
-            max_recv_sge: 1,
-            max_inline: plan.inline,
+        let objects = EndpointPlan {
+            // First what is sent, then where it arrives.
+            bytes: stride * places * 2,
+            access: AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ,
+            // Sends and receives of each, and one over, as a ring is never full.
+            cqes: u32::try_from(plan.qps)? * plan.depth * 2 + 1,
+            qps: plan.qps,
+            qp_type: QpType::Rc,
+            caps: QpCaps {
+                max_send_wr: plan.depth,
+                max_recv_wr: plan.depth,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline: plan.inline,
+            },
+            counters: false,
+            tuning: plan.tuning,
+            qkey: NO_QKEY,
+            wait_mode: plan.wait_mode,
+            options: Some(SizeOptions {
+                cq: "--qps and --depth",
+                qp: "--qps, --depth, --inline",
+            }),
         };
-        let init = QpInit {
-            tuning: Some(plan.tuning),
-            ..QpInit::rc(&cq, &cq, caps)
-        };
-        let make = |_| {
-            control
-                .create_qp(&pd, &init)
-                .context("--qps, --depth, --inline")
-        };
-        let qps: Vec<Qp<P>> = (0..plan.qps).map(make).collect::<Result<_>>()?;
-        let mut index: Vec<_> = (0..)
-            .zip(&qps)
-            .map(|(i, qp)| (qp.number().get(), i))
-            .collect();
+        let endpoint = Endpoint::new(platform, control, events, &objects, publisher)?;
+        let numbers = endpoint.numbers().map(e810::Qpn::get);
+        let mut index: Vec<_> = numbers.zip(0..).collect();
         index.sort_unstable();
         Ok(Self {
-            device: Attended::new(platform, control, events, &mut cq, plan.waits, tap)?,
-            pd,
-            cq,
-            qps,
+            endpoint,
             index,
-            mr,
-            buffer,
             stride,
             places,
-            there: Vec::new(),
             scratch: [vec![0; stride], vec![0; stride]],
         })
     }
-}
-
-impl<P: HostPlatform> End<P> {
-    /// The control path of its device.
-    pub const fn control(&mut self) -> &mut Control<P> {
-        &mut self.device.control
-    }
-
-    /// What the peer needs to know of each queue pair.
-    #[must_use]
-    pub fn endpoints(&self) -> Vec<Endpoint> {
-        let endpoint = |qp: &Qp<P>| Endpoint {
-            qpn: qp.number(),
-            psn: 0x10_0000 | qp.number().get(),
-            qkey: NO_QKEY,
-            address: self.mr.address(),
-            rkey: self.mr.rkey(),
-        };
-        self.qps.iter().map(endpoint).collect()
-    }
-
-    /// Connects each queue pair with the peer's of the same place.
-    ///
-    /// # Errors
-    /// The transition that failed.
-    pub fn connect(&mut self, there: Vec<Endpoint>, path: Path, mtu: e810::Mtu) -> Result<()> {
-        let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
-        ensure!(there.len() == self.qps.len(), "queue pairs without a peer");
-        for (peer, qp) in there.iter().zip(&mut self.qps) {
-            let psn = 0x10_0000 | qp.number().get();
-            for attr in [
-                QpAttr::to_init(access),
-                QpAttr::to_rtr(path, mtu, peer.qpn, peer.psn),
-                QpAttr::to_rts(psn),
-            ] {
-                self.device.control.modify_qp(qp, &attr)?;
-            }
-        }
-        self.there = there;
-        Ok(())
-    }
 
     pub(super) fn outgoing(&self, place: usize, size: u32) -> Result<SharedBytes> {
-        let window = self
-            .buffer
-            .bytes()
-            .window(place * self.stride, size as usize);
-        Ok(window?)
+        self.endpoint.memory(place * self.stride, size as usize)
     }
 
     pub(super) fn incoming(&self, place: usize, size: u32) -> Result<SharedBytes> {
@@ -186,7 +122,12 @@ impl<P: HostPlatform> End<P> {
         let memory = self.outgoing(place, size)?;
         let [bytes, _] = &mut self.scratch;
         let bytes = bytes.get_mut(..size as usize).context("a larger message")?;
-        payload::fill(bytes, plan.seed ^ u64::from(size), content, Direction::Ask);
+        payload::fill(
+            bytes,
+            plan.seed ^ u64::from(size),
+            content,
+            Direction::Request,
+        );
         Ok(memory.write(0, bytes)?)
     }
 
@@ -209,7 +150,7 @@ impl<P: HostPlatform> End<P> {
         content: u64,
         last: Option<u8>,
     ) -> Result<bool> {
-        self.device.platform.from_device();
+        self.endpoint.sync_from_device();
         let memory = self.incoming(place, size)?;
         let [expected, got] = &mut self.scratch;
         let length = size as usize;
@@ -221,7 +162,7 @@ impl<P: HostPlatform> End<P> {
             expected,
             plan.seed ^ u64::from(size),
             content,
-            Direction::Ask,
+            Direction::Request,
         );
         if let (Some(last), Some(byte)) = (last, expected.last_mut()) {
             *byte = last;
@@ -231,22 +172,12 @@ impl<P: HostPlatform> End<P> {
     }
 
     pub(super) fn post_receive(&mut self, qp: usize, place: usize, size: u32) -> Result<()> {
-        let sges = [self.sge(self.incoming(place, size)?)];
-        let qp = self.qps.get_mut(qp).context("no such queue pair")?;
-        qp.post_recv(&[RecvWr {
+        let sges = [self.endpoint.sge(self.incoming(place, size)?)];
+        self.endpoint.qp(qp)?.post_recv(&[RecvWr {
             wr_id: 0,
             sges: &sges,
         }])?;
         Ok(())
-    }
-
-    fn sge(&self, memory: SharedBytes) -> Sge {
-        Sge {
-            addr: memory.address(),
-            // A place is as long as a message, 32 bits.
-            length: memory.len() as u32,
-            lkey: self.mr.lkey(),
-        }
     }
 
     /// Posts messages with one doorbell; the last one is signaled.
@@ -265,7 +196,7 @@ impl<P: HostPlatform> End<P> {
             count,
             size,
         } = post;
-        let there = *self.there.get(qp).context("not connected")?;
+        let there = *self.endpoint.remote(qp)?;
         let place = |i: usize| plan.place(qp, from + i as u64);
         let is_inline = op != Op::Read && size <= plan.inline;
         let mut sges = [[Sge {
@@ -279,7 +210,7 @@ impl<P: HostPlatform> End<P> {
                 Op::Read => self.incoming(place(i), size)?,
                 Op::Send | Op::Write => self.outgoing(place(i), size)?,
             };
-            *sge = [self.sge(memory)];
+            *sge = [self.endpoint.sge(memory)];
             if is_inline {
                 let mut bytes = vec![0; size as usize];
                 memory.read(0, &mut bytes)?;
@@ -321,16 +252,15 @@ impl<P: HostPlatform> End<P> {
         };
         let requests: [SendWr<'_>; N] = from_fn(request);
         let requests = requests.get(..count as usize).context("a longer list")?;
-        let qp = self.qps.get_mut(qp).context("no such queue pair")?;
-        qp.post_send(requests)?;
+        self.endpoint.qp(qp)?.post_send(requests)?;
         Ok(())
     }
 
-    /// One look at the completions, and where there is none at the events and
-    /// the deferred work; says how many there were.
+    /// Polls for completions, and where there is none does the events and the deferred
+    /// work; returns how many there were.
     pub(super) fn turn(&mut self, take: &mut dyn FnMut(Completed)) -> Result<usize> {
         let mut wcs = [Wc::default(); 32];
-        let polled = self.device.poll(&mut self.cq, &mut wcs)?;
+        let polled = self.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled) {
             succeeded(wc)?;
             let found = self
@@ -349,44 +279,9 @@ impl<P: HostPlatform> End<P> {
         Ok(polled)
     }
 
-    /// Interrupts taken so far.
-    #[must_use]
-    pub fn interrupts(&self) -> u64 {
-        self.device.interrupts()
-    }
-
-    /// The time.
-    #[must_use]
-    pub fn now(&self) -> Ns {
-        self.device.now()
-    }
-
-    /// An empty turn, beside another end.
-    pub fn relax(&self) {
-        self.device.rest();
-    }
-
-    /// An empty turn of the only end.
-    ///
-    /// # Errors
-    /// The host cannot wait.
-    pub fn sleep(&mut self) -> Result<()> {
-        self.device.sleep()
-    }
-
-    /// Destroys everything in order and shuts the device down.
-    ///
-    /// # Errors
-    /// The first step that failed; what the device may still write is leaked.
-    pub fn close(mut self) -> Result<()> {
-        let control = &mut self.device.control;
-        for qp in self.qps {
-            control.destroy_qp(qp).map_err(|(_, error)| error)?;
-        }
-        control.destroy_cq(self.cq).map_err(|(_, error)| error)?;
-        control.dereg_mr(self.mr).map_err(|(_, error)| error)?;
-        control.dealloc_pd(self.pd).map_err(|(_, error)| error)?;
-        self.device.shut_down()
+    /// As [`Endpoint::close`].
+    pub fn close(self) -> Result<()> {
+        self.endpoint.close()
     }
 }
 

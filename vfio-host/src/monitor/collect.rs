@@ -1,14 +1,14 @@
-//! One look at a device, by the loop that attends to it.
+//! Collects the snapshot of a device, in its progress loop.
 
 use e810::{
     Control, Cq, Depth, EventSet, LoggedEvent, Moderated, PortState, Timer, Timing, VectorEvents,
 };
 use e810_hal::{Ns, Platform};
 
-use super::desk::Tap;
-use super::seen::{
-    AsyncSeen, AsyncsSeen, CqSeen, DepthSeen, FunctionSeen, PortSeen, ProfileSeen, TimingSeen,
-    VectorSeen,
+use super::registry::SnapshotPublisher;
+use super::snapshot::{
+    AsyncEventSnapshot, AsyncEventsSnapshot, CqSnapshot, DepthSnapshot, FunctionSnapshot,
+    PortSnapshot, ProfileSnapshot, TimingSnapshot, VectorSnapshot,
 };
 use crate::cli::ModerationArg;
 use crate::output::counters::by_name;
@@ -25,15 +25,15 @@ pub(crate) struct Counts {
     pub(crate) events: u64,
 }
 
-/// Looks at a device with one completion queue.
-pub(crate) fn look<P: Platform>(
-    tap: &Tap,
+/// Collects the snapshot of a device with one completion queue.
+pub(crate) fn collect_snapshot<P: Platform>(
+    publisher: &SnapshotPublisher,
     now: Ns,
     control: &mut Control<P>,
     parts: &EventSet<P>,
     cq: &Cq<P>,
     counts: &Counts,
-) -> FunctionSeen {
+) -> FunctionSnapshot {
     let interrupts = counts.interrupts.iter().copied();
     let interrupts = interrupts.chain(std::iter::repeat(0));
     let vectors = parts
@@ -44,13 +44,16 @@ pub(crate) fn look<P: Platform>(
     let counters = match control.gather_stats() {
         Ok(stats) => by_name(&stats),
         Err(error) => {
-            log::warn!("the counters of {} cannot be read: {error}", tap.name());
+            log::warn!(
+                "the counters of {} cannot be read: {error}",
+                publisher.name()
+            );
             Default::default()
         }
     };
-    FunctionSeen {
-        name: tap.name().to_owned(),
-        device: tap.device().to_owned(),
+    FunctionSnapshot {
+        name: publisher.name().to_owned(),
+        device: publisher.device().to_owned(),
         port: port(control),
         vectors,
         cqs: vec![queue(cq, counts)],
@@ -62,13 +65,13 @@ pub(crate) fn look<P: Platform>(
     }
 }
 
-fn port<P: Platform>(control: &Control<P>) -> PortSeen {
+fn port<P: Platform>(control: &Control<P>) -> PortSnapshot {
     let (state, link_mbps) = match control.query_port(1) {
         Ok(port) if port.state == PortState::Active => ("active", port.mbps),
         Ok(port) => ("down", port.mbps),
         Err(_) => ("unknown", 0),
     };
-    PortSeen {
+    PortSnapshot {
         state: state.to_owned(),
         link_mbps,
         mac: mac(control.lan().mac),
@@ -79,10 +82,10 @@ fn vector<P: Platform>(
     control: &Control<P>,
     events: &VectorEvents<P>,
     interrupts: u64,
-) -> VectorSeen {
+) -> VectorSnapshot {
     let completion_vector = events.completion_vector();
     let timing = completion_vector.and_then(|number| control.interrupt_timing(number).ok());
-    VectorSeen {
+    VectorSnapshot {
         vector: events.vector().get(),
         asynchronous: events.has_async(),
         completion_vector,
@@ -92,35 +95,35 @@ fn vector<P: Platform>(
     }
 }
 
-fn delay(timing: Timing) -> TimingSeen {
+fn delay(timing: Timing) -> TimingSnapshot {
     let timer = match timing.timer {
         Timer::Itr0 => "ITR0",
         Timer::Itr1 => "ITR1",
         Timer::Itr2 => "ITR2",
         Timer::None => "none",
     };
-    TimingSeen {
+    TimingSnapshot {
         timer: timer.to_owned(),
         interval_us: timing.interval_us,
         limit_us: timing.limit_us,
     }
 }
 
-const fn depth(depth: Depth) -> DepthSeen {
-    DepthSeen {
+const fn depth(depth: Depth) -> DepthSnapshot {
+    DepthSnapshot {
         entries: depth.entries,
         waiting: depth.waiting,
     }
 }
 
-fn queue<P: Platform>(cq: &Cq<P>, counts: &Counts) -> CqSeen {
+fn queue<P: Platform>(cq: &Cq<P>, counts: &Counts) -> CqSnapshot {
     let Moderated {
         setting,
         wait_us,
         profile,
         ..
     } = cq.moderation();
-    CqSeen {
+    CqSnapshot {
         number: cq.number(),
         completion_vector: cq.completion_vector(),
         depth: depth(cq.depth()),
@@ -129,22 +132,24 @@ fn queue<P: Platform>(cq: &Cq<P>, counts: &Counts) -> CqSeen {
         events: counts.events,
         moderation: ModerationArg(setting).name().to_owned(),
         wait_us,
-        profile: profile.map(|(index, of)| ProfileSeen { index, of }),
+        profile: profile.map(|(index, of)| ProfileSnapshot { index, of }),
     }
 }
 
-fn asynchronous<P: Platform>(parts: &EventSet<P>, now: Ns) -> AsyncsSeen {
-    let mut seen = AsyncsSeen::default();
+fn asynchronous<P: Platform>(parts: &EventSet<P>, now: Ns) -> AsyncEventsSnapshot {
+    let mut snapshot = AsyncEventsSnapshot::default();
     for log in parts.iter().map(VectorEvents::log) {
-        seen.total += log.total();
-        seen.last.extend(log.iter().map(|entry| event(entry, now)));
+        snapshot.total += log.total();
+        snapshot
+            .last
+            .extend(log.iter().map(|entry| event(entry, now)));
     }
-    seen
+    snapshot
 }
 
-fn event(entry: &LoggedEvent, now: Ns) -> AsyncSeen {
+fn event(entry: &LoggedEvent, now: Ns) -> AsyncEventSnapshot {
     let event = &entry.event;
-    AsyncSeen {
+    AsyncEventSnapshot {
         ago_ns: (now - entry.at).0,
         name: event.name().to_owned(),
         object: event.object.to_string(),

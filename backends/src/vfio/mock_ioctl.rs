@@ -1,4 +1,4 @@
-//! A kernel that answers from a list.
+//! Scripted ioctl replies for tests.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -7,11 +7,11 @@ use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::node::Node;
+use super::ioctl::IoctlFile;
 
 /// What is expected next.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum ExpectedCall {
     Ioctl(Ioctl),
     /// The last descriptor of the file is closed.
     Close(&'static str),
@@ -22,12 +22,12 @@ pub(super) enum Step {
 pub(super) struct Ioctl {
     pub(super) on: &'static str,
     pub(super) request: u32,
-    pub(super) takes: Vec<u8>,
+    pub(super) expected_arg: Vec<u8>,
     /// Bytes of the request that are not the same in every run: addresses and
     /// numbers of descriptors.
-    pub(super) any: Range<usize>,
+    pub(super) ignore_range: Range<usize>,
     /// The argument afterwards, when it is another.
-    pub(super) gives: Option<Vec<u8>>,
+    pub(super) reply: Option<Vec<u8>>,
     /// Where in the argument an address stands, and what is written there.
     pub(super) writes: Option<(usize, Vec<u8>)>,
     /// The error, 0 for none.
@@ -38,26 +38,26 @@ pub(super) struct Ioctl {
 
 impl Ioctl {
     /// A request that leaves its argument as it is.
-    pub(super) fn new(on: &'static str, request: u32, takes: Vec<u8>) -> Self {
+    pub(super) fn new(on: &'static str, request: u32, expected_arg: Vec<u8>) -> Self {
         Self {
             on,
             request,
-            takes,
-            any: 0..0,
-            gives: None,
+            expected_arg,
+            ignore_range: 0..0,
+            reply: None,
             writes: None,
             errno: 0,
             result: 0,
         }
     }
 
-    pub(super) fn any(mut self, any: Range<usize>) -> Self {
-        self.any = any;
+    pub(super) fn ignore_range(mut self, ignore_range: Range<usize>) -> Self {
+        self.ignore_range = ignore_range;
         self
     }
 
-    pub(super) fn gives(mut self, bytes: Vec<u8>) -> Self {
-        self.gives = Some(bytes);
+    pub(super) fn reply(mut self, bytes: Vec<u8>) -> Self {
+        self.reply = Some(bytes);
         self
     }
 
@@ -85,7 +85,7 @@ impl Ioctl {
     }
 }
 
-impl From<Ioctl> for Step {
+impl From<Ioctl> for ExpectedCall {
     fn from(ioctl: Ioctl) -> Self {
         Self::Ioctl(ioctl)
     }
@@ -103,8 +103,8 @@ pub(super) fn longs(longs: &[u64]) -> Vec<u8> {
 
 /// The list; every file of the test takes from it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tape {
-    steps: Arc<Mutex<VecDeque<Step>>>,
+pub(super) struct MockKernel {
+    steps: Arc<Mutex<VecDeque<ExpectedCall>>>,
     /// What was not as expected. A destructor cannot fail a test.
     wrong: Arc<Mutex<Vec<String>>>,
 }
@@ -113,15 +113,15 @@ fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Tape {
-    pub(super) fn new(steps: impl IntoIterator<Item = Step>) -> Self {
-        let tape = Self::default();
-        tape.expect(steps);
-        tape
+impl MockKernel {
+    pub(super) fn new(steps: impl IntoIterator<Item = ExpectedCall>) -> Self {
+        let kernel = Self::default();
+        kernel.expect(steps);
+        kernel
     }
 
     /// Appends to the list.
-    pub(super) fn expect(&self, steps: impl IntoIterator<Item = Step>) {
+    pub(super) fn expect(&self, steps: impl IntoIterator<Item = ExpectedCall>) {
         lock(&self.steps).extend(steps);
     }
 
@@ -134,17 +134,17 @@ impl Tape {
     }
 
     /// A file that answers from the list, with `bytes` of memory behind it.
-    pub(super) fn file(&self, name: &'static str, bytes: u64) -> Taped {
+    pub(super) fn file(&self, name: &'static str, bytes: u64) -> MockFile {
         // SAFETY: the name ends in a zero; nothing else is pointed at.
         let fd = unsafe { libc::memfd_create(c"taped".as_ptr(), libc::MFD_CLOEXEC) };
         assert!(fd >= 0, "{}", io::Error::last_os_error());
         // SAFETY: just opened, and nobody else's.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(bytes).unwrap();
-        Taped {
+        MockFile {
             name,
             file,
-            tape: self.clone(),
+            kernel: self.clone(),
         }
     }
 
@@ -154,36 +154,36 @@ impl Tape {
     }
 }
 
-/// A file of the pretended kernel.
-pub(super) struct Taped {
+/// A file of the mock kernel.
+pub(super) struct MockFile {
     name: &'static str,
     file: File,
-    tape: Tape,
+    kernel: MockKernel,
 }
 
-impl Node for Taped {
+impl IoctlFile for MockFile {
     fn file(&self) -> &File {
         &self.file
     }
 
     unsafe fn ioctl(&self, request: libc::c_ulong, argument: &mut [u8]) -> io::Result<u32> {
         let came = format!("{} {request:#x} {argument:x?}", self.name);
-        let next = lock(&self.tape.steps).pop_front();
-        let Some(Step::Ioctl(step)) = next else {
-            return Err(self.tape.wrong(format!("{came} instead of {next:x?}")));
+        let next = lock(&self.kernel.steps).pop_front();
+        let Some(ExpectedCall::Ioctl(step)) = next else {
+            return Err(self.kernel.wrong(format!("{came} instead of {next:x?}")));
         };
-        let mut takes = step.takes.clone();
-        if let (Some(any), Some(own)) = (
-            takes.get_mut(step.any.clone()),
-            argument.get(step.any.clone()),
+        let mut expected_arg = step.expected_arg.clone();
+        if let (Some(ignore_range), Some(own)) = (
+            expected_arg.get_mut(step.ignore_range.clone()),
+            argument.get(step.ignore_range.clone()),
         ) {
-            any.copy_from_slice(own);
+            ignore_range.copy_from_slice(own);
         }
         let as_expected = self.name == step.on
             && request == libc::c_ulong::from(step.request)
-            && *argument == *takes;
+            && *argument == *expected_arg;
         if !as_expected {
-            return Err(self.tape.wrong(format!("{came} instead of {step:x?}")));
+            return Err(self.kernel.wrong(format!("{came} instead of {step:x?}")));
         }
         if let Some((at, bytes)) = &step.writes {
             let address = argument[*at..].first_chunk().unwrap();
@@ -193,11 +193,11 @@ impl Node for Taped {
             // argument, which was compared, asks for; the test writes no more.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         }
-        if let Some(gives) = &step.gives {
+        if let Some(reply) = &step.reply {
             // The bytes that differ from run to run stay.
             let own = argument.to_vec();
-            argument.copy_from_slice(gives);
-            argument[step.any.clone()].copy_from_slice(&own[step.any]);
+            argument.copy_from_slice(reply);
+            argument[step.ignore_range.clone()].copy_from_slice(&own[step.ignore_range]);
         }
         match step.errno {
             0 => Ok(step.result),
@@ -206,11 +206,11 @@ impl Node for Taped {
     }
 }
 
-impl Drop for Taped {
+impl Drop for MockFile {
     fn drop(&mut self) {
-        let next = lock(&self.tape.steps).pop_front();
-        if !matches!(next, Some(Step::Close(name)) if name == self.name) {
-            self.tape
+        let next = lock(&self.kernel.steps).pop_front();
+        if !matches!(next, Some(ExpectedCall::Close(name)) if name == self.name) {
+            self.kernel
                 .wrong(format!("close of {} instead of {next:x?}", self.name));
         }
     }

@@ -1,24 +1,24 @@
-//! What carries the messages of a command, in words.
+//! What carries the messages of a command, as reports name it.
 
 use e810_backends::spec::DeviceKind;
 
 /// What carried the messages.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Carrier {
+pub(crate) struct TransportLabel {
     /// In JSON.
     pub(crate) name: &'static str,
     /// In words.
     pub(crate) text: &'static str,
     /// What else is known of the run.
-    pub(crate) around: &'static str,
+    pub(crate) details: &'static str,
     /// What every figure is.
     pub(crate) label: &'static str,
 }
 
-impl Carrier {
+impl TransportLabel {
     /// Between two functions of this process.
     pub(crate) const fn between(kind: DeviceKind) -> Self {
-        let (text, around, label) = match kind {
+        let (text, details, label) = match kind {
             DeviceKind::Simulated => (
                 "simulated, two functions in one process",
                 SIMULATOR,
@@ -34,7 +34,7 @@ impl Carrier {
         Self {
             name: kind.name(),
             text,
-            around,
+            details,
             label,
         }
     }

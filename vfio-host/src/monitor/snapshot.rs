@@ -1,4 +1,4 @@
-//! What one look gives: states, and counts since the beginning.
+//! A snapshot: states, and counts since the beginning.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 /// A process and its functions.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Seen {
+pub struct Snapshot {
     /// What the process does: the name of its command.
     pub command: String,
     /// Its number.
     pub pid: u32,
-    /// When this was seen, in ns since the process began to tell.
+    /// When this was seen, in ns since the registry was made.
     pub at_ns: u64,
     /// Its functions.
-    pub functions: Vec<FunctionSeen>,
+    pub functions: Vec<FunctionSnapshot>,
     /// Functions that did not answer in time: they are starting, or their loop is
     /// held up.
     pub silent: Vec<String>,
@@ -22,19 +22,19 @@ pub struct Seen {
 
 /// A function.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct FunctionSeen {
+pub struct FunctionSnapshot {
     /// Its name in the process.
     pub name: String,
     /// How it is reached: `sim`, `vfio-user:PATH` or `vfio:BDF`.
     pub device: String,
     /// Its port.
-    pub port: PortSeen,
+    pub port: PortSnapshot,
     /// Its interrupt vectors.
-    pub vectors: Vec<VectorSeen>,
+    pub vectors: Vec<VectorSnapshot>,
     /// Its completion queues.
-    pub cqs: Vec<CqSeen>,
+    pub cqs: Vec<CqSnapshot>,
     /// Its asynchronous events.
-    pub async_events: AsyncsSeen,
+    pub async_events: AsyncEventsSnapshot,
     /// Its counters, by the names of existing drivers; empty when they could not
     /// be read.
     pub counters: BTreeMap<String, u64>,
@@ -42,7 +42,7 @@ pub struct FunctionSeen {
 
 /// A port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct PortSeen {
+pub struct PortSnapshot {
     /// `active` or `down`.
     pub state: String,
     /// Speed of the link in Mbit/s; 0 when it is not known.
@@ -53,7 +53,7 @@ pub struct PortSeen {
 
 /// An interrupt vector.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct VectorSeen {
+pub struct VectorSnapshot {
     /// Its number.
     pub vector: u32,
     /// Asynchronous events come here.
@@ -63,14 +63,14 @@ pub struct VectorSeen {
     /// Interrupts taken; 0 where the program polls.
     pub interrupts: u64,
     /// The completion event queue.
-    pub ceq: Option<DepthSeen>,
+    pub ceq: Option<DepthSnapshot>,
     /// What delays its interrupts.
-    pub timing: Option<TimingSeen>,
+    pub timing: Option<TimingSnapshot>,
 }
 
 /// How full a queue is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct DepthSeen {
+pub struct DepthSnapshot {
     /// Entries it has room for.
     pub entries: u32,
     /// Entries that wait.
@@ -79,7 +79,7 @@ pub struct DepthSeen {
 
 /// What delays the interrupts of a vector, as its registers say.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct TimingSeen {
+pub struct TimingSnapshot {
     /// The timer of the completions: `ITR0` to `ITR2`, or `none`.
     pub timer: String,
     /// Its interval in µs; 0: none.
@@ -90,13 +90,13 @@ pub struct TimingSeen {
 
 /// A completion queue.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct CqSeen {
+pub struct CqSnapshot {
     /// Its number.
     pub number: u32,
     /// The completion vector of its events.
     pub completion_vector: u16,
     /// How full it is.
-    pub depth: DepthSeen,
+    pub depth: DepthSnapshot,
     /// It overflowed.
     pub failed: bool,
     /// Completions polled.
@@ -108,12 +108,12 @@ pub struct CqSeen {
     /// How long it allows its events to wait, in µs.
     pub wait_us: u32,
     /// The profile that an adaptive moderation has chosen.
-    pub profile: Option<ProfileSeen>,
+    pub profile: Option<ProfileSnapshot>,
 }
 
 /// A profile of adaptive moderation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ProfileSeen {
+pub struct ProfileSnapshot {
     /// Its index; a higher one waits longer.
     pub index: u8,
     /// How many there are.
@@ -122,16 +122,16 @@ pub struct ProfileSeen {
 
 /// Asynchronous events.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct AsyncsSeen {
+pub struct AsyncEventsSnapshot {
     /// How many there were.
     pub total: u64,
     /// The last of them, oldest first.
-    pub last: Vec<AsyncSeen>,
+    pub last: Vec<AsyncEventSnapshot>,
 }
 
 /// An asynchronous event.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct AsyncSeen {
+pub struct AsyncEventSnapshot {
     /// How long ago it was, in ns.
     pub ago_ns: u64,
     /// Its name.

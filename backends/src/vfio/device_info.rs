@@ -1,8 +1,8 @@
-//! What the kernel says of a function and of an IOMMU.
+//! Variable-length info structures of VFIO and iommufd, and their capabilities.
 
 use std::io;
 
-use super::node::Node;
+use super::ioctl::IoctlFile;
 
 /// A region of a function: a BAR, or configuration space.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,25 +28,25 @@ pub(super) struct Irqs {
 
 /// A function, as far as the driver uses it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Description {
+pub(super) struct DeviceInfo {
     pub(super) bar0: Region,
     /// Of configuration space in the device's file.
     pub(super) config: u64,
     pub(super) msix: Option<Irqs>,
     /// Errors on the bus.
     pub(super) error: Option<Irqs>,
-    /// The kernel's request to give the function back.
+    /// The kernel's request to release the function.
     pub(super) request: Option<Irqs>,
 }
 
-/// Asks for a structure that is as long as the kernel likes: `head` with its
+/// Reads a structure whose length the kernel chooses: `head` with its
 /// length in the first word, and capabilities behind it.
 ///
 /// # Safety
 /// `request` takes a structure of at least `head`'s length that begins with
 /// its length and points nowhere.
-pub(super) unsafe fn ask(
-    node: &dyn Node,
+pub(super) unsafe fn query_info(
+    file: &dyn IoctlFile,
     request: libc::c_ulong,
     head: &[u8],
 ) -> io::Result<Vec<u8>> {
@@ -60,7 +60,7 @@ pub(super) unsafe fn ask(
             *argsz = (size as u32).to_ne_bytes();
         }
         // SAFETY: at least the request's structure, and `argsz` bytes of it.
-        unsafe { node.ioctl(request, &mut info) }?;
+        unsafe { file.ioctl(request, &mut info) }?;
         match word(&info, 0).unwrap_or(0) as usize {
             wanted if wanted <= size => return Ok(info),
             wanted if wanted <= MOST => size = wanted,

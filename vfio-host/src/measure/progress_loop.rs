@@ -1,38 +1,36 @@
-//! A device that a loop attends to between two looks at its completions.
+//! The progress loop of a device: completions, events, and the driver's deferred work.
 //!
-//! Whatever the loop is for, what a device wants meanwhile is the same: its
-//! events taken, and the driver's deferred work done. How a loop rests until
-//! something may have happened is decided here too, so that every command rests
-//! in the same ways.
+//! Every measurement runs this loop. How it waits until something may have happened
+//! is decided here too ([`WaitMode`]), so that all commands wait in the same ways.
 
 use anyhow::{Context, Result, bail};
 use e810::{AsyncEvent, Control, Cq, Event, EventSet, Notify, VectorEvents, Wc};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
-use super::waits::Waits;
-use crate::monitor::{Counts, FunctionSeen, Tap, look};
+use super::wait_mode::WaitMode;
+use crate::monitor::{Counts, FunctionSnapshot, SnapshotPublisher, collect_snapshot};
 
-/// How long a thread sleeps at a time: then it looks whether all is well.
+/// How long a thread sleeps at a time: then it runs its checks.
 const SLEEP: Ns = Ns::from_ms(10);
 
-/// A ready device and what it tells.
+/// A ready device, its events and its counts.
 #[derive(Debug)]
-pub(crate) struct Attended<P: Platform> {
+pub(crate) struct ProgressLoop<P: Platform> {
     pub(crate) platform: P,
     pub(crate) control: Control<P>,
     events: EventSet<P>,
-    waits: Waits,
+    wait_mode: WaitMode,
     /// There may be completions.
     awake: bool,
     fired: Vec<Vector>,
     counts: Counts,
-    tap: Option<Tap>,
+    publisher: Option<SnapshotPublisher>,
 }
 
-impl<P: HostPlatform> Attended<P> {
-    /// Takes charge of a device that is ready, whose only queue is `cq`. Through
-    /// `tap` others can look at it.
+impl<P: HostPlatform> ProgressLoop<P> {
+    /// Takes charge of a device that is ready, whose only queue is `cq`. Its
+    /// snapshots go to `publisher`.
     ///
     /// # Errors
     /// Moderation that the card does not have.
@@ -41,10 +39,10 @@ impl<P: HostPlatform> Attended<P> {
         mut control: Control<P>,
         events: EventSet<P>,
         cq: &mut Cq<P>,
-        waits: Waits,
-        tap: Option<Tap>,
+        wait_mode: WaitMode,
+        publisher: Option<SnapshotPublisher>,
     ) -> Result<Self> {
-        if let Waits::ForEvents(moderation) = waits {
+        if let WaitMode::Interrupt(moderation) = wait_mode {
             control.modify_cq(cq, moderation).context("--moderation")?;
         }
         Ok(Self {
@@ -55,41 +53,41 @@ impl<P: HostPlatform> Attended<P> {
                 ..Counts::default()
             },
             events,
-            waits,
+            wait_mode,
             awake: true,
             fired: Vec::new(),
-            tap,
+            publisher,
         })
     }
 
-    /// Takes completions of `cq`, the only queue; attends to the device when there
-    /// are none.
+    /// Takes completions of `cq`, the only queue; does the device's events and deferred work
+    /// when there are none.
     ///
     /// # Errors
-    /// As [`Attended::attend`].
+    /// As [`ProgressLoop::progress`].
     pub(crate) fn poll(&mut self, cq: &mut Cq<P>, wcs: &mut [Wc]) -> Result<usize> {
-        if let Some(tap) = self.tap.take_if(|tap| tap.is_wanted()) {
-            tap.show(self.look(&tap, cq));
-            self.tap = Some(tap);
+        if let Some(publisher) = self.publisher.take_if(|publisher| publisher.is_wanted()) {
+            publisher.publish(self.collect_snapshot(&publisher, cq));
+            self.publisher = Some(publisher);
         }
-        if self.awake || self.waits == Waits::Polls {
+        if self.awake || self.wait_mode == WaitMode::BusyPoll {
             let polled = cq.poll(wcs);
             if polled > 0 {
                 self.counts.completions += polled as u64;
                 return Ok(polled);
             }
             // What came while the event was asked for is found in the next turn.
-            self.awake = self.waits == Waits::Polls || cq.arm(Notify::Any);
+            self.awake = self.wait_mode == WaitMode::BusyPoll || cq.arm(Notify::Any);
         }
-        let attended = self.attend();
-        if attended.is_err()
-            && let Some(tap) = self.tap.take()
+        let progressed = self.progress();
+        if progressed.is_err()
+            && let Some(publisher) = self.publisher.take()
         {
-            // Who looks wants to see that before all is gone.
-            let seen = self.look(&tap, cq);
-            tap.leave(seen);
+            // The last snapshot, before the objects are gone.
+            let snapshot = self.collect_snapshot(&publisher, cq);
+            publisher.publish_last(snapshot);
         }
-        attended?;
+        progressed?;
         if cq.take_event() {
             self.counts.events += 1;
             self.awake = true;
@@ -97,11 +95,11 @@ impl<P: HostPlatform> Attended<P> {
         Ok(0)
     }
 
-    /// What there is to see.
-    fn look(&mut self, tap: &Tap, cq: &Cq<P>) -> FunctionSeen {
+    /// The state now.
+    fn collect_snapshot(&mut self, publisher: &SnapshotPublisher, cq: &Cq<P>) -> FunctionSnapshot {
         let now = self.platform.now();
         let (control, events) = (&mut self.control, &self.events);
-        look(tap, now, control, events, cq, &self.counts)
+        collect_snapshot(publisher, now, control, events, cq, &self.counts)
     }
 
     /// Takes all events, or those of vectors that fired, and does the deferred
@@ -110,28 +108,29 @@ impl<P: HostPlatform> Attended<P> {
     /// # Errors
     /// A device that only a reset helps, or an asynchronous event: a run in which
     /// nothing goes wrong has none.
-    fn attend(&mut self) -> Result<()> {
+    fn progress(&mut self) -> Result<()> {
         let mut failure = None;
-        match self.waits {
-            Waits::Polls => self.events.iter_mut().for_each(|events| {
-                events.poll(&mut |event| note(event, &mut failure));
+        let progress = match self.wait_mode {
+            WaitMode::BusyPoll => e810::progress(&mut self.control, &mut self.events, |event| {
+                note(event, &mut failure);
             }),
-            Waits::ForEvents(_) => {
-                self.platform.take_fired(Ns(0), &mut self.fired)?;
+            WaitMode::Interrupt(_) => {
+                self.platform.wait_fired(Ns(0), &mut self.fired)?;
                 for vector in self.fired.drain(..) {
                     let parts = self.events.iter_mut().zip(&mut self.counts.interrupts);
                     parts
                         .filter(|(events, _)| events.vector() == vector)
                         .for_each(|(events, interrupts)| {
                             *interrupts += 1;
-                            serve(events, &mut failure);
+                            handle_vector(events, &mut failure);
                         });
                 }
+                self.control.progress()
             }
-        }
-        match self.control.progress() {
+        };
+        match progress {
             Err(error) if error.needs_reset() => return Err(error.into()),
-            // What could not be told to the card of one queue pair ends with its
+            // A command that failed for one queue pair ends with its
             // completions, which say so.
             Err(error) => log::warn!("{error}"),
             Ok(served) if served.reset_needed => bail!("the card asks for a reset of the function"),
@@ -154,11 +153,11 @@ impl<P: HostPlatform> Attended<P> {
     /// # Errors
     /// The host cannot wait for interrupts.
     pub(crate) fn sleep(&mut self) -> Result<()> {
-        if self.awake || self.waits == Waits::Polls {
+        if self.awake || self.wait_mode == WaitMode::BusyPoll {
             self.rest();
             return Ok(());
         }
-        self.platform.take_fired(SLEEP, &mut self.fired)
+        self.platform.wait_fired(SLEEP, &mut self.fired)
     }
 
     /// Interrupts so far.
@@ -171,20 +170,14 @@ impl<P: HostPlatform> Attended<P> {
         self.platform.now()
     }
 
-    /// Shuts the device down, its objects being gone.
-    ///
-    /// # Errors
-    /// The first step that failed; what the device may still write is leaked.
-    pub(crate) fn shut_down(self) -> Result<()> {
-        let end = self.control.shutdown(self.events);
-        end.map_err(|failed| failed.error)
-            .context("shutting down")?;
-        Ok(())
+    /// What the device is shut down with.
+    pub(crate) fn into_parts(self) -> (Control<P>, EventSet<P>) {
+        (self.control, self.events)
     }
 }
 
 /// What an interrupt handler does.
-fn serve<P: Platform>(events: &mut VectorEvents<P>, failure: &mut Option<AsyncEvent>) {
+fn handle_vector<P: Platform>(events: &mut VectorEvents<P>, failure: &mut Option<AsyncEvent>) {
     while events.on_vector(&mut |event| note(event, failure)).more {}
 }
 

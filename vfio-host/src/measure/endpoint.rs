@@ -1,0 +1,322 @@
+//! One side of a measurement: a device with its PD, CQ, queue pairs and registered
+//! memory.
+//!
+//! Made, connected, polled and destroyed here in one order for every measurement;
+//! what is posted, and what is expected to arrive, is each measurement's own.
+
+use anyhow::{Context, Result, ensure};
+use e810::{
+    AccessFlags, Control, Cq, EventSet, Mr, Path, Pd, Qp, QpCaps, QpInit, QpType, Qpn, Remaining,
+    Sge, Stats, Tuning, UdTarget, Wc, WcStatus,
+};
+use e810::{Ah, ConnectOptions, Mtu, QpInfo};
+use e810_backends::buffer::Buffer;
+use e810_backends::interrupts::HostPlatform;
+use e810_hal::{Ns, SharedBytes};
+
+use super::progress_loop::ProgressLoop;
+use super::wait_mode::WaitMode;
+use crate::monitor::SnapshotPublisher;
+
+/// A device with its objects.
+#[derive(Debug)]
+pub struct Endpoint<P: HostPlatform> {
+    device: ProgressLoop<P>,
+    pd: Pd,
+    cq: Cq<P>,
+    qps: Vec<Qp<P>>,
+    ahs: Vec<Ah>,
+    mr: Mr<P>,
+    buffer: Buffer,
+    qkey: u32,
+    counters: bool,
+    remote: Vec<RemoteQp>,
+}
+
+/// The objects of an [`Endpoint`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EndpointPlan {
+    /// Bytes of registered memory.
+    pub(crate) bytes: usize,
+    /// What the peer and the device may do to the memory.
+    pub(crate) access: AccessFlags,
+    /// Entries of the completion queue.
+    pub(crate) cqes: u32,
+    /// Queue pairs, all alike.
+    pub(crate) qps: usize,
+    /// Their type.
+    pub(crate) qp_type: QpType,
+    /// Their capacities.
+    pub(crate) caps: QpCaps,
+    /// They get counters of their own.
+    pub(crate) counters: bool,
+    /// How they pace themselves.
+    pub(crate) tuning: Tuning,
+    /// Q_Key announced to the peer; of no meaning for a connection.
+    pub(crate) qkey: u32,
+    /// How completions are waited for.
+    pub(crate) wait_mode: WaitMode,
+    /// Command line options that size the CQ and the queue pairs, named when one of
+    /// these is refused.
+    pub(crate) options: Option<SizeOptions>,
+}
+
+/// The options that size the queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SizeOptions {
+    /// Of the completion queue.
+    pub(crate) cq: &'static str,
+    /// Of the queue pairs.
+    pub(crate) qp: &'static str,
+}
+
+/// A queue pair and the memory behind it, as its side describes them to the peer
+/// before they connect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemoteQp {
+    /// Queue pair number.
+    pub qpn: Qpn,
+    /// First packet sequence number that it sends.
+    pub psn: u32,
+    /// Q_Key of datagrams to it.
+    pub qkey: u32,
+    /// Address of the buffer that the peer may read and write.
+    pub address: u64,
+    /// Its remote key.
+    pub rkey: u32,
+}
+
+impl<P: HostPlatform> Endpoint<P> {
+    /// Makes the objects of `plan` on a ready device, which can be observed through
+    /// `publisher`.
+    ///
+    /// # Errors
+    /// What the device refused, and which object.
+    pub(crate) fn new(
+        platform: P,
+        mut control: Control<P>,
+        events: EventSet<P>,
+        plan: &EndpointPlan,
+        publisher: Option<SnapshotPublisher>,
+    ) -> Result<Self> {
+        let buffer = platform.payload(plan.bytes)?;
+        let pd = control.alloc_pd()?;
+        let cq = control.create_cq(plan.cqes, 0);
+        let mut cq = sized(cq, plan.options.map(|options| options.cq))?;
+        let mr = control.reg_mr(&pd, buffer.bytes(), plan.access)?;
+        let init = QpInit {
+            counters: plan.counters,
+            tuning: Some(plan.tuning),
+            ..QpInit::new(plan.qp_type, &cq, &cq, plan.caps)
+        };
+        let qp = |_| {
+            let qp = control.create_qp(&pd, &init);
+            sized(qp, plan.options.map(|options| options.qp))
+        };
+        let qps = (0..plan.qps).map(qp).collect::<Result<_>>()?;
+        Ok(Self {
+            device: ProgressLoop::new(
+                platform,
+                control,
+                events,
+                &mut cq,
+                plan.wait_mode,
+                publisher,
+            )?,
+            pd,
+            cq,
+            qps,
+            ahs: Vec::new(),
+            mr,
+            buffer,
+            qkey: plan.qkey,
+            counters: plan.counters,
+            remote: Vec::new(),
+        })
+    }
+
+    /// The control path of the device.
+    pub(crate) const fn control(&mut self) -> &mut Control<P> {
+        &mut self.device.control
+    }
+
+    /// Queue pair `index`, in the order in which they were made.
+    pub(crate) fn qp(&mut self, index: usize) -> Result<&mut Qp<P>> {
+        self.qps.get_mut(index).context("no such queue pair")
+    }
+
+    /// The numbers of the queue pairs.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = Qpn> {
+        self.qps.iter().map(Qp::number)
+    }
+
+    /// What the peer needs to know of each queue pair, whose packets come from entry
+    /// `sgid_index` of the GID table.
+    ///
+    /// # Errors
+    /// There is no such entry.
+    pub(crate) fn describe(&self, sgid_index: u8) -> Result<Vec<RemoteQp>> {
+        let describe = |qp: &Qp<P>| {
+            let info = qp.info(&self.device.control, sgid_index)?;
+            Ok(RemoteQp {
+                qpn: info.qpn,
+                psn: info.psn,
+                qkey: self.qkey,
+                address: self.mr.address(),
+                rkey: self.mr.rkey(),
+            })
+        };
+        self.qps.iter().map(describe).collect()
+    }
+
+    /// Takes each queue pair to RTS, connected with the peer's of the same index if
+    /// it is of a connection.
+    ///
+    /// # Errors
+    /// The transition that failed.
+    pub(crate) fn connect(&mut self, remote: Vec<RemoteQp>, path: Path, mtu: Mtu) -> Result<()> {
+        ensure!(remote.len() == self.qps.len(), "queue pairs without a peer");
+        let options = ConnectOptions {
+            sgid_index: path.sgid_index,
+            access: AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ,
+            path: Some(path),
+            mtu: Some(mtu),
+        };
+        for (peer, qp) in remote.iter().zip(&mut self.qps) {
+            let peer = QpInfo {
+                qpn: peer.qpn,
+                psn: peer.psn,
+                qkey: peer.qkey,
+                gid: path.destination.into(),
+                mac: path.destination_mac,
+                mtu,
+            };
+            qp.connect(&mut self.device.control, &peer, &options)?;
+        }
+        self.remote = remote;
+        Ok(())
+    }
+
+    /// The peer of queue pair `index`.
+    ///
+    /// # Errors
+    /// It is not connected.
+    pub(crate) fn remote(&self, index: usize) -> Result<&RemoteQp> {
+        self.remote.get(index).context("not connected")
+    }
+
+    /// Where datagrams to the peer go, with an address handle that lives as long as
+    /// the endpoint.
+    ///
+    /// # Errors
+    /// The device refused the address handle, or nothing is connected.
+    pub(crate) fn target(&mut self, path: &Path) -> Result<UdTarget> {
+        let ah = self.device.control.create_ah(&self.pd, path)?;
+        let peer = self.remote(0)?;
+        let target = ah.target(peer.qpn, peer.qkey);
+        self.ahs.push(ah);
+        Ok(target)
+    }
+
+    /// Part of the registered memory.
+    pub(crate) fn memory(&self, offset: usize, bytes: usize) -> Result<SharedBytes> {
+        Ok(self.buffer.bytes().window(offset, bytes)?)
+    }
+
+    /// Makes what the device has written visible before it is read.
+    pub(crate) fn sync_from_device(&self) {
+        self.device.platform.from_device();
+    }
+
+    /// A scatter/gather element of registered memory.
+    pub(crate) fn sge(&self, memory: SharedBytes) -> Sge {
+        Sge {
+            addr: memory.address(),
+            // A message at most, 32 bits.
+            length: memory.len() as u32,
+            lkey: self.mr.lkey(),
+        }
+    }
+
+    /// Takes completions, or where there are none the events and the deferred work.
+    ///
+    /// # Errors
+    /// A device that only a reset helps, or an asynchronous event.
+    pub(crate) fn poll(&mut self, wcs: &mut [Wc]) -> Result<usize> {
+        self.device.poll(&mut self.cq, wcs)
+    }
+
+    /// The counters of the first queue pair, if that has counters of its own, or of
+    /// the function.
+    ///
+    /// # Errors
+    /// No memory, or the device's refusal.
+    pub fn counters(&mut self) -> e810::Result<Stats> {
+        match self.qps.first() {
+            Some(qp) if self.counters => self.device.control.gather_qp_stats(qp),
+            _ => self.device.control.gather_stats(),
+        }
+    }
+
+    /// Interrupts taken so far.
+    #[must_use]
+    pub fn interrupts(&self) -> u64 {
+        self.device.interrupts()
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Ns {
+        self.device.now()
+    }
+
+    /// An empty turn, beside another endpoint of the thread.
+    pub fn relax(&self) {
+        self.device.rest();
+    }
+
+    /// An empty turn of the only endpoint of the thread.
+    ///
+    /// # Errors
+    /// The host cannot wait.
+    pub fn sleep(&mut self) -> Result<()> {
+        self.device.sleep()
+    }
+
+    /// Destroys everything in order and shuts the device down.
+    ///
+    /// # Errors
+    /// The first step that failed; what the device may still write is leaked.
+    pub fn close(self) -> Result<()> {
+        let (control, events) = self.device.into_parts();
+        let objects = Remaining {
+            qps: self.qps,
+            ahs: self.ahs,
+            cqs: [self.cq],
+            mrs: [self.mr],
+            pds: [self.pd],
+        };
+        let end = control.shutdown_with(events, objects);
+        end.context("shutting down")
+    }
+}
+
+/// The object, or why there is none and which options size it.
+fn sized<T>(object: e810::Result<T>, options: Option<&'static str>) -> Result<T> {
+    match options {
+        Some(options) => object.context(options),
+        None => Ok(object?),
+    }
+}
+
+/// Whether a request was carried out.
+pub(crate) fn succeeded(wc: &Wc) -> Result<()> {
+    ensure!(
+        wc.status == WcStatus::Success,
+        "request {} of queue pair {} completed with {}",
+        wc.wr_id,
+        wc.qp_num,
+        wc.status
+    );
+    Ok(())
+}

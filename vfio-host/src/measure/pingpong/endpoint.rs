@@ -1,0 +1,278 @@
+//! One side of `pingpong`: what is posted, and where messages arrive.
+
+use anyhow::{Context, Result, ensure};
+use e810::{
+    AccessFlags, Control, DATAGRAM_QKEY, Data, EventSet, Mtu, Path, QpCaps, QpType, RecvWr, Remote,
+    SendFlags, SendWr, Tuning, UdTarget, Wc, WcOpcode,
+};
+use e810_backends::interrupts::HostPlatform;
+use e810_hal::SharedBytes;
+
+use crate::measure::endpoint::{Endpoint, EndpointPlan, RemoteQp, succeeded};
+use crate::measure::op::Op;
+use crate::measure::wait_mode::WaitMode;
+use crate::monitor::SnapshotPublisher;
+
+/// Receives kept posted on each side.
+pub(super) const RECEIVES: u64 = 4;
+/// Bytes before the message in the receive of a datagram.
+pub(super) const GRH: usize = 40;
+
+/// One side of the exchange.
+#[derive(Debug)]
+pub struct PingpongEndpoint<P: HostPlatform> {
+    pub(crate) endpoint: Endpoint<P>,
+    qp_type: QpType,
+    size: u32,
+    receives: u64,
+    /// Bytes of a message that is to arrive.
+    arriving: u32,
+    /// Where datagrams go.
+    target: Option<UdTarget>,
+}
+
+/// What a side is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PingpongEndpointPlan {
+    /// How messages are carried.
+    pub qp_type: QpType,
+    /// Bytes of payload in a message.
+    pub size: u32,
+    /// Its queue pair gets counters of its own.
+    pub counters: bool,
+    /// How it waits for completions.
+    pub wait_mode: WaitMode,
+    /// How its queue pair paces itself.
+    pub tuning: Tuning,
+}
+
+impl<P: HostPlatform> PingpongEndpoint<P> {
+    /// Makes PD, CQ, QP and registered memory on a ready device, whose
+    /// snapshots go to `publisher`.
+    ///
+    /// # Errors
+    /// What the device refused, and which object.
+    pub fn new(
+        platform: P,
+        control: Control<P>,
+        events: EventSet<P>,
+        plan: PingpongEndpointPlan,
+        publisher: Option<SnapshotPublisher>,
+    ) -> Result<Self> {
+        let PingpongEndpointPlan {
+            qp_type,
+            size,
+            counters,
+            wait_mode,
+            tuning,
+        } = plan;
+        // First what is sent, then where it arrives: a datagram that arrives
+        // too late must not overwrite one that is being verified.
+        let incoming = match qp_type.is_datagram() {
+            false => size as usize,
+            true => (GRH + size as usize) * RECEIVES as usize,
+        };
+        let access = match qp_type.is_datagram() {
+            false => {
+                AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ
+            }
+            true => AccessFlags::LOCAL_WRITE,
+        };
+        let objects = EndpointPlan {
+            bytes: size as usize + incoming,
+            access,
+            cqes: 64,
+            qps: 1,
+            qp_type,
+            caps: QpCaps {
+                max_send_wr: 16,
+                max_recv_wr: 16,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline: 0,
+            },
+            counters,
+            tuning,
+            qkey: DATAGRAM_QKEY,
+            wait_mode,
+            options: None,
+        };
+        Ok(Self {
+            endpoint: Endpoint::new(platform, control, events, &objects, publisher)?,
+            qp_type,
+            size,
+            receives: 0,
+            arriving: size,
+            target: None,
+        })
+    }
+
+    /// Takes the QP to RTS, towards the peer.
+    ///
+    /// # Errors
+    /// The transition that failed, or a message that is no datagram on this path.
+    pub fn connect(&mut self, peer: Vec<RemoteQp>, path: Path, mtu: Mtu) -> Result<()> {
+        let is_datagram = self.qp_type.is_datagram();
+        ensure!(
+            !is_datagram || self.size <= mtu.bytes(),
+            "--size {}: a datagram carries at most the path MTU, {} bytes; give a smaller size or a larger --path-mtu",
+            self.size,
+            mtu.bytes()
+        );
+        self.endpoint.connect(peer, path, mtu)?;
+        if is_datagram {
+            self.target = Some(self.endpoint.target(&path)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn outgoing(&self) -> Result<SharedBytes> {
+        self.endpoint.memory(0, self.size as usize)
+    }
+
+    pub(super) fn incoming(&self) -> Result<SharedBytes> {
+        let size = self.size as usize;
+        self.endpoint.memory(size, size)
+    }
+
+    /// The receive of a datagram: the GRH area and the message.
+    pub(super) fn slot(&self, slot: u64) -> Result<SharedBytes> {
+        let (size, bytes) = (self.size as usize, GRH + self.size as usize);
+        let offset = usize::try_from(slot % RECEIVES)? * bytes;
+        self.endpoint.memory(size + offset, bytes)
+    }
+
+    pub(super) fn post_receives(&mut self) -> Result<()> {
+        let sge = self.endpoint.sge(self.incoming()?);
+        while self.receives < RECEIVES {
+            let sges = [sge];
+            self.endpoint.qp(0)?.post_recv(&[RecvWr {
+                wr_id: self.receives,
+                sges: &sges,
+            }])?;
+            self.receives += 1;
+        }
+        Ok(())
+    }
+
+    /// Posts the receive of a datagram.
+    pub(super) fn post_slot(&mut self, slot: u64) -> Result<()> {
+        let sges = [self.endpoint.sge(self.slot(slot)?)];
+        let wr_id = slot;
+        self.endpoint
+            .qp(0)?
+            .post_recv(&[RecvWr { wr_id, sges: &sges }])?;
+        Ok(())
+    }
+
+    /// Sends what is outgoing as datagram `number`.
+    pub(super) fn post_datagram(&mut self, number: u64) -> Result<()> {
+        let sges = [self.endpoint.sge(self.outgoing()?)];
+        let to = self.target.context("not connected")?;
+        let op = e810::Op::UdSend {
+            data: Data::Sges(&sges),
+            imm: Some(low(number)),
+            to,
+        };
+        self.post_op(number, op)
+    }
+
+    /// Bytes that the next message to arrive has.
+    pub(super) fn expect(&mut self, bytes: u32) {
+        self.arriving = bytes;
+    }
+
+    /// Sends a message without payload.
+    pub(super) fn post_sign(&mut self, number: u64) -> Result<()> {
+        let data = Data::Sges(&[]);
+        self.post_op(number, e810::Op::Send { data, imm: None })
+    }
+
+    /// A WRITE that the peer gets a completion of.
+    pub(super) fn post_write_imm(&mut self, number: u64) -> Result<()> {
+        let sges = [self.endpoint.sge(self.outgoing()?)];
+        let op = e810::Op::Write {
+            data: Data::Sges(&sges),
+            remote: self.peer_incoming()?,
+            imm: Some(low(number)),
+        };
+        self.post_op(number, op)
+    }
+
+    /// The peer's outgoing half.
+    fn peer_outgoing(&self) -> Result<Remote> {
+        let peer = self.endpoint.remote(0)?;
+        Ok(Remote {
+            addr: peer.address,
+            rkey: peer.rkey,
+        })
+    }
+
+    /// The peer's incoming half.
+    fn peer_incoming(&self) -> Result<Remote> {
+        let peer = self.endpoint.remote(0)?;
+        Ok(Remote {
+            // Where a peer says that its memory ends is checked by its device.
+            addr: peer.address.wrapping_add(self.size.into()),
+            rkey: peer.rkey,
+        })
+    }
+
+    fn post_op(&mut self, wr_id: u64, op: e810::Op<'_>) -> Result<()> {
+        let flags = SendFlags::SIGNALED;
+        self.endpoint
+            .qp(0)?
+            .post_send(&[SendWr { wr_id, op, flags }])?;
+        Ok(())
+    }
+
+    pub(super) fn post(&mut self, op: Op, number: u64) -> Result<()> {
+        let outgoing = [self.endpoint.sge(self.outgoing()?)];
+        let incoming = [self.endpoint.sge(self.incoming()?)];
+        let data = Data::Sges(&outgoing);
+        let op = match op {
+            Op::Send => e810::Op::Send { data, imm: None },
+            Op::Write => e810::Op::Write {
+                data,
+                remote: self.peer_incoming()?,
+                imm: None,
+            },
+            Op::Read => e810::Op::Read {
+                into: &incoming,
+                remote: self.peer_outgoing()?,
+            },
+        };
+        self.post_op(number, op)
+    }
+
+    /// As [`Endpoint::close`].
+    pub fn close(self) -> Result<()> {
+        self.endpoint.close()
+    }
+
+    pub(super) fn take(&mut self, wc: &Wc, sent: &mut u32, received: &mut u32) -> Result<()> {
+        succeeded(wc)?;
+        if is_receive(wc.opcode) {
+            self.receives = self.receives.saturating_sub(1);
+            ensure!(
+                wc.byte_len == self.arriving,
+                "{} bytes arrived where {} were sent",
+                wc.byte_len,
+                self.arriving
+            );
+            *received = received.saturating_sub(1);
+        } else {
+            *sent = sent.saturating_sub(1);
+        }
+        Ok(())
+    }
+}
+
+/// What of a message's number fits immediate data.
+pub(super) const fn low(number: u64) -> u32 {
+    number as u32
+}
+
+pub(super) const fn is_receive(opcode: WcOpcode) -> bool {
+    matches!(opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm)
+}
