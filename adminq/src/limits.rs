@@ -21,9 +21,9 @@ pub const ARQ_ENTRIES: u16 = 16;
 pub const MAX_ENTRIES: u16 = 1023;
 
 /// Before the first look for a reply.
-pub const FIRST_LOOK: Ns = Ns::from_us(5);
+pub const FIRST_POLL_DELAY: Ns = Ns::from_us(5);
 /// Between two looks for a reply.
-pub const LOOK_PAUSE: Ns = Ns::from_us(20);
+pub const POLL_INTERVAL: Ns = Ns::from_us(20);
 /// A command.
 pub const COMMAND_LIMIT: Ns = Ns::from_ms(1_000);
 /// Attempts to start the queue, the first included.

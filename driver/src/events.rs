@@ -8,7 +8,7 @@
 //! thread: its destruction waits, and once it is done nothing of the object is
 //! delivered. So `deliver` must not destroy what it is called for.
 
-use e810_adminq::oicr::{self, Causes, Demand, Details};
+use e810_adminq::oicr::{self, Causes, Details, RequiredReset};
 use e810_ceq::event::{EventLog, Kind};
 use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, Timer, ceq, irq};
 use e810_datapath::slot::{CqKey, NotifyResult, Slots};
@@ -55,7 +55,7 @@ pub enum Event {
     },
     /// The card reports an error of another kind, and what has to be done. Only
     /// after a cold start.
-    OtherCause(Causes, Demand),
+    OtherCause(Causes, RequiredReset),
 }
 
 /// What one call found.
@@ -92,7 +92,7 @@ pub struct VectorEvents<P: Platform> {
     /// Of the part with the asynchronous events. Not in place: there are many
     /// parts, and they are moved.
     pub(crate) log: Option<HostShared<P, EventLog<LOGGED>>>,
-    pub(crate) overflow_told: bool,
+    pub(crate) overflow_reported: bool,
 }
 
 /// All vectors of a device; vector 0 has the asynchronous events.
@@ -202,9 +202,9 @@ impl<P: Platform> VectorEvents<P> {
             return 0;
         }
         match oicr::take(&self.platform) {
-            Ok((causes, demand)) if !causes.is_empty() => {
+            Ok((causes, required_reset)) if !causes.is_empty() => {
                 self.log_engine_errors(causes);
-                deliver(Event::OtherCause(causes, demand));
+                deliver(Event::OtherCause(causes, required_reset));
                 1
             }
             _ => 0,
@@ -294,7 +294,7 @@ impl<P: Platform> VectorEvents<P> {
         let drained = queue.drain(&self.platform, BUDGET, |entry| {
             let event = AsyncEvent::from(entry);
             note(event);
-            let told = match mark(slots, &entry) {
+            let delivered = match mark(slots, &entry) {
                 Marking::Function => {
                     deliver(Event::Async(event));
                     true
@@ -306,7 +306,7 @@ impl<P: Platform> VectorEvents<P> {
                 }
                 Marking::Quiet => false,
             };
-            unknown = unknown.wrapping_add(u32::from(!told));
+            unknown = unknown.wrapping_add(u32::from(!delivered));
         });
         match drained {
             Ok(drained) => {
@@ -320,8 +320,8 @@ impl<P: Platform> VectorEvents<P> {
                 polled.more |= drained.more;
             }
             // The queue overflowed, and stays so until a reset: said once.
-            Err(_) if !self.overflow_told => {
-                self.overflow_told = true;
+            Err(_) if !self.overflow_reported => {
+                self.overflow_reported = true;
                 let event = AsyncEvent::function(Kind::AeqOverflow);
                 note(event);
                 deliver(Event::Async(event));

@@ -99,7 +99,9 @@ pub use unsupported::Unsupported;
 
 pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;
-pub use e810_adminq::oicr::{Causes, CriticalError, Demand, Details as ErrorDetails, HmcError};
+pub use e810_adminq::oicr::{
+    Causes, CriticalError, Details as ErrorDetails, HmcError, RequiredReset,
+};
 pub use e810_adminq::op::{LinkFec, LinkStatus};
 pub use e810_adminq::package::{LoadFailed, Loaded, LoadedBy, Package, PackageError};
 pub use e810_ceq::event::Entry as LoggedEvent;

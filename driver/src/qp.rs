@@ -7,7 +7,7 @@ use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
 use e810_types::{QpState, QpType};
 
 use crate::attr::{QpAttr, QpCaps, Qpn};
-use crate::route::Ways;
+use crate::route::TxPaths;
 use crate::tuning::Tuning;
 
 /// A queue pair. `Send`: it may live on the thread that posts.
@@ -22,9 +22,9 @@ pub struct Qp<P: Platform> {
     /// What it was made with.
     pub(crate) made: Made,
     /// What it was last told, for `query_qp`.
-    pub(crate) told: QpAttr,
+    pub(crate) last_attr: QpAttr,
     /// What it has of tables that others share.
-    pub(crate) ways: Ways,
+    pub(crate) tx_paths: TxPaths,
     /// When the device was told to drain the send queue.
     pub(crate) draining_since: Ns,
     pub(crate) slots: Slots<HostBuf<P>>,

@@ -32,11 +32,7 @@ const fn fixed(count: u16, period_us: u16) -> Setting {
 /// Settings; the first is what the others are held against. Those of a curve
 /// are next to each other, and say so.
 fn settings() -> Vec<(String, Setting, bool)> {
-    let mut all = vec![(
-        "none".to_owned(),
-        Setting::Queue(CqModeration::Off),
-        true,
-    )];
+    let mut all = vec![("none".to_owned(), Setting::Queue(CqModeration::Off), true)];
     for period in [2, 4, 8, 16, 32, 50, 64] {
         all.push((format!("{period} µs"), fixed(0, period), true));
     }

@@ -20,7 +20,7 @@ impl<P: Platform> Cqp<P> {
     /// # Errors
     /// [`Error::Wait`] when a register shows that the device is gone.
     pub fn poll(&mut self) -> Result<Option<Completion>> {
-        self.look().map(|()| self.take_done())
+        self.poll_ccq().map(|()| self.take_done())
     }
 
     /// The oldest completion that is there and was not reported yet.
@@ -105,7 +105,7 @@ impl<P: Platform> Cqp<P> {
     }
 
     /// Looks once at wherever completions come from.
-    fn look(&mut self) -> Result<()> {
+    fn poll_ccq(&mut self) -> Result<()> {
         if self.ccq.is_some() {
             self.drain_ccq();
             Ok(())

@@ -87,8 +87,8 @@ impl<M: SlotMemory> Slots<M> {
     }
 
     /// Finishes an event: its channel learns of it.
-    pub(super) fn signalled(&self, key: CqKey, told: Option<bool>) -> NotifyResult {
-        match told {
+    pub(super) fn signalled(&self, key: CqKey, notified: Option<bool>) -> NotifyResult {
+        match notified {
             None => NotifyResult::NoSuchCq,
             Some(false) => NotifyResult::Spurious,
             Some(true) => {
@@ -109,8 +109,8 @@ impl<M: SlotMemory> Slots<M> {
             WorkQueue::Send => send,
             WorkQueue::Recv => recv,
         };
-        let told = CqKey::from_bits(cq).map(|cq| self.signal_by_software(cq));
-        if told.is_some_and(NotifyResult::is_delivered)
+        let notified = CqKey::from_bits(cq).map(|cq| self.signal_by_software(cq));
+        if notified.is_some_and(NotifyResult::is_delivered)
             && let Some(sw_event_flag) = self.atoms().get(self.layout.sw_event_flag())
         {
             sw_event_flag.store(1, Ordering::Release);

@@ -52,7 +52,7 @@ impl<P: Platform> Control<P> {
             }
             return Err(error);
         }
-        self.pd_users.join(pd.id);
+        self.pd_users.inc(pd.id);
         Ok(Ah {
             owner: self.tag(),
             path: *path,
@@ -75,7 +75,7 @@ impl<P: Platform> Control<P> {
             return Err((ah, error));
         }
         self.ahs.give(ah.number());
-        self.pd_users.leave(ah.made.pd);
+        self.pd_users.dec(ah.made.pd);
         if let Err(error) = self.give_route(ah.route) {
             e810_hal::log_warn!(
                 "address handle {} left an ARP entry behind: {}",

@@ -47,7 +47,7 @@ impl<P: Platform> Control<P> {
             slots: self.slots(),
             wakers: self.wakers.clone(),
             log: None,
-            overflow_told: false,
+            overflow_reported: false,
         }
     }
 }

@@ -151,7 +151,7 @@ impl<P: Platform> Control<P> {
             return Err((cq, error));
         }
         // Asked before the command: a CQ that is in use stays usable.
-        let queues = self.cq_users.of(cq.key.id());
+        let queues = self.cq_users.get(cq.key.id());
         if queues > 0 {
             let error = Error::InUse {
                 object: Object::Cq,

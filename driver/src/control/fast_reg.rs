@@ -39,7 +39,7 @@ impl<P: Platform> Control<P> {
         let index = self.take_stag()?;
         let made = self.alloc_fast_mr_as(index, pd, max_pages);
         match made {
-            Ok(_) => self.pd_users.join(pd.id),
+            Ok(_) => self.pd_users.inc(pd.id),
             Err(ref error) => self.mrs.give_unless_open(index, error),
         }
         made
@@ -159,7 +159,7 @@ impl<P: Platform> Control<P> {
             return Err((mr, error));
         }
         self.mrs.give(mr.index);
-        self.pd_users.leave(mr.pd);
+        self.pd_users.dec(mr.pd);
         self.hmc.hmc.free_pbles(mr.list);
         Ok(())
     }
@@ -189,7 +189,7 @@ impl<P: Platform> Control<P> {
             self.mrs.give_unless_open(index, &error);
             return Err(error);
         }
-        self.pd_users.join(pd.id);
+        self.pd_users.inc(pd.id);
         Ok(Mw {
             owner: self.tag(),
             index,
@@ -213,7 +213,7 @@ impl<P: Platform> Control<P> {
             return Err((mw, error));
         }
         self.mrs.give(mw.index);
-        self.pd_users.leave(mw.pd);
+        self.pd_users.dec(mw.pd);
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ impl<P: Platform> Memory<P> {
         cqp: &mut Cqp<P>,
         config: &Config,
     ) -> Result<HostBox<P, Self>> {
-        let room = HostBox::room(platform)?;
+        let room = HostBox::uninit(platform)?;
         let features = query_features(cqp)?;
         let query = FpmQuery::ask(cqp)?;
         let plan = Plan::new(&query, &config.capacity, config.backing)?;

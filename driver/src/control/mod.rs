@@ -245,7 +245,7 @@ impl<P: Platform> Control<P> {
         if let Err(error) = self.own(pd.owner, Object::Pd, pd.id) {
             return Err((pd, error));
         }
-        let users = self.pd_users.of(pd.id);
+        let users = self.pd_users.get(pd.id);
         if users > 0 {
             let error = Error::InUse {
                 object: Object::Pd,

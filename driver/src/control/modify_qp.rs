@@ -18,7 +18,7 @@ use crate::error::{Error, Object, Result};
 use crate::limits::{PKEYS, PORTS};
 use crate::mr::AccessFlags;
 use crate::qp::Qp;
-use crate::route::Way;
+use crate::route::TxPath;
 use crate::tuning::Tuning;
 use crate::unsupported::Unsupported;
 
@@ -44,7 +44,7 @@ impl<P: Platform> Control<P> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         let from = qp.state();
         let to = attr.state.unwrap_or(from);
-        lacking(attr)?;
+        check_supported(attr)?;
         self.allowed(qp, attr, from, to)?;
         if to == QpState::Reset {
             if from == QpState::Reset {
@@ -59,21 +59,21 @@ impl<P: Platform> Control<P> {
         let result = self.command_for(qp, attr, from, to, &context);
         // Ways that the device does not use, and will not.
         let unused = match &result {
-            Ok(Step::Told) => qp.ways.taken(taken),
-            Ok(Step::Noted) => [taken.and_then(|new| qp.ways.planned(new)), None],
+            Ok(ChangeOutcome::Sent) => qp.tx_paths.taken(taken),
+            Ok(ChangeOutcome::Deferred) => [taken.and_then(|new| qp.tx_paths.planned(new)), None],
             // It may yet take what the command names.
             Err(error) if error.leaves_command_open() => {
-                qp.ways.open(taken);
+                qp.tx_paths.open(taken);
                 [None, None]
             }
             Err(_) => [taken, None],
         };
-        for way in unused.into_iter().flatten() {
-            self.leave_tables(qp.key.id(), way);
+        for tx_path in unused.into_iter().flatten() {
+            self.leave_tables(qp.key.id(), tx_path);
         }
         result?;
         qp.context = context;
-        qp.told = attr.over(&qp.told);
+        qp.last_attr = attr.over(&qp.last_attr);
         if let Some(qkey) = attr.qkey {
             qp.send.set_qkey(qkey);
         }
@@ -118,7 +118,7 @@ impl<P: Platform> Control<P> {
         qp: &Qp<P>,
         attr: &QpAttr,
         context: &mut RoceContext,
-    ) -> Result<Option<Way>> {
+    ) -> Result<Option<TxPath>> {
         if let Some(access) = attr.access {
             // The P_Key table has one entry, 0xFFFF (data-path 8.10).
             context.pd = qp.pd;
@@ -175,7 +175,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    fn apply_path(&mut self, qp: &Qp<P>, path: &Path, context: &mut RoceContext) -> Result<Way> {
+    fn apply_path(&mut self, qp: &Qp<P>, path: &Path, context: &mut RoceContext) -> Result<TxPath> {
         let (route, target) = self.take_route(path)?;
         let class = self.class_of(path.priority);
         let lan = &mut self.lan_side;
@@ -197,7 +197,7 @@ impl<P: Platform> Control<P> {
         peer.arp_index = route.arp;
         peer.endpoint_index = route.arp.into();
         context.qs_handle = qs_handle;
-        Ok(Way {
+        Ok(TxPath {
             route: Some(route),
             class,
         })
@@ -210,7 +210,7 @@ impl<P: Platform> Control<P> {
         from: QpState,
         to: QpState,
         context: &RoceContext,
-    ) -> Result<Step> {
+    ) -> Result<ChangeOutcome> {
         let id = qp.key.id();
         let kind = hardware_type(qp.made.qp_type);
         let address = self.write_context(id, context)?;
@@ -218,8 +218,8 @@ impl<P: Platform> Control<P> {
         let command = |state| ModifyQp::new(id, kind, address, shadow, state);
         match to {
             // Idle already; and in SQD the device takes nothing before RTS.
-            QpState::Init => return Ok(Step::Noted),
-            QpState::Sqd if from == QpState::Sqd => return Ok(Step::Noted),
+            QpState::Init => return Ok(ChangeOutcome::Deferred),
+            QpState::Sqd if from == QpState::Sqd => return Ok(ChangeOutcome::Deferred),
             QpState::Rtr => {
                 let command = ModifyQp {
                     arp_valid: true,
@@ -245,31 +245,31 @@ impl<P: Platform> Control<P> {
                     .begin_drain(qp.key, notify)
                     .map_err(e810_datapath::Error::from)?;
                 qp.draining_since = self.platform.now();
-                let told = run(&mut self.cqp, &command(HwQpState::Sqd));
-                if told.is_err() {
+                let stopped = run(&mut self.cqp, &command(HwQpState::Sqd));
+                if stopped.is_err() {
                     // It goes on sending.
                     let _ = self.note(qp, from);
                 }
-                told?;
+                stopped?;
                 // It takes no way with that.
-                return Ok(Step::Noted);
+                return Ok(ChangeOutcome::Deferred);
             }
             // ERR; the others were refused.
             _ => {
                 if from == QpState::Err {
-                    return Ok(Step::Noted);
+                    return Ok(ChangeOutcome::Deferred);
                 }
                 // Software sees ERR first: what is posted from now on is
                 // flushed with the rest.
                 self.note(qp, QpState::Err)?;
-                let told = self.stop_qp(qp.key, qp.made.qp_type, from);
+                let stopped = self.stop_qp(qp.key, qp.made.qp_type, from);
                 // Whatever the device said: what it leaves is completed.
                 self.settle(qp.key);
-                told?;
-                return Ok(Step::Noted);
+                stopped?;
+                return Ok(ChangeOutcome::Deferred);
             }
         }
-        Ok(Step::Told)
+        Ok(ChangeOutcome::Sent)
     }
 
     fn note(&mut self, qp: &Qp<P>, state: QpState) -> Result<()> {
@@ -281,15 +281,15 @@ impl<P: Platform> Control<P> {
 
 /// What became of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+enum ChangeOutcome {
     /// The device has taken the context.
-    Told,
+    Sent,
     /// The device was not told of the context, or took no path from it.
-    Noted,
+    Deferred,
 }
 
 /// Attributes that verbs know and this device does not have.
-fn lacking(attr: &QpAttr) -> Result<()> {
+fn check_supported(attr: &QpAttr) -> Result<()> {
     if attr.caps.is_some() {
         return Err(Unsupported::QueueResize.into());
     }

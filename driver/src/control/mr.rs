@@ -55,7 +55,7 @@ impl<P: Platform> Control<P> {
         let index = self.take_stag()?;
         let made = self.reg_mr_as(index, pd, (memory, iova), access);
         match made {
-            Ok(_) => self.pd_users.join(pd.id),
+            Ok(_) => self.pd_users.inc(pd.id),
             Err(ref error) => self.mrs.give_unless_open(index, error),
         }
         made
@@ -174,7 +174,7 @@ impl<P: Platform> Control<P> {
             return Err(ReregError::kept(error, mr));
         }
         let pd = change.pd.map_or(mr.pd, |pd| pd.id);
-        self.pd_users.leave(mr.pd);
+        self.pd_users.dec(mr.pd);
         let (mapping, pages) = match new {
             Some(new) => {
                 self.release_pages(mr.mapping, mr.pages);
@@ -197,7 +197,7 @@ impl<P: Platform> Control<P> {
         };
         match self.register(&mr) {
             Ok(()) => {
-                self.pd_users.join(pd);
+                self.pd_users.inc(pd);
                 Ok(mr)
             }
             Err(error) => {
@@ -235,7 +235,7 @@ impl<P: Platform> Control<P> {
             return Err((mr, error));
         }
         self.mrs.give(index);
-        self.pd_users.leave(mr.pd);
+        self.pd_users.dec(mr.pd);
         self.release_pages(mr.mapping, mr.pages);
         Ok(())
     }

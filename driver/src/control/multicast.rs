@@ -133,8 +133,8 @@ impl<P: Platform> Control<P> {
         } else if !group.unsure {
             return Ok(());
         }
-        let told = self.tell_group(index, &group, found.is_some());
-        match told {
+        let result = self.modify_group(index, &group, found.is_some());
+        match result {
             Ok(()) => {
                 group.unsure = false;
                 self.groups.keep(index, &group);
@@ -151,17 +151,17 @@ impl<P: Platform> Control<P> {
             }
             Err(_) => self.end_rule(&group),
         }
-        told
+        result
     }
 
     fn leave_group(&mut self, index: u16, mut group: Group, qp: u32) -> Result<()> {
         group.members.retain(|member| *member != qp);
         let was_unsure = group.unsure;
-        let told = self.tell_group(index, &group, true);
-        group.unsure = told.is_err();
+        let result = self.modify_group(index, &group, true);
+        group.unsure = result.is_err();
         self.groups.keep(index, &group);
         // One that the device refuses to destroy a second time is not there.
-        let ended = match &told {
+        let ended = match &result {
             Ok(()) => true,
             Err(error) => was_unsure && !error.leaves_command_open(),
         };
@@ -169,7 +169,7 @@ impl<P: Platform> Control<P> {
             self.groups.forget(index);
             self.end_rule(&group);
         }
-        told
+        result
     }
 
     fn group_name(&self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<Name> {
@@ -253,7 +253,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// Writes the list of members and has the device read it.
-    fn tell_group(&mut self, index: u16, group: &Group, exists: bool) -> Result<()> {
+    fn modify_group(&mut self, index: u16, group: &Group, exists: bool) -> Result<()> {
         let context = self.write_group(index, group)?;
         let name = group.name;
         let it = McastGroup {
@@ -272,8 +272,8 @@ impl<P: Platform> Control<P> {
         } else {
             &CreateMcast(it)
         };
-        let told = run(&mut self.cqp, command);
-        match told {
+        let result = run(&mut self.cqp, command);
+        match result {
             // What failed before may have been its creation, or its destruction
             // may have come late: there is nothing to be modified.
             Err(error)
@@ -284,7 +284,7 @@ impl<P: Platform> Control<P> {
             {
                 run(&mut self.cqp, &CreateMcast(it)).map_err(|_| error)
             }
-            _ => told,
+            _ => result,
         }
     }
 

@@ -75,7 +75,7 @@ impl<P: Platform> Control<P> {
             state: Some(state),
             cur_state: Some(state),
             caps: Some(qp.made.caps),
-            ..qp.told
+            ..qp.last_attr
         };
         Ok(QueriedQp {
             attr: known.masked(mask & valid(qp.made.qp_type, state)),

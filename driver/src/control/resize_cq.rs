@@ -41,7 +41,7 @@ impl<P: Platform> Control<P> {
             ..cq.attributes
         };
         let created = CreateCq::new(cq.made, self.lan.vsi);
-        let told = run(
+        let result = run(
             &mut self.cqp,
             &ModifyCq {
                 cq: attributes,
@@ -52,7 +52,7 @@ impl<P: Platform> Control<P> {
                 resize: true,
             },
         );
-        if let Err(error) = told {
+        if let Err(error) = result {
             if !error.leaves_command_open() {
                 ring.release();
             }

@@ -202,7 +202,7 @@ impl<P: Platform> Control<P> {
     /// taken while a completion queue may still name it, so numbers do not
     /// tell; but each uses two places in completion queues.
     fn live_qps(&self) -> u32 {
-        let users = (0..self.hmc.count(HmcObject::Cq)).map(|cq| self.cq_users.of(cq));
+        let users = (0..self.hmc.count(HmcObject::Cq)).map(|cq| self.cq_users.get(cq));
         users.fold(0, u32::saturating_add) / 2
     }
 }

@@ -63,7 +63,7 @@ pub struct LanSide<P: Platform> {
     /// Events that were dropped since.
     pub(crate) lost: u32,
     /// When the event queue was last looked at.
-    pub(crate) looked: Ns,
+    pub(crate) events_polled: Ns,
 }
 
 impl<P: Platform> LanSide<P> {
