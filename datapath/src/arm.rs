@@ -5,10 +5,13 @@ use tock_registers::{LocalRegisterCopy, register_bitfields};
 /// Which completion is to raise an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[doc(alias = "ib_cq_notify_flags")]
 pub enum Notify {
     /// The next one.
+    #[doc(alias = "IB_CQ_NEXT_COMP")]
     Any,
     /// The next solicited one, or the next error.
+    #[doc(alias = "IB_CQ_SOLICITED")]
     Solicited,
 }
 

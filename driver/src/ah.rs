@@ -13,6 +13,7 @@ use crate::route::Route;
 /// wanted, until [`Control::destroy_ah`](crate::Control::destroy_ah).
 #[derive(Debug)]
 #[must_use = "an address handle is given back with Control::destroy_ah"]
+#[doc(alias = "ibv_ah")]
 pub struct Ah {
     pub(crate) owner: u64,
     pub(crate) path: Path,

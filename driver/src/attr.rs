@@ -43,6 +43,7 @@ impl core::fmt::Display for Qpn {
 
 /// Sizes wanted of a queue pair; what is granted is at least as much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[doc(alias = "ibv_qp_cap")]
 pub struct QpCaps {
     /// Send requests outstanding.
     pub max_send_wr: u32,
@@ -58,6 +59,7 @@ pub struct QpCaps {
 
 /// What a queue pair is made with.
 #[derive(Debug)]
+#[doc(alias = "ibv_qp_init_attr")]
 pub struct QpInit<'a, P: Platform> {
     /// Kind of service: RC or UD.
     pub qp_type: QpType,
@@ -130,6 +132,7 @@ impl<'a, P: Platform> QpInit<'a, P> {
 
 /// A change of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[doc(alias = "ibv_qp_attr")]
 pub struct QpAttr {
     /// State to go to.
     pub state: Option<QpState>,

@@ -12,6 +12,7 @@ use crate::monitoring::Depth;
 /// A completion queue. `Send`: it may live on the thread that polls it.
 #[derive(Debug)]
 #[must_use = "a completion queue is given back with Control::destroy_cq"]
+#[doc(alias = "ibv_cq")]
 pub struct Cq<P: Platform> {
     pub(crate) owner: u64,
     /// As it is now.
@@ -28,6 +29,7 @@ pub struct Cq<P: Platform> {
 
 /// What a completion queue is made with.
 #[derive(Debug)]
+#[doc(alias("ibv_cq_init_attr_ex", "fi_cq_attr"))]
 pub struct CqInit<'a, P: Platform> {
     /// Completions it has room for at least, 1..=1048574.
     pub entries: u32,
@@ -86,6 +88,7 @@ impl<P: Platform> Cq<P> {
     /// [`Control::progress`](crate::Control::progress) has run, on whatever
     /// thread: a program that only polls calls it in its loop.
     #[inline]
+    #[doc(alias("ibv_poll_cq", "ib_poll_cq"))]
     pub fn poll(&mut self, into: &mut [Wc]) -> usize {
         let done = self.queue.poll(into);
         self.pacer.polled(done as u32);
@@ -140,6 +143,7 @@ impl<P: Platform> Cq<P> {
     /// }
     /// ```
     #[must_use = "when there is something to poll, poll before waiting"]
+    #[doc(alias("ibv_req_notify_cq", "ib_req_notify_cq"))]
     pub fn arm(&mut self, notify: Notify) -> bool {
         let more = self.queue.arm(notify);
         self.pacer.requested();

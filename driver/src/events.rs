@@ -36,6 +36,7 @@ const BUDGET: u32 = 64;
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[doc(alias("ibv_async_event", "ibv_event_type"))]
 pub enum Event {
     /// A completion queue that was armed has something to poll.
     Completion {
@@ -46,9 +47,11 @@ pub enum Event {
     /// bring-up, so this comes once: the control path polls for its commands.
     CqpCompletion,
     /// Something went wrong, or changed.
+    #[doc(alias("IBV_EVENT_CQ_ERR", "IB_EVENT_CQ_ERR"))]
     Async(AsyncEvent),
     /// The send queue of a queue pair in SQD is drained, and its program asked
     /// to be told (IBV_EVENT_SQ_DRAINED).
+    #[doc(alias = "IBV_EVENT_SQ_DRAINED")]
     SqDrained {
         /// Number of the queue pair.
         qp: u32,
@@ -75,6 +78,7 @@ pub struct Polled {
 
 /// The event queues of one vector. `Send`: it may live in a handler.
 #[derive(Debug)]
+#[doc(alias = "fi_eq_open")]
 pub struct VectorEvents<P: Platform> {
     pub(crate) platform: P,
     /// Whose events these are.
@@ -147,6 +151,7 @@ impl<P: Platform> VectorEvents<P> {
     /// After a cold start the vector of the asynchronous events also tells of
     /// errors of the card, which are read here, and of AdminQ events, which
     /// [`Control::progress`](crate::Control::progress) takes.
+    #[doc(alias("ibv_get_async_event", "ibv_ack_async_event"))]
     pub fn on_vector(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
         let causes = self.poll_causes(deliver);
         let mut polled = self.poll(deliver);
@@ -172,6 +177,7 @@ impl<P: Platform> VectorEvents<P> {
 
     /// Empties the queues (a bounded number of entries) without touching the
     /// vector: for a program that polls.
+    #[doc(alias("ibv_get_async_event", "ibv_ack_async_event"))]
     pub fn poll(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
         let mut polled = Polled::default();
         self.poll_into(&mut polled, deliver);

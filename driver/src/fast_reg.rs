@@ -64,6 +64,7 @@ pub enum MwType {
 /// [`MwBind`](crate::MwBind) request.
 #[derive(Debug)]
 #[must_use = "a memory window is given back with Control::dealloc_mw"]
+#[doc(alias = "ibv_mw")]
 pub struct Mw {
     pub(crate) owner: u64,
     pub(crate) index: u32,

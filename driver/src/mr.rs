@@ -14,22 +14,30 @@ bitflags! {
     /// What may be done with a memory region, or through a queue pair. Local
     /// reading is always allowed.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    #[doc(alias = "ibv_access_flags")]
     pub struct AccessFlags: u8 {
         /// The device may write on our behalf (receives, READ responses).
+        #[doc(alias = "IBV_ACCESS_LOCAL_WRITE")]
         const LOCAL_WRITE = 1 << 0;
         /// Peers may write; needs [`AccessFlags::LOCAL_WRITE`] on a region.
+        #[doc(alias = "IBV_ACCESS_REMOTE_WRITE")]
         const REMOTE_WRITE = 1 << 1;
         /// Peers may read.
+        #[doc(alias = "IBV_ACCESS_REMOTE_READ")]
         const REMOTE_READ = 1 << 2;
         /// Atomic operations of peers: refused, [`Unsupported::Atomics`].
+        #[doc(alias = "IBV_ACCESS_REMOTE_ATOMIC")]
         const REMOTE_ATOMIC = 1 << 3;
         /// Memory windows may be bound to the region: refused unless
         /// [`Quirks::memory_windows`](crate::Quirks) asks for them.
+        #[doc(alias = "IBV_ACCESS_MW_BIND")]
         const MW_BIND = 1 << 4;
         /// SGEs and peers name offsets into the region, not addresses. Of
         /// regions only.
+        #[doc(alias = "IBV_ACCESS_ZERO_BASED")]
         const ZERO_BASED = 1 << 5;
         /// Writes may be seen out of order: accepted, and without effect here.
+        #[doc(alias = "IBV_ACCESS_RELAXED_ORDERING")]
         const RELAXED_ORDERING = 1 << 6;
     }
 }
@@ -86,6 +94,7 @@ impl AccessFlags {
 /// on, and the memory must never be freed ([`SharedBytes::new`]).
 #[derive(Debug)]
 #[must_use = "a memory region is given back with Control::dereg_mr"]
+#[doc(alias = "ibv_mr")]
 pub struct Mr<P: Platform> {
     pub(crate) owner: u64,
     pub(crate) stag: u32,

@@ -3,6 +3,7 @@
 /// A protection domain: regions and queue pairs of different ones do not meet.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a protection domain is given back with Control::dealloc_pd"]
+#[doc(alias = "ibv_pd")]
 pub struct Pd {
     pub(crate) id: u32,
     pub(crate) owner: u64,

@@ -13,6 +13,7 @@ use crate::tuning::Tuning;
 /// A queue pair. `Send`: it may live on the thread that posts.
 #[derive(Debug)]
 #[must_use = "a queue pair is given back with Control::destroy_qp"]
+#[doc(alias = "ibv_qp")]
 pub struct Qp<P: Platform> {
     pub(crate) owner: u64,
     pub(crate) key: QpKey,
@@ -91,6 +92,7 @@ impl<P: Platform> Qp<P> {
     /// # Errors
     /// The first request refused, and why; those before it are posted.
     #[inline]
+    #[doc(alias = "ibv_post_send")]
     pub fn post_send(&mut self, requests: &[SendWr<'_>]) -> Result<(), Refused> {
         self.send.post_send(requests)
     }
@@ -100,6 +102,7 @@ impl<P: Platform> Qp<P> {
     /// # Errors
     /// The first receive refused, and why; those before it are posted.
     #[inline]
+    #[doc(alias = "ibv_post_recv")]
     pub fn post_recv(&mut self, receives: &[RecvWr<'_>]) -> Result<(), Refused> {
         self.recv.post_recv(receives)
     }

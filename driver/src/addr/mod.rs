@@ -21,6 +21,7 @@ pub(crate) use path::{Target, group_mac};
 /// A global identifier: a RoCEv2 port's IP address in 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[doc(alias = "ibv_gid")]
 pub struct Gid(pub [u8; 16]);
 
 impl Gid {

@@ -109,6 +109,7 @@ macro_rules! enter {
 ///
 /// # Errors
 /// The stage that failed, and why.
+#[doc(alias("ibv_get_device_list", "ibv_open_device"))]
 pub fn bring_up<P: Platform>(
     platform: P,
     config: &Config,
@@ -128,6 +129,7 @@ pub fn bring_up<P: Platform>(
 ///
 /// # Errors
 /// The stage that failed, and why.
+#[doc(alias("ibv_get_device_list", "ibv_open_device"))]
 pub fn bring_up_cold<P: Platform>(
     platform: P,
     config: &Config,

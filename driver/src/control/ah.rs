@@ -18,6 +18,7 @@ impl<P: Platform> Control<P> {
     /// A path that does not fit together, no GID of that index, no handle or ARP
     /// entry left, or the device's refusal. Nothing is left behind, unless the
     /// device did not answer.
+    #[doc(alias = "ibv_create_ah")]
     pub fn create_ah(&mut self, pd: &Pd, path: &Path) -> Result<Ah> {
         self.own(pd.owner, Object::Pd, pd.id)?;
         let (route, target) = self.take_route(path)?;
@@ -67,6 +68,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal; the handle is returned.
+    #[doc(alias = "ibv_destroy_ah")]
     pub fn destroy_ah(&mut self, ah: Ah) -> Result<(), (Ah, Error)> {
         if let Err(error) = self.own(ah.owner, Object::Ah, ah.number()) {
             return Err((ah, error));

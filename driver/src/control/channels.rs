@@ -18,6 +18,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Exhausted`].
+    #[doc(alias = "ibv_create_comp_channel")]
     pub fn create_channel(&mut self) -> Result<Channel<P>> {
         let key = self.registry.open_channel().ok_or(Error::Exhausted {
             object: Object::Channel,
@@ -37,6 +38,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Datapath`] while completion queues are on it
     /// or when it is closed already.
+    #[doc(alias = "ibv_destroy_comp_channel")]
     pub fn close_channel(&mut self, channel: &Channel<P>) -> Result<()> {
         self.own(channel.owner, Object::Channel, channel.key.index())?;
         let closed = self.registry.close_channel(channel.key);

@@ -25,6 +25,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::OutOfRange`], no index or PBLEs left, or the device's refusal.
     /// Nothing is left behind, unless the device did not answer.
+    #[doc(alias("IB_WR_REG_MR", "ib_alloc_mr"))]
     pub fn alloc_fast_mr(&mut self, pd: &Pd, max_pages: u32) -> Result<FastMr<P>> {
         self.own(pd.owner, Object::Pd, pd.id)?;
         let most = self.query_device().max_fast_reg_pages;
@@ -76,6 +77,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::Invalid`] when memory is mapped already and for rights that do
     /// not go together, [`Error::OutOfRange`] for more pages than there is room
     /// for, no mapping left.
+    #[doc(alias = "ib_map_mr_sg")]
     pub fn map_fast_mr(
         &mut self,
         mr: &mut FastMr<P>,
@@ -170,6 +172,7 @@ impl<P: Platform> Control<P> {
     /// [`Unsupported::MemoryWindows`] unless
     /// [`Quirks::memory_windows`](crate::Quirks) asks for them, no index left, or
     /// the device's refusal.
+    #[doc(alias = "ibv_alloc_mw")]
     pub fn alloc_mw(&mut self, pd: &Pd, kind: MwType) -> Result<Mw> {
         if !self.quirks.memory_windows {
             return Err(Unsupported::MemoryWindows.into());
@@ -202,6 +205,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal: the window is returned.
+    #[doc(alias = "ibv_dealloc_mw")]
     pub fn dealloc_mw(&mut self, mw: Mw) -> Result<(), (Mw, Error)> {
         let owned = self.own(mw.owner, Object::Mw, mw.index);
         let command = DeallocStag {

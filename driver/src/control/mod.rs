@@ -80,6 +80,7 @@ const PAIR_SHADOW: u64 = 256;
 /// depends on an interrupt thread. What events report is finished by
 /// [`Control::progress`], which never waits.
 #[derive(Debug)]
+#[doc(alias = "ibv_context")]
 pub struct Control<P: Platform> {
     platform: P,
     lan: Lan,
@@ -225,6 +226,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Exhausted`].
+    #[doc(alias = "ibv_alloc_pd")]
     pub fn alloc_pd(&mut self) -> Result<Pd> {
         let id = self.pds.take().ok_or(Error::Exhausted {
             object: Object::Pd,
@@ -241,6 +243,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::InUse`] while regions or queue pairs are in it,
     /// [`Error::Foreign`]; the protection domain is returned.
+    #[doc(alias = "ibv_dealloc_pd")]
     pub fn dealloc_pd(&mut self, pd: Pd) -> Result<(), (Pd, Error)> {
         if let Err(error) = self.own(pd.owner, Object::Pd, pd.id) {
             return Err((pd, error));

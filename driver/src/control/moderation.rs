@@ -23,6 +23,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// A period above 8160 µs, [`Error::Foreign`].
+    #[doc(alias = "ibv_modify_cq")]
     pub fn modify_cq(&mut self, cq: &mut Cq<P>, moderation: CqModeration) -> Result<()> {
         self.own(cq.owner, Object::Cq, cq.key.id())?;
         cq.pacer.set(moderation)?;

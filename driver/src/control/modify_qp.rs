@@ -40,6 +40,7 @@ impl<P: Platform> Control<P> {
     /// A transition that does not exist, an attribute missing, out of place,
     /// out of range or not on this device (nothing is changed then); a drain
     /// that takes longer than 5 s; or the device's refusal.
+    #[doc(alias = "ibv_modify_qp")]
     pub fn modify_qp(&mut self, qp: &mut Qp<P>, attr: &QpAttr) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         let from = qp.state();

@@ -26,6 +26,7 @@ impl<P: Platform> Control<P> {
     /// left, or the device's refusal. Nothing is left behind, unless the device
     /// did not answer: it may still register the memory, which then stays
     /// mapped, and lent, for good.
+    #[doc(alias = "ibv_reg_mr")]
     pub fn reg_mr(&mut self, pd: &Pd, memory: SharedBytes, access: AccessFlags) -> Result<Mr<P>> {
         self.reg_mr_iova(pd, memory, memory.address(), access)
     }
@@ -41,6 +42,7 @@ impl<P: Platform> Control<P> {
     /// those of the address, as verbs has it, for one that is not the address of
     /// a [`AccessFlags::ZERO_BASED`] region, and for a region that would reach
     /// beyond the last address.
+    #[doc(alias = "ibv_reg_mr_iova")]
     pub fn reg_mr_iova(
         &mut self,
         pd: &Pd,
@@ -150,6 +152,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// As [`Control::reg_mr`]. The error has the region where it still is what it
     /// was; otherwise it is gone.
+    #[doc(alias = "ibv_rereg_mr")]
     pub fn rereg_mr(&mut self, mr: Mr<P>, change: &MrChange<'_>) -> Result<Mr<P>, ReregError<P>> {
         if let Err(error) = self.can_rereg(&mr, change) {
             return Err(ReregError::kept(error, mr));
@@ -228,6 +231,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal: the region is returned and
     /// the memory stays lent.
+    #[doc(alias = "ibv_dereg_mr")]
     pub fn dereg_mr(&mut self, mr: Mr<P>) -> Result<(), (Mr<P>, Error)> {
         let index = mr.stag >> 8;
         let taken = self.own(mr.owner, Object::Mr, index);

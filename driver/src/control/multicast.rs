@@ -46,6 +46,7 @@ impl<P: Platform> Control<P> {
     /// there is no group left, [`Error::OutOfRange`] for a ninth member, the
     /// refusal of device or firmware. Nothing is changed then, unless the device
     /// did not answer.
+    #[doc(alias = "ibv_attach_mcast")]
     pub fn attach_mcast(&mut self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
         let name = self.group_name(qp, sgid_index, group)?;
         self.join_group(name, qp.key.id(), qp.context.qs_handle)
@@ -56,6 +57,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::NoSuch`] when it is not in the group, the device's refusal: the
     /// device may have it in the group still, and a second try tells it again.
+    #[doc(alias = "ibv_detach_mcast")]
     pub fn detach_mcast(&mut self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
         let name = self.group_name(qp, sgid_index, group)?;
         let id = qp.key.id();

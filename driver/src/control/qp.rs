@@ -28,6 +28,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::NotOffered`] for a service the device does not have, sizes
     /// beyond the device, no number or memory left, or the device's refusal.
     /// Nothing is left behind, unless the device did not answer.
+    #[doc(alias = "ibv_create_qp")]
     pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_, P>) -> Result<Qp<P>> {
         offered(init.qp_type)?;
         self.own(pd.owner, Object::Pd, pd.id)?;
@@ -227,6 +228,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Unsupported::Srq`], always.
+    #[doc(alias("ibv_create_srq", "ibv_post_srq_recv"))]
     pub fn create_srq(&mut self, _: &Pd) -> Result<core::convert::Infallible> {
         Err(Unsupported::Srq.into())
     }
@@ -238,6 +240,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal; the queue pair is
     /// returned.
+    #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy_qp(&mut self, qp: Qp<P>) -> Result<DroppedWrs, (Qp<P>, Error)> {
         match self.quiesce_qp(&qp) {
             Ok(()) => {}

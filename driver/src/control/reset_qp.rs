@@ -30,6 +30,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::Foreign`], [`Error::Invalid`] when a completion queue is missing
     /// (nothing is changed then), or the device's refusal. A queue pair that the
     /// device did not make again stays in ERR; it can only be destroyed.
+    #[doc(alias = "ibv_modify_qp")]
     pub fn reset_qp(&mut self, qp: &mut Qp<P>, cqs: &mut [&mut Cq<P>]) -> Result<DroppedWrs> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         for id in [qp.context.sq.cq, qp.context.rq.cq] {

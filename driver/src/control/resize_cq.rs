@@ -21,6 +21,7 @@ impl<P: Platform> Control<P> {
     /// not polled, or the device's refusal; the queue is unchanged then, unless
     /// the device did not answer: it may go on in either ring, and the function
     /// has to be reset.
+    #[doc(alias = "ibv_resize_cq")]
     pub fn resize_cq(&mut self, cq: &mut Cq<P>, cqe: u32) -> Result<()> {
         self.own(cq.owner, Object::Cq, cq.key.id())?;
         cq.free_drained();

@@ -99,6 +99,7 @@ impl<P: Platform> Control<P> {
     /// [`Device::split`](crate::Device::split) gave, with what
     /// [`Control::add_completion_vector`] gave since and without what
     /// [`Control::remove_completion_vector`] took, in any order.
+    #[doc(alias = "ibv_close_device")]
     pub fn shutdown(mut self, events: EventSet<P>) -> Result<(), ShutdownError<P>> {
         self.reap();
         if let Err(error) = self.ready_to_end(&events) {

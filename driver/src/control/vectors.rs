@@ -116,6 +116,7 @@ impl<P: Platform> Control<P> {
     /// between that were removed are not there: [`Control::interrupt_vector`] says
     /// which are.
     #[must_use]
+    #[doc(alias = "num_comp_vectors")]
     pub fn completion_vectors(&self) -> u16 {
         self.vectors.end()
     }

@@ -51,6 +51,7 @@ pub enum Adaptive {
     Load,
     /// What Linux' rules for completion queues make of it ([`RdmaDim`]), with
     /// waits of this card. A load that is even from the start is not moderated.
+    #[doc(alias = "rdma_dim")]
     Dim,
 }
 

@@ -39,6 +39,7 @@ impl CqLease {
 /// user gets places in the queue of its vector that has the most left, or in a
 /// new one.
 #[derive(Debug)]
+#[doc(alias("ib_cq_pool_get", "ib_cq_pool_put"))]
 pub struct CqPool<P: Platform, const N: usize> {
     channel: Channel<P>,
     mode: PollMode,
