@@ -1,8 +1,8 @@
-//! Other interrupt causes: errors of the engine and of the card, and the
+//! Miscellaneous interrupt causes (OICR): errors of the engine and of the card, and the
 //! AdminQ's events (control-path 2.6).
 //!
 //! There are few of them, so they share the vector of the asynchronous event
-//! queue, and a function with a single vector works. Whoever handles that
+//! queue, and a function with a single vector works. The handler of that
 //! vector reads the causes first: reading clears them.
 
 use bitflags::bitflags;

@@ -134,7 +134,7 @@ pub enum WhenBusy {
     /// (field-evidence 3.6). Existing drivers serialize the functions of one machine
     /// in software; here they belong to different processes.
     Waits,
-    /// The caller is told: busy means something of its own there.
+    /// Returned to the caller: there, busy has a meaning of its own.
     Returned,
 }
 

@@ -1,4 +1,4 @@
-//! Work completions: what a completion queue gives back.
+//! Work completions: what polling a completion queue returns.
 
 use bitflags::bitflags;
 

@@ -99,8 +99,8 @@ pub struct FastRegister(FastRegisterParts);
 
 impl FastRegister {
     /// A request made by hand. The device reads and writes the pages that it
-    /// names, whosever they are, as far as an IOMMU lets it: whoever posts on a
-    /// queue pair that takes such requests is trusted with that.
+    /// names, within what an IOMMU allows, also those of others: the program that
+    /// posts on a queue pair that takes such requests is trusted with that.
     #[must_use]
     pub const fn from_parts(parts: FastRegisterParts) -> Self {
         Self(parts)
@@ -140,8 +140,8 @@ pub struct FastRegisterParts {
     pub rights: u8,
 }
 
-/// An atomic operation on eight bytes of the peer's memory. Here so that a
-/// program that asks for one is told, not misunderstood.
+/// An atomic operation on eight bytes of the peer's memory. Always refused by this
+/// generation; here so that the refusal is explicit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Atomic {

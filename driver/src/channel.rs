@@ -70,7 +70,7 @@ impl<P: Platform> Wakers<P> {
 #[error("the completion channel is closed: nothing will come")]
 pub struct ChannelClosed;
 
-/// A completion queue of a channel has something to poll, or had until somebody
+/// A completion queue of a channel has something to poll, or had until another thread
 /// polled it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -145,7 +145,7 @@ impl<P: Platform> Channel<P> {
     }
 
     /// Leaves `waker` to be woken when an event comes or the channel is closed; at
-    /// once if there is something now. For who keeps a waker of its own, which a
+    /// once if there is something now. For callers that keep a waker of their own, which a
     /// descriptor stands behind for example, and takes events by
     /// [`Channel::try_next`].
     pub fn watch(&self, waker: &Waker) {

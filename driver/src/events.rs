@@ -1,4 +1,4 @@
-//! The consumer of one interrupt vector's event queues.
+//! [`VectorEvents`]: the consumer of one interrupt vector's event queues.
 //!
 //! [`VectorEvents::poll`] may be called from an interrupt handler: it posts no
 //! command, waits for nothing and takes no lock. It marks slots; the control
@@ -46,11 +46,11 @@ pub enum Event {
     /// The completion queue of the commands has an entry. It is armed once, at the
     /// bring-up, so this comes once: the control path polls for its commands.
     CqpCompletion,
-    /// Something went wrong, or changed.
+    /// An asynchronous event: an error, or a change of state.
     #[doc(alias("IBV_EVENT_CQ_ERR", "IB_EVENT_CQ_ERR"))]
     Async(AsyncEvent),
     /// The send queue of a queue pair in SQD is drained, and its program asked
-    /// to be told (IBV_EVENT_SQ_DRAINED).
+    /// for this event (IBV_EVENT_SQ_DRAINED).
     #[doc(alias = "IBV_EVENT_SQ_DRAINED")]
     SqDrained {
         /// Number of the queue pair.
@@ -61,7 +61,7 @@ pub enum Event {
     OtherCause(Causes, RequiredReset),
 }
 
-/// What one call found.
+/// What one call of [`VectorEvents::poll`] or [`VectorEvents::on_vector`] took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Polled {
     /// Events delivered.
@@ -76,7 +76,8 @@ pub struct Polled {
     pub more: bool,
 }
 
-/// The event queues of one vector. `Send`: it may live in a handler.
+/// The event queues of one interrupt vector. It is `Send`, so an interrupt handler
+/// can own it.
 #[derive(Debug)]
 #[doc(alias = "fi_eq_open")]
 pub struct VectorEvents<P: Platform> {
@@ -143,7 +144,7 @@ impl<P: Platform> VectorEvents<P> {
     }
 
     /// For when the vector fired: empties the queues, then enables the vector
-    /// again and looks once more: should the device forget what it wrote in between
+    /// again and checks them once more: should the device forget what it wrote in between
     /// (docs/hardware-notes.md, CLEARPBA), that is found, up to what comes while the
     /// enabling write is still on its way. Returns what was found; when `more` is set the vector is still masked, or fires
     /// again by itself, and the call is to be repeated.

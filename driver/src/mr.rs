@@ -1,4 +1,4 @@
-//! Memory regions, and what they allow.
+//! [`Mr`]: a memory region, and the access rights it grants.
 
 use bitflags::bitflags;
 
@@ -86,14 +86,14 @@ impl AccessFlags {
     }
 }
 
-/// A registered memory region.
+/// User handle to a registered memory region.
 ///
 /// The memory stays registered, and lent, until
 /// [`Control::dereg_mr`](crate::Control::dereg_mr) has taken this value back. A
 /// region that is dropped stays registered for good: peers that have its key go
 /// on, and the memory must never be freed ([`SharedBytes::new`]).
 #[derive(Debug)]
-#[must_use = "a memory region is given back with Control::dereg_mr"]
+#[must_use = "a memory region is deregistered with Control::dereg_mr"]
 #[doc(alias = "ibv_mr")]
 pub struct Mr<P: Platform> {
     pub(crate) owner: u64,
@@ -129,8 +129,8 @@ pub struct MrChange<'a> {
     /// [`Control::reg_mr_iova`](crate::Control::reg_mr_iova). Without one other
     /// memory is named by its own address.
     pub iova: Option<u64>,
-    /// Keys that nobody has yet: those of before are refused for the next 255
-    /// lives of the region's index. Without it the keys stay.
+    /// Gives the region new keys. The previous keys are refused for the next 255
+    /// registrations under the region's index. Otherwise the keys stay.
     pub new_key: bool,
 }
 

@@ -1,10 +1,10 @@
-//! How many objects use each object of a kind: what is used is not destroyed.
+//! Reference counts: an object in use cannot be destroyed (EBUSY).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use e810_hal::{HostBuf, HostMem, NoHostMemory};
 
-/// A count of users for each id.
+/// A reference count for each id.
 #[derive(Debug)]
 pub(crate) struct RefCounts<P: HostMem>(HostBuf<P>);
 

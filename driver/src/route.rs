@@ -1,7 +1,7 @@
-//! What paths and queue pairs hold of tables that others share.
+//! Entries of shared tables (GID, ARP, queue sets) that paths and queue pairs use.
 
-/// What one path has of the GID and the ARP table. The control path takes it and
-/// gives it back.
+/// Entries of the GID and the ARP table that one path uses. The control path takes
+/// and releases them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
     /// Index in the GID table.
@@ -10,16 +10,16 @@ pub(crate) struct Route {
     pub(crate) arp: u16,
 }
 
-/// What a queue pair has of tables that others share: a path, if it has one yet,
-/// and the traffic class whose queue set it sends through.
+/// Shared entries that a queue pair uses: those of its path, if it has one yet, and
+/// the traffic class whose queue set it sends through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TxPath {
     pub(crate) route: Option<Route>,
     pub(crate) class: u8,
 }
 
-/// The ways of a queue pair. The device may use another than the program last
-/// gave: what is changed in SQD reaches it on the way back to RTS, and a command
+/// The transmit paths of a queue pair. The device may use another than the program
+/// last gave: what is changed in SQD reaches it on the way back to RTS, and a command
 /// that was not answered may be carried out yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TxPaths {
@@ -54,8 +54,8 @@ impl TxPaths {
         [before, self.also.take()]
     }
 
-    /// The program gives a way that the device is told later; gives one that the
-    /// device was never told.
+    /// The program sets a path that reaches the device later; returns a path that
+    /// never reached the device.
     pub(crate) fn planned(&mut self, new: TxPath) -> Option<TxPath> {
         let before = core::mem::replace(&mut self.now, new);
         let used = core::mem::replace(&mut self.now_in_use, false);
@@ -75,7 +75,7 @@ impl TxPaths {
         }
     }
 
-    /// Keeps a way that the device may use. There is room for one; what else there
+    /// Keeps a path that the device may use. There is a place for one; what else there
     /// is stays taken for good, which takes two commands without an answer.
     fn keep(&mut self, tx_path: TxPath) {
         if let Some(lost) = self.also.replace(tx_path) {
@@ -103,7 +103,7 @@ mod tests {
         let mut tx_paths = TxPaths::first(0);
         let first = tx_paths.now;
         assert_eq!(tx_paths.taken(Some(tx_path(1))), [Some(first), None]);
-        // In SQD: the second was never told.
+        // In SQD: the second never reached the device.
         assert_eq!(tx_paths.planned(tx_path(2)), None);
         assert_eq!(tx_paths.planned(tx_path(3)), Some(tx_path(2)));
         assert_eq!(tx_paths.all().count(), 2);

@@ -1,4 +1,4 @@
-//! What service a QP gives.
+//! The transport service of a QP.
 
 use core::fmt;
 

@@ -1,4 +1,5 @@
-//! What an HMC will take, before there is one: constant arithmetic.
+//! Upper bound of the host memory that an HMC takes, before there is one: constant
+//! arithmetic.
 
 use super::capacity::{Backing, Capacity};
 use super::layout::{BASE_UNIT, PAGE_BYTES, SEGMENT_BYTES, align_up};
@@ -13,7 +14,7 @@ impl Plan {
     /// ([`Layout::packed`](super::Layout::packed), `[inf]`). With [`Backing::Full`]
     /// it is [`Plan::backing_bytes`]; with [`Backing::OnDemand`] there is a page
     /// more for each segment, and what is allocated ahead with the page of the
-    /// first CQ. Whether the device has as many objects is not looked at.
+    /// first CQ. Whether the device has as many objects is not checked.
     #[must_use]
     pub const fn max_backing_bytes(query: &FpmQuery, capacity: &Capacity, backing: Backing) -> u64 {
         let qps = match capacity.qps.checked_next_power_of_two() {

@@ -1,4 +1,4 @@
-//! Every interleaving of a program that polls, arms, looks and waits, an event
+//! Every interleaving of a program that polls, arms, polls again and waits, an event
 //! handler, and the device: no completion is slept over, and no event comes that
 //! was not asked for.
 //!
@@ -270,7 +270,7 @@ impl State {
         Some(())
     }
 
-    /// Whether something is there that the program asked to be told of.
+    /// Whether something is there that the program asked an event for.
     fn is_wanted(&self, rules: Rules) -> bool {
         (self.consumed..self.written).any(|n| self.wants_any || rules.solicited >> n & 1 != 0)
     }

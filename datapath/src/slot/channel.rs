@@ -1,7 +1,7 @@
 //! Completion channels: which CQs have events that nobody took.
 //!
-//! A channel is a set of bits, one a CQ id. Whoever tells an event sets the bit
-//! after it has counted the event in the CQ's slot; whoever takes one clears the
+//! A channel is a set of bits, one a CQ id. A thread that signals an event sets the bit
+//! after it has counted the event in the CQ's slot; a thread that takes one clears the
 //! bit, then counts it as handed out, and sets the bit again if there are more.
 //! A bit that is left over from a CQ that is gone leads to a slot that has no
 //! event of this channel: nothing that was destroyed is ever delivered.
@@ -101,7 +101,7 @@ impl<M: SlotMemory> Slots<M> {
         }
     }
 
-    /// A producer's word that it posted to a queue in error: its CQ is told, and
+    /// A producer's word that it posted to a queue in error: its CQ is notified, and
     /// control is asked to wake the waiter ([`Registry::take_waiting`]).
     pub(crate) fn posted_in_error(&self, qp: &QpLines<M>, queue: WorkQueue) {
         let [send, recv] = QpSlot::new(qp).awaited();
@@ -293,7 +293,7 @@ impl<M: SlotMemory> Registry<M> {
         }
     }
 
-    /// Closes a channel: whoever waits there is to be woken, and leaves.
+    /// Closes a channel: its waiters are to be woken, and leave.
     ///
     /// # Errors
     /// [`SlotError::ChannelInUse`] while CQs are on it, [`SlotError::NoChannel`]

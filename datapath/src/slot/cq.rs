@@ -47,7 +47,7 @@ const CLOSING: u64 = 1 << 63;
 const COUNT: u64 = 0xFFFF_FFFF;
 const FAILED_BIT: u64 = 1;
 
-/// The generation of `key` in a word that is of one life of the slot: whoever was
+/// The generation of `key` in a word that is of one life of the slot: a thread that was
 /// held up with the key of the life before changes nothing of this one.
 const fn life(key: CqKey) -> u64 {
     (key.generation() as u64) << 32

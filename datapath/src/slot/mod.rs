@@ -218,7 +218,7 @@ impl Layout {
             .saturating_add(space::words(self.tracker_words))
     }
 
-    /// Set when software told an event where nobody could wake its waiter.
+    /// Set when software signalled an event and no caller could wake its waiter.
     const fn sw_event_flag(&self) -> usize {
         self.attention().saturating_add(1)
     }

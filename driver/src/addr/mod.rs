@@ -1,4 +1,4 @@
-//! Who a peer is: MAC, IP, GID, path.
+//! Addresses of a peer: MAC, IP, GID, path.
 //!
 //! RoCEv2 names a port by its IP address; a GID is that address written as
 //! 16 bytes (IPv4 as `::ffff:a.b.c.d`). The hardware wants host-order words

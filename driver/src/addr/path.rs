@@ -1,4 +1,4 @@
-//! The way to a peer: the address vector of a QP or of an address handle.
+//! The path to a peer: the address vector of a QP or of an address handle.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ pub struct Path {
     pub sgid_index: u8,
     /// The peer's address, of the same family as ours.
     pub destination: IpAddr,
-    /// The peer's (or the next hop's) Ethernet address. Not looked at for a
+    /// The peer's (or the next hop's) Ethernet address. Not used for a
     /// multicast group, whose address gives it.
     pub destination_mac: MacAddr,
     /// Time to live or hop limit. A packet with 1 does not leave its subnet; 0 is

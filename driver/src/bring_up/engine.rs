@@ -60,7 +60,7 @@ impl<P: Platform> Device<P, LanReady<P>> {
 }
 
 impl<P: Platform> Device<P, EngineReady> {
-    /// The engine was only looked at. A LAN side that is ours is undone.
+    /// Only registers of the engine were read. A LAN side that is ours is undone.
     ///
     /// # Errors
     /// Those of undoing the LAN side.

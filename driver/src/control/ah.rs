@@ -1,4 +1,4 @@
-//! Address handles: made, destroyed.
+//! Creating and destroying address handles.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{AddressHandle, CreateAh, DestroyAh};

@@ -1,4 +1,4 @@
-//! Completion channels: opened, closed; and the end of what events belong to.
+//! Opening and closing completion channels, and the end of objects that have events.
 
 use e810_datapath::slot::CqKey;
 use e810_hal::clock::poll_until;
@@ -10,7 +10,7 @@ use crate::error::{Error, Object, Result};
 use crate::qp::Qp;
 
 /// For acknowledgements and event handlers, which are a matter of microseconds
-/// unless somebody was forgotten.
+/// unless one was forgotten.
 const LIMIT: Ns = Ns::from_ms(1_000);
 
 impl<P: Platform> Control<P> {

@@ -1,4 +1,4 @@
-//! Completion queues: made, destroyed.
+//! Creating and destroying completion queues.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CqAttributes, CreateCq, DestroyCq};

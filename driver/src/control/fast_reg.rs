@@ -1,4 +1,4 @@
-//! Regions that work requests fill, and memory windows.
+//! Fast-registered regions and memory windows.
 
 use e810_cqp::hmc::{Object as HmcObject, PbleUse};
 use e810_cqp::op::{AllocMrStag, AllocMwStag, DeallocStag, Extent, StagKind};

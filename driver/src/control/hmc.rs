@@ -1,4 +1,4 @@
-//! The host memory cache, and what it was planned from.
+//! The host memory cache, with the plan it was created from.
 
 use e810_cqp::Cqp;
 use e810_cqp::hmc::{Features, FpmQuery, Hmc, Object as HmcObject, Plan, query_features};

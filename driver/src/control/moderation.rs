@@ -65,7 +65,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// What delays the interrupts of a completion vector, for who watches. Two
+    /// What delays the interrupts of a completion vector, for monitoring. Two
     /// register reads, one without a timer.
     ///
     /// # Errors

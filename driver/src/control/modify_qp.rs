@@ -1,4 +1,4 @@
-//! Moving a queue pair from state to state.
+//! MODIFY_QP: moving a queue pair from state to state.
 //!
 //! RESET and INIT are one state of the device (idle); INIT costs no command
 //! (control-path 5.5). The whole context is rebuilt before each command, whose
@@ -29,7 +29,7 @@ const DRAIN_LIMIT: Ns = Ns::from_ms(5_000);
 impl<P: Platform> Control<P> {
     /// Changes a queue pair's state and attributes.
     ///
-    /// To SQD it returns when the device was told: `query_qp` says
+    /// To SQD it returns once the command is done: `query_qp` says
     /// `sq_draining` until the device has drained the send queue, which an event
     /// handler hears of. Only ERR and RESET can follow before that. What is
     /// changed in SQD reaches the device on the way back to RTS.
@@ -285,11 +285,11 @@ impl<P: Platform> Control<P> {
 enum ChangeOutcome {
     /// The device has taken the context.
     Sent,
-    /// The device was not told of the context, or took no path from it.
+    /// The context was not sent to the device, or it took no path from it.
     Deferred,
 }
 
-/// Attributes that verbs know and this device does not have.
+/// Refuses attributes that verbs have and this device does not support.
 fn check_supported(attr: &QpAttr) -> Result<()> {
     if attr.caps.is_some() {
         return Err(Unsupported::QueueResize.into());

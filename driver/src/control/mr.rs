@@ -1,4 +1,4 @@
-//! Memory regions: memory the caller has, named by an STag.
+//! Registering the caller's memory as memory regions, each named by an STag.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

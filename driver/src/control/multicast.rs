@@ -76,7 +76,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// A queue pair that is to be destroyed leaves all groups; what the device
-    /// was not told is told again.
+    /// was not updated is updated again.
     pub(super) fn leave_groups(&mut self, qp: u32) {
         for index in self.groups.indexes() {
             self.groups.mark_left(index, false);

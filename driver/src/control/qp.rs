@@ -1,4 +1,4 @@
-//! Queue pairs: made, destroyed.
+//! Creating and destroying queue pairs.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CreateQp, DestroyQp};

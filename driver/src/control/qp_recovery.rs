@@ -1,4 +1,5 @@
-//! What events only marked, finished: the flush of a failed queue pair.
+//! Recovery of failed queue pairs: the commands and the flush that event handlers
+//! leave to the control path.
 //!
 //! The card reports a failing queue pair by an asynchronous event and stops it;
 //! it completes nothing until software moves it to ERROR and posts FLUSH_WQES
@@ -33,7 +34,7 @@ const SETTLE: Ns = Ns::from_ms(20);
 /// Major code of every flush (control-path 4.12).
 const FLUSH_MAJOR: u16 = 1;
 
-/// What the device is being told of a queue pair that failed.
+/// Which command of the recovery of a failed queue pair is next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failing {
     key: QpKey,
@@ -98,7 +99,7 @@ pub struct Progress {
 }
 
 impl<P: Platform> Control<P> {
-    /// Finishes what events marked; never waits. A program that only polls
+    /// Does the work that events left to the control path; never waits. A program that only polls
     /// calls it in its loop, a host on its event thread.
     ///
     /// After a cold start it also takes events of the LAN side, for which it
@@ -111,7 +112,7 @@ impl<P: Platform> Control<P> {
     /// error can go on calling, unless
     /// [`Error::needs_reset`](crate::Error::needs_reset). A queue pair that could
     /// not be moved to ERROR is flushed all the same. An error of the LAN side is
-    /// told where queue pairs had none.
+    /// returned if queue pairs had none.
     pub fn progress(&mut self) -> Result<Progress> {
         let served = self.serve_failing();
         let lan_events = match self.lan_side.owned_mut() {
@@ -245,7 +246,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// One step of one queue pair; `None` when the device was told all.
+    /// One step of one queue pair; `None` when no command is left.
     fn advance(&mut self, mut failing: Failing) -> Result<Option<Failing>> {
         let (key, id) = (failing.key, failing.key.id());
         // A program may have moved it itself meanwhile.

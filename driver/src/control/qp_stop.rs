@@ -1,4 +1,5 @@
-//! A queue pair that its program ends: moved to ERROR and flushed, each once.
+//! Stopping a queue pair at its program's request: MODIFY_QP to ERROR and FLUSH_WQES,
+//! each posted once.
 
 use e810_cqp::op::ModifyQp;
 use e810_datapath::slot::{Cause, QpKey};

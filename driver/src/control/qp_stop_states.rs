@@ -1,8 +1,8 @@
-//! What the device was told of each queue pair that ends, and which of them are
-//! in their time of grace: a record for each number, in memory the device cannot
-//! see.
+//! Which commands were posted for each queue pair that is being stopped, and which
+//! queue pairs are in their grace period: a record for each number, in memory the
+//! device cannot see.
 //!
-//! The device is told each thing once: MODIFY_QP to ERROR, and FLUSH_WQES for
+//! Each command is posted once: MODIFY_QP to ERROR, and FLUSH_WQES for
 //! either queue (control-path 4.12, row "Once per side"). What is repeated may be
 //! answered by a failure, and existing drivers repeat nothing.
 
@@ -12,7 +12,7 @@ use bitflags::bitflags;
 use e810_datapath::slot::QpKey;
 use e810_hal::{HostBuf, HostMem, NoHostMemory, Ns};
 
-/// What the device was told of a queue pair.
+/// How far a queue pair is stopped: commands that are done, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct StopState(u64);
 
@@ -84,20 +84,20 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
         records.get(id as usize)
     }
 
-    /// What the device was told of a queue pair.
+    /// How far a queue pair is stopped.
     pub(super) fn state(&self, id: u32) -> StopState {
         let word = self.record(id).map_or(0, |record| get(record, STATE));
         StopState::from_bits_truncate(word)
     }
 
-    /// Notes that it was told this too.
+    /// Adds bits to its state.
     pub(super) fn add_state(&self, id: u32, state: StopState) {
         if let Some(record) = self.record(id) {
             set(record, STATE, (self.state(id) | state).bits());
         }
     }
 
-    /// A number begins a new life, of which the device was told nothing.
+    /// Clears the record of a number that is given to a new queue pair.
     pub(super) fn renew(&mut self, id: u32) {
         self.take_out(id);
         if let Some(record) = self.record(id) {

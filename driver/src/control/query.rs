@@ -1,5 +1,5 @@
-//! Questions that take no command: the answers are what was found at the start,
-//! what the program asked for, and what events have told.
+//! Queries without a command: answered from what the bring-up found, what the program
+//! set, and what events reported.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::{MAX_GROUP_MEMBERS, MAX_MR_BYTES};
@@ -59,7 +59,7 @@ impl QueriedQp {
 }
 
 impl<P: Platform> Control<P> {
-    /// What a queue pair was told and what it has become. No command: the device
+    /// The attributes of a queue pair, as set and as changed by the device. No command: the device
     /// has none that reads a context back.
     ///
     /// `mask` says which attributes are wanted; those that mean nothing in the

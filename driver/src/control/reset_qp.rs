@@ -1,4 +1,4 @@
-//! RESET of a queue pair: destroyed and made again under the same number.
+//! RESET of a queue pair: it is destroyed and created again under the same number.
 //!
 //! The device has no way back from ERROR (data-path 8.3; existing drivers leave
 //! a queue pair dead after RESET). So it is destroyed there and created anew, and

@@ -1,4 +1,4 @@
-//! Another size for a completion queue that works.
+//! Resizing a completion queue in use.
 
 use e810_cqp::op::{CqAttributes, CreateCq, ModifyCq, QueueMemory};
 use e810_datapath::sizing::CqSize;

@@ -1,4 +1,4 @@
-//! Paths: what they take of tables that all paths share.
+//! Entries of the GID and the ARP table that paths use.
 
 use e810_hal::Platform;
 

@@ -1,4 +1,4 @@
-//! The end: every queue destroyed in order, every byte given back.
+//! Shutdown: all queues are destroyed in order and all memory is freed.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_hal::Platform;

@@ -1,4 +1,4 @@
-//! Completion vectors: which there are, who uses them; more and fewer at run
+//! Completion vectors: their users, and adding or removing them at run
 //! time.
 //!
 //! Number n is the CEQ with id n. Number 0 is there as long as the device: the

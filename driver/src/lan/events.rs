@@ -12,7 +12,7 @@ use crate::lan::{LanSide, priorities};
 /// Events kept until they are asked for; older ones are dropped and counted.
 pub const LAN_EVENTS: usize = 8;
 
-/// How often the event queue is looked at: each look is a register read, and a
+/// How often the event queue is polled: each poll is a register read, and a
 /// program that polls asks far more often.
 const INTERVAL: Ns = Ns::from_ms(10);
 

@@ -33,7 +33,7 @@ pub enum PollMode {
     Hybrid {
         /// Completions of one turn; 0 counts as 1.
         budget: u32,
-        /// How long the queue is looked at after its last completion.
+        /// How long the queue is polled after its last completion.
         spin: Ns,
     },
 }
@@ -111,7 +111,7 @@ impl<P: Platform> CqPoller<P> {
     /// What happens to nobody happens once: after [`Processed::Sleep`] an event
     /// comes for every completion that was not given to `done`.
     pub fn process(&mut self, now: Ns, done: &mut impl FnMut(&Wc)) -> Processed {
-        // Told or not: it is looked at.
+        // With or without an event: it is polled.
         let _ = self.cq.take_event();
         let budget = self.mode.budget();
         let taken = self.process_direct(budget, done);

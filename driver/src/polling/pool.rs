@@ -19,9 +19,9 @@ struct Shared<P: Platform> {
     used: u32,
 }
 
-/// Places in a queue of a pool: given back with [`CqPool::put`].
+/// Places in a queue of a pool, returned with [`CqPool::put`].
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "places in a pool are given back with CqPool::put"]
+#[must_use = "places in a pool are returned with CqPool::put"]
 pub struct CqLease {
     index: usize,
     entries: u32,
