@@ -79,7 +79,7 @@ pub enum Error {
         /// Read.
         read: u32,
     },
-    /// The queue is not on any more: somebody reset the function.
+    /// The queue is not on any more: the function was reset.
     #[error(
         "the {queue} is off (length register {len:#x}): the function was reset, bring it up again"
     )]

@@ -21,9 +21,9 @@ pub const ARQ_ENTRIES: u16 = 16;
 pub const MAX_ENTRIES: u16 = 1023;
 
 /// Before the first look for a reply.
-pub const FIRST_LOOK: Ns = Ns::from_us(5);
+pub const FIRST_POLL_DELAY: Ns = Ns::from_us(5);
 /// Between two looks for a reply.
-pub const LOOK_PAUSE: Ns = Ns::from_us(20);
+pub const POLL_INTERVAL: Ns = Ns::from_us(20);
 /// A command.
 pub const COMMAND_LIMIT: Ns = Ns::from_ms(1_000);
 /// Attempts to start the queue, the first included.
@@ -40,17 +40,17 @@ pub const BUSY_LIMIT: Ns = Ns::from_ms(GLOBAL_LOCK_MS as u64);
 
 /// PF reset: 5000 ms that another function may hold the global lock, and 300.
 pub const PF_RESET_LIMIT: Ns = Ns::from_ms(5_300);
-/// Between two looks at a PF reset.
+/// Between two polls of a PF reset.
 pub const PF_RESET_PAUSE: Ns = Ns::from_ms(1);
-/// Between two looks at the state of a global reset.
+/// Between two polls of the state of a global reset.
 pub const GLOBAL_RESET_PAUSE: Ns = Ns::from_ms(100);
-/// Looks at a global reset beyond those that GRSTDEL asks for.
+/// Polls of a global reset beyond those that GRSTDEL asks for.
 pub const GLOBAL_RESET_EXTRA: u64 = 10;
 /// All units have loaded after a reset: what existing drivers wait on an E810
 /// since 3 s were found too short after a firmware reset (field-evidence 3.10;
 /// E830 takes up to 20 s).
 pub const UNITS_LIMIT: Ns = Ns::from_ms(5_000);
-/// Between two looks at them, and at the firmware.
+/// Between two polls of them, and of the firmware.
 pub const UNITS_PAUSE: Ns = Ns::from_ms(10);
 /// The firmware has loaded.
 pub const FIRMWARE_LIMIT: Ns = Ns::from_ms(30_000);
@@ -67,5 +67,5 @@ pub const HUNK_PAUSE: Ns = Ns::from_ms(20);
 /// A link that is coming up is not disturbed so long. Ours: ports need up to
 /// three seconds to train.
 pub const LINK_SETTLES: Ns = Ns::from_ms(3_000);
-/// Between two looks at a link that is coming up. Ours: a link takes seconds.
+/// Between two polls of a link that is coming up. Ours: a link takes seconds.
 pub const LINK_PAUSE: Ns = Ns::from_ms(100);

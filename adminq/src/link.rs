@@ -123,7 +123,7 @@ fn change<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<bool> {
 /// busy. After half of the time, but not before [`LINK_SETTLES`], a link that is
 /// still down is told to try again: it may have been switched off, which its
 /// configuration does not tell. Not earlier, because one that is just coming up
-/// would begin anew; for the same reason a port is waited for in this way once,
+/// would restart; for the same reason a port is waited for in this way once,
 /// and afterwards with [`wait_only`].
 ///
 /// # Errors
@@ -146,7 +146,7 @@ pub fn wait_up<P: Platform>(queue: &mut AdminQ<P>, lport: u8, limit: Ns) -> Resu
     }
 }
 
-/// As [`wait_up`], for a port whose link is somebody else's: nothing is restarted.
+/// As [`wait_up`], for a port whose link another driver manages: nothing is restarted.
 ///
 /// # Errors
 /// As there.

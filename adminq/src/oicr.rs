@@ -1,8 +1,8 @@
-//! Other interrupt causes: errors of the engine and of the card, and the
+//! Miscellaneous interrupt causes (OICR): errors of the engine and of the card, and the
 //! AdminQ's events (control-path 2.6).
 //!
 //! There are few of them, so they share the vector of the asynchronous event
-//! queue, and a function with a single vector works. Whoever handles that
+//! queue, and a function with a single vector works. The handler of that
 //! vector reads the causes first: reading clears them.
 
 use bitflags::bitflags;
@@ -50,7 +50,7 @@ bitflags! {
 /// What causes ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Demand {
+pub enum RequiredReset {
     /// Nothing.
     None,
     /// A reset of the function.
@@ -64,9 +64,9 @@ impl Causes {
     /// What the causes ask for. `critical` is GLPE_CRITERR where
     /// [`Causes::PE_CRITERR`] is among them.
     #[must_use]
-    pub const fn demand(self, critical: u32) -> Demand {
+    pub const fn required_reset(self, critical: u32) -> RequiredReset {
         if self.contains(Self::GRST) {
-            return Demand::CardResets;
+            return RequiredReset::CardResets;
         }
         let broken = Self::HMC_ERR
             .union(Self::PE_PUSH)
@@ -74,9 +74,9 @@ impl Causes {
             .union(Self::PCI_EXCEPTION);
         let critical = self.contains(Self::PE_CRITERR) && !CriticalError(critical).is_harmless();
         if self.intersects(broken) || critical {
-            Demand::ResetFunction
+            RequiredReset::ResetFunction
         } else {
-            Demand::None
+            RequiredReset::None
         }
     }
 
@@ -138,7 +138,7 @@ pub fn unbind(bus: &(impl Bus + ?Sized)) {
 ///
 /// # Errors
 /// [`Error::Wait`](crate::Error::Wait) when the device is gone.
-pub fn take(bus: &(impl Bus + ?Sized)) -> Result<(Causes, Demand)> {
+pub fn take(bus: &(impl Bus + ?Sized)) -> Result<(Causes, RequiredReset)> {
     let read = live("PFINT_OICR", PFINT_OICR.read_clear(bus).get())?;
     let causes = Causes::from_bits_retain(read);
     let critical = if causes.contains(Causes::PE_CRITERR) {
@@ -146,7 +146,7 @@ pub fn take(bus: &(impl Bus + ?Sized)) -> Result<(Causes, Demand)> {
     } else {
         0
     };
-    Ok((causes, causes.demand(critical)))
+    Ok((causes, causes.required_reset(critical)))
 }
 
 #[cfg(test)]
@@ -188,12 +188,21 @@ mod tests {
 
     #[test]
     fn demands_follow_from_causes() {
-        assert_eq!(Causes::MAL_DETECT.demand(0), Demand::None);
-        assert_eq!(Causes::PE_CRITERR.demand(Q1_RESOURCES), Demand::None);
-        assert_eq!(Causes::PE_CRITERR.demand(1), Demand::ResetFunction);
-        assert_eq!(Causes::HMC_ERR.demand(0), Demand::ResetFunction);
+        assert_eq!(Causes::MAL_DETECT.required_reset(0), RequiredReset::None);
+        assert_eq!(
+            Causes::PE_CRITERR.required_reset(Q1_RESOURCES),
+            RequiredReset::None
+        );
+        assert_eq!(
+            Causes::PE_CRITERR.required_reset(1),
+            RequiredReset::ResetFunction
+        );
+        assert_eq!(
+            Causes::HMC_ERR.required_reset(0),
+            RequiredReset::ResetFunction
+        );
         let both = Causes::HMC_ERR | Causes::GRST;
-        assert_eq!(both.demand(0), Demand::CardResets);
+        assert_eq!(both.required_reset(0), RequiredReset::CardResets);
         let words: Vec<_> = both.words().collect();
         assert_eq!(
             words,

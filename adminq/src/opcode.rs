@@ -117,7 +117,7 @@ impl Opcode {
     pub const fn when_busy(self) -> WhenBusy {
         match self.0 {
             0x06E0 | 0x06EE | 0x0A05 | 0x0A06 | 0x0A0A => WhenBusy::Tries,
-            0x0008 | 0x0C31 => WhenBusy::Told,
+            0x0008 | 0x0C31 => WhenBusy::Returned,
             _ => WhenBusy::Waits,
         }
     }
@@ -134,8 +134,8 @@ pub enum WhenBusy {
     /// (field-evidence 3.6). Existing drivers serialize the functions of one machine
     /// in software; here they belong to different processes.
     Waits,
-    /// The caller is told: busy means something of its own there.
-    Told,
+    /// Returned to the caller: there, busy has a meaning of its own.
+    Returned,
 }
 
 impl fmt::Display for Opcode {
@@ -170,6 +170,6 @@ mod tests {
         };
         let tries = these(WhenBusy::Tries);
         assert_eq!(tries, [0x06E0, 0x06EE, 0x0A05, 0x0A06, 0x0A0A]);
-        assert_eq!(these(WhenBusy::Told), [0x0008, 0x0C31]);
+        assert_eq!(these(WhenBusy::Returned), [0x0008, 0x0C31]);
     }
 }

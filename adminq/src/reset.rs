@@ -71,7 +71,7 @@ pub fn reset_function<P: Bus + Clock>(platform: &P, rdma: bool) -> Result<ResetD
 /// Resets all functions of the card and waits for the end: at most
 /// (GRSTDEL + 11) × 100 ms for the card, and 5 s for its units.
 ///
-/// The state is looked at 100 ms after the request at the earliest, as existing
+/// The state is polled 100 ms after the request at the earliest, as existing
 /// drivers do: it need not show the reset at once.
 ///
 /// # Errors
@@ -101,7 +101,7 @@ pub fn global_reset_running<P: Bus + Clock>(platform: &P) -> Result<bool> {
     Ok(state.read(GLGEN_RSTAT::DEVSTATE) != 0 || units & ULD_DONE != ULD_DONE)
 }
 
-/// Waits for the end of a reset of the whole card, whoever started it.
+/// Waits for the end of a reset of the whole card, no matter which function started it.
 ///
 /// # Errors
 /// [`Error::Wait`] at the limit, or when the device is gone.

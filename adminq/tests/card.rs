@@ -320,7 +320,7 @@ fn units_have_five_seconds() {
 
 /// The state need not show the reset at once.
 #[test]
-fn a_reset_of_the_card_is_looked_at_after_a_while() {
+fn a_reset_of_the_card_is_checked_after_a_while() {
     let fake = Fake::new();
     let start = fake.now();
     reset::reset_card(&fake, GlobalReset::Core, false).unwrap();

@@ -84,7 +84,7 @@ fn an_event_in_the_middle_of_a_command_waits() {
 }
 
 #[test]
-fn damaged_events_are_told_and_the_queue_goes_on() {
+fn damaged_events_are_reported_and_the_queue_goes_on() {
     let fake = Fake::new();
     let mut queue = started(&fake);
     // Too short, failed, longer than any buffer, unknown.

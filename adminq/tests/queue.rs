@@ -302,7 +302,7 @@ fn a_device_that_is_gone_is_noticed_at_once() {
 }
 
 #[test]
-fn somebody_elses_reset_shows_in_the_length() {
+fn a_reset_by_another_function_shows_in_the_length() {
     let fake = Fake::new();
     let queue = started(&fake);
     fake.firmware().set(0x8_0280, 0);

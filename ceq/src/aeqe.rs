@@ -346,7 +346,7 @@ mod tests {
 
         /// Also with generations of which one is the other's half.
         #[test]
-        fn both_forms_of_a_cqs_context_are_told_apart(
+        fn both_forms_of_a_cqs_context_are_distinguished(
             id in 1u32..1 << 19, generation in 1u32..CqRef::GENERATIONS, other: u64,
         ) {
             let word = 2 << 50 | 0x203 << 34 | u64::from(id >> 18) << 46 | u64::from(id & 0x3_FFFF);

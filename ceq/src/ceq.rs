@@ -49,7 +49,7 @@ pub enum CeqStep {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Delivery {
-    /// It does, and was told.
+    /// It does, and was notified.
     Live,
     /// Its id is free, or has another generation: the event was dropped.
     Stale,
@@ -162,7 +162,7 @@ impl<W: Words> Ceq<W> {
 
     /// Marks the entries of a CQ that wait in the queue, and says how many there
     /// were. For after DESTROY_CQ (control-path 7.2); those of another CQ that has
-    /// its id now stay. Even without it events of a CQ that is gone are told apart
+    /// its id now stay. Even without it events of a CQ that is gone are distinguished
     /// by generation.
     pub fn scrub(&mut self, cq: CqRef) -> u32 {
         let mut ahead = self.ring;

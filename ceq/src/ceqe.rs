@@ -61,7 +61,7 @@ impl CqRef {
         (self.generation as u64) << 32 | self.id as u64
     }
 
-    /// The CQ that a context, or a CEQ entry, names; bit 63 is not looked at.
+    /// The CQ that a context, or a CEQ entry, names; bit 63 is ignored.
     #[must_use]
     pub const fn from_context(context: u64) -> Self {
         Self::new(context as u32, (context >> 32) as u32)

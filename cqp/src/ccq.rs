@@ -32,9 +32,9 @@ const SHADOW_INDEX: usize = 0;
 /// Word of the shadow area with the arm fields (q32).
 const SHADOW_ARM: usize = 4;
 
-/// A CCQ entry, as far as a consumer looks at it.
+/// The parts of a CCQ entry that a consumer uses.
 ///
-/// OP and SQ are not looked at: existing drivers take the opcode from the WQE,
+/// OP and SQ are ignored: existing drivers take the opcode from the WQE,
 /// and what the device puts there is not in the sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

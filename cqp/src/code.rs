@@ -2,7 +2,7 @@
 //!
 //! One table, from control-path 4.5. What existing drivers list as "not critical"
 //! there they do not log; the command has failed all the same. Two of these codes
-//! say that what was asked for holds already, which is told apart here.
+//! say that what was asked for holds already, which is distinguished here.
 //!
 //! A complete list of minor codes is not in the sources; codes that are not here
 //! keep their numbers.

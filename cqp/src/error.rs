@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_asks_for_a_reset_is_told_from_one_that_refuses() {
+    fn a_device_that_asks_for_a_reset_is_distinguished_from_one_that_refuses() {
         let error = |minor| Error::Cqp {
             op: Opcode::CreateQp,
             major: 0xFFFF,

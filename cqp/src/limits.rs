@@ -60,7 +60,7 @@ pub const MAX_PUSH_PAGES: u32 = 256;
 /// Statistics instances (control-path 4.13).
 pub const MAX_STATS_INSTANCES: u32 = 128;
 
-/// Pause between two looks at a register or at the CCQ.
+/// Pause between two polls of a register or of the CCQ.
 pub const POLL_PAUSE: Ns = Ns::from_us(10);
 /// CQP create and destroy, and a command polled by registers.
 pub const REGISTER_LIMIT: Ns = Ns::from_ms(10);

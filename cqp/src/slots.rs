@@ -1,4 +1,4 @@
-//! What is known of each entry of the send queue.
+//! State of each entry of the CQP's send queue.
 //!
 //! Two words an entry, in memory the device does not see. The functions work on
 //! plain words, so there is one copy of them whatever the platform.
@@ -27,7 +27,7 @@ pub(crate) const SLOT_WORDS: usize = 2;
 pub(crate) enum State {
     /// Not in use, or reported and ready for reuse.
     Free,
-    /// Posted, and somebody has its ticket.
+    /// Posted, and its ticket is held.
     Open,
     /// Completed, not yet reported.
     Done,

@@ -5,10 +5,13 @@ use tock_registers::{LocalRegisterCopy, register_bitfields};
 /// Which completion is to raise an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[doc(alias = "ib_cq_notify_flags")]
 pub enum Notify {
     /// The next one.
+    #[doc(alias = "IB_CQ_NEXT_COMP")]
     Any,
     /// The next solicited one, or the next error.
+    #[doc(alias = "IB_CQ_SOLICITED")]
     Solicited,
 }
 
@@ -78,10 +81,10 @@ impl Pending {
     /// Nothing is asked for, by nobody.
     pub(crate) const NONE: Self = Self(0);
     /// The program wants to be told, and the device was asked.
-    pub(crate) const ASKED: Self = Self(TELL | DEVICE);
+    pub(crate) const ASKED: Self = Self(NOTIFY | DEVICE);
 
     pub(crate) const fn from_bits(bits: u64) -> Self {
-        Self(bits & (TELL | DEVICE))
+        Self(bits & (NOTIFY | DEVICE))
     }
 
     pub(crate) const fn bits(self) -> u64 {
@@ -90,7 +93,7 @@ impl Pending {
 
     /// The program wants to be told, and was not yet.
     pub(crate) const fn is_wanted(self) -> bool {
-        self.0 & TELL != 0
+        self.0 & NOTIFY != 0
     }
 
     /// The device was asked, and its event was not seen yet.
@@ -99,17 +102,17 @@ impl Pending {
     }
 
     /// The program was told by software; what the device was asked for stands.
-    pub(crate) const fn told(self) -> Self {
-        Self(self.0 & !TELL)
+    pub(crate) const fn notified(self) -> Self {
+        Self(self.0 & !NOTIFY)
     }
 
     /// The program wants to be told by what the device was asked for.
     pub(crate) const fn wanted(self) -> Self {
-        Self(self.0 | TELL)
+        Self(self.0 | NOTIFY)
     }
 }
 
-const TELL: u64 = 1;
+const NOTIFY: u64 = 1;
 const DEVICE: u64 = 2;
 
 /// When to arm in hardware (data-path 4.7, the policy of kernel drivers, with a

@@ -109,6 +109,7 @@ pub enum PostError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[error("request {posted} of the list: {error}")]
+#[doc(alias = "bad_wr")]
 pub struct Refused {
     /// Requests that were posted: those before the refused one, which has this
     /// index.

@@ -112,7 +112,7 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
         })
     }
 
-    /// Begins anew: an empty ring of zeros, for the same number in its next
+    /// Restarts: an empty ring of zeros, for the same number in its next
     /// life.
     pub(crate) fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
         let is_next = QpSlot::new(&self.slot).is(qp) && slots.live_qp(qp).is_some();
@@ -141,7 +141,7 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
     }
 
     /// What was posted since the head was at `before` went to a queue in error, to
-    /// which the device gives no answer: whoever waits for its CQ is told.
+    /// which the device gives no answer: waiters on its CQ are notified.
     #[cold]
     pub(crate) fn notify_posted_in_error(&self, before: u64) {
         if self.head != before {
@@ -165,7 +165,7 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
         self.head
     }
 
-    /// Quanta free, as far as was looked.
+    /// Free quanta, as of the last read of the consumer's position.
     #[inline(always)]
     pub(crate) fn free(&self) -> u64 {
         self.limit.wrapping_sub(self.head)

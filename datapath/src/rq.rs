@@ -169,7 +169,7 @@ impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
         Ok(())
     }
 
-    /// Begins anew, as [`SendQueue::restart`](crate::SendQueue::restart).
+    /// Restarts with an empty ring, as [`SendQueue::restart`](crate::SendQueue::restart).
     ///
     /// # Errors
     /// As [`new`](Self::new), with the queue unchanged.

@@ -161,7 +161,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
         self.qkey = qkey;
     }
 
-    /// Begins anew, after the QP was destroyed and created again under the same
+    /// Restarts with an empty ring, after the QP was destroyed and created again under the same
     /// number ([`Registry::reopen`](crate::Registry::reopen)): empty, from
     /// quantum 0 on.
     ///

@@ -43,53 +43,76 @@ pub(crate) const fn state_from_bits(bits: u64) -> QpState {
 /// Attributes of a QP; bit numbers are those of `ib_qp_attr_mask`
 /// (data-path 8.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[doc(alias = "ibv_qp_attr_mask")]
 pub struct AttrMask(u32);
 
 bitflags! {
     impl AttrMask: u32 {
         /// The new state.
+        #[doc(alias = "IBV_QP_STATE")]
         const STATE = 1 << 0;
         /// The state the caller believes the QP in.
+        #[doc(alias = "IBV_QP_CUR_STATE")]
         const CUR_STATE = 1 << 1;
         /// Notify when the send queue is drained.
+        #[doc(alias = "IBV_QP_EN_SQD_ASYNC_NOTIFY")]
         const EN_SQD_ASYNC_NOTIFY = 1 << 2;
         /// What peers may do.
+        #[doc(alias = "IBV_QP_ACCESS_FLAGS")]
         const ACCESS_FLAGS = 1 << 3;
         /// Index of the partition key.
+        #[doc(alias = "IBV_QP_PKEY_INDEX")]
         const PKEY_INDEX = 1 << 4;
         /// Port.
+        #[doc(alias = "IBV_QP_PORT")]
         const PORT = 1 << 5;
         /// Q_Key.
+        #[doc(alias = "IBV_QP_QKEY")]
         const QKEY = 1 << 6;
         /// Address vector.
+        #[doc(alias = "IBV_QP_AV")]
         const AV = 1 << 7;
         /// Path MTU.
+        #[doc(alias = "IBV_QP_PATH_MTU")]
         const PATH_MTU = 1 << 8;
         /// Acknowledge timeout.
+        #[doc(alias = "IBV_QP_TIMEOUT")]
         const TIMEOUT = 1 << 9;
         /// Retries.
+        #[doc(alias = "IBV_QP_RETRY_CNT")]
         const RETRY_CNT = 1 << 10;
         /// Retries after RNR.
+        #[doc(alias = "IBV_QP_RNR_RETRY")]
         const RNR_RETRY = 1 << 11;
         /// First expected PSN.
+        #[doc(alias = "IBV_QP_RQ_PSN")]
         const RQ_PSN = 1 << 12;
         /// Reads outstanding as requester.
+        #[doc(alias = "IBV_QP_MAX_QP_RD_ATOMIC")]
         const MAX_QP_RD_ATOMIC = 1 << 13;
         /// Alternate path.
+        #[doc(alias = "IBV_QP_ALT_PATH")]
         const ALT_PATH = 1 << 14;
         /// RNR timer.
+        #[doc(alias = "IBV_QP_MIN_RNR_TIMER")]
         const MIN_RNR_TIMER = 1 << 15;
         /// First PSN sent.
+        #[doc(alias = "IBV_QP_SQ_PSN")]
         const SQ_PSN = 1 << 16;
         /// Reads outstanding as responder.
+        #[doc(alias = "IBV_QP_MAX_DEST_RD_ATOMIC")]
         const MAX_DEST_RD_ATOMIC = 1 << 17;
         /// Path migration state.
+        #[doc(alias = "IBV_QP_PATH_MIG_STATE")]
         const PATH_MIG_STATE = 1 << 18;
         /// Capabilities.
+        #[doc(alias = "IBV_QP_CAP")]
         const CAP = 1 << 19;
         /// Destination QP.
+        #[doc(alias = "IBV_QP_DEST_QPN")]
         const DEST_QPN = 1 << 20;
         /// Rate limit.
+        #[doc(alias = "IBV_QP_RATE_LIMIT")]
         const RATE_LIMIT = 1 << 25;
     }
 }

@@ -8,34 +8,48 @@ use e810_types::FlushCode;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
 #[non_exhaustive]
+#[doc(alias = "ibv_wc_status")]
 pub enum WcStatus {
     /// Done.
     #[default]
+    #[doc(alias = "IBV_WC_SUCCESS")]
     Success = 0,
     /// A buffer was too short, or the message too long (minor 6).
+    #[doc(alias = "IBV_WC_LOC_LEN_ERR")]
     LocLenErr = 1,
     /// Bad work request, or an inconsistent QP (minor 4).
+    #[doc(alias = "IBV_WC_LOC_QP_OP_ERR")]
     LocQpOpErr = 2,
     /// A local SGE failed its key, bounds or rights check (minor 2).
+    #[doc(alias = "IBV_WC_LOC_PROT_ERR")]
     LocProtErr = 4,
     /// Not executed: the QP is in error (minor 1).
+    #[doc(alias = "IBV_WC_WR_FLUSH_ERR")]
     WrFlushErr = 5,
     /// A memory window bind was refused (minor 9).
+    #[doc(alias = "IBV_WC_MW_BIND_ERR")]
     MwBindErr = 6,
     /// The responder found the request invalid (minor 10).
+    #[doc(alias = "IBV_WC_REM_INV_REQ_ERR")]
     RemInvReqErr = 9,
     /// The responder refused access (minor 3).
+    #[doc(alias = "IBV_WC_REM_ACCESS_ERR")]
     RemAccessErr = 10,
     /// The responder could not finish the operation (minor 5).
+    #[doc(alias = "IBV_WC_REM_OP_ERR")]
     RemOpErr = 11,
     /// The peer does not answer: retries exhausted (minor 8).
+    #[doc(alias = "IBV_WC_RETRY_EXC_ERR")]
     RetryExcErr = 12,
     /// The peer has no receive posted: RNR retries exhausted (minor 11).
+    #[doc(alias = "IBV_WC_RNR_RETRY_EXC_ERR")]
     RnrRetryExcErr = 13,
     /// Unrecoverable (minor 0, 7 and unknown ones).
+    #[doc(alias = "IBV_WC_FATAL_ERR")]
     FatalErr = 19,
     /// Anything else: an error that is not a flush, or an operation code that
     /// has no name.
+    #[doc(alias = "IBV_WC_GENERAL_ERR")]
     GeneralErr = 21,
 }
 
@@ -114,6 +128,7 @@ pub const fn flush_code_of_event(ae: u16) -> FlushCode {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
 #[non_exhaustive]
+#[doc(alias = "ibv_wc_opcode")]
 pub enum WcOpcode {
     /// Send, with or without immediate data or invalidation.
     #[default]

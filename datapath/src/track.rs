@@ -91,7 +91,7 @@ impl<A: Atom> Tracker<'_, A> {
         self.0[2].store(end, Ordering::Relaxed);
     }
 
-    /// Control, before the positions of its queue begin anew: no request.
+    /// Control, before the positions of its queue restart at 0: no request.
     pub(crate) fn forget(&self) {
         self.0[2].store(0, Ordering::Relaxed);
     }

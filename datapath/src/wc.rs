@@ -1,4 +1,4 @@
-//! Work completions: what a completion queue gives back.
+//! Work completions: what polling a completion queue returns.
 
 use bitflags::bitflags;
 
@@ -7,15 +7,19 @@ use crate::status::{WcOpcode, WcStatus};
 /// What else a completion says; numbers of GRH, IMM and INV are those of
 /// `ibv_wc_flags`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[doc(alias = "ibv_wc_flags")]
 pub struct WcFlags(u16);
 
 bitflags! {
     impl WcFlags: u16 {
         /// The first 40 bytes of a UD receive are the GRH area.
+        #[doc(alias = "IBV_WC_GRH")]
         const GRH = 1 << 0;
         /// [`Wc::imm`] is immediate data.
+        #[doc(alias = "IBV_WC_WITH_IMM")]
         const WITH_IMM = 1 << 1;
         /// [`Wc::imm`] is the local key that the peer's send invalidated.
+        #[doc(alias = "IBV_WC_WITH_INV")]
         const WITH_INV = 1 << 3;
         /// The sender asked for an event (SOEVENT).
         const SOLICITED = 1 << 8;
@@ -30,6 +34,7 @@ bitflags! {
 /// something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
+#[doc(alias = "ibv_wc")]
 pub struct Wc {
     /// The request's `wr_id`.
     pub wr_id: u64,

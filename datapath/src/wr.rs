@@ -9,6 +9,7 @@ use bitflags::bitflags;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(C)]
+#[doc(alias = "ibv_sge")]
 pub struct Sge {
     /// Address (or offset, for a zero-based region) as the region defines it.
     pub addr: u64,
@@ -27,6 +28,7 @@ pub enum Data<'a> {
     /// Bytes copied into the work queue by the post: no key needed, and free
     /// for reuse as soon as the post returns. Together at most the queue's
     /// inline size; as many pieces as it takes SGEs (data-path 1.8).
+    #[doc(alias = "IBV_SEND_INLINE")]
     Inline(&'a [&'a [u8]]),
 }
 
@@ -97,8 +99,8 @@ pub struct FastRegister(FastRegisterParts);
 
 impl FastRegister {
     /// A request made by hand. The device reads and writes the pages that it
-    /// names, whosever they are, as far as an IOMMU lets it: whoever posts on a
-    /// queue pair that takes such requests is trusted with that.
+    /// names, within what an IOMMU allows, also those of others: the program that
+    /// posts on a queue pair that takes such requests is trusted with that.
     #[must_use]
     pub const fn from_parts(parts: FastRegisterParts) -> Self {
         Self(parts)
@@ -138,8 +140,8 @@ pub struct FastRegisterParts {
     pub rights: u8,
 }
 
-/// An atomic operation on eight bytes of the peer's memory. Here so that a
-/// program that asks for one is told, not misunderstood.
+/// An atomic operation on eight bytes of the peer's memory. Always refused by this
+/// generation; here so that the refusal is explicit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Atomic {
@@ -156,8 +158,10 @@ pub struct Atomic {
 /// What a send queue is asked to do. The common ones stand last, where the
 /// compiler looks first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[doc(alias = "ibv_wr_opcode")]
 pub enum Op<'a> {
     /// Sends a message and invalidates a key of the peer.
+    #[doc(alias = "IBV_WR_SEND_WITH_INV")]
     SendInv {
         /// The message.
         data: Data<'a>,
@@ -182,21 +186,26 @@ pub enum Op<'a> {
         remote: Remote,
     },
     /// Invalidates a local key.
+    #[doc(alias = "IBV_WR_LOCAL_INV")]
     LocalInv {
         /// The key.
         stag: u32,
     },
     /// Binds a memory window; refused unless [`ExtraOps::BIND_MW`] is allowed.
+    #[doc(alias("IBV_WR_BIND_MW", "ibv_bind_mw"))]
     BindMw(&'a MwBind),
     /// Fast registration; refused unless [`ExtraOps::FAST_REGISTER`] is allowed.
+    #[doc(alias = "IB_WR_REG_MR")]
     FastRegister(&'a FastRegister),
     /// Nothing. Verbs has no such request; it completes in order, so a signaled
     /// one says that everything before it is done.
     Nop,
     /// An atomic operation: always refused, this generation has none (data-path
     /// 1.5).
+    #[doc(alias("IBV_WR_ATOMIC_CMP_AND_SWP", "IBV_WR_ATOMIC_FETCH_AND_ADD"))]
     Atomic(&'a Atomic),
     /// Reads the peer's memory.
+    #[doc(alias = "IBV_WR_RDMA_READ")]
     Read {
         /// Where the bytes go; locally writable.
         into: &'a [Sge],
@@ -204,6 +213,7 @@ pub enum Op<'a> {
         remote: Remote,
     },
     /// Writes to the peer's memory.
+    #[doc(alias("IBV_WR_RDMA_WRITE", "IBV_WR_RDMA_WRITE_WITH_IMM"))]
     Write {
         /// What to write.
         data: Data<'a>,
@@ -213,6 +223,7 @@ pub enum Op<'a> {
         imm: Option<u32>,
     },
     /// Sends a message, with immediate data or without.
+    #[doc(alias("IBV_WR_SEND", "IBV_WR_SEND_WITH_IMM"))]
     Send {
         /// The message.
         data: Data<'a>,
@@ -248,20 +259,24 @@ impl Op<'_> {
 
 /// How a send request is executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[doc(alias = "ibv_send_flags")]
 pub struct SendFlags(u8);
 
 bitflags! {
     impl SendFlags: u8 {
         /// Wait for earlier reads (READFENCE).
+        #[doc(alias = "IBV_SEND_FENCE")]
         const FENCE = 1 << 0;
         /// Wait for earlier local operations (LOCALFENCE).
         const LOCAL_FENCE = 1 << 1;
         /// Write a CQE also on success (SIGCOMPL).
+        #[doc(alias = "IBV_SEND_SIGNALED")]
         const SIGNALED = 1 << 2;
         /// Measure the round trip (REPORTRTT) of a send, write or read.
         const REPORT_RTT = 1 << 3;
         /// Wake a peer that waits for solicited completions only. Sends and
         /// writes; ignored elsewhere.
+        #[doc(alias = "IBV_SEND_SOLICITED")]
         const SOLICITED = 1 << 4;
     }
 }
@@ -285,6 +300,7 @@ bitflags! {
 
 /// A request to a send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[doc(alias = "ibv_send_wr")]
 pub struct SendWr<'a> {
     /// Comes back in the completion.
     pub wr_id: u64,
@@ -296,6 +312,7 @@ pub struct SendWr<'a> {
 
 /// A request to a receive queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[doc(alias = "ibv_recv_wr")]
 pub struct RecvWr<'a> {
     /// Comes back in the completion.
     pub wr_id: u64,

@@ -1,4 +1,4 @@
-//! An address handle in a program's hands.
+//! [`Ah`]: an address handle, as a program holds it.
 
 use e810_cqp::op::AddressHandle;
 use e810_datapath::UdTarget;
@@ -7,12 +7,14 @@ use crate::addr::Path;
 use crate::attr::Qpn;
 use crate::route::Route;
 
-/// An address handle: where datagrams of a protection domain can go.
+/// User handle to an address handle: a destination for datagrams of one protection
+/// domain.
 ///
 /// It is a number in the device; sends name it with a [`UdTarget`], as often as
 /// wanted, until [`Control::destroy_ah`](crate::Control::destroy_ah).
 #[derive(Debug)]
-#[must_use = "an address handle is given back with Control::destroy_ah"]
+#[must_use = "an address handle is destroyed with Control::destroy_ah"]
+#[doc(alias = "ibv_ah")]
 pub struct Ah {
     pub(crate) owner: u64,
     pub(crate) path: Path,

@@ -1,4 +1,4 @@
-//! What a queue pair is made with, and what changes when it moves on.
+//! Parameters of a new queue pair ([`QpInit`]) and of its state changes ([`QpAttr`]).
 //!
 //! [`QpAttr`] carries only what is set; which attributes a transition needs
 //! and allows is the one table of [`e810_datapath::state`].
@@ -18,7 +18,7 @@ use crate::tuning::Tuning;
 pub struct Qpn(pub(crate) u32);
 
 impl Qpn {
-    /// A number a peer told us, 24 bits.
+    /// A number received from a peer, 24 bits.
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
         if number >> 24 == 0 {
@@ -41,8 +41,9 @@ impl core::fmt::Display for Qpn {
     }
 }
 
-/// Sizes wanted of a queue pair; what is granted is at least as much.
+/// Requested sizes of a queue pair. The granted sizes are at least as large.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[doc(alias = "ibv_qp_cap")]
 pub struct QpCaps {
     /// Send requests outstanding.
     pub max_send_wr: u32,
@@ -69,8 +70,9 @@ impl Default for QpCaps {
     }
 }
 
-/// What a queue pair is made with.
+/// Parameters of a new queue pair.
 #[derive(Debug)]
+#[doc(alias = "ibv_qp_init_attr")]
 pub struct QpInit<'a, P: Platform> {
     /// Kind of service: RC or UD.
     pub qp_type: QpType,
@@ -100,7 +102,7 @@ pub struct QpInit<'a, P: Platform> {
     /// ([`Config::tuning`](crate::Config::tuning)).
     pub tuning: Option<Tuning>,
     /// A word of the program's own (`qp_context`), which [`Qp::user_context`] and
-    /// `query_qp` give back. The driver does not look at it.
+    /// `query_qp` give back. The driver does not interpret it.
     ///
     /// [`Qp::user_context`]: crate::Qp::user_context
     pub user_context: u64,
@@ -141,8 +143,9 @@ impl<'a, P: Platform> QpInit<'a, P> {
     }
 }
 
-/// A change of a queue pair.
+/// Attributes of one change of a queue pair; those that are `None` stay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[doc(alias = "ibv_qp_attr")]
 pub struct QpAttr {
     /// State to go to.
     pub state: Option<QpState>,

@@ -70,7 +70,7 @@ impl<P: Platform> Wakers<P> {
 #[error("the completion channel is closed: nothing will come")]
 pub struct ChannelClosed;
 
-/// A completion queue of a channel has something to poll, or had until somebody
+/// A completion queue of a channel has something to poll, or had until another thread
 /// polled it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -96,6 +96,7 @@ impl CqEvent {
 
 /// A completion channel. See the [module documentation](self).
 #[derive(Clone, Debug)]
+#[doc(alias = "ibv_comp_channel")]
 pub struct Channel<P: Platform> {
     pub(crate) owner: u64,
     pub(crate) key: ChannelKey,
@@ -108,6 +109,7 @@ impl<P: Platform> Channel<P> {
     ///
     /// # Errors
     /// [`ChannelClosed`].
+    #[doc(alias = "ibv_get_cq_event")]
     pub fn try_next(&self) -> Result<Option<CqEvent>, ChannelClosed> {
         match self.slots.take_event(self.key) {
             NextEvent::Event(cq) => Ok(Some(CqEvent {
@@ -143,7 +145,7 @@ impl<P: Platform> Channel<P> {
     }
 
     /// Leaves `waker` to be woken when an event comes or the channel is closed; at
-    /// once if there is something now. For who keeps a waker of its own, which a
+    /// once if there is something now. For callers that keep a waker of their own, which a
     /// descriptor stands behind for example, and takes events by
     /// [`Channel::try_next`].
     pub fn watch(&self, waker: &Waker) {
@@ -166,6 +168,7 @@ impl<P: Platform> Channel<P> {
     /// # Errors
     /// [`Error::Wait`] with the label "an event of a completion channel",
     /// [`Error::ChannelClosed`].
+    #[doc(alias = "ibv_get_cq_event")]
     pub fn wait(&self, platform: &P, limit: Ns, mut turn: impl FnMut()) -> Result<CqEvent> {
         let label = "an event of a completion channel";
         poll_until(platform, label, limit, Ns(0), || {
@@ -185,6 +188,7 @@ impl<P: Platform> Channel<P> {
     ///
     /// # Errors
     /// [`Error::Datapath`] for more than were taken, or when the queue is gone.
+    #[doc(alias = "ibv_ack_cq_events")]
     pub fn acknowledge(&self, cq: CqKey, events: u32) -> Result<()> {
         let done = self.slots.acknowledge_events(cq, events);
         done.map_err(|error| e810_datapath::Error::from(error).into())

@@ -1,4 +1,4 @@
-//! What the caller decides before a bring-up.
+//! Configuration of a bring-up.
 
 use e810_cqp::hmc::{Backing, Capacity};
 use e810_hal::bus::VsiId;
@@ -6,7 +6,7 @@ use e810_hal::bus::VsiId;
 use crate::addr::MacAddr;
 use crate::tuning::{Dcqcn, Tuning};
 
-/// What the LAN side of a ready function says of itself.
+/// Properties of the LAN side of a function that is ready.
 ///
 /// On a function whose LAN side another driver (or firmware model) has set up,
 /// these are given; they cannot be read back from the RDMA engine. A cold start
@@ -21,7 +21,7 @@ pub struct Lan {
     pub mtu: u16,
 }
 
-/// How a device is to be brought up.
+/// Parameters of a bring-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The LAN side.
@@ -41,7 +41,7 @@ pub struct Config {
     /// on a platform that cannot give more later; fewer where there are not as
     /// many. They stay with the device until its end.
     pub spare_vectors: u16,
-    /// The CPU that the platform is told for each vector.
+    /// The CPU that the platform should use for each vector.
     pub cpu_hints: CpuHints,
     /// 64-bit words of host memory for trackers, counted per queue pair of the
     /// capacity and shared by all: a queue pair takes three for each quantum of
@@ -74,7 +74,7 @@ pub struct Quirks {
 /// Completion event queues this driver drives at most.
 pub const MAX_CEQS: usize = 64;
 
-/// Which CPU is told to consume the events of a completion vector.
+/// Which CPU should consume the events of a completion vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CpuHints {

@@ -1,4 +1,4 @@
-//! A completion queue in a program's hands.
+//! [`Cq`]: a completion queue, as a program holds it.
 
 use e810_cqp::op::CqAttributes;
 use e810_datapath::slot::CqKey;
@@ -9,9 +9,13 @@ use crate::channel::Channel;
 use crate::moderation::{Moderated, Pacer};
 use crate::monitoring::Depth;
 
-/// A completion queue. `Send`: it may live on the thread that polls it.
+/// User handle to a completion queue: polls completions and arms events.
+///
+/// Made by [`Control::create_cq`](crate::Control::create_cq). It is `Send`, so the
+/// thread that polls can own it.
 #[derive(Debug)]
-#[must_use = "a completion queue is given back with Control::destroy_cq"]
+#[must_use = "a completion queue is destroyed with Control::destroy_cq"]
+#[doc(alias = "ibv_cq")]
 pub struct Cq<P: Platform> {
     pub(crate) owner: u64,
     /// As it is now.
@@ -26,8 +30,9 @@ pub struct Cq<P: Platform> {
     pub(crate) user_context: u64,
 }
 
-/// What a completion queue is made with.
+/// Parameters of a new completion queue.
 #[derive(Debug)]
+#[doc(alias("ibv_cq_init_attr_ex", "fi_cq_attr"))]
 pub struct CqInit<'a, P: Platform> {
     /// Completions it has room for at least, 1..=1048574.
     pub entries: u32,
@@ -37,7 +42,7 @@ pub struct CqInit<'a, P: Platform> {
     /// The channel that its events go to as well.
     pub channel: Option<&'a Channel<P>>,
     /// A word of the program's own (`cq_context`), which [`Cq::user_context`] and
-    /// the events of its channel give back. The driver does not look at it.
+    /// the events of its channel give back. The driver does not interpret it.
     pub user_context: u64,
 }
 
@@ -80,12 +85,14 @@ impl<P: Platform> Cq<P> {
         self.attributes.ceq.map_or(0, |ceq| ceq.get() as u16)
     }
 
-    /// Takes completions into `into`; says how many. 0: none was there.
+    /// Polls up to `into.len()` completions into `into` and returns their number;
+    /// 0 if there is none.
     ///
     /// A failing queue pair completes its requests only after
     /// [`Control::progress`](crate::Control::progress) has run, on whatever
     /// thread: a program that only polls calls it in its loop.
     #[inline]
+    #[doc(alias("ibv_poll_cq", "ib_poll_cq"))]
     pub fn poll(&mut self, into: &mut [Wc]) -> usize {
         let done = self.queue.poll(into);
         self.pacer.polled(done as u32);
@@ -140,6 +147,7 @@ impl<P: Platform> Cq<P> {
     /// }
     /// ```
     #[must_use = "when there is something to poll, poll before waiting"]
+    #[doc(alias("ibv_req_notify_cq", "ib_req_notify_cq"))]
     pub fn arm(&mut self, notify: Notify) -> bool {
         let more = self.queue.arm(notify);
         self.pacer.requested();
@@ -172,8 +180,8 @@ impl<P: Platform> Cq<P> {
         self.queue.into_memory(DmaBuf::release);
     }
 
-    /// How full it is; looks at each entry that waits. Those without a completion
-    /// are among them, and one with immediate data counts twice.
+    /// How full it is; reads each entry that waits. Entries without a completion
+    /// count as well, and one with immediate data counts twice.
     #[must_use]
     pub fn depth(&self) -> Depth {
         Depth {
@@ -188,7 +196,7 @@ impl<P: Platform> Cq<P> {
         self.pacer.moderated()
     }
 
-    /// Entries that were no completions, counted and skipped.
+    /// Counters of entries that were skipped because they are not completions.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.queue.counters()

@@ -1,4 +1,4 @@
-//! What can go wrong, which object it concerns, and what to do.
+//! Errors: the cause, the object it concerns, and what to do.
 
 use e810_adminq::package::LoadFailed;
 use e810_hal::{DmaError, NoHostMemory, WaitError};

@@ -1,4 +1,4 @@
-//! The consumer of one interrupt vector's event queues.
+//! [`VectorEvents`]: the consumer of one interrupt vector's event queues.
 //!
 //! [`VectorEvents::poll`] may be called from an interrupt handler: it posts no
 //! command, waits for nothing and takes no lock. It marks slots; the control
@@ -8,7 +8,7 @@
 //! thread: its destruction waits, and once it is done nothing of the object is
 //! delivered. So `deliver` must not destroy what it is called for.
 
-use e810_adminq::oicr::{self, Causes, Demand, Details};
+use e810_adminq::oicr::{self, Causes, Details, RequiredReset};
 use e810_ceq::event::{EventLog, Kind};
 use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, Timer, ceq, irq};
 use e810_datapath::slot::{CqKey, NotifyResult, Slots};
@@ -36,6 +36,7 @@ const BUDGET: u32 = 64;
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[doc(alias("ibv_async_event", "ibv_event_type"))]
 pub enum Event {
     /// A completion queue that was armed has something to poll.
     Completion {
@@ -45,20 +46,22 @@ pub enum Event {
     /// The completion queue of the commands has an entry. It is armed once, at the
     /// bring-up, so this comes once: the control path polls for its commands.
     CqpCompletion,
-    /// Something went wrong, or changed.
+    /// An asynchronous event: an error, or a change of state.
+    #[doc(alias("IBV_EVENT_CQ_ERR", "IB_EVENT_CQ_ERR"))]
     Async(AsyncEvent),
     /// The send queue of a queue pair in SQD is drained, and its program asked
-    /// to be told (IBV_EVENT_SQ_DRAINED).
+    /// for this event (IBV_EVENT_SQ_DRAINED).
+    #[doc(alias = "IBV_EVENT_SQ_DRAINED")]
     SqDrained {
         /// Number of the queue pair.
         qp: u32,
     },
     /// The card reports an error of another kind, and what has to be done. Only
     /// after a cold start.
-    OtherCause(Causes, Demand),
+    OtherCause(Causes, RequiredReset),
 }
 
-/// What one call found.
+/// What one call of [`VectorEvents::poll`] or [`VectorEvents::on_vector`] took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Polled {
     /// Events delivered.
@@ -73,8 +76,10 @@ pub struct Polled {
     pub more: bool,
 }
 
-/// The event queues of one vector. `Send`: it may live in a handler.
+/// The event queues of one interrupt vector. It is `Send`, so an interrupt handler
+/// can own it.
 #[derive(Debug)]
+#[doc(alias = "fi_eq_open")]
 pub struct VectorEvents<P: Platform> {
     pub(crate) platform: P,
     /// Whose events these are.
@@ -92,7 +97,7 @@ pub struct VectorEvents<P: Platform> {
     /// Of the part with the asynchronous events. Not in place: there are many
     /// parts, and they are moved.
     pub(crate) log: Option<HostShared<P, EventLog<LOGGED>>>,
-    pub(crate) overflow_told: bool,
+    pub(crate) overflow_reported: bool,
 }
 
 /// All vectors of a device; vector 0 has the asynchronous events.
@@ -139,7 +144,7 @@ impl<P: Platform> VectorEvents<P> {
     }
 
     /// For when the vector fired: empties the queues, then enables the vector
-    /// again and looks once more: should the device forget what it wrote in between
+    /// again and checks them once more: should the device forget what it wrote in between
     /// (docs/hardware-notes.md, CLEARPBA), that is found, up to what comes while the
     /// enabling write is still on its way. Returns what was found; when `more` is set the vector is still masked, or fires
     /// again by itself, and the call is to be repeated.
@@ -147,6 +152,7 @@ impl<P: Platform> VectorEvents<P> {
     /// After a cold start the vector of the asynchronous events also tells of
     /// errors of the card, which are read here, and of AdminQ events, which
     /// [`Control::progress`](crate::Control::progress) takes.
+    #[doc(alias("ibv_get_async_event", "ibv_ack_async_event"))]
     pub fn on_vector(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
         let causes = self.poll_causes(deliver);
         let mut polled = self.poll(deliver);
@@ -172,6 +178,7 @@ impl<P: Platform> VectorEvents<P> {
 
     /// Empties the queues (a bounded number of entries) without touching the
     /// vector: for a program that polls.
+    #[doc(alias("ibv_get_async_event", "ibv_ack_async_event"))]
     pub fn poll(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
         let mut polled = Polled::default();
         self.poll_into(&mut polled, deliver);
@@ -202,9 +209,9 @@ impl<P: Platform> VectorEvents<P> {
             return 0;
         }
         match oicr::take(&self.platform) {
-            Ok((causes, demand)) if !causes.is_empty() => {
+            Ok((causes, required_reset)) if !causes.is_empty() => {
                 self.log_engine_errors(causes);
-                deliver(Event::OtherCause(causes, demand));
+                deliver(Event::OtherCause(causes, required_reset));
                 1
             }
             _ => 0,
@@ -294,7 +301,7 @@ impl<P: Platform> VectorEvents<P> {
         let drained = queue.drain(&self.platform, BUDGET, |entry| {
             let event = AsyncEvent::from(entry);
             note(event);
-            let told = match mark(slots, &entry) {
+            let delivered = match mark(slots, &entry) {
                 Marking::Function => {
                     deliver(Event::Async(event));
                     true
@@ -306,7 +313,7 @@ impl<P: Platform> VectorEvents<P> {
                 }
                 Marking::Quiet => false,
             };
-            unknown = unknown.wrapping_add(u32::from(!told));
+            unknown = unknown.wrapping_add(u32::from(!delivered));
         });
         match drained {
             Ok(drained) => {
@@ -320,8 +327,8 @@ impl<P: Platform> VectorEvents<P> {
                 polled.more |= drained.more;
             }
             // The queue overflowed, and stays so until a reset: said once.
-            Err(_) if !self.overflow_told => {
-                self.overflow_told = true;
+            Err(_) if !self.overflow_reported => {
+                self.overflow_reported = true;
                 let event = AsyncEvent::function(Kind::AeqOverflow);
                 note(event);
                 deliver(Event::Async(event));

@@ -1,4 +1,4 @@
-//! Regions and windows that work requests fill.
+//! Fast-registered regions and memory windows, which work requests fill.
 
 use e810_cqp::hmc::PbleList;
 use e810_hal::{Mapping, Platform};
@@ -12,7 +12,7 @@ use e810_hal::{Mapping, Platform};
 /// [`Control::unmap_fast_mr`](crate::Control::unmap_fast_mr). One that is dropped
 /// keeps its memory mapped, and lent, for good.
 #[derive(Debug)]
-#[must_use = "a region is given back with Control::free_fast_mr"]
+#[must_use = "a region is freed with Control::free_fast_mr"]
 pub struct FastMr<P: Platform> {
     pub(crate) owner: u64,
     pub(crate) index: u32,
@@ -63,7 +63,8 @@ pub enum MwType {
 /// A memory window: part of a region, opened to peers by a
 /// [`MwBind`](crate::MwBind) request.
 #[derive(Debug)]
-#[must_use = "a memory window is given back with Control::dealloc_mw"]
+#[must_use = "a memory window is deallocated with Control::dealloc_mw"]
+#[doc(alias = "ibv_mw")]
 pub struct Mw {
     pub(crate) owner: u64,
     pub(crate) index: u32,

@@ -104,7 +104,7 @@ impl<B: AsRef<[AtomicU64]>> Ids<B> {
         (self.reserved..self.fresh).contains(&id) && self.link(id) == TAKEN
     }
 
-    /// Ids of objects that somebody has, reserved ones not counted.
+    /// Ids in use, reserved ones not counted.
     pub(crate) const fn taken(&self) -> u32 {
         self.taken.saturating_sub(self.lost)
     }

@@ -18,15 +18,17 @@
 //! A device is brought up stage by stage ([`Device`], or [`bring_up()`] for all
 //! of them), then split into parts that need no lock between them:
 //!
-//! - [`Control`] owns the control QP and every table: it makes and destroys
-//!   objects and finishes what events mark ([`Control::progress`]).
-//! - [`VectorEvents`], one a vector, may be called from an interrupt handler.
-//! - [`Qp`] posts, [`Cq`] polls, each on the thread that holds it.
+//! - [`Control`] owns the control QP and all tables. It creates and destroys objects,
+//!   and recovers queue pairs that failed ([`Control::progress`]).
+//! - [`VectorEvents`], one for each interrupt vector, takes events. An interrupt
+//!   handler may call it.
+//! - [`Qp`] posts work requests, [`Cq`] polls completions, each on the thread that
+//!   owns it.
 //!
-//! The engine stands on the function's LAN side: MAC, VSI, link, scheduler tree
-//! and packet filters. [`bring_up_cold`] makes it ready, from a reset on, on a
-//! function that no other driver has set up, and undoes it in the end;
-//! [`bring_up()`] takes one that is ready, and [`Lan`] says what was set up.
+//! The RDMA engine needs the function's LAN side: MAC, VSI, link, scheduler tree and
+//! packet filters. [`bring_up_cold`] sets it up from a reset, on a function that no
+//! other driver has, and undoes it at shutdown. [`bring_up()`] uses a LAN side that
+//! another driver has set up; [`Lan`] describes it.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -99,7 +101,9 @@ pub use unsupported::Unsupported;
 
 pub use e810_adminq::Error as AdminqError;
 pub use e810_adminq::link::NoLink;
-pub use e810_adminq::oicr::{Causes, CriticalError, Demand, Details as ErrorDetails, HmcError};
+pub use e810_adminq::oicr::{
+    Causes, CriticalError, Details as ErrorDetails, HmcError, RequiredReset,
+};
 pub use e810_adminq::op::{LinkFec, LinkStatus};
 pub use e810_adminq::package::{LoadFailed, Loaded, LoadedBy, Package, PackageError};
 pub use e810_ceq::event::Entry as LoggedEvent;

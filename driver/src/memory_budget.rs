@@ -148,7 +148,7 @@ impl Config {
             all = all.saturating_add(in_pages(*piece));
             rest = others;
         }
-        Plan::room(card, &self.capacity, self.backing).saturating_add(all as u64)
+        Plan::max_backing_bytes(card, &self.capacity, self.backing).saturating_add(all as u64)
     }
 
     /// QPs are a power of two.

@@ -1,5 +1,5 @@
-//! Queues and vectors at work, for who watches them. Nobody needs this to use
-//! them, and nothing of it is on the data path.
+//! Fill levels of queues and timers of vectors, for monitoring. Nothing here is on
+//! the data path.
 
 use e810_ceq::Timer;
 
@@ -7,7 +7,7 @@ use e810_ceq::Timer;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Depth {
-    /// Entries it has room for.
+    /// Capacity in entries.
     pub entries: u32,
     /// Entries that wait to be taken.
     pub waiting: u32,

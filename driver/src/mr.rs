@@ -1,4 +1,4 @@
-//! Memory regions, and what they allow.
+//! [`Mr`]: a memory region, and the access rights it grants.
 
 use bitflags::bitflags;
 
@@ -14,22 +14,30 @@ bitflags! {
     /// What may be done with a memory region, or through a queue pair. Local
     /// reading is always allowed.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    #[doc(alias = "ibv_access_flags")]
     pub struct AccessFlags: u8 {
         /// The device may write on our behalf (receives, READ responses).
+        #[doc(alias = "IBV_ACCESS_LOCAL_WRITE")]
         const LOCAL_WRITE = 1 << 0;
         /// Peers may write; needs [`AccessFlags::LOCAL_WRITE`] on a region.
+        #[doc(alias = "IBV_ACCESS_REMOTE_WRITE")]
         const REMOTE_WRITE = 1 << 1;
         /// Peers may read.
+        #[doc(alias = "IBV_ACCESS_REMOTE_READ")]
         const REMOTE_READ = 1 << 2;
         /// Atomic operations of peers: refused, [`Unsupported::Atomics`].
+        #[doc(alias = "IBV_ACCESS_REMOTE_ATOMIC")]
         const REMOTE_ATOMIC = 1 << 3;
         /// Memory windows may be bound to the region: refused unless
         /// [`Quirks::memory_windows`](crate::Quirks) asks for them.
+        #[doc(alias = "IBV_ACCESS_MW_BIND")]
         const MW_BIND = 1 << 4;
         /// SGEs and peers name offsets into the region, not addresses. Of
         /// regions only.
+        #[doc(alias = "IBV_ACCESS_ZERO_BASED")]
         const ZERO_BASED = 1 << 5;
         /// Writes may be seen out of order: accepted, and without effect here.
+        #[doc(alias = "IBV_ACCESS_RELAXED_ORDERING")]
         const RELAXED_ORDERING = 1 << 6;
     }
 }
@@ -78,14 +86,15 @@ impl AccessFlags {
     }
 }
 
-/// A registered memory region.
+/// User handle to a registered memory region.
 ///
 /// The memory stays registered, and lent, until
 /// [`Control::dereg_mr`](crate::Control::dereg_mr) has taken this value back. A
 /// region that is dropped stays registered for good: peers that have its key go
 /// on, and the memory must never be freed ([`SharedBytes::new`]).
 #[derive(Debug)]
-#[must_use = "a memory region is given back with Control::dereg_mr"]
+#[must_use = "a memory region is deregistered with Control::dereg_mr"]
+#[doc(alias = "ibv_mr")]
 pub struct Mr<P: Platform> {
     pub(crate) owner: u64,
     pub(crate) stag: u32,
@@ -120,8 +129,8 @@ pub struct MrChange<'a> {
     /// [`Control::reg_mr_iova`](crate::Control::reg_mr_iova). Without one other
     /// memory is named by its own address.
     pub iova: Option<u64>,
-    /// Keys that nobody has yet: those of before are refused for the next 255
-    /// lives of the region's index. Without it the keys stay.
+    /// Gives the region new keys. The previous keys are refused for the next 255
+    /// registrations under the region's index. Otherwise the keys stay.
     pub new_key: bool,
 }
 

@@ -1,8 +1,10 @@
 //! Protection domains.
 
-/// A protection domain: regions and queue pairs of different ones do not meet.
+/// User handle to a protection domain: a queue pair can use the regions of its own
+/// domain only.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a protection domain is given back with Control::dealloc_pd"]
+#[must_use = "a protection domain is deallocated with Control::dealloc_pd"]
+#[doc(alias = "ibv_pd")]
 pub struct Pd {
     pub(crate) id: u32,
     pub(crate) owner: u64,

@@ -9,6 +9,7 @@ use crate::addr::{MacAddr, Mtu};
 /// the silicon could have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[doc(alias = "ibv_device_attr")]
 pub struct DeviceAttr {
     /// Firmware of the engine: major and minor (control-path 6.8).
     pub firmware: (u16, u16),
@@ -63,6 +64,7 @@ pub struct DeviceAttr {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
+#[doc(alias = "ibv_port_state")]
 pub enum PortState {
     /// No link.
     Down = 1,
@@ -73,6 +75,7 @@ pub enum PortState {
 /// What a port says of itself (`query_port`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[doc(alias = "ibv_port_attr")]
 pub struct PortAttr {
     /// Whether there is a link. On a function that another driver has set up the
     /// port is taken to be active: nothing here hears of its link.

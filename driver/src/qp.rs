@@ -1,4 +1,4 @@
-//! A queue pair in a program's hands.
+//! [`Qp`]: a queue pair, as a program holds it.
 
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::slot::{QpKey, Slots};
@@ -7,12 +7,16 @@ use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
 use e810_types::{QpState, QpType};
 
 use crate::attr::{QpAttr, QpCaps, Qpn};
-use crate::route::Ways;
+use crate::route::TxPaths;
 use crate::tuning::Tuning;
 
-/// A queue pair. `Send`: it may live on the thread that posts.
+/// User handle to a queue pair: posts send and receive requests.
+///
+/// Made by [`Control::create_qp`](crate::Control::create_qp). It is `Send`, so the
+/// thread that posts can own it.
 #[derive(Debug)]
-#[must_use = "a queue pair is given back with Control::destroy_qp"]
+#[must_use = "a queue pair is destroyed with Control::destroy_qp"]
+#[doc(alias = "ibv_qp")]
 pub struct Qp<P: Platform> {
     pub(crate) owner: u64,
     pub(crate) key: QpKey,
@@ -21,11 +25,11 @@ pub struct Qp<P: Platform> {
     pub(crate) context: RoceContext,
     /// What it was made with.
     pub(crate) made: Made,
-    /// What it was last told, for `query_qp`.
-    pub(crate) told: QpAttr,
-    /// What it has of tables that others share.
-    pub(crate) ways: Ways,
-    /// When the device was told to drain the send queue.
+    /// Attributes of the changes so far, for `query_qp`.
+    pub(crate) last_attr: QpAttr,
+    /// Entries of shared tables that it uses.
+    pub(crate) tx_paths: TxPaths,
+    /// When the send queue began to drain.
     pub(crate) draining_since: Ns,
     pub(crate) slots: Slots<HostBuf<P>>,
     pub(crate) send: SendQueue<P, DmaBuf<P>, HostBuf<P>>,
@@ -43,7 +47,7 @@ pub(crate) struct Made {
     pub(crate) counters: Option<u8>,
     pub(crate) tuning: Tuning,
     pub(crate) user_context: u64,
-    /// The device knows it. Not so when a reset could not make it again.
+    /// The QP exists in the device: false if creating it again after RESET failed.
     pub(crate) exists: bool,
 }
 
@@ -91,6 +95,7 @@ impl<P: Platform> Qp<P> {
     /// # Errors
     /// The first request refused, and why; those before it are posted.
     #[inline]
+    #[doc(alias = "ibv_post_send")]
     pub fn post_send(&mut self, requests: &[SendWr<'_>]) -> Result<(), Refused> {
         self.send.post_send(requests)
     }
@@ -100,6 +105,7 @@ impl<P: Platform> Qp<P> {
     /// # Errors
     /// The first receive refused, and why; those before it are posted.
     #[inline]
+    #[doc(alias = "ibv_post_recv")]
     pub fn post_recv(&mut self, receives: &[RecvWr<'_>]) -> Result<(), Refused> {
         self.recv.post_recv(receives)
     }

@@ -1,10 +1,10 @@
-//! How many objects use each object of a kind: what is used is not destroyed.
+//! Reference counts: an object in use cannot be destroyed (EBUSY).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use e810_hal::{HostBuf, HostMem, NoHostMemory};
 
-/// A count of users for each id.
+/// A reference count for each id.
 #[derive(Debug)]
 pub(crate) struct RefCounts<P: HostMem>(HostBuf<P>);
 
@@ -15,13 +15,13 @@ impl<P: HostMem> RefCounts<P> {
     }
 
     /// Users of `id`; 0 past the limit.
-    pub(crate) fn of(&self, id: u32) -> u32 {
+    pub(crate) fn get(&self, id: u32) -> u32 {
         self.word(id)
             .map_or(0, |users| users.load(Ordering::Relaxed) as u32)
     }
 
     /// One more.
-    pub(crate) fn join(&self, id: u32) {
+    pub(crate) fn inc(&self, id: u32) {
         if let Some(users) = self.word(id) {
             users.store(
                 users.load(Ordering::Relaxed).wrapping_add(1),
@@ -31,7 +31,7 @@ impl<P: HostMem> RefCounts<P> {
     }
 
     /// One less.
-    pub(crate) fn leave(&self, id: u32) {
+    pub(crate) fn dec(&self, id: u32) {
         if let Some(users) = self.word(id) {
             users.store(
                 users.load(Ordering::Relaxed).saturating_sub(1),

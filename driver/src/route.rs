@@ -1,7 +1,7 @@
-//! What paths and queue pairs hold of tables that others share.
+//! Entries of shared tables (GID, ARP, queue sets) that paths and queue pairs use.
 
-/// What one path has of the GID and the ARP table. The control path takes it and
-/// gives it back.
+/// Entries of the GID and the ARP table that one path uses. The control path takes
+/// and releases them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
     /// Index in the GID table.
@@ -10,55 +10,55 @@ pub(crate) struct Route {
     pub(crate) arp: u16,
 }
 
-/// What a queue pair has of tables that others share: a path, if it has one yet,
-/// and the traffic class whose queue set it sends through.
+/// Shared entries that a queue pair uses: those of its path, if it has one yet, and
+/// the traffic class whose queue set it sends through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Way {
+pub(crate) struct TxPath {
     pub(crate) route: Option<Route>,
     pub(crate) class: u8,
 }
 
-/// The ways of a queue pair. The device may use another than the program last
-/// gave: what is changed in SQD reaches it on the way back to RTS, and a command
+/// The transmit paths of a queue pair. The device may use another than the program
+/// last gave: what is changed in SQD reaches it on the way back to RTS, and a command
 /// that was not answered may be carried out yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ways {
+pub(crate) struct TxPaths {
     /// The one that the program gave.
-    now: Way,
+    now: TxPath,
     /// Another that the device may use.
-    also: Option<Way>,
+    also: Option<TxPath>,
     /// The device may use `now` as well.
-    told: bool,
+    now_in_use: bool,
 }
 
-impl Ways {
+impl TxPaths {
     /// Of a queue pair that is made without a path.
     pub(crate) const fn first(class: u8) -> Self {
         Self {
-            now: Way { route: None, class },
+            now: TxPath { route: None, class },
             also: None,
-            told: true,
+            now_in_use: true,
         }
     }
 
     /// All of them.
-    pub(crate) fn all(self) -> impl Iterator<Item = Way> {
+    pub(crate) fn all(self) -> impl Iterator<Item = TxPath> {
         [Some(self.now), self.also].into_iter().flatten()
     }
 
     /// The device has taken a context with `now`, which may be `new`; gives what
     /// it no longer uses.
-    pub(crate) fn taken(&mut self, new: Option<Way>) -> [Option<Way>; 2] {
+    pub(crate) fn taken(&mut self, new: Option<TxPath>) -> [Option<TxPath>; 2] {
         let before = new.map(|new| core::mem::replace(&mut self.now, new));
-        self.told = true;
+        self.now_in_use = true;
         [before, self.also.take()]
     }
 
-    /// The program gives a way that the device is told later; gives one that the
-    /// device was never told.
-    pub(crate) fn planned(&mut self, new: Way) -> Option<Way> {
+    /// The program sets a path that reaches the device later; returns a path that
+    /// never reached the device.
+    pub(crate) fn planned(&mut self, new: TxPath) -> Option<TxPath> {
         let before = core::mem::replace(&mut self.now, new);
-        let used = core::mem::replace(&mut self.told, false);
+        let used = core::mem::replace(&mut self.now_in_use, false);
         if used {
             self.keep(before);
             return None;
@@ -68,17 +68,17 @@ impl Ways {
 
     /// A command with `now`, or with `new`, has not ended: the device may use what
     /// it names.
-    pub(crate) fn open(&mut self, new: Option<Way>) {
+    pub(crate) fn open(&mut self, new: Option<TxPath>) {
         match new {
             Some(new) => self.keep(new),
-            None => self.told = true,
+            None => self.now_in_use = true,
         }
     }
 
-    /// Keeps a way that the device may use. There is room for one; what else there
+    /// Keeps a path that the device may use. There is a place for one; what else there
     /// is stays taken for good, which takes two commands without an answer.
-    fn keep(&mut self, way: Way) {
-        if let Some(lost) = self.also.replace(way) {
+    fn keep(&mut self, tx_path: TxPath) {
+        if let Some(lost) = self.also.replace(tx_path) {
             e810_hal::log_warn!("class {} and its path stay taken", lost.class);
         }
     }
@@ -88,8 +88,8 @@ impl Ways {
 mod tests {
     use super::*;
 
-    fn way(n: u8) -> Way {
-        Way {
+    fn tx_path(n: u8) -> TxPath {
+        TxPath {
             route: Some(Route {
                 gid: 0,
                 arp: n.into(),
@@ -100,31 +100,37 @@ mod tests {
 
     #[test]
     fn what_the_device_uses_is_kept_until_it_took_another() {
-        let mut ways = Ways::first(0);
-        let first = ways.now;
-        assert_eq!(ways.taken(Some(way(1))), [Some(first), None]);
-        // In SQD: the second was never told.
-        assert_eq!(ways.planned(way(2)), None);
-        assert_eq!(ways.planned(way(3)), Some(way(2)));
-        assert_eq!(ways.all().count(), 2);
-        assert_eq!(ways.taken(None), [None, Some(way(1))]);
-        assert!(ways.all().eq([way(3)]));
+        let mut tx_paths = TxPaths::first(0);
+        let first = tx_paths.now;
+        assert_eq!(tx_paths.taken(Some(tx_path(1))), [Some(first), None]);
+        // In SQD: the second never reached the device.
+        assert_eq!(tx_paths.planned(tx_path(2)), None);
+        assert_eq!(tx_paths.planned(tx_path(3)), Some(tx_path(2)));
+        assert_eq!(tx_paths.all().count(), 2);
+        assert_eq!(tx_paths.taken(None), [None, Some(tx_path(1))]);
+        assert!(tx_paths.all().eq([tx_path(3)]));
     }
 
     #[test]
     fn what_an_open_command_names_is_kept() {
         // To RTR, with a path.
-        let mut ways = Ways::first(0);
-        let first = ways.now;
-        ways.open(Some(way(1)));
-        assert!(ways.all().eq([first, way(1)]));
-        assert_eq!(ways.taken(Some(way(2))), [Some(first), Some(way(1))]);
+        let mut tx_paths = TxPaths::first(0);
+        let first = tx_paths.now;
+        tx_paths.open(Some(tx_path(1)));
+        assert!(tx_paths.all().eq([first, tx_path(1)]));
+        assert_eq!(
+            tx_paths.taken(Some(tx_path(2))),
+            [Some(first), Some(tx_path(1))]
+        );
         // Back to RTS, with a path that was planned: the device has one of two, and
         // a third comes.
-        assert_eq!(ways.planned(way(3)), None);
-        ways.open(None);
-        assert_eq!(ways.planned(way(4)), None);
-        assert!(ways.all().eq([way(4), way(3)]), "and 2 for good");
-        assert_eq!(ways.taken(None), [None, Some(way(3))]);
+        assert_eq!(tx_paths.planned(tx_path(3)), None);
+        tx_paths.open(None);
+        assert_eq!(tx_paths.planned(tx_path(4)), None);
+        assert!(
+            tx_paths.all().eq([tx_path(4), tx_path(3)]),
+            "and 2 for good"
+        );
+        assert_eq!(tx_paths.taken(None), [None, Some(tx_path(3))]);
     }
 }

@@ -1,7 +1,7 @@
-//! What verbs know and this device does not have.
+//! Verbs features that the E810 does not implement.
 
-/// Something that verbs know and the E810 (or RoCEv2 on it) does not have; why
-/// is in its text.
+/// A verbs feature that the E810, or RoCEv2 on it, does not implement. The text of
+/// each says why and what to use instead.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -31,7 +31,7 @@ impl Bar0 {
     /// mapped while any copy is used.
     ///
     /// Registers start DMA and interrupts, at addresses that are written there.
-    /// Whoever gets the value, or a copy, is trusted with all memory that the
+    /// A holder of the value, or of a copy, is trusted with all memory that the
     /// function reaches: what an IOMMU shows it, and without one all of it.
     ///
     /// Memory may stand in for the registers where one thread at a time uses all
@@ -63,7 +63,7 @@ impl Bus for Bar0 {
     fn write32(&self, off: RegOffset, value: u32) {
         before_write();
         // SAFETY: writing a register has whatever effect the device gives it, on
-        // memory too; whoever has this value is trusted with that (contract of
+        // memory too; a holder of this value is trusted with that (contract of
         // `new`).
         unsafe { self.register(off).write(value.to_le()) }
     }

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// A window on memory that the device may read and write.
 ///
-/// It is a `Copy` and does not keep the memory: whoever made it from a pointer
+/// It is a `Copy` and does not keep the memory: the code that made it from a pointer
 /// has promised that the memory is there ([`SharedBytes::new`]).
 #[derive(Clone, Copy, Debug)]
 pub struct SharedBytes {

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_zero_looks_once() {
+    fn a_limit_of_zero_polls_once() {
         let clock = Ticks(Cell::new(5));
         let got: Result<u8, WaitError> = poll_until(&clock, "now", Ns(0), Ns(0), || Ok(Some(3)));
         assert_eq!(got, Ok(3));

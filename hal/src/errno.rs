@@ -1,4 +1,4 @@
-//! Error numbers of Linux, for programs whose error paths speak in them.
+//! Error numbers of Linux, for programs whose error paths use them.
 //!
 //! Verbs return such a number; here every error has a type and a text, and its
 //! `errno()` is the number that a verbs program would meet in its place. The values

@@ -2,7 +2,7 @@
 //!
 //! The core has no allocator. What it must remember per queue or per id lives
 //! in a [`HostBuf`]: zeroed 64-bit atomic words, shared between the parts of a
-//! device by cloning, given back when the last clone is dropped (the device
+//! device by cloning, freed when the last clone is dropped (the device
 //! cannot reach it, so dropping is safe at any time).
 
 use core::ptr::NonNull;

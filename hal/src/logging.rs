@@ -1,6 +1,6 @@
 //! Log macros: `log`, `defmt`, both or nothing, chosen at the definition.
 //!
-//! Levels: error = somebody must act, warn = degraded, info = a state changed,
+//! Levels: error = action is required, warn = degraded, info = a state changed,
 //! debug = a command, trace = a register. Arguments are type-checked even when
 //! logging is off. A crate that logs has features
 //! `log = ["dep:log", "e810-hal/log"]` and
@@ -41,7 +41,7 @@ macro_rules! __emit {
     ($level:ident, $fmt:literal $(, $arg:expr)* $(,)?) => {{ $(let _ = &$arg;)* }};
 }
 
-/// Somebody must act.
+/// Action is required.
 #[macro_export]
 macro_rules! log_error { ($($arg:tt)*) => { $crate::__emit!(error, $($arg)*) }; }
 /// Something is degraded.

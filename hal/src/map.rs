@@ -1,4 +1,4 @@
-//! Memory the caller already has, made visible to the device.
+//! Mapping memory that the caller already has for the device.
 //!
 //! A mapping yields runs of (IOVA, length): VFIO gives one, a unikernel
 //! perhaps one a page, the simulator what its seed says. How a memory region
@@ -65,7 +65,7 @@ pub unsafe trait DmaMap {
     /// Run `index` of a live mapping; `None` from `runs` on.
     fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment>;
 
-    /// Takes the memory away from the device, which was told that it is not to use
+    /// Takes the memory away from the device, which was instructed not to use
     /// it any more. A handle that is not live is ignored.
     fn dma_unmap(&self, mapping: Mapping);
 }

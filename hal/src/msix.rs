@@ -67,7 +67,7 @@ pub enum MsixError {
 /// The table and the pending bits of one function, mapped into this address
 /// space.
 ///
-/// An entry belongs to whoever has its vector: two threads may change two
+/// An entry belongs to the owner of its vector: two threads may change two
 /// entries at a time, not one.
 #[derive(Clone, Copy, Debug)]
 pub struct MsixTable {

@@ -6,21 +6,29 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
+#[doc(alias = "ibv_qp_state")]
 pub enum QpState {
     /// Just created.
     #[default]
+    #[doc(alias = "IBV_QPS_RESET")]
     Reset = 0,
     /// Takes receives.
+    #[doc(alias = "IBV_QPS_INIT")]
     Init = 1,
     /// Ready to receive.
+    #[doc(alias = "IBV_QPS_RTR")]
     Rtr = 2,
     /// Ready to send.
+    #[doc(alias = "IBV_QPS_RTS")]
     Rts = 3,
     /// Send queue drained.
+    #[doc(alias = "IBV_QPS_SQD")]
     Sqd = 4,
     /// Send queue in error (not RC).
+    #[doc(alias = "IBV_QPS_SQE")]
     Sqe = 5,
     /// In error; every request is flushed.
+    #[doc(alias = "IBV_QPS_ERR")]
     Err = 6,
 }
 

@@ -1,4 +1,4 @@
-//! What service a QP gives.
+//! The transport service of a QP.
 
 use core::fmt;
 
@@ -8,16 +8,21 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
+#[doc(alias = "ibv_qp_type")]
 pub enum QpType {
     /// Reliable connection.
+    #[doc(alias = "IBV_QPT_RC")]
     Rc = 0,
     /// Unreliable connection; not on this device.
+    #[doc(alias = "IBV_QPT_UC")]
     Uc = 1,
     /// Unreliable datagram.
+    #[doc(alias = "IBV_QPT_UD")]
     Ud = 2,
     /// General services (and subnet management): QP 1.
     Gsi = 3,
     /// Raw packets; not on this device.
+    #[doc(alias = "IBV_QPT_RAW_PACKET")]
     RawPacket = 4,
     /// XRC initiator; not on this device.
     XrcIni = 5,

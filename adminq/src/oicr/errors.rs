@@ -1,4 +1,4 @@
-//! What the engine says of its errors: the registers behind HMC_ERR, PE_CRITERR
+//! Error details of the engine: the registers behind HMC_ERR, PE_CRITERR
 //! and PE_PUSH (control-path 2.2, 2.3, 2.6).
 //!
 //! The sources give the fields of these registers by name and, but for one code,

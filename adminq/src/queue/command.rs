@@ -11,8 +11,8 @@ use crate::answer::Answer;
 use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
 use crate::limits::{
-    ATQ_ENTRIES, BUFFER_BYTES, BUSY_LIMIT, BUSY_PAUSE, BUSY_TRIES, COMMAND_LIMIT, FIRST_LOOK,
-    LOOK_PAUSE,
+    ATQ_ENTRIES, BUFFER_BYTES, BUSY_LIMIT, BUSY_PAUSE, BUSY_TRIES, COMMAND_LIMIT, FIRST_POLL_DELAY,
+    POLL_INTERVAL,
 };
 use crate::op::{Command, Data};
 use crate::opcode::{Opcode, WhenBusy};
@@ -113,7 +113,7 @@ impl<P: Platform> AdminQ<P> {
     /// again.
     fn tries_again(&mut self, op: Opcode, tries: u32) -> bool {
         match op.when_busy() {
-            WhenBusy::Told => false,
+            WhenBusy::Returned => false,
             WhenBusy::Tries => tries < BUSY_TRIES,
             WhenBusy::Waits => {
                 let now = self.platform.now();
@@ -170,8 +170,8 @@ impl<P: Platform> AdminQ<P> {
     /// to have been ours before this command, so it is not read before it.
     fn wait(&self, op: Opcode) -> Result<()> {
         let platform = &self.platform;
-        platform.delay(FIRST_LOOK);
-        let waited = poll_until(platform, op.name(), COMMAND_LIMIT, LOOK_PAUSE, || {
+        platform.delay(FIRST_POLL_DELAY);
+        let waited = poll_until(platform, op.name(), COMMAND_LIMIT, POLL_INTERVAL, || {
             let head = Queue::Atq.head(platform, ATQ_ENTRIES)?;
             Ok((head == self.next).then_some(()))
         });

@@ -84,7 +84,7 @@ impl<P: Platform> AdminQ<P> {
     }
 
     /// Whether the queue is still the one that was programmed: a reset by
-    /// somebody else switches it off.
+    /// another driver switches it off.
     ///
     /// # Errors
     /// [`Error::QueueOff`]; [`Error::Wait`] when the device is gone.
@@ -102,7 +102,7 @@ impl<P: Platform> AdminQ<P> {
     }
 
     /// The fault flags of both queues; they are cleared, as existing drivers
-    /// do, so that each is told once.
+    /// do, so that each is reported once.
     ///
     /// # Errors
     /// [`Error::Wait`] when the device is gone.

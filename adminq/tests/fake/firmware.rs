@@ -196,7 +196,7 @@ impl Firmware {
         params[..8].copy_from_slice(&words[2].to_le_bytes());
         params[8..].copy_from_slice(&words[3].to_le_bytes());
         let buffer = u64::from(words[3] as u32) << 32 | words[3] >> 32;
-        let sent = self.look_at(memory, flags, opcode, datalen, buffer);
+        let sent = self.take_request(memory, flags, opcode, datalen, buffer);
         let mut fault = self.faults.get_mut(&opcode).and_then(|list| {
             if list.is_empty() {
                 None
@@ -276,7 +276,7 @@ impl Firmware {
     }
 
     /// Reads the data sent, and complains about flags that do not fit.
-    fn look_at(
+    fn take_request(
         &mut self,
         memory: &Memory,
         flags: u16,

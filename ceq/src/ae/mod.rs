@@ -54,9 +54,9 @@ pub enum Action {
     Flush,
     /// Report a CQ error to the CQ's users.
     CqError,
-    /// A suspended QP is quiet: wake whoever waits for it.
+    /// A suspended QP is quiet: wake its waiters.
     SuspendDone,
-    /// The connection is up: wake whoever waits for it (iWARP).
+    /// The connection is up: wake its waiters (iWARP).
     Connected,
     /// The connection ends: iWARP's closing sequence.
     Close,
@@ -89,7 +89,7 @@ pub enum QpEvent {
 }
 
 impl QpEvent {
-    /// What the QP's user is told of a flush with this code (data-path 8.8: each
+    /// What the QP's user gets for a flush with this code (data-path 8.8: each
     /// flush code goes with one event).
     #[must_use]
     pub const fn of(code: FlushCode) -> Self {

@@ -168,7 +168,7 @@ fn an_empty_queue_gives_no_credit() {
 }
 
 #[test]
-fn ids_that_the_function_lacks_are_skipped_but_credited() {
+fn ids_that_the_function_does_not_have_are_skipped_but_credited() {
     let mut queue = Queue::new(8);
     let function = VALID | 0x520 << 34 | 0x3FFFF;
     for (at, word) in [retries(15), retries(16), cq_error(7), cq_error(8), function]

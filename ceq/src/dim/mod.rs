@@ -42,7 +42,7 @@
 //! The first sample begins a measurement; the first one at least [`EVENTS`]
 //! events later ends it, and begins the next unless the profile is to change.
 //! After a change samples are ignored until `applied`, and the sample after
-//! that begins anew: no measurement spans two profiles.
+//! that restarts: no measurement spans two profiles.
 //!
 //! All rates are a millisecond's, rounded up. They are what Linux computes, and
 //! that takes a measurement for exactly [`EVENTS`] events: with several events
@@ -53,7 +53,7 @@
 //!
 //! * Counters wrap; of a wider one the low 32 bits will do. A measurement in
 //!   which one moves by 2^32 or more is misread.
-//! * Time or events before the start of the measurement: it begins anew with
+//! * Time or events before the start of the measurement: it restarts with
 //!   that sample. Events more than 2^31 ahead are taken for that too.
 //! * Less than 1 µs since the start: rates would have no meaning, so the
 //!   measurement goes on with the next sample.

@@ -182,7 +182,7 @@ fn the_rate_limit_goes_by_the_bandwidth_of_the_card() {
     }
 }
 
-/// For who watches: what the registers hold, reserved bits aside.
+/// For monitoring: what the registers hold, reserved bits aside.
 #[test]
 fn intervals_and_limits_are_read_back() {
     let log = Log {

@@ -1,4 +1,4 @@
-//! Learning that commands have ended (control-path 4.3, 4.4, 10).
+//! Completion of commands: polling the CCQ or the registers (control-path 4.3, 4.4, 10).
 
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
@@ -20,7 +20,7 @@ impl<P: Platform> Cqp<P> {
     /// # Errors
     /// [`Error::Wait`] when a register shows that the device is gone.
     pub fn poll(&mut self) -> Result<Option<Completion>> {
-        self.look().map(|()| self.take_done())
+        self.poll_ccq().map(|()| self.take_done())
     }
 
     /// The oldest completion that is there and was not reported yet.
@@ -105,7 +105,7 @@ impl<P: Platform> Cqp<P> {
     }
 
     /// Looks once at wherever completions come from.
-    fn look(&mut self) -> Result<()> {
+    fn poll_ccq(&mut self) -> Result<()> {
         if self.ccq.is_some() {
             self.drain_ccq();
             Ok(())

@@ -211,11 +211,11 @@ impl<P: Platform> Hmc<P> {
         let done = cqp.update_sds(&entries);
         // A command that failed has changed nothing [inf]; after a wait that
         // ended without an answer, the device may know the segments.
-        let told = match &done {
+        let may_be_programmed = match &done {
             Ok(_) => true,
             Err(error) => error.leaves_command_open(),
         };
-        for index in group.iter().filter(|_| told) {
+        for index in group.iter().filter(|_| may_be_programmed) {
             if let Some(segment) = self.table().get(*index) {
                 let programmed = true;
                 self.table().set(

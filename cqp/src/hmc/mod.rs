@@ -23,12 +23,12 @@ mod features;
 mod layout;
 mod linux;
 mod lists;
+mod max_backing;
 mod need;
 mod object;
 mod pble;
 mod plan;
 mod query;
-mod room;
 mod segments;
 mod store;
 #[cfg(test)]

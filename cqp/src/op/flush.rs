@@ -1,4 +1,4 @@
-//! FLUSH_WQES and its twin GEN_AE (control-path 4.12).
+//! FLUSH_WQES and GEN_AE, which share a format (control-path 4.12).
 
 use e810_types::FlushCode;
 use tock_registers::register_bitfields;

@@ -1,4 +1,4 @@
-//! Every interleaving of a program that polls, arms, looks and waits, an event
+//! Every interleaving of a program that polls, arms, polls again and waits, an event
 //! handler, and the device: no completion is slept over, and no event comes that
 //! was not asked for.
 //!
@@ -18,7 +18,7 @@ struct Rules {
     /// The device looks at the head when it takes a request.
     at_once: bool,
     /// The program looks once more after it has armed.
-    looks_again: bool,
+    polls_again: bool,
     /// Which requests the program makes, whichever it likes each time.
     requests: &'static [Notify],
     /// The program asks the device anew for each request, as user-space drivers do.
@@ -32,7 +32,7 @@ struct Rules {
 /// The card and the driver as they are.
 const CARD: Rules = Rules {
     at_once: true,
-    looks_again: true,
+    polls_again: true,
     requests: ANY,
     anew: false,
     entries: 4,
@@ -62,7 +62,7 @@ enum At {
     Slot(Notify),
     Word(Notify),
     Doorbell,
-    LookAgain,
+    PollAgain,
     Wait,
 }
 
@@ -125,7 +125,7 @@ impl State {
             pending: Pending::NONE,
             // A program that does not look again can sleep over a solicited
             // completion whose event came while it was told by software.
-            by_software: rules.looks_again.into(),
+            by_software: rules.polls_again.into(),
             events: 0,
             handling: false,
             at: At::Poll,
@@ -203,7 +203,7 @@ impl State {
     fn signal_by_software(&mut self) -> Result<(), Wrong> {
         self.by_software -= 1;
         let before = self.pending;
-        self.pending = before.told();
+        self.pending = before.notified();
         self.tell(before)
     }
 
@@ -238,10 +238,10 @@ impl State {
                     None => At::Want(wish, self.pending),
                 }
             }
-            At::Want(_, pending) if pending.is_wanted() => At::LookAgain,
+            At::Want(_, pending) if pending.is_wanted() => At::PollAgain,
             At::Want(_, pending) if pending == self.pending => {
                 self.pending = pending.wanted();
-                At::LookAgain
+                At::PollAgain
             }
             At::Want(wish, _) => At::Again(wish),
             At::Slot(notify) => {
@@ -256,10 +256,10 @@ impl State {
             }
             At::Doorbell => {
                 self.posted.push(Posted::Arm);
-                At::LookAgain
+                At::PollAgain
             }
-            At::LookAgain if rules.looks_again && self.consumed < self.written => At::Poll,
-            At::LookAgain => At::Wait,
+            At::PollAgain if rules.polls_again && self.consumed < self.written => At::Poll,
+            At::PollAgain => At::Wait,
             At::Wait if self.events != self.taken => {
                 self.taken = self.events;
                 self.wants_any = false;
@@ -270,7 +270,7 @@ impl State {
         Some(())
     }
 
-    /// Whether something is there that the program asked to be told of.
+    /// Whether something is there that the program asked an event for.
     fn is_wanted(&self, rules: Rules) -> bool {
         (self.consumed..self.written).any(|n| self.wants_any || rules.solicited >> n & 1 != 0)
     }
@@ -350,11 +350,11 @@ fn is_safe(rules: Rules) -> usize {
 fn no_interleaving_sleeps_over_a_completion() {
     let mut states = 0;
     for requests in [ANY, SOLICITED, BOTH] {
-        for looks_again in [true, false] {
+        for polls_again in [true, false] {
             // Each of three completions plain or solicited.
             for solicited in 0..8 {
                 states += is_safe(Rules {
-                    looks_again,
+                    polls_again,
                     requests,
                     entries: 3,
                     solicited,
@@ -392,11 +392,11 @@ fn no_interleaving_has_four_requests_on_their_way() {
 /// the rule is what the driver stands on.
 #[test]
 #[cfg_attr(miri, ignore = "many states, and no unsafe code")]
-fn a_device_that_does_not_look_at_the_head_would_lose_wake_ups() {
-    for looks_again in [true, false] {
+fn a_device_that_does_not_check_the_head_would_lose_wake_ups() {
+    for polls_again in [true, false] {
         let rules = Rules {
             at_once: false,
-            looks_again,
+            polls_again,
             ..CARD
         };
         assert_eq!(explore(rules), Err(Wrong::Asleep));

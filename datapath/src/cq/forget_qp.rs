@@ -1,4 +1,4 @@
-//! Letting go of a QP that begins anew under its number.
+//! Drops the poller's state of a QP that is reset: same number, next generation.
 
 use e810_hal::{Barrier, Bus, Words};
 

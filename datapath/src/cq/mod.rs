@@ -1,4 +1,4 @@
-//! The completion queue: entries the device wrote, given back by value.
+//! The completion queue: entries that the device wrote, returned by value.
 //!
 //! Nothing that an entry says is believed before it was compared with what this
 //! side remembers: the context with the slot of the QP, the index with the

@@ -1,4 +1,4 @@
-//! the slow path of an entry: errors, extensions, datagrams, the end of the
+//! The slow path of an entry: errors, extensions, datagrams, the end of the
 //! ring, and whatever does not fit.
 
 use e810_hal::{Barrier, Bus, Cell, Words};

@@ -8,8 +8,8 @@ use super::{CompletionQueue, entry_at};
 use crate::slot::{SlotMemory, list};
 
 impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
-    /// Entries of the ring that wait to be polled, for who watches the queue: it
-    /// looks at the header of each. Immediate data make an entry more, skipped ones
+    /// Entries of the ring that wait to be polled, for monitoring: it
+    /// reads the header of each. Immediate data make an entry more, skipped ones
     /// are among them, and requests that software completes are not. After a resize
     /// it is the old ring until that is polled empty.
     #[must_use]

@@ -1,7 +1,7 @@
 //! Completion channels: which CQs have events that nobody took.
 //!
-//! A channel is a set of bits, one a CQ id. Whoever tells an event sets the bit
-//! after it has counted the event in the CQ's slot; whoever takes one clears the
+//! A channel is a set of bits, one a CQ id. A thread that signals an event sets the bit
+//! after it has counted the event in the CQ's slot; a thread that takes one clears the
 //! bit, then counts it as handed out, and sets the bit again if there are more.
 //! A bit that is left over from a CQ that is gone leads to a slot that has no
 //! event of this channel: nothing that was destroyed is ever delivered.
@@ -87,8 +87,8 @@ impl<M: SlotMemory> Slots<M> {
     }
 
     /// Finishes an event: its channel learns of it.
-    pub(super) fn signalled(&self, key: CqKey, told: Option<bool>) -> NotifyResult {
-        match told {
+    pub(super) fn signalled(&self, key: CqKey, notified: Option<bool>) -> NotifyResult {
+        match notified {
             None => NotifyResult::NoSuchCq,
             Some(false) => NotifyResult::Spurious,
             Some(true) => {
@@ -101,7 +101,7 @@ impl<M: SlotMemory> Slots<M> {
         }
     }
 
-    /// A producer's word that it posted to a queue in error: its CQ is told, and
+    /// A producer's word that it posted to a queue in error: its CQ is notified, and
     /// control is asked to wake the waiter ([`Registry::take_waiting`]).
     pub(crate) fn posted_in_error(&self, qp: &QpLines<M>, queue: WorkQueue) {
         let [send, recv] = QpSlot::new(qp).awaited();
@@ -109,8 +109,8 @@ impl<M: SlotMemory> Slots<M> {
             WorkQueue::Send => send,
             WorkQueue::Recv => recv,
         };
-        let told = CqKey::from_bits(cq).map(|cq| self.signal_by_software(cq));
-        if told.is_some_and(NotifyResult::is_delivered)
+        let notified = CqKey::from_bits(cq).map(|cq| self.signal_by_software(cq));
+        if notified.is_some_and(NotifyResult::is_delivered)
             && let Some(sw_event_flag) = self.atoms().get(self.layout.sw_event_flag())
         {
             sw_event_flag.store(1, Ordering::Release);
@@ -293,7 +293,7 @@ impl<M: SlotMemory> Registry<M> {
         }
     }
 
-    /// Closes a channel: whoever waits there is to be woken, and leaves.
+    /// Closes a channel: its waiters are to be woken, and leave.
     ///
     /// # Errors
     /// [`SlotError::ChannelInUse`] while CQs are on it, [`SlotError::NoChannel`]

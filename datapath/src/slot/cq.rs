@@ -47,7 +47,7 @@ const CLOSING: u64 = 1 << 63;
 const COUNT: u64 = 0xFFFF_FFFF;
 const FAILED_BIT: u64 = 1;
 
-/// The generation of `key` in a word that is of one life of the slot: whoever was
+/// The generation of `key` in a word that is of one life of the slot: a thread that was
 /// held up with the key of the life before changes nothing of this one.
 const fn life(key: CqKey) -> u64 {
     (key.generation() as u64) << 32
@@ -187,8 +187,8 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         // An exchange, also where there is nothing to tell: see `ask`.
         let mut before = word.fetch_or(0);
         while is_of(before, key) && Pending::from_bits(before).is_wanted() {
-            let told = Pending::from_bits(before).told();
-            match word.compare_exchange(before, life(key) | told.bits()) {
+            let notified = Pending::from_bits(before).notified();
+            match word.compare_exchange(before, life(key) | notified.bits()) {
                 Ok(_) => return self.tell(key, Pending::from_bits(before)),
                 Err(now) => before = now,
             }

@@ -56,7 +56,7 @@ impl<M: SlotMemory> Registry<M> {
     /// CREATE_QP, which is given the new key. Its producers are restarted with it.
     ///
     /// The caller holds both CQs meanwhile and has made them let go of the QP
-    /// ([`CompletionQueue::forget_qp`](crate::CompletionQueue::let_go)), so that no
+    /// ([`CompletionQueue::forget_qp`](crate::CompletionQueue::forget_qp)), so that no
     /// poller is in the middle of its old life.
     ///
     /// # Errors

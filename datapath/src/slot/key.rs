@@ -49,7 +49,7 @@ macro_rules! keys {
     )+ };
 }
 
-/// The id in a completion context, whoever wrote it.
+/// The id in a completion context, valid or not.
 #[inline(always)]
 pub(crate) const fn id_in(context: u64) -> u32 {
     context as u32 & ID_MASK

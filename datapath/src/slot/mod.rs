@@ -218,7 +218,7 @@ impl Layout {
             .saturating_add(space::words(self.tracker_words))
     }
 
-    /// Set when software told an event where nobody could wake its waiter.
+    /// Set when software signalled an event and no caller could wake its waiter.
     const fn sw_event_flag(&self) -> usize {
         self.attention().saturating_add(1)
     }
@@ -425,8 +425,8 @@ impl<M: SlotMemory> Slots<M> {
     /// say nothing of ([`Registry::sweep`]); otherwise as
     /// [`signal_cq`](Self::signal_cq).
     pub fn signal_by_software(&self, key: CqKey) -> NotifyResult {
-        let told = self.live_cq(key);
-        self.signalled(key, told.and_then(|slot| slot.signal_by_software(key)))
+        let notified = self.live_cq(key);
+        self.signalled(key, notified.and_then(|slot| slot.signal_by_software(key)))
     }
 
     /// Runs `tell` unless the QP is gone or hidden; its destruction waits until

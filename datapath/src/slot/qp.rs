@@ -293,7 +293,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     }
 
     /// Control: the QP was taken from the attention list; gives its cause.
-    pub(super) fn attended(&self) -> Cause {
+    pub(super) fn take_cause(&self) -> Cause {
         match self.update(|state| Some(state & !ATTENTION_BIT)) {
             Ok(state) | Err(state) => cause_of(state),
         }

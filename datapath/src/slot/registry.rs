@@ -256,7 +256,7 @@ impl<M: SlotMemory> Registry<M> {
             // The link is read first: once attended, the slot can be enlisted
             // again.
             self.marked = list::next(slot.attention_link());
-            let cause = slot.attended();
+            let cause = slot.take_cause();
             if let Some(qp) = slot.key() {
                 return Some(Attention { qp, cause });
             }

@@ -1,7 +1,7 @@
 //! Codes of times: local ACK timeout and RNR timer (data-path 8.9).
 //!
 //! The device's context has a field for neither (data-path 8.3): both are kept
-//! for the program that set them, and for the peer that is told.
+//! for the program that set them, and for the peer that receives them.
 
 use e810_hal::Ns;
 

@@ -21,7 +21,7 @@ struct Device {
     seen: u64,
     /// Entries written.
     written: u64,
-    told: u32,
+    notified: u32,
 }
 
 impl Device {
@@ -40,14 +40,14 @@ impl Device {
             "the request is there before its doorbell"
         );
         if head.get() < self.written && self.slots.signal_cq(self.cq).is_delivered() {
-            self.told += 1;
+            self.notified += 1;
         }
     }
 }
 
 /// A completion that comes while the program arms is seen by it, or told to it.
 #[test]
-fn a_completion_beside_the_request_is_seen_or_told() {
+fn a_completion_beside_the_request_is_seen_or_notified() {
     model(|| {
         let mut rig = rig();
         let (qp, mut recv, _ring) = rig.open();
@@ -59,7 +59,7 @@ fn a_completion_beside_the_request_is_seen_or_told() {
             cq: rig.cq_key,
             seen: 0,
             written: 0,
-            told: 0,
+            notified: 0,
         };
         let cq_ring = rig.cq_ring.clone();
         let device = thread::spawn(move || {
@@ -77,9 +77,9 @@ fn a_completion_beside_the_request_is_seen_or_told() {
         // device arrives.
         let mut device = device.join().unwrap();
         device.take_request();
-        let told = rig.cq.take_event();
-        assert!(polled == 1 || told, "slept over");
-        assert_eq!(u32::from(told), device.told);
+        let notified = rig.cq.take_event();
+        assert!(polled == 1 || notified, "slept over");
+        assert_eq!(u32::from(notified), device.notified);
         assert_eq!(polled + rig.cq.poll(&mut wc), 1);
         assert_eq!(rig.cq.counters(), Default::default());
     });
@@ -87,7 +87,7 @@ fn a_completion_beside_the_request_is_seen_or_told() {
 
 /// The event of a request and one that control raises meanwhile are one.
 #[test]
-fn one_request_is_told_once() {
+fn one_request_is_notified_once() {
     model(|| {
         let mut rig = rig();
         let slots = rig.registry.slots().clone();
@@ -99,8 +99,8 @@ fn one_request_is_told_once() {
         });
         let here = slots.signal_cq(cq);
         let there = handler.join().unwrap();
-        let told = [here, there].map(|one| usize::from(one.is_delivered()));
-        assert_eq!(told.iter().sum::<usize>(), 1);
+        let notified = [here, there].map(|one| usize::from(one.is_delivered()));
+        assert_eq!(notified.iter().sum::<usize>(), 1);
         assert!(rig.cq.take_event());
         assert!(!rig.cq.take_event());
         // The count of events is a word of the slots: nothing else moved.

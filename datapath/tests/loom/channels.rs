@@ -43,7 +43,7 @@ fn no_event_is_left_in_a_channel() {
 /// Either the handler tells of the queue and its destruction sees that, or it
 /// does not tell at all.
 #[test]
-fn nothing_is_told_of_a_queue_that_is_gone() {
+fn nothing_is_delivered_of_a_queue_that_is_gone() {
     model(|| {
         let (rig, _) = channel_rig();
         let Rig {

@@ -11,7 +11,7 @@ use crate::rig::rig;
 /// Two event handlers and control: a failure is attended to exactly once, with
 /// one of the causes, and never comes back to life.
 #[test]
-fn a_failure_is_attended_to_once() {
+fn a_failure_is_handled_once() {
     model(|| {
         let mut rig = rig();
         let (qp, _recv, _ring) = rig.open();

@@ -26,7 +26,7 @@ fn poll_until_it_would_sleep(cq: &mut Cq) -> usize {
 
 /// Control hands the flush of a queue pair in ERR to its poller.
 #[test]
-fn a_sweep_beside_the_request_is_seen_or_told() {
+fn a_sweep_beside_the_request_is_seen_or_notified() {
     model(|| {
         let mut rig = rig();
         let (qp, mut recv, _ring) = rig.open();
@@ -53,7 +53,7 @@ fn a_sweep_beside_the_request_is_seen_or_told() {
 
 /// A receive is posted to a queue pair in ERR that was swept long before.
 #[test]
-fn a_post_in_error_beside_the_request_is_seen_or_told() {
+fn a_post_in_error_beside_the_request_is_seen_or_notified() {
     model(|| {
         let mut rig = rig();
         let (qp, mut recv, _ring) = rig.open();
@@ -77,7 +77,7 @@ fn a_post_in_error_beside_the_request_is_seen_or_told() {
 /// The same when the request of before stands: nothing is written to the device
 /// then, only that the program wants to be told by it.
 #[test]
-fn a_post_in_error_beside_a_standing_request_is_seen_or_told() {
+fn a_post_in_error_beside_a_pending_request_is_seen_or_notified() {
     model(|| {
         let mut rig = rig();
         let (qp, mut recv, _ring) = rig.open();

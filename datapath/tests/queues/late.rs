@@ -46,7 +46,7 @@ fn failed(queue: Option<WorkQueue>) -> (Bench, [TestCq; 2], TestQp) {
 }
 
 /// The CQs that are told of what `post` does.
-fn told(cqs: &mut [TestCq; 2], post: impl FnOnce()) -> [bool; 2] {
+fn notified(cqs: &mut [TestCq; 2], post: impl FnOnce()) -> [bool; 2] {
     for cq in &mut *cqs {
         assert!(!cq.cq.arm(Notify::Any));
     }
@@ -61,11 +61,11 @@ fn sends_in_err_and_sqe_tell_their_queue() {
             let (bench, mut cqs, mut qp) = failed(queue);
             assert_eq!(bench.registry.slots().qp_state(qp.key), Some(state));
             let wr = datagram(Data::Sges(&[SGE]));
-            let told = told(&mut cqs, || match way {
+            let notified = notified(&mut cqs, || match way {
                 Way::One => qp.send.post_one(&wr).unwrap(),
                 Way::List => qp.send.post_send(&[wr, wr]).unwrap(),
             });
-            assert_eq!(told, [true, false], "{state}, {way:?}");
+            assert_eq!(notified, [true, false], "{state}, {way:?}");
         }
     }
 }
@@ -78,11 +78,11 @@ fn receives_in_err_tell_their_queue() {
             wr_id: 1,
             sges: &[SGE],
         };
-        let told = told(&mut cqs, || match way {
+        let notified = notified(&mut cqs, || match way {
             Way::One => qp.recv.post_one(&wr).unwrap(),
             Way::List => qp.recv.post_recv(&[wr, wr]).unwrap(),
         });
-        assert_eq!(told, [false, true], "{way:?}");
+        assert_eq!(notified, [false, true], "{way:?}");
     }
 }
 
@@ -90,8 +90,8 @@ fn receives_in_err_tell_their_queue() {
 #[test]
 fn receives_in_sqe_are_the_device_s() {
     let (_bench, mut cqs, mut qp) = failed(Some(WorkQueue::Send));
-    let told = told(&mut cqs, || qp.post_recv(1).unwrap());
-    assert_eq!(told, [false, false]);
+    let notified = notified(&mut cqs, || qp.post_recv(1).unwrap());
+    assert_eq!(notified, [false, false]);
 }
 
 #[test]
@@ -100,14 +100,14 @@ fn what_was_not_posted_tells_nobody() {
     let too_many = datagram(Data::Sges(&sges));
     for queue in [None, Some(WorkQueue::Send)] {
         let (_bench, mut cqs, mut qp) = failed(queue);
-        let none = told(&mut cqs, || {
+        let none = notified(&mut cqs, || {
             qp.send.post_send(&[]).unwrap();
             qp.send.post_one(&too_many).unwrap_err();
             qp.send.post_send(&[too_many]).unwrap_err();
         });
         assert_eq!(none, [false, false], "sends, {queue:?}");
         // A list is posted up to the one that is refused.
-        let some = told(&mut cqs, || {
+        let some = notified(&mut cqs, || {
             let list = [datagram(Data::Sges(&[SGE])), too_many];
             assert_eq!(qp.send.post_send(&list).unwrap_err().posted, 1);
         });
@@ -118,7 +118,7 @@ fn what_was_not_posted_tells_nobody() {
         wr_id: 1,
         sges: &sges,
     };
-    let none = told(&mut cqs, || {
+    let none = notified(&mut cqs, || {
         qp.recv.post_recv(&[]).unwrap();
         qp.recv.post_one(&too_many).unwrap_err();
         qp.recv.post_recv(&[too_many]).unwrap_err();

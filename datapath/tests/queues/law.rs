@@ -34,7 +34,7 @@ impl Ring {
         self.cq.device.written - self.read < ENTRIES
     }
 
-    fn look(&mut self) {
+    fn update_read(&mut self) {
         let head = self.cq.device.shadow[0].get();
         self.read += (head + ENTRIES - self.read % ENTRIES) % ENTRIES;
     }
@@ -189,7 +189,7 @@ impl Rig {
             return 0;
         };
         let got = self.rings[ring].cq.cq.poll(out);
-        self.rings[ring].look();
+        self.rings[ring].update_read();
         for wc in &wcs[..got] {
             let qp = wc.qp_num as usize - 1;
             let queue = usize::from(wc.opcode as u8 >= 128);

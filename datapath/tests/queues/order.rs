@@ -111,14 +111,14 @@ fn a_completion_is_read_after_its_valid_bit() {
     rig.events();
     assert_eq!(rig.cq.poll(&mut wc), 1);
     let events = rig.events();
-    let looks = events
+    let polls = events
         .iter()
         .take_while(|event| **event == Event::Observe(3))
         .count();
-    assert!(looks > 0);
-    assert_eq!(events[looks], Event::FromDevice);
+    assert!(polls > 0);
+    assert_eq!(events[polls], Event::FromDevice);
     assert_eq!(events.last(), Some(&Event::Publish(0)), "head index last");
-    let reads = &events[looks + 1..events.len() - 1];
+    let reads = &events[polls + 1..events.len() - 1];
     assert!(!reads.is_empty());
     assert!(
         reads

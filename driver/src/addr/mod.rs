@@ -1,4 +1,4 @@
-//! Who a peer is: MAC, IP, GID, path.
+//! Addresses of a peer: MAC, IP, GID, path.
 //!
 //! RoCEv2 names a port by its IP address; a GID is that address written as
 //! 16 bytes (IPv4 as `::ffff:a.b.c.d`). The hardware wants host-order words
@@ -21,6 +21,7 @@ pub(crate) use path::{Target, group_mac};
 /// A global identifier: a RoCEv2 port's IP address in 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[doc(alias = "ibv_gid")]
 pub struct Gid(pub [u8; 16]);
 
 impl Gid {

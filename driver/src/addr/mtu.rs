@@ -3,16 +3,22 @@
 /// A path MTU: the payload bytes of a full packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[doc(alias = "ibv_mtu")]
 pub enum Mtu {
     /// 256 bytes.
+    #[doc(alias = "IBV_MTU_256")]
     Mtu256,
     /// 512 bytes.
+    #[doc(alias = "IBV_MTU_512")]
     Mtu512,
     /// 1024 bytes.
+    #[doc(alias = "IBV_MTU_1024")]
     Mtu1024,
     /// 2048 bytes.
+    #[doc(alias = "IBV_MTU_2048")]
     Mtu2048,
     /// 4096 bytes.
+    #[doc(alias = "IBV_MTU_4096")]
     Mtu4096,
 }
 

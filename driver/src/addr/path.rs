@@ -1,4 +1,4 @@
-//! The way to a peer: the address vector of a QP or of an address handle.
+//! The path to a peer: the address vector of a QP or of an address handle.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,13 +12,14 @@ use crate::error::{Error, Result};
 
 /// Where packets go: the address vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[doc(alias("ibv_ah_attr", "ibv_global_route"))]
 pub struct Path {
     /// Index of our address in the port's GID table; its entry also says
     /// whether packets carry a VLAN tag.
     pub sgid_index: u8,
     /// The peer's address, of the same family as ours.
     pub destination: IpAddr,
-    /// The peer's (or the next hop's) Ethernet address. Not looked at for a
+    /// The peer's (or the next hop's) Ethernet address. Not used for a
     /// multicast group, whose address gives it.
     pub destination_mac: MacAddr,
     /// Time to live or hop limit. A packet with 1 does not leave its subnet; 0 is
@@ -56,6 +57,7 @@ impl Path {
     /// has the datagram's class and priority, and a hop limit of 64. `None` when the
     /// area is shorter, or has no packet's header of the family that the flags say.
     #[must_use]
+    #[doc(alias = "ibv_init_ah_from_wc")]
     pub fn to_sender(sgid_index: u8, area: &[u8], flags: WcFlags, sender: &Sender) -> Option<Self> {
         let area: &[u8; 40] = area.first_chunk()?;
         let word = |at: usize| {

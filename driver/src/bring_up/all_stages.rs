@@ -104,11 +104,12 @@ macro_rules! enter {
 }
 
 /// Takes a function whose LAN side is ready through all stages of the engine;
-/// `observe` is told each one that was reached. On failure everything done is
+/// `observe` is called for each stage that was reached. On failure everything done is
 /// undone.
 ///
 /// # Errors
 /// The stage that failed, and why.
+#[doc(alias("ibv_get_device_list", "ibv_open_device"))]
 pub fn bring_up<P: Platform>(
     platform: P,
     config: &Config,
@@ -120,7 +121,7 @@ pub fn bring_up<P: Platform>(
 }
 
 /// Takes a function that no other driver has set up through all stages, from
-/// its reset on; `observe` is told each one that was reached. On failure
+/// its reset on; `observe` is called for each stage that was reached. On failure
 /// everything done is undone, and the function reset.
 ///
 /// VSI and MAC address of `config` are not used: the cold start finds its own,
@@ -128,6 +129,7 @@ pub fn bring_up<P: Platform>(
 ///
 /// # Errors
 /// The stage that failed, and why.
+#[doc(alias("ibv_get_device_list", "ibv_open_device"))]
 pub fn bring_up_cold<P: Platform>(
     platform: P,
     config: &Config,

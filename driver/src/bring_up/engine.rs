@@ -47,7 +47,7 @@ impl<P: Platform> Device<P, LanReady<P>> {
     #[inline(never)]
     pub fn wait_ready(self) -> Result<Device<P, EngineReady>, Failed<P, LanReady<P>>> {
         let ready = engine_ready(&self.platform);
-        match ready.and_then(|()| Ok(HostBox::room(self.platform.clone())?)) {
+        match ready.and_then(|()| Ok(HostBox::uninit(self.platform.clone())?)) {
             Ok(room) => {
                 let (LanReady { lan }, mut rest) = self.take();
                 let pf = lan.pf;
@@ -60,7 +60,7 @@ impl<P: Platform> Device<P, LanReady<P>> {
 }
 
 impl<P: Platform> Device<P, EngineReady> {
-    /// The engine was only looked at. A LAN side that is ours is undone.
+    /// Only registers of the engine were read. A LAN side that is ours is undone.
     ///
     /// # Errors
     /// Those of undoing the LAN side.

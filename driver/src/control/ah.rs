@@ -1,4 +1,4 @@
-//! Address handles: made, destroyed.
+//! Creating and destroying address handles.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{AddressHandle, CreateAh, DestroyAh};
@@ -18,6 +18,7 @@ impl<P: Platform> Control<P> {
     /// A path that does not fit together, no GID of that index, no handle or ARP
     /// entry left, or the device's refusal. Nothing is left behind, unless the
     /// device did not answer.
+    #[doc(alias = "ibv_create_ah")]
     pub fn create_ah(&mut self, pd: &Pd, path: &Path) -> Result<Ah> {
         self.own(pd.owner, Object::Pd, pd.id)?;
         let (route, target) = self.take_route(path)?;
@@ -52,7 +53,7 @@ impl<P: Platform> Control<P> {
             }
             return Err(error);
         }
-        self.pd_users.join(pd.id);
+        self.pd_users.inc(pd.id);
         Ok(Ah {
             owner: self.tag(),
             path: *path,
@@ -67,6 +68,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal; the handle is returned.
+    #[doc(alias = "ibv_destroy_ah")]
     pub fn destroy_ah(&mut self, ah: Ah) -> Result<(), (Ah, Error)> {
         if let Err(error) = self.own(ah.owner, Object::Ah, ah.number()) {
             return Err((ah, error));
@@ -75,7 +77,7 @@ impl<P: Platform> Control<P> {
             return Err((ah, error));
         }
         self.ahs.give(ah.number());
-        self.pd_users.leave(ah.made.pd);
+        self.pd_users.dec(ah.made.pd);
         if let Err(error) = self.give_route(ah.route) {
             e810_hal::log_warn!(
                 "address handle {} left an ARP entry behind: {}",

@@ -1,4 +1,4 @@
-//! Completion event queues: made, destroyed.
+//! Creating and destroying completion event queues.
 
 use e810_ceq::{Ceq, CeqEntries, Itr, Timer, irq};
 use e810_cqp::Cqp;

@@ -1,4 +1,4 @@
-//! Completion channels: opened, closed; and the end of what events belong to.
+//! Opening and closing completion channels, and the end of objects that have events.
 
 use e810_datapath::slot::CqKey;
 use e810_hal::clock::poll_until;
@@ -10,7 +10,7 @@ use crate::error::{Error, Object, Result};
 use crate::qp::Qp;
 
 /// For acknowledgements and event handlers, which are a matter of microseconds
-/// unless somebody was forgotten.
+/// unless one was forgotten.
 const LIMIT: Ns = Ns::from_ms(1_000);
 
 impl<P: Platform> Control<P> {
@@ -18,6 +18,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Exhausted`].
+    #[doc(alias = "ibv_create_comp_channel")]
     pub fn create_channel(&mut self) -> Result<Channel<P>> {
         let key = self.registry.open_channel().ok_or(Error::Exhausted {
             object: Object::Channel,
@@ -37,6 +38,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Datapath`] while completion queues are on it
     /// or when it is closed already.
+    #[doc(alias = "ibv_destroy_comp_channel")]
     pub fn close_channel(&mut self, channel: &Channel<P>) -> Result<()> {
         self.own(channel.owner, Object::Channel, channel.key.index())?;
         let closed = self.registry.close_channel(channel.key);

@@ -1,4 +1,4 @@
-//! Consumers of events: handed out, taken apart.
+//! Creating the consumers of events, and taking them apart at shutdown.
 
 use e810_ceq::{Aeq, Timer};
 use e810_hal::{DmaBuf, Platform, Vector};
@@ -47,7 +47,7 @@ impl<P: Platform> Control<P> {
             slots: self.slots(),
             wakers: self.wakers.clone(),
             log: None,
-            overflow_told: false,
+            overflow_reported: false,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Completion queues: made, destroyed.
+//! Creating and destroying completion queues.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CqAttributes, CreateCq, DestroyCq};
@@ -27,6 +27,7 @@ impl<P: Platform> Control<P> {
     /// A size outside 1..=1048574, [`Error::NoSuch`] for a vector that does not
     /// exist (verbs give EINVAL), no id or memory left, or the device's refusal.
     /// Nothing is left behind, unless the device did not answer.
+    #[doc(alias("ibv_create_cq", "ib_create_cq", "ib_alloc_cq"))]
     pub fn create_cq(&mut self, cqe: u32, vector: u16) -> Result<Cq<P>> {
         self.create_cq_with(&CqInit::new(cqe, vector))
     }
@@ -49,6 +50,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// As there.
+    #[doc(alias("ibv_create_cq_ex", "fi_cq_open"))]
     pub fn create_cq_with(&mut self, init: &CqInit<'_, P>) -> Result<Cq<P>> {
         if let Some(channel) = init.channel {
             self.own(channel.owner, Object::Channel, channel.key.index())?;
@@ -146,12 +148,13 @@ impl<P: Platform> Control<P> {
     /// [`Error::InUse`] while queue pairs complete into it, [`Error::Foreign`],
     /// [`Error::Unacknowledged`] when events that were taken from its channel are
     /// not acknowledged for a second, the device's refusal; the queue is returned.
+    #[doc(alias = "ibv_destroy_cq")]
     pub fn destroy_cq(&mut self, cq: Cq<P>) -> Result<(), (Cq<P>, Error)> {
         if let Err(error) = self.own(cq.owner, Object::Cq, cq.key.id()) {
             return Err((cq, error));
         }
         // Asked before the command: a CQ that is in use stays usable.
-        let queues = self.cq_users.of(cq.key.id());
+        let queues = self.cq_users.get(cq.key.id());
         if queues > 0 {
             let error = Error::InUse {
                 object: Object::Cq,

@@ -1,4 +1,4 @@
-//! Errors of the engine: what its registers say.
+//! Error details of the engine, read from its registers.
 
 use e810_adminq::oicr::{Causes, Details};
 use e810_hal::Platform;

@@ -1,4 +1,4 @@
-//! Regions that work requests fill, and memory windows.
+//! Fast-registered regions and memory windows.
 
 use e810_cqp::hmc::{Object as HmcObject, PbleUse};
 use e810_cqp::op::{AllocMrStag, AllocMwStag, DeallocStag, Extent, StagKind};
@@ -25,6 +25,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::OutOfRange`], no index or PBLEs left, or the device's refusal.
     /// Nothing is left behind, unless the device did not answer.
+    #[doc(alias("IB_WR_REG_MR", "ib_alloc_mr"))]
     pub fn alloc_fast_mr(&mut self, pd: &Pd, max_pages: u32) -> Result<FastMr<P>> {
         self.own(pd.owner, Object::Pd, pd.id)?;
         let most = self.query_device().max_fast_reg_pages;
@@ -39,7 +40,7 @@ impl<P: Platform> Control<P> {
         let index = self.take_stag()?;
         let made = self.alloc_fast_mr_as(index, pd, max_pages);
         match made {
-            Ok(_) => self.pd_users.join(pd.id),
+            Ok(_) => self.pd_users.inc(pd.id),
             Err(ref error) => self.mrs.give_unless_open(index, error),
         }
         made
@@ -76,6 +77,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::Invalid`] when memory is mapped already and for rights that do
     /// not go together, [`Error::OutOfRange`] for more pages than there is room
     /// for, no mapping left.
+    #[doc(alias = "ib_map_mr_sg")]
     pub fn map_fast_mr(
         &mut self,
         mr: &mut FastMr<P>,
@@ -159,7 +161,7 @@ impl<P: Platform> Control<P> {
             return Err((mr, error));
         }
         self.mrs.give(mr.index);
-        self.pd_users.leave(mr.pd);
+        self.pd_users.dec(mr.pd);
         self.hmc.hmc.free_pbles(mr.list);
         Ok(())
     }
@@ -170,6 +172,7 @@ impl<P: Platform> Control<P> {
     /// [`Unsupported::MemoryWindows`] unless
     /// [`Quirks::memory_windows`](crate::Quirks) asks for them, no index left, or
     /// the device's refusal.
+    #[doc(alias = "ibv_alloc_mw")]
     pub fn alloc_mw(&mut self, pd: &Pd, kind: MwType) -> Result<Mw> {
         if !self.quirks.memory_windows {
             return Err(Unsupported::MemoryWindows.into());
@@ -189,7 +192,7 @@ impl<P: Platform> Control<P> {
             self.mrs.give_unless_open(index, &error);
             return Err(error);
         }
-        self.pd_users.join(pd.id);
+        self.pd_users.inc(pd.id);
         Ok(Mw {
             owner: self.tag(),
             index,
@@ -202,6 +205,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal: the window is returned.
+    #[doc(alias = "ibv_dealloc_mw")]
     pub fn dealloc_mw(&mut self, mw: Mw) -> Result<(), (Mw, Error)> {
         let owned = self.own(mw.owner, Object::Mw, mw.index);
         let command = DeallocStag {
@@ -213,7 +217,7 @@ impl<P: Platform> Control<P> {
             return Err((mw, error));
         }
         self.mrs.give(mw.index);
-        self.pd_users.leave(mw.pd);
+        self.pd_users.dec(mw.pd);
         Ok(())
     }
 }

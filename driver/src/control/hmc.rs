@@ -1,4 +1,4 @@
-//! The host memory cache, and what it was planned from.
+//! The host memory cache, with the plan it was created from.
 
 use e810_cqp::Cqp;
 use e810_cqp::hmc::{Features, FpmQuery, Hmc, Object as HmcObject, Plan, query_features};
@@ -26,7 +26,7 @@ impl<P: Platform> Memory<P> {
         cqp: &mut Cqp<P>,
         config: &Config,
     ) -> Result<HostBox<P, Self>> {
-        let room = HostBox::room(platform)?;
+        let room = HostBox::uninit(platform)?;
         let features = query_features(cqp)?;
         let query = FpmQuery::ask(cqp)?;
         let plan = Plan::new(&query, &config.capacity, config.backing)?;

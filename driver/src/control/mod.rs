@@ -1,4 +1,4 @@
-//! The control path: one owner of the CQP, the HMC and every table of ids.
+//! [`Control`]: the control path, the one owner of the CQP, the HMC and all id tables.
 
 use e810_ceq::AeqEntries;
 use e810_ceq::event::EventLog;
@@ -74,12 +74,13 @@ pub(crate) const PAIR_BYTES: usize = 512;
 /// Offset of the shadow area in them.
 const PAIR_SHADOW: u64 = 256;
 
-/// The control path of a device that is up.
+/// The control path of a device that is up: creates, changes and destroys objects.
 ///
 /// A blocking call posts one command and polls the CCQ itself, so it never
 /// depends on an interrupt thread. What events report is finished by
 /// [`Control::progress`], which never waits.
 #[derive(Debug)]
+#[doc(alias = "ibv_context")]
 pub struct Control<P: Platform> {
     platform: P,
     lan: Lan,
@@ -206,8 +207,8 @@ impl<P: Platform> Control<P> {
         self.cqp.counters().posted
     }
 
-    /// Failures of commands that were passed over, because existing drivers do not
-    /// look at them either: those of FLUSH_WQES, and of MODIFY_QP to ERROR, for
+    /// Failures of commands that were passed over, because existing drivers ignore
+    /// them as well: those of FLUSH_WQES, and of MODIFY_QP to ERROR, for
     /// queue pairs with nothing to flush, or that are about to be destroyed.
     #[must_use]
     pub fn passed_over(&self) -> u64 {
@@ -220,11 +221,12 @@ impl<P: Platform> Control<P> {
         &self.hmc
     }
 
-    /// Makes a protection domain. No command: the device learns of it from
-    /// what is put in it.
+    /// Allocates a protection domain. No command: the device learns its number from
+    /// the objects in it.
     ///
     /// # Errors
     /// [`Error::Exhausted`].
+    #[doc(alias = "ibv_alloc_pd")]
     pub fn alloc_pd(&mut self) -> Result<Pd> {
         let id = self.pds.take().ok_or(Error::Exhausted {
             object: Object::Pd,
@@ -236,16 +238,17 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// Gives a protection domain back.
+    /// Deallocates a protection domain.
     ///
     /// # Errors
     /// [`Error::InUse`] while regions or queue pairs are in it,
     /// [`Error::Foreign`]; the protection domain is returned.
+    #[doc(alias = "ibv_dealloc_pd")]
     pub fn dealloc_pd(&mut self, pd: Pd) -> Result<(), (Pd, Error)> {
         if let Err(error) = self.own(pd.owner, Object::Pd, pd.id) {
             return Err((pd, error));
         }
-        let users = self.pd_users.of(pd.id);
+        let users = self.pd_users.get(pd.id);
         if users > 0 {
             let error = Error::InUse {
                 object: Object::Pd,

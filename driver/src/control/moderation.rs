@@ -23,6 +23,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// A period above 8160 µs, [`Error::Foreign`].
+    #[doc(alias = "ibv_modify_cq")]
     pub fn modify_cq(&mut self, cq: &mut Cq<P>, moderation: CqModeration) -> Result<()> {
         self.own(cq.owner, Object::Cq, cq.key.id())?;
         cq.pacer.set(moderation)?;
@@ -64,7 +65,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// What delays the interrupts of a completion vector, for who watches. Two
+    /// What delays the interrupts of a completion vector, for monitoring. Two
     /// register reads, one without a timer.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Moving a queue pair from state to state.
+//! MODIFY_QP: moving a queue pair from state to state.
 //!
 //! RESET and INIT are one state of the device (idle); INIT costs no command
 //! (control-path 5.5). The whole context is rebuilt before each command, whose
@@ -18,7 +18,7 @@ use crate::error::{Error, Object, Result};
 use crate::limits::{PKEYS, PORTS};
 use crate::mr::AccessFlags;
 use crate::qp::Qp;
-use crate::route::Way;
+use crate::route::TxPath;
 use crate::tuning::Tuning;
 use crate::unsupported::Unsupported;
 
@@ -29,7 +29,7 @@ const DRAIN_LIMIT: Ns = Ns::from_ms(5_000);
 impl<P: Platform> Control<P> {
     /// Changes a queue pair's state and attributes.
     ///
-    /// To SQD it returns when the device was told: `query_qp` says
+    /// To SQD it returns once the command is done: `query_qp` says
     /// `sq_draining` until the device has drained the send queue, which an event
     /// handler hears of. Only ERR and RESET can follow before that. What is
     /// changed in SQD reaches the device on the way back to RTS.
@@ -40,11 +40,12 @@ impl<P: Platform> Control<P> {
     /// A transition that does not exist, an attribute missing, out of place,
     /// out of range or not on this device (nothing is changed then); a drain
     /// that takes longer than 5 s; or the device's refusal.
+    #[doc(alias = "ibv_modify_qp")]
     pub fn modify_qp(&mut self, qp: &mut Qp<P>, attr: &QpAttr) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         let from = qp.state();
         let to = attr.state.unwrap_or(from);
-        lacking(attr)?;
+        check_supported(attr)?;
         self.allowed(qp, attr, from, to)?;
         if to == QpState::Reset {
             if from == QpState::Reset {
@@ -59,21 +60,21 @@ impl<P: Platform> Control<P> {
         let result = self.command_for(qp, attr, from, to, &context);
         // Ways that the device does not use, and will not.
         let unused = match &result {
-            Ok(Step::Told) => qp.ways.taken(taken),
-            Ok(Step::Noted) => [taken.and_then(|new| qp.ways.planned(new)), None],
+            Ok(ChangeOutcome::Sent) => qp.tx_paths.taken(taken),
+            Ok(ChangeOutcome::Deferred) => [taken.and_then(|new| qp.tx_paths.planned(new)), None],
             // It may yet take what the command names.
             Err(error) if error.leaves_command_open() => {
-                qp.ways.open(taken);
+                qp.tx_paths.open(taken);
                 [None, None]
             }
             Err(_) => [taken, None],
         };
-        for way in unused.into_iter().flatten() {
-            self.leave_tables(qp.key.id(), way);
+        for tx_path in unused.into_iter().flatten() {
+            self.leave_tables(qp.key.id(), tx_path);
         }
         result?;
         qp.context = context;
-        qp.told = attr.over(&qp.told);
+        qp.last_attr = attr.over(&qp.last_attr);
         if let Some(qkey) = attr.qkey {
             qp.send.set_qkey(qkey);
         }
@@ -118,7 +119,7 @@ impl<P: Platform> Control<P> {
         qp: &Qp<P>,
         attr: &QpAttr,
         context: &mut RoceContext,
-    ) -> Result<Option<Way>> {
+    ) -> Result<Option<TxPath>> {
         if let Some(access) = attr.access {
             // The P_Key table has one entry, 0xFFFF (data-path 8.10).
             context.pd = qp.pd;
@@ -175,7 +176,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    fn apply_path(&mut self, qp: &Qp<P>, path: &Path, context: &mut RoceContext) -> Result<Way> {
+    fn apply_path(&mut self, qp: &Qp<P>, path: &Path, context: &mut RoceContext) -> Result<TxPath> {
         let (route, target) = self.take_route(path)?;
         let class = self.class_of(path.priority);
         let lan = &mut self.lan_side;
@@ -197,7 +198,7 @@ impl<P: Platform> Control<P> {
         peer.arp_index = route.arp;
         peer.endpoint_index = route.arp.into();
         context.qs_handle = qs_handle;
-        Ok(Way {
+        Ok(TxPath {
             route: Some(route),
             class,
         })
@@ -210,7 +211,7 @@ impl<P: Platform> Control<P> {
         from: QpState,
         to: QpState,
         context: &RoceContext,
-    ) -> Result<Step> {
+    ) -> Result<ChangeOutcome> {
         let id = qp.key.id();
         let kind = hardware_type(qp.made.qp_type);
         let address = self.write_context(id, context)?;
@@ -218,8 +219,8 @@ impl<P: Platform> Control<P> {
         let command = |state| ModifyQp::new(id, kind, address, shadow, state);
         match to {
             // Idle already; and in SQD the device takes nothing before RTS.
-            QpState::Init => return Ok(Step::Noted),
-            QpState::Sqd if from == QpState::Sqd => return Ok(Step::Noted),
+            QpState::Init => return Ok(ChangeOutcome::Deferred),
+            QpState::Sqd if from == QpState::Sqd => return Ok(ChangeOutcome::Deferred),
             QpState::Rtr => {
                 let command = ModifyQp {
                     arp_valid: true,
@@ -245,31 +246,31 @@ impl<P: Platform> Control<P> {
                     .begin_drain(qp.key, notify)
                     .map_err(e810_datapath::Error::from)?;
                 qp.draining_since = self.platform.now();
-                let told = run(&mut self.cqp, &command(HwQpState::Sqd));
-                if told.is_err() {
+                let stopped = run(&mut self.cqp, &command(HwQpState::Sqd));
+                if stopped.is_err() {
                     // It goes on sending.
                     let _ = self.note(qp, from);
                 }
-                told?;
+                stopped?;
                 // It takes no way with that.
-                return Ok(Step::Noted);
+                return Ok(ChangeOutcome::Deferred);
             }
             // ERR; the others were refused.
             _ => {
                 if from == QpState::Err {
-                    return Ok(Step::Noted);
+                    return Ok(ChangeOutcome::Deferred);
                 }
                 // Software sees ERR first: what is posted from now on is
                 // flushed with the rest.
                 self.note(qp, QpState::Err)?;
-                let told = self.stop_qp(qp.key, qp.made.qp_type, from);
+                let stopped = self.stop_qp(qp.key, qp.made.qp_type, from);
                 // Whatever the device said: what it leaves is completed.
                 self.settle(qp.key);
-                told?;
-                return Ok(Step::Noted);
+                stopped?;
+                return Ok(ChangeOutcome::Deferred);
             }
         }
-        Ok(Step::Told)
+        Ok(ChangeOutcome::Sent)
     }
 
     fn note(&mut self, qp: &Qp<P>, state: QpState) -> Result<()> {
@@ -281,15 +282,15 @@ impl<P: Platform> Control<P> {
 
 /// What became of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+enum ChangeOutcome {
     /// The device has taken the context.
-    Told,
-    /// The device was not told of the context, or took no path from it.
-    Noted,
+    Sent,
+    /// The context was not sent to the device, or it took no path from it.
+    Deferred,
 }
 
-/// Attributes that verbs know and this device does not have.
-fn lacking(attr: &QpAttr) -> Result<()> {
+/// Refuses attributes that verbs have and this device does not support.
+fn check_supported(attr: &QpAttr) -> Result<()> {
     if attr.caps.is_some() {
         return Err(Unsupported::QueueResize.into());
     }

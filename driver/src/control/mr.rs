@@ -1,4 +1,4 @@
-//! Memory regions: memory the caller has, named by an STag.
+//! Registering the caller's memory as memory regions, each named by an STag.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,6 +26,7 @@ impl<P: Platform> Control<P> {
     /// left, or the device's refusal. Nothing is left behind, unless the device
     /// did not answer: it may still register the memory, which then stays
     /// mapped, and lent, for good.
+    #[doc(alias = "ibv_reg_mr")]
     pub fn reg_mr(&mut self, pd: &Pd, memory: SharedBytes, access: AccessFlags) -> Result<Mr<P>> {
         self.reg_mr_iova(pd, memory, memory.address(), access)
     }
@@ -41,6 +42,7 @@ impl<P: Platform> Control<P> {
     /// those of the address, as verbs has it, for one that is not the address of
     /// a [`AccessFlags::ZERO_BASED`] region, and for a region that would reach
     /// beyond the last address.
+    #[doc(alias = "ibv_reg_mr_iova")]
     pub fn reg_mr_iova(
         &mut self,
         pd: &Pd,
@@ -55,7 +57,7 @@ impl<P: Platform> Control<P> {
         let index = self.take_stag()?;
         let made = self.reg_mr_as(index, pd, (memory, iova), access);
         match made {
-            Ok(_) => self.pd_users.join(pd.id),
+            Ok(_) => self.pd_users.inc(pd.id),
             Err(ref error) => self.mrs.give_unless_open(index, error),
         }
         made
@@ -150,6 +152,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// As [`Control::reg_mr`]. The error has the region where it still is what it
     /// was; otherwise it is gone.
+    #[doc(alias = "ibv_rereg_mr")]
     pub fn rereg_mr(&mut self, mr: Mr<P>, change: &MrChange<'_>) -> Result<Mr<P>, ReregError<P>> {
         if let Err(error) = self.can_rereg(&mr, change) {
             return Err(ReregError::kept(error, mr));
@@ -174,7 +177,7 @@ impl<P: Platform> Control<P> {
             return Err(ReregError::kept(error, mr));
         }
         let pd = change.pd.map_or(mr.pd, |pd| pd.id);
-        self.pd_users.leave(mr.pd);
+        self.pd_users.dec(mr.pd);
         let (mapping, pages) = match new {
             Some(new) => {
                 self.release_pages(mr.mapping, mr.pages);
@@ -197,7 +200,7 @@ impl<P: Platform> Control<P> {
         };
         match self.register(&mr) {
             Ok(()) => {
-                self.pd_users.join(pd);
+                self.pd_users.inc(pd);
                 Ok(mr)
             }
             Err(error) => {
@@ -228,6 +231,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal: the region is returned and
     /// the memory stays lent.
+    #[doc(alias = "ibv_dereg_mr")]
     pub fn dereg_mr(&mut self, mr: Mr<P>) -> Result<(), (Mr<P>, Error)> {
         let index = mr.stag >> 8;
         let taken = self.own(mr.owner, Object::Mr, index);
@@ -235,7 +239,7 @@ impl<P: Platform> Control<P> {
             return Err((mr, error));
         }
         self.mrs.give(index);
-        self.pd_users.leave(mr.pd);
+        self.pd_users.dec(mr.pd);
         self.release_pages(mr.mapping, mr.pages);
         Ok(())
     }

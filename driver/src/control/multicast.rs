@@ -46,6 +46,7 @@ impl<P: Platform> Control<P> {
     /// there is no group left, [`Error::OutOfRange`] for a ninth member, the
     /// refusal of device or firmware. Nothing is changed then, unless the device
     /// did not answer.
+    #[doc(alias = "ibv_attach_mcast")]
     pub fn attach_mcast(&mut self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
         let name = self.group_name(qp, sgid_index, group)?;
         self.join_group(name, qp.key.id(), qp.context.qs_handle)
@@ -56,6 +57,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::NoSuch`] when it is not in the group, the device's refusal: the
     /// device may have it in the group still, and a second try tells it again.
+    #[doc(alias = "ibv_detach_mcast")]
     pub fn detach_mcast(&mut self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
         let name = self.group_name(qp, sgid_index, group)?;
         let id = qp.key.id();
@@ -74,7 +76,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// A queue pair that is to be destroyed leaves all groups; what the device
-    /// was not told is told again.
+    /// was not updated is updated again.
     pub(super) fn leave_groups(&mut self, qp: u32) {
         for index in self.groups.indexes() {
             self.groups.mark_left(index, false);
@@ -133,8 +135,8 @@ impl<P: Platform> Control<P> {
         } else if !group.unsure {
             return Ok(());
         }
-        let told = self.tell_group(index, &group, found.is_some());
-        match told {
+        let result = self.modify_group(index, &group, found.is_some());
+        match result {
             Ok(()) => {
                 group.unsure = false;
                 self.groups.keep(index, &group);
@@ -151,17 +153,17 @@ impl<P: Platform> Control<P> {
             }
             Err(_) => self.end_rule(&group),
         }
-        told
+        result
     }
 
     fn leave_group(&mut self, index: u16, mut group: Group, qp: u32) -> Result<()> {
         group.members.retain(|member| *member != qp);
         let was_unsure = group.unsure;
-        let told = self.tell_group(index, &group, true);
-        group.unsure = told.is_err();
+        let result = self.modify_group(index, &group, true);
+        group.unsure = result.is_err();
         self.groups.keep(index, &group);
         // One that the device refuses to destroy a second time is not there.
-        let ended = match &told {
+        let ended = match &result {
             Ok(()) => true,
             Err(error) => was_unsure && !error.leaves_command_open(),
         };
@@ -169,7 +171,7 @@ impl<P: Platform> Control<P> {
             self.groups.forget(index);
             self.end_rule(&group);
         }
-        told
+        result
     }
 
     fn group_name(&self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<Name> {
@@ -253,7 +255,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// Writes the list of members and has the device read it.
-    fn tell_group(&mut self, index: u16, group: &Group, exists: bool) -> Result<()> {
+    fn modify_group(&mut self, index: u16, group: &Group, exists: bool) -> Result<()> {
         let context = self.write_group(index, group)?;
         let name = group.name;
         let it = McastGroup {
@@ -272,8 +274,8 @@ impl<P: Platform> Control<P> {
         } else {
             &CreateMcast(it)
         };
-        let told = run(&mut self.cqp, command);
-        match told {
+        let result = run(&mut self.cqp, command);
+        match result {
             // What failed before may have been its creation, or its destruction
             // may have come late: there is nothing to be modified.
             Err(error)
@@ -284,7 +286,7 @@ impl<P: Platform> Control<P> {
             {
                 run(&mut self.cqp, &CreateMcast(it)).map_err(|_| error)
             }
-            _ => told,
+            _ => result,
         }
     }
 

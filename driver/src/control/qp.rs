@@ -1,4 +1,4 @@
-//! Queue pairs: made, destroyed.
+//! Creating and destroying queue pairs.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CreateQp, DestroyQp};
@@ -15,7 +15,7 @@ use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
 use crate::pd::Pd;
 use crate::qp::{Made, Qp};
-use crate::route::{Way, Ways};
+use crate::route::{TxPath, TxPaths};
 use crate::unsupported::Unsupported;
 
 /// Alignment of a work queue's memory (control-path 5.1).
@@ -28,6 +28,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::NotOffered`] for a service the device does not have, sizes
     /// beyond the device, no number or memory left, or the device's refusal.
     /// Nothing is left behind, unless the device did not answer.
+    #[doc(alias = "ibv_create_qp")]
     pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_, P>) -> Result<Qp<P>> {
         offered(init.qp_type)?;
         self.own(pd.owner, Object::Pd, pd.id)?;
@@ -46,9 +47,9 @@ impl<P: Platform> Control<P> {
         let made = self.create_qp_as(id, pd, init, sizes);
         match &made {
             Ok(_) => {
-                self.pd_users.join(pd.id);
-                self.cq_users.join(init.send_cq.key.id());
-                self.cq_users.join(init.recv_cq.key.id());
+                self.pd_users.inc(pd.id);
+                self.cq_users.inc(init.send_cq.key.id());
+                self.cq_users.inc(init.recv_cq.key.id());
             }
             Err(error) => self.qps.give_unless_open(id, error),
         }
@@ -165,8 +166,8 @@ impl<P: Platform> Control<P> {
             pd: pd.id,
             context,
             made,
-            told: QpAttr::default(),
-            ways: Ways::first(class),
+            last_attr: QpAttr::default(),
+            tx_paths: TxPaths::first(class),
             draining_since: Ns(0),
             slots: self.slots(),
             send,
@@ -227,6 +228,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Unsupported::Srq`], always.
+    #[doc(alias("ibv_create_srq", "ibv_post_srq_recv"))]
     pub fn create_srq(&mut self, _: &Pd) -> Result<core::convert::Infallible> {
         Err(Unsupported::Srq.into())
     }
@@ -238,6 +240,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal; the queue pair is
     /// returned.
+    #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy_qp(&mut self, qp: Qp<P>) -> Result<DroppedWrs, (Qp<P>, Error)> {
         match self.quiesce_qp(&qp) {
             Ok(()) => {}
@@ -256,14 +259,14 @@ impl<P: Platform> Control<P> {
             return Err((qp, error));
         }
         let _ = self.registry.retire(qp.key);
-        self.pd_users.leave(qp.pd);
-        self.cq_users.leave(qp.context.sq.cq);
-        self.cq_users.leave(qp.context.rq.cq);
+        self.pd_users.dec(qp.pd);
+        self.cq_users.dec(qp.context.sq.cq);
+        self.cq_users.dec(qp.context.rq.cq);
         self.uncount(qp.made.counters);
         qp.send.into_ring().release();
         qp.recv.into_ring().release();
-        for way in qp.ways.all() {
-            self.leave_tables(qp.key.id(), way);
+        for tx_path in qp.tx_paths.all() {
+            self.leave_tables(qp.key.id(), tx_path);
         }
         self.reap();
         Ok(discarded)
@@ -286,11 +289,11 @@ impl<P: Platform> Control<P> {
 
     /// Gives back what a queue pair has of shared tables, which the device no
     /// longer uses for it; an error leaves a table entry.
-    pub(super) fn leave_tables(&mut self, id: u32, way: Way) {
+    pub(super) fn leave_tables(&mut self, id: u32, tx_path: TxPath) {
         let mut leftover = self
             .scheduler
-            .leave(&mut self.cqp, &mut self.lan_side, way.class);
-        if let Some(route) = way.route {
+            .leave(&mut self.cqp, &mut self.lan_side, tx_path.class);
+        if let Some(route) = tx_path.route {
             leftover = leftover.and(self.give_route(route));
         }
         if let Err(error) = leftover {

@@ -1,4 +1,4 @@
-//! Contexts of queue pairs: filled, written for the device.
+//! Filling the contexts of queue pairs and writing them for the device.
 
 use e810_cqp::op::{HwQpType, QueueMemory};
 use e810_cqp::qpc::{QpContext, RoceContext, RqContext, SqContext, StatsInstance};

@@ -1,4 +1,5 @@
-//! What events only marked, finished: the flush of a failed queue pair.
+//! Recovery of failed queue pairs: the commands and the flush that event handlers
+//! leave to the control path.
 //!
 //! The card reports a failing queue pair by an asynchronous event and stops it;
 //! it completes nothing until software moves it to ERROR and posts FLUSH_WQES
@@ -18,7 +19,7 @@ use e810_types::{QpState, QpType, WorkQueue};
 use heapless::Vec;
 
 use super::Control;
-use super::qp_stop_states::Told;
+use super::qp_stop_states::StopState;
 use crate::error::Result;
 use crate::lan::LanEvent;
 
@@ -33,7 +34,7 @@ const SETTLE: Ns = Ns::from_ms(20);
 /// Major code of every flush (control-path 4.12).
 const FLUSH_MAJOR: u16 = 1;
 
-/// What the device is being told of a queue pair that failed.
+/// Which command of the recovery of a failed queue pair is next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failing {
     key: QpKey,
@@ -98,7 +99,7 @@ pub struct Progress {
 }
 
 impl<P: Platform> Control<P> {
-    /// Finishes what events marked; never waits. A program that only polls
+    /// Does the work that events left to the control path; never waits. A program that only polls
     /// calls it in its loop, a host on its event thread.
     ///
     /// After a cold start it also takes events of the LAN side, for which it
@@ -111,7 +112,7 @@ impl<P: Platform> Control<P> {
     /// error can go on calling, unless
     /// [`Error::needs_reset`](crate::Error::needs_reset). A queue pair that could
     /// not be moved to ERROR is flushed all the same. An error of the LAN side is
-    /// told where queue pairs had none.
+    /// returned if queue pairs had none.
     pub fn progress(&mut self) -> Result<Progress> {
         let served = self.serve_failing();
         let lan_events = match self.lan_side.owned_mut() {
@@ -192,7 +193,7 @@ impl<P: Platform> Control<P> {
                 }
             }
         }
-        if let Err(stuck) = self.look_alive() {
+        if let Err(stuck) = self.check_liveness() {
             let stuck = e810_cqp::Error::Wait(stuck);
             let ended = self.cqp.counters().completed;
             self.failures.stuck = Some((ended, stuck));
@@ -220,7 +221,7 @@ impl<P: Platform> Control<P> {
 
     /// Whether the device still works on what was posted here: commands end, and
     /// a register can be read (control-path 10).
-    fn look_alive(&mut self) -> Result<(), WaitError> {
+    fn check_liveness(&mut self) -> Result<(), WaitError> {
         const LABEL: &str = "flush of a failed queue pair";
         let failures = &mut self.failures;
         if failures.list.is_empty() {
@@ -228,11 +229,11 @@ impl<P: Platform> Control<P> {
             return Ok(());
         }
         let (now, ended) = (self.platform.now(), self.cqp.counters().completed);
-        let Some((before, since, looked)) = failures.quiet.filter(|quiet| quiet.0 == ended) else {
+        let Some((before, since, checked)) = failures.quiet.filter(|quiet| quiet.0 == ended) else {
             failures.quiet = Some((ended, now, now));
             return Ok(());
         };
-        if now - looked >= LIVENESS_INTERVAL {
+        if now - checked >= LIVENESS_INTERVAL {
             failures.quiet = Some((before, since, now));
             live("PFPE_CQPTAIL", PFPE_CQPTAIL.get(&self.platform))?;
         }
@@ -245,12 +246,14 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// One step of one queue pair; `None` when the device was told all.
+    /// One step of one queue pair; `None` when no command is left.
     fn advance(&mut self, mut failing: Failing) -> Result<Option<Failing>> {
         let (key, id) = (failing.key, failing.key.id());
         // A program may have moved it itself meanwhile.
-        let told = self.stops.told(id);
-        if matches!(failing.phase, Phase::Marked) && told.intersects(Told::STOPPED | Told::IDLE) {
+        let state = self.stops.state(id);
+        if matches!(failing.phase, Phase::Marked)
+            && state.intersects(StopState::STOPPED | StopState::IDLE)
+        {
             failing.phase = Phase::Stopped;
         }
         let posted = match failing.phase {
@@ -272,7 +275,7 @@ impl<P: Platform> Control<P> {
                 failing.phase = Phase::Stopping(ticket);
             }
             Ok(ticket) => {
-                self.stops.tell(id, self.unflushed(key));
+                self.stops.add_state(id, self.unflushed(key));
                 failing.phase = Phase::Flushing(ticket);
             }
             // The CQP is full at the moment.
@@ -311,7 +314,7 @@ impl<P: Platform> Control<P> {
         let result = self.done_or_already(done.check());
         if matches!(failing.phase, Phase::Stopping(_)) {
             if result.is_ok() {
-                self.stops.tell(failing.key.id(), Told::STOPPED);
+                self.stops.add_state(failing.key.id(), StopState::STOPPED);
             }
             failing.phase = Phase::Stopped;
             // There is room: it was just taken from there.
@@ -343,17 +346,17 @@ impl<P: Platform> Control<P> {
 
     /// The queues of a queue pair that the device has not been told to flush. In
     /// SQE receives stay until the program moves it on.
-    pub(super) fn unflushed(&self, key: QpKey) -> Told {
-        let told = self.stops.told(key.id());
-        let both = Told::SENDS | Told::RECEIVES;
-        let wanted = if told.contains(Told::IDLE) {
-            Told::empty()
+    pub(super) fn unflushed(&self, key: QpKey) -> StopState {
+        let state = self.stops.state(key.id());
+        let both = StopState::SENDS | StopState::RECEIVES;
+        let wanted = if state.contains(StopState::IDLE) {
+            StopState::empty()
         } else if self.slots().qp_state(key) == Some(QpState::Sqe) {
-            Told::SENDS
+            StopState::SENDS
         } else {
             both
         };
-        wanted.difference(told)
+        wanted.difference(state)
     }
 
     /// After an error transition: what the device does not flush is completed
@@ -399,7 +402,7 @@ impl<P: Platform> Control<P> {
                 Err(error)
             }
             Ok(()) if matches!(failing.phase, Phase::Stopping(_)) => {
-                self.stops.tell(key.id(), Told::STOPPED);
+                self.stops.add_state(key.id(), StopState::STOPPED);
                 Ok(())
             }
             _ => Ok(()),
@@ -415,7 +418,7 @@ impl Failing {
 
 /// The flush that an event asks for: its code on the side it blames, "general"
 /// on the other (control-path 4.12, 7.6).
-pub(super) fn flush_for(id: u32, cause: Cause, sides: Told) -> FlushWqes {
+pub(super) fn flush_for(id: u32, cause: Cause, sides: StopState) -> FlushWqes {
     let blamed = FlushStatus {
         major: FLUSH_MAJOR,
         minor: cause.code,
@@ -426,8 +429,8 @@ pub(super) fn flush_for(id: u32, cause: Cause, sides: Told) -> FlushWqes {
         None => (FlushStatus::GENERAL, FlushStatus::GENERAL),
     };
     FlushWqes {
-        sq: sides.contains(Told::SENDS),
-        rq: sides.contains(Told::RECEIVES),
+        sq: sides.contains(StopState::SENDS),
+        rq: sides.contains(StopState::RECEIVES),
         ..FlushWqes::both(id, sq, rq)
     }
 }

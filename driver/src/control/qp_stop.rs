@@ -1,4 +1,5 @@
-//! A queue pair that its program ends: moved to ERROR and flushed, each once.
+//! Stopping a queue pair at its program's request: MODIFY_QP to ERROR and FLUSH_WQES,
+//! each posted once.
 
 use e810_cqp::op::ModifyQp;
 use e810_datapath::slot::{Cause, QpKey};
@@ -8,7 +9,7 @@ use e810_types::{FlushCode, HwQpState, QpState, QpType};
 use super::Control;
 use super::qp_context::hardware_type;
 use super::qp_recovery::flush_for;
-use super::qp_stop_states::Told;
+use super::qp_stop_states::StopState;
 use crate::error::{Error, Object, Result};
 use crate::qp::Qp;
 
@@ -21,17 +22,17 @@ impl<P: Platform> Control<P> {
     pub(super) fn stop_qp(&mut self, key: QpKey, qp_type: QpType, from: QpState) -> Result<()> {
         let id = key.id();
         self.take_over(key)?;
-        let told = self.stops.told(id);
-        if !told.intersects(Told::STOPPED | Told::IDLE) {
+        let state = self.stops.state(id);
+        if !state.intersects(StopState::STOPPED | StopState::IDLE) {
             let moved = self.cqp.execute(&self.to_error(id, qp_type));
             let refused = moved.is_err();
             self.done_or_already(moved)?;
             if refused && from == QpState::Init {
                 // Idle, and stays so: no driver flushes such a queue pair. Its
                 // receives are completed by software.
-                self.stops.tell(id, Told::IDLE);
+                self.stops.add_state(id, StopState::IDLE);
             } else {
-                self.stops.tell(id, Told::STOPPED);
+                self.stops.add_state(id, StopState::STOPPED);
             }
         }
         let sides = self.unflushed(key);
@@ -41,7 +42,7 @@ impl<P: Platform> Control<P> {
         // One that failed before keeps what it failed with (control-path 4.12).
         let cause = self.slots().failure(key).unwrap_or(NO_CAUSE);
         let ticket = self.cqp.submit(&flush_for(id, cause, sides))?;
-        self.stops.tell(id, sides);
+        self.stops.add_state(id, sides);
         let flushed = self.cqp.wait(ticket);
         self.done_or_already(flushed)
     }

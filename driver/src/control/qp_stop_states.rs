@@ -1,8 +1,8 @@
-//! What the device was told of each queue pair that ends, and which of them are
-//! in their time of grace: a record for each number, in memory the device cannot
-//! see.
+//! Which commands were posted for each queue pair that is being stopped, and which
+//! queue pairs are in their grace period: a record for each number, in memory the
+//! device cannot see.
 //!
-//! The device is told each thing once: MODIFY_QP to ERROR, and FLUSH_WQES for
+//! Each command is posted once: MODIFY_QP to ERROR, and FLUSH_WQES for
 //! either queue (control-path 4.12, row "Once per side"). What is repeated may be
 //! answered by a failure, and existing drivers repeat nothing.
 
@@ -12,14 +12,14 @@ use bitflags::bitflags;
 use e810_datapath::slot::QpKey;
 use e810_hal::{HostBuf, HostMem, NoHostMemory, Ns};
 
-/// What the device was told of a queue pair.
+/// How far a queue pair is stopped: commands that are done, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Told(u64);
+pub(super) struct StopState(u64);
 
 // Not with the struct inside: that brings a parser of text along, which is a
 // path to a panic.
 bitflags! {
-    impl Told: u64 {
+    impl StopState: u64 {
         /// It is in ERROR.
         const STOPPED = 1 << 0;
         /// The send queue is flushed.
@@ -34,8 +34,8 @@ bitflags! {
 /// Words of a record.
 const WORDS: usize = 4;
 // Words of a record.
-/// Its [`Told`].
-const TOLD: usize = 0;
+/// Its [`StopState`].
+const STATE: usize = 0;
 /// In its time of grace: the key; else 0, which is none.
 const KEY: usize = 1;
 /// When that ends, in nanoseconds.
@@ -84,24 +84,24 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
         records.get(id as usize)
     }
 
-    /// What the device was told of a queue pair.
-    pub(super) fn told(&self, id: u32) -> Told {
-        let word = self.record(id).map_or(0, |record| get(record, TOLD));
-        Told::from_bits_truncate(word)
+    /// How far a queue pair is stopped.
+    pub(super) fn state(&self, id: u32) -> StopState {
+        let word = self.record(id).map_or(0, |record| get(record, STATE));
+        StopState::from_bits_truncate(word)
     }
 
-    /// Notes that it was told this too.
-    pub(super) fn tell(&self, id: u32, told: Told) {
+    /// Adds bits to its state.
+    pub(super) fn add_state(&self, id: u32, state: StopState) {
         if let Some(record) = self.record(id) {
-            set(record, TOLD, (self.told(id) | told).bits());
+            set(record, STATE, (self.state(id) | state).bits());
         }
     }
 
-    /// A number begins a new life, of which the device was told nothing.
+    /// Clears the record of a number that is given to a new queue pair.
     pub(super) fn renew(&mut self, id: u32) {
         self.take_out(id);
         if let Some(record) = self.record(id) {
-            set(record, TOLD, 0);
+            set(record, STATE, 0);
         }
     }
 
@@ -220,19 +220,19 @@ mod tests {
     }
 
     #[test]
-    fn the_next_life_is_not_told_and_not_in_grace() {
+    fn the_next_life_has_no_state_and_no_grace() {
         // First, last and in the middle.
         for id in [3, 5, 4] {
             let mut stops = stops(6);
             for id in 3..6 {
                 stops.settle(key(id, 1), Ns(10));
-                stops.tell(id, Told::all());
+                stops.add_state(id, StopState::all());
             }
             stops.renew(id);
-            assert_eq!(stops.told(id), Told::empty());
+            assert_eq!(stops.state(id), StopState::empty());
             stops.settle(key(id, 2), Ns(20));
             let others: Vec<_> = (3..6).filter(|other| *other != id).collect();
-            assert!(others.iter().all(|id| stops.told(*id) == Told::all()));
+            assert!(others.iter().all(|id| stops.state(*id) == StopState::all()));
             assert_eq!(due(&mut stops, 10), others);
             assert_eq!(stops.take_due(Ns(20)), Some(key(id, 2)));
             assert_eq!(stops.settling(), 0);
@@ -240,12 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_adds_up_and_grace_begins_again() {
+    fn states_add_up_and_grace_is_restarted() {
         let mut stops = stops(5);
-        stops.tell(3, Told::STOPPED);
-        stops.tell(3, Told::SENDS);
-        assert_eq!(stops.told(3), Told::STOPPED | Told::SENDS);
-        assert_eq!(stops.told(4), Told::empty());
+        stops.add_state(3, StopState::STOPPED);
+        stops.add_state(3, StopState::SENDS);
+        assert_eq!(stops.state(3), StopState::STOPPED | StopState::SENDS);
+        assert_eq!(stops.state(4), StopState::empty());
         stops.settle(key(3, 1), Ns(10));
         stops.settle(key(3, 1), Ns(20));
         assert_eq!(stops.settling(), 1);
@@ -257,9 +257,9 @@ mod tests {
     fn numbers_outside_are_nobody() {
         let mut stops = stops(4);
         stops.settle(key(4, 1), Ns(0));
-        stops.tell(4, Told::all());
+        stops.add_state(4, StopState::all());
         stops.renew(4);
-        assert_eq!(stops.told(4), Told::empty());
+        assert_eq!(stops.state(4), StopState::empty());
         assert_eq!(due(&mut stops, 1000), []);
         assert_eq!(stops.settling(), 0);
     }

@@ -1,5 +1,5 @@
-//! Questions that take no command: the answers are what was found at the start,
-//! what the program asked for, and what events have told.
+//! Queries without a command: answered from what the bring-up found, what the program
+//! set, and what events reported.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::{MAX_GROUP_MEMBERS, MAX_MR_BYTES};
@@ -59,7 +59,7 @@ impl QueriedQp {
 }
 
 impl<P: Platform> Control<P> {
-    /// What a queue pair was told and what it has become. No command: the device
+    /// The attributes of a queue pair, as set and as changed by the device. No command: the device
     /// has none that reads a context back.
     ///
     /// `mask` says which attributes are wanted; those that mean nothing in the
@@ -68,6 +68,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Foreign`].
+    #[doc(alias = "ibv_query_qp")]
     pub fn query_qp(&self, qp: &Qp<P>, mask: AttrMask) -> Result<QueriedQp> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         let state = qp.state();
@@ -75,7 +76,7 @@ impl<P: Platform> Control<P> {
             state: Some(state),
             cur_state: Some(state),
             caps: Some(qp.made.caps),
-            ..qp.told
+            ..qp.last_attr
         };
         Ok(QueriedQp {
             attr: known.masked(mask & valid(qp.made.qp_type, state)),
@@ -95,6 +96,7 @@ impl<P: Platform> Control<P> {
 
     /// What the device offers.
     #[must_use]
+    #[doc(alias("ibv_query_device", "ib_device"))]
     pub fn query_device(&self) -> DeviceAttr {
         let groups = self.hmc.count(HmcObject::FsiMc).saturating_sub(1);
         let pbles = self.hmc.count(HmcObject::Pble);
@@ -131,6 +133,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for any port but 1.
+    #[doc(alias = "ibv_query_port")]
     pub fn query_port(&self, port: u8) -> Result<PortAttr> {
         only_port(port)?;
         let link = self.lan_side.owned().map(|lan| lan.link());
@@ -158,6 +161,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for any port but 1 and any index but 0.
+    #[doc(alias = "ibv_query_pkey")]
     pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16> {
         only_port(port)?;
         if index >= PKEYS {

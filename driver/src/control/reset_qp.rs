@@ -1,4 +1,4 @@
-//! RESET of a queue pair: destroyed and made again under the same number.
+//! RESET of a queue pair: it is destroyed and created again under the same number.
 //!
 //! The device has no way back from ERROR (data-path 8.3; existing drivers leave
 //! a queue pair dead after RESET). So it is destroyed there and created anew, and
@@ -16,7 +16,7 @@ use crate::attr::QpAttr;
 use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
 use crate::qp::Qp;
-use crate::route::Ways;
+use crate::route::TxPaths;
 
 impl<P: Platform> Control<P> {
     /// Takes a queue pair to RESET from any state. Everything it had is
@@ -30,6 +30,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::Foreign`], [`Error::Invalid`] when a completion queue is missing
     /// (nothing is changed then), or the device's refusal. A queue pair that the
     /// device did not make again stays in ERR; it can only be destroyed.
+    #[doc(alias = "ibv_modify_qp")]
     pub fn reset_qp(&mut self, qp: &mut Qp<P>, cqs: &mut [&mut Cq<P>]) -> Result<DroppedWrs> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         for id in [qp.context.sq.cq, qp.context.rq.cq] {
@@ -64,7 +65,7 @@ impl<P: Platform> Control<P> {
         let restarted = qp.send.restart(&slots, qp.key);
         let restarted = restarted.and_then(|()| qp.recv.restart(&slots, qp.key));
         restarted.map_err(e810_datapath::Error::from)?;
-        qp.told = QpAttr::default();
+        qp.last_attr = QpAttr::default();
         self.remake(qp)?;
         self.registry
             .set_state(qp.key, QpState::Reset)
@@ -77,9 +78,9 @@ impl<P: Platform> Control<P> {
         let class = self.class_of(0);
         let lan = &mut self.lan_side;
         let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
-        let before = core::mem::replace(&mut qp.ways, Ways::first(class));
-        for way in before.all() {
-            self.leave_tables(qp.key.id(), way);
+        let before = core::mem::replace(&mut qp.tx_paths, TxPaths::first(class));
+        for tx_path in before.all() {
+            self.leave_tables(qp.key.id(), tx_path);
         }
         let queues = (qp.context.sq, qp.context.rq);
         let context = self.first_context(queues, qs_handle, qp.key, qp.pd, &qp.made);

@@ -1,4 +1,4 @@
-//! Another size for a completion queue that works.
+//! Resizing a completion queue in use.
 
 use e810_cqp::op::{CqAttributes, CreateCq, ModifyCq, QueueMemory};
 use e810_datapath::sizing::CqSize;
@@ -21,6 +21,7 @@ impl<P: Platform> Control<P> {
     /// not polled, or the device's refusal; the queue is unchanged then, unless
     /// the device did not answer: it may go on in either ring, and the function
     /// has to be reset.
+    #[doc(alias = "ibv_resize_cq")]
     pub fn resize_cq(&mut self, cq: &mut Cq<P>, cqe: u32) -> Result<()> {
         self.own(cq.owner, Object::Cq, cq.key.id())?;
         cq.free_drained();
@@ -41,7 +42,7 @@ impl<P: Platform> Control<P> {
             ..cq.attributes
         };
         let created = CreateCq::new(cq.made, self.lan.vsi);
-        let told = run(
+        let result = run(
             &mut self.cqp,
             &ModifyCq {
                 cq: attributes,
@@ -52,7 +53,7 @@ impl<P: Platform> Control<P> {
                 resize: true,
             },
         );
-        if let Err(error) = told {
+        if let Err(error) = result {
             if !error.leaves_command_open() {
                 ring.release();
             }

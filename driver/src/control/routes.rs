@@ -1,4 +1,4 @@
-//! Paths: what they take of tables that all paths share.
+//! Entries of the GID and the ARP table that paths use.
 
 use e810_hal::Platform;
 
@@ -31,6 +31,7 @@ impl<P: Platform> Control<P> {
 
     /// The entry of an index, if there is one. All are RoCEv2 ones.
     #[must_use]
+    #[doc(alias = "ibv_query_gid")]
     pub fn query_gid(&self, index: u8) -> Option<GidEntry> {
         self.gids.get(index)
     }

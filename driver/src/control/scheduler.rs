@@ -1,7 +1,7 @@
 //! The transmit scheduler's tree: root, VSI node, one leaf a traffic class.
 //!
 //! A QP sends through the queue set of its traffic class. The set's handle
-//! comes from the leaf's ADD; the LAN side is told of it (AQ 0x0C33) before
+//! comes from the leaf's ADD; it is registered with the LAN side (AQ 0x0C33) before
 //! the leaf is enabled, because the leaf hangs below its tree too
 //! (control-path 4.13, 9.8).
 

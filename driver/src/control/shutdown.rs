@@ -1,4 +1,4 @@
-//! The end: every queue destroyed in order, every byte given back.
+//! Shutdown: all queues are destroyed in order and all memory is freed.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_hal::Platform;
@@ -99,6 +99,7 @@ impl<P: Platform> Control<P> {
     /// [`Device::split`](crate::Device::split) gave, with what
     /// [`Control::add_completion_vector`] gave since and without what
     /// [`Control::remove_completion_vector`] took, in any order.
+    #[doc(alias = "ibv_close_device")]
     pub fn shutdown(mut self, events: EventSet<P>) -> Result<(), ShutdownError<P>> {
         self.reap();
         if let Err(error) = self.ready_to_end(&events) {
@@ -202,7 +203,7 @@ impl<P: Platform> Control<P> {
     /// taken while a completion queue may still name it, so numbers do not
     /// tell; but each uses two places in completion queues.
     fn live_qps(&self) -> u32 {
-        let users = (0..self.hmc.count(HmcObject::Cq)).map(|cq| self.cq_users.of(cq));
+        let users = (0..self.hmc.count(HmcObject::Cq)).map(|cq| self.cq_users.get(cq));
         users.fold(0, u32::saturating_add) / 2
     }
 }

@@ -1,4 +1,4 @@
-//! Completion vectors: which there are, who uses them; more and fewer at run
+//! Completion vectors: their users, and adding or removing them at run
 //! time.
 //!
 //! Number n is the CEQ with id n. Number 0 is there as long as the device: the
@@ -116,6 +116,7 @@ impl<P: Platform> Control<P> {
     /// between that were removed are not there: [`Control::interrupt_vector`] says
     /// which are.
     #[must_use]
+    #[doc(alias = "num_comp_vectors")]
     pub fn completion_vectors(&self) -> u16 {
         self.vectors.end()
     }

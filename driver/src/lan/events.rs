@@ -12,7 +12,7 @@ use crate::lan::{LanSide, priorities};
 /// Events kept until they are asked for; older ones are dropped and counted.
 pub const LAN_EVENTS: usize = 8;
 
-/// How often the event queue is looked at: each look is a register read, and a
+/// How often the event queue is polled: each poll is a register read, and a
 /// program that polls asks far more often.
 const INTERVAL: Ns = Ns::from_ms(10);
 
@@ -45,8 +45,8 @@ impl<P: Platform> LanSide<P> {
     /// is kept.
     pub(crate) fn poll(&mut self, platform: &P) -> Result<usize> {
         let now = platform.now();
-        if now - self.looked >= INTERVAL {
-            self.looked = now;
+        if now - self.events_polled >= INTERVAL {
+            self.events_polled = now;
             self.collect(platform)?;
         }
         Ok(self.events.len())
@@ -57,11 +57,11 @@ impl<P: Platform> LanSide<P> {
             let event = match self.adminq.poll_event() {
                 Ok(Some(event)) => event,
                 // Where nothing came there is nothing to lose either.
-                Ok(None) if turn > 0 => return Ok(self.look_for_faults()?),
+                Ok(None) if turn > 0 => return Ok(self.poll_faults()?),
                 Ok(None) => break,
                 Err(error) => return Err(error.into()),
             };
-            let told = match event.kind {
+            let lan_event = match event.kind {
                 EventKind::Link(status) => {
                     self.link.now = status;
                     match NoLink::of(&status) {
@@ -76,12 +76,12 @@ impl<P: Platform> LanSide<P> {
                 EventKind::Shutdown => LanEvent::FirmwareStops,
                 _ => LanEvent::Other(event),
             };
-            self.keep(told);
+            self.keep(lan_event);
         }
         Ok(())
     }
 
-    fn look_for_faults(&mut self) -> Result<(), AdminqError> {
+    fn poll_faults(&mut self) -> Result<(), AdminqError> {
         let faults = self.adminq.take_faults()?;
         if !faults.is_empty() {
             self.keep(LanEvent::Faults(faults));

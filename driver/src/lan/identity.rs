@@ -1,4 +1,4 @@
-//! Who the function is.
+//! Identity of the function.
 
 use e810_adminq::op::{Capabilities, SwitchPort};
 use e810_types::MacAddr;

@@ -62,8 +62,8 @@ pub struct LanSide<P: Platform> {
     pub(crate) events: Deque<LanEvent, LAN_EVENTS>,
     /// Events that were dropped since.
     pub(crate) lost: u32,
-    /// When the event queue was last looked at.
-    pub(crate) looked: Ns,
+    /// When the event queue was last polled.
+    pub(crate) events_polled: Ns,
 }
 
 impl<P: Platform> LanSide<P> {

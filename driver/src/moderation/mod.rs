@@ -51,6 +51,7 @@ pub enum Adaptive {
     Load,
     /// What Linux' rules for completion queues make of it ([`RdmaDim`]), with
     /// waits of this card. A load that is even from the start is not moderated.
+    #[doc(alias = "rdma_dim")]
     Dim,
 }
 
@@ -59,7 +60,7 @@ pub enum Adaptive {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Moderated {
-    /// What [`Control::modify_cq`](crate::Control::modify_cq) was told.
+    /// What [`Control::modify_cq`](crate::Control::modify_cq) was given.
     pub setting: CqModeration,
     /// How long it allows its events to wait, in µs.
     pub wait_us: u32,

@@ -1,4 +1,4 @@
-//! The side of the program that polls: it knows how many completions came.
+//! Moderation on the polling side, which knows how many completions came.
 
 use e810_ceq::dim::{Counted, EVENTS, LoadDim, RdmaDim, RdmaSample};
 use e810_ceq::{Itr, Result};
@@ -141,7 +141,7 @@ impl<P: Platform> Pacer<P> {
         Ok(())
     }
 
-    /// For who watches.
+    /// For monitoring.
     pub(crate) fn moderated(&self) -> Moderated {
         Moderated {
             setting: self.setting,

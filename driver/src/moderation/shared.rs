@@ -7,7 +7,7 @@
 //! | what a queue allows | control, its poller; never both at a time | control, pollers of the same vector |
 //!
 //! A queue's word is written first, then the vector's is computed from all of
-//! its queues' and exchanged if it is as before. Whoever exchanges it last has
+//! its queues' and exchanged if it is as before. The thread that exchanges it last has
 //! seen the words of all that did so before: none is lost, and nobody waits.
 
 use core::sync::atomic::{AtomicU64, Ordering};

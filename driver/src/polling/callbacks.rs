@@ -25,6 +25,7 @@ struct Place<'a> {
 /// assert_eq!(seen, 1);
 /// # Ok::<(), &str>(())
 /// ```
+#[doc(alias = "ib_cqe")]
 pub struct Callbacks<'a, const N: usize> {
     places: [Place<'a>; N],
     unknown: u64,

@@ -7,7 +7,7 @@
 //!   queue is on no channel, its mode is [`PollMode::Direct`], and it raises no event.
 //! - **in an event handler**, beside others: [`CqPoller::process`] with
 //!   [`PollMode::event`] when the queue's [`Event::Completion`](crate::Event::Completion)
-//!   was told, and again after [`Processed::Again`] once the others had their turn:
+//!   was delivered, and again after [`Processed::Again`] once the others had their turn:
 //!   one turn takes at most [`BUDGET`] completions.
 //! - **in a worker**, a thread of its own that may block in what it does with a
 //!   completion: with [`PollMode::worker`], asleep on the queue's

@@ -6,9 +6,11 @@ use e810_hal::{Ns, Platform};
 use crate::cq::Cq;
 
 /// Completions taken from the ring in one go, as kernel users do.
+#[doc(alias = "IB_POLL_BATCH")]
 pub const BATCH: usize = 16;
 /// Completions of one turn after an event, where others wait for theirs (the
 /// kernel's soft interrupts).
+#[doc(alias = "IB_POLL_BUDGET_IRQ")]
 pub const BUDGET: u32 = 256;
 /// Completions of one turn where nobody else waits (the kernel's work queues).
 pub const WORK_BUDGET: u32 = 65_536;
@@ -16,6 +18,7 @@ pub const WORK_BUDGET: u32 = 65_536;
 /// How a completion queue is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[doc(alias = "ib_poll_context")]
 pub enum PollMode {
     /// Its user polls; events are never asked for.
     Direct,
@@ -30,7 +33,7 @@ pub enum PollMode {
     Hybrid {
         /// Completions of one turn; 0 counts as 1.
         budget: u32,
-        /// How long the queue is looked at after its last completion.
+        /// How long the queue is polled after its last completion.
         spin: Ns,
     },
 }
@@ -108,7 +111,7 @@ impl<P: Platform> CqPoller<P> {
     /// What happens to nobody happens once: after [`Processed::Sleep`] an event
     /// comes for every completion that was not given to `done`.
     pub fn process(&mut self, now: Ns, done: &mut impl FnMut(&Wc)) -> Processed {
-        // Told or not: it is looked at.
+        // With or without an event: it is polled.
         let _ = self.cq.take_event();
         let budget = self.mode.budget();
         let taken = self.process_direct(budget, done);

@@ -19,9 +19,9 @@ struct Shared<P: Platform> {
     used: u32,
 }
 
-/// Places in a queue of a pool: given back with [`CqPool::put`].
+/// Places in a queue of a pool, returned with [`CqPool::put`].
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "places in a pool are given back with CqPool::put"]
+#[must_use = "places in a pool are returned with CqPool::put"]
 pub struct CqLease {
     index: usize,
     entries: u32,
@@ -39,6 +39,7 @@ impl CqLease {
 /// user gets places in the queue of its vector that has the most left, or in a
 /// new one.
 #[derive(Debug)]
+#[doc(alias("ib_cq_pool_get", "ib_cq_pool_put"))]
 pub struct CqPool<P: Platform, const N: usize> {
     channel: Channel<P>,
     mode: PollMode,

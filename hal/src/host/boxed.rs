@@ -40,7 +40,7 @@ impl<P: HostMem, T> HostBox<P, T> {
     /// # Errors
     /// [`NoHostMemory`]; the value is dropped.
     pub fn new(platform: P, value: T) -> Result<Self, NoHostMemory> {
-        Ok(Self::room(platform)?.fill(value))
+        Ok(Self::uninit(platform)?.fill(value))
     }
 
     /// Room for a value that must not be lost for want of memory: to be had before
@@ -48,7 +48,7 @@ impl<P: HostMem, T> HostBox<P, T> {
     ///
     /// # Errors
     /// [`NoHostMemory`].
-    pub fn room(platform: P) -> Result<HostUninit<P, T>, NoHostMemory> {
+    pub fn uninit(platform: P) -> Result<HostUninit<P, T>, NoHostMemory> {
         let memory = platform.host_alloc(Self::WORDS)?;
         Ok(HostUninit(HostBox {
             platform,
@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn room_is_given_back_when_no_value_comes() {
+    fn memory_is_freed_when_no_value_comes() {
         let heap = Heap::default();
-        let room = HostBox::<_, Arc<u8>>::room(heap.clone()).unwrap();
+        let room = HostBox::<_, Arc<u8>>::uninit(heap.clone()).unwrap();
         assert_eq!(heap.live(), 1);
         drop(room);
         assert_eq!(heap.live(), 0);
         let inside = Arc::new(1);
-        let room = HostBox::room(heap.clone()).unwrap();
+        let room = HostBox::uninit(heap.clone()).unwrap();
         drop(room.fill(Arc::clone(&inside)));
         assert_eq!((Arc::strong_count(&inside), heap.live()), (1, 0));
     }

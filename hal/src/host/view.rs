@@ -1,4 +1,4 @@
-//! Parts of a [`HostBuf`], looked up once.
+//! Parts of a [`HostBuf`], located once.
 
 use core::fmt;
 use core::ops::Deref;
@@ -9,7 +9,7 @@ use super::{HostBuf, HostMem};
 
 /// A part of a [`HostBuf`] as an array or a slice of groups of words: its place
 /// was checked when it was made, and it keeps the memory alive as a clone of the
-/// buffer does. For who uses one place again and again.
+/// buffer does. For callers that use one place repeatedly.
 pub struct HostView<P: HostMem, T: ?Sized> {
     words: NonNull<T>,
     /// Keeps `words` alive; a buffer's memory never moves.

@@ -1,4 +1,4 @@
-//! What is known of a register, as data: for tracers, device models and tests.
+//! Descriptions of registers as data: for tracers, device models and tests.
 
 use core::fmt;
 

@@ -12,7 +12,7 @@ registers! {
     /// 32 of 48 bits; element [`SWITCH_BLOCK`] is the switch's. A bit that is
     /// clear is one that the block's recipes do not see `[inf]`. The value after
     /// a reset is not in the sources; existing drivers write all ones whenever
-    /// a package is active, whoever has loaded it.
+    /// a package is active, no matter which function loaded it.
     GL_PREEXT_L2_PMASK0 = ReadWrite 0x20_F0FC [Index<2>; 4; 2], Corer, "ice/ice_hw_autogen.h" {
         BITMASK [31:0],
     }

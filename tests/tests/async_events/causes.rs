@@ -2,8 +2,8 @@
 //! tells of them after a cold start, and what their registers say.
 
 use e810::{
-    AccessFlags, Causes, ColdStart, Config, Control, Data, Demand, Event, EventSet, LinkPolicy, Op,
-    Package, PackageSource, Sge, WcStatus, bring_up_cold, hmc,
+    AccessFlags, Causes, ColdStart, Config, Control, Data, Event, EventSet, LinkPolicy, Op,
+    Package, PackageSource, RequiredReset, Sge, WcStatus, bring_up_cold, hmc,
 };
 use e810_ceq::ae::AeCode;
 use e810_ceq::event::Kind;
@@ -45,7 +45,7 @@ impl Cold {
     }
 
     /// What the engine's vector tells after these breakages.
-    fn reported(&mut self, breakages: &[Breakage]) -> (Causes, Demand) {
+    fn reported(&mut self, breakages: &[Breakage]) -> (Causes, RequiredReset) {
         let _before = self.sim.take_interrupts(0);
         for breakage in breakages {
             self.sim.break_down(0, *breakage);
@@ -96,7 +96,10 @@ pub(crate) fn an_error_of_the_host_memory_cache() {
         data: 0x2A,
     };
     let (causes, demand) = cold.reported(&[breakage]);
-    assert_eq!((causes, demand), (Causes::HMC_ERR, Demand::ResetFunction));
+    assert_eq!(
+        (causes, demand),
+        (Causes::HMC_ERR, RequiredReset::ResetFunction)
+    );
     let details = cold.control.error_details(causes).unwrap();
     let error = details.hmc.unwrap();
     assert_eq!((error.function, error.is_vf), (0, false));
@@ -164,7 +167,7 @@ pub(crate) fn a_page_list_whose_memory_is_gone() {
     assert_eq!(reported, [Kind::Ae(AeCode::LOCAL_QP_CATASTROPHIC)]);
     let mut causes = Vec::new();
     side.events[0].poll_causes(&mut |event| causes.push(event));
-    let expected = Event::OtherCause(Causes::HMC_ERR, Demand::ResetFunction);
+    let expected = Event::OtherCause(Causes::HMC_ERR, RequiredReset::ResetFunction);
     assert_eq!(causes, [expected]);
     let details = side.control.error_details(Causes::HMC_ERR).unwrap();
     let error = details.hmc.unwrap();
@@ -184,8 +187,12 @@ pub(crate) fn a_page_list_whose_memory_is_gone() {
 #[test]
 pub(crate) fn critical_errors() {
     for (code, demand, words) in [
-        (0x0001_024D, Demand::None, "no entry for an inbound READ"),
-        (0x0000_0001, Demand::ResetFunction, "no source says"),
+        (
+            0x0001_024D,
+            RequiredReset::None,
+            "no entry for an inbound READ",
+        ),
+        (0x0000_0001, RequiredReset::ResetFunction, "no source says"),
     ] {
         let mut cold = Cold::new();
         let reported = cold.reported(&[Breakage::Critical(code)]);
@@ -208,7 +215,7 @@ pub(crate) fn critical_errors() {
 pub(crate) fn a_push_page_that_fails_and_everything_at_once() {
     let mut cold = Cold::new();
     let reported = cold.reported(&[Breakage::Push]);
-    assert_eq!(reported, (Causes::PE_PUSH, Demand::ResetFunction));
+    assert_eq!(reported, (Causes::PE_PUSH, RequiredReset::ResetFunction));
     let line = cold.line(reported.0);
     assert!(line.starts_with("a push page failed; "), "{line}");
     let hmc = Breakage::Hmc {
@@ -218,7 +225,7 @@ pub(crate) fn a_push_page_that_fails_and_everything_at_once() {
     };
     let (causes, demand) = cold.reported(&[hmc, Breakage::Critical(0x0001_024D), Breakage::Push]);
     let all = Causes::HMC_ERR | Causes::PE_CRITERR | Causes::PE_PUSH;
-    assert_eq!((causes, demand), (all, Demand::ResetFunction));
+    assert_eq!((causes, demand), (all, RequiredReset::ResetFunction));
     let line = cold.line(causes);
     assert!(line.contains("HMC_OBJECT_TYPE 31, HMC"), "no name: {line}");
     assert!(line.contains("GLPE_CRITERR 0x0001024d"), "{line}");

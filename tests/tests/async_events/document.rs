@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use e810::{Causes, Demand};
+use e810::{Causes, RequiredReset};
 use e810_ceq::ae::{Action, AeInfo, Class, Origin, QpEvent};
 use expect_test::expect_file;
 
@@ -149,16 +149,16 @@ fn text() -> String {
             Causes::PE_CRITERR | Causes::PE_PUSH => "GLPE_CRITERR",
             _ => "",
         };
-        let demand = match (cause, cause.demand(0)) {
+        let required_reset = match (cause, cause.required_reset(0)) {
             (Causes::PE_CRITERR, _) => "a reset of the function, unless GLPE_CRITERR is 0x0001024d",
-            (_, Demand::None) => "nothing",
-            (_, Demand::ResetFunction) => "a reset of the function",
-            (_, Demand::CardResets) => "to come up again after the card's reset",
+            (_, RequiredReset::None) => "nothing",
+            (_, RequiredReset::ResetFunction) => "a reset of the function",
+            (_, RequiredReset::CardResets) => "to come up again after the card's reset",
         };
         let words = words.join(", ");
         writeln!(
             out,
-            "| {name} | {words} | {demand} | {registers} | {tests} |"
+            "| {name} | {words} | {required_reset} | {registers} | {tests} |"
         )
         .unwrap();
     }

@@ -1,6 +1,6 @@
 //! Events of the firmware at any time, and what the device tells of them.
 
-use e810::{Causes, Demand, Event, LanEvent, QpCaps, QpInit};
+use e810::{Causes, Event, LanEvent, QpCaps, QpInit, RequiredReset};
 use e810_hal::regs::PFINT_OICR;
 use e810_hal::{Clock, Ns};
 use e810_sim::{AqFault, PortLink};
@@ -126,9 +126,9 @@ fn errors_of_the_card_come_with_the_asynchronous_events() {
         assert_eq!(
             reported,
             [
-                Event::OtherCause(Causes::MAL_DETECT, Demand::None),
-                Event::OtherCause(Causes::HMC_ERR, Demand::ResetFunction),
-                Event::OtherCause(Causes::GRST, Demand::CardResets),
+                Event::OtherCause(Causes::MAL_DETECT, RequiredReset::None),
+                Event::OtherCause(Causes::HMC_ERR, RequiredReset::ResetFunction),
+                Event::OtherCause(Causes::GRST, RequiredReset::CardResets),
             ],
             "{vectors} vectors"
         );

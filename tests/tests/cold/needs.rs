@@ -102,7 +102,7 @@ fn dma_memory_is_as_much_as_was_said() {
                     now.dma_blocks - before.dma_blocks,
                 );
                 assert!(bytes <= said, "{backing:?} {capacity:?}: {bytes} of {said}");
-                // Whole pages, the buffer of questions, and what is in `Plan::room`.
+                // Whole pages, the buffer of questions, and what is in `Plan::max_backing_bytes`.
                 let unused = said - bytes;
                 let paged = pieces + 1 + control.hmc().plan.segments(&query);
                 let ahead = if backing == Backing::Full {

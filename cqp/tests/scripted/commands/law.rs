@@ -61,7 +61,7 @@ proptest! {
                         given_up += 1;
                     }
                 }
-                _ => fake.device().script.bad_entries.push_back((1, u64::from(value & 7))),
+                _ => fake.device_mut().script.bad_entries.push_back((1, u64::from(value & 7))),
             }
             prop_assert!(cqp.outstanding() <= 7);
         }

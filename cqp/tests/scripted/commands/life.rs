@@ -12,20 +12,20 @@ fn the_ccq_completes_its_own_creation() {
     let (fake, mut cqp) = create(Script::default());
     assert_eq!(cqp.detach_ccq(), Err(Error::NoCcq));
     assert_eq!(cqp.arm_ccq(), Err(Error::NoCcq));
-    fake.device().static_announced = true;
+    fake.device_mut().static_announced = true;
     cqp.attach_ccq(ccq_config()).unwrap();
     assert!(cqp.has_ccq());
     assert_eq!(cqp.attach_ccq(ccq_config()), Err(Error::CcqAttached));
-    let create = fake.look().taken[0];
+    let create = fake.device().taken[0];
     assert_eq!((create.op(), create.wqe[1]), (0x03, 0x123));
     // CHKOVERFLOW.
     assert_eq!(create.wqe[3] >> 46 & 1, 1);
     // The first entry was given back.
-    let shadow = fake.look().ccq_shadow();
+    let shadow = fake.device().ccq_shadow();
     assert_eq!(fake.word(shadow), Some(1));
     for n in 1..4 {
         cqp.arm_ccq().unwrap();
-        assert_eq!(fake.look().arms.last(), Some(&(1 << 14 | n << 16)));
+        assert_eq!(fake.device().arms.last(), Some(&(1 << 14 | n << 16)));
     }
     close(&fake, cqp);
 }
@@ -91,7 +91,7 @@ fn what_the_device_keeps_is_leaked() {
     assert_eq!(fake.alive().0, 1, "the memory is still there");
 
     let (fake, mut cqp) = with_ccq(Script::default());
-    fake.device().script.silent = true;
+    fake.device_mut().script.silent = true;
     assert!(cqp.detach_ccq().is_err());
     assert!(!cqp.has_ccq());
     assert_eq!(fake.alive().0, 2, "the CCQ's memory is still there");
@@ -103,7 +103,7 @@ fn a_refused_ccq_gives_its_memory_back() {
         fail_op: Some(Opcode::CreateCq.code()),
         ..Script::default()
     });
-    fake.device().static_announced = true;
+    fake.device_mut().static_announced = true;
     let error = cqp.attach_ccq(ccq_config()).unwrap_err();
     assert!(matches!(
         error,
@@ -145,7 +145,7 @@ fn a_ccq_that_is_not_destroyed_stays() {
     let ticket = cqp.submit(&arp(2)).unwrap();
     assert!(matches!(cqp.detach_ccq(), Err(Error::Unfinished { .. })));
     cqp.wait(ticket).unwrap();
-    fake.device().script.fail_op = None;
+    fake.device_mut().script.fail_op = None;
     close(&fake, cqp);
 }
 
@@ -153,7 +153,7 @@ fn a_ccq_that_is_not_destroyed_stays() {
 /// good command takes back.
 #[test]
 fn an_old_error_is_not_the_ccqs() {
-    let failing = |fake: &Fake, op| fake.device().script.fail_op = op;
+    let failing = |fake: &Fake, op| fake.device_mut().script.fail_op = op;
     let (fake, mut cqp) = with_ccq(Script {
         sticky_error: true,
         ..Script::default()
@@ -176,17 +176,17 @@ fn a_refusal_with_other_codes_than_the_old_errors_is_one() {
         sticky_error: true,
         ..Script::default()
     });
-    fake.device().script.fail_op = Some(Opcode::ManageArp.code());
+    fake.device_mut().script.fail_op = Some(Opcode::ManageArp.code());
     assert!(cqp.execute(&arp(1)).is_err());
-    fake.device().script.fail_op = Some(Opcode::DestroyCq.code());
-    fake.device().script.codes = 0xFFFF_8009;
+    fake.device_mut().script.fail_op = Some(Opcode::DestroyCq.code());
+    fake.device_mut().script.codes = 0xFFFF_8009;
     assert!(matches!(
         cqp.detach_ccq(),
         Err(Error::Cqp { minor: 0x8009, .. })
     ));
     // The way out: by registers, and the memory back with the CQP.
     cqp.part_from_ccq().unwrap();
-    fake.device().script.fail_op = None;
+    fake.device_mut().script.fail_op = None;
     cqp.execute(&arp(2)).unwrap();
     cqp.destroy().unwrap();
     assert_eq!(fake.alive().0, 0);

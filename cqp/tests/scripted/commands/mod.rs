@@ -27,7 +27,7 @@ fn create(script: Script) -> (Fake, Cqp<Fake>) {
 
 fn with_ccq(script: Script) -> (Fake, Cqp<Fake>) {
     let (fake, mut cqp) = create(script);
-    fake.device().static_announced = true;
+    fake.device_mut().static_announced = true;
     cqp.attach_ccq(ccq_config()).unwrap();
     (fake, cqp)
 }

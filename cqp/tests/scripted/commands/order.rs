@@ -15,7 +15,12 @@ fn by_registers_one_at_a_time() {
         let done = cqp.execute(&arp(n)).unwrap();
         assert_eq!((done.op, done.ret_val), (Opcode::ManageArp, 0));
     }
-    let taken: Vec<u64> = fake.look().taken.iter().map(|t| t.wqe[3] & 0xFFF).collect();
+    let taken: Vec<u64> = fake
+        .device()
+        .taken
+        .iter()
+        .map(|t| t.wqe[3] & 0xFFF)
+        .collect();
     assert!(taken.into_iter().eq(0..20));
     assert_eq!(cqp.counters().completed, 20);
 
@@ -133,12 +138,12 @@ fn malformed_entries_are_skipped_and_nothing_moves() {
     // Of another CQP, of another entry, far outside the ring; twice a ring full.
     let bad = [(1, 0), (0, 1), (0, 2), (0, 0x7FF0), (u64::MAX, 5)];
     for bad in bad.into_iter().cycle().take(20) {
-        fake.device().script.bad_entries.push_back(bad);
+        fake.device_mut().script.bad_entries.push_back(bad);
         cqp.execute(&arp(1)).unwrap();
     }
     assert_eq!(cqp.counters().malformed, 20);
     // With nothing in flight, even a good-looking entry fits nothing.
-    let cookie = fake.look().cookie();
+    let cookie = fake.device().cookie();
     fake.with(|device, memory| device.put(memory, cookie, 5, true));
     assert_eq!(cqp.poll(), Ok(None));
     assert_eq!(cqp.counters().malformed, 21);
@@ -149,7 +154,7 @@ fn malformed_entries_are_skipped_and_nothing_moves() {
 #[test]
 fn segments_use_the_slot_of_their_entry() {
     let (fake, mut cqp) = with_ccq(Script::default());
-    fake.device().script.steps = 5;
+    fake.device_mut().script.steps = 5;
     // Several in flight: the device reads each slot long after it was written.
     for lap in 0..3u32 {
         let tickets: Vec<Ticket> = (0..5u32)
@@ -164,7 +169,7 @@ fn segments_use_the_slot_of_their_entry() {
             cqp.wait(ticket).unwrap();
         }
     }
-    let segments: Vec<u64> = fake.look().segments.keys().copied().collect();
+    let segments: Vec<u64> = fake.device().segments.keys().copied().collect();
     assert!(segments.into_iter().eq(0..165));
     assert!(cqp.update_sds(&[]).is_err());
     assert!(cqp.update_sds(&[SdEntry::default(); 12]).is_err());
@@ -179,6 +184,6 @@ fn bad_arguments_post_nothing() {
     assert!(bad.encode().is_err());
     assert!(matches!(cqp.execute(&bad), Err(Error::OutOfRange { .. })));
     assert_eq!(cqp.counters().posted, 0);
-    assert!(fake.look().taken.is_empty());
+    assert!(fake.device().taken.is_empty());
     close(&fake, cqp);
 }

@@ -10,7 +10,7 @@ use crate::fake::{Fake, Script};
 #[test]
 fn a_silent_device_is_given_up_after_the_limit() {
     let (fake, mut cqp) = create(Script::default());
-    fake.device().script.silent = true;
+    fake.device_mut().script.silent = true;
     let before = fake.now();
     let result = cqp.execute(&arp(1));
     let limit = Ns::from_ms(10);
@@ -22,7 +22,7 @@ fn a_silent_device_is_given_up_after_the_limit() {
     assert!(fake.now() - before >= limit && fake.now() - before < Ns::from_ms(11));
     // The entry is not reused while the device may still work on it.
     assert!(matches!(cqp.submit(&arp(2)), Err(Error::Unfinished { .. })));
-    fake.device().script.silent = false;
+    fake.device_mut().script.silent = false;
     fake.delay(Ns(1));
     fake.delay(Ns(1));
     cqp.execute(&arp(3)).unwrap();
@@ -35,7 +35,7 @@ fn a_silent_device_is_given_up_after_the_limit() {
 fn on_the_ccq_the_limit_counts_from_the_last_progress() {
     let (fake, mut cqp) = with_ccq(Script::default());
     // About 2 s for each command.
-    fake.device().script.steps = 200_000;
+    fake.device_mut().script.steps = 200_000;
     let tickets: Vec<Ticket> = (0..4).map(|n| cqp.submit(&arp(n)).unwrap()).collect();
     let start = fake.now();
     cqp.wait(tickets[3]).unwrap();
@@ -43,7 +43,7 @@ fn on_the_ccq_the_limit_counts_from_the_last_progress() {
         fake.now() - start > Ns::from_ms(5_000),
         "longer than the limit"
     );
-    fake.device().script.silent = true;
+    fake.device_mut().script.silent = true;
     let start = fake.now();
     let stuck = cqp.execute(&arp(9));
     assert!(matches!(
@@ -62,14 +62,14 @@ fn on_the_ccq_the_limit_counts_from_the_last_progress() {
 #[test]
 fn a_timed_out_entry_waits_for_its_completion() {
     let (fake, mut cqp) = with_ccq(Script::default());
-    fake.device().script.silent = true;
+    fake.device_mut().script.silent = true;
     let first = cqp.submit(&arp(1)).unwrap();
     assert!(cqp.wait_within(first, Ns::from_us(50)).is_err());
     // Six more fit; the seventh would need the entry of the first.
     let others: Vec<Ticket> = (0..6).map(|n| cqp.submit(&arp(n)).unwrap()).collect();
     assert!(matches!(cqp.submit(&arp(1)), Err(Error::RingFull { .. })));
     assert_eq!(cqp.wait(first), Err(Error::UnknownTicket));
-    fake.device().script.silent = false;
+    fake.device_mut().script.silent = false;
     for ticket in others {
         assert_eq!(cqp.wait(ticket).unwrap().ticket, ticket);
     }
@@ -117,12 +117,12 @@ fn a_device_that_leaves_is_noticed_everywhere() {
     assert_eq!(label_of(error), "CQP creation");
 
     let (fake, mut cqp) = create(Script::default());
-    fake.device().script.gone_after = Some(0);
+    fake.device_mut().script.gone_after = Some(0);
     label_of(cqp.submit(&arp(1)).unwrap_err());
     label_of(cqp.destroy().unwrap_err());
 
     let (fake, mut cqp) = with_ccq(Script::default());
-    fake.device().script.gone_after = Some(0);
+    fake.device_mut().script.gone_after = Some(0);
     let start = fake.now();
     label_of(cqp.execute(&arp(1)).unwrap_err());
     assert!(
@@ -142,14 +142,14 @@ fn a_device_may_leave_at_any_access() {
             gone_after,
             ..Script::default()
         });
-        fake.device().static_announced = true;
+        fake.device_mut().static_announced = true;
         let mut cqp = Cqp::create(fake.clone(), small())?;
         cqp.execute(&arp(1))?;
         cqp.attach_ccq(ccq_config())?;
         cqp.execute(&arp(2))?;
         cqp.detach_ccq()?;
         cqp.destroy()?;
-        let accesses = fake.look().accesses();
+        let accesses = fake.device().accesses();
         Ok(accesses)
     };
     let all = run(None).unwrap();

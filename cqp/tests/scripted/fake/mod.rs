@@ -56,11 +56,11 @@ impl Fake {
         }))
     }
 
-    pub(crate) fn device(&self) -> RefMut<'_, Device> {
+    pub(crate) fn device_mut(&self) -> RefMut<'_, Device> {
         self.0.device.borrow_mut()
     }
 
-    pub(crate) fn look(&self) -> Ref<'_, Device> {
+    pub(crate) fn device(&self) -> Ref<'_, Device> {
         self.0.device.borrow()
     }
 
@@ -104,7 +104,7 @@ impl Fake {
     /// Asserts that nothing is leaked and that the device had no complaint.
     pub(crate) fn assert_clean(&self) {
         assert_eq!(self.alive(), (0, 0), "leaked allocations");
-        let complaints = &self.look().complaints;
+        let complaints = &self.device().complaints;
         assert!(complaints.is_empty(), "{complaints:?}");
     }
 }

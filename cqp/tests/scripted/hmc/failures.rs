@@ -58,7 +58,7 @@ fn every_failing_allocation_is_undone() {
 /// Commands from the first to a finished HMC.
 fn commands() -> u64 {
     let (fake, cqp, hmc) = made(SMALL, Backing::Full);
-    let count = fake.look().taken.len() as u64;
+    let count = fake.device().taken.len() as u64;
     close(&fake, cqp, hmc);
     count
 }
@@ -75,7 +75,7 @@ fn every_failing_command_is_undone() {
         let error = ask(&mut cqp, SMALL, Backing::Full).unwrap_err();
         assert!(matches!(error, Error::Cqp { .. }), "{n}: {error}");
         cqp.destroy().unwrap();
-        if fake.look().segments.is_empty() {
+        if fake.device().segments.is_empty() {
             fake.assert_clean();
         } else {
             assert!(fake.alive().0 > 0, "segments are valid, so memory stays");
@@ -120,7 +120,7 @@ fn a_silence_at_any_command_ends() {
 fn a_device_may_leave_at_any_access() {
     let accesses = {
         let (fake, cqp, hmc) = made(SMALL, Backing::OnDemand);
-        let count = fake.look().accesses();
+        let count = fake.device().accesses();
         hmc.release_after_reset();
         cqp.release_after_reset();
         count

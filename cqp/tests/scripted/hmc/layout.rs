@@ -32,12 +32,12 @@ fn features_are_read_and_long_lists_asked_for_again() {
     let mut long: Vec<u64> = (0..40).map(|n| (100 + n) << 48).collect();
     long[0] = 40 << 32 | 7;
     long[39] = 32 << 48 | 1;
-    fake.device().script.features = long;
+    fake.device_mut().script.features = long;
     let features = query_features(&mut cqp).unwrap();
     assert_eq!((features.count, features.atomics()), (40, true));
-    fake.device().script.features = vec![0; 4];
+    fake.device_mut().script.features = vec![0; 4];
     assert!(matches!(query_features(&mut cqp), Err(Error::Reply { .. })));
-    fake.device().script.features = vec![u64::MAX; 34];
+    fake.device_mut().script.features = vec![u64::MAX; 34];
     assert_eq!(query_features(&mut cqp).unwrap().count, 0xFFFF);
     cqp.destroy().unwrap();
     fake.assert_clean();
@@ -46,21 +46,21 @@ fn features_are_read_and_long_lists_asked_for_again() {
 #[test]
 fn everything_committed_is_backed() {
     let (fake, mut cqp, hmc) = made(Capacity::DEFAULT, Backing::Full);
-    assert!(fake.look().static_announced);
+    assert!(fake.device().static_announced);
     for (object, area) in hmc.layout().areas().filter(|(_, area)| area.count > 0) {
         let ours = (area.base, area.end());
-        assert_eq!(ours, fake.look().area(object.commit_offset()), "{object}");
+        assert_eq!(ours, fake.device().area(object.commit_offset()), "{object}");
         if object != Object::Pble {
             assert!(backed(&fake, area.base, area.end()), "{object}");
         }
     }
     // Only direct segments, as existing drivers have them.
-    assert!(fake.look().segments.values().all(|data| data & 2 != 0));
-    assert!(fake.look().invalidated.is_empty());
+    assert!(fake.device().segments.values().all(|data| data & 2 != 0));
+    assert!(fake.device().invalidated.is_empty());
     assert!(hmc.backed_bytes() <= 16 << 20, "{}", hmc.backed_bytes());
-    let segments = fake.look().segments.len() as u64;
+    let segments = fake.device().segments.len() as u64;
     assert_eq!(hmc.backed_bytes(), segments * SEGMENT_BYTES);
-    let last = fake.look().taken.last().unwrap().op();
+    let last = fake.device().taken.last().unwrap().op();
     assert_eq!(last, Opcode::ShmcPagesAllocated.code());
     attach(&mut cqp).unwrap();
     cqp.detach_ccq().unwrap();
@@ -117,20 +117,20 @@ fn every_page_descriptor_is_invalidated() {
     };
     let there = pages(&fake);
     assert!(!there.is_empty());
-    let told: BTreeSet<u32> = fake.look().invalidated.iter().copied().collect();
-    assert_eq!(told, there);
-    fake.device().invalidated.clear();
+    let invalidated: BTreeSet<u32> = fake.device().invalidated.iter().copied().collect();
+    assert_eq!(invalidated, there);
+    fake.device_mut().invalidated.clear();
     close(&fake, cqp, hmc);
-    let told: BTreeSet<u32> = fake.look().invalidated.iter().copied().collect();
-    assert_eq!(told, there);
+    let invalidated: BTreeSet<u32> = fake.device().invalidated.iter().copied().collect();
+    assert_eq!(invalidated, there);
 }
 
 #[test]
 fn a_reset_needs_no_commands() {
     let (fake, cqp, hmc) = made(SMALL, Backing::Full);
-    let posted = fake.look().taken.len();
+    let posted = fake.device().taken.len();
     hmc.release_after_reset();
-    assert_eq!(fake.look().taken.len(), posted);
+    assert_eq!(fake.device().taken.len(), posted);
     cqp.release_after_reset();
     assert_eq!(fake.alive(), (0, 0));
 }

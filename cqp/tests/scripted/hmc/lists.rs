@@ -132,7 +132,7 @@ fn pages_replace_a_segment_that_cannot_be_had() {
     hmc.fill_pbles(&list, pages(free, 3)).unwrap();
     let expected: Vec<u64> = pages(free, 3).map(|page| page.0).collect();
     assert_eq!(read_list(&fake, base, &list), expected);
-    assert!(fake.look().segments.values().any(|data| data & 2 == 0));
+    assert!(fake.device().segments.values().any(|data| data & 2 == 0));
     hmc.free_pbles(list);
     close(&fake, cqp, hmc);
 }
@@ -141,11 +141,11 @@ fn pages_replace_a_segment_that_cannot_be_had() {
 fn a_growth_that_fails_can_be_tried_again() {
     let (fake, mut cqp, mut hmc) = made(MANY_PBLES, Backing::Full);
     let free = hmc.pbles();
-    fake.device().script.fail_op = Some(Opcode::UpdatePeSds.code());
+    fake.device_mut().script.fail_op = Some(Opcode::UpdatePeSds.code());
     let failed = hmc.allocate_pbles(&mut cqp, 600_000, PbleUse::Queue);
     assert!(matches!(failed, Err(Error::Cqp { .. })));
     assert_eq!(hmc.pbles(), free);
-    fake.device().script.fail_op = None;
+    fake.device_mut().script.fail_op = None;
     let list = hmc
         .allocate_pbles(&mut cqp, 600_000, PbleUse::Queue)
         .unwrap();

@@ -48,7 +48,7 @@ fn made(capacity: Capacity, backing: Backing) -> (Fake, Cqp<Fake>, Hmc<Fake>) {
 
 fn close(fake: &Fake, mut cqp: Cqp<Fake>, hmc: Hmc<Fake>) {
     hmc.destroy(&mut cqp).unwrap();
-    assert!(fake.look().segments.is_empty());
+    assert!(fake.device().segments.is_empty());
     cqp.destroy().unwrap();
     fake.assert_clean();
 }

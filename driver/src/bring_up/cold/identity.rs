@@ -1,4 +1,4 @@
-//! Who the function is (control-path 9.3, steps 11, 12, 17).
+//! Identity of the function (control-path 9.3, steps 11, 12, 17).
 
 use e810_adminq::op::{GetSwitchConfig, ListCaps, Owner, ReadMac, SwitchPort};
 use e810_adminq::{AdminQ, Error as AdminqError};

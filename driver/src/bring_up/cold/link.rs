@@ -27,7 +27,7 @@ pub enum LinkPolicy {
     /// Enable it and wait so long for it, and fail without one.
     Wait(Ns),
     /// Leave it as it is, up or down: on boards whose management controller owns
-    /// it. Whoever waits for it later does nothing else.
+    /// it. A later wait for the link does nothing else.
     Leave,
 }
 

@@ -1,5 +1,5 @@
-//! The cold start: from a function as a reset leaves it to one whose engine can
-//! be spoken to (control-path 9.3).
+//! The cold start: from a PF reset to a function whose RDMA engine takes commands,
+//! without another driver (control-path 9.3).
 //!
 //! A kernel's network driver does this on a host; under VFIO, or in a
 //! unikernel, nobody has. Each stage is what RDMA needs of that, and says why;

@@ -48,7 +48,7 @@ fn reset<P: Platform>(platform: &P) -> Result<PfId> {
 /// Resets the core of the whole card, or waits for a reset of it that is
 /// running; what is found afterwards is a card for a normal cold start.
 ///
-/// All functions of the card are reset with it, whoever uses them, and the DDP
+/// All functions of the card are reset with it, including those in use, and the DDP
 /// package is gone: this is for a card whose configuration was spoiled, where
 /// nothing smaller helps (field-evidence 3.4 to 3.7). No start does it by
 /// itself. The caller sees to it that nobody uses the other functions.

@@ -37,8 +37,8 @@ impl<P: Platform> Device<P, LinkUp<P>> {
             vsi,
             ..
         } = &mut self.stage;
-        let told = adminq.attempt(&LldpEvents { wanted: true });
-        let made = told.and_then(|_| add_rules(adminq, vsi, identity.mac));
+        let subscribed = adminq.attempt(&LldpEvents { wanted: true });
+        let made = subscribed.and_then(|_| add_rules(adminq, vsi, identity.mac));
         let made = made.map_err(Error::from);
         let made = made.and_then(|rules| match priorities(&self.platform) {
             Ok(up2tc) => Ok((rules, up2tc)),
@@ -47,7 +47,7 @@ impl<P: Platform> Device<P, LinkUp<P>> {
                 Err(error)
             }
         });
-        let looked = self.platform.now();
+        let events_polled = self.platform.now();
         match made {
             Ok((rules, up2tc)) => {
                 let mut ready = self.map(|stage| LanReady {
@@ -66,7 +66,7 @@ impl<P: Platform> Device<P, LinkUp<P>> {
                         filter: false,
                         events: Deque::new(),
                         lost: 0,
-                        looked,
+                        events_polled,
                     },
                 });
                 ready.config.lan = ready.lan();

@@ -51,7 +51,7 @@ fn the_most_impatient_decides() {
 }
 
 #[test]
-fn what_is_not_there_is_never_looked_at() {
+fn what_is_not_there_is_never_checked() {
     let table = Table::new();
     // Behind the queues that were ever in use.
     table.0[QUEUES - 1].store(4, Ordering::Relaxed);

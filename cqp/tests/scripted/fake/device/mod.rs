@@ -105,14 +105,14 @@ impl Device {
         if self.gone() {
             return;
         }
-        let looks = [
+        let doorbells = [
             PFPE_CQPDB.off(),
             PFPE_CCQPHIGH.off(),
             PFPE_CQARM.off(),
             PFHMC_PDINV.off(),
         ];
         // A zero there ends or clears something: nothing is looked at.
-        if looks.contains(&off) && (value != 0 || off == PFPE_CQARM.off()) {
+        if doorbells.contains(&off) && (value != 0 || off == PFPE_CQARM.off()) {
             if !self.ordered {
                 self.complain(format!("{off} was written before memory was ordered"));
             }

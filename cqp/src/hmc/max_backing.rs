@@ -1,4 +1,5 @@
-//! What an HMC will take, before there is one: constant arithmetic.
+//! Upper bound of the host memory that an HMC takes, before there is one: constant
+//! arithmetic.
 
 use super::capacity::{Backing, Capacity};
 use super::layout::{BASE_UNIT, PAGE_BYTES, SEGMENT_BYTES, align_up};
@@ -13,9 +14,9 @@ impl Plan {
     /// ([`Layout::packed`](super::Layout::packed), `[inf]`). With [`Backing::Full`]
     /// it is [`Plan::backing_bytes`]; with [`Backing::OnDemand`] there is a page
     /// more for each segment, and what is allocated ahead with the page of the
-    /// first CQ. Whether the device has as many objects is not looked at.
+    /// first CQ. Whether the device has as many objects is not checked.
     #[must_use]
-    pub const fn room(query: &FpmQuery, capacity: &Capacity, backing: Backing) -> u64 {
+    pub const fn max_backing_bytes(query: &FpmQuery, capacity: &Capacity, backing: Backing) -> u64 {
         let qps = match capacity.qps.checked_next_power_of_two() {
             Some(qps) => qps,
             None => return u64::MAX,
@@ -76,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// A constant computes it.
-    const SMALL: u64 = Plan::room(
+    const SMALL: u64 = Plan::max_backing_bytes(
         &FpmQuery::NOTHING.with(
             Object::Qp,
             ObjectLimits {
@@ -118,14 +119,14 @@ mod tests {
             let capacity = Capacity { qps, cqs, mrs, ahs, arps, mcast_groups, pbles };
             let backing = if on_demand { Backing::OnDemand } else { Backing::Full };
             let plan = Plan::new(&query, &capacity, backing).unwrap();
-            let (exact, room) = (plan.backing_bytes(&query).unwrap(), Plan::room(&query, &capacity, backing));
+            let (exact, max_backing_bytes) = (plan.backing_bytes(&query).unwrap(), Plan::max_backing_bytes(&query, &capacity, backing));
             let most = if on_demand {
                 let paged = exact + plan.segments(&query) * PAGE_BYTES;
                 paged + ahead(paged)
             } else {
                 exact
             };
-            prop_assert!(exact <= room && room <= most, "{exact}, {room}");
+            prop_assert!(exact <= max_backing_bytes && max_backing_bytes <= most, "{exact}, {max_backing_bytes}");
         }
     }
 }
