@@ -1,4 +1,4 @@
-//! A QP that begins anew under its number, and requests that do nothing.
+//! A QP that is created again under its number, and requests that do nothing.
 
 use e810_datapath::slot::{Cause, Marked};
 use e810_datapath::{

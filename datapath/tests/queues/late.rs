@@ -1,5 +1,5 @@
 //! Requests to a queue in error: who waits for them is told, because the device
-//! says nothing of them; nobody is told of what was not posted.
+//! says nothing of them; nothing is reported of what was not posted.
 
 use e810_datapath::slot::Cause;
 use e810_datapath::wr::{Data, Op, RecvWr, SendFlags, SendWr, UdTarget};

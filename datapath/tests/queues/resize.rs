@@ -27,7 +27,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..150)
 }
 
-/// A device that is told of rings, and goes on to each at its own time.
+/// A device that gets rings, and goes on to each at its own time.
 struct Rig {
     qp: TestQp,
     cq: TestCq,

@@ -173,11 +173,11 @@ fn start_loop(publisher: SnapshotPublisher) -> LoopThread {
     let ends = Arc::new(AtomicBool::new(false));
     let start_loop = LoopThread(Arc::clone(&ends));
     thread::spawn(move || {
-        let mut looks = 0;
+        let mut requests = 0;
         while !ends.load(Ordering::Relaxed) {
             if publisher.is_wanted() {
-                looks += 1;
-                publisher.publish(function(publisher.name(), looks, looks));
+                requests += 1;
+                publisher.publish(function(publisher.name(), requests, requests));
             }
             thread::yield_now();
         }

@@ -162,7 +162,7 @@ fn nothing_is_measured_until_the_profile_is_applied() {
         assert_eq!(dim.index(), 1);
     }
     dim.applied();
-    assert_eq!(dim.sample(sample(10_000, 1_000)), None, "begins anew");
+    assert_eq!(dim.sample(sample(10_000, 1_000)), None, "starts over");
     assert_eq!(dim.sample(sample(10_063, 1_504)), None, "63 events");
     assert_eq!(dim.sample(sample(10_064, 1_512)), Some(2), "eight an event");
 }
