@@ -3,7 +3,6 @@
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
-    clippy::expect_used,
     reason = "a test that panics fails, as it should"
 )]
 
@@ -15,7 +14,7 @@ use e810_adminq::reset::{self, GlobalReset, ResetDone};
 use e810_adminq::tree::Tree;
 use e810_adminq::{AdminQ, Error};
 use e810_hal::{Clock, Ns, WaitError};
-use fake::{Fake, Fault, Reply};
+use fake::{Fake, Fault, FirmwareFake, Reply};
 
 fn started(fake: &Fake) -> AdminQ<Fake> {
     AdminQ::start(fake.clone()).unwrap()
@@ -56,12 +55,12 @@ fn file(format: [u8; 4]) -> Vec<u8> {
 
 #[test]
 fn a_function_reset_is_waited_for() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     assert_eq!(reset::reset_function(&fake, false), Ok(ResetDone::Function));
     // One that existing drivers would report as failed, and one that is.
-    fake.firmware().reset_reads = 301;
+    fake.device_mut().reset_reads = 301;
     assert_eq!(reset::reset_function(&fake, false), Ok(ResetDone::Function));
-    fake.firmware().reset_reads = u32::MAX;
+    fake.device_mut().reset_reads = u32::MAX;
     let start = fake.now();
     assert!(reset::reset_function(&fake, false).is_err());
     assert!(fake.now() - start >= Ns::from_ms(5_300));
@@ -69,20 +68,20 @@ fn a_function_reset_is_waited_for() {
 
 #[test]
 fn a_running_reset_of_the_card_is_waited_for_instead() {
-    let fake = Fake::new();
-    fake.firmware().set(0xB_8188, 1);
+    let fake = Fake::default();
+    fake.device_mut().set(0xB_8188, 1);
     let start = fake.now();
     let error = reset::reset_function(&fake, false).unwrap_err();
     assert!(matches!(error, Error::Wait(WaitError::Timeout { .. })));
     // GRSTDEL is 2: (2 + 10) times 100 ms.
     assert_eq!(fake.now() - start, Ns::from_ms(1_200));
-    fake.firmware().set(0xB_8188, 0);
-    fake.firmware().set(0xB_6008, 0x23B);
+    fake.device_mut().set(0xB_8188, 0);
+    fake.device_mut().set(0xB_6008, 0x23B);
     assert!(
         reset::reset_function(&fake, false).is_err(),
         "a unit is missing"
     );
-    fake.firmware().set(0xB_6008, 0x33B);
+    fake.device_mut().set(0xB_6008, 0x33B);
     assert_eq!(reset::reset_function(&fake, false), Ok(ResetDone::Function));
     assert!(
         reset::reset_card(&fake, GlobalReset::Core, true).is_err(),
@@ -93,14 +92,14 @@ fn a_running_reset_of_the_card_is_waited_for_instead() {
 
 #[test]
 fn firmware_that_loads_or_is_in_recovery_mode() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     reset::wait_for_firmware(&fake).unwrap();
-    fake.firmware().set(0xB_6134, 1 << 30);
+    fake.device_mut().set(0xB_6134, 1 << 30);
     assert!(matches!(
         reset::wait_for_firmware(&fake),
         Err(Error::Wait(WaitError::Timeout { .. }))
     ));
-    fake.firmware().set(0xB_6134, 2);
+    fake.device_mut().set(0xB_6134, 2);
     assert_eq!(
         reset::wait_for_firmware(&fake),
         Err(Error::RecoveryMode { fwsm: 2 })
@@ -109,19 +108,19 @@ fn firmware_that_loads_or_is_in_recovery_mode() {
 
 #[test]
 fn a_package_is_loaded_under_the_lock() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
-    fake.firmware().state.busy = 3;
+    fake.device_mut().state.busy = 3;
     let bytes = file([1, 0, 1, 0]);
     let package = Package::parse(&bytes).unwrap();
     let loaded = load(&mut queue, Some(&package), 1).unwrap();
     assert_eq!(loaded.by, LoadedBy::Us);
     assert_eq!(
-        fake.firmware().state.hunks,
+        fake.device_mut().state.hunks,
         [0, 0, 1],
         "only the last is marked"
     );
-    assert!(!fake.firmware().state.locked);
+    assert!(!fake.device_mut().state.locked);
     let opcodes = fake.opcodes();
     assert_eq!(
         opcodes[1..],
@@ -134,23 +133,23 @@ fn a_package_is_loaded_under_the_lock() {
 
 #[test]
 fn another_functions_package_will_do() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     let bytes = file([1, 0, 1, 0]);
     let package = Package::parse(&bytes).unwrap();
     assert_eq!(load(&mut queue, None, 1), Err(Error::NoPackage.into()));
-    fake.firmware().state.done = true;
+    fake.device_mut().state.done = true;
     let spoiled = load(&mut queue, Some(&package), 1).unwrap_err();
     assert_eq!(spoiled, Error::ConfiguredWithoutPackage.into());
     assert!(spoiled.to_string().contains("core reset"), "{spoiled}");
-    fake.firmware().state.active = Some([1, 3, 41, 0]);
+    fake.device_mut().state.active = Some([1, 3, 41, 0]);
     for given in [None, Some(&package)] {
         let loaded = load(&mut queue, given, 1).unwrap();
         assert_eq!(loaded.by, LoadedBy::AnotherFunction);
         assert_eq!(loaded.version.update, 41);
     }
-    assert!(fake.firmware().state.hunks.is_empty());
-    fake.firmware().state.active = Some([1, 2, 0, 0]);
+    assert!(fake.device_mut().state.hunks.is_empty());
+    fake.device_mut().state.active = Some([1, 2, 0, 0]);
     let failed = load(&mut queue, None, 1).unwrap_err();
     assert!(matches!(failed.error, Error::ActivePackage { .. }));
     finish(&fake, queue);
@@ -158,7 +157,7 @@ fn another_functions_package_will_do() {
 
 #[test]
 fn an_old_firmware_is_seen_before_anything_is_sent() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     let bytes = file([1, 3, 0, 0]);
     let package = Package::parse(&bytes).unwrap();
@@ -170,24 +169,24 @@ fn an_old_firmware_is_seen_before_anything_is_sent() {
 
 #[test]
 fn a_lock_that_is_never_free_and_one_that_runs_out() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     let bytes = file([1, 0, 1, 0]);
     let package = Package::parse(&bytes).unwrap();
-    fake.firmware().state.busy = u32::MAX;
+    fake.device_mut().state.busy = u32::MAX;
     let failed = load(&mut queue, Some(&package), 1).unwrap_err();
     assert!(matches!(failed.error, Error::Locked { limit_ms: 5000, .. }));
     assert!(!failed.lock_is_used_up);
-    fake.firmware().state.busy = 0;
+    fake.device_mut().state.busy = 0;
     // Granted for 3 s; the download takes longer.
     for opcode in [0x0C40, 0x020D, 0x0203, 0x020C] {
-        fake.firmware().fault(opcode, Fault::Late(900));
+        fake.device_mut().fault(opcode, Fault::Late(900));
     }
     let loaded = load(&mut queue, Some(&package), 1).unwrap();
     assert_eq!(loaded.by, LoadedBy::Us, "every buffer was accepted");
-    assert!(!fake.firmware().state.locked);
+    assert!(!fake.device_mut().state.locked);
     let strange = Reply::params(12, &[9]);
-    fake.firmware().fault(8, Fault::Answer(strange));
+    fake.device_mut().fault(8, Fault::Answer(strange));
     let failed = load(&mut queue, Some(&package), 1).unwrap_err();
     assert!(matches!(failed.error, Error::BadReply { value: 9, .. }));
     finish(&fake, queue);
@@ -195,18 +194,18 @@ fn a_lock_that_is_never_free_and_one_that_runs_out() {
 
 #[test]
 fn a_refused_buffer_is_named_and_the_lock_given_back() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     let bytes = file([1, 0, 1, 0]);
     let package = Package::parse(&bytes).unwrap();
     // A signature check that is not ready is asked again, four times.
     for _ in 0..4 {
-        fake.firmware().fault(0x0C40, Fault::Code(24));
+        fake.device_mut().fault(0x0C40, Fault::Code(24));
     }
     load(&mut queue, Some(&package), 1).unwrap();
-    fake.firmware().state.hunks.clear();
+    fake.device_mut().state.hunks.clear();
     for _ in 0..5 {
-        fake.firmware().fault(0x0C40, Fault::Code(25));
+        fake.device_mut().fault(0x0C40, Fault::Code(25));
     }
     let failed = load(&mut queue, Some(&package), 1).unwrap_err();
     assert!(
@@ -218,26 +217,26 @@ fn a_refused_buffer_is_named_and_the_lock_given_back() {
         failed.to_string().contains("e810 up --reset-card"),
         "{failed}"
     );
-    assert!(fake.firmware().state.hunks.is_empty(), "nothing after it");
+    assert!(fake.device_mut().state.hunks.is_empty(), "nothing after it");
     let mut detailed = Reply::default().data([7, 0, 0, 0, 9, 0, 0, 0]);
     detailed.retval = 28;
-    fake.firmware().fault(0x0C40, Fault::Answer(detailed));
+    fake.device_mut().fault(0x0C40, Fault::Answer(detailed));
     let failed = load(&mut queue, Some(&package), 1).unwrap_err();
     let Error::PackageRefused { offset, detail, .. } = failed.error else {
         panic!("{failed}");
     };
     assert_eq!((offset, detail), (7, 9));
-    assert!(!fake.firmware().state.locked);
+    assert!(!fake.device_mut().state.locked);
     finish(&fake, queue);
 }
 
 #[test]
 fn a_silent_firmware_in_a_download_is_not_spoken_to_again() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     let bytes = file([1, 0, 1, 0]);
     let package = Package::parse(&bytes).unwrap();
-    fake.firmware().fault(0x0C40, Fault::Silent);
+    fake.device_mut().fault(0x0C40, Fault::Silent);
     let failed = load(&mut queue, Some(&package), 1).unwrap_err();
     assert!(matches!(failed.error, Error::Wait(_)), "{failed}");
     assert!(failed.lock_is_used_up);
@@ -249,17 +248,17 @@ fn a_silent_firmware_in_a_download_is_not_spoken_to_again() {
 #[test]
 fn queue_sets_in_trees_of_nine_and_five_layers() {
     for (layers, elements, depth) in [(9, 6, 8), (5, 2, 4)] {
-        let fake = Fake::new();
-        fake.firmware().state.layers = layers;
+        let fake = Fake::default();
+        fake.device_mut().state.layers = layers;
         let mut queue = started(&fake);
         let mut tree = Tree::discover(&mut queue, 0).unwrap();
-        let left: Vec<u32> = fake.firmware().state.elements.keys().copied().collect();
+        let left: Vec<u32> = fake.device_mut().state.elements.keys().copied().collect();
         assert_eq!(left, [1, 2], "root and class remain");
         tree.add_vsi(&mut queue, 0).unwrap();
         let first = tree.add_queue_set(&mut queue, 0, 7).unwrap();
         let second = tree.add_queue_set(&mut queue, 0, 8).unwrap();
         assert_eq!(tree.queue_sets(), 2);
-        let state = fake.firmware().state.elements.clone();
+        let state = fake.device_mut().state.elements.clone();
         assert_eq!(state.len(), 2 + elements + 2);
         let mut above = first.teid;
         let mut layer = 0;
@@ -270,7 +269,7 @@ fn queue_sets_in_trees_of_nine_and_five_layers() {
         tree.remove_queue_set(&mut queue, first).unwrap();
         tree.remove_queue_set(&mut queue, second).unwrap();
         tree.clear(&mut queue).unwrap();
-        assert_eq!(fake.firmware().state.elements.len(), 2);
+        assert_eq!(fake.device_mut().state.elements.len(), 2);
         finish(&fake, queue);
     }
 }
@@ -279,18 +278,18 @@ fn queue_sets_in_trees_of_nine_and_five_layers() {
 #[test]
 fn classes_are_those_that_the_port_names() {
     for answers in [true, false] {
-        let fake = Fake::new();
-        fake.firmware().state.second_class = true;
+        let fake = Fake::default();
+        fake.device_mut().state.second_class = true;
         let mut queue = started(&fake);
         if !answers {
-            fake.firmware().fault(0x040E, Fault::Code(3));
+            fake.device_mut().fault(0x040E, Fault::Code(3));
         }
         let mut tree = Tree::discover(&mut queue, 0).unwrap();
         tree.add_vsi(&mut queue, 0).unwrap();
         // Without an answer by their places in the list.
         let (second, other) = if answers { (3, 1) } else { (1, 3) };
         let set = tree.add_queue_set(&mut queue, second, 7).unwrap();
-        let elements = fake.firmware().state.elements.clone();
+        let elements = fake.device_mut().state.elements.clone();
         let mut above = set.teid;
         while let Some((parent, _)) = elements.get(&above).filter(|(_, kind)| *kind != 2) {
             above = *parent;
@@ -311,8 +310,8 @@ fn classes_are_those_that_the_port_names() {
 /// What existing drivers wait at most on an E810 (field-evidence 3.10).
 #[test]
 fn units_have_five_seconds() {
-    let fake = Fake::new();
-    fake.firmware().set(0xB_6008, 0x23B);
+    let fake = Fake::default();
+    fake.device_mut().set(0xB_6008, 0x23B);
     let start = fake.now();
     assert!(reset::wait_for_card(&fake, false).is_err());
     assert!(fake.now() - start >= Ns::from_ms(5_000));
@@ -321,7 +320,7 @@ fn units_have_five_seconds() {
 /// The state need not show the reset at once.
 #[test]
 fn a_reset_of_the_card_is_checked_after_a_while() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let start = fake.now();
     reset::reset_card(&fake, GlobalReset::Core, false).unwrap();
     assert!(fake.now() - start >= Ns::from_ms(100));
@@ -329,8 +328,8 @@ fn a_reset_of_the_card_is_checked_after_a_while() {
 
 #[test]
 fn a_tree_has_limits() {
-    let fake = Fake::new();
-    fake.firmware().state.siblings = 2;
+    let fake = Fake::default();
+    fake.device_mut().state.siblings = 2;
     let mut queue = started(&fake);
     let mut tree = Tree::discover(&mut queue, 0).unwrap();
     let sets = [1, 2].map(|handle| tree.add_queue_set(&mut queue, 0, handle).unwrap());
@@ -344,7 +343,7 @@ fn a_tree_has_limits() {
     );
     assert!(tree.clear(&mut queue).is_err(), "not below queue sets");
     assert_eq!(sets.len(), 2);
-    fake.firmware().state.layers = 7;
+    fake.device_mut().state.layers = 7;
     assert!(matches!(
         Tree::discover(&mut queue, 0),
         Err(Error::BadTree { value: 7, .. })
@@ -354,7 +353,7 @@ fn a_tree_has_limits() {
 
 #[test]
 fn a_queue_set_in_the_wrong_place_is_taken_back() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     let mut tree = Tree::discover(&mut queue, 0).unwrap();
     let elsewhere = |teid: u8| {
@@ -363,7 +362,8 @@ fn a_queue_set_in_the_wrong_place_is_taken_back() {
         Reply::params(2, &[1]).data(data)
     };
     // Six elements of the chain, then the leaf.
-    fake.firmware().fault(0x0404, Fault::Answer(elsewhere(107)));
+    fake.device_mut()
+        .fault(0x0404, Fault::Answer(elsewhere(107)));
     assert!(matches!(
         tree.add_queue_set(&mut queue, 0, 1),
         Err(Error::BadTree { value: 99, .. })
@@ -372,20 +372,20 @@ fn a_queue_set_in_the_wrong_place_is_taken_back() {
     assert_eq!(fake.opcodes().last(), Some(&0x0C31));
     // A refusal half-way down: the next try goes on from there.
     tree.clear(&mut queue).unwrap();
-    fake.firmware().fault(0x0401, Fault::Nothing);
-    fake.firmware().fault(0x0401, Fault::Nothing);
-    fake.firmware().fault(0x0401, Fault::Code(16));
+    fake.device_mut().fault(0x0401, Fault::Nothing);
+    fake.device_mut().fault(0x0401, Fault::Nothing);
+    fake.device_mut().fault(0x0401, Fault::Code(16));
     assert!(tree.add_queue_set(&mut queue, 0, 1).is_err());
     let set = tree.add_queue_set(&mut queue, 0, 1).unwrap();
     tree.remove_queue_set(&mut queue, set).unwrap();
     tree.clear(&mut queue).unwrap();
-    assert_eq!(fake.firmware().state.elements.len(), 2);
+    assert_eq!(fake.device_mut().state.elements.len(), 2);
     finish(&fake, queue);
 }
 
 #[test]
 fn a_phy_is_configured_only_where_it_is_not() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     assert!(link::watch(&mut queue, 0).unwrap().is_up());
     assert_eq!(fake.opcodes()[1..], [0x0613, 0x0607]);
@@ -395,24 +395,24 @@ fn a_phy_is_configured_only_where_it_is_not() {
         (changed, fake.opcodes()[before..].to_vec())
     };
     assert_eq!(configure(&mut queue), (false, vec![0x0600, 0x0600]));
-    fake.firmware().state.phy_enabled = false;
+    fake.device_mut().state.phy_enabled = false;
     assert_eq!(configure(&mut queue), (true, vec![0x0600, 0x0600, 0x0601]));
-    assert!(fake.firmware().state.phy_enabled);
+    assert!(fake.device_mut().state.phy_enabled);
     // Active without error correction, the module with.
     let caps = |fec: u8| {
         let mut caps = [0; 560];
         (caps[0], caps[16], caps[34]) = (7, 8, fec);
         Fault::Answer(Reply::default().data(caps))
     };
-    fake.firmware().fault(0x0600, caps(0));
-    fake.firmware().fault(0x0600, caps(4));
+    fake.device_mut().fault(0x0600, caps(0));
+    fake.device_mut().fault(0x0600, caps(4));
     assert!(configure(&mut queue).0);
     // Refusals are no failure, and counted.
     let before = queue.counters().tolerated;
-    fake.firmware().fault(0x0600, Fault::Code(5));
+    fake.device_mut().fault(0x0600, Fault::Code(5));
     assert_eq!(configure(&mut queue), (false, vec![0x0600]));
-    fake.firmware().state.phy_enabled = false;
-    fake.firmware().fault(0x0601, Fault::Code(21));
+    fake.device_mut().state.phy_enabled = false;
+    fake.device_mut().fault(0x0601, Fault::Code(21));
     assert!(!configure(&mut queue).0);
     assert_eq!(queue.counters().tolerated - before, 2);
     finish(&fake, queue);
@@ -420,24 +420,24 @@ fn a_phy_is_configured_only_where_it_is_not() {
 
 #[test]
 fn a_link_is_restarted_once_and_not_early() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
-    fake.firmware().state.link = false;
-    fake.firmware().state.link_in = Some(4);
+    fake.device_mut().state.link = false;
+    fake.device_mut().state.link_in = Some(4);
     link::wait_up(&mut queue, 0, Ns::from_ms(2_000)).unwrap();
     assert!(!fake.opcodes().contains(&0x0605), "it was coming up");
     // In its first three seconds it may yet be, however short the wait.
-    fake.firmware().state.link = false;
-    fake.firmware().state.link_in = Some(40);
+    fake.device_mut().state.link = false;
+    fake.device_mut().state.link_in = Some(40);
     for _ in 0..2 {
         link::wait_up(&mut queue, 0, Ns::from_ms(1_000)).unwrap_err();
     }
     assert!(!fake.opcodes().contains(&0x0605));
     for refused in [false, true] {
-        fake.firmware().state.link = false;
-        fake.firmware().state.link_in = Some(50);
+        fake.device_mut().state.link = false;
+        fake.device_mut().state.link_in = Some(50);
         if refused {
-            fake.firmware().fault(0x0605, Fault::Code(21));
+            fake.device_mut().fault(0x0605, Fault::Code(21));
         }
         let before = fake.opcodes().len();
         link::wait_up(&mut queue, 0, Ns::from_ms(8_000)).unwrap();
@@ -450,9 +450,9 @@ fn a_link_is_restarted_once_and_not_early() {
 
 #[test]
 fn a_port_without_a_module_says_so() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
-    (fake.firmware().state.link, fake.firmware().state.media) = (false, false);
+    (fake.device_mut().state.link, fake.device_mut().state.media) = (false, false);
     let error = link::wait_up(&mut queue, 0, Ns::from_ms(500)).unwrap_err();
     assert_eq!(
         error,

@@ -3,7 +3,6 @@
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
-    clippy::expect_used,
     reason = "a test that panics fails, as it should"
 )]
 
@@ -11,7 +10,7 @@ mod fake;
 
 use e810_adminq::op::{ClearPxe, LinkInfo};
 use e810_adminq::{AdminQ, Error, Event, EventKind, Opcode};
-use fake::{Fake, Fault};
+use fake::{Fake, Fault, FirmwareFake};
 
 fn started(fake: &Fake) -> AdminQ<Fake> {
     AdminQ::start(fake.clone()).unwrap()
@@ -33,7 +32,7 @@ fn all(queue: &mut AdminQ<Fake>) -> Vec<Event> {
 
 #[test]
 fn events_come_in_order_through_several_laps() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     let mut expected = 0u8;
     for round in 0..20 {
@@ -52,7 +51,7 @@ fn events_come_in_order_through_several_laps() {
 
 #[test]
 fn a_full_queue_holds_fifteen_and_says_that_it_overflowed() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     let taken = (0..20).filter(|n| fake.event(0x4000, 0, 1, &[*n])).count();
     assert_eq!(taken, 15);
@@ -67,11 +66,11 @@ fn a_full_queue_holds_fifteen_and_says_that_it_overflowed() {
 
 #[test]
 fn an_event_in_the_middle_of_a_command_waits() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     fake.event(0x0607, 0, 56, &link(true));
     queue.execute(&ClearPxe).unwrap();
-    fake.firmware().fault(0x0110, Fault::Silent);
+    fake.device_mut().fault(0x0110, Fault::Silent);
     queue.execute(&ClearPxe).unwrap_err();
     fake.event(0x0A01, 0, 4, &[1; 4]);
     // The command queue is stuck; events still come.
@@ -85,7 +84,7 @@ fn an_event_in_the_middle_of_a_command_waits() {
 
 #[test]
 fn damaged_events_are_reported_and_the_queue_goes_on() {
-    let fake = Fake::new();
+    let fake = Fake::default();
     let mut queue = started(&fake);
     // Too short, failed, longer than any buffer, unknown.
     fake.event(0x0607, 0, 31, &link(true));
@@ -112,9 +111,9 @@ fn damaged_events_are_reported_and_the_queue_goes_on() {
 #[test]
 fn a_wild_head_is_refused() {
     for head in [16, 1023, 0x1_0000] {
-        let fake = Fake::new();
+        let fake = Fake::default();
         let mut queue = started(&fake);
-        fake.firmware().set(0x8_0380, head);
+        fake.device_mut().set(0x8_0380, head);
         assert!(matches!(
             queue.poll_event(),
             Err(Error::BadHead { head: got, entries: 16, .. }) if got == head

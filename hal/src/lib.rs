@@ -23,7 +23,7 @@ compile_error!(
     "the valid bit of every queue entry sits in a 64-bit word: 64-bit atomics are required"
 );
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 extern crate std;
 
 #[doc(hidden)]
@@ -48,6 +48,8 @@ pub mod platform;
 pub mod reg;
 pub mod regs;
 pub mod ring;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod vectors;
 pub mod words;
 

@@ -87,6 +87,14 @@ pub fn shipped(files: Vec<PathBuf>) -> Vec<PathBuf> {
         .collect()
 }
 
+/// What items stand behind that are compiled for tests only. The feature `testing` of hal
+/// is one: `dependencies` holds that no shipped crate enables it.
+const FOR_TESTS: [&str; 3] = [
+    "#[cfg(test)]",
+    "#[cfg(feature = \"testing\")]",
+    "#[cfg(any(test, feature = \"testing\"))]",
+];
+
 /// The modules that `text`, the file at `path`, declares for tests only, as
 /// paths without extension.
 ///
@@ -101,7 +109,7 @@ pub fn test_modules(path: &Path, text: &str) -> Vec<PathBuf> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     lines
         .windows(2)
-        .filter(|pair| pair[0] == "#[cfg(test)]")
+        .filter(|pair| FOR_TESTS.contains(&pair[0]))
         .filter_map(|pair| {
             let (_, name) = pair[1].strip_suffix(';')?.rsplit_once("mod ")?;
             Some(folder.join(name))
@@ -118,7 +126,7 @@ pub fn code(text: &str) -> Vec<(usize, &str)> {
     while let Some((number, line)) = numbered.next() {
         let trimmed = line.trim_start();
         let indent = line.len() - trimmed.len();
-        if trimmed.starts_with("#[cfg(test)]") {
+        if FOR_TESTS.iter().any(|cfg| trimmed.starts_with(cfg)) {
             // The item ends at its first line as little indented that closes
             // something, as rustfmt writes it.
             for (_, line) in numbered.by_ref() {

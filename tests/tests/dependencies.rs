@@ -223,6 +223,13 @@ fn complaints(package: &Value) -> Vec<String> {
     for dependency in list(package, "dependencies") {
         let name = text(dependency, "name");
         let ours = CRATES.iter().any(|rule| rule.package == name);
+        let testing = list(dependency, "features").contains(&Value::from("testing"));
+        if testing && text(dependency, "kind") != "dev" {
+            complaints.push(format!(
+                "{} ships {name} with feature testing",
+                rule.package
+            ));
+        }
         if ours && !rule.may_use.contains(&name) {
             complaints.push(format!("{} must not use {name}", rule.package));
         }
@@ -290,11 +297,13 @@ fn a_wrong_dependency_is_seen() {
     let fine = serde_json::json!([
         { "name": "e810-hal", "kind": null },
         { "name": "thiserror", "kind": null, "uses_default_features": false, "features": [] },
+        { "name": "e810-hal", "kind": "dev", "features": ["testing"] },
         { "name": "proptest", "kind": "dev", "uses_default_features": true, "features": ["std"] },
     ]);
     assert_eq!(complaints(&package(fine)), Vec::<String>::new());
 
     let wrong = serde_json::json!([
+        { "name": "e810-hal", "kind": null, "features": ["testing"] },
         { "name": "e810-cqp", "kind": "dev" },
         { "name": "thiserror", "kind": null, "uses_default_features": true, "features": ["std"] },
         { "name": "anyhow", "kind": null },
@@ -303,6 +312,7 @@ fn a_wrong_dependency_is_seen() {
     assert_eq!(
         complaints(&package(wrong)),
         [
+            "e810-ceq ships e810-hal with feature testing",
             "e810-ceq must not use e810-cqp",
             "e810-ceq uses thiserror with its default features",
             "e810-ceq uses thiserror with feature \"std\"",

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use e810_hal::bus::RegOffset;
 
-use super::memory::Memory;
 use super::state::{Reply, State};
+use e810_hal::testing::FakeMemory;
 
 const ATQ: u32 = 0x8_0000;
 const ARQ: u32 = 0x8_0080;
@@ -95,7 +95,7 @@ impl Default for Firmware {
     }
 }
 
-fn word(memory: &Memory, at: u64) -> u64 {
+fn word(memory: &FakeMemory, at: u64) -> u64 {
     memory.load(at).unwrap_or(0)
 }
 
@@ -174,7 +174,7 @@ impl Firmware {
     }
 
     /// Works on what is due.
-    pub(crate) fn step(&mut self, memory: &Memory, now: u64) {
+    pub(crate) fn step(&mut self, memory: &FakeMemory, now: u64) {
         if self.gone || self.stuck || self.due.is_none_or(|due| due > now) {
             return;
         }
@@ -188,7 +188,7 @@ impl Firmware {
         self.serve(memory, at, head, now);
     }
 
-    fn serve(&mut self, memory: &Memory, at: u64, head: u32, now: u64) {
+    fn serve(&mut self, memory: &FakeMemory, at: u64, head: u32, now: u64) {
         let words = [0, 8, 16, 24].map(|offset| word(memory, at + offset));
         let (flags, opcode) = (words[0] as u16, (words[0] >> 16) as u16);
         let datalen = (words[0] >> 32) as u16;
@@ -278,7 +278,7 @@ impl Firmware {
     /// Reads the data sent, and complains about flags that do not fit.
     fn take_request(
         &mut self,
-        memory: &Memory,
+        memory: &FakeMemory,
         flags: u16,
         opcode: u16,
         datalen: u16,
@@ -309,7 +309,7 @@ impl Firmware {
 
     pub(crate) fn event(
         &mut self,
-        memory: &Memory,
+        memory: &FakeMemory,
         opcode: u16,
         flags: u16,
         datalen: u16,

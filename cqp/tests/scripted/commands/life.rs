@@ -5,7 +5,7 @@ use e810_hal::WaitError;
 
 use super::{arp, close, create, small, with_ccq};
 use crate::ccq_config;
-use crate::fake::{Fake, Script, pf};
+use crate::fake::{Fake, Script, pf, scripted};
 
 #[test]
 fn the_ccq_completes_its_own_creation() {
@@ -33,7 +33,7 @@ fn the_ccq_completes_its_own_creation() {
 #[test]
 fn creation_fails_cleanly() {
     let create = |script: Script| {
-        let fake = Fake::new(script);
+        let fake = scripted(script);
         (Cqp::create(fake.clone(), small()).unwrap_err(), fake)
     };
     let (error, fake) = create(Script {
@@ -63,7 +63,7 @@ fn creation_fails_cleanly() {
     fake.assert_clean();
 
     for entries in [0, 2, 12, 4096] {
-        let fake = Fake::new(Script::default());
+        let fake = scripted(Script::default());
         let config = Config {
             entries,
             ..Config::new(pf())
@@ -73,7 +73,7 @@ fn creation_fails_cleanly() {
         fake.assert_clean();
     }
     for n in 0..2 {
-        let fake = Fake::new(Script::default());
+        let fake = scripted(Script::default());
         fake.fail_allocation(n);
         let error = Cqp::create(fake.clone(), small()).unwrap_err();
         assert!(matches!(error, Error::Dma(_) | Error::HostMemory(_)));

@@ -10,7 +10,7 @@ use e810_cqp::op::{ArpChange, ManageArp};
 use e810_cqp::{Config, Cqp};
 
 use crate::ccq_config;
-use crate::fake::{Fake, Script, pf};
+use crate::fake::{Fake, Script, pf, scripted};
 
 fn small() -> Config {
     Config {
@@ -20,7 +20,7 @@ fn small() -> Config {
 }
 
 fn create(script: Script) -> (Fake, Cqp<Fake>) {
-    let fake = Fake::new(script);
+    let fake = scripted(script);
     let cqp = Cqp::create(fake.clone(), small()).unwrap();
     (fake, cqp)
 }

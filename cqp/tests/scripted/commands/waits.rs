@@ -5,7 +5,7 @@ use e810_hal::{Clock, Ns, WaitError};
 
 use super::{arp, close, create, small, with_ccq};
 use crate::ccq_config;
-use crate::fake::{Fake, Script};
+use crate::fake::{Script, scripted};
 
 #[test]
 fn a_silent_device_is_given_up_after_the_limit() {
@@ -109,7 +109,7 @@ fn a_device_that_leaves_is_noticed_everywhere() {
         Error::Wait(WaitError::DeviceGone { label }) => label,
         other => panic!("{other}"),
     };
-    let fake = Fake::new(Script {
+    let fake = scripted(Script {
         gone_after: Some(0),
         ..Script::default()
     });
@@ -138,7 +138,7 @@ fn a_device_that_leaves_is_noticed_everywhere() {
 #[test]
 fn a_device_may_leave_at_any_access() {
     let run = |gone_after: Option<u64>| -> Result<u64, Error> {
-        let fake = Fake::new(Script {
+        let fake = scripted(Script {
             gone_after,
             ..Script::default()
         });

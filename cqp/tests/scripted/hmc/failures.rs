@@ -5,7 +5,7 @@ use e810_cqp::{Config, Cqp, Error, Opcode};
 use proptest::prelude::*;
 
 use super::{SMALL, ask, attach, close, machine, made};
-use crate::fake::{Fake, Script, pf};
+use crate::fake::{Script, pf, scripted};
 
 /// Lets the n-th allocation fail, for every n, from the first query to a
 /// list that grows: nothing is leaked, and the error names memory.
@@ -126,7 +126,7 @@ fn a_device_may_leave_at_any_access() {
         count
     };
     for n in 0..accesses {
-        let fake = Fake::new(Script {
+        let fake = scripted(Script {
             gone_after: Some(n),
             ..Script::default()
         });

@@ -9,7 +9,7 @@ use e810_cqp::hmc::{Backing, Capacity, FpmQuery, Hmc, Plan};
 use e810_cqp::{Config, Cqp, Result};
 
 use crate::ccq_config;
-use crate::fake::{Fake, Script, pf};
+use crate::fake::{Fake, Script, pf, scripted};
 
 /// A capacity that keeps the tests short.
 const SMALL: Capacity = Capacity {
@@ -35,7 +35,7 @@ fn ask(cqp: &mut Cqp<Fake>, capacity: Capacity, backing: Backing) -> Result<Hmc<
 }
 
 fn machine(script: Script) -> (Fake, Cqp<Fake>) {
-    let fake = Fake::new(script);
+    let fake = scripted(script);
     let cqp = Cqp::create(fake.clone(), Config::new(pf())).unwrap();
     (fake, cqp)
 }

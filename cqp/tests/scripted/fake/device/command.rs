@@ -3,10 +3,10 @@
 use super::Device;
 use super::queue::{Ccq, Taken};
 use super::words::store;
-use crate::fake::memory::Memory;
+use e810_hal::testing::FakeMemory;
 
 impl Device {
-    pub(super) fn execute(&mut self, taken: &Taken, memory: &Memory) -> bool {
+    pub(super) fn execute(&mut self, taken: &Taken, memory: &FakeMemory) -> bool {
         let q = taken.wqe;
         match taken.op() {
             0x03 if q[3] & 0x7_FFFF == 0 => self.create_ccq(q),

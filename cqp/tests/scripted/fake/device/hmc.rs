@@ -3,7 +3,7 @@
 use super::Device;
 use super::words::{load, store};
 use crate::fake::PF;
-use crate::fake::memory::Memory;
+use e810_hal::testing::FakeMemory;
 
 /// Objects in the order and with the sizes this device lays them out: commit
 /// offset, query offset (0: fixed size in the third).
@@ -30,7 +30,7 @@ const LAYOUT: [(usize, usize, u64); 19] = [
 ];
 
 impl Device {
-    pub(super) fn commit(&mut self, q: [u64; 8], memory: &Memory) -> bool {
+    pub(super) fn commit(&mut self, q: [u64; 8], memory: &FakeMemory) -> bool {
         let Some(mut words) = load::<26>(memory, q[4]) else {
             return false;
         };
@@ -54,7 +54,7 @@ impl Device {
         store(memory, q[4], &words)
     }
 
-    pub(super) fn update_segments(&mut self, q: [u64; 8], memory: &Memory) -> bool {
+    pub(super) fn update_segments(&mut self, q: [u64; 8], memory: &FakeMemory) -> bool {
         let mut entries = vec![(q[0], q[1])];
         for (command, data) in [(q[4], q[5]), (q[6], q[7])] {
             if command >> 63 != 0 {
@@ -88,7 +88,7 @@ impl Device {
     }
 
     /// The device address behind a function-private address, if it is backed.
-    pub(crate) fn translate(&self, address: u64, memory: &Memory) -> Option<u64> {
+    pub(crate) fn translate(&self, address: u64, memory: &FakeMemory) -> Option<u64> {
         let data = *self.segments.get(&(address >> 21))?;
         let base = data >> 12 << 12;
         let within = address & 0x1F_FFFF;

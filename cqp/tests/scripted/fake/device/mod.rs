@@ -14,7 +14,7 @@ use e810_hal::regs::{
     PFPE_CQPERRCODES, PFPE_CQPTAIL,
 };
 
-use super::memory::Memory;
+use e810_hal::testing::FakeMemory;
 use queue::{Ccq, CqpState, Taken};
 pub(crate) use script::Script;
 use words::load;
@@ -101,7 +101,7 @@ impl Device {
         }
     }
 
-    pub(crate) fn write(&mut self, off: RegOffset, value: u32, memory: &Memory) {
+    pub(crate) fn write(&mut self, off: RegOffset, value: u32, memory: &FakeMemory) {
         if self.gone() {
             return;
         }
@@ -139,7 +139,7 @@ impl Device {
         }
     }
 
-    fn address(&mut self, context: u64, memory: &Memory) {
+    fn address(&mut self, context: u64, memory: &FakeMemory) {
         if context == 0 {
             if !self.script.keeps_cqp {
                 (self.cqp, self.ccq, self.status) = (None, None, 0);

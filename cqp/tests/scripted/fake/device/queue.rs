@@ -2,7 +2,7 @@
 
 use super::Device;
 use super::words::load;
-use crate::fake::memory::Memory;
+use e810_hal::testing::FakeMemory;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ccq {
@@ -41,7 +41,7 @@ impl Taken {
 
 impl Device {
     /// Takes the commands up to the doorbell.
-    pub(super) fn take(&mut self, memory: &Memory) {
+    pub(super) fn take(&mut self, memory: &FakeMemory) {
         let Some(mut cqp) = self.cqp else {
             if self.doorbell != 0 {
                 self.complain("doorbell without a CQP");
@@ -77,7 +77,7 @@ impl Device {
     }
 
     /// Lets time pass: completes what is due.
-    pub(crate) fn step(&mut self, memory: &Memory) {
+    pub(crate) fn step(&mut self, memory: &FakeMemory) {
         if self.script.silent {
             return;
         }
@@ -95,7 +95,7 @@ impl Device {
         }
     }
 
-    fn finish(&mut self, taken: Taken, memory: &Memory) {
+    fn finish(&mut self, taken: Taken, memory: &FakeMemory) {
         let failing = self.script.fail_from.is_some_and(|n| taken.number >= n)
             || self.script.fail_op == Some(taken.op());
         let had_ccq = self.ccq;
@@ -122,7 +122,7 @@ impl Device {
     /// Whether the CCQ has room for an entry that nobody asked for, next to
     /// those of as many commands as the CQP can hold: they may all complete
     /// before the driver looks again.
-    fn has_room(&mut self, cqp: &CqpState, memory: &Memory) -> bool {
+    fn has_room(&mut self, cqp: &CqpState, memory: &FakeMemory) -> bool {
         let Some(ccq) = &mut self.ccq else {
             return false;
         };
@@ -135,7 +135,7 @@ impl Device {
     }
 
     /// Writes a CCQ entry.
-    pub(crate) fn put(&mut self, memory: &Memory, cookie: u64, index: u64, good: bool) {
+    pub(crate) fn put(&mut self, memory: &FakeMemory, cookie: u64, index: u64, good: bool) {
         let Some(mut ccq) = self.ccq else { return };
         let at = ccq.base + ccq.head * 32;
         let error = if good { 0 } else { 1 << 55 | 0xFFFF_8002 };

@@ -1,10 +1,12 @@
-//! DMA memory: leaked blocks, reclaimed when they are freed.
+//! DMA and host memory: leaked blocks, reclaimed when they are freed.
 
+use std::boxed::Box;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::vec;
 
-use e810_hal::{Iova, RawDma};
+use crate::{Iova, RawDma};
 
 /// A block of zeroed words, owned through its pointer.
 struct Block {
@@ -38,34 +40,38 @@ impl Drop for Block {
     }
 }
 
-/// All memory of the machine.
-pub(crate) struct Memory {
+/// All memory of a [`FakePlatform`](super::FakePlatform).
+pub struct FakeMemory {
     dma: BTreeMap<u64, Block>,
+    host: BTreeMap<usize, Block>,
     next: u64,
-    pub(crate) made: usize,
-    pub(crate) fail_at: Option<usize>,
+    pub(super) made: usize,
+    pub(super) fail_at: Option<usize>,
+    pub(super) refuse_from: usize,
 }
 
-impl Default for Memory {
+impl Default for FakeMemory {
     fn default() -> Self {
         Self {
             dma: BTreeMap::new(),
+            host: BTreeMap::new(),
             next: 0x7_0000_0000,
             made: 0,
             fail_at: None,
+            refuse_from: usize::MAX,
         }
     }
 }
 
-impl Memory {
+impl FakeMemory {
     fn fails(&mut self) -> bool {
         let number = self.made;
         self.made += 1;
         self.fail_at == Some(number)
     }
 
-    pub(crate) fn dma_alloc(&mut self, bytes: usize, align: usize) -> Option<RawDma> {
-        if self.fails() {
+    pub(super) fn dma_alloc(&mut self, bytes: usize, align: usize) -> Option<RawDma> {
+        if self.fails() || bytes >= self.refuse_from {
             return None;
         }
         let align = align as u64;
@@ -82,12 +88,31 @@ impl Memory {
         Some(raw)
     }
 
-    pub(crate) fn dma_free(&mut self, raw: &RawDma) {
+    pub(super) fn dma_free(&mut self, raw: &RawDma) {
         self.dma.remove(&raw.iova.0).expect("freed twice");
     }
 
-    pub(crate) fn dma_alive(&self) -> usize {
+    pub(super) fn host_alloc(&mut self, words: usize) -> Option<NonNull<AtomicU64>> {
+        if self.fails() {
+            return None;
+        }
+        let block = Block::new(words);
+        let pointer = block.words;
+        self.host.insert(pointer.addr().get(), block);
+        Some(pointer)
+    }
+
+    pub(super) fn host_free(&mut self, memory: NonNull<AtomicU64>) {
+        let block = self.host.remove(&memory.addr().get());
+        drop(block.expect("freed twice"));
+    }
+
+    pub(super) fn dma_alive(&self) -> usize {
         self.dma.len()
+    }
+
+    pub(super) fn host_alive(&self) -> usize {
+        self.host.len()
     }
 
     fn cell(&self, iova: u64) -> Option<&AtomicU64> {
@@ -96,16 +121,26 @@ impl Memory {
     }
 
     /// The word at `iova`, if memory is there.
-    pub(crate) fn load(&self, iova: u64) -> Option<u64> {
+    #[must_use]
+    pub fn load(&self, iova: u64) -> Option<u64> {
         Some(u64::from_le(self.cell(iova)?.load(Ordering::Acquire)))
     }
 
     /// Writes a word; whether memory is there.
-    pub(crate) fn store(&self, iova: u64, value: u64) -> bool {
+    pub fn store(&self, iova: u64, value: u64) -> bool {
         let cell = self.cell(iova);
         if let Some(cell) = cell {
             cell.store(value.to_le(), Ordering::Release);
         }
         cell.is_some()
+    }
+}
+
+impl core::fmt::Debug for FakeMemory {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("FakeMemory")
+            .field("dma", &self.dma.len())
+            .field("host", &self.host.len())
+            .finish_non_exhaustive()
     }
 }
