@@ -1,5 +1,48 @@
 //! RDMA on the Intel E810, from user space or a unikernel.
 //!
+//! # A whole program
+//!
+//! On two simulated functions (`cargo run --release --example send_recv` in the
+//! repository). On a card, the platform is a function of `e810-backends` in place of
+//! `SimPlatform`, and the rest is the same.
+//!
+//! ```ignore
+#![doc = include_str!("../../examples/send_recv.rs")]
+//! ```
+//!
+//! # Step by step
+//!
+//! 1. **A platform.** Everything is generic over [`Platform`]: register access, DMA memory,
+//!    host memory, a clock, barriers and interrupt vectors. `e810-backends` has platforms for
+//!    Linux, `e810-sim` a simulated card; a unikernel implements the traits of `e810-hal`.
+//! 2. **A bring-up.** [`bring_up_cold`] takes a function from its reset on: AdminQ, package,
+//!    VSI, link, then the RDMA engine. [`bring_up()`] uses a LAN side (MAC, VSI, scheduler
+//!    tree, packet filters) that another driver has set up; [`Lan`] describes it. [`Device`]
+//!    has the stages one by one. [`Config`] says how much memory the card gets.
+//! 3. **Three parts** that need no lock between them ([`Device::split`]): [`Control`] creates
+//!    and destroys objects; [`VectorEvents`], one for each interrupt vector, takes events and
+//!    may be called from an interrupt handler; and each [`Qp`] and [`Cq`] is used by the
+//!    thread that owns it.
+//! 4. **Objects.** [`Control::alloc_pd`], [`Control::reg_mr`] (memory as [`SharedBytes`]),
+//!    [`Control::create_cq`], [`Control::create_qp`] with a [`QpInit`].
+//! 5. **A connection.** Two programs exchange a [`QpInfo`] each ([`Qp::info`]) and call
+//!    [`Qp::connect`]. [`Control::modify_qp`] with a [`QpAttr`] is the same, state by state.
+//!    Datagrams need no peer: [`Qp::start_datagrams`], then [`Control::create_ah`].
+//! 6. **Requests.** [`Qp::post_recv`] and [`Qp::post_send`] with an [`Op`]; a request that is
+//!    refused is in [`Refused`]. [`Cq::poll`] returns completions as [`Wc`].
+//! 7. **Progress.** A program that polls calls [`progress()`] in its loop; one with interrupts
+//!    calls [`VectorEvents::on_vector`] in its handlers and [`Control::progress`] in its loop.
+//!    Without it a queue pair that failed completes nothing. [`Cq::arm`] asks for an event;
+//!    [`Channel`] waits for one.
+//! 8. **Failures.** A failed queue pair is reported by an [`AsyncEvent`] with cause and remedy,
+//!    and its requests complete with an error; [`Control::reset_qp`] makes it usable again.
+//!    [`Error`] names what failed, which object, and what to do.
+//! 9. **The end.** [`Control::shutdown_with`] destroys objects in order and undoes the
+//!    bring-up. A handle that is dropped instead leaks its memory: the card may still write
+//!    there.
+//!
+//! # Without a device behind it
+//!
 //! ```
 //! use e810::{Config, Lan, Platform, bring_up};
 //!
@@ -15,20 +58,7 @@
 //! }
 //! ```
 //!
-//! A device is brought up stage by stage ([`Device`], or [`bring_up()`] for all
-//! of them), then split into parts that need no lock between them:
-//!
-//! - [`Control`] owns the control QP and all tables. It creates and destroys objects,
-//!   and recovers queue pairs that failed ([`Control::progress`]).
-//! - [`VectorEvents`], one for each interrupt vector, takes events. An interrupt
-//!   handler may call it.
-//! - [`Qp`] posts work requests, [`Cq`] polls completions, each on the thread that
-//!   owns it.
-//!
-//! The RDMA engine needs the function's LAN side: MAC, VSI, link, scheduler tree and
-//! packet filters. [`bring_up_cold`] sets it up from a reset, on a function that no
-//! other driver has, and undoes it at shutdown. [`bring_up()`] uses a LAN side that
-//! another driver has set up; [`Lan`] describes it.
+//! Names of libibverbs find their counterparts in the search of this page.
 
 #![no_std]
 #![forbid(unsafe_code)]
