@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicU64;
 
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 
 use crate::bytes::byte;
 use crate::descriptor::Descriptor;
@@ -83,7 +83,7 @@ impl<'a> Answer<'a> {
     pub fn copy(&self, at: usize, to: &mut [u8]) -> usize {
         let mut copied = 0;
         for (place, target) in (at..self.len).zip(to) {
-            let word = self.cells.get(place / 8).map_or(0, Cell::get);
+            let word = self.cells.get(place / 8).map_or(0, DmaWord::get);
             *target = byte(&word.to_le_bytes(), place % 8);
             copied += 1;
         }

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use e810_hal::{
-    Access, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, HostBuf, InterruptVectors, SharedBytes,
-    Words,
+    Access, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, DmaWords, HostBuf, InterruptVectors,
+    SharedBytes,
 };
 
 use super::memory::PAGE;
@@ -90,11 +90,11 @@ fn small_requests_share_a_mapping_and_are_zeroed_each_time() {
     for (buffer, align) in [(&a, 8), (&b, 4096), (&c, 512)] {
         assert!(buffer.iova().0.is_multiple_of(align));
     }
-    b.cells()[511].store(7, Ordering::Relaxed);
+    b.words()[511].store(7, Ordering::Relaxed);
     let at = b.iova();
     b.release();
     let b = alloc(4096, 4096);
-    assert_eq!((b.iova(), b.cells()[511].load(Ordering::Relaxed)), (at, 0));
+    assert_eq!((b.iova(), b.words()[511].load(Ordering::Relaxed)), (at, 0));
 
     let large = alloc(3 << 20, 4096);
     assert!(large.iova().0.is_multiple_of(2 << 20));

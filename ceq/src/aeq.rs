@@ -32,7 +32,7 @@
 
 use e810_hal::regs::PFPE_AEQALLOC;
 use e810_hal::ring::Consumer;
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 
 use crate::aeqe::{self, Aeqe, Object};
 use crate::error::{Error, Result};
@@ -111,7 +111,7 @@ pub struct Aeq<W> {
     overflowed: bool,
 }
 
-impl<W: Words> Aeq<W> {
+impl<W: DmaWords> Aeq<W> {
     /// A queue of `entries` at the beginning of `memory`, which is zero and
     /// which CREATE_AEQ is given next. All entries belong to the device from
     /// then on; no credit is written at the start (control-path 7.3 `[inf]`).
@@ -119,7 +119,7 @@ impl<W: Words> Aeq<W> {
     /// # Errors
     /// [`Error::Memory`] when the memory is too short.
     pub fn new(memory: W, entries: AeqEntries, ids: Ids) -> Result<Self> {
-        let ring = entries.consumer(memory.cells().len())?;
+        let ring = entries.consumer(memory.words().len())?;
         Ok(Self {
             memory,
             ring,

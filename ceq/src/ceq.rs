@@ -25,7 +25,7 @@
 
 use e810_hal::regs::PFPE_CQACK;
 use e810_hal::ring::Consumer;
-use e810_hal::{Bus, Cell, Words};
+use e810_hal::{Bus, DmaWord, DmaWords};
 
 use crate::ceqe::{self, CqRef, SCRUBBED};
 use crate::error::Result;
@@ -96,7 +96,7 @@ pub struct Ceq<W> {
     counts: CeqCounts,
 }
 
-impl<W: Words> Ceq<W> {
+impl<W: DmaWords> Ceq<W> {
     /// A queue of `entries` at the beginning of `memory`, which is zero and
     /// which CREATE_CEQ is given next; ids from `cqs` on, the number of
     /// committed CQs, are refused.
@@ -104,7 +104,7 @@ impl<W: Words> Ceq<W> {
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory) when the memory is too short.
     pub fn new(memory: W, entries: CeqEntries, cqs: u32) -> Result<Self> {
-        let ring = entries.consumer(memory.cells().len())?;
+        let ring = entries.consumer(memory.words().len())?;
         Ok(Self {
             memory,
             ring,

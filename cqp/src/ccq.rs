@@ -6,7 +6,7 @@
 
 use e810_hal::regs::PFPE_CQARM;
 use e810_hal::ring::Consumer;
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 use tock_registers::register_bitfields;
 
 use crate::error::{Error, Result};
@@ -99,7 +99,7 @@ impl CompletionRing {
     }
 
     /// The entry at the head, if the device has written it.
-    pub fn peek<W: Words + ?Sized>(
+    pub fn peek<W: DmaWords + ?Sized>(
         &self,
         entries: &W,
         barrier: &(impl Barrier + ?Sized),
@@ -115,9 +115,9 @@ impl CompletionRing {
     }
 
     /// Gives the entry at the head back: the shadow area gets the new index.
-    pub fn advance<W: Words + ?Sized>(&mut self, shadow: &W, barrier: &(impl Barrier + ?Sized)) {
+    pub fn advance<W: DmaWords + ?Sized>(&mut self, shadow: &W, barrier: &(impl Barrier + ?Sized)) {
         self.consumer.advance();
-        if let Some(word) = shadow.cells().get(SHADOW_INDEX) {
+        if let Some(word) = shadow.words().get(SHADOW_INDEX) {
             word.publish(u64::from(self.consumer.index()));
         }
         // The device sees the room before the SQ entry is used again.
@@ -128,7 +128,7 @@ impl CompletionRing {
     ///
     /// SW_CQ_SELECT and ARM_NEXT_SE stay 0: the CCQ is never resized, and its
     /// completions are not solicited.
-    pub fn arm<W: Words + ?Sized>(
+    pub fn arm<W: DmaWords + ?Sized>(
         &mut self,
         shadow: &W,
         barrier: &(impl Barrier + ?Sized),
@@ -136,7 +136,7 @@ impl CompletionRing {
     ) {
         self.arm_sequence = self.arm_sequence.wrapping_add(1);
         let word = Arm::ARM_NEXT::SET + Arm::ARM_SEQ_NUM.val(self.arm_sequence);
-        if let Some(cell) = shadow.cells().get(SHADOW_ARM) {
+        if let Some(cell) = shadow.words().get(SHADOW_ARM) {
             cell.publish(word.value);
         }
         // The arm word before the doorbell that makes the device read it.

@@ -11,7 +11,7 @@
 
 use e810_hal::regs::PFPE_CQPDB;
 use e810_hal::ring::Producer;
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 
 use crate::error::{Error, Result};
 use crate::limits::{MAX_SQ_ENTRIES, MIN_SQ_ENTRIES};
@@ -116,7 +116,7 @@ impl SendRing {
 ///
 /// # Errors
 /// [`Error::Invalid`] when the memory is smaller than the ring.
-pub fn publish<W: Words + ?Sized>(
+pub fn publish<W: DmaWords + ?Sized>(
     words: &W,
     barrier: &(impl Barrier + ?Sized),
     entry: Entry,

@@ -12,7 +12,7 @@
 //! 3. [`CompletionQueue::new`]`(platform, ring, shadow, slots, key, entries)`,
 //!    [`SendQueue::new`]`(platform, ring, slots, key, limits)`,
 //!    [`RecvQueue::new`]`(platform, ring, slots, key, size, max_sge)`. Rings are any
-//!    [`Words`](e810_hal::Words): a `DmaBuf` of the sizes in [`sizing`], zeroed.
+//!    [`DmaWords`](e810_hal::DmaWords): a `DmaBuf` of the sizes in [`sizing`], zeroed.
 //!    The three may live on different threads.
 //! 4. [`Registry::set_state`] after each MODIFY_QP; requests are refused in
 //!    states that do not take them.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use e810_hal::{Cell, Words};
+use e810_hal::{DmaWord, DmaWords};
 use e810_types::{QpState, WorkQueue};
 
 use crate::error::{Bound, SizeError};
@@ -64,7 +64,7 @@ pub(crate) struct Claim {
     pub(crate) valid: u64,
 }
 
-impl<W: Words, M: SlotMemory> Producer<W, M> {
+impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
     /// The producer of a work queue of an opened QP.
     pub(crate) fn new(
         ring: W,
@@ -85,7 +85,7 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
         let words = quanta.saturating_mul(QUANTUM_WORDS as u64);
         for (field, value, least) in [
             ("work queue quanta", quanta, shape.least),
-            ("work queue words", ring.cells().len() as u64, words),
+            ("work queue words", ring.words().len() as u64, words),
         ] {
             if value < least {
                 return Err(SizeError {
@@ -119,7 +119,7 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
         if qp.id() != self.id || !is_next {
             return Err(no_qp(qp));
         }
-        for cell in self.ring.cells() {
+        for cell in self.ring.words() {
             cell.set(0);
         }
         self.head = 0;
@@ -216,10 +216,10 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
         queue: WorkQueue,
         wr_id: u64,
         tag: Tag,
-    ) -> Option<(&[W::Cell; QUANTUM_WORDS], u64)> {
+    ) -> Option<(&[W::Word; QUANTUM_WORDS], u64)> {
         // That a place is missing cannot happen (see `new`).
         let index = (self.head & self.mask) as usize;
-        let (quanta, _) = self.ring.cells().as_chunks();
+        let (quanta, _) = self.ring.words().as_chunks();
         let quantum = quanta.get(index)?;
         let tracker = self.trackers.get(index)?;
         let head = self.head.wrapping_add(1);
@@ -238,14 +238,14 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
         quanta: u64,
         wr_id: u64,
         tag: Tag,
-    ) -> Option<(&[[W::Cell; QUANTUM_WORDS]], u64)> {
+    ) -> Option<(&[[W::Word; QUANTUM_WORDS]], u64)> {
         let left = self.stop.wrapping_sub(self.head);
         let room = CHUNK.wrapping_sub(self.head % CHUNK);
         if quanta > left || quanta > room {
             return None;
         }
         let index = (self.head & self.mask) as usize;
-        let (all, _) = self.ring.cells().as_chunks();
+        let (all, _) = self.ring.words().as_chunks();
         let wqe = all.get(index..)?.get(..quanta as usize)?;
         let tracker = self.trackers.get(index)?;
         let head = self.head.wrapping_add(quanta);
@@ -271,15 +271,15 @@ impl<W: Words, M: SlotMemory> Producer<W, M> {
 
     /// The quanta from `index` on.
     #[inline(always)]
-    pub(crate) fn quanta(&self, index: usize) -> Option<&[[W::Cell; QUANTUM_WORDS]]> {
-        let (quanta, _) = self.ring.cells().as_chunks();
+    pub(crate) fn quanta(&self, index: usize) -> Option<&[[W::Word; QUANTUM_WORDS]]> {
+        let (quanta, _) = self.ring.words().as_chunks();
         quanta.get(index..)
     }
 
     /// The quantum at `index`.
     #[inline(always)]
-    pub(crate) fn quantum(&self, index: usize) -> Option<&[W::Cell; QUANTUM_WORDS]> {
-        let (quanta, _) = self.ring.cells().as_chunks();
+    pub(crate) fn quantum(&self, index: usize) -> Option<&[W::Word; QUANTUM_WORDS]> {
+        let (quanta, _) = self.ring.words().as_chunks();
         quanta.get(index)
     }
 

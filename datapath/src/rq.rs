@@ -3,7 +3,7 @@
 //! There is no doorbell: the device finds receives by their valid bit, so each
 //! is there as soon as its header is published.
 
-use e810_hal::{Barrier, Cell, Words};
+use e810_hal::{Barrier, DmaWord, DmaWords};
 use e810_types::{QpState, WorkQueue};
 
 use crate::error::{Bound, PostError, Refused, SizeError};
@@ -29,7 +29,7 @@ const MEMORY: PostError = PostError::Memory {
     queue: WorkQueue::Recv,
 };
 
-impl<P: Barrier, W: Words, M: SlotMemory> RecvQueue<P, W, M> {
+impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
     /// The receive queue of an opened QP, on `ring`: zeroed memory of at least
     /// the quanta that the QP was opened with. `size` is that of
     /// [`RqSize::new`], for which the QP was opened, `max_sge` what the size was

@@ -8,7 +8,7 @@
 //! a later request of the list was refused, and never when nothing was posted.
 
 use e810_hal::regs::PFPE_WQEALLOC;
-use e810_hal::{Barrier, Bus, Words};
+use e810_hal::{Barrier, Bus, DmaWords};
 use e810_types::{QpType, WorkQueue};
 
 use crate::error::{Bound, PostError, SizeError};
@@ -89,7 +89,7 @@ const MEMORY: PostError = PostError::Memory {
     queue: WorkQueue::Send,
 };
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// The send queue of an opened QP, on `ring`: zeroed memory of at least the
     /// quanta that the QP was opened with.
     ///

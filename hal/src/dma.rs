@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 
 use crate::log_warn;
-use crate::words::Words;
+use crate::words::DmaWords;
 
 /// An address as the device sees it (after the IOMMU, before memory).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -216,10 +216,10 @@ impl<P: DmaAlloc> Drop for DmaBuf<P> {
     }
 }
 
-impl<P: DmaAlloc> Words for DmaBuf<P> {
-    type Cell = AtomicU64;
+impl<P: DmaAlloc> DmaWords for DmaBuf<P> {
+    type Word = AtomicU64;
     #[inline(always)]
-    fn cells(&self) -> &[AtomicU64] {
+    fn words(&self) -> &[AtomicU64] {
         // SAFETY: the contract of `DmaAlloc` gives `len` words, valid for
         // atomic access until freed, and freeing consumes `self`.
         unsafe { core::slice::from_raw_parts(self.raw.words.as_ptr(), self.raw.len) }

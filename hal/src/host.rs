@@ -54,7 +54,7 @@ pub unsafe trait HostMem {
 /// Shared zeroed words. See the [module documentation](self).
 ///
 /// Values are in host order: use plain atomic operations, not
-/// [`Cell`](crate::Cell).
+/// [`DmaWord`](crate::DmaWord).
 #[derive(Debug)]
 pub struct HostBuf<P: HostMem> {
     platform: P,

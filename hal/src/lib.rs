@@ -66,4 +66,4 @@ pub use map::{Access, DmaMap, DmaSegment, Mapping};
 pub use msix::{MsixError, MsixLayout, MsixTable};
 pub use platform::Platform;
 pub use vectors::InterruptVectors;
-pub use words::{Cell, Words};
+pub use words::{DmaWord, DmaWords};

@@ -1,25 +1,25 @@
-//! Words shared with the device: a ring sees [`Cell`]s, never references to structures.
+//! Words shared with the device: a ring sees [`DmaWord`]s, never references to structures.
 //!
 //! Ring code is generic over the cell, so that the same code runs on DMA
 //! memory (`AtomicU64`, little-endian), on a recording cell that unit tests
 //! use to check the order of publication, and on a model checker's cell.
 //!
-//! Order of publication: body words with [`Cell::set`], then
+//! Order of publication: body words with [`DmaWord::set`], then
 //! [`Barrier::to_device`](crate::Barrier::to_device), then the word with the
-//! valid bit with [`Cell::publish`]. A consumer reads the valid word with
-//! [`Cell::observe`], then
+//! valid bit with [`DmaWord::publish`]. A consumer reads the valid word with
+//! [`DmaWord::observe`], then
 //! [`Barrier::from_device`](crate::Barrier::from_device), then the rest with
-//! [`Cell::get`].
+//! [`DmaWord::get`].
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::le;
 
 /// One 64-bit word that the device and the driver both reach.
-pub trait Cell {
+pub trait DmaWord {
     /// Reads a word that an observed valid bit has made stable (relaxed).
     fn get(&self) -> u64;
-    /// Writes a word that a later [`Cell::publish`] makes visible (relaxed).
+    /// Writes a word that a later [`DmaWord::publish`] makes visible (relaxed).
     fn set(&self, value: u64);
     /// Reads the word that carries a valid bit (acquire).
     fn observe(&self) -> u64;
@@ -27,7 +27,7 @@ pub trait Cell {
     fn publish(&self, value: u64);
 }
 
-impl Cell for AtomicU64 {
+impl DmaWord for AtomicU64 {
     #[inline(always)]
     fn get(&self) -> u64 {
         le::load(self, Ordering::Relaxed)
@@ -49,26 +49,26 @@ impl Cell for AtomicU64 {
 /// A run of words: a queue, a context, a buffer.
 ///
 /// Indexing is checked once an entry, not once a word: take
-/// [`Words::block`] and use its constant indexes.
-pub trait Words {
+/// [`DmaWords::block`] and use its constant indexes.
+pub trait DmaWords {
     /// The kind of cell.
-    type Cell: Cell;
+    type Word: DmaWord;
 
     /// All words, in address order.
-    fn cells(&self) -> &[Self::Cell];
+    fn words(&self) -> &[Self::Word];
 
     /// The `N` words from word `index * N` on: entry `index` of a queue whose
     /// entries are `N` words. `None` outside the memory.
     #[inline(always)]
-    fn block<const N: usize>(&self, index: usize) -> Option<&[Self::Cell; N]> {
+    fn block<const N: usize>(&self, index: usize) -> Option<&[Self::Word; N]> {
         let start = index.checked_mul(N)?;
-        self.cells().get(start..)?.first_chunk::<N>()
+        self.words().get(start..)?.first_chunk::<N>()
     }
 
     /// Sets `count` words from `start` on to `value`; words outside the memory
     /// are left alone.
     fn fill(&self, start: usize, count: usize, value: u64) {
-        if let Some(rest) = self.cells().get(start..) {
+        if let Some(rest) = self.words().get(start..) {
             for cell in rest.iter().take(count) {
                 cell.set(value);
             }
@@ -76,19 +76,19 @@ pub trait Words {
     }
 }
 
-impl<C: Cell> Words for [C] {
-    type Cell = C;
+impl<C: DmaWord> DmaWords for [C] {
+    type Word = C;
     #[inline(always)]
-    fn cells(&self) -> &[C] {
+    fn words(&self) -> &[C] {
         self
     }
 }
 
-impl<W: Words + ?Sized> Words for &W {
-    type Cell = W::Cell;
+impl<W: DmaWords + ?Sized> DmaWords for &W {
+    type Word = W::Word;
     #[inline(always)]
-    fn cells(&self) -> &[W::Cell] {
-        (**self).cells()
+    fn words(&self) -> &[W::Word] {
+        (**self).words()
     }
 }
 

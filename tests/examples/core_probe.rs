@@ -19,9 +19,9 @@ use e810_hal::host::HostBuf;
 use e810_hal::map::Access;
 use e810_hal::regs::{CPU_READY, GLPE_CPUSTATUS0};
 use e810_hal::{
-    Barrier, Bus, Cell, Clock, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
-    InterruptVectors, Iova, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
-    WaitError, Words, poll_until,
+    Barrier, Bus, Clock, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, DmaSegment, DmaWord,
+    DmaWords, HostMem, InterruptVectors, Iova, Mapping, NoHostMemory, Ns, RawDma, RegOffset,
+    SharedBytes, Vector, WaitError, poll_until,
 };
 
 /// What an embedder supplies, behind pointers.

@@ -36,8 +36,8 @@ use e810_datapath::{
     SendQueue,
 };
 use e810_hal::{
-    Barrier, Bus, Cell, DmaAlloc, DmaBuf, DmaError, DmaLayout, HostBuf, HostMem, Iova,
-    NoHostMemory, RawDma, RegOffset, Words,
+    Barrier, Bus, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaWord, DmaWords, HostBuf, HostMem, Iova,
+    NoHostMemory, RawDma, RegOffset,
 };
 
 /// Doorbell writes kept for [`Plain::doorbells`]; later ones replace the last.
@@ -90,7 +90,7 @@ impl<const RECORD: bool> Plain<RECORD> {
             DmaBuf::new(*self, DmaLayout::new(bytes as usize, 4096)).unwrap_or_else(|error| {
                 unreachable!("{error}");
             });
-        let cells = buf.cells();
+        let cells = buf.words();
         // SAFETY: DMA memory of this platform is never freed (`dma_free` does
         // nothing), and is only accessed through atomics.
         let device = unsafe { std::slice::from_raw_parts(cells.as_ptr(), cells.len()) };

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::AtomicU64;
 
-use e810_hal::{Cell, DmaAlloc, DmaBuf, DmaLayout, Iova, Words};
+use e810_hal::{DmaAlloc, DmaBuf, DmaLayout, DmaWord, DmaWords, Iova};
 
 use crate::descriptor::Descriptor;
 use crate::error::Result;
@@ -128,7 +128,7 @@ fn write(entry: Option<&[AtomicU64; 4]>, descriptor: &Descriptor) {
 
 fn read(entry: Option<&[AtomicU64; 4]>) -> Descriptor {
     // Every index is below the ring's size.
-    let words = entry.map_or([0; 4], |cells| cells.each_ref().map(Cell::get));
+    let words = entry.map_or([0; 4], |cells| cells.each_ref().map(DmaWord::get));
     Descriptor::from_words(words)
 }
 

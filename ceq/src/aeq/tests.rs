@@ -26,7 +26,7 @@ impl Word {
     }
 }
 
-impl Cell for Word {
+impl DmaWord for Word {
     fn get(&self) -> u64 {
         self.note("get");
         self.value.get()
@@ -45,9 +45,9 @@ impl Cell for Word {
 
 struct Memory(Vec<Word>);
 
-impl Words for Memory {
-    type Cell = Word;
-    fn cells(&self) -> &[Word] {
+impl DmaWords for Memory {
+    type Word = Word;
+    fn words(&self) -> &[Word] {
         &self.0
     }
 }

@@ -3,7 +3,7 @@
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CCQPSTATUS;
 use e810_hal::{
-    Cell, DmaBuf, DmaLayout, HostBuf, Iova, Platform, Words, log_error, log_info, poll_until,
+    DmaBuf, DmaLayout, DmaWord, DmaWords, HostBuf, Iova, Platform, log_error, log_info, poll_until,
 };
 
 use super::layout::{Places, offset};
@@ -113,7 +113,7 @@ fn write_context<P: Platform>(memory: &DmaBuf<P>, places: Places, config: Config
     };
     let words = context.encode()?;
     let first = (places.context() / 8) as usize;
-    let cells = memory.cells().get(first..).unwrap_or_default();
+    let cells = memory.words().get(first..).unwrap_or_default();
     for (cell, word) in cells.iter().zip(words) {
         cell.set(word);
     }

@@ -8,7 +8,7 @@ mod status;
 mod submit;
 
 use e810_hal::bus::PfId;
-use e810_hal::{DmaBuf, HostBuf, Platform, Words, log_info};
+use e810_hal::{DmaBuf, DmaWords, HostBuf, Platform, log_info};
 
 use crate::ccq::CompletionRing;
 use crate::error::{Error, Result};
@@ -60,8 +60,8 @@ struct Ccq<P: Platform> {
 }
 
 /// The shadow area at the end of the CCQ's memory.
-fn shadow_of<P: Platform>(memory: &DmaBuf<P>, first: usize) -> &[<DmaBuf<P> as Words>::Cell] {
-    memory.cells().get(first..).unwrap_or_default()
+fn shadow_of<P: Platform>(memory: &DmaBuf<P>, first: usize) -> &[<DmaBuf<P> as DmaWords>::Word] {
+    memory.words().get(first..).unwrap_or_default()
 }
 
 /// A command posted while only registers tell of its end (control-path 4.3).

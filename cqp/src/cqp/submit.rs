@@ -2,7 +2,7 @@
 
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
-use e810_hal::{Cell, Platform, Words, log_debug};
+use e810_hal::{DmaWord, DmaWords, Platform, log_debug};
 
 use super::layout::{Places, offset};
 use super::status::error_codes;
@@ -43,7 +43,7 @@ impl<P: Platform> Cqp<P> {
         // The slot belongs to the entry that is claimed next. It is free: the
         // ring has not handed that entry out.
         let entry = self.claim()?;
-        let cells = self.memory.cells().get((slot / 8) as usize..);
+        let cells = self.memory.words().get((slot / 8) as usize..);
         let words = update.slot_entries().flat_map(SdEntry::words);
         for (cell, word) in cells.unwrap_or_default().iter().zip(words) {
             cell.set(word);

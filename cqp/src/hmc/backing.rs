@@ -1,7 +1,7 @@
 //! Backing: which segments and pages have memory, and telling the device.
 
 use e810_hal::regs::PFHMC_PDINV;
-use e810_hal::{Bus, Cell, Platform};
+use e810_hal::{Bus, DmaWord, Platform};
 
 use super::cache::Hmc;
 use super::capacity::Backing;
@@ -125,7 +125,7 @@ impl<P: Platform> Hmc<P> {
 
     pub(super) fn descriptor(&self, segment: Segment, page: u32) -> Result<u64> {
         let words = self.store.page_words(segment.address)?;
-        Ok(words.get(page as usize).map_or(0, Cell::get))
+        Ok(words.get(page as usize).map_or(0, DmaWord::get))
     }
 
     /// Changes a page descriptor and tells the device (control-path 6.6).

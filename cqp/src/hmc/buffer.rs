@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicU64;
 
-use e810_hal::{Cell, DmaBuf, DmaLayout, Iova, Platform, Words, log_error};
+use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, Iova, Platform, log_error};
 
 use crate::cqp::Cqp;
 use crate::error::Result;
@@ -27,7 +27,7 @@ impl<P: Platform> Exchange<P> {
 
     /// Fills in the question.
     pub(super) fn write(&self, words: &[u64]) {
-        for (cell, word) in self.memory.cells().iter().zip(words) {
+        for (cell, word) in self.memory.words().iter().zip(words) {
             cell.set(*word);
         }
     }
@@ -41,7 +41,7 @@ impl<P: Platform> Exchange<P> {
         read: impl FnOnce(&[AtomicU64]) -> Result<T>,
     ) -> Result<T> {
         let answered = self.ask(cqp, command)?;
-        let answer = read(answered.cells());
+        let answer = read(answered.words());
         answered.release();
         answer
     }

@@ -1,6 +1,6 @@
 //! The feature list of QUERY_RDMA_FEATURES (control-path 6.8).
 
-use e810_hal::{Cell, Platform, Words, log_info};
+use e810_hal::{DmaWord, DmaWords, Platform, log_info};
 use tock_registers::register_bitfields;
 
 use super::buffer::Exchange;
@@ -162,8 +162,8 @@ fn query<P: Platform>(cqp: &mut Cqp<P>, entries: usize) -> Result<(usize, Featur
         bytes: bytes as u32,
     };
     exchange.run(cqp, &command, |reply| {
-        let cells = reply.cells();
-        let features = Features::parse(cells.iter().take(entries).map(Cell::get))?;
+        let cells = reply.words();
+        let features = Features::parse(cells.iter().take(entries).map(DmaWord::get))?;
         Ok((usize::from(features.count), features))
     })
 }

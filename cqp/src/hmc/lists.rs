@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicU64;
 
-use e810_hal::{Cell, Iova, Platform};
+use e810_hal::{DmaWord, Iova, Platform};
 
 use super::backing::PD_VALID;
 use super::cache::Hmc;

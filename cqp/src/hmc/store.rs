@@ -7,7 +7,7 @@
 
 use core::sync::atomic::AtomicU64;
 
-use e810_hal::{DmaBuf, DmaLayout, HostList, Iova, Platform, Words};
+use e810_hal::{DmaBuf, DmaLayout, DmaWords, HostList, Iova, Platform};
 
 use super::layout::{PAGE_BYTES, PAGES_PER_SEGMENT, SEGMENT_BYTES};
 use crate::error::{Error, Result};
@@ -150,7 +150,7 @@ impl<P: Platform> Store<P> {
             .iter()
             .find_map(|slab| {
                 let from = iova.0.checked_sub(slab.memory.iova().0)?;
-                let words = slab.memory.cells().get((from / 8) as usize..)?;
+                let words = slab.memory.words().get((from / 8) as usize..)?;
                 (!words.is_empty()).then_some(words)
             })
             .ok_or(Error::NoBacking { address: iova })

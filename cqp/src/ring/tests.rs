@@ -22,7 +22,7 @@ struct Recording {
     log: Log,
 }
 
-impl Cell for Recording {
+impl DmaWord for Recording {
     fn get(&self) -> u64 {
         unreachable!("the ring is never read")
     }

@@ -1,7 +1,7 @@
 //! The common entries: success of a connected QP, without immediate data or
 //! invalidation; of receives, that of a send.
 
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 
 use super::entry::{self, SEND, UNUSUAL, UNUSUAL_RECEIVE, VALID};
 use super::success::{completion, received, sent};
@@ -12,16 +12,16 @@ use crate::status::WcStatus;
 use crate::track::{self, Tracker};
 use crate::wc::Wc;
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Takes entries as long as they are of the common kind: success of a
     /// connected QP, without immediate data or invalidation. Anything else, and
     /// the last entry of the ring, is left at the head.
     #[inline(always)]
     pub(super) fn poll_common(&mut self, mut out: &mut [Wc]) -> (usize, Stop) {
-        let (entries, _) = self.ring.cells().as_chunks::<QUANTUM_WORDS>();
+        let (entries, _) = self.ring.words().as_chunks::<QUANTUM_WORDS>();
         let last = self.entries.wrapping_sub(1) as usize;
         let entries = entries.get(self.index as usize..last);
-        let (Some(mut entries), Some(shadow)) = (entries, self.shadow.cells().get(SHADOW_HEAD))
+        let (Some(mut entries), Some(shadow)) = (entries, self.shadow.words().get(SHADOW_HEAD))
         else {
             return (0, Stop::SlowPath);
         };
@@ -84,7 +84,7 @@ impl<'a, A: Atom> Batch<'a, A> {
     /// The run that begins with a common entry. `None` for an entry that needs a
     /// closer look.
     #[inline(always)]
-    fn begin<M: SlotMemory<Atom = A>, C: Cell>(
+    fn begin<M: SlotMemory<Atom = A>, C: DmaWord>(
         view: &'a PollerView<M>,
         cq: u64,
         [_, q1, _, _]: &[C; 4],
@@ -109,7 +109,7 @@ impl<'a, A: Atom> Batch<'a, A> {
     /// has ring index `index`, as long as they are common ones in order; says
     /// how many.
     #[inline(never)]
-    fn take<P: Barrier, C: Cell, S: Cell, const IS_SEND: bool>(
+    fn take<P: Barrier, C: DmaWord, S: DmaWord, const IS_SEND: bool>(
         &self,
         platform: &P,
         entries: &[[C; 4]],

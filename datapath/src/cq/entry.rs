@@ -1,6 +1,6 @@
 //! Completion queue entries, decoded by value (data-path 4.1, 4.2, 4.4).
 
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use e810_types::{FlushCode, WorkQueue};
 use tock_registers::register_bitfields;
 
@@ -145,7 +145,7 @@ pub(super) fn payload_bytes(q0: u64) -> u32 {
 
 impl Cqe {
     /// Copies an entry whose valid bit was seen in `q3`, after the barrier.
-    pub(super) fn read<C: Cell>([q0, q1, q2, _]: &[C; 4], q3: u64) -> Self {
+    pub(super) fn read<C: DmaWord>([q0, q1, q2, _]: &[C; 4], q3: u64) -> Self {
         Self {
             q0: q0.get(),
             q1: q1.get(),
@@ -213,7 +213,7 @@ impl Cqe {
 }
 
 /// Who sent a datagram, by its extension entry.
-pub(super) fn sender<C: Cell>([_, _, q2, _]: &[C; 4], q3: u64) -> Option<Sender> {
+pub(super) fn sender<C: DmaWord>([_, _, q2, _]: &[C; 4], q3: u64) -> Option<Sender> {
     let q2 = q2.get();
     let [_, _, mac @ ..] = EXT2::UDSMAC.read(q2).to_be_bytes();
     EXT3::UDSMACVALID.is_set(q3).then(|| Sender {
@@ -225,7 +225,7 @@ pub(super) fn sender<C: Cell>([_, _, q2, _]: &[C; 4], q3: u64) -> Option<Sender>
 }
 
 /// Immediate data of an extension entry.
-pub(super) fn immediate<C: Cell>([q0, ..]: &[C; 4], q3: u64) -> Option<u32> {
+pub(super) fn immediate<C: DmaWord>([q0, ..]: &[C; 4], q3: u64) -> Option<u32> {
     EXT3::IMMVALID
         .is_set(q3)
         .then(|| EXT0::IMMDATALOW32.read(q0.get()) as u32)

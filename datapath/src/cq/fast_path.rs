@@ -1,7 +1,7 @@
 //! One completion a call: what a run of entries does for several, with as few
 //! values alive at a time as there are registers that need no saving.
 
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 use e810_types::WorkQueue;
 
 use super::entry::{UNUSUAL, UNUSUAL_RECEIVE};
@@ -12,7 +12,7 @@ use crate::slot::{SlotMemory, id_in};
 use crate::status::WcStatus;
 use crate::wc::Wc;
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Takes the entry at the head, of a send queue, whose words these are.
     #[inline(never)]
     pub(super) fn poll_send(&mut self, wc: &mut Wc, q3: u64, q1: u64) -> usize {
@@ -81,7 +81,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     fn advance_to(&mut self, next: u64) -> usize {
         self.index = next;
         // It is there: see `new`.
-        if let Some(shadow) = self.shadow.cells().get(SHADOW_HEAD) {
+        if let Some(shadow) = self.shadow.words().get(SHADOW_HEAD) {
             // Release: the entry was read before the device may reuse it.
             shadow.publish(next);
         }

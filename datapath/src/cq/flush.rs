@@ -10,7 +10,7 @@
 //! never is, once for as many entries as it holds. Each request completes once,
 //! because only this poller moves the queue's tail.
 
-use e810_hal::{Barrier, Bus, Words};
+use e810_hal::{Barrier, Bus, DmaWords};
 use e810_types::{FlushCode, WorkQueue};
 
 use super::entry::vendor_error;
@@ -44,7 +44,7 @@ pub(super) struct Flush {
 /// Major code of a flush (data-path 4.4).
 const MAJOR_FLUSH: u16 = 1;
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Goes on with the parked flush entry.
     pub(super) fn drain_pending_flush(&mut self, out: &mut [Wc]) -> usize {
         let Some(mut pending_flush) = self.pending_flush.take() else {

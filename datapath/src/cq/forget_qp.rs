@@ -1,11 +1,11 @@
 //! Drops the poller's state of a QP that is reset: same number, next generation.
 
-use e810_hal::{Barrier, Bus, Words};
+use e810_hal::{Barrier, Bus, DmaWords};
 
 use super::{CompletionQueue, NEVER};
 use crate::slot::{SlotMemory, list};
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Forgets what is still to be given out of QP `id`, which is hidden: a flush
     /// that is under way, and its place among the queues to flush. Entries of
     /// its old life that are in the ring are skipped when they are met, because

@@ -12,7 +12,7 @@
 use core::fmt;
 
 use e810_hal::regs::PFPE_CQARM;
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 
 use crate::arm::{ArmPolicy, ArmWord, Notify};
 use crate::error::{Bound, SizeError};
@@ -119,7 +119,7 @@ const SHADOW_HEAD: usize = 0;
 /// Index of the arm word in the shadow area.
 const SHADOW_ARM: usize = 4;
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// The completion queue `cq` of `entries` entries
     /// ([`CqSize`]) on `ring` and `shadow` (64 bytes),
     /// both zeroed. The arm word goes on from what the shadow area holds.
@@ -156,8 +156,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         for (field, value, least) in [
             // An entry and its extension have to fit.
             ("CQ entries", u64::from(entries), 2),
-            ("CQ words", ring.cells().len() as u64, words),
-            ("CQ shadow words", shadow.cells().len() as u64, 8),
+            ("CQ words", ring.words().len() as u64, words),
+            ("CQ shadow words", shadow.words().len() as u64, 8),
         ] {
             if value < least {
                 return Err(SizeError {
@@ -167,7 +167,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
                 });
             }
         }
-        let arm = shadow.cells().get(SHADOW_ARM).map_or(0, Cell::get);
+        let arm = shadow.words().get(SHADOW_ARM).map_or(0, DmaWord::get);
         Ok(Self {
             platform,
             ring,
@@ -267,8 +267,8 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     /// The entry at the head, if it is valid, and its header without the valid
     /// bit.
     #[inline(always)]
-    fn valid_entry(&self) -> Option<([&W::Cell; QUANTUM_WORDS], u64)> {
-        let entry = entry_at(self.ring.cells(), self.index)?;
+    fn valid_entry(&self) -> Option<([&W::Word; QUANTUM_WORDS], u64)> {
+        let entry = entry_at(self.ring.words(), self.index)?;
         let [_, _, _, header] = entry;
         let q3 = header.observe() ^ self.valid;
         (q3 & VALID == 0).then_some((entry, q3))
@@ -346,7 +346,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
     fn arm_hardware(&mut self, notify: Notify) {
         self.arm = self.arm.request(notify);
         self.cq_slot().ask(self.key);
-        if let Some(word) = self.shadow.cells().get(SHADOW_ARM) {
+        if let Some(word) = self.shadow.words().get(SHADOW_ARM) {
             word.publish(self.arm.bits());
         }
         self.platform.to_device();

@@ -6,7 +6,7 @@
 //! entry; how many are done with stands in the arm word (SW_CQ_SELECT), because
 //! the head in the shadow area means nothing without it.
 
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 use heapless::Vec;
 
 use super::{CompletionQueue, NEVER, SHADOW_ARM, SHADOW_HEAD, VALID};
@@ -52,14 +52,14 @@ impl<W> Resizes<W> {
     }
 }
 
-impl<W: Words> Resizes<W> {
+impl<W: DmaWords> Resizes<W> {
     /// Whether the device has begun a ring that follows.
     pub(super) fn has_begun(&self) -> bool {
         self.following.iter().any(|(ring, _)| has_first(ring))
     }
 }
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Whether there is room for one more resize: at most four are under way.
     /// Polling an old ring empty, and taking it
     /// ([`take_drained`](Self::take_drained)), makes room.
@@ -79,7 +79,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         let words = u64::from(entries).wrapping_mul(QUANTUM_WORDS as u64);
         for (field, value, least) in [
             ("CQ entries", u64::from(entries), 2),
-            ("CQ words", ring.cells().len() as u64, words),
+            ("CQ words", ring.words().len() as u64, words),
         ] {
             if value < least {
                 let bound = Bound::AtLeast(least);
@@ -155,20 +155,20 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         // The head first: as long as the count is the old one, the device takes it
         // for one of the old ring, where nothing is written any more. The other
         // way round, it would take the old ring's head for the new one's.
-        if let Some(head) = self.shadow.cells().get(SHADOW_HEAD) {
+        if let Some(head) = self.shadow.words().get(SHADOW_HEAD) {
             head.publish(0);
         }
         self.platform.to_device();
         self.arm = self.arm.released(1);
-        if let Some(word) = self.shadow.cells().get(SHADOW_ARM) {
+        if let Some(word) = self.shadow.words().get(SHADOW_ARM) {
             word.publish(self.arm.bits());
         }
     }
 }
 
 /// Whether the device has begun a ring.
-fn has_first(ring: &impl Words) -> bool {
-    let (entries, _) = ring.cells().as_chunks::<QUANTUM_WORDS>();
+fn has_first(ring: &impl DmaWords) -> bool {
+    let (entries, _) = ring.words().as_chunks::<QUANTUM_WORDS>();
     match entries.first() {
         Some([_, _, _, header]) => header.observe() & VALID != 0,
         None => false,

@@ -1,7 +1,7 @@
 //! The slow path of an entry: errors, extensions, datagrams, the end of the
 //! ring, and whatever does not fit.
 
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 use e810_types::{FlushCode, WorkQueue};
 
 use super::entry::{Cqe, VALID, Verdict, immediate, payload_bytes, sender, vendor_error};
@@ -36,7 +36,7 @@ enum Rejected {
     Late,
 }
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Goes on with a poll that has given out `done` completions.
     #[inline(never)]
     pub(super) fn poll_slow(&mut self, out: &mut [Wc], done: usize) -> usize {
@@ -107,13 +107,13 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         if self.index == 0 {
             self.laps = self.laps.wrapping_add(1);
         }
-        if let Some(head) = self.shadow.cells().get(SHADOW_HEAD) {
+        if let Some(head) = self.shadow.words().get(SHADOW_HEAD) {
             head.publish(self.index);
         }
     }
 
-    fn entry(&self, index: u64) -> Option<&[W::Cell; 4]> {
-        let (entries, _) = self.ring.cells().as_chunks();
+    fn entry(&self, index: u64) -> Option<&[W::Word; 4]> {
+        let (entries, _) = self.ring.words().as_chunks();
         entries.get(index as usize)
     }
 

@@ -1,13 +1,13 @@
 //! Whether there is something to poll, without polling.
 
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 
 use super::entry::VALID;
 use super::{CompletionQueue, entry_at};
 
 use crate::slot::{SlotMemory, list};
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Entries of the ring that wait to be polled, for monitoring: it
     /// reads the header of each. Immediate data make an entry more, skipped ones
     /// are among them, and requests that software completes are not. After a resize
@@ -17,7 +17,7 @@ impl<P: Bus + Barrier, W: Words, M: SlotMemory> CompletionQueue<P, W, M> {
         let (mut index, mut valid) = (self.index, self.valid);
         let mut waiting = 0u32;
         while u64::from(waiting) < self.entries
-            && let Some([.., header]) = entry_at(self.ring.cells(), index)
+            && let Some([.., header]) = entry_at(self.ring.words(), index)
             && (header.observe() ^ valid) & VALID == 0
         {
             waiting = waiting.wrapping_add(1);

@@ -1,6 +1,6 @@
 //! A list of requests with one doorbell, and requests to a QP in error.
 
-use e810_hal::{Barrier, Bus, Words};
+use e810_hal::{Barrier, Bus, DmaWords};
 use e810_types::{QpState, WorkQueue};
 
 use super::{SendQueue, errors};
@@ -8,7 +8,7 @@ use crate::error::{PostError, Refused};
 use crate::slot::SlotMemory;
 use crate::wr::SendWr;
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// Posts any list of requests.
     #[inline(never)]
     pub(super) fn post_batch(&mut self, list: &[SendWr<'_>]) -> Result<(), Refused> {

@@ -1,7 +1,7 @@
 //! The fast path of a post: one request with one SGE, or one piece of inline data, on a
 //! connected QP.
 
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 use e810_types::WorkQueue;
 
 use super::{PLAIN, SendQueue};
@@ -17,7 +17,7 @@ use crate::wr::{Data, Op, SendFlags, SendWr, Sge};
 /// Header bits that the tracker of a request has too.
 const COMMON: u64 = HDR::OPCODE.mask << HDR::OPCODE.shift | signals(SendFlags::all());
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// Posts a list of requests and rings the doorbell once.
     ///
     /// # Errors

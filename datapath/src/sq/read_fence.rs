@@ -1,6 +1,6 @@
 //! READs that wait for those before them, at a rate.
 
-use e810_hal::{Barrier, Bus, Words};
+use e810_hal::{Barrier, Bus, DmaWords};
 
 use super::SendQueue;
 use super::slow_path::Body;
@@ -42,7 +42,7 @@ impl ReadFence {
     }
 }
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// A READ, fenced where one is due. One that is refused does not count.
     #[inline(always)]
     pub(super) fn post_read(

@@ -1,6 +1,6 @@
 //! Where a WQE goes: room, padding, clearing ahead.
 
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 use e810_types::WorkQueue;
 
 use super::{MEMORY, SendQueue};
@@ -15,7 +15,7 @@ const CHUNK: u64 = CHUNK_QUANTA as u64;
 /// Quanta cleared ahead at once, and how often (data-path 1.3).
 pub(super) const CLEAR: u64 = 128;
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// Finds room for `quanta`, pads the chunk before them if it must, clears
     /// ahead if it is due.
     #[inline(always)]

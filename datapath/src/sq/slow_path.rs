@@ -1,6 +1,6 @@
 //! The slow path of a post: any request, written into the ring (data-path 1.7).
 
-use e810_hal::{Barrier, Bus, Cell, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 
 use super::{MEMORY, SendQueue, errors, too_long};
 use crate::error::PostError;
@@ -59,7 +59,7 @@ impl Body {
     }
 }
 
-impl<P: Bus + Barrier, W: Words, M: SlotMemory> SendQueue<P, W, M> {
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// Posts any request.
     #[inline(never)]
     pub(super) fn post_slow(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {

@@ -1,6 +1,6 @@
 //! Fragments: SGEs as the device reads them (data-path 1.6).
 
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 
 use crate::sizing::MAX_MESSAGE;
 use crate::wqe::header::HDR;
@@ -44,7 +44,7 @@ pub(crate) fn count_field(count: usize) -> u64 {
 /// Writes q0 and q1 of a WQE whose first fragment is `sge`, or the null
 /// fragment.
 #[inline(always)]
-pub(crate) fn write_first<C: Cell>(q0: &C, q1: &C, sge: Option<&Sge>, valid: u64) {
+pub(crate) fn write_first<C: DmaWord>(q0: &C, q1: &C, sge: Option<&Sge>, valid: u64) {
     match sge {
         Some(sge) => {
             q0.set(sge.addr);
@@ -61,7 +61,7 @@ pub(crate) fn write_first<C: Cell>(q0: &C, q1: &C, sge: Option<&Sge>, valid: u64
 /// number of `fragments` needs so that valid bits cover the last quantum.
 /// `rest` are the words from byte 32 on; what does not fit is not written.
 #[inline(always)]
-pub(crate) fn write_rest<C: Cell>(rest: &[C], sges: &[Sge], fragments: usize, valid: u64) {
+pub(crate) fn write_rest<C: DmaWord>(rest: &[C], sges: &[Sge], fragments: usize, valid: u64) {
     let (pairs, _) = rest.as_chunks::<2>();
     let mut pairs = pairs.iter();
     for sge in sges {

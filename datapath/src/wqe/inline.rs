@@ -1,6 +1,6 @@
 //! Inline data: bytes in the WQE itself (data-path 1.8).
 
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 
 /// A stream of bytes over the pieces of a request, read a word at a time.
 struct Gather<'a> {
@@ -83,7 +83,7 @@ impl<'a> Two<'a> {
 
     /// As [`write`].
     #[inline(always)]
-    pub(crate) fn write<C: Cell>(&self, q1: &C, [w0, w1, w2, w3]: &[C; 4], valid: u64) {
+    pub(crate) fn write<C: DmaWord>(&self, q1: &C, [w0, w1, w2, w3]: &[C; 4], valid: u64) {
         // The last 8 bytes of the piece, without those that are in words. Shifted
         // by up to 64, which takes two shifts.
         let bits = 8 * self.beyond as u32;
@@ -109,7 +109,7 @@ impl<'a> Two<'a> {
 
 /// As [`write`] for one piece.
 #[inline(always)]
-pub(crate) fn write_one<C: Cell>(q1: &C, rest: &[[C; 4]], piece: &[u8], valid: u64) {
+pub(crate) fn write_one<C: DmaWord>(q1: &C, rest: &[[C; 4]], piece: &[u8], valid: u64) {
     let (word, mut piece) = first_8(piece);
     q1.set(word);
     for [w0, w1, w2, w3] in rest {
@@ -160,7 +160,7 @@ fn last(bytes: &[u8]) -> u64 {
 /// `rest`, whose last byte has the valid bit. `rest` is exactly the quanta from
 /// byte 32 on. Bytes that the data does not fill are written as zero.
 #[inline(always)]
-pub(crate) fn write<C: Cell>(q1: &C, rest: &[[C; 4]], pieces: &[&[u8]], valid: u64) {
+pub(crate) fn write<C: DmaWord>(q1: &C, rest: &[[C; 4]], pieces: &[&[u8]], valid: u64) {
     let mut bytes = match pieces.split_first() {
         Some((now, later)) => Gather { now, later },
         None => Gather {

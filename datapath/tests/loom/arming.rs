@@ -4,7 +4,7 @@
 
 use e810_datapath::slot::NotifyResult;
 use e810_datapath::{CqKey, Notify, Slots, Wc};
-use e810_hal::{Cell, Words};
+use e810_hal::{DmaWord, DmaWords};
 use loom::thread;
 
 use crate::memory::Memory;
@@ -33,7 +33,7 @@ impl Device {
             return;
         }
         self.seen = rung;
-        let (head, word) = (&self.shadow.cells()[0], &self.shadow.cells()[4]);
+        let (head, word) = (&self.shadow.words()[0], &self.shadow.words()[4]);
         assert_ne!(
             word.get() >> 14 & 1,
             0,

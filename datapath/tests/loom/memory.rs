@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering;
 
 use e810_datapath::slot::{Atom, SlotMemory};
-use e810_hal::{Cell, Words};
+use e810_hal::{DmaWord, DmaWords};
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 
@@ -35,7 +35,7 @@ impl Atom for Word {
     }
 }
 
-impl Cell for Word {
+impl DmaWord for Word {
     fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -97,9 +97,9 @@ impl<const N: usize> Deref for Groups<N> {
     }
 }
 
-impl Words for Memory {
-    type Cell = Word;
-    fn cells(&self) -> &[Word] {
+impl DmaWords for Memory {
+    type Word = Word;
+    fn words(&self) -> &[Word] {
         &self.0
     }
 }

@@ -7,7 +7,7 @@ use e810_datapath::slot::{Atom, ChannelKey, Layout, QpShape, SlotMemory};
 use e810_datapath::{
     CompletionQueue, CqKey, QpKey, QpState, QpType, RecvQueue, RecvWr, Registry, Sge,
 };
-use e810_hal::{Barrier, Bus, Cell, RegOffset, Words};
+use e810_hal::{Barrier, Bus, DmaWord, DmaWords, RegOffset};
 use loom::sync::atomic::fence;
 
 use crate::memory::{Memory, memory};
@@ -23,7 +23,7 @@ impl Platform {
 
     /// Doorbells so far.
     pub(crate) fn rung(&self) -> u64 {
-        self.0.cells()[0].observe()
+        self.0.words()[0].observe()
     }
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn post(recv: &mut Recv, wr_id: u64) -> bool {
 
 /// The device writes completion entry `entry` of the first lap.
 pub(crate) fn write_entry(ring: &Memory, entry: usize, qp: QpKey, q3: u64) {
-    let cells = &ring.cells()[entry * 4..];
+    let cells = &ring.words()[entry * 4..];
     cells[0].set(64);
     cells[1].set(qp.bits());
     cells[2].set(u64::from(qp.id()) << 32);

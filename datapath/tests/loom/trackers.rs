@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use e810_datapath::{QpState, Wc};
-use e810_hal::{Cell, Words};
+use e810_hal::{DmaWord, DmaWords};
 use loom::sync::atomic::fence;
 use loom::thread;
 
@@ -25,7 +25,7 @@ fn trackers_reach_the_poller_through_the_device() {
         let device = thread::spawn(move || {
             // Looks twice; takes what is valid.
             for slot in 0..2 {
-                if ring.cells()[slot * 4 + 3].observe() >> 63 == 0 {
+                if ring.words()[slot * 4 + 3].observe() >> 63 == 0 {
                     break;
                 }
                 fence(Ordering::Acquire);

@@ -110,7 +110,11 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
     assert!(qp.send.restart(&slots, old).is_err());
     qp.send.restart(&slots, new).unwrap();
     qp.recv.restart(&slots, new).unwrap();
-    assert!(qp.sq_ring.iter().all(|word| e810_hal::Cell::get(word) == 0));
+    assert!(
+        qp.sq_ring
+            .iter()
+            .all(|word| e810_hal::DmaWord::get(word) == 0)
+    );
     assert_eq!(slots.qp_state(new), Some(QpState::Reset));
     assert!(poll_all(&mut send_cq).is_empty() && poll_all(&mut recv_cq).is_empty());
 

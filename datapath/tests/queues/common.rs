@@ -10,7 +10,7 @@ use e810_datapath::{
     CompletionQueue, CqKey, Data, ExtraOps, Op, QpKey, QpState, QpType, RecvQueue, RecvWr, Refused,
     Registry, SendFlags, SendLimits, SendQueue, SendWr, Sge,
 };
-use e810_hal::{Barrier, Bus, Cell, RegOffset};
+use e810_hal::{Barrier, Bus, DmaWord, RegOffset};
 
 pub(crate) type Words = &'static [AtomicU64];
 

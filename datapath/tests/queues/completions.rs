@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use e810_datapath::{Wc, WcFlags, WcOpcode, WcStatus};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use proptest::prelude::*;
 
 use crate::common::{Bench, ERROR_BIT, SQ_BIT, TestCq, TestQp};

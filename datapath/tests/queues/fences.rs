@@ -2,7 +2,7 @@
 
 use e810_datapath::wr::{FastRegister, FastRegisterParts, Op, PageSize, SendFlags, SendWr};
 use e810_datapath::{Remote, SendLimits, SendQueue};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 
 use crate::common::{Bench, LIMITS, SGE, words};
 

@@ -8,7 +8,7 @@
 
 use e810_datapath::slot::{Cause, Marked};
 use e810_datapath::{DroppedWrs, QpKey, QpState, QpType, Wc};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use e810_types::{FlushCode, WorkQueue};
 
 use crate::common::{Bench, ERROR_BIT, SQ_BIT, TestCq};

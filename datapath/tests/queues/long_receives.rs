@@ -2,7 +2,7 @@
 
 use e810_datapath::sizing::RqSize;
 use e810_datapath::{PostError, RecvQueue, RecvWr, Sge};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 
 use crate::common::{Bench, SGE, words};
 

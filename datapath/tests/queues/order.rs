@@ -1,7 +1,7 @@
 //! Order of publication.
 
 use e810_datapath::{Data, Notify, Op, QpKey, RecvWr, Remote, Wc};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 
 use crate::common::{LIMITS, SGE};
 use crate::recorded::{Event, Recording, record, rig, send};

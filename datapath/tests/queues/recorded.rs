@@ -10,7 +10,7 @@ use e810_datapath::{
     CompletionQueue, Op, QpKey, QpState, RecvQueue, Registry, SendFlags, SendLimits, SendQueue,
     SendWr,
 };
-use e810_hal::{Barrier, Bus, Cell, RegOffset};
+use e810_hal::{Barrier, Bus, DmaWord, RegOffset};
 
 use crate::common::{self, RQ};
 
@@ -40,7 +40,7 @@ impl Recording {
     }
 }
 
-impl Cell for Recording {
+impl DmaWord for Recording {
     fn get(&self) -> u64 {
         self.note(Event::Read(self.index));
         self.word.get()

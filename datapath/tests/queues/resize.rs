@@ -103,11 +103,11 @@ impl Rig {
         self.polled.extend(wcs[..got].iter().map(|wc| wc.wr_id));
         // As the device reads it: of a ring before the one at work the head says
         // nothing.
-        let arm = e810_hal::Cell::get(&self.cq.device.shadow[4]) & 0x3FFF;
+        let arm = e810_hal::DmaWord::get(&self.cq.device.shadow[4]) & 0x3FFF;
         let at_work = self.rings.0 - 1 - self.given.len();
         if arm == at_work as u64 {
             let room = (self.cq.device.ring.len() / 4) as u64;
-            let head = e810_hal::Cell::get(&self.cq.device.shadow[0]);
+            let head = e810_hal::DmaWord::get(&self.cq.device.shadow[0]);
             let ahead = (self.cq.device.written + room - head) % room;
             // Full and empty look alike; what is polled tells them apart.
             let all = self.completed == self.polled.len() as u64;

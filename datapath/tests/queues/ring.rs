@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use e810_datapath::{PostError, Wc};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use proptest::prelude::*;
 
 use crate::common::{Bench, TestCq, TestQp, Words};

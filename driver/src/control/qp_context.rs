@@ -3,7 +3,7 @@
 use e810_cqp::op::{HwQpType, QueueMemory};
 use e810_cqp::qpc::{QpContext, RoceContext, RqContext, SqContext, StatsInstance};
 use e810_datapath::slot::QpKey;
-use e810_hal::{Cell, DmaBuf, Iova, Platform, Words};
+use e810_hal::{DmaBuf, DmaWord, DmaWords, Iova, Platform};
 use e810_types::QpType;
 
 use super::qp::Sizes;

@@ -2,7 +2,7 @@
 
 use e810_cqp::limits::MAX_STATS_INSTANCES;
 use e810_cqp::op::{GATHER_BYTES, GatherStats, ManageStats};
-use e810_hal::{Cell, DmaBuf, DmaLayout, Platform, Words};
+use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, Platform};
 
 use super::{Control, run};
 use crate::error::{Error, Object, Result};
@@ -54,7 +54,7 @@ impl<P: Platform> Control<P> {
         }
         // The completion was seen: the counters are there.
         self.platform.from_device();
-        let stats = Stats::read(|index| buffer.cells().get(index).map_or(0, Cell::get));
+        let stats = Stats::read(|index| buffer.words().get(index).map_or(0, DmaWord::get));
         buffer.release();
         Ok(stats)
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 use e810_hal::regs::{GLPE_CPUSTATUS0, PFINT_OICR_ENA, PFPE_CQPDB, PFPE_CQPTAIL};
-use e810_hal::{DmaBuf, HostBuf, Platform, Words};
+use e810_hal::{DmaBuf, DmaWords, HostBuf, Platform};
 
 use crate::{Sim, SimPlatform};
 
@@ -80,7 +80,7 @@ fn writes_can_be_lost() {
 fn a_layered_platform_is_a_platform() {
     fn use_all(platform: impl Platform) {
         let memory = DmaBuf::new(platform.clone(), DmaLayout::new(64, 64)).unwrap();
-        assert_eq!(memory.cells().len(), 8);
+        assert_eq!(memory.words().len(), 8);
         let table = HostBuf::new(platform.clone(), 4).unwrap();
         let bytes = SharedBytesOf(&memory);
         let mapping = platform.dma_map(bytes.shared(), Access::Read).unwrap();
@@ -104,7 +104,7 @@ fn a_layered_platform_is_a_platform() {
     struct SharedBytesOf<'a, P: DmaAlloc>(&'a DmaBuf<P>);
     impl<P: DmaAlloc> SharedBytesOf<'_, P> {
         fn shared(&self) -> SharedBytes {
-            let start = NonNull::from(self.0.cells()).cast();
+            let start = NonNull::from(self.0.words()).cast();
             // SAFETY: only mapped and unmapped while the buffer lives.
             unsafe { SharedBytes::new(start, self.0.bytes()) }
         }

@@ -4,7 +4,7 @@ use e810_datapath::CompletionQueue;
 use e810_datapath::Registry;
 use e810_datapath::arm::{ArmWord, Notify};
 use e810_datapath::slot::Layout;
-use e810_hal::{Cell, HostBuf};
+use e810_hal::{DmaWord, HostBuf};
 use e810_tests::plain::{Plain, Queues, Spec};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ fn arm_once(cq_id: u32, before: u64, request: Notify) -> (Vec<u8>, Vec<(u32, u32
     let slots = registry.slots().clone();
     let mut cq = CompletionQueue::new(platform, ring, shadow, slots, key, 4).unwrap();
     assert!(!cq.arm(request), "the ring is empty");
-    let words: Vec<u64> = words[..8].iter().map(Cell::get).collect();
+    let words: Vec<u64> = words[..8].iter().map(DmaWord::get).collect();
     (bytes_of(&words), platform.doorbells())
 }
 

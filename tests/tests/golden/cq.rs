@@ -8,7 +8,7 @@ use e810_datapath::{
     CompletionQueue, Counters, CqKey, Data, ExtraOps, Op, QpKey, QpState, QpType, RecvQueue,
     RecvWr, Registry, Remote, SendFlags, SendLimits, SendQueue, SendWr, Sge, Wc, WcFlags,
 };
-use e810_hal::{Cell, HostBuf};
+use e810_hal::{DmaWord, HostBuf};
 use e810_tests::plain::{Plain, PlainCq, PlainRecv, PlainSend};
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use e810_datapath::sizing::CqSize;
 use e810_datapath::{Data, Op, SendFlags, SendLimits, SendWr, Sge, Wc};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use e810_tests::plain::{Queues, Spec};
 use serde_json::Value;
 

@@ -16,7 +16,7 @@ use e810_cqp::host_context::{
 use e810_cqp::qpc::cqp_size_code;
 use e810_cqp::ring::{SendRing, publish, ring_doorbell};
 use e810_hal::regs::{PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CCQPSTATUS, PFPE_CQPDB, PFPE_CQPTAIL};
-use e810_hal::{Barrier, Bus, Cell, Iova, RegOffset};
+use e810_hal::{Barrier, Bus, DmaWord, Iova, RegOffset};
 
 use crate::context::{narrow, or_zero};
 use crate::hex;
@@ -89,7 +89,7 @@ fn request(case: &Case<'_>) -> Outcome {
     ring_doorbell(&machine, &machine, ring.head());
 
     let base = entry.index as usize * 8;
-    let got: Vec<u64> = words[base..base + 8].iter().map(Cell::get).collect();
+    let got: Vec<u64> = words[base..base + 8].iter().map(DmaWord::get).collect();
     // The CCQ's own requests were recorded without their doorbell; destroying
     // the AEQ also writes an interrupt register, which is the event queues'.
     let doorbell = case["doorbells"]

@@ -2,7 +2,7 @@
 
 use e810_datapath::wr::MwBind;
 use e810_datapath::{Data, ExtraOps, Op, SendFlags, SendLimits, SendWr, Wc, WcStatus};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use e810_tests::plain::{Queues, Spec};
 
 use crate::report::{self, Case, Outcome, Rule, number};

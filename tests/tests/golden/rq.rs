@@ -1,7 +1,7 @@
 //! Golden vectors of the receive queue.
 
 use e810_datapath::{PostError, RecvWr, Sge, Wc};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use e810_tests::plain::Queues;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ impl Judge {
     }
 
     fn ring(&self) -> Vec<u8> {
-        let words: Vec<u64> = self.queues.rq_ring.iter().map(Cell::get).collect();
+        let words: Vec<u64> = self.queues.rq_ring.iter().map(DmaWord::get).collect();
         bytes_of(&words)
     }
 

@@ -5,7 +5,7 @@ pub mod input;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810_datapath::{Data, Op, PostError, SendFlags, SendWr, Sge, Wc};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use e810_tests::plain::Queues;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ const UNCOUNTED: &str = "an SGE that num_sge does not count cannot be given";
 const UNTOUCHED: u64 = 0xA5A5_A5A5_A5A5_A5A5;
 
 pub fn snapshot(ring: &[AtomicU64]) -> Vec<u64> {
-    ring.iter().map(Cell::get).collect()
+    ring.iter().map(DmaWord::get).collect()
 }
 
 pub fn bytes_of(words: &[u64]) -> Vec<u8> {

@@ -4,7 +4,7 @@ use e810_datapath::wr::MwBind;
 use e810_datapath::{
     Data, Op, PostError, QpState, RecvWr, Remote, SendFlags, SendWr, Sge, UdTarget,
 };
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use e810_tests::plain::{Queues, Spec};
 use serde_json::Value;
 
@@ -167,7 +167,7 @@ fn sends(case: &Case<'_>) -> Outcome {
     }
     let bad = answer.err().map_or(-1, |refused| refused.posted as i64);
     let expected = hex::bytes(case["sq_hex"].as_str().unwrap());
-    let words: Vec<u64> = queues.sq_ring.iter().map(Cell::get).collect();
+    let words: Vec<u64> = queues.sq_ring.iter().map(DmaWord::get).collect();
     let got = bytes_of(&words);
     let (posted, rest) = got.split_at(expected.len());
     // Clearing ahead of a fresh ring writes zeros.

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use core::sync::atomic::Ordering;
 
 use e810_cqp::limits::MAX_GROUP_MEMBERS;
-use e810_hal::{Cell, DmaBuf, DmaLayout, HostBuf, Iova, Platform, Words};
+use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, HostBuf, Iova, Platform};
 use heapless::Vec;
 
 use crate::addr::{Gid, MacAddr, group_mac};

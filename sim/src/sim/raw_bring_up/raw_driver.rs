@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use e810_hal::bus::CeqId;
 use e810_hal::regs as hw;
-use e810_hal::{Cell, DmaBuf, DmaLayout, Ns, Platform, Vector, WaitError, Words, poll_until};
+use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, Ns, Platform, Vector, WaitError, poll_until};
 
 /// Entries of the CQP SQ; so few that it wraps.
 const SQ: u64 = 4;
@@ -83,7 +83,7 @@ impl<P: Platform> RawDriver<P> {
     }
 
     pub(super) fn word(&self, memory: &DmaBuf<P>, index: u64) -> u64 {
-        memory.cells()[index as usize].observe()
+        memory.words()[index as usize].observe()
     }
 
     /// Control-path 3.1, steps 5 to 9.
@@ -94,7 +94,7 @@ impl<P: Platform> RawDriver<P> {
         hw::PFPE_CCQPSTATUS.set(&self.nic, 0);
         // SQSIZE 1 (four entries), PROTOCOL_USED RoCE; HMC_PROFILE 1; HW_MAJVER 1.
         let words = [0x110, self.sq.iova().0, 1, COOKIE, 1 << 16, 0, 0, 0];
-        for (cell, word) in self.context.cells().iter().zip(words) {
+        for (cell, word) in self.context.words().iter().zip(words) {
             cell.set(word);
         }
         self.nic.to_device();
@@ -157,7 +157,7 @@ impl<P: Platform> RawDriver<P> {
             header >> 55 & 1 != 0,
         );
         self.taken += 1;
-        self.shadow.cells()[0].publish(self.taken % CCQ);
+        self.shadow.words()[0].publish(self.taken % CCQ);
         (header >> 32 & 0x7fff, done)
     }
 
@@ -181,7 +181,7 @@ impl<P: Platform> RawDriver<P> {
         assert!(self.word(&self.buffer, 1) & 0xffff_ffff >= 4, "QP maximum");
         self.buffer.fill(0, 64, 0);
         for (offset, count) in COUNTS {
-            self.buffer.cells()[offset / 8].set(count);
+            self.buffer.words()[offset / 8].set(count);
         }
         assert!(self.by_registers(0x21, [0, 0, self.pf, 208, buffer, 0, 0, 0]));
         let backing = self.backing.iova().0;
@@ -211,7 +211,7 @@ impl<P: Platform> RawDriver<P> {
 
     pub(super) fn arm(&self, sequence: u64) {
         // ARM_NEXT, ARM_SEQ_NUM.
-        self.shadow.cells()[4].publish(1 << 14 | (sequence & 3) << 16);
+        self.shadow.words()[4].publish(1 << 14 | (sequence & 3) << 16);
         self.nic.to_device();
         hw::PFPE_CQARM.set(&self.nic, 0);
     }

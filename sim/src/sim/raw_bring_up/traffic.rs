@@ -3,7 +3,7 @@
 use crate::builder::{FIRST_MAC, mac};
 use std::sync::atomic::AtomicU64;
 
-use e810_hal::{Barrier, Cell, DmaBuf, DmaLayout, SharedBytes, Words};
+use e810_hal::{Barrier, DmaBuf, DmaLayout, DmaWord, DmaWords, SharedBytes};
 
 use super::raw_driver::Done;
 use super::*;
@@ -132,12 +132,12 @@ impl Rc {
             (208, 3),
         ];
         for (offset, word) in words {
-            self.context.cells()[offset / 8].set(word);
+            self.context.words()[offset / 8].set(word);
         }
     }
 
     fn bytes(&self) -> SharedBytes {
-        let start = std::ptr::NonNull::from(self.payload.cells()).cast();
+        let start = std::ptr::NonNull::from(self.payload.words()).cast();
         // SAFETY: the buffer outlives the use in each test; its words are only accessed atomically.
         unsafe { SharedBytes::new(start, BYTES) }
     }
@@ -162,7 +162,7 @@ impl Rc {
         let header = self.driver.word(&self.cq, at + 3);
         assert_eq!(header >> 55 & 1, 0, "ERROR");
         assert_eq!(header >> 32 & 0x7fff, nth % RING, "WQE index");
-        self.cq_shadow.cells()[0].publish((nth + 1) % RING);
+        self.cq_shadow.words()[0].publish((nth + 1) % RING);
     }
 }
 

@@ -8,7 +8,7 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 
 use super::{BATCH, Contestant, INLINE_BYTES, RING, Row, Single};
 use crate::abi::{

@@ -2,7 +2,7 @@
 
 use e810_cqp::op::{ArpChange, FlushStatus, FlushWqes, IpPair, ManageArp, ModifyQp};
 use e810_cqp::qpc::RoceContext;
-use e810_hal::{Barrier, Cell, Iova, Words};
+use e810_hal::{Barrier, DmaWord, DmaWords, Iova};
 use e810_types::{FlushCode, HwQpState, MacAddr};
 
 use super::answers::is_listed;

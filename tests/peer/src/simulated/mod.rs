@@ -23,7 +23,7 @@ use e810_cqp::qpc::RoceContext;
 use e810_cqp::{CcqConfig, Config, Cqp, Error};
 use e810_hal::bus::{CeqId, PfId, VsiId};
 use e810_hal::regs::PFPE_CQACK;
-use e810_hal::{Cell, DmaBuf, DmaLayout, Iova, Words};
+use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, Iova};
 use e810_sim::SimPlatform;
 use e810_types::MacAddr;
 
@@ -194,7 +194,7 @@ impl Simulated {
         loop {
             let entries = u64::from(CEQ_ENTRIES);
             let (slot, lap) = (self.events % entries, self.events / entries);
-            let Some(word) = self.ceq.cells().get(slot as usize).map(Cell::observe) else {
+            let Some(word) = self.ceq.words().get(slot as usize).map(DmaWord::observe) else {
                 return taken;
             };
             if word >> 63 == lap % 2 {

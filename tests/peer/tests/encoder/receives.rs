@@ -146,6 +146,6 @@ fn a_receive_of_nothing_is_the_one_before_to_the_library() {
         let code = unsafe { (trio.calls.post_recv)(qp.as_ptr(), &mut wr, &mut bad) };
         assert_eq!(code, 0);
     }
-    let words: Vec<u64> = qp.rq().iter().map(e810_hal::Cell::get).collect();
+    let words: Vec<u64> = qp.rq().iter().map(e810_hal::DmaWord::get).collect();
     assert_eq!(words[4..8], words[..4], "the SGE of the receive before");
 }

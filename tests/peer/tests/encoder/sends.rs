@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use e810_datapath::{PostError, QpType, Refused, SendWr};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use e810_peer::Library;
 use e810_peer::generate::{Limits, Rng, request};
 use e810_peer::request::{Kind, Request};

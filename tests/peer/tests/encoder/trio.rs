@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810_datapath::sizing::{CqSize, RqSize, SqSize};
 use e810_datapath::{ExtraOps, QpState, QpType, SendLimits, Wc};
-use e810_hal::Cell;
+use e810_hal::DmaWord;
 use e810_peer::abi::{AhAttr, CWc, QpCap, qp_type};
 use e810_peer::kernel::Paper;
 use e810_peer::{Calls, Library, LibraryAh, LibraryCq, LibraryQp, Opened};
