@@ -21,7 +21,7 @@
 //! use e810::{Channel, Cq, CqEvent, Platform};
 //!
 //! /// `cq` is on `channel`. `next` sleeps until the channel has an event: on a
-//! /// descriptor (`e810_host::channel::HostChannel::next`), or with
+//! /// descriptor (`e810_backends::channel::HostChannel::next`), or with
 //! /// [`Channel::poll_next`] and a waker of whatever the threads here are. It gives
 //! /// none when the worker is to end.
 //! fn worker<P: Platform>(
