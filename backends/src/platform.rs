@@ -111,7 +111,7 @@ unsafe impl<T: Transport> DmaMap for Function<T> {
         let id = mappings.next;
         mappings.next += 1;
         mappings.live.insert(id, mapped);
-        Ok(Mapping { id, runs: 1 })
+        Ok(Mapping { id, segments: 1 })
     }
 
     fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {

@@ -150,7 +150,10 @@ fn payload_is_mapped_by_its_file_and_outlives_its_owner() {
     let window = window.window(PAGE + 24, PAGE).unwrap();
     let mapping = nic.dma_map(window, Access::Read).unwrap();
     let run = nic.dma_segment(&mapping, 0).unwrap();
-    assert_eq!((run.iova.0 % 4096, run.bytes, mapping.runs), (24, 4096, 1));
+    assert_eq!(
+        (run.iova.0 % 4096, run.bytes, mapping.segments),
+        (24, 4096, 1)
+    );
     assert_eq!(nic.dma_segment(&mapping, 1), None);
     let first = *rig.books.lock().unwrap().maps.values().next().unwrap();
     assert_eq!(first, (2 * 4096, true, Access::Read));

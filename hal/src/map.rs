@@ -35,7 +35,7 @@ pub struct Mapping {
     /// The platform's own handle.
     pub id: u64,
     /// Number of runs, at least 1.
-    pub runs: u32,
+    pub segments: u32,
 }
 
 /// Maps memory the caller has.

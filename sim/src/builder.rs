@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bring_up::Tally;
 use crate::bus_master::BusMastering;
-use crate::driver_memory::{DriverMemory, Runs};
+use crate::driver_memory::{DmaSegmentation, DriverMemory};
 use crate::function::{Function, FunctionState};
 use crate::fw::{Firmware, FirmwareConfig, LanSide};
 use crate::interrupt_lines::InterruptLines;
@@ -40,7 +40,7 @@ pub struct Builder {
     seed: u64,
     mode: Mode,
     vectors: u16,
-    runs: Runs,
+    segments: DmaSegmentation,
     variation: Variation,
     quality: Quality,
     first_mac: Mac,
@@ -56,7 +56,7 @@ impl Default for Builder {
             seed: 0,
             mode: Mode::default(),
             vectors: 9,
-            runs: Runs::default(),
+            segments: DmaSegmentation::default(),
             variation: Variation::default(),
             quality: Quality::default(),
             first_mac: FIRST_MAC,
@@ -99,8 +99,8 @@ impl Builder {
 
     /// How mapped memory is split into DMA segments.
     #[must_use]
-    pub fn runs(mut self, runs: Runs) -> Self {
-        self.runs = runs;
+    pub fn segmentation(mut self, segments: DmaSegmentation) -> Self {
+        self.segments = segments;
         self
     }
 
@@ -216,7 +216,7 @@ impl Builder {
             registers: RegisterFile::new(identity, start),
             irq: Interrupts::new(self.vectors, self.variation.clear_pba),
             msix: Msix::new(self.vectors),
-            memory: DriverMemory::new(self.runs, &rng),
+            memory: DriverMemory::new(self.segments, &rng),
             host_vectors: vec![HostVector::default(); usize::from(self.vectors)],
             stats: Stats::default(),
             tally: Tally::default(),

@@ -19,7 +19,7 @@ use crate::iommu::{Iommu, PAGE};
 use crate::rng::Rng;
 
 use block::Block;
-pub use mapping::Runs;
+pub use mapping::DmaSegmentation;
 
 /// Allocations that a test can make fail, see [`Sim::fail_allocation`](crate::Sim::fail_allocation).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -85,7 +85,7 @@ pub(crate) struct DriverMemory {
     mappings: BTreeMap<u64, Vec<DmaSegment>>,
     next_mapping: u64,
     quarantine: VecDeque<Block>,
-    runs: Runs,
+    segments: DmaSegmentation,
     rng: Rng,
     counts: MemoryCounts,
     /// Requests left until one fails, by [`Allocation`].
@@ -93,7 +93,7 @@ pub(crate) struct DriverMemory {
 }
 
 impl DriverMemory {
-    pub(crate) fn new(runs: Runs, rng: &Rng) -> Self {
+    pub(crate) fn new(segments: DmaSegmentation, rng: &Rng) -> Self {
         Self {
             iommu: Iommu::new(rng.fork("iova")),
             blocks: BTreeMap::new(),
@@ -101,7 +101,7 @@ impl DriverMemory {
             mappings: BTreeMap::new(),
             next_mapping: 1,
             quarantine: VecDeque::new(),
-            runs,
+            segments,
             rng: rng.fork("runs"),
             counts: MemoryCounts::default(),
             fail_in: [None; 3],

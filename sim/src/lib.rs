@@ -54,7 +54,7 @@ pub mod wqe;
 
 pub use bring_up::BringUp;
 pub use builder::Builder;
-pub use driver_memory::{Allocation, MemoryCounts, Runs};
+pub use driver_memory::{Allocation, DmaSegmentation, MemoryCounts};
 pub use findings::{Class, Finding};
 pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink, test_package};
 pub use interrupt_lines::InterruptHook;

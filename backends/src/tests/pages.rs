@@ -32,7 +32,7 @@ fn entries(address: u64, iova: u64, bytes: u64) -> u64 {
 fn map<T: Transport>(function: &Function<T>, window: SharedBytes) -> (u64, u32) {
     let mapping = function.dma_map(window, Access::ReadWrite).unwrap();
     let run = function.dma_segment(&mapping, 0).unwrap();
-    let runs = mapping.runs;
+    let runs = mapping.segments;
     function.dma_unmap(mapping);
     (run.iova.0, runs)
 }

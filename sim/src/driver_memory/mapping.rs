@@ -5,16 +5,16 @@ use e810_hal::{Access, DmaError, DmaSegment, Iova, Mapping, SharedBytes};
 use super::{Allocation, DriverMemory};
 use crate::iommu::PAGE;
 
-/// How the driver's mapped memory is split into DMA segments (runs).
+/// How the driver's mapped memory is split into DMA segments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Runs {
-    /// One run, as with an IOMMU.
+pub enum DmaSegmentation {
+    /// One segment, as with an IOMMU.
     Contiguous,
-    /// One run per page, in random order, as on a machine without an IOMMU.
+    /// One segment per page, in random order, as on a machine without an IOMMU.
     PerPage,
-    /// Runs of one to four pages, in random order.
+    /// Segments of one to four pages, in random order.
     Chunks,
-    /// One run for each aligned block of this many bytes (a power of two of at least a page), in random order. The
+    /// One segment for each aligned block of this many bytes (a power of two of at least a page), in random order. The
     /// offset in a block is the same for the device as for the CPU, as with large pages and no IOMMU.
     Blocks(u64),
     /// One of the first three, drawn for each mapping.
@@ -36,7 +36,7 @@ impl DriverMemory {
         if self.fails_now(Allocation::Map) {
             return Err(DmaError::Refused { address, bytes });
         }
-        let mut runs: Vec<DmaSegment> = Vec::new();
+        let mut segments: Vec<DmaSegment> = Vec::new();
         let (block, most_blocks) = self.cut();
         let mut done = 0;
         while done < bytes {
@@ -45,25 +45,25 @@ impl DriverMemory {
             let blocks = most_blocks.map(|most| self.rng.below(most));
             let most = blocks.map_or(u64::MAX, |blocks| to_boundary + blocks * block);
             let len = ((bytes - done) as u64).min(most);
-            let run = self.map_run(memory, done, len, block, access);
-            let Some(iova) = run else {
-                self.unmap_runs(&runs);
+            let segment = self.map_segment(memory, done, len, block, access);
+            let Some(iova) = segment else {
+                self.unmap_segments(&segments);
                 return Err(DmaError::OutOfMemory {
                     bytes,
                     align: PAGE as usize,
                 });
             };
-            runs.push(DmaSegment {
+            segments.push(DmaSegment {
                 iova: Iova(iova),
                 bytes: len,
             });
             done += len as usize;
         }
-        Ok(self.enter(runs))
+        Ok(self.enter(segments))
     }
 
-    /// Maps one run of `memory`; returns its IOVA.
-    fn map_run(
+    /// Maps one segment of `memory`; returns its IOVA.
+    fn map_segment(
         &mut self,
         memory: SharedBytes,
         from: usize,
@@ -81,7 +81,7 @@ impl DriverMemory {
         self.iommu.map(iova, window, access).then_some(iova)
     }
 
-    /// Maps `memory` at the caller's address, in one run.
+    /// Maps `memory` at the caller's address, in one segment.
     pub(crate) fn map_at(
         &mut self,
         iova: u64,
@@ -102,33 +102,33 @@ impl DriverMemory {
         }]))
     }
 
-    fn enter(&mut self, runs: Vec<DmaSegment>) -> Mapping {
+    fn enter(&mut self, segments: Vec<DmaSegment>) -> Mapping {
         let mapping = Mapping {
             id: self.next_mapping,
-            runs: runs.len() as u32,
+            segments: segments.len() as u32,
         };
         self.next_mapping += 1;
         self.counts.mappings += 1;
-        self.counts.mapped_bytes += runs.iter().map(|run| run.bytes).sum::<u64>();
-        self.mappings.insert(mapping.id, runs);
+        self.counts.mapped_bytes += segments.iter().map(|segment| segment.bytes).sum::<u64>();
+        self.mappings.insert(mapping.id, segments);
         mapping
     }
 
-    /// The blocks that the next mapping is cut at, and how many of them a run has at most; `None`: no limit.
+    /// The blocks that the next mapping is cut at, and how many of them a segment has at most; `None`: no limit.
     fn cut(&mut self) -> (u64, Option<u64>) {
-        let runs = match self.runs {
-            Runs::Seeded => match self.rng.below(3) {
-                0 => Runs::Contiguous,
-                1 => Runs::PerPage,
-                _ => Runs::Chunks,
+        let segments = match self.segments {
+            DmaSegmentation::Seeded => match self.rng.below(3) {
+                0 => DmaSegmentation::Contiguous,
+                1 => DmaSegmentation::PerPage,
+                _ => DmaSegmentation::Chunks,
             },
             fixed => fixed,
         };
-        match runs {
-            Runs::Contiguous | Runs::Seeded => (PAGE, None),
-            Runs::PerPage => (PAGE, Some(1)),
-            Runs::Chunks => (PAGE, Some(4)),
-            Runs::Blocks(bytes) => (bytes.next_power_of_two().max(PAGE), Some(1)),
+        match segments {
+            DmaSegmentation::Contiguous | DmaSegmentation::Seeded => (PAGE, None),
+            DmaSegmentation::PerPage => (PAGE, Some(1)),
+            DmaSegmentation::Chunks => (PAGE, Some(4)),
+            DmaSegmentation::Blocks(bytes) => (bytes.next_power_of_two().max(PAGE), Some(1)),
         }
     }
 
@@ -137,16 +137,16 @@ impl DriverMemory {
     }
 
     pub(crate) fn dma_unmap(&mut self, mapping: Mapping) {
-        if let Some(runs) = self.mappings.remove(&mapping.id) {
+        if let Some(segments) = self.mappings.remove(&mapping.id) {
             self.counts.mappings -= 1;
-            self.counts.mapped_bytes -= runs.iter().map(|run| run.bytes).sum::<u64>();
-            self.unmap_runs(&runs);
+            self.counts.mapped_bytes -= segments.iter().map(|segment| segment.bytes).sum::<u64>();
+            self.unmap_segments(&segments);
         }
     }
 
-    fn unmap_runs(&mut self, runs: &[DmaSegment]) {
-        for run in runs {
-            self.iommu.unmap(run.iova.0);
+    fn unmap_segments(&mut self, segments: &[DmaSegment]) {
+        for segment in segments {
+            self.iommu.unmap(segment.iova.0);
         }
     }
 }

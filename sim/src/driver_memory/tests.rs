@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 use crate::rng::Rng;
 
-fn memory(runs: Runs) -> DriverMemory {
-    DriverMemory::new(runs, &Rng::new(11))
+fn memory(segments: DmaSegmentation) -> DriverMemory {
+    DriverMemory::new(segments, &Rng::new(11))
 }
 
 fn word(raw: &RawDma, index: usize) -> &AtomicU64 {
@@ -27,7 +27,7 @@ fn free(memory: &mut DriverMemory, raw: RawDma) {
 
 #[test]
 fn blocks_are_zeroed_aligned_and_elsewhere_for_the_device() {
-    let mut memory = memory(Runs::Contiguous);
+    let mut memory = memory(DmaSegmentation::Contiguous);
     for (bytes, align) in [(8, 8), (200, 4), (4096, 512), (65_792, 256), (64, 8192)] {
         let raw = memory.dma_alloc(DmaLayout::new(bytes, align)).unwrap();
         assert_eq!(raw.len * 8, DmaLayout::new(bytes, align).bytes());
@@ -47,7 +47,7 @@ fn blocks_are_zeroed_aligned_and_elsewhere_for_the_device() {
 
 #[test]
 fn no_room_is_an_error() {
-    let mut memory = memory(Runs::Contiguous);
+    let mut memory = memory(DmaSegmentation::Contiguous);
     assert!(memory.dma_alloc(DmaLayout::new(usize::MAX, 8)).is_err());
     assert!(memory.dma_alloc(DmaLayout::new(8, 1 << 62)).is_err());
     assert!(memory.host_alloc(usize::MAX / 4).is_err());
@@ -56,7 +56,7 @@ fn no_room_is_an_error() {
 
 #[test]
 fn freed_memory_is_poisoned_and_watched() {
-    let mut memory = memory(Runs::Contiguous);
+    let mut memory = memory(DmaSegmentation::Contiguous);
     let raw = memory.dma_alloc(DmaLayout::new(64, 64)).unwrap();
     word(&raw, 3).store(1, Ordering::Relaxed);
     free(&mut memory, raw);
@@ -72,7 +72,7 @@ fn freed_memory_is_poisoned_and_watched() {
 
 #[test]
 fn a_late_write_is_found_when_the_block_leaves_the_quarantine() {
-    let mut memory = memory(Runs::Contiguous);
+    let mut memory = memory(DmaSegmentation::Contiguous);
     let raw = memory.dma_alloc(DmaLayout::new(8, 8)).unwrap();
     free(&mut memory, raw);
     word(&raw, 0).store(1, Ordering::Relaxed);
@@ -86,7 +86,7 @@ fn a_late_write_is_found_when_the_block_leaves_the_quarantine() {
 
 #[test]
 fn giving_back_what_was_not_given_out_is_found() {
-    let mut memory = memory(Runs::Contiguous);
+    let mut memory = memory(DmaSegmentation::Contiguous);
     let raw = memory.dma_alloc(DmaLayout::new(64, 64)).unwrap();
     let host = memory.host_alloc(4).unwrap();
     let mut found = Vec::new();
@@ -103,7 +103,7 @@ fn giving_back_what_was_not_given_out_is_found() {
 
 #[test]
 fn a_chosen_request_fails_once() {
-    let mut memory = memory(Runs::Contiguous);
+    let mut memory = memory(DmaSegmentation::Contiguous);
     memory.fail(Allocation::Dma, 2);
     memory.fail(Allocation::Host, 1);
     let first = memory.dma_alloc(DmaLayout::new(8, 8)).unwrap();
@@ -124,7 +124,7 @@ fn a_chosen_request_fails_once() {
 
 #[test]
 fn what_is_left_behind_stays_valid() {
-    let mut memory = memory(Runs::Contiguous);
+    let mut memory = memory(DmaSegmentation::Contiguous);
     let raw = memory.dma_alloc(DmaLayout::new(8, 8)).unwrap();
     word(&raw, 0).store(5, Ordering::Relaxed);
     drop(memory);
@@ -168,17 +168,22 @@ impl Drop for UserMemory {
 #[test]
 fn the_mode_decides_the_runs() {
     let user = UserMemory::new(100, 3 * 4096);
-    let runs_of = |runs| {
-        let mut memory = memory(runs);
+    let segments_of = |segments| {
+        let mut memory = memory(segments);
         let mapping = memory.dma_map(user.shared(), Access::ReadWrite).unwrap();
-        mapping.runs
+        mapping.segments
     };
-    assert_eq!(runs_of(Runs::Contiguous), 1);
-    assert_eq!(runs_of(Runs::PerPage), 4);
-    assert!((1..=4).contains(&runs_of(Runs::Chunks)));
-    let mut seeded = memory(Runs::Seeded);
+    assert_eq!(segments_of(DmaSegmentation::Contiguous), 1);
+    assert_eq!(segments_of(DmaSegmentation::PerPage), 4);
+    assert!((1..=4).contains(&segments_of(DmaSegmentation::Chunks)));
+    let mut seeded = memory(DmaSegmentation::Seeded);
     let shapes: Vec<u32> = (0..40)
-        .map(|_| seeded.dma_map(user.shared(), Access::Read).unwrap().runs)
+        .map(|_| {
+            seeded
+                .dma_map(user.shared(), Access::Read)
+                .unwrap()
+                .segments
+        })
         .collect();
     assert!(shapes.contains(&1) && shapes.contains(&4));
 }
@@ -186,7 +191,7 @@ fn the_mode_decides_the_runs() {
 #[test]
 fn bad_ranges_and_failing_maps_leave_nothing() {
     let user = UserMemory::new(0, 3 * 4096);
-    let mut memory = memory(Runs::PerPage);
+    let mut memory = memory(DmaSegmentation::PerPage);
     let empty = user.shared().window(0, 0).unwrap();
     assert!(matches!(
         memory.dma_map(empty, Access::Read),
@@ -198,17 +203,20 @@ fn bad_ranges_and_failing_maps_leave_nothing() {
         Err(DmaError::Refused { .. })
     ));
     assert!(memory.counts().nothing_held());
-    memory.dma_unmap(Mapping { id: 99, runs: 1 });
+    memory.dma_unmap(Mapping {
+        id: 99,
+        segments: 1,
+    });
 }
 
 #[test]
 fn a_caller_may_choose_the_address() {
     let user = UserMemory::new(16, 4096);
-    let mut memory = memory(Runs::PerPage);
+    let mut memory = memory(DmaSegmentation::PerPage);
     let at =
         |memory: &mut DriverMemory, iova| memory.map_at(iova, user.shared(), Access::ReadWrite);
     let mapping = at(&mut memory, 0x40_0010).unwrap();
-    assert_eq!(mapping.runs, 1);
+    assert_eq!(mapping.segments, 1);
     memory.iommu.write(0x40_0011, &[42]).unwrap();
     let mut byte = [0];
     user.shared().read(1, &mut byte).unwrap();
@@ -228,18 +236,18 @@ fn a_caller_may_choose_the_address() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 128 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The rules of `DmaMap`: runs cover the memory in order, end on page boundaries, keep the offset in the page, and
+    /// The rules of `DmaMap`: segments cover the memory in order, end on page boundaries, keep the offset in the page, and
     /// reach the right bytes; after unmapping, nothing.
     #[test]
     fn runs_keep_the_rules(seed in any::<u64>(), skew in 0usize..4096, bytes in 1usize..40_000) {
         let bytes = if cfg!(miri) { bytes % 9_000 + 1 } else { bytes };
         let user = UserMemory::new(skew, bytes);
         let shared = user.shared();
-        let mut memory = DriverMemory::new(Runs::Seeded, &Rng::new(seed));
+        let mut memory = DriverMemory::new(DmaSegmentation::Seeded, &Rng::new(seed));
         let mapping = memory.dma_map(shared, Access::ReadWrite).unwrap();
         let mut at = 0u64;
         let mut ends = Vec::new();
-        for index in 0..mapping.runs {
+        for index in 0..mapping.segments {
             let run = memory.dma_segment(&mapping, index).unwrap();
             let address = shared.address() + at;
             prop_assert!(run.bytes >= 1);
@@ -255,7 +263,7 @@ proptest! {
             at += run.bytes;
         }
         prop_assert_eq!(at, bytes as u64);
-        prop_assert_eq!(memory.dma_segment(&mapping, mapping.runs), None);
+        prop_assert_eq!(memory.dma_segment(&mapping, mapping.segments), None);
         prop_assert_eq!(memory.counts().mapped_bytes, bytes as u64);
         memory.dma_unmap(mapping);
         prop_assert_eq!(memory.dma_segment(&mapping, 0), None);

@@ -3,7 +3,7 @@
 use e810::hmc::Backing;
 use e810::{Error, bring_up};
 use e810_sim::pe::CqpErrors;
-use e810_sim::{Runs, Sim};
+use e810_sim::{DmaSegmentation, Sim};
 use e810_tests::scenario::objects::Objects;
 use e810_tests::scenario::payload::Payload;
 use expect_test::expect;
@@ -123,7 +123,7 @@ fn a_failed_command_of_a_shutdown_is_reported_and_leaks_no_more_than_the_device_
 #[test]
 fn a_failed_command_of_an_object_changes_nothing() {
     for backing in BACKINGS {
-        let sim = builder().runs(Runs::PerPage).build();
+        let sim = builder().segmentation(DmaSegmentation::PerPage).build();
         let nic = sim.function(0);
         let mut config = config(&nic);
         config.backing = backing;

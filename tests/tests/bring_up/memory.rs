@@ -2,7 +2,7 @@
 
 use e810::hmc::Backing;
 use e810::{Error, SharedBytes, StageError, bring_up};
-use e810_sim::{Allocation, Runs, Sim, SimPlatform};
+use e810_sim::{Allocation, DmaSegmentation, Sim, SimPlatform};
 use e810_tests::scenario::objects::Objects;
 use e810_tests::scenario::payload::Payload;
 use expect_test::{Expect, expect};
@@ -109,7 +109,7 @@ fn no_host_memory_is_reported_by_its_stage_and_undone() {
 /// Makes objects until no request fails any more; says at which step each failed.
 fn every_request_of_objects(backing: Backing, what: Allocation) -> String {
     // One run a page: the region needs a list of pages.
-    let sim = builder().runs(Runs::PerPage).build();
+    let sim = builder().segmentation(DmaSegmentation::PerPage).build();
     let nic: SimPlatform = sim.function(0);
     let mut config = config(&nic);
     config.backing = backing;

@@ -6,7 +6,7 @@ use e810_hal::Ns;
 use e810_hal::regs::PFPE_CQPTAIL;
 use e810_sim::middleware::{Inject, Layered, Rule};
 use e810_sim::pe::{Breakage, Subject};
-use e810_sim::{Profile, Runs, Sim, SimPlatform};
+use e810_sim::{DmaSegmentation, Profile, Sim, SimPlatform};
 use e810_tests::traffic::{Pair, Setup, Side};
 
 use crate::requests::FLUSH;
@@ -50,7 +50,7 @@ fn a_thousand_are_flushed_in_the_time_of_one() {
         .functions(2)
         .seed(9)
         .profile(Profile::Card)
-        .runs(Runs::Contiguous)
+        .segmentation(DmaSegmentation::Contiguous)
         .build();
     let setup = Setup {
         caps: small(),

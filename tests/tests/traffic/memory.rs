@@ -1,7 +1,7 @@
 //! Memory in pieces.
 
 use e810::{Data, Op, SendFlags, SendWr, Sge, WcStatus};
-use e810_sim::{Runs, Sim};
+use e810_sim::{DmaSegmentation, Sim};
 use e810_tests::traffic::{Buffer, Pair, Setup, Transfer, pattern};
 
 use crate::exchange::{A, B, KINDS, around, many};
@@ -9,14 +9,18 @@ use crate::exchange::{A, B, KINDS, around, many};
 #[test]
 fn memory_cut_into_runs() {
     // 2 x 3 MiB are 1536 pages: one level of PBLEs covers 512.
-    for (seed, runs, buffer) in [
-        (40, Runs::Contiguous, 6 << 20),
-        (41, Runs::PerPage, 64 << 10),
-        (42, Runs::Chunks, 1 << 20),
-        (43, Runs::PerPage, 6 << 20),
-        (44, Runs::Chunks, 6 << 20),
+    for (seed, segments, buffer) in [
+        (40, DmaSegmentation::Contiguous, 6 << 20),
+        (41, DmaSegmentation::PerPage, 64 << 10),
+        (42, DmaSegmentation::Chunks, 1 << 20),
+        (43, DmaSegmentation::PerPage, 6 << 20),
+        (44, DmaSegmentation::Chunks, 6 << 20),
     ] {
-        let sim = Sim::builder().functions(2).seed(seed).runs(runs).build();
+        let sim = Sim::builder()
+            .functions(2)
+            .seed(seed)
+            .segmentation(segments)
+            .build();
         let setup = Setup {
             buffer,
             ..Setup::default()
@@ -39,8 +43,16 @@ fn memory_cut_into_runs() {
 
 #[test]
 fn a_region_may_begin_inside_a_page() {
-    for (seed, runs) in (45..).zip([Runs::Contiguous, Runs::PerPage, Runs::Chunks]) {
-        let sim = Sim::builder().functions(2).seed(seed).runs(runs).build();
+    for (seed, segments) in (45..).zip([
+        DmaSegmentation::Contiguous,
+        DmaSegmentation::PerPage,
+        DmaSegmentation::Chunks,
+    ]) {
+        let sim = Sim::builder()
+            .functions(2)
+            .seed(seed)
+            .segmentation(segments)
+            .build();
         let mut pair = Pair::simulated(&sim, Setup::default());
         let memory = Buffer::new(5 * 4096);
         let bytes = pattern(seed, 3 * 4096);

@@ -4,7 +4,7 @@
 use e810::{
     AccessFlags, Data, Error, Mr, MrChange, Op, Platform, Remote, SendFlags, SendWr, Sge, WcStatus,
 };
-use e810_sim::{Runs, Sim};
+use e810_sim::{DmaSegmentation, Sim};
 use e810_tests::traffic::{Buffer, Pair, Setup};
 
 use crate::sim;
@@ -107,8 +107,15 @@ fn write<P: Platform>(pair: &mut Pair<P>, addr: u64, rkey: u32) -> WcStatus {
 /// of its pages, whichever way the device sees it.
 #[test]
 fn a_region_named_by_another_address() {
-    for (seed, runs) in [(33, Runs::PerPage), (34, Runs::Contiguous)] {
-        let sim = Sim::builder().functions(2).seed(seed).runs(runs).build();
+    for (seed, segments) in [
+        (33, DmaSegmentation::PerPage),
+        (34, DmaSegmentation::Contiguous),
+    ] {
+        let sim = Sim::builder()
+            .functions(2)
+            .seed(seed)
+            .segmentation(segments)
+            .build();
         let mut pair = Pair::simulated(&sim, Setup::default());
         let memory = Buffer::new(5 * 4096);
         let window = memory.bytes().window(100, 4 * 4096).unwrap();

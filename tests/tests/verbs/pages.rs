@@ -1,7 +1,7 @@
 //! Regions of large memory: pages as large as the memory's pieces allow.
 
 use e810::{AccessFlags, Data, Op, Remote, SendFlags, SendWr, Sge, WcStatus};
-use e810_sim::{Runs, Sim};
+use e810_sim::{DmaSegmentation, Sim};
 use e810_tests::traffic::{Buffer, Pair, Setup, pattern};
 
 use crate::A;
@@ -13,8 +13,17 @@ const GIB1: u64 = 1 << 30;
 /// A region of `bytes` bytes that begins `into` bytes behind an address aligned
 /// to `align`, written and read at its ends and at borders of pages; gives page
 /// size and page list entries.
-fn region(seed: u64, runs: Runs, (align, into): (u64, u64), bytes: u64) -> (u64, u32) {
-    let sim = Sim::builder().functions(2).seed(seed).runs(runs).build();
+fn region(
+    seed: u64,
+    segments: DmaSegmentation,
+    (align, into): (u64, u64),
+    bytes: u64,
+) -> (u64, u32) {
+    let sim = Sim::builder()
+        .functions(2)
+        .seed(seed)
+        .segmentation(segments)
+        .build();
     let setup = Setup {
         buffer: 16 << 10,
         ..Setup::default()
@@ -96,27 +105,30 @@ fn region(seed: u64, runs: Runs, (align, into): (u64, u64), bytes: u64) -> (u64,
 
 #[test]
 fn one_piece_needs_no_list() {
-    assert_eq!(region(1, Runs::Contiguous, (KIB4, 77), GIB1), (KIB4, 0));
+    assert_eq!(
+        region(1, DmaSegmentation::Contiguous, (KIB4, 77), GIB1),
+        (KIB4, 0)
+    );
 }
 
 #[test]
 fn pieces_of_2_mib_are_512_a_gib() {
-    let runs = Runs::Blocks(MIB2);
-    assert_eq!(region(2, runs, (MIB2, 0), GIB1), (MIB2, 512));
+    let segments = DmaSegmentation::Blocks(MIB2);
+    assert_eq!(region(2, segments, (MIB2, 0), GIB1), (MIB2, 512));
     // It may begin and end inside a page.
-    assert_eq!(region(3, runs, (MIB2, 5000), GIB1), (MIB2, 513));
+    assert_eq!(region(3, segments, (MIB2, 5000), GIB1), (MIB2, 513));
 }
 
 #[test]
 fn pieces_of_1_gib_are_one_entry_each() {
-    let runs = Runs::Blocks(GIB1);
-    assert_eq!(region(4, runs, (GIB1, 0), 2 * GIB1), (GIB1, 2));
+    let segments = DmaSegmentation::Blocks(GIB1);
+    assert_eq!(region(4, segments, (GIB1, 0), 2 * GIB1), (GIB1, 2));
 }
 
 #[test]
 fn pieces_of_4_kib_are_a_tree_where_one_list_has_no_room() {
     // 64 MiB: 16384 entries.
-    let (page, entries) = region(5, Runs::PerPage, (KIB4, 0), 64 << 20);
+    let (page, entries) = region(5, DmaSegmentation::PerPage, (KIB4, 0), 64 << 20);
     assert_eq!((page, entries), (KIB4, 16_384));
 }
 
@@ -124,6 +136,6 @@ fn pieces_of_4_kib_are_a_tree_where_one_list_has_no_room() {
 fn neighbours_are_one_piece() {
     // Blocks in no order: some may lie side by side, and are told apart by
     // nobody.
-    let (page, entries) = region(6, Runs::Blocks(32 << 10), (KIB4, 0), 1 << 20);
+    let (page, entries) = region(6, DmaSegmentation::Blocks(32 << 10), (KIB4, 0), 1 << 20);
     assert_eq!((page, entries), (KIB4, 256));
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use e810::hmc::{Backing, Capacity};
 use e810::{AccessFlags, Config, QpCaps, QpInit, bring_up};
-use e810_sim::{Profile, Runs, Sim};
+use e810_sim::{DmaSegmentation, Profile, Sim};
 use e810_tests::traffic::{Buffer, Watched};
 
 const QPS: usize = 4096;
@@ -38,7 +38,7 @@ fn thousands_of_objects_at_once() {
         .functions(1)
         .seed(7)
         .profile(Profile::Card)
-        .runs(Runs::Contiguous)
+        .segmentation(DmaSegmentation::Contiguous)
         .build();
     let function = sim.function(0);
     let lan = e810::Lan {

@@ -109,7 +109,7 @@ unsafe impl DmaMap for Metal<'_> {
             // Address and length fit 32 bits each: a handle that says it all.
             ..=MEMORY_END => Ok(Mapping {
                 id: address << 32 | bytes as u64,
-                runs: 1,
+                segments: 1,
             }),
             _ => Err(DmaError::Refused { address, bytes }),
         }

@@ -86,7 +86,7 @@ impl Simulated {
             .dma_map(memory, Access::ReadWrite)
             .map_err(|_| Errno::EXHAUSTED)?;
         let mut pages = Vec::new();
-        for run in 0..mapping.runs {
+        for run in 0..mapping.segments {
             let run = self.nic.dma_segment(&mapping, run).ok_or(Errno::INVALID)?;
             let first = run.iova.0 & !(PAGE - 1);
             pages.extend((first..run.iova.0 + run.bytes).step_by(PAGE as usize));
@@ -99,7 +99,7 @@ impl Simulated {
             list: None,
             region: None,
         };
-        if mapped.mapping.runs > 1 {
+        if mapped.mapping.segments > 1 {
             match self.list(&mapped.pages, registration.purpose) {
                 Ok(list) => mapped.list = Some(list),
                 Err(error) => {
