@@ -1,9 +1,9 @@
 //! Mapping memory that the caller already has for the device.
 //!
-//! A mapping yields runs of (IOVA, length): VFIO gives one, a unikernel
+//! A mapping yields segments of (IOVA, length): VFIO gives one, a unikernel
 //! perhaps one a page, the simulator what its seed says. How a memory region
 //! is described to the device (no list, one level, two levels of PBLEs) follows
-//! from the runs.
+//! from the segments.
 
 use crate::bytes::SharedBytes;
 use crate::dma::{DmaError, Iova};
@@ -28,24 +28,24 @@ pub struct DmaSegment {
     pub bytes: u64,
 }
 
-/// A live mapping: a platform's handle and its number of runs.
+/// A live mapping: a platform's handle and its number of segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Mapping {
     /// The platform's own handle.
     pub id: u64,
-    /// Number of runs, at least 1.
+    /// Number of segments, at least 1.
     pub segments: u32,
 }
 
 /// Maps memory the caller has.
 ///
 /// # Implementation safety
-/// From `dma_map` to `dma_unmap` the runs, in order, cover exactly the bytes
+/// From `dma_map` to `dma_unmap` the segments, in order, cover exactly the bytes
 /// of the memory. Through them the device reaches nothing else but the rest of the
 /// IOMMU's pages (at least 4 KiB) that the memory begins and ends in: payload that
 /// begins and ends with a page has no neighbours there. Where there is no IOMMU it
-/// is the device alone that keeps to the runs.
+/// is the device alone that keeps to the segments.
 /// After `dma_unmap` the device reaches none of it. Where there is no IOMMU, or
 /// another process is it (vfio-user), that rests on the device, which the caller
 /// has told first, or reset.
@@ -54,7 +54,7 @@ pub unsafe trait DmaMap {
     /// Makes `memory` visible to the device. It is lent until `dma_unmap`, as
     /// [`SharedBytes::new`] promises.
     ///
-    /// Run boundaries inside the memory lie on multiples of 4 KiB of its
+    /// Segment boundaries inside the memory lie on multiples of 4 KiB of its
     /// virtual address, and offsets within a 4 KiB page are the same on both
     /// sides.
     ///
@@ -62,7 +62,7 @@ pub unsafe trait DmaMap {
     /// [`DmaError::BadRange`], [`DmaError::Refused`], [`DmaError::OutOfMemory`].
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError>;
 
-    /// Run `index` of a live mapping; `None` from `runs` on.
+    /// Segment `index` of a live mapping; `None` from [`Mapping::segments`] on.
     fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment>;
 
     /// Takes the memory away from the device, which was instructed not to use

@@ -1,8 +1,8 @@
 //! Words shared with the device: a ring sees [`DmaWord`]s, never references to structures.
 //!
-//! Ring code is generic over the cell, so that the same code runs on DMA
-//! memory (`AtomicU64`, little-endian), on a recording cell that unit tests
-//! use to check the order of publication, and on a model checker's cell.
+//! Ring code is generic over the word, so that the same code runs on DMA
+//! memory (`AtomicU64`, little-endian), on a recording word that unit tests
+//! use to check the order of publication, and on a model checker's word.
 //!
 //! Order of publication: body words with [`DmaWord::set`], then
 //! [`Barrier::to_device`](crate::Barrier::to_device), then the word with the
@@ -51,7 +51,7 @@ impl DmaWord for AtomicU64 {
 /// Indexing is checked once an entry, not once a word: take
 /// [`DmaWords::block`] and use its constant indexes.
 pub trait DmaWords {
-    /// The kind of cell.
+    /// The type of a word.
     type Word: DmaWord;
 
     /// All words, in address order.
@@ -69,8 +69,8 @@ pub trait DmaWords {
     /// are left alone.
     fn fill(&self, start: usize, count: usize, value: u64) {
         if let Some(rest) = self.words().get(start..) {
-            for cell in rest.iter().take(count) {
-                cell.set(value);
+            for word in rest.iter().take(count) {
+                word.set(value);
             }
         }
     }
