@@ -1,5 +1,5 @@
-//! Little-endian fields at byte offsets: checked reads, writes into buffers
-//! whose size the writer knows.
+//! Little-endian fields at byte offsets: checked reads, and writes into
+//! buffers of known size.
 
 /// The `N` bytes from `at` on; `None` when they are not all there.
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

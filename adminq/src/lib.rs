@@ -1,7 +1,7 @@
-//! The cold function: what must be done before the RDMA engine of an Intel
-//! E810 answers, on a function that no other driver has set up.
+//! Set-up of a function of the Intel E810 that no other driver has set up: reset, AdminQ,
+//! package, scheduler and link, which the RDMA engine needs before it answers.
 //!
-//! * [`reset`]: resets and their waits;
+//! * [`reset`]: resets, and waiting until they are done;
 //! * [`AdminQ`]: the command and the event queue, [`op`] their commands,
 //!   [`event`] their events;
 //! * [`package`]: the DDP package, checked before anything is sent;

@@ -1,4 +1,4 @@
-//! Resets, and what there is to wait for after them (control-path 9.2, 10).
+//! Resets, and the waits after them (control-path 9.2, 10).
 //!
 //! A PF reset clears the engine's registers of this function and what the
 //! firmware holds for it; it leaves the AdminQ's registers alone (control-path

@@ -1,7 +1,7 @@
 //! Control QP, CCQ and host memory cache of the Intel E810 RDMA engine.
 //!
-//! Everything the driver tells the engine goes through the control QP as a
-//! 64-byte request. This crate has
+//! The driver configures the engine through the control QP (CQP), with 64-byte
+//! requests. This crate has
 //!
 //! * [`op`]: every GEN_2 command as a struct with a pure [`op::Command::encode`];
 //! * [`qpc`]: the QP host context that CREATE_QP and MODIFY_QP refer to;

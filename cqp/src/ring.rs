@@ -1,7 +1,7 @@
-//! The CQP's send queue: which entry is next, and how one is published.
+//! The CQP's send queue: the next entry, and how an entry is published.
 //!
 //! [`SendRing`] holds indexes only; the words are passed to it. So the same
-//! code runs on DMA memory and on the recording cells of the unit tests, which
+//! code runs on DMA memory and on the recording words of the unit tests, which
 //! check the order: body, barrier, header, barrier, doorbell.
 //!
 //! The header word is not cleared before the body is written, as existing

@@ -1,4 +1,4 @@
-//! What a command in flight is called, and how it ended.
+//! Identifier of a command in flight, and its result.
 
 use crate::error::{Error, Result};
 use crate::opcode::Opcode;

@@ -1,7 +1,7 @@
 //! Typed commands: pure functions from arguments to parameters and data, and
 //! from a reply to a value.
 //!
-//! One file a group. Offsets are those of control-path 9.4 to 9.10; where they
+//! One file for each group of commands. Offsets are those of control-path 9.4 to 9.10; where they
 //! are silent a comment names the place in the existing drivers.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! What can be wrong with a package file.
+//! Errors of a package file.
 
 use super::Version;
 

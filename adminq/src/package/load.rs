@@ -1,4 +1,4 @@
-//! Bringing a package onto the card (control-path 9.10).
+//! Downloads a package to the card (control-path 9.10).
 
 use e810_hal::bus::Index;
 use e810_hal::regs::{

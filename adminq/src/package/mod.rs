@@ -1,8 +1,8 @@
-//! The DDP package: what teaches the card's parser its protocols, RoCEv2 among
+//! The DDP package, which configures the card's parser for its protocols, RoCEv2 among
 //! them (control-path 9.10).
 //!
-//! [`Package::parse`] checks the whole file, and nothing is sent before it has;
-//! [`load`] brings it onto the card, or finds that another function has.
+//! [`Package::parse`] checks the whole file before anything is sent; [`load`] downloads it,
+//! or finds that another function of the card already did.
 
 mod buffer;
 mod error;

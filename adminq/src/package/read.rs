@@ -1,4 +1,4 @@
-//! Reading a file of unknown origin: every range checked, with its offset.
+//! Bounds-checked reads of an untrusted file; errors name the offset.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 

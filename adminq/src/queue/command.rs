@@ -1,4 +1,4 @@
-//! Sending a command and taking its reply.
+//! Sends a command and reads its reply.
 
 use e810_hal::{Ns, Platform, WaitError, log_debug, log_error, log_info, log_warn, poll_until};
 

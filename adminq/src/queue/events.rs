@@ -1,4 +1,4 @@
-//! Taking events.
+//! Reads events from the receive queue.
 
 use e810_hal::{Platform, log_debug};
 

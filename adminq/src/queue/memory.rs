@@ -1,4 +1,4 @@
-//! The one piece of memory of both queues, and where things are in it.
+//! Layout of the DMA allocation that both queues share.
 //!
 //! Buffers first, a page each: the command buffer, then one for each entry of
 //! the event queue; then the two rings.

@@ -4,7 +4,7 @@
 //! the answer to the one before; so there is one command buffer, and a small
 //! ring. After a time-out the firmware may still write to that buffer: no other
 //! command is sent until its reply has come, and the memory is not freed before
-//! the queue is switched off with no command open.
+//! the queue is disabled with no command outstanding.
 
 mod command;
 mod events;

@@ -1,4 +1,4 @@
-//! The registers of one queue: programming, checking, switching off.
+//! The registers of one queue: programming, checking, disabling.
 
 use e810_hal::clock::live;
 use e810_hal::regs::{

@@ -1,4 +1,5 @@
-//! The CCQ's life: created by its own first completion, destroyed by registers
+//! Creation of the CCQ, whose first completion is that of its own creation, and its
+//! destruction, which completes through the registers
 //! (control-path 3.1 step 15, 3.4, 4.3, 4.4).
 
 use e810_hal::bus::{CeqId, VsiId};

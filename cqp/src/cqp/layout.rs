@@ -1,4 +1,4 @@
-//! Where things are in the DMA memory of the CQP and of the CCQ.
+//! Layout of the DMA memory of the CQP and of the CCQ.
 
 use e810_hal::Iova;
 

@@ -1,4 +1,4 @@
-//! The control QP: its life, its commands, their completions.
+//! The control QP (CQP): creation, commands, completions, destruction.
 
 mod attach;
 mod create;

@@ -1,4 +1,4 @@
-//! Completion of commands: polling the CCQ or the registers (control-path 4.3, 4.4, 10).
+//! Completion of commands, polled from the CCQ or from the registers (control-path 4.3, 4.4, 10).
 
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;

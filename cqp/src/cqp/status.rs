@@ -1,4 +1,4 @@
-//! What the registers say of a command and of its failure (control-path 4.3).
+//! Status of a command and of its failure, as the registers report it (control-path 4.3).
 
 use e810_hal::Platform;
 use e810_hal::clock::live;

@@ -1,4 +1,4 @@
-//! Backing: which segments and pages have memory, and telling the device.
+//! Host memory behind segments and pages, and the commands that tell the device of it.
 
 use e810_hal::regs::PFHMC_PDINV;
 use e810_hal::{Bus, DmaWord, Platform};

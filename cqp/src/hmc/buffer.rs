@@ -1,4 +1,4 @@
-//! A buffer for one question to the device and its answer.
+//! A DMA buffer for one query command and its reply.
 
 use core::sync::atomic::AtomicU64;
 

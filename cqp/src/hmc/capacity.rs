@@ -1,4 +1,4 @@
-//! How much the caller wants.
+//! Number of objects that the caller asks for.
 
 use crate::limits::{MAX_MCAST_GROUPS, RESERVED_CQS, RESERVED_QPS};
 

@@ -1,4 +1,4 @@
-//! Giving out PBLE lists and writing them.
+//! Allocates PBLE lists and writes their entries.
 
 use core::sync::atomic::AtomicU64;
 

@@ -1,5 +1,5 @@
-//! Upper bound of the host memory that an HMC takes, before there is one: constant
-//! arithmetic.
+//! Upper bound of the host memory that an HMC takes, computed in constants
+//! before it is created.
 
 use super::capacity::{Backing, Capacity};
 use super::layout::{BASE_UNIT, PAGE_BYTES, SEGMENT_BYTES, align_up};

@@ -2,8 +2,8 @@
 //!
 //! The device has an address space of its own for its objects. Bring-up asks
 //! for its limits ([`FpmQuery`]), chooses counts ([`Plan`]) and lets
-//! [`Hmc::create`] commit them, back them with memory and say so. After that
-//! the HMC gives out PBLE lists, grows, and is taken down in the end.
+//! [`Hmc::create`] commit them, back them with memory and tell the device.
+//! After that the HMC allocates PBLE lists, grows, and is destroyed at the end.
 //!
 //! # Memory
 //!

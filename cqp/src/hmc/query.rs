@@ -1,4 +1,4 @@
-//! What the device has: the reply of QUERY_FPM_VAL (control-path 6.3).
+//! Limits of the device: the reply of QUERY_FPM_VAL (control-path 6.3).
 
 use e810_hal::{Platform, log_debug};
 use tock_registers::register_bitfields;

@@ -1,4 +1,4 @@
-//! The table of segments: what backs each, and what the device knows of it.
+//! The table of segment descriptors: the backing of each, and whether the device has it.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,9 +1,9 @@
-//! Where backing comes from: a bounded number of DMA allocations, cut into
+//! Allocator of backing memory: a bounded number of DMA allocations, cut into
 //! segments and pages.
 //!
-//! The owners of DMA memory stand in a table of fixed size; allocations grow with
-//! the layout, and with their number, so that the table suffices. Nothing is given
-//! back before the end: the device may use a page as long as its segment is valid.
+//! The allocations are kept in a table of fixed size. They grow with the layout and with
+//! their number, so that the table suffices. Nothing is freed before the end: the device
+//! may use a page as long as its segment is valid.
 
 use core::sync::atomic::AtomicU64;
 

@@ -1,4 +1,4 @@
-//! A device for the unit tests of this module.
+//! A fake device for the unit tests of this module.
 
 use super::query::FpmQuery;
 
