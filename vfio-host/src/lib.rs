@@ -30,8 +30,8 @@ use anyhow::Result;
 
 pub mod cli;
 pub mod commands;
-pub mod exchange;
 pub mod functions;
+pub mod handshake;
 pub mod measure;
 pub mod monitor;
 pub mod output;

@@ -16,7 +16,7 @@ use crate::cli::address::AddressArgs;
 use crate::cli::capture::CaptureArgs;
 use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
-use crate::exchange::RendezvousArgs;
+use crate::handshake::RendezvousArgs;
 use crate::measure::wait_mode::WaitMode;
 
 /// Two functions, in this process or one in another, and what is between them.

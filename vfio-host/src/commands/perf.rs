@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, PerfArgs, TestArg};
-use crate::exchange::{Done, Link, Rendezvous, Role, SIZES};
 use crate::functions::lifecycle;
 use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, Workload};
+use crate::handshake::{Done, Link, Rendezvous, Role, SIZES};
 use crate::measure::perf::{Client, MAX_POST_LIST, PerfEndpoint, Plan, Run, Server, Test};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::MonitorRegistry;

@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, PingpongArgs, ServiceArg};
-use crate::exchange::{Done, Link, Rendezvous, Role};
 use crate::functions::lifecycle;
 use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, TransportLabel, Workload};
+use crate::handshake::{Done, Link, Rendezvous, Role};
 use crate::measure::op::Op;
 use crate::measure::pingpong::{
     Outcome, PingpongEndpoint, PingpongEndpointPlan, Plan, Watch, datagram, remote, run as exchange,

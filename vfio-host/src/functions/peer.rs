@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::lifecycle::close;
 use super::workload::RunContext;
 use crate::cli::PairArgs;
-use crate::exchange::{Link, Offer, Rendezvous, Role};
+use crate::handshake::{Link, Offer, Rendezvous, Role};
 use crate::measure::endpoint::{Endpoint, RemoteQp};
 use crate::stop::Stop;
 

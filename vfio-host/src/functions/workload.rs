@@ -15,7 +15,7 @@ use super::watch;
 use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, StartArgs};
-use crate::exchange::{Rendezvous, Role};
+use crate::handshake::{Rendezvous, Role};
 use crate::measure::pingpong::Watch;
 use crate::monitor::{MonitorRegistry, Service, SnapshotPublisher};
 

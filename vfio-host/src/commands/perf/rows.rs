@@ -8,8 +8,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::cli::PerfArgs;
-use crate::exchange::Role;
 use crate::functions::workload::TransportLabel;
+use crate::handshake::Role;
 use crate::measure::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
 use crate::output::progress::Progress;
 use crate::output::terminal;

@@ -4,8 +4,8 @@
 //! [`Server`] answers), so one thread can drive both, or one process each.
 
 mod client;
+mod core_to_core;
 mod endpoint;
-mod floor;
 mod pace;
 mod plot;
 mod server;
@@ -21,8 +21,8 @@ use crate::measure::op::Op;
 use crate::measure::wait_mode::WaitMode;
 
 pub use client::Client;
+pub use core_to_core::{CoreToCore, core_to_core};
 pub use endpoint::{MAX_POST_LIST, PerfEndpoint};
-pub use floor::{Floor, core_to_core};
 pub use plot::svg;
 pub use server::Server;
 pub use spread::Spread;

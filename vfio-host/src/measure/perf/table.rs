@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Bandwidth, Floor, Plan, Run, Spread, Test};
+use super::{Bandwidth, CoreToCore, Plan, Run, Spread, Test};
 use crate::measure::latency::Bucket;
 
 /// A line of the table.
@@ -52,7 +52,7 @@ pub struct PerfReport {
     /// A cache line from one processor to another in the same run, in
     /// nanoseconds; for `lat`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub core_to_core_ns: Option<Floor>,
+    pub core_to_core_ns: Option<CoreToCore>,
     /// A line for each size.
     pub rows: Vec<Row>,
 }
@@ -60,7 +60,7 @@ pub struct PerfReport {
 impl PerfReport {
     /// A report without lines.
     #[must_use]
-    pub fn new(plan: &Plan, transport: &'static str, floor: Option<Floor>) -> Self {
+    pub fn new(plan: &Plan, transport: &'static str, floor: Option<CoreToCore>) -> Self {
         Self {
             transport,
             op: plan.op.name(),

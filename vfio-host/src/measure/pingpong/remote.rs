@@ -10,7 +10,7 @@ use e810::Wc;
 use e810_backends::interrupts::HostPlatform;
 
 use super::{MESSAGE_LIMIT, Outcome, PingpongEndpoint, Plan, UNREACHED, Watch};
-use crate::exchange::Role;
+use crate::handshake::Role;
 use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::host_port::HostPort;
-use super::{ExchangeError, Lines, Link};
+use super::{HandshakeError, Lines, Link};
 use crate::cli::number::number;
 
 /// How often a listener polls, and a connection that was refused is tried again.
@@ -66,7 +66,7 @@ impl RendezvousArgs {
     ///
     /// # Errors
     /// A host that is not found, or a port that cannot be listened on.
-    pub fn open(&self) -> Result<Option<Rendezvous>, ExchangeError> {
+    pub fn open(&self) -> Result<Option<Rendezvous>, HandshakeError> {
         let wait = Duration::from_secs(self.wait.into());
         if let Some(at) = &self.listen {
             let mut last = None;
@@ -84,7 +84,7 @@ impl RendezvousArgs {
                             wait,
                         }));
                     }
-                    Err(error) => last = Some(ExchangeError::Listen { at, error }),
+                    Err(error) => last = Some(HandshakeError::Listen { at, error }),
                 }
             }
             return last.map_or(Ok(None), Err);
@@ -147,7 +147,7 @@ impl Rendezvous {
                 Ok(_) => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) if is_of_one(error.kind()) => continue,
-                Err(error) => return Err(ExchangeError::Listen { at, error }.into()),
+                Err(error) => return Err(HandshakeError::Listen { at, error }.into()),
             }
             let mut next = 0;
             while let Some((link, since)) = unheard.get_mut(next) {
@@ -157,12 +157,14 @@ impl Rendezvous {
                         next += 1;
                         continue;
                     }
-                    Ok(false) => ExchangeError::Silent {
+                    Ok(false) => HandshakeError::Silent {
                         peer: link.peer(),
                         limit: FIRST_LINE.min(self.wait),
                     },
                     // These are an e810, and have a reason.
-                    Err(error @ (ExchangeError::Version { .. } | ExchangeError::Failed { .. })) => {
+                    Err(
+                        error @ (HandshakeError::Version { .. } | HandshakeError::Failed { .. }),
+                    ) => {
                         link.give_up(&error);
                         return Err(error.into());
                     }
@@ -177,7 +179,7 @@ impl Rendezvous {
             }
             if Instant::now() >= end {
                 let limit = self.wait;
-                return Err(ExchangeError::Nobody {
+                return Err(HandshakeError::Nobody {
                     at,
                     limit,
                     strangers,
@@ -197,7 +199,7 @@ impl Rendezvous {
             match TcpStream::connect_timeout(&at, left.max(AGAIN)) {
                 Ok(stream) => return Ok(stream),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused && !left.is_zero() => {}
-                Err(error) => return Err(ExchangeError::Connect { at, error }.into()),
+                Err(error) => return Err(HandshakeError::Connect { at, error }.into()),
             }
             sleep(AGAIN);
         }

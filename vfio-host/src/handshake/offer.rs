@@ -8,7 +8,7 @@ use e810::{Gid, MacAddr, Mtu, Qpn};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ExchangeError, VERSION, shown};
+use super::{HandshakeError, VERSION, shown};
 use crate::cli::mac::parse_mac;
 use crate::measure::endpoint::RemoteQp;
 use crate::output::units;
@@ -97,15 +97,15 @@ impl Offer {
     ///
     /// # Errors
     /// What it was not asked for, or what cannot be.
-    pub(super) fn check(&self, theirs: Self, from: SocketAddr) -> Result<Peer, ExchangeError> {
+    pub(super) fn check(&self, theirs: Self, from: SocketAddr) -> Result<Peer, HandshakeError> {
         if theirs.e810 != VERSION {
-            return Err(ExchangeError::Version {
+            return Err(HandshakeError::Version {
                 peer: from,
                 theirs: theirs.e810.into(),
             });
         }
         self.agree(&theirs, from)?;
-        let wrong = |what: &str, value: &dyn Display| ExchangeError::Malformed {
+        let wrong = |what: &str, value: &dyn Display| HandshakeError::Malformed {
             peer: from,
             why: shown(&format!("{what} {value}")),
         };
@@ -150,7 +150,7 @@ impl Offer {
     }
 
     /// Whether both were asked for the same.
-    fn agree(&self, theirs: &Self, from: SocketAddr) -> Result<(), ExchangeError> {
+    fn agree(&self, theirs: &Self, from: SocketAddr) -> Result<(), HandshakeError> {
         let names = self.terms.keys().chain(theirs.terms.keys());
         let mut names: Vec<&str> = names.map(String::as_str).collect();
         // What others follow from comes first: both sides name the same.
@@ -159,7 +159,7 @@ impl Offer {
         for name in names {
             let [ours, other] = [self, theirs].map(|offer| given(name, offer.terms.get(name)));
             if ours != other {
-                return Err(ExchangeError::Differs {
+                return Err(HandshakeError::Differs {
                     peer: from,
                     theirs: other,
                     ours,

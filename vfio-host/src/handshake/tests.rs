@@ -40,7 +40,7 @@ fn offer(size: u32) -> Offer {
 }
 
 /// What `exchange_params` makes of a line.
-fn heard(line: &[u8]) -> Result<Peer, ExchangeError> {
+fn heard(line: &[u8]) -> Result<Peer, HandshakeError> {
     let (mut there, mut link) = connection(WAIT);
     there.write_all(line).unwrap();
     drop(there.shutdown(std::net::Shutdown::Write));
@@ -114,7 +114,7 @@ fn what_a_stranger_says_is_an_error_of_its_own() {
     ] {
         let error = heard(&line(field, value)).unwrap_err();
         let text = error.to_string();
-        assert!(matches!(error, ExchangeError::Malformed { .. }), "{text}");
+        assert!(matches!(error, HandshakeError::Malformed { .. }), "{text}");
         assert!(text.contains(part), "{text}");
         assert!(!text.contains(char::is_control), "{text:?}");
     }
@@ -130,7 +130,7 @@ fn what_a_stranger_says_is_an_error_of_its_own() {
         let mut place = serde_json::to_value(offer(64).places[0]).unwrap();
         place[field] = json!(number);
         let error = heard(&line("places", json!([place]))).unwrap_err();
-        assert!(matches!(error, ExchangeError::Malformed { .. }), "{error}");
+        assert!(matches!(error, HandshakeError::Malformed { .. }), "{error}");
     }
     for garbage in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
@@ -141,10 +141,10 @@ fn what_a_stranger_says_is_an_error_of_its_own() {
         &[&[b'['; 1000][..], b"\n"].concat(),
     ] {
         let error = heard(garbage).unwrap_err();
-        assert!(matches!(error, ExchangeError::Malformed { .. }), "{error}");
+        assert!(matches!(error, HandshakeError::Malformed { .. }), "{error}");
     }
     let error = heard(&line("e810", json!(1))).unwrap_err();
-    assert!(matches!(error, ExchangeError::Version { theirs: 1, .. }));
+    assert!(matches!(error, HandshakeError::Version { theirs: 1, .. }));
     let other = line("terms", json!({"command": "pingpong", "size": 128}));
     let text = heard(&other).unwrap_err().to_string();
     assert!(text.contains("size 128") && text.contains("64"), "{text}");
@@ -252,26 +252,26 @@ fn a_listener_waits_on_when_a_stranger_connects() {
 
 #[test]
 fn lines_and_waiting_have_limits() {
-    assert!(matches!(heard(b""), Err(ExchangeError::Gone { .. })));
-    assert!(matches!(heard(b"{\"st"), Err(ExchangeError::Gone { .. })));
+    assert!(matches!(heard(b""), Err(HandshakeError::Gone { .. })));
+    assert!(matches!(heard(b"{\"st"), Err(HandshakeError::Gone { .. })));
     let (mut there, mut link) = connection(WAIT);
     let writer = thread::spawn(move || {
         // Ends when the reader has had enough.
         while there.write_all(&[b'x'; 4096]).is_ok() {}
     });
     let error = link.exchange_params(&offer(64)).unwrap_err();
-    assert!(matches!(error, ExchangeError::TooLong { .. }), "{error}");
+    assert!(matches!(error, HandshakeError::TooLong { .. }), "{error}");
     drop(link);
     writer.join().unwrap();
     let (there, mut link) = connection(Duration::from_millis(10));
     let error = link.exchange_params(&offer(64)).unwrap_err();
-    assert!(matches!(error, ExchangeError::Silent { .. }), "{error}");
+    assert!(matches!(error, HandshakeError::Silent { .. }), "{error}");
     drop(there);
     let mut long = offer(64);
     long.places = vec![long.places[0]; 2000];
     let (_there, mut link) = connection(WAIT);
     let error = link.exchange_params(&long).unwrap_err();
-    assert!(matches!(error, ExchangeError::TooLong { .. }), "{error}");
+    assert!(matches!(error, HandshakeError::TooLong { .. }), "{error}");
 }
 
 #[test]
@@ -296,5 +296,5 @@ fn try_receive_does_not_wait_and_keeps_the_message() {
             break error;
         }
     };
-    assert!(matches!(gone, ExchangeError::Gone { .. }));
+    assert!(matches!(gone, HandshakeError::Gone { .. }));
 }

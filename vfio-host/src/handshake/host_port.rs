@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-use super::ExchangeError;
+use super::HandshakeError;
 
 /// Port where none is named; the one that existing tools use.
 pub const PORT: u16 = 18515;
@@ -103,7 +103,7 @@ impl HostPort {
     ///
     /// # Errors
     /// A host that is not found.
-    pub(super) fn listening(&self, port: u16) -> Result<Vec<SocketAddr>, ExchangeError> {
+    pub(super) fn listening(&self, port: u16) -> Result<Vec<SocketAddr>, HandshakeError> {
         let port = self.port.unwrap_or(port);
         match &self.host {
             Some(host) => self.find(host, port),
@@ -119,8 +119,8 @@ impl HostPort {
     ///
     /// # Errors
     /// No host, or one that is not found.
-    pub(super) fn connecting(&self, port: u16) -> Result<SocketAddr, ExchangeError> {
-        let lost = |error| ExchangeError::Host {
+    pub(super) fn connecting(&self, port: u16) -> Result<SocketAddr, HandshakeError> {
+        let lost = |error| HandshakeError::Host {
             host: self.to_string(),
             error,
         };
@@ -130,9 +130,9 @@ impl HostPort {
         found.first().copied().ok_or_else(none)
     }
 
-    fn find(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ExchangeError> {
+    fn find(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, HandshakeError> {
         let found = (host, port).to_socket_addrs();
-        let found = found.map_err(|error| ExchangeError::Host {
+        let found = found.map_err(|error| HandshakeError::Host {
             host: self.to_string(),
             error,
         })?;
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(at(":7").listening(9).unwrap().len(), 2);
         assert!(matches!(
             at(":7").connecting(9),
-            Err(ExchangeError::Host { .. })
+            Err(HandshakeError::Host { .. })
         ));
     }
 }

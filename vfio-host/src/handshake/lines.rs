@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::ExchangeError;
+use super::HandshakeError;
 
 /// Bytes of a line at most; the longest that is sent has some 250 endpoints.
 pub const MAX_LINE: usize = 64 << 10;
@@ -28,8 +28,8 @@ impl Lines {
     ///
     /// # Errors
     /// The socket's.
-    pub fn new(stream: TcpStream, peer: SocketAddr) -> Result<Self, ExchangeError> {
-        let failed = |error| ExchangeError::Socket { peer, error };
+    pub fn new(stream: TcpStream, peer: SocketAddr) -> Result<Self, HandshakeError> {
+        let failed = |error| HandshakeError::Socket { peer, error };
         stream.set_nonblocking(false).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         Ok(Self {
@@ -49,15 +49,19 @@ impl Lines {
     ///
     /// # Errors
     /// A message that is longer than a line can be, or the socket's.
-    pub fn send(&mut self, message: &impl Serialize, limit: Duration) -> Result<(), ExchangeError> {
+    pub fn send(
+        &mut self,
+        message: &impl Serialize,
+        limit: Duration,
+    ) -> Result<(), HandshakeError> {
         let peer = self.peer;
-        let mut line = serde_json::to_vec(message).map_err(|error| ExchangeError::Malformed {
+        let mut line = serde_json::to_vec(message).map_err(|error| HandshakeError::Malformed {
             peer,
             why: error.to_string(),
         })?;
         line.push(b'\n');
         if line.len() > MAX_LINE {
-            return Err(ExchangeError::TooLong {
+            return Err(HandshakeError::TooLong {
                 peer,
                 limit: MAX_LINE,
             });
@@ -67,9 +71,9 @@ impl Lines {
             .set_write_timeout(Some(limit))
             .and_then(|()| self.stream.write_all(&line));
         sent.map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => ExchangeError::Silent { peer, limit },
-            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => ExchangeError::Gone { peer },
-            _ => ExchangeError::Socket { peer, error },
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => HandshakeError::Silent { peer, limit },
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => HandshakeError::Gone { peer },
+            _ => HandshakeError::Socket { peer, error },
         })
     }
 
@@ -78,7 +82,7 @@ impl Lines {
     /// # Errors
     /// No line in time, one that is too long, the end of the connection, or the
     /// socket's.
-    pub fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, ExchangeError> {
+    pub fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, HandshakeError> {
         let peer = self.peer;
         let end = Instant::now() + limit;
         loop {
@@ -87,10 +91,10 @@ impl Lines {
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(ExchangeError::Silent { peer, limit });
+                return Err(HandshakeError::Silent { peer, limit });
             }
             let set = self.stream.set_read_timeout(Some(left));
-            set.map_err(|error| ExchangeError::Socket { peer, error })?;
+            set.map_err(|error| HandshakeError::Socket { peer, error })?;
             self.read()?;
         }
     }
@@ -99,12 +103,12 @@ impl Lines {
     ///
     /// # Errors
     /// As [`Lines::receive`], but for its limit.
-    pub fn try_receive(&mut self) -> Result<Option<Vec<u8>>, ExchangeError> {
+    pub fn try_receive(&mut self) -> Result<Option<Vec<u8>>, HandshakeError> {
         if let Some(line) = self.take()? {
             return Ok(Some(line));
         }
         let peer = self.peer;
-        let failed = |error| ExchangeError::Socket { peer, error };
+        let failed = |error| HandshakeError::Socket { peer, error };
         self.stream.set_nonblocking(true).map_err(failed)?;
         let read = self.read();
         self.stream.set_nonblocking(false).map_err(failed)?;
@@ -113,29 +117,29 @@ impl Lines {
     }
 
     /// Reads once.
-    fn read(&mut self) -> Result<(), ExchangeError> {
+    fn read(&mut self) -> Result<(), HandshakeError> {
         let peer = self.peer;
         let mut chunk = [0; CHUNK];
         match self.stream.read(&mut chunk) {
-            Ok(0) => Err(ExchangeError::Gone { peer }),
+            Ok(0) => Err(HandshakeError::Gone { peer }),
             Ok(bytes) => {
                 self.kept.extend(chunk.iter().take(bytes));
                 Ok(())
             }
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),
-                ErrorKind::ConnectionReset => Err(ExchangeError::Gone { peer }),
-                _ => Err(ExchangeError::Socket { peer, error }),
+                ErrorKind::ConnectionReset => Err(HandshakeError::Gone { peer }),
+                _ => Err(HandshakeError::Socket { peer, error }),
             },
         }
     }
 
     /// The first whole line of what was received.
-    fn take(&mut self) -> Result<Option<Vec<u8>>, ExchangeError> {
+    fn take(&mut self) -> Result<Option<Vec<u8>>, HandshakeError> {
         let end = self.kept.iter().position(|byte| *byte == b'\n');
         // With its end, as one is counted when it is sent.
         if end.map_or(self.kept.len(), |end| end + 1) > MAX_LINE {
-            return Err(ExchangeError::TooLong {
+            return Err(HandshakeError::TooLong {
                 peer: self.peer,
                 limit: MAX_LINE,
             });

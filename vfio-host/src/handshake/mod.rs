@@ -37,7 +37,7 @@ const SHOWN: usize = 300;
 /// Why two processes did not come together. Each is one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ExchangeError {
+pub enum HandshakeError {
     /// The port cannot be listened on.
     #[error("listening on {at}: {error}; give another ADDR:PORT with --listen")]
     Listen {
@@ -212,7 +212,7 @@ impl Link {
     ///
     /// # Errors
     /// What the peer is not, or what it was not asked for, which is also sent to it.
-    pub fn exchange_params(&mut self, offer: &Offer) -> Result<Peer, ExchangeError> {
+    pub fn exchange_params(&mut self, offer: &Offer) -> Result<Peer, HandshakeError> {
         self.lines.send(&Message::Offer(offer.clone()), self.wait)?;
         let received = match self.pending.take() {
             Some(pending) => Ok(pending),
@@ -238,7 +238,7 @@ impl Link {
     ///
     /// # Errors
     /// A peer that is gone, silent or failed.
-    pub fn ready(&mut self) -> Result<(), ExchangeError> {
+    pub fn ready(&mut self) -> Result<(), HandshakeError> {
         self.lines.send(&Message::Ready {}, self.wait)?;
         match self.next()? {
             Message::Ready {} => Ok(()),
@@ -251,7 +251,7 @@ impl Link {
     ///
     /// # Errors
     /// A peer that is gone.
-    pub fn stop(&mut self, posted: Vec<u64>) -> Result<(), ExchangeError> {
+    pub fn stop(&mut self, posted: Vec<u64>) -> Result<(), HandshakeError> {
         self.lines.send(&Message::Stop { posted }, self.wait)
     }
 
@@ -272,7 +272,7 @@ impl Link {
     ///
     /// # Errors
     /// A peer that does not speak this protocol, or is gone.
-    pub(crate) fn has_offer(&mut self) -> Result<bool, ExchangeError> {
+    pub(crate) fn has_offer(&mut self) -> Result<bool, HandshakeError> {
         match (self.try_receive()?, &self.pending) {
             (false, _) => Ok(false),
             (true, Some(Message::Offer(_))) => Ok(true),
@@ -285,7 +285,7 @@ impl Link {
     ///
     /// # Errors
     /// A peer that is gone or failed.
-    pub fn try_receive(&mut self) -> Result<bool, ExchangeError> {
+    pub fn try_receive(&mut self) -> Result<bool, HandshakeError> {
         if self.pending.is_none()
             && let Some(line) = self.lines.try_receive()?
         {
@@ -299,7 +299,7 @@ impl Link {
     ///
     /// # Errors
     /// A peer that is gone.
-    pub fn done(&mut self, mine: Done) -> Result<(), ExchangeError> {
+    pub fn done(&mut self, mine: Done) -> Result<(), HandshakeError> {
         self.lines.send(&Message::Done(mine), self.wait)
     }
 
@@ -307,7 +307,7 @@ impl Link {
     ///
     /// # Errors
     /// A peer that is gone, silent or failed.
-    pub fn finish(&mut self) -> Result<Done, ExchangeError> {
+    pub fn finish(&mut self) -> Result<Done, HandshakeError> {
         match self.next()? {
             Message::Done(done) => Ok(done),
             _ => Err(self.malformed("not done")),
@@ -315,7 +315,7 @@ impl Link {
     }
 
     /// What the peer says next.
-    fn next(&mut self) -> Result<Message, ExchangeError> {
+    fn next(&mut self) -> Result<Message, HandshakeError> {
         if let Some(pending) = self.pending.take() {
             return Ok(pending);
         }
@@ -330,9 +330,9 @@ impl Link {
         let _ = self.lines.send(&Message::Failed { why }, self.wait);
     }
 
-    fn parse(&self, line: &[u8]) -> Result<Message, ExchangeError> {
+    fn parse(&self, line: &[u8]) -> Result<Message, HandshakeError> {
         let peer = self.lines.peer();
-        let malformed = |error: serde_json::Error| ExchangeError::Malformed {
+        let malformed = |error: serde_json::Error| HandshakeError::Malformed {
             peer,
             why: shown(&error.to_string()),
         };
@@ -341,10 +341,10 @@ impl Link {
         if let Some(theirs) = value.get("e810").and_then(Value::as_u64)
             && theirs != u64::from(VERSION)
         {
-            return Err(ExchangeError::Version { peer, theirs });
+            return Err(HandshakeError::Version { peer, theirs });
         }
         match serde_json::from_value(value).map_err(malformed)? {
-            Message::Failed { why } => Err(ExchangeError::Failed {
+            Message::Failed { why } => Err(HandshakeError::Failed {
                 peer,
                 why: shown(&why),
             }),
@@ -352,8 +352,8 @@ impl Link {
         }
     }
 
-    fn malformed(&self, why: &str) -> ExchangeError {
-        ExchangeError::Malformed {
+    fn malformed(&self, why: &str) -> HandshakeError {
+        HandshakeError::Malformed {
             peer: self.lines.peer(),
             why: why.to_owned(),
         }

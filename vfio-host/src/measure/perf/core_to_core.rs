@@ -19,7 +19,7 @@ const PATIENCE: u32 = 10_000;
 
 /// A hand-over from one processor to another, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Floor {
+pub struct CoreToCore {
     /// The two processors.
     pub cpus: [usize; 2],
     /// Smallest mean of a batch.
@@ -42,7 +42,7 @@ fn two_cpus() -> Option<[usize; 2]> {
 /// Measures between the first two processors that this thread may use; `None`
 /// where it has only one.
 #[must_use]
-pub fn core_to_core() -> Option<Floor> {
+pub fn core_to_core() -> Option<CoreToCore> {
     let cpus = two_cpus()?;
     let line = Line(AtomicU64::new(0));
     let last = SAMPLES * BATCH * 2;
@@ -82,7 +82,7 @@ pub fn core_to_core() -> Option<Floor> {
     });
     let (mut samples, _) = one.ok().flatten().zip(other.ok().flatten())?;
     samples.sort_unstable();
-    Some(Floor {
+    Some(CoreToCore {
         cpus,
         min: samples.first().copied()?,
         p50: samples.get(samples.len() / 2).copied()?,
