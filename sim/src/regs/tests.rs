@@ -165,7 +165,7 @@ fn named_bits_are_those_of_the_reference() {
 
 #[test]
 fn no_register_of_the_lan_table_is_also_in_hal() {
-    for info in super::lan::TABLE {
+    for info in lan::TABLE {
         let ours = ALL.iter().find(|ours| ours.name == info.name);
         assert!(
             ours.is_none(),
