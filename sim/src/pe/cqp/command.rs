@@ -168,7 +168,7 @@ const MG: [u64; 8] = [
 
 /// Every command with a format.
 #[rustfmt::skip]
-static FORMATS: [Format; 39] = [
+static FORMATS: &[Format] = &[
     f(0x00, "CREATE_QP", [0, 0, ALL, m(23, 0) | m(43, 42) | m(51, 45) | m(62, 59), 0, ALL, 0, 0]),
     f(0x01, "MODIFY_QP",
         [0, m(45, 32) | m(51, 48), ALL, m(23, 0) | m(52, 42) | m(62, 55), 0, ALL, 0, 0]),

@@ -65,6 +65,9 @@ impl Case {
     }
 }
 
+/// Cases with a WQE in `cqp_wqes.json`: a case that is not read would pass unseen.
+const RECORDED: usize = 119;
+
 #[test]
 fn linux_sets_only_bits_that_the_formats_define() {
     let mut seen = 0;
@@ -78,7 +81,7 @@ fn linux_sets_only_bits_that_the_formats_define() {
         assert_eq!(format.undefined(&command), None, "{}", case.name());
         seen += 1;
     }
-    assert_eq!(seen, 119);
+    assert_eq!(seen, RECORDED);
 }
 
 #[test]
