@@ -26,6 +26,7 @@ fn start(function: SimPlatform) -> Result<Node, Box<dyn Error>> {
     let device = bring_up_cold(function, &Config::cold(1500), &start, &mut |_| {})?;
     let (mut control, events) = device.split();
     let pd = control.alloc_pd()?;
+    // 4096 bytes, as words that the device may write at any time.
     let memory = SharedBytes::from_static(vec![0; 512].leak());
     let mr = control.reg_mr(&pd, memory, AccessFlags::LOCAL_WRITE)?;
     let cq = control.create_cq(16, 0)?;
