@@ -162,15 +162,3 @@ fn named_bits_are_those_of_the_reference() {
     assert_eq!(bits(&mut file, regs::PFINT_AEQCTL.off()), 0xc000_1fff);
     assert!(file.element(RegOffset::new(0x7F_1000)).is_none());
 }
-
-#[test]
-fn no_register_of_the_lan_table_is_also_in_hal() {
-    for info in lan::TABLE {
-        let ours = ALL.iter().find(|ours| ours.name == info.name);
-        assert!(
-            ours.is_none(),
-            "{} is in hal: delete its row in sim/src/regs/lan.rs",
-            info.name
-        );
-    }
-}
