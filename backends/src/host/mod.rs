@@ -11,9 +11,11 @@ pub mod cpus;
 pub mod fake;
 pub mod group;
 pub mod kernel;
+pub mod kernel_log;
 pub mod limits;
 pub mod package;
 pub mod pci;
+pub mod resource;
 pub mod routes;
 
 use std::fs;

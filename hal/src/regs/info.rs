@@ -139,6 +139,29 @@ impl RegInfo {
     }
 }
 
+impl RegInfo {
+    /// Whether a read changes nothing in the device, as far as the sources say.
+    #[must_use]
+    pub const fn is_read_pure(&self) -> bool {
+        matches!(
+            self.access,
+            AccessKind::ReadOnly | AccessKind::ReadWrite | AccessKind::Trigger
+        )
+    }
+
+    /// All elements, the last index fastest; a single register is one element.
+    pub fn elements(&'static self) -> impl Iterator<Item = Element> {
+        let most = |dimension: usize| self.index.get(dimension).map_or(0, |index| index.max);
+        let (first, second) = (most(0), most(1));
+        (0..=first).flat_map(move |first| {
+            (0..=second).map(move |second| Element {
+                register: self,
+                indexes: [first, second],
+            })
+        })
+    }
+}
+
 /// One element of a register array, or a single register. Displays as
 /// `GLINT_ITR(0, 5)`, `GLINT_DYN_CTL(5)`, `PFPE_CQPDB`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,6 +170,17 @@ pub struct Element {
     pub register: &'static RegInfo,
     /// Its indexes; those that the register does not have are 0.
     pub indexes: [u32; 2],
+}
+
+impl Element {
+    /// Byte offset from the start of the register's space.
+    #[must_use]
+    pub fn offset(&self) -> u32 {
+        let strides = self.register.index.iter().zip(self.indexes);
+        strides.fold(self.register.offset, |offset, (dimension, index)| {
+            offset.wrapping_add(dimension.stride.wrapping_mul(index))
+        })
+    }
 }
 
 impl fmt::Display for Element {

@@ -233,3 +233,19 @@ fn the_table_tells_access_and_reset() {
     assert_eq!(named("GLINT_CEQCTL").index[0].max, 2047);
     assert_eq!(CeqId::MAX, 1023);
 }
+
+#[test]
+fn elements_are_those_of_the_array_in_order() {
+    let itr = ALL.iter().find(|info| info.name == "GLINT_ITR").unwrap();
+    let elements: Vec<_> = itr.elements().collect();
+    assert_eq!(elements.len(), 3 * 2048);
+    let (timer, vector) = (ItrIndex::new(1).unwrap(), Vector::new(5).unwrap());
+    let element = elements[2048 + 5];
+    assert_eq!(element.to_string(), "GLINT_ITR(1, 5)");
+    assert_eq!(element.offset(), GLINT_ITR.at(timer, vector).off().get());
+    let alone = ALL.iter().find(|info| info.name == "PFPE_CQPDB").unwrap();
+    assert_eq!(alone.elements().count(), 1);
+    assert!(!alone.is_read_pure() && itr.is_read_pure());
+    let oicr = ALL.iter().find(|info| info.name == "PFINT_OICR").unwrap();
+    assert!(!oicr.is_read_pure());
+}
