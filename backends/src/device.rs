@@ -33,6 +33,13 @@ pub trait HostDevice: HostPlatform {
     /// Why it does not.
     fn probe(&self) -> Result<(), BackendError>;
 
+    /// Configuration space, 4096 bytes or as much as the function has; `None` of a
+    /// simulated function of this process.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>>;
+
     /// The LAN side of a function on which it is ready, as [`lan`](crate::lan).
     ///
     /// # Errors
@@ -60,6 +67,16 @@ impl<T: Transport> HostDevice for Function<T> {
 
     fn probe(&self) -> Result<(), BackendError> {
         self.probe()
+    }
+
+    fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>> {
+        let read = |bytes: usize| {
+            let mut space = vec![0; bytes];
+            self.transport().config_read(0, &mut space)?;
+            Ok(space)
+        };
+        // A function behind a bus without the extended part has 256 bytes.
+        Some(read(4096).or_else(|_: BackendError| read(256)))
     }
 
     fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan> {

@@ -48,6 +48,10 @@ impl HostDevice for SimPlatform {
         Ok(())
     }
 
+    fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>> {
+        None
+    }
+
     fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan> {
         let vsi = vsi.unwrap_or_else(|| self.vsi());
         Ok(Lan {

@@ -25,7 +25,7 @@ pub struct PassiveBar {
 pub enum PassiveError {
     /// The kernel is locked down, or the caller is not root.
     #[error(
-        "{}: not permitted: run as root; a kernel in lockdown (Secure Boot) shows no BAR to user space, whoever asks",
+        "{}: not permitted: run as root; a kernel in lockdown (Secure Boot) shows no BAR to user space, not even to root",
         path.display()
     )]
     NotPermitted {

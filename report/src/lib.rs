@@ -1,0 +1,28 @@
+//! Reports: everything that an E810 says of itself, as a file.
+//!
+//! A report is a file of JSON lines, one [`Record`] a line (the format is described in
+//! `docs/report.md`). It is written by a [`Journal`]: before each access to the card the
+//! name of the access is on the disk, so that a machine that dies tells which one it was;
+//! the next run can leave that one out. It is read by [`Document`], which takes files that
+//! are cut, of another version, or of another program as what they are.
+//!
+//! Levels, each a module:
+//!
+//! * [`passive`], level 0: files of sysfs, configuration space, the kernel's log, and BAR 0
+//!   beside whatever driver has the function. Nothing is written.
+//! * [`registers`], level 1: every register, of a function that this program has opened.
+//!
+//! Nothing in this crate writes to a card.
+
+pub mod config_space;
+pub mod document;
+pub mod identities;
+pub mod journal;
+pub mod page;
+pub mod passive;
+pub mod record;
+pub mod registers;
+
+pub use document::{Document, ReadError};
+pub use journal::{Journal, JournalError, Medium};
+pub use record::{Header, Record, Run, State, VERSION};

@@ -1,0 +1,302 @@
+//! A report as a page of text for a person.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::config_space::ConfigSpace;
+use crate::document::Document;
+use crate::record::{Record, Run, State};
+
+/// Registers by name, each with the values of its elements.
+type Registers<'a> = BTreeMap<&'a str, &'a [Run]>;
+
+/// The page. Each question that a first card is to answer has a line, with what the
+/// report says of it or which level would.
+#[must_use]
+pub fn page(document: &Document) -> String {
+    let mut page = String::new();
+    // Writing to a string does not fail.
+    let _ = write_page(&mut page, document);
+    page
+}
+
+fn write_page(out: &mut String, document: &Document) -> std::fmt::Result {
+    let facts = facts(document);
+    let fact = |name: &str| facts.get(name).copied();
+    if let Some(Record::Report(header)) = document.records.first() {
+        writeln!(
+            out,
+            "function    {} ({}), level {}",
+            header.device, header.transport, header.level
+        )?;
+    }
+    writeln!(out, "ended       {}", ending(document))?;
+    if let Some(driver) = fact("driver") {
+        writeln!(out, "driver      {driver}")?;
+    }
+    if let (Some(vendor), Some(device)) = (fact("vendor"), fact("device")) {
+        let of = |name| fact(name).unwrap_or("?");
+        writeln!(
+            out,
+            "PCI         {vendor}:{device}, subsystem {}:{}, revision {}",
+            of("subsystem_vendor"),
+            of("subsystem_device"),
+            of("revision")
+        )?;
+    }
+    if let Some(width) = fact("current_link_width") {
+        let of = |name| fact(name).unwrap_or("?");
+        writeln!(
+            out,
+            "PCIe link   x{width} at {} (possible: x{} at {})",
+            of("current_link_speed"),
+            of("max_link_width"),
+            of("max_link_speed")
+        )?;
+    }
+    write_config(out, document)?;
+    write_aer(out, &facts)?;
+    let lines = document
+        .records
+        .iter()
+        .filter(|record| matches!(record, Record::Log { .. }));
+    let lines = lines.count();
+    if lines > 0 {
+        writeln!(
+            out,
+            "kernel log  {lines} lines about the function, ice, irdma, vfio or AER"
+        )?;
+    }
+    for record in &document.records {
+        match record {
+            Record::Absent { what, why }
+                if !facts.contains_key(what.as_str()) && why != "not there" =>
+            {
+                writeln!(out, "not read    {what}: {why}")?;
+            }
+            Record::Skipped { what, why } => writeln!(out, "left out    {what}: {why}")?,
+            _ => {}
+        }
+    }
+    write_registers(out, document)
+}
+
+/// Texts of facts by name.
+fn facts(document: &Document) -> BTreeMap<&str, &str> {
+    let facts = document.records.iter().filter_map(|record| match record {
+        Record::Fact { name, text } => Some((name.as_str(), text.as_str())),
+        _ => None,
+    });
+    facts.collect()
+}
+
+fn ending(document: &Document) -> String {
+    match document.records.last() {
+        Some(Record::End { complete: true, .. }) => "complete".to_owned(),
+        Some(Record::End { why, .. }) => {
+            format!("early: {}", why.as_deref().unwrap_or("no reason given"))
+        }
+        Some(Record::Next { what }) => {
+            format!("by a machine that died at: {what} (leave it out with --skip-after-crash)")
+        }
+        _ => "the file is cut".to_owned(),
+    }
+}
+
+fn write_config(out: &mut String, document: &Document) -> std::fmt::Result {
+    let spaces = document.records.iter().filter_map(|record| match record {
+        Record::Config { bytes } => Some(ConfigSpace::from_hex(bytes)),
+        _ => None,
+    });
+    for space in spaces {
+        let space = match space {
+            Ok(space) => space,
+            Err(why) => {
+                writeln!(out, "config      {why}")?;
+                continue;
+            }
+        };
+        if let Some([payload, request, most]) = space.sizes() {
+            writeln!(
+                out,
+                "PCIe sizes  payload {payload} of {most}, read request {request}"
+            )?;
+        }
+        if let Some(has_flr) = space.has_flr() {
+            writeln!(out, "FLR         {}", if has_flr { "yes" } else { "no" })?;
+        }
+        let names: Vec<String> = space
+            .capabilities()
+            .iter()
+            .map(|capability| format!("{:#x} {}", capability.at, capability.name()))
+            .collect();
+        writeln!(
+            out,
+            "config      {} bytes; {}",
+            space.0.len(),
+            names.join(", ")
+        )?;
+    }
+    Ok(())
+}
+
+/// Error counters that are not 0.
+fn write_aer(out: &mut String, facts: &BTreeMap<&str, &str>) -> std::fmt::Result {
+    for name in ["aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal"] {
+        let Some(text) = facts.get(name) else {
+            continue;
+        };
+        let counted: Vec<&str> = text
+            .lines()
+            .filter(|line| line.rsplit(' ').next().is_some_and(|count| count != "0"))
+            .collect();
+        let counted = match counted.is_empty() {
+            true => "none".to_owned(),
+            false => counted.join(", "),
+        };
+        writeln!(out, "{name}: {counted}")?;
+    }
+    Ok(())
+}
+
+/// Registers by state.
+fn by_state(document: &Document) -> BTreeMap<State, Registers<'_>> {
+    let mut all: BTreeMap<State, Registers<'_>> = BTreeMap::new();
+    let mut state = None;
+    for record in &document.records {
+        match record {
+            Record::State { state: next } => state = Some(*next),
+            Record::Register { name, values, .. } => {
+                if let Some(state) = state {
+                    all.entry(state).or_default().insert(name, values);
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+fn first(registers: &Registers<'_>, name: &str) -> Option<u32> {
+    registers.get(name)?.first()?.value
+}
+
+fn write_registers(out: &mut String, document: &Document) -> std::fmt::Result {
+    let states = by_state(document);
+    for (state, registers) in &states {
+        writeln!(out, "registers   {} {}", registers.len(), state.name())?;
+    }
+    writeln!(out, "\nQuestions that a first card is to answer:")?;
+    for (question, name) in [
+        (
+            "does the firmware set GL_RDPU_CNTRL[15:10] = 3, as one existing driver does?",
+            "GL_RDPU_CNTRL",
+        ),
+        (
+            "the map of user priorities to traffic classes, before any driver",
+            "PRTDCB_TUP2TC",
+        ),
+        ("granularity of the interrupt timers", "GLINT_CTL"),
+        ("has the firmware loaded?", "GLNVM_ULD"),
+    ] {
+        let values: Vec<String> = states
+            .iter()
+            .filter_map(|(state, registers)| {
+                Some(format!(
+                    "{:#010x} {}",
+                    first(registers, name)?,
+                    state.name()
+                ))
+            })
+            .collect();
+        let values = match values.is_empty() {
+            true => "not read (level 0 or 1)".to_owned(),
+            false => values.join(", "),
+        };
+        writeln!(out, "  {question}\n    {name}: {values}")?;
+    }
+    let (Some(before), Some(after)) = (states.get(&State::AsFound), states.get(&State::Opened))
+    else {
+        return writeln!(
+            out,
+            "  which registers does the reset at open leave?\n    needs both level 0 and level 1 in one report"
+        );
+    };
+    let not_zero = |runs: &&[Run]| runs.iter().any(|run| run.value != Some(0));
+    let same: Vec<&str> = before
+        .iter()
+        .filter(|(name, runs)| not_zero(runs) && after.get(*name) == Some(runs))
+        .map(|(name, _)| *name)
+        .collect();
+    let changed: Vec<&str> = before
+        .iter()
+        .filter(|(name, runs)| after.get(*name).is_some_and(|other| other != *runs))
+        .map(|(name, _)| *name)
+        .collect();
+    writeln!(
+        out,
+        "  which registers does the reset at open leave?\n    {} kept a value that is not 0: {}\n    {} changed: {}",
+        same.len(),
+        same.join(" "),
+        changed.len(),
+        changed.join(" ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = r#"{"kind":"report","version":1,"program":"e810 0","device":"vfio:0000:3b:00.0","transport":"vfio","level":1,"identities":false}"#;
+
+    fn of(lines: &str) -> String {
+        page(&Document::parse(format!("{HEAD}\n{lines}").as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn what_a_reset_leaves_is_listed() {
+        let text = of(r#"{"kind":"state","state":"as-found"}
+{"kind":"register","name":"KEPT","offset":0,"values":[["0x00000005",1]]}
+{"kind":"register","name":"ZERO","offset":0,"values":[["0x00000000",1]]}
+{"kind":"register","name":"GONE","offset":0,"values":[["0x00000001",1],["0x00000002",1]]}
+{"kind":"register","name":"GLINT_CTL","offset":0,"values":[["0x22220000",1]]}
+{"kind":"state","state":"opened"}
+{"kind":"register","name":"KEPT","offset":0,"values":[["0x00000005",1]]}
+{"kind":"register","name":"ZERO","offset":0,"values":[["0x00000000",1]]}
+{"kind":"register","name":"GONE","offset":0,"values":[["0x00000000",2]]}
+{"kind":"end","complete":true}
+"#);
+        assert!(
+            text.contains("1 kept a value that is not 0: KEPT\n    1 changed: GONE"),
+            "{text}"
+        );
+        assert!(text.contains("GLINT_CTL: 0x22220000 as found"), "{text}");
+        assert!(text.contains("ended       complete"), "{text}");
+    }
+
+    #[test]
+    fn how_it_ended_is_said() {
+        let text = of(r#"{"kind":"next","what":"read GLNVM_ULD"}
+"#);
+        assert!(text.contains("died at: read GLNVM_ULD"), "{text}");
+        let text = of(
+            r#"{"kind":"end","complete":false,"why":"the device is gone"}
+"#,
+        );
+        assert!(text.contains("early: the device is gone"), "{text}");
+        assert!(of("{\"kind\":\"lo").contains("the file is cut"));
+        let text = of(
+            r#"{"kind":"absent","what":"registers as found","why":"lockdown"}
+{"kind":"config","bytes":"zz"}
+{"kind":"fact","name":"aer_dev_fatal","text":"DLP 0\nTOTAL_ERR_FATAL 2"}
+"#,
+        );
+        for line in [
+            "not read    registers as found: lockdown",
+            "config      configuration space: not hexadecimal",
+            "aer_dev_fatal: TOTAL_ERR_FATAL 2",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The lines of a report.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Version of the format. A reader takes files of its own version and older ones; a line
+/// of a kind that it does not know is passed over.
+pub const VERSION: u32 = 1;
+
+/// A line of a report.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Record {
+    /// The first line.
+    Report(Header),
+    /// A level begins.
+    Level {
+        /// Its number.
+        level: u8,
+        /// What it does to the machine and the card.
+        does: String,
+    },
+    /// The access that is about to be made: only ever the last line, of a report that was
+    /// not finished.
+    Next {
+        /// Its name.
+        what: String,
+    },
+    /// An access that was left out.
+    Skipped {
+        /// Its name.
+        what: String,
+        /// Why.
+        why: String,
+    },
+    /// Something that could not be read.
+    Absent {
+        /// What.
+        what: String,
+        /// Why.
+        why: String,
+    },
+    /// A fact with a name: a file of sysfs, a property of the transport.
+    Fact {
+        /// Its name.
+        name: String,
+        /// Its text.
+        text: String,
+    },
+    /// Configuration space.
+    Config {
+        /// Its bytes, in hexadecimal.
+        bytes: String,
+    },
+    /// A line of the kernel's log.
+    Log {
+        /// The line.
+        line: String,
+    },
+    /// Registers follow, read in this state of the function.
+    State {
+        /// The state.
+        state: State,
+    },
+    /// A register, all elements of an array.
+    Register {
+        /// Its name.
+        name: String,
+        /// Offset of its first element in BAR 0.
+        offset: u32,
+        /// The values in order of the elements, the last index fastest.
+        values: Vec<Run>,
+    },
+    /// The last line of a report that was finished.
+    End {
+        /// Everything that was asked for was done.
+        complete: bool,
+        /// Why not.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default)]
+        why: Option<String>,
+    },
+}
+
+/// What a report begins with.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the format.
+    pub version: u32,
+    /// The program that wrote it, with its version.
+    pub program: String,
+    /// The function, as the program's user named it.
+    pub device: String,
+    /// How it is reached: `simulated`, `vfio-user`, `vfio`.
+    pub transport: String,
+    /// The highest level that was asked for.
+    pub level: u8,
+    /// Ethernet addresses and serial numbers are in it.
+    pub identities: bool,
+}
+
+/// The state in which registers are read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// As the firmware or another driver left the function, beside that driver if it has one.
+    AsFound,
+    /// After the function was opened, which resets it (FLR).
+    Opened,
+    /// After a reset of the function by PFGEN_CTRL.
+    Pfr,
+    /// After a core reset.
+    Corer,
+    /// After a global reset.
+    Globr,
+    /// After a reset of the firmware.
+    Empr,
+}
+
+impl State {
+    /// How a person calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AsFound => "as found",
+            Self::Opened => "after the reset at open",
+            Self::Pfr => "after a PF reset",
+            Self::Corer => "after a core reset",
+            Self::Globr => "after a global reset",
+            Self::Empr => "after a firmware reset",
+        }
+    }
+}
+
+/// Elements in a row with one value; a pair in the file: `["0x00000001", 3]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// The value; `None` where the access was left out.
+    pub value: Option<u32>,
+    /// How many elements have it, at least 1.
+    pub count: u32,
+}
+
+impl Serialize for Run {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value = self.value.map(|value| format!("{value:#010x}"));
+        (value, self.count).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Run {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (text, count) = <(Option<String>, u32)>::deserialize(deserializer)?;
+        let value = text.map(|text| {
+            let digits = text.strip_prefix("0x").unwrap_or(&text);
+            u32::from_str_radix(digits, 16)
+                .map_err(|_| serde::de::Error::custom(format!("`{text}` is no 32-bit number")))
+        });
+        if count == 0 {
+            return Err(serde::de::Error::custom("a run of no elements"));
+        }
+        Ok(Self {
+            value: value.transpose()?,
+            count,
+        })
+    }
+}
+
+/// The values, equal neighbours together.
+#[must_use]
+pub fn runs(values: impl IntoIterator<Item = Option<u32>>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for value in values {
+        match runs.last_mut() {
+            Some(last) if last.value == value && last.count < u32::MAX => last.count += 1,
+            _ => runs.push(Run { value, count: 1 }),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_as_the_document_has_them() {
+        let register = Record::Register {
+            name: "GLNVM_ULD".to_owned(),
+            offset: 0xB_6008,
+            values: runs([Some(1), Some(1), None, Some(2)]),
+        };
+        let text = serde_json::to_string(&register).unwrap();
+        assert_eq!(
+            text,
+            r#"{"kind":"register","name":"GLNVM_ULD","offset":745480,"values":[["0x00000001",2],[null,1],["0x00000002",1]]}"#
+        );
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), register);
+        let end = r#"{"kind":"end","complete":true}"#;
+        let expected = Record::End {
+            complete: true,
+            why: None,
+        };
+        assert_eq!(serde_json::from_str::<Record>(end).unwrap(), expected);
+        let state = r#"{"kind":"state","state":"as-found"}"#;
+        let state: Record = serde_json::from_str(state).unwrap();
+        assert_eq!(
+            state,
+            Record::State {
+                state: State::AsFound
+            }
+        );
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_refused() {
+        for values in [
+            r#"[["0x1g",1]]"#,
+            r#"[["0x123456789",1]]"#,
+            r#"[["0x1",0]]"#,
+            r#"[[1,1]]"#,
+        ] {
+            let text = format!(r#"{{"kind":"register","name":"A","offset":0,"values":{values}}}"#);
+            assert!(serde_json::from_str::<Record>(&text).is_err(), "{values}");
+        }
+    }
+}
