@@ -161,6 +161,27 @@ mod tests {
         assert_eq!(format!("{}", Opcode::ADD_VSI), "Add VSI (0x0210)");
     }
 
+    /// Commands that can harm a card for good (`ice/ice_adminq_cmd.h`): everything about
+    /// NVM (0x07xx: erase, write, commit and activate, pass component tables; reading it,
+    /// too, is not needed), and what reaches a module or the board beside it.
+    #[test]
+    fn nothing_here_can_harm_a_card() {
+        let board = [
+            0x06E3, // write I2C
+            0x06E5, // write MDIO
+            0x06E7, // write I2C, management
+            0x06EC, // set GPIO
+            0x06EE, // module EEPROM: a flag makes it a write
+        ];
+        assert!(Opcode::NAMES.len() > 30);
+        for (code, name) in Opcode::NAMES {
+            assert!(
+                code >> 8 != 0x07 && !board.contains(code),
+                "{name} ({code:#06x})"
+            );
+        }
+    }
+
     #[test]
     fn five_opcodes_are_tried_again_a_few_times() {
         let these = |when| -> std::vec::Vec<u16> {
