@@ -17,6 +17,7 @@ pub(crate) mod number;
 mod pair;
 mod perf;
 mod pingpong;
+mod report;
 mod sim;
 mod start;
 mod stat;
@@ -35,6 +36,7 @@ pub use monitor::MonitorArgs;
 pub use pair::PairArgs;
 pub use perf::{PerfArgs, TestArg};
 pub use pingpong::{PingpongArgs, ServiceArg};
+pub use report::ReportArgs;
 pub use sim::{ProfileArg, SimArgs};
 pub use start::{BackendArgs, StartArgs};
 pub use stat::StatArgs;
@@ -72,6 +74,8 @@ pub enum Command {
     Stat(StatArgs),
     /// Bring one function up, show each stage and the memory it took, and shut it down.
     Up(UpArgs),
+    /// Write down everything that a function says of itself, for others to look at.
+    Report(ReportArgs),
     /// Serve simulated functions to other processes and virtual machines over vfio-user.
     #[command(after_long_help = e810_sim_server::USERS)]
     Sim(SimArgs),
@@ -89,7 +93,7 @@ impl Command {
             Self::Monitor(args) => args.json,
             Self::Stat(args) => args.json,
             Self::Up(args) => args.json,
-            Self::Bind(_) | Self::Unbind(_) | Self::Sim(_) => false,
+            Self::Bind(_) | Self::Unbind(_) | Self::Report(_) | Self::Sim(_) => false,
         }
     }
 }

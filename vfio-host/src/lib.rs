@@ -15,7 +15,7 @@
 //! * [`commands`]: a module a command.
 //! * [`functions`]: opening, starting and watching the functions that a command uses.
 //! * [`measure`]: messages between two functions, a module a measurement.
-//! * [`exchange`]: what two processes tell each other over TCP.
+//! * [`handshake`]: what two processes tell each other over TCP.
 //! * [`monitor`]: functions at work, shown to another process.
 //! * [`output`]: terminals, units, counters, and how a command ends.
 //!
@@ -52,6 +52,7 @@ pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
         cli::Command::Monitor(args) => commands::monitor::run(args, out),
         cli::Command::Stat(args) => commands::stat::run(args, out),
         cli::Command::Up(args) => commands::up::run(args, out),
+        cli::Command::Report(args) => commands::report::run(args, out),
         cli::Command::Sim(args) => commands::sim::run(args, out),
     }
 }

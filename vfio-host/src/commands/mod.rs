@@ -7,6 +7,7 @@ pub mod list;
 pub mod monitor;
 pub mod perf;
 pub mod pingpong;
+pub mod report;
 pub mod sim;
 pub mod stat;
 pub mod up;

@@ -10,6 +10,7 @@
 mod monitor;
 mod perf;
 mod pingpong;
+mod report;
 mod stat;
 
 use clap::Parser;

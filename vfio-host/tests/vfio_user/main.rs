@@ -20,6 +20,7 @@ mod middleman;
 mod overlap;
 mod pcap;
 mod processes;
+mod report;
 mod served;
 mod strangers;
 mod wire;

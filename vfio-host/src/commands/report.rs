@@ -1,0 +1,196 @@
+//! `e810 report`: everything that a function says of itself.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Cursor, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use anyhow::{Context, Error, Result, bail};
+use e810_backends::host::Host;
+use e810_backends::spec::DeviceSpec;
+use e810_backends::{DeviceVisitor, HostDevice, open};
+use e810_report::config_space::ConfigSpace;
+use e810_report::passive::{self, Identities};
+use e810_report::registers::sweep;
+use e810_report::{Document, Header, Journal, JournalError, Medium, Record, State, VERSION, page};
+use e810_sim::{Mode, Sim};
+
+use crate::cli::ReportArgs;
+use crate::cli::device::chosen;
+use crate::cli::usage::refuse;
+use crate::functions::simulated::simulator;
+use crate::functions::watch;
+
+/// What level 1 does, said before it begins.
+const OPENS: &str = "opens the function, which resets it (FLR), and reads its registers; \
+    nothing is written to them";
+
+/// Runs the command.
+///
+/// # Errors
+/// What kept the report from being complete; it has everything until then.
+pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
+    let device = chosen(args.device.as_ref())?;
+    let header = Record::Report(Header {
+        version: VERSION,
+        program: concat!("e810 ", env!("CARGO_PKG_VERSION")).to_owned(),
+        device: device.to_string(),
+        transport: device.kind().name().to_owned(),
+        level: args.highest(),
+        identities: args.identities,
+    });
+    match &args.out {
+        None => {
+            let journal = Journal::new(Cursor::new(Vec::new()), BTreeSet::new(), header)?;
+            let (medium, result) = levels(args, &device, journal, out)?;
+            show(medium.get_ref(), out)?;
+            writeln!(
+                out,
+                "\nNo file was written: --out FILE keeps the whole report."
+            )?;
+            result
+        }
+        Some(path) => {
+            let skipped = earlier(path, args.skip_after_crash)?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)
+                .with_context(|| format!("--out {}", path.display()))?;
+            let journal = Journal::new(file, skipped, header)?;
+            let (mut file, result) = levels(args, &device, journal, out)?;
+            show(&contents(&mut file)?, out)?;
+            writeln!(out, "\nThe whole report: {}", path.display())?;
+            result
+        }
+    }
+}
+
+/// The accesses to leave out, as the report at `path` says.
+fn earlier(path: &Path, goes_on: bool) -> Result<BTreeSet<String>> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        Err(error) => return Err(error).with_context(|| format!("--out {}", path.display())),
+    };
+    if !goes_on {
+        refuse!(
+            "--out {}: there is such a file; choose another name, or, if it is a report of a machine that died, say --skip-after-crash",
+            path.display()
+        );
+    }
+    let document = Document::parse(&bytes)
+        .with_context(|| format!("--skip-after-crash: {}", path.display()))?;
+    Ok(Journal::<File>::to_skip(&document))
+}
+
+fn contents(file: &mut File) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn show(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+    let document = Document::parse(bytes)?;
+    write!(out, "{}", page::page(&document))?;
+    Ok(())
+}
+
+/// Goes through the levels. The report is ended in order whatever comes.
+fn levels<M: Medium>(
+    args: &ReportArgs,
+    device: &DeviceSpec,
+    mut journal: Journal<M>,
+    out: &mut dyn Write,
+) -> Result<(M, Result<()>)> {
+    let mut run = || {
+        begin(&mut journal, 0, passive::DOES, out)?;
+        match device.bdf() {
+            Some(bdf) => {
+                let identities = match args.identities {
+                    true => Identities::Kept,
+                    false => Identities::Removed,
+                };
+                passive::read(&mut journal, &Host::default(), bdf, identities)?;
+            }
+            None => journal.put(&Record::Absent {
+                what: "files of the kernel".to_owned(),
+                why: format!("{device} is no PCI function of this machine"),
+            })?,
+        }
+        if args.highest() == 0 {
+            return Ok(());
+        }
+        begin(&mut journal, 1, OPENS, out)?;
+        let opened = Opened {
+            journal: &mut journal,
+            identities: args.identities,
+        };
+        open([device], args.backend.options(), opened)
+    };
+    let result: Result<()> = run();
+    let why = result.as_ref().err().map(|error| format!("{error:#}"));
+    Ok((journal.finish(why)?, result))
+}
+
+/// Says what a level does, before it begins.
+fn begin<M: Medium>(
+    journal: &mut Journal<M>,
+    level: u8,
+    does: &str,
+    out: &mut dyn Write,
+) -> Result<()> {
+    writeln!(out, "level {level}: {does}")?;
+    out.flush()?;
+    let does = does.to_owned();
+    Ok(journal.put(&Record::Level { level, does })?)
+}
+
+/// A function that was opened.
+struct Opened<'a, M> {
+    journal: &'a mut Journal<M>,
+    identities: bool,
+}
+
+impl<M: Medium> DeviceVisitor<1> for Opened<'_, M> {
+    type Outcome = ();
+    type Error = Error;
+
+    fn simulator(&mut self) -> Result<Sim> {
+        Ok(simulator(1, Mode::Real, 1, false))
+    }
+
+    fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<()> {
+        function.on_failure(watch::silence_driver_log);
+        let journal = self.journal;
+        match journal
+            .access("configuration space, opened", || function.config_space())?
+            .flatten()
+        {
+            None => {}
+            Some(Ok(bytes)) => {
+                let space = ConfigSpace(bytes);
+                let space = if self.identities {
+                    space
+                } else {
+                    space.without_serial()
+                };
+                let bytes = space.to_hex();
+                journal.put(&Record::Config { bytes })?;
+            }
+            Some(Err(error)) => journal.put(&Record::Absent {
+                what: "configuration space".to_owned(),
+                why: error.to_string(),
+            })?,
+        }
+        let result = sweep(journal, State::Opened, &|off| function.read32(off));
+        match (result, function.failure()) {
+            // The transport knows more than that registers read as ones.
+            (Err(JournalError::Gone { what }), Some(failure)) => bail!("{what}: {failure}"),
+            (result, _) => Ok(result?),
+        }
+    }
+}

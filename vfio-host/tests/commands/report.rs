@@ -1,0 +1,90 @@
+//! `e810 report` on the simulator.
+
+use std::fs;
+
+use e810_report::{Document, Record, State};
+
+use super::{good, run, temporary_folder};
+
+fn read(path: &std::path::Path) -> Document {
+    Document::parse(&fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_report_has_every_register() {
+    let folder = temporary_folder();
+    let file = folder.as_path().join("report");
+    let page = good(&format!("report --out {}", file.display()));
+    assert!(page.contains("ended       complete"), "{page}");
+    let document = read(&file);
+    let state = Record::State {
+        state: State::Opened,
+    };
+    assert!(document.records.contains(&state));
+    let registers = document
+        .records
+        .iter()
+        .filter(|record| matches!(record, Record::Register { .. }));
+    assert_eq!(
+        registers.count(),
+        e810_report::registers::readable().count()
+    );
+    let last = document.records.last();
+    assert!(matches!(last, Some(Record::End { complete: true, .. })));
+}
+
+#[test]
+fn level_0_opens_nothing() {
+    let page = good("report --passive");
+    assert!(!page.contains("level 1: "), "{page}");
+    assert!(page.contains("No file was written"), "{page}");
+    assert_eq!(page, good("report --level 0"));
+}
+
+#[test]
+fn a_file_that_is_there_is_kept() {
+    let folder = temporary_folder();
+    let file = folder.as_path().join("report");
+    fs::write(&file, "my notes").unwrap();
+    let words = format!("report --passive --out {}", file.display());
+    let error = run(&words).unwrap_err();
+    assert!(
+        error.to_string().contains("there is such a file"),
+        "{error}"
+    );
+    // Nor is it taken for a report.
+    let error = run(&format!("{words} --skip-after-crash")).unwrap_err();
+    assert!(format!("{error:#}").contains("no report"), "{error:#}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "my notes");
+}
+
+#[test]
+fn the_access_that_killed_the_machine_is_left_out() {
+    let folder = temporary_folder();
+    let file = folder.as_path().join("report");
+    let words = format!("report --out {}", file.display());
+    let _ = good(&words);
+    // What the disk holds when the machine dies while GLNVM_ULD is read.
+    let text = fs::read_to_string(&file).unwrap();
+    let at = text
+        .find("{\"kind\":\"register\",\"name\":\"GLNVM_ULD\"")
+        .unwrap();
+    let what = "read GLNVM_ULD at 0x0b6008 after the reset at open";
+    let next = format!("{{\"kind\":\"next\",\"what\":\"{what}\"}}\n");
+    fs::write(&file, format!("{}{next}", &text[..at])).unwrap();
+
+    let page = good(&format!("{words} --skip-after-crash"));
+    assert!(page.contains(&format!("left out    {what}")), "{page}");
+    let document = read(&file);
+    let value = document.records.iter().find_map(|record| match record {
+        Record::Register { name, values, .. } if name == "GLNVM_ULD" => Some(values[0].value),
+        _ => None,
+    });
+    assert_eq!(value, Some(None));
+    assert!(
+        document
+            .records
+            .iter()
+            .any(|record| matches!(record, Record::Skipped { .. }))
+    );
+}
