@@ -39,7 +39,7 @@ pub fn scenarios<P: Room>() -> Vec<Scenario<P>> {
         max_recv_sge: 13,
         ..Setup::default().caps
     };
-    let list: [Row<P>; 7] = [
+    let list: Vec<Row<P>> = vec![
         ("sizes around a packet", Setup::default(), |pair| {
             around(1024, pair, [A, B]);
         }),
