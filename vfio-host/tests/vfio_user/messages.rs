@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::Command;
 use std::thread;
 
+use serde_json::Value;
+
 use super::processes::{
     E810, Served, ServerProcess, all_verified, alone, folder, package, pingpong, until,
 };
@@ -71,6 +73,13 @@ fn a_monitor_that_is_interrupted_leaves_functions_as_it_found_them() {
     let end = monitor.end();
     assert!(end.status.success(), "{end:?}");
     rest.join().unwrap().unwrap();
+    // The server may see only after the end of the process that its users are gone.
+    until("the users to leave", || {
+        let report = server.report();
+        let functions = report["functions"].as_array()?;
+        let left = |function: &Value| function["users"] == 1;
+        functions.iter().all(left).then_some(())
+    });
     let (_, report) = server.stop(libc::SIGINT);
     assert_eq!(report["findings_in_all"], 0);
     for function in report["functions"].as_array().unwrap() {
