@@ -116,6 +116,7 @@ impl Cx<'_, '_> {
             0x0613 => self.set_event_mask(command),
             0x06e0 => self.link_topology(command),
             0x06ea => self.port_options(command),
+            0x06ee => self.module_memory(command),
             0x0701 => self.read_nvm(command),
             0x0706 => self.nvm_checksum(command),
             0x0a00 => self.get_lldp_mib(command),

@@ -19,6 +19,7 @@ mod layout;
 mod link;
 mod locks;
 mod logging;
+mod module;
 mod nvm;
 mod package;
 mod port;

@@ -186,3 +186,30 @@ fn frames_have_a_size() {
     let data = client.ask(0x0607, [0; 16], 32).ok().data;
     assert_eq!(data[6..8], 9000_u16.to_le_bytes());
 }
+
+#[test]
+fn a_module_is_read_and_not_written() {
+    let block = |at: u8, bus: u16| params(&[(0, &[0, 1]), (2, &bus.to_le_bytes()), (4, &[at])]);
+    let mut client = Client::of(Sim::builder());
+    let mut memory = Vec::new();
+    for at in (0..=248).step_by(8) {
+        memory.extend(client.ask(0x06ee, block(at, 0x50), 8).ok().data);
+    }
+    assert_eq!(
+        (memory.len(), memory[0], &memory[168..180]),
+        (256, 0x11, &b"100GBASE-CR4"[..])
+    );
+    for (range, sum) in [(128..191, 191), (192..223, 223)] {
+        let found = memory[range]
+            .iter()
+            .fold(0, |sum: u8, byte| sum.wrapping_add(*byte));
+        assert_eq!(found, memory[sum]);
+    }
+    client
+        .ask(0x06ee, block(0, 0x8050), 8)
+        .refused(AqCode::EPERM);
+    client.ask(0x06ee, block(0, 0x51), 8).refused(AqCode::EIO);
+    let builder = Sim::builder().firmware(|_, fw| fw.link = PortLink::NoMedia);
+    let mut client = Client::of(builder);
+    client.ask(0x06ee, block(0, 0x50), 8).refused(AqCode::EIO);
+}
