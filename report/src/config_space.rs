@@ -1,6 +1,6 @@
 //! Configuration space: what its bytes say.
 
-use std::fmt::Write;
+use crate::record::{from_hex, hex};
 
 /// Configuration space as read: 64 bytes by an ordinary user, 256 or 4096 otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,13 +66,7 @@ impl ConfigSpace {
     /// # Errors
     /// What is wrong with them.
     pub fn from_hex(text: &str) -> Result<Self, String> {
-        let digit = |c: u8| (c as char).to_digit(16).map(|digit| digit as u8);
-        let pair = |pair: &[u8]| match pair {
-            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-            _ => None,
-        };
-        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(pair).collect();
-        match bytes {
+        match from_hex(text) {
             Some(bytes) if bytes.len() <= 4096 => Ok(Self(bytes)),
             _ => Err("configuration space: not hexadecimal, or more than 4096 bytes".to_owned()),
         }
@@ -81,11 +75,7 @@ impl ConfigSpace {
     /// As digits.
     #[must_use]
     pub fn to_hex(&self) -> String {
-        self.0.iter().fold(String::new(), |mut text, byte| {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        hex(&self.0)
     }
 
     fn u8(&self, at: u16) -> Option<u8> {

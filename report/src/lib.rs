@@ -11,8 +11,9 @@
 //! * [`passive`], level 0: files of sysfs, configuration space, the kernel's log, and BAR 0
 //!   beside whatever driver has the function. Nothing is written.
 //! * [`registers`], level 1: every register, of a function that this program has opened.
+//! * [`queries`], level 2: what the firmware answers, through the AdminQ.
 //!
-//! Nothing in this crate writes to a card.
+//! Nothing in this crate configures a card.
 
 pub mod config_space;
 pub mod document;
@@ -20,6 +21,7 @@ pub mod identities;
 pub mod journal;
 pub mod page;
 pub mod passive;
+pub mod queries;
 pub mod record;
 pub mod registers;
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use e810_adminq::code::Code;
+
 use crate::config_space::ConfigSpace;
 use crate::document::Document;
-use crate::record::{Record, Run, State};
+use crate::record::{Record, Run, State, from_hex};
 
 /// Registers by name, each with the values of its elements.
 type Registers<'a> = BTreeMap<&'a str, &'a [Run]>;
@@ -56,6 +58,7 @@ fn write_page(out: &mut String, document: &Document) -> std::fmt::Result {
     }
     write_config(out, document)?;
     write_aer(out, &facts)?;
+    write_firmware(out, document)?;
     let lines = document
         .records
         .iter()
@@ -138,6 +141,76 @@ fn write_config(out: &mut String, document: &Document) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// What the firmware answered, and which commands it refused.
+fn write_firmware(out: &mut String, document: &Document) -> std::fmt::Result {
+    let mut answered = 0;
+    let mut refused = Vec::new();
+    for record in &document.records {
+        match record {
+            Record::AdminQ {
+                code: 0,
+                name,
+                reply,
+                ..
+            } => {
+                answered += 1;
+                let reply = from_hex(reply).unwrap_or_default();
+                if name == "Get Version" {
+                    // Branch, major, minor, patch: of the firmware, then of the interface.
+                    let at = |place: usize| reply.get(place).copied().unwrap_or(0);
+                    writeln!(
+                        out,
+                        "firmware    {}.{}.{} (branch {}), interface {}.{}.{}",
+                        at(9),
+                        at(10),
+                        at(11),
+                        at(8),
+                        at(13),
+                        at(14),
+                        at(15)
+                    )?;
+                }
+            }
+            Record::AdminQ { code, name, .. } => {
+                let code = Code(*code as u8);
+                refused.push(format!("{name}: {code}"));
+            }
+            Record::Module { bytes } => write_module(out, &from_hex(bytes).unwrap_or_default())?,
+            _ => {}
+        }
+    }
+    if answered + refused.len() == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "AdminQ      {answered} commands answered, {} refused",
+        refused.len()
+    )?;
+    for refusal in refused {
+        writeln!(out, "  refused   {refusal}")?;
+    }
+    Ok(())
+}
+
+/// Kind and maker of a module (SFF-8472 for SFP, SFF-8636 for QSFP).
+fn write_module(out: &mut String, memory: &[u8]) -> std::fmt::Result {
+    let text = |from: usize| {
+        let bytes = memory.get(from..from + 16).unwrap_or_default();
+        let text = bytes.iter().filter(|byte| (0x20..0x7F).contains(*byte));
+        let text: String = text.map(|byte| *byte as char).collect();
+        text.trim().to_owned()
+    };
+    let (kind, maker, part) = match memory.first() {
+        Some(0x03) => ("SFP", 20, 40),
+        Some(0x0C) => ("QSFP", 148, 168),
+        Some(0x0D) => ("QSFP+", 148, 168),
+        Some(0x11) => ("QSFP28", 148, 168),
+        _ => ("unknown kind", 148, 168),
+    };
+    writeln!(out, "module      {kind}, {} {}", text(maker), text(part))
 }
 
 /// Error counters that are not 0.

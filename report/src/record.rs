@@ -1,5 +1,7 @@
 //! The lines of a report.
 
+use std::fmt::Write;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Version of the format. A reader takes files of its own version and older ones; a line
@@ -69,6 +71,27 @@ pub enum Record {
         offset: u32,
         /// The values in order of the elements, the last index fastest.
         values: Vec<Run>,
+    },
+    /// A command of the AdminQ and its answer.
+    #[serde(rename = "adminq")]
+    AdminQ {
+        /// Its name.
+        name: String,
+        /// Its opcode.
+        opcode: u16,
+        /// Its parameters, in hexadecimal; the address of a buffer is left out.
+        params: String,
+        /// The firmware's code, 0 for done.
+        code: u16,
+        /// The parameters of the answer.
+        reply: String,
+        /// The data of the answer.
+        data: String,
+    },
+    /// Memory of the module in the port's cage, from address 0 on.
+    Module {
+        /// Its bytes, in hexadecimal.
+        bytes: String,
     },
     /// The last line of a report that was finished.
     End {
@@ -163,6 +186,27 @@ impl<'de> Deserialize<'de> for Run {
             count,
         })
     }
+}
+
+/// Bytes as digits.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Digits as bytes; `None` if they are none.
+#[must_use]
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |c: u8| (c as char).to_digit(16).map(|digit| digit as u8);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(pair).collect()
 }
 
 /// The values, equal neighbours together.

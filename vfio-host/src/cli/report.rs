@@ -20,8 +20,8 @@ pub struct ReportArgs {
     /// level sees what that driver or the firmware left.
     #[arg(long, conflicts_with = "level")]
     pub passive: bool,
-    /// How far to go: 0 looks, 1 opens the function, which resets it, and reads its registers.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u8>(0, 1))]
+    /// How far to go: 0 looks, 1 opens the function, which resets it, and reads its registers, 2 asks the firmware.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u8>(0, 2))]
     pub level: u8,
     /// Write the report to FILE, a line before each access, so that a machine that dies tells which one it was.
     #[arg(short, long, value_name = "FILE")]

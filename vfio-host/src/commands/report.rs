@@ -5,14 +5,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result};
 use e810_backends::host::Host;
 use e810_backends::spec::DeviceSpec;
 use e810_backends::{DeviceVisitor, HostDevice, open};
 use e810_report::config_space::ConfigSpace;
 use e810_report::passive::{self, Identities};
+use e810_report::queries;
 use e810_report::registers::sweep;
-use e810_report::{Document, Header, Journal, JournalError, Medium, Record, State, VERSION, page};
+use e810_report::{Document, Header, Journal, Medium, Record, State, VERSION, page};
 use e810_sim::{Mode, Sim};
 
 use crate::cli::ReportArgs;
@@ -106,14 +107,14 @@ fn levels<M: Medium>(
     mut journal: Journal<M>,
     out: &mut dyn Write,
 ) -> Result<(M, Result<()>)> {
+    let identities = match args.identities {
+        true => Identities::Kept,
+        false => Identities::Removed,
+    };
     let mut run = || {
         begin(&mut journal, 0, passive::DOES, out)?;
         match device.bdf() {
             Some(bdf) => {
-                let identities = match args.identities {
-                    true => Identities::Kept,
-                    false => Identities::Removed,
-                };
                 passive::read(&mut journal, &Host::default(), bdf, identities)?;
             }
             None => journal.put(&Record::Absent {
@@ -127,7 +128,9 @@ fn levels<M: Medium>(
         begin(&mut journal, 1, OPENS, out)?;
         let opened = Opened {
             journal: &mut journal,
-            identities: args.identities,
+            identities,
+            level: args.highest(),
+            out,
         };
         open([device], args.backend.options(), opened)
     };
@@ -152,7 +155,9 @@ fn begin<M: Medium>(
 /// A function that was opened.
 struct Opened<'a, M> {
     journal: &'a mut Journal<M>,
-    identities: bool,
+    identities: Identities,
+    level: u8,
+    out: &'a mut dyn Write,
 }
 
 impl<M: Medium> DeviceVisitor<1> for Opened<'_, M> {
@@ -173,10 +178,9 @@ impl<M: Medium> DeviceVisitor<1> for Opened<'_, M> {
             None => {}
             Some(Ok(bytes)) => {
                 let space = ConfigSpace(bytes);
-                let space = if self.identities {
-                    space
-                } else {
-                    space.without_serial()
+                let space = match self.identities {
+                    Identities::Kept => space,
+                    Identities::Removed => space.without_serial(),
                 };
                 let bytes = space.to_hex();
                 journal.put(&Record::Config { bytes })?;
@@ -186,11 +190,19 @@ impl<M: Medium> DeviceVisitor<1> for Opened<'_, M> {
                 why: error.to_string(),
             })?,
         }
-        let result = sweep(journal, State::Opened, &|off| function.read32(off));
+        let mut rest = || {
+            sweep(journal, State::Opened, &|off| function.read32(off))?;
+            if self.level < 2 {
+                return Ok(());
+            }
+            begin(journal, 2, queries::DOES, self.out)?;
+            Ok(queries::ask_all(journal, &function, self.identities)?)
+        };
+        let result: Result<()> = rest();
         match (result, function.failure()) {
             // The transport knows more than that registers read as ones.
-            (Err(JournalError::Gone { what }), Some(failure)) => bail!("{what}: {failure}"),
-            (result, _) => Ok(result?),
+            (Err(_), Some(failure)) => Err(Error::new(failure.clone())),
+            (result, _) => result,
         }
     }
 }

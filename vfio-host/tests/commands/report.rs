@@ -88,3 +88,46 @@ fn the_access_that_killed_the_machine_is_left_out() {
             .any(|record| matches!(record, Record::Skipped { .. }))
     );
 }
+
+#[test]
+fn level_2_has_the_answers_of_the_firmware() {
+    let folder = temporary_folder();
+    let file = folder.as_path().join("report");
+    let page = good(&format!("report --level 2 --out {}", file.display()));
+    for line in [
+        "firmware    7.0.7",
+        "interface 1.7.15",
+        "module      QSFP28",
+    ] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    let document = read(&file);
+    let states: Vec<&Record> = document
+        .records
+        .iter()
+        .filter(|record| matches!(record, Record::State { .. }))
+        .collect();
+    assert_eq!(states.len(), 2);
+    let answered = |wanted: u16| {
+        document.records.iter().any(
+            |record| matches!(record, Record::AdminQ { opcode, code: 0, .. } if *opcode == wanted),
+        )
+    };
+    for opcode in [
+        0x01, 0x0A, 0x0B, 0x200, 0x400, 0x412, 0x418, 0x600, 0x607, 0xC43,
+    ] {
+        assert!(answered(opcode), "{opcode:#06x}");
+    }
+    // Who it is, is not told.
+    assert!(!answered(0x107));
+    let text = fs::read_to_string(&file).unwrap();
+    let module = text
+        .lines()
+        .find(|line| line.contains("\"module\""))
+        .unwrap();
+    let bytes = module.split('"').nth(7).unwrap();
+    assert_eq!(
+        (bytes.len(), &bytes[2 * 196..2 * 220]),
+        (512, &*"0".repeat(48))
+    );
+}
