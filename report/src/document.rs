@@ -123,7 +123,7 @@ fn record(line: &[u8]) -> Result<Option<Record>, String> {
 /// The kinds of lines of this version.
 const KINDS: &[&str] = &[
     "report", "level", "next", "skipped", "absent", "fact", "config", "log", "state", "register",
-    "adminq", "module", "end",
+    "adminq", "cqp", "module", "end",
 ];
 
 #[cfg(test)]

@@ -12,11 +12,14 @@
 //!   beside whatever driver has the function. Nothing is written.
 //! * [`registers`], level 1: every register, of a function that this program has opened.
 //! * [`queries`], level 2: what the firmware answers, through the AdminQ.
+//! * [`engine`], level 3: limits and features of the RDMA engine, through the control QP.
+//! * [`resets`], level 4: registers after each kind of reset.
 //!
 //! Nothing in this crate configures a card.
 
 pub mod config_space;
 pub mod document;
+pub mod engine;
 pub mod identities;
 pub mod journal;
 pub mod page;
@@ -24,6 +27,7 @@ pub mod passive;
 pub mod queries;
 pub mod record;
 pub mod registers;
+pub mod resets;
 
 pub use document::{Document, ReadError};
 pub use journal::{Journal, JournalError, Medium};

@@ -7,6 +7,7 @@ use e810_adminq::code::Code;
 
 use crate::config_space::ConfigSpace;
 use crate::document::Document;
+use crate::engine;
 use crate::record::{Record, Run, State, from_hex};
 
 /// Registers by name, each with the values of its elements.
@@ -59,6 +60,7 @@ fn write_page(out: &mut String, document: &Document) -> std::fmt::Result {
     write_config(out, document)?;
     write_aer(out, &facts)?;
     write_firmware(out, document)?;
+    write_engine(out, document)?;
     let lines = document
         .records
         .iter()
@@ -191,6 +193,42 @@ fn write_firmware(out: &mut String, document: &Document) -> std::fmt::Result {
     )?;
     for refusal in refused {
         writeln!(out, "  refused   {refusal}")?;
+    }
+    Ok(())
+}
+
+/// Limits and version of the RDMA engine.
+fn write_engine(out: &mut String, document: &Document) -> std::fmt::Result {
+    for record in &document.records {
+        let Record::Cqp { name, data } = record else {
+            continue;
+        };
+        let data = from_hex(data).unwrap_or_default();
+        if name == "QUERY_RDMA_FEATURES"
+            && let Some(features) = engine::features(&data)
+        {
+            let (major, minor) = features.firmware();
+            writeln!(
+                out,
+                "RDMA        firmware {major}.{minor}, {} features",
+                features.count
+            )?;
+        }
+        if name == "QUERY_FPM_VAL"
+            && let Some(query) = engine::limits(&data)
+        {
+            let most = engine::COUNTED.map(|object| {
+                let limits = query.limits(object);
+                format!("{} {} of {} B", object.name(), limits.max, limits.bytes)
+            });
+            writeln!(
+                out,
+                "RDMA        at most {}; {} segments, {} CEQs",
+                most.join(", "),
+                query.max_sds,
+                query.max_ceqs
+            )?;
+        }
     }
     Ok(())
 }

@@ -88,6 +88,13 @@ pub enum Record {
         /// The data of the answer.
         data: String,
     },
+    /// A query of the control QP and what the device wrote into its buffer.
+    Cqp {
+        /// The name of the command.
+        name: String,
+        /// The buffer, in hexadecimal.
+        data: String,
+    },
     /// Memory of the module in the port's cage, from address 0 on.
     Module {
         /// Its bytes, in hexadecimal.

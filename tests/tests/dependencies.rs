@@ -104,7 +104,13 @@ const CRATES: &[CrateRule] = &[
     CrateRule {
         package: "e810-report",
         folder: "report",
-        may_use: &["e810-hal", "e810-adminq", "e810-backends", "e810-sim"],
+        may_use: &[
+            "e810-hal",
+            "e810-adminq",
+            "e810-cqp",
+            "e810-backends",
+            "e810-sim",
+        ],
         core: false,
     },
     CrateRule {

@@ -36,7 +36,7 @@ pub use monitor::MonitorArgs;
 pub use pair::PairArgs;
 pub use perf::{PerfArgs, TestArg};
 pub use pingpong::{PingpongArgs, ServiceArg};
-pub use report::ReportArgs;
+pub use report::{ReportArgs, ResetArg};
 pub use sim::{ProfileArg, SimArgs};
 pub use start::{BackendArgs, StartArgs};
 pub use stat::StatArgs;

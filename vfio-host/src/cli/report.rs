@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use e810_backends::spec::DeviceSpec;
+use e810_report::resets::Kind;
 
 use super::BackendArgs;
 use super::number::number;
@@ -20,9 +21,25 @@ pub struct ReportArgs {
     /// level sees what that driver or the firmware left.
     #[arg(long, conflicts_with = "level")]
     pub passive: bool,
-    /// How far to go: 0 looks, 1 opens the function, which resets it, and reads its registers, 2 asks the firmware.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u8>(0, 2))]
+    /// How far to go: 0 looks, 1 opens the function, which resets it, and reads its registers, 2 asks the firmware, 3 asks the RDMA engine.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = number::<u8>(0, 3))]
     pub level: u8,
+    /// Also reset, in this order, and read the registers after each reset (level 4): the function (pfr), or the whole
+    /// card (corer, globr, empr).
+    ///
+    /// A reset of the card resets all of its functions, and the package is gone. Refused while another function of the
+    /// same slot is bound to a kernel's driver or in use.
+    #[arg(
+        long,
+        value_name = "KINDS",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "passive"
+    )]
+    pub reset: Vec<ResetArg>,
+    /// Reset the card even if others use its functions.
+    #[arg(long, requires = "reset")]
+    pub force: bool,
     /// Write the report to FILE, a line before each access, so that a machine that dies tells which one it was.
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -37,10 +54,38 @@ pub struct ReportArgs {
     pub backend: BackendArgs,
 }
 
+/// A kind of reset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ResetArg {
+    /// The function.
+    Pfr,
+    /// The core of the card.
+    Corer,
+    /// The card with its ports.
+    Globr,
+    /// The card with its firmware.
+    Empr,
+}
+
+impl From<ResetArg> for Kind {
+    fn from(kind: ResetArg) -> Self {
+        match kind {
+            ResetArg::Pfr => Self::Pfr,
+            ResetArg::Corer => Self::Corer,
+            ResetArg::Globr => Self::Globr,
+            ResetArg::Empr => Self::Empr,
+        }
+    }
+}
+
 impl ReportArgs {
     /// The highest level.
     #[must_use]
-    pub const fn highest(&self) -> u8 {
-        if self.passive { 0 } else { self.level }
+    pub fn highest(&self) -> u8 {
+        match (self.passive, self.reset.is_empty()) {
+            (true, _) => 0,
+            (false, true) => self.level,
+            (false, false) => 4,
+        }
     }
 }

@@ -10,15 +10,18 @@ use e810_backends::host::Host;
 use e810_backends::spec::DeviceSpec;
 use e810_backends::{DeviceVisitor, HostDevice, open};
 use e810_report::config_space::ConfigSpace;
+use e810_report::engine;
 use e810_report::passive::{self, Identities};
 use e810_report::queries;
 use e810_report::registers::sweep;
+use e810_report::resets::{self, Kind};
 use e810_report::{Document, Header, Journal, Medium, Record, State, VERSION, page};
 use e810_sim::{Mode, Sim};
 
-use crate::cli::ReportArgs;
 use crate::cli::device::chosen;
 use crate::cli::usage::refuse;
+use crate::cli::{ReportArgs, ResetArg};
+use crate::functions::card_users::refuse_if_used;
 use crate::functions::simulated::simulator;
 use crate::functions::watch;
 
@@ -32,6 +35,13 @@ const OPENS: &str = "opens the function, which resets it (FLR), and reads its re
 /// What kept the report from being complete; it has everything until then.
 pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
     let device = chosen(args.device.as_ref())?;
+    let is_of_the_card = |kind: &ResetArg| Kind::from(*kind).is_of_the_card();
+    if let Some(bdf) = device.bdf()
+        && args.reset.iter().any(is_of_the_card)
+        && !args.force
+    {
+        refuse_if_used(&Host::default(), bdf, "--reset")?;
+    }
     let header = Record::Report(Header {
         version: VERSION,
         program: concat!("e810 ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -129,7 +139,7 @@ fn levels<M: Medium>(
         let opened = Opened {
             journal: &mut journal,
             identities,
-            level: args.highest(),
+            args,
             out,
         };
         open([device], args.backend.options(), opened)
@@ -156,7 +166,7 @@ fn begin<M: Medium>(
 struct Opened<'a, M> {
     journal: &'a mut Journal<M>,
     identities: Identities,
-    level: u8,
+    args: &'a ReportArgs,
     out: &'a mut dyn Write,
 }
 
@@ -192,11 +202,20 @@ impl<M: Medium> DeviceVisitor<1> for Opened<'_, M> {
         }
         let mut rest = || {
             sweep(journal, State::Opened, &|off| function.read32(off))?;
-            if self.level < 2 {
-                return Ok(());
+            if self.args.level >= 2 {
+                begin(journal, 2, queries::DOES, self.out)?;
+                queries::ask_all(journal, &function, self.identities)?;
             }
-            begin(journal, 2, queries::DOES, self.out)?;
-            Ok(queries::ask_all(journal, &function, self.identities)?)
+            if self.args.level >= 3 {
+                begin(journal, 3, engine::DOES, self.out)?;
+                engine::ask_all(journal, &function)?;
+            }
+            let kinds: Vec<Kind> = self.args.reset.iter().copied().map(Kind::from).collect();
+            if !kinds.is_empty() {
+                begin(journal, 4, resets::DOES, self.out)?;
+                resets::reset_all(journal, &function, &kinds)?;
+            }
+            Ok(())
         };
         let result: Result<()> = rest();
         match (result, function.failure()) {

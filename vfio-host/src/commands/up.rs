@@ -5,12 +5,11 @@ pub mod report;
 
 use std::io::Write;
 
-use anyhow::{Context, Error, Result, ensure};
+use anyhow::{Context, Error, Result};
 use e810::hmc::{Backing, FpmQuery, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
 use e810::{Lan, LanSide, LinkPolicy, LoadedBy, Memory, Platform, Reached};
 use e810_backends::counted::Counted;
-use e810_backends::host::{Host, card};
-use e810_backends::spec::Bdf;
+use e810_backends::host::Host;
 use e810_backends::{DeviceVisitor, HostDevice, open};
 use e810_hal::Clock;
 use e810_hal::regs::GL_RDPU_CNTRL;
@@ -18,6 +17,7 @@ use e810_sim::{Mode, Sim};
 
 use crate::cli::UpArgs;
 use crate::cli::device::chosen;
+use crate::functions::card_users::refuse_if_used;
 use crate::functions::checks::warn_of_memlock;
 use crate::functions::lifecycle::wait_link;
 use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
@@ -41,7 +41,7 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
         && args.reset_card
         && !args.force
     {
-        refuse_reset(&Host::default(), bdf)?;
+        refuse_if_used(&Host::default(), bdf, "--reset-card")?;
     }
     warn_of_memlock(&[&device]);
     let both_ways = BothWays {
@@ -117,20 +117,6 @@ impl DeviceVisitor<1> for BothWays<'_> {
 fn reset<P: Platform>(platform: &P) -> Result<()> {
     e810::reset_card(platform).context("resetting the card")?;
     log::warn!("the card was reset: all of its functions");
-    Ok(())
-}
-
-/// A reset of the card takes the ground from under who uses its other functions.
-///
-/// # Errors
-/// Who does.
-fn refuse_reset(host: &Host, bdf: Bdf) -> Result<()> {
-    let users = card::users_beside(host, bdf);
-    ensure!(
-        users.is_empty(),
-        "--reset-card resets all functions of the card, and there are in use: {}; end that first (`e810 unbind`, or unload the driver), or say --force",
-        users.join(", ")
-    );
     Ok(())
 }
 
@@ -325,23 +311,4 @@ fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use e810_backends::host::fake::{Tree, bdf};
-
-    use super::*;
-
-    #[test]
-    fn a_card_that_others_use_is_not_reset() {
-        let tree = Tree::with_card();
-        let refused = refuse_reset(tree.host(), bdf("3b:00.0")).unwrap_err();
-        let text = refused.to_string();
-        for part in ["0000:3b:00.1 (driver ice)", "--force", "e810 unbind"] {
-            assert!(text.contains(part), "{text}");
-        }
-        tree.bind("0000:3b:00.1", "vfio-pci");
-        refuse_reset(tree.host(), bdf("3b:00.0")).unwrap();
-    }
 }

@@ -1,6 +1,6 @@
 //! The functions that a command uses: opened, started, watched, shut down.
 //!
-//! * `checks`, before anything is opened;
+//! * `checks` and `card_users`, before anything is opened;
 //! * `simulated`, the simulator that `sim` names functions of;
 //! * `start`, from an open device to one whose engine works;
 //! * `lifecycle`, bringing up, waiting for links, shutting down, of one or two;
@@ -9,6 +9,7 @@
 //!   `peer` is in another process; `addressing` gives them names.
 
 mod addressing;
+pub(crate) mod card_users;
 pub(crate) mod checks;
 pub(crate) mod lifecycle;
 pub mod memory_need;

@@ -14,7 +14,7 @@ fn read(path: &std::path::Path) -> Document {
 fn a_report_has_every_register() {
     let folder = temporary_folder();
     let file = folder.as_path().join("report");
-    let page = good(&format!("report --out {}", file.display()));
+    let page = good(&format!("report --level 1 --out {}", file.display()));
     assert!(page.contains("ended       complete"), "{page}");
     let document = read(&file);
     let state = Record::State {
@@ -62,7 +62,7 @@ fn a_file_that_is_there_is_kept() {
 fn the_access_that_killed_the_machine_is_left_out() {
     let folder = temporary_folder();
     let file = folder.as_path().join("report");
-    let words = format!("report --out {}", file.display());
+    let words = format!("report --level 1 --out {}", file.display());
     let _ = good(&words);
     // What the disk holds when the machine dies while GLNVM_ULD is read.
     let text = fs::read_to_string(&file).unwrap();
@@ -130,4 +130,32 @@ fn level_2_has_the_answers_of_the_firmware() {
         (bytes.len(), &bytes[2 * 196..2 * 220]),
         (512, &*"0".repeat(48))
     );
+}
+
+#[test]
+fn level_3_has_the_limits_of_the_engine() {
+    let page = good("report");
+    for line in [
+        "RDMA        firmware 1.71",
+        "RDMA        at most QP 262144 of",
+    ] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    assert!(page.contains("level 3: creates the control QP"), "{page}");
+}
+
+#[test]
+fn registers_are_read_after_each_reset_that_is_named() {
+    let page = good("report --level 1 --reset pfr,corer,globr,empr");
+    for line in [
+        "after a PF reset",
+        "after a core reset",
+        "after a global reset",
+        "after a firmware reset",
+    ] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    assert!(page.contains(", level 4"), "{page}");
+    assert!(run("report --passive --reset pfr").is_err());
+    assert!(run("report --force").is_err());
 }

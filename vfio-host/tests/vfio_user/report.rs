@@ -10,7 +10,7 @@ use super::processes::{E810, Served, ServerProcess, folder, until};
 fn report(device: &std::path::Path, file: &std::path::Path) -> E810 {
     E810::start(&[
         "report".to_owned(),
-        "--level=2".to_owned(),
+        "--reset=pfr,corer,globr,empr".to_owned(),
         format!("--device=vfio-user:{}", device.display()),
         format!("--out={}", file.display()),
     ])
