@@ -14,9 +14,10 @@ use e810_adminq::op::{
     GetVersion, GetVlanMode, ListCaps, Owner, PhyReport, QueryResources, ReadMac, RequestResource,
     Resource, SetPhyConfig, VlanMode, VsiContext,
 };
+use e810_types::MacAddr;
 use libfuzzer_sys::fuzz_target;
 
-/// Two bytes of choice, a descriptor, then the buffer.
+// Two bytes of choice, a descriptor, then the buffer.
 fuzz_target!(|data: &[u8]| {
     let Some((choice, rest)) = data.split_first_chunk::<2>() else {
         return;
@@ -54,7 +55,7 @@ fn decode(choice: u8, answer: &Answer<'_>) {
         3 => drop(ReadMac.decode(answer)),
         4 => drop(GetSwitchConfig { first: 0 }.decode(answer)),
         5 => drop(AddVsi(context).decode(answer)),
-        6 => drop(AddRule::mac(vsi, [2; 6]).decode(answer)),
+        6 => drop(AddRule::mac(vsi, MacAddr([2; 6])).decode(answer)),
         7 => drop(QueryResources.decode(answer)),
         8 => {
             if let Ok(topology) = (GetDefaultTopology { lport: 0 }).decode(answer) {
@@ -70,12 +71,12 @@ fn decode(choice: u8, answer: &Answer<'_>) {
         15 => drop(DownloadFailure::decode(answer)),
         16 => {
             let events = None;
-            drop(GetLinkStatus { lport: 0, events }.decode(answer));
+            let _ = GetLinkStatus { lport: 0, events }.decode(answer);
         }
         17 => {
             let report = PhyReport::Active;
             if let Ok(caps) = (GetPhyCaps { lport: 0, report }).decode(answer) {
-                drop(SetPhyConfig::enable(0, &caps));
+                let _ = SetPhyConfig::enable(0, &caps);
             }
         }
         18 => drop(RequestResource::write(Resource::GLOBAL_CONFIG, 1).grant(answer)),
