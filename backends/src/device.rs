@@ -4,7 +4,7 @@ use anyhow::Result;
 use e810::Lan;
 
 use crate::interrupts::HostPlatform;
-use crate::{BackendError, Function, Identity, Notice, Transport};
+use crate::{BackendError, Function, Identity, Notice, Properties, Transport};
 
 /// A device that [`open`](crate::open) returned: a platform for the driver, with the
 /// failures of its transport.
@@ -32,6 +32,9 @@ pub trait HostDevice: HostPlatform {
     /// # Errors
     /// Why it does not.
     fn probe(&self) -> Result<(), BackendError>;
+
+    /// What its transport can do; `None` of a simulated function of this process.
+    fn properties(&self) -> Option<&Properties>;
 
     /// Configuration space, 4096 bytes or as much as the function has; `None` of a
     /// simulated function of this process.
@@ -67,6 +70,10 @@ impl<T: Transport> HostDevice for Function<T> {
 
     fn probe(&self) -> Result<(), BackendError> {
         self.probe()
+    }
+
+    fn properties(&self) -> Option<&Properties> {
+        Some(self.transport().properties())
     }
 
     fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>> {

@@ -8,7 +8,7 @@ use e810_sim::SimPlatform;
 use crate::buffer::{Buffer, Payload};
 use crate::device::HostDevice;
 use crate::interrupts::Interrupts;
-use crate::{BackendError, Identity, Notice};
+use crate::{BackendError, Identity, Notice, Properties};
 
 impl Payload for SimPlatform {
     fn payload(&self, bytes: usize) -> Result<Buffer> {
@@ -46,6 +46,10 @@ impl HostDevice for SimPlatform {
 
     fn probe(&self) -> Result<(), BackendError> {
         Ok(())
+    }
+
+    fn properties(&self) -> Option<&Properties> {
+        None
     }
 
     fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>> {

@@ -308,6 +308,10 @@ fn write_registers(out: &mut String, document: &Document) -> std::fmt::Result {
             "PRTDCB_TUP2TC",
         ),
         ("granularity of the interrupt timers", "GLINT_CTL"),
+        (
+            "the pause frames of the port, which irdma's pacing depends on elsewhere",
+            "PRTMAC_HSEC_CTL_TX_PAUSE_QUANTA",
+        ),
         ("has the firmware loaded?", "GLNVM_ULD"),
     ] {
         let values: Vec<String> = states

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Error, Result};
 use e810_backends::host::Host;
 use e810_backends::spec::DeviceSpec;
-use e810_backends::{DeviceVisitor, HostDevice, open};
+use e810_backends::{DeviceVisitor, HostDevice, Properties, open};
 use e810_report::config_space::ConfigSpace;
 use e810_report::engine;
 use e810_report::passive::{self, Identities};
@@ -181,6 +181,15 @@ impl<M: Medium> DeviceVisitor<1> for Opened<'_, M> {
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<()> {
         function.on_failure(watch::silence_driver_log);
         let journal = self.journal;
+        for (name, text) in function
+            .properties()
+            .map(transport_facts)
+            .into_iter()
+            .flatten()
+        {
+            let name = name.to_owned();
+            journal.put(&Record::Fact { name, text })?;
+        }
         match journal
             .access("configuration space, opened", || function.config_space())?
             .flatten()
@@ -224,4 +233,25 @@ impl<M: Medium> DeviceVisitor<1> for Opened<'_, M> {
             (result, _) => result,
         }
     }
+}
+
+/// What the kernel, or the server of a function, offers for it.
+fn transport_facts(properties: &Properties) -> [(&'static str, String); 5] {
+    let ranges = properties.iova_ranges.iter();
+    let ranges: Vec<String> = ranges
+        .map(|(first, last)| format!("{first:#x}-{last:#x}"))
+        .collect();
+    [
+        ("transport/iova_ranges", ranges.join(" ")),
+        ("transport/page", properties.page.to_string()),
+        ("transport/vectors", properties.vectors.to_string()),
+        (
+            "transport/vectors_grow",
+            properties.vectors_grow.to_string(),
+        ),
+        (
+            "transport/maps_any_memory",
+            properties.maps_any_memory.to_string(),
+        ),
+    ]
 }
