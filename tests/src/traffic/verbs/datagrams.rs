@@ -268,6 +268,11 @@ pub fn groups(pair: &mut Pair<impl Platform>) {
         pair.until("the send", |pair| {
             pair.side(0).done.iter().any(|done| done.wc.wr_id == 0)
         });
+        // All that are to come, however slow the machine is; then time for more.
+        pair.until("a receive of each member", |pair| {
+            let done = pair.sides.iter().flat_map(|side| &side.done);
+            done.filter(|done| done.wc.opcode == WcOpcode::Recv).count() >= left
+        });
         pair.during(Ns::from_ms(5));
         let mut got = 0;
         for end in &everyone {
