@@ -59,7 +59,7 @@ pub use findings::{Class, Finding};
 pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink, test_package};
 pub use interrupt_lines::InterruptHook;
 pub use link::Quality;
-pub use pe::FpmProfile as Profile;
+pub use pe::{FpmProfile as Profile, NoProfile};
 pub use platform::SimPlatform;
 pub use regs::ResetSource;
 pub use rng::Rng;

@@ -82,7 +82,7 @@ impl Served {
             .functions(2)
             .vectors(VECTORS)
             .cold()
-            .profile(Profile::Small)
+            .profile(Profile::SMALL)
             .mode(Mode::Real)
             .build();
         let server = Server::start(sim, &paths).unwrap();

@@ -4,7 +4,7 @@
 
 mod profile;
 
-pub use profile::FpmProfile;
+pub use profile::{FpmProfile, NoProfile};
 
 use crate::variation::{DerivedMaxima, UnreadWords, Variation};
 
@@ -62,26 +62,16 @@ struct Row {
     commit: usize,
     /// Bits of the count in the commit reply (QP \[20:0\], CQ \[19:0\], others \[31:0\]).
     count_bits: u32,
-    /// Entries of the free list's object per list entry (XF, Q1, RRF, OOISC blocks), else 0.
-    block: u64,
 }
 
 /// Shorthand that keeps one object type on one line of the table below.
-const fn row(
-    kind: Kind,
-    name: &'static str,
-    query: Query,
-    commit: usize,
-    count_bits: u32,
-    block: u64,
-) -> Row {
+const fn row(kind: Kind, name: &'static str, query: Query, commit: usize, count_bits: u32) -> Row {
     Row {
         kind,
         name,
         query,
         commit,
         count_bits,
-        block,
     }
 }
 
@@ -89,31 +79,31 @@ use Kind as K;
 use Query::{Count, FreeList, None as Absent, Object};
 
 /// Every object type, in the order of control-path 6.2, which is also the order in which a commit lays them out.
-/// Offsets are from control-path 6.2 and 6.3; block sizes are not in the sources.
+/// Offsets are from control-path 6.2 and 6.3.
 #[rustfmt::skip]
 const TABLE: [Row; KINDS] = [
-    //  kind       name        query           commit bits  block
-    row(K::Qp,     "QP",       Object(8),      0,     21,    0),
-    row(K::Cq,     "CQ",       Object(16),     8,     20,    0),
-    row(K::Srq,    "SRQ",      Object(24),     16,    32,    0),
-    row(K::Hte,    "HTE",      Object(32),     24,    32,    0),
-    row(K::Arp,    "ARP",      Object(40),     32,    32,    0),
-    row(K::Apbvt,  "APBVT",    Absent,         40,    32,    0),
-    row(K::Mr,     "MR",       Object(48),     48,    32,    0),
-    row(K::Xf,     "XF",       Object(56),     56,    32,    0),
-    row(K::XfFl,   "XFFL",     FreeList(64),   64,    32,    8),
-    row(K::Q1,     "Q1",       Object(72),     72,    32,    0),
-    row(K::Q1Fl,   "Q1FL",     FreeList(80),   80,    32,    8),
-    row(K::Timer,  "TIMER",    Object(88),     88,    32,    0),
-    row(K::FsiMc,  "FSIMC",    Object(96),     96,    32,    0),
-    row(K::FsiAv,  "FSIAV",    Object(104),    104,   32,    0),
-    row(K::Pble,   "PBLE",     Count(112),     112,   32,    0),
-    row(K::Rrf,    "RRF",      Object(128),    128,   32,    0),
-    row(K::RrfFl,  "RRFFL",    FreeList(136),  136,   32,    8),
-    row(K::Hdr,    "HDR",      Object(144),    144,   32,    0),
-    row(K::Md,     "MD",       Object(152),    152,   32,    0),
-    row(K::Ooisc,  "OOISC",    Object(160),    160,   32,    0),
-    row(K::OoiscFl,"OOISCFFL", FreeList(168),  168,   32,    8),
+    //  kind       name        query           commit bits
+    row(K::Qp,     "QP",       Object(8),      0,     21),
+    row(K::Cq,     "CQ",       Object(16),     8,     20),
+    row(K::Srq,    "SRQ",      Object(24),     16,    32),
+    row(K::Hte,    "HTE",      Object(32),     24,    32),
+    row(K::Arp,    "ARP",      Object(40),     32,    32),
+    row(K::Apbvt,  "APBVT",    Absent,         40,    32),
+    row(K::Mr,     "MR",       Object(48),     48,    32),
+    row(K::Xf,     "XF",       Object(56),     56,    32),
+    row(K::XfFl,   "XFFL",     FreeList(64),   64,    32),
+    row(K::Q1,     "Q1",       Object(72),     72,    32),
+    row(K::Q1Fl,   "Q1FL",     FreeList(80),   80,    32),
+    row(K::Timer,  "TIMER",    Object(88),     88,    32),
+    row(K::FsiMc,  "FSIMC",    Object(96),     96,    32),
+    row(K::FsiAv,  "FSIAV",    Object(104),    104,   32),
+    row(K::Pble,   "PBLE",     Count(112),     112,   32),
+    row(K::Rrf,    "RRF",      Object(128),    128,   32),
+    row(K::RrfFl,  "RRFFL",    FreeList(136),  136,   32),
+    row(K::Hdr,    "HDR",      Object(144),    144,   32),
+    row(K::Md,     "MD",       Object(152),    152,   32),
+    row(K::Ooisc,  "OOISC",    Object(160),    160,   32),
+    row(K::OoiscFl,"OOISCFFL", FreeList(168),  168,   32),
 ];
 
 /// Bytes of the query reply (control-path 6.3): what lies behind belongs to GEN_3, and Linux 6.12 has no room for it.
@@ -164,8 +154,8 @@ impl Kind {
         matches!(self, K::Hte | K::Xf | K::Timer | K::Hdr)
     }
 
-    /// For a free list: the type whose blocks it lists, and the entries of a block.
-    pub(crate) fn lists(self) -> Option<(Self, u64)> {
+    /// For a free list: the type whose blocks it lists.
+    pub(crate) fn lists(self) -> Option<Self> {
         let of = match self {
             K::XfFl => K::Xf,
             K::Q1Fl => K::Q1,
@@ -173,7 +163,7 @@ impl Kind {
             K::OoiscFl => K::Ooisc,
             _ => return None,
         };
-        Some((of, self.row().block))
+        Some(of)
     }
 }
 
@@ -191,6 +181,10 @@ impl FpmProfile {
                 variation.derived_maxima == DerivedMaxima::Said || !row.kind.is_never_compared();
             let maximum = if said { self.maximum(row.kind) } else { 0 };
             let maximum = put(maximum, 31, 0);
+            if let (Some(word), true, Object(at)) = (self.srq(), row.kind.is_unread(), row.query) {
+                set(at, word);
+                continue;
+            }
             if variation.unread_words == UnreadWords::Anything && row.kind.is_unread() {
                 if let Object(at) | FreeList(at) = row.query {
                     set(at, UNREAD);
@@ -200,7 +194,7 @@ impl FpmProfile {
             match row.query {
                 Absent => {}
                 Object(at) => set(at, maximum | put(self.log2(row.kind).into(), 63, 32)),
-                FreeList(at) => set(at, maximum | put(row.block, 63, 32)),
+                FreeList(at) => set(at, maximum | put(self.reported_block(row.kind), 63, 32)),
                 Count(at) => set(at, maximum),
             }
         }

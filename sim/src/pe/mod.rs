@@ -50,5 +50,5 @@ mod word;
 pub use config::{Config, CqpErrors, WireLimits};
 pub use engine::ProtocolEngine;
 pub use env::{Class, DmaFault, Doorbell, Env, EventCount, OicrCause, PeReg, ResetKind};
-pub use fpm::FpmProfile;
+pub use fpm::{FpmProfile, NoProfile};
 pub use inject::{Breakage, Subject};

@@ -42,9 +42,10 @@ pub(crate) struct Pools {
 impl Device {
     /// Takes one block: the index of its first entry.
     fn take_block(&mut self, list: Kind, env: &mut dyn Env) -> Result<Option<u64>, Unreachable> {
-        let Some((kind, entries)) = list.lists() else {
+        let Some(kind) = list.lists() else {
             return Ok(None);
         };
+        let entries = self.config.profile.block(list);
         let blocks = self.hmc.count(list).min(self.hmc.count(kind) / entries);
         let (pool, counter) = match kind {
             Kind::Q1 => (&mut self.pools.q1, PeReg::FlmQ1AllocErr),
@@ -83,7 +84,7 @@ impl Device {
         reads: u64,
         env: &mut dyn Env,
     ) -> Result<bool, Unreachable> {
-        let entries = Kind::Q1Fl.lists().map_or(1, |(_, entries)| entries);
+        let entries = self.config.profile.block(Kind::Q1Fl);
         let mut held = self.pools.held.remove(&qpn).unwrap_or_default();
         let mut enough = true;
         while enough && (held.q1.len() as u64) < reads.div_ceil(entries) {
@@ -131,7 +132,7 @@ impl Device {
 
     /// Index of the Q1 entry that a QP uses as slot `slot`.
     pub(crate) fn q1_entry(&self, qpn: u32, slot: u16) -> Option<u64> {
-        let (_, entries) = Kind::Q1Fl.lists()?;
+        let entries = self.config.profile.block(Kind::Q1Fl);
         let held = self.pools.held.get(&qpn)?;
         let block = held.q1.get(usize::from(slot) / entries as usize)?;
         Some(block + u64::from(slot) % entries)
@@ -139,7 +140,7 @@ impl Device {
 
     /// Index of the XF entry that a QP uses for its `n`-th packet.
     pub(crate) fn xf_entry(&self, qpn: u32, n: u64) -> Option<u64> {
-        let (_, entries) = Kind::XfFl.lists()?;
+        let entries = self.config.profile.block(Kind::XfFl);
         let block = self.pools.held.get(&qpn)?.xf.first()?;
         Some(block + n % entries)
     }
@@ -149,8 +150,9 @@ impl Device {
         let Some(held) = self.pools.held.remove(&qpn) else {
             return;
         };
+        let profile = self.config.profile;
         let blocks = |list: Kind, entries: Vec<u64>| {
-            let size = list.lists().map_or(1, |(_, size)| size);
+            let size = profile.block(list);
             entries.into_iter().map(move |entry| entry / size)
         };
         self.pools.q1.free.extend(blocks(Kind::Q1Fl, held.q1));

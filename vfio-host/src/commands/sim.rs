@@ -58,9 +58,9 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         .seed(args.seed)
         .variation(args.variation.unwrap_or_default())
         .profile(match args.profile {
-            ProfileArg::Card => Profile::Card,
-            ProfileArg::Small => Profile::Small,
-            ProfileArg::E810c => Profile::E810c,
+            ProfileArg::Card => Profile::CARD,
+            ProfileArg::Small => Profile::SMALL,
+            ProfileArg::E810c => Profile::E810C,
         })
         .mode(Mode::Real)
         .build();

@@ -88,9 +88,10 @@ impl Device {
             Refusal::parameter(env, text)
         })?;
         for list in Kind::all() {
-            let Some((kind, entries)) = list.lists() else {
+            let Some(kind) = list.lists() else {
                 continue;
             };
+            let entries = self.config.profile.block(list);
             let (listed, wanted) = (
                 layout.extent(list).count,
                 layout.extent(kind).count / entries,

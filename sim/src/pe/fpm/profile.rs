@@ -6,23 +6,27 @@
 //! Unless the profile says otherwise, a size is at least what the engine itself stores in the object (see
 //! `contexts`).
 
-use super::{KINDS, Kind};
+use super::{KINDS, Kind, Query, TABLE};
+use crate::pe::word::bits;
 
 /// Which sizes and maxima QUERY_FPM_VAL reports.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum FpmProfile {
-    /// As much as a card may have: maxima at which Linux's formula (control-path 6.5) gives 256 Ki queue pairs and 5 to
-    /// 6 GiB of static objects, and about 55 MB when it is held to 128 queue pairs.
-    Card,
-    /// 1024 queue pairs: fits a machine with 1 GiB.
-    #[default]
-    Small,
-    /// An E810-C as published numbers show it (field-evidence 4): Linux's formula gives the 65,536 queue pairs, 131,072
-    /// completion queues and 2,097,152 regions that in-tree drivers report, and about the memory that Intel's README
-    /// says of its own counts: 210 MB at 4096 queue pairs and 4,194,304 regions, 55 MB at 512 and 524,288.
-    ///
-    /// How each number follows is beside the table of this profile. All of it is `[inf]`.
-    E810c,
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FpmProfile {
+    limits: [Limits; KINDS],
+    /// Entries of a free list's object in a block, for the four lists.
+    blocks: [u32; 4],
+    /// The word of SRQ, which no driver of this generation reads, as a card had it.
+    srq: Option<u64>,
+    max_sds: u32,
+    max_ceqs: u32,
+    hash_multiplier: u32,
+    timer_bucket: u32,
+}
+
+impl Default for FpmProfile {
+    fn default() -> Self {
+        Self::SMALL
+    }
 }
 
 /// log2 of the size in bytes, and the largest count.
@@ -73,14 +77,106 @@ const E810C: [Limits; KINDS] = [
     /* MD */    (6, 65_536),   /* OOISC */    (4, 1 << 18),   /* OOISCFFL */ (2, 1 << 15),
 ];
 
+/// Blocks of the free lists: not in the sources.
+const BLOCKS: [u32; 4] = [8; 4];
+/// Types whose objects stand in blocks on a free list, in the order of `blocks`.
+const FREE_LISTS: [Kind; 4] = [Kind::XfFl, Kind::Q1Fl, Kind::RrfFl, Kind::OoiscFl];
+
+/// Why a reply of QUERY_FPM_VAL is no profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoProfile {
+    /// The size of an object is more than 2^20 bytes.
+    #[error("{object}: objects of 2^{log2} bytes")]
+    Size {
+        /// The type of object.
+        object: &'static str,
+        /// log2 of the size, as reported.
+        log2: u64,
+    },
+}
+
 impl FpmProfile {
+    /// As much as a card may have: maxima at which Linux's formula (control-path 6.5) gives 256 Ki queue pairs and 5 to
+    /// 6 GiB of static objects, and about 55 MB when it is held to 128 queue pairs.
+    pub const CARD: Self = Self {
+        limits: CARD,
+        blocks: BLOCKS,
+        srq: None,
+        // A little less than everything at its maximum, so that Linux's shrink loop has work.
+        max_sds: 3_776,
+        max_ceqs: 512,
+        hash_multiplier: 1,
+        timer_bucket: 512,
+    };
+
+    /// 1024 queue pairs: fits a machine with 1 GiB. The default.
+    pub const SMALL: Self = Self {
+        limits: SMALL,
+        blocks: BLOCKS,
+        srq: None,
+        max_sds: 64,
+        max_ceqs: 32,
+        hash_multiplier: 1,
+        timer_bucket: 256,
+    };
+
+    /// An E810-C as published numbers show it (field-evidence 4): Linux's formula gives the 65,536 queue pairs, 131,072
+    /// completion queues and 2,097,152 regions that in-tree drivers report, and about the memory that Intel's README
+    /// says of its own counts: 210 MB at 4096 queue pairs and 4,194,304 regions, 55 MB at 512 and 524,288.
+    ///
+    /// How each number follows is beside the table of this profile. All of it is `[inf]`.
+    pub const E810C: Self = Self {
+        limits: E810C,
+        blocks: BLOCKS,
+        srq: None,
+        max_sds: 1_536,
+        max_ceqs: 512,
+        hash_multiplier: 1,
+        timer_bucket: 256,
+    };
+
+    /// The profile of a card that answered QUERY_FPM_VAL with `reply` (control-path 6.3). Words that are not there
+    /// read as 0. Sizes that the reply does not give are those of the reference.
+    ///
+    /// # Errors
+    /// [`NoProfile`], for a reply that no card gives.
+    pub fn from_reply(reply: &[u64]) -> Result<Self, NoProfile> {
+        let word = |offset: usize| reply.get(offset / 8).copied().unwrap_or(0);
+        let mut profile = Self::SMALL;
+        for row in &TABLE {
+            let Some(limits) = profile.limits.get_mut(row.kind as usize) else {
+                continue;
+            };
+            match row.query {
+                Query::None => {}
+                Query::Object(at) if row.kind.is_unread() => profile.srq = Some(word(at)),
+                Query::Object(at) => {
+                    let log2 = bits(word(at), 63, 32);
+                    if log2 > 20 {
+                        let object = row.name;
+                        return Err(NoProfile::Size { object, log2 });
+                    }
+                    *limits = (log2 as u32, bits(word(at), 31, 0));
+                }
+                Query::FreeList(at) => {
+                    limits.1 = bits(word(at), 31, 0);
+                    let list = FREE_LISTS.iter().position(|kind| *kind == row.kind);
+                    if let Some(block) = list.and_then(|list| profile.blocks.get_mut(list)) {
+                        *block = bits(word(at), 63, 32) as u32;
+                    }
+                }
+                Query::Count(at) => limits.1 = bits(word(at), 31, 0),
+            }
+        }
+        profile.max_sds = bits(word(0), 44, 32) as u32;
+        profile.max_ceqs = bits(word(120), 9, 0) as u32;
+        profile.hash_multiplier = bits(word(120), 19, 16) as u32;
+        profile.timer_bucket = bits(word(120), 47, 32) as u32;
+        Ok(profile)
+    }
+
     fn limits(self, kind: Kind) -> Limits {
-        let table = match self {
-            Self::Card => &CARD,
-            Self::Small => &SMALL,
-            Self::E810c => &E810C,
-        };
-        table.get(kind as usize).copied().unwrap_or_default()
+        self.limits.get(kind as usize).copied().unwrap_or_default()
     }
 
     /// log2 of the size of one object in bytes.
@@ -98,34 +194,40 @@ impl FpmProfile {
         self.limits(kind).1
     }
 
+    /// Entries in a block of a free list, at least 1: a card may say 0 of a list that it does not use.
+    pub(crate) fn block(self, list: Kind) -> u64 {
+        self.reported_block(list).max(1)
+    }
+
+    /// The same as the reply has it; 0 for other types.
+    pub(super) fn reported_block(self, list: Kind) -> u64 {
+        let place = FREE_LISTS.iter().position(|kind| *kind == list);
+        let block = place.and_then(|place| self.blocks.get(place));
+        block.map_or(0, |block| (*block).into())
+    }
+
+    /// The word of SRQ, if a card's is known.
+    pub(super) fn srq(self) -> Option<u64> {
+        self.srq
+    }
+
     /// SDs this function has (MAX_PE_SDS).
     pub(crate) fn max_sds(self) -> u32 {
-        match self {
-            // A little less than everything at its maximum, so that Linux's shrink loop has work.
-            Self::Card => 3_776,
-            Self::Small => 64,
-            Self::E810c => 1_536,
-        }
+        self.max_sds
     }
 
     /// CEQs this function has (MAX_CEQS).
     pub(crate) fn max_ceqs(self) -> u32 {
-        match self {
-            Self::Card | Self::E810c => 512,
-            Self::Small => 32,
-        }
+        self.max_ceqs
     }
 
     /// HTMULTIPLIER.
     pub(crate) fn hash_multiplier(self) -> u32 {
-        1
+        self.hash_multiplier
     }
 
     /// TIMERBUCKET.
     pub(crate) fn timer_bucket(self) -> u32 {
-        match self {
-            Self::Card => 512,
-            Self::Small | Self::E810c => 256,
-        }
+        self.timer_bucket
     }
 }

@@ -1,5 +1,7 @@
 //! Replies to QUERY_FPM_VAL and the checks of a commit.
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// Linux's choice of counts and its estimate (control-path 6.5), RoCE, with a limit on the number of QPs.
@@ -126,25 +128,25 @@ fn commit(profile: FpmProfile, linux: &Linux) -> Layout {
 
 #[test]
 fn linux_gets_55_mb_to_6_gb_out_of_the_card_profile() {
-    let (few, _) = linux(FpmProfile::Card, 128);
+    let (few, _) = linux(FpmProfile::CARD, 128);
     let few_mb = few.bytes(false) / 1_000_000;
     assert!((50..=60).contains(&few_mb), "{few_mb} MB");
-    let (many, passes) = linux(FpmProfile::Card, 262_144);
+    let (many, passes) = linux(FpmProfile::CARD, 262_144);
     assert_eq!(many.get(Kind::Qp), 262_144);
     let many_mb = many.bytes(false) / 1_000_000;
     assert!((5_000..=6_000).contains(&many_mb), "{many_mb} MB");
     // One pass of the shrink loop, and the layout is what was estimated.
     assert_eq!(passes, 2);
-    let layout = commit(FpmProfile::Card, &many);
+    let layout = commit(FpmProfile::CARD, &many);
     assert_eq!(layout.sds(), many.bytes(true).div_ceil(SD_BYTES));
-    assert!(layout.sds() <= FpmProfile::Card.max_sds().into());
+    assert!(layout.sds() <= FpmProfile::CARD.max_sds().into());
 }
 
 /// What in-tree drivers report of an E810-C (field-evidence 4, a), and the memory that Intel's README gives for its own
 /// counts, within 15 %.
 #[test]
 fn linux_sees_an_e810c_in_the_profile_of_that_name() {
-    let profile = FpmProfile::E810c;
+    let profile = FpmProfile::E810C;
     let (seen, passes) = linux(profile, 262_144);
     let counts = [Kind::Qp, Kind::Cq, Kind::Mr, Kind::FsiAv].map(|kind| seen.get(kind));
     assert_eq!(counts, [65_536, 131_072, 2_097_152, 131_072]);
@@ -168,7 +170,7 @@ fn linux_sees_an_e810c_in_the_profile_of_that_name() {
 #[test]
 fn what_nobody_reads_may_be_anything() {
     let reply = |unread_words, derived_maxima| {
-        FpmProfile::Small.query_reply(&Variation {
+        FpmProfile::SMALL.query_reply(&Variation {
             unread_words,
             derived_maxima,
             ..Variation::default()
@@ -191,16 +193,16 @@ fn what_nobody_reads_may_be_anything() {
 
 #[test]
 fn linux_fits_the_small_profile_into_a_small_guest() {
-    let (all, passes) = linux(FpmProfile::Small, 262_144);
+    let (all, passes) = linux(FpmProfile::SMALL, 262_144);
     assert_eq!((all.get(Kind::Qp), passes), (1_024, 1));
     assert!(all.bytes(true) < 64 << 20);
     // Linux needs 512 PBLEs at least (control-path 6.7).
-    assert!(commit(FpmProfile::Small, &all).extent(Kind::Pble).count >= 1024);
+    assert!(commit(FpmProfile::SMALL, &all).extent(Kind::Pble).count >= 1024);
 }
 
 #[test]
 fn what_linux_divides_by_is_not_zero() {
-    for profile in [FpmProfile::Card, FpmProfile::Small, FpmProfile::E810c] {
+    for profile in [FpmProfile::CARD, FpmProfile::SMALL, FpmProfile::E810C] {
         let reply = profile.query_reply(&Variation::default());
         // XFBLOCKSIZE, Q1BLOCKSIZE, RRFBLOCKSIZE; HTMULTIPLIER and TIMERBUCKET; MAX_CEQS; Q1 maximum.
         for offset in [64, 80, 136] {
@@ -238,7 +240,7 @@ fn offsets_and_widths_are_those_of_the_tables() {
     for (name, query, commit, bits) in rows {
         let row = TABLE.iter().find(|row| row.name == name).unwrap();
         assert_eq!(row.commit, commit, "{name}");
-        for profile in [FpmProfile::Card, FpmProfile::E810c] {
+        for profile in [FpmProfile::CARD, FpmProfile::E810C] {
             let maximum = profile.maximum(row.kind);
             let reply = profile.query_reply(&plain);
             assert_eq!(reply[query / 8] & 0xFFFF_FFFF, maximum, "{name}");
@@ -253,20 +255,60 @@ fn a_commit_beyond_the_sds_is_refused() {
     let mut buffer = [0; COMMIT_BYTES[0] / 8];
     buffer[14] = 1 << 20;
     buffer[9] = 1 << 18;
-    assert!(Layout::commit(FpmProfile::Small, &buffer).is_ok());
+    assert!(Layout::commit(FpmProfile::SMALL, &buffer).is_ok());
     for (word, kind) in [(0, Kind::Qp), (14, Kind::Pble)] {
         let mut buffer = buffer;
-        buffer[word] = FpmProfile::Small.maximum(kind) + 1;
-        let refused = Layout::commit(FpmProfile::Small, &buffer);
+        buffer[word] = FpmProfile::SMALL.maximum(kind) + 1;
+        let refused = Layout::commit(FpmProfile::SMALL, &buffer);
         assert!(matches!(refused, Err(Refused::TooMany { kind: found, .. }) if found == kind));
     }
     // Everything at its maximum does not fit the card.
     let mut buffer = [0; COMMIT_BYTES[0] / 8];
     for row in TABLE.iter().filter(|row| row.kind != Kind::Apbvt) {
-        buffer[row.commit / 8] = FpmProfile::Card.maximum(row.kind);
+        buffer[row.commit / 8] = FpmProfile::CARD.maximum(row.kind);
     }
     assert!(matches!(
-        Layout::commit(FpmProfile::Card, &buffer),
+        Layout::commit(FpmProfile::CARD, &buffer),
         Err(Refused::TooBig { .. })
     ));
+}
+
+#[test]
+fn a_profile_is_what_its_reply_says() {
+    let variation = Variation::default();
+    for profile in [FpmProfile::CARD, FpmProfile::SMALL, FpmProfile::E810C] {
+        let reply = profile.query_reply(&variation);
+        let again = FpmProfile::from_reply(&reply).unwrap();
+        assert_eq!(again.query_reply(&variation), reply);
+    }
+    // A reply of zeros is a card without anything; sizes that no card has are refused.
+    assert_eq!(FpmProfile::from_reply(&[]).unwrap().max_sds(), 0);
+    let mut reply = FpmProfile::CARD.query_reply(&variation);
+    reply[1] = 21 << 32 | 5;
+    let error = FpmProfile::from_reply(&reply).unwrap_err();
+    assert_eq!(error.to_string(), "QP: objects of 2^21 bytes");
+}
+
+proptest! {
+    #[test]
+    fn any_reply_is_a_profile_or_refused(
+        objects in prop::collection::vec((any::<u32>(), 0_u64..=24), 25),
+        words in prop::collection::vec(any::<u64>(), 2),
+    ) {
+        let variation = Variation::default();
+        let mut reply: Vec<u64> = objects.iter().map(|(max, log2)| u64::from(*max) | log2 << 32).collect();
+        (reply[0], reply[15]) = (words[0], words[1]);
+        let Ok(profile) = FpmProfile::from_reply(&reply) else {
+            return Ok(());
+        };
+        let said = profile.query_reply(&variation);
+        let again = FpmProfile::from_reply(&said).unwrap();
+        prop_assert_eq!(again.query_reply(&variation), said);
+        // One beyond a limit is refused, whatever the card.
+        let mut buffer = [0; 25];
+        buffer[0] = profile.maximum(Kind::Qp) + 1;
+        if profile.maximum(Kind::Qp) < 1 << 20 {
+            prop_assert!(Layout::commit(profile, &buffer).is_err());
+        }
+    }
 }
