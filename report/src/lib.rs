@@ -20,6 +20,7 @@
 pub mod config_space;
 pub mod document;
 pub mod engine;
+pub mod errata;
 pub mod identities;
 pub mod journal;
 pub mod page;

@@ -8,6 +8,7 @@ use e810_adminq::code::Code;
 use crate::config_space::ConfigSpace;
 use crate::document::Document;
 use crate::engine;
+use crate::errata;
 use crate::record::{Record, Run, State, from_hex};
 
 /// Registers by name, each with the values of its elements.
@@ -72,6 +73,7 @@ fn write_page(out: &mut String, document: &Document) -> std::fmt::Result {
             "kernel log  {lines} lines about the function, ice, irdma, vfio or AER"
         )?;
     }
+    write_errata(out, document)?;
     for record in &document.records {
         match record {
             Record::Absent { what, why }
@@ -193,6 +195,20 @@ fn write_firmware(out: &mut String, document: &Document) -> std::fmt::Result {
     )?;
     for refusal in refused {
         writeln!(out, "  refused   {refusal}")?;
+    }
+    Ok(())
+}
+
+/// Rows of `docs/errata.md` that fit the card, and those whose symptom is in the log.
+fn write_errata(out: &mut String, document: &Document) -> std::fmt::Result {
+    let of_card: Vec<&str> = errata::of_card(document)
+        .map(|erratum| erratum.id)
+        .collect();
+    if !of_card.is_empty() {
+        writeln!(out, "errata      {} (docs/errata.md)", of_card.join(" "))?;
+    }
+    for (erratum, line) in errata::in_log(document) {
+        writeln!(out, "  in log    {} {}: {line}", erratum.id, erratum.title)?;
     }
     Ok(())
 }
@@ -359,59 +375,4 @@ fn write_registers(out: &mut String, document: &Document) -> std::fmt::Result {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HEAD: &str = r#"{"kind":"report","version":1,"program":"e810 0","device":"vfio:0000:3b:00.0","transport":"vfio","level":1,"identities":false}"#;
-
-    fn of(lines: &str) -> String {
-        page(&Document::parse(format!("{HEAD}\n{lines}").as_bytes()).unwrap())
-    }
-
-    #[test]
-    fn what_a_reset_leaves_is_listed() {
-        let text = of(r#"{"kind":"state","state":"as-found"}
-{"kind":"register","name":"KEPT","offset":0,"values":[["0x00000005",1]]}
-{"kind":"register","name":"ZERO","offset":0,"values":[["0x00000000",1]]}
-{"kind":"register","name":"GONE","offset":0,"values":[["0x00000001",1],["0x00000002",1]]}
-{"kind":"register","name":"GLINT_CTL","offset":0,"values":[["0x22220000",1]]}
-{"kind":"state","state":"opened"}
-{"kind":"register","name":"KEPT","offset":0,"values":[["0x00000005",1]]}
-{"kind":"register","name":"ZERO","offset":0,"values":[["0x00000000",1]]}
-{"kind":"register","name":"GONE","offset":0,"values":[["0x00000000",2]]}
-{"kind":"end","complete":true}
-"#);
-        assert!(
-            text.contains("1 kept a value that is not 0: KEPT\n    1 changed: GONE"),
-            "{text}"
-        );
-        assert!(text.contains("GLINT_CTL: 0x22220000 as found"), "{text}");
-        assert!(text.contains("ended       complete"), "{text}");
-    }
-
-    #[test]
-    fn how_it_ended_is_said() {
-        let text = of(r#"{"kind":"next","what":"read GLNVM_ULD"}
-"#);
-        assert!(text.contains("died at: read GLNVM_ULD"), "{text}");
-        let text = of(
-            r#"{"kind":"end","complete":false,"why":"the device is gone"}
-"#,
-        );
-        assert!(text.contains("early: the device is gone"), "{text}");
-        assert!(of("{\"kind\":\"lo").contains("the file is cut"));
-        let text = of(
-            r#"{"kind":"absent","what":"registers as found","why":"lockdown"}
-{"kind":"config","bytes":"zz"}
-{"kind":"fact","name":"aer_dev_fatal","text":"DLP 0\nTOTAL_ERR_FATAL 2"}
-"#,
-        );
-        for line in [
-            "not read    registers as found: lockdown",
-            "config      configuration space: not hexadecimal",
-            "aer_dev_fatal: TOTAL_ERR_FATAL 2",
-        ] {
-            assert!(text.contains(line), "{line}: {text}");
-        }
-    }
-}
+mod tests;
