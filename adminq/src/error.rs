@@ -8,7 +8,7 @@ use crate::package::{PackageError, Version as PackageVersion};
 
 /// What is left when the global configuration lock was given (field-evidence
 /// 3.4, 3.5).
-pub(crate) const UNTIL_CORE_RESET: &str = "the card's configuration lock is used up, so no function of the card can load a package before a core reset: reset the card (`e810 up --reset-card`, `reset_card`) or restart the machine";
+pub(crate) const UNTIL_CORE_RESET: &str = "the card's configuration lock is used up (erratum E02), so no function of the card can load a package before a core reset: reset the card (`e810 up --reset-card`, `reset_card`) or restart the machine";
 
 /// An error of the cold function: what happened, to which object, what to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -144,7 +144,7 @@ pub enum Error {
     },
     /// Capability 0x0051 is absent or 0.
     #[error(
-        "the firmware offers no RDMA on this function (capability 0x51): enable RDMA for the port in the card's NVM settings; cards with more than four ports have none"
+        "the firmware offers no RDMA on this function (capability 0x51): enable RDMA for the port in the card's NVM settings; cards with more than four ports have none (erratum E14)"
     )]
     NoRdma,
     /// There is no package on the card and none was given.

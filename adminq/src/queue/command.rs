@@ -121,7 +121,7 @@ impl<P: Platform> AdminQ<P> {
                 // One that long ago is another time.
                 let this_time = |since: &Ns| waited(*since) < BUSY_LIMIT.0.saturating_mul(2);
                 let since = self.busy_since.filter(this_time).unwrap_or_else(|| {
-                    log_info!("{}: the firmware is busy; waiting for it", op);
+                    log_info!("{}: the firmware is busy, perhaps with a package (erratum E03); waiting for it", op);
                     now
                 });
                 self.busy_since = Some(since);

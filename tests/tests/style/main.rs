@@ -7,6 +7,7 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod errata;
 mod paths;
 mod words;
 
