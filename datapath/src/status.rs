@@ -131,27 +131,36 @@ pub const fn flush_code_of_event(ae: u16) -> FlushCode {
 #[doc(alias = "ibv_wc_opcode")]
 pub enum WcOpcode {
     /// Send, with or without immediate data or invalidation.
+    #[doc(alias = "IBV_WC_SEND")]
     #[default]
     Send = 0,
     /// RDMA write.
+    #[doc(alias = "IBV_WC_RDMA_WRITE")]
     RdmaWrite = 1,
     /// RDMA read.
+    #[doc(alias = "IBV_WC_RDMA_READ")]
     RdmaRead = 2,
     /// Compare and swap; not on this generation.
+    #[doc(alias = "IBV_WC_COMP_SWAP")]
     CompSwap = 3,
     /// Fetch and add; not on this generation.
+    #[doc(alias = "IBV_WC_FETCH_ADD")]
     FetchAdd = 4,
     /// Memory window bind.
+    #[doc(alias = "IBV_WC_BIND_MW")]
     BindMw = 5,
     /// Local invalidate.
+    #[doc(alias = "IBV_WC_LOCAL_INV")]
     LocalInv = 6,
     /// Fast registration (kernel verbs number it outside this list).
     RegMr = 7,
     /// Nothing; verbs has no number for it.
     Nop = 8,
     /// Receive of a send.
+    #[doc(alias = "IBV_WC_RECV")]
     Recv = 128,
     /// Receive consumed by an RDMA write with immediate.
+    #[doc(alias = "IBV_WC_RECV_RDMA_WITH_IMM")]
     RecvRdmaWithImm = 129,
 }
 
