@@ -17,8 +17,6 @@
 //!
 //! Nothing in this crate configures a card.
 
-pub mod config_space;
-pub mod document;
 pub mod engine;
 pub mod errata;
 pub mod identities;
@@ -26,10 +24,10 @@ pub mod journal;
 pub mod page;
 pub mod passive;
 pub mod queries;
-pub mod record;
 pub mod registers;
 pub mod resets;
 
-pub use document::{Document, ReadError};
+pub use e810_card::{
+    Document, Header, ReadError, Record, Run, State, VERSION, config_space, document, record,
+};
 pub use journal::{Journal, JournalError, Medium};
-pub use record::{Header, Record, Run, State, VERSION};

@@ -42,6 +42,42 @@ const EXTENDED_NAMES: &[(u16, &str)] = &[
 const SERIAL: u16 = 0x03;
 /// Id of the PCI Express capability.
 const EXPRESS: u16 = 0x10;
+/// Id of the MSI-X capability.
+const MSIX: u16 = 0x11;
+
+/// What software sets in the header, and errors that were seen: offset, bytes.
+const HEADER_SETTINGS: &[(u16, u16)] = &[
+    // Command and status; the status bit of the list of capabilities is in its low byte.
+    (0x04, 2),
+    (0x07, 1),
+    // Cache line size and latency timer.
+    (0x0C, 2),
+    // BARs and expansion ROM.
+    (0x10, 0x18),
+    (0x30, 4),
+    // Interrupt line.
+    (0x3C, 1),
+];
+/// The same of capabilities: extended, id, offset, bytes (PCI Express Base Specification, as
+/// in Linux' `pci_regs.h`).
+const SETTINGS: &[(bool, u16, u16, u16)] = &[
+    // Power state and PME.
+    (false, 0x01, 4, 2),
+    // Address and data of the VPD.
+    (false, 0x03, 2, 6),
+    // MSI: control, address, data, masks, pending.
+    (false, 0x05, 2, 0x16),
+    // Device control and status, link control, and the second ones of each; the status of
+    // the link stays.
+    (false, EXPRESS, 0x08, 4),
+    (false, EXPRESS, 0x10, 2),
+    (false, EXPRESS, 0x28, 4),
+    (false, EXPRESS, 0x30, 4),
+    // Errors: status, masks, severities, control, the header of the first one.
+    (true, 0x01, 4, 0x28),
+    // TPH control.
+    (true, 0x17, 8, 4),
+];
 
 impl Capability {
     /// Its name; of one without a name its number.
@@ -153,6 +189,40 @@ impl ConfigSpace {
         self
     }
 
+    /// With zeros for what software sets (command, BARs, addresses of interrupts, sizes in
+    /// use, error reporting) and for what happened to the function: what is left is what
+    /// the card says of itself.
+    #[must_use]
+    pub fn without_settings(mut self) -> Self {
+        let mut set: Vec<(u16, u16)> = HEADER_SETTINGS.to_vec();
+        for capability in self.capabilities() {
+            let found = SETTINGS.iter().filter(|(is_extended, id, ..)| {
+                (capability.is_extended, capability.id) == (*is_extended, *id)
+            });
+            set.extend(
+                found.map(|(_, _, offset, len)| (capability.at.saturating_add(*offset), *len)),
+            );
+        }
+        for (at, len) in set {
+            let bytes = self.0.iter_mut().skip(at.into()).take(len.into());
+            bytes.for_each(|byte| *byte = 0);
+        }
+        // Enable and Function Mask, beside the size of the table.
+        if let Some(msix) = self.find(MSIX, false)
+            && let Some(high) = self.0.get_mut(usize::from(msix.at) + 3)
+        {
+            *high &= 0x3F;
+        }
+        self
+    }
+
+    /// Vectors of the MSI-X table, 1 to 2048.
+    #[must_use]
+    pub fn msix_vectors(&self) -> Option<u16> {
+        let msix = self.find(MSIX, false)?.at;
+        Some((self.u16(msix.checked_add(2)?)? & 0x7FF) + 1)
+    }
+
     /// Payload and read request sizes in use, in bytes, and the greatest payload that the
     /// function has (PCI Express capability, offsets 4 and 8).
     #[must_use]
@@ -208,6 +278,12 @@ mod tests {
         assert_eq!(names, expected);
         assert_eq!(space().sizes(), Some([256, 4096, 512]));
         assert_eq!(space().has_flr(), Some(true));
+        let fixed = space().without_settings();
+        assert_eq!(fixed.capabilities(), space().capabilities());
+        assert_eq!(
+            (fixed.u32(0xA4), fixed.u32(0xA8)),
+            (Some(0x1000_0002), Some(0))
+        );
         let clean = space().without_serial();
         assert_eq!(clean.0[0x154..0x15C], [0; 8]);
         assert_eq!(ConfigSpace::from_hex(&clean.to_hex()), Ok(clean));
@@ -230,6 +306,7 @@ mod tests {
             let space = ConfigSpace(bytes);
             prop_assert!(space.capabilities().len() <= 48 + 64);
             let _ = (space.sizes(), space.has_flr(), space.clone().without_serial());
+            let _ = (space.msix_vectors(), space.without_settings());
         }
     }
 }
