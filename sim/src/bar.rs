@@ -128,6 +128,9 @@ impl Function {
             );
             return regs::POISON;
         }
+        if let Some(value) = self.state.registers.shown(off) {
+            return value;
+        }
         if let Some(vector) = hw::GLINT_DYN_CTL.locate(off) {
             return self.state.irq.control(vector.get() as u16);
         }
@@ -216,10 +219,13 @@ impl Function {
             self.lint(log, now, kind::REGISTER_BITS, text);
         }
         if let Some(vector) = hw::GLINT_DYN_CTL.locate(off) {
+            self.state.registers.hide(vector);
             self.engine_env(log, now).write_dyn_ctl(vector, value);
         } else if let Some((itr, vector)) = hw::GLINT_ITR.locate(off) {
+            self.state.registers.hide(vector);
             self.engine_env(log, now).write_itr(itr, vector, value);
         } else if let Some(vector) = hw::GLINT_RATE.locate(off) {
+            self.state.registers.hide(vector);
             self.engine_env(log, now).write_rate(vector, value);
         } else if off == hw::PFINT_OICR.off() {
             // Writing a bit sets it (control-path 2.6).
@@ -234,15 +240,15 @@ impl Function {
         } else if off == hw::PFPE_CCQPSTATUS.off() {
             // The driver clears it before a create; the state of a live CQP is the device's [inf].
             if self.state.registers.get(off) & CCQP_DONE == 0 {
-                self.state.registers.set(off, value);
+                self.state.registers.write(off, value);
             }
         } else if place::is_rx_control(off) {
-            self.state.registers.set(off, rx_control(value));
+            self.state.registers.write(off, rx_control(value));
         } else if clears_by_ones(&element) {
             let left = self.state.registers.get(off) & !value;
-            self.state.registers.set(off, left);
+            self.state.registers.write(off, left);
         } else {
-            self.state.registers.set(off, value);
+            self.state.registers.write(off, value);
             self.tell_firmware(off, value, log, now);
         }
         Effect::None

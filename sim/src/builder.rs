@@ -15,6 +15,7 @@ use crate::machine::Machine;
 use crate::msix::Msix;
 use crate::pe::{Config, FpmProfile, ProtocolEngine};
 use crate::platform::HostVector;
+use crate::recorded::RecordedCard;
 use crate::regs::{Identity, RegisterFile, Start};
 use crate::rng::Rng;
 use crate::runtime::{Mode, Runtime, RuntimeOwner};
@@ -47,6 +48,7 @@ pub struct Builder {
     configure: Vec<Configure>,
     cold: bool,
     firmware: Vec<ConfigureFirmware>,
+    card: Option<RecordedCard>,
 }
 
 impl Default for Builder {
@@ -63,6 +65,7 @@ impl Default for Builder {
             configure: Vec::new(),
             cold: false,
             firmware: Vec::new(),
+            card: None,
         }
     }
 }
@@ -128,7 +131,10 @@ impl Builder {
     /// The object limits that the engines report.
     #[must_use]
     pub fn profile(self, profile: FpmProfile) -> Self {
-        self.engine(move |_, config| config.profile = profile)
+        self.engine(move |_, config| {
+            config.profile = profile;
+            config.fpm_reply = None;
+        })
     }
 
     /// Changes the engines' configuration: `configure` is called for each PF.
@@ -151,6 +157,18 @@ impl Builder {
     pub fn firmware(mut self, configure: impl Fn(u8, &mut FirmwareConfig) + 'static) -> Self {
         self.firmware.push(Box::new(configure));
         self
+    }
+
+    /// Functions answer as the card of a report did: registers after each reset, the
+    /// firmware, limits and features of the engine. They begin cold, and have that card's
+    /// number of vectors as far as as many functions can. What other settings say goes first.
+    #[must_use]
+    pub fn card(mut self, card: &RecordedCard) -> Self {
+        if let Some(vectors) = card.vectors() {
+            self = self.vectors(vectors);
+        }
+        self.card = Some(card.clone());
+        self.cold()
     }
 
     /// Creates the simulator.
@@ -197,10 +215,20 @@ impl Builder {
             variation: self.variation,
             ..Config::default()
         };
+        if let Some(card) = &self.card {
+            if let Some((profile, reply)) = &card.fpm {
+                config.profile = *profile;
+                config.fpm_reply = Some(Arc::clone(reply));
+            }
+            config.feature_reply.clone_from(&card.features);
+        }
         for configure in &self.configure {
             configure(pf, &mut config);
         }
         let mut firmware = FirmwareConfig::default();
+        if let Some(card) = &self.card {
+            firmware.record(Arc::clone(&card.answers));
+        }
         for configure in &self.firmware {
             configure(pf, &mut firmware);
         }
@@ -230,6 +258,10 @@ impl Builder {
             lines: Arc::new(InterruptLines::new(self.vectors)),
             rng: rng.fork("engine"),
         };
+        if let Some(card) = &self.card {
+            let own = card.function() == pf;
+            state.registers.record(Arc::clone(&card.registers), own);
+        }
         let fw = self.cold.then(|| Firmware::new(firmware, &mut state));
         Function {
             engine: ProtocolEngine::new(config),

@@ -5,6 +5,7 @@ mod interrupts;
 
 use std::sync::Arc;
 
+use e810_card::State;
 use e810_hal::regs as hw;
 use e810_hal::{Ns, RegOffset};
 
@@ -40,6 +41,16 @@ const GRSTDEL_UNIT: u64 = 100_000_000;
 pub(crate) struct ResetInProgress {
     pub(crate) source: ResetSource,
     pub(crate) until: u64,
+}
+
+/// The state of a report that a reset leads to.
+const fn state_after(source: ResetSource) -> State {
+    match source {
+        ResetSource::Pfr => State::Pfr,
+        ResetSource::Corer => State::Corer,
+        ResetSource::Globr => State::Globr,
+        ResetSource::Empr => State::Empr,
+    }
 }
 
 /// One PF.
@@ -140,6 +151,14 @@ impl Function {
         }
     }
 
+    /// After a function-level reset registers are as a report found them when its function
+    /// was opened.
+    pub(crate) fn show_opened(&mut self) {
+        if self.state.reset.is_none() {
+            self.state.registers.show(State::Opened);
+        }
+    }
+
     /// The card is being reset: warns the driver, then resets.
     pub(crate) fn start_global_reset(&mut self, source: ResetSource, log: &mut Log, now: u64) {
         if self.announce(source, log, now) {
@@ -232,6 +251,10 @@ impl Function {
             registers.load_again(reset.source);
             if let Some(fw) = &mut self.fw {
                 fw.started(reset.source, now, &mut self.state);
+            }
+            let is_recorded = self.state.registers.show(state_after(reset.source));
+            if let Some(fw) = self.fw.as_mut().filter(|_| is_recorded) {
+                fw.started_as_recorded();
             }
         }
     }

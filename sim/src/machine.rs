@@ -172,6 +172,9 @@ impl Machine {
             function.function_level_reset(now);
         }
         self.reset_firmware(index, ResetSource::Pfr);
+        if let Some(function) = self.functions.get_mut(index) {
+            function.show_opened();
+        }
     }
 
     fn step_firmware(&mut self, index: usize) {

@@ -62,6 +62,11 @@ impl Boot {
         show_engine(state, false);
     }
 
+    /// A card's own registers say whether its engine is ready.
+    pub(super) fn engine_is_recorded(&mut self) {
+        self.engine = None;
+    }
+
     pub(super) fn next(&self) -> Option<u64> {
         [self.loaded, self.engine].into_iter().flatten().min()
     }

@@ -4,10 +4,6 @@ use super::basic::Capability;
 use super::descriptor::{Answer, Command};
 use super::{AqCode, Cx};
 
-/// VSIs of a card (`ice/ice_adminq_cmd.h ICE_MAX_VSI`).
-pub(super) const VSIS: u32 = 768;
-/// LAN queues of each direction that a function has here.
-pub(super) const QUEUES: u16 = 256;
 /// Entries of the RSS table of a PF, and bits of an entry.
 const RSS: (u32, u32) = (2048, 8);
 /// The longest frame, less Ethernet header, FCS and VLAN tags.
@@ -38,7 +34,7 @@ impl Cx<'_, '_> {
         let state = &self.env.state;
         let pf = u32::from(state.identity.pf);
         let vectors = u32::from(config.msix.unwrap_or(state.identity.vectors));
-        let queues = u32::from(QUEUES);
+        let queues = u32::from(config.room.queues);
         let mut all = vec![
             capability(0x0005, self.valid_functions(), 0, 0),
             // No virtual functions.
@@ -62,7 +58,8 @@ impl Cx<'_, '_> {
     /// 0x000A.
     pub(super) fn function_capabilities(&mut self, command: &Command) -> Answer {
         let mut all = self.common();
-        let guaranteed = VSIS / self.valid_functions().count_ones().max(1);
+        let guaranteed =
+            u32::from(self.fw.config.room.vsis) / self.valid_functions().count_ones().max(1);
         all.push(capability(0x0017, guaranteed, 0, 0));
         // Flow director filters: guaranteed and best effort, in registers (`ice/ice_common.c ice_parse_fdir_func_caps`).
         all.push(capability(0x0045, 1, 0, 0));
@@ -72,7 +69,8 @@ impl Cx<'_, '_> {
     /// 0x000B.
     pub(super) fn device_capabilities(&mut self, command: &Command) -> Answer {
         let mut all = self.common();
-        all.push(capability(0x0017, VSIS, 0, 0));
+        let vsis = u32::from(self.fw.config.room.vsis);
+        all.push(capability(0x0017, vsis, 0, 0));
         all.push(capability(0x0045, 1024, 0, 0));
         // NVM, option ROM and netlist versions.
         all.push(capability(0x0048, 0x7000, 0, 0));

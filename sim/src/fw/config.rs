@@ -1,11 +1,13 @@
 //! Configuration of one function's firmware, and the faults that a test injects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::link::Mac;
 use crate::regs::ResetSource;
 
 use super::AqCode;
+use super::recorded::Answers;
 
 /// Whether a port has link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +72,28 @@ pub enum AqFault {
     EventAfter(u16),
 }
 
+/// How much a card has of what its functions ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Room {
+    /// VSIs of the card.
+    pub(super) vsis: u16,
+    /// LAN queues of each direction that a function has.
+    pub(super) queues: u16,
+    /// Bytes of the longest frame.
+    pub(super) frame: u16,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            // `ice/ice_adminq_cmd.h ICE_MAX_VSI`, ICE_AQ_SET_MAC_FRAME_SIZE_MAX.
+            vsis: 768,
+            queues: 256,
+            frame: 9728,
+        }
+    }
+}
+
 /// Configuration of one function's firmware.
 ///
 /// Settings of the card (package, topology) are taken from the function whose commands use them first: use the same
@@ -108,6 +132,10 @@ pub struct FirmwareConfig {
     pub link_is_managed: bool,
     /// Traffic classes of the port, a bit each: class 0 and others.
     pub classes: u8,
+    /// What a card's own firmware answered.
+    pub(crate) recorded: Option<Arc<Answers>>,
+    /// How much there is of what a function asks for.
+    pub(super) room: Room,
     faults: BTreeMap<(u16, u32), AqFault>,
 }
 
@@ -130,12 +158,60 @@ impl Default for FirmwareConfig {
             phy: PhyStart::Everything,
             link_is_managed: false,
             classes: 1,
+            recorded: None,
+            room: Room::default(),
             faults: BTreeMap::new(),
         }
     }
 }
 
 impl FirmwareConfig {
+    /// Begins as the card that gave these answers.
+    pub(crate) fn record(&mut self, answers: Arc<Answers>) {
+        /// Capabilities (control-path 9.5).
+        const FUNCTIONS: u16 = 0x0005;
+        const VSIS: u16 = 0x0017;
+        const DCB: u16 = 0x0018;
+        const TX_QUEUES: u16 = 0x0042;
+        const MSIX: u16 = 0x0043;
+        const RDMA: u16 = 0x0051;
+        const FUNCTION: u16 = 0x000a;
+        const DEVICE: u16 = 0x000b;
+        let number = |opcode, id| answers.capability(opcode, id).map(|[number, ..]| number);
+        let small = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+        if answers.has_capabilities() {
+            self.rdma = number(FUNCTION, RDMA).is_some_and(|number| number != 0);
+            self.dcb = number(FUNCTION, DCB).is_some_and(|number| number != 0);
+            self.msix = number(FUNCTION, MSIX).map(small);
+        }
+        if let Some(functions) = number(DEVICE, FUNCTIONS) {
+            self.functions = functions.count_ones() as u8;
+        }
+        if let Some(vsis) = number(DEVICE, VSIS) {
+            self.room.vsis = small(vsis);
+        }
+        if let Some(queues) = number(FUNCTION, TX_QUEUES) {
+            self.room.queues = small(queues);
+        }
+        if let Some(frame) = answers.longest_frame() {
+            self.room.frame = frame;
+        }
+        if let Some(api) = answers.api() {
+            self.api = api;
+        }
+        if let Some(package) = answers.package() {
+            self.package = match package {
+                None => PackageStart::None,
+                Some((version, true)) => PackageStart::InNvm(version),
+                Some((version, false)) => PackageStart::Active(version),
+            };
+        }
+        if answers.has_module() == Some(false) {
+            self.link = PortLink::NoMedia;
+        }
+        self.recorded = Some(answers);
+    }
+
     /// Injects `fault` into the `nth` use of `opcode` from now on: 1 is the next one. A later call for the same use
     /// replaces it.
     pub fn fault(&mut self, opcode: u16, nth: u32, fault: AqFault) {

@@ -56,7 +56,8 @@ impl Cx<'_, '_> {
             };
             return command.done().refused(code);
         }
-        match self.answer(command) {
+        let model = self.answer(command);
+        match self.as_recorded(command, model) {
             Ok(reply) => reply,
             Err(code) => command.done().refused(code),
         }

@@ -54,6 +54,6 @@ mod tests {
         put_u32(&mut bytes, 9, 7);
         assert_eq!(bytes, [1, 2, 3, 4, 0xbb]);
         assert_eq!(part(&bytes, 3, 9), [4, 0xbb]);
-        assert_eq!(part(&bytes, 9, 1), []);
+        assert_eq!(part(&bytes, 9, 1), [0; 0]);
     }
 }

@@ -3,15 +3,15 @@
 use super::config::PortLink;
 use super::descriptor::{Answer, Command};
 use super::layout::{part, put, u8_at};
-use super::port::{ENABLE_LINK, FEC, PHY_TYPES};
+use super::port::{ENABLE_LINK, FEC};
 use super::{AqCode, Cx};
 
 /// Bytes of PHY capabilities: 48, and sixteen qualified modules of 32.
 const CAPABILITIES: usize = 560;
 /// Bytes of a PHY configuration.
 const CONFIGURATION: usize = 24;
-/// Frames that the MAC takes (`ice/ice_adminq_cmd.h ICE_AQ_SET_MAC_FRAME_SIZE_MAX`).
-const FRAMES: std::ops::RangeInclusive<u16> = 64..=9728;
+/// The shortest frame that the MAC takes.
+const SHORTEST_FRAME: u16 = 64;
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let low = super::layout::u32_at(bytes, at);
@@ -23,7 +23,7 @@ impl Cx<'_, '_> {
     /// A function has one port. Linux names it in some commands and says 0 in others (`ice/ice_common.c
     /// ice_aq_get_phy_caps`), whichever its port is.
     fn is_own_port(&self, command: &Command) -> Result<(), AqCode> {
-        if [0, self.pf()].contains(&command.param8(0)) {
+        if [0, self.port_number()].contains(&command.param8(0)) {
             Ok(())
         } else {
             Err(AqCode::EINVAL)
@@ -50,7 +50,7 @@ impl Cx<'_, '_> {
         let (types, caps) = match command.param16(2) & 0b1110 {
             ACTIVE => (port.phy_types, port.caps),
             MEDIA if !has_media => ((0, 0), port.caps),
-            0 | MEDIA | 8 => ((PHY_TYPES, 0), ENABLE_LINK),
+            0 | MEDIA | 8 => (port.abilities, ENABLE_LINK),
             _ => return Err(AqCode::EINVAL),
         };
         let fec = if command.param16(2) & 0b1110 == ACTIVE {
@@ -104,7 +104,7 @@ impl Cx<'_, '_> {
     /// 0x0603.
     pub(super) fn set_mac_config(&mut self, command: &Command) -> Answer {
         let frame = command.param16(0);
-        if !FRAMES.contains(&frame) {
+        if !(SHORTEST_FRAME..=self.fw.config.room.frame).contains(&frame) {
             return Err(AqCode::EINVAL);
         }
         self.fw.port.max_frame = frame;

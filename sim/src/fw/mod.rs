@@ -25,6 +25,7 @@ mod package;
 mod port;
 mod queue;
 mod recipe;
+mod recorded;
 mod resource_pool;
 mod rss;
 mod sched;
@@ -51,6 +52,8 @@ pub(crate) use nvm::SHADOW_RAM_LOG2_KB;
 pub use package::test_package;
 pub(crate) use port::EnabledPorts;
 pub(crate) use queue::{FirmwareEffect, is_queue_register};
+use recorded::Changed;
+pub(crate) use recorded::{Answers, RecordedAnswer};
 
 /// State shared by the functions of a card.
 #[derive(Debug)]
@@ -68,6 +71,8 @@ pub(crate) struct Card {
     pub(crate) enabled_ports: EnabledPorts,
     /// Functions that the card has.
     functions: u8,
+    /// What commands have changed since the reset.
+    changed: Changed,
 }
 
 impl Card {
@@ -82,6 +87,7 @@ impl Card {
             pxe_mode: true,
             enabled_ports: [false; 8],
             functions,
+            changed: Changed::default(),
         }
     }
 
@@ -123,6 +129,8 @@ pub(crate) struct Firmware {
     rss: rss::Rss,
     agent: dcb::Agent,
     log: logging::FirmwareLog,
+    /// What commands have changed since the reset.
+    changed: Changed,
     /// Commands that were refused so far: opcode and code.
     refused: BTreeMap<(u16, u8), u64>,
 }
@@ -143,6 +151,7 @@ impl Firmware {
             rss: rss::Rss::default(),
             agent: dcb::Agent::default(),
             log: logging::FirmwareLog::default(),
+            changed: Changed::default(),
             refused: BTreeMap::new(),
             config,
         };
@@ -171,6 +180,7 @@ impl Firmware {
         self.txqs = txq::TxQueues::default();
         self.rss = rss::Rss::default();
         self.log = logging::FirmwareLog::default();
+        self.changed.reset(source);
         card.locks.release_all(pf);
         card.pool.release_all(pf);
         if source != ResetSource::Pfr {
@@ -191,6 +201,11 @@ impl Firmware {
             self.boot.start_loading(&self.config, now, state);
             self.boot.start_engine(now, state);
         }
+    }
+
+    /// A card's own registers say what has started.
+    pub(crate) fn started_as_recorded(&mut self) {
+        self.boot.engine_is_recorded();
     }
 
     /// Changes the choices; the link may be another one now.

@@ -24,7 +24,9 @@ impl Cx<'_, '_> {
     /// 0x06EE. What firmware answers without a module, or for an address that is none, is
     /// `[inf]`; so is that a write is refused, which on a card it is not.
     pub(super) fn module_memory(&mut self, command: &Command) -> Answer {
-        if self.fw.config.link == PortLink::NoMedia {
+        let recorded = self.fw.config.recorded.as_ref();
+        let recorded = recorded.and_then(|answers| answers.module.clone());
+        if recorded.is_none() && self.fw.config.link == PortLink::NoMedia {
             return Err(AqCode::EIO);
         }
         let bus = command.param16(2);
@@ -34,7 +36,7 @@ impl Cx<'_, '_> {
         if bus & (TEN_BIT | 0x7F) != ADDRESS {
             return Err(AqCode::EIO);
         }
-        let memory = memory(self.env.state.mac);
+        let memory = recorded.unwrap_or_else(|| memory(self.env.state.mac).to_vec());
         let at = usize::from(command.param16(4));
         let rest = memory.get(at..).ok_or(AqCode::EINVAL)?;
         let bytes = rest.get(..command.room.min(rest.len()));

@@ -20,12 +20,12 @@ pub(super) const FEC: u8 = 1 << 2;
 const LINK_DATA: usize = 32;
 /// The event mask's bit for up and down.
 const UP_DOWN: u16 = 1 << 1;
-/// The largest frame after a reset.
-const MAX_FRAME: u16 = 9728;
 
 /// The port of one function.
 #[derive(Debug)]
 pub(super) struct Port {
+    /// What port and module can do.
+    pub(super) abilities: (u64, u64),
     pub(super) phy_types: (u64, u64),
     pub(super) caps: u8,
     pub(super) fec: u8,
@@ -44,8 +44,12 @@ pub(super) struct Port {
 impl Port {
     fn new(config: &FirmwareConfig) -> Self {
         let start = config.phy;
+        let recorded = config.recorded.as_ref();
+        let abilities = recorded.and_then(|answers| answers.phy_types());
+        let abilities = abilities.unwrap_or((PHY_TYPES, 0));
         Self {
-            phy_types: (PHY_TYPES, 0),
+            abilities,
+            phy_types: abilities,
             caps: if start == PhyStart::Disabled {
                 0
             } else {
@@ -57,7 +61,7 @@ impl Port {
                 FEC
             },
             enabled: !matches!(start, PhyStart::Disabled | PhyStart::SwitchedOff),
-            max_frame: MAX_FRAME,
+            max_frame: config.room.frame,
             events: false,
             mask: 0,
             started: 0,
@@ -158,7 +162,7 @@ impl Cx<'_, '_> {
     pub(super) fn link_event(&self) -> Event {
         Event {
             opcode: 0x0607,
-            params: [self.env.state.identity.pf, 0, 1, 0, 0, 0, 0, 0],
+            params: [self.port_number(), 0, 1, 0, 0, 0, 0, 0],
             data: self.link_data(),
         }
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::AqCode;
 use super::config::FirmwareConfig;
-use super::layout::{part, put, put_u32, u8_at};
+use super::layout::{part, put, put_u32, u8_at, u32_at};
+use super::recorded::{Answers, shift_teid};
 
 /// Bytes of an element: parent, node, and 16 bytes of data.
 pub(super) const ELEMENT: usize = 24;
@@ -27,6 +28,7 @@ const SUSPENDED: u8 = 1;
 
 /// Nodes that a parent may have as children, by layer of the children; how many of them a function has. The numbers
 /// are not in the sources.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layer {
     pub(super) siblings: u16,
     pub(super) nodes: u16,
@@ -87,7 +89,7 @@ impl Node {
 pub(super) struct SchedTree {
     nodes: BTreeMap<u32, Node>,
     next_teid: u32,
-    layers: u8,
+    layers: Vec<Layer>,
     pub(super) default_branch: Vec<u32>,
     /// The branches of the other traffic classes: number of the class, then root, class and entry point. That they come
     /// without a default chain is `[inf]`.
@@ -106,6 +108,13 @@ fn plain(kind: u8) -> [u8; 16] {
 impl SchedTree {
     /// The default branch: root, TC 0, entry point, and down to a leaf; then the other classes.
     pub(super) fn new(pf: u8, config: &FirmwareConfig) -> Self {
+        if let Some(tree) = config
+            .recorded
+            .as_ref()
+            .and_then(|answers| Self::recorded(pf, answers))
+        {
+            return tree;
+        }
         let mut tree = Self::default_chain(pf, config.layers);
         let root = tree.root();
         for class in (1..8).filter(|class| config.classes >> class & 1 != 0) {
@@ -116,12 +125,54 @@ impl SchedTree {
         tree
     }
 
+    /// The tree that a card said it has; `None` if it did not say all of it.
+    fn recorded(pf: u8, answers: &Answers) -> Option<Self> {
+        let (Ok(Some(layers)), Ok(Some(branches))) = (answers.layers(), answers.branches()) else {
+            return None;
+        };
+        let by = i32::from(pf) - i32::from(answers.pf);
+        let mut tree = Self {
+            nodes: BTreeMap::new(),
+            next_teid: 1,
+            layers,
+            default_branch: Vec::new(),
+            others: Vec::new(),
+        };
+        let last = tree.layers.len() - 1;
+        for (class, branch) in (0..).zip(&branches) {
+            let mut teids = Vec::new();
+            let mut parent = NO_TEID;
+            for (layer, element) in branch.iter().enumerate() {
+                let teid = shift_teid(u32_at(element, 4), by);
+                let mut data = [0; 16];
+                put(&mut data, 0, part(element, 8, 16));
+                // The root is in every branch.
+                if !tree.nodes.contains_key(&teid) {
+                    let leaf = (layer == last).then_some(Leaf::Default);
+                    tree.insert_at(teid, parent, layer, data, leaf);
+                }
+                tree.next_teid = tree.next_teid.max(teid.saturating_add(1));
+                teids.push(teid);
+                parent = teid;
+            }
+            match class {
+                0 => tree.default_branch = teids,
+                _ => tree.others.push((class, teids)),
+            }
+        }
+        Some(tree)
+    }
+
     fn default_chain(pf: u8, layers: u8) -> Self {
         let mut tree = Self {
             nodes: BTreeMap::new(),
             // Different on every port, so that they cannot be mixed up unseen.
             next_teid: (u32::from(pf) + 1) << 16,
-            layers,
+            layers: if layers == 5 {
+                FIVE.to_vec()
+            } else {
+                NINE.to_vec()
+            },
             default_branch: Vec::new(),
             others: Vec::new(),
         };
@@ -142,8 +193,8 @@ impl SchedTree {
         tree
     }
 
-    pub(super) fn layers(&self) -> &'static [Layer] {
-        if self.layers == 5 { &FIVE } else { &NINE }
+    pub(super) fn layers(&self) -> &[Layer] {
+        &self.layers
     }
 
     /// Layer of the queue groups; in a tree of five layers these are the VSI nodes.
@@ -158,6 +209,18 @@ impl SchedTree {
     fn insert(&mut self, parent: u32, layer: usize, data: [u8; 16], leaf: Option<Leaf>) -> u32 {
         let teid = self.next_teid;
         self.next_teid += 1;
+        self.insert_at(teid, parent, layer, data, leaf);
+        teid
+    }
+
+    fn insert_at(
+        &mut self,
+        teid: u32,
+        parent: u32,
+        layer: usize,
+        data: [u8; 16],
+        leaf: Option<Leaf>,
+    ) {
         let node = Node {
             parent,
             layer,
@@ -169,7 +232,6 @@ impl SchedTree {
         if let Some(above) = self.nodes.get_mut(&parent) {
             above.children.push(teid);
         }
-        teid
     }
 
     /// A new node below `parent`.
@@ -355,7 +417,7 @@ mod tests {
         let leaf = tree.add(one, &GENERIC, Some(Leaf::Lan(0))).unwrap();
         tree.move_to(leaf, other).unwrap();
         assert_eq!(tree.find_leaf(Leaf::Lan(0)), Some((leaf, other)));
-        assert_eq!(tree.get(one).unwrap().children, []);
+        assert_eq!(tree.get(one).unwrap().children, [0; 0]);
         assert_eq!(tree.move_to(leaf, tree.tc()), Err(AqCode::EINVAL));
     }
 }

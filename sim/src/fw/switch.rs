@@ -26,15 +26,30 @@ pub(super) fn vlan_of(frame: &[u8]) -> u16 {
 }
 
 impl Cx<'_, '_> {
+    /// Number of the function's port.
+    pub(super) fn port_number(&self) -> u8 {
+        let recorded = self.fw.config.recorded.as_ref();
+        let number = recorded.and_then(|answers| answers.port(self.pf()));
+        number.unwrap_or(self.pf())
+    }
+
+    /// Number of the firmware's own VSI for the function.
+    fn own_vsi(&self) -> u16 {
+        let recorded = self.fw.config.recorded.as_ref();
+        let number = recorded.and_then(|answers| answers.own_vsi(self.pf()));
+        number.unwrap_or(OWN_VSI_BASE + u16::from(self.pf()))
+    }
+
     fn swid(&self) -> u16 {
-        SWID_BASE + u16::from(self.pf())
+        let recorded = self.fw.config.recorded.as_ref();
+        let number = recorded.and_then(|answers| answers.switch(self.pf()));
+        number.unwrap_or(SWID_BASE + u16::from(self.pf()))
     }
 
     /// Whether the function has the VSI: one that a driver has added, or the firmware's own, which a driver may use
     /// (iPXE adds none).
     pub(super) fn has_vsi(&self, number: u16) -> bool {
-        let own = OWN_VSI_BASE + u16::from(self.pf());
-        self.fw.vsis.has(number) || self.fw.own_vsi && number == own
+        self.fw.vsis.has(number) || self.fw.own_vsi && number == self.own_vsi()
     }
 
     /// The function's elements: its port, and the VSI that the firmware has for it (field-evidence 3.15: number 4 of
@@ -48,9 +63,9 @@ impl Cx<'_, '_> {
             put_u16(&mut bytes, 4, pf);
             bytes
         };
-        let mut all = vec![element(PORT, pf)];
+        let mut all = vec![element(PORT, self.port_number().into())];
         if self.fw.own_vsi {
-            all.push(element(VSI, OWN_VSI_BASE + pf));
+            all.push(element(VSI, self.own_vsi()));
         }
         all
     }

@@ -40,7 +40,7 @@ impl Cx<'_, '_> {
     /// 0x0400: a branch for each active traffic class.
     pub(super) fn default_topology(&mut self, command: &Command) -> Answer {
         // A function has one port; iPXE names none.
-        if command.param8(0) != self.pf() && command.param8(0) != 0 {
+        if command.param8(0) != self.port_number() && command.param8(0) != 0 {
             return Err(AqCode::EINVAL);
         }
         let tree = &self.fw.tree;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::findings::{Class, kind};
 
-use super::caps::QUEUES;
 use super::descriptor::{Answer, Command};
 use super::lan_tx::LanQueue;
 use super::layout::{part, put, put_u32, u8_at, u16_at, u32_at};
@@ -73,7 +72,7 @@ impl Cx<'_, '_> {
             for queue in 0..count {
                 let here = at + GROUP + queue * LAN_QUEUE;
                 let number = u16_at(&data, here);
-                if number >= QUEUES {
+                if number >= self.fw.config.room.queues {
                     return Err(AqCode::EINVAL);
                 }
                 if self.fw.txqs.lan.contains_key(&number) {

@@ -8,7 +8,6 @@ use e810_hal::regs as hw;
 use crate::findings::{Class, kind};
 use crate::function::FunctionState;
 
-use super::caps::VSIS;
 use super::descriptor::{Answer, Command, Reply};
 use super::layout::{part, put, u8_at, u16_at};
 use super::{AqCode, Cx};
@@ -134,7 +133,7 @@ impl Cx<'_, '_> {
 
     fn counted(&self, reply: Reply, number: u16) -> Reply {
         let used = self.fw.vsis.all.len() as u16;
-        let free = (VSIS as u16 / STRIDE).saturating_sub(used);
+        let free = (self.fw.config.room.vsis / STRIDE).saturating_sub(used);
         let reply = reply.put16(0, number).put16(2, 0);
         // Used and free take the place of the VF number and the flags.
         reply.put16(4, used).put16(6, free)
@@ -165,10 +164,11 @@ impl Cx<'_, '_> {
             kept.swap_remove(at.ok_or(AqCode::ENOENT)?)
         } else {
             let first = self.env.state.identity.vsi;
-            let mut numbers = (first..VSIS as u16).step_by(usize::from(STRIDE));
+            let numbers = first..self.fw.config.room.vsis;
+            let mut numbers = numbers.step_by(usize::from(STRIDE));
             let vsis = &self.fw.vsis;
             numbers
-                .find(|number| !vsis.has(*number) && !vsis.kept.contains(number))
+                .find(|number| !self.has_vsi(*number) && !vsis.kept.contains(number))
                 .ok_or(AqCode::ENOSPC)?
         };
         let mut vsi = Vsi {

@@ -1,5 +1,7 @@
 //! Configuration of an engine by a test or a user.
 
+use std::sync::Arc;
+
 use e810_hal::Ns;
 
 use super::fpm::FpmProfile;
@@ -49,6 +51,10 @@ pub struct Config {
     pub pf: u8,
     /// What QUERY_FPM_VAL reports.
     pub profile: FpmProfile,
+    /// Words with which a card answered QUERY_FPM_VAL, instead of the profile's own.
+    pub(crate) fpm_reply: Option<Arc<[u64]>>,
+    /// The same of QUERY_RDMA_FEATURES.
+    pub(crate) feature_reply: Option<Arc<[u64]>>,
     /// Choices for unknown behaviour of the engine.
     pub variation: Variation,
     /// Injected command failures.
@@ -68,6 +74,8 @@ impl Default for Config {
         Self {
             pf: 0,
             profile: FpmProfile::default(),
+            fpm_reply: None,
+            feature_reply: None,
             variation: Variation::default(),
             cqp_errors: CqpErrors::None,
             cqp_silent: false,

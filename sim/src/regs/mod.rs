@@ -6,16 +6,21 @@
 mod cold;
 mod domain;
 pub(crate) mod lan;
+mod recorded;
 mod warm;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock};
 
+use e810_card::State;
 use e810_hal::RegOffset;
+use e810_hal::bus::{ItrIndex, Vector};
 use e810_hal::reg::AccessKind;
-use e810_hal::regs::{self, Element, find};
+use e810_hal::regs::{self, Element, Space};
 
 pub(crate) use cold::{Start, switch_input_open};
 pub use domain::ResetSource;
+pub(crate) use recorded::RecordedRegisters;
 pub(crate) use warm::Identity;
 
 /// Value read from a register without a readable value; a driver that uses it fails visibly.
@@ -38,31 +43,97 @@ fn canonical(off: RegOffset) -> u32 {
 /// Values of all registers of one function.
 #[derive(Debug)]
 pub(crate) struct RegisterFile {
-    identity: Identity,
-    start: Start,
+    /// What firmware loads after power-up.
+    initial: BTreeMap<u32, u32>,
+    /// A card's own values after each reset, and whether this is the function that has them.
+    recorded: Option<(Arc<RecordedRegisters>, bool)>,
+    /// Recorded values of registers that are kept elsewhere, until these are written.
+    shown: BTreeMap<u32, u32>,
+    /// Registers that the driver has written since they were cleared, where that matters.
+    written: BTreeSet<u32>,
     /// Only registers that are not zero or were written.
     values: BTreeMap<u32, u32>,
-    /// Cached results of `find`, which walks a table.
-    known: HashMap<u32, Option<Element>>,
 }
 
 impl RegisterFile {
     /// The registers of a function after power-up, or of one whose LAN side is up.
     pub(crate) fn new(identity: Identity, start: Start) -> Self {
+        let initial: BTreeMap<u32, u32> = start.values(&identity).into_iter().collect();
         Self {
-            identity,
-            start,
-            values: start.values(&identity).into_iter().collect(),
-            known: HashMap::new(),
+            values: initial.clone(),
+            initial,
+            recorded: None,
+            shown: BTreeMap::new(),
+            written: BTreeSet::new(),
+        }
+    }
+
+    /// Takes the values of a card's report; `own`: of this very function, not of another one
+    /// of its card.
+    pub(crate) fn record(&mut self, recorded: Arc<RecordedRegisters>, own: bool) {
+        for (off, value) in recorded.powered() {
+            let Some(at) = RegOffset::try_new(*off) else {
+                continue;
+            };
+            if own || !recorded::is_of_one_function(at) {
+                put(&mut self.initial, canonical(at), *value);
+            }
+        }
+        self.values = self.initial.clone();
+        self.recorded = Some((recorded, own));
+        self.show(State::Opened);
+    }
+
+    /// The registers are as the report has them in `state`, but for those that the driver
+    /// has written and the reset does not clear; false if the report has no such state.
+    pub(crate) fn show(&mut self, state: State) -> bool {
+        let Some((recorded, own)) = self.recorded.clone() else {
+            return false;
+        };
+        let Some(values) = recorded.after(state) else {
+            return false;
+        };
+        for (off, value) in values {
+            let Some(at) = RegOffset::try_new(*off) else {
+                continue;
+            };
+            let is_kept = recorded::is_counted(at) || self.written.contains(&canonical(at));
+            if is_kept || !own && recorded::is_of_one_function(at) {
+                continue;
+            }
+            match recorded::is_kept_elsewhere(at) {
+                true => put(&mut self.shown, *off, *value),
+                false => put(&mut self.values, canonical(at), *value),
+            }
+        }
+        true
+    }
+
+    /// The recorded value of a register that is kept elsewhere and was not written.
+    pub(crate) fn shown(&self, off: RegOffset) -> Option<u32> {
+        self.shown.get(&off.get()).copied()
+    }
+
+    /// A register of a vector is written: they are all the model's from now on.
+    pub(crate) fn hide(&mut self, vector: Vector) {
+        if self.recorded.is_none() {
+            return;
+        }
+        let itrs = (0..=2).filter_map(ItrIndex::new);
+        let itrs = itrs.map(|itr| regs::GLINT_ITR.at(itr, vector).off());
+        let others = [
+            regs::GLINT_DYN_CTL.at(vector).off(),
+            regs::GLINT_RATE.at(vector).off(),
+        ];
+        for off in itrs.chain(others) {
+            self.shown.remove(&off.get());
+            self.written.insert(off.get());
         }
     }
 
     /// The register at `off`, if the sources name one.
-    pub(crate) fn element(&mut self, off: RegOffset) -> Option<Element> {
-        *self
-            .known
-            .entry(off.get())
-            .or_insert_with(|| find_element(off))
+    pub(crate) fn element(&self, off: RegOffset) -> Option<Element> {
+        find_element(off)
     }
 
     pub(crate) fn get(&self, off: RegOffset) -> u32 {
@@ -73,18 +144,28 @@ impl RegisterFile {
         self.values.insert(canonical(off), value);
     }
 
+    /// The driver writes the register.
+    pub(crate) fn write(&mut self, off: RegOffset, value: u32) {
+        self.set(off, value);
+        if self.recorded.is_some() {
+            self.written.insert(canonical(off));
+        }
+    }
+
     /// A reset clears the registers of its domain.
     pub(crate) fn clear(&mut self, source: ResetSource) {
         self.values.retain(|off, _| !is_cleared(*off, source));
+        self.shown.clear();
+        self.written.retain(|off| !is_cleared(*off, source));
     }
 
     /// After the reset, restores the values that firmware loads; of a warm function also those that the LAN side
     /// sets up. The done bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
     pub(crate) fn load_again(&mut self, source: ResetSource) {
         let done_bits = regs::GLNVM_ULD.off().get();
-        for (off, value) in self.start.values(&self.identity) {
-            if is_cleared(off, source) || off == done_bits {
-                self.values.insert(off, value);
+        for (off, value) in &self.initial {
+            if is_cleared(*off, source) || *off == done_bits {
+                self.values.insert(*off, *value);
             }
         }
     }
@@ -92,7 +173,27 @@ impl RegisterFile {
 
 /// The register at `off`: of the engine's, or of the LAN side's.
 fn find_element(off: RegOffset) -> Option<Element> {
-    find(off).or_else(|| lan::find(off))
+    /// By offset: a walk of the tables for each access would be most of a bring-up's time.
+    static ELEMENTS: LazyLock<HashMap<u32, Element>> = LazyLock::new(|| {
+        let of_the_engine = regs::ALL.iter();
+        let of_the_engine = of_the_engine.filter(|register| register.space == Space::Bar0);
+        let mut all = HashMap::new();
+        for register in of_the_engine.chain(lan::TABLE.iter()) {
+            for element in register.elements() {
+                all.entry(element.offset()).or_insert(element);
+            }
+        }
+        all
+    });
+    ELEMENTS.get(&off.get()).copied()
+}
+
+/// Only what is not 0 is kept.
+fn put(values: &mut BTreeMap<u32, u32>, off: u32, value: u32) {
+    match value {
+        0 => values.remove(&off),
+        _ => values.insert(off, value),
+    };
 }
 
 fn is_cleared(off: u32, source: ResetSource) -> bool {

@@ -189,7 +189,7 @@ fn entry(client: &mut Client, number: u16) -> Option<u8> {
     );
     assert_eq!(
         reply.code == 0,
-        reply.code != AqCode::ENOENT.0.into(),
+        reply.code != u16::from(AqCode::ENOENT.0),
         "{reply:?}"
     );
     (reply.code == 0).then(|| reply.data[16])

@@ -33,7 +33,8 @@ impl Device {
         self.own_function(bits(c.q(16), 5, 0), env)?;
         aligned("FPM query buffer", c.q(32), 4, env)?;
         let reply = self.config.profile.query_reply(&self.config.variation);
-        write_words(c.q(32), &reply, env)?;
+        let recorded = self.config.fpm_reply.as_deref();
+        write_words(c.q(32), recorded.unwrap_or(&reply), env)?;
         DONE
     }
 
