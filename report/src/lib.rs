@@ -15,12 +15,14 @@
 //! * [`engine`], level 3: limits and features of the RDMA engine, through the control QP.
 //! * [`resets`], level 4: registers after each kind of reset.
 //!
+//! [`levels`] goes through them, for the command `e810 report` and for other programs.
 //! Nothing in this crate configures a card.
 
 pub mod engine;
 pub mod errata;
 pub mod identities;
 pub mod journal;
+pub mod levels;
 pub mod page;
 pub mod passive;
 pub mod queries;

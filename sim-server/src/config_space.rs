@@ -6,6 +6,7 @@
 //! virtual functions here, and a capability without any would offer them.
 
 mod capabilities;
+mod recorded;
 
 use e810_hal::pci_ids::VENDOR;
 
@@ -74,6 +75,9 @@ pub struct ConfigSpace {
     /// As after power-up.
     initial: Vec<u8>,
     vpd: Vec<u8>,
+    /// Where the VPD capability is, and the register that resets the function.
+    vpd_at: Option<usize>,
+    device_control: Option<usize>,
 }
 
 impl ConfigSpace {
@@ -86,9 +90,20 @@ impl ConfigSpace {
             sticky: vec![0; LEN],
             initial: Vec::new(),
             vpd: capabilities::vpd(),
+            vpd_at: Some(capabilities::VPD),
+            device_control: Some(capabilities::DEVICE_CONTROL),
         };
         this.header(place);
         this.capabilities(place);
+        this.initial = this.bytes.clone();
+        this
+    }
+
+    /// The space of the card whose report has these bytes.
+    #[must_use]
+    pub fn recorded(place: &Place, bytes: &[u8]) -> Self {
+        let mut this = Self::new(place);
+        this.take_over(bytes, place);
         this.initial = this.bytes.clone();
         this
     }
@@ -159,7 +174,8 @@ impl ConfigSpace {
         }
         self.follow_vpd(at, from.len());
         // The high byte of device control has the bit; it reads as 0.
-        let high = (capabilities::DEVICE_CONTROL + 1).checked_sub(at);
+        let control = self.device_control;
+        let high = control.and_then(|control| (control + 1).checked_sub(at));
         match high.and_then(|index| from.get(index)) {
             Some(byte) if u16::from(*byte) << 8 & FLR != 0 => Effect::Reset,
             _ => Effect::None,

@@ -16,7 +16,7 @@ use vfio_bindings::bindings::vfio::{
     VFIO_PCI_MSIX_IRQ_INDEX,
 };
 
-use crate::config_space::{BAR3_LEN, ConfigSpace, Effect, PBA, Place};
+use crate::config_space::{BAR3_LEN, ConfigSpace, Effect, PBA};
 use crate::interrupts::Interrupts;
 use crate::mappings::Mappings;
 use crate::protocol::Function;
@@ -48,7 +48,7 @@ pub(crate) struct Device {
 impl Device {
     pub(crate) fn new(
         nic: SimPlatform,
-        place: &Place,
+        config: ConfigSpace,
         interrupts: Arc<Interrupts>,
         counts: Arc<Counts>,
     ) -> Self {
@@ -56,7 +56,7 @@ impl Device {
         nic.set_bus_master(false);
         nic.power_up_msix();
         Self {
-            config: ConfigSpace::new(place),
+            config,
             nic,
             interrupts,
             mappings: Mappings::default(),

@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e810_hal::InterruptVectors;
-use e810_sim::Sim;
 use e810_sim::udp::UdpEnds;
+use e810_sim::{RecordedCard, Sim};
 
-use crate::config_space::Place;
+use crate::config_space::{ConfigSpace, Place};
 use crate::connection::converse;
 use crate::device::{Counts, Device};
 use crate::interrupts::Interrupts;
@@ -108,7 +108,12 @@ impl Server {
             functions: self.sim.functions(),
             vectors: nic.vector_count(),
         };
-        let device = Device::new(nic, &place, interrupts, counts);
+        let recorded = self.sim.card().and_then(RecordedCard::config_space);
+        let config = match recorded {
+            Some(bytes) => ConfigSpace::recorded(&place, bytes),
+            None => ConfigSpace::new(&place),
+        };
+        let device = Device::new(nic, config, interrupts, counts);
         thread::Builder::new()
             .name(format!("e810-serve-{function}"))
             .spawn(move || serve_in_turn(&listener, device))?;

@@ -198,7 +198,7 @@ impl Builder {
         let virtual_time = self.mode == Mode::Virtual;
         let machine = Machine::new(functions, link, virtual_time, root.fork("schedule"));
         let owner = RuntimeOwner::new(Runtime::new(self.mode, machine, lines));
-        Sim::new(Arc::new(owner.expect("a thread for the device")))
+        Sim::new(Arc::new(owner.expect("a thread for the device")), self.card)
     }
 
     fn function(&self, pf: u8, root: &Rng) -> Function {

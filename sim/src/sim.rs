@@ -15,6 +15,7 @@ use crate::link::{Capture, LinkCounts, LinkHook, Quality, Uplink};
 use crate::machine::Machine;
 use crate::pe::{Breakage, Config};
 use crate::platform::SimPlatform;
+use crate::recorded::RecordedCard;
 use crate::runtime::RuntimeOwner;
 use crate::stats::{ResetCounts, Stats};
 
@@ -47,11 +48,18 @@ use crate::stats::{ResetCounts, Stats};
 #[derive(Clone, Debug)]
 pub struct Sim {
     owner: Arc<RuntimeOwner>,
+    card: Option<RecordedCard>,
 }
 
 impl Sim {
-    pub(crate) fn new(owner: Arc<RuntimeOwner>) -> Self {
-        Self { owner }
+    pub(crate) fn new(owner: Arc<RuntimeOwner>, card: Option<RecordedCard>) -> Self {
+        Self { owner, card }
+    }
+
+    /// The card whose report the functions answer by.
+    #[must_use]
+    pub const fn card(&self) -> Option<&RecordedCard> {
+        self.card.as_ref()
     }
 
     /// Configures a simulator.

@@ -82,7 +82,7 @@ impl Served {
             .functions(2)
             .vectors(VECTORS)
             .cold()
-            .profile(Profile::SMALL)
+            .profile(Profile::small())
             .mode(Mode::Real)
             .build();
         let server = Server::start(sim, &paths).unwrap();

@@ -91,7 +91,7 @@ const CRATES: &[CrateRule] = &[
     CrateRule {
         package: "e810-sim-server",
         folder: "sim-server",
-        may_use: &["e810-hal", "e810-sim"],
+        may_use: &["e810-hal", "e810-card", "e810-sim"],
         core: false,
     },
     CrateRule {

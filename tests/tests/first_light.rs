@@ -19,7 +19,7 @@ fn a_send_a_write_and_a_read() {
     let sim = Sim::builder()
         .functions(2)
         .seed(1)
-        .profile(Profile::SMALL)
+        .profile(Profile::small())
         .build();
     let setup = Setup {
         caps: QpCaps {

@@ -11,9 +11,10 @@ const MSIX: usize = 0x70;
 const EXPRESS: usize = 0xa0;
 /// Device control, with the bit that starts a function-level reset.
 pub(super) const DEVICE_CONTROL: usize = EXPRESS + 8;
-const VPD: usize = 0xe0;
-const VPD_ADDRESS: usize = VPD + 2;
-const VPD_DATA: usize = VPD + 4;
+pub(super) const VPD: usize = 0xe0;
+/// Places of address and data in the capability.
+const VPD_ADDRESS: usize = 2;
+const VPD_DATA: usize = 4;
 
 const AER: usize = 0x100;
 const ARI: usize = 0x148;
@@ -52,8 +53,8 @@ impl ConfigSpace {
         self.set(MSIX + 8, &(PBA | 3).to_le_bytes());
         self.express();
         self.capability(VPD, 3, 0, 0);
-        self.allow(VPD_ADDRESS, &[0xff; 2]);
-        self.allow(VPD_DATA, &[0xff; 4]);
+        self.allow(VPD + VPD_ADDRESS, &[0xff; 2]);
+        self.allow(VPD + VPD_DATA, &[0xff; 4]);
         self.extended(place);
     }
 
@@ -133,20 +134,23 @@ impl ConfigSpace {
     /// After a write of `len` bytes at `at`: an address of the VPD with F clear
     /// asks for data, and one with F set for a write, which nothing takes.
     pub(super) fn follow_vpd(&mut self, at: usize, len: usize) {
-        let flag = VPD_ADDRESS + 1;
+        let Some(vpd) = self.vpd_at else {
+            return;
+        };
+        let flag = vpd + VPD_ADDRESS + 1;
         if !(at..at.saturating_add(len)).contains(&flag) {
             return;
         }
         let mut address = [0; 2];
-        self.read(VPD_ADDRESS as u64, &mut address);
+        self.read((vpd + VPD_ADDRESS) as u64, &mut address);
         let address = u16::from_le_bytes(address);
         if address & 1 << 15 == 0 {
             let from = usize::from(address);
             let byte = |n| self.vpd.get(from + n).copied().unwrap_or(0);
             let data = [byte(0), byte(1), byte(2), byte(3)];
-            self.set(VPD_DATA, &data);
+            self.set(vpd + VPD_DATA, &data);
         }
-        self.set(VPD_ADDRESS, &(address ^ 1 << 15).to_le_bytes());
+        self.set(vpd + VPD_ADDRESS, &(address ^ 1 << 15).to_le_bytes());
     }
 }
 

@@ -9,7 +9,7 @@ use e810_sim::Sim;
 use proptest::prelude::*;
 use zerocopy::FromBytes;
 
-use crate::config_space::Place;
+use crate::config_space::{ConfigSpace, Place};
 use crate::device::{Counts, Device};
 use crate::interrupts::Interrupts;
 use crate::memory_file::memory_file;
@@ -28,7 +28,8 @@ fn served() -> (UnixStream, JoinHandle<Result<(), Lost>>, Sim) {
         vectors: nic.vector_count(),
     };
     let thread = std::thread::spawn(move || {
-        let mut device = Device::new(nic, &place, interrupts, Arc::<Counts>::default());
+        let config = ConfigSpace::new(&place);
+        let mut device = Device::new(nic, config, interrupts, Arc::<Counts>::default());
         let ours = Arc::new(ours);
         device.user_came(Arc::clone(&ours));
         let end = converse(&ours, &mut device);

@@ -79,17 +79,14 @@ pub(super) struct Room {
     pub(super) vsis: u16,
     /// LAN queues of each direction that a function has.
     pub(super) queues: u16,
-    /// Bytes of the longest frame.
-    pub(super) frame: u16,
 }
 
 impl Default for Room {
     fn default() -> Self {
         Self {
-            // `ice/ice_adminq_cmd.h ICE_MAX_VSI`, ICE_AQ_SET_MAC_FRAME_SIZE_MAX.
+            // `ice/ice_adminq_cmd.h ICE_MAX_VSI`.
             vsis: 768,
             queues: 256,
-            frame: 9728,
         }
     }
 }
@@ -192,9 +189,6 @@ impl FirmwareConfig {
         }
         if let Some(queues) = number(FUNCTION, TX_QUEUES) {
             self.room.queues = small(queues);
-        }
-        if let Some(frame) = answers.longest_frame() {
-            self.room.frame = frame;
         }
         if let Some(api) = answers.api() {
             self.api = api;

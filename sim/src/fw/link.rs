@@ -10,8 +10,8 @@ use super::{AqCode, Cx};
 const CAPABILITIES: usize = 560;
 /// Bytes of a PHY configuration.
 const CONFIGURATION: usize = 24;
-/// The shortest frame that the MAC takes.
-const SHORTEST_FRAME: u16 = 64;
+/// Frames that the MAC takes (`ice/ice_adminq_cmd.h ICE_AQ_SET_MAC_FRAME_SIZE_MAX`), whatever MTU the capabilities have.
+const FRAMES: std::ops::RangeInclusive<u16> = 64..=9728;
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let low = super::layout::u32_at(bytes, at);
@@ -104,7 +104,7 @@ impl Cx<'_, '_> {
     /// 0x0603.
     pub(super) fn set_mac_config(&mut self, command: &Command) -> Answer {
         let frame = command.param16(0);
-        if !(SHORTEST_FRAME..=self.fw.config.room.frame).contains(&frame) {
+        if !FRAMES.contains(&frame) {
             return Err(AqCode::EINVAL);
         }
         self.fw.port.max_frame = frame;

@@ -21,6 +21,9 @@ const LINK_DATA: usize = 32;
 /// The event mask's bit for up and down.
 const UP_DOWN: u16 = 1 << 1;
 
+/// The largest frame after a reset.
+const MAX_FRAME: u16 = 9728;
+
 /// The port of one function.
 #[derive(Debug)]
 pub(super) struct Port {
@@ -61,7 +64,7 @@ impl Port {
                 FEC
             },
             enabled: !matches!(start, PhyStart::Disabled | PhyStart::SwitchedOff),
-            max_frame: config.room.frame,
+            max_frame: MAX_FRAME,
             events: false,
             mask: 0,
             started: 0,

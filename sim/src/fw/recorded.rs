@@ -12,8 +12,6 @@ use super::sched_tree::{ELEMENT, Layer, NO_TEID};
 use super::{AqCode, Cx};
 use crate::regs::ResetSource;
 
-/// Frames are this much longer than the greatest MTU: Ethernet header, FCS, two tags.
-const AROUND_MTU: u32 = 26;
 /// Bytes of an entry of the capabilities, of a layer, of what stands before a branch, and
 /// of a branch with room for nine elements.
 const CAPABILITY: usize = 32;
@@ -223,12 +221,6 @@ impl Answers {
         let (branches, _) = data.as_chunks::<BRANCH>();
         let branches: Result<Vec<_>, String> = branches.iter().map(|bytes| branch(bytes)).collect();
         Ok(Some(branches?).filter(|branches| !branches.is_empty()))
-    }
-
-    /// The greatest frame.
-    pub(super) fn longest_frame(&self) -> Option<u16> {
-        let [mtu, ..] = self.capability(0x000a, 0x0047)?;
-        u16::try_from(mtu.saturating_add(AROUND_MTU)).ok()
     }
 
     /// Whether the port has a module, by 0x0607.

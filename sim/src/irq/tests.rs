@@ -173,7 +173,11 @@ fn one_interrupt_serves_the_causes_of_all_timers() {
     assert_eq!(irq.take_fired(), [0]);
     irq.set_control(0, DYN_CTL_KEEP, MASKING, 20_001);
     irq.pass_time(MASKING, 1_000_000);
-    assert_eq!(irq.take_fired(), [0; 0], "that of timer 1 was served with it");
+    assert_eq!(
+        irq.take_fired(),
+        [0; 0],
+        "that of timer 1 was served with it"
+    );
 }
 
 /// A timer runs on while the vector is disabled: then the event waits for the enable, not for more time.

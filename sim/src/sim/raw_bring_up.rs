@@ -131,7 +131,7 @@ fn memory_taken_away_too_early_is_a_fault() {
 fn the_engines_choices_can_be_made_and_changed() {
     let errors = CqpErrors::Opcode(0x12);
     let sim = Sim::builder()
-        .profile(FpmProfile::CARD)
+        .profile(FpmProfile::card())
         .engine(move |_, config| config.cqp_errors = errors)
         .build();
     let mut driver = RawDriver::new(sim.function(0), 0);

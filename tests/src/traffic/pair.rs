@@ -1,8 +1,9 @@
 //! Two devices that are up and connected, or one with itself.
 
 use e810::{
-    ColdStart, Config, Data, DroppedWrs, Lan, LinkPolicy, MacAddr, Op, Package, PackageSource,
-    Path, Platform, QpAttr, QpType, SendFlags, SendWr, VsiId, Wc, bring_up_cold,
+    ColdStart, Config, Data, Device, DroppedWrs, Lan, LinkPolicy, MacAddr, Op, Package,
+    PackageSource, Path, Platform, QpAttr, QpType, Ready, SendFlags, SendWr, StageError, VsiId, Wc,
+    bring_up_cold,
 };
 use e810_hal::Ns;
 use e810_sim::{Sim, SimPlatform};
@@ -37,6 +38,12 @@ pub struct Pair<P: Platform> {
     pub(super) serial: u64,
 }
 
+/// A device that is up, and its platform.
+type Up = (
+    Device<Watched<SimPlatform>, Ready<Watched<SimPlatform>>>,
+    Watched<SimPlatform>,
+);
+
 /// How long anything may take: far above any retry time.
 const LIMIT: Ns = Ns::from_ms(60_000);
 
@@ -65,23 +72,38 @@ impl Pair<Watched<SimPlatform>> {
     /// the package, the second finds it.
     #[must_use]
     pub fn cold(sim: &Sim, setup: Setup) -> Self {
-        Self::connected(
-            vec![
-                Self::brought_up(sim, 0, setup),
-                Self::brought_up(sim, 1, setup),
-            ],
-            setup,
-        )
+        Self::try_cold(sim, setup).expect("up")
+    }
+
+    /// As [`Pair::cold`], on functions that may be too small for it, or refuse it.
+    ///
+    /// # Errors
+    /// That of the bring-up; the other function is shut down then.
+    pub fn try_cold(sim: &Sim, setup: Setup) -> Result<Self, StageError> {
+        let (first, platform) = Self::device(sim, 0, setup)?;
+        let second = match Self::device(sim, 1, setup) {
+            Ok(second) => second,
+            Err(error) => {
+                let (control, events) = first.split();
+                let down = control.shutdown(events).map_err(|failed| failed.error);
+                down.expect("shut down");
+                return Err(error);
+            }
+        };
+        let first = Side::on(first, platform, &setup);
+        let second = Side::on(second.0, second.1, &setup);
+        Ok(Self::connected(vec![first, second], setup))
     }
 
     /// As [`Pair::looped_back`], on a function that begins cold: its switch has
     /// to give its own frames back.
     #[must_use]
     pub fn cold_looped_back(sim: &Sim, setup: Setup) -> Self {
-        Self::connected(vec![Self::brought_up(sim, 0, setup)], setup)
+        let (device, platform) = Self::device(sim, 0, setup).expect("up");
+        Self::connected(vec![Side::on(device, platform, &setup)], setup)
     }
 
-    fn brought_up(sim: &Sim, function: u8, setup: Setup) -> Side<Watched<SimPlatform>> {
+    fn device(sim: &Sim, function: u8, setup: Setup) -> Result<Up, StageError> {
         let file = e810_sim::test_package();
         let start = ColdStart {
             package: PackageSource::File(Package::parse(&file).expect("a package")),
@@ -90,8 +112,8 @@ impl Pair<Watched<SimPlatform>> {
         let platform = Watched::new(sim.function(function));
         // Every path MTU of RoCEv2 fits.
         let config = setup.config(Config::cold(9000).lan);
-        let device = bring_up_cold(platform.clone(), &config, &start, &mut |_| {});
-        Side::on(device.expect("up"), platform, &setup)
+        let device = bring_up_cold(platform.clone(), &config, &start, &mut |_| {})?;
+        Ok((device, platform))
     }
 
     /// Function 0 of a simulator, its queue pairs connected two by two.

@@ -27,7 +27,7 @@ struct Cold {
 
 impl Cold {
     fn new() -> Self {
-        let builder = Sim::builder().seed(7).profile(Profile::SMALL).cold();
+        let builder = Sim::builder().seed(7).profile(Profile::small()).cold();
         let sim = builder.build();
         let file = e810_sim::test_package();
         let start = ColdStart {

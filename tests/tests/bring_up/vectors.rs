@@ -99,7 +99,7 @@ fn as_many_as_wanted_as_far_as_device_vectors_and_driver_allow() {
 
 #[test]
 fn a_device_with_few_has_no_more() {
-    let sim = builder().profile(Profile::SMALL).vectors(200).build();
+    let sim = builder().profile(Profile::small()).vectors(200).build();
     let nic = sim.function(0);
     let config = Config {
         ceqs: 64,

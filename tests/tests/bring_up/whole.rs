@@ -30,7 +30,7 @@ fn a_device_is_as_it_was_found_and_can_be_brought_up_again() {
 
 #[test]
 fn a_program_that_asks_for_little_gives_little() {
-    for profile in [Profile::CARD, Profile::SMALL, Profile::E810C] {
+    for profile in [Profile::card(), Profile::small(), Profile::e810c()] {
         for (backing, most) in [(Backing::Full, 16 * MIB), (Backing::OnDemand, 4 * MIB)] {
             let sim = builder().profile(profile).build();
             let nic = sim.function(0);
@@ -50,7 +50,7 @@ fn a_program_that_asks_for_little_gives_little() {
 /// Counts that in-tree drivers report of an E810-C.
 #[test]
 fn linux_would_see_an_e810c_in_the_profile_of_that_name() {
-    let sim = builder().profile(Profile::E810C).build();
+    let sim = builder().profile(Profile::e810c()).build();
     let nic = sim.function(0);
     let device = bring_up(nic.clone(), &config(&nic), &mut |_| {}).unwrap();
     let (control, events) = device.split();

@@ -13,7 +13,7 @@ use e810_sim::{Builder, Profile, Sim, SimPlatform};
 pub(crate) const BACKINGS: [Backing; 2] = [Backing::Full, Backing::OnDemand];
 
 pub(crate) fn builder() -> Builder {
-    Sim::builder().seed(7).profile(Profile::CARD)
+    Sim::builder().seed(7).profile(Profile::card())
 }
 
 /// One function of a good card.

@@ -73,7 +73,7 @@ fn capacities() -> [(Capacity, u32); 3] {
 
 #[test]
 fn dma_memory_is_as_much_as_was_said() {
-    for profile in [Profile::CARD, Profile::SMALL] {
+    for profile in [Profile::card(), Profile::small()] {
         for (capacity, cqp_entries) in capacities() {
             for backing in [Backing::Full, Backing::OnDemand] {
                 let config = Config {
@@ -89,7 +89,7 @@ fn dma_memory_is_as_much_as_was_said() {
                 let Ok(device) = up else {
                     assert_eq!(
                         (profile, cqp_entries),
-                        (Profile::SMALL, 512),
+                        (Profile::small(), 512),
                         "too large for it only"
                     );
                     continue;

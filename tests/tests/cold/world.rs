@@ -14,7 +14,7 @@ pub(crate) fn builder(functions: u8) -> Builder {
     Sim::builder()
         .seed(7)
         .functions(functions)
-        .profile(Profile::SMALL)
+        .profile(Profile::small())
         .cold()
 }
 

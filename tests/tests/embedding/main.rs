@@ -40,7 +40,7 @@ fn the_least_suffices() {
 
 /// Passes a message between two functions that are brought up so.
 fn pass(config: &Config) {
-    let builder = Sim::builder().functions(2).profile(Profile::SMALL);
+    let builder = Sim::builder().functions(2).profile(Profile::small());
     let sim = builder.cold().build();
     let file = test_package();
     let package = PackageSource::File(Package::parse(&file).unwrap());

@@ -49,7 +49,7 @@ fn a_thousand_are_flushed_in_the_time_of_one() {
     let sim = Sim::builder()
         .functions(2)
         .seed(9)
-        .profile(Profile::CARD)
+        .profile(Profile::card())
         .segmentation(DmaSegmentation::Contiguous)
         .build();
     let setup = Setup {

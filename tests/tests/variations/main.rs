@@ -26,7 +26,10 @@ const TRIED: [&str; 8] = [
 
 fn card(seed: u64, variation: Variation) -> Sim {
     let builder = Sim::builder().seed(seed).functions(2).cold();
-    builder.profile(Profile::SMALL).variation(variation).build()
+    builder
+        .profile(Profile::small())
+        .variation(variation)
+        .build()
 }
 
 /// Runs the scenarios called `names`, one after the other on the same card: from the second on it is a used one.
@@ -53,7 +56,7 @@ fn the_usual_card() {
 /// Bring-up and traffic on cards with other limits, and with objects smaller than this model's contexts.
 #[test]
 fn the_larger_profiles() {
-    for profile in [Profile::CARD, Profile::E810C] {
+    for profile in [Profile::card(), Profile::e810c()] {
         let sim = Sim::builder().seed(1).functions(2).cold();
         let sim = sim.profile(profile).build();
         try_card(&format!("{profile:?}"), &sim, &TRIED);

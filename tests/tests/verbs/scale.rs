@@ -37,7 +37,7 @@ fn thousands_of_objects_at_once() {
     let sim = Sim::builder()
         .functions(1)
         .seed(7)
-        .profile(Profile::CARD)
+        .profile(Profile::card())
         .segmentation(DmaSegmentation::Contiguous)
         .build();
     let function = sim.function(0);

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use e810_sim::Variation;
 use e810_sim::udp::LinkSpec;
-use e810_sim_server::VECTORS;
 
 use super::WireArgs;
 use super::capture::CaptureArgs;
@@ -41,12 +40,19 @@ pub struct SimArgs {
     /// A file that is there and is not this package is left alone, and an error.
     #[arg(long, value_name = "FILE")]
     pub package: Option<PathBuf>,
+    /// Be the card of this report (of `e810 report`).
+    ///
+    /// Registers after each reset, the firmware's answers, limits and features of the engine, configuration space: what
+    /// the report does not have is the simulator's own. PF 0 answers as PF 0 of that card did, and the others with
+    /// their own numbers in place of its.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "warm"])]
+    pub card: Option<PathBuf>,
     /// How much the engines can hold.
     #[arg(long, value_enum, default_value_t = ProfileArg::Card)]
     pub profile: ProfileArg,
-    /// MSI-X vectors of each function: up to 1024 with two functions, 512 with four, 256 with eight.
-    #[arg(long, value_name = "N", default_value_t = VECTORS, value_parser = number::<u16>(1, 1024))]
-    pub vectors: u16,
+    /// MSI-X vectors of each function: up to 1024 with two functions, 512 with four, 256 with eight [default: 64, or the card's of --card].
+    #[arg(long, value_name = "N", value_parser = number::<u16>(1, 1024))]
+    pub vectors: Option<u16>,
     /// Seed of the simulator's choices.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(0, u64::MAX))]
     pub seed: u64,

@@ -9,13 +9,11 @@ use anyhow::{Context, Error, Result};
 use e810_backends::host::Host;
 use e810_backends::spec::DeviceSpec;
 use e810_backends::{DeviceVisitor, HostDevice, Properties, open};
-use e810_report::config_space::ConfigSpace;
-use e810_report::engine;
+use e810_card::config_space::ConfigSpace;
+use e810_report::levels::{self, Levels};
 use e810_report::passive::{self, Identities};
-use e810_report::queries;
-use e810_report::registers::sweep;
-use e810_report::resets::{self, Kind};
-use e810_report::{Document, Header, Journal, Medium, Record, State, VERSION, page};
+use e810_report::resets::Kind;
+use e810_report::{Document, Header, Journal, Medium, Record, VERSION, page};
 use e810_sim::{Mode, Sim};
 
 use crate::cli::device::chosen;
@@ -24,10 +22,6 @@ use crate::cli::{ReportArgs, ResetArg};
 use crate::functions::card_users::refuse_if_used;
 use crate::functions::simulated::simulator;
 use crate::functions::watch;
-
-/// What level 1 does, said before it begins.
-const OPENS: &str = "opens the function, which resets it (FLR), and reads its registers; \
-    nothing is written to them";
 
 /// Runs the command.
 ///
@@ -53,7 +47,7 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
     match &args.out {
         None => {
             let journal = Journal::new(Cursor::new(Vec::new()), BTreeSet::new(), header)?;
-            let (medium, result) = levels(args, &device, journal, out)?;
+            let (medium, result) = run_levels(args, &device, journal, out)?;
             show(medium.get_ref(), out)?;
             writeln!(
                 out,
@@ -71,7 +65,7 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
                 .open(path)
                 .with_context(|| format!("--out {}", path.display()))?;
             let journal = Journal::new(file, skipped, header)?;
-            let (mut file, result) = levels(args, &device, journal, out)?;
+            let (mut file, result) = run_levels(args, &device, journal, out)?;
             show(&contents(&mut file)?, out)?;
             writeln!(out, "\nThe whole report: {}", path.display())?;
             result
@@ -111,7 +105,7 @@ fn show(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
 }
 
 /// Goes through the levels. The report is ended in order whatever comes.
-fn levels<M: Medium>(
+fn run_levels<M: Medium>(
     args: &ReportArgs,
     device: &DeviceSpec,
     mut journal: Journal<M>,
@@ -135,7 +129,7 @@ fn levels<M: Medium>(
         if args.highest() == 0 {
             return Ok(());
         }
-        begin(&mut journal, 1, OPENS, out)?;
+        begin(&mut journal, 1, levels::OPENS, out)?;
         let opened = Opened {
             journal: &mut journal,
             identities,
@@ -209,24 +203,17 @@ impl<M: Medium> DeviceVisitor<1> for Opened<'_, M> {
                 why: error.to_string(),
             })?,
         }
-        let mut rest = || {
-            sweep(journal, State::Opened, &|off| function.read32(off))?;
-            if self.args.level >= 2 {
-                begin(journal, 2, queries::DOES, self.out)?;
-                queries::ask_all(journal, &function, self.identities)?;
-            }
-            if self.args.level >= 3 {
-                begin(journal, 3, engine::DOES, self.out)?;
-                engine::ask_all(journal, &function)?;
-            }
-            let kinds: Vec<Kind> = self.args.reset.iter().copied().map(Kind::from).collect();
-            if !kinds.is_empty() {
-                begin(journal, 4, resets::DOES, self.out)?;
-                resets::reset_all(journal, &function, &kinds)?;
-            }
-            Ok(())
+        let asked = Levels {
+            highest: self.args.level,
+            resets: self.args.reset.iter().copied().map(Kind::from).collect(),
+            identities: self.identities,
         };
-        let result: Result<()> = rest();
+        let out = self.out;
+        let result = levels::go(journal, &function, &asked, &mut |level, does| {
+            // A reader that went away does not end a report.
+            let _ = writeln!(out, "level {level}: {does}").and_then(|()| out.flush());
+        });
+        let result = result.map_err(Error::new);
         match (result, function.failure()) {
             // The transport knows more than that registers read as ones.
             (Err(_), Some(failure)) => Err(Error::new(failure.clone())),

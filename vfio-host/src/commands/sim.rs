@@ -1,13 +1,16 @@
 //! `e810 sim`: functions of a simulator, served on sockets until a signal stops it.
 
+use std::fs;
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use e810_backends::signals::{STOP, Signals};
+use e810_report::Document;
 use e810_sim::udp::LinkSpec;
-use e810_sim::{Mode, Profile, Sim};
-use e810_sim_server::Server;
+use e810_sim::{Mode, Profile, RecordedCard, Sim};
 use e810_sim_server::files::{self, ReportFile};
+use e810_sim_server::{Server, VECTORS};
 
 use crate::cli::capture::Recording;
 use crate::cli::faults::Faults;
@@ -17,6 +20,14 @@ use crate::cli::{ProfileArg, SimArgs};
 const WRITE_REPORT: libc::c_int = libc::SIGUSR1;
 /// What was done when the report could not be written.
 const WRITING: &str = "writing the report";
+
+/// The card of a report.
+fn card(path: &Path) -> Result<RecordedCard> {
+    let of_file = || format!("--card {}", path.display());
+    let bytes = fs::read(path).with_context(of_file)?;
+    let document = Document::parse(&bytes).with_context(of_file)?;
+    RecordedCard::from_document(&document).with_context(of_file)
+}
 
 /// Runs the command.
 ///
@@ -51,19 +62,25 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         builder = builder.quality(quality);
     }
     let wire = args.wire.into();
-    let sim = builder
+    let builder = builder
         .engine(move |_, config| config.wire = wire)
         .functions(functions)
-        .vectors(args.vectors)
         .seed(args.seed)
         .variation(args.variation.unwrap_or_default())
-        .profile(match args.profile {
-            ProfileArg::Card => Profile::CARD,
-            ProfileArg::Small => Profile::SMALL,
-            ProfileArg::E810c => Profile::E810C,
-        })
-        .mode(Mode::Real)
-        .build();
+        .mode(Mode::Real);
+    let builder = match &args.card {
+        Some(path) => builder.card(&card(path)?),
+        None => builder.vectors(VECTORS).profile(match args.profile {
+            ProfileArg::Card => Profile::card(),
+            ProfileArg::Small => Profile::small(),
+            ProfileArg::E810c => Profile::e810c(),
+        }),
+    };
+    let builder = match args.vectors {
+        Some(vectors) => builder.vectors(vectors),
+        None => builder,
+    };
+    let sim = builder.build();
     let recording = args.capture.record(&sim)?;
     let mut server = Server::start(sim, &args.socket)?;
     if let LinkSpec::Udp(ends) = args.link {

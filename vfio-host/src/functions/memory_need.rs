@@ -43,7 +43,7 @@ impl Need {
 pub fn need() -> Result<Need> {
     let sim = Sim::builder()
         .functions(1)
-        .profile(Profile::CARD)
+        .profile(Profile::card())
         .mode(Mode::Virtual)
         .build();
     let platform = sim.function(0);

@@ -67,7 +67,7 @@ pub(crate) fn simulator(functions: u8, mode: Mode, seed: u64, warm: bool) -> Sim
     builder
         .functions(functions)
         .seed(seed)
-        .profile(Profile::CARD)
+        .profile(Profile::card())
         .mode(mode)
         .build()
 }

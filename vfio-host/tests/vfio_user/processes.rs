@@ -9,7 +9,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e810_sim::{Mode, Sim};
+use e810_sim::{Builder, Mode, Sim};
 use e810_sim_server::report::ServerReport;
 use e810_sim_server::{Server, VECTORS};
 use serde_json::Value;
@@ -259,14 +259,14 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start() -> Self {
+        Self::start_with(Sim::builder().vectors(VECTORS).cold())
+    }
+
+    /// Two functions of such a card.
+    pub(crate) fn start_with(builder: Builder) -> Self {
         let folder = folder();
         let paths = [folder.as_path().join("a"), folder.as_path().join("b")];
-        let sim = Sim::builder()
-            .functions(2)
-            .vectors(VECTORS)
-            .cold()
-            .mode(Mode::Real)
-            .build();
+        let sim = builder.functions(2).mode(Mode::Real).build();
         let server = Server::start(sim.clone(), &paths).unwrap();
         Self {
             sim,

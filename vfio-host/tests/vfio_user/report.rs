@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use e810_report::config_space::ConfigSpace;
-use e810_report::{Document, Record};
+use e810_card::config_space::ConfigSpace;
+use e810_card::{Document, Record, differences};
+use e810_sim::{Profile, RecordedCard, Sim};
 
 use super::processes::{E810, Served, ServerProcess, folder, until};
 
@@ -43,6 +44,71 @@ fn a_served_function_is_reported_with_its_configuration_space() {
     // A card would have stood all of it.
     let _ = served.left(0, 1);
     assert_eq!(served.sim.findings(), []);
+}
+
+/// The report of the first function that `served` serves.
+fn document(served: &Served) -> Document {
+    let folder = folder();
+    let file = folder.as_path().join("report");
+    let end = report(&served.paths[0], &file).end();
+    assert!(end.status.success(), "{end:?}");
+    Document::parse(&fs::read(&file).unwrap()).unwrap()
+}
+
+#[test]
+fn a_card_of_a_report_has_the_same_report() {
+    let original = Sim::builder().cold().vectors(20).profile(Profile::e810c());
+    let original = document(&Served::start_with(original));
+    let card = RecordedCard::from_document(&original).unwrap();
+    let served = Served::start_with(Sim::builder().card(&card));
+    let again = document(&served);
+    assert_eq!(differences(&original, &again), [""; 0]);
+    assert_eq!(served.sim.findings(), []);
+}
+
+/// A report as a file, with a card of another revision, is served by the command; what is no
+/// report is refused.
+#[test]
+fn the_command_serves_the_card_of_a_file() {
+    let mut original = document(&Served::start());
+    for record in &mut original.records {
+        if let Record::Config { bytes } = record {
+            let mut space = ConfigSpace::from_hex(bytes).unwrap();
+            space.0[8] = 7;
+            *bytes = space.to_hex();
+        }
+    }
+    let folder = folder();
+    let (file, socket) = (folder.as_path().join("card"), folder.as_path().join("s"));
+    let lines = original.records.iter().map(serde_json::to_string);
+    let lines: Vec<String> = lines.map(|line| line.unwrap() + "\n").collect();
+    fs::write(&file, lines.concat()).unwrap();
+    let start = |file: &std::path::Path| {
+        let (socket, file) = (socket.display(), file.display());
+        E810::start(&[
+            "sim".to_owned(),
+            format!("--socket={socket}"),
+            format!("--card={file}"),
+        ])
+    };
+    let mut server = start(&file);
+    until("the socket", || socket.exists().then_some(()));
+    let again = folder.as_path().join("again");
+    let end = report(&socket, &again).end();
+    assert!(end.status.success(), "{end:?}");
+    let again = Document::parse(&fs::read(&again).unwrap()).unwrap();
+    assert_eq!(differences(&original, &again), [""; 0]);
+    server.0.kill().unwrap();
+    let _ = server.end();
+
+    fs::write(&file, "{}\n").unwrap();
+    let end = start(&file).end();
+    assert_eq!(end.status.code(), Some(1), "{end:?}");
+    assert!(
+        end.err.contains("this is no report of `e810 report`"),
+        "{}",
+        end.err
+    );
 }
 
 #[test]

@@ -128,25 +128,25 @@ fn commit(profile: FpmProfile, linux: &Linux) -> Layout {
 
 #[test]
 fn linux_gets_55_mb_to_6_gb_out_of_the_card_profile() {
-    let (few, _) = linux(FpmProfile::CARD, 128);
+    let (few, _) = linux(FpmProfile::card(), 128);
     let few_mb = few.bytes(false) / 1_000_000;
     assert!((50..=60).contains(&few_mb), "{few_mb} MB");
-    let (many, passes) = linux(FpmProfile::CARD, 262_144);
+    let (many, passes) = linux(FpmProfile::card(), 262_144);
     assert_eq!(many.get(Kind::Qp), 262_144);
     let many_mb = many.bytes(false) / 1_000_000;
     assert!((5_000..=6_000).contains(&many_mb), "{many_mb} MB");
     // One pass of the shrink loop, and the layout is what was estimated.
     assert_eq!(passes, 2);
-    let layout = commit(FpmProfile::CARD, &many);
+    let layout = commit(FpmProfile::card(), &many);
     assert_eq!(layout.sds(), many.bytes(true).div_ceil(SD_BYTES));
-    assert!(layout.sds() <= FpmProfile::CARD.max_sds().into());
+    assert!(layout.sds() <= FpmProfile::card().max_sds().into());
 }
 
 /// What in-tree drivers report of an E810-C (field-evidence 4, a), and the memory that Intel's README gives for its own
 /// counts, within 15 %.
 #[test]
 fn linux_sees_an_e810c_in_the_profile_of_that_name() {
-    let profile = FpmProfile::E810C;
+    let profile = FpmProfile::e810c();
     let (seen, passes) = linux(profile, 262_144);
     let counts = [Kind::Qp, Kind::Cq, Kind::Mr, Kind::FsiAv].map(|kind| seen.get(kind));
     assert_eq!(counts, [65_536, 131_072, 2_097_152, 131_072]);
@@ -170,7 +170,7 @@ fn linux_sees_an_e810c_in_the_profile_of_that_name() {
 #[test]
 fn what_nobody_reads_may_be_anything() {
     let reply = |unread_words, derived_maxima| {
-        FpmProfile::SMALL.query_reply(&Variation {
+        FpmProfile::small().query_reply(&Variation {
             unread_words,
             derived_maxima,
             ..Variation::default()
@@ -193,16 +193,16 @@ fn what_nobody_reads_may_be_anything() {
 
 #[test]
 fn linux_fits_the_small_profile_into_a_small_guest() {
-    let (all, passes) = linux(FpmProfile::SMALL, 262_144);
+    let (all, passes) = linux(FpmProfile::small(), 262_144);
     assert_eq!((all.get(Kind::Qp), passes), (1_024, 1));
     assert!(all.bytes(true) < 64 << 20);
     // Linux needs 512 PBLEs at least (control-path 6.7).
-    assert!(commit(FpmProfile::SMALL, &all).extent(Kind::Pble).count >= 1024);
+    assert!(commit(FpmProfile::small(), &all).extent(Kind::Pble).count >= 1024);
 }
 
 #[test]
 fn what_linux_divides_by_is_not_zero() {
-    for profile in [FpmProfile::CARD, FpmProfile::SMALL, FpmProfile::E810C] {
+    for profile in [FpmProfile::card(), FpmProfile::small(), FpmProfile::e810c()] {
         let reply = profile.query_reply(&Variation::default());
         // XFBLOCKSIZE, Q1BLOCKSIZE, RRFBLOCKSIZE; HTMULTIPLIER and TIMERBUCKET; MAX_CEQS; Q1 maximum.
         for offset in [64, 80, 136] {
@@ -240,7 +240,7 @@ fn offsets_and_widths_are_those_of_the_tables() {
     for (name, query, commit, bits) in rows {
         let row = TABLE.iter().find(|row| row.name == name).unwrap();
         assert_eq!(row.commit, commit, "{name}");
-        for profile in [FpmProfile::CARD, FpmProfile::E810C] {
+        for profile in [FpmProfile::card(), FpmProfile::e810c()] {
             let maximum = profile.maximum(row.kind);
             let reply = profile.query_reply(&plain);
             assert_eq!(reply[query / 8] & 0xFFFF_FFFF, maximum, "{name}");
@@ -255,20 +255,20 @@ fn a_commit_beyond_the_sds_is_refused() {
     let mut buffer = [0; COMMIT_BYTES[0] / 8];
     buffer[14] = 1 << 20;
     buffer[9] = 1 << 18;
-    assert!(Layout::commit(FpmProfile::SMALL, &buffer).is_ok());
+    assert!(Layout::commit(FpmProfile::small(), &buffer).is_ok());
     for (word, kind) in [(0, Kind::Qp), (14, Kind::Pble)] {
         let mut buffer = buffer;
-        buffer[word] = FpmProfile::SMALL.maximum(kind) + 1;
-        let refused = Layout::commit(FpmProfile::SMALL, &buffer);
+        buffer[word] = FpmProfile::small().maximum(kind) + 1;
+        let refused = Layout::commit(FpmProfile::small(), &buffer);
         assert!(matches!(refused, Err(Refused::TooMany { kind: found, .. }) if found == kind));
     }
     // Everything at its maximum does not fit the card.
     let mut buffer = [0; COMMIT_BYTES[0] / 8];
     for row in TABLE.iter().filter(|row| row.kind != Kind::Apbvt) {
-        buffer[row.commit / 8] = FpmProfile::CARD.maximum(row.kind);
+        buffer[row.commit / 8] = FpmProfile::card().maximum(row.kind);
     }
     assert!(matches!(
-        Layout::commit(FpmProfile::CARD, &buffer),
+        Layout::commit(FpmProfile::card(), &buffer),
         Err(Refused::TooBig { .. })
     ));
 }
@@ -276,14 +276,14 @@ fn a_commit_beyond_the_sds_is_refused() {
 #[test]
 fn a_profile_is_what_its_reply_says() {
     let variation = Variation::default();
-    for profile in [FpmProfile::CARD, FpmProfile::SMALL, FpmProfile::E810C] {
+    for profile in [FpmProfile::card(), FpmProfile::small(), FpmProfile::e810c()] {
         let reply = profile.query_reply(&variation);
         let again = FpmProfile::from_reply(&reply).unwrap();
         assert_eq!(again.query_reply(&variation), reply);
     }
     // A reply of zeros is a card without anything; sizes that no card has are refused.
     assert_eq!(FpmProfile::from_reply(&[]).unwrap().max_sds(), 0);
-    let mut reply = FpmProfile::CARD.query_reply(&variation);
+    let mut reply = FpmProfile::card().query_reply(&variation);
     reply[1] = 21 << 32 | 5;
     let error = FpmProfile::from_reply(&reply).unwrap_err();
     assert_eq!(error.to_string(), "QP: objects of 2^21 bytes");

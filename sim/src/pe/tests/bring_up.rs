@@ -372,7 +372,7 @@ fn contexts_leave_the_chip_when_their_sd_is_cleared() {
 #[test]
 fn sd_entries_behind_the_used_ones_are_not_read() {
     let mut driver = TestDriver::new(Config {
-        profile: FpmProfile::CARD,
+        profile: FpmProfile::card(),
         ..Config::default()
     });
     driver.create_cqp();

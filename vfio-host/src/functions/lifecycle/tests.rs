@@ -10,7 +10,7 @@ use crate::functions::start::Source;
 fn ports_that_are_cabled_together_wait_for_no_one_alone() {
     let sim = Sim::builder()
         .functions(2)
-        .profile(Profile::SMALL)
+        .profile(Profile::small())
         .cold()
         .firmware(|pf, config| {
             config.phy = PhyStart::Disabled;

@@ -25,7 +25,7 @@ use crate::variation::{ErrorRefused, FlushStyle, NothingToFlush, Variation};
 /// A device large enough for every id in the recordings, over one run of memory.
 pub(super) fn device(env: &mut TestEnv) -> Device {
     let config = Config {
-        profile: FpmProfile::CARD,
+        profile: FpmProfile::card(),
         variation: Variation {
             flush: FlushStyle::PerQueue,
             // Nothing is posted on these queue pairs, and they are idle.
@@ -58,7 +58,7 @@ pub(super) fn device(env: &mut TestEnv) -> Device {
     for (offset, count) in ids.into_iter().chain(handed_out) {
         buffer[offset / 8] = count;
     }
-    let layout = Layout::commit(FpmProfile::CARD, &buffer).unwrap();
+    let layout = Layout::commit(FpmProfile::card(), &buffer).unwrap();
     let base = 0x100_0000_0000;
     env.map(base, layout.sds() << 21);
     for sd in 0..layout.sds() {
