@@ -126,7 +126,8 @@ impl FpmProfile {
                 continue;
             };
             match row.query {
-                Query::None => {}
+                // Of the type that no reply names a driver asks for one (control-path 6.3).
+                Query::None => limits.1 = 1,
                 Query::Object(at) if row.kind.is_unread() => {
                     profile.srq = Some(word(at)).filter(|word| *word != 0)
                 }
