@@ -201,13 +201,12 @@ fn write_firmware(out: &mut String, document: &Document) -> std::fmt::Result {
 
 /// Rows of `docs/errata.md` that fit the card, and those whose symptom is in the log.
 fn write_errata(out: &mut String, document: &Document) -> std::fmt::Result {
-    let of_card: Vec<&str> = errata::of_card(document)
-        .map(|erratum| erratum.id)
-        .collect();
+    let card = errata::Card::of(document);
+    let of_card: Vec<&str> = card.rows().map(|erratum| erratum.id).collect();
     if !of_card.is_empty() {
         writeln!(out, "errata      {} (docs/errata.md)", of_card.join(" "))?;
     }
-    for (erratum, line) in errata::in_log(document) {
+    for (erratum, line) in card.symptoms() {
         writeln!(out, "  in log    {} {}: {line}", erratum.id, erratum.title)?;
     }
     Ok(())

@@ -13,6 +13,7 @@
 mod apart;
 mod ending;
 mod faults;
+mod first_day;
 mod foreign_server;
 mod limits;
 mod messages;

@@ -4,8 +4,10 @@ use std::io::ErrorKind;
 
 use e810_backends::host::Host;
 use e810_backends::host::group::{Group, holders};
+use e810_backends::host::kernel_log;
 use e810_backends::host::pci::{Function, folder};
 use e810_backends::host::routes;
+use e810_report::errata::Card;
 
 use super::Check;
 use super::machine::can_open;
@@ -26,8 +28,37 @@ pub(super) fn checks(host: &Host, function: &Function) -> Vec<Check> {
         "msi-x",
         "whether vectors can be added while it runs (NORESIZE) is not known before it is opened",
     ));
+    checks.extend(errata(host, function));
     for check in &mut checks {
         check.function = Some(function.bdf.to_string());
+    }
+    checks
+}
+
+/// Rows of `docs/errata.md`: those whose symptom the kernel's log has for this function, and
+/// the others that fit it.
+fn errata(host: &Host, function: &Function) -> Vec<Check> {
+    const NAME: &str = "errata";
+    let bdf = function.bdf.to_string();
+    let lines = kernel_log::lines(host, std::slice::from_ref(&bdf));
+    let lines = lines.unwrap_or_default();
+    let of_function = lines.iter().filter(|line| line.contains(&bdf));
+    let card = Card::of_log(
+        function.adapter(),
+        of_function.map(String::as_str).collect(),
+    );
+    let symptoms = card.symptoms().map(|(erratum, line)| {
+        Check::warning(
+            NAME,
+            format!("{} {}: {line}", erratum.id, erratum.title),
+            format!("docs/errata.md, {}", erratum.id),
+        )
+    });
+    let mut checks: Vec<Check> = symptoms.collect();
+    let rows: Vec<&str> = card.rows().map(|erratum| erratum.id).collect();
+    if !rows.is_empty() {
+        let text = format!("docs/errata.md has rows for this card: {}", rows.join(" "));
+        checks.push(Check::ok(NAME, text));
     }
     checks
 }

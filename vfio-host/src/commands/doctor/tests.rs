@@ -175,6 +175,25 @@ fn each_fault_of_a_function_has_its_remedy() {
 }
 
 #[test]
+fn a_symptom_in_the_kernels_log_names_its_row() {
+    let tree = healthy();
+    tree.file(
+        "/dev/kmsg",
+        "6,1,1,-;ice 0000:3b:00.1: HMC Error\n6,2,2,-;ice 0000:3b:00.0: up\n",
+    );
+    let (checks, _) = doctor(&tree, Some(FIRST));
+    let errata: Vec<_> = checks
+        .iter()
+        .filter(|check| check["check"] == "errata")
+        .collect();
+    // That of the other function is not this one's.
+    assert_eq!(errata.len(), 1, "{checks:?}");
+    assert!(errata[0]["text"].as_str().unwrap().contains(" E16 "));
+    tree.file("/dev/kmsg", "6,1,1,-;ice 0000:3b:00.0: HMC Error\n");
+    finds(&tree, "errata", "warning", "docs/errata.md, E16");
+}
+
+#[test]
 fn an_iommu_that_is_off() {
     let remedy = |cpu: &str, line: &str, grubby: bool| {
         let tree = Tree::bare();
