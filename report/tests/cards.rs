@@ -1,6 +1,10 @@
 //! Cards from files: the report of a simulated card equals the report that it was made of.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use std::collections::BTreeSet;
 

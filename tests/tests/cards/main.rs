@@ -2,7 +2,11 @@
 //! brought up on them pass messages or are refused with the reason; one more than the card
 //! said it has is refused.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod another;
 mod limits;

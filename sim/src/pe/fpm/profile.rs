@@ -129,7 +129,7 @@ impl FpmProfile {
                 // Of the type that no reply names a driver asks for one (control-path 6.3).
                 Query::None => limits.1 = 1,
                 Query::Object(at) if row.kind.is_unread() => {
-                    profile.srq = Some(word(at)).filter(|word| *word != 0)
+                    profile.srq = Some(word(at)).filter(|word| *word != 0);
                 }
                 Query::Object(at) => {
                     let log2 = bits(word(at), 63, 32);
