@@ -49,8 +49,8 @@
 //!   once.
 //! * [`host`]: probing: functions, IOMMU groups, limits and packages of the machine; and
 //!   binding functions to vfio-pci and back.
-//! * [`buffer`], [`memory`]: payload that can be registered. [`interrupts`], [`channel`]: waiting for
-//!   vectors, and for completions by a descriptor. [`signals`]: orderly shutdown.
+//! * [`buffer`], [`memory`]: payload that can be registered. [`interrupts`], [`channel`]: waiting
+//!   for vectors, and for completions by a descriptor. [`signals`]: orderly shutdown.
 //! * [`counted`]: register accesses of any platform, counted.
 //!
 //! Simulated functions of this process are devices too with the feature `sim`, which is off

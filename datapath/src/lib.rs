@@ -7,20 +7,19 @@
 //!
 //! # How the parts are put together
 //! 1. [`Registry::new`] lays a slot table into memory the device cannot see.
-//! 2. [`Registry::open_cq`] and [`Registry::open_qp`] give keys; a key's bits are
-//!    the completion context that CREATE_CQ and CREATE_QP are given.
+//! 2. [`Registry::open_cq`] and [`Registry::open_qp`] give keys; a key's bits are the completion
+//!    context that CREATE_CQ and CREATE_QP are given.
 //! 3. [`CompletionQueue::new`]`(platform, ring, shadow, slots, key, entries)`,
-//!    [`SendQueue::new`]`(platform, ring, slots, key, limits)`,
-//!    [`RecvQueue::new`]`(platform, ring, slots, key, size, max_sge)`. Rings are any
-//!    [`DmaWords`](e810_hal::DmaWords): a `DmaBuf` of the sizes in [`sizing`], zeroed.
-//!    The three may live on different threads.
-//! 4. [`Registry::set_state`] after each MODIFY_QP; requests are refused in
-//!    states that do not take them.
+//!    [`SendQueue::new`]`(platform, ring, slots, key, limits)`, [`RecvQueue::new`]`(platform, ring,
+//!    slots, key, size, max_sge)`. Rings are any [`DmaWords`](e810_hal::DmaWords): a `DmaBuf` of
+//!    the sizes in [`sizing`], zeroed. The three may live on different threads.
+//! 4. [`Registry::set_state`] after each MODIFY_QP; requests are refused in states that do not take
+//!    them.
 //! 5. Event handlers call [`Slots::signal_cq`], [`Slots::mark_failed`] and
 //!    [`Slots::mark_cq_failed`]; the control path then finds failed QPs with
 //!    [`Registry::take_attention`], flushes them, and calls [`Registry::sweep`].
-//! 6. To destroy a QP: [`Registry::hide_qp`], DESTROY_QP, [`Registry::retire`];
-//!    [`Registry::reap`] says when its id may be used again.
+//! 6. To destroy a QP: [`Registry::hide_qp`], DESTROY_QP, [`Registry::retire`]; [`Registry::reap`]
+//!    says when its id may be used again.
 //!
 //! # A QP that fails
 //! The device reports it by an asynchronous event and stops; it writes no flush

@@ -146,8 +146,8 @@ impl<P: Platform> VectorEvents<P> {
     /// For when the vector fired: empties the queues, then enables the vector
     /// again and checks them once more: should the device forget what it wrote in between
     /// (docs/hardware-notes.md, CLEARPBA), that is found, up to what comes while the
-    /// enabling write is still on its way. Returns what was found; when `more` is set the vector is still masked, or fires
-    /// again by itself, and the call is to be repeated.
+    /// enabling write is still on its way. Returns what was found; when `more` is set the vector is
+    /// still masked, or fires again by itself, and the call is to be repeated.
     ///
     /// After a cold start the vector of the asynchronous events also tells of
     /// errors of the card, which are read here, and of AdminQ events, which

@@ -85,7 +85,8 @@ fn get<T: Number, const N: usize>(
     into: &mut [T; N],
 ) -> io::Result<usize> {
     let mut bytes = size_of_val(into) as socklen_t;
-    // SAFETY: the descriptor is open, `into` is alive for the call and `bytes` long, and any bytes are numbers.
+    // SAFETY: the descriptor is open, `into` is alive for the call and `bytes` long, and any bytes
+    // are numbers.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

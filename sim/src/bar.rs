@@ -84,7 +84,8 @@ fn doorbell(off: RegOffset) -> Option<Doorbell> {
     })
 }
 
-/// QRX_CTRL as it reads: the queue does at once what QENA_REQ \[0\] asks, and QENA_STAT \[2\] says so.
+/// QRX_CTRL as it reads: the queue does at once what QENA_REQ \[0\] asks, and QENA_STAT \[2\] says
+/// so.
 const fn rx_control(value: u32) -> u32 {
     const REQUEST: u32 = 1;
     const STATE: u32 = 1 << 2;

@@ -1,8 +1,9 @@
-//! Cost of a bring-up: counts every register access and command between a reset and a working engine.
+//! Cost of a bring-up: counts every register access and command between a reset and a working
+//! engine.
 //!
-//! Counting starts at power-up and at each reset of the function. It ends when the engine can report events and
-//! receive packets: the AEQ exists and, on a cold function, a VSI passes packets. These are the last steps of
-//! existing drivers (control-path 3.0, 3.1).
+//! Counting starts at power-up and at each reset of the function. It ends when the engine can
+//! report events and receive packets: the AEQ exists and, on a cold function, a VSI passes packets.
+//! These are the last steps of existing drivers (control-path 3.0, 3.1).
 
 use std::collections::BTreeMap;
 

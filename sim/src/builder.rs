@@ -92,8 +92,8 @@ impl Builder {
         self
     }
 
-    /// MSI-X vectors of each function, 1 to 1024; the default is 9. The functions share the card's 2048: eight of
-    /// them have 256 each, up to four 512, up to two 1024.
+    /// MSI-X vectors of each function, 1 to 1024; the default is 9. The functions share the card's
+    /// 2048: eight of them have 256 each, up to four 512, up to two 1024.
     #[must_use]
     pub fn vectors(mut self, vectors: u16) -> Self {
         self.vectors = vectors.clamp(1, MOST_VECTORS);
@@ -114,7 +114,8 @@ impl Builder {
         self
     }
 
-    /// Ethernet address of PF 0, by default 02:e8:10:00:00:00; the others add their PF number to the last byte.
+    /// Ethernet address of PF 0, by default 02:e8:10:00:00:00; the others add their PF number to
+    /// the last byte.
     #[must_use]
     pub fn first_mac(mut self, mac: Mac) -> Self {
         self.first_mac = mac;
@@ -144,8 +145,9 @@ impl Builder {
         self
     }
 
-    /// Functions begin as after power-up: a driver has to set up their LAN side through the AdminQ. Without this
-    /// they start *warm*, with the LAN side set up, and their AdminQ does not answer.
+    /// Functions begin as after power-up: a driver has to set up their LAN side through the AdminQ.
+    /// Without this they start *warm*, with the LAN side set up, and their AdminQ does not
+    /// answer.
     #[must_use]
     pub fn cold(mut self) -> Self {
         self.cold = true;
@@ -173,7 +175,8 @@ impl Builder {
 
     /// Creates the simulator.
     ///
-    /// # Panics If the operating system cannot create the thread of [`Mode::Real`].
+    /// # Panics
+    /// If the operating system cannot create the thread of [`Mode::Real`].
     #[must_use]
     #[expect(
         clippy::expect_used,

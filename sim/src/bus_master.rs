@@ -1,16 +1,19 @@
-//! PCI Bus Master Enable: while it is clear, a function issues no requests, neither DMA nor MSI-X messages.
+//! PCI Bus Master Enable: while it is clear, a function issues no requests, neither DMA nor MSI-X
+//! messages.
 //!
-//! Software clears the bit to stop a device it no longer controls: the kernel does so when a program ends, before
-//! it resets the function. Requests of work already in progress then fail at the bus; this is counted, not a
-//! finding. If the driver requests work afterwards, or before it ever set the bit, the requests that the engine
-//! then makes are findings. A reset of the function clears that record.
+//! Software clears the bit to stop a device it no longer controls: the kernel does so when a
+//! program ends, before it resets the function. Requests of work already in progress then fail at
+//! the bus; this is counted, not a finding. If the driver requests work afterwards, or before it
+//! ever set the bit, the requests that the engine then makes are findings. A reset of the function
+//! clears that record.
 
 use crate::findings::{Class, kind};
 use crate::function::EngineEnv;
 use crate::iommu::{Refusal, Refused};
 use crate::pe::DmaFault;
 
-/// Whether a function may issue requests, and whether an attempt without permission is a driver error.
+/// Whether a function may issue requests, and whether an attempt without permission is a driver
+/// error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum BusMastering {
     /// It may issue requests.
@@ -71,7 +74,8 @@ impl EngineEnv<'_> {
         }
     }
 
-    /// Vectors that fired send their messages, as far as the MSI-X table and bus mastering let them.
+    /// Vectors that fired send their messages, as far as the MSI-X table and bus mastering let
+    /// them.
     pub(crate) fn check_messages(&mut self) {
         for vector in self.state.irq.take_fired() {
             self.check_holder(vector);

@@ -1,8 +1,9 @@
-//! Memory that the driver of one function allocates or maps, and the part of it that the device can reach.
+//! Memory that the driver of one function allocates or maps, and the part of it that the device can
+//! reach.
 //!
-//! Allocations are held by raw pointer, never by `Box`, because the driver keeps its own pointers into the same
-//! memory. A freed block is first unmapped from the device, then poisoned, then kept in quarantine for a while, so
-//! that a late access is detected instead of hitting reused memory.
+//! Allocations are held by raw pointer, never by `Box`, because the driver keeps its own pointers
+//! into the same memory. A freed block is first unmapped from the device, then poisoned, then kept
+//! in quarantine for a while, so that a late access is detected instead of hitting reused memory.
 
 mod block;
 mod mapping;
@@ -21,7 +22,8 @@ use crate::rng::Rng;
 use block::Block;
 pub use mapping::DmaSegmentation;
 
-/// Allocations that a test can make fail, see [`Sim::fail_allocation`](crate::Sim::fail_allocation).
+/// Allocations that a test can make fail, see
+/// [`Sim::fail_allocation`](crate::Sim::fail_allocation).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Allocation {
     /// `DmaAlloc::dma_alloc`.
@@ -66,9 +68,10 @@ impl MemoryCounts {
 /// Freed blocks kept in quarantine.
 const QUARANTINE: usize = 32;
 
-/// Blocks that were never freed when their simulator ended. `DmaAlloc` promises memory that is valid until
-/// `dma_free`, whatever becomes of the platform, so they stay; being reachable, they are no leak to a leak checker
-/// (a driver that loses its device leaves its memory behind on purpose).
+/// Blocks that were never freed when their simulator ended. `DmaAlloc` promises memory that is
+/// valid until `dma_free`, whatever becomes of the platform, so they stay; being reachable, they
+/// are no leak to a leak checker (a driver that loses its device leaves its memory behind on
+/// purpose).
 static LEAKED_BLOCKS: Mutex<Vec<Block>> = Mutex::new(Vec::new());
 
 /// Where findings about memory go: kind and text.
@@ -138,7 +141,8 @@ impl DriverMemory {
             return Err(no_memory);
         }
         let words = layout.bytes() / 8;
-        // The alignment is a promise about the IOVA; the virtual address gets no more than a page of it.
+        // The alignment is a promise about the IOVA; the virtual address gets no more than a page
+        // of it.
         let align = layout.align().min(PAGE as usize);
         let block = Block::new(words, align).ok_or(no_memory)?;
         let iova = self

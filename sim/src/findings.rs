@@ -1,8 +1,8 @@
 //! Findings: driver errors as the device and its IOMMU detect them.
 //!
-//! A driver test ends by asserting that [`Sim::findings`](crate::Sim::findings) is empty. A **fault** is an
-//! operation that the device could not carry out. A **lint** is an operation that the device carries out but that a
-//! driver should not request.
+//! A driver test ends by asserting that [`Sim::findings`](crate::Sim::findings) is empty. A
+//! **fault** is an operation that the device could not carry out. A **lint** is an operation that
+//! the device carries out but that a driver should not request.
 
 use std::collections::BTreeMap;
 use std::fmt;

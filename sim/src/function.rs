@@ -1,4 +1,5 @@
-//! One PCI function: its engine, its firmware, and the state that the engine reaches through [`Env`].
+//! One PCI function: its engine, its firmware, and the state that the engine reaches through
+//! [`Env`].
 
 mod env;
 mod interrupts;
@@ -28,8 +29,8 @@ use crate::variation::Variation;
 
 /// GRST \[20\] of PFINT_OICR: a global reset was requested.
 const OICR_GRST: u32 = 1 << 20;
-/// Shortest time that a reset takes, and what is drawn on top, in ns. Not in the sources; shorter than the driver's
-/// first poll.
+/// Shortest time that a reset takes, and what is drawn on top, in ns. Not in the sources; shorter
+/// than the driver's first poll.
 const PFR_TIME: (u64, u64) = (50_000, 400_000);
 /// The same for the global resets.
 const GLOBAL_RESET_TIME: (u64, u64) = (500_000, 2_000_000);
@@ -135,8 +136,8 @@ impl Function {
         self.begin_reset(ResetSource::Pfr, now, PFR_TIME);
     }
 
-    /// A function-level reset: as a PF reset, but complete at once, because PCI Express makes the requester wait. A
-    /// reset of the whole card continues.
+    /// A function-level reset: as a PF reset, but complete at once, because PCI Express makes the
+    /// requester wait. A reset of the whole card continues.
     pub(crate) fn function_level_reset(&mut self, now: u64) {
         self.state.resets.flr += 1;
         self.state.msix.reset();
@@ -167,7 +168,8 @@ impl Function {
         self.begin_global_reset(source, now);
     }
 
-    /// Warns the driver. A cold function goes on for a while, so that the driver sees the warning: true then.
+    /// Warns the driver. A cold function goes on for a while, so that the driver sees the warning:
+    /// true then.
     fn announce(&mut self, source: ResetSource, log: &mut Log, now: u64) -> bool {
         self.engine_env(log, now).set_oicr(OICR_GRST);
         if self.fw.is_none() {
@@ -196,7 +198,8 @@ impl Function {
     pub(crate) fn begin_global_reset(&mut self, source: ResetSource, now: u64) {
         self.state.announced = None;
         let resets = &mut self.state.resets;
-        // Where the count of each kind is in GLGEN_RSTAT: CORERCNT [5:4], GLOBRCNT [7:6], EMPRCNT [9:8].
+        // Where the count of each kind is in GLGEN_RSTAT: CORERCNT [5:4], GLOBRCNT [7:6], EMPRCNT
+        // [9:8].
         let shift = match source {
             ResetSource::Pfr => return,
             ResetSource::Corer => {
@@ -301,8 +304,8 @@ impl Function {
         fw.loops_back(frame, &lan.open)
     }
 
-    /// Whether a driver of this function has opened the switch block's input, or a reset has left it open. The registers
-    /// belong to the card.
+    /// Whether a driver of this function has opened the switch block's input, or a reset has left
+    /// it open. The registers belong to the card.
     pub(crate) fn has_opened_switch(&self) -> bool {
         let is_open = |(off, open)| {
             RegOffset::try_new(off).is_some_and(|off| self.state.registers.get(off) == open)

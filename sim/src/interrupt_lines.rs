@@ -1,6 +1,7 @@
 //! Interrupt delivery at the host: one line per vector, which is polled, waited for or hooked.
 //!
-//! The lines have a lock of their own, so that a thread waiting for an interrupt does not block the device.
+//! The lines have a lock of their own, so that a thread waiting for an interrupt does not block the
+//! device.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

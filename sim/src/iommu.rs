@@ -1,12 +1,13 @@
 //! IOMMU domain of one function: every access of the device to memory is translated here.
 //!
-//! Addresses are checked to the byte: an access one byte past a mapping is refused, although a real IOMMU works in
-//! pages and may allow it. Mappings are never adjacent; at least one unmapped page lies between two of them. An
-//! IOVA is unrelated to the virtual address behind it, is no better aligned than requested, and is not reused while
-//! a stale copy of it may still be in use.
+//! Addresses are checked to the byte: an access one byte past a mapping is refused, although a real
+//! IOMMU works in pages and may allow it. Mappings are never adjacent; at least one unmapped page
+//! lies between two of them. An IOVA is unrelated to the virtual address behind it, is no better
+//! aligned than requested, and is not reused while a stale copy of it may still be in use.
 //!
-//! A process that brings its own I/O address space ([`Iommu::attach`]) chooses its addresses itself: its mappings
-//! may be adjacent, and an access may then run from one into the next, as on pages of an IOMMU.
+//! A process that brings its own I/O address space ([`Iommu::attach`]) chooses its addresses
+//! itself: its mappings may be adjacent, and an access may then run from one into the next, as on
+//! pages of an IOMMU.
 
 mod access;
 
@@ -116,8 +117,8 @@ pub(crate) struct Iommu {
     gone: VecDeque<(u64, u64)>,
     /// Places of aligned ranges.
     rng: Rng,
-    /// Places of ranges within a page. A stream of its own: how often it is drawn from depends on virtual addresses,
-    /// which no seed decides.
+    /// Places of ranges within a page. A stream of its own: how often it is drawn from depends on
+    /// virtual addresses, which no seed decides.
     page_rng: Rng,
 }
 
@@ -159,7 +160,8 @@ impl Iommu {
         None
     }
 
-    /// Whether `bytes` from `iova` on touch no mapping and no guard page, and lie in the address space.
+    /// Whether `bytes` from `iova` on touch no mapping and no guard page, and lie in the address
+    /// space.
     pub(crate) fn is_free(&self, iova: u64, bytes: u64) -> bool {
         let Some(end) = iova.checked_add(bytes).filter(|end| *end <= HIGH) else {
             return false;
@@ -197,8 +199,8 @@ impl Iommu {
         self.gone.push_back((iova, bytes));
     }
 
-    /// Maps `memory` at an address that its user chose; false when it is empty, wraps, overlaps another mapping or
-    /// sits at another place in its page.
+    /// Maps `memory` at an address that its user chose; false when it is empty, wraps, overlaps
+    /// another mapping or sits at another place in its page.
     pub(crate) fn attach(&mut self, iova: u64, memory: SharedBytes, access: Access) -> bool {
         let len = memory.len() as u64;
         let Some(end) = iova.checked_add(len).filter(|end| *end > iova) else {
@@ -218,8 +220,9 @@ impl Iommu {
         fits
     }
 
-    /// Unmaps what [`Iommu::attach`] mapped in `bytes` bytes from `iova` on (to the end of the space, when they are
-    /// more), cutting mappings that extend beyond it. Returns the number of mappings concerned.
+    /// Unmaps what [`Iommu::attach`] mapped in `bytes` bytes from `iova` on (to the end of the
+    /// space, when they are more), cutting mappings that extend beyond it. Returns the number
+    /// of mappings concerned.
     pub(crate) fn detach(&mut self, iova: u64, bytes: u64) -> usize {
         let end = iova.saturating_add(bytes);
         let concerned: Vec<(u64, Segment)> = self
@@ -260,7 +263,8 @@ impl Iommu {
     /// The mapping that has the byte at `iova`, and its first IOVA.
     fn find(&self, iova: u64) -> Option<(u64, Segment)> {
         let holds = |&(start, segment): &(u64, Segment)| iova.wrapping_sub(start) < segment.len();
-        // Neighbouring pages are kept side by side, and mappings of many pages do not all begin in one place.
+        // Neighbouring pages are kept side by side, and mappings of many pages do not all begin in
+        // one place.
         let place = ((iova / PAGE) ^ (iova / PAGE / RECENT as u64)) as usize % RECENT;
         let recent = self.recent.get(place);
         if let Some(found) = recent.and_then(Cell::get).filter(holds) {

@@ -1,27 +1,31 @@
 //! A register-level model of the Intel E810 RDMA engine and of its RoCEv2 wire.
 //!
-//! The crate models the *device*: it decodes what a driver writes and encodes what the card writes with code of its
-//! own, written from the hardware reference, so that a mistake in a driver's encoder is not mirrored here. From
-//! `e810-hal` it takes the platform traits and the offsets and names of registers, and nothing else.
+//! The crate models the *device*: it decodes what a driver writes and encodes what the card writes
+//! with code of its own, written from the hardware reference, so that a mistake in a driver's
+//! encoder is not mirrored here. From `e810-hal` it takes the platform traits and the offsets and
+//! names of registers, and nothing else.
 //!
-//! Start with [`Sim`]: it creates the functions of a card, returns a [`SimPlatform`] for each, and records the
-//! [`findings`]. The same driver code that runs on a card runs on a `SimPlatform`.
+//! Start with [`Sim`]: it creates the functions of a card, returns a [`SimPlatform`] for each, and
+//! records the [`findings`]. The same driver code that runs on a card runs on a `SimPlatform`.
 //!
-//! * [`SimPlatform`], [`Mode`], [`link`]: the platform that a driver runs on, the time mode, and the link.
+//! * [`SimPlatform`], [`Mode`], [`link`]: the platform that a driver runs on, the time mode, and
+//!   the link.
 //! * [`findings`]: driver errors that a card would reject, or that a driver should not make.
 //! * [`variation`]: unknown behaviour of the card, each a choice by name or seed.
 //! * [`middleware`]: tracing and fault injection on the registers of any platform.
 //! * [`udp`]: the wire to another simulator.
 //! * [`pcap`]: captures of sent frames for network analysers.
 //! * [`pe`]: the protocol engine: CQP, HMC, queues and events.
-//! * [`wqe`]: the device's view of send and receive queue entries, and the completion entries it writes.
+//! * [`wqe`]: the device's view of send and receive queue entries, and the completion entries it
+//!   writes.
 //! * [`wire`]: RoCEv2 packets as bytes.
 //! * [`rc`]: the reliable-connection requester and responder.
 //!
-//! A function starts *warm*: its LAN side (AdminQ, switch, scheduler) is set up already, and its AdminQ does not
-//! answer. With [`Builder::cold`] it starts as after power-up, and a model of the card's firmware answers. PCI
-//! configuration space and the MSI-X table matter to a device server, which exports a function to another process;
-//! it also uses [`SimPlatform::attach_memory`] and [`SimPlatform::function_level_reset`].
+//! A function starts *warm*: its LAN side (AdminQ, switch, scheduler) is set up already, and its
+//! AdminQ does not answer. With [`Builder::cold`] it starts as after power-up, and a model of the
+//! card's firmware answers. PCI configuration space and the MSI-X table matter to a device server,
+//! which exports a function to another process; it also uses [`SimPlatform::attach_memory`] and
+//! [`SimPlatform::function_level_reset`].
 
 mod bar;
 mod bring_up;

@@ -1,9 +1,9 @@
 //! The Ethernet link between the simulated functions: addressing, latency, faults.
 //!
-//! A frame goes to the function that owns its destination MAC address; to the sender if that is the owner and its
-//! switch loops the frame back; to all other functions if the address is a group address. Frames with an unknown
-//! destination, and frames to a group, also go to the [`Uplink`] if there is one. Frames between two functions keep
-//! their order unless a fault reorders them.
+//! A frame goes to the function that owns its destination MAC address; to the sender if that is the
+//! owner and its switch loops the frame back; to all other functions if the address is a group
+//! address. Frames with an unknown destination, and frames to a group, also go to the [`Uplink`] if
+//! there is one. Frames between two functions keep their order unless a fault reorders them.
 
 mod counts;
 mod quality;
@@ -57,16 +57,18 @@ pub struct Frame<'a> {
 /// It is called with the simulator locked and must not use it.
 pub type LinkHook = Box<dyn FnMut(Frame<'_>) -> Verdict + Send>;
 
-/// Receives each frame when it is sent, before any impairment. The restriction of [`LinkHook`] applies.
+/// Receives each frame when it is sent, before any impairment. The restriction of [`LinkHook`]
+/// applies.
 pub type Capture = Box<dyn FnMut(Frame<'_>) + Send>;
 
-/// Receives each frame that leaves this simulator, from the destination address on, without FCS, after the link's
-/// latency.
+/// Receives each frame that leaves this simulator, from the destination address on, without FCS,
+/// after the link's latency.
 ///
 /// It is called with the simulator locked: it must not block, and must not use the simulator.
 pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
 
-/// Number of frames in flight above which frames from outside are dropped: their sender has no flow control.
+/// Number of frames in flight above which frames from outside are dropped: their sender has no flow
+/// control.
 const MOST_IN_FLIGHT: usize = 4096;
 
 /// Destination of a frame.
@@ -115,7 +117,8 @@ struct InFlight {
 pub(crate) struct Link {
     macs: Vec<Mac>,
     quality: Quality,
-    /// In the order in which they arrive: most frames, each of which arrives after all that were sent before it.
+    /// In the order in which they arrive: most frames, each of which arrives after all that were
+    /// sent before it.
     in_order: VecDeque<InFlight>,
     /// The others.
     overtaken: BinaryHeap<Reverse<InFlight>>,
@@ -269,7 +272,8 @@ impl Link {
         }
     }
 
-    /// Queues a frame of function `from`, or from outside, for its destination; false when there is none.
+    /// Queues a frame of function `from`, or from outside, for its destination; false when there is
+    /// none.
     fn enqueue(&mut self, due: u64, from: Option<Sender>, bytes: Vec<u8>) -> bool {
         let Some(to) = bytes.first_chunk::<6>() else {
             return false;

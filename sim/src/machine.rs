@@ -1,8 +1,9 @@
-//! The simulated machine: the functions of a card, the link between them, and the discrete-event loop.
+//! The simulated machine: the functions of a card, the link between them, and the discrete-event
+//! loop.
 //!
 //! Everything that takes time is an event: an engine's step, a frame's arrival, the end of a reset.
-//! [`Machine::step`] executes one. Virtual time advances from event to event; in real time a thread executes the
-//! events that are due.
+//! [`Machine::step`] executes one. Virtual time advances from event to event; in real time a thread
+//! executes the events that are due.
 
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ use crate::rng::Rng;
 const STEP_TIME: (u64, u64) = (20, 200);
 /// Maximum frames delivered in one turn, in real time: few enough not to delay other events.
 const FRAMES: u32 = 64;
-/// How far virtual time advances when there is nothing to do and the driver waits, in ns: it grows, so that long
-/// time-outs are reached, and starts small, so that short ones are not overshot.
+/// How far virtual time advances when there is nothing to do and the driver waits, in ns: it grows,
+/// so that long time-outs are reached, and starts small, so that short ones are not overshot.
 const IDLE: (u64, u64) = (1_000, 100_000);
 
 /// What happens next.
@@ -267,8 +268,8 @@ impl Machine {
         chosen.is_some()
     }
 
-    /// Real time: executes every event that is due, once; false when there was none. All frames that have arrived
-    /// are delivered, so that an engine receives them together.
+    /// Real time: executes every event that is due, once; false when there was none. All frames
+    /// that have arrived are delivered, so that an engine receives them together.
     pub(crate) fn run_due_events(&mut self) -> bool {
         let mut did = false;
         for event in (0..self.functions.len()).flat_map(events_of) {
@@ -380,7 +381,8 @@ impl Machine {
         self.now = end;
     }
 
-    /// Virtual time: the driver waits, so the next event is executed, or some time passes without one.
+    /// Virtual time: the driver waits, so the next event is executed, or some time passes without
+    /// one.
     pub(crate) fn relax(&mut self) {
         let horizon = self.now + self.idle;
         match self.next_event().filter(|due| *due <= horizon) {

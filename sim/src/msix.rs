@@ -1,12 +1,13 @@
-//! MSI-X: the table and the pending bits in BAR3, and the control word in configuration space (control-path 1.3;
-//! PCI Express 4.0, 6.1.4 and 7.7.2).
+//! MSI-X: the table and the pending bits in BAR3, and the control word in configuration space
+//! (control-path 1.3; PCI Express 4.0, 6.1.4 and 7.7.2).
 //!
-//! A vector that fires sends a message unless its table entry or the function is masked. In that case its pending
-//! bit is set, and the message is sent when the mask is cleared. This mask and the enable bit of GLINT_DYN_CTL are
-//! independent, and each holds back one message.
+//! A vector that fires sends a message unless its table entry or the function is masked. In that
+//! case its pending bit is set, and the message is sent when the mask is cleared. This mask and the
+//! enable bit of GLINT_DYN_CTL are independent, and each holds back one message.
 //!
-//! By default a function starts as the host leaves it for a driver that does not handle MSI-X: MSI-X enabled, all
-//! entries unmasked. [`SimPlatform::power_up_msix`](crate::SimPlatform::power_up_msix) sets the power-up state for
+//! By default a function starts as the host leaves it for a driver that does not handle MSI-X:
+//! MSI-X enabled, all entries unmasked.
+//! [`SimPlatform::power_up_msix`](crate::SimPlatform::power_up_msix) sets the power-up state for
 //! users that handle it.
 
 /// Where the pending bits begin in BAR3, in bytes.
@@ -64,7 +65,8 @@ impl Msix {
         }
     }
 
-    /// As after power-up and after a function-level reset: off, every entry masked, nothing pending.
+    /// As after power-up and after a function-level reset: off, every entry masked, nothing
+    /// pending.
     pub(crate) fn reset(&mut self) {
         self.entries.fill(Entry::MASKED);
         self.enabled = false;
@@ -72,8 +74,9 @@ impl Msix {
         self.sent.clear();
     }
 
-    /// A vector fires. While MSI-X is off nothing is sent and nothing kept: only a masked vector has a pending bit. What
-    /// the card does then is not in the sources; a driver must not count on either `[inf]`.
+    /// A vector fires. While MSI-X is off nothing is sent and nothing kept: only a masked vector
+    /// has a pending bit. What the card does then is not in the sources; a driver must not
+    /// count on either `[inf]`.
     pub(crate) fn fire(&mut self, vector: u16) {
         let entry = self.entries.get_mut(usize::from(vector));
         if let Some(entry) = entry.filter(|_| self.enabled) {

@@ -15,7 +15,8 @@ use std::io::{self, Write};
 
 use e810_hal::Ns;
 
-/// Magic number: it encodes the byte order of this host, and that fractions of a second are nanoseconds.
+/// Magic number: it encodes the byte order of this host, and that fractions of a second are
+/// nanoseconds.
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// Version of the format: 2.4, the only one in use.
 const VERSION: [u16; 2] = [2, 4];
@@ -47,8 +48,8 @@ impl<W: Write> Writer<W> {
         Ok(Self { out })
     }
 
-    /// Appends a frame, from its destination address on and without FCS; of more than 65535 bytes, that many are kept.
-    /// `time` is written as seconds and nanoseconds since 1970.
+    /// Appends a frame, from its destination address on and without FCS; of more than 65535 bytes,
+    /// that many are kept. `time` is written as seconds and nanoseconds since 1970.
     ///
     /// # Errors
     /// Those of the output; the frame may be there in part then.

@@ -25,10 +25,12 @@ use crate::runtime::{Mode, RuntimeOwner};
 
 pub(crate) use vectors::HostVector;
 
-/// A handle on one function of a [`Sim`](crate::Sim). Cloning gives another one on the same function.
+/// A handle on one function of a [`Sim`](crate::Sim). Cloning gives another one on the same
+/// function.
 ///
-/// The type is the same in virtual and in real time, and may be used from any thread in both. In virtual time the
-/// order of the threads' calls decides the run, so only a single thread gives a reproducible run.
+/// The type is the same in virtual and in real time, and may be used from any thread in both. In
+/// virtual time the order of the threads' calls decides the run, so only a single thread gives a
+/// reproducible run.
 #[derive(Clone, Debug)]
 pub struct SimPlatform {
     owner: Arc<RuntimeOwner>,
@@ -98,10 +100,11 @@ impl SimPlatform {
         }
     }
 
-    /// Makes `memory` visible to the device at the address the caller chose: for a process that brings its own I/O
-    /// address space. [`DmaMap::dma_unmap`] unmaps it.
+    /// Makes `memory` visible to the device at the address the caller chose: for a process that
+    /// brings its own I/O address space. [`DmaMap::dma_unmap`] unmaps it.
     ///
-    /// # Errors [`DmaError::BadRange`] for empty memory or an address whose place in its page differs,
+    /// # Errors
+    /// [`DmaError::BadRange`] for empty memory or an address whose place in its page differs,
     /// [`DmaError::Refused`] when it overlaps an existing mapping or is closer than 4 KiB to one.
     pub fn map_at(
         &self,
@@ -114,8 +117,8 @@ impl SimPlatform {
 
     /// Reads `into.len()` bytes of BAR0, as a process that only knows offsets and lengths does.
     ///
-    /// Registers are 32 bits wide: anything else is a finding and reads as all-ones. The LAN side's counters, pairs of
-    /// registers, may be read as one.
+    /// Registers are 32 bits wide: anything else is a finding and reads as all-ones. The LAN side's
+    /// counters, pairs of registers, may be read as one.
     pub fn bar0_read(&self, offset: u64, into: &mut [u8]) {
         if let Some((low, high)) = regs::counter_at(offset).filter(|_| into.len() == 8) {
             let value = u64::from(self.read32(low)) | u64::from(self.read32(high)) << 32;
@@ -128,7 +131,8 @@ impl SimPlatform {
         }
     }
 
-    /// Writes bytes of BAR0; as [`SimPlatform::bar0_read`]. Anything but a whole register is dropped.
+    /// Writes bytes of BAR0; as [`SimPlatform::bar0_read`]. Anything but a whole register is
+    /// dropped.
     pub fn bar0_write(&self, offset: u64, from: &[u8]) {
         if let Some(off) = self.register_at(offset, from.len(), "write")
             && let Ok(value) = from.try_into()
@@ -195,9 +199,10 @@ impl Bus for SimPlatform {
     }
 }
 
-// SAFETY: `Memory` gives out zeroed blocks of its own, aligned to at least 8, that it holds by pointer and touches only
-// atomically; they stay valid until `dma_free` (or for ever), and the range is mapped for reading and writing before
-// the block is handed out. `dma_free` unmaps first, under the lock that every device access takes.
+// SAFETY: `Memory` gives out zeroed blocks of its own, aligned to at least 8, that it holds by
+// pointer and touches only atomically; they stay valid until `dma_free` (or for ever), and the
+// range is mapped for reading and writing before the block is handed out. `dma_free` unmaps first,
+// under the lock that every device access takes.
 unsafe impl DmaAlloc for SimPlatform {
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
         self.with(|env| env.state.memory.dma_alloc(layout))
@@ -212,8 +217,8 @@ unsafe impl DmaAlloc for SimPlatform {
     }
 }
 
-// SAFETY: every run is a window of the caller's memory, mapped byte for byte in order; `dma_unmap` removes all of them
-// under the lock that every device access takes.
+// SAFETY: every run is a window of the caller's memory, mapped byte for byte in order; `dma_unmap`
+// removes all of them under the lock that every device access takes.
 unsafe impl DmaMap for SimPlatform {
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
         self.with(|env| env.state.memory.dma_map(memory, access))

@@ -1,7 +1,7 @@
 //! Seeded random numbers: every choice that the hardware leaves open is made with them.
 //!
-//! Each part of the simulator draws from its own stream ([`Rng::fork`]), so a change in one part does not shift the
-//! choices of the others.
+//! Each part of the simulator draws from its own stream ([`Rng::fork`]), so a change in one part
+//! does not shift the choices of the others.
 
 /// A small deterministic generator (SplitMix64). Not for secrets.
 #[derive(Clone, Debug)]

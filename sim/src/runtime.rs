@@ -1,7 +1,9 @@
-//! State shared by all handles of one simulator: the locked machine, time, posted writes, and the device thread.
+//! State shared by all handles of one simulator: the locked machine, time, posted writes, and the
+//! device thread.
 //!
-//! Writes are posted, as on PCI Express: in real time they are queued until the device thread executes them, and a
-//! read first executes all earlier writes. Virtual time has no queue: a write takes effect before it returns.
+//! Writes are posted, as on PCI Express: in real time they are queued until the device thread
+//! executes them, and a read first executes all earlier writes. Virtual time has no queue: a write
+//! takes effect before it returns.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,11 +19,13 @@ use crate::machine::{Fired, Machine};
 /// How time passes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
-    /// Virtual time: the driver's calls advance it. There is no thread, and the same seed gives the same run.
+    /// Virtual time: the driver's calls advance it. There is no thread, and the same seed gives the
+    /// same run.
     ///
-    /// A register access takes 100 ns, a step of an engine some tens to hundreds of ns, a delay its duration. Each
-    /// `relax` executes one event; without a near event, time advances in increments of 1 µs that grow to 100 µs.
-    /// These are choices of the model: nothing measured in virtual time says how fast a card or a driver is.
+    /// A register access takes 100 ns, a step of an engine some tens to hundreds of ns, a delay its
+    /// duration. Each `relax` executes one event; without a near event, time advances in
+    /// increments of 1 µs that grow to 100 µs. These are choices of the model: nothing measured
+    /// in virtual time says how fast a card or a driver is.
     #[default]
     Virtual,
     /// Wall-clock time: a thread runs the device, and ends with the last handle.
@@ -34,8 +38,9 @@ const ACCESS: Ns = Ns(100);
 const BATCH: u32 = 16;
 /// How long the thread polls for work before it sleeps: about the cost of waking it.
 const SPIN: Duration = Duration::from_micros(20);
-/// How long work may be pending before a reader executes some of it. A shorter time would hide a driver that polls
-/// too early. A card has finished its work by then; the device thread has not only if the host gave it no CPU time.
+/// How long work may be pending before a reader executes some of it. A shorter time would hide a
+/// driver that polls too early. A card has finished its work by then; the device thread has not
+/// only if the host gave it no CPU time.
 const MAX_PENDING_TIME: Ns = Ns::from_ms(1);
 /// Longest sleep of the thread.
 const MAX_SLEEP: Duration = Duration::from_millis(100);
@@ -58,8 +63,8 @@ pub(crate) struct Runtime {
     posted: Mutex<Posted>,
     /// There are posted writes, or the thread is to stop.
     pending: AtomicBool,
-    /// Incremented on every notification. A reader may also execute the posted writes and clear `pending`; the
-    /// thread compares this number, so that it cannot miss new work.
+    /// Incremented on every notification. A reader may also execute the posted writes and clear
+    /// `pending`; the thread compares this number, so that it cannot miss new work.
     notify_seq: AtomicU64,
     /// Wall time, in ns, since when work has been pending for the thread; 0 when there is none.
     due_since: AtomicU64,
@@ -103,7 +108,8 @@ impl Runtime {
         Ns(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Calls `f` with the machine after all earlier posted writes, and delivers the resulting interrupts.
+    /// Calls `f` with the machine after all earlier posted writes, and delivers the resulting
+    /// interrupts.
     pub(crate) fn with_machine<R>(&self, f: impl FnOnce(&mut Machine) -> R) -> R {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let mut machine = self.lock();
@@ -121,7 +127,8 @@ impl Runtime {
     }
 
     fn lock(&self) -> MutexGuard<'_, Machine> {
-        // A panic inside the model is a bug of its own; what it left is still good enough to clean up with.
+        // A panic inside the model is a bug of its own; what it left is still good enough to clean
+        // up with.
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -218,7 +225,8 @@ impl Runtime {
     ///
     /// The queue is not locked meanwhile; the machine is, so no other thread drains.
     fn drain(&self, machine: &mut Machine) {
-        // Loaded before the swap: the thread comes here all the time, and a swap takes the cache line from writers.
+        // Loaded before the swap: the thread comes here all the time, and a swap takes the cache
+        // line from writers.
         while self.pending.load(Ordering::Relaxed) && self.pending.swap(false, Ordering::Acquire) {
             let writes = std::mem::take(&mut self.posted().writes);
             for (function, off, value) in writes {
@@ -269,7 +277,8 @@ impl Runtime {
         }
     }
 
-    /// Whether there was a notification after `notify_seq`, even if a reader has executed its writes.
+    /// Whether there was a notification after `notify_seq`, even if a reader has executed its
+    /// writes.
     fn has_new_work(&self, notify_seq: u64) -> bool {
         self.notify_seq.load(Ordering::Relaxed) != notify_seq
     }
@@ -292,7 +301,8 @@ impl Runtime {
         let until_next = |due: u64| Duration::from_nanos(due.saturating_sub(self.wall().0));
         let sleep_time = next.map_or(MAX_SLEEP, |due| until_next(due).min(MAX_SLEEP));
         let mut posted = self.posted();
-        // Under the lock that `notify` is called with: a notification is seen here, or finds `asleep`.
+        // Under the lock that `notify` is called with: a notification is seen here, or finds
+        // `asleep`.
         if !self.has_new_work(notify_seq) {
             posted.asleep = true;
             let waited = self.wake.wait_timeout(posted, sleep_time);
@@ -315,7 +325,8 @@ pub(crate) struct RuntimeOwner {
 }
 
 impl RuntimeOwner {
-    /// # Errors If the thread cannot be created.
+    /// # Errors
+    /// If the thread cannot be created.
     pub(crate) fn new(runtime: Runtime) -> std::io::Result<Self> {
         let runtime = Arc::new(runtime);
         let thread = match runtime.mode {
@@ -339,9 +350,11 @@ impl Drop for RuntimeOwner {
         let mut posted = self.runtime.posted();
         self.runtime.notify(&mut posted);
         drop(posted);
-        // An interrupt hook may hold the last handle: the thread cannot wait for itself, and ends anyway.
+        // An interrupt hook may hold the last handle: the thread cannot wait for itself, and ends
+        // anyway.
         if thread.thread().id() != std::thread::current().id() {
-            // A panic of the model was already printed; handles are gone, so there is no one to report it to.
+            // A panic of the model was already printed; handles are gone, so there is no one to
+            // report it to.
             let _ = thread.join();
         }
     }

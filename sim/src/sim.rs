@@ -19,10 +19,11 @@ use crate::recorded::RecordedCard;
 use crate::runtime::RuntimeOwner;
 use crate::stats::{ResetCounts, Stats};
 
-/// A simulated E810 card: the handle that a test keeps besides the platforms that it passes to drivers.
+/// A simulated E810 card: the handle that a test keeps besides the platforms that it passes to
+/// drivers.
 ///
-/// Handles are cheap to clone. The simulator ends with its last handle, platforms included; in real time its thread
-/// ends then.
+/// Handles are cheap to clone. The simulator ends with its last handle, platforms included; in real
+/// time its thread ends then.
 ///
 /// ```
 /// use e810_hal::bus::Vector;
@@ -76,7 +77,8 @@ impl Sim {
 
     /// The platform of PF `function`.
     ///
-    /// # Panics If there is no such function.
+    /// # Panics
+    /// If there is no such function.
     #[must_use]
     pub fn function(&self, function: u8) -> SimPlatform {
         assert!(
@@ -87,13 +89,15 @@ impl Sim {
         SimPlatform::new(Arc::clone(&self.owner), function)
     }
 
-    /// Passes frames without a destination here, and those for a group, to `uplink` from now on; `None` removes it.
+    /// Passes frames without a destination here, and those for a group, to `uplink` from now on;
+    /// `None` removes it.
     pub fn set_uplink(&self, uplink: Option<Uplink>) {
         self.with_machine(|machine| machine.link.set_uplink(uplink));
     }
 
-    /// Puts frames from another simulator's [`Uplink`] on the link; returns the number of those that a function
-    /// here will receive. The others are dropped. The frames need not be valid: the receiver checks them.
+    /// Puts frames from another simulator's [`Uplink`] on the link; returns the number of those
+    /// that a function here will receive. The others are dropped. The frames need not be valid:
+    /// the receiver checks them.
     pub fn receive_frames<'a>(&self, frames: impl IntoIterator<Item = &'a [u8]>) -> usize {
         self.owner.runtime.inject_frames(frames.into_iter())
     }
@@ -111,8 +115,8 @@ impl Sim {
         })
     }
 
-    /// The findings so far, oldest first; the first 1024 are kept. A driver test ends by asserting that there are
-    /// none.
+    /// The findings so far, oldest first; the first 1024 are kept. A driver test ends by asserting
+    /// that there are none.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         self.with_machine(|machine| {
@@ -151,8 +155,8 @@ impl Sim {
         self.with_state(function, |state| state.tally.finished().to_vec())
     }
 
-    /// Commands that the firmware of PF `function` refused so far: opcode, code, count. ESRCH is an unknown opcode.
-    /// Empty for a warm function.
+    /// Commands that the firmware of PF `function` refused so far: opcode, code, count. ESRCH is an
+    /// unknown opcode. Empty for a warm function.
     #[must_use]
     pub fn refused_commands(&self, function: u8) -> Vec<(u16, AqCode, u64)> {
         self.with_machine(|machine| {
@@ -205,8 +209,8 @@ impl Sim {
         });
     }
 
-    /// Changes the configuration of the firmware of PF `function` from now on, or injects faults; no effect on a
-    /// warm function.
+    /// Changes the configuration of the firmware of PF `function` from now on, or injects faults;
+    /// no effect on a warm function.
     pub fn configure_firmware(&self, function: u8, configure: impl FnOnce(&mut FirmwareConfig)) {
         self.with_machine(|machine| {
             let function = machine.functions.get_mut(usize::from(function));

@@ -7,7 +7,8 @@ pub struct Stats {
     pub register_reads: u64,
     /// Register writes, doorbells included.
     pub register_writes: u64,
-    /// Writes to PFPE_CQPDB, PFPE_WQEALLOC, PFPE_CQARM, PFPE_CQACK, PFPE_AEQALLOC and the doorbell page.
+    /// Writes to PFPE_CQPDB, PFPE_WQEALLOC, PFPE_CQARM, PFPE_CQACK, PFPE_AEQALLOC and the doorbell
+    /// page.
     pub doorbells: u64,
     /// CQP commands executed, successful or not.
     pub commands: u64,
@@ -21,18 +22,18 @@ pub struct Stats {
     pub dma_write_bytes: u64,
     /// DMA accesses refused; each is a finding.
     pub dma_faults: u64,
-    /// DMA accesses and MSI-X messages that failed because Bus Master Enable was cleared while work was in
-    /// progress: no finding.
+    /// DMA accesses and MSI-X messages that failed because Bus Master Enable was cleared while
+    /// work was in progress: no finding.
     pub stopped: u64,
     /// Frames put on the wire.
     pub frames_sent: u64,
     /// Frames received from the wire.
     pub frames_received: u64,
-    /// Frames that no switch rule forwarded to the RDMA engine: no rule for the address, the VSI's filter is
-    /// closed, or the card has no package.
+    /// Frames that no switch rule forwarded to the RDMA engine: no rule for the address, the VSI's
+    /// filter is closed, or the card has no package.
     pub frames_filtered: u64,
-    /// Frames of the function to its own address that the switch did not loop back: the VSI or the rule does not
-    /// allow it. They are sent to the port.
+    /// Frames of the function to its own address that the switch did not loop back: the VSI or the
+    /// rule does not allow it. They are sent to the port.
     pub frames_not_looped: u64,
     /// MSI-X messages sent.
     pub interrupts: u64,
@@ -42,7 +43,8 @@ pub struct Stats {
     pub arms_repeated: u64,
     /// Entries written to completion event queues.
     pub ceqes: u64,
-    /// Events raised at once by a request, because there were completions that had not been polled.
+    /// Events raised at once by a request, because there were completions that had not been
+    /// polled.
     pub events_at_once: u64,
     /// Likewise, because of a solicited completion since the last event.
     pub solicited_at_once: u64,

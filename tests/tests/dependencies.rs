@@ -1,8 +1,8 @@
 //! The dependencies between the crates, as docs/architecture.md draws them.
 //!
 //! `{types, hal} ← {adminq, cqp, ceq, datapath} ← driver ← backends ← report ← vfio-host`,
-//! `card ← {sim, report}`, `hal ← sim ← {sim-server, backends} ← vfio-host`, `tests → all`, and `tests/peer` beside it, which
-//! nobody uses. The queue crates are siblings, and
+//! `card ← {sim, report}`, `hal ← sim ← {sim-server, backends} ← vfio-host`, `tests → all`, and
+//! `tests/peer` beside it, which nobody uses. The queue crates are siblings, and
 //! the simulator sees the registers only, so that it cannot share a mistake
 //! about a structure's layout with the driver.
 

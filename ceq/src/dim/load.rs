@@ -39,12 +39,12 @@ const REST: (u32, u32) = (32, 1_024);
 ///
 /// It starts at index 0. After each measurement:
 ///
-/// * Worse by more than 10 % than before a step up: that step is taken back. The
-///   load waits for its own completions, and moderation slows it down. No step
-///   up for the next 32 measurements, or until the rate has doubled; twice as
-///   many each time that happens, up to 1024, until a step did no harm.
-/// * The wait brings less than three quarters of what it should: down to the
-///   longest shorter one that brings enough.
+/// * Worse by more than 10 % than before a step up: that step is taken back. The load waits for its
+///   own completions, and moderation slows it down. No step up for the next 32 measurements, or
+///   until the rate has doubled; twice as many each time that happens, up to 1024, until a step did
+///   no harm.
+/// * The wait brings less than three quarters of what it should: down to the longest shorter one
+///   that brings enough.
 /// * The next wait would bring enough: a step up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -3,8 +3,9 @@
 //! [`RdmaDim`] chooses among a few [`Profile`]s by what the load does when they
 //! change (data-path 9.1). [`LoadDim`] chooses a [`Wait`] by the rate itself, so
 //! that an even load is moderated too; [`Counted`] follows the rate to gather so
-//! many completions and no more. They decide only. The caller reads its counters and its clock, gives a sample now and then,
-//! programs the profile that a machine asks for, and says so with `applied`.
+//! many completions and no more. They decide only. The caller reads its counters and its clock,
+//! gives a sample now and then, programs the profile that a machine asks for, and says so with
+//! `applied`.
 //!
 //! ```
 //! use e810_ceq::dim::{Profile, RdmaDim, RdmaSample};
@@ -51,12 +52,12 @@
 //!
 //! # Bad samples
 //!
-//! * Counters wrap; of a wider one the low 32 bits will do. A measurement in
-//!   which one moves by 2^32 or more is misread.
-//! * Time or events before the start of the measurement: it restarts with
-//!   that sample. Events more than 2^31 ahead are taken for that too.
-//! * Less than 1 µs since the start: rates would have no meaning, so the
-//!   measurement goes on with the next sample.
+//! * Counters wrap; of a wider one the low 32 bits will do. A measurement in which one moves by
+//!   2^32 or more is misread.
+//! * Time or events before the start of the measurement: it restarts with that sample. Events more
+//!   than 2^31 ahead are taken for that too.
+//! * Less than 1 µs since the start: rates would have no meaning, so the measurement goes on with
+//!   the next sample.
 
 mod counted;
 mod ladder;

@@ -22,8 +22,8 @@ struct Rates {
 ///
 /// * Better: another step the same way, at first to the right.
 /// * Worse: a step the other way.
-/// * Same, within 10 %: stay, or back to index 0 when there are at most
-///   index/2 completions an event.
+/// * Same, within 10 %: stay, or back to index 0 when there are at most index/2 completions an
+///   event.
 ///
 /// A step beyond an edge only turns. Two things follow from these rules: a load
 /// that is perfectly even from the first sample on stays at index 0, whatever

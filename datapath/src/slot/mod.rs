@@ -11,17 +11,14 @@
 //! | SQ head, RQ head, trackers | producer | pollers |
 //! | SQ tail / RQ tail, flush progress | the poller of the send / receive CQ | producer |
 //!
-//! * The producer writes trackers, then the head (release), then the WQE's header.
-//!   A poller reads trackers and then moves the tail (release), once for several
-//!   entries of a queue that it takes in one go; the producer reads the tail
-//!   (acquire) before it uses a tracker again.
-//! * A completion context is a [`QpKey`]: generation and id. A CQE whose context
-//!   does not match its slot is counted and skipped, so destroying a QP needs no
-//!   walk over a CQ.
-//! * A slot is used again only after both CQs have passed the last CQE the QP
-//!   can have: control raises the CQ's epoch after the QP is gone, and the poller
-//!   confirms an epoch when it found the ring empty after reading it, or has
-//!   consumed as many entries as the ring holds.
+//! * The producer writes trackers, then the head (release), then the WQE's header. A poller reads
+//!   trackers and then moves the tail (release), once for several entries of a queue that it takes
+//!   in one go; the producer reads the tail (acquire) before it uses a tracker again.
+//! * A completion context is a [`QpKey`]: generation and id. A CQE whose context does not match its
+//!   slot is counted and skipped, so destroying a QP needs no walk over a CQ.
+//! * A slot is used again only after both CQs have passed the last CQE the QP can have: control
+//!   raises the CQ's epoch after the QP is gone, and the poller confirms an epoch when it found the
+//!   ring empty after reading it, or has consumed as many entries as the ring holds.
 //!
 //! [`Registry`] is the control path's side, [`Slots`] the handle everybody else
 //! clones. Memory is any [`SlotMemory`]: a `HostBuf`, a slice, a model

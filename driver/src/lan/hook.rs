@@ -14,7 +14,8 @@ pub trait LanHook {
     /// to name when it is removed.
     ///
     /// # Errors
-    /// Why the LAN side refused; [`Error::QueueSet`](crate::Error::QueueSet) fits where it does not say.
+    /// Why the LAN side refused; [`Error::QueueSet`](crate::Error::QueueSet) fits where it does not
+    /// say.
     fn add_queue_set(&mut self, vsi: VsiId, traffic_class: u8, qs_handle: u16) -> Result<u32>;
 
     /// Removes it again.

@@ -8,7 +8,8 @@ use e810_hal::SharedBytes;
 
 /// What freed memory is filled with: as an address it is unmapped, as a queue entry it is nonsense.
 pub(super) const POISON: u64 = 0xdead_beef_dead_beef;
-/// Words poisoned at the start of a block. Whole blocks of 2 MiB would cost more than the test that frees them.
+/// Words poisoned at the start of a block. Whole blocks of 2 MiB would cost more than the test that
+/// frees them.
 const POISONED: usize = 512;
 
 /// An allocation, owned by this value.
@@ -38,8 +39,9 @@ impl Block {
     }
 
     pub(super) fn bytes(&self) -> SharedBytes {
-        // SAFETY: the memory is valid until the block is dropped, which `DriverMemory` does only after the range was
-        // unmapped and freed; there are no references to it other than atomic ones.
+        // SAFETY: the memory is valid until the block is dropped, which `DriverMemory` does only
+        // after the range was unmapped and freed; there are no references to it other than
+        // atomic ones.
         unsafe { SharedBytes::new(self.start.cast(), self.words * 8) }
     }
 
@@ -51,8 +53,9 @@ impl Block {
     /// Fills the start of the block. The block was freed: only the caller reaches it.
     pub(super) fn poison(&mut self) {
         for index in 0..self.words.min(POISONED) {
-            // SAFETY: inside the allocation. Not atomic: the caller that freed the block promised that no reference
-            // to it is left, the device lost it, and both happened before.
+            // SAFETY: inside the allocation. Not atomic: the caller that freed the block promised
+            // that no reference to it is left, the device lost it, and both happened
+            // before.
             unsafe { self.start.as_ptr().cast::<u64>().add(index).write(POISON) };
         }
     }
@@ -65,7 +68,8 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout; the owner drops the block only when it is no longer used.
+        // SAFETY: allocated in `new` with this layout; the owner drops the block only when it is no
+        // longer used.
         unsafe { dealloc(self.start.as_ptr().cast(), self.layout) }
     }
 }

@@ -14,8 +14,9 @@ pub enum DmaSegmentation {
     PerPage,
     /// Segments of one to four pages, in random order.
     Chunks,
-    /// One segment for each aligned block of this many bytes (a power of two of at least a page), in random order. The
-    /// offset in a block is the same for the device as for the CPU, as with large pages and no IOMMU.
+    /// One segment for each aligned block of this many bytes (a power of two of at least a page),
+    /// in random order. The offset in a block is the same for the device as for the CPU, as
+    /// with large pages and no IOMMU.
     Blocks(u64),
     /// One of the first three, drawn for each mapping.
     #[default]
@@ -114,7 +115,8 @@ impl DriverMemory {
         mapping
     }
 
-    /// The blocks that the next mapping is cut at, and how many of them a segment has at most; `None`: no limit.
+    /// The blocks that the next mapping is cut at, and how many of them a segment has at most;
+    /// `None`: no limit.
     fn cut(&mut self) -> (u64, Option<u64>) {
         let segments = match self.segments {
             DmaSegmentation::Seeded => match self.rng.below(3) {

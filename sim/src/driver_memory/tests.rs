@@ -16,7 +16,8 @@ fn memory(segments: DmaSegmentation) -> DriverMemory {
 
 fn word(raw: &RawDma, index: usize) -> &AtomicU64 {
     assert!(index < raw.len);
-    // SAFETY: inside a block that `dma_alloc` gave out; freed blocks are kept aside by the memory under test.
+    // SAFETY: inside a block that `dma_alloc` gave out; freed blocks are kept aside by the memory
+    // under test.
     unsafe { raw.words.add(index).as_ref() }
 }
 
@@ -236,7 +237,8 @@ fn a_caller_may_choose_the_address() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 128 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The rules of `DmaMap`: segments cover the memory in order, end on page boundaries, keep the offset in the page, and
+    /// The rules of `DmaMap`: segments cover the memory in order, end on page boundaries, keep
+    /// the offset in the page, and
     /// reach the right bytes; after unmapping, nothing.
     #[test]
     fn runs_keep_the_rules(seed in any::<u64>(), skew in 0usize..4096, bytes in 1usize..40_000) {

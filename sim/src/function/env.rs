@@ -1,4 +1,5 @@
-//! [`Env`] for the engine of a function: DMA through the IOMMU, registers, interrupts, frames to send.
+//! [`Env`] for the engine of a function: DMA through the IOMMU, registers, interrupts, frames to
+//! send.
 
 use e810_hal::RegOffset;
 use e810_hal::bus::{CeqId, PfId};

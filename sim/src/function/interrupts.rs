@@ -26,8 +26,8 @@ impl EngineEnv<'_> {
     pub(crate) fn raise_cause(&mut self, name: &str, register: RegOffset) {
         let cause = Cause::from(self.state.registers.get(register));
         if !cause.enabled {
-            // Whether a cause that is enabled later still interrupts for what came before is not in the sources: here
-            // it does not, so a driver must not count on it.
+            // Whether a cause that is enabled later still interrupts for what came before is not in
+            // the sources: here it does not, so a driver must not count on it.
             return;
         }
         self.raise_vector(name, cause.vector, cause.itr);

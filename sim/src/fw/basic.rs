@@ -74,7 +74,8 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// 0x02A4: forgets what an earlier driver of this function left in the switch and the scheduler.
+    /// 0x02A4: forgets what an earlier driver of this function left in the switch and the
+    /// scheduler.
     pub(super) fn clear_pf_config(&mut self, command: &Command) -> Answer {
         self.fw.vsis.close_all(self.env.state);
         self.fw.vsis = super::vsi::Vsis::default();

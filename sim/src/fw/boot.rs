@@ -13,8 +13,8 @@ const LOADING: u32 = 1 << 30;
 const PE_DONE: u32 = 1 << 10;
 /// GLPE_CPUSTATUS of an engine that is ready.
 const ENGINE_READY: u32 = 0x80;
-/// Shortest time that the engine is behind the rest of the card, and what is drawn on top, in ns. Not in the
-/// sources; existing drivers poll every 10 ms.
+/// Shortest time that the engine is behind the rest of the card, and what is drawn on top, in ns.
+/// Not in the sources; existing drivers poll every 10 ms.
 const ENGINE_TIME: (u64, u64) = (200_000, 4_000_000);
 
 /// What is still to come, and when.
@@ -42,7 +42,8 @@ fn show_engine(state: &mut FunctionState, ready: bool) {
 }
 
 impl Boot {
-    /// Parts of the firmware come from somewhere else, and take their time (`ice/ice_main.c ice_wait_for_fw`).
+    /// Parts of the firmware come from somewhere else, and take their time (`ice/ice_main.c
+    /// ice_wait_for_fw`).
     pub(super) fn start_loading(
         &mut self,
         config: &FirmwareConfig,

@@ -61,7 +61,8 @@ impl Cx<'_, '_> {
         let guaranteed =
             u32::from(self.fw.config.room.vsis) / self.valid_functions().count_ones().max(1);
         all.push(capability(0x0017, guaranteed, 0, 0));
-        // Flow director filters: guaranteed and best effort, in registers (`ice/ice_common.c ice_parse_fdir_func_caps`).
+        // Flow director filters: guaranteed and best effort, in registers (`ice/ice_common.c
+        // ice_parse_fdir_func_caps`).
         all.push(capability(0x0045, 1, 0, 0));
         list(command, &all)
     }

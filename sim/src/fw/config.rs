@@ -31,8 +31,8 @@ pub enum PhyStart {
     Everything,
     /// The link is not enabled.
     Disabled,
-    /// The link is enabled without forward error correction: it comes up, but received frames cannot be decoded
-    /// (field-evidence 3.22).
+    /// The link is enabled without forward error correction: it comes up, but received frames
+    /// cannot be decoded (field-evidence 3.22).
     WithoutFec,
     /// The link is configured and was switched off (0x0605).
     SwitchedOff,
@@ -64,7 +64,8 @@ pub enum AqFault {
     Truncated(u16),
     /// The critical error bit of both queues is set and the command is not completed.
     CriticalError,
-    /// The card (or, with [`ResetSource::Pfr`], the function) is reset at this moment; the command is not completed.
+    /// The card (or, with [`ResetSource::Pfr`], the function) is reset at this moment; the command
+    /// is not completed.
     Reset(ResetSource),
     /// An event of this opcode, without data, comes before the reply.
     EventBefore(u16),
@@ -93,8 +94,8 @@ impl Default for Room {
 
 /// Configuration of one function's firmware.
 ///
-/// Settings of the card (package, topology) are taken from the function whose commands use them first: use the same
-/// for all functions of a card.
+/// Settings of the card (package, topology) are taken from the function whose commands use them
+/// first: use the same for all functions of a card.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FirmwareConfig {
     /// API version: major, minor, patch.
@@ -125,7 +126,8 @@ pub struct FirmwareConfig {
     pub loading_ms: u32,
     /// What the PHY is configured to after a reset of the card.
     pub phy: PhyStart,
-    /// A management controller owns the link: the firmware refuses to change the PHY (0x0601, 0x0605) with EMODE.
+    /// A management controller owns the link: the firmware refuses to change the PHY (0x0601,
+    /// 0x0605) with EMODE.
     pub link_is_managed: bool,
     /// Traffic classes of the port, a bit each: class 0 and others.
     pub classes: u8,
@@ -206,8 +208,8 @@ impl FirmwareConfig {
         self.recorded = Some(answers);
     }
 
-    /// Injects `fault` into the `nth` use of `opcode` from now on: 1 is the next one. A later call for the same use
-    /// replaces it.
+    /// Injects `fault` into the `nth` use of `opcode` from now on: 1 is the next one. A later call
+    /// for the same use replaces it.
     pub fn fault(&mut self, opcode: u16, nth: u32, fault: AqFault) {
         self.faults.insert((opcode, nth), fault);
     }

@@ -1,4 +1,5 @@
-//! DCB: the LLDP agent of the firmware, PFC mode (0x0302, 0x0303, 0x0A00 to 0x0A0A; `ice/ice_dcb.c`).
+//! DCB: the LLDP agent of the firmware, PFC mode (0x0302, 0x0303, 0x0A00 to 0x0A0A;
+//! `ice/ice_dcb.c`).
 
 use super::descriptor::{Answer, Command};
 use super::layout::put;

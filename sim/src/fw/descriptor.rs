@@ -95,7 +95,8 @@ impl Descriptor {
 
     /// What the firmware writes back for a command.
     ///
-    /// Parameters of a command with a buffer keep the buffer's address: only their first 8 bytes are the reply's.
+    /// Parameters of a command with a buffer keep the buffer's address: only their first 8 bytes
+    /// are the reply's.
     pub(super) fn complete(&mut self, reply: &Reply, datalen: Option<usize>) {
         let error = if reply.code == AqCode::OK {
             0
@@ -160,7 +161,8 @@ impl Command {
         u32_at(&self.params, at)
     }
 
-    /// The buffer's content, which must have at least `least` bytes: EINVAL otherwise, and without RD.
+    /// The buffer's content, which must have at least `least` bytes: EINVAL otherwise, and without
+    /// RD.
     pub(super) fn input(&self, least: usize) -> Result<&[u8], AqCode> {
         if self.reads && self.data.len() >= least {
             Ok(&self.data)

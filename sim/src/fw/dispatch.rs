@@ -19,8 +19,8 @@ fn goes_on_in_download(command: &Command) -> bool {
     ) || (command.opcode == 0x0009 && command.param16(0) == super::locks::GLOBAL)
 }
 
-/// What other functions may ask meanwhile: what says whether it is still held, and the version, with which every driver
-/// begins `[inf]`.
+/// What other functions may ask meanwhile: what says whether it is still held, and the version,
+/// with which every driver begins `[inf]`.
 fn others_go_on_in_download(command: &Command) -> bool {
     command.opcode == 0x0001
         || (command.opcode == 0x0008 && command.param16(0) == super::locks::GLOBAL)

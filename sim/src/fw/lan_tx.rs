@@ -1,7 +1,8 @@
-//! LAN transmit queues, reduced to descriptor processing: descriptors are consumed and their frames dropped.
+//! LAN transmit queues, reduced to descriptor processing: descriptors are consumed and their frames
+//! dropped.
 //!
-//! No LAN packet is sent. A descriptor that requests a report is written back, so that a driver's queue does not
-//! appear to hang (`ice/ice_txrx.c ice_clean_tx_irq`).
+//! No LAN packet is sent. A descriptor that requests a report is written back, so that a driver's
+//! queue does not appear to hang (`ice/ice_txrx.c ice_clean_tx_irq`).
 
 use crate::findings::{Class, kind};
 use crate::function::EngineEnv;
@@ -12,8 +13,8 @@ use super::layout::u8_at;
 
 /// Bytes of a descriptor; its second word holds type, command and lengths.
 const LEN: u64 = 16;
-/// Report Status of a data descriptor: bit 1 of the command, which begins at bit 4. The same bit means something else
-/// in the other types.
+/// Report Status of a data descriptor: bit 1 of the command, which begins at bit 4. The same bit
+/// means something else in the other types.
 const REPORT: u64 = 1 << 5;
 /// DTYPE, and that of a data descriptor.
 const TYPE: u64 = 0xf;
@@ -52,8 +53,9 @@ impl LanQueue {
 }
 
 impl Firmware {
-    /// The driver has posted up to `tail` on LAN queue `number`. Returns the new head, and whether a report was
-    /// written; `None` when there is no such queue, or it cannot be served, which is a finding.
+    /// The driver has posted up to `tail` on LAN queue `number`. Returns the new head, and whether
+    /// a report was written; `None` when there is no such queue, or it cannot be served, which
+    /// is a finding.
     pub(crate) fn lan_doorbell(
         &mut self,
         number: u16,

@@ -10,7 +10,8 @@ use super::{AqCode, Cx};
 const CAPABILITIES: usize = 560;
 /// Bytes of a PHY configuration.
 const CONFIGURATION: usize = 24;
-/// Frames that the MAC takes (`ice/ice_adminq_cmd.h ICE_AQ_SET_MAC_FRAME_SIZE_MAX`), whatever MTU the capabilities have.
+/// Frames that the MAC takes (`ice/ice_adminq_cmd.h ICE_AQ_SET_MAC_FRAME_SIZE_MAX`), whatever MTU
+/// the capabilities have.
 const FRAMES: std::ops::RangeInclusive<u16> = 64..=9728;
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
@@ -20,8 +21,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Cx<'_, '_> {
-    /// A function has one port. Linux names it in some commands and says 0 in others (`ice/ice_common.c
-    /// ice_aq_get_phy_caps`), whichever its port is.
+    /// A function has one port. Linux names it in some commands and says 0 in others
+    /// (`ice/ice_common.c ice_aq_get_phy_caps`), whichever its port is.
     fn is_own_port(&self, command: &Command) -> Result<(), AqCode> {
         if [0, self.port_number()].contains(&command.param8(0)) {
             Ok(())
@@ -30,8 +31,9 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// EMODE when a management controller owns the link (`ice/ice_common.c ice_aq_set_link_restart_an` is refused so there;
-    /// the same for the configuration is `[inf]`).
+    /// EMODE when a management controller owns the link (`ice/ice_common.c
+    /// ice_aq_set_link_restart_an` is refused so there; the same for the configuration is
+    /// `[inf]`).
     fn may_change_link(&self) -> Result<(), AqCode> {
         if self.fw.config.link_is_managed {
             return Err(AqCode::EMODE);

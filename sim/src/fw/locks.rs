@@ -1,10 +1,11 @@
-//! Resource locks that one function at a time holds: flash, change lock, global configuration lock (0x0008,
-//! 0x0009).
+//! Resource locks that one function at a time holds: flash, change lock, global configuration lock
+//! (0x0008, 0x0009).
 //!
-//! The global configuration lock is granted once per core reset, to the first function that requests it. When it is
-//! released the configuration counts as done, whatever was downloaded, and no function gets the lock again
-//! (field-evidence 3.4, 3.5, 3.7). What happens when a grant times out is a choice ([`LockRunsOut`]); after a PF
-//! reset of its holder the configuration counts as done `[inf]`.
+//! The global configuration lock is granted once per core reset, to the first function that
+//! requests it. When it is released the configuration counts as done, whatever was downloaded, and
+//! no function gets the lock again (field-evidence 3.4, 3.5, 3.7). What happens when a grant times
+//! out is a choice ([`LockRunsOut`]); after a PF reset of its holder the configuration counts as
+//! done `[inf]`.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
 //! Firmware model: answers AdminQ commands and keeps the LAN-side configuration of a function.
 //!
-//! Written from control-path 9 and, where that is silent, from what Linux's ice driver (6.12) sends and expects;
-//! such places name the function of that driver. Nothing here is taken from a driver of this project: descriptors
-//! and buffers are decoded by offset.
+//! Written from control-path 9 and, where that is silent, from what Linux's ice driver (6.12) sends
+//! and expects; such places name the function of that driver. Nothing here is taken from a driver
+//! of this project: descriptors and buffers are decoded by offset.
 //!
-//! [`Card`] is the state shared by the functions of a card: package, locks, flash. [`Firmware`] is the state of one
-//! function: queues, VSIs, scheduler tree, rules, link.
+//! [`Card`] is the state shared by the functions of a card: package, locks, flash. [`Firmware`] is
+//! the state of one function: queues, VSIs, scheduler tree, rules, link.
 
 mod basic;
 mod boot;
@@ -64,8 +64,8 @@ pub(crate) struct Card {
     vlan: vlan::VlanMode,
     recipes: recipe::Recipes,
     pool: resource_pool::CardPool,
-    /// The card boots a machine: until some function's driver ends it (0x0110). A reset of a function does not bring it
-    /// back (control-path 9.2, field-evidence 3.2).
+    /// The card boots a machine: until some function's driver ends it (0x0110). A reset of a
+    /// function does not bring it back (control-path 9.2, field-evidence 3.2).
     pxe_mode: bool,
     /// Functions whose ports are enabled.
     pub(crate) enabled_ports: EnabledPorts,
@@ -91,7 +91,8 @@ impl Card {
         }
     }
 
-    /// Whether a package is active: without one the packet parser knows nothing of RDMA `[inf]` (control-path 9.9).
+    /// Whether a package is active: without one the packet parser knows nothing of RDMA `[inf]`
+    /// (control-path 9.9).
     pub(crate) fn has_package(&self) -> bool {
         self.package.is_active()
     }
@@ -161,8 +162,9 @@ impl Firmware {
 
     /// The function, or the whole card, was reset.
     ///
-    /// The AdminQ's registers outlive all but an EMPR. That the firmware serves a queue again only after its length
-    /// was written again is `[inf]`: otherwise it would use the memory of a driver that has ended.
+    /// The AdminQ's registers outlive all but an EMPR. That the firmware serves a queue again only
+    /// after its length was written again is `[inf]`: otherwise it would use the memory of a
+    /// driver that has ended.
     pub(crate) fn reset(
         &mut self,
         source: ResetSource,
@@ -219,7 +221,8 @@ impl Firmware {
         self.port.enabled && self.config.link != PortLink::NoMedia
     }
 
-    /// Whether frames pass the port: it is enabled and has a link. `enabled_ports`: which functions' ports are enabled.
+    /// Whether frames pass the port: it is enabled and has a link. `enabled_ports`: which
+    /// functions' ports are enabled.
     pub(crate) fn has_link(&self, now: u64, enabled_ports: EnabledPorts) -> bool {
         self.port.is_up(&self.config, now, enabled_ports)
     }
@@ -242,9 +245,9 @@ impl Firmware {
                 .is_some_and(|address| self.rules.send_to(address, takes))
     }
 
-    /// Whether the switch gives a frame of this function that is for itself back to one of the VSIs `open`. By the names
-    /// of the bits both the VSI that sends has to allow it (ALLOW_LB) and the rule has to do it (LB_EN) `[inf]`;
-    /// existing drivers set both (control-path 9.6).
+    /// Whether the switch gives a frame of this function that is for itself back to one of the VSIs
+    /// `open`. By the names of the bits both the VSI that sends has to allow it (ALLOW_LB) and
+    /// the rule has to do it (LB_EN) `[inf]`; existing drivers set both (control-path 9.6).
     pub(crate) fn loops_back(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
         frame.first_chunk::<6>().is_some_and(|address| {
             self.rules.loop_to(

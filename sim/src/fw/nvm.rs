@@ -1,7 +1,8 @@
-//! Flash contents as 0x0701 reads them: shadow RAM, followed by the NVM, option ROM and netlist banks.
+//! Flash contents as 0x0701 reads them: shadow RAM, followed by the NVM, option ROM and netlist
+//! banks.
 //!
-//! Word offsets are those that `ice/ice_nvm.c` reads (`ice/ice_type.h ICE_SR_*`); the contents are this model's
-//! own.
+//! Word offsets are those that `ice/ice_nvm.c` reads (`ice/ice_type.h ICE_SR_*`); the contents are
+//! this model's own.
 
 use super::descriptor::{Answer, Command};
 use super::layout::{put, put_u16, put_u32};
@@ -36,7 +37,8 @@ mod word {
 const PBA: u16 = 0x16;
 const LINK_OVERRIDE: u16 = 0x134;
 
-/// Words of the CSS header of an NVM bank, less the authentication header (`ice_get_nvm_css_hdr_len`).
+/// Words of the CSS header of an NVM bank, less the authentication header
+/// (`ice_get_nvm_css_hdr_len`).
 const CSS_WORDS: usize = 322;
 const AUTHENTICATION_WORDS: usize = 8;
 
@@ -76,7 +78,8 @@ fn shadow_ram() -> Vec<u8> {
         set(at, in_sectors(from));
         set(at + 1, (bytes / SECTOR) as u16);
     }
-    // Preserved fields: length, then type, length and value of each module, and one word at the end.
+    // Preserved fields: length, then type, length and value of each module, and one word at the
+    // end.
     let part_number = b"E81000-SIM";
     let mut next = word::PFA_HERE + 1;
     let words = part_number.len() / 2;

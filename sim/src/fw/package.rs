@@ -17,7 +17,8 @@ const NAME: usize = 28;
 /// Bytes of a package in the list.
 const INFO: usize = 40;
 /// The section that says, among much else, whether two VLAN tags are supported (`ice/ice_ddp.h
-/// ICE_SID_RXPARSER_METADATA_INIT`), and the bytes of an entry (`ice/ice_flex_type.h ICE_META_INIT_BITS`).
+/// ICE_SID_RXPARSER_METADATA_INIT`), and the bytes of an entry (`ice/ice_flex_type.h
+/// ICE_META_INIT_BITS`).
 const METADATA_INIT: u32 = 58;
 const METADATA_INIT_ENTRY: usize = 24;
 
@@ -37,7 +38,8 @@ pub(super) struct Package {
     refuses: Option<AqCode>,
     /// What a download has brought so far.
     incoming: Info,
-    /// Until when the lock is held under which it goes on; none before the first buffer and after the last.
+    /// Until when the lock is held under which it goes on; none before the first buffer and after
+    /// the last.
     under: Option<u64>,
     /// Entries of the parser's metadata, the only section that is read again, by number.
     metadata_init: BTreeMap<u16, [u8; METADATA_INIT_ENTRY]>,
@@ -73,8 +75,8 @@ impl Package {
         self.active.is_some()
     }
 
-    /// Takes a buffer that comes while the lock is held until `until`. The first one of a download, which is also the
-    /// first under another holding of the lock, forgets what came before.
+    /// Takes a buffer that comes while the lock is held until `until`. The first one of a download,
+    /// which is also the first under another holding of the lock, forgets what came before.
     fn take(&mut self, buffer: &[u8], until: u64) -> Result<(), u32> {
         if self.under.replace(until) != Some(until) {
             self.incoming = Info::default();
@@ -94,7 +96,8 @@ impl Package {
         Ok(())
     }
 
-    /// Count, number of the first, entries: those that are there. Where two are one number the first is the one.
+    /// Count, number of the first, entries: those that are there. Where two are one number the
+    /// first is the one.
     fn take_metadata_init(&mut self, section: &[u8]) {
         let (count, first) = (u16_at(section, 0), u16_at(section, 2));
         let (entries, _) = part(section, HEADER, section.len()).as_chunks::<METADATA_INIT_ENTRY>();
@@ -110,8 +113,9 @@ impl Package {
     }
 }
 
-/// Kind and bytes of the sections of a buffer; the offset of what is wrong otherwise. Sections do not share bytes, nor
-/// does one lie over the list of them `[inf]`: no package has such, and a buffer then never means more than its size.
+/// Kind and bytes of the sections of a buffer; the offset of what is wrong otherwise. Sections do
+/// not share bytes, nor does one lie over the list of them `[inf]`: no package has such, and a
+/// buffer then never means more than its size.
 fn sections(buffer: &[u8]) -> Result<Vec<(u32, &[u8])>, u32> {
     let (count, end) = (
         usize::from(u16_at(buffer, 0)),
@@ -243,8 +247,8 @@ fn buffer(kind: u32, section: &[u8]) -> [u8; BUFFER] {
     bytes
 }
 
-/// A small, well-formed package for the E810, unsigned: metadata, and three buffers of which the first names the
-/// package. For tests and for simulated devices; nothing of it configures a card.
+/// A small, well-formed package for the E810, unsigned: metadata, and three buffers of which the
+/// first names the package. For tests and for simulated devices; nothing of it configures a card.
 #[must_use]
 pub fn test_package() -> Vec<u8> {
     const VERSION: [u8; 4] = [1, 3, 0, 0];

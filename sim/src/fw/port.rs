@@ -6,7 +6,8 @@ use super::config::{FirmwareConfig, PhyStart, PortLink};
 use super::layout::{put, put_u16};
 use super::{Cx, Event};
 
-/// PHY types that the module can do: 10G, 25G, 40G, 50G and 100G over copper (`ice/ice_adminq_cmd.h ICE_PHY_TYPE_LOW_*`).
+/// PHY types that the module can do: 10G, 25G, 40G, 50G and 100G over copper (`ice/ice_adminq_cmd.h
+/// ICE_PHY_TYPE_LOW_*`).
 pub(super) const PHY_TYPES: u64 = 1 << 13 | 1 << 20 | 1 << 30 | 1 << 36 | 1 << 51;
 /// 100GBASE-CR4, and its speed bit.
 const PHY_TYPE: u64 = 1 << 51;

@@ -1,7 +1,7 @@
 //! AdminQ rings: fetches commands from the ATQ and writes events to the ARQ (control-path 9.1).
 //!
-//! The firmware processes one command at a time. The ring registers belong to the function; this module keeps only
-//! the firmware's own ring state.
+//! The firmware processes one command at a time. The ring registers belong to the function; this
+//! module keeps only the firmware's own ring state.
 
 use e810_hal::RegOffset;
 use e810_hal::regs as hw;
@@ -276,7 +276,8 @@ impl Cx<'_, '_> {
         self.env.write(at, &descriptor.0).is_ok()
     }
 
-    /// The firmware stops: the critical error bits stay set until the queues are set up again `[inf]`.
+    /// The firmware stops: the critical error bits stay set until the queues are set up again
+    /// `[inf]`.
     fn critical_error(&mut self) {
         self.fw.queues.silent = true;
         for off in [ATQLEN, ARQLEN] {

@@ -22,7 +22,8 @@ const FD_TCAM: u16 = 0x59;
 const HASH_PROFILE: u16 = 0x60;
 const HASH_TCAM: u16 = 0x61;
 
-/// First number and how many there are. Not in the sources but for recipes; large enough for a driver.
+/// First number and how many there are. Not in the sources but for recipes; large enough for a
+/// driver.
 fn range(kind: u16) -> Option<(u16, u16)> {
     Some(match kind {
         VSI_LIST_REPLICATION | VSI_LIST_PRUNE => (0, 1024),
@@ -45,8 +46,9 @@ pub(super) struct CardPool {
 }
 
 impl CardPool {
-    /// Frees the resources of a function, except its counters: Linux takes a block of them once and uses it after a
-    /// reset of the function (`ice/ice_main.c ice_rebuild`), which gives no time to take one again.
+    /// Frees the resources of a function, except its counters: Linux takes a block of them once and
+    /// uses it after a reset of the function (`ice/ice_main.c ice_rebuild`), which gives no
+    /// time to take one again.
     pub(super) fn release_all(&mut self, pf: u8) {
         self.taken
             .retain(|(kind, _), owner| *owner != pf || *kind == FD_COUNTERS);
@@ -88,7 +90,8 @@ impl Cx<'_, '_> {
         let pf = self.pf();
         match kind & TYPE {
             kind @ (FD_GUARANTEED | FD_SHARED) => {
-                // The count is a number of filters; the reply has one element (`ice/ice_fdir.c ice_alloc_fd_res_item`).
+                // The count is a number of filters; the reply has one element (`ice/ice_fdir.c
+                // ice_alloc_fd_res_item`).
                 self.card.pool.filters.insert((kind, pf));
                 put_u16(&mut data, 4, 0);
             }

@@ -26,8 +26,8 @@ pub(super) const VALID: u8 = 0b111;
 const VALID_GENERIC: u8 = 1;
 const SUSPENDED: u8 = 1;
 
-/// Nodes that a parent may have as children, by layer of the children; how many of them a function has. The numbers
-/// are not in the sources.
+/// Nodes that a parent may have as children, by layer of the children; how many of them a function
+/// has. The numbers are not in the sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layer {
     pub(super) siblings: u16,
@@ -91,8 +91,8 @@ pub(super) struct SchedTree {
     next_teid: u32,
     layers: Vec<Layer>,
     pub(super) default_branch: Vec<u32>,
-    /// The branches of the other traffic classes: number of the class, then root, class and entry point. That they come
-    /// without a default chain is `[inf]`.
+    /// The branches of the other traffic classes: number of the class, then root, class and entry
+    /// point. That they come without a default chain is `[inf]`.
     pub(super) others: Vec<(u8, Vec<u32>)>,
 }
 
@@ -237,7 +237,8 @@ impl SchedTree {
     /// A new node below `parent`.
     ///
     /// # Errors
-    /// ENOENT without that parent, EINVAL for a wrong layer or invalid sections, ENOSPC when there is no room.
+    /// ENOENT without that parent, EINVAL for a wrong layer or invalid sections, ENOSPC when there
+    /// is no room.
     pub(super) fn add(
         &mut self,
         parent: u32,

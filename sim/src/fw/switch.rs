@@ -12,7 +12,8 @@ const SWID_BASE: u16 = 1;
 const ELEMENT: usize = 6;
 const PORT: u16 = 0;
 const VSI: u16 = 2;
-/// The firmware's VSI of function 0; that the others follow is `[inf]`. None of these numbers is given to a driver.
+/// The firmware's VSI of function 0; that the others follow is `[inf]`. None of these numbers is
+/// given to a driver.
 const OWN_VSI_BASE: u16 = 4;
 
 /// The VLAN id of a frame, 0 when it has no tag.
@@ -46,14 +47,14 @@ impl Cx<'_, '_> {
         number.unwrap_or(SWID_BASE + u16::from(self.pf()))
     }
 
-    /// Whether the function has the VSI: one that a driver has added, or the firmware's own, which a driver may use
-    /// (iPXE adds none).
+    /// Whether the function has the VSI: one that a driver has added, or the firmware's own, which
+    /// a driver may use (iPXE adds none).
     pub(super) fn has_vsi(&self, number: u16) -> bool {
         self.fw.vsis.has(number) || self.fw.own_vsi && number == self.own_vsi()
     }
 
-    /// The function's elements: its port, and the VSI that the firmware has for it (field-evidence 3.15: number 4 of
-    /// function 0), below the port.
+    /// The function's elements: its port, and the VSI that the firmware has for it (field-evidence
+    /// 3.15: number 4 of function 0), below the port.
     fn elements(&self) -> Vec<[u8; ELEMENT]> {
         let pf = u16::from(self.pf());
         let element = |kind: u16, number: u16| {
@@ -70,7 +71,8 @@ impl Cx<'_, '_> {
         all
     }
 
-    /// 0x0200: from the element that is asked for, as many as a reply has; then where the next reply begins, or 0.
+    /// 0x0200: from the element that is asked for, as many as a reply has; then where the next
+    /// reply begins, or 0.
     pub(super) fn switch_config(&mut self, command: &Command) -> Answer {
         let elements = self.elements();
         let first = command.param16(2);

@@ -30,10 +30,11 @@ struct Lookup {
 }
 
 impl Lookup {
-    /// Whether the rule is about frames for `address`; VLAN and Ethertype rules alone bring no frame anywhere.
+    /// Whether the rule is about frames for `address`; VLAN and Ethertype rules alone bring no
+    /// frame anywhere.
     fn matches(&self, address: &[u8; 6]) -> bool {
-        /// Recipes (`ice/ice_switch.h enum ice_sw_lkup_type`): those that match the destination, and the default
-        /// one.
+        /// Recipes (`ice/ice_switch.h enum ice_sw_lkup_type`): those that match the destination,
+        /// and the default one.
         const BY_ADDRESS: [u16; 5] = [1, 2, 3, 8, 9];
         const DEFAULT: u16 = 5;
         self.recipe == DEFAULT
@@ -87,8 +88,9 @@ impl SwitchRules {
         self.lookups.values().any(direct)
     }
 
-    /// Whether a rule brings frames for `address` to a VSI that takes them. Rules of both directions count: Linux adds
-    /// its addresses to the transmit side only, and receives by them (control-path 9.6).
+    /// Whether a rule brings frames for `address` to a VSI that takes them. Rules of both
+    /// directions count: Linux adds its addresses to the transmit side only, and receives by
+    /// them (control-path 9.6).
     pub(super) fn send_to(&self, address: &[u8; 6], takes: impl Fn(u16) -> bool) -> bool {
         let mut rules = self.lookups.values();
         rules.any(|rule| rule.matches(address) && self.reaches(rule, &takes))
@@ -107,8 +109,9 @@ impl SwitchRules {
         })
     }
 
-    /// Whether VSI `vsi` is on the prune list of VLAN `id`; untagged frames count as VLAN 0, which is why Linux adds a
-    /// rule for it before it switches pruning on (`ice/ice_vsi_vlan_lib.c ice_vsi_add_vlan_zero`).
+    /// Whether VSI `vsi` is on the prune list of VLAN `id`; untagged frames count as VLAN 0, which
+    /// is why Linux adds a rule for it before it switches pruning on (`ice/ice_vsi_vlan_lib.c
+    /// ice_vsi_add_vlan_zero`).
     pub(super) fn has_vlan(&self, vsi: u16, id: u16) -> bool {
         let mut rules = self.lookups.values();
         rules.any(|rule| rule.vlan() == Some(id) && self.reaches(rule, &|member| member == vsi))

@@ -135,8 +135,8 @@ impl Cx<'_, '_> {
         command.answer(data)
     }
 
-    /// 0x0C31: by parent and number. Without FLUSH_PIPE, frames that cannot leave (no link) keep the queue until the
-    /// command's time is over; that the answer is EIO then is `[inf]`.
+    /// 0x0C31: by parent and number. Without FLUSH_PIPE, frames that cannot leave (no link) keep
+    /// the queue until the command's time is over; that the answer is EIO then is `[inf]`.
     pub(super) fn disable_tx_queues(&mut self, command: &Command) -> Answer {
         const FLUSH_PIPE: u8 = 1 << 3;
         let groups = command.param8(1);

@@ -15,7 +15,8 @@ pub(super) struct VlanMode {
 }
 
 impl Cx<'_, '_> {
-    /// 0x020C: only during the package download, by the function that downloads (`ice/ice_vlan_mode.c`) `[inf]`.
+    /// 0x020C: only during the package download, by the function that downloads
+    /// (`ice/ice_vlan_mode.c`) `[inf]`.
     pub(super) fn set_vlan_mode(&mut self, command: &Command) -> Answer {
         let data = command.input(LEN)?.to_vec();
         let (pf, now) = (self.pf(), self.now());

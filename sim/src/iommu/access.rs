@@ -1,4 +1,5 @@
-//! DMA accesses through a domain: payload bytes, and queue words with the ordering that a driver may rely on.
+//! DMA accesses through a domain: payload bytes, and queue words with the ordering that a driver
+//! may rely on.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,8 +137,8 @@ impl Iommu {
     fn aligned(&self, iova: u64, words: usize, write: bool) -> Result<SharedBytes, Refused> {
         let bytes = words.saturating_mul(8);
         let memory = self.translate(iova, bytes, write)?;
-        // Virtual and device address agree modulo 8 by the rules of mapping; a caller that maps otherwise gets the
-        // refusal and not an unaligned atomic.
+        // Virtual and device address agree modulo 8 by the rules of mapping; a caller that maps
+        // otherwise gets the refusal and not an unaligned atomic.
         if iova.is_multiple_of(8) && memory.address().is_multiple_of(8) {
             Ok(memory)
         } else {
@@ -155,7 +156,8 @@ impl Iommu {
 fn word(memory: &SharedBytes, index: usize) -> &AtomicU64 {
     debug_assert!(index * 8 + 8 <= memory.len());
     let start: NonNull<AtomicU64> = memory.as_ptr().cast();
-    // SAFETY: `aligned` checked that the window starts at a multiple of 8 and has that many words; the memory behind
-    // a mapping stays valid while it is mapped, and is only accessed atomically (contract of `SharedBytes`).
+    // SAFETY: `aligned` checked that the window starts at a multiple of 8 and has that many words;
+    // the memory behind a mapping stays valid while it is mapped, and is only accessed
+    // atomically (contract of `SharedBytes`).
     unsafe { start.add(index).as_ref() }
 }

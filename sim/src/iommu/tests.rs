@@ -25,7 +25,8 @@ impl Arena {
     }
 
     fn bytes(&self) -> SharedBytes {
-        // SAFETY: leaked memory of that length, freed after the last use; no reference is made to it.
+        // SAFETY: leaked memory of that length, freed after the last use; no reference is made to
+        // it.
         unsafe { SharedBytes::new(self.start.cast(), self.words * 8) }
     }
 }

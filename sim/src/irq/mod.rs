@@ -1,8 +1,8 @@
 //! Interrupt vectors of one function: enable, auto-mask, pending events, throttling.
 //!
-//! A cause (an event queue, the AEQ, PFINT_OICR) names a vector. The vector fires at once or waits until
-//! [`throttle`] allows it. Its message is handled in [`msix`](crate::msix), its arrival at the host in
-//! [`interrupt_lines`](crate::interrupt_lines).
+//! A cause (an event queue, the AEQ, PFINT_OICR) names a vector. The vector fires at once or waits
+//! until [`throttle`] allows it. Its message is handled in [`msix`](crate::msix), its arrival at
+//! the host in [`interrupt_lines`](crate::interrupt_lines).
 
 mod throttle;
 
@@ -26,7 +26,8 @@ pub(crate) const fn is_trigger(value: u32) -> bool {
     value & SWINT_TRIG != 0
 }
 
-/// Whether a write of `value` to GLINT_DYN_CTL clears the vector's bit in the MSI-X pending bit array.
+/// Whether a write of `value` to GLINT_DYN_CTL clears the vector's bit in the MSI-X pending bit
+/// array.
 pub(crate) const fn clears_pending(value: u32) -> bool {
     value & CLEARPBA != 0
 }
@@ -35,7 +36,8 @@ const fn itr_index(value: u32) -> u32 {
     (value >> 3) & 3
 }
 
-/// Timer of the software interrupt that `value` triggers. Without SW_ITR_INDX_ENA no timer delays it `[inf]`.
+/// Timer of the software interrupt that `value` triggers. Without SW_ITR_INDX_ENA no timer delays
+/// it `[inf]`.
 const fn software_itr(value: u32) -> u32 {
     if value & SW_ITR_INDX_ENA != 0 {
         (value >> 25) & 3
@@ -48,8 +50,8 @@ const fn interval(value: u32) -> u32 {
     (value >> 5) & 0xfff
 }
 
-/// MSIX_INDX, ITR_INDX and CAUSE_ENA of a cause register; GLINT_CEQCTL, PFINT_AEQCTL and PFINT_OICR_CTL share the
-/// layout.
+/// MSIX_INDX, ITR_INDX and CAUSE_ENA of a cause register; GLINT_CEQCTL, PFINT_AEQCTL and
+/// PFINT_OICR_CTL share the layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cause {
     pub(crate) vector: u16,
@@ -82,7 +84,8 @@ struct VectorState {
     waiting: Waiting,
     /// Events were served by a write-back while the vector was disabled.
     ///
-    /// They are reported when it is enabled, as any other earlier one: their fate is not in the sources `[inf]`.
+    /// They are reported when it is enabled, as any other earlier one: their fate is not in the
+    /// sources `[inf]`.
     written_back: bool,
     /// What GLINT_DYN_CTL reads as, apart from INTENA.
     control: u32,
@@ -148,8 +151,8 @@ impl Interrupts {
         self.delayed.clear();
     }
 
-    /// A cause that is routed to `vector` with timer `itr` has something to say; false when the function has no such
-    /// vector.
+    /// A cause that is routed to `vector` with timer `itr` has something to say; false when the
+    /// function has no such vector.
     pub(crate) fn raise(&mut self, vector: u16, itr: u32, rules: Rules, now: u64) -> bool {
         debug_assert!(itr <= NO_ITR);
         let Some(state) = self.vectors.get_mut(usize::from(vector)) else {

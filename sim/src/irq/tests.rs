@@ -180,7 +180,8 @@ fn one_interrupt_serves_the_causes_of_all_timers() {
     );
 }
 
-/// A timer runs on while the vector is disabled: then the event waits for the enable, not for more time.
+/// A timer runs on while the vector is disabled: then the event waits for the enable, not for more
+/// time.
 #[test]
 fn enabling_finds_the_timer_expired() {
     let mut irq = two_vectors();

@@ -1,13 +1,13 @@
 //! Interrupt throttling of a vector: three timers (ITR) and a rate limit (INTRL).
 //!
-//! The rules are those of the card's description that the project began with (docs/hardware-notes.md,
-//! "Throttling"):
+//! The rules are those of the card's description that the project began with
+//! (docs/hardware-notes.md, "Throttling"):
 //!
-//! * a timer runs from the vector's last interrupt; an event of that timer before its end waits for the end, one
-//!   after it goes out at once;
+//! * a timer runs from the vector's last interrupt; an event of that timer before its end waits for
+//!   the end, one after it goes out at once;
 //! * a timer whose interval is changed counts as expired;
-//! * when a timer with a pending event has expired, the vector's other timers are cleared and all its causes are
-//!   served;
+//! * when a timer with a pending event has expired, the vector's other timers are cleared and all
+//!   its causes are served;
 //! * the rate limit must have a credit, whatever the timer.
 
 /// ITR_INDX value for "no timer": the interrupt waits for the rate limit only.
@@ -30,8 +30,8 @@ pub(crate) struct Units {
 impl Units {
     /// The units by GL_PWR_MODE_CTL and GLINT_CTL (control-path 2.5).
     ///
-    /// The granularity field of the card's bandwidth is a number of µs; 0 there makes every interval end at once
-    /// `[inf]`.
+    /// The granularity field of the card's bandwidth is a number of µs; 0 there makes every
+    /// interval end at once `[inf]`.
     pub(crate) fn of(power_mode: u32, glint_ctl: u32) -> Self {
         // CAR_MAX_BW: 0 = 200G, 1 = 100G, 2 = 50G, 3 = 25G; ITR_GRAN_200 [19:16] and so on upwards.
         let class = power_mode >> 30;
@@ -75,7 +75,8 @@ pub(super) struct Throttle {
     rate: u32,
     /// When the credit that the last message took is restored, in ns.
     ///
-    /// One credit, back an interval after it was taken: the description says only that it must be positive `[inf]`.
+    /// One credit, back an interval after it was taken: the description says only that it must be
+    /// positive `[inf]`.
     credit: u64,
 }
 
@@ -124,8 +125,8 @@ impl Throttle {
         Some(expired.max(credit))
     }
 
-    /// The vector's causes were served at `now`: all its timers run from here. `message` if one was sent, which takes
-    /// a credit.
+    /// The vector's causes were served at `now`: all its timers run from here. `message` if one was
+    /// sent, which takes a credit.
     pub(super) fn served(&mut self, now: u64, units: Units, message: bool) {
         for timer in &mut self.timers {
             timer.expires = now + u64::from(timer.interval) * units.itr;

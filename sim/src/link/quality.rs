@@ -2,8 +2,8 @@
 
 use e810_hal::Ns;
 
-/// Impairments of the link. The rates are parts per million of all frames. A frame can have several faults; each
-/// copy of a duplicated frame has its own.
+/// Impairments of the link. The rates are parts per million of all frames. A frame can have several
+/// faults; each copy of a duplicated frame has its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Quality {
     /// Frames lost.
@@ -12,13 +12,13 @@ pub struct Quality {
     pub duplicate: u32,
     /// Frames held back until later ones have overtaken them.
     pub reorder: u32,
-    /// Frames with one bit flipped behind the Ethernet addresses. The frame check counts as recomputed after the
-    /// damage: the receiver has only its own checks to detect it.
+    /// Frames with one bit flipped behind the Ethernet addresses. The frame check counts as
+    /// recomputed after the damage: the receiver has only its own checks to detect it.
     pub corrupt: u32,
     /// Time on the wire of each frame. The bandwidth is not limited.
     pub latency: Ns,
-    /// Maximum additional latency, drawn for each frame: frames that are sent closer together than this can
-    /// overtake each other.
+    /// Maximum additional latency, drawn for each frame: frames that are sent closer together than
+    /// this can overtake each other.
     pub jitter: Ns,
 }
 

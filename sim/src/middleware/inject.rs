@@ -10,7 +10,8 @@ use super::Layer;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Rule {
-    /// All registers read as all-ones from the `nth` read on, and writes go nowhere: the device left the bus.
+    /// All registers read as all-ones from the `nth` read on, and writes go nowhere: the device
+    /// left the bus.
     Gone {
         /// First read that is answered with all-ones.
         nth: u64,

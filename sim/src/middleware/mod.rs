@@ -1,7 +1,8 @@
 //! Layers between a driver and its registers, for tracing and fault injection.
 //!
-//! A [`Layered`] platform is a platform whose register accesses pass through a [`Layer`]; memory, time and vectors are
-//! those of the platform below. It works on any platform, and on top of another layer.
+//! A [`Layered`] platform is a platform whose register accesses pass through a [`Layer`]; memory,
+//! time and vectors are those of the platform below. It works on any platform, and on top of
+//! another layer.
 //!
 //! ```
 //! use e810_hal::regs::PFPE_CQPDB;

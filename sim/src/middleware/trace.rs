@@ -7,7 +7,8 @@ use e810_hal::{Bus, RegOffset};
 use super::Layer;
 use crate::regs;
 
-/// Records every access as a line: `write PFPE_CQPDB 0x1`, `read GLINT_DYN_CTL(3) 0x0`. Clones share the record.
+/// Records every access as a line: `write PFPE_CQPDB 0x1`, `read GLINT_DYN_CTL(3) 0x0`. Clones
+/// share the record.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     lines: Arc<Mutex<Vec<String>>>,

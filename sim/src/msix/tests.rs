@@ -31,7 +31,8 @@ fn fire(nic: &SimPlatform, index: u16) {
     GLINT_DYN_CTL.at(vector(index)).set(nic, FIRE);
 }
 
-/// Fires an enabled vector and enables it again; without CLEARPBA, which is tested separately below.
+/// Fires an enabled vector and enables it again; without CLEARPBA, which is tested separately
+/// below.
 fn fire_and_enable(nic: &SimPlatform, index: u16) {
     fire(nic, index);
     GLINT_DYN_CTL.at(vector(index)).set(nic, 1 | 3 << 3);
@@ -168,7 +169,8 @@ fn clearpba_clears_the_pending_bit() {
     assert_eq!(messages(&nic), [0]);
 }
 
-/// A vector that fired masks itself, whether or not the table let its message out: two events are one message.
+/// A vector that fired masks itself, whether or not the table let its message out: two events are
+/// one message.
 #[test]
 fn a_masked_vector_masks_itself_all_the_same() {
     let sim = Sim::builder().vectors(40).build();

@@ -103,8 +103,8 @@ impl Device {
     /// Reports an event that the driver, a peer or memory led to.
     pub(crate) fn async_event(&mut self, event: Event, env: &mut dyn Env) {
         if MALFORMED_WQE.contains(&event.code) {
-            // The card says so by the event alone; here it is a mistake of regardless of the encoder of the
-            // request.
+            // The card says so by the event alone; here it is a mistake of regardless of the
+            // encoder of the request.
             let Event {
                 code,
                 id,
@@ -119,9 +119,10 @@ impl Device {
 
     /// Puts an event into the queue, or counts it as dropped.
     ///
-    /// All entries belong to the device from CREATE_AEQ on (control-path 7.3). What the card does when they run out is
-    /// not in the sources beyond the OVERFLOW bit and the drop counter; here the last event that found no room is kept
-    /// and goes out with OVERFLOW set as soon as PFPE_AEQALLOC returns an entry \[inf\].
+    /// All entries belong to the device from CREATE_AEQ on (control-path 7.3). What the card does
+    /// when they run out is not in the sources beyond the OVERFLOW bit and the drop counter;
+    /// here the last event that found no room is kept and goes out with OVERFLOW set as soon as
+    /// PFPE_AEQALLOC returns an entry \[inf\].
     pub(super) fn put_event(&mut self, event: Event, env: &mut dyn Env) {
         match &mut self.aeq {
             None => self.count_drop(PeReg::AeqDropCount, env),

@@ -16,7 +16,8 @@ pub(crate) struct AddressHandle {
 
 impl Context for AddressHandle {
     const KIND: Kind = Kind::FsiAv;
-    // Seven after the marker fill the 64-byte object: `head` 3, `addresses` 4; the flags go into spare bits of `head`.
+    // Seven after the marker fill the 64-byte object: `head` 3, `addresses` 4; the flags go into
+    // spare bits of `head`.
     const WORDS: usize = 7;
 
     fn save(&self, words: &mut Writer<'_>) {

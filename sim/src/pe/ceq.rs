@@ -1,6 +1,7 @@
 //! Completion event queues (control-path 7.1).
 //!
-//! The device is not given the consumer index of a CEQ; it counts the CEQEs whose CQ was not acknowledged instead.
+//! The device is not given the consumer index of a CEQ; it counts the CEQEs whose CQ was not
+//! acknowledged instead.
 
 use super::device::{Device, Unreachable};
 use super::env::{Class, Env, EventCount, PeReg};
@@ -31,7 +32,8 @@ impl Ceq {
 }
 
 impl Device {
-    /// Writes a CEQE for CQ `cq` and raises the cause; `false` when the queue is full and it was dropped.
+    /// Writes a CEQE for CQ `cq` and raises the cause; `false` when the queue is full and it was
+    /// dropped.
     pub(crate) fn ceq_event(
         &mut self,
         id: u16,

@@ -30,17 +30,19 @@ pub enum CqpErrors {
     },
 }
 
-/// Overrides of wire parameters for every connection of an engine. They take effect with the next change of the
-/// QP's state.
+/// Overrides of wire parameters for every connection of an engine. They take effect with the next
+/// change of the QP's state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct WireLimits {
     /// Time without progress after which a requester sends again; without it RTOMIN says.
     pub ack_timeout: Option<Ns>,
-    /// Packets of sends and writes that may be unacknowledged, at least 1; without it CWNDROCE says.
+    /// Packets of sends and writes that may be unacknowledged, at least 1; without it CWNDROCE
+    /// says.
     pub window: Option<u32>,
     /// RNR timer code that responders ask for, 0 to 31; without it 12, which is 0.64 ms.
     pub rnr_timer: Option<u8>,
-    /// Credit code of acknowledges, 0 to 31, of which 31 is "not limited"; without it ACKCREDITS says.
+    /// Credit code of acknowledges, 0 to 31, of which 31 is "not limited"; without it ACKCREDITS
+    /// says.
     pub ack_credits: Option<u8>,
 }
 

@@ -1,13 +1,14 @@
 //! Object contexts: backed by HMC memory, cached on the chip.
 //!
-//! A [`Cache`] holds a few contexts of one type, each in the cache line that its index selects. A miss reads the
-//! context from the host memory behind the HMC. A modified context is written back when its line is needed for
-//! another object, when its SD is invalidated, or (test mode) after each step. A destroyed object is marked in
-//! memory by the destroying command and never written again.
+//! A [`Cache`] holds a few contexts of one type, each in the cache line that its index selects. A
+//! miss reads the context from the host memory behind the HMC. A modified context is written back
+//! when its line is needed for another object, when its SD is invalidated, or (test mode) after
+//! each step. A destroyed object is marked in memory by the destroying command and never written
+//! again.
 //!
-//! The layouts are this model's own (the card's are not in the sources). The first word of a stored context holds
-//! the object's index and the generation of the CQP that created it, so that stale data of an earlier CQP is not
-//! taken for an object.
+//! The layouts are this model's own (the card's are not in the sources). The first word of a stored
+//! context holds the object's index and the generation of the CQP that created it, so that stale
+//! data of an earlier CQP is not taken for an object.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,8 @@ use super::fpm::{Kind, SD_BYTES};
 use super::hmc::{Hmc, HmcFault};
 use super::word::put;
 
-/// Contexts of one type kept on the chip. The card's number and order are not in the sources; small, so that it
-/// matters.
+/// Contexts of one type kept on the chip. The card's number and order are not in the sources;
+/// small, so that it matters.
 const LINES: usize = 64;
 /// Words of the largest stored context, its first word included.
 const MAX_WORDS: usize = 128;
@@ -87,8 +88,8 @@ pub(crate) struct Cache<T> {
     lent: Vec<u64>,
     /// Names the life of the CQP that the contexts belong to.
     epoch: u32,
-    /// The words of stored contexts that an object is too small for: the card packs its contexts tighter than this
-    /// model does. They count only with what is in the object.
+    /// The words of stored contexts that an object is too small for: the card packs its contexts
+    /// tighter than this model does. They count only with what is in the object.
     beyond: BTreeMap<u64, Vec<u64>>,
 }
 
@@ -166,7 +167,8 @@ impl<T: Context> Cache<T> {
         Ok(self.cached(index).map(|line| line.context.clone()))
     }
 
-    /// As [`Cache::get`], without a copy: the cache does not have the context until it is [`put`](Cache::put) back.
+    /// As [`Cache::get`], without a copy: the cache does not have the context until it is
+    /// [`put`](Cache::put) back.
     pub(crate) fn lend(
         &mut self,
         index: u64,
@@ -193,7 +195,8 @@ impl<T: Context> Cache<T> {
         self.insert(index, context, true, hmc, env)
     }
 
-    /// Makes an object: its context reaches the backing at once, so that missing backing shows at creation.
+    /// Makes an object: its context reaches the backing at once, so that missing backing shows at
+    /// creation.
     pub(crate) fn create(
         &mut self,
         index: u64,

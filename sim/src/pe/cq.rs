@@ -1,5 +1,5 @@
-//! Completion queues: context, writing of entries (control-path 4.4, data-path 4.1), overflow detection by the
-//! consumer index in the shadow area. Arming and events are in `cq_events`.
+//! Completion queues: context, writing of entries (control-path 4.4, data-path 4.1), overflow
+//! detection by the consumer index in the shadow area. Arming and events are in `cq_events`.
 
 use super::aeq::{Event, Named};
 use super::contexts::{Context, Reader, Writer};
@@ -95,8 +95,8 @@ impl Cq {
         self.due = true;
     }
 
-    /// Free entries as far as is known. One entry stays free: with the indexes alone a full ring cannot be
-    /// distinguished from an empty one \[inf\].
+    /// Free entries as far as is known. One entry stays free: with the indexes alone a full ring
+    /// cannot be distinguished from an empty one \[inf\].
     fn free(&self) -> u32 {
         self.size.saturating_sub(self.used.saturating_add(1))
     }
@@ -216,7 +216,8 @@ impl Device {
             return Err(Unreachable);
         }
         if cq.check_overflow {
-            // The shadow is read only when few entries are free [inf from the name SHADOW_READ_THRESHOLD].
+            // The shadow is read only when few entries are free [inf from the name
+            // SHADOW_READ_THRESHOLD].
             if cq.free() < completion.slots || cq.free() <= cq.threshold {
                 self.read_consumer(id, &mut cq, env)?;
             }
@@ -255,7 +256,8 @@ impl Device {
             )),
             None => None,
         };
-        // Which of the two comes first is not in the sources; software is written for both (data-path 4.2).
+        // Which of the two comes first is not in the sources; software is written for both
+        // (data-path 4.2).
         let main_first = extension.is_some() && env.random() & 1 != 0;
         if main_first {
             env.write_entry(main, &entries.main, 3)?;
@@ -289,10 +291,12 @@ impl Device {
     ) -> Result<(), Unreachable> {
         let select = bits16(env.load(cq.shadow + ARM_WORD)?, 13, 0);
         if select != cq.resizes & 0x3FFF {
-            // The index still belongs to a buffer of before a resize: of this one nothing is consumed [inf].
+            // The index still belongs to a buffer of before a resize: of this one nothing is
+            // consumed [inf].
             return Ok(());
         }
-        // CQEIDX has 20 bits by name; existing drivers write the whole index, and their largest rings need one more [inf].
+        // CQEIDX has 20 bits by name; existing drivers write the whole index, and their largest
+        // rings need one more [inf].
         let index = bits32(env.load(cq.shadow)?, 20, 0);
         let consumed = (index + cq.size)
             .checked_sub(cq.consumer)

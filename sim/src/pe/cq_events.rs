@@ -1,4 +1,5 @@
-//! Events of completion queues: the arm word (data-path 4.6), PFPE_CQARM, PFPE_CQACK, pending CEQEs.
+//! Events of completion queues: the arm word (data-path 4.6), PFPE_CQARM, PFPE_CQACK, pending
+//! CEQEs.
 
 use super::cq::{ARM_WORD, Arm, Cq};
 use super::device::{Device, Unreachable};
@@ -39,10 +40,11 @@ impl Device {
 
     /// PFPE_CQARM: takes the request in the shadow area if it is a new one (ARM_SEQ_NUM).
     ///
-    /// The card then reads the consumer index beside it. Entries that software has not taken yet are an event at
-    /// once; for a solicited request they are when a solicited one was written since the last event, wherever it
-    /// is: the card does not remember which. Without this a completion that comes between the last poll of a
-    /// program and the arrival of its request would never be reported: Linux' programs arm, poll once and sleep.
+    /// The card then reads the consumer index beside it. Entries that software has not taken yet
+    /// are an event at once; for a solicited request they are when a solicited one was written
+    /// since the last event, wherever it is: the card does not remember which. Without this a
+    /// completion that comes between the last poll of a program and the arrival of its request
+    /// would never be reported: Linux' programs arm, poll once and sleep.
     pub(crate) fn arm_cq(&mut self, value: u32, env: &mut dyn Env) -> Result<(), Unreachable> {
         let Some((id, mut cq)) = self.cq_of_doorbell("PFPE_CQARM", value, env)? else {
             return Ok(());
@@ -58,7 +60,8 @@ impl Device {
         let seq = bits8(word, 17, 16);
         if seq == cq.arm_seq {
             env.counted(EventCount::ArmedAgain);
-            // It was answered with the one before, or is a copy: no error, the card reads the arm word when it can.
+            // It was answered with the one before, or is a copy: no error, the card reads the arm
+            // word when it can.
             return Ok(());
         }
         cq.arm_seq = seq;

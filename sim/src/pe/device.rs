@@ -19,7 +19,8 @@ use super::schedule::Schedule;
 use super::stats::Statistics;
 use super::tables::Tables;
 
-/// Something could not be reached. The finding is recorded and the card's own report (HMC error) is made.
+/// Something could not be reached. The finding is recorded and the card's own report (HMC error) is
+/// made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unreachable;
 
@@ -83,8 +84,9 @@ impl Device {
         self.statistics = statistics;
     }
 
-    /// Where the packets of a QP are counted: in its statistics instance if it names one that is allocated, else with
-    /// the function's \[inf\]: the context has the fields (control-path 5.2), and no driver sets them.
+    /// Where the packets of a QP are counted: in its statistics instance if it names one that is
+    /// allocated, else with the function's \[inf\]: the context has the fields (control-path
+    /// 5.2), and no driver sets them.
     pub(crate) fn counters_of(&mut self, qp: &Qp) -> &mut Statistics {
         let instance = qp.statistics_instance();
         match instance.and_then(|index| self.instances.get_mut(&index)) {

@@ -56,7 +56,8 @@ impl ProtocolEngine {
         &mut self.device.config
     }
 
-    /// Whether `handle` is the queue set of a work-scheduler leaf: what AQ 0x0C33 may register (control-path 9.8).
+    /// Whether `handle` is the queue set of a work-scheduler leaf: what AQ 0x0C33 may register
+    /// (control-path 9.8).
     #[must_use]
     pub fn queue_set_exists(&self, handle: u16) -> bool {
         self.device.tables.queue_set_exists(handle)
@@ -76,11 +77,12 @@ impl ProtocolEngine {
 
     /// The driver wrote `value` to a doorbell register.
     ///
-    /// A doorbell that only changes on-chip state takes effect at once; one that needs a context waits for
-    /// [`step`](Self::step).
+    /// A doorbell that only changes on-chip state takes effect at once; one that needs a context
+    /// waits for [`step`](Self::step).
     pub fn doorbell(&mut self, doorbell: Doorbell, value: u32, env: &mut dyn Env) {
         if self.taken_away && names_an_object(doorbell) {
-            // The card was reset under a driver that cannot know yet: Linux rings on until its wait is over.
+            // The card was reset under a driver that cannot know yet: Linux rings on until its wait
+            // is over.
             return;
         }
         let device = &mut self.device;
@@ -128,8 +130,8 @@ impl ProtocolEngine {
         };
     }
 
-    /// Executes a bounded amount of work of each kind: some doorbells, the CQP, a timer, a queue pair. Returns
-    /// `true` if there is more to do now.
+    /// Executes a bounded amount of work of each kind: some doorbells, the CQP, a timer, a queue
+    /// pair. Returns `true` if there is more to do now.
     pub fn step(&mut self, env: &mut dyn Env) -> bool {
         for _ in 0..DOORBELLS {
             if let Some((what, value)) = self.inbox.pop_front() {
@@ -149,7 +151,8 @@ impl ProtocolEngine {
             || self.next_deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// The time ([`Env::now`]) at which `step` has work even without a doorbell or packet; 0 is now.
+    /// The time ([`Env::now`]) at which `step` has work even without a doorbell or packet; 0 is
+    /// now.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         if !self.inbox.is_empty() || self.device.schedule.has_work() {
@@ -161,7 +164,8 @@ impl ProtocolEngine {
             .min()
     }
 
-    /// A frame (without FCS) arrived for this function. A later [`step`](Self::step) sends the response.
+    /// A frame (without FCS) arrived for this function. A later [`step`](Self::step) sends the
+    /// response.
     pub fn receive(&mut self, frame: &[u8], env: &mut dyn Env) {
         self.device.receive(frame, env);
         self.write_through(env);
@@ -178,8 +182,8 @@ impl ProtocolEngine {
         }
     }
 
-    /// A reset reached the PE. Nothing is written back: the SDs are gone before the next step. The caller clears
-    /// the registers.
+    /// A reset reached the PE. Nothing is written back: the SDs are gone before the next step. The
+    /// caller clears the registers.
     pub fn reset(&mut self, kind: ResetKind) {
         self.cqp = Cqp::default();
         self.inbox.clear();

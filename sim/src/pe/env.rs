@@ -5,10 +5,11 @@
 /// Severity of a finding (either fails a driver's test).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
-    /// The device could not have done this: unmapped access, missing HMC backing, bad state, unknown opcode.
+    /// The device could not have done this: unmapped access, missing HMC backing, bad state,
+    /// unknown opcode.
     Fault,
-    /// Accepted by the device, but wrong for a driver: undefined bits set, a doorbell for a queue that does not
-    /// exist.
+    /// Accepted by the device, but wrong for a driver: undefined bits set, a doorbell for a queue
+    /// that does not exist.
     Lint,
 }
 
@@ -28,13 +29,14 @@ pub struct DmaFault {
     pub reason: &'static str,
 }
 
-/// Registers that the engine writes (or reads back) itself. The implementation of [`Env`] supplies the index of the
-/// per-PF arrays.
+/// Registers that the engine writes (or reads back) itself. The implementation of [`Env`] supplies
+/// the index of the per-PF arrays.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PeReg {
     /// PFPE_CQPTAIL: WQTAIL \[10:0\], CQP_OP_ERR \[31\].
     CqpTail,
-    /// PFPE_CCQPSTATUS: CCQP_DONE \[0\], HMC_PROFILE \[6:4\], RDMA_EN_VFS \[21:16\], CCQP_ERR \[31\].
+    /// PFPE_CCQPSTATUS: CCQP_DONE \[0\], HMC_PROFILE \[6:4\], RDMA_EN_VFS \[21:16\], CCQP_ERR
+    /// \[31\].
     CcqpStatus,
     /// PFPE_CQPERRCODES: minor \[15:0\], major \[31:16\].
     CqpErrCodes,
@@ -58,7 +60,8 @@ pub enum PeReg {
     FlmRrfAllocErr,
 }
 
-/// Causes of PFINT_OICR that the engine sets; the discriminant is the bit number (control-path 2.6).
+/// Causes of PFINT_OICR that the engine sets; the discriminant is the bit number (control-path
+/// 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OicrCause {
     /// HMC_ERR \[26\].
@@ -76,11 +79,13 @@ pub enum Doorbell {
     CqpDb,
     /// PFPE_CCQPHIGH: bits \[63:32\] of the host context address.
     CcqpHigh,
-    /// PFPE_CCQPLOW: bits \[31:0\]; the write that starts create, or destroy when both halves are zero.
+    /// PFPE_CCQPLOW: bits \[31:0\]; the write that starts create, or destroy when both halves are
+    /// zero.
     CcqpLow,
     /// PFPE_CQPTAIL: the driver clears it before a CQP create; a device with a live CQP ignores it.
     CqpTail,
-    /// PFPE_WQEALLOC: QP id \[17:0\], WQE_DESC_INDEX \[31:20\] (also offset 0 of the doorbell page).
+    /// PFPE_WQEALLOC: QP id \[17:0\], WQE_DESC_INDEX \[31:20\] (also offset 0 of the doorbell
+    /// page).
     WqeAlloc,
     /// PFPE_CQARM: CQ id \[18:0\] (also offset 64 of the doorbell page).
     CqArm,
@@ -92,8 +97,8 @@ pub enum Doorbell {
     PdInv,
 }
 
-/// A reset that reaches the PE. All of them forget the CQP, queues, contexts and SDs; the global ones also clear
-/// what only a CORER clears (statistics).
+/// A reset that reaches the PE. All of them forget the CQP, queues, contexts and SDs; the global
+/// ones also clear what only a CORER clears (statistics).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResetKind {
     /// PF reset (PFGEN_CTRL.PFSWR, FLR).
@@ -119,8 +124,9 @@ pub enum EventCount {
 
 /// The environment of one engine.
 ///
-/// All IOVAs are the function's own: the implementation translates them through the function's IOMMU domain, and
-/// **records a finding for every access it refuses** before it returns a [`DmaFault`].
+/// All IOVAs are the function's own: the implementation translates them through the function's
+/// IOMMU domain, and **records a finding for every access it refuses** before it returns a
+/// [`DmaFault`].
 pub trait Env {
     /// DMA read of `into.len()` bytes at any alignment; payload order is not defined.
     ///
@@ -140,8 +146,8 @@ pub trait Env {
     /// [`DmaFault`], also when `iova` is not 8-aligned.
     fn load(&mut self, iova: u64) -> Result<u64, DmaFault>;
 
-    /// Reads consecutive 64-bit little-endian words, in order and each as [`load`](Self::load) does. By default one by
-    /// one.
+    /// Reads consecutive 64-bit little-endian words, in order and each as [`load`](Self::load)
+    /// does. By default one by one.
     ///
     /// # Errors
     /// [`DmaFault`], also when `iova` is not 8-aligned; `into` is unspecified then.
@@ -152,8 +158,9 @@ pub trait Env {
         Ok(())
     }
 
-    /// Reads the four words of a queue entry, the last one first and all as [`load`](Self::load) does: when the valid
-    /// bit in the last one is new, so are the others. By default one by one.
+    /// Reads the four words of a queue entry, the last one first and all as [`load`](Self::load)
+    /// does: when the valid bit in the last one is new, so are the others. By default one by
+    /// one.
     ///
     /// # Errors
     /// [`DmaFault`], also when `iova` is not 8-aligned.
@@ -171,7 +178,8 @@ pub trait Env {
     /// [`DmaFault`], also when `iova` is not 8-aligned.
     fn store(&mut self, iova: u64, value: u64) -> Result<(), DmaFault>;
 
-    /// Writes a queue entry as the card does: all words but `valid_word` first, `valid_word` last with release.
+    /// Writes a queue entry as the card does: all words but `valid_word` first, `valid_word` last
+    /// with release.
     ///
     /// # Errors
     /// [`DmaFault`]; nothing is written then.
@@ -202,8 +210,9 @@ pub trait Env {
         let _ = what;
     }
 
-    /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8): a QP bound to another
-    /// one cannot send. By default true, as on a function whose LAN side is not modelled.
+    /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8): a QP
+    /// bound to another one cannot send. By default true, as on a function whose LAN side is
+    /// not modelled.
     fn has_queue_set(&self, handle: u16) -> bool {
         let _ = handle;
         true
@@ -226,7 +235,8 @@ pub trait Env {
     /// Nanoseconds since an arbitrary start.
     fn now(&self) -> u64;
 
-    /// Records a finding. `kind` is a short stable name ("cqp-opcode", "hmc-backing"), `text` the details.
+    /// Records a finding. `kind` is a short stable name ("cqp-opcode", "hmc-backing"), `text` the
+    /// details.
     fn finding(&mut self, class: Class, kind: &'static str, text: String);
 
     /// The next number of a seeded generator.

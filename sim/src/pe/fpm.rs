@@ -1,4 +1,5 @@
-//! The FPM table: size and count of each HMC object type, and the base addresses that a commit assigns.
+//! The FPM table: size and count of each HMC object type, and the base addresses that a commit
+//! assigns.
 //!
 //! Sizes and maxima are those of a profile (see [`FpmProfile`]).
 
@@ -78,7 +79,8 @@ const fn row(kind: Kind, name: &'static str, query: Query, commit: usize, count_
 use Kind as K;
 use Query::{Count, FreeList, None as Absent, Object};
 
-/// Every object type, in the order of control-path 6.2, which is also the order in which a commit lays them out.
+/// Every object type, in the order of control-path 6.2, which is also the order in which a
+/// commit lays them out.
 /// Offsets are from control-path 6.2 and 6.3.
 #[rustfmt::skip]
 const TABLE: [Row; KINDS] = [
@@ -106,11 +108,14 @@ const TABLE: [Row; KINDS] = [
     row(K::OoiscFl,"OOISCFFL", FreeList(168),  168,   32),
 ];
 
-/// Bytes of the query reply (control-path 6.3): what lies behind belongs to GEN_3, and Linux 6.12 has no room for it.
+/// Bytes of the query reply (control-path 6.3): what lies behind belongs to GEN_3, and Linux 6.12
+/// has no room for it.
 pub(crate) const QUERY_BYTES: usize = 176;
-/// Bytes of the commit buffer in Linux 7.2 (control-path 6.4) and in Linux 6.12, which ends before GEN_3's words.
+/// Bytes of the commit buffer in Linux 7.2 (control-path 6.4) and in Linux 6.12, which ends before
+/// GEN_3's words.
 pub(crate) const COMMIT_BYTES: [usize; 2] = [208, 176];
-/// What a word holds that no driver of this generation reads in RoCE mode: no size has this logarithm.
+/// What a word holds that no driver of this generation reads in RoCE mode: no size has this
+/// logarithm.
 const UNREAD: u64 = 0x2000_a5a5_0000_0001;
 /// Objects start at multiples of this: the commit reply counts in them.
 const BASE_UNIT: u64 = 512;
@@ -133,8 +138,8 @@ impl Kind {
         self.row().name
     }
 
-    /// Whether the device hands objects of this type out itself, so that all of them must be backed before
-    /// SHMC_PAGES_ALLOCATED; the others are addressed by ids that software chooses.
+    /// Whether the device hands objects of this type out itself, so that all of them must be backed
+    /// before SHMC_PAGES_ALLOCATED; the others are addressed by ids that software chooses.
     pub(crate) fn handed_out_by_device(self) -> bool {
         !matches!(
             self,
@@ -142,14 +147,15 @@ impl Kind {
         )
     }
 
-    /// Whether no driver of this generation reads the type's word of the query: SRQ's, which it has not
-    /// (control-path 6.3). OOISC's and OOISCFFL's are read by Linux 6.12 in every mode, which counts their memory.
+    /// Whether no driver of this generation reads the type's word of the query: SRQ's, which it has
+    /// not (control-path 6.3). OOISC's and OOISCFFL's are read by Linux 6.12 in every mode,
+    /// which counts their memory.
     fn is_unread(self) -> bool {
         matches!(self, K::Srq)
     }
 
-    /// Whether drivers compute the count from that of the queue pairs and never hold it against the maximum
-    /// (control-path 6.5). RRF's is only compared with 0, the free lists' not at all.
+    /// Whether drivers compute the count from that of the queue pairs and never hold it against the
+    /// maximum (control-path 6.5). RRF's is only compared with 0, the free lists' not at all.
     fn is_never_compared(self) -> bool {
         matches!(self, K::Hte | K::Xf | K::Timer | K::Hdr)
     }
@@ -198,7 +204,8 @@ impl FpmProfile {
                 Count(at) => set(at, maximum),
             }
         }
-        // FIRST_PE_SD_INDEX 0: SD indexes in commands are relative to the PE part of the function anyway.
+        // FIRST_PE_SD_INDEX 0: SD indexes in commands are relative to the PE part of the function
+        // anyway.
         set(0, put(self.max_sds().into(), 44, 32));
         set(
             120,

@@ -1,8 +1,8 @@
 //! HMC address translation: FPM address, segment descriptor, page descriptor, IOVA.
 //!
-//! [`Hmc::read`] and [`Hmc::write`] move 64-bit words of an object. A missing translation is an [`HmcFault`], which
-//! [`Hmc::report`] records as a finding and in the registers of the card: PFHMC_ERRORINFO, PFHMC_ERRORDATA,
-//! OICR.HMC_ERR (control-path 2.3, 2.6).
+//! [`Hmc::read`] and [`Hmc::write`] move 64-bit words of an object. A missing translation is an
+//! [`HmcFault`], which [`Hmc::report`] records as a finding and in the registers of the card:
+//! PFHMC_ERRORINFO, PFHMC_ERRORDATA, OICR.HMC_ERR (control-path 2.3, 2.6).
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,8 @@ pub(crate) struct HmcFault {
 pub(crate) struct Hmc {
     layout: Option<Layout>,
     sds: BTreeMap<u64, Sd>,
-    /// PD entries read so far, by number of the 4 KiB page in FPM. PFHMC_PDINV and SD updates drop them.
+    /// PD entries read so far, by number of the 4 KiB page in FPM. PFHMC_PDINV and SD updates drop
+    /// them.
     pds: BTreeMap<u64, u64>,
     /// SHMC_PAGES_ALLOCATED was seen.
     pub(crate) announced: bool,
@@ -157,7 +158,8 @@ impl Hmc {
         Ok((entry & !(PAGE_BYTES - 1)) + fpm % PAGE_BYTES)
     }
 
-    /// Runs `access` on each piece of `words` that lies in one backing page: (IOVA, first word, words).
+    /// Runs `access` on each piece of `words` that lies in one backing page: (IOVA, first word,
+    /// words).
     fn each_page(
         &mut self,
         fpm: u64,
@@ -220,7 +222,8 @@ impl Hmc {
         })
     }
 
-    /// Writes an entry that the device allocates itself (XF, Q1, RRF …) to check that it has backing.
+    /// Writes an entry that the device allocates itself (XF, Q1, RRF …) to check that it has
+    /// backing.
     pub(crate) fn touch(
         &mut self,
         kind: Kind,
@@ -264,7 +267,8 @@ impl Hmc {
         None
     }
 
-    /// Shows an HMC error as the card does. Values of the type fields are not in the sources: this model's own.
+    /// Shows an HMC error as the card does. Values of the type fields are not in the sources: this
+    /// model's own.
     pub(crate) fn report(&self, pf: u8, fault: HmcFault, env: &mut dyn Env) {
         let (code, text) = match fault.missing {
             Missing::Commit => (1, "nothing was committed".to_owned()),

@@ -1,5 +1,5 @@
-//! The host context of a QP: its fields (control-path 5.2), which of them each command takes, which bits are
-//! ignored.
+//! The host context of a QP: its fields (control-path 5.2), which of them each command takes, which
+//! bits are ignored.
 
 use std::net::Ipv6Addr;
 
@@ -127,10 +127,11 @@ impl Qp {
 
     /// Takes the pieces of a new host context that a MODIFY_QP to `next` names.
     ///
-    /// The flags name CQ numbers, MAC, ARP index, ORD and, on iWARP, the TCP part. Nothing names the rest, and Linux
-    /// relies on it being taken (5.5), so it is \[inf\]; except that ring geometry counts at creation only, the path
-    /// MTU and the expected PSN on the way to RTR, and the send PSNs on the way from there to RTS: later rebuilds of
-    /// the same context by Linux still hold the old ones.
+    /// The flags name CQ numbers, MAC, ARP index, ORD and, on iWARP, the TCP part. Nothing names
+    /// the rest, and Linux relies on it being taken (5.5), so it is \[inf\]; except that ring
+    /// geometry counts at creation only, the path MTU and the expected PSN on the way to RTR,
+    /// and the send PSNs on the way from there to RTS: later rebuilds of the same context by
+    /// Linux still hold the old ones.
     pub(crate) fn take(&mut self, new: &[u64; HOST_WORDS], pieces: Pieces, next: State) {
         let to_rtr = next == State::Rtr || (next == State::Rts && self.state() == State::Idle);
         let to_rts = next == State::Rts && !matches!(self.state(), State::Rts | State::Sqd);
@@ -202,9 +203,11 @@ impl Qp {
         Ok(config)
     }
 
-    /// Addresses of outbound packets. The destination MAC comes from the ARP table when a packet is sent.
+    /// Addresses of outbound packets. The destination MAC comes from the ARP table when a packet is
+    /// sent.
     fn path(&self) -> Path {
-        // Word 0 and 1 of the address are in the later qword, the first of each pair in its high half.
+        // Word 0 and 1 of the address are in the later qword, the first of each pair in its high
+        // half.
         let v6 = |low: usize| {
             Ipv6Addr::from_bits(u128::from(self.word(low + 8)) << 64 | u128::from(self.word(low)))
         };

@@ -17,8 +17,8 @@ pub enum Subject {
     Function,
 }
 
-/// An injected failure report. The device is otherwise unaffected: a queue pair that is reported as failed
-/// continues until the driver stops it.
+/// An injected failure report. The device is otherwise unaffected: a queue pair that is reported as
+/// failed continues until the driver stops it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Breakage {
@@ -37,7 +37,8 @@ pub enum Breakage {
     Critical(u32),
     /// PFINT_OICR.PE_PUSH.
     Push,
-    /// PFINT_OICR.HMC_ERR with these fields of PFHMC_ERRORINFO and PFHMC_ERRORDATA (control-path 2.3).
+    /// PFINT_OICR.HMC_ERR with these fields of PFHMC_ERRORINFO and PFHMC_ERRORDATA (control-path
+    /// 2.3).
     Hmc {
         /// HMC_ERROR_TYPE, 4 bits.
         error_type: u8,

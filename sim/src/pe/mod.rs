@@ -1,16 +1,17 @@
 //! The protocol engine: the RDMA part of one function.
 //!
-//! [`ProtocolEngine`] is the device side of the CQP, the HMC, completion and event queues and queue pairs. It owns
-//! no registers, no memory and no clock: it reaches all of these through [`Env`], which the function implements.
-//! Drive it like this:
+//! [`ProtocolEngine`] is the device side of the CQP, the HMC, completion and event queues and queue
+//! pairs. It owns no registers, no memory and no clock: it reaches all of these through [`Env`],
+//! which the function implements. Drive it like this:
 //!
 //! 1. [`ProtocolEngine::doorbell`] for each write to one of its doorbell registers ([`Doorbell`]),
 //! 2. [`ProtocolEngine::receive`] for each received packet,
-//! 3. [`ProtocolEngine::step`] until it returns `false`, and again when [`ProtocolEngine::next_deadline`] has come,
+//! 3. [`ProtocolEngine::step`] until it returns `false`, and again when
+//!    [`ProtocolEngine::next_deadline`] has come,
 //! 4. [`ProtocolEngine::reset`] when a reset reaches the PE.
 //!
-//! A call does a bounded piece of work and never blocks. The engine is deterministic: its only choices come from
-//! [`Env::random`] and its only time from [`Env::now`].
+//! A call does a bounded piece of work and never blocks. The engine is deterministic: its only
+//! choices come from [`Env::random`] and its only time from [`Env::now`].
 
 mod aeq;
 mod ah;

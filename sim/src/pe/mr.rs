@@ -1,6 +1,7 @@
 //! Memory regions and windows: STag contexts, access checks, translation to host memory.
 //!
-//! Every refusal is a [`Fault`] with the AE code of control-path 7.5; the order of the checks is \[inf\].
+//! Every refusal is a [`Fault`] with the AE code of control-path 7.5; the order of the checks is
+//! \[inf\].
 
 use super::contexts::{Context, Reader, Writer};
 use super::device::Device;
@@ -108,7 +109,8 @@ pub(crate) fn page_bytes(code: u8) -> u64 {
     }
 }
 
-/// PBLEs that a list of this level names directly for `pages` pages: the leaf entries, or the roots.
+/// PBLEs that a list of this level names directly for `pages` pages: the leaf entries, or the
+/// roots.
 pub(crate) fn direct_pbles(level: u8, pages: u64) -> u64 {
     match level {
         0 => 0,
@@ -189,8 +191,8 @@ pub(crate) enum Grant {
 impl Device {
     /// Index of an STag in the MR table.
     ///
-    /// Software puts random "driver bits" on top of the index (control-path 3.2, 4.10), so only the low
-    /// max(ceil_log2(committed MRs), 14) bits of its index part count \[inf\].
+    /// Software puts random "driver bits" on top of the index (control-path 3.2, 4.10), so only the
+    /// low max(ceil_log2(committed MRs), 14) bits of its index part count \[inf\].
     pub(crate) fn stag_index(&self, index: u32) -> u64 {
         let count = self.hmc.count(Kind::Mr).max(1);
         let width = count.next_power_of_two().trailing_zeros().max(14);

@@ -1,8 +1,10 @@
-//! HMC entries that the device allocates itself: inbound reads (Q1), transmit FIFO (XF), read responses (RRF).
+//! HMC entries that the device allocates itself: inbound reads (Q1), transmit FIFO (XF), read
+//! responses (RRF).
 //!
-//! The card takes blocks from the free lists in XFFL, Q1FL and RRFFL; when and how many is not in the sources. Here
-//! a QP allocates its maximum when it becomes ready to receive or to send, and frees it when it is destroyed. Each
-//! allocated entry is written once, so that missing backing is detected.
+//! The card takes blocks from the free lists in XFFL, Q1FL and RRFFL; when and how many is not in
+//! the sources. Here a QP allocates its maximum when it becomes ready to receive or to send, and
+//! frees it when it is destroyed. Each allocated entry is written once, so that missing backing is
+//! detected.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +79,8 @@ impl Device {
         Ok(Some(block * entries))
     }
 
-    /// What a QP needs to receive: a read queue of `reads` entries. `false` when there is not enough.
+    /// What a QP needs to receive: a read queue of `reads` entries. `false` when there is not
+    /// enough.
     pub(crate) fn reserve_receive(
         &mut self,
         qpn: u32,

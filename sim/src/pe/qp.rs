@@ -1,5 +1,5 @@
-//! Queue pairs: states (control-path 5.3) and the device's own fields. The fields written by the host are in
-//! `host_context`.
+//! Queue pairs: states (control-path 5.3) and the device's own fields. The fields written by the
+//! host are in `host_context`.
 
 use super::contexts::{Context, Reader, Writer};
 use super::fpm::Kind;
@@ -59,8 +59,8 @@ impl State {
         .find(|state| *state as u8 == code)
     }
 
-    /// Whether MODIFY_QP may lead there. The reference names the codes and what Linux does (5.3, 5.5); the table is
-    /// \[inf\] from that.
+    /// Whether MODIFY_QP may lead there. The reference names the codes and what Linux does (5.3,
+    /// 5.5); the table is \[inf\] from that.
     pub(crate) fn may_become(self, next: Self, kind: QpType) -> bool {
         match (self, next) {
             (_, Self::Error) => true,
@@ -164,8 +164,8 @@ impl Qp {
     }
 }
 
-/// Quantum index of the `n`-th slot since the start in a ring of `slots` slots of `quanta`, and the valid bit of its
-/// lap: 1 in the first.
+/// Quantum index of the `n`-th slot since the start in a ring of `slots` slots of `quanta`, and the
+/// valid bit of its lap: 1 in the first.
 fn place(n: u64, slots: u32, quanta: u32) -> (u16, bool) {
     let slots = u64::from(slots.max(1));
     // A ring that passed the checks at creation has at most 32768 quanta.

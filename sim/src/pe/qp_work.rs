@@ -58,10 +58,11 @@ impl Device {
 
     /// The QP a packet names, if there is one, to be put back after use.
     ///
-    /// Peers send to any number at any time, also between COMMIT_FPM_VAL and the first SD, after the last one was
-    /// cleared, and to ids that do not exist. Existing drivers take the HMC down without closing the port first, so
-    /// a number whose context has no backing is one that does not exist, and no HMC error `[inf]`. A queue pair
-    /// that does exist is missed by whatever else it does.
+    /// Peers send to any number at any time, also between COMMIT_FPM_VAL and the first SD, after
+    /// the last one was cleared, and to ids that do not exist. Existing drivers take the HMC
+    /// down without closing the port first, so a number whose context has no backing is one
+    /// that does not exist, and no HMC error `[inf]`. A queue pair that does exist is missed by
+    /// whatever else it does.
     pub(super) fn qp_of_packet(&mut self, id: u32, env: &mut dyn Env) -> Option<Box<Qp>> {
         if u64::from(id) >= self.hmc.count(Kind::Qp) {
             return None;
@@ -70,7 +71,8 @@ impl Device {
         found.ok().flatten()
     }
 
-    /// PFPE_WQEALLOC. Which state the QP is in does not matter: software may post at any time (data-path 8.5).
+    /// PFPE_WQEALLOC. Which state the QP is in does not matter: software may post at any time
+    /// (data-path 8.5).
     pub(crate) fn ring_qp(&mut self, value: u32, env: &mut dyn Env) {
         let id = bits32(value.into(), 17, 0);
         if !self.has_qp(id, env) {
@@ -84,8 +86,8 @@ impl Device {
         self.schedule.wake(id);
     }
 
-    /// Does what a QP has to do: `connected` for a connection, `datagram` for a datagram QP; stores what that left.
-    /// Either answers whether there is more.
+    /// Does what a QP has to do: `connected` for a connection, `datagram` for a datagram QP; stores
+    /// what that left. Either answers whether there is more.
     fn serve(
         &mut self,
         id: u32,
@@ -186,7 +188,8 @@ impl Device {
         self.async_event(event, env);
     }
 
-    /// HW_SQ_TAIL in the QP's shadow area. When the card writes it is not in the sources; no driver reads it.
+    /// HW_SQ_TAIL in the QP's shadow area. When the card writes it is not in the sources; no driver
+    /// reads it.
     fn update_shadow(&mut self, qp: &mut Qp, env: &mut dyn Env) {
         let (tail, _) = qp.send_head();
         if tail != qp.shadow_tail {
@@ -217,7 +220,8 @@ impl Device {
         }
     }
 
-    /// Takes in a frame. One that is no packet for a QP of this function is dropped, as on the wire.
+    /// Takes in a frame. One that is no packet for a QP of this function is dropped, as on the
+    /// wire.
     pub(crate) fn receive(&mut self, frame: &[u8], env: &mut dyn Env) {
         let Ok(packet) = Packet::parse(frame) else {
             return;

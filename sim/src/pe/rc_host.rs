@@ -1,4 +1,5 @@
-//! [`Host`](crate::rc::Host) for the RC engine: rings, STags, completions, events and frames of one QP.
+//! [`Host`](crate::rc::Host) for the RC engine: rings, STags, completions, events and frames of one
+//! QP.
 
 use super::aeq::{Event, Named};
 use super::cq::Completion;
@@ -193,8 +194,8 @@ impl Host for QpHost<'_> {
     }
 
     fn transmit(&mut self, mut frame: Vec<u8>) {
-        // The destination MAC is looked up for each packet, as the card does it from ARPIDX; it is not part of the
-        // ICRC.
+        // The destination MAC is looked up for each packet, as the card does it from ARPIDX; it is
+        // not part of the ICRC.
         let arp = self.device.arp(self.qp.arp_index(), self.env);
         let (Ok(Some(arp)), Some(destination)) = (arp, frame.first_chunk_mut::<6>()) else {
             self.no_arp = true;

@@ -28,7 +28,8 @@ impl Memory {
             Self::Contiguous(base) => Ok(base.wrapping_add(offset)),
             Self::Pbles(first) => {
                 let page = hmc.pble(first + offset / PAGE_BYTES, env)?;
-                // PBLEs are page addresses; whether the card masks the low bits is not in the sources.
+                // PBLEs are page addresses; whether the card masks the low bits is not in the
+                // sources.
                 Ok(page.wrapping_add(offset % PAGE_BYTES))
             }
         }

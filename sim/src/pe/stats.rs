@@ -1,7 +1,8 @@
 //! Traffic counters in the layout of GATHER_STATS (control-path 4.13).
 //!
-//! What the card counts exactly is inferred from the names \[inf\]: octets are those of the IP datagram, RDMA
-//! counters count messages (at their last packet), TCP, fragment and drop counters stay 0.
+//! What the card counts exactly is inferred from the names \[inf\]: octets are those of the IP
+//! datagram, RDMA counters count messages (at their last packet), TCP, fragment and drop counters
+//! stay 0.
 
 /// Bytes that GATHER_STATS writes.
 pub(crate) const GATHER_BYTES: usize = 1024;
@@ -105,8 +106,8 @@ impl Statistics {
         self.count(RX_VLAN_ERRORS, 32, 24);
     }
 
-    /// Counts a congestion notification (CNP) for a queue pair, that is one of those handled or of those ignored. A
-    /// queue pair that is to handle them does not send slower for it here.
+    /// Counts a congestion notification (CNP) for a queue pair, that is one of those handled or of
+    /// those ignored. A queue pair that is to handle them does not send slower for it here.
     pub(crate) fn congestion_notified(&mut self, handled: bool) {
         if handled {
             self.count(NOTIFICATIONS, 0, 32);

@@ -52,8 +52,8 @@ impl Tables {
             .any(|node| node.queue_set == Some(handle))
     }
 
-    /// A queue-set handle that no leaf has. Handles are not small numbers counted from 0, so that software cannot
-    /// take them for something else.
+    /// A queue-set handle that no leaf has. Handles are not small numbers counted from 0, so that
+    /// software cannot take them for something else.
     pub(crate) fn free_queue_set(&mut self) -> Option<u16> {
         let start = self.next_queue_set;
         let handle = (0..QUEUE_SETS)

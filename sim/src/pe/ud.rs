@@ -1,4 +1,5 @@
-//! Datagram queue pairs (RoCE UD): one packet a send, addressed by an address handle (control-path 4.14, data-path 7).
+//! Datagram queue pairs (RoCE UD): one packet a send, addressed by an address handle (control-path
+//! 4.14, data-path 7).
 
 use std::net::Ipv6Addr;
 
@@ -160,8 +161,8 @@ impl Device {
                 solicited,
                 ud,
             } => {
-                // L4LEN is the length of a header that raw sends bring themselves (data-path 1.4, 7.3); here the card
-                // makes all headers [inf from the name].
+                // L4LEN is the length of a header that raw sends bring themselves (data-path 1.4,
+                // 7.3); here the card makes all headers [inf from the name].
                 if bits(header, 45, 42) != 0 {
                     return Err(Stop(L4LEN_INVALID));
                 }
@@ -259,7 +260,8 @@ impl Device {
         let frame = frame.seal();
         if env.has_queue_set(qp.queue_set()) {
             self.counters_of(qp).frame(&frame, Direction::Transmit);
-            // DOLOOPBACK: members on this function get it too. The wire brings a function only what others sent.
+            // DOLOOPBACK: members on this function get it too. The wire brings a function only what
+            // others sent.
             let stays = target.qpn == GROUP_QP && bit(handle.flags, 62);
             if stays && let Ok(packet) = Packet::parse(&frame) {
                 env.transmit(frame.clone());
@@ -299,9 +301,9 @@ impl Device {
     }
 }
 
-/// QKEY of the context: what a datagram must carry to be taken in, and what one carries whose request has a Q_Key with
-/// the highest bit set. Existing drivers hand such a request on as it is, and their management datagrams arrive
-/// \[inf\].
+/// QKEY of the context: what a datagram must carry to be taken in, and what one carries whose
+/// request has a Q_Key with the highest bit set. Existing drivers hand such a request on as it is,
+/// and their management datagrams arrive \[inf\].
 pub(super) fn own_qkey(qp: &Qp) -> u32 {
     bits32(qp.host[8], 63, 32)
 }

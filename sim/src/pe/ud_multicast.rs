@@ -1,7 +1,7 @@
 //! Delivery of datagrams to multicast groups: each UD member gets its own copy (control-path 4.14).
 //!
-//! How the card finds a group is not in the sources; here it is by IP address and VLAN of the packet, whose
-//! destination QP is IB's number for multicast \[inf\].
+//! How the card finds a group is not in the sources; here it is by IP address and VLAN of the
+//! packet, whose destination QP is IB's number for multicast \[inf\].
 
 use std::net::IpAddr;
 
@@ -21,7 +21,8 @@ const BAD_MC_QPID: u16 = 0x0382;
 const QP_PROTOCOL_MISMATCH: u16 = 0x0383;
 
 impl Device {
-    /// Gives a packet to the members of its group, but not to `sender`, the QP of this function that sent it.
+    /// Gives a packet to the members of its group, but not to `sender`, the QP of this function
+    /// that sent it.
     pub(super) fn receive_group(
         &mut self,
         packet: &Packet<'_>,
@@ -71,8 +72,8 @@ impl Device {
 }
 
 impl Device {
-    /// A member cannot take a packet of its group: an event that names it \[inf from the names\]. It is not stopped: the
-    /// packet was none of its connection.
+    /// A member cannot take a packet of its group: an event that names it \[inf from the names\].
+    /// It is not stopped: the packet was none of its connection.
     fn bad_member(&mut self, code: u16, member: u32, qp: Option<&Qp>, env: &mut dyn Env) {
         let event = Event {
             code,

@@ -9,7 +9,8 @@ use crate::rc::{Access, Right, may_talk};
 use crate::wire::{Addresses, Packet};
 use crate::wqe::{AeSource, Cqe, Datagram, MAX_QUANTA, QUANTUM_WORDS, ReceiveWqe, is_valid};
 
-/// Bytes before the payload in a receive: the GRH, or an IPv4 header in its second half (data-path 7.2).
+/// Bytes before the payload in a receive: the GRH, or an IPv4 header in its second half (data-path
+/// 7.2).
 const GRH: usize = 40;
 
 impl Device {

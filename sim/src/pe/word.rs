@@ -1,7 +1,8 @@
 //! Bit ranges of 64-bit words in the notation of the reference.
 //!
-//! `bits(q24, 37, 32)` is the field that a table calls "q24 \[37:32\]". The engine decodes with these functions and
-//! with nothing from the drivers, so that a wrong field in a driver is not repeated here.
+//! `bits(q24, 37, 32)` is the field that a table calls "q24 \[37:32\]". The engine decodes with
+//! these functions and with nothing from the drivers, so that a wrong field in a driver is not
+//! repeated here.
 
 /// The mask of bits \[high:low\].
 pub(crate) const fn mask(high: u32, low: u32) -> u64 {

@@ -3,12 +3,13 @@
 use super::SimPlatform;
 
 impl SimPlatform {
-    /// Sets or clears Bus Master Enable of the command register. It is set initially, for drivers that do not
-    /// handle configuration space.
+    /// Sets or clears Bus Master Enable of the command register. It is set initially, for drivers
+    /// that do not handle configuration space.
     ///
-    /// Requests without it are refused. They are findings if the driver requested work meanwhile; requests of work
-    /// already in progress when the bit was cleared are only counted, in [`Stats::stopped`](crate::Stats::stopped).
-    /// Whether a card holds an interrupt back until the bit is set is not in the sources; here it is lost.
+    /// Requests without it are refused. They are findings if the driver requested work meanwhile;
+    /// requests of work already in progress when the bit was cleared are only counted, in
+    /// [`Stats::stopped`](crate::Stats::stopped). Whether a card holds an interrupt back until
+    /// the bit is set is not in the sources; here it is lost.
     pub fn set_bus_master(&self, on: bool) {
         self.with(|env| env.state.bus_mastering.set(on));
     }
@@ -18,7 +19,8 @@ impl SimPlatform {
         self.with(|env| env.state.msix.reset());
     }
 
-    /// Sets MSI-X Enable and Function Mask, as configuration space does. Messages that become unmasked are sent.
+    /// Sets MSI-X Enable and Function Mask, as configuration space does. Messages that become
+    /// unmasked are sent.
     pub fn set_msix(&self, enabled: bool, masked: bool) {
         self.with(|env| {
             env.state.msix.set_control(enabled, masked);

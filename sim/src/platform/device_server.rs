@@ -1,7 +1,9 @@
-//! Operations for a device server that exports a function to another process or to a virtual machine.
+//! Operations for a device server that exports a function to another process or to a virtual
+//! machine.
 //!
-//! The client brings its own I/O address space: it maps and unmaps memory at addresses of its choice, in ranges
-//! that may be adjacent. Every access of the device is still checked against exactly that memory.
+//! The client brings its own I/O address space: it maps and unmaps memory at addresses of its
+//! choice, in ranges that may be adjacent. Every access of the device is still checked against
+//! exactly that memory.
 
 use e810_hal::{Access, SharedBytes};
 
@@ -10,8 +12,9 @@ use crate::findings::{Class, kind};
 use crate::machine::Machine;
 
 impl SimPlatform {
-    /// Makes `memory` visible to the device from `iova` on. Mappings may be adjacent. False, with a finding, when
-    /// `memory` is empty, wraps, overlaps an existing mapping or has another offset in its 4 KiB page than `iova`.
+    /// Makes `memory` visible to the device from `iova` on. Mappings may be adjacent. False, with a
+    /// finding, when `memory` is empty, wraps, overlaps an existing mapping or has another
+    /// offset in its 4 KiB page than `iova`.
     ///
     /// The device uses the memory until [`SimPlatform::detach_memory`] has returned.
     pub fn attach_memory(&self, iova: u64, memory: SharedBytes, access: Access) -> bool {
@@ -25,9 +28,9 @@ impl SimPlatform {
         })
     }
 
-    /// Unmaps the attached memory in `bytes` bytes from `iova` on. The range need not match a mapping: virtual
-    /// machines unmap more than they mapped. A mapping that extends beyond the range is cut. Returns the number of
-    /// mappings that were removed or cut.
+    /// Unmaps the attached memory in `bytes` bytes from `iova` on. The range need not match a
+    /// mapping: virtual machines unmap more than they mapped. A mapping that extends beyond the
+    /// range is cut. Returns the number of mappings that were removed or cut.
     pub fn detach_memory(&self, iova: u64, bytes: u64) -> usize {
         self.with(|env| env.state.memory.iommu.detach(iova, bytes))
     }

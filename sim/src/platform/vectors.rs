@@ -1,7 +1,8 @@
 //! Allocation of interrupt vectors by the host.
 //!
-//! As in a kernel, freeing a vector masks its entry of the MSI-X table, and allocating it unmasks the entry. An
-//! entry that was never allocated is unmasked, which is the initial state of [`msix`](crate::msix).
+//! As in a kernel, freeing a vector masks its entry of the MSI-X table, and allocating it unmasks
+//! the entry. An entry that was never allocated is unmasked, which is the initial state of
+//! [`msix`](crate::msix).
 
 use e810_hal::{InterruptVectors, Vector};
 
@@ -28,8 +29,8 @@ pub(crate) struct HostVector {
 }
 
 impl EngineEnv<'_> {
-    /// A vector fires. It is a driver error if it freed the vector with a cause still routed to it: the next owner
-    /// of the vector gets the message.
+    /// A vector fires. It is a driver error if it freed the vector with a cause still routed to it:
+    /// the next owner of the vector gets the message.
     pub(crate) fn check_holder(&mut self, vector: u16) {
         let slot = self.state.host_vectors.get(usize::from(vector));
         if slot.is_some_and(|slot| slot.holder == Holder::NobodyAnyMore) {
@@ -66,7 +67,8 @@ impl InterruptVectors for SimPlatform {
                 cpu: None,
             };
             if had {
-                // A message from before is not the new owner's; one that waits in the table comes now.
+                // A message from before is not the new owner's; one that waits in the table comes
+                // now.
                 let _ = env.state.lines.take_one(vector);
                 env.state.msix.set_mask(index as u16, false);
                 env.check_messages();

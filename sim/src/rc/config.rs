@@ -48,8 +48,8 @@ impl TryFrom<u16> for PathMtu {
 
 /// The part of the QP context (control-path 5.2) that the engine needs.
 ///
-/// Ring geometry, `mtu` and `ird` must not change once the QP has sent or received: positions, PSNs and Q1 slots are
-/// counted by them.
+/// Ring geometry, `mtu` and `ird` must not change once the QP has sent or received: positions, PSNs
+/// and Q1 slots are counted by them.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct QpConfig {
     /// Own QP number.
@@ -72,18 +72,21 @@ pub struct QpConfig {
     pub rq_slot_quanta: u8,
     /// ORDSIZE: reads outstanding at most as requester.
     pub ord: u8,
-    /// IRDSIZE as reads pending at most as responder: 2, 8, 32, 64 or 128 for codes 0 to 4 (data-path 5.2).
+    /// IRDSIZE as reads pending at most as responder: 2, 8, 32, 64 or 128 for codes 0 to 4
+    /// (data-path 5.2).
     pub ird: u16,
     /// REXMIT_THRESH: retries before LLP_TOO_MANY_RETRIES, 6 bits.
     pub retry: u8,
-    /// RNRNAK_THRESH: RNR retries before LLP_TOO_MANY_RNRS, 3 bits; 7 retries without end (data-path 8.9).
+    /// RNRNAK_THRESH: RNR retries before LLP_TOO_MANY_RNRS, 3 bits; 7 retries without end
+    /// (data-path 8.9).
     pub rnr_retry: u8,
-    /// Packets of sends and writes that may be unacknowledged, at least 1: CWNDROCE \[inf: its unit\].
+    /// Packets of sends and writes that may be unacknowledged, at least 1: CWNDROCE \[inf: its
+    /// unit\].
     pub window: u32,
     /// Time without progress after which the requester sends again, in ns: from RTOMIN \[inf\].
     pub retransmit_ns: u64,
-    /// Credit code in the AETH of acknowledges and read responses, 5 bits: ACKCREDITS \[inf from name, width and the
-    /// values that drivers have\].
+    /// Credit code in the AETH of acknowledges and read responses, 5 bits: ACKCREDITS \[inf from
+    /// name, width and the values that drivers have\].
     pub credits: u8,
     /// Credits of the peer limit the sends that are on the way \[inf\].
     pub obeys_credits: bool,

@@ -91,7 +91,8 @@ fn stop<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H, Stop(event): Stop
     host.report(event);
 }
 
-/// Sends the packets that may be sent now, at most [`POLL_BUDGET`]. Returns `true` if there are more: call again.
+/// Sends the packets that may be sent now, at most [`POLL_BUDGET`]. Returns `true` if there are
+/// more: call again.
 pub fn poll<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     let mut budget = POLL_BUDGET;
     let result = match state.mode {
@@ -167,14 +168,14 @@ fn unwanted(state: &QpRcState, packet: &Packet<'_>) -> Option<DropReason> {
     if packet.path.ip != expected {
         return Some(DropReason::Address);
     }
-    // That it is checked follows from the name of a bit of later cards that switches it off (DIS_VLAN_CHECKS,
-    // control-path 5.2) [inf]. A tag with a priority only is none.
+    // That it is checked follows from the name of a bit of later cards that switches it off
+    // (DIS_VLAN_CHECKS, control-path 5.2) [inf]. A tag with a priority only is none.
     let id = |vlan: Option<u16>| vlan.map_or(0, |tag| tag & 0xFFF);
     (id(packet.path.vlan) != id(config.path.vlan)).then_some(DropReason::Vlan)
 }
 
-/// Whether two partition keys are of the same partition. The top bit tells full from limited membership: two limited
-/// members may not talk.
+/// Whether two partition keys are of the same partition. The top bit tells full from limited
+/// membership: two limited members may not talk.
 #[must_use]
 pub fn may_talk(theirs: u16, ours: u16) -> bool {
     theirs & 0x7FFF == ours & 0x7FFF && (theirs | ours) & 0x8000 != 0

@@ -1,13 +1,15 @@
 //! Interface between the RC engine and the device.
 //!
-//! Implement [`Host`] for one QP at a time (it may borrow the whole device). The engine runs the protocol; the host
-//! accesses memory, checks STags and delivers completions and events to software.
+//! Implement [`Host`] for one QP at a time (it may borrow the whole device). The engine runs the
+//! protocol; the host accesses memory, checks STags and delivers completions and events to
+//! software.
 
 use crate::wqe::{AeCode, AeSource, Cqe, Lints, Operation};
 
 /// The device could not reach its own memory: an IOMMU fault, or missing HMC backing.
 ///
-/// Its source has recorded the finding; the engine stops the QP with LOCAL_QP_CATASTROPHIC (0x0704).
+/// Its source has recorded the finding; the engine stops the QP with LOCAL_QP_CATASTROPHIC
+/// (0x0704).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the device cannot reach host memory")]
 pub struct HostFault;
@@ -76,7 +78,8 @@ pub struct SendCompletion {
     pub wqe_index: u16,
     /// WQE opcode.
     pub op: u8,
-    /// PSN of the last packet of the message (for an operation without packets, the next PSN to be acknowledged).
+    /// PSN of the last packet of the message (for an operation without packets, the next PSN to be
+    /// acknowledged).
     pub psn: u32,
 }
 
@@ -155,8 +158,8 @@ pub trait Host {
     /// Time in nanoseconds; it must not run backwards.
     fn now_ns(&self) -> u64;
 
-    /// One 64-bit word of a ring at a byte offset from its start, read with acquire order: words read by later calls
-    /// are at least as new as this one.
+    /// One 64-bit word of a ring at a byte offset from its start, read with acquire order: words
+    /// read by later calls are at least as new as this one.
     ///
     /// # Errors
     /// [`HostFault`] if the ring memory cannot be reached.
@@ -168,8 +171,8 @@ pub trait Host {
     /// [`HostFault`] if the ring memory cannot be reached.
     fn read_ring(&mut self, ring: Ring, offset: u32, words: &mut [u64]) -> Result<(), HostFault>;
 
-    /// The four words of the quantum at a byte offset. The header, its last word, is read first and as
-    /// [`load_ring`](Self::load_ring) does, so that the others are at least as new.
+    /// The four words of the quantum at a byte offset. The header, its last word, is read first and
+    /// as [`load_ring`](Self::load_ring) does, so that the others are at least as new.
     ///
     /// # Errors
     /// [`HostFault`] if the ring memory cannot be reached.
@@ -179,19 +182,22 @@ pub trait Host {
         let header = self.load_ring(ring, offset + HEADER)?;
         let mut words = [0; 4];
         self.read_ring(ring, offset, &mut words)?;
-        // What was tested is what is used: software does not touch a valid header, but it is not trusted.
+        // What was tested is what is used: software does not touch a valid header, but it is not
+        // trusted.
         words[3] = header;
         Ok(words)
     }
 
-    /// Reads slot `slot` of the QP's inbound read queue (Q1), last written by [`store_read`](Self::store_read).
+    /// Reads slot `slot` of the QP's inbound read queue (Q1), last written by
+    /// [`store_read`](Self::store_read).
     ///
     /// # Errors
     /// [`HostFault`] if the backing cannot be reached.
     fn load_read(&mut self, slot: u16) -> Result<[u64; READ_ENTRY_WORDS], HostFault>;
 
     /// Writes slot `slot` of the QP's inbound read queue. The engine uses slots 0 to
-    /// `2 * ird - 1`([`QpConfig::ird`](super::QpConfig::ird)), as Linux sizes Q1 (control-path 6.5).
+    /// `2 * ird - 1`([`QpConfig::ird`](super::QpConfig::ird)), as Linux sizes Q1 (control-path
+    /// 6.5).
     ///
     /// # Errors
     /// [`HostFault`] if the backing cannot be reached.
@@ -221,7 +227,8 @@ pub trait Host {
     /// [`Fault`] if the STag may not be invalidated that way.
     fn invalidate(&mut self, stag: u32, by: Invalidator) -> Result<(), Fault>;
 
-    /// Carries out [`Operation::BindWindow`] or [`Operation::FastRegister`]; no other operation is passed.
+    /// Carries out [`Operation::BindWindow`] or [`Operation::FastRegister`]; no other operation is
+    /// passed.
     ///
     /// # Errors
     /// [`Fault`] with the AE that the operation raises.

@@ -1,8 +1,8 @@
 //! Responder: the queue of inbound reads (Q1) and the read responses.
 //!
-//! The queue is sorted by PSN, so that responses leave in the order in which the requester expects them, also when
-//! it repeats requests. It has `2 * ird` slots: `ird` for reads executed for the first time and `ird` for repeated
-//! reads, so that late duplicates never displace a new read.
+//! The queue is sorted by PSN, so that responses leave in the order in which the requester expects
+//! them, also when it repeats requests. It has `2 * ird` slots: `ird` for reads executed for the
+//! first time and `ird` for repeated reads, so that late duplicates never displace a new read.
 
 use super::engine::Stop;
 use super::host::{Access, Host, READ_ENTRY_WORDS, Right};
@@ -13,8 +13,8 @@ use crate::wire::{Aeth, Headers, Opcode, Place, Reth, Syndrome};
 
 /// A pending read.
 ///
-/// Stored as: word 0 address; word 1 length `[31:0]`, rkey `[63:32]`; word 2 PSN `[23:0]`, MSN `[47:24]`, begun 48,
-/// again 49; word 3 end PSN `[23:0]`.
+/// Stored as: word 0 address; word 1 length `[31:0]`, rkey `[63:32]`; word 2 PSN `[23:0]`, MSN
+/// `[47:24]`, begun 48, again 49; word 3 end PSN `[23:0]`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct PendingRead {
     /// What is still to be sent.
@@ -82,7 +82,8 @@ pub(super) fn has_room(state: &QpRcState) -> bool {
     state.responder.reads_new < state.config.ird
 }
 
-/// Queues a read of `count` response packets from `psn` on, which the caller has checked. `again`: it was here before.
+/// Queues a read of `count` response packets from `psn` on, which the caller has checked. `again`:
+/// it was here before.
 ///
 /// `false` if there is no slot for it.
 pub(super) fn queue<H: Host + ?Sized>(

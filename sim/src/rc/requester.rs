@@ -114,7 +114,8 @@ pub(super) fn poll<H: Host + ?Sized>(
 }
 
 impl Requester {
-    /// True if a fence of the entry at `next` holds it back. Either fence waits for completions, not just answers.
+    /// True if a fence of the entry at `next` holds it back. Either fence waits for completions,
+    /// not just answers.
     fn fenced(&self, wqe: &SendWqe) -> bool {
         wqe.local_fence && self.una.pos != self.next.pos || wqe.read_fence && self.reads != 0
     }
@@ -125,7 +126,8 @@ impl Requester {
         self.max_pos = self.max_pos.max(self.next.pos);
     }
 
-    /// True if the peer has not said that it has a receive for the entry at `next`, which needs one.
+    /// True if the peer has not said that it has a receive for the entry at `next`, which needs
+    /// one.
     fn is_out_of_credit(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
         let takes_a_receive = match &wqe.operation {
             Operation::Send { .. } => true,

@@ -80,8 +80,8 @@ fn answer<H: Host + ?Sized>(
                 return Ok(Outcome::Accepted);
             }
             if let Timer::NotReady(_) = before {
-                // What was in flight behind the packet that is not taken. All of it is sent again when the wait is
-                // over, not before.
+                // What was in flight behind the packet that is not taken. All of it is sent again
+                // when the wait is over, not before.
                 requester.timer = before;
                 return Ok(Outcome::Duplicate);
             }
@@ -160,7 +160,8 @@ fn read_response<H: Host + ?Sized>(
         .saturating_sub(offset)
         .min(u64::from(config.mtu.bytes()));
     let ends = number + 1 == chunk_end;
-    // Where a response begins depends on how often the request was repeated; where it ends does not.
+    // Where a response begins depends on how often the request was repeated; where it ends does
+    // not.
     if packet.payload.len() as u64 != wanted || place.ends() != ends {
         return Err(Stop::new(
             AeCode::ROCE_RSP_LENGTH_ERROR,
@@ -171,8 +172,8 @@ fn read_response<H: Host + ?Sized>(
     scatter(config, sink, offset, packet.payload, host)
         .map_err(|fault| Stop::fault(fault, AeSource::InboundData, index))?;
     requester.una_psn = psn::add(psn, 1);
-    // A read that was answered after going back and before it was asked for again is not counted, and neither is any
-    // read behind it: the count is 0 then.
+    // A read that was answered after going back and before it was asked for again is not counted,
+    // and neither is any read behind it: the count is 0 then.
     if ends {
         requester.reads = requester.reads.saturating_sub(1);
     }

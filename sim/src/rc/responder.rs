@@ -333,7 +333,8 @@ fn duplicate<H: Host + ?Sized>(
     match (bth.opcode.rc(), packet.headers.reth) {
         (Some((Verb::ReadRequest, _)), Some(reth)) => read_again(state, bth.psn, reth, host),
         (Some((Verb::Send | Verb::Write, _)), _) => {
-            // Whether the copy asks for it or not, the newest packet that was carried out is acknowledged (IBA C9-105).
+            // Whether the copy asks for it or not, the newest packet that was carried out is
+            // acknowledged (IBA C9-105).
             state.responder.ack = Some(Ack {
                 psn: psn::add(epsn, u32::MAX),
                 msn: state.responder.msn,
@@ -344,8 +345,8 @@ fn duplicate<H: Host + ?Sized>(
     }
 }
 
-/// Executes a read again. One that may no longer be executed is ignored: it may be a late copy of a read whose answer
-/// arrived long ago, after which the memory was taken back.
+/// Executes a read again. One that may no longer be executed is ignored: it may be a late copy of a
+/// read whose answer arrived long ago, after which the memory was taken back.
 fn read_again<H: Host + ?Sized>(
     state: &mut QpRcState,
     psn: u32,

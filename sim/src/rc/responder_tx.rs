@@ -15,7 +15,8 @@ pub(super) fn nak_for(fault: Fault) -> Nak {
     }
 }
 
-/// Sends read responses, then acknowledges and NAKs, in PSN order. `true` if only the budget ended it.
+/// Sends read responses, then acknowledges and NAKs, in PSN order. `true` if only the budget ended
+/// it.
 ///
 /// # Errors
 /// The reason to stop, after the NAK that tells the peer.

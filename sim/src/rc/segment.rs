@@ -35,8 +35,8 @@ pub(super) fn bth(config: &QpConfig, opcode: Opcode, psn: u32) -> Bth {
     }
 }
 
-/// Starts a frame. The headers are always those of the opcode and the payload never exceeds the path MTU, so a refusal
-/// would be an internal fault of the device.
+/// Starts a frame. The headers are always those of the opcode and the payload never exceeds the
+/// path MTU, so a refusal would be an internal fault of the device.
 pub(super) fn frame(path: &Path, headers: &Headers, len: u32) -> Result<Frame, Stop> {
     Frame::new(path, headers, len as usize).map_err(|_| HostFault.into())
 }
@@ -65,7 +65,8 @@ pub(super) fn transmit<H: Host + ?Sized>(
     Ok(())
 }
 
-/// Headers of a packet of `wqe`, and where its payload is; `None` if the operation has no payload of its own.
+/// Headers of a packet of `wqe`, and where its payload is; `None` if the operation has no payload
+/// of its own.
 fn headers<'a>(
     config: &QpConfig,
     wqe: &'a SendWqe,
@@ -80,7 +81,8 @@ fn headers<'a>(
             solicited,
             ..
         } => {
-            // An immediate and an invalidate cannot both travel; the opcode of the entry asked for the latter.
+            // An immediate and an invalidate cannot both travel; the opcode of the entry asked for
+            // the latter.
             let immediate = immediate.filter(|_| invalidate.is_none());
             let opcode = send_opcode(place, immediate.is_some(), invalidate.is_some());
             (opcode, payload, immediate, *invalidate, *solicited, None)

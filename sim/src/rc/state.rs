@@ -21,7 +21,8 @@ pub enum Mode {
     Error = 6,
 }
 
-/// A position in the send queue: ring position of an entry, PSN of its first packet, messages before it.
+/// A position in the send queue: ring position of an entry, PSN of its first packet, messages
+/// before it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
     /// Quanta since the QP started; the ring index is this modulo the ring size.
@@ -59,13 +60,15 @@ pub(super) struct Requester {
     pub(super) max_psn: u32,
     /// Read requests sent and not answered in full.
     pub(super) reads: u16,
-    /// Number of the last message that the responder has a receive for (LSN), as far as it reports it.
+    /// Number of the last message that the responder has a receive for (LSN), as far as it reports
+    /// it.
     pub(super) limit: Option<u32>,
     /// Attempts without progress.
     pub(super) retries: u8,
     /// RNR NAKs without progress.
     pub(super) rnr_retries: u8,
-    /// The requester went back and has had no response since: further signs of the same loss are ignored.
+    /// The requester went back and has had no response since: further signs of the same loss are
+    /// ignored.
     pub(super) recovering: bool,
     pub(super) timer: Timer,
 }
@@ -133,9 +136,9 @@ pub(super) struct Responder {
 
 /// The complete state of a QP.
 ///
-/// It can be stored with [`to_bytes`](Self::to_bytes) and read back after every call. Outstanding entries are not
-/// stored in it: the engine reads them from the send queue again for a response or a retransmission, as software
-/// may not reuse them before their completion.
+/// It can be stored with [`to_bytes`](Self::to_bytes) and read back after every call. Outstanding
+/// entries are not stored in it: the engine reads them from the send queue again for a response or
+/// a retransmission, as software may not reuse them before their completion.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct QpRcState {
     /// Decoded QP context.
@@ -170,7 +173,8 @@ impl QpRcState {
         self.mode = mode;
     }
 
-    /// Sets the PSN of the next request (PSNNXT = PSNUNA = PSNMAX, control-path 5.5). Only before the first request.
+    /// Sets the PSN of the next request (PSNNXT = PSNUNA = PSNMAX, control-path 5.5). Only before
+    /// the first request.
     pub fn set_send_psn(&mut self, send_psn: u32) {
         let start = psn::add(send_psn, 0);
         let requester = &mut self.requester;
@@ -181,8 +185,8 @@ impl QpRcState {
         requester.max_psn = start;
     }
 
-    /// Sets the number of the last send that the peer is taken to have a receive for (LSN) until it says so itself.
-    /// Only before the first request.
+    /// Sets the number of the last send that the peer is taken to have a receive for (LSN) until it
+    /// says so itself. Only before the first request.
     pub fn set_send_limit(&mut self, lsn: u32) {
         self.requester.limit = Some(psn::add(lsn, 0));
     }
@@ -215,7 +219,8 @@ impl QpRcState {
         }
     }
 
-    /// Quantum index and polarity of the oldest send queue entry not completed: where a flush starts.
+    /// Quantum index and polarity of the oldest send queue entry not completed: where a flush
+    /// starts.
     #[must_use]
     pub fn send_head(&self) -> (u16, bool) {
         super::ring::send_slot(&self.config, self.requester.una.pos)
@@ -227,7 +232,8 @@ impl QpRcState {
         super::ring::receive_slot(&self.config, self.responder.rq_pos)
     }
 
-    /// True if every send queue entry that was begun has completed (the condition of AE 0x0900 in [`Mode::Sqd`]).
+    /// True if every send queue entry that was begun has completed (the condition of AE 0x0900 in
+    /// [`Mode::Sqd`]).
     #[must_use]
     pub fn send_queue_idle(&self) -> bool {
         let requester = &self.requester;

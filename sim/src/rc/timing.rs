@@ -1,15 +1,16 @@
-//! Times and windows of the engine. What the QP context says of them has no unit in the sources (data-path 8.9, 11):
-//! all are \[inf\].
+//! Times and windows of the engine. What the QP context says of them has no unit in the sources
+//! (data-path 8.9, 11): all are \[inf\].
 
-/// Time without progress after which the requester sends again when RTOMIN is 5, as existing drivers have it: the
-/// InfiniBand time-out code 14, which most applications use (67.1 ms). Long enough for a peer in another process that
-/// is not scheduled for a while.
+/// Time without progress after which the requester sends again when RTOMIN is 5, as existing
+/// drivers have it: the InfiniBand time-out code 14, which most applications use (67.1 ms). Long
+/// enough for a peer in another process that is not scheduled for a while.
 pub const RETRANSMIT_NS: u64 = 4096 << 14;
 
 /// The RTOMIN that [`RETRANSMIT_NS`] belongs to.
 const USUAL_RTOMIN: u64 = 5;
 
-/// RNR timer code that the responder asks for: 0.64 ms. MIN_RNR_TIMER does not reach a GEN_2 device (data-path 8.3).
+/// RNR timer code that the responder asks for: 0.64 ms. MIN_RNR_TIMER does not reach a GEN_2 device
+/// (data-path 8.3).
 pub const RNR_TIMER_CODE: u8 = 12;
 
 /// Packets after which the requester asks for an acknowledge inside a message, in a wide window.
@@ -21,14 +22,15 @@ pub fn retransmit_ns(rtomin: u8) -> u64 {
     RETRANSMIT_NS * u64::from(rtomin.max(1)) / USUAL_RTOMIN
 }
 
-/// Packets after which the requester asks for an acknowledge inside a message: several times in a window, so that a
-/// full window always has an answer coming.
+/// Packets after which the requester asks for an acknowledge inside a message: several times in a
+/// window, so that a full window always has an answer coming.
 pub(super) fn ack_every(window: u32) -> u32 {
     (window / 8).clamp(1, ACK_EVERY)
 }
 
-/// Response packets that one read request asks for at most; a longer read is split. Only a read of more than 512 MiB
-/// at the smallest MTU needs it: half of the PSN space is the limit of what may be outstanding.
+/// Response packets that one read request asks for at most; a longer read is split. Only a read of
+/// more than 512 MiB at the smallest MTU needs it: half of the PSN space is the limit of what may
+/// be outstanding.
 pub(super) const READ_CHUNK_PACKETS: u32 = 1 << 21;
 
 /// PSNs that may be outstanding, reads included.

@@ -1,8 +1,9 @@
-//! Register values of a cold function: after power-up, before any driver, with the LAN side not set up.
+//! Register values of a cold function: after power-up, before any driver, with the LAN side not set
+//! up.
 //!
-//! Power-up values are not in the sources. That the RDMA engine's own firmware starts by itself, so that
-//! GLPE_CPUSTATUS reports ready regardless of the LAN side, is `[inf]` from a driver that polls it without a
-//! preceding request; the filter in front of the engine is closed.
+//! Power-up values are not in the sources. That the RDMA engine's own firmware starts by itself, so
+//! that GLPE_CPUSTATUS reports ready regardless of the LAN side, is `[inf]` from a driver that
+//! polls it without a preceding request; the filter in front of the engine is closed.
 
 use e810_hal::{RegOffset, regs};
 
@@ -15,7 +16,8 @@ use crate::variation::{SwitchInput, Variation};
 const FD_GUARANTEED: u32 = 1024;
 const FD_SHARED: u32 = 1024;
 
-/// Both parts of the switch block's input mask, and their values when it sees all 48 bits of its input.
+/// Both parts of the switch block's input mask, and their values when it sees all 48 bits of its
+/// input.
 pub(crate) fn switch_input_open() -> [(u32, u32); 2] {
     const SWITCH: u32 = 0;
     const LOW: u32 = u32::MAX;
@@ -27,7 +29,8 @@ pub(crate) fn switch_input_open() -> [(u32, u32); 2] {
     ]
 }
 
-/// Each priority in the class of its number where that one is active, in class 0 otherwise; three bits each.
+/// Each priority in the class of its number where that one is active, in class 0 otherwise; three
+/// bits each.
 fn priorities(classes: u8) -> u32 {
     (0..8)
         .filter(|class| classes >> class & 1 != 0)

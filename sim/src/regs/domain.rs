@@ -18,9 +18,9 @@ pub enum ResetSource {
 impl ResetSource {
     /// Whether this reset clears a register whose reset source is `register`.
     ///
-    /// A wider reset clears what a narrower one does (control-path 0). Resets of the PCI side and power-up are none of
-    /// these. A register without a known source (GLPE_CRITERR) belongs to the whole card by its name, so a core reset
-    /// clears it and a PF reset does not `[inf]`.
+    /// A wider reset clears what a narrower one does (control-path 0). Resets of the PCI side and
+    /// power-up are none of these. A register without a known source (GLPE_CRITERR) belongs to
+    /// the whole card by its name, so a core reset clears it and a PF reset does not `[inf]`.
     pub(crate) fn clears(self, register: Reset) -> bool {
         let narrowest = match register {
             Reset::Pfr => Self::Pfr,

@@ -1,7 +1,7 @@
 //! The register file: values, access classes and reset domains.
 //!
-//! Side effects of registers are in [`bar`](crate::bar); this module only stores values. Offsets, fields and reset
-//! sources come from [`e810_hal::regs::ALL`].
+//! Side effects of registers are in [`bar`](crate::bar); this module only stores values. Offsets,
+//! fields and reset sources come from [`e810_hal::regs::ALL`].
 
 mod cold;
 mod domain;
@@ -30,7 +30,8 @@ pub(crate) const POISON: u32 = 0xdead_beef;
 const FPMAT: std::ops::Range<u32> = 0x10_0000..0x10_0600;
 const FPMAT_TO_PFHMC: u32 = 0x42_0000;
 
-/// The offset at which the value of a register is kept: one for both addresses of a register that has two.
+/// The offset at which the value of a register is kept: one for both addresses of a register that
+/// has two.
 fn canonical(off: RegOffset) -> u32 {
     let off = off.get();
     if FPMAT.contains(&off) {
@@ -159,8 +160,9 @@ impl RegisterFile {
         self.written.retain(|off| !is_cleared(*off, source));
     }
 
-    /// After the reset, restores the values that firmware loads; of a warm function also those that the LAN side
-    /// sets up. The done bits of GLNVM_ULD belong to power-up but fall and rise with every global reset.
+    /// After the reset, restores the values that firmware loads; of a warm function also those that
+    /// the LAN side sets up. The done bits of GLNVM_ULD belong to power-up but fall and rise
+    /// with every global reset.
     pub(crate) fn load_again(&mut self, source: ResetSource) {
         let done_bits = regs::GLNVM_ULD.off().get();
         for (off, value) in &self.initial {
@@ -215,7 +217,8 @@ pub(crate) fn is_readable(element: &Element) -> bool {
     element.register.access != AccessKind::WriteOnly
 }
 
-/// Both halves of the 64-bit counter of the LAN side at `offset` (`ice/ice_common.c ice_stat_update40` reads them as one).
+/// Both halves of the 64-bit counter of the LAN side at `offset` (`ice/ice_common.c
+/// ice_stat_update40` reads them as one).
 pub(crate) fn counter_at(offset: u64) -> Option<(RegOffset, RegOffset)> {
     let low = RegOffset::try_new(u32::try_from(offset).ok()?)?;
     let high = RegOffset::try_new(low.get() + 4)?;
@@ -226,8 +229,8 @@ pub(crate) fn counter_at(offset: u64) -> Option<(RegOffset, RegOffset)> {
 
 /// Whether a driver writes the register.
 pub(crate) fn is_writable(element: &Element) -> bool {
-    // The access class says what this project's driver does; the LAN driver enables flow director, and FreeBSD's
-    // driver of the engine sets a threshold.
+    // The access class says what this project's driver does; the LAN driver enables flow director,
+    // and FreeBSD's driver of the engine sets a threshold.
     [
         regs::PFQF_FD_ENA.off().get(),
         regs::GL_RDPU_CNTRL.off().get(),

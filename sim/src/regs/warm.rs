@@ -1,7 +1,8 @@
-//! Register values of a warm function: its LAN side is ready, as a bring-up of the RDMA engine expects.
+//! Register values of a warm function: its LAN side is ready, as a bring-up of the RDMA engine
+//! expects.
 //!
-//! Values after power-up are not in the sources; these are the ones that existing drivers wait for, or that their
-//! names imply. Registers not listed are 0.
+//! Values after power-up are not in the sources; these are the ones that existing drivers wait for,
+//! or that their names imply. Registers not listed are 0.
 
 use e810_hal::bus::{Vector, VsiId};
 use e810_hal::regs;
@@ -51,7 +52,8 @@ pub(super) fn values(id: &Identity) -> impl Iterator<Item = (u32, u32)> + use<> 
         (regs::GLINT_CTL.off(), regs::ITR_GRAN_ALL),
         (regs::PFINT_ALLOC.off(), alloc),
         (regs::PFINT_ALLOC_PCI.off(), alloc),
-        // The AdminQ command that lets packets into the PE has set these (control-path 2.10, 9.9 [inf]).
+        // The AdminQ command that lets packets into the PE has set these (control-path 2.10, 9.9
+        // [inf]).
         (regs::PFQF_PE_FILTERING_ENA.off(), 1),
     ];
     let filter = VsiId::new(id.vsi).map(|vsi| (regs::VSIQF_PE_CTL1.at(vsi).off(), 1));

@@ -1,4 +1,5 @@
-//! Bring-up of the engine without a driver: registers and memory words are built from control-path 3 to 7.
+//! Bring-up of the engine without a driver: registers and memory words are built from control-path
+//! 3 to 7.
 
 mod raw_driver;
 mod traffic;
@@ -13,7 +14,8 @@ use crate::{Mode, SimPlatform};
 
 use raw_driver::{CQS, RawDriver, ready};
 
-/// One interrupt for the armed CCQ: the CEQE names CQ 0, the vector masks itself, the next command is silent.
+/// One interrupt for the armed CCQ: the CEQE names CQ 0, the vector masks itself, the next command
+/// is silent.
 fn one_event<P: Platform>(driver: &mut RawDriver<P>, nic: &SimPlatform, nth: u64) {
     driver.ports(1);
     assert!(nic.wait_interrupt(driver.vector, Ns::from_ms(10_000)));

@@ -16,7 +16,8 @@ impl UdpEnds {
     /// none was given: the local port is in it, so that two ends with
     /// different ports have different addresses.
     ///
-    /// # Errors If the ports are the same; the error says what to do.
+    /// # Errors
+    /// If the ports are the same; the error says what to do.
     pub fn first_mac(&self) -> Result<[u8; 6], SamePort> {
         if self.local.port() == self.peer.port() {
             return Err(SamePort(self.local.port()));

@@ -1,6 +1,7 @@
 //! Choices about CQP commands and HMC memory.
 
-/// What QUERY_FPM_VAL has in the word of SRQ, which drivers of this generation do not read (control-path 6.3).
+/// What QUERY_FPM_VAL has in the word of SRQ, which drivers of this generation do not read
+/// (control-path 6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UnreadWords {
     /// No size and no count.
@@ -9,8 +10,8 @@ pub enum UnreadWords {
     Limits,
 }
 
-/// The maxima of the objects whose counts drivers compute from the number of queue pairs and compare with nothing
-/// (HTE, XF, TIMER, HDR; control-path 6.5).
+/// The maxima of the objects whose counts drivers compute from the number of queue pairs and
+/// compare with nothing (HTE, XF, TIMER, HDR; control-path 6.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DerivedMaxima {
     /// Those that a commit is held against.
@@ -21,8 +22,8 @@ pub enum DerivedMaxima {
 
 /// State of CQP_OP_ERR (PFPE_CQPTAIL) after the next successful command.
 ///
-/// Existing drivers take the bit for the command they wait for, stop at the first error of their start, and ignore
-/// errors during shutdown; so none depends on either.
+/// Existing drivers take the bit for the command they wait for, stop at the first error of their
+/// start, and ignore errors during shutdown; so none depends on either.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OpErr {
     /// It is cleared.

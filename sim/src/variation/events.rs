@@ -1,6 +1,7 @@
 //! Choices about events and completions.
 
-/// How FLUSH_WQES reports the flushed requests. Which one the card does is not in the sources (data-path 8.4).
+/// How FLUSH_WQES reports the flushed requests. Which one the card does is not in the sources
+/// (data-path 8.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FlushStyle {
     /// Each FLUSH_WQES does one of the others, by the engine's seed.
@@ -14,10 +15,10 @@ pub enum FlushStyle {
 /// What the CLEARPBA bit of GLINT_DYN_CTL does to an event that came while the
 /// vector was disabled there.
 ///
-/// The sources only name the bit ("clear the pending bit", control-path 2.4), which is that of the MSI-X table.
-/// Linux re-enables with INTENA and CLEARPBA in one write after its last poll of the queue and does not poll again,
-/// which only works when such an event is kept `[inf]`. A driver that polls once more after enabling works with
-/// both.
+/// The sources only name the bit ("clear the pending bit", control-path 2.4), which is that of the
+/// MSI-X table. Linux re-enables with INTENA and CLEARPBA in one write after its last poll of the
+/// queue and does not poll again, which only works when such an event is kept `[inf]`. A driver
+/// that polls once more after enabling works with both.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClearPba {
     /// The event is delivered when the same write enables the vector.
@@ -28,7 +29,8 @@ pub enum ClearPba {
 
 /// What QPID of a flush CQE holds.
 ///
-/// Existing drivers find the QP of every CQE by its context (data-path 4.3); only programs are shown QPID.
+/// Existing drivers find the QP of every CQE by its context (data-path 4.3); only programs are
+/// shown QPID.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FlushQpId {
     /// The QP's number.
@@ -39,8 +41,9 @@ pub enum FlushQpId {
 
 /// How the context of a CQ stands in COMPCTX of an asynchronous event.
 ///
-/// Existing drivers shift COMPCTX left by one and give CREATE_CQ a context that was shifted right; the tables say
-/// "(shifted)" of the field (control-path 4.8, 7.3). Which of the two shifts is the card's is not in the sources.
+/// Existing drivers shift COMPCTX left by one and give CREATE_CQ a context that was shifted right;
+/// the tables say "(shifted)" of the field (control-path 4.8, 7.3). Which of the two shifts is the
+/// card's is not in the sources.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CqEventContext {
     /// CQCTX shifted right by one.
@@ -51,7 +54,8 @@ pub enum CqEventContext {
 
 /// What COMPCTX of a QP's asynchronous event holds.
 ///
-/// The tables say QPCOMPCTX (control-path 7.3); existing drivers find the QP by its id and never read it.
+/// The tables say QPCOMPCTX (control-path 7.3); existing drivers find the QP by its id and never
+/// read it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum QpEventContext {
     /// QPCOMPCTX.

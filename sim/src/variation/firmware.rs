@@ -1,10 +1,10 @@
 //! Choices about the firmware.
 
-/// What Clear PXE Mode (0x0110) is answered with when the card has left PXE mode: since its last core reset some
-/// function's driver has sent the command (field-evidence 3.1, 3.2).
+/// What Clear PXE Mode (0x0110) is answered with when the card has left PXE mode: since its last
+/// core reset some function's driver has sent the command (field-evidence 3.1, 3.2).
 ///
-/// EEXIST is what iPXE's driver for XL710 and E810 expects there; no log of an E810 shows it `[inf]`. Other drivers
-/// ignore the answer.
+/// EEXIST is what iPXE's driver for XL710 and E810 expects there; no log of an E810 shows it
+/// `[inf]`. Other drivers ignore the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PxeClearedAgain {
     /// EEXIST.
@@ -13,10 +13,11 @@ pub enum PxeClearedAgain {
     Done,
 }
 
-/// What the input mask of the switch block (GL_PREEXT_L2_PMASK0, GL_PREEXT_L2_PMASK1) is after a reset of the card.
+/// What the input mask of the switch block (GL_PREEXT_L2_PMASK0, GL_PREEXT_L2_PMASK1) is after a
+/// reset of the card.
 ///
-/// Not in the sources. Existing drivers write all ones whenever a package is active; one that works without a package
-/// (iPXE) never does, and receives.
+/// Not in the sources. Existing drivers write all ones whenever a package is active; one that works
+/// without a package (iPXE) never does, and receives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SwitchInput {
     /// All zero: with a package, its rules match nothing.
@@ -25,8 +26,9 @@ pub enum SwitchInput {
     Open,
 }
 
-/// What Clear PF Configuration (0x02A4) does to the VSI that the firmware has for a function (field-evidence 3.15).
-/// Not in the sources: the driver that was seen to use that VSI does not send the command.
+/// What Clear PF Configuration (0x02A4) does to the VSI that the firmware has for a function
+/// (field-evidence 3.15). Not in the sources: the driver that was seen to use that VSI does not
+/// send the command.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OwnVsi {
     /// It stays.
@@ -35,8 +37,8 @@ pub enum OwnVsi {
     Goes,
 }
 
-/// How many elements of the switch a reply to 0x0200 has. Existing drivers ask for more until the reply says that there
-/// are none.
+/// How many elements of the switch a reply to 0x0200 has. Existing drivers ask for more until the
+/// reply says that there are none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SwitchPages {
     /// As many as the buffer holds.
@@ -45,8 +47,8 @@ pub enum SwitchPages {
     OneElement,
 }
 
-/// Whether functions that do not hold the global configuration lock are refused what its holder is (field-evidence 3.6:
-/// "most AdminQ commands", of whom it does not say).
+/// Whether functions that do not hold the global configuration lock are refused what its holder is
+/// (field-evidence 3.6: "most AdminQ commands", of whom it does not say).
 ///
 /// Existing drivers keep the functions of one machine from asking then.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -66,7 +68,8 @@ pub enum RefusedInDownload {
     Eagain,
 }
 
-/// State of the global configuration lock when its holder has not released it in time. Not in the sources.
+/// State of the global configuration lock when its holder has not released it in time. Not in the
+/// sources.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LockRunsOut {
     /// As released: it is not granted again.

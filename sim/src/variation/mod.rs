@@ -1,12 +1,13 @@
 //! Unknown hardware behaviour, as named choices in one table.
 //!
-//! Known behaviour of the card is not here: the simulator implements it. Behaviour that is unknown, or only
-//! inferred, is a choice, and a driver has to work with each of its values. The first value of a choice is the
-//! default of the simulator: the likelier one by the sources, or the harder one where they are silent.
+//! Known behaviour of the card is not here: the simulator implements it. Behaviour that is unknown,
+//! or only inferred, is a choice, and a driver has to work with each of its values. The first value
+//! of a choice is the default of the simulator: the likelier one by the sources, or the harder one
+//! where they are silent.
 //!
-//! [`Variation::drawn`] draws all of them from a seed, [`Variation::each_alone`] gives the default card with one
-//! choice changed, [`Variation::CHOICES`] is the table. The values of the choices are in a file for each part of
-//! the card.
+//! [`Variation::drawn`] draws all of them from a seed, [`Variation::each_alone`] gives the default
+//! card with one choice changed, [`Variation::CHOICES`] is the table. The values of the choices are
+//! in a file for each part of the card.
 
 mod engine;
 mod events;

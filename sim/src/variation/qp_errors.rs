@@ -1,7 +1,7 @@
 //! Choices about QPs that enter the error state.
 
-/// FLUSH_WQES of queues without outstanding requests. The code is in the sources (control-path 4.5), and Linux takes
-/// both answers; when a card gives which is not.
+/// FLUSH_WQES of queues without outstanding requests. The code is in the sources (control-path
+/// 4.5), and Linux takes both answers; when a card gives which is not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NothingToFlush {
     /// It fails with 0xFFFF/0x8006, "flush, no WQE pending".
@@ -10,12 +10,13 @@ pub enum NothingToFlush {
     Done,
 }
 
-/// Which queue pairs refuse MODIFY_QP to ERROR with 0xFFFF/0x8002, "invalid state". The code is in the sources
-/// (control-path 4.5); when a card gives it is not.
+/// Which queue pairs refuse MODIFY_QP to ERROR with 0xFFFF/0x8002, "invalid state". The code is in
+/// the sources (control-path 4.5); when a card gives it is not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ErrorRefused {
-    /// Idle ones, and those that an earlier MODIFY_QP moved to ERROR. One that the device stopped by itself goes there
-    /// \[inf: Linux flushes a failed queue pair only when this command worked\].
+    /// Idle ones, and those that an earlier MODIFY_QP moved to ERROR. One that the device stopped
+    /// by itself goes there \[inf: Linux flushes a failed queue pair only when this command
+    /// worked\].
     Known,
     /// Also those that the device stopped by itself.
     Always,

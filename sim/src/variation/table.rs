@@ -49,7 +49,8 @@ macro_rules! variations {
                 },
             )+];
 
-            /// Every choice as `seed` says. Another row does not change what a seed says of the others.
+            /// Every choice as `seed` says. Another row does not change what a seed says of
+            /// the others.
             #[must_use]
             pub fn drawn(seed: u64) -> Self {
                 let root = Rng::new(seed);
@@ -123,7 +124,8 @@ impl super::Variation {
             .find_map(|(name, value)| (name == choice).then_some(value))
     }
 
-    /// The usual card with one choice made otherwise, for each choice and each of its other values, as `choice=Value`.
+    /// The usual card with one choice made otherwise, for each choice and each of its other values,
+    /// as `choice=Value`.
     #[must_use]
     pub fn each_alone() -> Vec<(String, Self)> {
         let others = Self::CHOICES.iter().flat_map(|choice| {

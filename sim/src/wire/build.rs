@@ -36,8 +36,8 @@ impl Frame {
     /// Writes all headers for a payload of `payload_len` bytes, which starts as zeros.
     ///
     /// # Errors
-    /// [`BuildError::Headers`] if the headers are not those of the opcode, [`BuildError::Payload`] if the payload is
-    /// longer than [`MAX_PAYLOAD`].
+    /// [`BuildError::Headers`] if the headers are not those of the opcode, [`BuildError::Payload`]
+    /// if the payload is longer than [`MAX_PAYLOAD`].
     pub fn new(path: &Path, headers: &Headers, payload_len: usize) -> Result<Self, BuildError> {
         // Atomic headers have no field in `Headers`: this device never sends them.
         if !headers.match_opcode() || headers.bth.opcode.atomic_bytes() != 0 {

@@ -1,6 +1,7 @@
 //! The internet checksum, for the IPv4 header and for UDP over IPv6.
 
-/// One's-complement sum of `bytes` as big-endian 16-bit words added to `sum`; an odd last byte counts as the high half.
+/// One's-complement sum of `bytes` as big-endian 16-bit words added to `sum`; an odd last byte
+/// counts as the high half.
 pub(super) fn add(sum: u64, bytes: &[u8]) -> u64 {
     let (pairs, odd) = bytes.as_chunks::<2>();
     let sum = pairs

@@ -258,7 +258,8 @@ impl Aeth {
     }
 }
 
-/// All transport headers of a packet. Which of the optional ones a packet has is decided by its opcode.
+/// All transport headers of a packet. Which of the optional ones a packet has is decided by its
+/// opcode.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// Base transport header.

@@ -44,8 +44,8 @@ fn put_masked<const N: usize>(
     at + N
 }
 
-/// Most bytes with bits that count as ones: in place of the local route header that InfiniBand has there, IPv6, UDP,
-/// BTH.
+/// Most bytes with bits that count as ones: in place of the local route header that InfiniBand has
+/// there, IPv6, UDP, BTH.
 const HEAD: usize = 8 + 48 + 12;
 
 /// The ICRC of `datagram`, which starts at the IP header and ends before the ICRC.

@@ -14,9 +14,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Everything here is a pure function of its bytes. The parser accepts any bytes and returns a packet or a
-//! [`ParseError`]; it never panics. Formats are those of the InfiniBand architecture (transport headers, ICRC)
-//! carried in UDP over IPv4 or IPv6.
+//! Everything here is a pure function of its bytes. The parser accepts any bytes and returns a
+//! packet or a [`ParseError`]; it never panics. Formats are those of the InfiniBand architecture
+//! (transport headers, ICRC) carried in UDP over IPv4 or IPv6.
 
 mod build;
 mod checksum;

@@ -116,7 +116,8 @@ impl fmt::Debug for Opcode {
 }
 
 impl Opcode {
-    /// What an RC packet of this opcode does and where in its message it stands; `None` for anything else.
+    /// What an RC packet of this opcode does and where in its message it stands; `None` for
+    /// anything else.
     #[must_use]
     pub fn rc(self) -> Option<(Verb, Place)> {
         Some(match self {

@@ -7,7 +7,8 @@ use super::headers::{Aeth, Bth, Deth, Headers, Reth};
 use super::path::{Addresses, Path, ROCE_UDP_PORT};
 use super::{Opcode, checksum, icrc};
 
-/// Why bytes are not a RoCEv2 packet. A receiver drops such a frame; only the ICRC case hints at damage on the wire.
+/// Why bytes are not a RoCEv2 packet. A receiver drops such a frame; only the ICRC case hints at
+/// damage on the wire.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -17,7 +18,8 @@ pub enum ParseError {
     /// Neither IPv4 nor IPv6.
     #[error("EtherType {0:#06x} is not IP")]
     EtherType(u16),
-    /// The IP version field contradicts the EtherType, or the IPv4 header has options, which RoCEv2 forbids.
+    /// The IP version field contradicts the EtherType, or the IPv4 header has options, which RoCEv2
+    /// forbids.
     #[error("IP header starts with {0:#04x}; expected IPv4 without options or IPv6")]
     IpVersion(u8),
     /// The IPv4 header checksum is wrong.
@@ -66,12 +68,14 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Parses an Ethernet frame without FCS. Bytes behind the IP datagram (Ethernet fill) are ignored.
+    /// Parses an Ethernet frame without FCS. Bytes behind the IP datagram (Ethernet fill) are
+    /// ignored.
     ///
-    /// Opcodes that are not known are kept and get an empty set of optional headers, so that a responder can refuse
-    /// them.
+    /// Opcodes that are not known are kept and get an empty set of optional headers, so that a
+    /// responder can refuse them.
     ///
-    /// # Errors A [`ParseError`] that names the first malformed field.
+    /// # Errors
+    /// A [`ParseError`] that names the first malformed field.
     pub fn parse(frame: &'a [u8]) -> Result<Self, ParseError> {
         let mut input = Input(frame);
         let dst_mac = input.take("Ethernet header")?;
@@ -100,7 +104,8 @@ impl<'a> Packet<'a> {
         if usize::from(udp_len) != ip.payload.len() {
             return Err(ParseError::Length);
         }
-        // IPv4 senders leave it out; one that is set is covered by the ICRC anyway, which masks only the field.
+        // IPv4 senders leave it out; one that is set is covered by the ICRC anyway, which masks
+        // only the field.
         if ipv6 && udp_check != 0 && checksum::fold(udp_sum(ip.datagram)) != 0xFFFF {
             return Err(ParseError::UdpChecksum);
         }

@@ -47,7 +47,8 @@ pub struct Path {
     pub src_mac: MacAddr,
     /// Destination MAC address (of the ARP table entry that ARPIDX names).
     pub dst_mac: MacAddr,
-    /// 802.1Q tag control word, priority in `[15:13]` and VLAN id in `[11:0]`; `None` sends untagged.
+    /// 802.1Q tag control word, priority in `[15:13]` and VLAN id in `[11:0]`; `None` sends
+    /// untagged.
     pub vlan: Option<u16>,
     /// IP addresses.
     pub ip: Addresses,
@@ -64,7 +65,8 @@ pub struct Path {
 }
 
 impl Default for Path {
-    /// Untagged IPv4 from 0.0.0.0 to 0.0.0.0 with the RoCE defaults of control-path 5.2 (ports 0xC000 and 4791).
+    /// Untagged IPv4 from 0.0.0.0 to 0.0.0.0 with the RoCE defaults of control-path 5.2 (ports
+    /// 0xC000 and 4791).
     fn default() -> Self {
         Self {
             src_mac: [0; 6],

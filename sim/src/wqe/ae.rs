@@ -80,8 +80,8 @@ impl fmt::Display for AeCode {
 
 /// Source of an AE (AEQE `AESRC`, control-path 7.4).
 ///
-/// Where the table gives two values for one meaning, the lower one is used: what tells them apart is not in the
-/// sources.
+/// Where the table gives two values for one meaning, the lower one is used: what tells them apart
+/// is not in the sources.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AeSource {

@@ -52,8 +52,8 @@ pub struct Cqe {
 
 /// The one or two ring entries of a completion.
 ///
-/// Write the extension first and the valid word (word 3) of the main entry last: software that sees the main entry
-/// reads the extension at once.
+/// Write the extension first and the valid word (word 3) of the main entry last: software that sees
+/// the main entry reads the extension at once.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct CqeEntries {
     /// The entry itself.
@@ -76,8 +76,8 @@ impl Cqe {
                 .is_some_and(|datagram| datagram.src_mac.is_some() || datagram.vlan.is_some())
     }
 
-    /// The words to write. `polarity` is the valid bit for the main entry, `extension_polarity` that for the next
-    /// ring entry: the inverse of `polarity` if the ring wraps between them.
+    /// The words to write. `polarity` is the valid bit for the main entry, `extension_polarity`
+    /// that for the next ring entry: the inverse of `polarity` if the ring wraps between them.
     #[must_use]
     pub fn encode(&self, polarity: bool, extension_polarity: bool) -> CqeEntries {
         let datagram = self.datagram.unwrap_or_default();

@@ -43,11 +43,12 @@ impl Fragments {
         1 + usize::from(add_fragments).div_ceil(2)
     }
 
-    /// Reads the fragment of the first quantum (unless `skip_first`: an immediate is in its place) and
-    /// `add_fragments` more.
+    /// Reads the fragment of the first quantum (unless `skip_first`: an immediate is in its place)
+    /// and `add_fragments` more.
     ///
-    /// Whether the device counts by ADDFRAGCNT or by valid bits is not in the sources (data-path 11): this one counts
-    /// by ADDFRAGCNT and refuses a counted fragment whose valid bit is not that of the lap.
+    /// Whether the device counts by ADDFRAGCNT or by valid bits is not in the sources (data-path
+    /// 11): this one counts by ADDFRAGCNT and refuses a counted fragment whose valid bit is not
+    /// that of the lap.
     pub(super) fn decode(
         words: &[u64],
         add_fragments: u8,
@@ -78,7 +79,8 @@ impl Fragments {
         Ok(fragments)
     }
 
-    /// Appends a fragment; a null one (length 0) moves no byte and names no memory to check, so it is left out.
+    /// Appends a fragment; a null one (length 0) moves no byte and names no memory to check, so it
+    /// is left out.
     pub(super) fn push(&mut self, fragment: Fragment) {
         if fragment.len == 0 {
             return;

@@ -1,4 +1,5 @@
-//! Inline payload (data-path 1.8): 8 bytes in the first quantum, then 31 in each, closed by a byte with the valid bit.
+//! Inline payload (data-path 1.8): 8 bytes in the first quantum, then 31 in each, closed by a byte
+//! with the valid bit.
 
 use super::{Lints, QUANTUM, QUANTUM_WORDS, WqeError};
 

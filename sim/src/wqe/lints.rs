@@ -26,8 +26,8 @@ impl Lints {
     pub const IWARP: Self = Self(1 << 7);
     /// A reserved bit in a field of a bind or fast-register entry.
     pub const RESERVED_FIELD: Self = Self(1 << 8);
-    /// A fast registration without LOCALFENCE, which kernel drivers set in each (data-path 1.7): the card then reports
-    /// FASTREG_VALID_STAG now and then under load.
+    /// A fast registration without LOCALFENCE, which kernel drivers set in each (data-path 1.7):
+    /// the card then reports FASTREG_VALID_STAG now and then under load.
     pub const UNFENCED: Self = Self(1 << 9);
 
     const NAMES: [(Self, &'static str); 10] = [

@@ -17,8 +17,8 @@ impl ReceiveWqe {
     /// Decodes the words of one slot whose header is valid; `words` is the whole slot.
     ///
     /// # Errors
-    /// [`WqeError::Short`], [`WqeError::TooManyFragments`] if ADDFRAGCNT points beyond the slot, and
-    /// [`WqeError::FragmentNotValid`].
+    /// [`WqeError::Short`], [`WqeError::TooManyFragments`] if ADDFRAGCNT points beyond the slot,
+    /// and [`WqeError::FragmentNotValid`].
     pub fn decode(words: &[u64], polarity: bool) -> Result<Self, WqeError> {
         let header = words.get(3).copied().ok_or(WqeError::Short {
             given: words.len(),

@@ -114,8 +114,8 @@ pub fn send_quanta(header: u64) -> Result<u8, WqeError> {
 struct Header(u64);
 
 impl Header {
-    /// Bits that every operation has: VALID, SIGCOMPL, LOCALFENCE, READFENCE, PUSHWQE (reported separately),
-    /// OPCODE.
+    /// Bits that every operation has: VALID, SIGCOMPL, LOCALFENCE, READFENCE, PUSHWQE (reported
+    /// separately), OPCODE.
     const COMMON: u64 = mask(63, 60) | mask(56, 56) | mask(37, 32);
     /// STREAMMODE and WAITFORRCVPDU.
     const IWARP: u64 = mask(59, 58);
@@ -313,7 +313,8 @@ impl Entry<'_> {
         ))
     }
 
-    /// Payload and immediate of a send or write; `low` are the header bits that only this operation defines.
+    /// Payload and immediate of a send or write; `low` are the header bits that only this operation
+    /// defines.
     fn payload(&self, low: u64) -> Result<(Payload, Option<u32>, Lints), WqeError> {
         let header = self.header;
         let defined = low | mask(57, 57) | mask(47, 46);

@@ -87,8 +87,9 @@ pub fn storm_setup() -> Setup {
 }
 
 impl<P: Platform> Pair<P> {
-    /// Passes `rounds` times eight messages in each direction, of kinds and lengths that `seed` says, and checks
-    /// every byte, every completion, that each came once and in order, and that nothing is written afterwards.
+    /// Passes `rounds` times eight messages in each direction, of kinds and lengths that `seed`
+    /// says, and checks every byte, every completion, that each came once and in order, and
+    /// that nothing is written afterwards.
     ///
     /// The pair is set up with [`storm_setup`], on queue pairs 0 of two sides.
     pub fn storm(&mut self, rounds: usize, seed: u64) {
@@ -167,7 +168,8 @@ impl<P: Platform> Pair<P> {
         }
     }
 
-    /// Fills the memory that messages come from, posts their receives, and makes the regions that they invalidate.
+    /// Fills the memory that messages come from, posts their receives, and makes the regions that
+    /// they invalidate.
     fn prepare(&mut self, end: End, messages: &[Message]) -> Vec<Option<(Mr<P>, Buffer)>> {
         let peer = self.peer(end);
         let region = |message: &Message| {

@@ -30,7 +30,8 @@ fn close(mut party: Party<SimPlatform>) {
     party.control.shutdown(party.events).unwrap();
 }
 
-/// Vectors of the function, CEQs made, and consumers of events; CEQ 0 is on vector 0 when it shares.
+/// Vectors of the function, CEQs made, and consumers of events; CEQ 0 is on vector 0 when it
+/// shares.
 const GRANTED: [(u16, u16, usize); 6] = [
     (1, 1, 1),
     (2, 2, 2),

@@ -28,8 +28,8 @@ impl Layer for Sticky {
     }
 }
 
-/// One command failed on the CCQ (a flush with nothing to flush, say), and no good one clears the bit: every byte
-/// comes back, in order and without an error.
+/// One command failed on the CCQ (a flush with nothing to flush, say), and no good one clears the
+/// bit: every byte comes back, in order and without an error.
 #[test]
 fn an_error_bit_that_stays() {
     let sticky = Sticky::default();

@@ -1,8 +1,9 @@
 //! The device stops listening: at the n-th command, or at the n-th register write, for every n.
 //!
-//! A doorbell that it missed is rung for it in the end, when the driver has long given up, as if the engine had only
-//! been slow: memory that the driver should have kept would then show as a finding. Other writes are lost for good,
-//! because a read of a register pushes the writes before it.
+//! A doorbell that it missed is rung for it in the end, when the driver has long given up, as if
+//! the engine had only been slow: memory that the driver should have kept would then show as a
+//! finding. Other writes are lost for good, because a read of a register pushes the writes before
+//! it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -75,10 +76,12 @@ impl Layer for Mute {
     }
 }
 
-/// Longest that a bring-up may take that is not answered: one wait of 5 s without progress, and one more to undo.
+/// Longest that a bring-up may take that is not answered: one wait of 5 s without progress, and one
+/// more to undo.
 const BOUND: Ns = Ns::from_ms(11_000);
 
-/// The device has carried out, late, what it was asked: it may not have reached memory that was taken from it.
+/// The device has carried out, late, what it was asked: it may not have reached memory that was
+/// taken from it.
 fn assert_no_memory_was_taken_early(sim: &Sim, n: u64) {
     const OF_MEMORY: [&str; 4] = [
         kind::DMA_FREED,
@@ -235,8 +238,9 @@ fn reset(sim: &Sim, nic: &SimPlatform) {
     );
 }
 
-/// A command of an object's making is not heard while the driver waits for it, and is carried out later: what the
-/// device got then stays with it, and a completion queue that a late queue pair uses cannot be destroyed.
+/// A command of an object's making is not heard while the driver waits for it, and is carried out
+/// later: what the device got then stays with it, and a completion queue that a late queue pair
+/// uses cannot be destroyed.
 #[test]
 fn an_object_that_is_made_too_late_finds_its_memory() {
     let mut table = Table::default();

@@ -29,7 +29,8 @@ fn a_seed_decides_everything() {
     assert!(different > 0, "memory comes at other addresses");
 }
 
-/// The writes as lines; addresses, which differ between seeds, are left out, and runs of one register are counted.
+/// The writes as lines; addresses, which differ between seeds, are left out, and runs of one
+/// register are counted.
 fn writes(lines: &[String]) -> String {
     let mut rows: Vec<(String, u32)> = Vec::new();
     for line in lines {

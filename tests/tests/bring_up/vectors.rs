@@ -401,7 +401,8 @@ pub(crate) fn refuse(sim: &Sim, errors: CqpErrors) {
     sim.configure_engine(0, |config| config.cqp_errors = errors);
 }
 
-/// The device does not answer: the number is not used again, memory that it may still use is kept, the vector is not.
+/// The device does not answer: the number is not used again, memory that it may still use is kept,
+/// the vector is not.
 #[test]
 fn a_queue_that_may_be_there_is_left_alone() {
     let inject = Inject::new();

@@ -51,7 +51,8 @@ pub(crate) fn layered<L: Layer + Clone>(layer: &L) -> (Sim, Layered<SimPlatform,
     (sim, Layered::new(nic, layer.clone()))
 }
 
-/// After a device that does not answer: tables and vectors are back, and memory that stays with the device is said.
+/// After a device that does not answer: tables and vectors are back, and memory that stays with the
+/// device is said.
 pub(crate) fn assert_only_device_memory_left(sim: &Sim, error: &StageError) -> u64 {
     let held = sim.memory(0);
     assert_eq!(held.host_blocks, 0, "{error}: {held:?}");

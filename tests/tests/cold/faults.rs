@@ -129,7 +129,8 @@ fn every_command_refused() {
 }
 
 /// Refusals that do not end the bring-up: PXE mode, removing what the firmware
-/// made, classes and LLDP events, the VLAN mode, the PHY, and everything at the end. Get Version is asked again.
+/// made, classes and LLDP events, the VLAN mode, the PHY, and everything at the end. Get Version is
+/// asked again.
 const fn tolerated(opcode: u16) -> bool {
     matches!(
         opcode,

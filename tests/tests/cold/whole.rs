@@ -39,7 +39,8 @@ fn messages_pass_between_two_cold_functions() {
     pair.finish(&sim);
 }
 
-/// The VSI allows it and the rule of the function's address does it: the switch would keep the frames otherwise.
+/// The VSI allows it and the rule of the function's address does it: the switch would keep the
+/// frames otherwise.
 #[test]
 fn messages_pass_inside_one_cold_function() {
     let sim: Sim = builder(1).build();

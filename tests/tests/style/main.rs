@@ -1,13 +1,14 @@
 //! Cheap facts about the sources that no lint holds.
 //!
 //! The core runs without an operating system, without an allocator and
-//! without a way to panic; unsafe code is in `hal` and in the backends only, but for one line of the command.
-//! Clippy and `#![forbid]` hold most of that as long as nobody switches them
+//! without a way to panic; unsafe code is in `hal` and in the backends only, but for one line of
+//! the command. Clippy and `#![forbid]` hold most of that as long as nobody switches them
 //! off; this test sees that nobody does.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod errata;
+mod lengths;
 mod paths;
 mod words;
 

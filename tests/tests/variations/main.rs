@@ -1,6 +1,6 @@
-//! What no source says of the card, every way: the driver comes up, passes messages, survives failures and gives
-//! everything back on a card with each choice of [`Variation`] made otherwise, and on cards whose choices are all
-//! drawn by a seed.
+//! What no source says of the card, every way: the driver comes up, passes messages, survives
+//! failures and gives everything back on a card with each choice of [`Variation`] made otherwise,
+//! and on cards whose choices are all drawn by a seed.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use e810_tests::traffic::{Pair, Watched};
 /// Seeds that all choices together are drawn from.
 const SEEDS: u64 = 64;
 
-/// What a card is tried with: one start of both functions each. They pass every choice of the table: messages of
-/// both services, groups, events, keys, and failures of every kind.
+/// What a card is tried with: one start of both functions each. They pass every choice of the
+/// table: messages of both services, groups, events, keys, and failures of every kind.
 const TRIED: [&str; 8] = [
     "sizes around a packet",
     "tagged datagrams",
@@ -32,7 +32,8 @@ fn card(seed: u64, variation: Variation) -> Sim {
         .build()
 }
 
-/// Runs the scenarios called `names`, one after the other on the same card: from the second on it is a used one.
+/// Runs the scenarios called `names`, one after the other on the same card: from the second on it
+/// is a used one.
 fn try_card(what: &str, sim: &Sim, names: &[&str]) {
     let mut tried = 0;
     for scenario in scenarios::<Watched<SimPlatform>>() {
@@ -53,7 +54,8 @@ fn the_usual_card() {
     try_card("usual", &card(1, Variation::default()), &TRIED);
 }
 
-/// Bring-up and traffic on cards with other limits, and with objects smaller than this model's contexts.
+/// Bring-up and traffic on cards with other limits, and with objects smaller than this model's
+/// contexts.
 #[test]
 fn the_larger_profiles() {
     for profile in [Profile::card(), Profile::e810c()] {

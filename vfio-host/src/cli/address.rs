@@ -10,11 +10,12 @@ use e810::{Control, Gid, GidEntry, Mtu, Path, Platform, addr};
 /// What a function is called on the network.
 #[derive(Args, Debug, Clone, Default)]
 pub struct AddressArgs {
-    /// Addresses of the function, joined by commas; they become entries of its GID table from index 1 on.
+    /// Addresses of the function, joined by commas; they become entries of its GID table from
+    /// index 1 on.
     ///
-    /// Index 0 is always the link-local IPv6 address that the Ethernet address gives. Nothing answers ARP or
-    /// neighbour discovery for these addresses: a peer with a kernel's network stack needs a static entry,
-    /// `ip neigh replace ADDR lladdr MAC dev IFACE nud permanent`.
+    /// Index 0 is always the link-local IPv6 address that the Ethernet address gives. Nothing
+    /// answers ARP or neighbour discovery for these addresses: a peer with a kernel's network
+    /// stack needs a static entry, `ip neigh replace ADDR lladdr MAC dev IFACE nud permanent`.
     #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',')]
     pub ip: Vec<IpAddr>,
     /// Index of the GID to use [default: the first of --ip, if there is one].
@@ -26,7 +27,8 @@ pub struct AddressArgs {
     /// Priority of packets: the queue set they leave by, and the priority in the VLAN tag.
     #[arg(long, value_name = "N", default_value = "0", value_parser = number::<u8>(0, 7))]
     pub priority: u8,
-    /// Payload bytes of a full packet: 256, 512, 1024, 2048 or 4096 [default: as much as fits both interfaces].
+    /// Payload bytes of a full packet: 256, 512, 1024, 2048 or 4096 [default: as much as fits both
+    /// interfaces].
     #[arg(short = 'm', long, value_name = "BYTES", value_parser = parse_path_mtu)]
     pub path_mtu: Option<Mtu>,
 }

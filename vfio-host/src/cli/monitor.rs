@@ -12,8 +12,8 @@ use crate::measure::op::Op;
 /// Arguments of `e810 monitor`.
 #[derive(Args, Debug, Clone)]
 pub struct MonitorArgs {
-    /// Monitor the command that was started with `--monitor PATH`; without this, a stream of messages is started, and
-    /// monitored.
+    /// Monitor the command that was started with `--monitor PATH`; without this, a stream of
+    /// messages is started, and monitored.
     #[arg(long, value_name = "PATH", value_parser = socket_path, conflicts_with_all = ["op", "size", "qps", "depth", "device", "peer"])]
     pub at: Option<PathBuf>,
     /// Print one view, and exit.
@@ -43,8 +43,8 @@ pub struct MonitorArgs {
     /// Messages outstanding on each queue pair, 1 to 4096.
     #[arg(short = 't', long, value_name = "N", default_value = "128", value_parser = number::<u32>(1, 4096))]
     pub depth: u32,
-    /// The functions. Completions are waited for by events, with adaptive moderation unless `--moderation` says
-    /// otherwise.
+    /// The functions. Completions are waited for by events, with adaptive moderation unless
+    /// `--moderation` says otherwise.
     #[command(flatten)]
     pub pair: PairArgs,
 }

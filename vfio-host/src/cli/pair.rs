@@ -35,18 +35,22 @@ pub struct PairArgs {
     /// Run the simulator in virtual time: reproducible, prints counts and no times.
     #[arg(long = "virtual", conflicts_with_all = ["listen", "connect"])]
     pub virtual_time: bool,
-    /// Sleep until an interrupt says that there are completions, instead of polling for them all the time.
+    /// Sleep until an interrupt says that there are completions, instead of polling for them all
+    /// the time.
     ///
-    /// With both functions in one process the thread does not sleep, but polls only after interrupts.
+    /// With both functions in one process the thread does not sleep, but polls only after
+    /// interrupts.
     #[arg(short, long)]
     pub events: bool,
-    /// How long events may wait for others: `off`, `adaptive`, `dim`, TIME like 50us, or COUNT/TIME like 16/50us [default: off].
+    /// How long events may wait for others: `off`, `adaptive`, `dim`, TIME like 50us, or
+    /// COUNT/TIME like 16/50us [default: off].
     ///
-    /// TIME: an interrupt comes at most every TIME. COUNT/TIME: or when about COUNT completions are there. `adaptive`
-    /// goes by the rate of completions, `dim` by Linux' rules.
+    /// TIME: an interrupt comes at most every TIME. COUNT/TIME: or when about COUNT completions
+    /// are there. `adaptive` goes by the rate of completions, `dim` by Linux' rules.
     #[arg(long, value_name = "SETTING")]
     pub moderation: Option<ModerationArg>,
-    /// Window, ACK credits, time-outs and READ fences of the queue pairs of this process, as existing drivers set them.
+    /// Window, ACK credits, time-outs and READ fences of the queue pairs of this process, as
+    /// existing drivers set them.
     #[arg(long, value_enum, default_value_t = TuningArg::Linux)]
     pub tuning: TuningArg,
     /// Let `e810 monitor --at PATH` monitor this run: PATH becomes a socket.
@@ -61,10 +65,12 @@ pub struct PairArgs {
     /// How functions behind a backend are used.
     #[command(flatten)]
     pub backend: BackendArgs,
-    /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME, any of them.
+    /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME,
+    /// any of them.
     ///
-    /// Shares of all frames lost, delivered twice, overtaken by later ones, and delivered with one bit flipped; each
-    /// frame may take up to TIME (like 500ns, 20us, 1ms) longer. The seed decides which.
+    /// Shares of all frames lost, delivered twice, overtaken by later ones, and delivered with one
+    /// bit flipped; each frame may take up to TIME (like 500ns, 20us, 1ms) longer. The seed
+    /// decides which.
     #[arg(long, value_name = "FAULTS")]
     pub faults: Option<Faults>,
     /// Whether frames are recorded.
@@ -73,12 +79,15 @@ pub struct PairArgs {
     /// What the functions are called.
     #[command(flatten)]
     pub address: AddressArgs,
-    /// Addresses of the peer in this process; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2 there].
+    /// Addresses of the peer in this process; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2
+    /// there].
     #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',', conflicts_with_all = ["listen", "connect"])]
     pub peer_ip: Vec<IpAddr>,
-    /// Ethernet address of the peer: with `--warm` what it has, as `--mac`; with `--listen` or `--connect` where packets go.
+    /// Ethernet address of the peer: with `--warm` what it has, as `--mac`; with `--listen` or
+    /// `--connect` where packets go.
     ///
-    /// Between two processes the peer tells its address; this one is taken instead, when a router is in between.
+    /// Between two processes the peer tells its address; this one is taken instead, when a router
+    /// is in between.
     #[arg(long, value_name = "MAC", requires = "has_other_mac", value_parser = parse_mac)]
     pub peer_mac: Option<[u8; 6]>,
     /// VSI of the peer in this process; as `--vsi`.

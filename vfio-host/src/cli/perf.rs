@@ -15,7 +15,8 @@ pub struct PerfArgs {
     /// The operation.
     #[arg(long, value_enum, default_value_t = Op::Send)]
     pub op: Op,
-    /// What is measured: latency of one message at a time, or bandwidth of as many as the queues take.
+    /// What is measured: latency of one message at a time, or bandwidth of as many as the queues
+    /// take.
     #[arg(long, value_enum, default_value_t = TestArg::Lat)]
     pub test: TestArg,
     /// Bytes of a message, 1 to 8M (K = 1024).
@@ -44,8 +45,9 @@ pub struct PerfArgs {
     pub duration: Option<u32>,
     /// Give every message payload of its own, and verify each that arrives.
     ///
-    /// Takes time that counts as the messages'. Without it, and for streams of WRITEs, which complete nothing
-    /// at the receiver, what is in memory at the end of each size is verified.
+    /// Takes time that counts as the messages'. Without it, and for streams of WRITEs, which
+    /// complete nothing at the receiver, what is in memory at the end of each size is
+    /// verified.
     #[arg(long)]
     pub check: bool,
     /// Print one JSON object instead of text.

@@ -23,8 +23,8 @@ pub struct PingpongArgs {
     pub op: Op,
     /// How messages are carried: a reliable connection, or datagrams.
     ///
-    /// Datagrams have --op send only, and at most the path MTU of payload. One that has no answer in 50 ms is sent
-    /// again, and counted.
+    /// Datagrams have --op send only, and at most the path MTU of payload. One that has no answer
+    /// in 50 ms is sent again, and counted.
     #[arg(long, value_enum, default_value_t = ServiceArg::Rc)]
     pub transport: ServiceArg,
     /// Print one JSON object instead of text.
@@ -33,7 +33,8 @@ pub struct PingpongArgs {
     /// Also print what the counters of each function of this process have grown by.
     #[arg(long)]
     pub counters: bool,
-    /// The same of the queue pairs, which get counters of their own: they are then not among the function's.
+    /// The same of the queue pairs, which get counters of their own: they are then not among the
+    /// function's.
     #[arg(long, conflicts_with = "counters")]
     pub qp_counters: bool,
     /// The functions.

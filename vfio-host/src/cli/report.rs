@@ -17,18 +17,19 @@ pub struct ReportArgs {
     pub device: Option<DeviceSpec>,
     /// Only look: level 0.
     ///
-    /// Nothing is written to the function or the machine, and the function keeps the driver that it has. Only this
-    /// level sees what that driver or the firmware left.
+    /// Nothing is written to the function or the machine, and the function keeps the driver that
+    /// it has. Only this level sees what that driver or the firmware left.
     #[arg(long, conflicts_with = "level")]
     pub passive: bool,
-    /// How far to go: 0 looks, 1 opens the function, which resets it, and reads its registers, 2 asks the firmware, 3 asks the RDMA engine.
+    /// How far to go: 0 looks, 1 opens the function, which resets it, and reads its registers, 2
+    /// asks the firmware, 3 asks the RDMA engine.
     #[arg(long, value_name = "N", default_value = "3", value_parser = number::<u8>(0, 3))]
     pub level: u8,
-    /// Also reset, in this order, and read the registers after each reset (level 4): the function (pfr), or the whole
-    /// card (corer, globr, empr).
+    /// Also reset, in this order, and read the registers after each reset (level 4): the function
+    /// (pfr), or the whole card (corer, globr, empr).
     ///
-    /// A reset of the card resets all of its functions, and the package is gone. Refused while another function of the
-    /// same slot is bound to a kernel's driver or in use.
+    /// A reset of the card resets all of its functions, and the package is gone. Refused while
+    /// another function of the same slot is bound to a kernel's driver or in use.
     #[arg(
         long,
         value_name = "KINDS",
@@ -40,7 +41,8 @@ pub struct ReportArgs {
     /// Reset the card even if others use its functions.
     #[arg(long, requires = "reset")]
     pub force: bool,
-    /// Write the report to FILE, a line before each access, so that a machine that dies tells which one it was.
+    /// Write the report to FILE, a line before each access, so that a machine that dies tells
+    /// which one it was.
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Write FILE anew, and leave out the access that the report in it ended at.

@@ -11,7 +11,8 @@ use super::number::number;
 /// How a function is started.
 #[derive(Args, Debug, Clone, Default)]
 pub struct StartArgs {
-    /// The card's package (DDP) [default: E810_DDP, else intel/ice/ddp/ice.pkg of the firmware; `sim` has its own].
+    /// The card's package (DDP) [default: E810_DDP, else intel/ice/ddp/ice.pkg of the firmware;
+    /// `sim` has its own].
     #[arg(long, value_name = "FILE", conflicts_with = "warm")]
     pub ddp: Option<PathBuf>,
     /// The function's LAN side is ready, as only a simulator started with `--warm` leaves it.
@@ -23,10 +24,12 @@ pub struct StartArgs {
     /// VSI whose packets reach the RDMA engine [default: the only one its registers name].
     #[arg(long, value_name = "N", requires = "warm", value_parser = number::<u16>(0, u16::MAX.into()))]
     pub vsi: Option<u16>,
-    /// MTU of the interface in bytes, for both functions, 68 to 9702 [default: 1500; with `sim` 9000].
+    /// MTU of the interface in bytes, for both functions, 68 to 9702 [default: 1500; with `sim`
+    /// 9000].
     #[arg(long, value_name = "BYTES", value_parser = number::<u16>(68, 9702))]
     pub mtu: Option<u16>,
-    /// Leave the port's link as it is, and only wait for it: on boards whose management controller owns it.
+    /// Leave the port's link as it is, and only wait for it: on boards whose management controller
+    /// owns it.
     #[arg(long, conflicts_with = "warm")]
     pub leave_link: bool,
 }

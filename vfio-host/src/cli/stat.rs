@@ -10,7 +10,8 @@ use super::{BackendArgs, StartArgs};
 pub struct StatArgs {
     /// The function: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
     ///
-    /// It is brought up for this, so it is one that nobody else uses; `e810 pingpong --counters` counts messages.
+    /// It is brought up for this, so it is one that nobody else uses; `e810 pingpong --counters`
+    /// counts messages.
     #[arg(short, long, value_name = "SPEC")]
     pub device: Option<DeviceSpec>,
     /// Also show what the device offers: its limits, by the names of `ibv_devinfo -v`.

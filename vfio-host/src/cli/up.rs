@@ -19,10 +19,12 @@ pub struct UpArgs {
     /// program that computes its memory as a constant (`Config::dma_bytes`).
     #[arg(long, conflicts_with = "json")]
     pub card: bool,
-    /// Reset the whole card first (a core reset): the way out where no function can load a package any more.
+    /// Reset the whole card first (a core reset): the way out where no function can load a package
+    /// any more.
     ///
-    /// All functions of the card are reset, and the package is gone. Refused while another function of the same slot is
-    /// bound to a kernel's driver or in use; functions that a virtual machine or another host has are not seen.
+    /// All functions of the card are reset, and the package is gone. Refused while another
+    /// function of the same slot is bound to a kernel's driver or in use; functions that a
+    /// virtual machine or another host has are not seen.
     #[arg(long)]
     pub reset_card: bool,
     /// Reset the card even if others use its functions.

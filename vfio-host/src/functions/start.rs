@@ -67,8 +67,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// The file that an option or a variable `named`, or the one that the machine has for a card with this
-    /// serial number.
+    /// The file that an option or a variable `named`, or the one that the machine has for a card
+    /// with this serial number.
     ///
     /// # Errors
     /// The file that was named cannot be read, or the one that was found.

@@ -26,9 +26,10 @@ const LOGGED: u64 = 8;
 pub struct RendezvousArgs {
     /// Wait here for another e810 that has `--connect`: ADDR:PORT, ADDR or :PORT.
     ///
-    /// Without ADDR at all addresses of this machine, with port 0 at a free port, which is printed. Then there is one function in
-    /// this process, and the other one in that. What they have to know of each other goes over this TCP connection,
-    /// neither encrypted nor authenticated.
+    /// Without ADDR at all addresses of this machine, with port 0 at a free port, which is
+    /// printed. Then there is one function in this process, and the other one in that. What
+    /// they have to know of each other goes over this TCP connection, neither encrypted nor
+    /// authenticated.
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["connect", "peer"])]
     pub listen: Option<HostPort>,
     /// Go to another e810 that has `--listen`: HOST:PORT or HOST. This side begins.

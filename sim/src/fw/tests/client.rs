@@ -1,4 +1,5 @@
-//! AdminQ client for tests: rings and commands are written byte by byte as control-path 9.1 defines them.
+//! AdminQ client for tests: rings and commands are written byte by byte as control-path 9.1 defines
+//! them.
 
 use e810_hal::bus::Index;
 use e810_hal::regs as hw;

@@ -132,7 +132,8 @@ fn a_vsi_that_does_not_prune_gets_every_vlan() {
     assert_eq!(received(&client), 2);
 }
 
-/// What a driver found on cards: a function-level reset leaves the register as it is (field-evidence 3.18).
+/// What a driver found on cards: a function-level reset leaves the register as it is
+/// (field-evidence 3.18).
 #[test]
 fn a_receive_queues_profile_outlives_resets_of_the_function() {
     const QRXFLXP_CNTXT_0: RegOffset = RegOffset::new(0x48_0000);

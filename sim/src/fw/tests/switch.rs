@@ -118,7 +118,8 @@ fn lists_are_given_out_and_taken_back() {
         .refused(AqCode::EINVAL);
 }
 
-/// Linux keeps the counters of flow director over a reset of the function, and gives them back at its end.
+/// Linux keeps the counters of flow director over a reset of the function, and gives them back at
+/// its end.
 #[test]
 fn counters_outlive_a_pf_reset() {
     let mut client = Client::new();

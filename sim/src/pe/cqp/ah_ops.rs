@@ -100,8 +100,8 @@ impl Device {
         Ok((index, self.reached(found, env)?))
     }
 
-    /// Existing drivers keep the queue set of the first join and name it in every later command on the group (Linux
-    /// `irdma_attach_mcast`, `irdma_detach_mcast`).
+    /// Existing drivers keep the queue set of the first join and name it in every later command on
+    /// the group (Linux `irdma_attach_mcast`, `irdma_detach_mcast`).
     fn same_queue_set(&self, name: &str, c: &Command, group: &MulticastGroup, env: &mut dyn Env) {
         let (was, is) = (group.queue_set(), bits16(c.q(16), 9, 0));
         if was != is {

@@ -218,7 +218,8 @@ static FORMATS: &[Format] = &[
 ];
 
 impl Format {
-    /// The format of an opcode; `None` if the device has no such command, or its format is not in the sources.
+    /// The format of an opcode; `None` if the device has no such command, or its format is not in
+    /// the sources.
     pub(crate) fn of(opcode: u8) -> Option<&'static Self> {
         FORMATS.iter().find(|format| format.opcode == opcode)
     }

@@ -41,8 +41,9 @@ impl Device {
     /// Size and memory of a new ring.
     fn cq_ring(&self, c: &Command, id: u32, env: &mut dyn Env) -> Result<(Memory, u32), Refusal> {
         let size = bits32(c.q(0), 20, 0);
-        // The field has 21 bits, and existing drivers make rings of up to 2,097,150 entries of it: what they compare
-        // with 1,048,575 is the number asked for, which they double afterwards (Linux `irdma_create_cq`).
+        // The field has 21 bits, and existing drivers make rings of up to 2,097,150 entries of it:
+        // what they compare with 1,048,575 is the number asked for, which they double
+        // afterwards (Linux `irdma_create_cq`).
         if size == 0 {
             return Err(Refusal::parameter(env, format!("CQ {id}: {size} entries")));
         }

@@ -9,8 +9,9 @@ use crate::pe::env::{Class, Env};
 use crate::pe::tables::PUSH_PAGES;
 use crate::pe::word::{bits, bits16, bits32, put};
 
-/// Reply of QUERY_RDMA_FEATURES: (type, info). What an E810 answers beyond the firmware version is not in the
-/// sources; atomics and "resource version 2" are not offered, as no GEN_2 driver may use them.
+/// Reply of QUERY_RDMA_FEATURES: (type, info). What an E810 answers beyond the firmware version is
+/// not in the sources; atomics and "resource version 2" are not offered, as no GEN_2 driver may use
+/// them.
 const FEATURES: [(u64, u64); 3] = [
     // Firmware 1.71, a version that cards were seen with (field-evidence 2, 4).
     (0, 1 << 16 | 71),

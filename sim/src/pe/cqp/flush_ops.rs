@@ -106,7 +106,8 @@ impl Device {
             Ring::Receive => &mut qp.receive_flushed,
         };
         if core::mem::replace(before, true) && outstanding.is_empty() {
-            // Linux flushes a side again only for what was posted after (control-path 4.12, data-path 8.4).
+            // Linux flushes a side again only for what was posted after (control-path 4.12,
+            // data-path 8.4).
             let text = format!("QP {id}: {ring:?} queue flushed again, with nothing posted since");
             env.finding(Class::Lint, "flush-again", text);
         }
@@ -144,8 +145,8 @@ impl Device {
         Ok(!outstanding.is_empty())
     }
 
-    /// The entries of a queue that are valid and neither completed nor flushed, NOPs left out; they count as flushed
-    /// from here on.
+    /// The entries of a queue that are valid and neither completed nor flushed, NOPs left out; they
+    /// count as flushed from here on.
     fn outstanding(
         &mut self,
         qp: &mut Qp,

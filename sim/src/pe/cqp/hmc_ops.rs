@@ -1,4 +1,5 @@
-//! HMC commands: query of limits, commit of object counts, and SD updates (control-path 6.3, 6.4, 6.6).
+//! HMC commands: query of limits, commit of object counts, and SD updates (control-path 6.3, 6.4,
+//! 6.6).
 
 use super::command::{Command, DONE, Outcome, Refusal};
 use super::execute::aligned;

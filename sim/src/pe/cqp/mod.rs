@@ -1,7 +1,8 @@
-//! The control queue pair: create and destroy, its ring, and command completion (control-path 4.1 to 4.4, 11).
+//! The control queue pair: create and destroy, its ring, and command completion (control-path 4.1
+//! to 4.4, 11).
 //!
-//! A command takes a seeded amount of time, so that a driver that polls too early, or reuses a slot too early,
-//! fails a test. Commands are executed and completed in order.
+//! A command takes a seeded amount of time, so that a driver that polls too early, or reuses a slot
+//! too early, fails a test. Commands are executed and completed in order.
 
 mod address_ops;
 mod ah_ops;
@@ -198,7 +199,8 @@ impl Cqp {
         env.read(address, &mut bytes).map_err(Unreachable::from)?;
         let words = words_of(&bytes);
         let [q0, q8, q16, q24, q32, q40, q48, q56] = words;
-        // PROTOCOL_USED [4:3], SVER [31:24], CEQPERVF [39:32] and the DCQCN words change nothing here.
+        // PROTOCOL_USED [4:3], SVER [31:24], CEQPERVF [39:32] and the DCQCN words change nothing
+        // here.
         let undefined = [
             q0 & !(mask(4, 1) | mask(11, 8) | mask(39, 24)),
             q8 & mask(8, 0),
@@ -357,7 +359,8 @@ impl Cqp {
             false => 0,
         };
         env.set_register(PeReg::CqpTail, u32::from(self.tail) | error);
-        // With the CCQ there, each command writes a CQE: also the one that created it, not the one that destroyed it.
+        // With the CCQ there, each command writes a CQE: also the one that created it, not the one
+        // that destroyed it.
         if !device.tables.ccq {
             return;
         }
@@ -380,7 +383,8 @@ impl Cqp {
             encode: &encode,
             solicited: failed,
         };
-        // A CCQ that cannot take it has reported why; the registers tell the driver that the command is done.
+        // A CCQ that cannot take it has reported why; the registers tell the driver that the
+        // command is done.
         let _ = device.complete(0, &completion, env);
     }
 }

@@ -139,7 +139,8 @@ impl Device {
                 .map_err(|bad| Refusal::parameter(env, format!("CREATE_QP {id}: {bad}")))?;
             qp.rc = (kind == QpType::RoceRc).then(|| Box::new(QpRcState::new(config)));
         }
-        // Linux creates its first QP before any queue set exists, with handle 0: it matters when the QP is to send.
+        // Linux creates its first QP before any queue set exists, with handle 0: it matters when
+        // the QP is to send.
         if state == State::Rts {
             self.lint_queue_set(id, &qp, env);
         }
@@ -149,8 +150,8 @@ impl Device {
         DONE
     }
 
-    /// All known drivers give a shadow area of zeroes: kernel memory of its own, or user memory that was cleared
-    /// (data-path 3).
+    /// All known drivers give a shadow area of zeroes: kernel memory of its own, or user memory
+    /// that was cleared (data-path 3).
     fn lint_shadow(&self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
         for offset in (0..SHADOW_BYTES).step_by(8) {
             let word = env
@@ -243,7 +244,8 @@ impl Device {
     /// MODIFY_QP to ERROR: refused where the queue pair cannot, or need not, go there.
     fn check_error_request(&mut self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
         if qp.modified_to_error {
-            // Linux remembers the state and sends nothing (control-path 5.5); where a command failed it may try again.
+            // Linux remembers the state and sends nothing (control-path 5.5); where a command
+            // failed it may try again.
             let text = format!("QP {id}: moved to ERROR where it was moved before");
             env.finding(Class::Lint, "qp-error-again", text);
         }
@@ -348,8 +350,8 @@ impl Device {
         let verbs = matches!(qp.kind, QpType::RoceRc | QpType::RoceUd);
         let at_rest = matches!(qp.state(), State::Idle | State::Error);
         if verbs && !at_rest && !qp.error_requested {
-            // Linux moves every one that was begun to ERROR first (control-path 5.5, row destroy); one in RESET or INIT of
-            // verbs is idle.
+            // Linux moves every one that was begun to ERROR first (control-path 5.5, row destroy);
+            // one in RESET or INIT of verbs is idle.
             let text = format!("QP {id}: destroyed in state {:?}", qp.state());
             env.finding(Class::Lint, "qp-destroy-state", text);
         }

@@ -1,5 +1,5 @@
-//! Commands, contexts and entries recorded from Linux's own functions, byte for byte: a finding in one of them
-//! means that a rule of the model is wrong, and each must decode to its inputs.
+//! Commands, contexts and entries recorded from Linux's own functions, byte for byte: a finding in
+//! one of them means that a rule of the model is wrong, and each must decode to its inputs.
 
 mod contexts;
 mod decoded;

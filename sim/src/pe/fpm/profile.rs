@@ -1,11 +1,12 @@
 //! Sizes and maxima of HMC objects.
 //!
-//! Those of the E810 are **not in the sources** (control-path 12): a driver reads them with QUERY_FPM_VAL at run
-//! time. The simulator's own profiles are files like a card's report (`sim/profiles`), in which their numbers are
-//! explained; they were chosen independently of any driver's planner.
+//! Those of the E810 are **not in the sources** (control-path 12): a driver reads them with
+//! QUERY_FPM_VAL at run time. The simulator's own profiles are files like a card's report
+//! (`sim/profiles`), in which their numbers are explained; they were chosen independently of any
+//! driver's planner.
 //!
-//! Unless the profile says otherwise, a size is at least what the engine itself stores in the object (see
-//! `contexts`).
+//! Unless the profile says otherwise, a size is at least what the engine itself stores in the
+//! object (see `contexts`).
 
 use std::sync::LazyLock;
 
@@ -105,8 +106,9 @@ impl FpmProfile {
         *PROFILE
     }
 
-    /// The profile of a card that answered QUERY_FPM_VAL with `reply` (control-path 6.3). Words that are not there
-    /// read as 0. Sizes that the reply does not give are those of the reference.
+    /// The profile of a card that answered QUERY_FPM_VAL with `reply` (control-path 6.3). Words
+    /// that are not there read as 0. Sizes that the reply does not give are those of the
+    /// reference.
     ///
     /// # Errors
     /// [`NoProfile`], for a reply that no card gives.
@@ -175,7 +177,8 @@ impl FpmProfile {
         self.limits(kind).1
     }
 
-    /// Entries in a block of a free list, at least 1: a card may say 0 of a list that it does not use.
+    /// Entries in a block of a free list, at least 1: a card may say 0 of a list that it does not
+    /// use.
     pub(crate) fn block(self, list: Kind) -> u64 {
         self.reported_block(list).max(1)
     }

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Linux's choice of counts and its estimate (control-path 6.5), RoCE, with a limit on the number of QPs.
+/// Linux's choice of counts and its estimate (control-path 6.5), RoCE, with a limit on the number
+/// of QPs.
 struct Linux {
     profile: FpmProfile,
     reply: [u64; QUERY_BYTES / 8],
@@ -142,8 +143,8 @@ fn linux_gets_55_mb_to_6_gb_out_of_the_card_profile() {
     assert!(layout.sds() <= FpmProfile::card().max_sds().into());
 }
 
-/// What in-tree drivers report of an E810-C (field-evidence 4, a), and the memory that Intel's README gives for its own
-/// counts, within 15 %.
+/// What in-tree drivers report of an E810-C (field-evidence 4, a), and the memory that Intel's
+/// README gives for its own counts, within 15 %.
 #[test]
 fn linux_sees_an_e810c_in_the_profile_of_that_name() {
     let profile = FpmProfile::e810c();
@@ -204,7 +205,8 @@ fn linux_fits_the_small_profile_into_a_small_guest() {
 fn what_linux_divides_by_is_not_zero() {
     for profile in [FpmProfile::card(), FpmProfile::small(), FpmProfile::e810c()] {
         let reply = profile.query_reply(&Variation::default());
-        // XFBLOCKSIZE, Q1BLOCKSIZE, RRFBLOCKSIZE; HTMULTIPLIER and TIMERBUCKET; MAX_CEQS; Q1 maximum.
+        // XFBLOCKSIZE, Q1BLOCKSIZE, RRFBLOCKSIZE; HTMULTIPLIER and TIMERBUCKET; MAX_CEQS; Q1
+        // maximum.
         for offset in [64, 80, 136] {
             assert!(reply[offset / 8] >> 32 > 0);
         }

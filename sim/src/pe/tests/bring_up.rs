@@ -138,7 +138,8 @@ fn doorbells_without_a_cqp_or_beyond_the_ring_are_found() {
 #[test]
 fn unknown_opcodes_and_undefined_bits() {
     let mut driver = TestDriver::ready(Config::default());
-    // QUERY_STAG, REG_SMR, MANAGE_VF_PBLE_BP, "modify CEQ", NOP: named or numbered, but without a format.
+    // QUERY_STAG, REG_SMR, MANAGE_VF_PBLE_BP, "modify CEQ", NOP: named or numbered, but without a
+    // format.
     for opcode in [0x0b, 0x0c, 0x10, 0x17, 0x24, 0x3f] {
         let done = driver.command(opcode, [0; 8]);
         assert!(done.error && done.major == ERROR, "{opcode:#x} {done:?}");
@@ -180,7 +181,8 @@ fn a_paged_sd_must_have_the_pages_of_what_the_device_hands_out() {
     driver.create_cqp();
     driver.commit();
     let (pds, page) = (driver.env.alloc(4096, 4096), driver.env.alloc(4096, 4096));
-    // HTE is the first type that the device hands out; PBLEs and what software addresses may come later.
+    // HTE is the first type that the device hands out; PBLEs and what software addresses may come
+    // later.
     let pages = |first: u64, last: u64| first / 4096..=(last - 1) / 4096;
     let needed =
         pages(driver.base(24), driver.base(32)).chain(pages(driver.base(40), driver.base(48)));
@@ -315,7 +317,8 @@ fn nothing_is_touched_after_a_reset() {
     assert_eq!((driver.env.faults, driver.env.findings.len()), (0, 0));
 }
 
-/// A reset of the card comes to drivers that did not ask for it. One that asked for a reset knows what is gone.
+/// A reset of the card comes to drivers that did not ask for it. One that asked for a reset knows
+/// what is gone.
 #[test]
 fn doorbells_after_a_reset_of_the_card_are_nobodys_fault() {
     let late = [
@@ -349,7 +352,8 @@ fn doorbells_after_a_reset_of_the_card_are_nobodys_fault() {
 fn contexts_leave_the_chip_when_their_sd_is_cleared() {
     let mut driver = TestDriver::ready(Config::default());
     let mut cq = driver.create_cq(5, 64);
-    // CQ 0 lies in the same SD: its context is there too, so the CCQ answers once more, from its cache.
+    // CQ 0 lies in the same SD: its context is there too, so the CCQ answers once more, from its
+    // cache.
     driver.post(0x1f, [1 << 15 | 1 << 31, 512 << 2 | 2, 0, 0, 0, 0, 0, 0]);
     driver.ring_cqp();
     // The completion needs the CCQ's context: gone.

@@ -32,7 +32,8 @@ fn lints(driver: &mut TestDriver) -> Vec<&'static str> {
     found.into_iter().map(|finding| finding.1).collect()
 }
 
-/// Three unsignaled or signaled entries (one a NOP) and two receives are outstanding when the QP goes to ERROR.
+/// Three unsignaled or signaled entries (one a NOP) and two receives are outstanding when the QP
+/// goes to ERROR.
 fn flush(style: FlushStyle) -> (Vec<[u64; 4]>, Vec<[u64; 4]>, u16) {
     let mut driver = TestDriver::ready(Config {
         variation: Variation {

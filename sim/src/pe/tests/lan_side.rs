@@ -1,4 +1,5 @@
-//! The engine with an incomplete LAN side: a VSI unknown to the switch, a queue set unknown to the scheduler.
+//! The engine with an incomplete LAN side: a VSI unknown to the switch, a queue set unknown to the
+//! scheduler.
 
 use super::engine_pair::{BYTES, EnginePair, VA};
 use super::qp::TestQp;

@@ -1,4 +1,5 @@
-//! Queue pairs for tests: host context (control-path 5.2) and work requests (data-path 1, 2) as raw words.
+//! Queue pairs for tests: host context (control-path 5.2) and work requests (data-path 1, 2) as raw
+//! words.
 
 use super::test_driver::{GOOD, TestCq, TestDriver};
 use crate::pe::Doorbell;
@@ -187,7 +188,8 @@ impl TestQp {
         (1 - n / RING % 2) << 63
     }
 
-    /// Writes a one-quantum work request; `words[3]` is without VALID, `words[1]` without the fragment's.
+    /// Writes a one-quantum work request; `words[3]` is without VALID, `words[1]` without the
+    /// fragment's.
     pub(super) fn put(&mut self, driver: &mut TestDriver, words: [u64; 4], fragment: bool) -> u64 {
         let index = self.posted % RING;
         let valid = Self::valid(self.posted);

@@ -90,7 +90,8 @@ fn what_was_not_taken_is_an_event_as_soon_as_one_is_asked_for() {
     assert_eq!(driver.env.findings, []);
 }
 
-/// Who can ring for a CQ and cannot write its shadow area neither asks for an event nor takes a request back.
+/// Who can ring for a CQ and cannot write its shadow area neither asks for an event nor takes a
+/// request back.
 #[test]
 fn a_doorbell_without_a_new_number_changes_no_request() {
     let (mut driver, mut qp, stag) = flushable();

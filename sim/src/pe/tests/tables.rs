@@ -1,4 +1,5 @@
-//! Commands on tables: addresses, handles, groups, the work scheduler, push pages; uploaded contexts.
+//! Commands on tables: addresses, handles, groups, the work scheduler, push pages; uploaded
+//! contexts.
 
 use super::qp::TestQp;
 use super::test_driver::{GOOD, TestDriver};
@@ -159,7 +160,8 @@ fn the_work_scheduler_is_a_tree() {
     }
     assert!(!driver.engine.queue_set_exists(other as u16));
     refused(&mut driver, 0x2c, node(2, 0, 0, 0), STATE, "cqp-state");
-    // Linux creates its first QP before there is a queue set; one that is to send without is odd, no more.
+    // Linux creates its first QP before there is a queue set; one that is to send without is odd,
+    // no more.
     let qp = TestQp::create(&mut driver, 3, 7, 1);
     assert_eq!(driver.env.kinds().len(), 0);
     qp.connect(&mut driver);

@@ -1,4 +1,5 @@
-//! A minimal driver for tests: every word is built from the tables of `control-path` and `data-path`.
+//! A minimal driver for tests: every word is built from the tables of `control-path` and
+//! `data-path`.
 
 use super::env::TestEnv;
 use crate::pe::{Config, Doorbell, PeReg, ProtocolEngine};
@@ -115,7 +116,8 @@ impl TestDriver {
     pub(super) fn create_cqp(&mut self) {
         // 4-aligned is all that the context needs (control-path 4.2).
         let context = self.env.alloc(128, 64) + 0x18 + 4;
-        // q0: SQSIZE [11:8] = 2 (8 entries), PROTOCOL_USED [4:3] = 2; q16 HMC_PROFILE 1; q32 HW_MAJVER 1.
+        // q0: SQSIZE [11:8] = 2 (8 entries), PROTOCOL_USED [4:3] = 2; q16 HMC_PROFILE 1; q32
+        // HW_MAJVER 1.
         let words = [0x210, self.sq, 1, 0xfeed_0000_0000_0001, 1 << 16, 0, 0, 0];
         self.env.set_words(context, &words);
         self.posted = 0;
@@ -140,7 +142,8 @@ impl TestDriver {
         self.ring(Doorbell::CqpDb, (self.posted % SQ) as u32);
     }
 
-    /// Runs a command and takes its completion: from the CCQ if there is one, else from the registers.
+    /// Runs a command and takes its completion: from the CCQ if there is one, else from the
+    /// registers.
     pub(super) fn command(&mut self, opcode: u64, words: [u64; 8]) -> Done {
         let slot = self.post(opcode, words);
         self.ring_cqp();
@@ -224,7 +227,8 @@ impl TestDriver {
     pub(super) fn direct_sd(&mut self, sd: u64) {
         let backing = self.env.alloc(0x20_0000, 4096);
         self.backing.push(backing);
-        // cmd: PMSDWR [31], PARTSEL [15], index; data: BPCOUNT 512 [11:2], TYPE direct [1], VALID [0].
+        // cmd: PMSDWR [31], PARTSEL [15], index; data: BPCOUNT 512 [11:2], TYPE direct [1], VALID
+        // [0].
         self.good(
             0x1f,
             [
@@ -287,7 +291,8 @@ impl TestDriver {
         }
     }
 
-    /// A VA-based region over its own memory: STag and IOVA. Driver bits on top of the index are random in Linux.
+    /// A VA-based region over its own memory: STag and IOVA. Driver bits on top of the index are
+    /// random in Linux.
     pub(super) fn register(
         &mut self,
         index: u64,
@@ -318,7 +323,8 @@ impl TestDriver {
         ((idx << 8 | 0x5a) as u32, memory + va % 4096)
     }
 
-    /// The AEQE at `n`: (code, id, source, state, WQE index, overflow), if it is valid in the first lap.
+    /// The AEQE at `n`: (code, id, source, state, WQE index, overflow), if it is valid in the first
+    /// lap.
     pub(super) fn aeqe(&self, n: u64) -> Option<(u64, u64, u64, u64, u64, bool)> {
         let word = self.env.word(self.aeq + 16 * n + 8);
         let id = word & 0x3FFFF | (word >> 46 & 1) << 18;

@@ -85,7 +85,8 @@ fn contexts_read_anew_after_each_step_change_nothing() {
 fn immediate_data_takes_a_second_cqe() {
     let mut pair = EnginePair::new(Config::default());
     let remote = pair.regions[1].0;
-    // One plain completion first: then the CQ of 32 entries wraps between the two entries of a message.
+    // One plain completion first: then the CQ of 32 entries wraps between the two entries of a
+    // message.
     for n in 0..20_u64 {
         pair.qps[1].post_receive(&mut pair.rigs[1], VA, BYTES, remote);
         // The immediate is q0; a fragment would stand in the second quantum, so there is none.
@@ -276,7 +277,8 @@ fn state_changes_that_cannot_be() {
     assert!(!driver.command(0x05, [64, 0, 0, 9, 0, 0, 0, 0]).error);
 }
 
-/// A peer sends when it likes: also while there is no backing for contexts, before the first SD and after the last.
+/// A peer sends when it likes: also while there is no backing for contexts, before the first SD and
+/// after the last.
 #[test]
 fn a_packet_for_a_queue_pair_without_backing_is_dropped() {
     let mut pair = EnginePair::new(Config::default());

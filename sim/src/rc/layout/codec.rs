@@ -5,7 +5,8 @@
 #[error("not a stored QP state: bad {0}")]
 pub struct StateError(pub(super) &'static str);
 
-/// What is still to be written. A section that is too small loses its end, which the round-trip test finds.
+/// What is still to be written. A section that is too small loses its end, which the round-trip
+/// test finds.
 pub(super) struct Writer<'a>(pub(super) &'a mut [u8]);
 
 impl Writer<'_> {

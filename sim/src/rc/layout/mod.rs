@@ -54,7 +54,8 @@ impl QpRcState {
     /// The state that [`to_bytes`](Self::to_bytes) stored.
     ///
     /// # Errors
-    /// [`StateError`] if a field holds a value that is never stored. Damage that gives valid fields is not found.
+    /// [`StateError`] if a field holds a value that is never stored. Damage that gives valid fields
+    /// is not found.
     pub fn from_bytes(bytes: &[u8; QP_STATE_BYTES]) -> Result<Self, StateError> {
         let mut all = Reader(bytes);
         let mut input = all.section(16)?;

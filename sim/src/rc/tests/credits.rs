@@ -25,10 +25,12 @@ fn acknowledge(testbed: &mut Testbed, offset: u32, msn: u32, credits: u8) {
     assert_eq!(testbed.a.take_in(&frame), Outcome::Accepted);
 }
 
-/// A requester that may have one message received, with three sends of three packets and a write posted.
+/// A requester that may have one message received, with three sends of three packets and a write
+/// posted.
 fn testbed() -> Testbed {
     let mut testbed = Testbed::new(PathMtu::B256);
-    // So that no packet in the middle of a message asks for an acknowledge by its place in the window.
+    // So that no packet in the middle of a message asks for an acknowledge by its place in the
+    // window.
     testbed.a.state.config.window = 256;
     testbed.a.state.set_send_limit(1);
     for _ in 0..3 {

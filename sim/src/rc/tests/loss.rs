@@ -1,4 +1,5 @@
-//! Links with loss, duplication and reordering: every message arrives exactly once, in order and intact.
+//! Links with loss, duplication and reordering: every message arrives exactly once, in order and
+//! intact.
 
 use super::testbed::Random;
 use super::*;

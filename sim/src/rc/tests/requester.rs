@@ -138,8 +138,9 @@ fn copies_of_an_rnr_nak_count_once() {
     assert_eq!(requester.sends(), [1, 2]);
 }
 
-/// What rdma_rxe answers to packets in flight when no receive is posted: an RNR NAK of the first, then a sequence NAK
-/// that names the same PSN for the second (rxe_resp.c: the RNR NAK does not set `sent_psn_nak`).
+/// What rdma_rxe answers to packets in flight when no receive is posted: an RNR NAK of the first,
+/// then a sequence NAK that names the same PSN for the second (rxe_resp.c: the RNR NAK does not set
+/// `sent_psn_nak`).
 #[test]
 fn a_sequence_nak_does_not_end_an_rnr_wait() {
     let mut requester = Requester::new();

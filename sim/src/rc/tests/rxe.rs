@@ -1,5 +1,6 @@
-//! The requester against a responder that behaves as Linux' rdma_rxe does (rxe_resp.c) where that differs from this
-//! engine: a sequence NAK follows an RNR NAK, and a repeated READ is answered with MIDDLE and LAST.
+//! The requester against a responder that behaves as Linux' rdma_rxe does (rxe_resp.c) where that
+//! differs from this engine: a sequence NAK follows an RNR NAK, and a repeated READ is answered
+//! with MIDDLE and LAST.
 
 use super::testbed::config;
 use super::*;

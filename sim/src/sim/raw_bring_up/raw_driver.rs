@@ -230,7 +230,8 @@ impl<P: Platform> RawDriver<P> {
         }
     }
 
-    /// A leaf of the work scheduler with a queue set (control-path 4.13): root, VSI node, leaf, leaf enabled.
+    /// A leaf of the work scheduler with a queue set (control-path 4.13): root, VSI node, leaf,
+    /// leaf enabled.
     pub(super) fn queue_set(&mut self) -> u64 {
         let (vsi, weighted) = (7 << 48 | 1 << 32, 1 << 59);
         let leaf = weighted | 1 << 61 | 1 << 16 | 2;

@@ -46,7 +46,8 @@ fn send_v4(payload: &[u8]) -> Vec<u8> {
     frame.seal()
 }
 
-/// Makes the checksums and the ICRC of an untagged IPv4 frame right again after a test has changed it.
+/// Makes the checksums and the ICRC of an untagged IPv4 frame right again after a test has changed
+/// it.
 pub(crate) fn repair(frame: &mut [u8]) {
     frame[24..26].fill(0);
     let sum = !checksum::fold(checksum::add(0, &frame[14..34]));
@@ -97,7 +98,8 @@ fn a_frame_of_others_is_built_byte_for_byte() {
 #[test]
 fn the_icrc_ignores_what_routers_change_and_nothing_else() {
     let good = samples::UC_SEND;
-    // TOS, TTL, UDP checksum and the congestion byte of the BTH. The IPv4 checksum follows TOS and TTL.
+    // TOS, TTL, UDP checksum and the congestion byte of the BTH. The IPv4 checksum follows TOS and
+    // TTL.
     for offset in [15, 22, 40, 41, 46] {
         let mut frame = good;
         frame[offset] ^= 0xFF;

@@ -51,7 +51,8 @@ fn a_receive_with_immediate_takes_two_entries() {
             VALID | 0x0b << 56 | 1 << 54 | 1 << 50 | 4 << 32
         ]
     );
-    // The extension starts the next lap: its valid bit is the other one. Bit 62 says the immediate is there.
+    // The extension starts the next lap: its valid bit is the other one. Bit 62 says the immediate
+    // is there.
     assert_eq!(entries.extension, Some([0xCAFE_F00D, 0, 0, 1 << 62]));
 }
 

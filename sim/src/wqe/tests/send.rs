@@ -20,7 +20,8 @@ pub(super) fn decode(words: &[u64]) -> Result<SendWqe, WqeError> {
     SendWqe::decode(words, true, Service::Connected)
 }
 
-/// An inline send of `data` as data-path 1.8 lays it out, with `filler` in every byte that software leaves alone.
+/// An inline send of `data` as data-path 1.8 lays it out, with `filler` in every byte that software
+/// leaves alone.
 pub(super) fn inline_words(data: &[u8], polarity: bool, filler: u8) -> Vec<u64> {
     let quanta = 1 + data.len().saturating_sub(8).div_ceil(31);
     let mut bytes = vec![filler; quanta * 32];

@@ -80,7 +80,8 @@ fn path(config: &QpConfig, inputs: &mut Fields<'_>) {
     let tag = inputs.number("vlan_tag") as u16;
     let tagged = inputs.is_set("insert_vlan_tag");
     inputs.same("VLAN tag", path.vlan, tagged.then_some(tag));
-    // DCQCN and DCTCP mark packets as ECN capable: the recorded software adds that to a TOS without ECN bits.
+    // DCQCN and DCTCP mark packets as ECN capable: the recorded software adds that to a TOS without
+    // ECN bits.
     let marks = inputs.is_set("dcqcn_en") || inputs.is_set("dctcp_en");
     let tos = inputs.number("tos") as u8;
     let ecn = if marks && tos & 3 == 0 { 2 } else { 0 };

@@ -1,4 +1,5 @@
-//! Executes recorded commands and compares the resulting device state with the inputs of the command.
+//! Executes recorded commands and compares the resulting device state with the inputs of the
+//! command.
 
 mod hmc;
 mod objects;
@@ -14,7 +15,8 @@ use crate::pe::env::Class;
 use crate::pe::qp::HOST_WORDS;
 use crate::pe::tests::env::TestEnv;
 
-/// Recorded commands that a device has to refuse, because the recorder's inputs cannot be in a real device.
+/// Recorded commands that a device has to refuse, because the recorder's inputs cannot be in a real
+/// device.
 const IMPOSSIBLE: [(&str, &str); 3] = [
     ("cq_create_3_ov0", "CEQ 1023, and MAX_CEQS is at most 1023"),
     ("cq_create_3_ov1", "CEQ 1023, and MAX_CEQS is at most 1023"),
@@ -24,8 +26,8 @@ const IMPOSSIBLE: [(&str, &str); 3] = [
     ),
 ];
 
-/// Commands that no recorded case has: existing drivers do not issue MODIFY_ADDR_HANDLE, and DESTROY_MCAST_GRP has the
-/// words of its siblings.
+/// Commands that no recorded case has: existing drivers do not issue MODIFY_ADDR_HANDLE, and
+/// DESTROY_MCAST_GRP has the words of its siblings.
 const NOT_RECORDED: [u8; 2] = [0x1d, 0x28];
 
 /// Names of the function that a command is about, as the inputs have it.

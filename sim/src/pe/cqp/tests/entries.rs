@@ -1,5 +1,5 @@
-//! Entries that the device writes outside of CQs: command completions, CEQEs, AEQEs. The fields that the recorded
-//! software read from an entry must encode to the same entry.
+//! Entries that the device writes outside of CQs: command completions, CEQEs, AEQEs. The fields
+//! that the recorded software read from an entry must encode to the same entry.
 
 use super::fields::Fields;
 use super::{BRING_UP, Case, EVENTS};
@@ -18,8 +18,8 @@ use crate::variation::{CqEventContext, QpEventContext};
 const RING: u64 = 0x5_0000_0000;
 const SHADOW: u64 = 0x6_0000_0000;
 
-/// OP \[61:56\] and SQ \[62\]: the recorded software takes the opcode from its own WQE and reads neither, so the
-/// recorder left them 0.
+/// OP \[61:56\] and SQ \[62\]: the recorded software takes the opcode from its own WQE and reads
+/// neither, so the recorder left them 0.
 const NOT_READ: u64 = mask(62, 56);
 
 #[test]
@@ -84,8 +84,8 @@ fn completions_of_commands_are_as_recorded() {
     assert_eq!(seen, 3);
 }
 
-/// TCPSTATE \[60:57\] and Q2DATA \[62:61\] are iWARP's: the device writes 0, and the recorder put numbers there to see
-/// them decoded.
+/// TCPSTATE \[60:57\] and Q2DATA \[62:61\] are iWARP's: the device writes 0, and the recorder put
+/// numbers there to see them decoded.
 fn iwarps(source: &mut Fields<'_>) -> u64 {
     put(source.number("tcp_state"), 60, 57) | put(source.number("q2_data"), 62, 61)
 }
@@ -144,8 +144,8 @@ fn asynchronous_events_are_as_recorded() {
     assert!(seen >= 900 || cfg!(miri), "{seen}");
 }
 
-/// A CEQE holds the CQ's context as CREATE_CQ gave it. The recorded ring of eight entries has a second lap: entries 8
-/// and on, whose valid bit is 0.
+/// A CEQE holds the CQ's context as CREATE_CQ gave it. The recorded ring of eight entries has a
+/// second lap: entries 8 and on, whose valid bit is 0.
 #[test]
 fn completion_events_are_as_recorded() {
     let mut env = TestEnv::new(1);

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::json::Value;
 
-/// Compares the device's decoding of a case's bytes with the case's inputs, and detects inputs that were not
-/// compared.
+/// Compares the device's decoding of a case's bytes with the case's inputs, and detects inputs that
+/// were not compared.
 pub(super) struct Fields<'a> {
     inputs: &'a Value,
     compared: BTreeSet<String>,

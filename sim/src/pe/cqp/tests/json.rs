@@ -1,5 +1,6 @@
-//! A JSON reader for the vectors: unsigned 64-bit numbers, strings without escapes, lists, objects. (A crate for it
-//! would make `x == []` ambiguous in all tests here, because its values compare with integers.)
+//! A JSON reader for the vectors: unsigned 64-bit numbers, strings without escapes, lists, objects.
+//! (A crate for it would make `x == []` ambiguous in all tests here, because its values compare
+//! with integers.)
 
 use std::fmt;
 use std::ops::Index;

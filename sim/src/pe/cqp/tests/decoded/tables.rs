@@ -257,7 +257,8 @@ impl Run<'_> {
         inputs.field("prio_type", node.priority);
         inputs.field("tc", node.class);
         inputs.field("weight", node.weight);
-        // The recorder gives one id of 16 bits, which its software cuts to 14. A node that is modified stays where it is.
+        // The recorder gives one id of 16 bits, which its software cuts to 14. A node that is
+        // modified stays where it is.
         let parent = inputs.number("parent_id") & 0x3FFF;
         if operation == 0 {
             inputs.same("parent", u64::from(node.parent), parent);
