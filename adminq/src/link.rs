@@ -35,7 +35,9 @@ impl NoLink {
             Self::Unusable => "its module is not supported; use one from the vendor's list",
             Self::NoSignal => "no signal from the other end; check cable and peer",
             Self::Remote => "the other end reports a fault; check cable and peer",
-            Self::Down => "the other end does not agree on a link; check its speed and FEC",
+            Self::Down => {
+                "the other end does not agree on a link; check its speed, FEC and autonegotiation (errata E11, E12, E13)"
+            }
         }
     }
 

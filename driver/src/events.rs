@@ -226,7 +226,7 @@ impl<P: Platform> VectorEvents<P> {
         };
         if let Some([info, data]) = details.hmc_registers {
             log_error!(
-                "HMC error: PFHMC_ERRORINFO {:#x}, PFHMC_ERRORDATA {:#x}",
+                "HMC error: PFHMC_ERRORINFO {:#x}, PFHMC_ERRORDATA {:#x} (erratum E16)",
                 info,
                 data
             );
@@ -234,11 +234,11 @@ impl<P: Platform> VectorEvents<P> {
         match details.critical {
             Some(code) if code.is_harmless() => {
                 log_warn!(
-                    "GLPE_CRITERR {:#x}: too few entries for inbound READs (Q1)",
+                    "GLPE_CRITERR {:#x}: too few entries for inbound READs (Q1, erratum E19)",
                     code.0
                 );
             }
-            Some(code) => log_error!("GLPE_CRITERR {:#x}", code.0),
+            Some(code) => log_error!("GLPE_CRITERR {:#x} (errata E17, E19)", code.0),
             None => {}
         }
     }
