@@ -48,6 +48,12 @@ pub struct ReportArgs {
     /// Write FILE anew, and leave out the access that the report in it ended at.
     #[arg(long, requires = "out")]
     pub skip_after_crash: bool,
+    /// Also print in what this card is not that of FILE, an earlier report.
+    ///
+    /// Compared are registers after resets, answers, limits and configuration space without what
+    /// the host sets in it.
+    #[arg(long, value_name = "FILE")]
+    pub compare: Option<PathBuf>,
     /// Keep Ethernet addresses and serial numbers in.
     #[arg(long)]
     pub identities: bool,

@@ -10,6 +10,7 @@ use e810_backends::host::Host;
 use e810_backends::spec::DeviceSpec;
 use e810_backends::{DeviceVisitor, HostDevice, Properties, open};
 use e810_card::config_space::ConfigSpace;
+use e810_card::differences;
 use e810_report::levels::{self, Levels};
 use e810_report::passive::{self, Identities};
 use e810_report::resets::Kind;
@@ -36,6 +37,8 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
     {
         refuse_if_used(&Host::default(), bdf, "--reset")?;
     }
+    // Before the card is touched: what is no report is not found out at the end.
+    let earlier = args.compare.as_deref().map(read_earlier).transpose()?;
     let header = Record::Report(Header {
         version: VERSION,
         program: concat!("e810 ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -48,7 +51,7 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
         None => {
             let journal = Journal::new(Cursor::new(Vec::new()), BTreeSet::new(), header)?;
             let (medium, result) = run_levels(args, &device, journal, out)?;
-            show(medium.get_ref(), out)?;
+            show(medium.get_ref(), earlier.as_ref(), out)?;
             writeln!(
                 out,
                 "\nNo file was written: --out FILE keeps the whole report."
@@ -56,7 +59,7 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
             result
         }
         Some(path) => {
-            let skipped = earlier(path, args.skip_after_crash)?;
+            let skipped = to_leave_out(path, args.skip_after_crash)?;
             let file = OpenOptions::new()
                 .read(true)
                 .write(true)
@@ -66,15 +69,22 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
                 .with_context(|| format!("--out {}", path.display()))?;
             let journal = Journal::new(file, skipped, header)?;
             let (mut file, result) = run_levels(args, &device, journal, out)?;
-            show(&contents(&mut file)?, out)?;
+            show(&contents(&mut file)?, earlier.as_ref(), out)?;
             writeln!(out, "\nThe whole report: {}", path.display())?;
             result
         }
     }
 }
 
+/// The report of `--compare`.
+fn read_earlier(path: &Path) -> Result<Document> {
+    let of_file = || format!("--compare {}", path.display());
+    let bytes = fs::read(path).with_context(of_file)?;
+    Document::parse(&bytes).with_context(of_file)
+}
+
 /// The accesses to leave out, as the report at `path` says.
-fn earlier(path: &Path, goes_on: bool) -> Result<BTreeSet<String>> {
+fn to_leave_out(path: &Path, goes_on: bool) -> Result<BTreeSet<String>> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
@@ -98,9 +108,28 @@ fn contents(file: &mut File) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn show(bytes: &[u8], out: &mut dyn Write) -> Result<()> {
+/// The page, and in what the card is not that of an earlier report.
+fn show(bytes: &[u8], earlier: Option<&Document>, out: &mut dyn Write) -> Result<()> {
     let document = Document::parse(bytes)?;
     write!(out, "{}", page::page(&document))?;
+    let Some(earlier) = earlier else {
+        return Ok(());
+    };
+    let found = differences(earlier, &document);
+    match found.len() {
+        0 => writeln!(
+            out,
+            "\ncompared    this card says what the earlier one says"
+        )?,
+        1 => writeln!(out, "\ncompared    1 difference, the earlier card first:")?,
+        many => writeln!(
+            out,
+            "\ncompared    {many} differences, the earlier card first:"
+        )?,
+    }
+    for difference in found {
+        writeln!(out, "  {difference}")?;
+    }
     Ok(())
 }
 

@@ -66,23 +66,27 @@ fn a_card_of_a_report_has_the_same_report() {
     assert_eq!(served.sim.findings(), []);
 }
 
+/// The file of a report, its card of another revision.
+fn original_with(original: &Document, revision: u8) -> String {
+    let lines = original.records.iter().cloned().map(|mut record| {
+        if let Record::Config { bytes } = &mut record {
+            let mut space = ConfigSpace::from_hex(bytes).unwrap();
+            space.0[8] = revision;
+            *bytes = space.to_hex();
+        }
+        serde_json::to_string(&record).unwrap() + "\n"
+    });
+    lines.collect()
+}
+
 /// A report as a file, with a card of another revision, is served by the command; what is no
 /// report is refused.
 #[test]
 fn the_command_serves_the_card_of_a_file() {
-    let mut original = document(&Served::start());
-    for record in &mut original.records {
-        if let Record::Config { bytes } = record {
-            let mut space = ConfigSpace::from_hex(bytes).unwrap();
-            space.0[8] = 7;
-            *bytes = space.to_hex();
-        }
-    }
+    let original = document(&Served::start());
     let folder = folder();
     let (file, socket) = (folder.as_path().join("card"), folder.as_path().join("s"));
-    let lines = original.records.iter().map(serde_json::to_string);
-    let lines: Vec<String> = lines.map(|line| line.unwrap() + "\n").collect();
-    fs::write(&file, lines.concat()).unwrap();
+    fs::write(&file, original_with(&original, 7)).unwrap();
     let start = |file: &std::path::Path| {
         let (socket, file) = (socket.display(), file.display());
         E810::start(&[
@@ -93,11 +97,30 @@ fn the_command_serves_the_card_of_a_file() {
     };
     let mut server = start(&file);
     until("the socket", || socket.exists().then_some(()));
-    let again = folder.as_path().join("again");
-    let end = report(&socket, &again).end();
+    let compared = |with: &std::path::Path| {
+        E810::start(&[
+            "report".to_owned(),
+            "--level=3".to_owned(),
+            "--reset=pfr,corer,globr,empr".to_owned(),
+            format!("--device=vfio-user:{}", socket.display()),
+            format!("--compare={}", with.display()),
+        ])
+        .end()
+    };
+    let end = compared(&file);
     assert!(end.status.success(), "{end:?}");
-    let again = Document::parse(&fs::read(&again).unwrap()).unwrap();
-    assert_eq!(differences(&original, &again), [""; 0]);
+    let same = "compared    this card says what the earlier one says";
+    assert!(end.out.contains(same), "{}", end.out);
+    // Another card differs, and what is no report is refused before anything is done.
+    let other = original_with(&original, 8);
+    fs::write(&file, other).unwrap();
+    let end = compared(&file);
+    let one = "compared    1 difference, the earlier card first:\n  configuration space: ";
+    assert!(end.out.contains(one), "{}", end.out);
+    fs::write(&file, "{}\n").unwrap();
+    let end = compared(&file);
+    assert_eq!(end.status.code(), Some(1), "{end:?}");
+    assert!(!end.out.contains("level 0"), "{}", end.out);
     server.0.kill().unwrap();
     let _ = server.end();
 
