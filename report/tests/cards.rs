@@ -179,15 +179,28 @@ fn answer(opcode: u16, code: &mut u16, reply: &mut String, data: &mut String, rn
 #[test]
 fn random_cards_are_found_again() {
     let base = report(Sim::builder().seed(1));
-    let mut different = BTreeSet::new();
     // As many as the longer checks ask for; fewer each time.
-    let cards = std::env::var("E810_CARDS").map_or(50, |count| count.parse().unwrap());
-    for seed in 0..cards {
-        let card = another_card(&base, seed);
-        let again = report(of_card(&card).seed(seed));
-        assert_eq!(differences(&card, &again), [""; 0], "seed {seed}");
-        different.extend(differences(&base, &card));
-    }
+    let cards: u64 = std::env::var("E810_CARDS").map_or(50, |count| count.parse().unwrap());
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
+    let check = |first: u64| {
+        let mut different = BTreeSet::new();
+        for seed in (first..cards).step_by(threads as usize) {
+            let card = another_card(&base, seed);
+            let again = report(of_card(&card).seed(seed));
+            assert_eq!(differences(&card, &again), [""; 0], "seed {seed}");
+            different.extend(differences(&base, &card));
+        }
+        different
+    };
+    let different: BTreeSet<String> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|first| scope.spawn(move || check(first)))
+            .collect();
+        running
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    });
     // The cards were others: registers of all states, answers, limits.
     assert!(different.len() > 200, "{}", different.len());
 }
