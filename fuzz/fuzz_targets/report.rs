@@ -20,7 +20,10 @@ fn start(card: &RecordedCard) {
     let sim = Sim::builder().card(card).build();
     let function = sim.function(0);
     function.function_level_reset();
-    let _ = (function.read32(GLGEN_RSTAT.off()), function.read32(PF_FUNC_RID.off()));
+    let _ = (
+        function.read32(GLGEN_RSTAT.off()),
+        function.read32(PF_FUNC_RID.off()),
+    );
     if let Some(bytes) = card.config_space() {
         let place = Place {
             card: [2, 0, 0, 0, 0, 1],
