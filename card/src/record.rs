@@ -216,6 +216,15 @@ pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(2).map(pair).collect()
 }
 
+/// Digits as the 64-bit words of a device's memory, little-endian; `None` if they are none.
+/// Bytes behind the last whole word are left out.
+#[must_use]
+pub fn words_from_hex(text: &str) -> Option<Vec<u64>> {
+    let bytes = from_hex(text)?;
+    let (words, _) = bytes.as_chunks();
+    Some(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
+}
+
 /// The values, equal neighbours together.
 #[must_use]
 pub fn runs(values: impl IntoIterator<Item = Option<u32>>) -> Vec<Run> {
@@ -260,6 +269,15 @@ mod tests {
                 state: State::AsFound
             }
         );
+    }
+
+    #[test]
+    fn words_are_little_endian() {
+        assert_eq!(
+            words_from_hex("0102000000000080ff"),
+            Some(vec![0x8000_0000_0000_0201])
+        );
+        assert_eq!(words_from_hex("0"), None);
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use e810_card::config_space::ConfigSpace;
-use e810_card::record::{Run, from_hex};
+use e810_card::record::{Run, from_hex, words_from_hex};
 use e810_card::{Document, Record, State};
 use e810_hal::pci_ids;
 use e810_hal::regs::{ALL, PF_FUNC_RID, RegInfo, Space};
 
 use crate::fw::{Answers, RecordedAnswer};
-use crate::pe::{FpmProfile, NoProfile};
+use crate::pe::{FpmProfile, NoProfile, QUERY_BYTES};
 use crate::regs::RecordedRegisters;
 
 /// Bytes that a command of the control QP can answer.
@@ -84,12 +84,24 @@ fn bytes(what: impl Into<String>, text: &str, most: usize) -> Result<Vec<u8>, No
     })
 }
 
-/// The words that the device has written: the buffer had zeros.
-fn words(bytes: &[u8]) -> Arc<[u64]> {
-    let (words, _) = bytes.as_chunks();
-    let written = words.iter().rposition(|word| *word != [0; 8]);
-    let words = words.iter().take(written.map_or(0, |last| last + 1));
-    words.map(|word| u64::from_le_bytes(*word)).collect()
+/// The words that the device has written: at least `least`, as the buffer had zeros behind
+/// them.
+fn words(what: &str, text: &str, least: usize) -> Result<Arc<[u64]>, NoCard> {
+    let words = words_from_hex(text).filter(|words| words.len() <= REPLY_BYTES / 8);
+    let mut words = words.ok_or_else(|| NoCard::Bytes {
+        what: what.to_owned(),
+        most: REPLY_BYTES,
+    })?;
+    let written = words.iter().rposition(|word| *word != 0);
+    words.truncate(written.map_or(0, |last| last + 1).max(least));
+    Ok(words.into())
+}
+
+/// Entries that a reply of QUERY_RDMA_FEATURES says it has (control-path 6.8).
+fn features_in(text: &str) -> usize {
+    let words = words_from_hex(text).unwrap_or_default();
+    let count = words.first().map_or(0, |first| first >> 32 & 0xFFFF);
+    usize::try_from(count).unwrap_or(0)
 }
 
 /// The values of a register, if this program knows one of that name.
@@ -166,11 +178,11 @@ impl RecordedCard {
                     }
                 }
                 Record::Cqp { name, data } if name == "QUERY_FPM_VAL" => {
-                    let reply = words(&bytes(name, data, REPLY_BYTES)?);
+                    let reply = words(name, data, QUERY_BYTES / 8)?;
                     fpm = Some((FpmProfile::from_reply(&reply)?, reply));
                 }
                 Record::Cqp { name, data } if name == "QUERY_RDMA_FEATURES" => {
-                    features = Some(words(&bytes(name, data, REPLY_BYTES)?));
+                    features = Some(words(name, data, features_in(data))?);
                 }
                 Record::Module { bytes: text } => {
                     answers.module = Some(bytes("module", text, 256)?);

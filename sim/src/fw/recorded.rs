@@ -140,8 +140,8 @@ impl Answers {
             .map(|answer| answer.data.as_slice())
     }
 
-    /// The entry of a capability: number, logical and physical id. Of the function if that
-    /// command was answered, of the device for what only that has.
+    /// The entry of a capability in the answer to `opcode` (0x000A or 0x000B): number, logical
+    /// and physical id.
     pub(crate) fn capability(&self, opcode: u16, id: u16) -> Option<[u32; 3]> {
         let (entries, _) = self.data(opcode)?.as_chunks::<CAPABILITY>();
         let entry = entries.iter().find(|entry| u16_at(*entry, 0) == id)?;
@@ -154,11 +154,11 @@ impl Answers {
 
     /// Elements of the switch: kind, number, switch.
     fn switch_elements(&self) -> impl Iterator<Item = (u16, u16, u16)> + '_ {
-        let (elements, _) = self
-            .data(0x0200)
-            .unwrap_or_default()
-            .as_chunks::<SWITCH_ELEMENT>();
-        elements.iter().map(|element| {
+        // The answers are its pages.
+        let pages = self.all.iter();
+        let pages = pages.filter(|answer| answer.opcode == 0x0200 && answer.code == 0);
+        let elements = pages.flat_map(|page| page.data.as_chunks::<SWITCH_ELEMENT>().0);
+        elements.map(|element| {
             let word = u16_at(element, 0);
             (word >> 14, word & 0x3ff, u16_at(element, 2))
         })
@@ -256,14 +256,15 @@ impl Answers {
         Some(active.and_then(|entry| Some((*entry.first_chunk()?, entry[36] != 0))))
     }
 
-    /// The answer as function `pf` of the same card would give it.
-    fn data_for(&self, opcode: u16, data: &[u8], pf: u8) -> Vec<u8> {
-        let mut data = data.to_vec();
+    /// The data of an answer as function `pf` of the same card would give it.
+    fn data_for(&self, answer: &RecordedAnswer, pf: u8) -> Vec<u8> {
+        let mut data = answer.data.clone();
         let by = i32::from(pf) - i32::from(self.pf);
-        if by == 0 {
+        // What a refusal left in the buffer says nothing.
+        if by == 0 || answer.code != 0 {
             return data;
         }
-        match opcode {
+        match answer.opcode {
             0x000a | 0x000b => shift_capabilities(&mut data, by),
             0x0200 => shift_switch(&mut data, by),
             0x0400 => shift_branches(&mut data, by),
@@ -385,7 +386,7 @@ impl Cx<'_, '_> {
             if is_list && answer.data.len() > command.room {
                 return Ok(reply.refused(AqCode::ENOMEM));
             }
-            let data = recorded.data_for(command.opcode, &answer.data, self.pf());
+            let data = recorded.data_for(answer, self.pf());
             reply.data = Some(part(&data, 0, command.room).to_vec());
         }
         Ok(reply)

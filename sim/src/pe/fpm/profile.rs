@@ -10,7 +10,7 @@
 
 use std::sync::LazyLock;
 
-use e810_card::record::from_hex;
+use e810_card::record::words_from_hex;
 use e810_card::{Document, Record};
 
 use super::{KINDS, Kind, Query, TABLE};
@@ -28,12 +28,10 @@ const E810C: &str = include_str!("../../../profiles/e810c.jsonl");
 fn built_in(text: &str) -> FpmProfile {
     let document = Document::parse(text.as_bytes()).expect("a report");
     let mut replies = document.records.iter().filter_map(|record| match record {
-        Record::Cqp { name, data } if name == "QUERY_FPM_VAL" => from_hex(data),
+        Record::Cqp { name, data } if name == "QUERY_FPM_VAL" => words_from_hex(data),
         _ => None,
     });
-    let bytes = replies.next().expect("a reply of QUERY_FPM_VAL");
-    let (words, _) = bytes.as_chunks();
-    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let words = replies.next().expect("a reply of QUERY_FPM_VAL");
     FpmProfile::from_reply(&words).expect("a profile")
 }
 
