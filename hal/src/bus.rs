@@ -82,7 +82,7 @@ impl RegOffset {
 
 impl fmt::Debug for RegOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Off({:#08x})", self.0)
+        write!(f, "RegOffset({:#08x})", self.0)
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
         }
         assert_eq!(
             format!("{} {:?}", RegOffset::new(0x800), RegOffset::new(0x800)),
-            "0x000800 Off(0x000800)"
+            "0x000800 RegOffset(0x000800)"
         );
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `{types, hal} ← {adminq, cqp, ceq, datapath} ← driver ← backends ← report ← vfio-host`,
 //! `card ← {sim, report}`, `hal ← sim ← {sim-server, backends} ← vfio-host`, `tests → all`, and
-//! `tests/peer` beside it, which nobody uses. The queue crates are siblings, and
+//! `tests/miri` and `tests/peer` beside it, which nobody uses. The queue crates are siblings, and
 //! the simulator sees the registers only, so that it cannot share a mistake
 //! about a structure's layout with the driver.
 
@@ -159,6 +159,13 @@ const CRATES: &[CrateRule] = &[
             "e810-report",
             "e810-host",
         ],
+        core: false,
+    },
+    // Built for Miri, each crate of it for each machine.
+    CrateRule {
+        package: "e810-miri",
+        folder: "miri",
+        may_use: &["e810", "e810-sim", "e810-tests"],
         core: false,
     },
     // Loads the existing provider library. Whom it may use is what it measures

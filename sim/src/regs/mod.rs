@@ -6,11 +6,12 @@
 mod cold;
 mod domain;
 pub(crate) mod lan;
+mod lookup;
 mod recorded;
 mod warm;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, LazyLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use e810_card::State;
 use e810_hal::RegOffset;
@@ -20,6 +21,7 @@ use e810_hal::regs::{self, Element, Space};
 
 pub(crate) use cold::{Start, switch_input_open};
 pub use domain::ResetSource;
+use lookup::find_element;
 pub(crate) use recorded::RecordedRegisters;
 pub(crate) use warm::Identity;
 
@@ -171,23 +173,6 @@ impl RegisterFile {
             }
         }
     }
-}
-
-/// The register at `off`: of the engine's, or of the LAN side's.
-fn find_element(off: RegOffset) -> Option<Element> {
-    /// By offset: a walk of the tables for each access would be most of a bring-up's time.
-    static ELEMENTS: LazyLock<HashMap<u32, Element>> = LazyLock::new(|| {
-        let of_the_engine = regs::ALL.iter();
-        let of_the_engine = of_the_engine.filter(|register| register.space == Space::Bar0);
-        let mut all = HashMap::new();
-        for register in of_the_engine.chain(lan::TABLE.iter()) {
-            for element in register.elements() {
-                all.entry(element.offset()).or_insert(element);
-            }
-        }
-        all
-    });
-    ELEMENTS.get(&off.get()).copied()
 }
 
 /// Only what is not 0 is kept.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-use e810_hal::bus::{Vector, VsiId};
+use e810_hal::bus::{BAR0_LEN, Vector, VsiId};
 use e810_hal::regs::{ALL, Space};
 
 fn file() -> RegisterFile {
@@ -161,4 +161,27 @@ fn named_bits_are_those_of_the_reference() {
     assert_eq!(bits(&mut file, regs::PFPE_CQPERRCODES.off()), u32::MAX);
     assert_eq!(bits(&mut file, regs::PFINT_AEQCTL.off()), 0xc000_1fff);
     assert!(file.element(RegOffset::new(0x7F_1000)).is_none());
+}
+
+#[test]
+fn every_element_of_every_register_is_found_at_its_offset() {
+    let mut elements = 0;
+    for register in lookup::all() {
+        for element in register.elements() {
+            let off = RegOffset::try_new(element.offset()).unwrap();
+            assert_eq!(find_element(off), Some(element), "{element}");
+            elements += 1;
+        }
+    }
+    assert!(elements > 100_000, "{elements}");
+}
+
+#[test]
+fn between_registers_there_is_none() {
+    // Behind the last element of an array, before all registers and behind all.
+    let last = regs::VSIQF_PE_CTL1.at(VsiId::new(767).unwrap());
+    for off in [last.off().get() + 4, 4, BAR0_LEN - 4] {
+        let off = RegOffset::try_new(off).unwrap();
+        assert_eq!(find_element(off), None, "{off:?}");
+    }
 }

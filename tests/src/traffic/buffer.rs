@@ -4,9 +4,7 @@
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
 
-use e810::{Platform, SharedBytes};
-use e810_backends::interrupts::Interrupts;
-use e810_backends::{Function, Transport};
+use e810::{Clock as _, Platform, SharedBytes};
 use e810_hal::{Ns, Vector};
 use e810_sim::SimPlatform;
 use e810_sim::middleware::Layered;
@@ -14,11 +12,11 @@ use e810_sim::middleware::Layered;
 use super::Watched;
 use crate::scenario::payload::keep;
 
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 /// Memory that can be registered. It is there for good.
 #[derive(Debug)]
-pub struct Buffer(SharedBytes);
+pub struct Buffer(pub(super) SharedBytes);
 
 /// What a test needs of a platform besides: payload memory that it can map, and its
 /// interrupts.
@@ -30,20 +28,19 @@ pub trait Room: Platform {
     fn fired(&self, limit: Ns) -> Vec<Vector>;
 }
 
-fn fired_of(platform: &impl Interrupts, limit: Ns) -> Vec<Vector> {
-    let mut fired = Vec::new();
-    let taken = platform.wait_fired(limit, &mut fired);
-    taken.expect("interrupts to wait for");
-    fired
-}
-
 impl Room for SimPlatform {
     fn room(&self, bytes: usize) -> Buffer {
         Buffer::new(bytes)
     }
 
     fn fired(&self, limit: Ns) -> Vec<Vector> {
-        fired_of(self, limit)
+        let mut fired = self.take_interrupts();
+        if fired.is_empty() && limit > Ns(0) {
+            // Waiting is what makes the simulator go on.
+            self.relax();
+            fired.extend(self.take_interrupts());
+        }
+        fired
     }
 }
 
@@ -67,17 +64,6 @@ where
 
     fn fired(&self, limit: Ns) -> Vec<Vector> {
         self.platform().fired(limit)
-    }
-}
-
-impl<T: Transport> Room for Function<T> {
-    fn room(&self, bytes: usize) -> Buffer {
-        let bytes = bytes.next_multiple_of(PAGE);
-        Buffer(self.buffer(bytes).expect("payload memory").bytes())
-    }
-
-    fn fired(&self, limit: Ns) -> Vec<Vector> {
-        fired_of(self, limit)
     }
 }
 

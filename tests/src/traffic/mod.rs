@@ -14,6 +14,8 @@
 )]
 
 mod buffer;
+#[cfg(feature = "backends")]
+mod function;
 mod pair;
 pub mod scenarios;
 mod setup;

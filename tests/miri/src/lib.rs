@@ -5,9 +5,11 @@
 //!
 //! ```text
 //! export MIRIFLAGS=-Zmiri-disable-stacked-borrows    # it visits every word of 2 MiB at each access
-//! cargo +nightly miri test -p e810-tests --test first_light
-//! CC_s390x_unknown_linux_gnu=cc cargo +nightly miri test -p e810-tests --test first_light --target s390x-unknown-linux-gnu
+//! cargo +nightly miri test -p e810-miri
+//! cargo +nightly miri test -p e810-miri --target s390x-unknown-linux-gnu
 //! ```
+
+#![cfg(test)]
 
 use e810::{Mtu, QpCaps};
 use e810_sim::{Profile, Sim};
