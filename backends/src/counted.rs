@@ -3,14 +3,12 @@
 //! A wrapper, so that every backend is counted by the same code and the core
 //! needs none of it. Clones share their counts.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use e810_hal::{
-    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
-    InterruptVectors, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
-};
+use e810_hal::{Barrier, Bus, DmaAlloc, DmaError, DmaLayout, Platform, RawDma, RegOffset};
+
+use crate::forward::forward;
 
 /// A platform whose register accesses are counted.
 #[derive(Clone, Debug)]
@@ -83,41 +81,7 @@ unsafe impl<P: DmaAlloc> DmaAlloc for Counted<P> {
     }
 }
 
-// SAFETY: as for `DmaAlloc`.
-unsafe impl<P: DmaMap> DmaMap for Counted<P> {
-    fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
-        self.inner.dma_map(memory, access)
-    }
-    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
-        self.inner.dma_segment(mapping, index)
-    }
-    fn dma_unmap(&self, mapping: Mapping) {
-        self.inner.dma_unmap(mapping);
-    }
-}
-
-// SAFETY: as for `DmaAlloc`.
-unsafe impl<P: HostMem> HostMem for Counted<P> {
-    fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
-        self.inner.host_alloc(words)
-    }
-    unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize) {
-        // SAFETY: the caller's promise is about the same allocation.
-        unsafe { self.inner.host_free(memory, words) }
-    }
-}
-
-impl<P: Clock> Clock for Counted<P> {
-    fn now(&self) -> Ns {
-        self.inner.now()
-    }
-    fn delay(&self, time: Ns) {
-        self.inner.delay(time);
-    }
-    fn relax(&self) {
-        self.inner.relax();
-    }
-}
+forward!([P: Platform] Counted<P>);
 
 impl<P: Barrier> Barrier for Counted<P> {
     fn to_device(&self) {
@@ -128,20 +92,5 @@ impl<P: Barrier> Barrier for Counted<P> {
     }
     fn flush_wc(&self) {
         self.inner.flush_wc();
-    }
-}
-
-impl<P: InterruptVectors> InterruptVectors for Counted<P> {
-    fn vector_count(&self) -> u16 {
-        self.inner.vector_count()
-    }
-    fn vector_alloc(&self) -> Option<Vector> {
-        self.inner.vector_alloc()
-    }
-    fn vector_free(&self, vector: Vector) {
-        self.inner.vector_free(vector);
-    }
-    fn vector_affinity(&self, vector: Vector, cpu: u32) {
-        self.inner.vector_affinity(vector, cpu);
     }
 }

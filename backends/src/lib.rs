@@ -51,7 +51,8 @@
 //!   binding functions to vfio-pci and back.
 //! * [`buffer`], [`memory`]: payload that can be registered. [`interrupts`], [`channel`]: waiting
 //!   for vectors, and for completions by a descriptor. [`signals`]: orderly shutdown.
-//! * [`counted`]: register accesses of any platform, counted.
+//! * [`counted`]: register accesses of any platform, counted. [`observed`]: a device whose
+//!   accesses, memory and interrupts are followed.
 //!
 //! Simulated functions of this process are devices too with the feature `sim`, which is off
 //! by default.
@@ -62,12 +63,14 @@ pub mod counted;
 mod device;
 mod dma;
 pub mod error;
+mod forward;
 mod function;
 pub mod host;
 pub mod interrupts;
 pub mod iova;
 mod lan;
 pub mod memory;
+pub mod observed;
 mod open;
 mod platform;
 pub mod signals;
@@ -81,7 +84,7 @@ mod vectors;
 pub mod vfio;
 pub mod vfio_user;
 
-pub use device::HostDevice;
+pub use device::{DeviceInfo, HostDevice};
 pub use error::BackendError;
 pub use function::{Function, Identity, Options};
 pub use lan::lan;

@@ -6,7 +6,7 @@ use e810_hal::{Clock, Ns, Vector};
 use e810_sim::SimPlatform;
 
 use crate::buffer::{Buffer, Payload};
-use crate::device::HostDevice;
+use crate::device::DeviceInfo;
 use crate::interrupts::Interrupts;
 use crate::{BackendError, Identity, Notice, Properties};
 
@@ -29,7 +29,7 @@ impl Interrupts for SimPlatform {
     }
 }
 
-impl HostDevice for SimPlatform {
+impl DeviceInfo for SimPlatform {
     fn identity(&self) -> Option<Identity> {
         None
     }

@@ -9,9 +9,11 @@
 pub mod compare;
 pub mod config_space;
 pub mod document;
+pub mod lines;
 pub mod record;
 
 pub use compare::differences;
 pub use config_space::ConfigSpace;
-pub use document::{Document, ReadError};
+pub use document::Document;
+pub use lines::ReadError;
 pub use record::{Header, Record, Run, State, VERSION};

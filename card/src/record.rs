@@ -225,6 +225,12 @@ pub fn words_from_hex(text: &str) -> Option<Vec<u64>> {
     Some(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
+/// The 64-bit words of a device's memory as digits, little-endian.
+#[must_use]
+pub fn words_to_hex(words: &[u64]) -> String {
+    words.iter().map(|word| hex(&word.to_le_bytes())).collect()
+}
+
 /// The values, equal neighbours together.
 #[must_use]
 pub fn runs(values: impl IntoIterator<Item = Option<u32>>) -> Vec<Run> {
@@ -278,6 +284,7 @@ mod tests {
             Some(vec![0x8000_0000_0000_0201])
         );
         assert_eq!(words_from_hex("0"), None);
+        assert_eq!(words_to_hex(&[0x8000_0000_0000_0201]), "0102000000000080");
     }
 
     #[test]

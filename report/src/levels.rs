@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use e810_hal::Platform;
 
-use crate::document::{Document, ReadError};
+use crate::document::Document;
 use crate::engine::{self, EngineError};
 use crate::journal::{Journal, JournalError, Medium};
 use crate::passive::Identities;
@@ -13,6 +13,7 @@ use crate::queries::{self, QueryError};
 use crate::record::{Header, Record, State, VERSION};
 use crate::registers::sweep;
 use crate::resets::{self, Kind, ResetError};
+use e810_card::ReadError;
 
 /// What level 1 does, said before it begins.
 pub const OPENS: &str = "opens the function, which resets it (FLR), and reads its registers; \

@@ -17,7 +17,7 @@ use e810_card::State;
 use e810_hal::RegOffset;
 use e810_hal::bus::{ItrIndex, Vector};
 use e810_hal::reg::AccessKind;
-use e810_hal::regs::{self, Element, Space};
+use e810_hal::regs::{self, Element};
 
 pub(crate) use cold::{Start, switch_input_open};
 pub use domain::ResetSource;

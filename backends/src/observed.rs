@@ -1,0 +1,302 @@
+//! A device whose accesses an observer follows: registers, memory of the device, barriers and
+//! interrupts.
+//!
+//! A wrapper, so that no backend and no part of the core knows of it, and nothing costs where
+//! it is not used. Every kind of device is one type behind it: what is generic over
+//! [`HostDevice`](crate::HostDevice) is compiled once more for it, not once for each kind.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Result;
+use e810::Lan;
+use e810_hal::{
+    Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, InterruptVectors, Iova,
+    Ns, RawDma, RegOffset, Vector,
+};
+
+use crate::buffer::{Buffer, Payload};
+use crate::device::DeviceInfo;
+use crate::forward::forward;
+use crate::interrupts::Interrupts;
+use crate::{BackendError, HostDevice, Identity, Notice, Properties};
+
+/// What is told of every access, in the order of the accesses. `now` is the device's clock.
+pub trait Observer: fmt::Debug {
+    /// A register was read.
+    fn read(&self, now: Ns, memory: &DeviceMemory, offset: RegOffset, value: u32);
+
+    /// A register is about to be written.
+    fn write(&self, now: Ns, memory: &DeviceMemory, offset: RegOffset, value: u32);
+
+    /// Memory was allocated for the device.
+    fn allocated(&self, now: Ns, at: Iova, bytes: usize);
+
+    /// Memory of the device is about to be freed.
+    fn freed(&self, now: Ns, memory: &DeviceMemory, at: Iova);
+
+    /// The driver has found an entry that the device wrote, and is about to read it
+    /// ([`Barrier::from_device`]).
+    fn entries(&self, now: Ns, memory: &DeviceMemory);
+
+    /// The driver takes these interrupts.
+    fn interrupts(&self, now: Ns, vectors: &[Vector]);
+}
+
+/// The memory that a driver has allocated for its device, readable by the device's addresses.
+///
+/// Memory that was mapped for the device (payload) is not in it.
+#[derive(Debug, Default)]
+pub struct DeviceMemory(RefCell<BTreeMap<u64, Block>>);
+
+/// One allocation: its words and their number.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    words: NonNull<AtomicU64>,
+    len: usize,
+}
+
+impl DeviceMemory {
+    /// Reads words from a multiple of 8 on, as many as are in one allocation and fit; says how
+    /// many those were. The device may be writing there.
+    pub fn read(&self, at: Iova, words: &mut [u64]) -> usize {
+        let blocks = self.0.borrow();
+        let Some((start, block)) = blocks.range(..=at.0).next_back() else {
+            return 0;
+        };
+        let first = usize::try_from((at.0 - start) / 8).unwrap_or(usize::MAX);
+        let left = block.len.saturating_sub(first);
+        let (into, _) = words.split_at_mut(left.min(words.len()));
+        for (word, index) in into.iter_mut().zip(first..) {
+            // SAFETY: the block has `len` words, `index` is below that, and it is in the map
+            // only while it is allocated: it is taken out before it is freed.
+            let shared = unsafe { block.words.add(index).as_ref() };
+            *word = shared.load(Ordering::Relaxed);
+        }
+        into.len()
+    }
+
+    /// The allocation that has the byte at `at`: its first address and its bytes.
+    #[must_use]
+    pub fn block(&self, at: Iova) -> Option<(Iova, usize)> {
+        let blocks = self.0.borrow();
+        let (start, block) = blocks.range(..=at.0).next_back()?;
+        let bytes = block.len * 8;
+        (((at.0 - start) as usize) < bytes).then_some((Iova(*start), bytes))
+    }
+}
+
+/// What a device is without the handle being `Clone`, so that its type can be forgotten.
+trait AnyDevice:
+    Bus
+    + DmaAlloc
+    + DmaMap
+    + HostMem
+    + Clock
+    + Barrier
+    + InterruptVectors
+    + Payload
+    + Interrupts
+    + DeviceInfo
+{
+}
+
+impl<D: HostDevice> AnyDevice for D {}
+
+/// A device that is observed.
+#[derive(Clone)]
+pub struct Observed {
+    device: Rc<dyn AnyDevice>,
+    memory: Rc<DeviceMemory>,
+    observer: Rc<dyn Observer>,
+}
+
+impl fmt::Debug for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observed")
+            .field("observer", &self.observer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Observed {
+    /// Has `observer` follow what is done with `device` through this handle and its clones.
+    pub fn new<D: HostDevice>(device: D, observer: Rc<dyn Observer>) -> Self {
+        Self {
+            device: Rc::new(device),
+            memory: Rc::default(),
+            observer,
+        }
+    }
+
+    fn inner(&self) -> &dyn AnyDevice {
+        &*self.device
+    }
+}
+
+impl Bus for Observed {
+    fn read32(&self, off: RegOffset) -> u32 {
+        let value = self.device.read32(off);
+        self.observer.read(self.now(), &self.memory, off, value);
+        value
+    }
+    fn write32(&self, off: RegOffset, value: u32) {
+        self.observer.write(self.now(), &self.memory, off, value);
+        self.device.write32(off, value);
+    }
+}
+
+// SAFETY: every call is passed on unchanged to a platform that keeps the contract.
+unsafe impl DmaAlloc for Observed {
+    fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
+        let raw = self.device.dma_alloc(layout)?;
+        let block = Block {
+            words: raw.words,
+            len: raw.len,
+        };
+        self.memory.0.borrow_mut().insert(raw.iova.0, block);
+        self.observer.allocated(self.now(), raw.iova, raw.len * 8);
+        Ok(raw)
+    }
+    unsafe fn dma_free(&self, raw: RawDma) {
+        self.observer.freed(self.now(), &self.memory, raw.iova);
+        self.memory.0.borrow_mut().remove(&raw.iova.0);
+        // SAFETY: the caller's promise is about the same allocation, and the observer's copy
+        // of its address is gone.
+        unsafe { self.device.dma_free(raw) }
+    }
+}
+
+forward!([] Observed);
+
+impl Barrier for Observed {
+    fn to_device(&self) {
+        self.device.to_device();
+    }
+    fn from_device(&self) {
+        self.device.from_device();
+        self.observer.entries(self.now(), &self.memory);
+    }
+    fn flush_wc(&self) {
+        self.device.flush_wc();
+    }
+}
+
+impl Interrupts for Observed {
+    fn wait_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+        let before = fired.len();
+        self.device.wait_fired(limit, fired)?;
+        match fired.get(before..) {
+            None | Some([]) => {}
+            Some(new) => self.observer.interrupts(self.now(), new),
+        }
+        Ok(())
+    }
+}
+
+impl Payload for Observed {
+    fn payload(&self, bytes: usize) -> Result<Buffer> {
+        self.device.payload(bytes)
+    }
+}
+
+impl DeviceInfo for Observed {
+    fn identity(&self) -> Option<Identity> {
+        self.device.identity()
+    }
+    fn notice(&self) -> Option<(String, Notice)> {
+        self.device.notice()
+    }
+    fn failure(&self) -> Option<&BackendError> {
+        self.device.failure()
+    }
+    fn on_failure(&self, report: fn(&BackendError)) {
+        self.device.on_failure(report);
+    }
+    fn probe(&self) -> Result<(), BackendError> {
+        self.device.probe()
+    }
+    fn properties(&self) -> Option<&Properties> {
+        self.device.properties()
+    }
+    fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>> {
+        self.device.config_space()
+    }
+    fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan> {
+        self.device.lan(mac, vsi, mtu)
+    }
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use e810_hal::{DmaBuf, DmaWords};
+    use e810_sim::Sim;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Told(RefCell<Vec<String>>);
+
+    impl Observer for Told {
+        fn read(&self, _: Ns, _: &DeviceMemory, offset: RegOffset, _: u32) {
+            self.0.borrow_mut().push(format!("read {offset}"));
+        }
+        fn write(&self, _: Ns, _: &DeviceMemory, offset: RegOffset, value: u32) {
+            self.0.borrow_mut().push(format!("write {offset} {value}"));
+        }
+        fn allocated(&self, _: Ns, _: Iova, bytes: usize) {
+            self.0.borrow_mut().push(format!("allocated {bytes}"));
+        }
+        fn freed(&self, _: Ns, memory: &DeviceMemory, at: Iova) {
+            let mut words = [1; 4];
+            let there = memory.read(at, &mut words);
+            self.0.borrow_mut().push(format!("freed {there} {words:?}"));
+        }
+        fn entries(&self, _: Ns, _: &DeviceMemory) {
+            self.0.borrow_mut().push("entries".to_owned());
+        }
+        fn interrupts(&self, _: Ns, vectors: &[Vector]) {
+            self.0.borrow_mut().push(format!("{vectors:?}"));
+        }
+    }
+
+    #[test]
+    fn memory_is_readable_while_it_is_allocated() {
+        let sim = Sim::builder().build();
+        let told = Rc::new(Told::default());
+        let device = Observed::new(sim.function(0), told.clone());
+        let memory = device.memory.clone();
+        let buffer = DmaBuf::new(device.clone(), DmaLayout::new(24, 4096)).unwrap();
+        buffer.words()[1].store(7, Ordering::Relaxed);
+        let at = buffer.iova();
+        let mut words = [1; 4];
+        let second = at.offset(8).unwrap();
+        assert_eq!(memory.read(second, &mut words), 2);
+        assert_eq!(words, [7, 0, 1, 1]);
+        assert_eq!(memory.block(second), Some((at, 24)));
+        assert_eq!(memory.block(at.offset(24).unwrap()), None);
+        assert_eq!(memory.read(at.offset(24).unwrap(), &mut words), 0);
+        buffer.release();
+        assert_eq!(memory.read(at, &mut words), 0);
+        let told = told.0.borrow();
+        assert_eq!(*told, ["allocated 24", "freed 3 [0, 7, 0, 1]"]);
+    }
+
+    #[test]
+    fn accesses_are_told_in_order() {
+        let sim = Sim::builder().build();
+        let told = Rc::new(Told::default());
+        let device = Observed::new(sim.function(0), told.clone());
+        let off = RegOffset::try_new(0xb_6008).unwrap();
+        device.read32(off);
+        device.clone().write32(off, 3);
+        device.from_device();
+        device.to_device();
+        let told = told.0.borrow();
+        assert_eq!(*told, ["read 0x0b6008", "write 0x0b6008 3", "entries"]);
+    }
+}
