@@ -10,12 +10,12 @@ use crate::{BackendError, Function, Identity, Notice, Properties, Transport};
 /// failures of its transport.
 ///
 /// Clones are handles on the same device.
-pub trait HostDevice: HostPlatform + DeviceInfo + 'static {}
+pub trait HostDevice: HostPlatform + TransportInfo + 'static {}
 
-impl<T: HostPlatform + DeviceInfo + 'static> HostDevice for T {}
+impl<T: HostPlatform + TransportInfo + 'static> HostDevice for T {}
 
 /// What a device says of itself and of its transport.
-pub trait DeviceInfo {
+pub trait TransportInfo {
     /// What the function says it is; `None` of a simulated function of this
     /// process.
     fn identity(&self) -> Option<Identity>;
@@ -55,7 +55,7 @@ pub trait DeviceInfo {
     fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan>;
 }
 
-impl<T: Transport> DeviceInfo for Function<T> {
+impl<T: Transport> TransportInfo for Function<T> {
     fn identity(&self) -> Option<Identity> {
         Some(self.identity())
     }

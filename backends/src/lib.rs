@@ -84,7 +84,7 @@ mod vectors;
 pub mod vfio;
 pub mod vfio_user;
 
-pub use device::{DeviceInfo, HostDevice};
+pub use device::{HostDevice, TransportInfo};
 pub use error::BackendError;
 pub use function::{Function, Identity, Options};
 pub use lan::lan;

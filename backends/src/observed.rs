@@ -20,12 +20,12 @@ use e810_hal::{
 };
 
 use crate::buffer::{Buffer, Payload};
-use crate::device::DeviceInfo;
+use crate::device::TransportInfo;
 use crate::forward::forward;
 use crate::interrupts::Interrupts;
 use crate::{BackendError, HostDevice, Identity, Notice, Properties};
 
-/// What is told of every access, in the order of the accesses. `now` is the device's clock.
+/// Called at every access, in the order of the accesses. `now` is the device's clock.
 pub trait Observer: fmt::Debug {
     /// A register was read.
     fn read(&self, now: Ns, memory: &DeviceMemory, offset: RegOffset, value: u32);
@@ -101,7 +101,7 @@ trait AnyDevice:
     + InterruptVectors
     + Payload
     + Interrupts
-    + DeviceInfo
+    + TransportInfo
 {
 }
 
@@ -204,7 +204,7 @@ impl Payload for Observed {
     }
 }
 
-impl DeviceInfo for Observed {
+impl TransportInfo for Observed {
     fn identity(&self) -> Option<Identity> {
         self.device.identity()
     }
@@ -239,9 +239,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Told(RefCell<Vec<String>>);
+    struct Calls(RefCell<Vec<String>>);
 
-    impl Observer for Told {
+    impl Observer for Calls {
         fn read(&self, _: Ns, _: &DeviceMemory, offset: RegOffset, _: u32) {
             self.0.borrow_mut().push(format!("read {offset}"));
         }
@@ -267,8 +267,8 @@ mod tests {
     #[test]
     fn memory_is_readable_while_it_is_allocated() {
         let sim = Sim::builder().build();
-        let told = Rc::new(Told::default());
-        let device = Observed::new(sim.function(0), told.clone());
+        let calls = Rc::new(Calls::default());
+        let device = Observed::new(sim.function(0), calls.clone());
         let memory = device.memory.clone();
         let buffer = DmaBuf::new(device.clone(), DmaLayout::new(24, 4096)).unwrap();
         buffer.words()[1].store(7, Ordering::Relaxed);
@@ -282,21 +282,21 @@ mod tests {
         assert_eq!(memory.read(at.offset(24).unwrap(), &mut words), 0);
         buffer.release();
         assert_eq!(memory.read(at, &mut words), 0);
-        let told = told.0.borrow();
-        assert_eq!(*told, ["allocated 24", "freed 3 [0, 7, 0, 1]"]);
+        let calls = calls.0.borrow();
+        assert_eq!(*calls, ["allocated 24", "freed 3 [0, 7, 0, 1]"]);
     }
 
     #[test]
-    fn accesses_are_told_in_order() {
+    fn calls_are_in_the_order_of_accesses() {
         let sim = Sim::builder().build();
-        let told = Rc::new(Told::default());
-        let device = Observed::new(sim.function(0), told.clone());
+        let calls = Rc::new(Calls::default());
+        let device = Observed::new(sim.function(0), calls.clone());
         let off = RegOffset::try_new(0xb_6008).unwrap();
         device.read32(off);
         device.clone().write32(off, 3);
         device.from_device();
         device.to_device();
-        let told = told.0.borrow();
-        assert_eq!(*told, ["read 0x0b6008", "write 0x0b6008 3", "entries"]);
+        let calls = calls.0.borrow();
+        assert_eq!(*calls, ["read 0x0b6008", "write 0x0b6008 3", "entries"]);
     }
 }

@@ -4,9 +4,10 @@ use anyhow::{Context, Result};
 use e810::{Lan, MacAddr, VsiId};
 use e810_hal::{Clock, Ns, Vector};
 use e810_sim::SimPlatform;
+use e810_sim::middleware::Layered;
 
 use crate::buffer::{Buffer, Payload};
-use crate::device::DeviceInfo;
+use crate::device::TransportInfo;
 use crate::interrupts::Interrupts;
 use crate::{BackendError, Identity, Notice, Properties};
 
@@ -29,7 +30,47 @@ impl Interrupts for SimPlatform {
     }
 }
 
-impl DeviceInfo for SimPlatform {
+/// A simulated function behind a layer, such as one that injects faults, is a device as well.
+impl<P: Payload, L> Payload for Layered<P, L> {
+    fn payload(&self, bytes: usize) -> Result<Buffer> {
+        self.platform().payload(bytes)
+    }
+}
+
+impl<P: Interrupts, L> Interrupts for Layered<P, L> {
+    fn wait_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
+        self.platform().wait_fired(limit, fired)
+    }
+}
+
+impl<L> TransportInfo for Layered<SimPlatform, L> {
+    fn identity(&self) -> Option<Identity> {
+        self.platform().identity()
+    }
+    fn notice(&self) -> Option<(String, Notice)> {
+        self.platform().notice()
+    }
+    fn failure(&self) -> Option<&BackendError> {
+        self.platform().failure()
+    }
+    fn on_failure(&self, report: fn(&BackendError)) {
+        self.platform().on_failure(report);
+    }
+    fn probe(&self) -> Result<(), BackendError> {
+        self.platform().probe()
+    }
+    fn properties(&self) -> Option<&Properties> {
+        self.platform().properties()
+    }
+    fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>> {
+        self.platform().config_space()
+    }
+    fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan> {
+        self.platform().lan(mac, vsi, mtu)
+    }
+}
+
+impl TransportInfo for SimPlatform {
     fn identity(&self) -> Option<Identity> {
         None
     }

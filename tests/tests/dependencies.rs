@@ -1,8 +1,9 @@
 //! The dependencies between the crates, as docs/architecture.md draws them.
 //!
-//! `{types, hal} ← {adminq, cqp, ceq, datapath} ← driver ← backends ← report ← vfio-host`,
-//! `card ← {sim, report}`, `hal ← sim ← {sim-server, backends} ← vfio-host`, `tests → all`, and
-//! `tests/miri` and `tests/peer` beside it, which nobody uses. The queue crates are siblings, and
+//! `{types, hal} ← {adminq, cqp, ceq, datapath} ← driver ← backends ← {report, trace} ←
+//! vfio-host`, `card ← {sim, report, trace}`, `hal ← sim ← {sim-server, backends} ← vfio-host`,
+//! `tests → all`, and `tests/miri` and `tests/peer` beside it, which nobody uses. The queue
+//! crates are siblings, and
 //! the simulator sees the registers only, so that it cannot share a mistake
 //! about a structure's layout with the driver.
 
@@ -121,6 +122,22 @@ const CRATES: &[CrateRule] = &[
         ],
         core: false,
     },
+    // Follows a device through a backend, and names what is in its queues; drives nothing.
+    CrateRule {
+        package: "e810-trace",
+        folder: "trace",
+        may_use: &[
+            "e810-hal",
+            "e810-adminq",
+            "e810-cqp",
+            "e810-datapath",
+            "e810",
+            "e810-backends",
+            "e810-card",
+            "e810-sim",
+        ],
+        core: false,
+    },
     CrateRule {
         package: "e810-host",
         folder: "vfio-host",
@@ -132,6 +149,7 @@ const CRATES: &[CrateRule] = &[
             "e810-report",
             "e810-sim",
             "e810-sim-server",
+            "e810-trace",
         ],
         core: false,
     },

@@ -21,6 +21,7 @@ mod report;
 mod sim;
 mod start;
 mod stat;
+mod trace;
 mod tuning;
 mod up;
 pub mod usage;
@@ -40,6 +41,7 @@ pub use report::{ReportArgs, ResetArg};
 pub use sim::{ProfileArg, SimArgs};
 pub use start::{BackendArgs, StartArgs};
 pub use stat::StatArgs;
+pub use trace::{KindArg, OnlyArgs, TraceAction, TraceArgs};
 pub use tuning::TuningArg;
 pub use up::UpArgs;
 pub use wire::WireArgs;
@@ -76,6 +78,8 @@ pub enum Command {
     Up(UpArgs),
     /// Write down everything that a function says of itself, for others to look at.
     Report(ReportArgs),
+    /// Show what a trace of `--trace` has, or compare two.
+    Trace(TraceArgs),
     /// Serve simulated functions to other processes and virtual machines over vfio-user.
     #[command(after_long_help = e810_sim_server::USERS)]
     Sim(SimArgs),
@@ -93,7 +97,9 @@ impl Command {
             Self::Monitor(args) => args.json,
             Self::Stat(args) => args.json,
             Self::Up(args) => args.json,
-            Self::Bind(_) | Self::Unbind(_) | Self::Report(_) | Self::Sim(_) => false,
+            Self::Bind(_) | Self::Unbind(_) | Self::Report(_) | Self::Trace(_) | Self::Sim(_) => {
+                false
+            }
         }
     }
 }

@@ -35,11 +35,17 @@ pub struct StartArgs {
 }
 
 /// How a function behind a backend is used.
-#[derive(Args, Debug, Clone, Copy, Default)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct BackendArgs {
     /// Take memory for the device from huge pages of 2 MiB, which have to be reserved.
     #[arg(long)]
     pub hugepages: bool,
+    /// Write what driver and device do to FILE, for `e810 trace`.
+    ///
+    /// Each access to a register, each command with its buffers, each work request and each entry
+    /// of a queue, with times. A file that is there is overwritten; a trace ends at 256 MiB.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 impl BackendArgs {

@@ -10,4 +10,5 @@ pub mod pingpong;
 pub mod report;
 pub mod sim;
 pub mod stat;
+pub mod trace;
 pub mod up;

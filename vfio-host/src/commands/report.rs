@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Error, Result};
 use e810_backends::host::Host;
 use e810_backends::spec::DeviceSpec;
-use e810_backends::{DeviceVisitor, HostDevice, Properties, open};
+use e810_backends::{DeviceVisitor, HostDevice, Properties};
 use e810_card::config_space::ConfigSpace;
 use e810_card::differences;
 use e810_report::levels::{self, Levels};
@@ -21,6 +21,7 @@ use crate::cli::device::chosen;
 use crate::cli::usage::refuse;
 use crate::cli::{ReportArgs, ResetArg};
 use crate::functions::card_users::refuse_if_used;
+use crate::functions::open::open;
 use crate::functions::simulated::simulator;
 use crate::functions::watch;
 
@@ -36,6 +37,9 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
         && !args.force
     {
         refuse_if_used(&Host::default(), bdf, "--reset")?;
+    }
+    if args.highest() == 0 && args.backend.trace.is_some() {
+        refuse!("--trace: level 0 opens no device, so there is nothing to trace; leave it out");
     }
     // Before the card is touched: what is no report is not found out at the end.
     let earlier = args.compare.as_deref().map(read_earlier).transpose()?;
@@ -165,7 +169,7 @@ fn run_levels<M: Medium>(
             args,
             out,
         };
-        open([device], args.backend.options(), opened)
+        open([device], &args.backend, opened)
     };
     let result: Result<()> = run();
     let why = result.as_ref().err().map(|error| format!("{error:#}"));

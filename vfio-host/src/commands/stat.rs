@@ -8,13 +8,14 @@ use anyhow::{Context, Error, Result, bail};
 use e810::{Control, GIDS, LinkFec, Mtu, Platform, PortState};
 use e810_backends::host::Host;
 use e810_backends::spec::DeviceSpec;
-use e810_backends::{DeviceVisitor, HostDevice, open};
+use e810_backends::{DeviceVisitor, HostDevice};
 use e810_sim::{Mode, Sim};
 use serde::Serialize;
 
 use crate::cli::StatArgs;
 use crate::cli::device::chosen;
 use crate::functions::checks::warn_of_memlock;
+use crate::functions::open::open;
 use crate::functions::simulated::{refuse_for_sim, sim_start, simulator};
 use crate::functions::start::{Start, start};
 use crate::functions::{lifecycle, watch};
@@ -85,7 +86,7 @@ pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
         limits: args.verbose.then_some((&device, &host)),
         simulated: None,
     };
-    let report = open([&device], args.backend.options(), asked)?;
+    let report = open([&device], &args.backend, asked)?;
     if args.json {
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
@@ -107,7 +108,7 @@ impl DeviceVisitor<1> for Asked<'_> {
     type Error = Error;
 
     fn simulator(&mut self) -> Result<Sim> {
-        refuse_for_sim(&self.args.start, self.args.backend)?;
+        refuse_for_sim(&self.args.start, &self.args.backend)?;
         let sim = simulator(1, Mode::Real, 1, self.args.start.warm);
         Ok(self.simulated.insert(sim).clone())
     }

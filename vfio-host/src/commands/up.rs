@@ -10,7 +10,7 @@ use e810::hmc::{Backing, FpmQuery, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux
 use e810::{Lan, LanSide, LinkPolicy, LoadedBy, Memory, Platform, Reached};
 use e810_backends::counted::Counted;
 use e810_backends::host::Host;
-use e810_backends::{DeviceVisitor, HostDevice, open};
+use e810_backends::{DeviceVisitor, HostDevice};
 use e810_hal::Clock;
 use e810_hal::regs::GL_RDPU_CNTRL;
 use e810_sim::{Mode, Sim};
@@ -20,6 +20,7 @@ use crate::cli::device::chosen;
 use crate::functions::card_users::refuse_if_used;
 use crate::functions::checks::warn_of_memlock;
 use crate::functions::lifecycle::wait_link;
+use crate::functions::open::open;
 use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
 use crate::functions::start::{LINK, Start, start};
 use crate::functions::watch;
@@ -48,7 +49,7 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
         args,
         simulated: None,
     };
-    let (full, demand, times) = open([&device], args.backend.options(), both_ways)?;
+    let (full, demand, times) = open([&device], &args.backend, both_ways)?;
     if args.card {
         write!(out, "{}", as_source(&full.card))?;
         // A comment to the source above.
@@ -82,7 +83,7 @@ impl DeviceVisitor<1> for BothWays<'_> {
 
     /// With a function for each of the two ways.
     fn simulator(&mut self) -> Result<Sim> {
-        refuse_for_sim(&self.args.start, self.args.backend)?;
+        refuse_for_sim(&self.args.start, &self.args.backend)?;
         let sim = simulator(2, Mode::Real, 1, self.args.start.warm);
         self.simulated = Some(Simulated::new(sim.clone(), &self.args.capture)?);
         Ok(sim)

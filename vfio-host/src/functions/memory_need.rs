@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use e810::Config;
-use e810_backends::HostDevice;
+use e810_backends::TransportInfo as _;
 use e810_hal::Platform;
 use e810_sim::{Mode, Profile, Sim};
 

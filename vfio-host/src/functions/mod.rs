@@ -2,6 +2,7 @@
 //!
 //! * `checks` and `card_users`, before anything is opened;
 //! * `simulated`, the simulator that `sim` names functions of;
+//! * `open`, opening devices, with a trace of what is done with them if asked for;
 //! * `start`, from an open device to one whose engine works;
 //! * `lifecycle`, bringing up, waiting for links, shutting down, of one or two;
 //! * `watch`, whether devices are still there;
@@ -13,6 +14,7 @@ pub(crate) mod card_users;
 pub(crate) mod checks;
 pub(crate) mod lifecycle;
 pub mod memory_need;
+pub mod open;
 pub(crate) mod peer;
 pub(crate) mod simulated;
 pub mod start;

@@ -1,7 +1,7 @@
 //! The simulator of a command whose functions are of this process.
 
 use anyhow::{Result, bail};
-use e810_backends::HostDevice;
+use e810_backends::TransportInfo as _;
 use e810_backends::host::Host;
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
@@ -99,7 +99,7 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
 ///
 /// # Errors
 /// [`Usage`](crate::cli::usage::Usage), which names the first of them.
-pub(crate) fn refuse_for_sim(start: &StartArgs, backend: BackendArgs) -> Result<()> {
+pub(crate) fn refuse_for_sim(start: &StartArgs, backend: &BackendArgs) -> Result<()> {
     let given = [
         ("--mac", start.mac.is_some(), LAN_SIDE),
         ("--vsi", start.vsi.is_some(), LAN_SIDE),

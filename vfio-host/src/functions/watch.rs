@@ -40,7 +40,7 @@ pub(crate) fn watch<D: HostDevice, const N: usize>(functions: [&D; N]) -> impl F
             return Ok(());
         }
         next.set(now + NOTICE_INTERVAL);
-        if let Some((device, notice)) = functions.iter().find_map(HostDevice::notice) {
+        if let Some((device, notice)) = functions.iter().find_map(|device| device.notice()) {
             return Err(KernelNotice { device, notice }.into());
         }
         match functions.iter().find_map(|function| function.failure()) {

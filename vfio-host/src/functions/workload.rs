@@ -4,11 +4,12 @@
 use anyhow::{Context, Error, Result};
 use e810_backends::host::Host;
 use e810_backends::interrupts::HostPlatform;
-use e810_backends::{DeviceVisitor, HostDevice, open};
+use e810_backends::{DeviceVisitor, HostDevice};
 use e810_sim::{Mode, Sim};
 
 use super::checks::{exists, warn_of_memlock};
 use super::lifecycle::FUNCTIONS;
+use super::open::open;
 use super::simulated::{LAN_SIDE, Simulated, refuse_for_sim, simulator};
 use super::start::{Start, start};
 use super::watch;
@@ -65,7 +66,6 @@ pub(crate) fn run<J: Workload>(
     args: &PairArgs,
     workload: &J,
 ) -> Result<(J::Outcome, TransportLabel)> {
-    let options = args.backend.options();
     let device = args.device()?;
     if let Some(rendezvous) = args.rendezvous.open()? {
         if device.is_simulated() {
@@ -82,7 +82,7 @@ pub(crate) fn run<J: Workload>(
             rendezvous,
             transport: &transport,
         };
-        return Ok((open([&device], options, run_distributed)?, transport));
+        return Ok((open([&device], &args.backend, run_distributed)?, transport));
     }
     if args.peer.is_none() {
         // What is missing first of all is not the peer.
@@ -108,7 +108,7 @@ pub(crate) fn run<J: Workload>(
         transport: &transport,
         simulated: None,
     };
-    Ok((open([&device, &peer], options, run_local)?, transport))
+    Ok((open([&device, &peer], &args.backend, run_local)?, transport))
 }
 
 /// Options that only the simulator in this process has.
@@ -140,7 +140,7 @@ impl<J: Workload> DeviceVisitor<2> for LocalRun<'_, J> {
 
     fn simulator(&mut self) -> Result<Sim> {
         let args = self.args;
-        refuse_for_sim(&args.start, args.backend)?;
+        refuse_for_sim(&args.start, &args.backend)?;
         for (option, is_given) in [
             ("--peer-mac", args.peer_mac.is_some()),
             ("--peer-vsi", args.peer_vsi.is_some()),

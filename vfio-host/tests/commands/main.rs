@@ -12,6 +12,7 @@ mod perf;
 mod pingpong;
 mod report;
 mod stat;
+mod trace;
 
 use clap::Parser;
 use e810_host::cli::Cli;

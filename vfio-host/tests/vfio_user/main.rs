@@ -24,4 +24,5 @@ mod processes;
 mod report;
 mod served;
 mod strangers;
+mod trace;
 mod wire;

@@ -1,0 +1,30 @@
+//! Following the queues in a device's memory by what a driver writes to its registers.
+//!
+//! Each part takes accesses and returns events; it never writes to the device's memory. What
+//! it reads there is the device's or the driver's: anything may be in it.
+
+mod adminq;
+mod cqp;
+mod entries;
+mod work;
+
+pub(crate) use adminq::AdminqFollower;
+pub(crate) use cqp::{CqpFollower, Learned};
+pub(crate) use entries::{EntryKind, EntryRings};
+pub(crate) use work::{QueuePair, WorkQueues};
+
+use e810_backends::observed::DeviceMemory;
+use e810_hal::Iova;
+
+/// `count` words of the device's memory from `at` on, or as many as are there.
+fn words(memory: &DeviceMemory, at: u64, count: usize) -> Vec<u64> {
+    let mut words = vec![0; count];
+    let there = memory.read(Iova(at), &mut words);
+    words.truncate(there);
+    words
+}
+
+/// Bits `hi` to `lo` of a word.
+const fn bits(word: u64, hi: u32, lo: u32) -> u64 {
+    word << (63 - hi) >> (63 - hi + lo)
+}

@@ -1,0 +1,240 @@
+//! The Control QP: its commands, and what they say of other queues (control-path 4).
+
+use std::collections::BTreeMap;
+
+use e810_backends::observed::DeviceMemory;
+use e810_card::record::words_to_hex;
+use e810_cqp::Opcode;
+use e810_cqp::op::QUERY_BYTES;
+use e810_hal::RegOffset;
+use e810_hal::regs::{PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CQPDB, PFPE_CQPTAIL};
+
+use super::{EntryKind, QueuePair, bits, words};
+use crate::record::{Attached, Event, Hex};
+
+/// 64-bit words of a command, and of the host context.
+const WORDS: usize = 8;
+/// The word of a command that has the opcode.
+const HEADER: usize = 3;
+/// Index of the doorbell and of the tail register.
+const INDEX: u32 = 0x7FF;
+/// Bytes of the host context of a queue pair.
+const QP_CONTEXT_BYTES: usize = 256;
+/// Bytes of the entries of an SD update behind the third.
+const SD_SLOT_BYTES: usize = 128;
+/// Bytes of a reply whose size is the device's: all counters, or all features, fit.
+const REPLY_BYTES: usize = 1024;
+
+/// What a command says of a queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Learned {
+    /// A ring of entries that the device writes: kind, number, first address, entries.
+    Ring(EntryKind, u32, u64, u32),
+    /// There is no such ring any more.
+    RingGone(EntryKind, u32),
+    /// A queue pair.
+    Queues(u32, QueuePair),
+    /// There is no such queue pair any more.
+    QueuesGone(u32),
+    /// A queue whose entries cannot be followed.
+    Hidden(String),
+}
+
+/// What the engine does with memory that a command names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Read,
+    Written,
+    /// It reads it, and writes its answer there.
+    Both,
+}
+
+/// Memory that a command names: the word with its address, its bytes, and who uses it how.
+fn attached(opcode: Opcode, command: &[u64]) -> Option<(u8, usize, Way)> {
+    Some(match opcode {
+        Opcode::CreateQp | Opcode::ModifyQp => (2, QP_CONTEXT_BYTES, Way::Read),
+        // Entries behind the third; the word has the function's number in its low bits.
+        Opcode::UpdatePeSds if bits(*command.get(HEADER)?, 3, 0) > 0 => {
+            (2, SD_SLOT_BYTES, Way::Read)
+        }
+        Opcode::CommitFpmVal => (4, QUERY_BYTES, Way::Both),
+        Opcode::QueryFpmVal => (4, QUERY_BYTES, Way::Written),
+        Opcode::QueryRdmaFeatures | Opcode::GatherStats => (4, REPLY_BYTES, Way::Written),
+        Opcode::UploadContext => (2, QP_CONTEXT_BYTES, Way::Written),
+        Opcode::CreateMcastGrp | Opcode::ModifyMcastGrp => (4, REPLY_BYTES, Way::Read),
+        _ => return None,
+    })
+}
+
+/// Words of memory that a command names, without the zeros at its end.
+fn attached_words(memory: &DeviceMemory, address: u64, bytes: usize) -> Vec<u64> {
+    // Low bits are the command's own where an address is aligned.
+    let mut found = words(memory, address & !0x7, bytes / 8);
+    let used = found.iter().rposition(|word| *word != 0);
+    found.truncate(used.map_or(0, |last| last + 1));
+    found
+}
+
+/// The commands of a driver.
+#[derive(Debug, Default)]
+pub(crate) struct CqpFollower {
+    context_high: u32,
+    base: u64,
+    entries: u32,
+    next: u32,
+    /// Commands whose memory the engine will write, by index: header, word, address, bytes.
+    replies: BTreeMap<u32, (u64, u8, u64, usize)>,
+    /// The entry behind the last one that the tail register has passed.
+    tail: u32,
+}
+
+impl CqpFollower {
+    /// The driver is about to write a register.
+    pub(crate) fn write(
+        &mut self,
+        memory: &DeviceMemory,
+        offset: RegOffset,
+        value: u32,
+    ) -> (Vec<Event>, Vec<Learned>) {
+        let mut learned = Vec::new();
+        if offset == PFPE_CCQPHIGH.off() {
+            self.context_high = value;
+        } else if offset == PFPE_CCQPLOW.off() {
+            let address = u64::from(self.context_high) << 32 | u64::from(value);
+            return (self.created(memory, address), learned);
+        } else if offset == PFPE_CQPDB.off() && self.entries > 0 {
+            let mut events = Vec::new();
+            let to = value & INDEX;
+            while self.next != to && to < self.entries {
+                events.extend(self.command(memory, self.next, &mut learned));
+                self.next = (self.next + 1) % self.entries;
+            }
+            return (events, learned);
+        }
+        (Vec::new(), learned)
+    }
+
+    /// The Control QP is created from the context at `address`; 0 ends it.
+    fn created(&mut self, memory: &DeviceMemory, address: u64) -> Vec<Event> {
+        let context = words(memory, address, WORDS);
+        let (Some(first), Some(base)) = (context.first(), context.get(1)) else {
+            *self = Self::default();
+            return Vec::new();
+        };
+        *self = Self {
+            base: *base,
+            entries: 2_u32 << bits(*first, 11, 8),
+            ..Self::default()
+        };
+        vec![Event::CqpContext {
+            bytes: words_to_hex(&context),
+        }]
+    }
+
+    fn command(
+        &mut self,
+        memory: &DeviceMemory,
+        index: u32,
+        learned: &mut Vec<Learned>,
+    ) -> Option<Event> {
+        let at = self.base.checked_add(u64::from(index) * 64)?;
+        let command = words(memory, at, WORDS);
+        let header = *command.get(HEADER)?;
+        let opcode = Opcode::from_code(bits(header, 37, 32) as u8);
+        let mut lent = Vec::new();
+        if let Some((word, bytes, way)) = attached(opcode, &command) {
+            let address = command.get(usize::from(word)).copied().unwrap_or(0);
+            if way != Way::Written {
+                let words = attached_words(memory, address, bytes);
+                lent.push(Attached {
+                    word,
+                    bytes: words_to_hex(&words),
+                });
+            }
+            if way != Way::Read {
+                self.replies.insert(index, (header, word, address, bytes));
+            }
+        }
+        learned.extend(what_it_says(opcode, &command, memory));
+        Some(Event::CqpCommand {
+            index,
+            bytes: words_to_hex(&command),
+            memory: lent,
+        })
+    }
+
+    /// The driver has read a register.
+    pub(crate) fn read(
+        &mut self,
+        memory: &DeviceMemory,
+        offset: RegOffset,
+        value: u32,
+    ) -> Vec<Event> {
+        let mut replies = Vec::new();
+        if offset == PFPE_CQPTAIL.off() && value & INDEX < self.entries {
+            while self.tail != value & INDEX {
+                replies.extend(self.completed(memory, self.tail));
+                self.tail = (self.tail + 1) % self.entries;
+            }
+        }
+        replies
+    }
+
+    /// The command at `index` is complete.
+    pub(crate) fn completed(&mut self, memory: &DeviceMemory, index: u32) -> Option<Event> {
+        let (header, word, address, bytes) = self.replies.remove(&index)?;
+        let bytes = attached_words(memory, address, bytes);
+        Some(Event::CqpReply {
+            index,
+            header: Hex(header),
+            memory: vec![Attached {
+                word,
+                bytes: words_to_hex(&bytes),
+            }],
+        })
+    }
+}
+
+/// What a command says of a queue (control-path 4.7 to 4.9, 5.2).
+fn what_it_says(opcode: Opcode, command: &[u64], memory: &DeviceMemory) -> Option<Learned> {
+    let &[q0, _, q16, header, q32, ..] = command else {
+        return None;
+    };
+    let virtual_ring = bits(header, 47, 47) == 1;
+    let ring = |kind, number, entries: u64| match virtual_ring {
+        false => Learned::Ring(kind, number, q32, entries as u32),
+        true => Learned::Hidden(format!("{} {number} is mapped by PBLEs", kind.name())),
+    };
+    let cq = bits(header, 18, 0) as u32;
+    let ceq = bits(header, 9, 0) as u32;
+    let qp = bits(header, 23, 0) as u32;
+    Some(match opcode {
+        Opcode::CreateCq => ring(EntryKind::Cqe, cq, bits(q0, 20, 0)),
+        // Only where it resizes.
+        Opcode::ModifyCq if bits(header, 43, 43) == 1 => ring(EntryKind::Cqe, cq, bits(q0, 20, 0)),
+        Opcode::DestroyCq => Learned::RingGone(EntryKind::Cqe, cq),
+        Opcode::CreateCeq => ring(EntryKind::Ceqe, ceq, bits(q16, 21, 0)),
+        Opcode::DestroyCeq => Learned::RingGone(EntryKind::Ceqe, ceq),
+        Opcode::CreateAeq => ring(EntryKind::Aeqe, 0, bits(q16, 18, 0)),
+        Opcode::DestroyAeq => Learned::RingGone(EntryKind::Aeqe, 0),
+        Opcode::CreateQp if bits(header, 45, 45) == 1 => {
+            Learned::Hidden(format!("the queues of QP {qp} are mapped by PBLEs"))
+        }
+        Opcode::CreateQp => {
+            let context = words(memory, q16, 4);
+            let &[w0, send, receive, w24] = context.as_slice() else {
+                return None;
+            };
+            Learned::Queues(
+                qp,
+                QueuePair::new(
+                    (send, 4 << bits(w24, 15, 12)),
+                    (receive, 4 << bits(w24, 11, 8)),
+                    1 << bits(w0, 9, 8),
+                ),
+            )
+        }
+        Opcode::DestroyQp => Learned::QueuesGone(qp),
+        _ => return None,
+    })
+}

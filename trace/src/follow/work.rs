@@ -1,0 +1,160 @@
+//! Work requests: the rings that the driver writes (data-path 1).
+
+use std::collections::BTreeMap;
+
+use e810_backends::observed::DeviceMemory;
+use e810_card::record::words_to_hex;
+use e810_datapath::sizing::{QUANTUM_BYTES, inline_quanta, sq_quanta};
+use e810_hal::Iova;
+
+use super::{bits, words};
+use crate::record::{Event, WorkQueue};
+
+/// 64-bit words of a quantum.
+const WORDS: u32 = QUANTUM_BYTES / 8;
+/// Most quanta of a request.
+const MOST_QUANTA: u32 = 8;
+
+/// A ring of work requests, and how far it was followed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Ring {
+    base: u64,
+    quanta: u32,
+    next: u32,
+    /// The valid bit of new requests in this lap.
+    valid: u64,
+}
+
+impl Ring {
+    const fn new((base, quanta): (u64, u32)) -> Self {
+        Self {
+            base,
+            quanta,
+            next: 0,
+            valid: 1,
+        }
+    }
+
+    /// The next request, if it was posted; `quanta` says by its header how long it is.
+    fn take(
+        &mut self,
+        memory: &DeviceMemory,
+        quanta: impl Fn(u64) -> u32,
+    ) -> Option<(u32, Vec<u64>)> {
+        let at = u64::from(self.next) * u64::from(QUANTUM_BYTES);
+        let at = self.base.checked_add(at)?;
+        let header = words(memory, at.checked_add(24)?, 1);
+        let header = *header.first()?;
+        if bits(header, 63, 63) != self.valid {
+            return None;
+        }
+        let length = quanta(header).clamp(1, MOST_QUANTA);
+        let length = length.min(self.quanta - self.next);
+        let request = words(memory, at, (length * WORDS) as usize);
+        let index = self.next;
+        self.next += length;
+        if self.next >= self.quanta {
+            self.next = 0;
+            self.valid ^= 1;
+        }
+        Some((index, request))
+    }
+}
+
+/// Quanta of a send request (data-path 1.4, 1.6): its fragments, of which immediate data is one,
+/// or its inline data.
+fn send_quanta(header: u64) -> u32 {
+    let is_inline = bits(header, 57, 57) == 1;
+    if is_inline {
+        inline_quanta(bits(header, 55, 48) as u32)
+    } else {
+        let fragments = bits(header, 41, 38) as u32 + 1;
+        sq_quanta(fragments).unwrap_or(MOST_QUANTA)
+    }
+}
+
+/// The queues of a queue pair.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct QueuePair {
+    send: Ring,
+    receive: Ring,
+    /// Quanta of a receive request.
+    slot: u32,
+}
+
+impl QueuePair {
+    /// Queues from address and quanta, and the quanta of a receive request.
+    pub(crate) const fn new(send: (u64, u32), receive: (u64, u32), slot: u32) -> Self {
+        Self {
+            send: Ring::new(send),
+            receive: Ring::new(receive),
+            slot,
+        }
+    }
+
+    fn take(&mut self, memory: &DeviceMemory, qp: u32, into: &mut Vec<Event>) {
+        let slot = self.slot;
+        for (queue, ring, is_send) in [
+            (WorkQueue::Receive, &mut self.receive, false),
+            (WorkQueue::Send, &mut self.send, true),
+        ] {
+            let quanta = |header| if is_send { send_quanta(header) } else { slot };
+            for _ in 0..ring.quanta {
+                let Some((index, request)) = ring.take(memory, quanta) else {
+                    break;
+                };
+                into.push(Event::Wqe {
+                    qp,
+                    queue,
+                    index,
+                    bytes: words_to_hex(&request),
+                });
+            }
+        }
+    }
+}
+
+/// All queue pairs of a device.
+#[derive(Debug, Default)]
+pub(crate) struct WorkQueues(BTreeMap<u32, QueuePair>);
+
+impl WorkQueues {
+    /// A queue pair is created, again if there was one of that number.
+    pub(crate) fn add(&mut self, qp: u32, queues: QueuePair) {
+        self.0.insert(qp, queues);
+    }
+
+    /// A queue pair is destroyed.
+    pub(crate) fn remove(&mut self, qp: u32) {
+        self.0.remove(&qp);
+    }
+
+    /// Memory is freed.
+    pub(crate) fn freed(&mut self, memory: &DeviceMemory, at: Iova) {
+        self.0.retain(|_, queues| {
+            let gone = |ring: &Ring| {
+                let block = memory.block(Iova(ring.base));
+                block.is_some_and(|(start, _)| start == at)
+            };
+            !gone(&queues.send) && !gone(&queues.receive)
+        });
+    }
+
+    /// Requests that were posted since.
+    pub(crate) fn scan(&mut self, memory: &DeviceMemory) -> Vec<Event> {
+        let mut found = Vec::new();
+        for (qp, queues) in &mut self.0 {
+            queues.take(memory, *qp, &mut found);
+        }
+        found
+    }
+
+    /// The same of one queue pair.
+    pub(crate) fn scan_one(&mut self, memory: &DeviceMemory, qp: u32) -> Vec<Event> {
+        let mut found = Vec::new();
+        if let Some(queues) = self.0.get_mut(&qp) {
+            queues.take(memory, qp, &mut found);
+        }
+        found
+    }
+}

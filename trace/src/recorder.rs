@@ -1,0 +1,204 @@
+//! Recording what a driver and its device do.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::rc::Rc;
+
+use e810_backends::observed::{DeviceMemory, Observer};
+use e810_hal::regs::{PFPE_WQEALLOC, find};
+use e810_hal::{Iova, Ns, RegOffset, Vector};
+
+use crate::file::TraceFile;
+use crate::follow::{AdminqFollower, CqpFollower, EntryRings, Learned, WorkQueues};
+use crate::record::{Event, Hex, Record};
+
+/// Writes what happens at one device to a trace, which several can share.
+#[derive(Debug)]
+pub struct Recorder<W: Write> {
+    device: u8,
+    file: Rc<RefCell<TraceFile<W>>>,
+    state: RefCell<State>,
+}
+
+/// What was seen of a device.
+#[derive(Debug, Default)]
+struct State {
+    adminq: AdminqFollower,
+    cqp: CqpFollower,
+    entries: EntryRings,
+    work: WorkQueues,
+    /// The last read, and how often it was repeated since its line.
+    last_read: Option<(RegOffset, u32, u64)>,
+}
+
+impl<W: Write> Recorder<W> {
+    /// A recorder of device number `device` of a trace.
+    pub fn new(device: u8, file: Rc<RefCell<TraceFile<W>>>) -> Self {
+        Self {
+            device,
+            file,
+            state: RefCell::default(),
+        }
+    }
+
+    fn put(&self, now: Ns, event: Event) {
+        self.file.borrow_mut().put(&Record {
+            ns: now.0,
+            device: self.device,
+            event,
+        });
+    }
+
+    fn put_all(&self, now: Ns, events: impl IntoIterator<Item = Event>) {
+        for event in events {
+            self.put(now, event);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.file.borrow().is_open()
+    }
+
+    /// Something else than a read: the line of its repetitions, if there were any.
+    fn end_of_reads(&self, now: Ns) {
+        let last = self.state.borrow_mut().last_read.take();
+        if let Some((_, _, times @ 1..)) = last {
+            self.put(now, Event::Again { times });
+        }
+    }
+
+    fn learn(&self, now: Ns, learned: Vec<Learned>) {
+        let mut state = self.state.borrow_mut();
+        for learned in learned {
+            match learned {
+                Learned::Ring(kind, number, base, entries) => {
+                    state.entries.add(kind, number, base, entries);
+                }
+                Learned::RingGone(kind, number) => state.entries.remove(kind, number),
+                Learned::Queues(qp, queues) => state.work.add(qp, queues),
+                Learned::QueuesGone(qp) => state.work.remove(qp),
+                Learned::Hidden(what) => {
+                    let text = format!("{what}: its entries are not in this trace");
+                    self.put(now, Event::Note { text });
+                }
+            }
+        }
+    }
+
+    /// Puts what stands in rings and was not seen before.
+    fn scan(&self, now: Ns, memory: &DeviceMemory) {
+        let mut state = self.state.borrow_mut();
+        let State {
+            cqp, entries, work, ..
+        } = &mut *state;
+        let mut events = work.scan(memory);
+        for (event, command) in entries.scan(memory) {
+            events.push(event);
+            events.extend(command.and_then(|index| cqp.completed(memory, index)));
+        }
+        drop(state);
+        if !events.is_empty() {
+            self.end_of_reads(now);
+        }
+        self.put_all(now, events);
+    }
+}
+
+/// The name of a register; empty if it has none.
+fn name(offset: RegOffset) -> String {
+    find(offset).map_or_else(String::new, |element| element.to_string())
+}
+
+impl<W: Write + std::fmt::Debug> Observer for Recorder<W> {
+    fn read(&self, now: Ns, memory: &DeviceMemory, offset: RegOffset, value: u32) {
+        if !self.is_open() {
+            return;
+        }
+        let mut state = self.state.borrow_mut();
+        let is_again = match &mut state.last_read {
+            Some((last, said, times)) if *last == offset && *said == value => {
+                *times += 1;
+                true
+            }
+            _ => false,
+        };
+        let mut events = state.adminq.read(memory, offset, value);
+        events.extend(state.cqp.read(memory, offset, value));
+        drop(state);
+        if !is_again {
+            self.end_of_reads(now);
+            self.put(
+                now,
+                Event::Read {
+                    register: name(offset),
+                    offset: Hex(offset.get().into()),
+                    value: Hex(value.into()),
+                },
+            );
+            self.state.borrow_mut().last_read = Some((offset, value, 0));
+        }
+        if !events.is_empty() {
+            self.end_of_reads(now);
+        }
+        self.put_all(now, events);
+    }
+
+    fn write(&self, now: Ns, memory: &DeviceMemory, offset: RegOffset, value: u32) {
+        if !self.is_open() {
+            return;
+        }
+        self.end_of_reads(now);
+        let mut state = self.state.borrow_mut();
+        let mut events = state.adminq.write(memory, offset, value);
+        let (commands, learned) = state.cqp.write(memory, offset, value);
+        events.extend(commands);
+        if offset == PFPE_WQEALLOC.off() {
+            events.extend(state.work.scan_one(memory, value & 0xFF_FFFF));
+        }
+        drop(state);
+        self.put_all(now, events);
+        self.learn(now, learned);
+        self.put(
+            now,
+            Event::Write {
+                register: name(offset),
+                offset: Hex(offset.get().into()),
+                value: Hex(value.into()),
+            },
+        );
+    }
+
+    fn allocated(&self, now: Ns, at: Iova, bytes: usize) {
+        if self.is_open() {
+            self.end_of_reads(now);
+            let (at, bytes) = (Hex(at.0), bytes as u64);
+            self.put(now, Event::Allocated { at, bytes });
+        }
+    }
+
+    fn freed(&self, now: Ns, memory: &DeviceMemory, at: Iova) {
+        if self.is_open() {
+            self.scan(now, memory);
+            let mut state = self.state.borrow_mut();
+            state.entries.freed(memory, at);
+            state.work.freed(memory, at);
+            drop(state);
+            self.end_of_reads(now);
+            self.put(now, Event::Freed { at: Hex(at.0) });
+        }
+    }
+
+    fn entries(&self, now: Ns, memory: &DeviceMemory) {
+        if self.is_open() {
+            self.scan(now, memory);
+        }
+    }
+
+    fn interrupts(&self, now: Ns, vectors: &[Vector]) {
+        if self.is_open() {
+            self.end_of_reads(now);
+            let vectors = vectors.iter().map(|vector| vector.get() as u16).collect();
+            self.put(now, Event::Interrupts { vectors });
+        }
+    }
+}

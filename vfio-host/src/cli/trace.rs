@@ -1,0 +1,81 @@
+//! Arguments of `e810 trace`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use e810_trace::Kinds;
+
+/// Arguments of `e810 trace`.
+#[derive(Args, Debug, Clone)]
+pub struct TraceArgs {
+    /// What to do with the trace.
+    #[command(subcommand)]
+    pub action: TraceAction,
+}
+
+/// What can be done with a trace.
+#[derive(Subcommand, Debug, Clone)]
+pub enum TraceAction {
+    /// Print a trace, commands and buffers as Linux' ice and irdma print theirs with dynamic debug.
+    Show {
+        /// The trace.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Only lines of these kinds.
+        #[command(flatten)]
+        only: OnlyArgs,
+    },
+    /// Print in what two traces differ, without times, repeated reads and addresses.
+    ///
+    /// Exit status 1 if they differ.
+    Diff {
+        /// One trace.
+        #[arg(value_name = "FILE")]
+        one: PathBuf,
+        /// The other.
+        #[arg(value_name = "FILE")]
+        other: PathBuf,
+        /// Only lines of these kinds.
+        #[command(flatten)]
+        only: OnlyArgs,
+    },
+}
+
+/// Which lines of a trace.
+#[derive(Args, Debug, Clone)]
+pub struct OnlyArgs {
+    /// Only these: accesses to registers, commands of the firmware's queue, commands of the
+    /// Control QP, work requests with completions and events, memory for the device.
+    #[arg(long, value_name = "KINDS", value_enum, value_delimiter = ',')]
+    pub only: Vec<KindArg>,
+}
+
+impl OnlyArgs {
+    /// The same for a trace; all where nothing was named.
+    #[must_use]
+    pub fn kinds(&self) -> Kinds {
+        let has = |kind| self.only.is_empty() || self.only.contains(&kind);
+        Kinds {
+            registers: has(KindArg::Registers),
+            adminq: has(KindArg::Adminq),
+            cqp: has(KindArg::Cqp),
+            queues: has(KindArg::Queues),
+            memory: has(KindArg::Memory),
+        }
+    }
+}
+
+/// A kind of lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum KindArg {
+    /// Accesses to registers.
+    Registers,
+    /// Commands, answers and events of the firmware.
+    Adminq,
+    /// Commands of the Control QP.
+    Cqp,
+    /// Work requests, completions and events.
+    Queues,
+    /// Memory for the device.
+    Memory,
+}

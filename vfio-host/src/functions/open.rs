@@ -1,0 +1,80 @@
+//! Opening the devices of a command, with a trace of what is done with them if asked for.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::path::Path;
+use std::rc::Rc;
+
+use anyhow::{Context, Error, Result};
+use e810_backends::observed::Observed;
+use e810_backends::spec::DeviceSpec;
+use e810_backends::{DeviceVisitor, HostDevice};
+use e810_sim::Sim;
+use e810_trace::{Ended, Recorder, TraceFile};
+
+use crate::cli::BackendArgs;
+
+/// Opens devices as [`e810_backends::open`] does.
+///
+/// # Errors
+/// The same; the trace cannot be begun.
+pub(crate) fn open<const N: usize, V: DeviceVisitor<N, Error = Error>>(
+    specs: [&DeviceSpec; N],
+    backend: &BackendArgs,
+    visitor: V,
+) -> Result<V::Outcome> {
+    let options = backend.options();
+    let Some(path) = backend.trace.as_deref() else {
+        return e810_backends::open(specs, options, visitor);
+    };
+    let file = begin(path, &specs).with_context(|| format!("--trace {}", path.display()))?;
+    let file = Rc::new(RefCell::new(file));
+    let traced = Traced {
+        visitor,
+        file: file.clone(),
+    };
+    let outcome = e810_backends::open(specs, options, traced);
+    match file.borrow_mut().finish() {
+        None => {}
+        Some(Ended::Full) => log::warn!(
+            "--trace {}: it reached the size of the largest trace that can be read, and ends there",
+            path.display()
+        ),
+        Some(Ended::Failed(error)) => log::warn!(
+            "--trace {}: it is not whole, because it cannot be written: {error}",
+            path.display()
+        ),
+    }
+    outcome
+}
+
+fn begin(path: &Path, specs: &[&DeviceSpec]) -> Result<TraceFile<File>> {
+    let names: Vec<String> = specs.iter().map(ToString::to_string).collect();
+    let program = concat!("e810 ", env!("CARGO_PKG_VERSION"));
+    Ok(TraceFile::begin(File::create(path)?, program, &names)?)
+}
+
+/// A visitor whose devices are traced.
+struct Traced<V> {
+    visitor: V,
+    file: Rc<RefCell<TraceFile<File>>>,
+}
+
+impl<const N: usize, V: DeviceVisitor<N, Error = Error>> DeviceVisitor<N> for Traced<V> {
+    type Outcome = V::Outcome;
+    type Error = Error;
+
+    fn simulator(&mut self) -> Result<Sim> {
+        self.visitor.simulator()
+    }
+
+    fn visit<D: HostDevice>(self, devices: [D; N]) -> Result<Self::Outcome> {
+        let mut number = 0..;
+        let traced = devices.map(|device| {
+            let number = number.next().unwrap_or(u8::MAX);
+            let recorder = Recorder::new(number, self.file.clone());
+            Observed::new(device, Rc::new(recorder))
+        });
+        self.visitor.visit(traced)
+    }
+}
