@@ -22,8 +22,9 @@ const LONGEST_REPORT: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct ReportFile {
     path: PathBuf,
-    /// Device and inode of what was put there last.
-    ours: (u64, u64),
+    /// What was put there last. Open, because the number of an inode that nobody has open is
+    /// given to the next file that is made, which would then pass for this.
+    ours: File,
 }
 
 impl ReportFile {
@@ -35,9 +36,7 @@ impl ReportFile {
     /// written.
     pub fn create(path: &Path) -> Result<Self> {
         let ours = match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                identity(&exclusive(path)?.metadata()?)
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => exclusive(path)?,
             Err(error) => return Err(error.into()),
             Ok(_) => {
                 let old = open_plain(path)?;
@@ -46,7 +45,7 @@ impl ReportFile {
                         "there is a file already that is no report: name another path, or remove it"
                     );
                 }
-                identity(&old.metadata()?)
+                old
             }
         };
         let mut this = Self {
@@ -72,7 +71,7 @@ impl ReportFile {
 
     fn replace(&mut self, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
         let (part, file) = part_beside(&self.path)?;
-        let new = identity(&file.metadata()?);
+        let new = file.try_clone()?;
         let mut file = BufWriter::new(file);
         let done = fill(&mut file)
             .and_then(|()| file.flush())
@@ -96,7 +95,9 @@ impl ReportFile {
                 fs::remove_file(part)?;
             }
             Err(error) => return Err(error.into()),
-            Ok(there) if identity(&there) == self.ours => fs::rename(part, &self.path)?,
+            Ok(there) if identity(&there) == identity(&self.ours.metadata()?) => {
+                fs::rename(part, &self.path)?;
+            }
             Ok(_) => bail!("another file was put there since: remove it"),
         }
         Ok(())
@@ -245,6 +246,22 @@ mod tests {
         assert!(ReportFile::create(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"{}");
         assert_eq!(names(&folder), ["r.json", "r.new"]);
+    }
+
+    #[test]
+    fn a_file_made_in_place_of_a_removed_report_is_not_replaced() {
+        let folder = folder();
+        let path = folder.as_path().join("r.json");
+        // Often, because file systems give the number of an inode again at once, or do not.
+        for _ in 0..100 {
+            let mut report = ReportFile::create(&path).unwrap();
+            report.write(&ServerReport::default()).unwrap();
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, "precious").unwrap();
+            assert!(report.write(&ServerReport::default()).is_err());
+            assert_eq!(fs::read(&path).unwrap(), b"precious");
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]
