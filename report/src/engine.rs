@@ -14,7 +14,7 @@ use e810_hal::regs::{CPU_READY, GLPE_CPUSTATUS0, GLPE_CPUSTATUS1, GLPE_CPUSTATUS
 use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, Iova, Ns, Platform, WaitError, poll_until};
 
 use crate::journal::{Journal, JournalError, Medium};
-use crate::record::{Record, hex};
+use crate::record::{Record, hex, words_from_hex};
 
 /// What level 3 does, said before it begins.
 pub const DOES: &str = "creates the control QP of the RDMA engine, asks for limits and features, \
@@ -165,20 +165,18 @@ fn ask<M: Medium, P: Platform>(
 
 /// The limits of a report's QUERY_FPM_VAL, as the driver reads them.
 #[must_use]
-pub fn limits(data: &[u8]) -> Option<FpmQuery> {
+pub fn limits(data: &str) -> Option<FpmQuery> {
     let mut reply = [0; QUERY_BYTES / 8];
-    for (word, bytes) in reply.iter_mut().zip(data.chunks_exact(8)) {
-        *word = u64::from_le_bytes(bytes.try_into().ok()?);
+    for (to, from) in reply.iter_mut().zip(words_from_hex(data)?) {
+        *to = from;
     }
     FpmQuery::parse(&reply).ok()
 }
 
 /// The features of a report's QUERY_RDMA_FEATURES, as the driver reads them.
 #[must_use]
-pub fn features(data: &[u8]) -> Option<Features> {
-    let words = data.chunks_exact(8);
-    let words = words.filter_map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
-    Features::parse(words).ok()
+pub fn features(data: &str) -> Option<Features> {
+    Features::parse(words_from_hex(data)?.into_iter()).ok()
 }
 
 /// Objects of which a person wants to know how many a card has.

@@ -1,10 +1,14 @@
 //! Known peculiarities of cards (`docs/errata.md`), and which of them fit a report.
 
+use e810_adminq::Opcode;
+use e810_adminq::op::{GetPackageInfo, ListCaps, Owner};
+use e810_adminq::package::Version;
 use e810_hal::pci_ids;
 
+use crate::answer::Copied;
 use crate::config_space::ConfigSpace;
 use crate::document::Document;
-use crate::record::{Record, from_hex};
+use crate::record::Record;
 
 /// A row of `docs/errata.md`.
 #[derive(Clone, Copy, Debug)]
@@ -104,14 +108,17 @@ impl<'a> Card<'a> {
                 Record::Log { line } => card.log.push(line),
                 Record::AdminQ {
                     opcode,
-                    code: 0,
+                    code,
+                    reply,
                     data,
                     ..
                 } => {
-                    let data = from_hex(data).unwrap_or_default();
-                    match *opcode {
-                        0x000B => card.ports = ports(&data).or(card.ports),
-                        0x0C43 => card.package = package(&data).or(card.package),
+                    let Some(answer) = Copied::of_record(*code, reply, data) else {
+                        continue;
+                    };
+                    match Opcode(*opcode) {
+                        Opcode::DEVICE_CAPS => card.ports = ports(&answer).or(card.ports),
+                        Opcode::PACKAGE_INFO => card.package = package(&answer).or(card.package),
                         _ => {}
                     }
                 }
@@ -165,19 +172,24 @@ impl<'a> Card<'a> {
 /// Ports up to which the firmware offers RDMA (field-evidence 4).
 const RDMA_PORTS: u32 = 4;
 
-/// Functions that are in use, of the device's capabilities (0x0005: a bit each).
-fn ports(data: &[u8]) -> Option<u32> {
-    let (entries, _) = data.as_chunks::<32>();
-    let entry = entries.iter().find(|entry| entry[..2] == [5, 0])?;
-    let [_, _, _, _, a, b, c, d, ..] = *entry;
-    Some(u32::from_le_bytes([a, b, c, d]).count_ones())
+/// Functions that are in use, of the device's capabilities (control-path 9.4).
+fn ports(answer: &Copied) -> Option<u32> {
+    let capabilities = answer.decode(&ListCaps(Owner::Device))?;
+    let functions = capabilities.functions.count_ones();
+    (functions > 0).then_some(functions)
 }
 
-/// Version of the active package in the list of 0x0C43 (control-path 9.10).
-fn package(data: &[u8]) -> Option<[u8; 4]> {
-    let (entries, _) = data.get(4..)?.as_chunks::<40>();
-    let active = entries.iter().find(|entry| entry[37] != 0)?;
-    active.first_chunk().copied()
+/// Version of the active package (control-path 9.10).
+fn package(answer: &Copied) -> Option<[u8; 4]> {
+    let packages = answer.decode(&GetPackageInfo)?;
+    let active = packages.iter().find(|package| package.active)?;
+    let Version {
+        major,
+        minor,
+        update,
+        draft,
+    } = active.version;
+    Some([major, minor, update, draft])
 }
 
 /// The same as Linux' ice writes it into the log, the newest line.
@@ -263,8 +275,9 @@ mod tests {
         let capability = format!("0500{}{}", "0000", "03000000") + &"00".repeat(24);
         let list = format!("01000000{}{}00010000", "01031e00", "00".repeat(32));
         let answer = |opcode: u16, data: &str| {
+            let reply = "0000000001000000";
             format!(
-                "{{\"kind\":\"adminq\",\"name\":\"\",\"opcode\":{opcode},\"params\":\"\",\"code\":0,\"reply\":\"\",\"data\":\"{data}\"}}\n"
+                "{{\"kind\":\"adminq\",\"name\":\"\",\"opcode\":{opcode},\"params\":\"\",\"code\":0,\"reply\":\"{reply}\",\"data\":\"{data}\"}}\n"
             )
         };
         let document = of(&format!(

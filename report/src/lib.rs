@@ -18,6 +18,7 @@
 //! [`levels`] goes through them, for the command `e810 report` and for other programs.
 //! Nothing in this crate configures a card.
 
+mod answer;
 pub mod engine;
 pub mod errata;
 pub mod identities;

@@ -218,9 +218,8 @@ fn write_engine(out: &mut String, document: &Document) -> std::fmt::Result {
         let Record::Cqp { name, data } = record else {
             continue;
         };
-        let data = from_hex(data).unwrap_or_default();
         if name == "QUERY_RDMA_FEATURES"
-            && let Some(features) = engine::features(&data)
+            && let Some(features) = engine::features(data)
         {
             let (major, minor) = features.firmware();
             writeln!(
@@ -230,7 +229,7 @@ fn write_engine(out: &mut String, document: &Document) -> std::fmt::Result {
             )?;
         }
         if name == "QUERY_FPM_VAL"
-            && let Some(query) = engine::limits(&data)
+            && let Some(query) = engine::limits(data)
         {
             let most = engine::COUNTED.map(|object| {
                 let limits = query.limits(object);

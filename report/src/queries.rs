@@ -3,7 +3,6 @@
 //! Every command here asks and changes nothing; a test holds that. A refusal is an answer:
 //! it is written down, and the next command is sent.
 
-use e810_adminq::descriptor::Descriptor;
 use e810_adminq::op::{
     Command, Data, GetDefaultTopology, GetLinkStatus, GetPackageInfo, GetPhyCaps, GetSwitchConfig,
     GetVlanMode, ListCaps, Owner, PhyReport, QueryResources, ReadMac,
@@ -12,6 +11,7 @@ use e810_adminq::reset::{check_recovery, reset_function, wait_for_firmware};
 use e810_adminq::{AdminQ, Answer, Error, Opcode};
 use e810_hal::Platform;
 
+use crate::answer::exchange;
 use crate::journal::{Journal, JournalError, Medium};
 use crate::passive::Identities;
 use crate::record::{Record, State, hex};
@@ -315,66 +315,6 @@ impl<M: Medium, P: Platform> Firmware<'_, M, P> {
         let answer = answer.map_err(|source| QueryError::Firmware { what, source })?;
         self.journal.put(&answer.record(name, command))?;
         Ok(decoded)
-    }
-}
-
-/// An answer, copied out of the queue's memory.
-struct Copied {
-    code: u16,
-    descriptor: Descriptor,
-    data: Vec<u8>,
-}
-
-fn exchange<P: Platform, C: Command>(
-    adminq: &mut AdminQ<P>,
-    command: &C,
-) -> e810_adminq::Result<Copied> {
-    let answer = adminq.exchange(command.opcode(), command.params(), command.data())?;
-    let mut data = vec![0; answer.len()];
-    answer.fill(0, "the reply", &mut data)?;
-    Ok(Copied {
-        code: answer.descriptor().retval,
-        descriptor: *answer.descriptor(),
-        data,
-    })
-}
-
-impl Copied {
-    fn record<C: Command>(&self, name: &str, command: &C) -> Record {
-        // Bytes 8 to 15 are the address of the buffer where there is one.
-        let has_buffer = !matches!(command.data(), Data::None);
-        let without_address = |params: &[u8; 16]| match has_buffer {
-            true => hex(&params[..8]),
-            false => hex(params),
-        };
-        Record::AdminQ {
-            name: name.to_owned(),
-            opcode: command.opcode().0,
-            params: without_address(&command.params()),
-            code: self.code,
-            reply: without_address(&self.descriptor.params),
-            data: hex(&self.data),
-        }
-    }
-
-    /// The reply as the driver decodes it; `None` for a refusal or a reply that the driver
-    /// would not take.
-    fn decode<C: Command>(&self, command: &C) -> Option<C::Reply> {
-        use std::sync::atomic::AtomicU64;
-        if self.code != 0 {
-            return None;
-        }
-        let words = self.data.chunks(8).map(|chunk| {
-            let mut word = [0; 8];
-            word.iter_mut()
-                .zip(chunk)
-                .for_each(|(to, from)| *to = *from);
-            // As the device writes memory: little-endian, whatever this machine is.
-            AtomicU64::new(u64::from_ne_bytes(word))
-        });
-        let words: Vec<AtomicU64> = words.collect();
-        let answer = Answer::new(self.descriptor, &words, self.data.len());
-        command.decode(&answer).ok()
     }
 }
 
