@@ -1,11 +1,11 @@
 //! LAN-side registers that drivers access and that do not affect the RDMA engine.
 //!
 //! Names, bounds and reset sources are from the full register list (`ice_hw_autogen.h` of DPDK's
-//! ice driver); the selection is that of Linux's ice: every register that its header of that name
-//! defines. They keep what is written; the few with side effects are in [`bar`](crate::bar). The
-//! last two belong to the engine: FreeBSD's irdma writes them before it starts it, and their reset
-//! source is `[inf]` (field-evidence 7). A counter of 40 bits is a row of two elements an instance,
-//! low half first.
+//! ice driver); the selection is that of the ice of Linux 6.12: every register that its header of
+//! that name defines, but those that lan-path 16.1 leaves out. They keep what is written; the few
+//! with side effects are in [`bar`](crate::bar). The last two belong to the engine: FreeBSD's irdma
+//! writes them before it starts it, and their reset source is `[inf]` (field-evidence 7). A counter
+//! of 40 bits is a row of two elements an instance, low half first.
 
 use e810_hal::RegOffset;
 use e810_hal::reg::{AccessKind, IndexInfo};
