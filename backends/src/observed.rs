@@ -3,7 +3,7 @@
 //!
 //! A wrapper, so that no backend and no part of the core knows of it, and nothing costs where
 //! it is not used. Every kind of device is one type behind it: what is generic over
-//! [`HostDevice`](crate::HostDevice) is compiled once more for it, not once for each kind.
+//! [`HostDevice`] is compiled once more for it, not once for each kind.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -62,10 +62,18 @@ impl ConfigSpace {
         self.set(ROM, &[0; 4]);
         self.device_control = None;
         self.vpd_at = None;
-        for capability in space.capabilities() {
+        let capabilities = space.capabilities();
+        for capability in &capabilities {
             let at = usize::from(capability.at);
+            // Bytes up to the next one, or to the end of its part of the space: what a
+            // damaged file has beyond is another's.
+            let end = if capability.is_extended { LEN } else { 0x100 };
+            let heads = capabilities.iter().map(|other| usize::from(other.at));
+            let end = heads.filter(|other| *other > at).fold(end, usize::min);
+            let room = end.saturating_sub(at);
             for (is_extended, id, offset, bits, stays) in WRITABLE {
-                if (*is_extended, *id) != (capability.is_extended, capability.id) {
+                let is_its = (*is_extended, *id) == (capability.is_extended, capability.id);
+                if !is_its || offset + bits.len() > room {
                     continue;
                 }
                 match stays {
@@ -74,13 +82,13 @@ impl ConfigSpace {
                 }
             }
             match (capability.is_extended, capability.id) {
-                (false, 0x10) => {
+                (false, 0x10) if room >= 10 => {
                     self.device_control = Some(at + 8);
                     // Max_Payload_Size stays over a reset.
                     super::copy(&mut self.sticky, at + 8, &[0xE0]);
                 }
-                (false, 0x03) => self.vpd_at = Some(at),
-                (false, 0x11) => self.msix_table(at, place),
+                (false, 0x03) if room >= 8 => self.vpd_at = Some(at),
+                (false, 0x11) if room >= 12 => self.msix_table(at, place),
                 _ => {}
             }
         }
@@ -143,6 +151,26 @@ mod tests {
         assert_eq!(space.write(0xA9, &[0x80]), super::super::Effect::Reset);
         space.reset();
         assert!(!space.memory_enabled());
+    }
+
+    /// A capability whose body would be another's header, or the extended part.
+    #[test]
+    fn a_capability_without_room_changes_no_other() {
+        for vpd in [0xF8_u8, 0xFC] {
+            let mut bytes = vec![0; LEN];
+            bytes[6] = 0x10;
+            bytes[0x34] = vpd;
+            let at = usize::from(vpd);
+            bytes[at..at + 2].copy_from_slice(&[0x03, if vpd == 0xFC { 0 } else { 0xFC }]);
+            bytes[0xFC] |= u8::from(vpd != 0xFC);
+            bytes[0x100..0x104].copy_from_slice(&[0x01, 0, 0x01, 0]);
+            let mut space = ConfigSpace::recorded(&place(), &bytes);
+            let before = read(&space).capabilities();
+            for at in (0x40..0x104_u64).step_by(4) {
+                let _ = space.write(at, &[0xFF; 4]);
+            }
+            assert_eq!(read(&space).capabilities(), before, "{vpd:#x}");
+        }
     }
 
     proptest! {
