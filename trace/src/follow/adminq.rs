@@ -88,8 +88,9 @@ impl Queue {
     }
 }
 
-/// Descriptors from `from` to before `to`, which is then `from`.
-fn between(from: &mut u32, to: u32, entries: u32) -> impl Iterator<Item = u32> {
+/// The indexes from `from` to before `to`, which is then `from`. An index that no entry has, as
+/// that of a device that is gone, means the first.
+fn between(from: &mut u32, to: u32, entries: u32) -> impl Iterator<Item = u32> + use<> {
     let (mut index, to) = if to < entries && *from < entries {
         (*from, to)
     } else {
@@ -136,15 +137,11 @@ impl AdminqFollower {
             }
             at if at == PF_FW_ARQH.off() => events.next = value,
             at if at == PF_FW_ATQT.off() => {
-                let mut next = commands.next;
-                let sent = between(&mut next, value, commands.entries);
-                let sent = sent.filter_map(|index| {
-                    // Without RD the buffer is for the answer.
-                    commands.descriptor(memory, index, |flags| flags & RD != 0)
-                });
-                let sent = sent.map(Event::AdminqCommand).collect();
-                commands.next = next;
-                return sent;
+                let sent = between(&mut commands.next, value, commands.entries);
+                // Without RD the buffer is for the answer.
+                let is_read = |flags| flags & RD != 0;
+                let sent = sent.filter_map(|at| commands.descriptor(memory, at, is_read));
+                return sent.map(Event::AdminqCommand).collect();
             }
             _ => {}
         }
@@ -159,20 +156,15 @@ impl AdminqFollower {
         value: u32,
     ) -> Vec<Event> {
         let Self { commands, events } = self;
+        let always = |_| true;
         if offset == PF_FW_ATQH.off() {
-            let mut answered = commands.answered;
-            let replies = between(&mut answered, value, commands.entries);
-            let replies = replies.filter_map(|index| commands.descriptor(memory, index, |_| true));
-            let replies = replies.map(Event::AdminqReply).collect();
-            commands.answered = answered;
-            replies
+            let answered = between(&mut commands.answered, value, commands.entries);
+            let answered = answered.filter_map(|at| commands.descriptor(memory, at, always));
+            answered.map(Event::AdminqReply).collect()
         } else if offset == PF_FW_ARQH.off() {
-            let mut next = events.next;
-            let found = between(&mut next, value, events.entries);
-            let found = found.filter_map(|index| events.descriptor(memory, index, |_| true));
-            let found = found.map(Event::AdminqEvent).collect();
-            events.next = next;
-            found
+            let found = between(&mut events.next, value, events.entries);
+            let found = found.filter_map(|at| events.descriptor(memory, at, always));
+            found.map(Event::AdminqEvent).collect()
         } else {
             Vec::new()
         }

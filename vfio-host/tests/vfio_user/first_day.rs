@@ -138,3 +138,21 @@ fn the_page_says_what_is_printed() {
     }
     assert_eq!(ran, 6);
 }
+
+/// The commands that need a kernel's driver are run in a guest; here, that they are commands.
+#[test]
+fn every_command_of_the_page_is_one() {
+    use clap::Parser;
+    let mut commands = 0;
+    for block in page() {
+        let lines = block.commands.iter();
+        for line in lines.filter(|line| line.starts_with("e810 ")) {
+            let line = line.replace("$CARD", "0000:3b:00.0");
+            let words = line.replace("$HOST", "192.168.0.1");
+            let parsed = e810_host::cli::Cli::try_parse_from(words.split_whitespace());
+            assert!(parsed.is_ok(), "{line}: {parsed:?}");
+            commands += 1;
+        }
+    }
+    assert_eq!(commands, 13);
+}
