@@ -32,22 +32,21 @@ fn main() -> io::Result<()> {
     }
     // Subcommands get a name for display, like `e810-perf`.
     command.build();
-    page(&command, &man)?;
-    for subcommand in command.get_subcommands() {
-        if subcommand.get_name() != "help" {
-            page(subcommand, &man)?;
-        }
-    }
-    Ok(())
+    pages(&command, &man)
 }
 
-/// One manual page.
-fn page(command: &Command, dir: &Path) -> io::Result<()> {
+/// The manual page of a command, and those of its commands.
+fn pages(command: &Command, dir: &Path) -> io::Result<()> {
     let name = command
         .get_display_name()
         .unwrap_or_else(|| command.get_name());
     let path = dir.join(format!("{name}.1"));
     clap_mangen::Man::new(command.clone()).render(&mut fs::File::create(&path)?)?;
     println!("{}", path.display());
+    for subcommand in command.get_subcommands() {
+        if subcommand.get_name() != "help" {
+            pages(subcommand, dir)?;
+        }
+    }
     Ok(())
 }
