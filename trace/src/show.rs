@@ -298,7 +298,8 @@ fn descriptor(device: &str, what: &str, found: &Descriptor) -> Vec<String> {
         format!("{device} \tparam (0,1)  0x{first:08X} 0x{second:08X}"),
         format!("{device} \taddr (h,l)   0x{high:08X} 0x{low:08X}"),
     ];
-    let label = format!("ice 0x{cookie_high:08X} 0x{cookie_low:08X} ");
+    // Rows have the buffer's address.
+    let label = format!("ice 0x{high:08X} 0x{low:08X} ");
     let buffer = from_hex(&found.buffer).unwrap_or_default();
     lines.extend(by_byte(&label, &buffer));
     lines

@@ -178,7 +178,7 @@ fn it_reads_as_linux_prints_it() {
         "AQ Command: opcode 0x0001, flags 0x2000, datalen 0x0000, retval 0x0000\n",
         "AQ Response: opcode 0x0001, flags 0x2003, datalen 0x0000, retval 0x0000\n",
         "\tcookie (h,l) 0x00000000 0x00000000\n",
-        "] ice 0x00000000 0x00000000 00000000: 05 00 01 00 ",
+        " 00000000: 05 00 01 00 ",
         "] WQE: CEQ_CREATE WQE00000010: ",
         "] HMC: COMMIT FPM BUFFER00000000: ",
         "] WQE: CQP_HOST_CTX WQE00000000: ",
