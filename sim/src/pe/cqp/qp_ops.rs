@@ -348,10 +348,10 @@ impl Device {
             ));
         }
         let verbs = matches!(qp.kind, QpType::RoceRc | QpType::RoceUd);
-        let at_rest = matches!(qp.state(), State::Idle | State::Error);
-        if verbs && !at_rest && !qp.error_requested {
-            // Linux moves every one that was begun to ERROR first (control-path 5.5, row destroy);
-            // one in RESET or INIT of verbs is idle.
+        let sends = !matches!(qp.state(), State::Idle | State::Rtr | State::Error);
+        if verbs && sends && !qp.error_requested {
+            // Linux moves one in RTS to ERROR first (control-path 5.5, row destroy), and not one
+            // in RTR (seen with irdma 6.12); one in RESET or INIT of verbs is idle.
             let text = format!("QP {id}: destroyed in state {:?}", qp.state());
             env.finding(Class::Lint, "qp-destroy-state", text);
         }

@@ -172,6 +172,10 @@ fn a_queue_pair_at_work_is_not_destroyed() {
     ended.connect(&mut driver);
     ended.to_error(&mut driver);
     assert_eq!(ended.destroy(&mut driver), GOOD);
+    // A side that only answers is never taken to RTS; Linux' irdma destroys it as it is.
+    let answering = TestQp::create(&mut driver, 2, PD, 1);
+    answering.to_rtr(&mut driver);
+    assert_eq!(answering.destroy(&mut driver), GOOD);
     assert_eq!(driver.env.findings, []);
     let at_work = TestQp::create(&mut driver, 5, PD, 1);
     at_work.connect(&mut driver);

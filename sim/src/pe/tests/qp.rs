@@ -152,12 +152,17 @@ impl TestQp {
 
     /// IDLE → RTR → RTS as Linux does it (control-path 5.5), with the ARP entry of the peer.
     pub(super) fn connect(&self, driver: &mut TestDriver) {
-        driver.good(0x0f, [0, 0, mac(self.peer), 3 << 42 | 3, 0, 0, 0, 0]);
-        assert_eq!(self.modify(driver, 4, CQNUMVALID | ARPTABIDXVALID), GOOD);
+        self.to_rtr(driver);
         assert_eq!(
             self.modify(driver, 2, CQNUMVALID | ARPTABIDXVALID | ORDVALID),
             GOOD
         );
+    }
+
+    /// The first half of [`TestQp::connect`].
+    pub(super) fn to_rtr(&self, driver: &mut TestDriver) {
+        driver.good(0x0f, [0, 0, mac(self.peer), 3 << 42 | 3, 0, 0, 0, 0]);
+        assert_eq!(self.modify(driver, 4, CQNUMVALID | ARPTABIDXVALID), GOOD);
     }
 
     pub(super) fn to_error(&self, driver: &mut TestDriver) {
