@@ -19,9 +19,9 @@ pub struct PerfArgs {
     /// take.
     #[arg(long, value_enum, default_value_t = TestArg::Lat)]
     pub test: TestArg,
-    /// Bytes of a message, 1 to 8M (K = 1024).
-    #[arg(short, long, value_name = "BYTES", default_value = "64", value_parser = size::<u32>(1, 8 << 20), conflicts_with = "all")]
-    pub size: u32,
+    /// Bytes of a message, 1 to 8M (K = 1024) [default: 64].
+    #[arg(short, long, value_name = "BYTES", value_parser = size::<u32>(1, 8 << 20), conflicts_with = "all")]
+    pub size: Option<u32>,
     /// All powers of two from 2 bytes to 8 MiB, one after the other.
     #[arg(short, long)]
     pub all: bool,

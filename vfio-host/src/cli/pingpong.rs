@@ -9,9 +9,9 @@ use crate::measure::op::Op;
 /// Arguments of `e810 pingpong`.
 #[derive(Args, Debug, Clone)]
 pub struct PingpongArgs {
-    /// Bytes of payload in a message, 1 to 64M (K = 1024).
-    #[arg(short, long, value_name = "BYTES", default_value = "64", value_parser = size::<u32>(1, MAX_SIZE))]
-    pub size: u32,
+    /// Bytes of payload in a message, 1 to 64M (K = 1024) [default: 64].
+    #[arg(short, long, value_name = "BYTES", value_parser = size::<u32>(1, MAX_SIZE))]
+    pub size: Option<u32>,
     /// Messages to exchange [default: 10000].
     #[arg(short = 'n', long, value_name = "N", value_parser = number::<u64>(1, 1_000_000_000))]
     pub iters: Option<u64>,

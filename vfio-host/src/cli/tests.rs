@@ -26,7 +26,7 @@ fn defaults_and_limits() {
     let Command::Pingpong(args) = cli.command else {
         panic!("pingpong")
     };
-    assert_eq!((args.size, args.iters, args.op), (64, None, Op::Send));
+    assert_eq!((args.size, args.iters, args.op), (None, None, Op::Send));
     for bad in [
         &["e810", "pingpong", "--iters", "0"][..],
         &["e810", "pingpong", "--size", "67108865"],
@@ -90,7 +90,10 @@ fn short_options_are_those_of_the_field() {
     let Command::Perf(args) = cli.command else {
         panic!("perf")
     };
-    assert_eq!((args.size, args.iters, args.qps), (65_536, Some(5), 2));
+    assert_eq!(
+        (args.size, args.iters, args.qps),
+        (Some(65_536), Some(5), 2)
+    );
     assert_eq!(args.pair.device, Some(DeviceSpec::Sim));
     assert_eq!((args.depth, args.post_list, args.inline), (Some(64), 4, 32));
     assert_eq!(

@@ -16,7 +16,8 @@ use crate::functions::lifecycle;
 use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, Workload};
-use crate::handshake::{Done, Link, Rendezvous, Role, SIZES};
+use crate::handshake::{Done, Link, Program, Rendezvous, Role, SIZES};
+use crate::measure::op::Op;
 use crate::measure::perf::{Client, MAX_POST_LIST, PerfEndpoint, Plan, Run, Server, Test};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::MonitorRegistry;
@@ -25,6 +26,10 @@ use rows::{Plot, Rows, Sink};
 
 pub(super) use rows::DiscardRows;
 
+/// Bytes of a message, where nothing else is asked for.
+const SIZE: u32 = 64;
+/// The same of `ibv_rc_pingpong` (rdma-core, `libibverbs/examples/rc_pingpong.c`).
+const SIZE_OF_RC_PINGPONG: u32 = 4096;
 /// Messages of a size, where nothing else is asked for.
 const ITERATIONS: u64 = 1000;
 /// Messages of a run that ends by time: more than there will be, and a number
@@ -79,6 +84,21 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
     Ok(stop.check()?)
 }
 
+/// What that program cannot do.
+fn refuse_for_rc_pingpong(args: &PerfArgs) -> Result<()> {
+    if args.op != Op::Send || args.test != TestArg::Lat || args.all || args.duration.is_some() {
+        refuse!(
+            "--with ibv_rc_pingpong: its messages are SENDs of one size, one at a time, and counted; leave out --op, --test, --all and --duration"
+        );
+    }
+    if args.check {
+        refuse!(
+            "--with ibv_rc_pingpong --check: it sends back what it received; e810 pingpong verifies that"
+        );
+    }
+    Ok(())
+}
+
 /// What `args` ask for, if it can be.
 fn plan(args: &PerfArgs) -> Result<Plan> {
     let test = match args.test {
@@ -90,6 +110,13 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
             "--test lat: one message at a time has no use for --qps, --post-list or --depth; leave them out, or use --test bw"
         );
     }
+    let size = match args.pair.rendezvous.with {
+        Program::E810 => SIZE,
+        Program::IbvRcPingpong => {
+            refuse_for_rc_pingpong(args)?;
+            SIZE_OF_RC_PINGPONG
+        }
+    };
     let depth = match test {
         Test::Latency => LATENCY_DEPTH,
         Test::Bandwidth => args.depth.unwrap_or(DEPTH),
@@ -117,7 +144,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         test,
         sizes: match args.all {
             true => (1..=23).map(|power| 1 << power).collect(),
-            false => vec![args.size],
+            false => vec![args.size.unwrap_or(size)],
         },
         qps: args.qps as usize,
         depth,

@@ -16,7 +16,7 @@ use crate::functions::lifecycle;
 use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, TransportLabel, Workload};
-use crate::handshake::{Done, Link, Rendezvous, Role};
+use crate::handshake::{Done, Link, Program, Rendezvous, Role};
 use crate::measure::op::Op;
 use crate::measure::pingpong::{
     Outcome, PingpongEndpoint, PingpongEndpointPlan, Plan, Watch, datagram, remote, run as exchange,
@@ -35,12 +35,20 @@ use report::PingpongReport;
 /// A bring-up that failed, a message that did not arrive, or payload that
 /// differed.
 pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
+    let program = args.pair.rendezvous.with;
+    if program == Program::IbvRcPingpong {
+        refuse_for_rc_pingpong(args)?;
+    }
+    let (size, iterations) = match program {
+        Program::E810 => (SIZE, ITERATIONS),
+        Program::IbvRcPingpong => IBV_RC_PINGPONG,
+    };
     let plan = Plan {
         op: args.op,
-        size: args.size,
+        size: args.size.unwrap_or(size),
         iterations: match args.duration {
             Some(_) => u64::MAX,
-            None => args.iters.unwrap_or(ITERATIONS),
+            None => args.iters.unwrap_or(iterations),
         },
         duration: args
             .duration
@@ -78,8 +86,27 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     Ok(stop.check()?)
 }
 
+/// Bytes of a message, where nothing else is asked for.
+const SIZE: u32 = 64;
 /// Messages, where nothing else is asked for.
 const ITERATIONS: u64 = 10_000;
+/// Both, of `ibv_rc_pingpong` (rdma-core, `libibverbs/examples/rc_pingpong.c`).
+const IBV_RC_PINGPONG: (u32, u64) = (4096, 1000);
+
+/// What that program cannot do.
+fn refuse_for_rc_pingpong(args: &PingpongArgs) -> Result<()> {
+    if args.transport != ServiceArg::Rc || args.op != Op::Send {
+        refuse!(
+            "--with ibv_rc_pingpong: its messages are SENDs of a reliable connection; leave out --transport and --op"
+        );
+    }
+    if args.duration.is_some() {
+        refuse!(
+            "--with ibv_rc_pingpong --duration: both sides count messages; give --iters here and -n there"
+        );
+    }
+    Ok(())
+}
 
 /// The messages of a run.
 struct Messages<'a> {
@@ -272,6 +299,7 @@ impl Messages<'_> {
             ServiceArg::Ud => datagram::prepare(side)?,
         }
         let before = self.counters([&mut *side])?;
+        let link_program = link.program();
         link.ready()?;
         let peer_watch = PeerWatch::new(context, link);
         let is_asking = role == Role::Client;
@@ -289,7 +317,13 @@ impl Messages<'_> {
         let mut progress = Progress::new();
         let (plan, shown) = (&self.plan, &mut progress);
         let outcome = match (self.service, role) {
-            (ServiceArg::Rc, role) => remote::run(role, side, plan, shown, &watch, &is_over),
+            (ServiceArg::Rc, role) => {
+                let content = match link_program {
+                    Program::E810 => remote::Content::Own,
+                    Program::IbvRcPingpong => remote::Content::Echoed,
+                };
+                remote::run((role, content), side, plan, shown, &watch, &is_over)
+            }
             (ServiceArg::Ud, Role::Client) => {
                 datagram::ask(side, plan, shown, &mut || watch(), self.stop)
             }

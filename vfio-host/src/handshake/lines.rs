@@ -1,4 +1,5 @@
-//! Lines of JSON over TCP, with a limit on their length and on waiting.
+//! Lines of JSON over TCP, with a limit on their length and on waiting; and plain bytes, for the
+//! handshakes of other programs.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -66,10 +67,23 @@ impl Lines {
                 limit: MAX_LINE,
             });
         }
+        self.send_bytes(&line, limit)
+    }
+
+    /// Sends `bytes` as they are, within `limit`.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub(super) fn send_bytes(
+        &mut self,
+        bytes: &[u8],
+        limit: Duration,
+    ) -> Result<(), HandshakeError> {
+        let peer = self.peer;
         let sent = self
             .stream
             .set_write_timeout(Some(limit))
-            .and_then(|()| self.stream.write_all(&line));
+            .and_then(|()| self.stream.write_all(bytes));
         sent.map_err(|error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => HandshakeError::Silent { peer, limit },
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => HandshakeError::Gone { peer },
@@ -83,11 +97,48 @@ impl Lines {
     /// No line in time, one that is too long, the end of the connection, or the
     /// socket's.
     pub fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, HandshakeError> {
+        self.receive_with(limit, Self::take)
+    }
+
+    /// Waits for so many bytes, as [`Lines::receive`] for a line.
+    ///
+    /// # Errors
+    /// Fewer in time, the end of the connection, or the socket's.
+    pub(super) fn receive_bytes(
+        &mut self,
+        count: usize,
+        limit: Duration,
+    ) -> Result<Vec<u8>, HandshakeError> {
+        self.receive_with(limit, |lines| Ok(lines.take_bytes(count)))
+    }
+
+    /// So many bytes, if they are there. Does not wait.
+    ///
+    /// # Errors
+    /// The end of the connection, or the socket's.
+    pub(super) fn try_receive_bytes(
+        &mut self,
+        count: usize,
+    ) -> Result<Option<Vec<u8>>, HandshakeError> {
+        match self.take_bytes(count) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => {
+                self.read_what_is_there()?;
+                Ok(self.take_bytes(count))
+            }
+        }
+    }
+
+    fn receive_with(
+        &mut self,
+        limit: Duration,
+        take: impl Fn(&mut Self) -> Result<Option<Vec<u8>>, HandshakeError>,
+    ) -> Result<Vec<u8>, HandshakeError> {
         let peer = self.peer;
         let end = Instant::now() + limit;
         loop {
-            if let Some(line) = self.take()? {
-                return Ok(line);
+            if let Some(taken) = take(self)? {
+                return Ok(taken);
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -107,13 +158,18 @@ impl Lines {
         if let Some(line) = self.take()? {
             return Ok(Some(line));
         }
+        self.read_what_is_there()?;
+        self.take()
+    }
+
+    /// Reads once, and does not wait.
+    fn read_what_is_there(&mut self) -> Result<(), HandshakeError> {
         let peer = self.peer;
         let failed = |error| HandshakeError::Socket { peer, error };
         self.stream.set_nonblocking(true).map_err(failed)?;
         let read = self.read();
         self.stream.set_nonblocking(false).map_err(failed)?;
-        read?;
-        self.take()
+        read
     }
 
     /// Reads once.
@@ -132,6 +188,11 @@ impl Lines {
                 _ => Err(HandshakeError::Socket { peer, error }),
             },
         }
+    }
+
+    /// The first bytes of what was received, if there are so many.
+    fn take_bytes(&mut self, count: usize) -> Option<Vec<u8>> {
+        (self.kept.len() >= count).then(|| self.kept.drain(..count).collect())
     }
 
     /// The first whole line of what was received.

@@ -9,16 +9,21 @@
 //! Nothing is authenticated or encrypted: any process that reaches the port learns the
 //! keys of the memory that the command has registered for its messages, and
 //! nothing else. What arrives is believed only after it was checked.
+//!
+//! The other side may be another program, with a handshake of its own ([`Program`]).
 
 mod host_port;
+mod ibv_rc_pingpong;
 mod lines;
 mod offer;
+mod program;
 mod rendezvous;
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use e810::{Gid, Mtu};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,6 +31,7 @@ pub use host_port::{HostPort, PORT};
 pub use lines::{Lines, MAX_LINE};
 pub(crate) use offer::SIZES;
 pub use offer::{Offer, Peer, QpRecord};
+pub use program::Program;
 pub use rendezvous::{Rendezvous, RendezvousArgs, Role};
 
 /// Version of the exchange; the first thing that is compared.
@@ -87,7 +93,7 @@ pub enum HandshakeError {
         limit: Duration,
     },
     /// The peer has ended.
-    #[error("{peer} ended the connection: see what the other e810 printed")]
+    #[error("{peer} ended the connection: see what the program there printed")]
     Gone {
         /// Who.
         peer: SocketAddr,
@@ -127,6 +133,16 @@ pub enum HandshakeError {
         peer: SocketAddr,
         /// Its version.
         theirs: u64,
+    },
+    /// A peer that does not say where packets for it go.
+    #[error(
+        "{peer} does not say its Ethernet address, and {} is not link-local: give it with --peer-mac", gid.ip()
+    )]
+    NoMac {
+        /// Who.
+        peer: SocketAddr,
+        /// Its address.
+        gid: Gid,
     },
     /// The two were asked for different things.
     #[error("{peer} was started with {theirs} and this side with {ours}: give both the same")]
@@ -186,21 +202,44 @@ enum Message {
 #[derive(Debug)]
 pub struct Link {
     lines: Lines,
+    /// Which program the peer is.
+    program: Program,
+    /// Which side this is.
+    role: Role,
     /// How long a peer may be silent.
     wait: Duration,
+    /// What a peer of another program is told when our queue pair is ready.
+    unsent: Option<Vec<u8>>,
+    /// What such a peer has said first.
+    first: Option<Vec<u8>>,
     /// What the peer has said that nobody waited for yet.
     pending: Option<Message>,
 }
 
 impl Link {
-    /// A connection on which nothing was said yet; each answer may take `wait`.
+    /// A connection with another e810 on which nothing was said yet; each answer may take `wait`.
     #[must_use]
     pub const fn new(lines: Lines, wait: Duration) -> Self {
+        Self::with(Program::E810, Role::Client, lines, wait)
+    }
+
+    /// The same with the program `program`, on the side `role`.
+    pub(super) const fn with(program: Program, role: Role, lines: Lines, wait: Duration) -> Self {
         Self {
             lines,
+            program,
+            role,
             wait,
+            unsent: None,
+            first: None,
             pending: None,
         }
+    }
+
+    /// Which program the peer is.
+    #[must_use]
+    pub const fn program(&self) -> Program {
+        self.program
     }
 
     /// Who the peer is.
@@ -213,6 +252,9 @@ impl Link {
     /// # Errors
     /// What the peer is not, or what it was not asked for, which is also sent to it.
     pub fn exchange_params(&mut self, offer: &Offer) -> Result<Peer, HandshakeError> {
+        if self.program == Program::IbvRcPingpong {
+            return self.exchange_texts(offer);
+        }
         self.lines.send(&Message::Offer(offer.clone()), self.wait)?;
         let received = match self.pending.take() {
             Some(pending) => Ok(pending),
@@ -233,12 +275,57 @@ impl Link {
         received
     }
 
+    /// The same with `ibv_rc_pingpong`.
+    fn exchange_texts(&mut self, offer: &Offer) -> Result<Peer, HandshakeError> {
+        let peer = self.lines.peer();
+        let [qp] = offer.places.as_slice() else {
+            return Err(self.malformed("it has one queue pair, and here are more"));
+        };
+        let qp = qp
+            .remote()
+            .ok_or_else(|| self.malformed("our own queue pair"))?;
+        let ours = ibv_rc_pingpong::text(&qp, offer.gid.into());
+        if self.role == Role::Client {
+            self.lines.send_bytes(&ours, self.wait)?;
+        }
+        let text = match self.first.take() {
+            Some(text) => text,
+            None => self.lines.receive_bytes(ibv_rc_pingpong::TEXT, self.wait)?,
+        };
+        let (theirs, gid) =
+            ibv_rc_pingpong::parse(&text).map_err(|why| HandshakeError::Malformed { peer, why })?;
+        match self.role {
+            Role::Client => self.lines.send_bytes(ibv_rc_pingpong::DONE, self.wait)?,
+            // It sends as soon as it has this.
+            Role::Server => self.unsent = Some(ours),
+        }
+        let mtu = Mtu::of_bytes(offer.mtu);
+        Ok(Peer {
+            mac: ibv_rc_pingpong::mac_of(gid),
+            gid,
+            mtu: mtu.ok_or_else(|| self.malformed("our own path MTU"))?,
+            endpoints: vec![theirs],
+        })
+    }
+
     /// Says that this side is ready, and waits until the peer is: before
     /// messages, and as often as both like between them.
     ///
     /// # Errors
     /// A peer that is gone, silent or failed.
     pub fn ready(&mut self) -> Result<(), HandshakeError> {
+        if self.program == Program::IbvRcPingpong {
+            if let Some(text) = self.unsent.take() {
+                self.lines.send_bytes(&text, self.wait)?;
+                let done = self
+                    .lines
+                    .receive_bytes(ibv_rc_pingpong::DONE.len(), self.wait)?;
+                if done != ibv_rc_pingpong::DONE {
+                    return Err(self.malformed("not done"));
+                }
+            }
+            return Ok(());
+        }
         self.lines.send(&Message::Ready {}, self.wait)?;
         match self.next()? {
             Message::Ready {} => Ok(()),
@@ -252,6 +339,9 @@ impl Link {
     /// # Errors
     /// A peer that is gone.
     pub fn stop(&mut self, posted: Vec<u64>) -> Result<(), HandshakeError> {
+        if self.program != Program::E810 {
+            return Ok(());
+        }
         self.lines.send(&Message::Stop { posted }, self.wait)
     }
 
@@ -273,6 +363,15 @@ impl Link {
     /// # Errors
     /// A peer that does not speak this protocol, or is gone.
     pub(crate) fn has_offer(&mut self) -> Result<bool, HandshakeError> {
+        if self.program == Program::IbvRcPingpong {
+            self.first = self.lines.try_receive_bytes(ibv_rc_pingpong::TEXT)?;
+            let peer = self.lines.peer();
+            if let Some(text) = &self.first {
+                ibv_rc_pingpong::parse(text)
+                    .map_err(|why| HandshakeError::Malformed { peer, why })?;
+            }
+            return Ok(self.first.is_some());
+        }
         match (self.try_receive()?, &self.pending) {
             (false, _) => Ok(false),
             (true, Some(Message::Offer(_))) => Ok(true),
@@ -286,6 +385,10 @@ impl Link {
     /// # Errors
     /// A peer that is gone or failed.
     pub fn try_receive(&mut self) -> Result<bool, HandshakeError> {
+        if self.program != Program::E810 {
+            // Nothing comes, and the connection may be closed.
+            return Ok(false);
+        }
         if self.pending.is_none()
             && let Some(line) = self.lines.try_receive()?
         {
@@ -300,6 +403,9 @@ impl Link {
     /// # Errors
     /// A peer that is gone.
     pub fn done(&mut self, mine: Done) -> Result<(), HandshakeError> {
+        if self.program != Program::E810 {
+            return Ok(());
+        }
         self.lines.send(&Message::Done(mine), self.wait)
     }
 
@@ -308,6 +414,13 @@ impl Link {
     /// # Errors
     /// A peer that is gone, silent or failed.
     pub fn finish(&mut self) -> Result<Done, HandshakeError> {
+        if self.program != Program::E810 {
+            // It does not say.
+            return Ok(Done {
+                verified: 0,
+                errors: 0,
+            });
+        }
         match self.next()? {
             Message::Done(done) => Ok(done),
             _ => Err(self.malformed("not done")),
@@ -326,6 +439,9 @@ impl Link {
     /// Tells the peer why there will be nothing more. Whether it hears it makes
     /// no difference.
     pub fn give_up(&mut self, why: &dyn std::fmt::Display) {
+        if self.program != Program::E810 {
+            return;
+        }
         let why = shown(&why.to_string());
         let _ = self.lines.send(&Message::Failed { why }, self.wait);
     }

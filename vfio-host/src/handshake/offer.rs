@@ -41,6 +41,21 @@ impl From<RemoteQp> for QpRecord {
     }
 }
 
+impl QpRecord {
+    /// The queue pair, if it is one that can be connected to.
+    pub(super) fn remote(&self) -> Option<RemoteQp> {
+        // 0 and 1 are those of management, and all ones stands for multicast.
+        let usual = (2..0xFF_FFFF).contains(&self.qpn);
+        Some(RemoteQp {
+            qpn: Qpn::new(self.qpn).filter(|_| usual)?,
+            psn: self.psn,
+            qkey: self.qkey,
+            address: self.address,
+            rkey: self.rkey,
+        })
+    }
+}
+
 /// What each side says first.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,8 +78,8 @@ pub struct Offer {
 /// A peer that was checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Ethernet address.
-    pub mac: MacAddr,
+    /// Ethernet address, if the peer says it or its GID has it.
+    pub mac: Option<MacAddr>,
     /// GID.
     pub gid: Gid,
     /// The smaller of the two path MTUs.
@@ -122,23 +137,15 @@ impl Offer {
             return Err(wrong("number of queue pairs", &theirs.places.len()));
         }
         let endpoint = |place: &QpRecord| {
-            // 0 and 1 are those of management, and all ones stands for multicast.
-            let usual = (2..0xFF_FFFF).contains(&place.qpn);
-            let qpn = Qpn::new(place.qpn).filter(|_| usual);
-            let qpn = qpn.ok_or_else(|| wrong("queue pair", &place.qpn))?;
             if place.psn >> 24 != 0 {
                 return Err(wrong("PSN", &place.psn));
             }
-            Ok(RemoteQp {
-                qpn,
-                psn: place.psn,
-                qkey: place.qkey,
-                address: place.address,
-                rkey: place.rkey,
-            })
+            place
+                .remote()
+                .ok_or_else(|| wrong("queue pair", &place.qpn))
         };
         Ok(Peer {
-            mac: MacAddr(mac),
+            mac: Some(MacAddr(mac)),
             gid: gid.into(),
             mtu: mtu.min(own),
             endpoints: theirs

@@ -6,10 +6,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::host_port::HostPort;
-use super::{HandshakeError, Lines, Link};
+use super::{HandshakeError, Lines, Link, Program};
 use crate::cli::number::number;
 
 /// How often a listener polls, and a connection that was refused is tried again.
@@ -23,6 +23,7 @@ const LOGGED: u64 = 8;
 
 /// Where the other process is.
 #[derive(Args, Debug, Clone, Default)]
+#[command(group(ArgGroup::new("has_peer_process").args(["listen", "connect"]).multiple(true)))]
 pub struct RendezvousArgs {
     /// Wait here for another e810 that has `--connect`: ADDR:PORT, ADDR or :PORT.
     ///
@@ -38,6 +39,15 @@ pub struct RendezvousArgs {
     /// Port where `--listen` or `--connect` names none.
     #[arg(short = 'p', long, value_name = "PORT", default_value = "18515", value_parser = number::<u16>(0, u16::MAX.into()))]
     pub port: u16,
+    /// The program at the other end: another e810, or libibverbs' `ibv_rc_pingpong`, unmodified, on
+    /// any RDMA host.
+    ///
+    /// With `ibv_rc_pingpong` messages are SENDs of a reliable connection; --size, --iters and
+    /// --path-mtu are then 4096, 1000 and 1024, as that program has them, unless they are given
+    /// (there: -s, -n and -m). It does not say its Ethernet address: unless it uses a link-local
+    /// address, --peer-mac has to.
+    #[arg(long, value_enum, value_name = "PROGRAM", default_value_t = Program::E810, requires = "has_peer_process")]
+    pub with: Program,
     /// How long to wait for the other process, and for each of its answers.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = number::<u32>(1, 3600))]
     pub wait: u32,
@@ -59,6 +69,7 @@ pub struct Rendezvous {
     pub role: Role,
     at: SocketAddr,
     listener: Option<TcpListener>,
+    with: Program,
     wait: Duration,
 }
 
@@ -82,6 +93,7 @@ impl RendezvousArgs {
                             role: Role::Server,
                             at,
                             listener: Some(listener),
+                            with: self.with,
                             wait,
                         }));
                     }
@@ -97,6 +109,7 @@ impl RendezvousArgs {
             role: Role::Client,
             at: at.connecting(self.port)?,
             listener: None,
+            with: self.with,
             wait,
         }))
     }
@@ -120,7 +133,8 @@ impl Rendezvous {
             Some(listener) => self.accept(listener, end, watch),
             None => {
                 let stream = self.reach(end, watch)?;
-                Ok(Link::new(Lines::new(stream, self.at)?, self.wait))
+                let lines = Lines::new(stream, self.at)?;
+                Ok(Link::with(self.with, self.role, lines, self.wait))
             }
         }
     }
@@ -141,7 +155,8 @@ impl Rendezvous {
             match listener.accept() {
                 // Beyond the limit a connection is closed; its process may try again.
                 Ok((stream, peer)) if unheard.len() < UNHEARD => {
-                    let link = Link::new(Lines::new(stream, peer)?, self.wait);
+                    let lines = Lines::new(stream, peer)?;
+                    let link = Link::with(self.with, self.role, lines, self.wait);
                     unheard.push((link, Instant::now()));
                     continue;
                 }

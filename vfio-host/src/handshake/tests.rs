@@ -63,6 +63,7 @@ fn two_sides_learn_of_each_other_and_part() {
             listen: listen.map(|at| at.parse().unwrap()),
             connect: connect.map(HostPort::from),
             port: PORT,
+            with: Program::E810,
             wait: 20,
         };
         args.open().unwrap().unwrap()
@@ -79,7 +80,7 @@ fn two_sides_learn_of_each_other_and_part() {
         offer.mtu = mtu;
         let peer = link.exchange_params(&offer).unwrap();
         assert_eq!(peer.mtu, Mtu::Mtu512, "the smaller one");
-        assert_eq!(peer.mac, MacAddr([2, 0, 0, 0, 0, 1]));
+        assert_eq!(peer.mac, Some(MacAddr([2, 0, 0, 0, 0, 1])));
         assert_eq!(peer.gid, v4(10, 0, 0, 1).into());
         let [endpoint] = peer.endpoints[..] else {
             panic!("one endpoint")
@@ -217,6 +218,7 @@ fn a_listener_waits_on_when_a_stranger_connects() {
             listen: Some("127.0.0.1:0".parse().unwrap()),
             connect: None,
             port: PORT,
+            with: Program::E810,
             wait,
         };
         args.open().unwrap().unwrap()

@@ -21,6 +21,7 @@ mod middleman;
 mod overlap;
 mod pcap;
 mod processes;
+mod rc_pingpong;
 mod report;
 mod served;
 mod strangers;

@@ -15,10 +15,27 @@ use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 
+/// What messages contain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// What follows from seed, number and direction.
+    Own,
+    /// The same, or what this side has sent last: `ibv_rc_pingpong` has one buffer for both
+    /// directions, so that it sends what it received. The first message of its client is this
+    /// buffer as it was made.
+    Echoed,
+}
+
+/// What `ibv_rc_pingpong` fills its buffer with.
+const FILLED: u8 = 0x7b;
+/// With `-c` it has a zero at the beginning of each page, sends it, and looks for it at the end.
+const PAGE: usize = 4096;
+
 /// One side and its progress.
 struct RemotePingpong<'a, P: HostPlatform> {
     side: &'a mut PingpongEndpoint<P>,
     plan: &'a Plan,
+    content: Content,
     watch: Watch<'a>,
     sent: u32,
     received: u32,
@@ -28,7 +45,12 @@ struct RemotePingpong<'a, P: HostPlatform> {
 }
 
 impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
-    fn new(side: &'a mut PingpongEndpoint<P>, plan: &'a Plan, watch: Watch<'a>) -> Self {
+    fn new(
+        side: &'a mut PingpongEndpoint<P>,
+        plan: &'a Plan,
+        content: Content,
+        watch: Watch<'a>,
+    ) -> Self {
         if plan.op == Op::Read {
             side.expect(0);
         }
@@ -36,6 +58,7 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         Self {
             side,
             plan,
+            content,
             watch,
             sent: 0,
             received: 0,
@@ -84,16 +107,53 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
 
     fn fill(&mut self, number: u64, direction: Direction) -> Result<()> {
         payload::fill(&mut self.expected, self.plan.seed, number, direction);
+        if self.content == Content::Echoed {
+            clear_first_of_pages(&mut self.expected);
+        }
         Ok(self.side.outgoing()?.write(0, &self.expected)?)
     }
 
     /// Verifies what has arrived.
     fn check(&mut self, number: u64, direction: Direction) -> Result<()> {
+        if self.content == Content::Echoed {
+            return self.check_echoed(number, direction);
+        }
         let memory = self.side.incoming()?;
         let (expected, got, seed) = (&mut self.expected, &mut self.got, self.plan.seed);
         match payload::first_difference(memory, expected, got, seed, number, direction) {
             None => self.outcome.verified += 1,
             Some(_) => self.outcome.errors += 1,
+        }
+        Ok(())
+    }
+
+    /// The same, of a peer that may send back what it received.
+    fn check_echoed(&mut self, number: u64, direction: Direction) -> Result<()> {
+        self.side.incoming()?.read(0, &mut self.got)?;
+        clear_first_of_pages(&mut self.got);
+        // What we have sent last, if there was something.
+        let echoed = match direction {
+            Direction::Request => number.checked_sub(1),
+            Direction::Response => Some(number),
+        };
+        let back = match direction {
+            Direction::Request => Direction::Response,
+            Direction::Response => Direction::Request,
+        };
+        let mut is_right = false;
+        for (number, direction) in [(Some(number), direction), (echoed, back)] {
+            match number {
+                Some(number) => {
+                    payload::fill(&mut self.expected, self.plan.seed, number, direction);
+                }
+                None => self.expected.fill(FILLED),
+            }
+            clear_first_of_pages(&mut self.expected);
+            is_right |= self.expected == self.got;
+        }
+        match is_right {
+            true => self.outcome.verified += 1,
+            false => self.outcome.errors += 1,
         }
         Ok(())
     }
@@ -171,6 +231,10 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
     }
 }
 
+fn clear_first_of_pages(bytes: &mut [u8]) {
+    bytes.iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
+}
+
 /// Posts the receives of a side before its peer begins.
 ///
 /// # Errors
@@ -186,14 +250,14 @@ pub fn prepare<P: HostPlatform>(side: &mut PingpongEndpoint<P>) -> Result<()> {
 /// # Errors
 /// As [`run`](super::run).
 pub fn run<P: HostPlatform>(
-    role: Role,
+    (role, content): (Role, Content),
     side: &mut PingpongEndpoint<P>,
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
     is_over: &dyn Fn(u64) -> bool,
 ) -> Result<Outcome> {
-    let mut pingpong = RemotePingpong::new(side, plan, watch);
+    let mut pingpong = RemotePingpong::new(side, plan, content, watch);
     let start = pingpong.side.endpoint.now();
     for number in 0..plan.iterations {
         match role {
