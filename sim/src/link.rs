@@ -46,8 +46,8 @@ pub enum Verdict {
 pub struct Frame<'a> {
     /// When it was sent.
     pub time: Ns,
-    /// The function that sent it.
-    pub from: u8,
+    /// The function that sent it; `None` for one from outside.
+    pub from: Option<u8>,
     /// From the destination address on, without FCS.
     pub bytes: &'a [u8],
 }
@@ -57,8 +57,8 @@ pub struct Frame<'a> {
 /// It is called with the simulator locked and must not use it.
 pub type LinkHook = Box<dyn FnMut(Frame<'_>) -> Verdict + Send>;
 
-/// Receives each frame when it is sent, before any impairment. The restriction of [`LinkHook`]
-/// applies.
+/// Receives each frame when it is sent, before any impairment, and each one from outside that has a
+/// destination here. The restriction of [`LinkHook`] applies.
 pub type Capture = Box<dyn FnMut(Frame<'_>) + Send>;
 
 /// Receives each frame that leaves this simulator, from the destination address on, without FCS,
@@ -183,7 +183,7 @@ impl Link {
         self.counts.sent += 1;
         let frame = Frame {
             time: Ns(now),
-            from: from.from,
+            from: Some(from.from),
             bytes: &bytes,
         };
         if let Some(capture) = &mut self.capture {
@@ -257,6 +257,13 @@ impl Link {
             return false;
         }
         let found = self.enqueue(now, None, bytes.to_vec());
+        if let Some(capture) = self.capture.as_mut().filter(|_| found) {
+            capture(Frame {
+                time: Ns(now),
+                from: None,
+                bytes,
+            });
+        }
         self.counts.from_outside += u64::from(found);
         found
     }

@@ -237,7 +237,8 @@ impl Sim {
         self.with_machine(|machine| machine.link.set_hook(hook));
     }
 
-    /// Passes each frame that is sent to `capture`; `None` removes it.
+    /// Passes each frame that is sent, and each one that comes from outside for a function here, to
+    /// `capture`; `None` removes it.
     pub fn set_capture(&self, capture: Option<Capture>) {
         self.with_machine(|machine| machine.link.set_capture(capture));
     }

@@ -163,8 +163,13 @@ fn a_hook_decides_and_a_capture_sees_what_was_sent() {
     }
     let arrived = arrivals(&mut link);
     assert_eq!(arrived, [(1, 0), (1, 2), (1, 2), (2, 40), (1, 5), (1, 3)]);
-    let expected: Vec<(Ns, u8, u8)> = (0..6).map(|tag| (Ns(7), 0, tag)).collect();
+    let expected: Vec<(Ns, Option<u8>, u8)> = (0..6).map(|tag| (Ns(7), Some(0), tag)).collect();
     assert_eq!(*seen.lock().unwrap(), expected);
+    // Of those from outside it sees what is for somebody here.
+    assert!(link.inject_frame(8, &frame(C, 9)));
+    assert!(!link.inject_frame(8, &frame([2; 6], 9)));
+    assert_eq!(arrivals(&mut link), [(2, 9)]);
+    assert_eq!(seen.lock().unwrap().pop(), Some((Ns(8), None, 9)));
     link.set_hook(None);
     link.set_capture(None);
     link.send(8, 0, frame(B, 1));

@@ -20,7 +20,7 @@ fn watch(sim: &Sim) -> Arc<Mutex<Vec<Header>>> {
     let into = seen.clone();
     sim.set_capture(Some(Box::new(move |frame| {
         if let Ok(packet) = Packet::parse(frame.bytes)
-            && frame.from == 0
+            && frame.from == Some(0)
         {
             let path = packet.path;
             into.lock()
