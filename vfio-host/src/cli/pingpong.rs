@@ -1,5 +1,7 @@
 //! Arguments of `e810 pingpong`.
 
+use std::net::IpAddr;
+
 use clap::{Args, ValueEnum};
 
 use super::PairArgs;
@@ -27,6 +29,12 @@ pub struct PingpongArgs {
     /// in 50 ms is sent again, and counted.
     #[arg(long, value_enum, default_value_t = ServiceArg::Rc)]
     pub transport: ServiceArg,
+    /// Multicast group that messages are sent to: the side that answers is a member of it.
+    ///
+    /// An address of 224.0.0.0/4 or ff00::/8, of the family of --ip. Answers go to the side that
+    /// asks alone. Has --transport ud only.
+    #[arg(long, value_name = "ADDR", value_parser = group)]
+    pub group: Option<IpAddr>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
@@ -45,6 +53,14 @@ pub struct PingpongArgs {
 /// Largest payload of `pingpong`: 64 MiB, so that a typing error does not ask
 /// for the machine's memory; the device's own limit is 2^31 - 1.
 const MAX_SIZE: u64 = 64 << 20;
+
+/// A multicast address.
+fn group(text: &str) -> Result<IpAddr, String> {
+    let address = text.parse::<IpAddr>().ok();
+    address
+        .filter(IpAddr::is_multicast)
+        .ok_or_else(|| format!("`{text}` is no address of 224.0.0.0/4 or ff00::/8"))
+}
 
 /// How messages are carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

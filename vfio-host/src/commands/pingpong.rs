@@ -3,9 +3,10 @@
 pub mod report;
 
 use std::io::Write;
+use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
-use e810::Stats;
+use e810::{Path, Stats};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
@@ -61,6 +62,9 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
             args.op.name()
         );
     }
+    if let (ServiceArg::Rc, Some(group)) = (args.transport, args.group) {
+        refuse!("--group {group}: a connection has one peer; use it with --transport ud");
+    }
     let stop = Stop::on_signals()?;
     let served = workload::registry(&args.pair, "pingpong")?;
     let job = Messages {
@@ -68,6 +72,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         wait_mode: args.pair.wait_mode()?,
         registry: served.as_ref().map(|(registry, _)| registry),
         service: args.transport,
+        group: args.group,
         counted: match (args.counters, args.qp_counters) {
             (_, true) => Counted::QueuePairs,
             (true, false) => Counted::Functions,
@@ -114,6 +119,8 @@ struct Messages<'a> {
     wait_mode: WaitMode,
     registry: Option<&'a MonitorRegistry>,
     service: ServiceArg,
+    /// Where datagrams go that ask.
+    group: Option<IpAddr>,
     counted: Counted,
     plan: Plan,
     stop: &'a Stop,
@@ -217,7 +224,26 @@ impl Messages<'_> {
             .context("connecting function 0")?;
         answer
             .connect(back, paths[1], mtu)
-            .context("connecting function 1")
+            .context("connecting function 1")?;
+        self.use_group(Role::Client, ask, &paths[0])?;
+        self.use_group(Role::Server, answer, &paths[1])
+    }
+
+    /// Has a side that is connected along `path` use the group, if there is one.
+    fn use_group<P: HostPlatform>(
+        &self,
+        role: Role,
+        side: &mut PingpongEndpoint<P>,
+        path: &Path,
+    ) -> Result<()> {
+        let Some(group) = self.group else {
+            return Ok(());
+        };
+        let done = match role {
+            Role::Client => side.send_to_group(path, group),
+            Role::Server => side.endpoint.join(path.sgid_index, group),
+        };
+        done.with_context(|| format!("multicast group {group}"))
     }
 
     /// The exchange over datagrams: the responder has its turn when the
@@ -277,6 +303,7 @@ impl Messages<'_> {
                 json!(duration.map(|time| time.0 / 1_000_000_000)),
             ),
             ("--seed", json!(self.plan.seed)),
+            ("--group", json!(self.group)),
         ];
         let owned = |(name, value): (&str, Value)| (name.to_owned(), value);
         terms.into_iter().map(owned).collect()
@@ -294,6 +321,7 @@ impl Messages<'_> {
             peer::exchange_params(self.pair, &mut side.endpoint, link, self.terms())?;
         lifecycle::wait_link(side.endpoint.control())?;
         side.connect(theirs, path, mtu)?;
+        self.use_group(role, side, &path)?;
         match self.service {
             ServiceArg::Rc => remote::prepare(side)?,
             ServiceArg::Ud => datagram::prepare(side)?,

@@ -4,6 +4,8 @@
 //! Made, connected, polled and destroyed here in one order for every measurement;
 //! what is posted, and what is expected to arrive, is each measurement's own.
 
+use std::net::IpAddr;
+
 use anyhow::{Context, Result, ensure};
 use e810::{
     AccessFlags, Control, Cq, EventSet, Mr, Path, Pd, Qp, QpCaps, QpInit, QpType, Qpn, Remaining,
@@ -17,6 +19,9 @@ use e810_hal::{Ns, SharedBytes};
 use super::progress_loop::ProgressLoop;
 use super::wait_mode::WaitMode;
 use crate::monitor::SnapshotPublisher;
+
+/// Queue pair number of a message to a group (InfiniBand specification, 10.5.1).
+const MULTICAST_QPN: u32 = 0xFF_FFFF;
 
 /// A device with its objects.
 #[derive(Debug)]
@@ -216,6 +221,32 @@ impl<P: HostPlatform> Endpoint<P> {
         let target = ah.target(peer.qpn, peer.qkey);
         self.ahs.push(ah);
         Ok(target)
+    }
+
+    /// Where datagrams to the members of a group go, as [`Endpoint::target`].
+    ///
+    /// # Errors
+    /// The device refused the address handle, or nothing is connected.
+    pub(crate) fn group_target(&mut self, path: &Path, group: IpAddr) -> Result<UdTarget> {
+        let path = Path {
+            priority: path.priority,
+            ..Path::to_group(path.sgid_index, group)
+        };
+        let to_peer = self.target(&path)?;
+        Ok(UdTarget {
+            qpn: MULTICAST_QPN,
+            ..to_peer
+        })
+    }
+
+    /// Has the first queue pair get what is sent to a group.
+    ///
+    /// # Errors
+    /// What the device or the firmware refused.
+    pub(crate) fn join(&mut self, sgid_index: u8, group: IpAddr) -> Result<()> {
+        let qp = self.qps.first().context("no queue pair")?;
+        self.device.control.attach_mcast(qp, sgid_index, group)?;
+        Ok(())
     }
 
     /// Part of the registered memory.

@@ -109,6 +109,8 @@ fn datagrams_arrive_on_a_bad_wire_too() {
     assert!(error.contains("message 0 has no answer"), "{error}");
     assert!(refused("--transport ud --size 4097").contains("--path-mtu"));
     assert!(refused("--transport ud --op read").contains("--transport rc"));
+    assert!(refused("--group 239.1.2.3").contains("use it with --transport ud"));
+    assert!(refused("--transport ud --group 192.0.2.1").contains("224.0.0.0/4"));
     assert!(report("").get("lost").is_none());
 }
 

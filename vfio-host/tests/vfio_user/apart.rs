@@ -87,6 +87,22 @@ fn two_processes_with_a_function_each_verify_every_message() {
         (&answer["verified"], &ask["service"]),
         (&500.into(), &"ud".into())
     );
+    // A group's member gets what asks.
+    for [group, a, b] in [
+        ["239.1.2.3", "192.0.2.1", "192.0.2.2"],
+        ["ff0e::e8:10", "2001:db8::1", "2001:db8::2"],
+    ] {
+        let words = |ip| {
+            format!("--transport=ud --group={group} --ip={ip} --iters=100 --size=900 --counters")
+        };
+        let [answer, ask] = both(&server, "pingpong", [&words(a), &words(b)]).map(|end| end.json());
+        for report in [&answer, &ask] {
+            assert_eq!(
+                (&report["verified"], &report["errors"]),
+                (&100.into(), &0.into())
+            );
+        }
+    }
     let (end, report) = server.stop(libc::SIGTERM);
     assert!(end.status.success(), "{end:?}");
     assert_eq!(report["findings_in_all"], 0);
@@ -125,6 +141,10 @@ fn sides_that_do_not_fit_say_so_in_a_line_each() {
         (["--size=64", "--size=128"], "--size"),
         (["--op=write", "--op=read"], "--op"),
         (["--transport=ud", "--transport=rc"], "--transport"),
+        (
+            ["--transport=ud --group=239.1.2.3", "--transport=ud"],
+            "--group",
+        ),
         (["--ip=192.0.2.1", "--ip=2001:db8::1"], "addresses of IPv"),
         (["--vlan=5", "--vlan=6"], "--vlan"),
         (["--vlan=5", ""], "no --vlan"),

@@ -1,5 +1,7 @@
 //! One side of `pingpong`: what is posted, and where messages arrive.
 
+use std::net::IpAddr;
+
 use anyhow::{Context, Result, ensure};
 use e810::{
     AccessFlags, Control, DATAGRAM_QKEY, Data, EventSet, Mtu, Path, QpCaps, QpType, RecvWr, Remote,
@@ -123,6 +125,15 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         if is_datagram {
             self.target = Some(self.endpoint.target(&path)?);
         }
+        Ok(())
+    }
+
+    /// From here on datagrams go to the members of a group.
+    ///
+    /// # Errors
+    /// The device refused the address handle, or it is not connected.
+    pub fn send_to_group(&mut self, path: &Path, group: IpAddr) -> Result<()> {
+        self.target = Some(self.endpoint.group_target(path, group)?);
         Ok(())
     }
 
