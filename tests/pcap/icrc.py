@@ -1,6 +1,7 @@
 """Checks the ICRC of every RoCEv2 frame of captures, by the architecture's rules and zlib's CRC-32.
 
-    icrc.py CAPTURE...            exit status 1 when one is wrong
+    icrc.py CAPTURE...            exit status 1 when one is wrong, or a frame is none of RoCEv2
+    icrc.py --others CAPTURE...   the same, beside frames of other protocols
     icrc.py --spoil FROM TO       a copy whose first packet ends in the middle of its BTH
 """
 
@@ -24,13 +25,24 @@ def frames(data):
         at += length
 
 
+def udp_of(frame):
+    """Where the IP and UDP headers of a frame of RoCEv2 begin; nothing for other frames."""
+    at = 18 if frame[12:14] == b"\x81\x00" else 14
+    if frame[at - 2 : at] == b"\x08\x00":
+        start, protocol = at + 20, frame[at + 9]
+    elif frame[at - 2 : at] == b"\x86\xdd":
+        start, protocol = at + 40, frame[at + 6]
+    else:
+        return None
+    is_roce = protocol == 17 and struct.unpack_from(">H", frame, start + 2)[0] == PORT
+    return (at, start) if is_roce else None
+
+
 def icrc(frame):
     """What the packet has, and what it should have."""
-    at = 18 if frame[12:14] == b"\x81\x00" else 14
+    at, start = udp_of(frame)
     ipv6 = frame[at] >> 4 == 6
-    start = at + (40 if ipv6 else 20)
     udp = struct.unpack_from(">H", frame, start + 4)[0]
-    assert struct.unpack_from(">H", frame, start + 2)[0] == PORT
     packet = bytearray(frame[at : start + udp])
     inside = start - at
     # Fields that change on the way count as ones: traffic class, flow label and hop limit, or TOS, TTL and sum;
@@ -46,17 +58,24 @@ def icrc(frame):
     return bytes(packet[-4:]), struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(packet[:-4])))
 
 
-def check(path):
+def check(path, others=False):
+    """How many packets there are, how many of them are wrong, and how many frames of other protocols."""
     with open(path, "rb") as file:
         data = file.read()
-    count, wrong = 0, 0
+    count, wrong, other = 0, 0, 0
     for frame in frames(data):
+        if udp_of(frame) is None:
+            other += 1
+            if not others:
+                wrong += 1
+                print(f"{path}: a frame that is none of RoCEv2: {frame[:60].hex()}")
+            continue
         count += 1
         has, should = icrc(frame)
         if has != should:
             wrong += 1
             print(f"{path}: frame {count}: ICRC {has.hex()}, should be {should.hex()}")
-    return count, wrong
+    return count, wrong, other
 
 
 def spoil(source, target):
@@ -71,10 +90,12 @@ def spoil(source, target):
         file.write(data[:HEADER] + struct.pack("<4I", 0, 0, len(body), len(body)) + body)
 
 
-if sys.argv[1:2] == ["--spoil"]:
-    spoil(*sys.argv[2:4])
-else:
-    results = [check(path) for path in sys.argv[1:]]
-    packets, bad = (sum(column) for column in zip(*results))
-    print(f"ICRC: {packets} packets, {bad} wrong")
-    sys.exit(bad != 0 or packets == 0)
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--spoil"]:
+        spoil(*sys.argv[2:4])
+    else:
+        others = sys.argv[1:2] == ["--others"]
+        results = [check(path, others) for path in sys.argv[1 + others :]]
+        packets, bad, rest = (sum(column) for column in zip(*results))
+        print(f"ICRC: {packets} packets, {bad} wrong" + (f"; {rest} frames of other protocols" if others else ""))
+        sys.exit(bad != 0 or packets == 0)
