@@ -30,9 +30,7 @@ pub(crate) struct Sd {
 /// Why an object could not be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Missing {
-    /// Nothing was committed.
-    Commit,
-    /// The index is not below the committed count.
+    /// The index is not below the committed count, which is 0 before the commit.
     Range,
     /// The SD is not valid.
     Sd(u64),
@@ -127,8 +125,9 @@ impl Hmc {
             index,
             missing,
         };
-        let layout = self.layout.as_ref().ok_or(fault(Missing::Commit))?;
-        layout.address(kind, index).ok_or(fault(Missing::Range))
+        let layout = self.layout.as_ref();
+        let address = layout.and_then(|layout| layout.address(kind, index));
+        address.ok_or(fault(Missing::Range))
     }
 
     /// The IOVA behind an FPM address.
@@ -271,7 +270,6 @@ impl Hmc {
     /// model's own.
     pub(crate) fn report(&self, pf: u8, fault: HmcFault, env: &mut dyn Env) {
         let (code, text) = match fault.missing {
-            Missing::Commit => (1, "nothing was committed".to_owned()),
             Missing::Range => (2, format!("only {} are committed", self.count(fault.kind))),
             Missing::Sd(sd) => (3, format!("SD {sd} is not valid")),
             Missing::Page(page) => (4, format!("page {page} is beyond the BPCOUNT of its SD")),

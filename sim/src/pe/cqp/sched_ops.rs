@@ -106,12 +106,11 @@ impl Device {
                 format!("WORK_SCHED_NODE add {id}: the switch has no VSI {vsi}"),
             ));
         }
-        let queue_set = match leaf {
-            true => match self.tables.free_queue_set() {
-                Some(handle) => Some(handle),
-                None => return Err(Refusal::parameter(env, "no queue-set handle is left")),
-            },
-            false => None,
+        // There are as many handles as nodes, and the root is no leaf: one is always free.
+        let queue_set = if leaf {
+            self.tables.free_queue_set()
+        } else {
+            None
         };
         self.tables.nodes.insert(id, node(c, queue_set));
         Ok(Reply {
