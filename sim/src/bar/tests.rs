@@ -90,6 +90,26 @@ fn a_register_is_four_bytes_at_a_multiple_of_four() {
     assert_eq!(kinds(&sim), [kind::REGISTER_WIDTH; 5]);
 }
 
+/// Linux' ice reads counters of 40 bits as one, switches flow director on, and has a
+/// PFINT_TSYN_MSK for each function.
+#[test]
+fn what_the_lan_driver_does_is_right() {
+    let (sim, nic) = one();
+    let mut eight = [0xff; 8];
+    // GLPRT_GORC of the first port.
+    nic.bar0_read(0x38_0000, &mut eight);
+    assert_eq!(eight, [0; 8]);
+    nic.write32(hw::PFQF_FD_ENA.off(), 1);
+    nic.write32(RegOffset::new(0x16_c980 + 4 * 3), 1);
+    assert_eq!(kinds(&sim), [""; 0]);
+    // The upper half of one counter and the lower one of the next.
+    nic.bar0_read(0x38_0004, &mut eight);
+    assert_eq!(
+        (eight, kinds(&sim)),
+        ([0xff; 8], vec![kind::REGISTER_WIDTH])
+    );
+}
+
 #[test]
 fn causes_of_the_other_interrupt_are_set_by_writing_and_cleared_by_reading() {
     let (sim, nic) = one();

@@ -147,6 +147,12 @@ impl Client {
         self.poke(place, &bytes);
     }
 
+    /// Takes the room for data from the descriptor of event `index`.
+    pub(super) fn take_room(&self, index: u32) {
+        let place = self.events.iova.0 + u64::from(index) * DESCRIPTOR;
+        self.poke(place, &[0; DESCRIPTOR as usize]);
+    }
+
     fn event_buffer(&self, index: u32) -> u64 {
         self.buffers.iova.0 + BUFFER * u64::from(index + 1)
     }

@@ -40,6 +40,47 @@ fn a_queue_that_is_off_or_too_short_is_a_fault() {
 }
 
 #[test]
+fn a_head_outside_the_ring_is_a_critical_error() {
+    let client = Client::new();
+    hw::PF_FW_ATQH.set(&client.nic, RING);
+    hw::PF_FW_ATQT.set(&client.nic, 1);
+    client.nic.delay(Ns::from_ms(1));
+    assert_eq!(hw::PF_FW_ATQLEN.get(&client.nic) >> 30, 3);
+    let found = client.sim.take_findings();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].kind, kind::ADMINQ_RING);
+    assert_eq!(found[0].text, "ATQH = 8, the queue has 8 descriptors");
+}
+
+#[test]
+fn an_event_without_room_is_a_critical_error() {
+    let mut client = Client::new();
+    // Link events on; a link that goes down is one, with data.
+    let on = params(&[(2, &[3])]);
+    client.ask(0x0607, on, 32).ok();
+    client.nic.delay(Ns::from_ms(3_000));
+    client.said();
+    client.kinds();
+    for index in 0..RING {
+        client.take_room(index);
+    }
+    client
+        .sim
+        .configure_firmware(0, |fw| fw.link = crate::PortLink::Down);
+    client.nic.delay(Ns::from_ms(1));
+    assert_eq!(hw::PF_FW_ARQLEN.get(&client.nic) >> 30, 3);
+    let found = client.sim.take_findings();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].kind, kind::ADMINQ_DESCRIPTOR);
+    assert!(
+        found[0]
+            .text
+            .starts_with("event 0x0607 of 32 bytes, descriptor ")
+    );
+    assert!(found[0].text.ends_with(" has room for 0"));
+}
+
+#[test]
 fn a_buffer_out_of_reach_is_a_critical_error() {
     const BUF: u16 = 1 << 12;
     let mut client = Client::new();

@@ -2,7 +2,7 @@
 
 use super::client::{Client, params};
 use crate::Sim;
-use crate::findings::kind;
+use crate::findings::{Class, Finding, kind};
 use crate::fw::AqCode;
 use crate::variation::{OwnVsi, SwitchPages, Variation};
 use e810_hal::bus::VsiId;
@@ -88,7 +88,45 @@ fn rules_name_what_is_there() {
     client
         .tell(0x02a0, params(&ONE), &rule)
         .refused(AqCode::ENOENT);
-    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT]);
+    let texts = |client: &Client| -> Vec<String> {
+        let found = client.sim.take_findings();
+        let lint = |finding: &Finding| (finding.class, finding.kind);
+        let unknown = (Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT);
+        assert!(found.iter().all(|finding| lint(finding) == unknown));
+        found.into_iter().map(|finding| finding.text).collect()
+    };
+    assert_eq!(texts(&client), ["a switch rule has VSI 99 as its source"]);
+    // Of the receive side: the source is a port. FWD_TO_VSI_LIST is bit 14.
+    let mut received = rule;
+    received[0] = 0;
+    client
+        .tell(0x02a0, params(&ONE), &received)
+        .refused(AqCode::ENOENT);
+    assert_eq!(texts(&client), ["a switch rule sends packets to VSI 99"]);
+    received[9] |= 1 << 6;
+    client
+        .tell(0x02a0, params(&ONE), &received)
+        .refused(AqCode::ENOENT);
+    assert_eq!(
+        texts(&client),
+        ["a switch rule sends packets to VSI list 99"]
+    );
+    // Members of lists: a list that was not given out, then a VSI that is not there.
+    let members = |list: u16| {
+        let mut set = [3, 0, 0, 0, 0, 0, 1, 0, 99, 0];
+        set[4..6].copy_from_slice(&list.to_le_bytes());
+        set
+    };
+    client
+        .tell(0x02a0, params(&ONE), &members(99))
+        .refused(AqCode::ENOENT);
+    assert_eq!(texts(&client), ["VSI list 99 was not given out"]);
+    let list = client.tell(0x0208, params(&ONE), &[3, 0, 1, 0, 0, 0]);
+    let list = list.ok().data16(4);
+    client
+        .tell(0x02a0, params(&ONE), &members(list))
+        .refused(AqCode::ENOENT);
+    assert_eq!(texts(&client), [format!("VSI 99 is put on list {list}")]);
     // A rule that is longer than its buffer.
     let vsi = client.add_vsi();
     let mut long = mac_rule(vsi, [2, 0, 0, 0, 0, 1]);

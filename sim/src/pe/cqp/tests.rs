@@ -9,6 +9,10 @@ mod json;
 mod prepared;
 
 use super::command::{Command, Format};
+use crate::pe::Config;
+use crate::pe::device::Device;
+use crate::pe::env::Class;
+use crate::pe::tests::env::TestEnv;
 use json::Value;
 
 /// A file of `tests/vectors`.
@@ -102,5 +106,22 @@ fn each_opcode_has_one_format() {
                 format.name
             );
         }
+    }
+}
+
+/// What has a format has an executor; another opcode does not get so far.
+#[test]
+fn an_opcode_without_an_executor_is_found() {
+    let found = |opcode: u64| {
+        let mut env = TestEnv::new(1);
+        let mut device = Device::new(Config::default(), 0);
+        device.hmc.announced = true;
+        let command = Command([0, 0, 0, opcode << 32, 0, 0, 0, 0]);
+        let failed = device.execute(&command, &mut env).is_err();
+        let text = format!("CQP opcode {opcode:#04x} has no executor");
+        failed && env.findings == [(Class::Fault, "cqp-opcode", text)]
+    };
+    for opcode in 0..64 {
+        assert_eq!(found(opcode), Format::of(opcode as u8).is_none());
     }
 }

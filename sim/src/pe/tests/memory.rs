@@ -4,7 +4,7 @@ use super::qp::TestQp;
 use super::test_driver::{GOOD, TestDriver};
 use crate::pe::config::Config;
 use crate::pe::device::Device;
-use crate::pe::env::{Env, PeReg};
+use crate::pe::env::{Class, Env, PeReg};
 use crate::pe::fpm::{Kind, Layout};
 use crate::pe::hmc::Sd;
 use crate::pe::mr::{Mr, Window};
@@ -357,6 +357,8 @@ fn q1_runs_out() {
             assert_eq!(driver.env.findings, []);
         }
     }
+    let text = "QP 4: no Q1, XF or RRF entry is left".to_owned();
+    assert_eq!(driver.env.findings, [(Class::Fault, "cqp-parameter", text)]);
     // GLPE_CRITERR "Q1 resource", OICR.PE_CRITERR, one allocation error.
     assert_eq!(driver.env.reg(PeReg::CritErr), 0x0001_024D);
     assert_eq!(

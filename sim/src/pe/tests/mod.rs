@@ -13,6 +13,7 @@ mod multicast;
 mod packet_lints;
 mod qp;
 mod queues;
+mod rules;
 mod stags;
 mod tables;
 mod test_driver;

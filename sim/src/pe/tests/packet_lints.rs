@@ -3,7 +3,7 @@
 use super::engine_pair::{ALL_RIGHTS, PD, VA};
 use super::qp::TestQp;
 use super::test_driver::TestDriver;
-use crate::pe::Config;
+use crate::pe::{Class, Config};
 use crate::wire::{Addresses, Bth, Deth, Frame, Headers, Opcode, Path, Reth};
 
 const QKEY: u32 = 0x1111_2222;
@@ -82,6 +82,41 @@ fn datagrams_of_another_partition_or_version_are_dropped() {
     let mut other = datagram();
     other.deth = Some(Deth { qkey: 7, src_qp: 5 });
     assert_eq!(taken(&other), (false, vec![]));
+}
+
+#[test]
+fn requests_of_another_partition_are_dropped() {
+    let (mut driver, mut qp) = connection(false);
+    let mut headers = Headers::new(Bth::new(Opcode::SEND_ONLY, 3, 0x101));
+    headers.bth.pkey = 0x8001;
+    let frame = frame(&path(), &headers);
+    assert_eq!(
+        takes(&mut driver, &mut qp, &frame),
+        (false, vec!["wire-bits"])
+    );
+}
+
+/// A packet finds a receive with a bit that means nothing: it is reported when it is used.
+#[test]
+fn receives_with_ignored_bits_are_used() {
+    let text = |ring: &str| format!("QP 3: {ring} queue entry 0: [\"word 2 not zero\"]");
+    let (mut driver, qp) = datagrams();
+    driver.env.set_word(qp.rq + 16, 1);
+    driver
+        .engine
+        .receive(&frame(&path(), &datagram()), &mut driver.env);
+    let lint = (Class::Lint, "wqe-bits", text("receive"));
+    assert_eq!(driver.env.findings, [lint]);
+    let (mut driver, mut qp) = connection(false);
+    let (stag, _) = driver.register(9, PD, VA, 1000, ALL_RIGHTS);
+    qp.post_receive(&mut driver, VA, 500, stag);
+    driver.env.set_word(qp.rq + 16, 1);
+    let headers = Headers::new(Bth::new(Opcode::SEND_ONLY, 3, 0x101));
+    driver
+        .engine
+        .receive(&frame(&path(), &headers), &mut driver.env);
+    let lint = (Class::Lint, "wqe-bits", text("Receive"));
+    assert_eq!(driver.env.findings, [lint]);
 }
 
 /// A connected QP 3, with DCQCNENABLE or without.
