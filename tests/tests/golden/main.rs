@@ -18,6 +18,7 @@
 )]
 
 mod arm;
+mod cm_mads;
 mod context;
 mod cq;
 mod cq_resize;

@@ -15,6 +15,7 @@ use crate::report::{Side, directory};
 /// judged. `registers.json` is compared with the register table itself, by the
 /// test `registers`.
 const FILES: &[&str] = &[
+    "cm_mads.json",
     "cq_arm.json",
     "cq_poll.json",
     "cq_resize.json",
