@@ -4,7 +4,7 @@ libirdma make of the device's asynchronous event and flushed entries.
     errors.py DEVICE DEVICE
 
 Expected statuses: the table of irdma's `irdma_set_flush_fields` and libirdma's
-`irdma_flush_err_to_ib_wc_status` (docs/reference/data-path.md, 5.4 and 8.8).
+`irdma_flush_err_to_ib_wc_status` (docs/reference/data-path.md, 4.4 and 8.8).
 """
 
 import sys
