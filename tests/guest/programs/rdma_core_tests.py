@@ -15,6 +15,14 @@ import unittest
 # Seconds for one test, on an emulated processor.
 LIMIT = 60 * int(os.environ.get("PATIENCE", "1"))
 
+# Tests that fail by themselves when this machine is slow, and why: tried up to three times.
+RACY = {
+    "test_rdmacm.CMTestCase.test_rdmacm_async_traffic_external_qp":
+        "rdmacm_utils.py _ext_qp_client_traffic posts its receive when its own message is done, and by then the other "
+        "side has answered: RNR retries of 0.64 ms, five of them",
+}
+TRIES = 3
+
 folder, device, index, *wanted = sys.argv[1:]
 sys.path.insert(0, folder)
 sys.argv = ["run_tests.py", "--dev", device, "--port", "1", "--gid", index]
@@ -82,6 +90,22 @@ def each(suite):
 chosen = unittest.TestSuite(
     test for test in each(suite) if not wanted or test.id().removeprefix("tests.").split(".")[0] in wanted)
 result = Result()
-chosen.run(result)
+for test in chosen:
+    why = RACY.get(test.id().removeprefix("tests."))
+    for again in range(1, TRIES if why else 1):
+        quiet = unittest.TestResult()
+        signal.alarm(LIMIT)
+        test.run(quiet)
+        signal.alarm(0)
+        if quiet.wasSuccessful():
+            break
+        print(f"{test.id()} failed, try {again} of {TRIES}: {why}")
+        test = type(test)(test.id().rsplit(".", 1)[1])
+    else:
+        test.run(result)
+        continue
+    # It was right: that is its case.
+    result.testsRun += 1
+    result.addSuccess(test) if not quiet.skipped else result.addSkip(test, quiet.skipped[0][1])
 print(f"{result.testsRun} tests")
 sys.exit(0 if result.testsRun else 1)
