@@ -74,7 +74,7 @@ impl DeviceVisitor<2> for Hello {
 
 fn main() -> anyhow::Result<()> {
     let mut specs = std::env::args().skip(1).map(|spec| spec.parse::<DeviceSpec>());
-    let mut spec = || specs.next().unwrap_or(Ok(DeviceSpec::Sim)).map_err(anyhow::Error::msg);
+    let mut spec = || specs.next().unwrap_or_else(|| "sim".parse()).map_err(anyhow::Error::msg);
     println!("{}", open([&spec()?, &spec()?], Options::default(), Hello)?);
     Ok(())
 }

@@ -75,13 +75,24 @@ pub enum BackendError {
         /// What is missing.
         what: String,
     },
-    /// Devices of different kinds were to be opened together.
-    #[error("{device} and {other}: these are not of one kind; name two of one kind")]
+    /// Devices of different kinds, or simulated ones with different options, were to be opened
+    /// together.
+    #[error(
+        "{device} and {other}: these are not of one kind; name two of one kind, simulated ones with the same options"
+    )]
     Unlike {
         /// The first device.
         device: String,
         /// One of the others.
         other: String,
+    },
+    /// The wire of a simulated device cannot be joined.
+    #[error("{device}: {cause}")]
+    Wire {
+        /// The device.
+        device: String,
+        /// Why, and what to do.
+        cause: String,
     },
     /// The operating system refused something that has nothing to do with the
     /// device.

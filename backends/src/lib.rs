@@ -75,6 +75,8 @@ mod open;
 mod platform;
 pub mod signals;
 #[cfg(feature = "sim")]
+mod sim_spec;
+#[cfg(feature = "sim")]
 mod simulated;
 pub mod spec;
 #[cfg(test)]

@@ -5,10 +5,12 @@
 //! calls it. Nothing else chooses a type by the kind of a [`DeviceSpec`].
 
 #[cfg(feature = "sim")]
-use e810_sim::Sim;
+use e810_sim::{Mode, Sim};
 
 use crate::device::HostDevice;
 use crate::spec::DeviceSpec;
+#[cfg(feature = "sim")]
+use crate::spec::SimSpec;
 use crate::vfio::Vfio;
 use crate::vfio_user::VfioUser;
 use crate::{BackendError, Function, Options};
@@ -23,15 +25,16 @@ pub trait DeviceVisitor<const N: usize>: Sized {
     type Error: From<BackendError>;
 
     /// The simulator whose first `N` functions are used, called first where devices
-    /// are simulated ones. By default they are as after power-up, and everything
-    /// else is as [`Sim::builder`] has it.
+    /// are simulated ones; `spec` is what their name says of it. By default they are as after
+    /// power-up, and everything else is as [`Sim::builder`] has it.
     ///
     /// # Errors
     /// The visitor's own.
     #[cfg(feature = "sim")]
-    fn simulator(&mut self) -> Result<Sim, Self::Error> {
+    fn simulator(&mut self, spec: &SimSpec) -> Result<Sim, Self::Error> {
         let functions = u8::try_from(N).unwrap_or(u8::MAX);
-        Ok(Sim::builder().cold().functions(functions).build())
+        let builder = spec.builder(Mode::default());
+        Ok(builder.cold().functions(functions).build())
     }
 
     /// Uses the devices, in the order in which they were named. All but simulated ones
@@ -45,7 +48,7 @@ pub trait DeviceVisitor<const N: usize>: Sized {
 /// Opens the devices that `specs` name, 1 to 8, and has `visitor` use them.
 ///
 /// They are of one kind ([`DeviceSpec::kind`]): simulated ones are functions of
-/// one simulator. `options` are for those that are not simulated.
+/// one simulator, and have one name. `options` are for those that are not simulated.
 ///
 /// # Errors
 /// [`BackendError`], when a device cannot be opened or they are of several kinds;
@@ -61,14 +64,16 @@ pub fn open<const N: usize, V: DeviceVisitor<N>>(
     };
     match first {
         #[cfg(feature = "sim")]
-        DeviceSpec::Sim => {
+        DeviceSpec::Sim(spec) => {
+            if let Some(other) = specs.into_iter().find(|other| *other != first) {
+                return Err(unlike(first, other).into());
+            }
             let mut visitor = visitor;
-            let sim = visitor.simulator()?;
+            let sim = visitor.simulator(spec)?;
+            // Left when the visitor is done.
+            let _wire = spec.join(&sim)?;
             let mut number = 0..;
-            visitor.visit(each(specs, |spec| match (spec, number.next()) {
-                (DeviceSpec::Sim, Some(function)) => Ok(sim.function(function)),
-                (other, _) => Err(unlike(first, other)),
-            })?)
+            visitor.visit(specs.map(|_| sim.function(number.next().unwrap_or_default())))
         }
         DeviceSpec::VfioUser(_) => visitor.visit(each(specs, |spec| match spec {
             DeviceSpec::VfioUser(path) => Function::open(VfioUser::connect(path)?, options),
@@ -128,10 +133,19 @@ mod tests {
 
     #[test]
     fn simulated_devices_are_functions_of_one_simulator() {
-        let sim = DeviceSpec::Sim;
-        assert_eq!(sim.kind(), DeviceKind::Simulated);
-        assert_eq!(open([&sim], Options::default(), Names), Ok(1));
-        assert_eq!(open([&sim, &sim], Options::default(), Names), Ok(2));
+        for name in ["sim", "sim:latency=0,rate=10G"] {
+            let sim: DeviceSpec = name.parse().unwrap();
+            assert_eq!(sim.kind(), DeviceKind::Simulated);
+            assert_eq!(open([&sim], Options::default(), Names), Ok(1));
+            assert_eq!(open([&sim, &sim], Options::default(), Names), Ok(2));
+        }
+    }
+
+    #[test]
+    fn functions_of_one_simulator_have_one_name() {
+        let [sim, other] = ["sim", "sim:rate=10G"].map(|text| text.parse().unwrap());
+        let error = open([&sim, &other], Options::default(), Names).unwrap_err();
+        assert!(matches!(error, BackendError::Unlike { .. }), "{error}");
     }
 
     #[test]

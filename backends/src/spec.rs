@@ -4,6 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+#[cfg(feature = "sim")]
+pub use crate::sim_spec::{NoSimSpec, SimSpec};
+
 /// Which interface of the kernel opens a function that is bound to vfio-pci.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VfioApi {
@@ -29,9 +32,9 @@ impl VfioApi {
 /// A device: a simulated one, one behind a vfio-user socket, or a real one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceSpec {
-    /// `sim`: a function of a simulator in this process.
+    /// `sim`, or `sim:` with options: a function of a simulator in this process.
     #[cfg(feature = "sim")]
-    Sim,
+    Sim(SimSpec),
     /// `vfio-user:PATH`: a function served on a socket.
     VfioUser(PathBuf),
     /// `vfio:BDF`, or `iommufd:BDF` with that feature: a PCI function bound to
@@ -135,10 +138,15 @@ impl FromStr for DeviceSpec {
     fn from_str(text: &str) -> Result<Self, String> {
         #[cfg(feature = "sim")]
         if text == "sim" {
-            return Ok(Self::Sim);
+            return Ok(Self::Sim(SimSpec::default()));
         }
         let container = |bdf| Self::Vfio(bdf, VfioApi::Container);
         match text.split_once(':') {
+            #[cfg(feature = "sim")]
+            Some(("sim", options)) => {
+                let spec: Result<SimSpec, NoSimSpec> = options.parse();
+                spec.map(Self::Sim).map_err(|error| error.to_string())
+            }
             Some(("vfio-user", path)) if !path.is_empty() => Ok(Self::VfioUser(path.into())),
             Some(("vfio", bdf)) => bdf.parse().map(container),
             #[cfg(feature = "iommufd")]
@@ -161,7 +169,7 @@ impl DeviceSpec {
     pub const fn kind(&self) -> DeviceKind {
         match self {
             #[cfg(feature = "sim")]
-            Self::Sim => DeviceKind::Simulated,
+            Self::Sim(_) => DeviceKind::Simulated,
             Self::VfioUser(_) => DeviceKind::VfioUser,
             Self::Vfio(..) => DeviceKind::Vfio,
         }
@@ -171,10 +179,20 @@ impl DeviceSpec {
     #[must_use]
     pub const fn is_simulated(&self) -> bool {
         #[cfg(feature = "sim")]
-        let is_simulated = matches!(self, Self::Sim);
+        let is_simulated = matches!(self, Self::Sim(_));
         #[cfg(not(feature = "sim"))]
         let is_simulated = false;
         is_simulated
+    }
+
+    /// What its name says, if it is a simulated one of this process.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub const fn simulated(&self) -> Option<&SimSpec> {
+        match self {
+            Self::Sim(spec) => Some(spec),
+            _ => None,
+        }
     }
 
     /// The socket it is served on, if that is how it is reached.
@@ -200,7 +218,7 @@ impl DeviceSpec {
     pub const fn form(&self) -> &'static str {
         match self {
             #[cfg(feature = "sim")]
-            Self::Sim => "sim",
+            Self::Sim(_) => "sim",
             Self::VfioUser(_) => "vfio-user:PATH",
             Self::Vfio(_, VfioApi::Container) => "vfio:BDF",
             #[cfg(feature = "iommufd")]
@@ -213,7 +231,7 @@ impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             #[cfg(feature = "sim")]
-            Self::Sim => f.write_str("sim"),
+            Self::Sim(spec) => write!(f, "{spec}"),
             Self::VfioUser(path) => write!(f, "vfio-user:{}", path.display()),
             Self::Vfio(bdf, way) => write!(f, "{}:{bdf}", way.name()),
         }
@@ -226,14 +244,31 @@ mod tests {
 
     #[test]
     fn specs_round_trip() {
-        let simulated = cfg!(feature = "sim").then_some("sim");
+        let simulated = match cfg!(feature = "sim") {
+            true => ["sim", "sim:latency=0,rate=25G"].as_slice(),
+            false => &[],
+        };
         let others = ["vfio-user:/run/e810.sock", "vfio:0000:3b:00.1"];
-        for text in simulated.into_iter().chain(others) {
+        for text in simulated.iter().copied().chain(others) {
             let spec: DeviceSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
         }
         let bare: DeviceSpec = "3b:00.1".parse().unwrap();
         assert_eq!(bare.to_string(), "vfio:0000:3b:00.1");
+    }
+
+    #[cfg(feature = "sim")]
+    #[test]
+    fn options_of_a_simulated_device_are_refused_one_by_one() {
+        for (text, part) in [
+            ("sim:", "latency=TIME, rate=RATE, wire=NAME and mac=MAC"),
+            ("sim:wire=a/b", "`a/b` is no name of a wire"),
+            ("sim:latency=1", "`1` is no time"),
+            ("sim:rate=1", "`1` is no rate"),
+        ] {
+            let error = text.parse::<DeviceSpec>().unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 
     #[cfg(feature = "iommufd")]

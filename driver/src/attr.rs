@@ -18,6 +18,12 @@ use crate::tuning::Tuning;
 pub struct Qpn(pub(crate) u32);
 
 impl Qpn {
+    /// Destination of a datagram to a multicast group: the number that no queue pair has and each
+    /// member of the group answers to (InfiniBand specification, 10.5.1; `IB_MULTICAST_QPN` of
+    /// Linux' `include/rdma/ib_verbs.h`). The group is named by the address handle, see
+    /// [`Path::to_group`].
+    pub const MULTICAST: Self = Self(0xFF_FFFF);
+
     /// A number received from a peer, 24 bits.
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {

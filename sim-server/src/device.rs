@@ -171,7 +171,10 @@ impl Function for Device {
     fn write(&mut self, region: u32, offset: u64, from: &[u8]) {
         match region {
             _ if self.is_off(region) => {}
-            VFIO_PCI_BAR0_REGION_INDEX => self.nic.bar0_write(offset, from),
+            VFIO_PCI_BAR0_REGION_INDEX => {
+                self.nic.bar0_write(offset, from);
+                self.nic.execute();
+            }
             VFIO_PCI_CONFIG_REGION_INDEX => match self.config.write(offset, from) {
                 Effect::None => self.follow_command(),
                 Effect::Reset => self.function_level_reset(),

@@ -12,7 +12,7 @@
 //! * `device`, [`mappings`], [`interrupts`], [`config_space`]: what messages do to the
 //!   simulated function.
 //! * `bus_error`: what happens when a file that a user gave becomes shorter.
-//! * `udp`: the socket of the wire to another server ([`e810_sim::udp`]).
+//! * [`e810_sim_wire`]: wires to other processes, which a server can join.
 //! * [`quota`]: how much of all that may be logged.
 //!
 //! What a user can still do to the server is in [`USERS`].
@@ -29,8 +29,6 @@ pub mod quota;
 pub mod report;
 mod server;
 pub mod socket;
-mod socket_buffers;
-mod udp;
 pub mod wire;
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use e810_sim::BringUp;
+use e810_sim_wire::LinkReport;
 use serde::Serialize;
 
 /// Everything since the server was started.
@@ -11,8 +12,8 @@ use serde::Serialize;
 pub struct ServerReport {
     /// The functions, in the order of their sockets.
     pub functions: Vec<FunctionReport>,
-    /// The wire to another server, if there is one.
-    pub link: Option<UdpReport>,
+    /// The wire to other processes, if there is one.
+    pub link: Option<LinkReport>,
     /// What the drivers did that a card would not have stood, or that is not
     /// theirs to do; the first ones.
     pub findings: Vec<FindingReport>,
@@ -112,42 +113,6 @@ impl From<&BringUp> for BringUpReport {
     }
 }
 
-/// Counts of a wire over UDP; datagrams, one frame each.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct UdpReport {
-    /// Address and port of this end.
-    pub local: String,
-    /// Address and port of the other.
-    pub peer: String,
-    /// Handed to the socket.
-    pub sent: u64,
-    /// That the socket did not take: lost.
-    pub not_sent: u64,
-    /// Received for a function here.
-    pub received: u64,
-    /// Received and lost: for no function here, or too many at once.
-    pub not_ours: u64,
-    /// From another address than the peer's; these and the following are
-    /// dropped.
-    pub strangers: u64,
-    /// No Ethernet frame.
-    pub no_frame: u64,
-    /// Longer than a frame can be.
-    pub too_long: u64,
-    /// Shorter than the packet inside.
-    pub truncated: u64,
-    /// Errors of the socket when receiving.
-    pub receive_errors: u64,
-    /// Dropped by the kernel before they were received, because the socket's
-    /// buffer was full; none from a kernel that does not tell.
-    pub receive_overflows: Option<u64>,
-    /// Bytes of the socket's buffers as the kernel counts them, which is twice
-    /// what they hold at most.
-    pub receive_buffer: u64,
-    /// The same for sending.
-    pub send_buffer: u64,
-}
-
 /// A finding.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FindingReport {
@@ -198,7 +163,10 @@ impl ServerReport {
             }
         }
         if let Some(link) = &self.link {
-            writeln!(out, "wire from {} to {}", link.local, link.peer)?;
+            match &link.wire {
+                None => writeln!(out, "wire from {} to {}", link.local, link.peer)?,
+                Some(name) => writeln!(out, "wire {name} from {} to {}", link.local, link.peer)?,
+            }
             let rows = [
                 ("sent", link.sent),
                 ("  not taken", link.not_sent),
@@ -210,7 +178,12 @@ impl ServerReport {
                 ("  truncated", link.truncated),
                 ("receive errors", link.receive_errors),
             ];
-            for (name, count) in rows {
+            let of_segment = [
+                ("sent to all", link.sent_to_all),
+                ("own addresses", link.own_addresses),
+            ];
+            let of_segment = of_segment.into_iter().filter(|_| link.wire.is_some());
+            for (name, count) in rows.into_iter().chain(of_segment) {
                 writeln!(out, "  {name:<18} {count:>12}")?;
             }
             let overflows = link.receive_overflows;

@@ -10,6 +10,7 @@
 //! [`crate::protocol`]. What is left for a user to do is [`crate::USERS`].
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -20,8 +21,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e810_hal::InterruptVectors;
-use e810_sim::udp::UdpEnds;
 use e810_sim::{RecordedCard, Sim};
+use e810_sim_wire::{Wire, WireError, WireSpec};
 
 use crate::config_space::{ConfigSpace, Place};
 use crate::connection::converse;
@@ -29,7 +30,6 @@ use crate::device::{Counts, Device};
 use crate::interrupts::Interrupts;
 use crate::report::{BringUpReport, FindingReport, FunctionReport, ServerReport};
 use crate::socket;
-use crate::udp::UdpWire;
 
 /// MSI-X vectors of a served function when nothing is said. Functions of cards
 /// with four ports were seen with 512, with two ports with 1024.
@@ -41,7 +41,7 @@ pub const VECTORS: u16 = 64;
 pub struct Server {
     sim: Sim,
     sockets: Vec<Socket>,
-    wire: Option<UdpWire>,
+    wire: Option<Wire>,
 }
 
 #[derive(Debug)]
@@ -76,15 +76,15 @@ impl Server {
         Ok(this)
     }
 
-    /// Joins the wire of the functions to that of another server: frames that
-    /// are for none of them go there. A wire that was there before is cut.
+    /// Joins the link of the functions to a wire: frames that are for none of them go there. A
+    /// wire that was there before is cut. Answers where this end sends from.
     ///
     /// # Errors
-    /// The local address cannot be had, or no thread.
-    pub fn join_udp(&mut self, ends: UdpEnds) -> Result<()> {
+    /// As [`Wire::join`].
+    pub fn join(&mut self, wire: &WireSpec) -> Result<SocketAddr, WireError> {
         self.wire = None;
-        self.wire = Some(UdpWire::join(&self.sim, ends)?);
-        Ok(())
+        let wire = Wire::join(&self.sim, wire)?;
+        Ok(self.wire.insert(wire).local())
     }
 
     fn serve(&mut self, function: u8, path: &Path) -> Result<()> {
@@ -125,7 +125,7 @@ impl Server {
     pub fn report(&self) -> ServerReport {
         let finding_counts = self.sim.finding_counts();
         ServerReport {
-            link: self.wire.as_ref().map(UdpWire::report),
+            link: self.wire.as_ref().map(Wire::report),
             functions: (0..).zip(&self.sockets).map(|s| self.function(s)).collect(),
             findings: self
                 .sim

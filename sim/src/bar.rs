@@ -84,6 +84,12 @@ fn doorbell(off: RegOffset) -> Option<Doorbell> {
     })
 }
 
+/// Whether a write of the register at `off` concerns the engine alone, which carries it out when it
+/// has its turn. Others may concern the firmware or other functions.
+pub(crate) fn is_posted(off: RegOffset) -> bool {
+    doorbell(off).is_some_and(rings)
+}
+
 /// QRX_CTRL as it reads: the queue does at once what QENA_REQ \[0\] asks, and QENA_STAT \[2\] says
 /// so.
 const fn rx_control(value: u32) -> u32 {

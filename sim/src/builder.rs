@@ -43,7 +43,7 @@ pub struct Builder {
     vectors: u16,
     segments: DmaSegmentation,
     variation: Variation,
-    quality: Quality,
+    quality: Option<Quality>,
     first_mac: Mac,
     configure: Vec<Configure>,
     cold: bool,
@@ -60,7 +60,7 @@ impl Default for Builder {
             vectors: 9,
             segments: DmaSegmentation::default(),
             variation: Variation::default(),
-            quality: Quality::default(),
+            quality: None,
             first_mac: FIRST_MAC,
             configure: Vec::new(),
             cold: false,
@@ -122,10 +122,10 @@ impl Builder {
         self
     }
 
-    /// Impairments of the link.
+    /// Latency, rate and impairments of the link, by default [`Quality::default_in`] the mode.
     #[must_use]
     pub fn quality(mut self, quality: Quality) -> Self {
-        self.quality = quality;
+        self.quality = Some(quality);
         self
     }
 
@@ -186,8 +186,8 @@ impl Builder {
         let share = CARD_VECTORS / u16::from(self.functions.next_power_of_two());
         self.vectors = self.vectors.min(share);
         let root = Rng::new(self.seed);
-        let functions: Vec<Function> = (0..self.functions)
-            .map(|pf| self.function(pf, &root))
+        let functions: Vec<Box<Function>> = (0..self.functions)
+            .map(|pf| Box::new(self.function(pf, &root)))
             .collect();
         let lines = functions
             .iter()
@@ -197,8 +197,9 @@ impl Builder {
             .iter()
             .map(|function| function.state.mac)
             .collect();
-        let link = Link::new(macs, self.quality, root.fork("wire"));
         let virtual_time = self.mode == Mode::Virtual;
+        let quality = self.quality.unwrap_or(Quality::default_in(self.mode));
+        let link = Link::new(macs, quality, root.fork("wire"));
         let machine = Machine::new(functions, link, virtual_time, root.fork("schedule"));
         let owner = RuntimeOwner::new(Runtime::new(self.mode, machine, lines));
         Sim::new(Arc::new(owner.expect("a thread for the device")), self.card)
@@ -258,6 +259,8 @@ impl Builder {
             bus_mastering: BusMastering::default(),
             sent_here: false,
             outbox: Vec::new(),
+            port_ready_at: 0,
+            spare_frames: Vec::new(),
             lines: Arc::new(InterruptLines::new(self.vectors)),
             rng: rng.fork("engine"),
         };

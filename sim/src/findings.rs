@@ -119,6 +119,18 @@ impl Log {
         }
     }
 
+    /// Adds the findings of `other`, which were made meanwhile, and clears them there.
+    pub(crate) fn absorb(&mut self, other: &mut Self) {
+        if other.counts.is_empty() {
+            return;
+        }
+        for (kind, count) in std::mem::take(&mut other.counts) {
+            *self.counts.entry(kind).or_default() += count;
+        }
+        self.kept.append(&mut other.kept);
+        self.kept.truncate(KEPT);
+    }
+
     pub(crate) fn kept(&self) -> &[Finding] {
         &self.kept
     }

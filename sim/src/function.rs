@@ -14,7 +14,7 @@ use crate::bring_up::Tally;
 use crate::bus_master::BusMastering;
 use crate::driver_memory::DriverMemory;
 use crate::findings::{Class, Log};
-use crate::fw::{Card, Cx, Firmware, FirmwareEffect, LanSide};
+use crate::fw::{Card, Cx, EnabledPorts, Firmware, FirmwareEffect, LanSide};
 use crate::interrupt_lines::InterruptLines;
 use crate::iommu::Refused;
 use crate::irq::Interrupts;
@@ -52,6 +52,16 @@ const fn state_after(source: ResetSource) -> State {
         ResetSource::Globr => State::Globr,
         ResetSource::Empr => State::Empr,
     }
+}
+
+/// What a function depends on of the card and of the other functions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CardView {
+    /// A package is loaded.
+    pub(crate) has_package: bool,
+    pub(crate) enabled_ports: EnabledPorts,
+    /// A driver of any function has opened the switch block's input.
+    pub(crate) switch_open: bool,
 }
 
 /// One PF.
@@ -93,6 +103,10 @@ pub(crate) struct FunctionState {
     pub(crate) sent_here: bool,
     /// Frames that the engine has sent and that are not yet on the wire.
     pub(crate) outbox: Vec<Vec<u8>>,
+    /// When the port has few enough frames queued for the engine to go on.
+    pub(crate) port_ready_at: u64,
+    /// Empty buffers for frames.
+    pub(crate) spare_frames: Vec<Vec<u8>>,
     pub(crate) lines: Arc<InterruptLines>,
     pub(crate) rng: Rng,
 }
@@ -272,6 +286,32 @@ impl Function {
         }
     }
 
+    /// When the engine has something to do; `None` while there is nothing, and during a reset.
+    pub(crate) fn engine_due(&self) -> Option<u64> {
+        if self.state.reset.is_some() {
+            return None;
+        }
+        let wanted = if self.runnable {
+            0
+        } else {
+            self.engine.next_deadline()?
+        };
+        Some(wanted.max(self.state.port_ready_at))
+    }
+
+    /// The engine does what is due.
+    pub(crate) fn step_engine(&mut self, log: &mut Log, now: u64) {
+        self.runnable = self.with_engine(log, now, |engine, env| engine.step(env));
+        self.check_ready(now);
+    }
+
+    /// The vectors that fired since the last call.
+    pub(crate) fn take_fired(&mut self) -> Vec<u16> {
+        let fired = self.state.msix.take_sent();
+        self.state.stats.interrupts += fired.len() as u64;
+        fired
+    }
+
     /// Ends the count of a bring-up when the engine is ready.
     pub(crate) fn check_ready(&mut self, now: u64) {
         let lan = &self.state.lan;
@@ -282,18 +322,40 @@ impl Function {
     }
 
     /// Whether frames pass the port. A function without firmware has a link.
-    pub(crate) fn has_link(&self, card: &Card, now: u64) -> bool {
+    pub(crate) fn has_link(&self, enabled_ports: EnabledPorts, now: u64) -> bool {
         self.fw
             .as_ref()
-            .is_none_or(|fw| fw.has_link(now, card.enabled_ports))
+            .is_none_or(|fw| fw.has_link(now, enabled_ports))
     }
 
-    /// Whether the switch brings the frame to the engine; `input`: its rules see the frame at all.
-    pub(crate) fn accepts_frame(&self, frame: &[u8], card: &Card, input: bool) -> bool {
+    /// Whether the switch brings the frame to the engine.
+    fn accepts_frame(&self, frame: &[u8], card: &CardView) -> bool {
         let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
             return true;
         };
-        input && card.has_package() && fw.accepts_frame(frame, &lan.open)
+        card.switch_open && card.has_package && fw.accepts_frame(frame, &lan.open)
+    }
+
+    /// A frame arrives at the port. The engine gets it if the port and the switch let it pass.
+    pub(crate) fn receive_frame(
+        &mut self,
+        frame: &[u8],
+        sent_here: bool,
+        card: &CardView,
+        log: &mut Log,
+        now: u64,
+    ) {
+        if self.state.reset.is_some() {
+            return;
+        }
+        if !self.has_link(card.enabled_ports, now) || !self.accepts_frame(frame, card) {
+            self.state.stats.frames_filtered += 1;
+            return;
+        }
+        self.state.stats.frames_received += 1;
+        self.state.sent_here = sent_here;
+        self.with_engine(log, now, |engine, env| engine.receive(frame, env));
+        self.runnable = true;
     }
 
     /// Whether the switch gives a frame of this function that is for its own address back to it.

@@ -43,6 +43,14 @@ impl InterruptLines {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = hook.map(Arc::new);
     }
 
+    /// Whether a hook would be called.
+    pub(crate) fn has_hook(&self) -> bool {
+        self.hook
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
+    }
+
     /// Raises the lines of `vectors` and calls the hook.
     pub(crate) fn raise(&self, vectors: &[u16]) {
         if vectors.is_empty() {

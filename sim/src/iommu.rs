@@ -115,6 +115,8 @@ pub(crate) struct Iommu {
     recent: [Cell<Option<(u64, Segment)>>; RECENT],
     /// First IOVA and length of what was unmapped last.
     gone: VecDeque<(u64, u64)>,
+    /// Times that mappings were taken away.
+    removed: u64,
     /// Places of aligned ranges.
     rng: Rng,
     /// Places of ranges within a page. A stream of its own: how often it is drawn from depends on
@@ -128,6 +130,7 @@ impl Iommu {
             segments: BTreeMap::new(),
             recent: [const { Cell::new(None) }; RECENT],
             gone: VecDeque::new(),
+            removed: 0,
             page_rng: rng.fork("pages"),
             rng,
         }
@@ -256,7 +259,13 @@ impl Iommu {
         self.segments.values().filter(attached).count()
     }
 
+    /// Mappings taken away so far.
+    pub(crate) fn removed(&self) -> u64 {
+        self.removed
+    }
+
     fn forget_recent(&mut self) {
+        self.removed += 1;
         self.recent = [const { Cell::new(None) }; RECENT];
     }
 

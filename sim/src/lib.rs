@@ -13,7 +13,6 @@
 //! * [`findings`]: driver errors that a card would reject, or that a driver should not make.
 //! * [`variation`]: unknown behaviour of the card, each a choice by name or seed.
 //! * [`middleware`]: tracing and fault injection on the registers of any platform.
-//! * [`udp`]: the wire to another simulator.
 //! * [`pcap`]: captures of sent frames for network analysers.
 //! * [`pe`]: the protocol engine: CQP, HMC, queues and events.
 //! * [`wqe`]: the device's view of send and receive queue entries, and the completion entries it
@@ -52,7 +51,6 @@ mod rng;
 mod runtime;
 mod sim;
 mod stats;
-pub mod udp;
 pub mod variation;
 pub mod wire;
 pub mod wqe;
@@ -63,7 +61,7 @@ pub use driver_memory::{Allocation, DmaSegmentation, MemoryCounts};
 pub use findings::{Class, Finding};
 pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink, test_package};
 pub use interrupt_lines::InterruptHook;
-pub use link::Quality;
+pub use link::{Quality, Rate};
 pub use pe::{FpmProfile as Profile, NoProfile};
 pub use platform::SimPlatform;
 pub use recorded::{NoCard, RecordedCard};

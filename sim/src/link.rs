@@ -6,7 +6,10 @@
 //! there is one. Frames between two functions keep their order unless a fault reorders them.
 
 mod counts;
+mod mac;
+mod port;
 mod quality;
+mod units;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,9 +18,12 @@ use std::fmt;
 use e810_hal::Ns;
 
 pub use counts::LinkCounts;
+pub use mac::{NoMac, mac_option, parse_mac};
 pub use quality::Quality;
+pub use units::{NoRate, NoTime, Rate, parse_time, time_option};
 
 use crate::rng::Rng;
+use port::Ports;
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
@@ -116,6 +122,7 @@ struct InFlight {
 /// The link between the functions.
 pub(crate) struct Link {
     macs: Vec<Mac>,
+    ports: Ports,
     quality: Quality,
     /// In the order in which they arrive: most frames, each of which arrives after all that were
     /// sent before it.
@@ -135,6 +142,7 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(macs: Vec<Mac>, quality: Quality, rng: Rng) -> Self {
         Self {
+            ports: Ports::new(macs.len()),
             macs,
             quality,
             in_order: VecDeque::new(),
@@ -169,6 +177,27 @@ impl Link {
         self.counts
     }
 
+    /// Counts frames that took no way over the link.
+    pub(crate) fn absorb_counts(&mut self, direct: &mut LinkCounts) {
+        self.counts.absorb(direct);
+    }
+
+    /// Whether a frame from one function to another may be handed over without the link: it would
+    /// arrive at once and as it was sent, and nobody wants to see it.
+    pub(crate) fn is_transparent(&self) -> bool {
+        self.quality.is_faultless()
+            && self.quality.latency == Ns(0)
+            && self.quality.rate.is_none()
+            && self.hook.is_none()
+            && self.capture.is_none()
+            && self.in_flight() == 0
+    }
+
+    /// Addresses of the functions.
+    pub(crate) fn macs(&self) -> &[Mac] {
+        &self.macs
+    }
+
     /// Function `from` sends a frame; one for itself comes back.
     pub(crate) fn send(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
         self.send_from(now, Sender::new(from, true), bytes);
@@ -190,7 +219,7 @@ impl Link {
             capture(frame);
         }
         let verdict = self.hook.as_mut().map_or(Verdict::Pass, |hook| hook(frame));
-        let due = now + self.quality.latency.0;
+        let due = self.leave_port(now, from, &bytes) + self.quality.latency.0;
         match verdict {
             Verdict::Pass => self.pass(due, from, bytes),
             Verdict::Drop => self.counts.lost += 1,
@@ -211,6 +240,22 @@ impl Link {
                 self.deliver(due, from, other);
             }
         }
+    }
+
+    /// When the last bit of a frame has left the sender's port. One that comes back does not use
+    /// it.
+    fn leave_port(&mut self, now: u64, sender: Sender, bytes: &[u8]) -> u64 {
+        let own = self.macs.get(usize::from(sender.from));
+        if sender.loops && bytes.first_chunk::<6>() == own {
+            return now;
+        }
+        let rate = self.quality.rate;
+        self.ports.send(now, sender.from, bytes.len(), rate)
+    }
+
+    /// When the engine of function `from` may go on, for all that its port has queued.
+    pub(crate) fn port_ready_at(&self, from: usize) -> u64 {
+        self.ports.ready_at(from, self.quality.rate)
     }
 
     /// Sends a frame over a wire of this quality.

@@ -11,10 +11,10 @@ use e810_hal::{Ns, RegOffset};
 
 use crate::bar::Effect;
 use crate::findings::{Class, Log};
-use crate::function::Function;
+use crate::function::{CardView, Function};
 use crate::fw::{Card, EnabledPorts, Firmware, FirmwareEffect, PackageStart};
 use crate::interrupt_lines::InterruptLines;
-use crate::link::{Link, To};
+use crate::link::{Link, Quality, To};
 use crate::regs::ResetSource;
 use crate::rng::Rng;
 
@@ -40,7 +40,7 @@ enum Event {
 /// All functions of a card, and the link between them.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    pub(crate) functions: Vec<Function>,
+    pub(crate) functions: Vec<Box<Function>>,
     pub(crate) card: Card,
     pub(crate) link: Link,
     pub(crate) log: Log,
@@ -64,13 +64,13 @@ fn events_of(index: usize) -> [Event; 5] {
 }
 
 /// The package that the card starts with, as its first function's firmware says.
-fn package_start(functions: &[Function]) -> PackageStart {
+fn package_start(functions: &[Box<Function>]) -> PackageStart {
     let first = functions.iter().find_map(|function| function.fw.as_ref());
     first.map_or(PackageStart::None, |fw| fw.config.package.clone())
 }
 
 /// Functions whose ports are enabled.
-fn enabled_ports(functions: &[Function]) -> EnabledPorts {
+fn enabled_ports(functions: &[Box<Function>]) -> EnabledPorts {
     let mut enabled_ports = EnabledPorts::default();
     for (end, function) in enabled_ports.iter_mut().zip(functions) {
         *end = function.fw.as_ref().is_some_and(Firmware::is_port_on);
@@ -82,7 +82,12 @@ fn enabled_ports(functions: &[Function]) -> EnabledPorts {
 pub(crate) type Fired = Vec<(Arc<InterruptLines>, Vec<u16>)>;
 
 impl Machine {
-    pub(crate) fn new(functions: Vec<Function>, link: Link, virtual_time: bool, rng: Rng) -> Self {
+    pub(crate) fn new(
+        functions: Vec<Box<Function>>,
+        link: Link,
+        virtual_time: bool,
+        rng: Rng,
+    ) -> Self {
         let mut card = Card::new(functions.len() as u8);
         card.reset(&package_start(&functions));
         card.enabled_ports = enabled_ports(&functions);
@@ -209,6 +214,22 @@ impl Machine {
         }
     }
 
+    /// Time of the next event that is no function's own: the firmware's, a reset's, a frame's.
+    pub(crate) fn next_shared_event(&self) -> Option<u64> {
+        let of_function = |index| {
+            [
+                Event::ResetDone(index),
+                Event::Firmware(index),
+                Event::ResetBegins(index),
+            ]
+        };
+        let functions = (0..self.functions.len()).flat_map(of_function);
+        functions
+            .chain([Event::Frame])
+            .filter_map(|event| self.due(event))
+            .min()
+    }
+
     /// Time of the next event, at the earliest now.
     pub(crate) fn next_event(&self) -> Option<u64> {
         let functions = (0..self.functions.len()).flat_map(events_of);
@@ -232,15 +253,7 @@ impl Machine {
             }
             Event::Engine(index) => {
                 let function = self.functions.get(index)?;
-                if function.state.reset.is_some() {
-                    return None;
-                }
-                let wanted = if function.runnable {
-                    0
-                } else {
-                    function.engine.next_deadline()?
-                };
-                Some(wanted.max(function.busy_until))
+                Some(function.engine_due()?.max(function.busy_until))
             }
         }
     }
@@ -312,9 +325,7 @@ impl Machine {
         let Some(function) = self.functions.get_mut(index) else {
             return;
         };
-        let more = function.with_engine(&mut self.log, self.now, |engine, env| engine.step(env));
-        function.runnable = more;
-        function.check_ready(self.now);
+        function.step_engine(&mut self.log, self.now);
         if self.steps_take_time {
             function.busy_until = self.now + STEP_TIME.0 + self.rng.below(STEP_TIME.1);
         }
@@ -327,35 +338,34 @@ impl Machine {
             Some((To::Uplink, frame)) => return self.link.deliver_to_uplink(&frame),
             None => return,
         };
-        let input = self.functions.iter().any(Function::has_opened_switch);
+        let card = self.card_view();
         let Some(function) = self.functions.get_mut(index) else {
             return;
         };
-        if function.state.reset.is_some() {
-            return;
-        }
-        let accepted = function.has_link(&self.card, self.now)
-            && function.accepts_frame(&frame, &self.card, input);
-        if !accepted {
-            function.state.stats.frames_filtered += 1;
-            return;
-        }
-        function.state.stats.frames_received += 1;
-        function.state.sent_here = self.link.was_sent_here();
-        function.with_engine(&mut self.log, self.now, |engine, env| {
-            engine.receive(&frame, env);
-        });
-        function.runnable = true;
+        let sent_here = self.link.was_sent_here();
+        function.receive_frame(&frame, sent_here, &card, &mut self.log, self.now);
         self.collect_frames(index);
     }
 
+    /// What the functions depend on of the card and of each other.
+    pub(crate) fn card_view(&self) -> CardView {
+        CardView {
+            has_package: self.card.has_package(),
+            enabled_ports: self.card.enabled_ports,
+            switch_open: self
+                .functions
+                .iter()
+                .any(|function| function.has_opened_switch()),
+        }
+    }
+
     /// Puts what an engine has sent on the wire.
-    fn collect_frames(&mut self, index: usize) {
+    pub(crate) fn collect_frames(&mut self, index: usize) {
         let Some(function) = self.functions.get_mut(index) else {
             return;
         };
         let mut outbox = std::mem::take(&mut function.state.outbox);
-        let has_link = function.has_link(&self.card, self.now);
+        let has_link = function.has_link(self.card.enabled_ports, self.now);
         for frame in outbox.drain(..) {
             let to_itself = frame.first_chunk() == Some(&function.state.mac);
             if to_itself && !function.loops_back(&frame) {
@@ -369,6 +379,15 @@ impl Machine {
         }
         // Its allocation is reused.
         function.state.outbox = outbox;
+        function.state.port_ready_at = self.link.port_ready_at(index);
+    }
+
+    /// Changes the link from now on.
+    pub(crate) fn set_quality(&mut self, quality: Quality) {
+        self.link.set_quality(quality);
+        for (index, function) in self.functions.iter_mut().enumerate() {
+            function.state.port_ready_at = self.link.port_ready_at(index);
+        }
     }
 
     /// Virtual time: `time` passes, and everything in it happens.
@@ -412,9 +431,8 @@ impl Machine {
     pub(crate) fn take_fired(&mut self) -> Fired {
         let mut all = Vec::new();
         for function in &mut self.functions {
-            let fired = function.state.msix.take_sent();
+            let fired = function.take_fired();
             if !fired.is_empty() {
-                function.state.stats.interrupts += fired.len() as u64;
                 all.push((Arc::clone(&function.state.lines), fired));
             }
         }

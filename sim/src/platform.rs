@@ -42,6 +42,13 @@ impl SimPlatform {
         Self { owner, function }
     }
 
+    /// Does what the function has to do now, on this thread, in real time: for a device server,
+    /// whose client polls in another process. The driver of a function in this process uses
+    /// [`Clock::relax`].
+    pub fn execute(&self) {
+        self.owner.runtime.execute(self.function);
+    }
+
     /// Number of this PF.
     #[must_use]
     pub fn pf(&self) -> u8 {
@@ -161,13 +168,7 @@ impl SimPlatform {
 
     /// Calls `f` with the function's environment.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut EngineEnv<'_>) -> R) -> R {
-        self.owner.runtime.with_machine(|machine| {
-            let now = machine.now().0;
-            match machine.functions.get_mut(usize::from(self.function)) {
-                Some(function) => f(&mut function.engine_env(&mut machine.log, now)),
-                None => unreachable!("a platform of a function that is not there"),
-            }
-        })
+        self.owner.runtime.with_function(self.function, f)
     }
 
     /// Calls `f` with the machine and this function's index in it.
@@ -250,15 +251,15 @@ unsafe impl HostMem for SimPlatform {
 
 impl Clock for SimPlatform {
     fn now(&self) -> Ns {
-        self.owner.runtime.now()
+        self.owner.runtime.now_of(self.function)
     }
 
     fn delay(&self, time: Ns) {
-        self.owner.runtime.delay(time);
+        self.owner.runtime.delay(self.function, time);
     }
 
     fn relax(&self) {
-        self.owner.runtime.relax();
+        self.owner.runtime.relax(self.function);
     }
 }
 

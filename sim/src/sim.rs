@@ -229,7 +229,7 @@ impl Sim {
 
     /// Changes the impairments of the link.
     pub fn set_quality(&self, quality: Quality) {
-        self.with_machine(|machine| machine.link.set_quality(quality));
+        self.with_machine(|machine| machine.set_quality(quality));
     }
 
     /// Calls `hook` for each frame from now on, to decide its fate; `None` removes it.
@@ -271,7 +271,7 @@ impl Sim {
 
     /// Lets `time` pass and executes the events in it.
     pub fn run(&self, time: Ns) {
-        self.owner.runtime.delay(time);
+        self.owner.runtime.delay(0, time);
     }
 }
 

@@ -5,7 +5,7 @@
 //! cargo run --profile fast -p e810-tests --example sim_rate -- [MESSAGES [SIGNAL [BYTES]]]
 //! ```
 //!
-//! Two threads: this one is both programs, the other is both cards. Payload is
+//! Two threads, each a program with the engine of its function. Payload is
 //! written anew for each message and compared at the receiver; IOMMU, ICRC and
 //! findings are on. Of SIGNAL sends one asks for a completion (1: each does).
 //! Beside the rate stands the processor time that each thread used for a message,
@@ -22,6 +22,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use e810::{Data, Lan, MacAddr, Op, QpCaps, RecvWr, SendFlags, SendWr, Sge, VsiId, Wc, WcStatus};
@@ -81,6 +82,14 @@ struct Sender {
 }
 
 impl Sender {
+    fn new(plan: &Plan) -> Self {
+        Self {
+            posted: 0,
+            done: 0,
+            payload: vec![0; plan.bytes],
+        }
+    }
+
     fn work(&mut self, side: &mut Side<SimPlatform>, plan: &Plan, allowed: u64) -> bool {
         let mut worked = false;
         let end = allowed.min(self.done + DEPTH).min(plan.messages);
@@ -143,6 +152,16 @@ struct Receiver {
 }
 
 impl Receiver {
+    fn new(plan: &Plan) -> Self {
+        let buffer = || vec![0; plan.bytes];
+        Self {
+            posted: 0,
+            done: 0,
+            expected: buffer(),
+            arrived: buffer(),
+        }
+    }
+
     fn work(&mut self, side: &mut Side<SimPlatform>, plan: &Plan) -> bool {
         let mut worked = false;
         let incoming = side.incoming();
@@ -179,20 +198,9 @@ impl Receiver {
     }
 }
 
-fn exchange(pair: &mut Pair<SimPlatform>, plan: &Plan) {
-    let buffer = || vec![0; plan.bytes];
-    let mut sender = Sender {
-        posted: 0,
-        done: 0,
-        payload: buffer(),
-    };
-    let mut receiver = Receiver {
-        posted: 0,
-        done: 0,
-        expected: buffer(),
-        arrived: buffer(),
-    };
-    let start = Instant::now();
+/// Both programs on this thread.
+fn exchange_here(pair: &mut Pair<SimPlatform>, plan: &Plan) {
+    let (mut sender, mut receiver) = (Sender::new(plan), Receiver::new(plan));
     while receiver.done < plan.messages || sender.done < plan.messages {
         let [here, there] = &mut pair.sides[..] else {
             return;
@@ -202,9 +210,42 @@ fn exchange(pair: &mut Pair<SimPlatform>, plan: &Plan) {
         let sent = sender.work(here, plan, receiver.posted);
         if !received && !sent {
             here.platform.relax();
-            assert!(start.elapsed() < LIMIT, "nothing moves any more");
         }
     }
+}
+
+/// Each program on a thread of its own, on which its function's engine runs too.
+fn exchange(pair: &mut Pair<SimPlatform>, plan: &Plan) {
+    /// On a cache line of its own.
+    #[repr(align(128))]
+    struct Posted(AtomicU64);
+    let posted = Posted(AtomicU64::new(0));
+    let start = Instant::now();
+    let [here, there] = &mut pair.sides[..] else {
+        return;
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut receiver = Receiver::new(plan);
+            while receiver.done < plan.messages {
+                if receiver.work(there, plan) {
+                    posted.0.store(receiver.posted, Ordering::Release);
+                } else {
+                    there.platform.relax();
+                    assert!(start.elapsed() < LIMIT, "nothing arrives any more");
+                }
+            }
+        });
+        let mut sender = Sender::new(plan);
+        let mut allowed = 0;
+        while sender.done < plan.messages {
+            if !sender.work(here, plan, allowed) {
+                allowed = posted.0.load(Ordering::Acquire);
+                here.platform.relax();
+                assert!(start.elapsed() < LIMIT, "nothing completes any more");
+            }
+        }
+    });
 }
 
 /// Processor time of each thread of this process so far, in ns.
@@ -262,7 +303,11 @@ fn main() {
     let before = sim.link();
     let times_before = processor_times();
     let start = Instant::now();
-    exchange(&mut pair, &plan);
+    if virtual_time {
+        exchange_here(&mut pair, &plan);
+    } else {
+        exchange(&mut pair, &plan);
+    }
     let elapsed = start.elapsed().as_secs_f64();
     let times = processor_times();
     let after = sim.link();

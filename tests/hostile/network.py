@@ -1,6 +1,7 @@
-"""Hostile peers: of the exchange over TCP, and of the wire over UDP."""
+"""Hostile peers: of the exchange over TCP, and of wires to other processes."""
 
 import json
+import os
 import random
 import socket
 import threading
@@ -120,6 +121,72 @@ def strangers():
     if not healthy(sim.sockets[0]):
         row.hangs += 1
     sim.finish(row)
+    return row
+
+
+def group_of(name):
+    """The multicast group and the port of a wire by name (docs/commands.md)."""
+    number = 0xCBF29CE484222325
+    for byte in name.encode():
+        number = (number ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    folded = number >> 32 ^ number & 0xFFFFFFFF
+    return f"239.{folded >> 16 & 127}.{folded >> 8 & 255}.{folded & 255}", 61000 + number % 4096
+
+
+def segment():
+    """Garbage, stolen and invented addresses on a wire with any number of ends; messages go on after it."""
+    row = Row("segment, garbage and wrong addresses")
+    name = f"hostile-{os.getpid()}"
+    macs = ["02:00:00:00:00:0a", "02:00:00:00:00:0b"]
+    sims = [
+        Sim("--wire", name, "--mac", mac, "--package", measure.path("pkg"), sockets=(one,))
+        for mac, one in zip(macs, "ab")
+    ]
+    for sim in sims:
+        healthy(sim.sockets[0])
+        sim.begin()
+    chance = random.Random(16)
+    group = group_of(name)
+    stolen = [bytes.fromhex(mac.replace(":", "")) for mac in macs]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
+        here.bind(("127.0.0.1", 0))
+        for _ in range(14000):
+            row.inputs += 1
+            good = frame(chance, chance.randrange(28, 1500))
+            invented = bytes([2]) + chance.randbytes(5)
+            source = chance.choice((*stolen, invented, invented, invented))
+            target = chance.choice((*stolen, b"\xff" * 6, bytes.fromhex("01005e010203"), invented))
+            announcement = bytes.fromhex("88b5") + b"e810 joins this wire" + bytes(26)
+            data = (
+                chance.randbytes(chance.randrange(200)),
+                target + source + good[12:],
+                target + source + good[12 : chance.randrange(12, 80)],
+                target + source + announcement,
+                bytes(chance.choice((0, 14, 9724, 9725, 65507))),
+            )[chance.randrange(5)]
+            try:
+                here.sendto(data, group)
+            except OSError:
+                pass
+    for sim in sims:
+        if not healthy(sim.sockets[0]):
+            row.hangs += 1
+    # What was taken for the ends' addresses is put right by what they send themselves.
+    target = f"127.0.0.1:{port(socket.SOCK_STREAM)}"
+    commands = [
+        pingpong(sim.sockets[0], side, target, "--iters", "400", "--size", "1000")
+        for sim, side in zip(sims, ("--listen", "--connect"))
+    ]
+    judged = Row("")
+    judged.memory = (0, 0, 0)
+    for command in commands:
+        command.judge(judged)
+        if command.process.returncode:
+            row.fail(f"messages after it: {command.text.strip()[:200]}")
+    row.panics, row.hangs = judged.panics, row.hangs + judged.hangs
+    row.failures += judged.failures
+    for sim in sims:
+        sim.finish(row)
     return row
 
 

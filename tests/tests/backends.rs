@@ -32,21 +32,22 @@ use e810_backends::{BackendError, DmaRegion, Function, Options, Properties, Tran
 use e810_hal::Ns;
 use e810_sim::{Mode, Profile, Sim};
 use e810_sim_server::{Server, VECTORS};
+use e810_sim_wire::{Wire, WireName, WireSpec};
 use e810_tests::traffic::scenarios::scenarios;
-use e810_tests::traffic::{Pair, Side};
+use e810_tests::traffic::{Pair, Room, Side};
 
 /// MTU of the interfaces: fits the path MTU that scenarios use.
 const MTU: u16 = 1500;
 
 /// Each scenario on functions that are opened for it, started cold, and closed
 /// after it.
-fn every_scenario<T: Transport>(open: impl FnMut() -> [Function<T>; 2], package: &[u8]) {
+fn every_scenario<P: Room>(open: impl FnMut() -> [P; 2], package: &[u8]) {
     these_scenarios(open, package, |_| true);
 }
 
 /// The same with those whose name is `wanted`.
-fn these_scenarios<T: Transport>(
-    mut open: impl FnMut() -> [Function<T>; 2],
+fn these_scenarios<P: Room>(
+    mut open: impl FnMut() -> [P; 2],
     package: &[u8],
     wanted: impl Fn(&str) -> bool,
 ) {
@@ -109,6 +110,34 @@ fn on_functions_behind_sockets() {
     };
     every_scenario(open, &e810_sim::test_package());
     served.end();
+}
+
+/// Two simulators that have nothing in common but the name of a wire.
+#[test]
+fn on_functions_of_two_simulators_on_one_wire() {
+    let name: WireName = format!("backends-{}", std::process::id()).parse().unwrap();
+    let ends = [0xa, 0xb].map(|number| {
+        let sim = Sim::builder()
+            .vectors(VECTORS)
+            .cold()
+            .profile(Profile::small())
+            .mode(Mode::Real)
+            .first_mac([2, 0, 0, 0, number, 0])
+            .build();
+        let wire = Wire::join(&sim, &WireSpec::Segment(name.clone())).unwrap();
+        (sim, wire)
+    });
+    let open = || ends.each_ref().map(|(sim, _)| sim.function(0));
+    every_scenario(open, &e810_sim::test_package());
+    for (sim, wire) in ends {
+        assert_eq!(sim.findings(), []);
+        let (link, report) = (sim.link(), wire.report());
+        assert!(link.uplinked > 1000, "{link:?}");
+        assert_eq!(report.sent, link.uplinked, "{report:?}");
+        assert_eq!((report.strangers, report.own_addresses), (0, 0));
+        // Frames to the other function, but for the first ones and those to groups.
+        assert!(report.sent_to_all < report.sent / 2, "{report:?}");
+    }
 }
 
 /// A transport whose set of vectors cannot be added to, as an older kernel's

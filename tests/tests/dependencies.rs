@@ -1,11 +1,10 @@
 //! The dependencies between the crates, as docs/architecture.md draws them.
 //!
 //! `{types, hal} ← {adminq, cqp, ceq, datapath} ← driver ← backends ← {report, trace} ←
-//! vfio-host`, `card ← {sim, report, trace}`, `hal ← sim ← {sim-server, backends} ← vfio-host`,
-//! `tests → all`, and `tests/miri` and `tests/peer` beside it, which nobody uses. The queue
-//! crates are siblings, and
-//! the simulator sees the registers only, so that it cannot share a mistake
-//! about a structure's layout with the driver.
+//! vfio-host`, `card ← {sim, report, trace}`, `hal ← sim ← sim-wire ← {sim-server, backends} ←
+//! vfio-host`, `tests → all`, and `tests/miri` and `tests/peer` beside it, which nobody uses. The
+//! queue crates are siblings, and the simulator sees the registers only, so that it cannot share a
+//! mistake about a structure's layout with the driver.
 
 #![expect(
     clippy::expect_used,
@@ -88,17 +87,24 @@ const CRATES: &[CrateRule] = &[
         may_use: &["e810-hal", "e810-card"],
         core: false,
     },
+    // Sockets, which the simulator itself has none of.
+    CrateRule {
+        package: "e810-sim-wire",
+        folder: "sim-wire",
+        may_use: &["e810-sim"],
+        core: false,
+    },
     // Knows the protocol and the simulator, and nothing of a driver.
     CrateRule {
         package: "e810-sim-server",
         folder: "sim-server",
-        may_use: &["e810-hal", "e810-card", "e810-sim"],
+        may_use: &["e810-hal", "e810-card", "e810-sim", "e810-sim-wire"],
         core: false,
     },
     CrateRule {
         package: "e810-backends",
         folder: "backends",
-        may_use: &["e810-hal", "e810", "e810-sim"],
+        may_use: &["e810-hal", "e810", "e810-sim", "e810-sim-wire"],
         core: false,
     },
     // The format of a report: what the simulator reads is what the reports' writer writes.
@@ -149,6 +155,7 @@ const CRATES: &[CrateRule] = &[
             "e810-report",
             "e810-sim",
             "e810-sim-server",
+            "e810-sim-wire",
             "e810-trace",
         ],
         core: false,
@@ -172,6 +179,7 @@ const CRATES: &[CrateRule] = &[
             "e810",
             "e810-sim",
             "e810-sim-server",
+            "e810-sim-wire",
             "e810-backends",
             "e810-card",
             "e810-report",

@@ -9,6 +9,7 @@ pub mod device;
 mod doctor;
 pub mod faults;
 pub mod help;
+mod link;
 mod list;
 pub(crate) mod mac;
 mod moderation;
@@ -31,6 +32,7 @@ use clap::{Parser, Subcommand};
 
 pub use bind::BindArgs;
 pub use doctor::DoctorArgs;
+pub use link::{LinkArg, NoLink};
 pub use list::ListArgs;
 pub use moderation::ModerationArg;
 pub use monitor::MonitorArgs;

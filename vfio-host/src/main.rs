@@ -6,6 +6,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Parser;
 use e810_host::cli::Cli;
@@ -31,10 +32,17 @@ fn main() -> ExitCode {
 }
 
 /// What is logged goes to standard error: warnings as the command's own lines, and
-/// with RUST_LOG what that asks for, with times and places.
+/// with RUST_LOG what that asks for, with places and the seconds since the command began.
 fn log() {
     let mut logger = Builder::from_env(Env::default().default_filter_or("warn"));
-    if std::env::var_os("RUST_LOG").is_none() {
+    let began = Instant::now();
+    if std::env::var_os("RUST_LOG").is_some() {
+        logger.format(move |out, record| {
+            let seconds = began.elapsed().as_secs_f64();
+            let (level, place, text) = (record.level(), record.target(), record.args());
+            writeln!(out, "[{seconds:.6} {level} {place}] {text}")
+        });
+    } else {
         logger.format(|out, record| {
             let level = match record.level() {
                 Level::Error => "error",

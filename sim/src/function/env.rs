@@ -147,6 +147,14 @@ impl Env for EngineEnv<'_> {
         self.state.sent_here
     }
 
+    fn mappings_removed(&self) -> Option<u64> {
+        Some(self.state.memory.iommu.removed())
+    }
+
+    fn frame_buffer(&mut self) -> Vec<u8> {
+        self.state.spare_frames.pop().unwrap_or_default()
+    }
+
     fn transmit(&mut self, frame: Vec<u8>) {
         self.state.stats.frames_sent += 1;
         self.state.outbox.push(frame);

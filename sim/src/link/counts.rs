@@ -24,3 +24,12 @@ pub struct LinkCounts {
     /// Received from outside and dropped, because too many were in flight.
     pub overrun: u64,
 }
+
+impl LinkCounts {
+    /// Adds the frames that went from function to function past the link, and clears them there.
+    pub(crate) fn absorb(&mut self, direct: &mut Self) {
+        let direct = std::mem::take(direct);
+        self.sent += direct.sent;
+        self.delivered += direct.delivered;
+    }
+}

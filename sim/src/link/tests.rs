@@ -298,3 +298,51 @@ fn faults_compose() {
         assert!(seen.contains(&both), "{both:?} in {seen:?}");
     }
 }
+
+#[test]
+fn a_port_sends_one_frame_after_the_other() {
+    let mut link = link(Quality {
+        // A frame of 101 bytes and its 24 take 1 µs.
+        rate: Rate::new(1_000_000_000),
+        latency: Ns(300),
+        ..Quality::PERFECT
+    });
+    let frame = |to, tag| {
+        let mut frame = frame(to, tag);
+        frame.resize(101, 0);
+        frame
+    };
+    link.send(0, 0, frame(B, 1));
+    link.send(0, 0, frame(C, 2));
+    // Another port, which is free.
+    link.send(100, 1, frame(C, 3));
+    // What its own switch loops back.
+    link.send(100, 0, frame(A, 4));
+    let mut arrived = Vec::new();
+    while let Some(due) = link.next_due() {
+        let (_, frame) = link.arrive(due).unwrap();
+        arrived.push((due, frame[14]));
+    }
+    assert_eq!(arrived, [(400, 4), (1_300, 1), (1_400, 3), (2_300, 2)]);
+    // A frame that is lost was sent.
+    link.set_quality(Quality {
+        loss: 1_000_000,
+        ..link.quality
+    });
+    link.send(10_000, 0, frame(B, 5));
+    link.set_quality(Quality {
+        loss: 0,
+        ..link.quality
+    });
+    link.send(10_000, 0, frame(B, 6));
+    assert_eq!(link.next_due(), Some(12_300));
+    // 100 µs may be queued; then the engine waits.
+    assert_eq!(link.port_ready_at(0), 0);
+    for tag in 0..200 {
+        link.send(12_000, 0, frame(B, tag));
+    }
+    assert_eq!(link.port_ready_at(0), 12_000 + 200_000 - 100_000);
+    assert_eq!(link.port_ready_at(1), 0);
+    link.set_quality(Quality::PERFECT);
+    assert_eq!(link.port_ready_at(0), 0);
+}

@@ -42,6 +42,13 @@ impl Device {
         index: u16,
         env: &mut dyn Env,
     ) -> Result<Option<Arp>, Unreachable> {
+        if let Some(entry) = self
+            .arps
+            .peek(index.into())
+            .filter(|_| self.config.shortcuts)
+        {
+            return Ok(Some(*entry));
+        }
         if u64::from(index) >= self.hmc.count(Kind::Arp) {
             return Ok(None);
         }

@@ -69,6 +69,9 @@ pub struct Config {
     pub wire: WireLimits,
     /// Test mode: contexts are written to their HMC backing and read again after each step.
     pub write_through: bool,
+    /// What was looked up is used again while nothing has changed it. Without this, the test mode,
+    /// everything is looked up and checked each time, and the engine does the same but slower.
+    pub shortcuts: bool,
 }
 
 impl Default for Config {
@@ -85,6 +88,7 @@ impl Default for Config {
             cqp_delay: (500, 5_000),
             wire: WireLimits::default(),
             write_through: false,
+            shortcuts: true,
         }
     }
 }

@@ -88,6 +88,8 @@ pub(crate) struct Cache<T> {
     lent: Vec<u64>,
     /// Names the life of the CQP that the contexts belong to.
     epoch: u32,
+    /// Changes of what the cache answers: contexts stored, made, ended or written back.
+    generation: u64,
     /// The words of stored contexts that an object is too small for: the card packs its contexts
     /// tighter than this model does. They count only with what is in the object.
     beyond: BTreeMap<u64, Vec<u64>>,
@@ -100,8 +102,14 @@ impl<T: Context> Cache<T> {
             lines: [const { None }; LINES],
             lent: Vec::new(),
             epoch,
+            generation: 0,
             beyond: BTreeMap::new(),
         }
+    }
+
+    /// Grows whenever a context may have changed, or its backing is looked for again.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// First word of a stored context.
@@ -167,6 +175,20 @@ impl<T: Context> Cache<T> {
         Ok(self.cached(index).map(|line| line.context.clone()))
     }
 
+    /// The context of an object if it is on the chip.
+    pub(crate) fn peek(&self, index: u64) -> Option<&T> {
+        let line = self.lines.get((index % LINES as u64) as usize)?.as_ref()?;
+        (line.index == index).then_some(&line.context)
+    }
+
+    /// The context of an object if it is on the chip, to be changed there. What depends on the
+    /// [`generation`](Cache::generation) of these contexts must not depend on that change.
+    pub(crate) fn on_chip(&mut self, index: u64) -> Option<&mut T> {
+        let line = self.cached(index)?;
+        line.dirty = true;
+        Some(&mut line.context)
+    }
+
     /// As [`Cache::get`], without a copy: the cache does not have the context until it is
     /// [`put`](Cache::put) back.
     pub(crate) fn lend(
@@ -191,6 +213,7 @@ impl<T: Context> Cache<T> {
         hmc: &mut Hmc,
         env: &mut dyn Env,
     ) -> Result<(), HmcFault> {
+        self.generation += 1;
         self.lent.retain(|lent| *lent != index);
         self.insert(index, context, true, hmc, env)
     }
@@ -204,6 +227,7 @@ impl<T: Context> Cache<T> {
         hmc: &mut Hmc,
         env: &mut dyn Env,
     ) -> Result<(), HmcFault> {
+        self.generation += 1;
         self.write_back(index, &context, hmc, env)?;
         self.insert(index, context, false, hmc, env)
     }
@@ -215,6 +239,7 @@ impl<T: Context> Cache<T> {
         hmc: &mut Hmc,
         env: &mut dyn Env,
     ) -> Result<(), HmcFault> {
+        self.generation += 1;
         self.line(index).take_if(|line| line.index == index);
         self.beyond.remove(&index);
         hmc.write((T::KIND, index), 0, &[0], env)
@@ -274,6 +299,7 @@ impl<T: Context> Cache<T> {
         env: &mut dyn Env,
     ) -> Result<(), HmcFault> {
         debug_assert!(self.lent.is_empty(), "flushed while something is lent");
+        self.generation += 1;
         let mut result = Ok(());
         let size = hmc.bytes(T::KIND).max(1);
         for place in 0..LINES as u64 {

@@ -10,6 +10,7 @@ use super::config::Config;
 use super::contexts::Cache;
 use super::cq::Cq;
 use super::env::{DmaFault, Env};
+use super::grants::Grants;
 use super::hmc::{Hmc, HmcFault};
 use super::mr::Mr;
 use super::multicast_group::MulticastGroup;
@@ -18,6 +19,7 @@ use super::qp::Qp;
 use super::schedule::Schedule;
 use super::stats::Statistics;
 use super::tables::Tables;
+use crate::wire::KnownHeads;
 
 /// Something could not be reached. The finding is recorded and the card's own report (HMC error) is
 /// made.
@@ -39,6 +41,8 @@ pub(crate) struct Device {
     pub(crate) qps: Cache<Box<Qp>>,
     pub(crate) cqs: Cache<Cq>,
     pub(crate) mrs: Cache<Mr>,
+    /// Accesses that were granted lately.
+    pub(super) grants: Grants,
     pub(crate) arps: Cache<Arp>,
     pub(crate) ahs: Cache<AddressHandle>,
     pub(crate) groups: Cache<MulticastGroup>,
@@ -49,6 +53,8 @@ pub(crate) struct Device {
     pub(crate) pools: Pools,
     pub(crate) schedule: Schedule,
     pub(crate) tables: Tables,
+    /// Of packets that arrived.
+    pub(super) known_heads: KnownHeads,
     pub(crate) statistics: Statistics,
     /// Counters of QPs that have some of their own, by statistics instance.
     pub(crate) instances: BTreeMap<u8, Statistics>,
@@ -63,6 +69,7 @@ impl Device {
             qps: Cache::new(epoch),
             cqs: Cache::new(epoch),
             mrs: Cache::new(epoch),
+            grants: Grants::default(),
             arps: Cache::new(epoch),
             ahs: Cache::new(epoch),
             groups: Cache::new(epoch),
@@ -72,6 +79,7 @@ impl Device {
             pools: Pools::default(),
             schedule: Schedule::default(),
             tables: Tables::default(),
+            known_heads: KnownHeads::default(),
             statistics: Statistics::default(),
             instances: BTreeMap::new(),
         }

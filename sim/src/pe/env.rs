@@ -229,6 +229,17 @@ pub trait Env {
         true
     }
 
+    /// Mappings of memory that were taken away so far: while the number is the same, an access that
+    /// succeeded would succeed again. `None`, by default, when that is not known.
+    fn mappings_removed(&self) -> Option<u64> {
+        None
+    }
+
+    /// An empty buffer for a frame. By default a new one.
+    fn frame_buffer(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// Puts one Ethernet frame (no FCS) on the wire.
     fn transmit(&mut self, frame: Vec<u8>);
 

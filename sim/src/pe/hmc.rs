@@ -58,11 +58,18 @@ pub(crate) struct Hmc {
     /// PD entries read so far, by number of the 4 KiB page in FPM. PFHMC_PDINV and SD updates drop
     /// them.
     pds: BTreeMap<u64, u64>,
+    /// Changes of the translation.
+    generation: u64,
     /// SHMC_PAGES_ALLOCATED was seen.
     pub(crate) announced: bool,
 }
 
 impl Hmc {
+    /// Grows whenever an address may translate differently.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// The committed layout.
     pub(crate) fn layout(&self) -> Option<&Layout> {
         self.layout.as_ref()
@@ -70,6 +77,7 @@ impl Hmc {
 
     /// Takes a new layout.
     pub(crate) fn commit(&mut self, layout: Layout) {
+        self.generation += 1;
         self.layout = Some(layout);
     }
 
@@ -106,6 +114,7 @@ impl Hmc {
     pub(crate) fn set_sd(&mut self, index: u64, sd: Option<Sd>) {
         let first = index * (SD_BYTES / PAGE_BYTES);
         let last = first + SD_BYTES / PAGE_BYTES;
+        self.generation += 1;
         self.pds.retain(|page, _| !(first..last).contains(page));
         match sd {
             Some(sd) => drop(self.sds.insert(index, sd)),
@@ -115,6 +124,7 @@ impl Hmc {
 
     /// PFHMC_PDINV: forgets one PD. Harmless for an SD that is not valid (control-path 6.6).
     pub(crate) fn invalidate_pd(&mut self, sd: u64, pd: u64) {
+        self.generation += 1;
         self.pds.remove(&(sd * (SD_BYTES / PAGE_BYTES) + pd));
     }
 

@@ -26,8 +26,10 @@ mod device;
 mod engine;
 mod env;
 mod fpm;
+mod grants;
 mod hmc;
 mod host_context;
+mod in_flight;
 mod inject;
 mod mr;
 mod multicast_group;
@@ -43,6 +45,7 @@ mod stats;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod touched;
 mod ud;
 mod ud_multicast;
 mod ud_receive;

@@ -78,6 +78,16 @@ impl Mr {
         (self.start & (self.page_bytes() - 1)).wrapping_add(offset)
     }
 
+    /// Lowest tagged offset, and the end of them.
+    pub(super) fn limits(&self) -> (u64, u64) {
+        let base = if self.va_based { self.start } else { 0 };
+        if self.len == 0 && self.window.is_none() {
+            // All memory.
+            return (0, u64::MAX);
+        }
+        (base, base.saturating_add(self.len))
+    }
+
     /// Offset of an address from the first byte, if the access lies inside.
     fn offset(&self, addr: u64, len: u64) -> Result<u64, AeCode> {
         let end = u128::from(addr) + u128::from(len);
@@ -287,7 +297,7 @@ impl Device {
     }
 
     /// IOVA of the first byte of what is left of a grant, and how many bytes follow it there.
-    fn run(
+    pub(super) fn run(
         &mut self,
         grant: &Grant,
         done: u64,

@@ -3,9 +3,12 @@
 
 use super::contexts::{Context, Reader, Writer};
 use super::fpm::Kind;
+use super::in_flight::InFlight;
+use super::touched::Touched;
 use super::ud::UdState;
 use super::word::{bit, bits8, bits16, bits32, flag, put};
 use crate::rc::{QP_STATE_BYTES, QpRcState};
+use crate::wire::Template;
 
 /// Words of the host context.
 pub(crate) const HOST_WORDS: usize = 32;
@@ -88,6 +91,12 @@ pub(crate) struct Qp {
     pub(crate) shadow: u64,
     /// The RC engine's state; `None` for the other types, and when what was stored is damaged.
     pub(crate) rc: Option<Box<QpRcState>>,
+    /// What a RoCE RC queue pair has sent; not stored.
+    pub(super) in_flight: InFlight,
+    /// What its packets have in common; not stored.
+    pub(super) template: Template,
+    /// Its transmit FIFO entries; not stored.
+    pub(super) touched: Touched,
     /// AE 0x0900 is owed when the send queue is idle.
     pub(crate) draining: bool,
     /// SUSPEND_QP was executed; the state to go back to is RTS.
@@ -122,6 +131,9 @@ impl Qp {
             mapped,
             shadow,
             rc: None,
+            in_flight: InFlight::default(),
+            template: Template::default(),
+            touched: Touched::default(),
             draining: false,
             suspended: false,
             stopped: false,
@@ -235,6 +247,9 @@ impl Context for Qp {
             rc: bit(flags, 12)
                 .then(|| QpRcState::from_bytes(&bytes).ok().map(Box::new))
                 .flatten(),
+            in_flight: InFlight::default(),
+            template: Template::default(),
+            touched: Touched::default(),
             draining: bit(flags, 9),
             suspended: bit(flags, 10),
             stopped: bit(flags, 11),

@@ -11,9 +11,9 @@ use super::qp::{Qp, State};
 use super::stats::Direction;
 use crate::rc::{
     Access, AsyncEvent, DropReason, Fault, Host, HostFault, Invalidator, Outcome, READ_ENTRY_WORDS,
-    ReceiveCompletion, Ring, SendCompletion,
+    ReceiveCompletion, Ring, SendCompletion, Sent,
 };
-use crate::wire::Packet;
+use crate::wire::{BuildError, Frame, Headers, Packet, Path};
 use crate::wqe::{AeCode, Lints, Operation};
 
 /// INVALID_ARP_ENTRY (control-path 7.5).
@@ -26,7 +26,7 @@ pub(super) struct QpHost<'a> {
     pub(super) device: &'a mut Device,
     pub(super) env: &'a mut dyn Env,
     pub(super) id: u32,
-    pub(super) qp: &'a Qp,
+    pub(super) qp: &'a mut Qp,
     /// The QP was stopped by an event.
     pub(super) stopped: bool,
     /// A frame had no valid ARP entry.
@@ -48,6 +48,32 @@ impl QpHost<'_> {
     fn read_entry(&self, slot: u16) -> Result<(Kind, u64), HostFault> {
         let entry = self.device.q1_entry(self.id, slot).ok_or(HostFault)?;
         Ok((Kind::Q1, entry))
+    }
+
+    /// Writes the transmit FIFO entry of the next frame, unless that would do again what it did
+    /// before; false when the entry has no backing.
+    fn touch_transmit_entry(&mut self) -> bool {
+        let Some(entry) = self.device.xf_entry(self.id, self.sent) else {
+            return true;
+        };
+        let removed = self.env.mappings_removed();
+        let removed = removed.filter(|_| self.device.config.shortcuts);
+        let generation = removed.map(|removed| {
+            // Both only grow.
+            removed.wrapping_add(self.device.hmc.generation())
+        });
+        if let Some(generation) = generation
+            && self.qp.touched.contains(generation, entry)
+        {
+            return true;
+        }
+        let hmc = &mut self.device.hmc;
+        let touched = hmc.touch(Kind::Xf, entry, self.id.into(), self.env);
+        let reached = self.device.reached(touched, self.env).is_ok();
+        if let Some(generation) = generation.filter(|_| reached) {
+            self.qp.touched.insert(generation, entry);
+        }
+        reached
     }
 
     fn privileged(&self) -> bool {
@@ -122,27 +148,31 @@ impl Host for QpHost<'_> {
             .map_err(|_| HostFault)
     }
 
+    fn remember(&mut self, sent: Sent) {
+        if self.device.config.shortcuts {
+            self.qp.in_flight.push(sent);
+        }
+    }
+
+    fn recall(&mut self, pos: u64) -> Option<Sent> {
+        self.qp.in_flight.find(pos)
+    }
+
     fn check(&mut self, access: Access, len: u32) -> Result<(), Fault> {
         let privileged = self.privileged();
         self.device
-            .grant(&access, len.into(), privileged, self.env)
-            .map(drop)
+            .check_access(&access, len.into(), privileged, self.env)
     }
 
     fn read(&mut self, access: Access, out: &mut [u8]) -> Result<(), Fault> {
         let privileged = self.privileged();
-        let grant = self
-            .device
-            .grant(&access, out.len() as u64, privileged, self.env)?;
-        Ok(self.device.read_grant(&grant, out, self.env)?)
+        self.device.read_access(&access, out, privileged, self.env)
     }
 
     fn write(&mut self, access: Access, data: &[u8]) -> Result<(), Fault> {
         let privileged = self.privileged();
-        let grant = self
-            .device
-            .grant(&access, data.len() as u64, privileged, self.env)?;
-        Ok(self.device.write_grant(&grant, data, self.env)?)
+        self.device
+            .write_access(&access, data, privileged, self.env)
     }
 
     fn invalidate(&mut self, stag: u32, by: Invalidator) -> Result<(), Fault> {
@@ -193,6 +223,19 @@ impl Host for QpHost<'_> {
         self.event(code, event.source as u8, event.wqe_index);
     }
 
+    fn start_frame(
+        &mut self,
+        path: &Path,
+        headers: &Headers,
+        payload_len: usize,
+    ) -> Result<Frame, BuildError> {
+        if !self.device.config.shortcuts {
+            return Frame::new(path, headers, payload_len);
+        }
+        let buffer = self.env.frame_buffer();
+        self.qp.template.frame(path, headers, payload_len, buffer)
+    }
+
     fn transmit(&mut self, mut frame: Vec<u8>) {
         // The destination MAC is looked up for each packet, as the card does it from ARPIDX; it is
         // not part of the ICRC.
@@ -202,14 +245,8 @@ impl Host for QpHost<'_> {
             return;
         };
         *destination = mac_bytes(arp.mac);
-        if let Some(entry) = self.device.xf_entry(self.id, self.sent) {
-            let touched = self
-                .device
-                .hmc
-                .touch(Kind::Xf, entry, self.id.into(), self.env);
-            if self.device.reached(touched, self.env).is_err() {
-                return;
-            }
+        if !self.touch_transmit_entry() {
+            return;
         }
         self.sent += 1;
         // A queue set that left the LAN's scheduler is not served any more.

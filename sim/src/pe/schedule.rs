@@ -1,20 +1,58 @@
 //! QP scheduling: which QP is processed next, and when its timer expires.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// No deadline.
+const NEVER: u64 = u64::MAX;
+
+/// What is known of one queue pair.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// It waits for its turn.
+    queued: bool,
+    deadline: u64,
+    /// The earliest of its entries among the timers.
+    timer: u64,
+}
+
+impl Slot {
+    const EMPTY: Self = Self {
+        queued: false,
+        deadline: NEVER,
+        timer: NEVER,
+    };
+}
 
 /// Round robin over the queue pairs that have work, and their deadlines.
+///
+/// A deadline moves with nearly every packet, and is nearly never reached. So an entry of a queue
+/// pair stays among the timers when its deadline moves to a later time, and is replaced when it
+/// becomes the first of all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schedule {
     queue: VecDeque<u32>,
-    queued: BTreeSet<u32>,
-    deadlines: BTreeSet<(u64, u32)>,
-    deadline_of: BTreeMap<u32, u64>,
+    /// By number of the queue pair.
+    slots: Vec<Slot>,
+    /// The first one is always that of the earliest deadline.
+    timers: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl Schedule {
+    fn slot(&mut self, qpn: u32) -> &mut Slot {
+        let index = qpn as usize;
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, Slot::EMPTY);
+        }
+        match self.slots.get_mut(index) {
+            Some(slot) => slot,
+            None => unreachable!("made room for it"),
+        }
+    }
+
     /// The QP has work: it is served after those that wait already.
     pub(crate) fn wake(&mut self, qpn: u32) {
-        if self.queued.insert(qpn) {
+        if !std::mem::replace(&mut self.slot(qpn).queued, true) {
             self.queue.push_back(qpn);
         }
     }
@@ -22,7 +60,7 @@ impl Schedule {
     /// The QP to serve now.
     pub(crate) fn next(&mut self) -> Option<u32> {
         let qpn = self.queue.pop_front()?;
-        self.queued.remove(&qpn);
+        self.slot(qpn).queued = false;
         Some(qpn)
     }
 
@@ -33,27 +71,47 @@ impl Schedule {
 
     /// Sets or clears the deadline of a QP.
     pub(crate) fn set_deadline(&mut self, qpn: u32, at: Option<u64>) {
-        // Most packets leave it as it is.
-        if self.deadline_of.get(&qpn).copied() == at {
+        let at = at.unwrap_or(NEVER);
+        let slot = self.slot(qpn);
+        if slot.deadline == at {
+            // Most packets leave it as it is.
             return;
         }
-        if let Some(old) = self.deadline_of.remove(&qpn) {
-            self.deadlines.remove(&(old, qpn));
+        slot.deadline = at;
+        if at < slot.timer {
+            slot.timer = at;
+            self.timers.push(Reverse((at, qpn)));
         }
-        if let Some(at) = at {
-            self.deadline_of.insert(qpn, at);
-            self.deadlines.insert((at, qpn));
+        self.replace_first();
+    }
+
+    /// Replaces the first timers while they are not those of a deadline.
+    fn replace_first(&mut self) {
+        while let Some(&Reverse((at, qpn))) = self.timers.peek() {
+            let slot = self.slot(qpn);
+            let deadline = slot.deadline;
+            if deadline == at {
+                return;
+            }
+            let is_earliest = slot.timer == at;
+            if is_earliest {
+                slot.timer = deadline;
+            }
+            self.timers.pop();
+            if is_earliest && deadline != NEVER {
+                self.timers.push(Reverse((deadline, qpn)));
+            }
         }
     }
 
     /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        self.deadlines.first().map(|(at, _)| *at)
+        self.timers.peek().map(|Reverse((at, _))| *at)
     }
 
     /// Takes a QP whose deadline has come.
     pub(crate) fn expired(&mut self, now: u64) -> Option<u32> {
-        let &(at, qpn) = self.deadlines.first()?;
+        let &Reverse((at, qpn)) = self.timers.peek()?;
         (at <= now).then(|| {
             self.set_deadline(qpn, None);
             qpn
@@ -63,7 +121,7 @@ impl Schedule {
     /// The QP is gone.
     pub(crate) fn forget(&mut self, qpn: u32) {
         self.set_deadline(qpn, None);
-        if self.queued.remove(&qpn) {
+        if std::mem::take(&mut self.slot(qpn).queued) {
             self.queue.retain(|queued| *queued != qpn);
         }
     }
@@ -72,6 +130,8 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn service_is_round_robin_and_once() {
@@ -102,5 +162,30 @@ mod tests {
             (schedule.next_deadline(), schedule.has_work()),
             (None, false)
         );
+    }
+
+    proptest! {
+        /// Deadlines that move come in the order of their times.
+        #[test]
+        fn deadlines_are_those_of_a_plain_table(
+            moves in prop::collection::vec((0..6_u32, prop::option::of(0..50_u64), 0..60_u64), 1..200),
+        ) {
+            let mut schedule = Schedule::default();
+            let mut table = BTreeMap::new();
+            for (qpn, at, now) in moves {
+                schedule.set_deadline(qpn, at);
+                match at {
+                    Some(at) => table.insert(qpn, at),
+                    None => table.remove(&qpn),
+                };
+                let first = table.iter().map(|(qpn, at)| (*at, *qpn)).min();
+                prop_assert_eq!(schedule.next_deadline(), first.map(|(at, _)| at));
+                let expired = first.filter(|(at, _)| *at <= now).map(|(_, qpn)| qpn);
+                prop_assert_eq!(schedule.expired(now), expired);
+                if let Some(qpn) = expired {
+                    table.remove(&qpn);
+                }
+            }
+        }
     }
 }

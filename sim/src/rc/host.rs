@@ -4,6 +4,7 @@
 //! protocol; the host accesses memory, checks STags and delivers completions and events to
 //! software.
 
+use crate::wire::{BuildError, Frame, Headers, Path};
 use crate::wqe::{AeCode, AeSource, Cqe, Lints, Operation};
 
 /// The device could not reach its own memory: an IOMMU fault, or missing HMC backing.
@@ -148,6 +149,23 @@ pub struct AsyncEvent {
     pub wqe_index: u16,
 }
 
+/// A send queue entry that was sent in full, or carried out: what its completion needs.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Quanta since the queue pair started, in front of the entry.
+    pub pos: u64,
+    /// Length in quanta.
+    pub quanta: u8,
+    /// WQE opcode.
+    pub opcode: u8,
+    /// A success completion is requested.
+    pub signaled: bool,
+    /// It is a message: it uses the wire.
+    pub message: bool,
+    /// PSNs it uses.
+    pub packets: u32,
+}
+
 /// Words of an inbound read request as the engine keeps it (see [`Host::store_read`]).
 pub const READ_ENTRY_WORDS: usize = 4;
 
@@ -203,6 +221,17 @@ pub trait Host {
     /// [`HostFault`] if the backing cannot be reached.
     fn store_read(&mut self, slot: u16, entry: [u64; READ_ENTRY_WORDS]) -> Result<(), HostFault>;
 
+    /// Remembers an entry until it completes. By default nothing is: the entry is read again.
+    fn remember(&mut self, sent: Sent) {
+        let _ = sent;
+    }
+
+    /// The entry at `pos`, if it is remembered. Entries before it are not asked for again.
+    fn recall(&mut self, pos: u64) -> Option<Sent> {
+        let _ = pos;
+        None
+    }
+
     /// Checks an access of `len` bytes without making it.
     ///
     /// # Errors
@@ -248,6 +277,19 @@ pub trait Host {
 
     /// Reports an asynchronous event; the QP is already in [`Mode::Error`](super::Mode::Error).
     fn report(&mut self, event: AsyncEvent);
+
+    /// Starts a frame; by default in memory of its own, and without use of an earlier one.
+    ///
+    /// # Errors
+    /// As [`Frame::new`].
+    fn start_frame(
+        &mut self,
+        path: &Path,
+        headers: &Headers,
+        payload_len: usize,
+    ) -> Result<Frame, BuildError> {
+        Frame::new(path, headers, payload_len)
+    }
 
     /// Puts a frame (without FCS) on the wire.
     fn transmit(&mut self, frame: Vec<u8>);

@@ -195,7 +195,7 @@ pub(super) fn respond<H: Host + ?Sized>(
             syndrome: Syndrome::Ack(config.credits),
             msn: read.msn,
         });
-        let mut frame = segment::frame(&config.path, &headers, len)?;
+        let mut frame = segment::frame(&config.path, &headers, len, host)?;
         if len != 0 {
             let access = Access {
                 addr: access.addr.wrapping_add(sent),

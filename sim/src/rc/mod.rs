@@ -50,7 +50,7 @@ pub use config::{BadMtu, ConfigError, PathMtu, QpConfig};
 pub use engine::{DropReason, Outcome, handle_packet, may_talk, poll, timer};
 pub use host::{
     Access, AsyncEvent, Fault, Host, HostFault, Invalidator, READ_ENTRY_WORDS, ReceiveCompletion,
-    Right, Ring, SendCompletion,
+    Right, Ring, SendCompletion, Sent,
 };
 pub use layout::{QP_STATE_BYTES, StateError};
 pub use state::{Mode, QpRcState};

@@ -2,7 +2,7 @@
 
 use super::config::QpConfig;
 use super::engine::Stop;
-use super::host::{Host, Invalidator, SendCompletion};
+use super::host::{Host, Invalidator, SendCompletion, Sent};
 use super::psn;
 use super::requester::{blame, message_len, packets};
 use super::ring::{fetch_send, send_slot};
@@ -26,6 +26,14 @@ pub(super) fn acknowledge<H: Host + ?Sized>(
         let wanted = psn::before(requester.una_psn, target);
         if at.pos >= requester.max_pos && !wanted {
             break;
+        }
+        if at.pos < requester.max_pos
+            && let Some(sent) = host.recall(at.pos)
+        {
+            if !acknowledge_sent(config, requester, &sent, target, host)? {
+                break;
+            }
+            continue;
         }
         let (index, _) = send_slot(config, at.pos);
         let wqe = fetch_send(config, at.pos, host)
@@ -62,6 +70,38 @@ pub(super) fn acknowledge<H: Host + ?Sized>(
         requester.next_psn = requester.una_psn;
     }
     Ok(answered)
+}
+
+/// Takes what `target` acknowledges of a remembered send or write; `true` if that is all of it.
+fn acknowledge_sent<H: Host + ?Sized>(
+    config: &QpConfig,
+    requester: &mut Requester,
+    sent: &Sent,
+    target: u32,
+    host: &mut H,
+) -> Result<bool, Stop> {
+    let at = requester.una;
+    let end = psn::add(at.first_psn, sent.packets);
+    if psn::before(requester.una_psn, target) {
+        requester.una_psn = if psn::before(target, end) {
+            target
+        } else {
+            end
+        };
+    }
+    if requester.una_psn != end {
+        return Ok(false);
+    }
+    if sent.signaled {
+        let (wqe_index, _) = send_slot(config, at.pos);
+        host.complete_send(&SendCompletion {
+            wqe_index,
+            op: sent.opcode,
+            psn: psn::add(end, u32::MAX),
+        })?;
+    }
+    requester.una = at.behind_sent(sent, end);
+    Ok(true)
 }
 
 fn complete<H: Host + ?Sized>(

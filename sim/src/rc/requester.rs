@@ -2,7 +2,7 @@
 
 use super::config::QpConfig;
 use super::engine::Stop;
-use super::host::{Fault, Host, Invalidator, Ring};
+use super::host::{Fault, Host, Invalidator, Ring, Sent};
 use super::progress::acknowledge;
 use super::psn;
 use super::ring::{fetch_send, send_slot};
@@ -38,11 +38,19 @@ pub(super) fn message_len(wqe: &SendWqe) -> Option<u64> {
 impl Cursor {
     /// The place behind an entry whose packets end before `first_psn`.
     pub(super) fn behind(self, wqe: &SendWqe, first_psn: u32) -> Self {
-        let message = u32::from(message_len(wqe).is_some());
+        self.behind_quanta(wqe.quanta, message_len(wqe).is_some(), first_psn)
+    }
+
+    /// The place behind a remembered entry.
+    pub(super) fn behind_sent(self, sent: &Sent, first_psn: u32) -> Self {
+        self.behind_quanta(sent.quanta, sent.message, first_psn)
+    }
+
+    fn behind_quanta(self, quanta: u8, message: bool, first_psn: u32) -> Self {
         Self {
-            pos: self.pos + u64::from(wqe.quanta),
+            pos: self.pos + u64::from(quanta),
             first_psn,
-            messages: psn::add(self.messages, message),
+            messages: psn::add(self.messages, message.into()),
         }
     }
 }
@@ -215,6 +223,14 @@ fn send_message<H: Host + ?Sized>(
         *budget -= 1;
         requester.use_psns(config, 1, host.now_ns());
         if segment.ends() {
+            host.remember(Sent {
+                pos: requester.next.pos,
+                quanta: wqe.quanta,
+                opcode: wqe.opcode,
+                signaled: wqe.signaled,
+                message: true,
+                packets: count,
+            });
             requester.pass(wqe);
             return Ok(Step::Done);
         }
@@ -259,7 +275,8 @@ fn send_read<H: Host + ?Sized>(
     ));
     headers.bth.ack_request = true;
     headers.reth = Some(segment::reth(remote, offset, len));
-    host.transmit(segment::frame(&config.path, &headers, 0)?.seal());
+    let frame = segment::frame(&config.path, &headers, 0, host)?;
+    host.transmit(frame.seal());
     *budget -= 1;
     requester.reads += 1;
     requester.use_psns(config, answers, host.now_ns());

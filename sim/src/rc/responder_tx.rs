@@ -79,6 +79,7 @@ fn answer<H: Host + ?Sized>(
     let config = &state.config;
     let mut headers = Headers::new(segment::bth(config, Opcode::ACKNOWLEDGE, psn));
     headers.aeth = Some(Aeth { syndrome, msn });
-    host.transmit(segment::frame(&config.path, &headers, 0)?.seal());
+    let frame = segment::frame(&config.path, &headers, 0, host)?;
+    host.transmit(frame.seal());
     Ok(())
 }

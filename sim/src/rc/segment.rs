@@ -37,8 +37,14 @@ pub(super) fn bth(config: &QpConfig, opcode: Opcode, psn: u32) -> Bth {
 
 /// Starts a frame. The headers are always those of the opcode and the payload never exceeds the
 /// path MTU, so a refusal would be an internal fault of the device.
-pub(super) fn frame(path: &Path, headers: &Headers, len: u32) -> Result<Frame, Stop> {
-    Frame::new(path, headers, len as usize).map_err(|_| HostFault.into())
+pub(super) fn frame<H: Host + ?Sized>(
+    path: &Path,
+    headers: &Headers,
+    len: u32,
+    host: &mut H,
+) -> Result<Frame, Stop> {
+    host.start_frame(path, headers, len as usize)
+        .map_err(|_| HostFault.into())
 }
 
 /// Sends one packet of a send or write.
@@ -52,7 +58,7 @@ pub(super) fn transmit<H: Host + ?Sized>(
     let Some((headers, payload)) = headers(config, wqe, segment) else {
         return Ok(());
     };
-    let mut frame = frame(&config.path, &headers, segment.len)?;
+    let mut frame = frame(&config.path, &headers, segment.len, host)?;
     gather(
         config,
         payload,

@@ -8,7 +8,7 @@ use super::{Opcode, checksum, icrc};
 pub const MAX_PAYLOAD: usize = 4096;
 
 /// Shortest Ethernet frame without its FCS; shorter ones are filled with zeros.
-const MIN_FRAME: usize = 60;
+pub(super) const MIN_FRAME: usize = 60;
 
 /// Why a frame cannot be built.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +30,8 @@ pub struct Frame {
     payload: usize,
     payload_len: usize,
     ipv6: bool,
+    /// The ICRC over what comes before the BTH, and where the BTH is.
+    lower: Option<(u32, usize)>,
 }
 
 impl Frame {
@@ -39,16 +41,7 @@ impl Frame {
     /// [`BuildError::Headers`] if the headers are not those of the opcode, [`BuildError::Payload`]
     /// if the payload is longer than [`MAX_PAYLOAD`].
     pub fn new(path: &Path, headers: &Headers, payload_len: usize) -> Result<Self, BuildError> {
-        // Atomic headers have no field in `Headers`: this device never sends them.
-        if !headers.match_opcode() || headers.bth.opcode.atomic_bytes() != 0 {
-            return Err(BuildError::Headers(headers.bth.opcode));
-        }
-        if payload_len > MAX_PAYLOAD {
-            return Err(BuildError::Payload(payload_len));
-        }
-        let pad = payload_len.wrapping_neg() & 3;
-        // At most 8 + 60 + 4096 + 4: fits the 16-bit length fields.
-        let udp_len = 8 + headers.len() + payload_len + pad + icrc::LEN;
+        let udp_len = udp_len(headers, payload_len)?;
         let ipv6 = matches!(path.ip, Addresses::V6 { .. });
 
         let mut bytes = Vec::with_capacity(MIN_FRAME.max(18 + 40 + udp_len));
@@ -81,16 +74,35 @@ impl Frame {
         bytes.extend_from_slice(&(udp_len as u16).to_be_bytes());
         // Checksum: none over IPv4; over IPv6 it is set when the frame is sealed.
         bytes.extend_from_slice(&[0, 0]);
+        Ok(Self::behind(bytes, ip, ipv6, None, headers, payload_len))
+    }
+
+    /// Appends the transport headers to what comes before them, and room for the rest.
+    pub(super) fn behind(
+        mut bytes: Vec<u8>,
+        ip: usize,
+        ipv6: bool,
+        lower: Option<(u32, usize)>,
+        headers: &Headers,
+        payload_len: usize,
+    ) -> Self {
+        let pad = pad(payload_len);
         transport(&mut bytes, headers, pad as u8);
         let payload = bytes.len();
         bytes.resize(payload + payload_len + pad + icrc::LEN, 0);
-        Ok(Self {
+        Self {
             bytes,
             ip,
             payload,
             payload_len,
             ipv6,
-        })
+            lower,
+        }
+    }
+
+    /// The bytes so far.
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// The payload, to be filled by the caller.
@@ -105,10 +117,16 @@ impl Frame {
     #[must_use]
     pub fn seal(mut self) -> Vec<u8> {
         let end = self.bytes.len() - icrc::LEN;
-        let crc = self
-            .bytes
-            .get(self.ip..end)
-            .and_then(|datagram| icrc::icrc(datagram, self.ipv6));
+        let crc = match self.lower {
+            Some((lower, bth)) => {
+                let transport = self.bytes.get(bth..end);
+                transport.and_then(|transport| icrc::upper(lower, transport))
+            }
+            None => {
+                let datagram = self.bytes.get(self.ip..end);
+                datagram.and_then(|datagram| icrc::icrc(datagram, self.ipv6))
+            }
+        };
         if let (Some(crc), Some(slot)) = (crc, self.bytes.last_chunk_mut::<{ icrc::LEN }>()) {
             *slot = crc;
         }
@@ -133,6 +151,27 @@ impl Frame {
             field.copy_from_slice(&value.to_be_bytes());
         }
     }
+}
+
+/// Bytes that fill the payload to a multiple of four.
+pub(super) const fn pad(payload_len: usize) -> usize {
+    payload_len.wrapping_neg() & 3
+}
+
+/// Length of the UDP part of a packet with these headers.
+///
+/// # Errors
+/// As [`Frame::new`].
+pub(super) fn udp_len(headers: &Headers, payload_len: usize) -> Result<usize, BuildError> {
+    // Atomic headers have no field in `Headers`: this device never sends them.
+    if !headers.match_opcode() || headers.bth.opcode.atomic_bytes() != 0 {
+        return Err(BuildError::Headers(headers.bth.opcode));
+    }
+    if payload_len > MAX_PAYLOAD {
+        return Err(BuildError::Payload(payload_len));
+    }
+    // At most 8 + 60 + 4096 + 4: fits the 16-bit length fields.
+    Ok(8 + headers.len() + payload_len + pad(payload_len) + icrc::LEN)
 }
 
 /// Sum of an IPv6 datagram's pseudo header and UDP part (RFC 8200).

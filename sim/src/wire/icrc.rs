@@ -44,28 +44,45 @@ fn put_masked<const N: usize>(
     at + N
 }
 
-/// Most bytes with bits that count as ones: in place of the local route header that InfiniBand has
-/// there, IPv6, UDP, BTH.
-const HEAD: usize = 8 + 48 + 12;
+/// Most bytes before the BTH: in place of the local route header that InfiniBand has there, IPv6,
+/// UDP.
+const HEAD: usize = 8 + 48;
+
+/// Mask of the BTH: byte 4 (resv8a) carries the congestion bits.
+const BTH_MASK: [u8; 12] = [0, 0, 0, 0, 0xFF, 0, 0, 0, 0, 0, 0, 0];
+
+/// The CRC over what comes before the BTH: the bytes in place of the local route header, and the IP
+/// and UDP headers that `datagram` begins with.
+///
+/// `None` if the datagram is too short to hold them.
+pub(super) fn lower(datagram: &[u8], ipv6: bool) -> Option<u32> {
+    let mut head = [0xFF; HEAD];
+    let end = if ipv6 {
+        put_masked(&mut head, 8, datagram.first_chunk::<48>()?, ipv6_mask())
+    } else {
+        put_masked(&mut head, 8, datagram.first_chunk::<28>()?, ipv4_mask())
+    };
+    Some(crc32fast::hash(head.get(..end)?))
+}
+
+/// The ICRC of a datagram of which [`lower`] has the part before `transport`, which starts at the
+/// BTH and ends before the ICRC.
+pub(super) fn upper(lower: u32, transport: &[u8]) -> Option<[u8; LEN]> {
+    let (bth, rest) = transport.split_first_chunk::<12>()?;
+    let mut crc = Hasher::new_with_initial(lower);
+    let masked: [u8; 12] = std::array::from_fn(|index| {
+        bth.get(index).copied().unwrap_or_default()
+            | BTH_MASK.get(index).copied().unwrap_or_default()
+    });
+    crc.update(&masked);
+    crc.update(rest);
+    Some(crc.finalize().to_le_bytes())
+}
 
 /// The ICRC of `datagram`, which starts at the IP header and ends before the ICRC.
 ///
 /// `None` if the datagram is too short to hold its IP, UDP and base transport headers.
 pub(super) fn icrc(datagram: &[u8], ipv6: bool) -> Option<[u8; LEN]> {
-    let mut head = [0xFF; HEAD];
-    let (at, transport) = if ipv6 {
-        let (lower, rest) = datagram.split_first_chunk::<48>()?;
-        (put_masked(&mut head, 8, lower, ipv6_mask()), rest)
-    } else {
-        let (lower, rest) = datagram.split_first_chunk::<28>()?;
-        (put_masked(&mut head, 8, lower, ipv4_mask()), rest)
-    };
-    // Byte 4 of the BTH (resv8a) carries the congestion bits.
-    let (bth, rest) = transport.split_first_chunk::<12>()?;
-    let mask = [0, 0, 0, 0, 0xFF, 0, 0, 0, 0, 0, 0, 0];
-    let end = put_masked(&mut head, at, bth, mask);
-    let mut crc = Hasher::new();
-    crc.update(head.get(..end)?);
-    crc.update(rest);
-    Some(crc.finalize().to_le_bytes())
+    let transport = datagram.get(if ipv6 { 48 } else { 28 }..)?;
+    upper(lower(datagram, ipv6)?, transport)
 }

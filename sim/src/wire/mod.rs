@@ -25,6 +25,7 @@ mod icrc;
 mod opcode;
 mod parse;
 mod path;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ pub use headers::{Aeth, Bth, Deth, Headers, Nak, Reth, Syndrome};
 pub use opcode::{Opcode, Place, Verb};
 pub use parse::{Packet, ParseError};
 pub use path::{Addresses, MacAddr, Path, ROCE_UDP_PORT};
+pub use template::{KnownHeads, Template};
 
 #[cfg(test)]
 pub(crate) use tests::repair as reseal;

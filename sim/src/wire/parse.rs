@@ -142,6 +142,23 @@ impl<'a> Packet<'a> {
     }
 }
 
+impl<'a> Packet<'a> {
+    /// The packet that is `behind` the UDP header, up to the end of its ICRC, if it is well formed;
+    /// `lower` is the ICRC over what comes before.
+    pub(super) fn behind(path: &Path, lower: u32, behind: &'a [u8]) -> Option<Self> {
+        let (transport, found) = behind.split_last_chunk()?;
+        if icrc::upper(lower, transport)? != *found {
+            return None;
+        }
+        let (headers, payload) = transport_headers(transport).ok()?;
+        Some(Self {
+            path: *path,
+            headers,
+            payload,
+        })
+    }
+}
+
 fn transport_headers(bytes: &[u8]) -> Result<(Headers, &[u8]), ParseError> {
     let mut input = Input(bytes);
     let (bth, pad) = Bth::decode(input.take("BTH")?);

@@ -56,6 +56,14 @@ impl Fragments {
         polarity: bool,
     ) -> Result<Self, WqeError> {
         let mut fragments = Self::default();
+        if let (0, false, Some([addr, word])) = (add_fragments, skip_first, words.first_chunk()) {
+            // Most entries.
+            if bit(*word, 63) != polarity {
+                return Err(WqeError::FragmentNotValid { index: 0 });
+            }
+            fragments.push(Fragment::decode([*addr, *word]));
+            return Ok(fragments);
+        }
         let first = words.get(..2).unwrap_or_default();
         let more = words.get(QUANTUM_WORDS..).unwrap_or_default();
         let pairs = first

@@ -125,33 +125,34 @@ def nobody(a, b):
 fails("no-queue-pair", "RETRY_EXC_ERR", nobody, {"retries": 1, "timeout": 10})
 
 
-def too_long():
-    """The receiver's buffer is too short: both sides say so."""
-    a, b = pair(devices)
+def both_fail(name, sender, receiver, request):
+    """`request(a, b)` posts a receive at b that cannot take the send it posts at a: each side has its own status."""
+
+    def test():
+        a, b = pair(devices)
+        request(a, b)
+        here, there = status(a.poll()), status(b.poll())
+        equal("the sender's", here, sender)
+        equal("the receiver's", there, receiver)
+        return f"{here}, {there}"
+
+    case(name, test)
+
+
+def too_long(a, b):
     b.receive(0, 100)
     a.post(IBV_WR_SEND, 0, 101)
-    here = status(a.poll())
-    there = status(b.poll())
-    equal("the sender's", here, "REM_INV_REQ_ERR")
-    equal("the receiver's", there, "LOC_LEN_ERR")
-    return f"{here}, {there}"
 
 
-case("send-too-long", too_long)
+both_fail("send-too-long", "REM_INV_REQ_ERR", "LOC_LEN_ERR", too_long)
 
 
-def receive_key():
-    """The receiver's buffer has a wrong key: both sides say so."""
-    a, b = pair(devices)
+def receive_key(a, b):
     b.qp.post_recv(RecvWR(1, 1, [SGE(b.mr.buf, 4096, b.mr.lkey ^ 0x33)]))
     a.post(IBV_WR_SEND, 0, 64)
-    here, there = status(a.poll()), status(b.poll())
-    equal("the sender's", here, "REM_OP_ERR")
-    equal("the receiver's", there, "LOC_PROT_ERR")
-    return f"{here}, {there}"
 
 
-case("receive-wrong-lkey", receive_key)
+both_fail("receive-wrong-lkey", "REM_OP_ERR", "LOC_PROT_ERR", receive_key)
 
 
 def flush():

@@ -36,11 +36,20 @@ from args_parser import parser  # noqa: E402 (of the tests' own folder)
 parser.parse_args()
 
 
+def name_of(test):
+    return test.id().removeprefix("tests.")
+
+
 class Result(unittest.TestResult):
+    """Prints the case of a test; of one that failed only if that was its last try."""
+
+    def __init__(self, last):
+        super().__init__()
+        self.last = last
+
     def case(self, test, result, message=""):
-        name = test.id().removeprefix("tests.")
         lines = [line for line in str(message).splitlines() if line.strip()]
-        print(f"CASE {result} {name} {lines[-1].strip() if lines else ''}", flush=True)
+        print(f"CASE {result} {name_of(test)} {lines[-1].strip() if lines else ''}", flush=True)
 
     def startTest(self, test):
         super().startTest(test)
@@ -59,9 +68,11 @@ class Result(unittest.TestResult):
         self.case(test, "skipped", reason)
 
     def addFailure(self, test, error):
-        text = self._exc_info_to_string(error, test)
-        print(text)
-        self.case(test, "FAILED", text)
+        super().addFailure(test, error)
+        if self.last:
+            text = self.failures[-1][1]
+            print(text)
+            self.case(test, "FAILED", text)
 
     addError = addFailure
 
@@ -87,25 +98,17 @@ def each(suite):
             yield test
 
 
-chosen = unittest.TestSuite(
-    test for test in each(suite) if not wanted or test.id().removeprefix("tests.").split(".")[0] in wanted)
-result = Result()
+chosen = [test for test in each(suite) if not wanted or name_of(test).split(".")[0] in wanted]
 for test in chosen:
-    why = RACY.get(test.id().removeprefix("tests."))
-    for again in range(1, TRIES if why else 1):
-        quiet = unittest.TestResult()
-        signal.alarm(LIMIT)
-        test.run(quiet)
-        signal.alarm(0)
-        if quiet.wasSuccessful():
-            break
-        print(f"{test.id()} failed, try {again} of {TRIES}: {why}")
-        test = type(test)(test.id().rsplit(".", 1)[1])
-    else:
+    why = RACY.get(name_of(test))
+    tries = TRIES if why else 1
+    for number in range(1, tries + 1):
+        result = Result(last=number == tries)
         test.run(result)
-        continue
-    # It was right: that is its case.
-    result.testsRun += 1
-    result.addSuccess(test) if not quiet.skipped else result.addSkip(test, quiet.skipped[0][1])
-print(f"{result.testsRun} tests")
-sys.exit(0 if result.testsRun else 1)
+        if result.wasSuccessful() or result.last:
+            break
+        print(f"{test.id()} failed, try {number} of {tries}: {why}")
+        # A new object, without what this try has left in the old one.
+        test = type(test)(test.id().rsplit(".", 1)[1])
+print(f"{len(chosen)} tests")
+sys.exit(0 if chosen else 1)

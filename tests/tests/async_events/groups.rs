@@ -51,7 +51,7 @@ fn send_to_group(stage: &mut Stage) {
     let side = &mut stage.pair.sides[0];
     let path = Path::to_group(side.gid, group());
     let ah = side.control.create_ah(&side.pd, &path).unwrap();
-    let to = ah.target(Qpn::new(0xFF_FFFF).unwrap(), QKEY);
+    let to = ah.target(Qpn::MULTICAST, QKEY);
     stage.succeeds(
         A,
         Op::UdSend {

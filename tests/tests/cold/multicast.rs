@@ -49,7 +49,7 @@ fn arrives(pair: &mut Cold, from: u8, group: &str) -> bool {
     let op = Op::UdSend {
         data: Data::Inline(&[b"to all"]),
         imm: None,
-        to: ah.target(Qpn::new(0xFF_FFFF).unwrap(), QKEY),
+        to: ah.target(Qpn::MULTICAST, QKEY),
     };
     let request = SendWr {
         wr_id: 7,

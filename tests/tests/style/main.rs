@@ -160,6 +160,7 @@ fn every_file_says_what_it_is() {
         "datapath",
         "driver",
         "sim",
+        "sim-wire",
         "backends",
         "vfio-host",
         "tests/peer",

@@ -1,4 +1,4 @@
-//! Verified traffic between two devices, in virtual time.
+//! Verified traffic between devices, in virtual time; between simulators in real time.
 //!
 //! Every run ends with all memory given back and nothing found by the simulator.
 
@@ -8,10 +8,12 @@
     reason = "helpers of tests fail by panicking, like the tests"
 )]
 
+mod engines;
 mod events;
 mod exchange;
 mod faults;
 mod memory;
 mod messages;
 mod queues;
+mod segment;
 mod wire;

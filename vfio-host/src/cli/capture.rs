@@ -21,11 +21,11 @@ const BUFFER: usize = 1 << 20;
 /// Whether frames are recorded.
 #[derive(Args, Debug, Clone, Default)]
 pub struct CaptureArgs {
-    /// Write every frame that a simulated function of this process sends, or gets over --link, to
-    /// this file, for tshark and the like.
+    /// Write every frame that a simulated function of this process sends, or gets from another
+    /// process, to this file, for tshark and the like.
     ///
     /// In the order they are sent, with the simulator's time (0 when it starts), also those that
-    /// the wire loses or changes later; those that come over --link when they come.
+    /// the wire loses or changes later; those of other processes when they come.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
 }

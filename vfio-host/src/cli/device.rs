@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use e810_backends::spec::DeviceSpec;
+use e810_backends::spec::{DeviceSpec, SimSpec};
 
 use crate::cli::usage::Usage;
 
@@ -24,7 +24,7 @@ pub fn chosen(named: Option<&DeviceSpec>) -> anyhow::Result<DeviceSpec> {
 
 fn of_environment(value: Option<OsString>) -> anyhow::Result<DeviceSpec> {
     let Some(value) = value.filter(|value| !value.is_empty()) else {
-        return Ok(DeviceSpec::Sim);
+        return Ok(DeviceSpec::Sim(SimSpec::default()));
     };
     let spec = value.to_string_lossy().parse();
     Ok(spec.map_err(|error: String| Usage(format!("{DEVICE}: {error}")))?)
@@ -55,8 +55,9 @@ mod tests {
     #[test]
     fn the_environment_names_a_function() {
         let of = |text: &str| of_environment(Some(text.into()));
-        assert_eq!(of("").unwrap(), DeviceSpec::Sim);
-        assert_eq!(of_environment(None).unwrap(), DeviceSpec::Sim);
+        let sim = DeviceSpec::Sim(SimSpec::default());
+        assert_eq!(of("").unwrap(), sim);
+        assert_eq!(of_environment(None).unwrap(), sim);
         assert_eq!(of("3b:00.1").unwrap().to_string(), "vfio:0000:3b:00.1");
         let error = of("eth0").unwrap_err();
         assert!(error.is::<Usage>());
@@ -65,7 +66,7 @@ mod tests {
             "{error}"
         );
         // What an option says counts.
-        assert_eq!(chosen(Some(&DeviceSpec::Sim)).unwrap(), DeviceSpec::Sim);
+        assert_eq!(chosen(Some(&sim)).unwrap(), sim);
     }
 
     #[test]

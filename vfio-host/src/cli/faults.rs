@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use e810_hal::Ns;
 use e810_sim::Quality;
+use e810_sim::link::{NoTime, parse_time};
 
 /// What the simulated wire does to frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,12 +24,9 @@ pub enum FaultsError {
     #[error("`{0}` is no share of frames, like 1% or 0.05%: 0 to 100, at most four decimals")]
     Share(String),
     /// Not a time.
-    #[error("`{0}` is no time, like 500ns, 20us or 1ms: at most 10000ms")]
-    Time(String),
+    #[error(transparent)]
+    Time(#[from] NoTime),
 }
-
-/// Longest delay, in ms: more is a wire that is cut.
-const MOST_DELAY: u64 = 10_000;
 
 /// Parts per million of a number with decimals and a percent sign.
 fn share(text: &str) -> Result<u32, FaultsError> {
@@ -44,23 +41,6 @@ fn share(text: &str) -> Result<u32, FaultsError> {
     parts
         .ok()
         .filter(|parts| *parts <= 1_000_000)
-        .ok_or_else(wrong)
-}
-
-/// A time with its unit.
-pub(crate) fn time(text: &str) -> Result<Ns, FaultsError> {
-    let wrong = || FaultsError::Time(text.to_owned());
-    let (number, unit) = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)]
-        .into_iter()
-        .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, unit)))
-        .ok_or_else(wrong)?;
-    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(wrong());
-    }
-    let number = number.parse::<u64>().ok();
-    let time = number.and_then(|number| number.checked_mul(unit));
-    time.map(Ns)
-        .filter(|time| *time <= Ns::from_ms(MOST_DELAY))
         .ok_or_else(wrong)
 }
 
@@ -82,7 +62,7 @@ impl FromStr for Faults {
                 "dup" => quality.duplicate = share(value)?,
                 "reorder" => quality.reorder = share(value)?,
                 "corrupt" => quality.corrupt = share(value)?,
-                "delay" => quality.jitter = time(value)?,
+                "delay" => quality.jitter = parse_time(value)?,
                 _ => return Err(unknown()),
             }
         }
@@ -92,6 +72,8 @@ impl FromStr for Faults {
 
 #[cfg(test)]
 mod tests {
+    use e810_hal::Ns;
+
     use super::*;
 
     #[test]
@@ -160,7 +142,7 @@ mod tests {
             "99999999999999999999ns",
         ] {
             let error = format!("delay={value}").parse::<Faults>();
-            assert_eq!(error, Err(FaultsError::Time(value.to_owned())));
+            assert_eq!(error, Err(NoTime(value.to_owned()).into()));
         }
     }
 }

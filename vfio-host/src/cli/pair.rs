@@ -24,6 +24,12 @@ use crate::measure::wait_mode::WaitMode;
 #[command(group(ArgGroup::new("has_other_mac").args(["warm", "listen", "connect"]).multiple(true)))]
 pub struct PairArgs {
     /// The initiator: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
+    ///
+    /// `sim:latency=2us,rate=25G`, or one of them, gives the simulated wire a latency, and the
+    /// functions' ports a rate in bits per second. Without that there is no limit of the rate, and
+    /// no latency, but 1 µs with --virtual. `sim:wire=NAME` is on one Ethernet segment with all
+    /// processes of this machine that name it (`e810 sim --wire NAME`), so that --listen and
+    /// --connect work without a card; `mac=MAC` is the address of the first function there.
     #[arg(short, long, value_name = "SPEC")]
     pub device: Option<DeviceSpec>,
     /// The responder [default: with `sim`, another function of the same simulator].

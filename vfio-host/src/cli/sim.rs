@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use e810_sim::Variation;
-use e810_sim::udp::LinkSpec;
+use e810_hal::Ns;
+use e810_sim::link::parse_time;
+use e810_sim::{Rate, Variation};
+use e810_sim_wire::{WireName, WireSpec};
 
-use super::WireArgs;
 use super::capture::CaptureArgs;
 use super::device::socket_path;
 use super::faults::Faults;
 use super::mac::parse_mac;
 use super::number::number;
+use super::{LinkArg, WireArgs};
 
 /// Arguments of `e810 sim`.
 #[derive(Args, Debug, Clone)]
@@ -27,9 +29,19 @@ pub struct SimArgs {
     /// here and --link udp:127.0.0.1:4002,127.0.0.1:4001 there. Datagrams from elsewhere are
     /// dropped; nothing is encrypted or authenticated.
     #[arg(long, value_name = "LINK", default_value = "in-process")]
-    pub link: LinkSpec,
+    pub link: LinkArg,
+    /// A wire with any number of ends: all servers and commands of this machine that name it are on
+    /// one Ethernet segment.
+    ///
+    /// 1 to 64 letters, digits, -, _ and . are a name, which stands for an IPv4 multicast group on
+    /// the loopback interface; the group is printed, for a virtual machine that is to be on the
+    /// segment. Frames to groups and to unknown addresses go to all ends, others to the one that
+    /// has the address. `--device sim:wire=NAME` is a function of the other commands on this wire.
+    /// Every program of this machine can read and send frames there.
+    #[arg(long = "wire", value_name = "NAME", conflicts_with = "link")]
+    pub segment: Option<WireName>,
     /// Ethernet address of the first function; the last byte counts on [default:
-    /// 02:e8:10:00:00:00, over UDP 02:e8, the local port, 00:00].
+    /// 02:e8:10:00:00:00, over UDP 02:e8, the local port, 00:00, with --wire drawn].
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     pub mac: Option<[u8; 6]>,
     /// Write a report to this file as JSON: at the end, and whenever the process gets SIGUSR1.
@@ -79,12 +91,31 @@ pub struct SimArgs {
     /// decides which.
     #[arg(long, value_name = "FAULTS")]
     pub faults: Option<Faults>,
+    /// Time that each frame is on the wire, at least, like 500ns, 2us or 1ms [default: 0].
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub latency: Option<Ns>,
+    /// Rate of each function's port in bits per second, like 25G or 100M; frames queue behind it
+    /// [default: not limited].
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Rate>,
     /// How connections behave on the wire.
     #[command(flatten)]
     pub wire: WireArgs,
     /// Whether frames are recorded.
     #[command(flatten)]
     pub capture: CaptureArgs,
+}
+
+impl SimArgs {
+    /// The wire to other processes.
+    #[must_use]
+    pub fn to_others(&self) -> Option<WireSpec> {
+        match (&self.segment, self.link) {
+            (Some(name), _) => Some(WireSpec::Segment(name.clone())),
+            (None, LinkArg::Udp(ends)) => Some(WireSpec::Pair(ends)),
+            (None, LinkArg::InProcess) => None,
+        }
+    }
 }
 
 /// Limits of a simulated engine.

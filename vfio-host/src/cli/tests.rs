@@ -1,5 +1,5 @@
 use clap::CommandFactory;
-use e810_backends::spec::DeviceSpec;
+use e810_backends::spec::{DeviceSpec, SimSpec};
 
 use super::*;
 use crate::measure::op::Op;
@@ -73,6 +73,9 @@ fn defaults_and_limits() {
         &["e810", "sim", "--socket", "a", "--link", "udp"],
         &["e810", "sim", "--socket", "a", "--link", "udp:127.0.0.1:1"],
         &["e810", "sim", "--socket", "a", "--faults", "loss=1"],
+        &["e810", "sim", "--socket", "a", "--latency", "1"],
+        &["e810", "sim", "--socket", "a", "--rate", "25"],
+        &["e810", "pingpong", "--device", "sim:rate=fast"],
         &["e810", "pingpong", "--faults", "loss=101%"],
         &["e810", "down"],
         &["e810", "bind"],
@@ -94,7 +97,7 @@ fn short_options_are_those_of_the_field() {
         (args.size, args.iters, args.qps),
         (Some(65_536), Some(5), 2)
     );
-    assert_eq!(args.pair.device, Some(DeviceSpec::Sim));
+    assert_eq!(args.pair.device, Some(DeviceSpec::Sim(SimSpec::default())));
     assert_eq!((args.depth, args.post_list, args.inline), (Some(64), 4, 32));
     assert_eq!(
         (args.pair.rendezvous.port, args.pair.address.gid_index),

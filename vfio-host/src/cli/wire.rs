@@ -2,10 +2,10 @@
 
 use clap::Args;
 use e810_hal::Ns;
+use e810_sim::link::parse_time;
 use e810_sim::pe::WireLimits;
 
 use super::number::number;
-use crate::cli::faults;
 
 /// Limits in place of those that the programs' queue pairs have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Args)]
@@ -32,7 +32,7 @@ pub struct WireArgs {
 
 /// A time in which an answer can come.
 fn ack_timeout(text: &str) -> Result<Ns, String> {
-    let time = faults::time(text).map_err(|error| error.to_string())?;
+    let time = parse_time(text).map_err(|error| error.to_string())?;
     if time == Ns(0) {
         return Err("no answer comes in no time".to_owned());
     }

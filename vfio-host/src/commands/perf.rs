@@ -28,8 +28,6 @@ pub(super) use rows::DiscardRows;
 
 /// Bytes of a message, where nothing else is asked for.
 const SIZE: u32 = 64;
-/// The same of `ibv_rc_pingpong` (rdma-core, `libibverbs/examples/rc_pingpong.c`).
-const SIZE_OF_RC_PINGPONG: u32 = 4096;
 /// Messages of a size, where nothing else is asked for.
 const ITERATIONS: u64 = 1000;
 /// Messages of a run that ends by time: more than there will be, and a number
@@ -110,13 +108,11 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
             "--test lat: one message at a time has no use for --qps, --post-list or --depth; leave them out, or use --test bw"
         );
     }
-    let size = match args.pair.rendezvous.with {
-        Program::E810 => SIZE,
-        Program::IbvRcPingpong => {
-            refuse_for_rc_pingpong(args)?;
-            SIZE_OF_RC_PINGPONG
-        }
-    };
+    let program = args.pair.rendezvous.with;
+    if program == Program::IbvRcPingpong {
+        refuse_for_rc_pingpong(args)?;
+    }
+    let (size, iterations) = program.size_and_iterations().unwrap_or((SIZE, ITERATIONS));
     let depth = match test {
         Test::Latency => LATENCY_DEPTH,
         Test::Bandwidth => args.depth.unwrap_or(DEPTH),
@@ -152,7 +148,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         post_list: args.post_list,
         iterations: match duration {
             Some(_) => MOST_IN_A_DURATION,
-            None => args.iters.unwrap_or(ITERATIONS),
+            None => args.iters.unwrap_or(iterations),
         },
         duration,
         seed: args.pair.seed,

@@ -40,10 +40,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     if program == Program::IbvRcPingpong {
         refuse_for_rc_pingpong(args)?;
     }
-    let (size, iterations) = match program {
-        Program::E810 => (SIZE, ITERATIONS),
-        Program::IbvRcPingpong => IBV_RC_PINGPONG,
-    };
+    let (size, iterations) = program.size_and_iterations().unwrap_or((SIZE, ITERATIONS));
     let plan = Plan {
         op: args.op,
         size: args.size.unwrap_or(size),
@@ -95,8 +92,6 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
 const SIZE: u32 = 64;
 /// Messages, where nothing else is asked for.
 const ITERATIONS: u64 = 10_000;
-/// Both, of `ibv_rc_pingpong` (rdma-core, `libibverbs/examples/rc_pingpong.c`).
-const IBV_RC_PINGPONG: (u32, u64) = (4096, 1000);
 
 /// What that program cannot do.
 fn refuse_for_rc_pingpong(args: &PingpongArgs) -> Result<()> {
@@ -417,6 +412,7 @@ fn report(
     let timed = !args.pair.virtual_time;
     PingpongReport {
         transport: transport.name,
+        wire: transport.wire.clone(),
         service: args.transport.name(),
         op: plan.op.name(),
         size: plan.size,
@@ -452,6 +448,9 @@ fn print(
         "transport   {}, {time}{}",
         transport.text, transport.details
     )?;
+    if let Some(wire) = &report.wire {
+        writeln!(out, "wire        {wire}")?;
+    }
     writeln!(
         out,
         "verified    {} of {} × {} B {} ({} errors)",

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Error, Result};
 use e810_backends::host::Host;
-use e810_backends::spec::DeviceSpec;
+use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Properties};
 use e810_card::config_space::ConfigSpace;
 use e810_card::differences;
@@ -201,8 +201,8 @@ impl<M: Medium> DeviceVisitor<1> for Opened<'_, M> {
     type Outcome = ();
     type Error = Error;
 
-    fn simulator(&mut self) -> Result<Sim> {
-        Ok(simulator(1, Mode::Real, 1, false))
+    fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
+        Ok(simulator(spec, 1, Mode::Real, 1, false).build())
     }
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<()> {

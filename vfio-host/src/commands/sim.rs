@@ -6,15 +6,16 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use e810_backends::signals::{STOP, Signals};
+use e810_backends::spec::SimSpec;
 use e810_report::Document;
-use e810_sim::udp::LinkSpec;
-use e810_sim::{Mode, Profile, RecordedCard, Sim};
+use e810_sim::link::mac_option;
+use e810_sim::{Mode, Profile, RecordedCard};
 use e810_sim_server::files::{self, ReportFile};
 use e810_sim_server::{Server, VECTORS};
 
 use crate::cli::capture::Recording;
-use crate::cli::faults::Faults;
 use crate::cli::{ProfileArg, SimArgs};
+use crate::functions::simulated::link;
 
 /// What has the report written, and nothing else.
 const WRITE_REPORT: libc::c_int = libc::SIGUSR1;
@@ -34,10 +35,10 @@ fn card(path: &Path) -> Result<RecordedCard> {
 /// # Errors
 /// A socket that cannot be served, or findings.
 pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
-    let first_mac = match (args.mac, args.link) {
-        (Some(mac), _) => Some(mac),
-        (None, LinkSpec::InProcess) => None,
-        (None, LinkSpec::Udp(ends)) => Some(ends.first_mac().context("--link")?),
+    let wire = args.to_others();
+    let first_mac = match (args.mac, &wire) {
+        (None, Some(wire)) => Some(wire.first_mac().context("--link")?),
+        (given, _) => given,
     };
     let [one, other] = STOP;
     let signals = Signals::block(&[one, other, WRITE_REPORT])?;
@@ -51,23 +52,24 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         package.with_context(|| format!("writing {}", path.display()))?;
     }
     let functions = u8::try_from(args.socket.len()).unwrap_or(u8::MAX);
-    let mut builder = Sim::builder();
-    if let Some(mac) = first_mac {
-        builder = builder.first_mac(mac);
-    }
+    let of_link = SimSpec {
+        latency: args.latency,
+        rate: args.rate,
+        mac: first_mac,
+        // The server joins it.
+        wire: None,
+    };
+    let link = link(&of_link, Mode::Real, args.faults);
+    let mut builder = of_link.builder(Mode::Real).quality(link);
     if !args.warm {
         builder = builder.cold();
     }
-    if let Some(Faults(quality)) = args.faults {
-        builder = builder.quality(quality);
-    }
-    let wire = args.wire.into();
+    let limits = args.wire.into();
     let builder = builder
-        .engine(move |_, config| config.wire = wire)
+        .engine(move |_, config| config.wire = limits)
         .functions(functions)
         .seed(args.seed)
-        .variation(args.variation.unwrap_or_default())
-        .mode(Mode::Real);
+        .variation(args.variation.unwrap_or_default());
     let builder = match &args.card {
         Some(path) => builder.card(&card(path)?),
         None => builder.vectors(VECTORS).profile(match args.profile {
@@ -82,12 +84,19 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     };
     let sim = builder.build();
     let recording = args.capture.record(&sim)?;
+    let first_mac = sim.function(0).mac();
     let mut server = Server::start(sim, &args.socket)?;
-    if let LinkSpec::Udp(ends) = args.link {
-        server.join_udp(ends)?;
-    }
+    let local = wire.as_ref().map(|wire| server.join(wire)).transpose()?;
     for (function, path) in args.socket.iter().enumerate() {
         writeln!(out, "function {function} on {}", path.display())?;
+    }
+    if let (Some(name), Some(local)) = (&args.segment, local) {
+        writeln!(
+            out,
+            "wire {name} from {local} to {}; function 0 is {}",
+            name.group(),
+            mac_option(first_mac)
+        )?;
     }
     out.flush()?;
     while signals.wait()? == WRITE_REPORT {

@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::{Context, Error, Result, bail};
 use e810::{Control, GIDS, LinkFec, Mtu, Platform, PortState};
 use e810_backends::host::Host;
-use e810_backends::spec::DeviceSpec;
+use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice};
 use e810_sim::{Mode, Sim};
 use serde::Serialize;
@@ -107,9 +107,9 @@ impl DeviceVisitor<1> for Asked<'_> {
     type Outcome = StatReport;
     type Error = Error;
 
-    fn simulator(&mut self) -> Result<Sim> {
+    fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
         refuse_for_sim(&self.args.start, &self.args.backend)?;
-        let sim = simulator(1, Mode::Real, 1, self.args.start.warm);
+        let sim = simulator(spec, 1, Mode::Real, 1, self.args.start.warm).build();
         Ok(self.simulated.insert(sim).clone())
     }
 

@@ -10,6 +10,7 @@ use e810::hmc::{Backing, FpmQuery, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux
 use e810::{Lan, LanSide, LinkPolicy, LoadedBy, Memory, Platform, Reached};
 use e810_backends::counted::Counted;
 use e810_backends::host::Host;
+use e810_backends::spec::SimSpec;
 use e810_backends::{DeviceVisitor, HostDevice};
 use e810_hal::Clock;
 use e810_hal::regs::GL_RDPU_CNTRL;
@@ -82,9 +83,9 @@ impl DeviceVisitor<1> for BothWays<'_> {
     type Error = Error;
 
     /// With a function for each of the two ways.
-    fn simulator(&mut self) -> Result<Sim> {
+    fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
         refuse_for_sim(&self.args.start, &self.args.backend)?;
-        let sim = simulator(2, Mode::Real, 1, self.args.start.warm);
+        let sim = simulator(spec, 2, Mode::Real, 1, self.args.start.warm).build();
         self.simulated = Some(Simulated::new(sim.clone(), &self.args.capture)?);
         Ok(sim)
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Error, Result};
 use e810_backends::observed::Observed;
-use e810_backends::spec::DeviceSpec;
+use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice};
 use e810_sim::Sim;
 use e810_trace::{Ended, Recorder, TraceFile};
@@ -64,8 +64,8 @@ impl<const N: usize, V: DeviceVisitor<N, Error = Error>> DeviceVisitor<N> for Tr
     type Outcome = V::Outcome;
     type Error = Error;
 
-    fn simulator(&mut self) -> Result<Sim> {
-        self.visitor.simulator()
+    fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
+        self.visitor.simulator(spec)
     }
 
     fn visit<D: HostDevice>(self, devices: [D; N]) -> Result<Self::Outcome> {

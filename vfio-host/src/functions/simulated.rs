@@ -3,10 +3,12 @@
 use anyhow::{Result, bail};
 use e810_backends::TransportInfo as _;
 use e810_backends::host::Host;
-use e810_sim::{Mode, Profile, Sim, SimPlatform};
+use e810_backends::spec::SimSpec;
+use e810_sim::{Builder, Mode, Profile, Quality, Sim, SimPlatform};
 
 use super::start::{Source, Start, usual_ceqs};
 use crate::cli::capture::{CaptureArgs, Recording};
+use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
 use crate::cli::{BackendArgs, StartArgs};
 
@@ -57,10 +59,28 @@ impl Simulated {
     }
 }
 
-/// A simulator with `functions` functions, as after power-up or, if `warm`,
+/// The link of a simulator with this name, which has these faults.
+pub(crate) fn link(spec: &SimSpec, mode: Mode, faults: Option<Faults>) -> Quality {
+    let usual = Quality::default_in(mode);
+    spec.link(match faults {
+        None => usual,
+        Some(Faults(quality)) => Quality {
+            latency: usual.latency,
+            ..quality
+        },
+    })
+}
+
+/// A simulator of this name with `functions` functions, as after power-up or, if `warm`,
 /// with their LAN side ready.
-pub(crate) fn simulator(functions: u8, mode: Mode, seed: u64, warm: bool) -> Sim {
-    let mut builder = Sim::builder();
+pub(crate) fn simulator(
+    spec: &SimSpec,
+    functions: u8,
+    mode: Mode,
+    seed: u64,
+    warm: bool,
+) -> Builder {
+    let mut builder = spec.builder(mode);
     if !warm {
         builder = builder.cold();
     }
@@ -68,8 +88,6 @@ pub(crate) fn simulator(functions: u8, mode: Mode, seed: u64, warm: bool) -> Sim
         .functions(functions)
         .seed(seed)
         .profile(Profile::card())
-        .mode(mode)
-        .build()
 }
 
 /// How a function of a simulator in this process is started.

@@ -2,8 +2,10 @@
 
 use e810_backends::spec::DeviceKind;
 
+use crate::output::wire::WireReport;
+
 /// What carried the messages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TransportLabel {
     /// In JSON.
     pub(crate) name: &'static str,
@@ -13,11 +15,13 @@ pub(crate) struct TransportLabel {
     pub(crate) details: &'static str,
     /// What every figure is.
     pub(crate) label: &'static str,
+    /// The wire, if it is simulated in this process.
+    pub(crate) wire: Option<WireReport>,
 }
 
 impl TransportLabel {
     /// Between two functions of this process.
-    pub(crate) const fn between(kind: DeviceKind) -> Self {
+    pub(crate) fn between(kind: DeviceKind) -> Self {
         let (text, details, label) = match kind {
             DeviceKind::Simulated => (
                 "simulated, two functions in one process",
@@ -36,14 +40,17 @@ impl TransportLabel {
             text,
             details,
             label,
+            wire: None,
         }
     }
 
-    /// From a function of this process to one of another. Not from a simulated one.
-    pub(crate) const fn to_another_process(kind: DeviceKind) -> Self {
+    /// From a function of this process to one of another.
+    pub(crate) fn to_another_process(kind: DeviceKind) -> Self {
         let between = Self::between(kind);
         let text = match kind {
-            DeviceKind::Simulated => between.text,
+            DeviceKind::Simulated => {
+                "simulated, a function of this process, and one of another on the same wire"
+            }
             DeviceKind::VfioUser => {
                 "vfio-user, a function that another process serves, and one of another e810"
             }

@@ -4,21 +4,22 @@
 use anyhow::{Context, Error, Result};
 use e810_backends::host::Host;
 use e810_backends::interrupts::HostPlatform;
+use e810_backends::spec::SimSpec;
 use e810_backends::{DeviceVisitor, HostDevice};
 use e810_sim::{Mode, Sim};
 
 use super::checks::{exists, warn_of_memlock};
 use super::lifecycle::FUNCTIONS;
 use super::open::open;
-use super::simulated::{LAN_SIDE, Simulated, refuse_for_sim, simulator};
+use super::simulated::{LAN_SIDE, Simulated, link, refuse_for_sim, simulator};
 use super::start::{Start, start};
 use super::watch;
-use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, StartArgs};
 use crate::handshake::{Rendezvous, Role};
 use crate::measure::pingpong::Watch;
 use crate::monitor::{MonitorRegistry, Service, SnapshotPublisher};
+use crate::output::wire::WireReport;
 
 pub(crate) use super::addressing::paths;
 pub(crate) use super::transport_label::TransportLabel;
@@ -67,20 +68,29 @@ pub(crate) fn run<J: Workload>(
     workload: &J,
 ) -> Result<(J::Outcome, TransportLabel)> {
     let device = args.device()?;
+    let wire = device.simulated().map(|spec| {
+        let link = link(spec, mode(args), args.faults);
+        WireReport::new(link, spec.wire.as_ref())
+    });
     if let Some(rendezvous) = args.rendezvous.open()? {
-        if device.is_simulated() {
-            refuse!(
-                "--device sim: a function of this process shares no wire with another process; serve functions with `e810 sim` and give each process one, as vfio-user:PATH"
-            );
+        match &wire {
+            None => only_simulated(args)?,
+            Some(WireReport { name: None, .. }) => refuse!(
+                "--device {device}: a function of this process has no wire to another process; give both --device sim:wire=NAME with one name, or serve functions with `e810 sim` and give each process one, as vfio-user:PATH"
+            ),
+            Some(_) => {}
         }
         warn_of_memlock(&[&device]);
-        only_simulated(args)?;
-        let transport = TransportLabel::to_another_process(device.kind());
+        let transport = TransportLabel {
+            wire,
+            ..TransportLabel::to_another_process(device.kind())
+        };
         let run_distributed = DistributedRun {
             args,
             workload,
             rendezvous,
             transport: &transport,
+            simulated: None,
         };
         return Ok((open([&device], &args.backend, run_distributed)?, transport));
     }
@@ -101,7 +111,10 @@ pub(crate) fn run<J: Workload>(
             refuse!("{device}: it cannot be its own peer; name another function with --peer");
         }
     }
-    let transport = TransportLabel::between(device.kind());
+    let transport = TransportLabel {
+        wire,
+        ..TransportLabel::between(device.kind())
+    };
     let run_local = LocalRun {
         args,
         workload,
@@ -109,6 +122,14 @@ pub(crate) fn run<J: Workload>(
         simulated: None,
     };
     Ok((open([&device, &peer], &args.backend, run_local)?, transport))
+}
+
+/// How time passes for a simulator of this process.
+const fn mode(args: &PairArgs) -> Mode {
+    match args.virtual_time {
+        true => Mode::Virtual,
+        false => Mode::Real,
+    }
 }
 
 /// Options that only the simulator in this process has.
@@ -126,6 +147,24 @@ fn only_simulated(args: &PairArgs) -> Result<()> {
     Ok(())
 }
 
+/// The simulator of a command, with what else there is to it in `simulated`.
+fn simulator_of(
+    args: &PairArgs,
+    spec: &SimSpec,
+    functions: u8,
+    simulated: &mut Option<Simulated>,
+) -> Result<Sim> {
+    refuse_for_sim(&args.start, &args.backend)?;
+    let mode = mode(args);
+    if let (Some(name), Mode::Virtual) = (&spec.wire, mode) {
+        refuse!("--virtual: the other ends of wire {name} are in real time; leave it out");
+    }
+    let builder = simulator(spec, functions, mode, args.seed, args.start.warm);
+    let sim = builder.quality(link(spec, mode, args.faults)).build();
+    *simulated = Some(Simulated::new(sim.clone(), &args.capture)?);
+    Ok(sim)
+}
+
 /// A job with two functions of this process.
 struct LocalRun<'a, J> {
     args: &'a PairArgs,
@@ -138,9 +177,8 @@ impl<J: Workload> DeviceVisitor<2> for LocalRun<'_, J> {
     type Outcome = J::Outcome;
     type Error = Error;
 
-    fn simulator(&mut self) -> Result<Sim> {
+    fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
         let args = self.args;
-        refuse_for_sim(&args.start, &args.backend)?;
         for (option, is_given) in [
             ("--peer-mac", args.peer_mac.is_some()),
             ("--peer-vsi", args.peer_vsi.is_some()),
@@ -149,17 +187,7 @@ impl<J: Workload> DeviceVisitor<2> for LocalRun<'_, J> {
                 refuse!("{option}: not with --device sim: {LAN_SIDE}; leave it out");
             }
         }
-        let mode = if args.virtual_time {
-            Mode::Virtual
-        } else {
-            Mode::Real
-        };
-        let sim = simulator(2, mode, args.seed, args.start.warm);
-        self.simulated = Some(Simulated::new(sim.clone(), &args.capture)?);
-        if let Some(Faults(quality)) = args.faults {
-            sim.set_quality(quality);
-        }
-        Ok(sim)
+        simulator_of(args, spec, 2, &mut self.simulated)
     }
 
     fn visit<D: HostDevice>(self, [ask, answer]: [D; 2]) -> Result<J::Outcome> {
@@ -206,18 +234,26 @@ struct DistributedRun<'a, J> {
     workload: &'a J,
     rendezvous: Rendezvous,
     transport: &'a TransportLabel,
+    simulated: Option<Simulated>,
 }
 
 impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
     type Outcome = J::Outcome;
     type Error = Error;
 
+    fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
+        simulator_of(self.args, spec, 1, &mut self.simulated)
+    }
+
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<J::Outcome> {
         if self.rendezvous.role == Role::Server {
             // Not with the report: a program that reads that has no use for it.
             eprintln!("listening on {}", self.rendezvous.at());
         }
-        let start = start(&function, &self.args.start)?;
+        let start = match &self.simulated {
+            Some(simulated) => simulated.start(0, &self.args.start)?,
+            None => start(&function, &self.args.start)?,
+        };
         let watch = watch::watch([&function]);
         let context = RunContext {
             watch: &watch,
@@ -227,7 +263,9 @@ impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
         let result =
             self.workload
                 .run_distributed(function.clone(), &start, self.rendezvous, context);
-        watch::explain(result, &[&function])
+        let outcome = watch::explain(result, &[&function])?;
+        self.simulated.map(Simulated::finish).transpose()?;
+        Ok(outcome)
     }
 }
 

@@ -7,18 +7,114 @@
 //! before the messages. The program does not say its Ethernet address, its path MTU (1024, unless
 //! `-m` is given), how many messages there are, or how it ended.
 
-use e810::{Gid, MacAddr, Qpn};
+use std::net::SocketAddr;
+use std::time::Duration;
 
-use super::shown;
+use e810::{Gid, MacAddr, Mtu};
+
+use super::{HandshakeError, Lines, Offer, Peer, QpRecord, Role, shown};
 use crate::measure::endpoint::RemoteQp;
 
 /// Bytes of the first text, with its zero byte.
-pub(super) const TEXT: usize = "0000:000000:000000:00000000000000000000000000000000".len() + 1;
+const TEXT: usize = "0000:000000:000000:00000000000000000000000000000000".len() + 1;
 /// What the client says last.
-pub(super) const DONE: &[u8; 5] = b"done\0";
+const DONE: &[u8; 5] = b"done\0";
+
+/// A side of this handshake.
+#[derive(Debug)]
+pub(super) struct Texts {
+    lines: Lines,
+    /// Which side this is.
+    role: Role,
+    /// How long the peer may be silent.
+    wait: Duration,
+    /// What the peer has said first.
+    first: Option<(RemoteQp, Gid)>,
+    /// The server's text, until its queue pair can receive.
+    unsent: Option<Vec<u8>>,
+}
+
+impl Texts {
+    /// The side `role` of a connection on which nothing was said yet.
+    pub(super) const fn new(role: Role, lines: Lines, wait: Duration) -> Self {
+        Self {
+            lines,
+            role,
+            wait,
+            first: None,
+            unsent: None,
+        }
+    }
+
+    /// Who the peer is.
+    pub(super) const fn peer(&self) -> SocketAddr {
+        self.lines.peer()
+    }
+
+    /// Whether the peer's text is there. Does not wait.
+    pub(super) fn has_text(&mut self) -> Result<bool, HandshakeError> {
+        if let Some(text) = self.lines.try_receive_bytes(TEXT)? {
+            self.first = Some(self.parse(&text)?);
+        }
+        Ok(self.first.is_some())
+    }
+
+    /// Both sides say their texts, a server later.
+    pub(super) fn exchange(&mut self, offer: &Offer) -> Result<Peer, HandshakeError> {
+        let [qp] = offer.places.as_slice() else {
+            return Err(self.malformed("it has one queue pair, and here are more"));
+        };
+        let qp = qp.remote();
+        let qp = qp.ok_or_else(|| self.malformed("our own queue pair"))?;
+        let ours = text(&qp, offer.gid.into());
+        if self.role == Role::Client {
+            self.lines.send_bytes(&ours, self.wait)?;
+        }
+        let (theirs, gid) = match self.first.take() {
+            Some(first) => first,
+            None => {
+                let text = self.lines.receive_bytes(TEXT, self.wait)?;
+                self.parse(&text)?
+            }
+        };
+        match self.role {
+            Role::Client => self.lines.send_bytes(DONE, self.wait)?,
+            // The client sends messages as soon as it has this.
+            Role::Server => self.unsent = Some(ours),
+        }
+        let mtu = Mtu::of_bytes(offer.mtu);
+        Ok(Peer {
+            mac: mac_of(gid),
+            gid,
+            mtu: mtu.ok_or_else(|| self.malformed("our own path MTU"))?,
+            endpoints: vec![theirs],
+        })
+    }
+
+    /// This side's queue pair can receive; the client says that it has heard so.
+    pub(super) fn ready(&mut self) -> Result<(), HandshakeError> {
+        let Some(text) = self.unsent.take() else {
+            return Ok(());
+        };
+        self.lines.send_bytes(&text, self.wait)?;
+        let done = self.lines.receive_bytes(DONE.len(), self.wait)?;
+        match done == DONE {
+            true => Ok(()),
+            false => Err(self.malformed("not done")),
+        }
+    }
+
+    fn parse(&self, text: &[u8]) -> Result<(RemoteQp, Gid), HandshakeError> {
+        parse(text).map_err(|why| self.malformed(why))
+    }
+
+    fn malformed(&self, why: impl Into<String>) -> HandshakeError {
+        HandshakeError::malformed(self.peer(), why)
+    }
+}
 
 /// The first text of a side.
-pub(super) fn text(qp: &RemoteQp, gid: Gid) -> Vec<u8> {
+fn text(qp: &RemoteQp, gid: Gid) -> Vec<u8> {
     let gid: String = gid.0.iter().map(|byte| format!("{byte:02x}")).collect();
     // RoCE has no LIDs.
     format!("0000:{:06x}:{:06x}:{gid}\0", qp.qpn.get(), qp.psn).into_bytes()
@@ -28,7 +124,7 @@ pub(super) fn text(qp: &RemoteQp, gid: Gid) -> Vec<u8> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn parse(bytes: &[u8]) -> Result<(RemoteQp, Gid), String> {
+fn parse(bytes: &[u8]) -> Result<(RemoteQp, Gid), String> {
     let text = bytes
         .strip_suffix(b"\0")
         .and_then(|text| str::from_utf8(text).ok());
@@ -51,23 +147,21 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(RemoteQp, Gid), String> {
         return Err(wrong());
     }
     let number = |text: &str| u32::from_str_radix(text, 16).map_err(|_| wrong());
-    // 0 and 1 are those of management, and all ones stands for multicast.
-    let usual = |qpn: &u32| (2..0xFF_FFFF).contains(qpn);
-    let number_of_qp = Some(number(qpn)?).filter(usual).and_then(Qpn::new);
     let gid = u128::from_str_radix(gid, 16).map_err(|_| wrong())?;
-    let qp = RemoteQp {
-        qpn: number_of_qp.ok_or_else(|| format!("queue pair {qpn}"))?,
+    let record = QpRecord {
+        qpn: number(qpn)?,
         psn: number(psn)?,
         qkey: 0,
         rkey: 0,
         address: 0,
     };
+    let qp = record.remote().ok_or_else(|| format!("queue pair {qpn}"))?;
     Ok((qp, Gid(gid.to_be_bytes())))
 }
 
 /// The Ethernet address that a link-local address was made of (EUI-64 with its U/L bit inverted, as
 /// Linux reads it in `rdma_get_ll_mac`).
-pub(super) fn mac_of(gid: Gid) -> Option<MacAddr> {
+fn mac_of(gid: Gid) -> Option<MacAddr> {
     match gid.0 {
         [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a, b, c, 0xff, 0xfe, d, e, f] => {
             Some(MacAddr([a ^ 2, b, c, d, e, f]))
@@ -78,6 +172,8 @@ pub(super) fn mac_of(gid: Gid) -> Option<MacAddr> {
 
 #[cfg(test)]
 mod tests {
+    use e810::Qpn;
+
     use super::*;
 
     #[test]

@@ -56,10 +56,8 @@ impl Lines {
         limit: Duration,
     ) -> Result<(), HandshakeError> {
         let peer = self.peer;
-        let mut line = serde_json::to_vec(message).map_err(|error| HandshakeError::Malformed {
-            peer,
-            why: error.to_string(),
-        })?;
+        let mut line = serde_json::to_vec(message)
+            .map_err(|error| HandshakeError::malformed(peer, error.to_string()))?;
         line.push(b'\n');
         if line.len() > MAX_LINE {
             return Err(HandshakeError::TooLong {

@@ -44,8 +44,8 @@ impl From<RemoteQp> for QpRecord {
 impl QpRecord {
     /// The queue pair, if it is one that can be connected to.
     pub(super) fn remote(&self) -> Option<RemoteQp> {
-        // 0 and 1 are those of management, and all ones stands for multicast.
-        let usual = (2..0xFF_FFFF).contains(&self.qpn);
+        // 0 and 1 are those of management, and the last one stands for multicast.
+        let usual = (2..Qpn::MULTICAST.get()).contains(&self.qpn);
         Some(RemoteQp {
             qpn: Qpn::new(self.qpn).filter(|_| usual)?,
             psn: self.psn,
@@ -120,9 +120,8 @@ impl Offer {
             });
         }
         self.agree(&theirs, from)?;
-        let wrong = |what: &str, value: &dyn Display| HandshakeError::Malformed {
-            peer: from,
-            why: shown(&format!("{what} {value}")),
+        let wrong = |what: &str, value: &dyn Display| {
+            HandshakeError::malformed(from, shown(&format!("{what} {value}")))
         };
         let mac = parse_mac(&theirs.mac).map_err(|_| wrong("Ethernet address", &theirs.mac))?;
         let gid = theirs.gid;

@@ -22,4 +22,15 @@ impl Program {
             Self::IbvRcPingpong => "ibv_rc_pingpong",
         }
     }
+
+    /// Bytes of a message, and messages, where nothing else is asked for: those of another program
+    /// (of `ibv_rc_pingpong` as in rdma-core, `libibverbs/examples/rc_pingpong.c`); `None` for
+    /// e810, whose commands have their own.
+    #[must_use]
+    pub const fn size_and_iterations(self) -> Option<(u32, u64)> {
+        match self {
+            Self::E810 => None,
+            Self::IbvRcPingpong => Some((4096, 1000)),
+        }
+    }
 }

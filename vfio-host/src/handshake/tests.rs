@@ -1,10 +1,12 @@
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 use e810::{MacAddr, Mtu, Qpn, v4};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
+use super::messages::Message;
 use super::*;
 use crate::measure::endpoint::RemoteQp;
 

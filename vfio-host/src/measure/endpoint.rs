@@ -20,9 +20,6 @@ use super::progress_loop::ProgressLoop;
 use super::wait_mode::WaitMode;
 use crate::monitor::SnapshotPublisher;
 
-/// Queue pair number of a message to a group (InfiniBand specification, 10.5.1).
-const MULTICAST_QPN: u32 = 0xFF_FFFF;
-
 /// A device with its objects.
 #[derive(Debug)]
 pub struct Endpoint<P: HostPlatform> {
@@ -234,7 +231,7 @@ impl<P: HostPlatform> Endpoint<P> {
         };
         let to_peer = self.target(&path)?;
         Ok(UdTarget {
-            qpn: MULTICAST_QPN,
+            qpn: Qpn::MULTICAST.get(),
             ..to_peer
         })
     }

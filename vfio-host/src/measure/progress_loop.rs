@@ -11,6 +11,9 @@ use e810_hal::{Ns, Platform, Vector};
 use super::wait_mode::WaitMode;
 use crate::monitor::{Counts, FunctionSnapshot, SnapshotPublisher, collect_snapshot};
 
+/// A thread that polls does so many times in vain before it looks for events and deferred work,
+/// which cost many times as much.
+const POLLS: u32 = 32;
 /// How long a thread sleeps at a time: then it runs its checks.
 const SLEEP: Ns = Ns::from_ms(10);
 
@@ -23,6 +26,8 @@ pub(crate) struct ProgressLoop<P: Platform> {
     wait_mode: WaitMode,
     /// There may be completions.
     awake: bool,
+    /// Times in a row that the completion queue was empty.
+    empty_polls: u32,
     fired: Vec<Vector>,
     counts: Counts,
     publisher: Option<SnapshotPublisher>,
@@ -55,6 +60,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
             events,
             wait_mode,
             awake: true,
+            empty_polls: 0,
             fired: Vec::new(),
             publisher,
         })
@@ -73,8 +79,16 @@ impl<P: HostPlatform> ProgressLoop<P> {
         if self.awake || self.wait_mode == WaitMode::BusyPoll {
             let polled = cq.poll(wcs);
             if polled > 0 {
+                self.empty_polls = 0;
                 self.counts.completions += polled as u64;
                 return Ok(polled);
+            }
+            if self.wait_mode == WaitMode::BusyPoll {
+                self.empty_polls += 1;
+                if !self.empty_polls.is_multiple_of(POLLS) {
+                    return Ok(0);
+                }
+                self.empty_polls = 0;
             }
             // What came while the event was asked for is found in the next turn.
             self.awake = self.wait_mode == WaitMode::BusyPoll || cq.arm(Notify::Any);

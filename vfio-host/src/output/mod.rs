@@ -6,4 +6,5 @@ pub mod progress;
 pub mod standard;
 pub mod terminal;
 pub mod units;
+pub mod wire;
 pub mod wrap;

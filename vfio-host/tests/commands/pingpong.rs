@@ -1,8 +1,8 @@
 //! `e810 pingpong`: addresses and datagrams.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::capture;
+use super::{capture, good};
 
 fn run(words: &str) -> anyhow::Result<String> {
     super::run(&format!("pingpong --virtual --json {words}"))
@@ -129,4 +129,30 @@ fn the_mtu_of_simulated_functions_can_be_given() {
     assert!(error.contains("100 bytes is below 256"), "{error}");
     let error = refused("--mtu 1500 --path-mtu 4096");
     assert!(error.contains("give a larger --mtu"), "{error}");
+}
+
+#[test]
+fn the_wire_is_what_the_device_says() {
+    let wire = |words: &str| report(words)["wire"].clone();
+    let virtual_time = json!({ "latency_ns": 1000, "rate_bits_per_second": null });
+    assert_eq!(wire(""), virtual_time);
+    assert_eq!(wire("--faults delay=1us"), virtual_time);
+    let named = json!({ "latency_ns": 2000, "rate_bits_per_second": 25_000_000_000_u64 });
+    assert_eq!(wire("--device sim:rate=25G,latency=2us"), named);
+    let text = good("pingpong --iters 5");
+    let line = "\nwire        latency 0 ns, rate not limited\n";
+    assert!(text.contains(line), "{text}");
+    // No message is faster, on a busy machine too: 1000 bytes take 8 ms.
+    for (device, least) in [
+        ("sim:latency=3ms", 3_000_000),
+        ("sim:rate=1M", 8_000_000),
+        ("sim:rate=1M,latency=3ms", 11_000_000),
+    ] {
+        let words = format!("pingpong --iters 3 --size 1000 --json --device {device}");
+        let report: Value = serde_json::from_str(&good(&words)).unwrap();
+        let fastest = report["latency_ns"]["min"].as_u64().unwrap();
+        assert!(fastest >= least, "{device}: {fastest}");
+    }
+    let error = refused("--device sim --peer sim:rate=1G");
+    assert!(error.contains("the same options"), "{error}");
 }

@@ -21,10 +21,10 @@ fn rows_are_there_when_they_are_measured_and_stay_after_a_signal() {
         let words = ["perf", "--test=bw", "--all", "--iters=10000"];
         let mut e810 = E810::start(&words);
         let mut lines = lines(&mut e810);
-        let mut seen: Vec<String> = lines.by_ref().take(5).collect();
+        let mut seen: Vec<String> = lines.by_ref().take(6).collect();
         let sizes = |seen: &[String]| {
             let first = |line: &String| line.split_whitespace().next().map(str::to_owned);
-            seen.iter().skip(3).filter_map(first).collect::<Vec<_>>()
+            seen.iter().skip(4).filter_map(first).collect::<Vec<_>>()
         };
         assert_eq!(sizes(&seen), ["2", "4"], "{seen:?}");
         e810.signal(signal);
@@ -139,4 +139,27 @@ fn what_cannot_be_meant_is_a_usage_error() {
         assert!(said.contains(part), "{said}");
     }
     server.stop(libc::SIGTERM);
+}
+
+/// A line of the log: `[SECONDS LEVEL PLACE] TEXT`.
+#[test]
+fn a_log_that_was_asked_for_has_times_and_places() {
+    let words = ["pingpong", "--iters=1"];
+    let End { status, err, .. } = E810::start_with(&words, &[("RUST_LOG", "debug")]).end();
+    assert!(status.success(), "{err}");
+    let times: Vec<f64> = err
+        .lines()
+        .map(|line| {
+            let head = line
+                .strip_prefix('[')
+                .and_then(|line| line.split_once("] "));
+            let (head, _) = head.unwrap_or_else(|| panic!("{line}"));
+            let [time, "DEBUG" | "INFO", place] = *head.split(' ').collect::<Vec<_>>() else {
+                panic!("{line}");
+            };
+            assert!(place.starts_with("e810"), "{line}");
+            time.parse().unwrap()
+        })
+        .collect();
+    assert!(times.len() > 10 && times.is_sorted(), "{err}");
 }

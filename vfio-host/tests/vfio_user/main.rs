@@ -23,6 +23,7 @@ mod pcap;
 mod processes;
 mod rc_pingpong;
 mod report;
+mod segment;
 mod served;
 mod strangers;
 mod trace;

@@ -287,7 +287,7 @@ impl Device {
                     ),
                 ));
             }
-            self.reserve(id, qp, next, env)?;
+            self.take_pool_entries(id, qp, next, env)?;
         }
         qp.other_state = next;
         // On iWARP the same number is "closing".
@@ -322,7 +322,13 @@ impl Device {
     }
 
     /// Takes the entries the device hands out itself.
-    fn reserve(&mut self, id: u32, qp: &Qp, next: State, env: &mut dyn Env) -> Result<(), Refusal> {
+    fn take_pool_entries(
+        &mut self,
+        id: u32,
+        qp: &Qp,
+        next: State,
+        env: &mut dyn Env,
+    ) -> Result<(), Refusal> {
         let reads = qp
             .rc_config(id, &self.config)
             .map_or(0, |config| 2 * u64::from(config.ird));

@@ -15,11 +15,6 @@ use super::done;
 pub const QKEY: u32 = 0x1357_9BDF & !(1 << 31);
 /// Bytes before the message in a receive.
 const GRH: usize = 40;
-/// Destination of a message to a group.
-const GROUP: Qpn = match Qpn::new(0xFF_FFFF) {
-    Some(qpn) => qpn,
-    None => panic!("24 bits"),
-};
 
 /// The path from one side to the other.
 fn path(pair: &mut Pair<impl Platform>, from: usize, to: usize) -> Path {
@@ -250,7 +245,7 @@ pub fn groups(pair: &mut Pair<impl Platform>) {
     let side = pair.side(0);
     let path = Path::to_group(gids[0], group);
     let ah = side.control.create_ah(&side.pd, &path).expect("a handle");
-    let to = ah.target(GROUP, QKEY);
+    let to = ah.target(Qpn::MULTICAST, QKEY);
     let everyone = [members.as_slice(), &[A]].concat();
     for (n, left) in (1..).zip([3, 2, 1, 0]) {
         for end in &everyone {

@@ -112,7 +112,8 @@ impl Sink for Rows<'_> {
         let measured = role == Role::Client;
         let timed = measured && !self.args.pair.virtual_time;
         let floor = (timed && self.plan.test == Test::Latency).then(core_to_core);
-        let report = PerfReport::new(self.plan, transport.name, floor.flatten());
+        let mut report = PerfReport::new(self.plan, transport.name, floor.flatten());
+        report.wire.clone_from(&transport.wire);
         let layout = Layout {
             csv: self.args.csv,
             gbits: self.args.report_gbits,

@@ -4,12 +4,16 @@ use serde::Serialize;
 
 use crate::measure::latency::Summary;
 use crate::output::counters::Counters;
+use crate::output::wire::WireReport;
 
 /// The JSON of `e810 pingpong`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PingpongReport {
     /// What carried the packets: `simulated` in this process, or `vfio-user`.
     pub transport: &'static str,
+    /// The simulated wire; absent where it is not of this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireReport>,
     /// `rc` or `ud`.
     pub service: &'static str,
     /// `send`, `write` or `read`.

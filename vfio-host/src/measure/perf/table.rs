@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Bandwidth, CoreToCore, Plan, Run, Spread, Test};
 use crate::measure::latency::Bucket;
+use crate::output::wire::WireReport;
 
 /// A line of the table.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -35,6 +36,9 @@ pub struct Row {
 pub struct PerfReport {
     /// What carried the messages; `simulated` is no card.
     pub transport: &'static str,
+    /// The simulated wire; absent where it is not of this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireReport>,
     /// `send`, `write` or `read`.
     pub op: &'static str,
     /// `lat` or `bw`.
@@ -63,6 +67,7 @@ impl PerfReport {
     pub fn new(plan: &Plan, transport: &'static str, floor: Option<CoreToCore>) -> Self {
         Self {
             transport,
+            wire: None,
             op: plan.op.name(),
             test: plan.test.name(),
             qps: plan.qps,
@@ -247,6 +252,9 @@ impl Table {
     ) -> Result<()> {
         if !self.layout.csv {
             writeln!(out, "transport   {text}")?;
+            if let Some(wire) = &report.wire {
+                writeln!(out, "wire        {wire}")?;
+            }
             writeln!(
                 out,
                 "{:<4} {:<6} {} queue pair(s), depth {}, inline {}, post list {} ({label})",

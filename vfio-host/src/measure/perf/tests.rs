@@ -1,4 +1,5 @@
 use e810::{LinkPolicy, Mtu, Path, v4};
+use e810_backends::spec::SimSpec;
 use e810_hal::Ns;
 use e810_sim::{Mode, SimPlatform};
 
@@ -26,7 +27,7 @@ fn plan(op: Op, test: Test, check: bool) -> Plan {
 
 /// Two connected sides.
 fn ends(plan: &Plan) -> [PerfEndpoint<SimPlatform>; 2] {
-    let sim = simulator(2, Mode::Virtual, 1, true);
+    let sim = simulator(&SimSpec::default(), 2, Mode::Virtual, 1, true).build();
     let args = StartArgs {
         warm: true,
         ..StartArgs::default()

@@ -3,9 +3,10 @@
 
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 
-use libc::{c_int, socklen_t};
+use libc::c_int;
+
+use crate::socket::{get, set};
 
 /// Bytes asked for in each direction. The usual size holds about 90 frames of
 /// 1 KiB, and a window of one connection is 1024 packets.
@@ -24,31 +25,44 @@ pub(crate) struct Buffers {
     pub(crate) send: u64,
 }
 
+impl Buffers {
+    /// The smaller ones of two sockets.
+    pub(crate) fn min(self, other: Self) -> Self {
+        Self {
+            receive: self.receive.min(other.receive),
+            send: self.send.min(other.send),
+        }
+    }
+
+    /// Logs it if they are smaller than what was asked for.
+    pub(crate) fn warn_if_small(self) {
+        let wanted = 2 * u64::try_from(WANTED).unwrap_or_default();
+        if self.receive.min(self.send) < wanted {
+            log::warn!(
+                "the buffers of the wire's socket have {} bytes to receive and {} to send, not {wanted}: bursts may be lost; \
+                 net.core.rmem_max and net.core.wmem_max limit them",
+                self.receive,
+                self.send
+            );
+        }
+    }
+}
+
 /// Asks for large buffers; gives what they are then. Less is no error.
 ///
 /// # Errors
 /// What the kernel says; it refuses neither on a datagram socket.
 pub(crate) fn enlarge(socket: &UdpSocket) -> io::Result<Buffers> {
     let size = |option| {
-        set(socket, option, WANTED)?;
+        set(socket, libc::SOL_SOCKET, option, WANTED)?;
         let mut got: [c_int; 1] = [0];
         get(socket, option, &mut got)?;
         Ok::<_, io::Error>(u64::try_from(got[0]).unwrap_or_default())
     };
-    let buffers = Buffers {
+    Ok(Buffers {
         receive: size(libc::SO_RCVBUF)?,
         send: size(libc::SO_SNDBUF)?,
-    };
-    let wanted = 2 * u64::try_from(WANTED).unwrap_or_default();
-    if buffers.receive.min(buffers.send) < wanted {
-        log::warn!(
-            "the buffers of the wire's socket have {} bytes to receive and {} to send, not {wanted}: bursts may be lost; \
-             net.core.rmem_max and net.core.wmem_max limit them",
-            buffers.receive,
-            buffers.send
-        );
-    }
-    Ok(buffers)
+    })
 }
 
 /// Datagrams that the kernel dropped at this socket since it was made, almost
@@ -59,54 +73,6 @@ pub(crate) fn dropped(socket: &UdpSocket) -> Option<u64> {
     let meminfo_length = get(socket, libc::SO_MEMINFO, &mut numbers).ok()?;
     (meminfo_length > DROPS).then_some(numbers[DROPS].into())
 }
-
-fn set(socket: &UdpSocket, option: c_int, value: c_int) -> io::Result<()> {
-    // SAFETY: the descriptor is open, and the value is alive for the call and of the size given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            (&raw const value).cast(),
-            size_of::<c_int>() as socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-/// Reads an option of 32-bit numbers; how many there were.
-fn get<T: Number, const N: usize>(
-    socket: &UdpSocket,
-    option: c_int,
-    into: &mut [T; N],
-) -> io::Result<usize> {
-    let mut bytes = size_of_val(into) as socklen_t;
-    // SAFETY: the descriptor is open, `into` is alive for the call and `bytes` long, and any bytes
-    // are numbers.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            into.as_mut_ptr().cast(),
-            &raw mut bytes,
-        )
-    };
-    if result == 0 {
-        Ok(bytes as usize / size_of::<T>())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-/// A type of which any bytes are a value.
-trait Number {}
-impl Number for c_int {}
-impl Number for u32 {}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,207 @@
+//! Simulated functions of this process, as names of devices have them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use e810_hal::Ns;
+use e810_sim::link::{Mac, NoMac, NoRate, NoTime, mac_option, parse_mac, parse_time, time_option};
+use e810_sim::{Builder, Mode, Quality, Rate, Sim};
+use e810_sim_wire::{NoWireName, Wire, WireName, WireSpec};
+
+use crate::BackendError;
+
+/// What follows `sim:` in the name of a device: `latency=2us,rate=25G,wire=lab` and
+/// `mac=02:00:00:00:01:00`, any of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SimSpec {
+    /// Latency of the wire; the program's choice if `None`.
+    pub latency: Option<Ns>,
+    /// Rate of the functions' ports; not limited if `None`.
+    pub rate: Option<Rate>,
+    /// The segment that the functions are on, with those of other processes.
+    pub wire: Option<WireName>,
+    /// Ethernet address of the first function; the last byte counts on. If `None` it is one that
+    /// other ends of the wire do not have, or without a wire the simulator's own.
+    pub mac: Option<Mac>,
+}
+
+/// Why a string names no simulated function.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoSimSpec {
+    /// No `=`, or a name that is none.
+    #[error(
+        "`{0}` is no option of a simulated device: use sim, or sim: with latency=TIME, rate=RATE, wire=NAME and mac=MAC, any of them, joined by commas"
+    )]
+    Unknown(String),
+    /// An option twice.
+    #[error("`{0}` is given twice")]
+    Twice(String),
+    /// Not a time.
+    #[error("latency: {0}")]
+    Time(#[from] NoTime),
+    /// Not a rate.
+    #[error("rate: {0}")]
+    Rate(#[from] NoRate),
+    /// Not the name of a segment.
+    #[error("wire: {0}")]
+    Wire(#[from] NoWireName),
+    /// Not an Ethernet address.
+    #[error("mac: {0}")]
+    Mac(#[from] NoMac),
+}
+
+impl SimSpec {
+    /// A link of `quality` with the latency and the rate of this name.
+    #[must_use]
+    pub fn link(&self, quality: Quality) -> Quality {
+        Quality {
+            latency: self.latency.unwrap_or(quality.latency),
+            rate: self.rate.or(quality.rate),
+            ..quality
+        }
+    }
+
+    /// The wire to other processes.
+    #[must_use]
+    pub fn to_others(&self) -> Option<WireSpec> {
+        self.wire.clone().map(WireSpec::Segment)
+    }
+
+    /// A simulator of this name, to be configured further. Its time is that of `mode`, but real
+    /// where it has a wire, and its link is [`Quality::default_in`] that mode but for what the name
+    /// says.
+    #[must_use]
+    pub fn builder(&self, mode: Mode) -> Builder {
+        let to_others = self.to_others();
+        let mode = match to_others {
+            Some(_) => Mode::Real,
+            None => mode,
+        };
+        let link = self.link(Quality::default_in(mode));
+        let builder = Sim::builder().mode(mode).quality(link);
+        let drawn = to_others.and_then(|wire| wire.first_mac().ok());
+        match self.mac.or(drawn) {
+            Some(mac) => builder.first_mac(mac),
+            None => builder,
+        }
+    }
+
+    /// Joins `sim` to the wire of this name, if it has one, until the result is dropped.
+    ///
+    /// # Errors
+    /// Why the wire cannot be joined.
+    pub fn join(&self, sim: &Sim) -> Result<Option<Wire>, BackendError> {
+        let wire = self.to_others();
+        let joined = wire.map(|wire| Wire::join(sim, &wire)).transpose();
+        joined.map_err(|cause| BackendError::Wire {
+            device: self.to_string(),
+            cause: cause.to_string(),
+        })
+    }
+}
+
+impl FromStr for SimSpec {
+    type Err = NoSimSpec;
+
+    /// Reads what follows `sim:`.
+    fn from_str(text: &str) -> Result<Self, NoSimSpec> {
+        let mut spec = Self::default();
+        let mut names = Vec::new();
+        for option in text.split(',') {
+            let unknown = || NoSimSpec::Unknown(option.to_owned());
+            let (name, value) = option.split_once('=').ok_or_else(unknown)?;
+            if names.contains(&name) {
+                return Err(NoSimSpec::Twice(name.to_owned()));
+            }
+            names.push(name);
+            match name {
+                "latency" => spec.latency = Some(parse_time(value)?),
+                "rate" => spec.rate = Some(value.parse()?),
+                "wire" => spec.wire = Some(value.parse()?),
+                "mac" => spec.mac = Some(parse_mac(value)?),
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(spec)
+    }
+}
+
+/// The name, `sim` included.
+impl fmt::Display for SimSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = [
+            self.latency
+                .map(|time| format!("latency={}", time_option(time))),
+            self.rate.map(|rate| format!("rate={}", rate.option())),
+            self.wire.as_ref().map(|name| format!("wire={name}")),
+            self.mac.map(|mac| format!("mac={}", mac_option(mac))),
+        ];
+        match options.into_iter().flatten().collect::<Vec<_>>() {
+            none if none.is_empty() => f.write_str("sim"),
+            options => write!(f, "sim:{}", options.join(",")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_in_any_order() {
+        let spec: SimSpec = "rate=25G,latency=2us".parse().unwrap();
+        assert_eq!(spec.to_string(), "sim:latency=2us,rate=25G");
+        assert_eq!(SimSpec::default().to_string(), "sim");
+        let link = spec.link(Quality {
+            loss: 7,
+            ..Quality::PERFECT
+        });
+        let expected = Quality {
+            loss: 7,
+            latency: Ns(2_000),
+            rate: Rate::new(25_000_000_000),
+            ..Quality::PERFECT
+        };
+        assert_eq!(link, expected);
+        let faster: SimSpec = "latency=0".parse().unwrap();
+        assert_eq!(faster.link(expected).latency, Ns(0));
+        assert_eq!(faster.link(expected).rate, expected.rate);
+        assert_eq!(SimSpec::default().link(expected), expected);
+    }
+
+    #[test]
+    fn functions_on_a_wire_have_addresses_of_their_own() {
+        let spec = |text: &str| text.parse::<SimSpec>().unwrap();
+        let mac = |text: &str| {
+            let sim = spec(text).builder(Mode::Virtual).functions(2).build();
+            assert_eq!(sim.function(1).mac()[5], sim.function(0).mac()[5] + 1);
+            sim.function(0).mac()
+        };
+        let usual = mac("rate=1G");
+        assert_eq!(usual, [0x02, 0xe8, 0x10, 0, 0, 0]);
+        let drawn = [mac("wire=a"), mac("wire=a"), mac("wire=a")];
+        // Two of them may be equal once in millions of runs.
+        assert!(drawn[0] != drawn[1] || drawn[1] != drawn[2], "{drawn:?}");
+        let name = "wire=lab-2,mac=02:00:00:00:01:00";
+        assert_eq!(mac(name), [2, 0, 0, 0, 1, 0]);
+        assert_eq!(spec(name).to_string(), format!("sim:{name}"));
+        assert_eq!(mac("mac=02:00:00:00:01:00"), [2, 0, 0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn each_mistake_has_an_error_of_its_own() {
+        for text in ["", "latency", "delay=1us", "latency=1us,"] {
+            let error = text.parse::<SimSpec>().unwrap_err();
+            assert!(matches!(error, NoSimSpec::Unknown(_)), "{text}: {error}");
+        }
+        let error = |text: &str| text.parse::<SimSpec>().unwrap_err();
+        assert_eq!(
+            error("rate=1G,rate=1G"),
+            NoSimSpec::Twice("rate".to_owned())
+        );
+        assert_eq!(error("latency=1"), NoTime("1".to_owned()).into());
+        assert_eq!(error("rate=fast"), NoRate("fast".to_owned()).into());
+        assert_eq!(error("wire="), NoWireName(String::new()).into());
+        assert_eq!(error("mac=1"), NoMac("1".to_owned()).into());
+    }
+}

@@ -1,0 +1,225 @@
+//! State shared by all handles of one simulator: the functions, time, and who runs the engines.
+//!
+//! Virtual time ([`VirtualTime`]) has one machine under one lock and executes its events in the
+//! order that the seed decides. In real time ([`RealTime`]) each function is a resource of its own,
+//! which the threads of the program run, so that the engines of several functions work at the same
+//! time.
+
+mod helper;
+mod lane;
+mod real_time;
+mod turnstile;
+mod virtual_time;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use e810_hal::{Ns, RegOffset};
+
+use self::real_time::RealTime;
+use self::virtual_time::VirtualTime;
+use crate::function::EngineEnv;
+use crate::interrupt_lines::InterruptLines;
+use crate::machine::{Fired, Machine};
+
+/// How time passes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Mode {
+    /// Virtual time: the driver's calls advance it. There is no thread, and the same seed gives the
+    /// same run.
+    ///
+    /// A register access takes 100 ns, a step of an engine some tens to hundreds of ns, a delay its
+    /// duration. Each `relax` executes one event; without a near event, time advances in
+    /// increments of 1 µs that grow to 100 µs. These are choices of the model: nothing measured
+    /// in virtual time says how fast a card or a driver is.
+    #[default]
+    Virtual,
+    /// Wall-clock time. `relax` of a program that polls runs the engine of the function on the
+    /// calling thread; a helper thread does what nobody else does, and ends with the last
+    /// handle.
+    Real,
+}
+
+#[derive(Debug)]
+enum Clockwork {
+    Virtual(VirtualTime),
+    Real(RealTime),
+}
+
+/// Shared by the handles and, in real time, the helper thread.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    clockwork: Clockwork,
+    pub(crate) lines: Vec<Arc<InterruptLines>>,
+}
+
+impl Runtime {
+    pub(crate) fn new(mode: Mode, machine: Machine, lines: Vec<Arc<InterruptLines>>) -> Self {
+        let clockwork = match mode {
+            Mode::Virtual => Clockwork::Virtual(VirtualTime::new(machine)),
+            Mode::Real => Clockwork::Real(RealTime::new(machine)),
+        };
+        Self { clockwork, lines }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        match self.clockwork {
+            Clockwork::Virtual(_) => Mode::Virtual,
+            Clockwork::Real(_) => Mode::Real,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Ns {
+        match &self.clockwork {
+            Clockwork::Virtual(time) => time.now(),
+            Clockwork::Real(time) => time.now(),
+        }
+    }
+
+    /// The time, for the program of a function.
+    pub(crate) fn now_of(&self, function: u8) -> Ns {
+        match &self.clockwork {
+            Clockwork::Virtual(time) => time.now(),
+            Clockwork::Real(time) => time.now_of(function.into()),
+        }
+    }
+
+    /// Calls `f` with the machine after all earlier posted writes, and delivers the resulting
+    /// interrupts.
+    pub(crate) fn with_machine<R>(&self, f: impl FnOnce(&mut Machine) -> R) -> R {
+        match &self.clockwork {
+            Clockwork::Virtual(time) => time.with_machine(f),
+            Clockwork::Real(time) => time.with_machine(f),
+        }
+    }
+
+    /// Calls `f` with the environment of a function, which [`Sim`](crate::Sim) made sure is there.
+    pub(crate) fn with_function<R>(
+        &self,
+        function: u8,
+        f: impl FnOnce(&mut EngineEnv<'_>) -> R,
+    ) -> R {
+        let index = usize::from(function);
+        let result = match &self.clockwork {
+            Clockwork::Virtual(time) => time.with_machine(|machine| {
+                let now = machine.now().0;
+                let function = machine.functions.get_mut(index)?;
+                Some(f(&mut function.engine_env(&mut machine.log, now)))
+            }),
+            Clockwork::Real(time) => time.with_function(index, |function, log, now| {
+                f(&mut function.engine_env(log, now))
+            }),
+        };
+        match result {
+            Some(result) => result,
+            None => unreachable!("a platform of a function that is not there"),
+        }
+    }
+
+    pub(crate) fn read32(&self, function: u8, off: RegOffset) -> u32 {
+        match &self.clockwork {
+            Clockwork::Virtual(time) => time.read32(function.into(), off),
+            Clockwork::Real(time) => time.read32(function.into(), off),
+        }
+    }
+
+    pub(crate) fn write32(&self, function: u8, off: RegOffset, value: u32) {
+        match &self.clockwork {
+            Clockwork::Virtual(time) => time.write32(function.into(), off, value),
+            Clockwork::Real(time) => time.write32(function.into(), off, value),
+        }
+    }
+
+    /// Puts frames from outside on the link; returns the number of those with a destination here.
+    pub(crate) fn inject_frames<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> usize {
+        let found = self.with_machine(|machine| {
+            let now = machine.now().0;
+            frames
+                .filter(|frame| machine.link.inject_frame(now, frame))
+                .count()
+        });
+        if let Clockwork::Real(time) = &self.clockwork {
+            time.run_shared_events();
+        }
+        found
+    }
+
+    /// Lets `time` pass, for the program of a function.
+    pub(crate) fn delay(&self, function: u8, time: Ns) {
+        match &self.clockwork {
+            Clockwork::Virtual(clock) => clock.with_machine(|machine| machine.advance(time)),
+            Clockwork::Real(clock) => clock.delay(function.into(), time),
+        }
+    }
+
+    /// Does what a function has to do now, on this thread; in virtual time that takes time, which
+    /// only the program makes pass.
+    pub(crate) fn execute(&self, function: u8) {
+        if let Clockwork::Real(time) = &self.clockwork {
+            time.execute(function.into());
+        }
+    }
+
+    /// One empty turn of a loop of function `function`'s program.
+    pub(crate) fn relax(&self, function: u8) {
+        match &self.clockwork {
+            Clockwork::Virtual(time) => time.with_machine(Machine::relax),
+            Clockwork::Real(time) => time.relax(function.into()),
+        }
+    }
+}
+
+fn deliver(fired: Fired) {
+    for (lines, vectors) in fired {
+        lines.raise(&vectors);
+    }
+}
+
+/// The last handle ends the thread.
+#[derive(Debug)]
+pub(crate) struct RuntimeOwner {
+    pub(crate) runtime: Arc<Runtime>,
+    helper: Option<JoinHandle<()>>,
+}
+
+impl RuntimeOwner {
+    /// # Errors
+    /// If the thread cannot be created.
+    pub(crate) fn new(runtime: Runtime) -> std::io::Result<Self> {
+        let runtime = Arc::new(runtime);
+        let helper = match &runtime.clockwork {
+            Clockwork::Virtual(_) => None,
+            Clockwork::Real(_) => {
+                let shared = Arc::clone(&runtime);
+                let builder = std::thread::Builder::new().name("e810-sim".to_owned());
+                Some(builder.spawn(move || {
+                    if let Clockwork::Real(time) = &shared.clockwork {
+                        time.help();
+                    }
+                })?)
+            }
+        };
+        if let (Clockwork::Real(time), Some(helper)) = (&runtime.clockwork, &helper) {
+            time.set_helper(helper.thread().clone());
+        }
+        Ok(Self { runtime, helper })
+    }
+}
+
+impl Drop for RuntimeOwner {
+    fn drop(&mut self) {
+        let Some(helper) = self.helper.take() else {
+            return;
+        };
+        if let Clockwork::Real(time) = &self.runtime.clockwork {
+            time.stop_helper();
+        }
+        // An interrupt hook may hold the last handle: the thread cannot wait for itself, and ends
+        // anyway.
+        if helper.thread().id() != std::thread::current().id() {
+            // A panic of the model was already printed; handles are gone, so there is no one to
+            // report it to.
+            let _ = helper.join();
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Why two processes did not come together.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use e810::Gid;
+
+use super::VERSION;
+
+/// Why two processes did not come together. Each is one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandshakeError {
+    /// The port cannot be listened on.
+    #[error("listening on {at}: {error}; give another ADDR:PORT with --listen")]
+    Listen {
+        /// Where.
+        at: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// The host is not known.
+    #[error("{host}: {error}; name an address, or a host that this machine finds")]
+    Host {
+        /// As it was named.
+        host: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Nobody came.
+    #[error(
+        "nobody connected to {at} within {limit:?}{}: start the peer with --connect {at}, or wait longer with --wait", others(*strangers)
+    )]
+    Nobody {
+        /// Where.
+        at: SocketAddr,
+        /// How long.
+        limit: Duration,
+        /// Connections of something else.
+        strangers: u64,
+    },
+    /// There is no listener.
+    #[error(
+        "connecting to {at}: {error}; start the peer with --listen {at}, or wait longer with --wait"
+    )]
+    Connect {
+        /// Where.
+        at: SocketAddr,
+        /// Why, at the last attempt.
+        error: io::Error,
+    },
+    /// The peer says nothing.
+    #[error(
+        "{peer} said nothing for {limit:?}: see whether the other e810 is still there, or wait longer with --wait"
+    )]
+    Silent {
+        /// Who.
+        peer: SocketAddr,
+        /// How long.
+        limit: Duration,
+    },
+    /// The peer has ended.
+    #[error("{peer} ended the connection: see what the program there printed")]
+    Gone {
+        /// Who.
+        peer: SocketAddr,
+    },
+    /// The socket failed.
+    #[error("the connection with {peer} failed: {error}; check the network and start both again")]
+    Socket {
+        /// Who.
+        peer: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// A line that does not end.
+    #[error(
+        "a line with {peer} is longer than {limit} bytes: if that is another e810, use fewer queue pairs"
+    )]
+    TooLong {
+        /// Who.
+        peer: SocketAddr,
+        /// Bytes.
+        limit: usize,
+    },
+    /// Not what this protocol has.
+    #[error("{peer} does not speak this protocol ({why}): check that the address is its --listen")]
+    Malformed {
+        /// Who.
+        peer: SocketAddr,
+        /// What is wrong.
+        why: String,
+    },
+    /// Another version.
+    #[error(
+        "{peer} speaks version {theirs} of the exchange and this is {VERSION}: use the same e810 on both sides"
+    )]
+    Version {
+        /// Who.
+        peer: SocketAddr,
+        /// Its version.
+        theirs: u64,
+    },
+    /// A peer that does not say where packets for it go.
+    #[error(
+        "{peer} does not say its Ethernet address, and {} is not link-local: give it with --peer-mac", gid.ip()
+    )]
+    NoMac {
+        /// Who.
+        peer: SocketAddr,
+        /// Its address.
+        gid: Gid,
+    },
+    /// The two were asked for different things.
+    #[error("{peer} was started with {theirs} and this side with {ours}: give both the same")]
+    Differs {
+        /// Who.
+        peer: SocketAddr,
+        /// What was asked for there.
+        theirs: String,
+        /// And here.
+        ours: String,
+    },
+    /// The peer has failed and said so.
+    #[error("{peer} gave up: {why}")]
+    Failed {
+        /// Who.
+        peer: SocketAddr,
+        /// In its words.
+        why: String,
+    },
+}
+
+impl HandshakeError {
+    /// `peer` does not speak this protocol.
+    pub(super) fn malformed(peer: SocketAddr, why: impl Into<String>) -> Self {
+        Self::Malformed {
+            peer,
+            why: why.into(),
+        }
+    }
+}
+
+fn others(strangers: u64) -> String {
+    match strangers {
+        0 => String::new(),
+        1 => " but one that does not speak this protocol".to_owned(),
+        many => format!(" but {many} that do not speak this protocol"),
+    }
+}

@@ -1,0 +1,174 @@
+//! The handshake of two e810: one JSON object a line.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{HandshakeError, Lines, Offer, Peer, VERSION, shown};
+
+/// How a side ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Done {
+    /// Messages whose every byte was as expected.
+    pub verified: u64,
+    /// Messages that were not.
+    pub errors: u64,
+}
+
+/// A line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "lowercase")]
+pub(super) enum Message {
+    /// Its name in the protocol is `hello`.
+    #[serde(rename = "hello")]
+    Offer(Offer),
+    Ready {},
+    Stop {
+        posted: Vec<u64>,
+    },
+    Done(Done),
+    Failed {
+        why: String,
+    },
+}
+
+impl Message {
+    /// That there will be nothing more, and why.
+    pub(super) fn failed(why: &dyn Display) -> Self {
+        Self::Failed {
+            why: shown(&why.to_string()),
+        }
+    }
+
+    /// What a line of `peer` says.
+    ///
+    /// # Errors
+    /// Another version, nothing of this protocol, or that the peer has failed.
+    fn parse(line: &[u8], peer: SocketAddr) -> Result<Self, HandshakeError> {
+        let malformed =
+            |error: serde_json::Error| HandshakeError::malformed(peer, shown(&error.to_string()));
+        let value: Value = serde_json::from_slice(line).map_err(malformed)?;
+        // Before the rest, which another version may have changed.
+        if let Some(theirs) = value.get("e810").and_then(Value::as_u64)
+            && theirs != u64::from(VERSION)
+        {
+            return Err(HandshakeError::Version { peer, theirs });
+        }
+        match serde_json::from_value(value).map_err(malformed)? {
+            Self::Failed { why } => Err(HandshakeError::Failed {
+                peer,
+                why: shown(&why),
+            }),
+            message => Ok(message),
+        }
+    }
+}
+
+/// A side of this handshake.
+#[derive(Debug)]
+pub(super) struct Messages {
+    lines: Lines,
+    /// How long a peer may be silent.
+    wait: Duration,
+    /// What the peer has said that nobody waited for yet.
+    pending: Option<Message>,
+}
+
+impl Messages {
+    /// The side at this end of a connection on which nothing was said yet.
+    pub(super) const fn new(lines: Lines, wait: Duration) -> Self {
+        Self {
+            lines,
+            wait,
+            pending: None,
+        }
+    }
+
+    /// Who the peer is.
+    pub(super) const fn peer(&self) -> SocketAddr {
+        self.lines.peer()
+    }
+
+    /// Sends `message`.
+    pub(super) fn say(&mut self, message: &Message) -> Result<(), HandshakeError> {
+        self.lines.send(message, self.wait)
+    }
+
+    /// Both sides say their offers; a peer whose offer is not taken learns why.
+    pub(super) fn exchange(&mut self, offer: &Offer) -> Result<Peer, HandshakeError> {
+        self.say(&Message::Offer(offer.clone()))?;
+        let peer = self.peer();
+        // Without a line there is nothing to refuse.
+        let received = match self.pending.take() {
+            Some(pending) => Ok(pending),
+            None => Message::parse(&self.lines.receive(self.wait)?, peer),
+        };
+        let received = match received {
+            Ok(Message::Offer(theirs)) => offer.check(theirs, peer),
+            Ok(_) => Err(HandshakeError::malformed(peer, "no hello")),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &received {
+            let _ = self.say(&Message::failed(error));
+        }
+        received
+    }
+
+    /// Whether the peer's offer is there. Does not wait.
+    pub(super) fn has_offer(&mut self) -> Result<bool, HandshakeError> {
+        match (self.try_receive()?, &self.pending) {
+            (false, _) => Ok(false),
+            (true, Some(Message::Offer(_))) => Ok(true),
+            (true, _) => Err(HandshakeError::malformed(self.peer(), "no hello")),
+        }
+    }
+
+    /// Both sides say that they are ready.
+    pub(super) fn ready(&mut self) -> Result<(), HandshakeError> {
+        self.say(&Message::Ready {})?;
+        match self.next()? {
+            Message::Ready {} => Ok(()),
+            _ => Err(HandshakeError::malformed(self.peer(), "not ready")),
+        }
+    }
+
+    /// Whether the peer has said something. Does not wait.
+    pub(super) fn try_receive(&mut self) -> Result<bool, HandshakeError> {
+        if self.pending.is_none()
+            && let Some(line) = self.lines.try_receive()?
+        {
+            self.pending = Some(Message::parse(&line, self.peer())?);
+        }
+        Ok(self.pending.is_some())
+    }
+
+    /// What the peer has posted on each queue pair, if that is what it said last.
+    pub(super) fn stopped(&mut self) -> Option<Vec<u64>> {
+        match self.pending.take() {
+            Some(Message::Stop { posted }) => Some(posted),
+            other => {
+                self.pending = other;
+                None
+            }
+        }
+    }
+
+    /// How the peer ended.
+    pub(super) fn finish(&mut self) -> Result<Done, HandshakeError> {
+        match self.next()? {
+            Message::Done(done) => Ok(done),
+            _ => Err(HandshakeError::malformed(self.peer(), "not done")),
+        }
+    }
+
+    /// What the peer says next.
+    fn next(&mut self) -> Result<Message, HandshakeError> {
+        match self.pending.take() {
+            Some(pending) => Ok(pending),
+            None => Message::parse(&self.lines.receive(self.wait)?, self.peer()),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The simulated wire of this process, as reports have it.
+
+use std::fmt;
+use std::net::SocketAddrV4;
+
+use e810_hal::Ns;
+use e810_sim::Quality;
+use e810_sim_wire::WireName;
+use serde::Serialize;
+
+/// The simulated wire of this process, and what it adds to every message.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct WireReport {
+    /// The name of the segment that other processes are on; absent for a wire in this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its multicast group and port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<SocketAddrV4>,
+    /// Time on the wire of each frame.
+    pub latency_ns: u64,
+    /// Rate of each function's port; `null` is not limited.
+    pub rate_bits_per_second: Option<u64>,
+    /// The rate in words.
+    #[serde(skip)]
+    rate: String,
+}
+
+impl WireReport {
+    /// A wire of this quality, which has a name if it is a segment.
+    pub(crate) fn new(link: Quality, name: Option<&WireName>) -> Self {
+        Self {
+            name: name.map(WireName::to_string),
+            group: name.map(WireName::group),
+            latency_ns: link.latency.0,
+            rate_bits_per_second: link.rate.map(|rate| rate.bits_per_second()),
+            rate: link
+                .rate
+                .map_or_else(|| "not limited".to_owned(), |rate| rate.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for WireReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some(name), Some(group)) = (&self.name, self.group) {
+            write!(f, "{name} ({group}), ")?;
+        }
+        write!(f, "latency {}, rate {}", Ns(self.latency_ns), self.rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wire_in_words_and_as_json() {
+        let mut link = Quality::PERFECT;
+        let text = |link: Quality| WireReport::new(link, None).to_string();
+        assert_eq!(text(link), "latency 1 µs, rate not limited");
+        let json = |link: Quality| serde_json::to_string(&WireReport::new(link, None)).unwrap();
+        assert_eq!(
+            json(link),
+            r#"{"latency_ns":1000,"rate_bits_per_second":null}"#
+        );
+        link.latency = Ns(0);
+        link.rate = e810_sim::Rate::new(25_000_000_000);
+        assert_eq!(text(link), "latency 0 ns, rate 25 Gbit/s");
+        assert_eq!(
+            json(link),
+            r#"{"latency_ns":0,"rate_bits_per_second":25000000000}"#
+        );
+        let name: WireName = "a".parse().unwrap();
+        let segment = WireReport::new(link, Some(&name));
+        assert_eq!(
+            segment.to_string(),
+            "a (239.98.48.192:64212), latency 0 ns, rate 25 Gbit/s"
+        );
+        assert_eq!(
+            serde_json::to_string(&segment).unwrap(),
+            r#"{"name":"a","group":"239.98.48.192:64212","latency_ns":0,"rate_bits_per_second":25000000000}"#
+        );
+    }
+}
