@@ -14,6 +14,9 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+/// Bytes that are copied in one turn of a loop.
+const LINE: usize = 64;
+
 /// A window on memory that the device may read and write.
 ///
 /// It is a `Copy` and does not keep the memory: the code that made it from a pointer
@@ -140,14 +143,22 @@ impl SharedBytes {
     /// [`OutOfRange`]; nothing is copied then.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), OutOfRange> {
         let window = self.window(offset, into.len())?;
-        let (head, body) = window.split(into.len());
+        let head = window.before_words(into.len());
         let (first, rest) = into.split_at_mut_checked(head).unwrap_or_default();
         if head != 0 {
             window.read_edge(0, first);
         }
         let mut at = head;
+        let (lines, rest) = rest.as_chunks_mut::<LINE>();
+        for line in lines {
+            let (chunks, _) = line.as_chunks_mut::<8>();
+            for (chunk, word) in chunks.iter_mut().zip(window.line(at)) {
+                *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
+            }
+            at = at.wrapping_add(LINE);
+        }
         let (words, tail) = rest.as_chunks_mut::<8>();
-        for chunk in words.iter_mut().take(body) {
+        for chunk in words {
             *chunk = window.word(at).load(Ordering::Relaxed).to_ne_bytes();
             at = at.wrapping_add(8);
         }
@@ -163,14 +174,22 @@ impl SharedBytes {
     /// [`OutOfRange`]; nothing is copied then.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), OutOfRange> {
         let window = self.window(offset, from.len())?;
-        let (head, body) = window.split(from.len());
+        let head = window.before_words(from.len());
         let (first, rest) = from.split_at_checked(head).unwrap_or_default();
         if head != 0 {
             window.write_edge(0, first);
         }
         let mut at = head;
+        let (lines, rest) = rest.as_chunks::<LINE>();
+        for line in lines {
+            let (chunks, _) = line.as_chunks::<8>();
+            for (chunk, word) in chunks.iter().zip(window.line(at)) {
+                word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+            }
+            at = at.wrapping_add(LINE);
+        }
         let (words, tail) = rest.as_chunks::<8>();
-        for chunk in words.iter().take(body) {
+        for chunk in words {
             window
                 .word(at)
                 .store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
@@ -182,11 +201,9 @@ impl SharedBytes {
         Ok(())
     }
 
-    /// Bytes before the first 8-aligned address (at most `bytes`), and whole
-    /// words after them.
-    fn split(&self, bytes: usize) -> (usize, usize) {
-        let head = (self.start.addr().get().wrapping_neg() & 7).min(bytes);
-        (head, bytes.wrapping_sub(head) / 8)
+    /// Bytes before the first 8-aligned address, at most `bytes`.
+    fn before_words(&self, bytes: usize) -> usize {
+        (self.start.addr().get().wrapping_neg() & 7).min(bytes)
     }
 
     /// Copies out bytes of one word, at least one, from `at` on.
@@ -255,9 +272,17 @@ impl SharedBytes {
     fn word(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at.wrapping_add(8) <= self.len, "inside the window");
         // SAFETY: callers pass `at` with 8 bytes left and `start + at` aligned
-        // to 8 (see `split`); the memory is valid, and accessed by words here
-        // (contract of `new`).
+        // to 8 (see `before_words`); the memory is valid, and accessed by words
+        // here (contract of `new`).
         unsafe { AtomicU64::from_ptr(self.start.add(at).cast().as_ptr()) }
+    }
+
+    /// The words of [`LINE`] bytes at `at`, as [`Self::word`] gives them one by one.
+    fn line(&self, at: usize) -> &[AtomicU64; LINE / 8] {
+        debug_assert!(at.wrapping_add(LINE) <= self.len, "inside the window");
+        // SAFETY: callers pass `at` with a line left and `start + at` aligned to
+        // 8; the memory is valid, and accessed by words here (contract of `new`).
+        unsafe { self.start.add(at).cast().as_ref() }
     }
 }
 
@@ -276,14 +301,15 @@ mod tests {
 
     #[test]
     fn every_alignment_and_length_survives_a_round_trip() {
-        let mut memory = vec![0u64; 6];
+        let mut memory = vec![0u64; 20];
         let bytes = buffer(&mut memory);
+        let lens = (0..24).chain(60..80).chain(124..140);
         for offset in 0..17 {
-            for len in 0..24 {
+            for len in lens.clone() {
                 let pattern: Vec<u8> = (0..len).map(|i| (i * 7 + offset + 1) as u8).collect();
-                bytes.write(0, &[0xEE; 48]).unwrap();
+                bytes.write(0, &[0xEE; 160]).unwrap();
                 bytes.write(offset, &pattern).unwrap();
-                let mut whole = [0u8; 48];
+                let mut whole = [0u8; 160];
                 bytes.read(0, &mut whole).unwrap();
                 assert_eq!(&whole[offset..offset + len], &pattern[..]);
                 assert!(whole[..offset].iter().all(|b| *b == 0xEE));

@@ -269,13 +269,28 @@ impl Iommu {
         self.recent = [const { Cell::new(None) }; RECENT];
     }
 
+    /// Where the mapping of `iova` is kept at hand. Neighbouring pages are kept side by side, and
+    /// mappings of many pages do not all begin in one place.
+    fn recent(&self, iova: u64) -> Option<&Cell<Option<(u64, Segment)>>> {
+        let place = ((iova / PAGE) ^ (iova / PAGE / RECENT as u64)) as usize % RECENT;
+        self.recent.get(place)
+    }
+
+    /// Memory behind `bytes` bytes at `iova`, if their mapping was used lately and permits it.
+    fn translate_recent(&self, iova: u64, bytes: usize, write: bool) -> Option<SharedBytes> {
+        let (start, segment) = self.recent(iova)?.get()?;
+        if write && segment.access == Access::Read {
+            return None;
+        }
+        // An address before the mapping becomes one far behind it.
+        let offset = usize::try_from(iova.wrapping_sub(start)).ok()?;
+        segment.memory.window(offset, bytes).ok()
+    }
+
     /// The mapping that has the byte at `iova`, and its first IOVA.
     fn find(&self, iova: u64) -> Option<(u64, Segment)> {
         let holds = |&(start, segment): &(u64, Segment)| iova.wrapping_sub(start) < segment.len();
-        // Neighbouring pages are kept side by side, and mappings of many pages do not all begin in
-        // one place.
-        let place = ((iova / PAGE) ^ (iova / PAGE / RECENT as u64)) as usize % RECENT;
-        let recent = self.recent.get(place);
+        let recent = self.recent(iova);
         if let Some(found) = recent.and_then(Cell::get).filter(holds) {
             return Some(found);
         }
@@ -290,7 +305,22 @@ impl Iommu {
     }
 
     /// Memory behind `bytes` bytes at `iova`.
+    #[inline]
     fn translate(&self, iova: u64, bytes: usize, write: bool) -> Result<SharedBytes, Refused> {
+        match self.translate_recent(iova, bytes, write) {
+            Some(memory) => Ok(memory),
+            None => self.translate_checked(iova, bytes, write),
+        }
+    }
+
+    /// As [`Iommu::translate`], for any mapping, and with the reason when there is none.
+    #[inline(never)]
+    fn translate_checked(
+        &self,
+        iova: u64,
+        bytes: usize,
+        write: bool,
+    ) -> Result<SharedBytes, Refused> {
         let refuse = |refusal| Refused {
             refusal,
             iova,

@@ -22,6 +22,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ use e810_tests::traffic::{Pair, Setup, Side};
 const DEPTH: u64 = 256;
 /// Requests posted with one doorbell, receives with one call.
 const LIST: u64 = 32;
+/// Completions polled for at once.
+const POLLED: usize = 64;
 /// Longest message, in bytes.
 const LONGEST: usize = 4096;
 /// A run that takes longer is given up.
@@ -64,9 +67,12 @@ const fn word(n: u64, word: u64) -> u64 {
 }
 
 fn fill(bytes: &mut [u8], n: u64) {
-    for (chunk, at) in bytes.chunks_mut(8).zip(0..) {
-        chunk.copy_from_slice(&word(n, at).to_le_bytes()[..chunk.len()]);
+    let (words, rest) = bytes.as_chunks_mut::<8>();
+    let last = words.len() as u64;
+    for (chunk, at) in words.iter_mut().zip(0..) {
+        *chunk = word(n, at).to_le_bytes();
     }
+    rest.copy_from_slice(&word(n, last).to_le_bytes()[..rest.len()]);
 }
 
 /// Where message `n` has its place in the buffers, on cache lines of its own.
@@ -79,6 +85,7 @@ struct Sender {
     posted: u64,
     done: u64,
     payload: Vec<u8>,
+    wcs: Vec<Wc>,
 }
 
 impl Sender {
@@ -87,6 +94,7 @@ impl Sender {
             posted: 0,
             done: 0,
             payload: vec![0; plan.bytes],
+            wcs: vec![Wc::default(); POLLED],
         }
     }
 
@@ -98,9 +106,8 @@ impl Sender {
             self.post(side, plan, list);
             worked = true;
         }
-        let mut wcs = [Wc::default(); 64];
-        let polled = side.cqs[0].poll(&mut wcs);
-        for wc in &wcs[..polled] {
+        let polled = side.cqs[0].poll(&mut self.wcs);
+        for wc in &self.wcs[..polled] {
             assert_eq!(wc.status, WcStatus::Success);
             let expected = (self.done + plan.signal).min(plan.messages);
             assert_eq!(wc.wr_id + 1, expected, "in order, each once");
@@ -149,6 +156,7 @@ struct Receiver {
     done: u64,
     expected: Vec<u8>,
     arrived: Vec<u8>,
+    wcs: Vec<Wc>,
 }
 
 impl Receiver {
@@ -159,6 +167,7 @@ impl Receiver {
             done: 0,
             expected: buffer(),
             arrived: buffer(),
+            wcs: vec![Wc::default(); POLLED],
         }
     }
 
@@ -177,10 +186,9 @@ impl Receiver {
             self.posted += LIST;
             worked = true;
         }
-        let mut wcs = [Wc::default(); 64];
-        let polled = side.cqs[1].poll(&mut wcs);
+        let polled = side.cqs[1].poll(&mut self.wcs);
         let buffer = side.buffer.bytes();
-        for wc in &wcs[..polled] {
+        for wc in &self.wcs[..polled] {
             let n = self.done;
             assert_eq!((wc.status, wc.wr_id), (WcStatus::Success, n));
             assert_eq!(wc.byte_len as usize, plan.bytes);
@@ -215,17 +223,20 @@ fn exchange_here(pair: &mut Pair<SimPlatform>, plan: &Plan) {
 }
 
 /// Each program on a thread of its own, on which its function's engine runs too.
-fn exchange(pair: &mut Pair<SimPlatform>, plan: &Plan) {
+///
+/// Gives the receiver's processor time in ns, which cannot be seen any more when its thread has
+/// ended.
+fn exchange(pair: &mut Pair<SimPlatform>, plan: &Plan) -> u64 {
     /// On a cache line of its own.
     #[repr(align(128))]
     struct Posted(AtomicU64);
     let posted = Posted(AtomicU64::new(0));
     let start = Instant::now();
     let [here, there] = &mut pair.sides[..] else {
-        return;
+        return 0;
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let receiver = scope.spawn(|| {
             let mut receiver = Receiver::new(plan);
             while receiver.done < plan.messages {
                 if receiver.work(there, plan) {
@@ -235,6 +246,7 @@ fn exchange(pair: &mut Pair<SimPlatform>, plan: &Plan) {
                     assert!(start.elapsed() < LIMIT, "nothing arrives any more");
                 }
             }
+            processor_time("/proc/thread-self".as_ref())
         });
         let mut sender = Sender::new(plan);
         let mut allowed = 0;
@@ -245,7 +257,15 @@ fn exchange(pair: &mut Pair<SimPlatform>, plan: &Plan) {
                 assert!(start.elapsed() < LIMIT, "nothing completes any more");
             }
         }
-    });
+        receiver.join().expect("the receiver ended")
+    })
+}
+
+/// Processor time of the thread of this folder so far, in ns.
+fn processor_time(task: &Path) -> u64 {
+    let text = fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+    let first = text.split(' ').next();
+    first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
 /// Processor time of each thread of this process so far, in ns.
@@ -253,12 +273,8 @@ fn processor_times() -> BTreeMap<String, u64> {
     let mut times = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").into_iter().flatten() {
         let Ok(task) = task else { continue };
-        let read = |name| fs::read_to_string(task.path().join(name)).unwrap_or_default();
-        let ns = read("schedstat")
-            .split(' ')
-            .next()
-            .and_then(|ns| ns.parse().ok());
-        *times.entry(read("comm").trim().to_owned()).or_default() += ns.unwrap_or(0_u64);
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        *times.entry(name.trim().to_owned()).or_default() += processor_time(&task.path());
     }
     times
 }
@@ -303,13 +319,15 @@ fn main() {
     let before = sim.link();
     let times_before = processor_times();
     let start = Instant::now();
-    if virtual_time {
+    let receiver_time = if virtual_time {
         exchange_here(&mut pair, &plan);
+        0
     } else {
-        exchange(&mut pair, &plan);
-    }
+        exchange(&mut pair, &plan)
+    };
     let elapsed = start.elapsed().as_secs_f64();
-    let times = processor_times();
+    let mut times = processor_times();
+    times.insert("receiver".to_owned(), receiver_time);
     let after = sim.link();
     pair.close();
     assert_eq!(sim.findings(), []);

@@ -107,6 +107,14 @@ impl Iommu {
             }
             Err(refused) => return Err(refused),
         };
+        if let (&[first, second, third, valid], 3) = (words, last) {
+            // Most entries.
+            for (index, value) in [first, second, third].into_iter().enumerate() {
+                word(&memory, index).store(value.to_le(), Ordering::Relaxed);
+            }
+            word(&memory, 3).store(valid.to_le(), Ordering::Release);
+            return Ok(());
+        }
         for (index, value) in words.iter().enumerate().filter(|(index, _)| *index != last) {
             word(&memory, index).store(value.to_le(), Ordering::Relaxed);
         }

@@ -148,6 +148,10 @@ impl Host for QpHost<'_> {
             .map_err(|_| HostFault)
     }
 
+    fn takes_shortcuts(&self) -> bool {
+        self.device.config.shortcuts
+    }
+
     fn remember(&mut self, sent: Sent) {
         if self.device.config.shortcuts {
             self.qp.in_flight.push(sent);

@@ -221,6 +221,11 @@ pub trait Host {
     /// [`HostFault`] if the backing cannot be reached.
     fn store_read(&mut self, slot: u16, entry: [u64; READ_ENTRY_WORDS]) -> Result<(), HostFault>;
 
+    /// Whether frequent cases may be handled by fewer steps of their own. By default they are not.
+    fn takes_shortcuts(&self) -> bool {
+        false
+    }
+
     /// Remembers an entry until it completes. By default nothing is: the entry is read again.
     fn remember(&mut self, sent: Sent) {
         let _ = sent;

@@ -33,6 +33,7 @@ mod engine;
 mod host;
 mod inbound_reads;
 mod layout;
+mod plain;
 mod progress;
 mod psn;
 mod requester;

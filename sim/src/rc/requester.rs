@@ -3,9 +3,10 @@
 use super::config::QpConfig;
 use super::engine::Stop;
 use super::host::{Fault, Host, Invalidator, Ring, Sent};
+use super::plain;
 use super::progress::acknowledge;
 use super::psn;
-use super::ring::{fetch_send, send_slot};
+use super::ring::{decode_send, first_send_quantum, send_slot};
 use super::segment::{self, Segment};
 use super::state::{Cursor, Mode, QpRcState, Requester, Timer};
 use super::timing::{MAX_OUTSTANDING, READ_CHUNK_PACKETS, ack_every};
@@ -46,7 +47,7 @@ impl Cursor {
         self.behind_quanta(sent.quanta, sent.message, first_psn)
     }
 
-    fn behind_quanta(self, quanta: u8, message: bool, first_psn: u32) -> Self {
+    pub(super) fn behind_quanta(self, quanta: u8, message: bool, first_psn: u32) -> Self {
         Self {
             pos: self.pos + u64::from(quanta),
             first_psn,
@@ -88,10 +89,20 @@ pub(super) fn poll<H: Host + ?Sized>(
         if *mode == Mode::Sqd && !begun {
             return Ok(false);
         }
-        let (index, _) = send_slot(config, at.pos);
-        let fetched = fetch_send(config, at.pos, host)
+        let slot = send_slot(config, at.pos);
+        let (index, _) = slot;
+        let Some(first) = first_send_quantum(slot, host)? else {
+            return Ok(false);
+        };
+        if host.takes_shortcuts()
+            && *budget != 0
+            && plain::send(config, requester, &first, slot, host)?
+        {
+            *budget -= 1;
+            continue;
+        }
+        let wqe = decode_send(slot, first, host)
             .map_err(|error| Stop::fetch(error, AeSource::SendQueue, index))?;
-        let Some(wqe) = fetched else { return Ok(false) };
         if message_len(&wqe).is_some_and(|len| len > MAX_MESSAGE) {
             return Err(blame(config, AeCode::WQE_INVALID_PARAMETER, at.pos));
         }
@@ -134,22 +145,15 @@ impl Requester {
         self.max_pos = self.max_pos.max(self.next.pos);
     }
 
-    /// True if the peer has not said that it has a receive for the entry at `next`, which needs
+    /// True if the peer has not said that it has a receive for the entry at `next`, if that takes
     /// one.
-    fn is_out_of_credit(&self, config: &QpConfig, wqe: &SendWqe) -> bool {
-        let takes_a_receive = match &wqe.operation {
-            Operation::Send { .. } => true,
-            Operation::Write { immediate, .. } => immediate.is_some(),
-            _ => false,
-        };
+    pub(super) fn is_out_of_credit(&self, config: &QpConfig) -> bool {
         let number = psn::add(self.next.messages, 1);
-        config.obeys_credits
-            && takes_a_receive
-            && self.limit.is_some_and(|limit| psn::before(limit, number))
+        config.obeys_credits && self.limit.is_some_and(|limit| psn::before(limit, number))
     }
 
     /// Uses `count` PSNs, and starts the clock if it stands.
-    fn use_psns(&mut self, config: &QpConfig, count: u32, now: u64) {
+    pub(super) fn use_psns(&mut self, config: &QpConfig, count: u32, now: u64) {
         self.next_psn = psn::add(self.next_psn, count);
         if psn::before(self.max_psn, self.next_psn) {
             self.max_psn = self.next_psn;
@@ -160,7 +164,7 @@ impl Requester {
     }
 
     /// PSNs used and not acknowledged, counted up to the next one to send.
-    fn in_flight(&self) -> u32 {
+    pub(super) fn in_flight(&self) -> u32 {
         psn::distance(self.next_psn, self.una_psn)
     }
 
@@ -184,6 +188,15 @@ impl Requester {
     }
 }
 
+/// Whether a message takes a receive of the peer.
+fn takes_receive(wqe: &SendWqe) -> bool {
+    match &wqe.operation {
+        Operation::Send { .. } => true,
+        Operation::Write { immediate, .. } => immediate.is_some(),
+        _ => false,
+    }
+}
+
 /// Sends the packets of a send or write from `next_psn` on.
 fn send_message<H: Host + ?Sized>(
     config: &QpConfig,
@@ -198,7 +211,7 @@ fn send_message<H: Host + ?Sized>(
     let count = psn::packets(len, mtu);
     let every = ack_every(config.window);
     // Without credit one packet at a time is tried, and has to be answered.
-    let tries = requester.is_out_of_credit(config, wqe);
+    let tries = takes_receive(wqe) && requester.is_out_of_credit(config);
     loop {
         if *budget == 0 {
             // The caller sees the budget before it sends more.

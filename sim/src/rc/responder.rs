@@ -4,6 +4,7 @@ use super::config::QpConfig;
 use super::engine::{DropReason, Outcome, Stop};
 use super::host::{Access, Fault, Host, HostFault, Invalidator, ReceiveCompletion, Right, Ring};
 use super::inbound_reads;
+use super::plain;
 use super::psn;
 use super::requester::MAX_MESSAGE;
 use super::requester_rx::scatter;
@@ -107,6 +108,13 @@ fn execute<H: Host + ?Sized>(
     packet: &Packet<'_>,
     host: &mut H,
 ) -> Result<u32, Deny> {
+    if host.takes_shortcuts() {
+        let written = plain::write(state, packet, host)
+            .map_err(|fault| Deny::remote(fault, AeSource::InboundData, 0))?;
+        if written || plain::receive(state, packet, host)? {
+            return Ok(1);
+        }
+    }
     let unexpected = Deny::invalid(AeCode::RDMAP_UNEXPECTED_OPCODE, AeSource::InboundData, 0);
     let Some((verb, place)) = packet.headers.bth.opcode.rc() else {
         return Err(unexpected);
@@ -290,7 +298,7 @@ fn remote_access(config: &QpConfig, addr: u64, rkey: u32, right: Right) -> Acces
     }
 }
 
-fn end_message(state: &mut QpRcState) {
+pub(super) fn end_message(state: &mut QpRcState) {
     state.responder.message = Message::None;
     state.responder.msn = psn::add(state.responder.msn, 1);
 }

@@ -29,6 +29,10 @@ impl From<WqeError> for FetchError {
 /// Index in a ring of `size` entries, and the valid bit of the lap: 1 in the first lap.
 fn place(pos: u64, size: u32) -> (u64, bool) {
     let size = u64::from(size.max(1));
+    if size.is_power_of_two() {
+        // Most rings, and no division.
+        return (pos & (size - 1), pos & size == 0);
+    }
     (pos % size, (pos / size).is_multiple_of(2))
 }
 
@@ -53,24 +57,42 @@ pub(super) fn fetch_send<H: Host + ?Sized>(
     pos: u64,
     host: &mut H,
 ) -> Result<Option<SendWqe>, FetchError> {
-    let (index, polarity) = send_slot(config, pos);
-    let offset = u32::from(index) * QUANTUM as u32;
-    let first = host.load_quantum(Ring::Send, offset)?;
-    let [.., header] = first;
-    if !is_valid(header, polarity) {
-        return Ok(None);
+    let slot = send_slot(config, pos);
+    match first_send_quantum(slot, host)? {
+        Some(first) => decode_send(slot, first, host).map(Some),
+        None => Ok(None),
     }
+}
+
+/// The first quantum of the send queue entry in a slot, if software has made it valid.
+pub(super) fn first_send_quantum<H: Host + ?Sized>(
+    (index, polarity): (u16, bool),
+    host: &mut H,
+) -> Result<Option<[u64; QUANTUM_WORDS]>, HostFault> {
+    let words = host.load_quantum(Ring::Send, u32::from(index) * QUANTUM as u32)?;
+    let [.., header] = words;
+    Ok(is_valid(header, polarity).then_some(words))
+}
+
+/// The send queue entry in a slot, of which the first quantum has been read.
+pub(super) fn decode_send<H: Host + ?Sized>(
+    (index, polarity): (u16, bool),
+    first: [u64; QUANTUM_WORDS],
+    host: &mut H,
+) -> Result<SendWqe, FetchError> {
+    let offset = u32::from(index) * QUANTUM as u32;
+    let [.., header] = first;
     let quanta = send_quanta(header)?;
     if usize::from(index) % MAX_QUANTA + usize::from(quanta) > MAX_QUANTA {
         return Err(WqeError::CrossesChunk { index, quanta }.into());
     }
     let decode = |words: &[u64]| SendWqe::decode(words, polarity, Service::Connected);
     if quanta == 1 {
-        return Ok(Some(decode(&first)?));
+        return Ok(decode(&first)?);
     }
     let mut words = [0; MAX_QUANTA * QUANTUM_WORDS];
     let words = rest(Ring::Send, offset, first, quanta, &mut words, host)?;
-    Ok(Some(decode(words)?))
+    Ok(decode(words)?)
 }
 
 /// The words of an entry of several quanta, the first of which has been read.

@@ -294,13 +294,12 @@ impl Lanes {
     fn take_in(&self, lane: &Lane, function: &mut Function, seat: &mut Seat, now: u64) -> bool {
         let mut taken = 0;
         while taken < FRAMES {
-            let Some(Frames { from, mut frames }) = lane.inbox.pop() else {
+            let Some(Frames { from, frames }) = lane.inbox.pop() else {
                 break;
             };
             taken += frames.len();
-            for frame in &mut frames {
+            for frame in &frames {
                 function.receive_frame(frame, true, &seat.card, &mut seat.log, now);
-                frame.clear();
             }
             // Where they are not wanted any more they are freed.
             let _ = self.get(from).map(|sender| sender.returned.push(frames));

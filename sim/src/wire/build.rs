@@ -24,14 +24,24 @@ pub enum BuildError {
 /// A frame whose payload is still to be written.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     /// Offset of the IP header.
-    ip: usize,
-    payload: usize,
-    payload_len: usize,
-    ipv6: bool,
-    /// The ICRC over what comes before the BTH, and where the BTH is.
-    lower: Option<(u32, usize)>,
+    pub(super) ip: usize,
+    pub(super) payload: usize,
+    pub(super) payload_len: usize,
+    pub(super) ipv6: bool,
+    pub(super) known: Option<Known>,
+}
+
+/// What is known of the ICRC before the frame is sealed.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    /// Over what comes before the BTH.
+    pub(super) lower: icrc::Hasher,
+    /// See [`icrc::mask_effect`].
+    pub(super) effect: u32,
+    /// Offset of the BTH.
+    pub(super) bth: usize,
 }
 
 impl Frame {
@@ -74,30 +84,31 @@ impl Frame {
         bytes.extend_from_slice(&(udp_len as u16).to_be_bytes());
         // Checksum: none over IPv4; over IPv6 it is set when the frame is sealed.
         bytes.extend_from_slice(&[0, 0]);
-        Ok(Self::behind(bytes, ip, ipv6, None, headers, payload_len))
-    }
-
-    /// Appends the transport headers to what comes before them, and room for the rest.
-    pub(super) fn behind(
-        mut bytes: Vec<u8>,
-        ip: usize,
-        ipv6: bool,
-        lower: Option<(u32, usize)>,
-        headers: &Headers,
-        payload_len: usize,
-    ) -> Self {
-        let pad = pad(payload_len);
-        transport(&mut bytes, headers, pad as u8);
-        let payload = bytes.len();
-        bytes.resize(payload + payload_len + pad + icrc::LEN, 0);
-        Self {
+        let bth = bytes.len();
+        // Without the UDP header, which is there.
+        bytes.resize(bth + udp_len - 8, 0);
+        let frame = Self {
             bytes,
             ip,
-            payload,
+            payload: 0,
             payload_len,
             ipv6,
-            lower,
+            known: None,
+        };
+        Ok(frame.behind(bth, headers))
+    }
+
+    /// Writes the transport headers, at `bth`, and the pad.
+    pub(super) fn behind(mut self, bth: usize, headers: &Headers) -> Self {
+        let pad = pad(self.payload_len);
+        let rest = self.bytes.get_mut(bth..).unwrap_or_default();
+        let len = rest.len();
+        let behind = transport(rest, headers, pad as u8);
+        self.payload = bth + len - behind.len();
+        if let Some(pad) = behind.get_mut(self.payload_len..self.payload_len + pad) {
+            pad.fill(0);
         }
+        self
     }
 
     /// The bytes so far.
@@ -117,10 +128,10 @@ impl Frame {
     #[must_use]
     pub fn seal(mut self) -> Vec<u8> {
         let end = self.bytes.len() - icrc::LEN;
-        let crc = match self.lower {
-            Some((lower, bth)) => {
-                let transport = self.bytes.get(bth..end);
-                transport.and_then(|transport| icrc::upper(lower, transport))
+        let crc = match &self.known {
+            Some(Known { lower, effect, bth }) => {
+                let transport = self.bytes.get(*bth..end);
+                transport.and_then(|transport| icrc::upper_of_len(lower, *effect, transport))
             }
             None => {
                 let datagram = self.bytes.get(self.ip..end);
@@ -164,7 +175,7 @@ pub(super) const fn pad(payload_len: usize) -> usize {
 /// As [`Frame::new`].
 pub(super) fn udp_len(headers: &Headers, payload_len: usize) -> Result<usize, BuildError> {
     // Atomic headers have no field in `Headers`: this device never sends them.
-    if !headers.match_opcode() || headers.bth.opcode.atomic_bytes() != 0 {
+    if headers.bth.opcode.headers() != headers.set() {
         return Err(BuildError::Headers(headers.bth.opcode));
     }
     if payload_len > MAX_PAYLOAD {
@@ -192,7 +203,8 @@ fn ethernet(bytes: &mut Vec<u8>, path: &Path, ipv6: bool) {
     bytes.extend_from_slice(if ipv6 { &[0x86, 0xDD] } else { &[0x08, 0x00] });
 }
 
-fn transport(bytes: &mut Vec<u8>, headers: &Headers, pad: u8) {
+/// Writes the transport headers to the start of `room`; gives what is behind them.
+fn transport<'a>(room: &'a mut [u8], headers: &Headers, pad: u8) -> &'a mut [u8] {
     let Headers {
         bth,
         deth,
@@ -201,20 +213,32 @@ fn transport(bytes: &mut Vec<u8>, headers: &Headers, pad: u8) {
         immediate,
         invalidate,
     } = headers;
-    bytes.extend_from_slice(&Bth::encode(bth, pad));
+    let mut room = put(room, Bth::encode(bth, pad));
     if let Some(deth) = deth {
-        bytes.extend_from_slice(&deth.encode());
+        room = put(room, deth.encode());
     }
     if let Some(reth) = reth {
-        bytes.extend_from_slice(&reth.encode());
+        room = put(room, reth.encode());
     }
     if let Some(aeth) = aeth {
-        bytes.extend_from_slice(&aeth.encode());
+        room = put(room, aeth.encode());
     }
     if let Some(immediate) = immediate {
-        bytes.extend_from_slice(&immediate.to_be_bytes());
+        room = put(room, immediate.to_be_bytes());
     }
     if let Some(stag) = invalidate {
-        bytes.extend_from_slice(&stag.to_be_bytes());
+        room = put(room, stag.to_be_bytes());
+    }
+    room
+}
+
+fn put<const N: usize>(room: &mut [u8], header: [u8; N]) -> &mut [u8] {
+    match room.split_first_chunk_mut() {
+        Some((place, rest)) => {
+            *place = header;
+            rest
+        }
+        // There is room for the headers of the opcode.
+        None => &mut [],
     }
 }

@@ -1,6 +1,7 @@
 //! Transport headers: BTH, DETH, RETH, AETH, immediate data and IETH.
 
 use super::Opcode;
+use super::opcode::HeaderSet;
 
 /// Mask of a PSN, a QP number and an MSN.
 const LOW_24: u32 = 0x00FF_FFFF;
@@ -293,12 +294,18 @@ impl Headers {
     /// True if exactly the headers that the opcode asks for are there.
     #[must_use]
     pub fn match_opcode(&self) -> bool {
-        let opcode = self.bth.opcode;
-        opcode.has_deth() == self.deth.is_some()
-            && opcode.has_reth() == self.reth.is_some()
-            && opcode.has_aeth() == self.aeth.is_some()
-            && opcode.has_immediate() == self.immediate.is_some()
-            && opcode.has_ieth() == self.invalidate.is_some()
+        self.bth.opcode.headers().without_atomic() == self.set()
+    }
+
+    /// The headers behind the base header; those of atomic operations have no field.
+    pub(super) fn set(&self) -> HeaderSet {
+        HeaderSet::of([
+            self.deth.is_some(),
+            self.reth.is_some(),
+            self.aeth.is_some(),
+            self.immediate.is_some(),
+            self.invalidate.is_some(),
+        ])
     }
 
     /// Bytes of all transport headers.

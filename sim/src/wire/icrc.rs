@@ -1,6 +1,6 @@
 //! The invariant CRC: a CRC-32 over all fields that routers do not change.
 
-use crc32fast::Hasher;
+pub(super) use crc32fast::Hasher;
 
 /// Bytes of the ICRC on the wire.
 pub(super) const LEN: usize = 4;
@@ -48,28 +48,32 @@ fn put_masked<const N: usize>(
 /// UDP.
 const HEAD: usize = 8 + 48;
 
-/// Mask of the BTH: byte 4 (resv8a) carries the congestion bits.
+/// The byte of the BTH that carries the congestion bits (resv8a).
+const CONGESTION: usize = 4;
+
+/// Mask of the BTH.
 const BTH_MASK: [u8; 12] = [0, 0, 0, 0, 0xFF, 0, 0, 0, 0, 0, 0, 0];
 
 /// The CRC over what comes before the BTH: the bytes in place of the local route header, and the IP
 /// and UDP headers that `datagram` begins with.
 ///
 /// `None` if the datagram is too short to hold them.
-pub(super) fn lower(datagram: &[u8], ipv6: bool) -> Option<u32> {
+pub(super) fn lower(datagram: &[u8], ipv6: bool) -> Option<Hasher> {
     let mut head = [0xFF; HEAD];
     let end = if ipv6 {
         put_masked(&mut head, 8, datagram.first_chunk::<48>()?, ipv6_mask())
     } else {
         put_masked(&mut head, 8, datagram.first_chunk::<28>()?, ipv4_mask())
     };
-    Some(crc32fast::hash(head.get(..end)?))
+    let mut crc = Hasher::new();
+    crc.update(head.get(..end)?);
+    Some(crc)
 }
 
-/// The ICRC of a datagram of which [`lower`] has the part before `transport`, which starts at the
+/// The ICRC of a datagram of which `crc` has the part before `transport` ([`lower`]), which starts at the
 /// BTH and ends before the ICRC.
-pub(super) fn upper(lower: u32, transport: &[u8]) -> Option<[u8; LEN]> {
+pub(super) fn upper(mut crc: Hasher, transport: &[u8]) -> Option<[u8; LEN]> {
     let (bth, rest) = transport.split_first_chunk::<12>()?;
-    let mut crc = Hasher::new_with_initial(lower);
     let masked: [u8; 12] = std::array::from_fn(|index| {
         bth.get(index).copied().unwrap_or_default()
             | BTH_MASK.get(index).copied().unwrap_or_default()
@@ -77,6 +81,27 @@ pub(super) fn upper(lower: u32, transport: &[u8]) -> Option<[u8; LEN]> {
     crc.update(&masked);
     crc.update(rest);
     Some(crc.finalize().to_le_bytes())
+}
+
+/// What masking the byte with the congestion bits changes in the CRC over a transport part of `len`
+/// bytes, if the byte is 0: a CRC is linear, so the bytes around it and its start do not matter.
+pub(super) fn mask_effect(len: usize) -> u32 {
+    let mut transport = vec![0; len];
+    let plain = crc32fast::hash(&transport);
+    if let Some(byte) = transport.get_mut(CONGESTION) {
+        *byte = 0xFF;
+    }
+    plain ^ crc32fast::hash(&transport)
+}
+
+/// As [`upper`], for a transport part whose [`mask_effect`] is known.
+pub(super) fn upper_of_len(lower: &Hasher, effect: u32, transport: &[u8]) -> Option<[u8; LEN]> {
+    if transport.get(CONGESTION) != Some(&0) {
+        return upper(lower.clone(), transport);
+    }
+    let mut crc = lower.clone();
+    crc.update(transport);
+    Some((crc.finalize() ^ effect).to_le_bytes())
 }
 
 /// The ICRC of `datagram`, which starts at the IP header and ends before the ICRC.

@@ -153,13 +153,13 @@ impl Opcode {
 
     /// Carries a DETH (UD).
     #[must_use]
-    pub fn has_deth(self) -> bool {
+    pub const fn has_deth(self) -> bool {
         matches!(self, Self::UD_SEND_ONLY | Self::UD_SEND_ONLY_IMM)
     }
 
     /// Carries a RETH.
     #[must_use]
-    pub fn has_reth(self) -> bool {
+    pub const fn has_reth(self) -> bool {
         matches!(
             self,
             Self::WRITE_FIRST | Self::WRITE_ONLY | Self::WRITE_ONLY_IMM | Self::READ_REQUEST
@@ -168,7 +168,7 @@ impl Opcode {
 
     /// Carries an AETH.
     #[must_use]
-    pub fn has_aeth(self) -> bool {
+    pub const fn has_aeth(self) -> bool {
         matches!(
             self,
             Self::READ_RESPONSE_FIRST
@@ -181,7 +181,7 @@ impl Opcode {
 
     /// Carries immediate data.
     #[must_use]
-    pub fn has_immediate(self) -> bool {
+    pub const fn has_immediate(self) -> bool {
         matches!(
             self,
             Self::SEND_LAST_IMM
@@ -194,13 +194,21 @@ impl Opcode {
 
     /// Carries an IETH, the STag to invalidate.
     #[must_use]
-    pub fn has_ieth(self) -> bool {
+    pub const fn has_ieth(self) -> bool {
         matches!(self, Self::SEND_LAST_INV | Self::SEND_ONLY_INV)
+    }
+
+    /// Headers behind the base header, one bit each, in the order of the packet.
+    pub(super) fn headers(self) -> HeaderSet {
+        HEADERS
+            .get(usize::from(self.0))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Bytes of atomic headers, which are skipped: 28 for a request, 8 for a response.
     #[must_use]
-    pub(super) fn atomic_bytes(self) -> usize {
+    pub(super) const fn atomic_bytes(self) -> usize {
         match self {
             Self::COMPARE_SWAP | Self::FETCH_ADD => 28,
             Self::ATOMIC_ACKNOWLEDGE => 8,
@@ -208,3 +216,59 @@ impl Opcode {
         }
     }
 }
+
+/// A set of the headers that may be behind the base header.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct HeaderSet(u8);
+
+impl HeaderSet {
+    /// The headers of atomic operations, which `Headers` has no field for.
+    pub(super) const ATOMIC: Self = Self(1 << 5);
+
+    /// The set of those that are there.
+    pub(super) const fn of([deth, reth, aeth, immediate, ieth]: [bool; 5]) -> Self {
+        Self(
+            deth as u8
+                | (reth as u8) << 1
+                | (aeth as u8) << 2
+                | (immediate as u8) << 3
+                | (ieth as u8) << 4,
+        )
+    }
+
+    /// The others than those of atomic operations.
+    pub(super) const fn without_atomic(self) -> Self {
+        Self(self.0 & !Self::ATOMIC.0)
+    }
+
+    /// True if there is none.
+    pub(super) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// The headers of each opcode.
+#[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
+static HEADERS: [HeaderSet; 256] = {
+    let mut table = [HeaderSet(0); 256];
+    let mut code = 0;
+    while code < table.len() {
+        let opcode = Opcode(code as u8);
+        let HeaderSet(set) = HeaderSet::of([
+            opcode.has_deth(),
+            opcode.has_reth(),
+            opcode.has_aeth(),
+            opcode.has_immediate(),
+            opcode.has_ieth(),
+        ]);
+        let HeaderSet(atomic) = HeaderSet::ATOMIC;
+        let atomic = if opcode.atomic_bytes() != 0 {
+            atomic
+        } else {
+            0
+        };
+        table[code] = HeaderSet(set | atomic);
+        code += 1;
+    }
+    table
+};

@@ -144,10 +144,15 @@ impl<'a> Packet<'a> {
 
 impl<'a> Packet<'a> {
     /// The packet that is `behind` the UDP header, up to the end of its ICRC, if it is well formed;
-    /// `lower` is the ICRC over what comes before.
-    pub(super) fn behind(path: &Path, lower: u32, behind: &'a [u8]) -> Option<Self> {
+    /// `lower` is the ICRC over what comes before, `effect` the [`icrc::mask_effect`].
+    pub(super) fn behind(
+        path: &Path,
+        lower: &icrc::Hasher,
+        effect: u32,
+        behind: &'a [u8],
+    ) -> Option<Self> {
         let (transport, found) = behind.split_last_chunk()?;
-        if icrc::upper(lower, transport)? != *found {
+        if icrc::upper_of_len(lower, effect, transport)? != *found {
             return None;
         }
         let (headers, payload) = transport_headers(transport).ok()?;
@@ -164,6 +169,10 @@ fn transport_headers(bytes: &[u8]) -> Result<(Headers, &[u8]), ParseError> {
     let (bth, pad) = Bth::decode(input.take("BTH")?);
     let opcode: Opcode = bth.opcode;
     let mut headers = Headers::new(bth);
+    if opcode.headers().is_empty() {
+        // Most packets.
+        return Ok((headers, unpadded(input.0, pad)?));
+    }
     if opcode.has_deth() {
         headers.deth = Some(Deth::decode(input.take("DETH")?));
     }
@@ -183,14 +192,19 @@ fn transport_headers(bytes: &[u8]) -> Result<(Headers, &[u8]), ParseError> {
         .0
         .get(opcode.atomic_bytes()..)
         .ok_or(ParseError::Truncated("atomic header"))?;
-    if !rest.len().is_multiple_of(4) {
-        return Err(ParseError::Unpadded(rest.len()));
+    Ok((headers, unpadded(rest, pad)?))
+}
+
+/// The payload in front of its pad.
+fn unpadded(padded: &[u8], pad: u8) -> Result<&[u8], ParseError> {
+    let len = padded.len();
+    if !len.is_multiple_of(4) {
+        return Err(ParseError::Unpadded(len));
     }
-    let len = rest
-        .len()
+    let len = len
         .checked_sub(usize::from(pad))
         .ok_or(ParseError::Pad(pad))?;
-    Ok((headers, rest.get(..len).unwrap_or_default()))
+    Ok(padded.get(..len).unwrap_or_default())
 }
 
 /// What the two IP versions have in common.

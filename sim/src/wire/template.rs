@@ -4,9 +4,9 @@
 //! sends; [`KnownHeads`] keeps those of packets that arrived lately. Both give the same as
 //! [`Frame::new`] and [`Packet::parse`], from which they take what they keep.
 
-use super::build::{BuildError, Frame, MIN_FRAME, udp_len};
+use super::build::{BuildError, Frame, Known, MIN_FRAME, udp_len};
 use super::headers::Headers;
-use super::icrc;
+use super::icrc::{self, Hasher};
 use super::parse::{Packet, ParseError};
 use super::path::{Addresses, Path};
 
@@ -14,7 +14,7 @@ use super::path::{Addresses, Path};
 const HEAD: usize = 18 + 40 + 8;
 
 /// The bytes before the BTH.
-#[derive(Copy, Clone, Debug)]
+#[derive(Clone, Debug)]
 struct Head {
     bytes: [u8; HEAD],
     len: usize,
@@ -22,7 +22,9 @@ struct Head {
     ip: usize,
     ipv6: bool,
     /// The ICRC over IP and UDP header.
-    lower: u32,
+    lower: Hasher,
+    /// What masking the congestion bits changes in it.
+    effect: u32,
 }
 
 impl Head {
@@ -34,13 +36,16 @@ impl Head {
         let mut bytes = [0; HEAD];
         bytes.get_mut(..len)?.copy_from_slice(frame.get(..len)?);
         let lower = icrc::lower(frame.get(ip..)?, ipv6)?;
-        Some(Self {
+        let mut head = Self {
             bytes,
             len,
             ip,
             ipv6,
             lower,
-        })
+            effect: 0,
+        };
+        head.effect = icrc::mask_effect(head.behind().checked_sub(icrc::LEN)?);
+        Some(head)
     }
 
     fn as_slice(&self) -> &[u8] {
@@ -76,7 +81,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// As [`Frame::new`], in `buffer`, which is empty.
+    /// As [`Frame::new`], in `buffer`, of which the contents do not matter. The payload is
+    /// not set to anything.
     ///
     /// # Errors
     /// As [`Frame::new`].
@@ -93,18 +99,26 @@ impl Template {
             && *len == udp_len
             && of == path
         {
-            // Headers behind UDP have 8 + 60 bytes at most, and so have short frames their fill.
-            buffer.reserve(head.len + udp_len + MIN_FRAME);
-            buffer.extend_from_slice(head.as_slice());
-            let lower = Some((head.lower, head.len));
-            return Ok(Frame::behind(
-                buffer,
-                head.ip,
-                head.ipv6,
-                lower,
-                headers,
+            // The UDP header is counted twice; short frames are filled.
+            let len = head.len + udp_len - 8;
+            buffer.reserve_exact(len.max(MIN_FRAME).saturating_sub(buffer.len()));
+            buffer.resize(len, 0);
+            if let Some(start) = buffer.get_mut(..head.len) {
+                start.copy_from_slice(head.as_slice());
+            }
+            return Ok(Frame {
+                bytes: buffer,
+                ip: head.ip,
+                payload: 0,
                 payload_len,
-            ));
+                ipv6: head.ipv6,
+                known: Some(Known {
+                    lower: head.lower.clone(),
+                    effect: head.effect,
+                    bth: head.len,
+                }),
+            }
+            .behind(head.len, headers));
         }
         let frame = Frame::new(path, headers, payload_len)?;
         if let Some(slot) = slot {
@@ -125,7 +139,9 @@ pub struct KnownHeads {
 
 impl Default for KnownHeads {
     fn default() -> Self {
-        Self { kept: [None; KEPT] }
+        Self {
+            kept: [const { None }; KEPT],
+        }
     }
 }
 
@@ -148,7 +164,7 @@ impl KnownHeads {
             && let Some(behind) = frame.strip_prefix(head.as_slice())
             && let Some(packet) = behind
                 .get(..head.behind())
-                .and_then(|behind| Packet::behind(path, head.lower, behind))
+                .and_then(|behind| Packet::behind(path, &head.lower, head.effect, behind))
         {
             return Ok(packet);
         }

@@ -18,7 +18,7 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    fn decode([addr, word]: [u64; 2]) -> Self {
+    pub(super) fn decode([addr, word]: [u64; 2]) -> Self {
         Self {
             addr,
             len: bits32(word, 62, 32),

@@ -17,6 +17,7 @@ mod fragment;
 mod inline;
 mod lints;
 mod operation;
+mod plain;
 mod receive;
 mod send;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use fragment::{Fragment, Fragments, MAX_FRAGMENTS};
 pub use inline::{InlineData, MAX_INLINE};
 pub use lints::Lints;
 pub use operation::{Operation, Payload, Remote, UdTarget};
+pub use plain::{PlainSend, plain_receive};
 pub use receive::ReceiveWqe;
 pub use send::{SendWqe, Service, is_valid, send_quanta};
 
