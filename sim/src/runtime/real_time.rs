@@ -30,8 +30,10 @@ use crate::machine::{Fired, Machine};
 /// it. A shorter time would hide a driver that polls too early. A card has finished its work by
 /// then; the helper thread has not only if the host gave it no CPU time.
 const MAX_PENDING_TIME: Ns = Ns::from_ms(1);
-/// How long the helper leaves work to a program that polls.
+/// How long the helper leaves work to a program that polls, at first.
 const TICK: Duration = Duration::from_micros(100);
+/// And when programs have done all of it for some time: a wake-up takes a processor from them.
+const LONG_TICK: Duration = Duration::from_micros(800);
 /// How long the helper looks for more work before it sleeps: about the cost of waking it.
 const SPIN: Duration = Duration::from_micros(20);
 /// Engines that one call runs, one after the other.
@@ -396,6 +398,7 @@ impl RealTime {
     /// Main loop of the helper thread.
     pub(super) fn help(&self) {
         let mut idle_since = Instant::now();
+        let mut tick = TICK;
         while !self.helper.is_stopped() {
             let mut did = self.deliver_deferred();
             if self.shared_due.load(Ordering::Relaxed) <= self.now().0 {
@@ -414,8 +417,10 @@ impl RealTime {
             }
             if did {
                 idle_since = Instant::now();
+                tick = TICK;
             } else if polled {
-                Helper::nap(TICK);
+                Helper::nap(tick);
+                tick = LONG_TICK.min(tick * 2);
                 idle_since = Instant::now();
             } else if idle_since.elapsed() < SPIN {
                 std::thread::yield_now();
