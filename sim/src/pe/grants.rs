@@ -12,7 +12,7 @@ use super::mr::Grant;
 use crate::rc::{Access, Fault, HostFault, Right};
 
 /// Grants kept, a power of two: some pages of some regions.
-const KEPT: usize = 64;
+const KEPT: usize = 256;
 
 /// Bytes that may be accessed: those of one page or of one contiguous region.
 #[derive(Clone, Copy, Debug)]

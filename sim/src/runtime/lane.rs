@@ -21,41 +21,51 @@ const GROUPS: usize = 256;
 const FRAMES: usize = 64;
 /// Steps of the engine in one turn.
 const STEPS: u32 = 16;
-/// Frames that are brought into this processor's cache together.
-const FETCHED: usize = 8;
 /// No time at which something happens.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// Buffers for frames that a function keeps.
-const SPARE: usize = 1024;
+const SPARE: usize = 128;
 
 /// Frames that one engine sends to one other, in order.
+///
+/// They are copied here, one behind the other, from the buffers they were made in: those stay in
+/// the cache of the sending processor, which reads what it has just written for the ICRC, and only
+/// this memory goes from one processor to the other.
 #[derive(Debug)]
 struct Frames {
     from: usize,
-    frames: Vec<Vec<u8>>,
+    bytes: Vec<u8>,
+    /// Where each frame ends.
+    ends: Vec<usize>,
 }
 
 impl Frames {
     fn new(from: usize) -> Self {
         Self {
             from,
-            frames: Vec::with_capacity(FRAMES),
+            bytes: Vec::new(),
+            ends: Vec::with_capacity(FRAMES),
         }
     }
-}
 
-/// Brings the start of frames, which another processor has written, into the cache: the loads do
-/// not wait for each other, as they would frame by frame.
-fn fetch(frames: &[Vec<u8>]) {
-    /// Bytes of a cache line, and of what is fetched of a frame: the rest follows in order.
-    const LINE: usize = 64;
-    const MOST: usize = 256;
-    for frame in frames {
-        let start = frame.get(..MOST).unwrap_or(frame);
-        for byte in start.iter().step_by(LINE).chain(start.last()) {
-            std::hint::black_box(*byte);
-        }
+    fn push(&mut self, frame: &[u8]) {
+        self.bytes.extend_from_slice(frame);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts
+            .zip(&self.ends)
+            .filter_map(|(start, end)| self.bytes.get(*start..*end))
+    }
+
+    /// Empty again, in the same memory.
+    fn cleared(mut self) -> Self {
+        self.bytes.clear();
+        self.ends.clear();
+        self
     }
 }
 
@@ -97,8 +107,8 @@ pub(super) struct Lane {
     pub(super) seat: Turnstile<Seat>,
     posted: ArrayQueue<(RegOffset, u32)>,
     inbox: ArrayQueue<Frames>,
-    /// Buffers of frames that this function sent, which their receivers give back.
-    returned: ArrayQueue<Vec<Vec<u8>>>,
+    /// Memory of frames that this function sent, which their receivers give back.
+    returned: ArrayQueue<Frames>,
     /// A program has polled since the helper last looked.
     pub(super) polled: AtomicBool,
     /// Polls in a row that found nothing to do.
@@ -208,7 +218,6 @@ impl Lanes {
         self.hand_over_held(seat, &mut turn);
         turn.did |= lane.drain(&mut function, &mut seat.log, now);
         turn.did |= self.take_in(lane, &mut function, seat, now);
-        lane.reuse_buffers(&mut function);
         for _ in 0..STEPS {
             let due = function.engine_due().is_some_and(|due| due <= now);
             // An engine whose frames are not taken does not make more of them.
@@ -268,8 +277,15 @@ impl Lanes {
             if let Some((to, frames)) = group.take_if(|(same, _)| *same != to) {
                 self.hand_over(to, frames, seat, turn);
             }
-            let (_, same) = group.get_or_insert_with(|| (to, Frames::new(index)));
-            same.frames.push(frame);
+            let (_, same) = group.get_or_insert_with(|| {
+                let returned = self.get(index).and_then(|lane| lane.returned.pop());
+                (to, returned.unwrap_or_else(|| Frames::new(index)))
+            });
+            same.push(&frame);
+            let spare = &mut function.state.spare_frames;
+            if spare.len() < SPARE {
+                spare.push(frame);
+            }
         }
         if let Some((to, frames)) = group {
             self.hand_over(to, frames, seat, turn);
@@ -310,33 +326,18 @@ impl Lanes {
     fn take_in(&self, lane: &Lane, function: &mut Function, seat: &mut Seat, now: u64) -> bool {
         let mut taken = 0;
         while taken < FRAMES {
-            let Some(Frames { from, frames }) = lane.inbox.pop() else {
+            let Some(frames) = lane.inbox.pop() else {
                 break;
             };
-            taken += frames.len();
-            for some in frames.chunks(FETCHED) {
-                fetch(some);
-                for frame in some {
-                    function.receive_frame(frame, true, &seat.card, &mut seat.log, now);
-                }
+            taken += frames.ends.len();
+            for frame in frames.iter() {
+                function.receive_frame(frame, true, &seat.card, &mut seat.log, now);
             }
-            // Where they are not wanted any more they are freed.
-            let _ = self.get(from).map(|sender| sender.returned.push(frames));
+            // Where it is not wanted any more it is freed.
+            let sender = self.get(frames.from);
+            let _ = sender.map(|sender| sender.returned.push(frames.cleared()));
         }
         seat.counts.delivered += taken as u64;
         taken > 0
-    }
-}
-
-impl Lane {
-    /// The function uses buffers again that came back.
-    fn reuse_buffers(&self, function: &mut Function) {
-        let spare = &mut function.state.spare_frames;
-        while spare.len() < SPARE {
-            let Some(mut buffers) = self.returned.pop() else {
-                return;
-            };
-            spare.append(&mut buffers);
-        }
     }
 }
