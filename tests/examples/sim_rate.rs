@@ -2,8 +2,11 @@
 //! function to another, with everything on that finds mistakes.
 //!
 //! ```text
-//! cargo run --profile fast -p e810-tests --example sim_rate -- [MESSAGES [SIGNAL [BYTES]]]
+//! cargo run --profile fast -p e810-tests --example sim_rate -- [MESSAGES [SIGNAL [BYTES [QPS [PAIRS]]]]]
 //! ```
+//!
+//! QPS queue pairs of a side take turns, list by list. PAIRS pairs of functions work side
+//! by side, on four threads or more if there are several.
 //!
 //! Two threads, each a program with the engine of its function. Payload is
 //! written anew for each message and compared at the receiver; IOMMU, ICRC and
@@ -26,8 +29,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use e810::hmc::Capacity;
 use e810::{Data, Lan, MacAddr, Op, QpCaps, RecvWr, SendFlags, SendWr, Sge, VsiId, Wc, WcStatus};
 use e810_hal::Clock;
+use e810_sim::pe::FpmProfile;
 use e810_sim::{Mode, Sim, SimPlatform};
 use e810_tests::traffic::{Pair, Setup, Side};
 
@@ -46,6 +51,20 @@ struct Plan {
     messages: u64,
     signal: u64,
     bytes: usize,
+    qps: u64,
+}
+
+impl Plan {
+    /// The queue pair that the list beginning with message `n` goes over.
+    const fn qp(&self, n: u64) -> usize {
+        (n / LIST % self.qps) as usize
+    }
+
+    /// Messages under way at most. With several queue pairs no more than one list on each of
+    /// the first four, so that all are carried in order.
+    const fn depth(&self) -> u64 {
+        if self.qps == 1 { DEPTH } else { 4 * LIST }
+    }
 }
 
 fn side(sim: &Sim, function: u8, setup: &Setup) -> Side<SimPlatform> {
@@ -56,6 +75,21 @@ fn side(sim: &Sim, function: u8, setup: &Setup) -> Side<SimPlatform> {
         mtu: 9000,
     };
     Side::new(platform, lan, setup)
+}
+
+/// For so many queue pairs.
+fn capacity(qps: u64) -> Capacity {
+    // The device takes a few for itself.
+    let qps = qps as u32 + 8;
+    Capacity {
+        qps,
+        cqs: qps,
+        mrs: 64,
+        ahs: 1,
+        arps: 8,
+        mcast_groups: 1,
+        pbles: 512,
+    }
 }
 
 /// What message `n` carries at word `word`.
@@ -100,7 +134,7 @@ impl Sender {
 
     fn work(&mut self, side: &mut Side<SimPlatform>, plan: &Plan, allowed: u64) -> bool {
         let mut worked = false;
-        let end = allowed.min(self.done + DEPTH).min(plan.messages);
+        let end = allowed.min(self.done + plan.depth()).min(plan.messages);
         if end >= self.posted + LIST || (end == plan.messages && end > self.posted) {
             let list = self.posted..end.min(self.posted + LIST);
             self.post(side, plan, list);
@@ -143,7 +177,7 @@ impl Sender {
             }
         });
         let count = (list.end - list.start) as usize;
-        side.qps[0]
+        side.qps[plan.qp(list.start)]
             .post_send(&requests[..count])
             .expect("room for the list");
         self.posted = list.end;
@@ -174,7 +208,7 @@ impl Receiver {
     fn work(&mut self, side: &mut Side<SimPlatform>, plan: &Plan) -> bool {
         let mut worked = false;
         let incoming = side.incoming();
-        while self.posted + LIST <= self.done + DEPTH && self.posted < plan.messages {
+        while self.posted + LIST <= self.done + plan.depth() && self.posted < plan.messages {
             let sges: [Sge; LIST as usize] = std::array::from_fn(|i| {
                 side.sge(incoming + slot(self.posted + i as u64, plan), plan.bytes)
             });
@@ -182,7 +216,9 @@ impl Receiver {
                 wr_id: self.posted + i as u64,
                 sges: std::slice::from_ref(&sges[i]),
             });
-            side.qps[0].post_recv(&requests).expect("room for receives");
+            side.qps[plan.qp(self.posted)]
+                .post_recv(&requests)
+                .expect("room for receives");
             self.posted += LIST;
             worked = true;
         }
@@ -294,7 +330,9 @@ fn main() {
         messages: number(0, 2_000_000),
         signal: number(1, 1).clamp(1, DEPTH / 2),
         bytes: (number(2, 64) as usize).min(LONGEST),
+        qps: number(3, 1).max(1),
     };
+    let pairs = number(4, 1).clamp(1, 4) as u8;
     let mode = if virtual_time {
         Mode::Virtual
     } else {
@@ -311,25 +349,43 @@ fn main() {
         cqe: 4 * DEPTH as u32,
         buffer: 2 * DEPTH as usize * LONGEST,
         separate_cqs: true,
+        queue_pairs: plan.qps as usize,
+        capacity: (plan.qps > 1).then(|| capacity(plan.qps)),
         ..Setup::default()
     };
-    let sim = Sim::builder().functions(2).seed(1).mode(mode).build();
-    let sides = vec![side(&sim, 0, &setup), side(&sim, 1, &setup)];
-    let mut pair = Pair::connected(sides, setup);
+    let builder = Sim::builder().functions(2 * pairs).seed(1).mode(mode);
+    let sim = match plan.qps {
+        1 => builder.build(),
+        // The usual one has 1,024 queue pairs.
+        _ => builder.profile(FpmProfile::card()).build(),
+    };
+    let connected = |n| {
+        let sides = vec![side(&sim, 2 * n, &setup), side(&sim, 2 * n + 1, &setup)];
+        Pair::connected(sides, setup)
+    };
+    let mut all: Vec<_> = (0..pairs).map(connected).collect();
+    let (pair, others) = all.split_first_mut().expect("a pair");
     let before = sim.link();
     let times_before = processor_times();
     let start = Instant::now();
     let receiver_time = if virtual_time {
-        exchange_here(&mut pair, &plan);
+        exchange_here(pair, &plan);
         0
     } else {
-        exchange(&mut pair, &plan)
+        std::thread::scope(|scope| {
+            for other in others {
+                scope.spawn(|| exchange(other, &plan));
+            }
+            exchange(pair, &plan)
+        })
     };
     let elapsed = start.elapsed().as_secs_f64();
     let mut times = processor_times();
     times.insert("receiver".to_owned(), receiver_time);
     let after = sim.link();
-    pair.close();
+    for pair in all {
+        pair.close();
+    }
     assert_eq!(sim.findings(), []);
     let frames = after.sent - before.sent;
     println!(
@@ -337,15 +393,15 @@ fn main() {
         plan.messages,
         plan.bytes,
         plan.signal,
-        DEPTH,
+        plan.depth(),
         LIST,
-        frames as f64 / plan.messages as f64,
+        frames as f64 / (plan.messages * u64::from(pairs)) as f64,
     );
     if !virtual_time {
         println!(
             "{:.0} messages/s (simulated, real time), {:.0} ns a message",
-            plan.messages as f64 / elapsed,
-            1e9 * elapsed / plan.messages as f64
+            plan.messages as f64 * f64::from(pairs) / elapsed,
+            1e9 * elapsed / (plan.messages as f64 * f64::from(pairs))
         );
         for (thread, ns) in times {
             let used = ns - times_before.get(&thread).copied().unwrap_or(0);
