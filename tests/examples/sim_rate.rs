@@ -60,8 +60,23 @@ impl Plan {
         (n / LIST % self.qps) as usize
     }
 
-    /// Messages under way at most. With several queue pairs no more than one list on each of
-    /// the first four, so that all are carried in order.
+    /// The first message of each queue pair.
+    fn first(&self) -> Vec<u64> {
+        (0..self.qps).map(|qp| qp * LIST).collect()
+    }
+
+    /// The message behind `n` on its queue pair.
+    const fn behind(&self, n: u64) -> u64 {
+        let ends = n % LIST == LIST - 1;
+        n + 1 + if ends { (self.qps - 1) * LIST } else { 0 }
+    }
+
+    /// Whether message `n` asks for a completion.
+    const fn signals(&self, n: u64) -> bool {
+        n % self.signal == self.signal - 1 || n + 1 == self.messages
+    }
+
+    /// Messages under way at most: with several queue pairs, one list on each of four.
     const fn depth(&self) -> u64 {
         if self.qps == 1 { DEPTH } else { 4 * LIST }
     }
@@ -118,6 +133,8 @@ fn slot(n: u64, plan: &Plan) -> usize {
 struct Sender {
     posted: u64,
     done: u64,
+    /// The first message not completed, of each queue pair.
+    next: Vec<u64>,
     payload: Vec<u8>,
     wcs: Vec<Wc>,
 }
@@ -127,6 +144,7 @@ impl Sender {
         Self {
             posted: 0,
             done: 0,
+            next: plan.first(),
             payload: vec![0; plan.bytes],
             wcs: vec![Wc::default(); POLLED],
         }
@@ -143,9 +161,11 @@ impl Sender {
         let polled = side.cqs[0].poll(&mut self.wcs);
         for wc in &self.wcs[..polled] {
             assert_eq!(wc.status, WcStatus::Success);
-            let expected = (self.done + plan.signal).min(plan.messages);
-            assert_eq!(wc.wr_id + 1, expected, "in order, each once");
-            self.done = expected;
+            let next = &mut self.next[plan.qp(wc.wr_id)];
+            let completed = wc.wr_id + 1 - *next;
+            assert!(plan.signals(wc.wr_id) && (1..=plan.signal).contains(&completed));
+            *next = plan.behind(wc.wr_id);
+            self.done += completed;
         }
         worked || polled > 0
     }
@@ -162,14 +182,13 @@ impl Sender {
         }
         let requests: [SendWr<'_>; LIST as usize] = std::array::from_fn(|i| {
             let wr_id = list.start + i as u64;
-            let signaled = wr_id % plan.signal == plan.signal - 1 || wr_id + 1 == plan.messages;
             SendWr {
                 wr_id,
                 op: Op::Send {
                     data: Data::Sges(std::slice::from_ref(&sges[i])),
                     imm: None,
                 },
-                flags: if signaled {
+                flags: if plan.signals(wr_id) {
                     SendFlags::SIGNALED
                 } else {
                     SendFlags::empty()
@@ -188,6 +207,8 @@ impl Sender {
 struct Receiver {
     posted: u64,
     done: u64,
+    /// The next message of each queue pair.
+    next: Vec<u64>,
     expected: Vec<u8>,
     arrived: Vec<u8>,
     wcs: Vec<Wc>,
@@ -199,6 +220,7 @@ impl Receiver {
         Self {
             posted: 0,
             done: 0,
+            next: plan.first(),
             expected: buffer(),
             arrived: buffer(),
             wcs: vec![Wc::default(); POLLED],
@@ -225,8 +247,10 @@ impl Receiver {
         let polled = side.cqs[1].poll(&mut self.wcs);
         let buffer = side.buffer.bytes();
         for wc in &self.wcs[..polled] {
-            let n = self.done;
-            assert_eq!((wc.status, wc.wr_id), (WcStatus::Success, n));
+            let n = wc.wr_id;
+            let next = &mut self.next[plan.qp(n)];
+            assert_eq!((wc.status, n), (WcStatus::Success, *next), "in order");
+            *next = plan.behind(n);
             assert_eq!(wc.byte_len as usize, plan.bytes);
             fill(&mut self.expected, n);
             buffer
@@ -326,11 +350,12 @@ fn main() {
             .get(n)
             .map_or(default, |text| text.parse().expect("a number"))
     };
+    let qps = number(3, 1).max(1);
     let plan = Plan {
         messages: number(0, 2_000_000),
-        signal: number(1, 1).clamp(1, DEPTH / 2),
+        signal: number(1, 1).clamp(1, if qps == 1 { DEPTH / 2 } else { LIST }),
         bytes: (number(2, 64) as usize).min(LONGEST),
-        qps: number(3, 1).max(1),
+        qps,
     };
     let pairs = number(4, 1).clamp(1, 4) as u8;
     let mode = if virtual_time {

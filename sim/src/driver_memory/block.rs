@@ -12,9 +12,15 @@ pub(super) const POISON: u64 = 0xdead_beef_dead_beef;
 /// frees them.
 const POISONED: usize = 512;
 
+/// Alignment asked for. An allocator that is asked for more fills the memory with zeros itself,
+/// instead of taking pages that are zero: for the HMC that costs more than the rest of a bring-up.
+const LAYOUT_ALIGN: usize = align_of::<u64>();
+
 /// An allocation, owned by this value.
 #[derive(Debug)]
 pub(super) struct Block {
+    base: NonNull<u8>,
+    /// The first aligned byte.
     pub(super) start: NonNull<AtomicU64>,
     pub(super) words: usize,
     layout: Layout,
@@ -25,14 +31,18 @@ unsafe impl Send for Block {}
 
 impl Block {
     pub(super) fn new(words: usize, align: usize) -> Option<Self> {
-        let layout = Layout::from_size_align(words.checked_mul(8)?, align.max(8)).ok()?;
-        if layout.size() == 0 {
+        if words == 0 {
             return None;
         }
+        let align = align.max(LAYOUT_ALIGN);
+        let room = words.checked_mul(8)?.checked_add(align)?;
+        let layout = Layout::from_size_align(room, LAYOUT_ALIGN).ok()?;
         // SAFETY: the layout has a size.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast();
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let start = base.map_addr(|base| base.saturating_add(base.get().wrapping_neg() % align));
         Some(Self {
-            start,
+            base,
+            start: start.cast(),
             words,
             layout,
         })
@@ -70,6 +80,6 @@ impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout; the owner drops the block only when it is no
         // longer used.
-        unsafe { dealloc(self.start.as_ptr().cast(), self.layout) }
+        unsafe { dealloc(self.base.as_ptr(), self.layout) }
     }
 }
