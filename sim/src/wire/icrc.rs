@@ -70,8 +70,8 @@ pub(super) fn lower(datagram: &[u8], ipv6: bool) -> Option<Hasher> {
     Some(crc)
 }
 
-/// The ICRC of a datagram of which `crc` has the part before `transport` ([`lower`]), which starts at the
-/// BTH and ends before the ICRC.
+/// The ICRC of a datagram of which `crc` has the part before `transport` ([`lower`]), which
+/// starts at the BTH and ends before the ICRC.
 pub(super) fn upper(mut crc: Hasher, transport: &[u8]) -> Option<[u8; LEN]> {
     let (bth, rest) = transport.split_first_chunk::<12>()?;
     let masked: [u8; 12] = std::array::from_fn(|index| {
