@@ -1,4 +1,4 @@
-//! Register accesses whose machine code `tests/asm.rs` reads.
+//! Register accesses whose machine code `tests/rules/asm.rs` reads.
 //!
 //! Not an example of use: each function is one access on a real BAR0, alone,
 //! so that what the compiler made of it can be seen.

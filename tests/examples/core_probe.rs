@@ -1,5 +1,5 @@
 //! The generic core, instantiated for a platform that the compiler cannot see
-//! through; `tests/asm.rs` looks for panic paths in the object.
+//! through; `tests/rules/asm.rs` looks for panic paths in the object.
 //!
 //! Not an example of use, and never run. Generic code exists in machine code
 //! only where it is used: what is not called from here is not checked. Each part

@@ -1,4 +1,7 @@
 //! Memory that the device may still write is never freed, and that is said.
+//!
+//! A process of its own: the logger is that of the whole process, and the warnings of other
+//! tests would be counted.
 
 use std::sync::{Mutex, PoisonError};
 
