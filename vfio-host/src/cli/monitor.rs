@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use e810_hal::Ns;
 
 use super::PairArgs;
 use super::device::socket_path;
-use super::number::{number, size};
+use super::number::{number, seconds, size};
 use crate::measure::op::Op;
 
 /// Arguments of `e810 monitor`.
@@ -23,8 +24,8 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "N", value_parser = number::<u64>(1, u64::MAX), conflicts_with = "duration")]
     pub count: Option<u64>,
     /// Monitor for so many seconds, and exit.
-    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = number::<u32>(1, 86_400))]
-    pub duration: Option<u32>,
+    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<Ns>,
     /// Milliseconds between two views, which rates are of: 10 to 60000.
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = number::<u64>(10, 60_000))]
     pub interval: u64,

@@ -1,5 +1,9 @@
 //! Numbers on the command line: their errors say what would be right.
 
+use std::ops::RangeInclusive;
+
+use e810_hal::Ns;
+
 /// A parser of whole numbers from `least` to `most`.
 pub(crate) fn number<T: TryFrom<u64>>(
     least: u64,
@@ -28,6 +32,28 @@ pub(crate) fn size<T: TryFrom<u64>>(
         })
     }
 }
+
+/// A parser of times in seconds, from a millisecond to a day: whole, or with up to three
+/// digits behind a point.
+pub(crate) fn seconds(text: &str) -> Result<Ns, String> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let ms = || {
+        let below = format!("{fraction:0<3}").parse::<u64>().ok()?;
+        let whole = whole.parse::<u64>().ok()?.checked_mul(1000)?;
+        whole.checked_add(below)
+    };
+    let plain = digits(whole) && digits(fraction) && fraction.len() <= 3;
+    let ms = plain
+        .then(ms)
+        .flatten()
+        .filter(|ms| DURATION_MS.contains(ms));
+    ms.map(Ns::from_ms)
+        .ok_or_else(|| format!("`{text}` is no time from 0.001 to 86400 seconds"))
+}
+
+/// What [`seconds`] takes.
+const DURATION_MS: RangeInclusive<u64> = 1..=86_400_000;
 
 fn within<T: TryFrom<u64>>(value: Option<u64>, least: u64, most: u64) -> Option<T> {
     let value = value.filter(|value| (least..=most).contains(value))?;
@@ -96,6 +122,41 @@ mod tests {
         ] {
             let error = size(text).unwrap_err();
             assert!(error.contains("from 1 to 8M bytes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn seconds_may_have_a_fraction() {
+        for (text, ms) in [
+            ("1", 1000),
+            ("0.001", 1),
+            ("0.2", 200),
+            ("1.25", 1250),
+            ("86400", 86_400_000),
+        ] {
+            assert_eq!(seconds(text), Ok(Ns::from_ms(ms)), "{text}");
+        }
+        for text in [
+            "",
+            "0",
+            ".",
+            "1.",
+            ".5",
+            "-1",
+            "+1",
+            "1s",
+            "0.0001",
+            "86400.001",
+            "1.2.3",
+            "1e3",
+            "ä",
+            "99999999999999999999",
+        ] {
+            let error = seconds(text).unwrap_err();
+            assert_eq!(
+                error,
+                format!("`{text}` is no time from 0.001 to 86400 seconds")
+            );
         }
     }
 

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use e810_hal::Ns;
 
 use super::PairArgs;
-use super::number::{number, size};
+use super::number::{number, seconds, size};
 use crate::measure::op::Op;
 use crate::measure::perf::MAX_POST_LIST;
 
@@ -41,8 +42,8 @@ pub struct PerfArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = number::<u64>(1, 10_000_000))]
     pub iters: Option<u64>,
     /// Go on for so many seconds, however many messages that are.
-    #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "all", "virtual_time"], value_parser = number::<u32>(1, 86_400))]
-    pub duration: Option<u32>,
+    #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "all", "virtual_time"], value_parser = seconds)]
+    pub duration: Option<Ns>,
     /// Give every message payload of its own, and verify each that arrives.
     ///
     /// Takes time that counts as the messages'. Without it, and for streams of WRITEs, which

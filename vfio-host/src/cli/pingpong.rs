@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use clap::{Args, ValueEnum};
+use e810_hal::Ns;
 
 use super::PairArgs;
-use super::number::{number, size};
+use super::number::{number, seconds, size};
 use crate::measure::op::Op;
 
 /// Arguments of `e810 pingpong`.
@@ -18,8 +19,8 @@ pub struct PingpongArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = number::<u64>(1, 1_000_000_000))]
     pub iters: Option<u64>,
     /// Go on for so many seconds, however many messages that are.
-    #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "virtual_time"], value_parser = number::<u32>(1, 86_400))]
-    pub duration: Option<u32>,
+    #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "virtual_time"], value_parser = seconds)]
+    pub duration: Option<Ns>,
     /// The operation that carries a message.
     #[arg(long, value_enum, default_value_t = Op::Send)]
     pub op: Op,

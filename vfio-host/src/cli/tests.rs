@@ -107,8 +107,9 @@ fn short_options_are_those_of_the_field() {
     assert!(args.histogram && args.pair.events && !args.all);
     let cli = Cli::try_parse_from(["e810", "perf", "-a"]).unwrap();
     assert!(matches!(cli.command, Command::Perf(args) if args.all));
-    let cli = Cli::try_parse_from(["e810", "pingpong", "-D", "7"]).unwrap();
-    assert!(matches!(cli.command, Command::Pingpong(args) if args.duration == Some(7)));
+    let cli = Cli::try_parse_from(["e810", "pingpong", "-D", "0.7"]).unwrap();
+    let time = Some(e810_hal::Ns::from_ms(700));
+    assert!(matches!(cli.command, Command::Pingpong(args) if args.duration == time));
 }
 
 #[test]

@@ -152,9 +152,7 @@ impl<'a> Show<'a> {
             left,
             over: !args.json && left != Some(1) && terminal::size().is_some(),
             shown: false,
-            duration: args
-                .duration
-                .map(|seconds| Duration::from_secs(seconds.into())),
+            duration: args.duration.map(|time| Duration::from_nanos(time.0)),
         }
     }
 

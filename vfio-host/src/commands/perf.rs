@@ -16,7 +16,7 @@ use crate::functions::lifecycle;
 use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, Workload};
-use crate::handshake::{Done, Link, Program, Rendezvous, Role, SIZES};
+use crate::handshake::{Done, Link, Program, Rendezvous, Role, SIZES, seconds_term};
 use crate::measure::op::Op;
 use crate::measure::perf::{Client, MAX_POST_LIST, PerfEndpoint, Plan, Run, Server, Test};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
@@ -132,9 +132,6 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
     if args.histogram && test == Test::Bandwidth {
         refuse!("--histogram: it is of latencies; use --test lat");
     }
-    let duration = args
-        .duration
-        .map(|seconds| Ns::from_ms(1000 * u64::from(seconds)));
     let plan = Plan {
         op: args.op,
         test,
@@ -146,11 +143,11 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         depth,
         inline: args.inline,
         post_list: args.post_list,
-        iterations: match duration {
+        iterations: match args.duration {
             Some(_) => MOST_IN_A_DURATION,
             None => args.iters.unwrap_or(iterations),
         },
-        duration,
+        duration: args.duration,
         seed: args.pair.seed,
         check: args.check,
         wait_mode: args.pair.wait_mode()?,
@@ -414,10 +411,7 @@ impl<S: Sink> Measure<'_, S> {
                 "--iters",
                 json!(plan.duration.is_none().then_some(plan.iterations)),
             ),
-            (
-                "--duration",
-                json!(plan.duration.map(|time| time.0 / 1_000_000_000)),
-            ),
+            ("--duration", json!(plan.duration.map(seconds_term))),
             ("--seed", json!(plan.seed)),
             ("--check", json!(plan.check)),
         ];

@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use anyhow::{Context, Result, bail};
 use e810::{Path, Stats};
 use e810_backends::interrupts::HostPlatform;
-use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
 use crate::cli::usage::refuse;
@@ -17,7 +16,7 @@ use crate::functions::lifecycle;
 use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, TransportLabel, Workload};
-use crate::handshake::{Done, Link, Program, Rendezvous, Role};
+use crate::handshake::{Done, Link, Program, Rendezvous, Role, seconds_term};
 use crate::measure::op::Op;
 use crate::measure::pingpong::{
     Outcome, PingpongEndpoint, PingpongEndpointPlan, Plan, Watch, datagram, remote, run as exchange,
@@ -48,9 +47,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
             Some(_) => u64::MAX,
             None => args.iters.unwrap_or(iterations),
         },
-        duration: args
-            .duration
-            .map(|seconds| Ns::from_ms(1000 * u64::from(seconds))),
+        duration: args.duration,
         seed: args.pair.seed,
     };
     if args.transport == ServiceArg::Ud && args.op != Op::Send {
@@ -293,10 +290,7 @@ impl Messages<'_> {
                 "--iters",
                 json!(duration.is_none().then_some(self.plan.iterations)),
             ),
-            (
-                "--duration",
-                json!(duration.map(|time| time.0 / 1_000_000_000)),
-            ),
+            ("--duration", json!(duration.map(seconds_term))),
             ("--seed", json!(self.plan.seed)),
             ("--group", json!(self.group)),
         ];

@@ -27,8 +27,8 @@ pub use host_port::{HostPort, PORT};
 pub use lines::{Lines, MAX_LINE};
 pub use link::Link;
 pub use messages::Done;
-pub(crate) use offer::SIZES;
 pub use offer::{Offer, Peer, QpRecord};
+pub(crate) use offer::{SIZES, seconds_term};
 pub use program::Program;
 pub use rendezvous::{Rendezvous, RendezvousArgs, Role};
 

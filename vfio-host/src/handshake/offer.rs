@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use e810::{Gid, MacAddr, Mtu, Qpn};
+use e810_hal::Ns;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -197,3 +198,12 @@ fn given(name: &str, value: Option<&Value>) -> String {
 
 /// The name of the sizes of `e810 perf`, which two options give.
 pub(crate) const SIZES: &str = "--size or --all";
+
+/// A time as it was given: whole seconds, or with a fraction.
+pub(crate) fn seconds_term(time: Ns) -> Value {
+    let ms = time.0 / 1_000_000;
+    match ms % 1000 {
+        0 => Value::from(ms / 1000),
+        _ => Value::from(ms as f64 / 1000.0),
+    }
+}

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use e810::{MacAddr, Mtu, Qpn, v4};
+use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
 use super::messages::Message;
@@ -191,6 +192,16 @@ fn a_disagreement_names_what_matters_first_as_it_was_given() {
         ),
         (json!({"--check": false}), "no --check", "--check"),
         (json!({"--duration": 5}), "--duration 5", "no --duration"),
+        (
+            json!({"--duration": seconds_term(Ns::from_ms(5000))}),
+            "--duration 5",
+            "no --duration",
+        ),
+        (
+            json!({"--duration": seconds_term(Ns::from_ms(200))}),
+            "--duration 0.2",
+            "no --duration",
+        ),
         (json!({SIZES: [64]}), "--size 64", "--all"),
         (json!({"--vlan": 6}), "--vlan 6", "no --vlan"),
     ] {
