@@ -1,13 +1,16 @@
 //! One vfio-user client of a function, from the first byte to the last.
 
+mod spin;
+
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{FromRawFd, RawFd};
+use std::os::fd::{AsFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use zerocopy::IntoBytes;
 
+use self::spin::Spin;
 use crate::protocol::{self, BadHeader, Function, Refused};
 use crate::wire::{HEADER, Header, MOST_FDS};
 
@@ -26,8 +29,10 @@ pub(crate) enum Lost {
 pub(crate) fn converse(user: &UnixStream, function: &mut impl Function) -> Result<(), Lost> {
     let (mut body, mut reply) = (Vec::new(), Vec::new());
     let mut stream = user;
+    let mut spin = Spin::new();
     loop {
         let mut header = Header::default();
+        spin.wait(user.as_fd());
         let (first, fds) = receive(user, header.as_mut_bytes())?;
         if first == 0 {
             return Ok(());

@@ -6,7 +6,7 @@
 //! with the first cause.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -19,6 +19,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::protocol::{
     Command, FLAGS_COMMAND, FLAGS_ERROR, FLAGS_KIND, FLAGS_NO_REPLY, FLAGS_REPLY, HEADER, Header,
 };
+use super::spin::Spin;
 use crate::BackendError;
 
 /// Longest answer that is read: far above anything the protocol has for us.
@@ -42,6 +43,7 @@ struct Stream {
     /// Bytes received and not yet parsed are `buffer[..filled]`.
     buffer: Vec<u8>,
     filled: usize,
+    spin: Spin,
 }
 
 /// How an exchange failed.
@@ -84,6 +86,7 @@ impl Connection {
                 next_id: 0,
                 buffer: vec![0; 4096],
                 filled: 0,
+                spin: Spin::new(),
             }),
             failed: OnceLock::new(),
             on_failure: OnceLock::new(),
@@ -246,6 +249,7 @@ impl Stream {
             self.buffer.resize(bytes, 0);
         }
         while self.filled < bytes {
+            self.spin.wait(self.socket.as_fd());
             let rest = self.buffer.get_mut(self.filled..).unwrap_or_default();
             match self.socket.read(rest) {
                 Ok(0) => return Err(Failure::Closed),

@@ -8,6 +8,7 @@
 mod connection;
 mod protocol;
 mod registers;
+mod spin;
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
