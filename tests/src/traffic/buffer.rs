@@ -71,16 +71,20 @@ impl Buffer {
     /// `bytes` zeroed bytes of the heap, rounded up to pages.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(PAGE), PAGE)
-            .expect("a size of memory");
-        // SAFETY: the size is at least one page.
+        let bytes = bytes.max(1).next_multiple_of(PAGE);
+        // A page more than that: memory of a great alignment is written to be zeroed, where
+        // much of any other is zero because nobody has touched it.
+        let layout = Layout::array::<u64>((bytes + PAGE) / 8).expect("a size of memory");
+        // SAFETY: the size is more than a page.
         let memory = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(memory) else {
+        let into = memory.addr().next_multiple_of(PAGE) - memory.addr();
+        // SAFETY: at most a page from its start, and the memory is a page longer.
+        let Some(start) = NonNull::new(memory).map(|memory| unsafe { memory.add(into) }) else {
             handle_alloc_error(layout)
         };
         // SAFETY: that many bytes, whole words, never given back; no reference to
         // them is ever made.
-        Self(keep(unsafe { SharedBytes::new(start, layout.size()) }))
+        Self(keep(unsafe { SharedBytes::new(start, bytes) }))
     }
 
     /// All of it.

@@ -4,6 +4,7 @@
 //! no working device would, or no working program: also at the last moment
 //! before the device looks ([`Watched::before`]).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +15,8 @@ use e810_hal::{
     InterruptVectors, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
 };
 
-/// Live allocations, by the number of the allocation.
-type Live = Mutex<Vec<(u64, RawWords)>>;
+/// Live allocations by the address of their words: number of the allocation, and its words.
+type Live = Mutex<BTreeMap<usize, (u64, RawWords)>>;
 
 /// The words of an allocation.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,7 @@ unsafe impl Send for RawWords {}
 pub struct Block {
     live: Arc<Live>,
     number: u64,
+    address: usize,
     len: usize,
     /// Bytes asked for.
     pub bytes: usize,
@@ -50,8 +52,9 @@ impl Block {
     /// Does something with a word.
     fn with<R>(&self, index: usize, act: impl FnOnce(&AtomicU64) -> R) -> R {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        let raw = live.iter().find(|(number, _)| *number == self.number);
-        let (_, raw) = raw.expect("a block that was not freed");
+        let found = live.get(&self.address);
+        let found = found.filter(|(number, _)| *number == self.number);
+        let (_, raw) = found.expect("a block that was not freed");
         // SAFETY: `len` atomic words that are allocated as long as the list has
         // them, which cannot change while it is locked.
         let words = unsafe { std::slice::from_raw_parts(raw.words.as_ptr(), raw.len) };
@@ -98,7 +101,8 @@ impl fmt::Debug for Trap {
 #[derive(Clone, Debug)]
 pub struct Watched<P> {
     platform: P,
-    blocks: Arc<Mutex<Vec<Block>>>,
+    /// By number, which is the order in which they were made.
+    blocks: Arc<Mutex<BTreeMap<u64, Block>>>,
     live: Arc<Live>,
     made: Arc<AtomicU64>,
     trap: Arc<Mutex<Option<Trap>>>,
@@ -142,14 +146,14 @@ impl<P> Watched<P> {
     /// The live allocations, oldest first.
     #[must_use]
     pub fn blocks(&self) -> Vec<Block> {
-        self.lock().clone()
+        self.lock().values().cloned().collect()
     }
 
-    fn live(&self) -> std::sync::MutexGuard<'_, Vec<(u64, RawWords)>> {
+    fn live(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, (u64, RawWords)>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Block>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Block>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -176,22 +180,24 @@ unsafe impl<P: DmaAlloc> DmaAlloc for Watched<P> {
             words: raw.words,
             len: raw.len,
         };
-        self.live().push((number, words));
-        self.lock().push(Block {
+        let address = raw.words.addr().get();
+        self.live().insert(address, (number, words));
+        let block = Block {
             live: Arc::clone(&self.live),
             number,
+            address,
             len: raw.len,
             bytes: layout.bytes(),
             align: layout.align(),
-        });
+        };
+        self.lock().insert(number, block);
         Ok(raw)
     }
 
     unsafe fn dma_free(&self, raw: RawDma) {
         let mut live = self.live();
-        if let Some(at) = live.iter().position(|(_, is)| is.words == raw.words) {
-            let (number, _) = live.swap_remove(at);
-            self.lock().retain(|block| block.number != number);
+        if let Some((number, _)) = live.remove(&raw.words.addr().get()) {
+            self.lock().remove(&number);
         }
         drop(live);
         // SAFETY: the caller's promise, passed on.

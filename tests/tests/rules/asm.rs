@@ -9,6 +9,8 @@
 
 #![cfg(not(miri))]
 
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -113,29 +115,67 @@ fn object(name: &str) -> PathBuf {
     target().join(format!("{name}-{process}-{count}.o"))
 }
 
+/// Runs a compiler once for the same command and the same bytes of its inputs: the object is
+/// kept, and is named by both. `command` gets the object's place.
+fn compiled(
+    name: &str,
+    inputs: &[&Path],
+    command: impl FnOnce(&Path) -> Command,
+) -> Outcome<PathBuf> {
+    let new = object(name);
+    let mut rustc = command(&new);
+    let mut hash = DefaultHasher::new();
+    rustc_version()?.hash(&mut hash);
+    let arguments = rustc.get_args().filter(|argument| *argument != new);
+    arguments.for_each(|argument| argument.hash(&mut hash));
+    for input in inputs {
+        let bytes = fs::read(input).map_err(|error| format!("{}: {error}", input.display()))?;
+        bytes.hash(&mut hash);
+    }
+    let kept = target().join(format!("{name}-{:016x}.o", hash.finish()));
+    if !kept.exists() {
+        run(&mut rustc)?;
+        fs::rename(&new, &kept).map_err(|error| format!("{}: {error}", kept.display()))?;
+    }
+    Ok(kept)
+}
+
 /// Compiles one of the examples to an object, against the release rlibs.
 fn probe(name: &str) -> Outcome<PathBuf> {
-    let object = object(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples")
         .join(name)
         .with_extension("rs");
-    let mut rustc = rustc(&object);
-    rustc.arg(source).arg("-L").arg(format!(
-        "dependency={}",
-        target().join("release/deps").display()
-    ));
-    for (name, path) in core_rlibs()? {
+    let rlibs = core_rlibs()?;
+    let mut inputs: Vec<&Path> = rlibs.iter().map(|(_, path)| path.as_path()).collect();
+    inputs.push(&source);
+    compiled(name, &inputs, |object| {
+        let dependencies = target().join("release/deps");
+        let mut rustc = rustc(object);
         rustc
-            .arg("--extern")
-            .arg(format!("{name}={}", path.display()));
-    }
-    run(&mut rustc)?;
-    Ok(object)
+            .arg(&source)
+            .arg("-L")
+            .arg(format!("dependency={}", dependencies.display()));
+        for (name, path) in rlibs {
+            rustc
+                .arg("--extern")
+                .arg(format!("{name}={}", path.display()));
+        }
+        rustc
+    })
+}
+
+/// The compiler and its version, in all its lines.
+fn rustc_version() -> Outcome<String> {
+    run(Command::new(rustc_path()).arg("-vV"))
+}
+
+fn rustc_path() -> PathBuf {
+    Path::new(env!("CARGO")).with_file_name("rustc")
 }
 
 fn rustc(object: &Path) -> Command {
-    let mut rustc = Command::new(Path::new(env!("CARGO")).with_file_name("rustc"));
+    let mut rustc = Command::new(rustc_path());
     rustc
         .args(["--edition", "2024", "--crate-type", "lib", "--emit", "obj"])
         .args(["-C", "opt-level=3", "-C", "codegen-units=1"])
@@ -329,7 +369,7 @@ fn a_panic_path_would_be_seen() -> Outcome {
         "pub fn f(a: &str, b: usize) -> &str { &a[b..] }",
     ];
     for source in sources {
-        std::fs::create_dir_all(target()).map_err(|error| error.to_string())?;
+        fs::create_dir_all(target()).map_err(|error| error.to_string())?;
         let object = object("panics");
         let mut child = rustc(&object)
             .args(["--crate-name", "panics", "-"])

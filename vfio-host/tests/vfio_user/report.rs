@@ -1,6 +1,7 @@
 //! `e810 report` of a function that another process serves.
 
 use std::fs;
+use std::path::Path;
 
 use e810_card::config_space::ConfigSpace;
 use e810_card::{Document, Record, differences};
@@ -8,10 +9,13 @@ use e810_sim::{Profile, RecordedCard, Sim};
 
 use super::processes::{E810, Served, ServerProcess, folder, until};
 
-fn report(device: &std::path::Path, file: &std::path::Path) -> E810 {
+/// Every reset that a card has.
+const ALL_RESETS: &str = "pfr,corer,globr,empr";
+
+fn report(device: &Path, file: &Path, resets: &str) -> E810 {
     E810::start(&[
         "report".to_owned(),
-        "--reset=pfr,corer,globr,empr".to_owned(),
+        format!("--reset={resets}"),
         format!("--device=vfio-user:{}", device.display()),
         format!("--out={}", file.display()),
     ])
@@ -22,7 +26,7 @@ fn a_served_function_is_reported_with_its_configuration_space() {
     let served = Served::start();
     let folder = folder();
     let file = folder.as_path().join("report");
-    let end = report(&served.paths[0], &file).end();
+    let end = report(&served.paths[0], &file, ALL_RESETS).end();
     assert!(end.status.success(), "{end:?}");
     let document = Document::parse(&fs::read(&file).unwrap()).unwrap();
     let config = document.records.iter().find_map(|record| match record {
@@ -47,10 +51,10 @@ fn a_served_function_is_reported_with_its_configuration_space() {
 }
 
 /// The report of the first function that `served` serves.
-fn document(served: &Served) -> Document {
+fn document(served: &Served, resets: &str) -> Document {
     let folder = folder();
     let file = folder.as_path().join("report");
-    let end = report(&served.paths[0], &file).end();
+    let end = report(&served.paths[0], &file, resets).end();
     assert!(end.status.success(), "{end:?}");
     Document::parse(&fs::read(&file).unwrap()).unwrap()
 }
@@ -58,10 +62,10 @@ fn document(served: &Served) -> Document {
 #[test]
 fn a_card_of_a_report_has_the_same_report() {
     let original = Sim::builder().cold().vectors(20).profile(Profile::e810c());
-    let original = document(&Served::start_with(original));
+    let original = document(&Served::start_with(original), ALL_RESETS);
     let card = RecordedCard::from_document(&original).unwrap();
     let served = Served::start_with(Sim::builder().card(&card));
-    let again = document(&served);
+    let again = document(&served, ALL_RESETS);
     assert_eq!(differences(&original, &again), [""; 0]);
     assert_eq!(served.sim.findings(), []);
 }
@@ -83,11 +87,11 @@ fn original_with(original: &Document, revision: u8) -> String {
 /// report is refused.
 #[test]
 fn the_command_serves_the_card_of_a_file() {
-    let original = document(&Served::start());
+    let original = document(&Served::start(), "pfr");
     let folder = folder();
     let (file, socket) = (folder.as_path().join("card"), folder.as_path().join("s"));
     fs::write(&file, original_with(&original, 7)).unwrap();
-    let start = |file: &std::path::Path| {
+    let start = |file: &Path| {
         let (socket, file) = (socket.display(), file.display());
         E810::start(&[
             "sim".to_owned(),
@@ -97,11 +101,11 @@ fn the_command_serves_the_card_of_a_file() {
     };
     let mut server = start(&file);
     until("the socket", || socket.exists().then_some(()));
-    let compared = |with: &std::path::Path| {
+    let compared = |with: &Path| {
         E810::start(&[
             "report".to_owned(),
             "--level=3".to_owned(),
-            "--reset=pfr,corer,globr,empr".to_owned(),
+            "--reset=pfr".to_owned(),
             format!("--device=vfio-user:{}", socket.display()),
             format!("--compare={}", with.display()),
         ])
@@ -139,7 +143,7 @@ fn a_server_that_dies_ends_the_report_in_order() {
     let mut server = ServerProcess::start();
     let folder = folder();
     let file = folder.as_path().join("report");
-    let running = report(&server.paths[0], &file);
+    let running = report(&server.paths[0], &file, ALL_RESETS);
     until("the first registers", || {
         let text = fs::read_to_string(&file).ok()?;
         text.contains("\"register\"").then_some(())
