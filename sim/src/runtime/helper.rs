@@ -40,6 +40,11 @@ impl Helper {
     pub(super) fn notify(&self) {
         // Between what is to be seen and the load: `sleep` has it the other way round.
         fence(Ordering::SeqCst);
+        self.notify_behind_fence();
+    }
+
+    /// [`Helper::notify`] after a fence that is behind what the thread is to see.
+    pub(super) fn notify_behind_fence(&self) {
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::SeqCst) {
             self.wake();
         }

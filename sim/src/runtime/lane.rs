@@ -24,6 +24,9 @@ const STEPS: u32 = 16;
 /// No time at which something happens.
 pub(super) const NEVER: u64 = u64::MAX;
 
+/// Work was left to others, at a time that nobody has read from the clock.
+const UNTIMED: u64 = u64::MAX;
+
 /// Buffers for frames that a function keeps.
 const SPARE: usize = 128;
 
@@ -115,8 +118,8 @@ pub(super) struct Lane {
     pub(super) idle: AtomicU32,
     /// When a timer of the function runs out.
     pub(super) due: AtomicU64,
-    /// Since when work has been left to others; 0 when there is none.
-    pub(super) left_since: AtomicU64,
+    /// Since when it is known that work was left to others; 0 when there is none.
+    left_since: AtomicU64,
 }
 
 impl Lane {
@@ -156,14 +159,31 @@ impl Lane {
         self.seat.has_work() || self.due.load(Ordering::Relaxed) <= now
     }
 
+    /// Work is left to others. The clock is not read: that costs more than leaving the work, and
+    /// who comes to see that it was left ([`Lane::was_due_before`]) has read it.
+    pub(super) fn leave_work(&self) {
+        if self.left_since.load(Ordering::Relaxed) == 0 {
+            self.left_since.store(UNTIMED, Ordering::Relaxed);
+        }
+    }
+
     /// Whether work waits that was left to others.
     pub(super) fn has_left_work(&self) -> bool {
         self.left_since.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether something that is still to be done was to be done before `time`.
-    pub(super) fn was_due_before(&self, time: u64) -> bool {
-        let since = self.left_since.load(Ordering::Relaxed);
+    /// Whether something that is still to be done was to be done before `time`, which is before
+    /// `now`.
+    pub(super) fn was_due_before(&self, time: u64, now: u64) -> bool {
+        let mut since = self.left_since.load(Ordering::Relaxed);
+        if since == UNTIMED {
+            // Unless it was done this very moment.
+            let relaxed = Ordering::Relaxed;
+            let _ = self
+                .left_since
+                .compare_exchange(UNTIMED, now.max(1), relaxed, relaxed);
+            since = now;
+        }
         (since != 0 && since < time) || self.due.load(Ordering::Relaxed) < time
     }
 
@@ -180,7 +200,10 @@ impl Lane {
     /// Carries out the posted writes. Only the thread that has the seat calls it.
     pub(super) fn drain(&self, function: &mut Function, log: &mut Log, now: u64) -> bool {
         let mut did = false;
-        while let Some((off, value)) = self.posted.pop() {
+        // Cheaper than `pop` where there is nothing, as most of the time.
+        while !self.posted.is_empty()
+            && let Some((off, value)) = self.posted.pop()
+        {
             let effect = function.write32(off, value, log, now);
             debug_assert_eq!(effect, Effect::None, "such writes are not posted");
             did = true;
@@ -325,10 +348,10 @@ impl Lanes {
     /// The engine gets frames that have arrived.
     fn take_in(&self, lane: &Lane, function: &mut Function, seat: &mut Seat, now: u64) -> bool {
         let mut taken = 0;
-        while taken < FRAMES {
-            let Some(frames) = lane.inbox.pop() else {
-                break;
-            };
+        while taken < FRAMES
+            && !lane.inbox.is_empty()
+            && let Some(frames) = lane.inbox.pop()
+        {
             taken += frames.ends.len();
             for frame in frames.iter() {
                 function.receive_frame(frame, true, &seat.card, &mut seat.log, now);

@@ -42,6 +42,9 @@ const CHAIN: u32 = 16;
 const ROUNDS: u32 = 16;
 /// Idle polls in a row before a program's thread yields its processor: some microseconds.
 const SPINS: u32 = 128;
+/// Idle polls in a row before each one pauses the processor, for some 40 cycles: a program that
+/// polls two functions in turn finds one of them idle all the time.
+const PAUSES: u32 = 8;
 /// A program's thread does not yield its processor when a timer of its function runs out so
 /// soon, in ns: on a busy machine it would have it back much later.
 const SOON: u64 = 20_000;
@@ -197,7 +200,7 @@ impl RealTime {
             self.run_shared_events();
         }
         if let Some(lane) = self.lanes.get(index)
-            && lane.was_due_before(long_ago.0)
+            && lane.was_due_before(long_ago.0, now.0)
         {
             self.run(index);
         }
@@ -224,13 +227,10 @@ impl RealTime {
         self.leave(lane);
     }
 
-    /// There is work that this thread does not do.
+    /// There is work that this thread does not do. It was announced, or found, behind a fence.
     fn leave(&self, lane: &Lane) {
-        if lane.left_since.load(Ordering::Relaxed) == 0 {
-            lane.left_since
-                .store(self.now().0.max(1), Ordering::Relaxed);
-        }
-        self.helper.notify();
+        lane.leave_work();
+        self.helper.notify_behind_fence();
     }
 
     /// The function was locked: what was announced meanwhile is left to others.
@@ -378,7 +378,7 @@ impl RealTime {
         if yields && !did && !soon {
             // The thread that has the other end of the wire may need this very CPU.
             std::thread::yield_now();
-        } else {
+        } else if idle > PAUSES {
             std::hint::spin_loop();
         }
     }

@@ -54,7 +54,8 @@ impl<T> Turnstile<T> {
         }
     }
 
-    /// Says that there is work. The work is where the resource finds it before this is called.
+    /// Says that there is work. The work is where the resource finds it before this is called. A
+    /// fence (`SeqCst`) is between the work and whatever the caller does next.
     pub(super) fn announce(&self) {
         // Between work and load: either the load sees that a turn has taken the flag, or
         // that turn sees the work. The store is left out where it can be, because it takes the
@@ -89,7 +90,7 @@ impl<T> Turnstile<T> {
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => return Attempt::Taken,
             };
-            self.work.store(false, Ordering::SeqCst);
+            self.work.store(false, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             if turn(&mut resource) {
                 self.work.store(true, Ordering::SeqCst);
