@@ -5,12 +5,11 @@
 //! it is not used. Every kind of device is one type behind it: what is generic over
 //! [`HostDevice`] is compiled once more for it, not once for each kind.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr::NonNull;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use e810::Lan;
@@ -25,8 +24,8 @@ use crate::forward::forward;
 use crate::interrupts::Interrupts;
 use crate::{BackendError, HostDevice, Identity, Notice, Properties};
 
-/// Called at every access, in the order of the accesses. `now` is the device's clock.
-pub trait Observer: fmt::Debug {
+/// Called at every access, in the order of the accesses of a thread. `now` is the device's clock.
+pub trait Observer: fmt::Debug + Send + Sync {
     /// A register was read.
     fn read(&self, now: Ns, memory: &DeviceMemory, offset: RegOffset, value: u32);
 
@@ -51,7 +50,7 @@ pub trait Observer: fmt::Debug {
 ///
 /// Memory that was mapped for the device (payload) is not in it.
 #[derive(Debug, Default)]
-pub struct DeviceMemory(RefCell<BTreeMap<u64, Block>>);
+pub struct DeviceMemory(Mutex<BTreeMap<u64, Block>>);
 
 /// One allocation: its words and their number.
 #[derive(Clone, Copy, Debug)]
@@ -60,11 +59,19 @@ struct Block {
     len: usize,
 }
 
+// SAFETY: the words are atomic; who reads them holds the lock of the map they are in, and they
+// leave it before they are freed.
+unsafe impl Send for Block {}
+
 impl DeviceMemory {
+    fn blocks(&self) -> MutexGuard<'_, BTreeMap<u64, Block>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Reads words from a multiple of 8 on, as many as are in one allocation and fit; says how
     /// many those were. The device may be writing there.
     pub fn read(&self, at: Iova, words: &mut [u64]) -> usize {
-        let blocks = self.0.borrow();
+        let blocks = self.blocks();
         let Some((start, block)) = blocks.range(..=at.0).next_back() else {
             return 0;
         };
@@ -72,8 +79,8 @@ impl DeviceMemory {
         let left = block.len.saturating_sub(first);
         let (into, _) = words.split_at_mut(left.min(words.len()));
         for (word, index) in into.iter_mut().zip(first..) {
-            // SAFETY: the block has `len` words, `index` is below that, and it is in the map
-            // only while it is allocated: it is taken out before it is freed.
+            // SAFETY: the block has `len` words, `index` is below that, and it is in the map,
+            // which is locked, only while it is allocated: it is taken out before it is freed.
             let shared = unsafe { block.words.add(index).as_ref() };
             *word = shared.load(Ordering::Relaxed);
         }
@@ -83,7 +90,7 @@ impl DeviceMemory {
     /// The allocation that has the byte at `at`: its first address and its bytes.
     #[must_use]
     pub fn block(&self, at: Iova) -> Option<(Iova, usize)> {
-        let blocks = self.0.borrow();
+        let blocks = self.blocks();
         let (start, block) = blocks.range(..=at.0).next_back()?;
         let bytes = block.len * 8;
         (((at.0 - start) as usize) < bytes).then_some((Iova(*start), bytes))
@@ -102,6 +109,8 @@ trait AnyDevice:
     + Payload
     + Interrupts
     + TransportInfo
+    + Send
+    + Sync
 {
 }
 
@@ -110,9 +119,9 @@ impl<D: HostDevice> AnyDevice for D {}
 /// A device that is observed.
 #[derive(Clone)]
 pub struct Observed {
-    device: Rc<dyn AnyDevice>,
-    memory: Rc<DeviceMemory>,
-    observer: Rc<dyn Observer>,
+    device: Arc<dyn AnyDevice>,
+    memory: Arc<DeviceMemory>,
+    observer: Arc<dyn Observer>,
 }
 
 impl fmt::Debug for Observed {
@@ -125,10 +134,10 @@ impl fmt::Debug for Observed {
 
 impl Observed {
     /// Has `observer` follow what is done with `device` through this handle and its clones.
-    pub fn new<D: HostDevice>(device: D, observer: Rc<dyn Observer>) -> Self {
+    pub fn new<D: HostDevice>(device: D, observer: Arc<dyn Observer>) -> Self {
         Self {
-            device: Rc::new(device),
-            memory: Rc::default(),
+            device: Arc::new(device),
+            memory: Arc::default(),
             observer,
         }
     }
@@ -158,13 +167,13 @@ unsafe impl DmaAlloc for Observed {
             words: raw.words,
             len: raw.len,
         };
-        self.memory.0.borrow_mut().insert(raw.iova.0, block);
+        self.memory.blocks().insert(raw.iova.0, block);
         self.observer.allocated(self.now(), raw.iova, raw.len * 8);
         Ok(raw)
     }
     unsafe fn dma_free(&self, raw: RawDma) {
         self.observer.freed(self.now(), &self.memory, raw.iova);
-        self.memory.0.borrow_mut().remove(&raw.iova.0);
+        self.memory.blocks().remove(&raw.iova.0);
         // SAFETY: the caller's promise is about the same allocation, and the observer's copy
         // of its address is gone.
         unsafe { self.device.dma_free(raw) }
@@ -239,35 +248,42 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Calls(RefCell<Vec<String>>);
+    struct Calls(Mutex<Vec<String>>);
+
+    impl Calls {
+        fn add(&self, call: String) {
+            let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            calls.push(call);
+        }
+    }
 
     impl Observer for Calls {
         fn read(&self, _: Ns, _: &DeviceMemory, offset: RegOffset, _: u32) {
-            self.0.borrow_mut().push(format!("read {offset}"));
+            self.add(format!("read {offset}"));
         }
         fn write(&self, _: Ns, _: &DeviceMemory, offset: RegOffset, value: u32) {
-            self.0.borrow_mut().push(format!("write {offset} {value}"));
+            self.add(format!("write {offset} {value}"));
         }
         fn allocated(&self, _: Ns, _: Iova, bytes: usize) {
-            self.0.borrow_mut().push(format!("allocated {bytes}"));
+            self.add(format!("allocated {bytes}"));
         }
         fn freed(&self, _: Ns, memory: &DeviceMemory, at: Iova) {
             let mut words = [1; 4];
             let there = memory.read(at, &mut words);
-            self.0.borrow_mut().push(format!("freed {there} {words:?}"));
+            self.add(format!("freed {there} {words:?}"));
         }
         fn entries(&self, _: Ns, _: &DeviceMemory) {
-            self.0.borrow_mut().push("entries".to_owned());
+            self.add("entries".to_owned());
         }
         fn interrupts(&self, _: Ns, vectors: &[Vector]) {
-            self.0.borrow_mut().push(format!("{vectors:?}"));
+            self.add(format!("{vectors:?}"));
         }
     }
 
     #[test]
     fn memory_is_readable_while_it_is_allocated() {
         let sim = Sim::builder().build();
-        let calls = Rc::new(Calls::default());
+        let calls = Arc::new(Calls::default());
         let device = Observed::new(sim.function(0), calls.clone());
         let memory = device.memory.clone();
         let buffer = DmaBuf::new(device.clone(), DmaLayout::new(24, 4096)).unwrap();
@@ -282,21 +298,21 @@ mod tests {
         assert_eq!(memory.read(at.offset(24).unwrap(), &mut words), 0);
         buffer.release();
         assert_eq!(memory.read(at, &mut words), 0);
-        let calls = calls.0.borrow();
+        let calls = calls.0.lock().unwrap();
         assert_eq!(*calls, ["allocated 24", "freed 3 [0, 7, 0, 1]"]);
     }
 
     #[test]
     fn calls_are_in_the_order_of_accesses() {
         let sim = Sim::builder().build();
-        let calls = Rc::new(Calls::default());
+        let calls = Arc::new(Calls::default());
         let device = Observed::new(sim.function(0), calls.clone());
         let off = RegOffset::try_new(0xb_6008).unwrap();
         device.read32(off);
         device.clone().write32(off, 3);
         device.from_device();
         device.to_device();
-        let calls = calls.0.borrow();
+        let calls = calls.0.lock().unwrap();
         assert_eq!(*calls, ["read 0x0b6008", "write 0x0b6008 3", "entries"]);
     }
 }

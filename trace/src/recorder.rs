@@ -1,8 +1,7 @@
 //! Recording what a driver and its device do.
 
-use std::cell::RefCell;
 use std::io::Write;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use e810_backends::observed::{DeviceMemory, Observer};
 use e810_hal::regs::{PFPE_WQEALLOC, find};
@@ -16,8 +15,8 @@ use crate::record::{Event, Hex, Record};
 #[derive(Debug)]
 pub struct Recorder<W: Write> {
     device: u8,
-    file: Rc<RefCell<TraceFile<W>>>,
-    state: RefCell<State>,
+    file: Arc<Mutex<TraceFile<W>>>,
+    state: Mutex<State>,
 }
 
 /// What was seen of a device.
@@ -33,16 +32,24 @@ struct State {
 
 impl<W: Write> Recorder<W> {
     /// A recorder of device number `device` of a trace.
-    pub fn new(device: u8, file: Rc<RefCell<TraceFile<W>>>) -> Self {
+    pub fn new(device: u8, file: Arc<Mutex<TraceFile<W>>>) -> Self {
         Self {
             device,
             file,
-            state: RefCell::default(),
+            state: Mutex::default(),
         }
     }
 
+    fn file(&self) -> MutexGuard<'_, TraceFile<W>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn put(&self, now: Ns, event: Event) {
-        self.file.borrow_mut().put(&Record {
+        self.file().put(&Record {
             ns: now.0,
             device: self.device,
             event,
@@ -56,19 +63,19 @@ impl<W: Write> Recorder<W> {
     }
 
     fn is_open(&self) -> bool {
-        self.file.borrow().is_open()
+        self.file().is_open()
     }
 
     /// Something else than a read: the line of its repetitions, if there were any.
     fn end_of_reads(&self, now: Ns) {
-        let last = self.state.borrow_mut().last_read.take();
+        let last = self.state().last_read.take();
         if let Some((_, _, times @ 1..)) = last {
             self.put(now, Event::Again { times });
         }
     }
 
     fn learn(&self, now: Ns, learned: Vec<Learned>) {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state();
         for learned in learned {
             match learned {
                 Learned::Ring(kind, number, base, entries) => {
@@ -87,7 +94,7 @@ impl<W: Write> Recorder<W> {
 
     /// Puts what stands in rings and was not seen before.
     fn scan(&self, now: Ns, memory: &DeviceMemory) {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state();
         let State {
             cqp, entries, work, ..
         } = &mut *state;
@@ -109,12 +116,12 @@ fn name(offset: RegOffset) -> String {
     find(offset).map_or_else(String::new, |element| element.to_string())
 }
 
-impl<W: Write + std::fmt::Debug> Observer for Recorder<W> {
+impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
     fn read(&self, now: Ns, memory: &DeviceMemory, offset: RegOffset, value: u32) {
         if !self.is_open() {
             return;
         }
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state();
         let is_again = match &mut state.last_read {
             Some((last, said, times)) if *last == offset && *said == value => {
                 *times += 1;
@@ -135,7 +142,7 @@ impl<W: Write + std::fmt::Debug> Observer for Recorder<W> {
                     value: Hex(value.into()),
                 },
             );
-            self.state.borrow_mut().last_read = Some((offset, value, 0));
+            self.state().last_read = Some((offset, value, 0));
         }
         if !events.is_empty() {
             self.end_of_reads(now);
@@ -148,7 +155,7 @@ impl<W: Write + std::fmt::Debug> Observer for Recorder<W> {
             return;
         }
         self.end_of_reads(now);
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state();
         let mut events = state.adminq.write(memory, offset, value);
         let (commands, learned) = state.cqp.write(memory, offset, value);
         events.extend(commands);
@@ -179,7 +186,7 @@ impl<W: Write + std::fmt::Debug> Observer for Recorder<W> {
     fn freed(&self, now: Ns, memory: &DeviceMemory, at: Iova) {
         if self.is_open() {
             self.scan(now, memory);
-            let mut state = self.state.borrow_mut();
+            let mut state = self.state();
             state.entries.freed(memory, at);
             state.work.freed(memory, at);
             drop(state);

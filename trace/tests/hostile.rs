@@ -3,9 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use e810_backends::observed::Observed;
 use e810_hal::regs::{
@@ -84,9 +83,9 @@ proptest! {
     #[test]
     fn any_driver_is_followed(steps in vec(step(), 1..60)) {
         let sim = Sim::builder().build();
-        let bytes = Rc::new(RefCell::new(TraceFile::begin(Vec::new(), "test", &[]).unwrap()));
+        let bytes = Arc::new(Mutex::new(TraceFile::begin(Vec::new(), "test", &[]).unwrap()));
         let recorder = Recorder::new(0, bytes.clone());
-        let device = Observed::new(sim.function(0), Rc::new(recorder));
+        let device = Observed::new(sim.function(0), Arc::new(recorder));
         let memory = DmaBuf::new(device.clone(), DmaLayout::new(WORDS * 8, 4096)).unwrap();
         let at = |offset: u16| memory.iova().0 + u64::from(offset) % (WORDS as u64 * 8 + 64);
         let put = |index: usize, word: u64| memory.words()[index].store(word, Ordering::Relaxed);
@@ -118,7 +117,7 @@ proptest! {
             }
         }
         memory.release();
-        prop_assert!(bytes.borrow_mut().finish().is_none());
+        prop_assert!(bytes.lock().unwrap().finish().is_none());
     }
 
     #[test]

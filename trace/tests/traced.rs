@@ -5,9 +5,8 @@
     reason = "a test fails by panicking, helpers included"
 )]
 
-use std::cell::RefCell;
 use std::io::{self, Write};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use e810::{
     AccessFlags, ColdStart, Config, ConnectOptions, Control, Data, EventSet, LinkPolicy, Op,
@@ -24,11 +23,12 @@ use e810_trace::{Event, Kinds, Record, Recorder, Trace, TraceFile, diff, show};
 
 /// A file in memory.
 #[derive(Clone, Debug, Default)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
+struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend(bytes);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -39,7 +39,7 @@ impl Write for Shared {
 /// A trace of one device, while it is written.
 struct Tracing {
     bytes: Shared,
-    file: Rc<RefCell<TraceFile<Shared>>>,
+    file: Arc<Mutex<TraceFile<Shared>>>,
 }
 
 impl Tracing {
@@ -48,17 +48,17 @@ impl Tracing {
         let file = TraceFile::begin(bytes.clone(), "test", &["sim".to_owned()]).unwrap();
         Self {
             bytes,
-            file: Rc::new(RefCell::new(file)),
+            file: Arc::new(Mutex::new(file)),
         }
     }
 
     fn device<D: HostDevice>(&self, device: D, number: u8) -> Observed {
-        Observed::new(device, Rc::new(Recorder::new(number, self.file.clone())))
+        Observed::new(device, Arc::new(Recorder::new(number, self.file.clone())))
     }
 
     fn end(self) -> Trace {
-        assert!(self.file.borrow_mut().finish().is_none());
-        let trace = Trace::parse(&self.bytes.0.borrow()).unwrap();
+        assert!(self.file.lock().unwrap().finish().is_none());
+        let trace = Trace::parse(&self.bytes.0.lock().unwrap()).unwrap();
         assert_eq!((trace.unknown, trace.is_cut), (0, false));
         trace
     }

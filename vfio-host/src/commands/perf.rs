@@ -1,5 +1,6 @@
 //! `e810 perf`: latency and bandwidth over message sizes.
 
+mod local;
 mod rows;
 
 use std::io::Write;
@@ -37,6 +38,8 @@ const MOST_IN_A_DURATION: u64 = 1 << 40;
 const DEPTH: u32 = 128;
 /// The same for latency, where only a few are.
 const LATENCY_DEPTH: u32 = 16;
+/// Turns of which one, if it is empty, looks at the clock.
+const TURNS_PER_CLOCK: u32 = 16;
 /// Iterations between two calls of [`RunContext::watch`].
 const TURNS_PER_WATCH: u32 = 64;
 /// Payload memory of a side, at most: a typing error should not ask for all
@@ -276,42 +279,6 @@ impl<S: Sink> Measure<'_, S> {
         }
     }
 
-    /// A run with both sides in this process, each having its turn.
-    fn both<P: HostPlatform>(
-        &self,
-        [ask, answer]: [&mut PerfEndpoint<P>; 2],
-        size: u32,
-        context: RunContext<'_>,
-    ) -> Result<Run> {
-        let mut server = Server::prepare(answer, self.plan, size)?;
-        let mut client = Client::prepare(ask, self.plan, size)?;
-        let mut patience = Patience::default();
-        while !client.is_done() || !server.is_done() {
-            if self.stop.is_asked() {
-                client.stop();
-            }
-            // The other side learns at once that nothing more comes.
-            if let Some(posted) = client.cut_short() {
-                server.stop_at(&posted);
-            }
-            let asked = client.turn(ask).context("on the initiator's side")?;
-            let answered = server.turn(answer).context("on the responder's side")?;
-            patience.turn(ask, asked || answered, context.watch)?;
-            if patience.is_due() {
-                self.rows.at(size, client.completed());
-            }
-            if !asked && !answered {
-                ask.endpoint.relax();
-                answer.endpoint.relax();
-            }
-        }
-        let there = server.finish(answer)?;
-        let mut run = client.finish(ask)?;
-        run.verified += there.verified;
-        run.errors += there.errors;
-        Ok(run)
-    }
-
     /// All sizes with a peer that was met.
     fn with_peer<P: HostPlatform>(
         &self,
@@ -446,6 +413,10 @@ impl Patience {
             if self.is_due() {
                 watch()?;
             }
+            return Ok(());
+        }
+        // The clock costs as much as the turn.
+        if !self.turns.is_multiple_of(TURNS_PER_CLOCK) {
             return Ok(());
         }
         watch()?;

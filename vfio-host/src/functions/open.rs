@@ -1,9 +1,8 @@
 //! Opening the devices of a command, with a trace of what is done with them if asked for.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Error, Result};
 use e810_backends::observed::Observed;
@@ -28,13 +27,13 @@ pub(crate) fn open<const N: usize, V: DeviceVisitor<N, Error = Error>>(
         return e810_backends::open(specs, options, visitor);
     };
     let file = begin(path, &specs).with_context(|| format!("--trace {}", path.display()))?;
-    let file = Rc::new(RefCell::new(file));
+    let file = Arc::new(Mutex::new(file));
     let traced = Traced {
         visitor,
         file: file.clone(),
     };
     let outcome = e810_backends::open(specs, options, traced);
-    match file.borrow_mut().finish() {
+    match file.lock().unwrap_or_else(PoisonError::into_inner).finish() {
         None => {}
         Some(Ended::Full) => log::warn!(
             "--trace {}: it reached the size of the largest trace that can be read, and ends there",
@@ -57,7 +56,7 @@ fn begin(path: &Path, specs: &[&DeviceSpec]) -> Result<TraceFile<File>> {
 /// A visitor whose devices are traced.
 struct Traced<V> {
     visitor: V,
-    file: Rc<RefCell<TraceFile<File>>>,
+    file: Arc<Mutex<TraceFile<File>>>,
 }
 
 impl<const N: usize, V: DeviceVisitor<N, Error = Error>> DeviceVisitor<N> for Traced<V> {
@@ -73,7 +72,7 @@ impl<const N: usize, V: DeviceVisitor<N, Error = Error>> DeviceVisitor<N> for Tr
         let traced = devices.map(|device| {
             let number = number.next().unwrap_or(u8::MAX);
             let recorder = Recorder::new(number, self.file.clone());
-            Observed::new(device, Rc::new(recorder))
+            Observed::new(device, Arc::new(recorder))
         });
         self.visitor.visit(traced)
     }
