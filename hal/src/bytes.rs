@@ -14,8 +14,9 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Bytes that are copied in one turn of a loop.
-const LINE: usize = 64;
+mod lines;
+
+use lines::LINE;
 
 /// A window on memory that the device may read and write.
 ///
@@ -149,13 +150,12 @@ impl SharedBytes {
             window.read_edge(0, first);
         }
         let mut at = head;
-        let (lines, rest) = rest.as_chunks_mut::<LINE>();
-        for line in lines {
-            let (chunks, _) = line.as_chunks_mut::<8>();
-            for (chunk, word) in chunks.iter_mut().zip(window.line(at)) {
-                *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
-            }
-            at = at.wrapping_add(LINE);
+        let (whole, rest) = rest.as_chunks_mut::<LINE>();
+        if !whole.is_empty() {
+            // SAFETY: `at + size_of_val(whole) <= len`, and `start + at` is aligned to 8; the
+            // memory is valid, and accessed by words here (contract of `new`).
+            unsafe { lines::load(window.start.add(at), whole) };
+            at = at.wrapping_add(size_of_val(whole));
         }
         let (words, tail) = rest.as_chunks_mut::<8>();
         for chunk in words {
@@ -180,13 +180,11 @@ impl SharedBytes {
             window.write_edge(0, first);
         }
         let mut at = head;
-        let (lines, rest) = rest.as_chunks::<LINE>();
-        for line in lines {
-            let (chunks, _) = line.as_chunks::<8>();
-            for (chunk, word) in chunks.iter().zip(window.line(at)) {
-                word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
-            }
-            at = at.wrapping_add(LINE);
+        let (whole, rest) = rest.as_chunks::<LINE>();
+        if !whole.is_empty() {
+            // SAFETY: as in `read`; the memory may be written (contract of `new`).
+            unsafe { lines::store(window.start.add(at), whole) };
+            at = at.wrapping_add(size_of_val(whole));
         }
         let (words, tail) = rest.as_chunks::<8>();
         for chunk in words {
@@ -275,14 +273,6 @@ impl SharedBytes {
         // to 8 (see `before_words`); the memory is valid, and accessed by words
         // here (contract of `new`).
         unsafe { AtomicU64::from_ptr(self.start.add(at).cast().as_ptr()) }
-    }
-
-    /// The words of [`LINE`] bytes at `at`, as [`Self::word`] gives them one by one.
-    fn line(&self, at: usize) -> &[AtomicU64; LINE / 8] {
-        debug_assert!(at.wrapping_add(LINE) <= self.len, "inside the window");
-        // SAFETY: callers pass `at` with a line left and `start + at` aligned to
-        // 8; the memory is valid, and accessed by words here (contract of `new`).
-        unsafe { self.start.add(at).cast().as_ref() }
     }
 }
 

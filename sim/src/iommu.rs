@@ -30,7 +30,7 @@ const HIGH: u64 = 1 << 47;
 /// Ranges remembered after they were unmapped, to tell "freed" from "never mapped".
 const REMEMBERED: usize = 4096;
 /// Translations kept at hand, by page: a power of two.
-const RECENT: usize = 64;
+const RECENT: usize = 256;
 /// Random places tried before giving up.
 const TRIES: u32 = 64;
 

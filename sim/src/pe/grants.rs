@@ -11,8 +11,10 @@ use super::env::Env;
 use super::mr::Grant;
 use crate::rc::{Access, Fault, HostFault, Right};
 
-/// Grants kept, a power of two: some pages of some regions.
+/// Grants kept of each right, a power of two: some pages of some regions.
 const KEPT: usize = 256;
+/// Values of [`Right`].
+const RIGHTS: usize = Right::RemoteWrite as usize + 1;
 
 /// Bytes that may be accessed: those of one page or of one contiguous region.
 #[derive(Clone, Copy, Debug)]
@@ -43,17 +45,18 @@ impl Range {
     }
 }
 
-/// The grants kept.
+/// The grants kept. What is sent from a page and what is received into it have places of their own.
 #[derive(Debug)]
-pub(crate) struct Grants([Option<Range>; KEPT]);
+pub(crate) struct Grants([[Option<Range>; KEPT]; RIGHTS]);
 
 impl Default for Grants {
     fn default() -> Self {
-        Self([None; KEPT])
+        Self([[None; KEPT]; RIGHTS])
     }
 }
 
-/// Where a grant is kept: neighbouring pages, and regions, have places of their own.
+/// Where a grant is kept: neighbouring pages, and regions, have places of their own. Which pages of
+/// one region share a place does not depend on its address, so neither do counts of DMA.
 fn place(access: &Access) -> usize {
     let index = (access.addr >> 12) ^ u64::from(access.stag >> 8) << 2;
     (index ^ u64::from(access.qpn) << 3) as usize % KEPT
@@ -72,6 +75,7 @@ impl Device {
         if !self.config.shortcuts {
             return None;
         }
+        let kept = kept.get(access.right as usize)?;
         let range = kept.get(place(access))?.as_ref()?;
         range.iova(access, len, self.grants_generation())
     }
@@ -111,7 +115,8 @@ impl Device {
             iova: iova.wrapping_sub(access.addr.wrapping_sub(from)),
         };
         let Grants(kept) = &mut self.grants;
-        if let Some(slot) = kept.get_mut(place(access)) {
+        let kept = kept.get_mut(access.right as usize);
+        if let Some(slot) = kept.and_then(|kept| kept.get_mut(place(access))) {
             *slot = Some(range);
         }
     }

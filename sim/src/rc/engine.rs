@@ -91,8 +91,8 @@ fn stop<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H, Stop(event): Stop
     host.report(event);
 }
 
-/// Sends the packets that may be sent now, at most [`POLL_BUDGET`]. Returns `true` if there are
-/// more: call again.
+/// Sends the packets that may be sent now, as far as [`POLL_BUDGET`] goes. Returns `true` if there
+/// are more: call again.
 pub fn poll<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     let mut budget = POLL_BUDGET;
     let result = match state.mode {

@@ -9,6 +9,7 @@ use super::host::{Access, Host, READ_ENTRY_WORDS, Right};
 use super::psn;
 use super::segment;
 use super::state::{Ack, QpRcState, Responder};
+use super::timing::cost;
 use crate::wire::{Aeth, Headers, Opcode, Place, Reth, Syndrome};
 
 /// A pending read.
@@ -210,7 +211,7 @@ pub(super) fn respond<H: Host + ?Sized>(
             }
         }
         host.transmit(frame.seal());
-        *budget -= 1;
+        *budget = budget.saturating_sub(cost(len));
         sent += u64::from(len);
         read.begun = true;
         read.psn = psn::add(read.psn, 1);

@@ -15,23 +15,23 @@ use crate::wire::{Headers, Opcode, Packet, Reth};
 use crate::wqe::{AeSource, Fragment, PlainSend, QUANTUM, QUANTUM_WORDS, is_valid, plain_receive};
 
 /// Sends the entry at `next`, whose words are given, if it is plain, has not been begun, and may be
-/// sent now; false if it was left alone.
+/// sent now. The bytes of its payload; `None` if it was left alone.
 pub(super) fn send<H: Host + ?Sized>(
     config: &QpConfig,
     requester: &mut Requester,
     words: &[u64; QUANTUM_WORDS],
     (index, polarity): (u16, bool),
     host: &mut H,
-) -> Result<bool, Stop> {
+) -> Result<Option<u32>, Stop> {
     let at = requester.next;
     let begun = requester.next_psn != at.first_psn || at.pos < requester.max_pos;
     let Some(plain) = PlainSend::decode(words, polarity).filter(|_| !begun) else {
-        return Ok(false);
+        return Ok(None);
     };
     let len = plain.fragment.len;
     let fits = len <= config.mtu.bytes() && requester.in_flight() < config.window;
     if !fits || plain.remote.is_none() && requester.is_out_of_credit(config) {
-        return Ok(false);
+        return Ok(None);
     }
     let opcode = match plain.remote {
         Some(_) => Opcode::WRITE_ONLY,
@@ -58,7 +58,7 @@ pub(super) fn send<H: Host + ?Sized>(
     });
     requester.next = at.behind_quanta(1, true, requester.next_psn);
     requester.max_pos = requester.next.pos;
-    Ok(true)
+    Ok(Some(len))
 }
 
 /// Carries out a SEND in sequence, if it is plain and so is the receive that it takes; false if it

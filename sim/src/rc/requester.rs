@@ -9,7 +9,7 @@ use super::psn;
 use super::ring::{decode_send, first_send_quantum, send_slot};
 use super::segment::{self, Segment};
 use super::state::{Cursor, Mode, QpRcState, Requester, Timer};
-use super::timing::{MAX_OUTSTANDING, READ_CHUNK_PACKETS, ack_every};
+use super::timing::{MAX_OUTSTANDING, READ_CHUNK_PACKETS, ack_every, cost};
 use crate::wire::{Headers, Opcode};
 use crate::wqe::{AeCode, AeSource, Operation, SendWqe};
 
@@ -96,9 +96,9 @@ pub(super) fn poll<H: Host + ?Sized>(
         };
         if host.takes_shortcuts()
             && *budget != 0
-            && plain::send(config, requester, &first, slot, host)?
+            && let Some(len) = plain::send(config, requester, &first, slot, host)?
         {
-            *budget -= 1;
+            *budget = budget.saturating_sub(cost(len));
             continue;
         }
         let wqe = decode_send(slot, first, host)
@@ -233,7 +233,7 @@ fn send_message<H: Host + ?Sized>(
         };
         segment.ack_request |= segment.ends() || tries;
         segment::transmit(config, wqe, wqe_index, segment, host)?;
-        *budget -= 1;
+        *budget = budget.saturating_sub(cost(segment.len));
         requester.use_psns(config, 1, host.now_ns());
         if segment.ends() {
             host.remember(Sent {

@@ -36,8 +36,14 @@ pub(super) const READ_CHUNK_PACKETS: u32 = 1 << 21;
 /// PSNs that may be outstanding, reads included.
 pub(super) const MAX_OUTSTANDING: u32 = 1 << 22;
 
-/// Packets sent by one call of [`poll`](super::poll).
+/// Packets without payload that one call of [`poll`](super::poll) sends.
 pub const POLL_BUDGET: u32 = 64;
+
+/// What a packet with `len` bytes of payload takes of [`POLL_BUDGET`]: as many packets are made
+/// together as stay in a processor's first cache until they are handed over.
+pub(super) const fn cost(len: u32) -> u32 {
+    1 + len / 1024
+}
 
 /// The code that never runs out (data-path 8.9).
 pub(super) const RNR_RETRY_FOREVER: u8 = 7;

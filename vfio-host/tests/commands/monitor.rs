@@ -78,7 +78,7 @@ fn messages_of_its_own_are_seen() {
 fn a_failure_is_seen_with_cause_and_remedy() {
     // The report is not lost with the failure.
     let mut bytes = Vec::new();
-    let words = "e810 monitor --json --once --interval 5000 --faults loss=100%";
+    let words = "e810 monitor --json --once --interval 2000 --faults loss=100%";
     let cli = clap::Parser::try_parse_from(words.split_whitespace()).unwrap();
     let error = e810_host::run(&cli, &mut bytes).unwrap_err();
     assert!(

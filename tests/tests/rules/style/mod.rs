@@ -8,6 +8,7 @@
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod errata;
+mod examples;
 mod lengths;
 mod paths;
 mod words;
