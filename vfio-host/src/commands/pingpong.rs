@@ -249,12 +249,13 @@ impl Messages<'_> {
         datagram::prepare(ask)?;
         datagram::prepare(answer)?;
         let mut responder = datagram::Responder::new(&self.plan);
-        let mut idle = || {
+        let mut idle = |ask: &mut PingpongEndpoint<P>| {
             watch()?;
             let answered = responder.turn(answer).context("on the responder's side")?;
             if answered == 0 {
                 answer.endpoint.relax();
             }
+            ask.endpoint.relax();
             Ok(())
         };
         let mut outcome = datagram::ask(ask, &self.plan, progress, &mut idle, self.stop)?;
@@ -342,7 +343,11 @@ impl Messages<'_> {
                 remote::run((role, content), side, plan, shown, &watch, &is_over)
             }
             (ServiceArg::Ud, Role::Client) => {
-                datagram::ask(side, plan, shown, &mut || watch(), self.stop)
+                let mut idle = |side: &mut PingpongEndpoint<P>| {
+                    watch()?;
+                    side.endpoint.sleep()
+                };
+                datagram::ask(side, plan, shown, &mut idle, self.stop)
             }
             (ServiceArg::Ud, Role::Server) => {
                 let mut responder = datagram::Responder::new(plan);

@@ -257,7 +257,7 @@ fn two_processes_measure() {
         "pingpong --transport=ud",
     ] {
         let (command, words) = words.split_once(' ').unwrap();
-        let words = format!("{words} --duration=0.2");
+        let words = format!("{words} --duration=0.05");
         let ends = both(&server, command, [&words, &words]);
         let [answer, ask] = ends.map(|end| match command {
             "perf" => end.json()["rows"][0].clone(),

@@ -23,8 +23,9 @@ const AGAIN: Ns = Ns::from_ms(50);
 /// Datagrams of one side that are not carried out at most; its queue is longer.
 const OUTSTANDING: u32 = 8;
 
-/// Called in each turn in which nothing arrived; an error ends the exchange.
-pub type Idle<'a> = &'a mut dyn FnMut() -> Result<()>;
+/// Called with the initiator in each turn in which nothing arrived, to rest or to do something
+/// else; an error ends the exchange.
+pub type Idle<'a, P> = &'a mut dyn FnMut(&mut PingpongEndpoint<P>) -> Result<()>;
 
 /// Posts the receives of a side.
 ///
@@ -109,7 +110,7 @@ pub fn ask<P: HostPlatform>(
     side: &mut PingpongEndpoint<P>,
     plan: &Plan,
     progress: &mut Progress,
-    idle: Idle<'_>,
+    idle: Idle<'_, P>,
     stop: &Stop,
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
@@ -141,7 +142,7 @@ pub fn ask<P: HostPlatform>(
             if polled > 0 {
                 continue;
             }
-            idle()?;
+            idle(side)?;
             let now = side.endpoint.now();
             ensure!(
                 now - posted < MESSAGE_LIMIT,
@@ -153,7 +154,6 @@ pub fn ask<P: HostPlatform>(
                 sent = now;
                 check.send(side, number)?;
             }
-            side.endpoint.relax();
         }
         outcome.messages += 2;
         match answer {
