@@ -200,9 +200,34 @@ pub(crate) mod place {
         (at < count * 4).then_some((at / 4) as u16)
     }
 
-    /// Whether a receive queue's QRX_CTRL is at `off`.
-    pub(crate) fn is_rx_control(off: RegOffset) -> bool {
-        element(off, 0x12_0000, RX_QUEUES).is_some()
+    /// The receive queue whose QRX_CTRL is at `off`.
+    pub(crate) fn rx_control(off: RegOffset) -> Option<u16> {
+        element(off, 0x12_0000, RX_QUEUES)
+    }
+
+    /// The receive queue whose QRX_TAIL is at `off`.
+    pub(crate) fn rx_tail(off: RegOffset) -> Option<u16> {
+        element(off, 0x29_0000, RX_QUEUES)
+    }
+
+    /// QRX_TAIL of a receive queue.
+    pub(crate) fn rx_tail_of(queue: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0x29_0000 + u32::from(queue) * 4)
+    }
+
+    /// QRX_CONTEXT(`dword`) of a receive queue.
+    pub(crate) fn rx_context(dword: u32, queue: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0x28_0000 + dword * 0x2000 + u32::from(queue) * 4)
+    }
+
+    /// QRXFLXP_CNTXT of a receive queue.
+    pub(crate) fn rx_profile(queue: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0x48_0000 + u32::from(queue) * 4)
+    }
+
+    /// QINT_RQCTL of a receive queue.
+    pub(crate) fn rx_interrupt(queue: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0x15_0000 + u32::from(queue) * 4)
     }
 
     /// The transmit queue whose QTX_COMM_DBELL is at `off`.
@@ -241,7 +266,7 @@ mod tests {
         assert_eq!(name(0x12_0010), "QRX_CTRL(4)");
         assert_eq!(name(0x28_2004), "QRX_CONTEXT(1, 1)");
         assert_eq!(name(0x38_0004), "GLPRT_GORC(1)");
-        assert!(place::is_rx_control(RegOffset::new(0x12_0010)));
+        assert_eq!(place::rx_control(RegOffset::new(0x12_0010)), Some(4));
         assert_eq!(place::tx_doorbell(RegOffset::new(0x2C_0008)), Some(2));
         assert_eq!(place::tx_doorbell(RegOffset::new(0x2D_0000)), None);
     }
