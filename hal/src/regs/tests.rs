@@ -177,6 +177,7 @@ fn programmed_values_are_those_of_the_tables() {
     assert_eq!(DYN_CTL_ENABLE, 0x3);
     assert_eq!(DYN_CTL_ENABLE_KEEP_ITR, 0x1B);
     assert_eq!(DYN_CTL_OTHER_CAUSE_SETUP, 0x8600_0000);
+    assert_eq!(DYN_CTL_WRITE_BACK, 0xC000_0018);
     assert_eq!(CAUSE_ENABLED, 0x4000_1800);
     assert_eq!(CAUSE_DISABLED, 0x1800);
     assert_eq!(ITR_GRAN_ALL, 0x2222_0000);
