@@ -97,6 +97,8 @@ opcodes! {
     EVENT_MASK = 0x0613, "Set Event Mask";
     /// Switches LLDP MIB change events on or off; as an event, the MIB changed.
     LLDP_MIB_CHANGE = 0x0A01, "LLDP MIB Change";
+    /// Add Transmit LAN Queues.
+    ADD_TX_QUEUES = 0x0C30, "Add Transmit LAN Queues";
     /// Disable Transmit Queues.
     DISABLE_QUEUES = 0x0C31, "Disable Transmit Queues";
     /// Add RDMA Queue Set.

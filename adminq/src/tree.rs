@@ -5,9 +5,9 @@
 //! the first class. The default chain is removed; below each class in use this
 //! driver makes one chain: intermediate elements, the VSI's element, elements
 //! down to a queue group, and as many queue sets below that as are asked for.
-//! In a tree of 5 layers the VSI's element is the queue group. Existing drivers
-//! make a second chain for LAN queues; the firmware cannot tell the two apart
-//! (the command carries no owner), and no LAN queue is driven here.
+//! In a tree of 5 layers the VSI's element is the queue group. A LAN queue has a
+//! chain of its own below the VSI's element, as existing drivers make it; the
+//! firmware cannot tell the two apart (the command carries no owner).
 
 use e810_hal::{Platform, log_warn};
 use heapless::Vec;
@@ -15,10 +15,16 @@ use heapless::Vec;
 use crate::error::{Error, Result};
 use crate::op::{
     AddElement, AddQueueSet, Branch, ClassTeids, DeleteElement, DisableQueueSet, Element,
-    ElementKind, GetDefaultTopology, GetElement, MAX_LAYERS, QueryPortEts, QueryResources,
-    SchedulerResources, Topology,
+    ElementKind, GetDefaultTopology, MAX_LAYERS, QueryPortEts, QueryResources, SchedulerResources,
+    Topology,
 };
 use crate::queue::AdminQ;
+
+mod place;
+mod tx_queue;
+
+use place::{Placed, place};
+pub use tx_queue::{TxQueue, TxQueueNotAdded};
 
 /// Traffic classes of a port.
 pub const CLASSES: usize = 8;
@@ -50,6 +56,8 @@ struct Class {
     /// The firmware's element that the chain hangs on.
     above: u32,
     chain: Vec<Element, MAX_LAYERS>,
+    /// Below the VSI's element, for LAN queues.
+    lan_chain: Vec<Element, MAX_LAYERS>,
     sets: u16,
     /// An element may exist whose TEID is not known: what is above it cannot be
     /// deleted.
@@ -135,6 +143,7 @@ impl Tree {
                     teid: branch.get(1).map_or(above.teid, |class| class.teid),
                     above: above.teid,
                     chain: Vec::new(),
+                    lan_chain: Vec::new(),
                     sets: 0,
                     stuck: false,
                 });
@@ -195,12 +204,8 @@ impl Tree {
         let class = self.class(traffic_class)?;
         while class.chain.len() < wanted {
             let above = class.chain.last().map_or(class.above, |last| last.teid);
-            let made = queue.execute(&AddElement::below(above));
-            let made = made.inspect_err(|error| class.stuck |= error.refusal().is_none())?;
-            let element = Element {
-                parent: above,
-                ..made
-            };
+            let made = add_element(queue, above);
+            let element = made.inspect_err(|error| class.stuck |= error.refusal().is_none())?;
             // At most as many as there are layers.
             let _ = class.chain.push(element);
         }
@@ -235,15 +240,10 @@ impl Tree {
         }
         let parent = self.extend(queue, traffic_class, group)?;
         let undo = DisableQueueSet::new(parent, handle);
-        let teid = match queue.execute(&AddQueueSet::new(parent, handle)) {
-            Ok(teid) => teid,
-            Err(error) => {
-                // A reply that makes no sense may be about a leaf that exists.
-                if error.refusal().is_none() && !error.leaves_command_open() {
-                    let _ = queue.execute(&undo);
-                }
-                return Err(error);
-            }
+        let add = AddQueueSet::new(parent, handle);
+        let teid = match place(queue, parent, &add, &undo) {
+            Placed::At(teid) => teid,
+            Placed::Not { error, .. } => return Err(error),
         };
         let set = QueueSet {
             traffic_class,
@@ -251,23 +251,6 @@ impl Tree {
             teid,
             parent,
         };
-        let placed = queue.execute(&GetElement::new(teid)).and_then(|leaf| {
-            if leaf.parent == parent {
-                Ok(())
-            } else {
-                Err(Error::BadTree {
-                    what: "element above the new queue set",
-                    value: leaf.parent,
-                })
-            }
-        });
-        if let Err(error) = placed {
-            if !error.leaves_command_open() {
-                // The first error says more than one that undoing may add.
-                let _ = queue.execute(&undo);
-            }
-            return Err(error);
-        }
         let class = self.class(traffic_class)?;
         class.sets = class.sets.saturating_add(1);
         Ok(set)
@@ -300,8 +283,9 @@ impl Tree {
             if class.stuck {
                 log_warn!("elements below {:#x} are left to a reset", class.above);
                 class.chain.clear();
+                class.lan_chain.clear();
             }
-            while let Some(element) = class.chain.pop() {
+            while let Some(element) = class.lan_chain.pop().or_else(|| class.chain.pop()) {
                 let deleted = queue.execute(&DeleteElement::new(element.parent, element.teid));
                 if let Err(error) = deleted {
                     result = result.and(Err(error));
@@ -309,11 +293,20 @@ impl Tree {
                         return result;
                     }
                     class.chain.clear();
+                    class.lan_chain.clear();
                 }
             }
         }
         result
     }
+}
+
+fn add_element<P: Platform>(queue: &mut AdminQ<P>, above: u32) -> Result<Element> {
+    let made = queue.execute(&AddElement::below(above))?;
+    Ok(Element {
+        parent: above,
+        ..made
+    })
 }
 
 /// Removes the default leaf, then the default elements above it up to the entry
@@ -339,56 +332,4 @@ fn remove_default<P: Platform>(queue: &mut AdminQ<P>, branch: &Branch, entry: us
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn branch(kinds: &[ElementKind], first: u32) -> Branch {
-        let mut branch = Branch::new();
-        for (layer, kind) in kinds.iter().enumerate() {
-            let teid = if layer == 0 { 1 } else { first + layer as u32 };
-            branch
-                .push(Element {
-                    parent: 0,
-                    teid,
-                    kind: *kind,
-                })
-                .unwrap();
-        }
-        branch
-    }
-
-    fn tree(layers: u8, branches: &[Branch]) -> Result<Tree> {
-        let resources = SchedulerResources {
-            layers,
-            queue_sets: 8,
-            max_children: [8; MAX_LAYERS],
-        };
-        let topology: Topology = branches.iter().cloned().collect();
-        Tree::new(resources, Layers::of(layers).unwrap(), &topology)
-    }
-
-    use ElementKind::{EntryPoint, Generic, Leaf, Root, TrafficClass};
-
-    #[test]
-    fn each_branch_with_its_own_class_is_a_class() {
-        let kinds = [Root, TrafficClass, EntryPoint, Generic, Leaf];
-        let two = [branch(&kinds, 10), branch(&kinds, 20)];
-        let tree = tree(5, &two).unwrap();
-        let above: std::vec::Vec<u32> = tree.classes.iter().map(|class| class.above).collect();
-        assert_eq!((above, tree.entry), (std::vec![11, 21], 2));
-    }
-
-    #[test]
-    fn an_entry_point_must_leave_room_for_the_vsi() {
-        let low = branch(&[Root, TrafficClass, Generic, Generic, EntryPoint], 10);
-        assert!(matches!(
-            tree(5, &[low]),
-            Err(Error::BadTree { value: 4, .. })
-        ));
-        let none = branch(&[Root, TrafficClass, Generic], 10);
-        assert!(tree(9, &[none]).is_err());
-        let on_a_class = branch(&[Root, EntryPoint], 10);
-        assert!(tree(9, &[on_a_class]).is_err());
-        assert_eq!(Layers::of(7), None);
-    }
-}
+mod tests;

@@ -9,11 +9,13 @@
 mod fake;
 
 use e810_adminq::link::{self, NoLink};
+use e810_adminq::op::TxQueueContext;
 use e810_adminq::package::{LoadedBy, Package, load};
 use e810_adminq::reset::{self, GlobalReset, ResetDone};
 use e810_adminq::tree::Tree;
 use e810_adminq::{AdminQ, Error};
-use e810_hal::{Clock, Ns, WaitError};
+use e810_hal::bus::{PfId, TxQueueId, VsiId};
+use e810_hal::{Clock, Iova, Ns, WaitError};
 use fake::{Fake, Fault, FirmwareFake, Reply};
 
 fn started(fake: &Fake) -> AdminQ<Fake> {
@@ -271,6 +273,93 @@ fn queue_sets_in_trees_of_nine_and_five_layers() {
         tree.clear(&mut queue).unwrap();
         assert_eq!(fake.device_mut().state.elements.len(), 2);
         finish(&fake, queue);
+    }
+}
+
+fn tx_queue(traffic_class: u8) -> TxQueueContext {
+    TxQueueContext {
+        ring: Iova(0x8000),
+        entries: 64,
+        queue: TxQueueId::ZERO,
+        lport: 0,
+        traffic_class,
+        pf: PfId::ZERO,
+        vsi: VsiId::ZERO,
+    }
+}
+
+/// The LAN queue has a chain of its own in nine layers, and none in five; it is below
+/// the same VSI, in whatever order the two are made.
+#[test]
+fn a_lan_queue_beside_queue_sets() {
+    for (layers, elements) in [(9, 4 + 2 + 2), (5, 2)] {
+        for lan_first in [true, false] {
+            let fake = Fake::default();
+            fake.device_mut().state.layers = layers;
+            let mut queue = started(&fake);
+            let mut tree = Tree::discover(&mut queue, 0).unwrap();
+            tree.add_vsi(&mut queue, 0).unwrap();
+            let (set, added);
+            if lan_first {
+                added = tree.add_tx_queue(&mut queue, &tx_queue(0)).unwrap();
+                set = tree.add_queue_set(&mut queue, 0, 7).unwrap();
+            } else {
+                set = tree.add_queue_set(&mut queue, 0, 7).unwrap();
+                added = tree.add_tx_queue(&mut queue, &tx_queue(0)).unwrap();
+            }
+            let state = fake.device_mut().state.elements.clone();
+            assert_eq!(state.len(), 2 + elements + 2);
+            let path = |mut teid| {
+                let mut path = Vec::new();
+                while let Some((parent, _)) = state.get(&teid) {
+                    path.push(teid);
+                    teid = *parent;
+                }
+                path.reverse();
+                path
+            };
+            let (lan, rdma) = (path(added.teid), path(set.teid));
+            assert_eq!((lan.len(), rdma.len()), (layers.into(), layers.into()));
+            let same = lan.iter().zip(&rdma).take_while(|(a, b)| a == b).count();
+            assert_eq!(same, if layers == 9 { 6 } else { 4 }, "down to the VSI");
+            tree.remove_tx_queue(&mut queue, added).unwrap();
+            // One that is gone is no error.
+            fake.device_mut().fault(0x0C31, Fault::Code(2));
+            tree.remove_tx_queue(&mut queue, added).unwrap();
+            tree.remove_queue_set(&mut queue, set).unwrap();
+            tree.clear(&mut queue).unwrap();
+            assert_eq!(fake.device_mut().state.elements.len(), 2);
+            finish(&fake, queue);
+        }
+    }
+}
+
+/// Until the firmware has refused it, or has removed it, its ring stays the device's.
+#[test]
+fn a_lan_queue_that_is_not_added_says_whether_it_may_exist() {
+    let elsewhere = Reply::params(2, &[1]).data([[99, 0, 0, 0], [109, 0, 0, 0]].concat());
+    for (opcode, fault, undo, may_exist) in [
+        (0x0401, Fault::Code(16), None, false),
+        (0x0C30, Fault::Code(14), None, false),
+        (0x0C30, Fault::Length(8), None, false),
+        (0x0C30, Fault::Length(8), Some(Fault::Code(2)), false),
+        (0x0C30, Fault::Length(8), Some(Fault::Code(12)), true),
+        (0x0C30, Fault::Silent, None, true),
+        (0x0404, Fault::Answer(elsewhere), None, false),
+    ] {
+        let fake = Fake::default();
+        let mut queue = started(&fake);
+        let mut tree = Tree::discover(&mut queue, 0).unwrap();
+        tree.add_vsi(&mut queue, 0).unwrap();
+        let what = format!("{opcode:#x}: {fault:?}, {undo:?}");
+        fake.device_mut().fault(opcode, fault);
+        if let Some(undo) = undo {
+            fake.device_mut().fault(0x0C31, undo);
+        }
+        let failed = tree.add_tx_queue(&mut queue, &tx_queue(0)).unwrap_err();
+        assert_eq!(failed.may_exist, may_exist, "{what}");
+        let no_class = tree.add_tx_queue(&mut queue, &tx_queue(1)).unwrap_err();
+        assert!(!no_class.may_exist);
     }
 }
 

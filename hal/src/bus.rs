@@ -215,6 +215,12 @@ indexes! {
 
     /// Virtual function of the device, 0..=255 (registers.json, VPINT_ALLOC).
     VfId ..= 255, "VF ";
+
+    /// LAN receive queue of the function, 0..=2047 (lan-path 2.1, 2.2).
+    RxQueueId ..= 2047, "Rx queue ";
+
+    /// LAN transmit queue of the function, 0..=16383 (lan-path 2.1, 2.2).
+    TxQueueId ..= 16383, "Tx queue ";
 }
 
 /// Index of a register array that has no vocabulary of its own, 0..=`MAX`.
@@ -318,6 +324,8 @@ mod tests {
         holds_only_its_range::<ItrIndex>();
         holds_only_its_range::<VsiId>();
         holds_only_its_range::<VfId>();
+        holds_only_its_range::<RxQueueId>();
+        holds_only_its_range::<TxQueueId>();
         holds_only_its_range::<Index<5>>();
         assert_eq!(Index::<5>::new(6), None);
         assert_eq!(CeqId::new(1023).map(CeqId::get), Some(1023));

@@ -29,6 +29,7 @@ mod resource;
 mod rules;
 mod sched;
 mod switch;
+mod tx_queue;
 mod version;
 mod vlan;
 mod vsi;
@@ -49,6 +50,7 @@ pub use sched::{
     MAX_LAYERS, QueryResources, SchedulerResources, Topology,
 };
 pub use switch::{GetSwitchConfig, LocalForwarding, SetPortParameters, SwitchPage, SwitchPort};
+pub use tx_queue::{AddTxQueue, DisableTxQueue, TX_CONTEXT_BYTES, TxQueueContext};
 pub use version::{Api, DriverVersion, Firmware, GetVersion, QueueShutdown, Version};
 pub use vlan::{GetVlanMode, SetVlanMode, VlanMode};
 pub use vsi::{AddVsi, FreeVsi, UpdateVsi, VSI_BYTES, VsiAdded, VsiContext};

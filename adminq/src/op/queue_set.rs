@@ -65,6 +65,14 @@ const FLUSH_PIPE: u8 = 1 << 3;
 /// q_id: an RDMA queue set, not a LAN queue.
 const RDMA: u16 = 1 << 15;
 
+/// Parameters of 0x0C31 for one group.
+pub(super) fn disable_params() -> [u8; 16] {
+    let mut params = [0; 16];
+    put(&mut params, 0, [FLUSH_PIPE, 1]);
+    put16(&mut params, 2, TIMEOUT);
+    params
+}
+
 /// Removes an RDMA queue set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DisableQueueSet {
@@ -91,10 +99,7 @@ impl Command for DisableQueueSet {
     }
 
     fn params(&self) -> [u8; 16] {
-        let mut params = [0; 16];
-        put(&mut params, 0, [FLUSH_PIPE, 1]);
-        put16(&mut params, 2, TIMEOUT);
-        params
+        disable_params()
     }
 
     fn data(&self) -> Data<'_> {

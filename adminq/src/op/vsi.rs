@@ -27,6 +27,8 @@ const ALLOW_DEST_OVERRIDE: u8 = 1;
 const PRIORITIES_AS_THEY_ARE: u32 = 0xFA_C688;
 /// q_opt_flags: PE_FLTR_EN.
 const PE_FILTER: u8 = 1;
+/// inner_vlan_flags: emode 3, tags stay in the frame (lan-path 7.3).
+const LEAVE_TAGS: u8 = 3 << 3;
 /// vsi_num: the number is valid.
 const VALID: u16 = 1 << 15;
 /// vsi_flags: a VSI of the PF itself.
@@ -42,10 +44,10 @@ pub struct VsiContext {
 impl VsiContext {
     /// The main VSI of a function that carries RDMA, on switch `swid`.
     ///
-    /// As existing drivers make theirs, except for the receive queues: those of
-    /// the LAN side are not driven here. The map names queue 0 alone, which is
-    /// never switched on, because whether firmware takes a VSI without any
-    /// queue is not in the sources; what is not RDMA is dropped there.
+    /// As existing drivers make theirs, except for the receive queues: the map
+    /// names queue 0 alone, because whether firmware takes a VSI without any queue
+    /// is not in the sources. Where no LAN queues are wanted it is never switched
+    /// on, and what is not RDMA is dropped there.
     #[must_use]
     pub fn main(swid: u16, vlan: VlanMode) -> Self {
         let mut bytes = [0; VSI_BYTES];
@@ -64,6 +66,15 @@ impl VsiContext {
         put16(&mut bytes, 32, 1);
         put32(&mut bytes, 84, PRIORITIES_AS_THEY_ARE);
         Self { bytes }
+    }
+
+    /// This context with VLAN tags left in received frames, where a receive queue
+    /// takes them: the receiver then sees frames as they came (lan-path 7.3, 15).
+    #[must_use]
+    pub fn with_tags_left(mut self) -> Self {
+        let [inner] = crate::bytes::array(&self.bytes, 12).unwrap_or_default();
+        put(&mut self.bytes, 12, [inner | LEAVE_TAGS]);
+        self
     }
 
     /// Only the queue options, as this context has them, with the filter of the
@@ -249,5 +260,18 @@ mod tests {
             decode(&add, params(&[0xFF, 0x03]), &[]).is_err(),
             "768 and above"
         );
+    }
+
+    #[test]
+    fn tags_may_be_left_in_frames() {
+        for (mode, inner) in [(VlanMode::Single, 0x1B), (VlanMode::Double, 0x1B)] {
+            let (plain, left) = (
+                VsiContext::main(7, mode),
+                VsiContext::main(7, mode).with_tags_left(),
+            );
+            assert_eq!(left.bytes[12], inner);
+            assert_eq!(plain.bytes[..12], left.bytes[..12]);
+            assert_eq!(plain.bytes[13..], left.bytes[13..]);
+        }
     }
 }

@@ -135,7 +135,8 @@ impl State {
             }
             0x0607 => self.link_status(),
             0x0C31 => self.remove_set(sent),
-            0x0C33 => self.add_set(sent),
+            // One queue or queue set: the same places of parent and TEID.
+            0x0C30 | 0x0C33 => self.add_set(sent),
             0x0C40 => self.download(params, sent),
             0x0C43 => self.packages(),
             _ => Reply::default(),

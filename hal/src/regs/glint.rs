@@ -97,6 +97,13 @@ pub const DYN_CTL_ENABLE: u32 =
 /// LAN vectors (control-path 2.4).
 pub const DYN_CTL_ENABLE_KEEP_ITR: u32 = DYN_CTL_ENABLE | GLINT_DYN_CTL::ITR_INDX::NoTimer.value;
 
+/// GLINT_DYN_CTL: descriptors of LAN queues are written back at each interval, also
+/// while the vector is masked, and its enable bit stays as it is: value 0xC0000018
+/// (lan-path 4.3, 6).
+pub const DYN_CTL_WRITE_BACK: u32 = GLINT_DYN_CTL::WB_ON_ITR::SET.value
+    | GLINT_DYN_CTL::INTENA_MSK::SET.value
+    | GLINT_DYN_CTL::ITR_INDX::NoTimer.value;
+
 /// GLINT_DYN_CTL: disable the vector (control-path 2.4).
 pub const DYN_CTL_DISABLE: u32 = 0;
 

@@ -4,17 +4,18 @@ use crate::bus::RegOffset;
 
 use super::info::{Element, RegInfo, Space};
 use super::{
-    adminq, gl_reset, glhmc, glhmc_objects, glint, glpe, msix, pe_filter, pfgen, pfhmc, pfint,
-    pfpe, prtmac, switch, vf,
+    adminq, gl_reset, glhmc, glhmc_objects, glint, glpe, lan_queue, msix, pe_filter, pfgen, pfhmc,
+    pfint, pfpe, prtmac, switch, vf,
 };
 
-const FAMILIES: [&[RegInfo]; 15] = [
+const FAMILIES: [&[RegInfo]; 16] = [
     adminq::TABLE,
     gl_reset::TABLE,
     glhmc::TABLE,
     glhmc_objects::TABLE,
     glint::TABLE,
     glpe::TABLE,
+    lan_queue::TABLE,
     msix::TABLE,
     pe_filter::TABLE,
     pfgen::TABLE,

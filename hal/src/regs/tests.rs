@@ -177,6 +177,7 @@ fn programmed_values_are_those_of_the_tables() {
     assert_eq!(DYN_CTL_ENABLE, 0x3);
     assert_eq!(DYN_CTL_ENABLE_KEEP_ITR, 0x1B);
     assert_eq!(DYN_CTL_OTHER_CAUSE_SETUP, 0x8600_0000);
+    assert_eq!(DYN_CTL_WRITE_BACK, 0xC000_0018);
     assert_eq!(CAUSE_ENABLED, 0x4000_1800);
     assert_eq!(CAUSE_DISABLED, 0x1800);
     assert_eq!(ITR_GRAN_ALL, 0x2222_0000);
@@ -184,6 +185,7 @@ fn programmed_values_are_those_of_the_tables() {
     assert_eq!(OICR_RDMA, 0x1C00_0000);
     assert_eq!(ULD_DONE, 0x33B);
     assert_eq!(ULD_DONE_RDMA, 0x73B);
+    assert_eq!(RXDID_FLEX_NIC, 0xB02);
 }
 
 #[test]
@@ -232,6 +234,13 @@ fn the_table_tells_access_and_reset() {
     assert_eq!(named("MSIX_TMSG").space, Space::MsixBar);
     assert_eq!(named("GLINT_CEQCTL").index[0].max, 2047);
     assert_eq!(CeqId::MAX, 1023);
+}
+
+#[test]
+fn registers_of_each_lan_queue_are_known_as_such() {
+    let per_queue: Vec<_> = ALL.iter().filter(|info| is_per_queue(info)).collect();
+    assert_eq!(per_queue.len(), 8);
+    assert!(per_queue.iter().all(|info| info.name.starts_with('Q')));
 }
 
 #[test]

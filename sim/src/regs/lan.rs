@@ -58,13 +58,9 @@ pub(super) static TABLE: &[RegInfo] = registers! {
     PRTGEN_STATUS = 0xB_8100, [], Por;
     GLGEN_MAC_LINK_TOPO = 0xB_81DC, [], Corer;
     GLPCI_CNF2 = 0xB_E004, [], Pcir;
-    QTX_COMM_HEAD = 0xE_0000, [(4, 16383)], Corer;
     VP_MDET_TX_TCLAN = 0xF_B800, [(4, 255)], Corer;
     PF_MDET_TX_TCLAN = 0xF_C000, [], Corer;
     GL_MDET_TX_TCLAN = 0xF_C068, [], Corer;
-    QRX_CTRL = 0x12_0000, [(4, 2047)], Pfr;
-    QINT_TQCTL = 0x14_0000, [(4, 16383)], Corer;
-    QINT_RQCTL = 0x15_0000, [(4, 2047)], Corer;
     VPINT_MBX_CTL = 0x16_A000, [(4, 767)], Corer;
     PFINT_TSYN_MSK = 0x16_C980, [(4, 7)], Corer;
     VPLAN_TX_QBASE = 0x1D_1800, [(4, 255)], Corer;
@@ -89,15 +85,12 @@ pub(super) static TABLE: &[RegInfo] = registers! {
     PF_SB_ARQH = 0x23_0000, [], Corer;
     PF_SB_ARQT = 0x23_0080, [], Corer;
     PF_SB_REM_DEV_CTL = 0x23_00F0, [], Corer;
-    QRX_CONTEXT = 0x28_0000, [(8192, 7), (4, 2047)], Corer;
-    QRX_TAIL = 0x29_0000, [(4, 2047)], Corer;
     QRX_ITR = 0x29_2000, [(4, 2047)], Corer;
     GLLAN_RCTL_0 = 0x29_41F8, [], Corer;
     PF_MDET_RX = 0x29_4280, [], Corer;
     VP_MDET_RX = 0x29_4400, [(4, 255)], Corer;
     GL_MDET_RX = 0x29_4C00, [], Corer;
     GLV_RDPC = 0x29_4C04, [(4, 767)], Corer;
-    QTX_COMM_DBELL = 0x2C_0000, [(4, 16383)], Corer;
     VP_MDET_TX_PQM = 0x2D_2000, [(4, 255)], Corer;
     PF_MDET_TX_PQM = 0x2D_2C80, [], Corer;
     GL_MDET_TX_PQM = 0x2D_2E00, [], Corer;
@@ -169,7 +162,6 @@ pub(super) static TABLE: &[RegInfo] = registers! {
     PFQF_FD_SIZE = 0x46_0100, [], Corer;
     VSIQF_FD_SIZE = 0x46_2000, [(4, 767)], Corer;
     VSIQF_FD_CNT = 0x46_4000, [(4, 767)], Pfr;
-    QRXFLXP_CNTXT = 0x48_0000, [(4, 2047)], Corer;
     GLPE_WQMTXIDXADDR = 0x50_E000, [], Corer;
     GLPE_WQMTXIDXDATA = 0x50_E004, [], Corer;
 };
@@ -263,8 +255,8 @@ mod tests {
     #[test]
     fn elements_have_names() {
         let name = |off| find(RegOffset::new(off)).unwrap().to_string();
-        assert_eq!(name(0x12_0010), "QRX_CTRL(4)");
-        assert_eq!(name(0x28_2004), "QRX_CONTEXT(1, 1)");
+        assert_eq!(name(0x29_2010), "QRX_ITR(4)");
+        assert_eq!(name(0x45_D104), "GLFLXP_RXDID_FLAGS(1, 1)");
         assert_eq!(name(0x38_0004), "GLPRT_GORC(1)");
         assert_eq!(place::rx_control(RegOffset::new(0x12_0010)), Some(4));
         assert_eq!(place::tx_doorbell(RegOffset::new(0x2C_0008)), Some(2));

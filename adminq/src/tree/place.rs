@@ -1,0 +1,60 @@
+//! A leaf of the tree is added, and removed again if it is not where it should be.
+
+use e810_hal::Platform;
+
+use crate::code::Code;
+use crate::error::Error;
+use crate::op::{Command, GetElement};
+use crate::queue::AdminQ;
+
+/// Whether a leaf is gone after `undo`.
+fn undone<P: Platform>(queue: &mut AdminQ<P>, undo: &impl Command<Reply = ()>) -> bool {
+    match queue.execute(undo) {
+        Ok(()) => true,
+        Err(error) => error.refusal() == Some(Code::ENOENT),
+    }
+}
+
+/// What became of a leaf.
+pub(super) enum Placed {
+    /// It is there, with this TEID.
+    At(u32),
+    /// It was not made, or removed again.
+    Not {
+        error: Error,
+        /// Neither is certain.
+        may_exist: bool,
+    },
+}
+
+/// Adds a leaf below `parent` and reads it back: it must hang where it was asked to.
+/// Otherwise it is removed by `undo`.
+pub(super) fn place<P: Platform>(
+    queue: &mut AdminQ<P>,
+    parent: u32,
+    add: &impl Command<Reply = u32>,
+    undo: &impl Command<Reply = ()>,
+) -> Placed {
+    let added = queue.execute(add);
+    // A reply that makes no sense may be about a leaf that exists.
+    let refused = added.is_err_and(|error| error.refusal().is_some());
+    let placed = added.and_then(|teid| {
+        let leaf = queue.execute(&GetElement::new(teid))?;
+        if leaf.parent == parent {
+            Ok(teid)
+        } else {
+            Err(Error::BadTree {
+                what: "element above the new queue",
+                value: leaf.parent,
+            })
+        }
+    });
+    match placed {
+        Ok(teid) => Placed::At(teid),
+        Err(error) => {
+            // The first error says more than one that undoing may add.
+            let may_exist = !refused && (error.leaves_command_open() || !undone(queue, undo));
+            Placed::Not { error, may_exist }
+        }
+    }
+}

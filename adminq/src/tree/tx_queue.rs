@@ -1,0 +1,114 @@
+//! The LAN transmit queue in the tree (lan-path 1.1, 3.1; control-path 9.7).
+//!
+//! Existing drivers give LAN queues a chain of their own from the VSI's element
+//! down to a queue group, beside that of the RDMA queue sets; so does this. In a
+//! tree of 5 layers the VSI's element is the queue group, and there is no chain.
+
+use e810_hal::Platform;
+use e810_hal::bus::TxQueueId;
+
+use super::{Placed, Tree, add_element, place};
+use crate::code::Code;
+use crate::error::{Error, Result};
+use crate::op::{AddTxQueue, DisableTxQueue, TxQueueContext};
+use crate::queue::AdminQ;
+
+/// A LAN transmit queue in the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct TxQueue {
+    /// The queue, by the function's count.
+    pub queue: TxQueueId,
+    /// TEID of the leaf.
+    pub teid: u32,
+    parent: u32,
+}
+
+/// A LAN transmit queue that was not added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct TxQueueNotAdded {
+    /// Why.
+    pub error: Error,
+    /// The device may have the queue all the same: its ring must not be freed
+    /// before a reset.
+    pub may_exist: bool,
+}
+
+impl TxQueueNotAdded {
+    /// Nothing of the queue was made.
+    const fn before(error: Error) -> Self {
+        Self {
+            error,
+            may_exist: false,
+        }
+    }
+}
+
+impl Tree {
+    /// Adds a LAN transmit queue, which is on then; the chain down to it is made
+    /// first, where it is missing. The new leaf is read back, as existing drivers
+    /// do: it must hang where it was asked to.
+    ///
+    /// # Errors
+    /// No such traffic class, a full tree, a context that does not fit, refused
+    /// commands. What was made of the chain stays, and is used by the next try.
+    pub fn add_tx_queue<P: Platform>(
+        &mut self,
+        queue: &mut AdminQ<P>,
+        context: &TxQueueContext,
+    ) -> Result<TxQueue, TxQueueNotAdded> {
+        let parent = self
+            .tx_queue_group(queue, context.traffic_class)
+            .map_err(TxQueueNotAdded::before)?;
+        let add = AddTxQueue::new(parent, context).map_err(TxQueueNotAdded::before)?;
+        let undo = DisableTxQueue::new(parent, context.queue);
+        match place(queue, parent, &add, &undo) {
+            Placed::At(teid) => Ok(TxQueue {
+                queue: context.queue,
+                teid,
+                parent,
+            }),
+            Placed::Not { error, may_exist } => Err(TxQueueNotAdded { error, may_exist }),
+        }
+    }
+
+    /// Disables a LAN transmit queue and removes its leaf. Its frames are gone.
+    ///
+    /// # Errors
+    /// Those of the command; the queue may be on still. That there is no such queue
+    /// is no error, as for existing drivers (lan-path 1.3).
+    pub fn remove_tx_queue<P: Platform>(
+        &mut self,
+        queue: &mut AdminQ<P>,
+        tx_queue: TxQueue,
+    ) -> Result<()> {
+        let disable = DisableTxQueue::new(tx_queue.parent, tx_queue.queue);
+        match queue.execute(&disable) {
+            Err(error) if error.refusal() == Some(Code::ENOENT) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// The queue group for LAN queues of a traffic class.
+    fn tx_queue_group<P: Platform>(
+        &mut self,
+        queue: &mut AdminQ<P>,
+        traffic_class: u8,
+    ) -> Result<u32> {
+        let vsi = self.extend(queue, traffic_class, self.layers.vsi)?;
+        let wanted = self.layers.group.saturating_sub(self.layers.vsi);
+        let place = self.layers.vsi.saturating_sub(self.entry);
+        let class = self.class(traffic_class)?;
+        // The chain may go on below the VSI: with what the RDMA queue sets have.
+        let vsi = class.chain.get(place).map_or(vsi, |element| element.teid);
+        while class.lan_chain.len() < wanted {
+            let above = class.lan_chain.last().map_or(vsi, |last| last.teid);
+            let made = add_element(queue, above);
+            let element = made.inspect_err(|error| class.stuck |= error.refusal().is_none())?;
+            // At most as many as there are layers.
+            let _ = class.lan_chain.push(element);
+        }
+        Ok(class.lan_chain.last().map_or(vsi, |last| last.teid))
+    }
+}

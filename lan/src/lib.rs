@@ -1,0 +1,62 @@
+//! LAN queues of the Intel E810: one transmit and one receive queue of a function,
+//! for Ethernet frames as they are, without offloads.
+//!
+//! [`LanPort`] is what a program holds: [`transmit`](LanPort::transmit) copies a
+//! frame out, [`receive`](LanPort::receive) copies one in. Neither waits, locks
+//! nor allocates. How it is made, in this order (lan-path 1.1):
+//!
+//! 1. [`TxMemory`] and [`RxMemory`]: rings and buffers that the device reaches.
+//! 2. The transmit queue is added by an AdminQ command, which is not part of this
+//!    crate, with [`TxMemory::ring`] and its entries; then [`TxRing::start`].
+//! 3. [`RxRing::enable`] programs the receive queue and switches it on.
+//!
+//! And undone (lan-path 1.3): [`TxRing::unbind`], the AdminQ command that disables
+//! the queue, [`TxRing::stop`]; [`RxRing::disable`]. Memory comes back only from a
+//! queue that is off.
+//!
+//! ```
+//! use e810_lan::{LanInit, RxQueueContext};
+//! use e810_hal::Iova;
+//!
+//! let init = LanInit::default();
+//! assert_eq!((init.max_frame(), init.mtu), (1522, 1500));
+//! let words = RxQueueContext {
+//!     ring: Iova(0x1000),
+//!     entries: 64,
+//!     buffer: 2048,
+//!     max_frame: 1526,
+//! }
+//! .encode()?;
+//! assert_eq!(words[1], 0x1000 >> 7);
+//! # Ok::<(), e810_lan::Error>(())
+//! ```
+//!
+//! The device is not trusted: any bytes in a ring give a frame, a counted drop or
+//! nothing, and one call looks at a bounded number of descriptors.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod copy;
+mod errno;
+mod error;
+mod init;
+mod interrupt;
+mod port;
+mod rx;
+mod tx;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use error::{Error, Result, Ring};
+pub use init::{LanInit, MAX_MTU, MIN_MTU};
+pub use interrupt::Interrupt;
+pub use port::LanPort;
+pub use rx::{NotEnabled, RX_BUFFER, RxCounts, RxMemory, RxQueueContext, RxRing};
+pub use tx::{MIN_FRAME, TxCounts, TxMemory, TxRing};

@@ -1,0 +1,7 @@
+//! The transmit queue.
+
+mod memory;
+mod ring;
+
+pub use memory::TxMemory;
+pub use ring::{MIN_FRAME, TxCounts, TxRing};
