@@ -23,6 +23,7 @@ use crate::link::Mac;
 use crate::msix::Msix;
 use crate::pe::{DmaFault, ProtocolEngine, ResetKind};
 use crate::platform::HostVector;
+use crate::regs::lan::place;
 use crate::regs::{Identity, RegisterFile, ResetSource, switch_input_open};
 use crate::rng::Rng;
 use crate::stats::{ResetCounts, Stats};
@@ -465,7 +466,25 @@ impl Function {
         }
         .step();
         self.state.lan = Some(fw.lan_side());
+        if card.has_package() {
+            self.show_layouts();
+        }
         effect
+    }
+
+    /// The package describes layouts of receive descriptors: what it has a description of has flags
+    /// (lan-path 2.2, 18). Which flags is not in the sources; a driver tests that there is one.
+    fn show_layouts(&mut self) {
+        const FLEX_NIC: u32 = 2;
+        const COMMS: std::ops::RangeInclusive<u32> = 16..=25;
+        const SOME_FLAG: u32 = 1;
+        let registers = &mut self.state.registers;
+        if registers.get(place::rxdid_flags(FLEX_NIC)) != 0 {
+            return;
+        }
+        for rxdid in COMMS.chain([FLEX_NIC]) {
+            registers.set(place::rxdid_flags(rxdid), SOME_FLAG);
+        }
     }
 }
 

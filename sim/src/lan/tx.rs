@@ -73,7 +73,7 @@ impl TxQueue {
         }
     }
 
-    fn found(number: u16, what: &str, env: &mut EngineEnv<'_>) {
+    fn bad_packet(number: u16, what: &str, env: &mut EngineEnv<'_>) {
         let text = format!("LAN transmit queue {number}: {what}");
         env.found(Class::Fault, kind::LAN_PACKET, text);
     }
@@ -113,7 +113,7 @@ impl TxQueue {
                 FILTER => {}
                 other => {
                     let what = format!("a descriptor of type {other}");
-                    Self::found(number, &what, env);
+                    Self::bad_packet(number, &what, env);
                 }
             }
             self.head = (self.head + 1) % self.context.length;
@@ -137,7 +137,7 @@ impl TxQueue {
         let from = packet.bytes.len();
         if from + len > LONGEST {
             let what = format!("a packet of more than {LONGEST} bytes");
-            Self::found(number, &what, env);
+            Self::bad_packet(number, &what, env);
             self.packet = Packet::default();
             return Ok(());
         }
@@ -197,7 +197,7 @@ impl Sender {
         let len = packet.bytes.len();
         if len < SHORTEST {
             let what = format!("a packet of {len} bytes; the shortest has {SHORTEST}");
-            return TxQueue::found(number, &what, env);
+            return TxQueue::bad_packet(number, &what, env);
         }
         // EIPT and L4TUNT: outer headers.
         if packet
@@ -213,7 +213,7 @@ impl Sender {
                 "a packet of {} descriptors; {MOST} at most",
                 packet.descriptors
             );
-            return TxQueue::found(number, &what, env);
+            return TxQueue::bad_packet(number, &what, env);
         }
         match frames(&packet.bytes, &offload) {
             Ok(frames) => {
@@ -226,7 +226,7 @@ impl Sender {
                     env.transmit(frame);
                 }
             }
-            Err(refused) => TxQueue::found(number, &refused.to_string(), env),
+            Err(refused) => TxQueue::bad_packet(number, &refused.to_string(), env),
         }
     }
 }

@@ -192,6 +192,11 @@ pub(crate) mod place {
         (at < count * 4).then_some((at / 4) as u16)
     }
 
+    /// GLFLXP_RXDID_FLAGS(`rxdid`, 0).
+    pub(crate) const fn rxdid_flags(rxdid: u32) -> RegOffset {
+        RegOffset::new(0x45_D000 + 4 * (rxdid & 63))
+    }
+
     /// The receive queue whose QRX_CTRL is at `off`.
     pub(crate) fn rx_control(off: RegOffset) -> Option<u16> {
         element(off, 0x12_0000, RX_QUEUES)

@@ -171,7 +171,7 @@ fn a_packet_without_an_end_is_a_fault() {
 /// A tail of a receive queue outside its ring.
 #[test]
 fn a_receive_tail_outside_the_ring_is_a_fault() {
-    let mut client = Client::new();
+    let client = Client::new();
     // QRX_CONTEXT 2 and 3 have qlen from bit 89: 64 descriptors.
     client.nic.write32(RegOffset::new(0x28_4000), 64 << 25);
     client.nic.write32(RegOffset::new(0x28_6000), 64 >> 7);
