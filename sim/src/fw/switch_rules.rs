@@ -128,9 +128,13 @@ pub(super) struct SwitchRules {
 }
 
 impl SwitchRules {
-    pub(super) fn uses_vsi(&self, vsi: u16) -> bool {
-        let direct = |rule: &Lookup| rule.target() == Some(Target::Vsi(vsi));
-        self.lookups.values().any(direct)
+    /// Rules that send packets to a VSI, and to no other, go; it is on no list any more.
+    pub(super) fn forget_vsi(&mut self, vsi: u16) {
+        self.lookups
+            .retain(|_, rule| rule.target() != Some(Target::Vsi(vsi)));
+        for members in self.lists.values_mut() {
+            members.remove(&vsi);
+        }
     }
 
     /// Whether a rule brings frames for `address` to a VSI that takes them. Rules of both

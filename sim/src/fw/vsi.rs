@@ -243,14 +243,11 @@ impl Cx<'_, '_> {
         Ok(self.counted(reply, number))
     }
 
-    /// 0x0213: refused while a rule sends packets there `[inf]`.
+    /// 0x0213. Rules that send packets there go with it `[inf]`: DPDK frees its VSI without removing
+    /// its promiscuous rules (`dpdk/ice_ethdev.c ice_release_vsi`).
     pub(super) fn free_vsi(&mut self, command: &Command) -> Answer {
         let number = self.named(command)?;
-        if self.fw.rules.uses_vsi(number) {
-            let text = format!("VSI {number} is freed while switch rules name it");
-            self.env.found(Class::Lint, kind::ADMINQ_IN_USE, text);
-            return Err(AqCode::EBUSY);
-        }
+        self.fw.rules.forget_vsi(number);
         self.fw.vsis.all.remove(&number);
         if command.param16(2) & KEEP != 0 {
             self.fw.vsis.kept.push(number);
