@@ -87,10 +87,12 @@ fn doorbell(off: RegOffset) -> Option<Doorbell> {
     })
 }
 
-/// Whether a write of the register at `off` concerns the engine or a transmit queue alone, which
+/// Whether a write of the register at `off` concerns the engine or a LAN queue alone, which
 /// carries it out when it has its turn. Others may concern the firmware or other functions.
 pub(crate) fn is_posted(off: RegOffset) -> bool {
-    doorbell(off).is_some_and(rings) || place::tx_doorbell(off).is_some()
+    doorbell(off).is_some_and(rings)
+        || place::tx_doorbell(off).is_some()
+        || place::rx_tail(off).is_some()
 }
 
 /// QRX_CTRL as it reads: the queue does at once what QENA_REQ \[0\] asks, and QENA_STAT \[2\] says
