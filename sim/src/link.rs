@@ -2,8 +2,9 @@
 //!
 //! A frame goes to the function that owns its destination MAC address; to the sender if that is the
 //! owner and its switch loops the frame back; to all other functions if the address is a group
-//! address; and to those that want frames for other addresses. Frames with an unknown destination, and frames to a group, also go to the [`Uplink`] if
-//! there is one. Frames between two functions keep their order unless a fault reorders them.
+//! address; and to those that want frames for other addresses. Frames with an unknown destination,
+//! and frames to a group, also go to the [`Uplink`] if there is one. Frames between two functions
+//! keep their order unless a fault reorders them.
 
 mod counts;
 mod mac;
@@ -387,8 +388,8 @@ impl Link {
         found
     }
 
-    /// Queues a unicast frame for the functions that want it though it is not their address's; false
-    /// when there is none.
+    /// Queues a unicast frame for the functions that want it though it is not their address's;
+    /// false when there is none.
     fn launch_to_wanting(
         &mut self,
         due: u64,

@@ -1,4 +1,5 @@
-//! Allocation of numbered resources: VSI lists, recipes, profiles, flow director (0x0208 to 0x020B).
+//! Allocation of numbered resources: VSI lists, recipes, profiles, flow director (0x0208 to
+//! 0x020B).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -96,16 +96,16 @@ impl Vsis {
         self.flag(number, 4, RX_VLAN_PRUNE_ENA)
     }
 
-    /// SRC_PRUNE, unless LOCAL_LB switches it off (lan-path 7.2): frames from an address of this VSI
-    /// do not reach it.
+    /// SRC_PRUNE, unless LOCAL_LB switches it off (lan-path 7.2): frames from an address of this
+    /// VSI do not reach it.
     pub(super) fn prunes_sources(&self, number: u16) -> bool {
         const LOCAL_LB: u8 = 1 << 6;
         const SRC_PRUNE: u8 = 1 << 7;
         self.flag(number, 3, SRC_PRUNE) && !self.flag(number, 3, LOCAL_LB)
     }
 
-    /// What the VSI does with LAN frames (lan-path 7.1, 7.3). The firmware's own VSI has queue 0 and
-    /// leaves frames as they are (lan-path 19).
+    /// What the VSI does with LAN frames (lan-path 7.1, 7.3). The firmware's own VSI has queue 0
+    /// and leaves frames as they are (lan-path 19).
     pub(super) fn lan_vsi(&self, number: u16, is_double: bool) -> LanVsi {
         const OUTER_TYPES: [u16; 4] = [0x8100, 0x88A8, 0x8100, 0x9100];
         let Some(vsi) = self.all.get(&number) else {
@@ -243,8 +243,8 @@ impl Cx<'_, '_> {
         Ok(self.counted(reply, number))
     }
 
-    /// 0x0213. Rules that send packets there go with it `[inf]`: DPDK frees its VSI without removing
-    /// its promiscuous rules (`dpdk/ice_ethdev.c ice_release_vsi`).
+    /// 0x0213. Rules that send packets there go with it `[inf]`: DPDK frees its VSI without
+    /// removing its promiscuous rules (`dpdk/ice_ethdev.c ice_release_vsi`).
     pub(super) fn free_vsi(&mut self, command: &Command) -> Answer {
         let number = self.named(command)?;
         self.fw.rules.forget_vsi(number);

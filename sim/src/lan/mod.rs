@@ -1,9 +1,9 @@
 //! The LAN queues of a function, as `docs/reference/lan-path.md` has them: frames that the RDMA
 //! engine does not take are received into memory of the driver, and frames in its memory are sent.
 //!
-//! Decoded from the reference with code of its own, as everything here. What silicon does where the
-//! reference has no source is a choice, marked `[inf]`: receive queue 0 of a VSI gets all its frames
-//! (no RSS), descriptors are written back at once, byte counters include the FCS.
+//! Decoded from the reference with code of its own, as everything here. What silicon does where
+//! the reference has no source is a choice, marked `[inf]`: receive queue 0 of a VSI gets all its
+//! frames (no RSS), descriptors are written back at once, byte counters include the FCS.
 
 mod checksum;
 mod counters;

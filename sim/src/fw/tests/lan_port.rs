@@ -1,5 +1,5 @@
 //! A driver's end of one LAN transmit and one receive queue, for tests: rings and contexts are
-//! written word by word as lan-path has them.
+//! written word by word (lan-path 3 to 5).
 
 use e810_hal::{Bus, DmaAlloc, DmaLayout, Ns, RawDma, RegOffset};
 
