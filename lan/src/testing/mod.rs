@@ -1,12 +1,6 @@
 //! A device in plain memory: it reads contexts and descriptors with code of its own,
 //! from the tables of lan-path.
 
-#![expect(
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test that panics fails, as it should"
-)]
-
 use std::collections::{BTreeMap, VecDeque};
 use std::string::String;
 use std::vec::Vec;
