@@ -1,5 +1,6 @@
 //! RDMA queue sets in the LAN side's tree (control-path 9.3, step 31).
 
+use e810_adminq::code::Code;
 use e810_adminq::op::{AddRule, RemoveRule, RuleId};
 use e810_hal::bus::VsiId;
 use e810_hal::{Platform, log_warn};
@@ -49,6 +50,19 @@ impl<P: Platform> LanSide<P> {
         }
         let vsi = self.vsi.id;
         Ok(self.adminq.execute(&AddRule::mac(vsi, mac))?)
+    }
+
+    /// As [`admit`](Self::admit); `None` where the switch has a rule for the address,
+    /// which is nobody's here. Linux' ice goes on then, too.
+    pub(crate) fn admit_once(&mut self, mac: MacAddr) -> Result<Option<RuleId>> {
+        match self.admit(mac) {
+            Ok(rule) => Ok(Some(rule)),
+            Err(Error::Adminq(error)) if error.refusal() == Some(Code::EEXIST) => {
+                log_warn!("the switch has a rule for {:?} already", mac);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Ends that. A refusal is only logged: the rule is there for the next who
