@@ -145,6 +145,7 @@ impl<P: Platform> LanSide<P> {
                 max: most.into(),
             });
         }
+        init.check()?;
         self.leave_tags()?;
         let rx_memory = RxMemory::new(platform, init)?;
         let (tx, entry) = match self.add_tx(platform, init, vector) {
