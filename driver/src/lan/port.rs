@@ -191,10 +191,10 @@ impl<P: Platform> LanSide<P> {
         in_use: impl Fn(RuleId) -> bool,
     ) -> Result<()> {
         let (tx, rx) = queues.into_rings();
-        let Some(port) = self.port.take() else {
+        let Some(mut port) = self.port.take() else {
             return Ok(());
         };
-        for group in port.groups {
+        while let Some(group) = port.groups.pop() {
             self.end_rule(group, &in_use);
         }
         rx.unbind();

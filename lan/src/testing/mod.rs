@@ -1,5 +1,5 @@
 //! A device in plain memory: it reads contexts and descriptors with code of its own,
-//! from the tables of lan-path.
+//! from the tables of lan-path 2.2, 4.1, 5.1 and 5.6.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::string::String;

@@ -73,7 +73,7 @@ impl<P: Platform> TxMemory<P> {
         Some((words, self.buffers.iova().offset(start as u64)?))
     }
 
-    /// Clears the ring: a queue that begins anew finds nothing of what was before.
+    /// Clears the ring: a queue that starts again finds nothing of what was before.
     pub(super) fn clear(&self) {
         self.ring
             .fill(0, usize::from(self.entries).saturating_mul(WORDS), 0);
