@@ -7,7 +7,7 @@ use crate::rx::RX_BUFFER;
 pub const MIN_MTU: u16 = 68;
 
 /// The greatest MTU: the port's greatest frame, 9728 bytes (lan-path 1.4), less
-/// [`OVERHEAD`].
+/// Ethernet header, two VLAN tags and FCS.
 pub const MAX_MTU: u16 = 9728 - OVERHEAD;
 
 /// Ethernet header, two VLAN tags and FCS: what existing drivers add to an MTU
