@@ -56,6 +56,15 @@ impl LanInit {
         self.mtu.saturating_add(OVERHEAD)
     }
 
+    /// Bytes of DMA memory that the queues take: rings and buffers.
+    #[must_use]
+    pub const fn dma_bytes(&self) -> usize {
+        let tx = self.max_frame().next_multiple_of(64).saturating_add(16);
+        let rx = RX_BUFFER.saturating_add(32);
+        let tx = tx.saturating_mul(self.tx_entries as usize);
+        tx.saturating_add(rx.saturating_mul(self.rx_entries as usize))
+    }
+
     /// Checks the settings.
     ///
     /// # Errors
@@ -136,5 +145,7 @@ mod tests {
         let init = LanInit::new(9000);
         assert_eq!((init.max_frame(), init.max_received()), (9022, 9026));
         assert_eq!(LanInit::new(MAX_MTU).max_received(), 9728);
+        let bytes = LanInit::default().dma_bytes();
+        assert_eq!(bytes, 64 * (16 + 1536) + 64 * (32 + 2048));
     }
 }

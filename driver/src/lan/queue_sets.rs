@@ -48,8 +48,12 @@ impl<P: Platform> LanSide<P> {
             let (_, rule) = self.left.swap_remove(place);
             return Ok(rule);
         }
-        let vsi = self.vsi.id;
-        Ok(self.adminq.execute(&AddRule::mac(vsi, mac))?)
+        let added = self.adminq.execute(&AddRule::mac(self.vsi.id, mac));
+        if let Err(error) = &added {
+            // A reply that makes no sense may be about a rule that exists.
+            self.vsi.named |= error.refusal().is_none();
+        }
+        Ok(added?)
     }
 
     /// As [`admit`](Self::admit); `None` where the switch has a rule for the address,
@@ -76,6 +80,7 @@ impl<P: Platform> LanSide<P> {
             if error.refusal().is_some() {
                 let _ = self.left.push((mac, rule));
             }
+            self.vsi.named |= error.refusal().is_none();
         }
     }
 }

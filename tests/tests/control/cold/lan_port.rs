@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use e810::{Control, Error, EventSet, LanInit, LanPort, MacAddr, Platform, Qp};
-use e810_sim::{AqCode, AqFault, Sim, SimPlatform};
+use e810_sim::{AqCode, AqFault, ResetSource, Sim, SimPlatform};
 use e810_tests::traffic::Pair;
 use e810_tests::traffic::verbs::datagrams::setup;
 
@@ -193,6 +193,56 @@ fn a_refusal_undoes_what_was_made() {
             end(&sim, control, events);
         }
     }
+}
+
+/// Replies that are cut, missing or come with a reset: an error, never a panic, and after
+/// a reset of the function it comes up again.
+#[test]
+fn a_firmware_that_fails_while_a_port_is_opened_is_survived() {
+    let faults = [
+        AqFault::Silence,
+        AqFault::CriticalError,
+        AqFault::Truncated(3),
+        AqFault::DataLen(u16::MAX),
+        AqFault::Reset(ResetSource::Pfr),
+        AqFault::EventBefore(0x0607),
+    ];
+    for opcode in [0x0211, 0x0401, 0x0C30, 0x0404, 0x02A0, 0x0C31, 0x02A2] {
+        for fault in faults {
+            let (sim, nic) = card(|_| {});
+            let (mut control, events) = up(nic.clone(), &mut |_| {}).unwrap().split();
+            sim.configure_firmware(0, |config| config.fault(opcode, 1, fault));
+            if let Ok(port) = control.open_lan(&LanInit::default()) {
+                let _ = control.close_lan(port);
+            }
+            sim.configure_firmware(0, |config| config.no_faults());
+            let _ = control.shutdown(events);
+            // What the firmware may still write to is leaked; the function is usable.
+            let device = up(nic, &mut |_| {}).unwrap();
+            device.shutdown().unwrap();
+            let what = format!("{opcode:#06x} {fault:?}");
+            match fault {
+                // The engine's shutdown rings for a CQP that is gone.
+                AqFault::Reset(_) => {}
+                AqFault::Silence | AqFault::CriticalError => {
+                    assert_eq!(sim.findings().first(), None, "{what}");
+                }
+                _ => {
+                    // A reply that makes no sense does not say that the queue is off.
+                    let is_on = opcode == 0x0C31 && matches!(fault, AqFault::DataLen(_));
+                    assert!(is_on || sim.memory(0).nothing_held(), "{what}");
+                    assert_eq!(sim.findings().first(), None, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// Interrupt handlers, other threads: a port goes wherever its platform goes.
+#[test]
+fn a_port_may_be_sent_to_another_thread() {
+    const fn is_send<T: Send>() {}
+    is_send::<LanPort<SimPlatform>>();
 }
 
 #[test]
