@@ -7,6 +7,7 @@ use e810_hal::regs::Element;
 use crate::findings::{Class, Log, kind};
 use crate::function::{EngineEnv, Function};
 use crate::fw;
+use crate::lan::LanQueues;
 use crate::pe::Doorbell;
 use crate::regs::lan::place;
 use crate::regs::{self, ResetSource};
@@ -23,6 +24,8 @@ pub(crate) enum Effect {
 
 /// PFGEN_CTRL.PFSWR.
 const PFSWR: u32 = 1;
+/// QRX_CTRL.QENA_REQ.
+const QENA_REQ: u32 = 1;
 /// PFPE_CCQPSTATUS.CCQP_DONE.
 const CCQP_DONE: u32 = 1;
 
@@ -84,18 +87,17 @@ fn doorbell(off: RegOffset) -> Option<Doorbell> {
     })
 }
 
-/// Whether a write of the register at `off` concerns the engine alone, which carries it out when it
-/// has its turn. Others may concern the firmware or other functions.
+/// Whether a write of the register at `off` concerns the engine or a transmit queue alone, which
+/// carries it out when it has its turn. Others may concern the firmware or other functions.
 pub(crate) fn is_posted(off: RegOffset) -> bool {
-    doorbell(off).is_some_and(rings)
+    doorbell(off).is_some_and(rings) || place::tx_doorbell(off).is_some()
 }
 
 /// QRX_CTRL as it reads: the queue does at once what QENA_REQ \[0\] asks, and QENA_STAT \[2\] says
 /// so.
 const fn rx_control(value: u32) -> u32 {
-    const REQUEST: u32 = 1;
     const STATE: u32 = 1 << 2;
-    if value & REQUEST != 0 {
+    if value & QENA_REQ != 0 {
         value | STATE
     } else {
         value & !STATE
@@ -136,6 +138,10 @@ impl Function {
             return regs::POISON;
         }
         if let Some(value) = self.state.registers.shown(off) {
+            return value;
+        }
+        let port = self.state.index();
+        if let Some(value) = self.state.lan_queues.counters.register(&element, port) {
             return value;
         }
         if let Some(vector) = hw::GLINT_DYN_CTL.locate(off) {
@@ -249,8 +255,13 @@ impl Function {
             if self.state.registers.get(off) & CCQP_DONE == 0 {
                 self.state.registers.write(off, value);
             }
-        } else if place::is_rx_control(off) {
+        } else if let Some(queue) = place::rx_control(off) {
             self.state.registers.write(off, rx_control(value));
+            let on = value & QENA_REQ != 0;
+            LanQueues::switch_rx(queue, on, &mut self.engine_env(log, now));
+        } else if let Some(queue) = place::rx_tail(off) {
+            self.state.registers.write(off, value);
+            LanQueues::rx_tail(queue, value, &mut self.engine_env(log, now));
         } else if clears_by_ones(&element) {
             let left = self.state.registers.get(off) & !value;
             self.state.registers.write(off, left);
@@ -274,13 +285,16 @@ impl Function {
         if fw::is_queue_register(off) {
             fw.queue_written(off, &mut env);
         } else if let Some(queue) = place::tx_doorbell(off) {
-            let Some((head, reported)) = fw.lan_doorbell(queue, value, &mut env) else {
+            let Some(vsi) = env.state.lan_queues.vsi_of(queue) else {
+                return;
+            };
+            let Some(sent) = LanQueues::doorbell(queue, value, &fw.sender(vsi), &mut env) else {
                 return;
             };
             if let Some(off) = place::tx_head(queue) {
-                env.state.registers.set(off, head);
+                env.state.registers.set(off, sent.head);
             }
-            if let Some(off) = place::tx_interrupt(queue).filter(|_| reported) {
+            if let Some(off) = place::tx_interrupt(queue).filter(|_| sent.has_reported) {
                 env.raise_cause("QINT_TQCTL", off);
             }
         }

@@ -10,6 +10,7 @@ use crate::function::{Function, FunctionState};
 use crate::fw::{Firmware, FirmwareConfig, LanSide};
 use crate::interrupt_lines::InterruptLines;
 use crate::irq::Interrupts;
+use crate::lan::LanQueues;
 use crate::link::{Link, Mac, Quality};
 use crate::machine::Machine;
 use crate::msix::Msix;
@@ -256,6 +257,7 @@ impl Builder {
             reset: None,
             announced: None,
             lan: self.cold.then(LanSide::default),
+            lan_queues: LanQueues::default(),
             bus_mastering: BusMastering::default(),
             sent_here: false,
             outbox: Vec::new(),

@@ -55,6 +55,8 @@ pub mod kind {
     pub const ADMINQ_IN_USE: &str = "adminq-in-use";
     /// A tail of a LAN queue outside its ring.
     pub const LAN_RING: &str = "lan-ring";
+    /// A packet of a LAN transmit queue that the device cannot send as its descriptors say.
+    pub const LAN_PACKET: &str = "lan-packet";
     /// An interrupt cause names a vector that the function does not have.
     pub const VECTOR_RANGE: &str = "vector-range";
     /// A vector was freed that was not allocated.

@@ -18,10 +18,12 @@ use crate::fw::{Card, Cx, EnabledPorts, Firmware, FirmwareEffect, LanSide};
 use crate::interrupt_lines::InterruptLines;
 use crate::iommu::Refused;
 use crate::irq::Interrupts;
+use crate::lan::{Counters, Direction, LanQueues, is_roce};
 use crate::link::Mac;
 use crate::msix::Msix;
 use crate::pe::{DmaFault, ProtocolEngine, ResetKind};
 use crate::platform::HostVector;
+use crate::regs::lan::place;
 use crate::regs::{Identity, RegisterFile, ResetSource, switch_input_open};
 use crate::rng::Rng;
 use crate::stats::{ResetCounts, Stats};
@@ -62,6 +64,8 @@ pub(crate) struct CardView {
     pub(crate) enabled_ports: EnabledPorts,
     /// A driver of any function has opened the switch block's input.
     pub(crate) switch_open: bool,
+    /// The card is in double VLAN mode.
+    pub(crate) is_double_vlan: bool,
 }
 
 /// One PF.
@@ -99,6 +103,7 @@ pub(crate) struct FunctionState {
     pub(crate) bus_mastering: BusMastering,
     /// What the LAN side has set up for the engine; `None` of a warm function: everything.
     pub(crate) lan: Option<LanSide>,
+    pub(crate) lan_queues: LanQueues,
     /// The frame being received was sent by a function of this simulator.
     pub(crate) sent_here: bool,
     /// Frames that the engine has sent and that are not yet on the wire.
@@ -230,6 +235,7 @@ impl Function {
             }
         };
         self.engine.reset(ResetKind::Core);
+        self.state.lan_queues.counters = Counters::default();
         self.begin_reset(source, now, GLOBAL_RESET_TIME);
         self.state.irq.reset();
         let registers = &mut self.state.registers;
@@ -247,6 +253,7 @@ impl Function {
         state.registers.clear(source);
         state.tally.restart(now);
         state.bus_mastering.was_reset();
+        state.lan_queues.reset();
         state.outbox.clear();
         let until = now + time.0 + state.rng.below(time.1);
         // A wider reset during a narrower one takes over.
@@ -348,7 +355,19 @@ impl Function {
         if self.state.reset.is_some() {
             return;
         }
-        if !self.has_link(card.enabled_ports, now) || !self.accepts_frame(frame, card) {
+        if !self.has_link(card.enabled_ports, now) {
+            self.state.stats.frames_filtered += 1;
+            return;
+        }
+        if !self.receives_all(frame) {
+            return;
+        }
+        let is_for_engine = self.accepts_frame(frame, card);
+        if self.state.lan_queues.receives() && !(is_for_engine && is_roce(frame)) {
+            self.receive_lan(frame, card, log, now);
+            return;
+        }
+        if !is_for_engine {
             self.state.stats.frames_filtered += 1;
             return;
         }
@@ -356,6 +375,55 @@ impl Function {
         self.state.sent_here = sent_here;
         self.with_engine(log, now, |engine, env| engine.receive(frame, env));
         self.runnable = true;
+    }
+
+    /// Counts a frame that is sent.
+    pub(crate) fn count_sent(&mut self, frame: &[u8], has_link: bool) {
+        let counters = &mut self.state.lan_queues.counters;
+        if has_link {
+            counters.port(Direction::Sent, frame);
+        } else {
+            counters.no_link();
+        }
+    }
+
+    /// Counts a frame that arrives at the port; false when it is too long for it.
+    fn receives_all(&mut self, frame: &[u8]) -> bool {
+        let Some(fw) = &self.fw else {
+            // Its port is no part of the model.
+            return true;
+        };
+        let counters = &mut self.state.lan_queues.counters;
+        counters.port(Direction::Received, frame);
+        let fits = frame.len() + 4 <= fw.max_frame();
+        if !fits {
+            counters.too_long();
+        }
+        fits
+    }
+
+    /// A frame that is not for the engine goes to the receive queue of each VSI that the switch
+    /// gives it to.
+    fn receive_lan(&mut self, frame: &[u8], card: &CardView, log: &mut Log, now: u64) {
+        let Some(fw) = &self.fw else {
+            return;
+        };
+        let vsis = fw.destinations(frame);
+        let mut env = EngineEnv {
+            state: &mut self.state,
+            log,
+            now,
+        };
+        let mut taken = false;
+        for number in vsis {
+            let vsi = fw.lan_vsi(number, card.is_double_vlan);
+            taken |= LanQueues::receive(number, &vsi, frame, &mut env);
+        }
+        if taken {
+            self.state.stats.lan_frames_received += 1;
+        } else {
+            self.state.stats.frames_filtered += 1;
+        }
     }
 
     /// Whether the switch gives a frame of this function that is for its own address back to it.
@@ -398,7 +466,25 @@ impl Function {
         }
         .step();
         self.state.lan = Some(fw.lan_side());
+        if card.has_package() {
+            self.show_layouts();
+        }
         effect
+    }
+
+    /// The package describes layouts of receive descriptors: what it has a description of has flags
+    /// (lan-path 2.2, 18). Which flags is not in the sources; a driver tests that there is one.
+    fn show_layouts(&mut self) {
+        const FLEX_NIC: u32 = 2;
+        const COMMS: std::ops::RangeInclusive<u32> = 16..=25;
+        const SOME_FLAG: u32 = 1;
+        let registers = &mut self.state.registers;
+        if registers.get(place::rxdid_flags(FLEX_NIC)) != 0 {
+            return;
+        }
+        for rxdid in COMMS.chain([FLEX_NIC]) {
+            registers.set(place::rxdid_flags(rxdid), SOME_FLAG);
+        }
     }
 }
 

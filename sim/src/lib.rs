@@ -37,6 +37,7 @@ mod fw;
 mod interrupt_lines;
 mod iommu;
 mod irq;
+mod lan;
 pub mod link;
 mod machine;
 pub mod middleware;

@@ -2,7 +2,7 @@
 //!
 //! A frame goes to the function that owns its destination MAC address; to the sender if that is the
 //! owner and its switch loops the frame back; to all other functions if the address is a group
-//! address. Frames with an unknown destination, and frames to a group, also go to the [`Uplink`] if
+//! address; and to those that want frames for other addresses. Frames with an unknown destination, and frames to a group, also go to the [`Uplink`] if
 //! there is one. Frames between two functions keep their order unless a fault reorders them.
 
 mod counts;
@@ -12,7 +12,7 @@ mod quality;
 mod units;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::fmt;
 
 use e810_hal::Ns;
@@ -119,9 +119,30 @@ struct InFlight {
     bytes: Vec<u8>,
 }
 
+/// Unicast addresses that a function wants frames for, besides its own.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) addresses: BTreeSet<Mac>,
+    /// Whatever the address.
+    pub(crate) all: bool,
+}
+
+impl Wanted {
+    fn has(&self, frame: &[u8]) -> bool {
+        let address = frame.first_chunk();
+        address.is_some_and(|address| self.addresses.contains(address))
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.addresses.is_empty() && !self.all
+    }
+}
+
 /// The link between the functions.
 pub(crate) struct Link {
     macs: Vec<Mac>,
+    /// What each function wants besides its own address.
+    wanted: Vec<Wanted>,
     ports: Ports,
     quality: Quality,
     /// In the order in which they arrive: most frames, each of which arrives after all that were
@@ -143,6 +164,7 @@ impl Link {
     pub(crate) fn new(macs: Vec<Mac>, quality: Quality, rng: Rng) -> Self {
         Self {
             ports: Ports::new(macs.len()),
+            wanted: vec![Wanted::default(); macs.len()],
             macs,
             quality,
             in_order: VecDeque::new(),
@@ -191,6 +213,15 @@ impl Link {
             && self.hook.is_none()
             && self.capture.is_none()
             && self.in_flight() == 0
+            && self.wanted.iter().all(Wanted::is_nothing)
+    }
+
+    /// Function `index` wants other frames than before: it is as if its end of the wire was on a
+    /// network that knows so.
+    pub(crate) fn set_wanted(&mut self, index: usize, wanted: Wanted) {
+        if let Some(place) = self.wanted.get_mut(index) {
+            *place = wanted;
+        }
     }
 
     /// Addresses of the functions.
@@ -334,11 +365,12 @@ impl Link {
         let genuine = from.is_some_and(|sender| sender.genuine);
         let kept = |to: usize| from.is_some_and(|sender| sender.keeps_from(to));
         let owner = self.macs.iter().position(|mac| mac == to);
-        if !is_group && let Some(to) = owner.filter(|to| !kept(*to)) {
+        let owner = owner.filter(|to| !is_group && !kept(*to));
+        let mut found = !is_group && self.launch_to_wanting(due, from, owner, &bytes);
+        if let Some(to) = owner {
             self.launch(due, To::Function(to), genuine, bytes);
             return true;
         }
-        let mut found = false;
         if is_group {
             for to in 0..self.macs.len() {
                 if from.is_none_or(|sender| to != usize::from(sender.from)) {
@@ -351,6 +383,31 @@ impl Link {
         if from.is_some() && self.uplink.is_some() {
             found = true;
             self.launch(due, To::Uplink, genuine, bytes);
+        }
+        found
+    }
+
+    /// Queues a unicast frame for the functions that want it though it is not their address's; false
+    /// when there is none.
+    fn launch_to_wanting(
+        &mut self,
+        due: u64,
+        from: Option<Sender>,
+        owner: Option<usize>,
+        bytes: &[u8],
+    ) -> bool {
+        let mut found = false;
+        for to in 0..self.wanted.len() {
+            let wants = self
+                .wanted
+                .get(to)
+                .is_some_and(|wanted| wanted.all || !wanted.is_nothing() && wanted.has(bytes));
+            let is_sender = from.is_some_and(|sender| usize::from(sender.from) == to);
+            if wants && !is_sender && owner != Some(to) {
+                let genuine = from.is_some_and(|sender| sender.genuine);
+                self.launch(due, To::Function(to), genuine, bytes.to_vec());
+                found = true;
+            }
         }
         found
     }

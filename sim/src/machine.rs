@@ -14,7 +14,7 @@ use crate::findings::{Class, Log};
 use crate::function::{CardView, Function};
 use crate::fw::{Card, EnabledPorts, Firmware, FirmwareEffect, PackageStart};
 use crate::interrupt_lines::InterruptLines;
-use crate::link::{Link, Quality, To};
+use crate::link::{Link, Quality, To, Wanted};
 use crate::regs::ResetSource;
 use crate::rng::Rng;
 
@@ -146,6 +146,7 @@ impl Machine {
         if let Some(function) = self.functions.get_mut(index) {
             function.reset_firmware(source, &mut self.card);
         }
+        self.update_wanted(index);
         self.update_enabled_ports();
     }
 
@@ -160,6 +161,7 @@ impl Machine {
         };
         function.begin_global_reset(announced.source, now);
         function.reset_firmware(announced.source, &mut self.card);
+        self.update_wanted(index);
         self.update_enabled_ports();
         if self
             .functions
@@ -198,7 +200,20 @@ impl Machine {
             }
             FirmwareEffect::Reset(source) => self.reset_card(source),
         }
+        self.update_wanted(index);
         self.update_enabled_ports();
+    }
+
+    /// Switch rules of a function may have changed, and with them which frames it wants.
+    fn update_wanted(&mut self, index: usize) {
+        let Some(function) = self.functions.get(index) else {
+            return;
+        };
+        let own = function.state.mac;
+        if let Some(fw) = &function.fw {
+            let (addresses, all) = fw.other_addresses(own);
+            self.link.set_wanted(index, Wanted { addresses, all });
+        }
     }
 
     /// Updates the set of enabled ports: functions cabled to a changed port recheck their link.
@@ -352,6 +367,7 @@ impl Machine {
         CardView {
             has_package: self.card.has_package(),
             enabled_ports: self.card.enabled_ports,
+            is_double_vlan: self.card.is_double_vlan(),
             switch_open: self
                 .functions
                 .iter()
@@ -367,6 +383,7 @@ impl Machine {
         let mut outbox = std::mem::take(&mut function.state.outbox);
         let has_link = function.has_link(self.card.enabled_ports, self.now);
         for frame in outbox.drain(..) {
+            function.count_sent(&frame, has_link);
             let to_itself = frame.first_chunk() == Some(&function.state.mac);
             if to_itself && !function.loops_back(&frame) {
                 function.state.stats.frames_not_looped += 1;

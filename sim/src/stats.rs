@@ -29,8 +29,10 @@ pub struct Stats {
     pub frames_sent: u64,
     /// Frames received from the wire.
     pub frames_received: u64,
-    /// Frames that no switch rule forwarded to the RDMA engine: no rule for the address, the VSI's
-    /// filter is closed, or the card has no package.
+    /// Frames received from the wire that a LAN receive queue took.
+    pub lan_frames_received: u64,
+    /// Frames that no switch rule forwarded to the RDMA engine (no rule for the address, the VSI's
+    /// filter is closed, or the card has no package) and that no LAN receive queue took.
     pub frames_filtered: u64,
     /// Frames of the function to its own address that the switch did not loop back: the VSI or the
     /// rule does not allow it. They are sent to the port.

@@ -79,6 +79,7 @@ impl Cx<'_, '_> {
             0x0203 => self.set_port_parameters(command),
             0x0208 => self.allocate_resources(command),
             0x0209 => self.free_resources(command),
+            0x020a => self.allocated_resources(command),
             0x020b => self.share_resource(command),
             0x020c => self.set_vlan_mode(command),
             0x020d => self.get_vlan_mode(command),

@@ -14,7 +14,6 @@ mod config;
 mod dcb;
 mod descriptor;
 mod dispatch;
-mod lan_tx;
 mod layout;
 mod link;
 mod locks;
@@ -42,6 +41,8 @@ mod vsi;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::function::{EngineEnv, FunctionState};
+use crate::lan::{LanVsi, Sender};
+use crate::link::Mac;
 use crate::pe::ProtocolEngine;
 use crate::regs::ResetSource;
 
@@ -89,6 +90,11 @@ impl Card {
             functions,
             changed: Changed::default(),
         }
+    }
+
+    /// Whether frames may have two tags (0x020C).
+    pub(crate) fn is_double_vlan(&self) -> bool {
+        self.vlan.is_double()
     }
 
     /// Whether a package is active: without one the packet parser knows nothing of RDMA `[inf]`
@@ -256,6 +262,50 @@ impl Firmware {
                 |to| open.contains(&to),
             )
         })
+    }
+
+    /// The VSIs that the switch gives a frame from the wire to, whatever becomes of it there. With
+    /// two tags a card is in double VLAN mode.
+    pub(crate) fn destinations(&self, frame: &[u8]) -> Vec<u16> {
+        let Some(source) = frame.get(6..12).and_then(<[u8]>::first_chunk) else {
+            return Vec::new();
+        };
+        if !self.port.receives() {
+            return Vec::new();
+        }
+        let mut vsis = self.rules.destinations(frame);
+        let vlan = switch::vlan_of(frame);
+        vsis.retain(|vsi| {
+            let pruned = self.vsis.prunes_vlans(*vsi) && !self.rules.has_vlan(*vsi, vlan);
+            let own = self.vsis.prunes_sources(*vsi) && self.rules.is_address_of(source, *vsi);
+            !pruned && !own
+        });
+        vsis
+    }
+
+    /// What VSI `number` does with LAN frames. `is_double`: the card's VLAN mode.
+    pub(crate) fn lan_vsi(&self, number: u16, is_double: bool) -> LanVsi {
+        self.vsis.lan_vsi(number, is_double)
+    }
+
+    /// What frames of VSI `number` are sent with.
+    pub(crate) fn sender(&self, number: u16) -> Sender {
+        Sender {
+            vsi: self.lan_vsi(number, false),
+            number,
+            max_frame: self.port.max_frame.into(),
+        }
+    }
+
+    /// Longest frame of the port, FCS included.
+    pub(crate) fn max_frame(&self) -> usize {
+        self.port.max_frame.into()
+    }
+
+    /// Whether the switch gives frames for a unicast address that is not the function's own to a
+    /// VSI: such addresses, and whether it gives all.
+    pub(crate) fn other_addresses(&self, own: Mac) -> (BTreeSet<Mac>, bool) {
+        self.rules.unicast_but(own)
     }
 
     pub(crate) fn refused_commands(&self) -> Vec<(u16, AqCode, u64)> {

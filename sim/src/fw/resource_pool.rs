@@ -1,4 +1,4 @@
-//! Allocation of numbered resources: VSI lists, recipes, profiles, flow director (0x0208, 0x0209).
+//! Allocation of numbered resources: VSI lists, recipes, profiles, flow director (0x0208 to 0x020B).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -138,6 +138,35 @@ impl Cx<'_, '_> {
             }
         }
         command.answer(data)
+    }
+
+    /// 0x020A: the numbers that the function holds of a type, from the first one asked for on; then
+    /// where the next reply begins, or 0 (lan-path 18).
+    pub(super) fn allocated_resources(&mut self, command: &Command) -> Answer {
+        let (asked, first) = (command.param16(0), command.param16(2));
+        let kind = asked & TYPE;
+        range(kind).ok_or(AqCode::EINVAL)?;
+        let pf = self.pf();
+        let taken = self.card.pool.taken.iter();
+        let own = taken.filter(|((taken, _), owner)| *taken == kind && **owner == pf);
+        // Descriptors are counted from 1.
+        let mut rest = own
+            .map(|((_, number), _)| *number)
+            .skip(usize::from(first).saturating_sub(1));
+        let fit = command.room / 2;
+        let numbers: Vec<u16> = rest.by_ref().take(fit).collect();
+        let next = rest
+            .next()
+            .map_or(0, |_| first.max(1) + numbers.len() as u16);
+        let mut data = vec![0; command.room];
+        for (index, number) in numbers.iter().enumerate() {
+            put_u16(&mut data, 2 * index, *number);
+        }
+        let reply = command.answer(data)?;
+        Ok(reply
+            .put16(0, asked)
+            .put16(2, next)
+            .put16(4, numbers.len() as u16))
     }
 
     /// 0x020B.

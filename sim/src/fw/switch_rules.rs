@@ -19,6 +19,13 @@ const LIST_SET: u16 = 3;
 const LIST_CLEAR: u16 = 4;
 const PRUNE_SET: u16 = 5;
 const PRUNE_CLEAR: u16 = 6;
+/// Of an action of type 0: frames go nowhere.
+const DROP: u32 = 1 << 18;
+
+fn is_group(address: &[u8; 6]) -> bool {
+    let [first, ..] = address;
+    first & 1 != 0
+}
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Lookup {
@@ -36,9 +43,48 @@ impl Lookup {
         /// Recipes (`ice/ice_switch.h enum ice_sw_lkup_type`): those that match the destination,
         /// and the default one.
         const BY_ADDRESS: [u16; 5] = [1, 2, 3, 8, 9];
+        self.is_default()
+            || BY_ADDRESS.contains(&self.recipe) && self.header.starts_with(address)
+            || self
+                .pattern()
+                .is_some_and(|group| group == is_group(address))
+    }
+
+    /// What a rule of the promiscuous recipes matches besides its address: all unicast addresses
+    /// (false), or all group addresses (true) (lan-path 8).
+    fn pattern(&self) -> Option<bool> {
+        const PROMISCUOUS: [u16; 2] = [3, 9];
+        let pattern = match self.header.first_chunk::<6>()? {
+            [2, 0, 0, 0, 0, 0] => false,
+            [3, 0, 0, 0, 0, 0] => true,
+            _ => return None,
+        };
+        PROMISCUOUS.contains(&self.recipe).then_some(pattern)
+    }
+
+    /// Whether the rule names the frame's VLAN, if it names one (recipes 2 and 9).
+    fn matches_vlan(&self, vlan: u16) -> bool {
+        const BY_VLAN: [u16; 2] = [2, 9];
+        let id = self.header.get(14..16).and_then(<[u8]>::first_chunk);
+        let id = id.map(|id| u16::from_be_bytes(*id) & 0xfff);
+        !BY_VLAN.contains(&self.recipe) || id == Some(vlan)
+    }
+
+    /// Whether the rule is about frames of that Ethertype that are received.
+    fn matches_type(&self, frame: &[u8]) -> bool {
+        const ETHERTYPE: u16 = 0;
+        self.kind == LOOKUP_RX
+            && self.recipe == ETHERTYPE
+            && self.header.get(12..14) == frame.get(12..14)
+    }
+
+    fn drops(&self) -> bool {
+        self.action & 3 == 0 && self.action & DROP != 0
+    }
+
+    fn is_default(&self) -> bool {
         const DEFAULT: u16 = 5;
         self.recipe == DEFAULT
-            || BY_ADDRESS.contains(&self.recipe) && self.header.starts_with(address)
     }
 
     /// LB_EN of a rule of the transmit side.
@@ -57,7 +103,6 @@ impl Lookup {
     /// Type 0: to a VSI or a list; VLAN rules are of type 2 (prune) and name one as well.
     fn target(&self) -> Option<Target> {
         const LIST: u32 = 1 << 14;
-        const DROP: u32 = 1 << 18;
         let number = (self.action >> 4 & 0x3ff) as u16;
         match self.action & 3 {
             0 if self.action & DROP != 0 => None,
@@ -83,9 +128,13 @@ pub(super) struct SwitchRules {
 }
 
 impl SwitchRules {
-    pub(super) fn uses_vsi(&self, vsi: u16) -> bool {
-        let direct = |rule: &Lookup| rule.target() == Some(Target::Vsi(vsi));
-        self.lookups.values().any(direct)
+    /// Rules that send packets to a VSI, and to no other, go; it is on no list any more.
+    pub(super) fn forget_vsi(&mut self, vsi: u16) {
+        self.lookups
+            .retain(|_, rule| rule.target() != Some(Target::Vsi(vsi)));
+        for members in self.lists.values_mut() {
+            members.remove(&vsi);
+        }
     }
 
     /// Whether a rule brings frames for `address` to a VSI that takes them. Rules of both
@@ -107,6 +156,60 @@ impl SwitchRules {
         rules.any(|rule| {
             rule.loops() && may(rule.source) && rule.matches(address) && self.reaches(rule, &takes)
         })
+    }
+
+    /// The VSIs that rules give a received frame to; none when a rule drops it.
+    pub(super) fn destinations(&self, frame: &[u8]) -> Vec<u16> {
+        let Some(address) = frame.first_chunk() else {
+            return Vec::new();
+        };
+        let vlan = super::switch::vlan_of(frame);
+        let mut found = BTreeSet::new();
+        for rule in self.lookups.values() {
+            let by_type = rule.matches_type(frame);
+            if by_type && rule.drops() {
+                return Vec::new();
+            }
+            if !by_type && !(rule.matches(address) && rule.matches_vlan(vlan)) {
+                continue;
+            }
+            match rule.target() {
+                Some(Target::Vsi(vsi)) => {
+                    found.insert(vsi);
+                }
+                Some(Target::List(list)) => {
+                    found.extend(self.lists.get(&list).into_iter().flatten())
+                }
+                None => {}
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// Whether a rule gives frames for exactly `address` to VSI `vsi`: one of its addresses.
+    pub(super) fn is_address_of(&self, address: &[u8; 6], vsi: u16) -> bool {
+        let mut rules = self.lookups.values();
+        !is_group(address)
+            && rules.any(|rule| {
+                rule.pattern().is_none()
+                    && rule.header.starts_with(address)
+                    && rule.matches(address)
+                    && self.reaches(rule, &|member| member == vsi)
+            })
+    }
+
+    /// Unicast addresses but `own` that rules name, and whether a rule takes all.
+    pub(super) fn unicast_but(&self, own: [u8; 6]) -> (BTreeSet<[u8; 6]>, bool) {
+        let mut named = BTreeSet::new();
+        let mut takes_all = false;
+        for rule in self.lookups.values() {
+            // A rule that takes an address of nobody, which is no pattern, takes all.
+            takes_all |= rule.pattern() == Some(false) || rule.is_default();
+            let address = rule.header.first_chunk::<6>();
+            let address = address.filter(|address| rule.matches(address) && !is_group(address));
+            named.extend(address.filter(|address| **address != own && rule.pattern().is_none()));
+        }
+        (named, takes_all)
     }
 
     /// Whether VSI `vsi` is on the prune list of VLAN `id`; untagged frames count as VLAN 0, which

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::findings::{Class, kind};
+use crate::lan::TxContext;
 
 use super::descriptor::{Answer, Command};
-use super::lan_tx::LanQueue;
 use super::layout::{part, put, put_u32, u8_at, u16_at, u32_at};
 use super::sched_tree::Leaf;
 use super::{AqCode, Cx};
@@ -24,7 +24,6 @@ const IS_SET: u16 = 1 << 15;
 /// The queues of one function.
 #[derive(Debug, Default)]
 pub(super) struct TxQueues {
-    pub(super) lan: BTreeMap<u16, LanQueue>,
     /// TEID of each queue set, by the engine's handle.
     sets: BTreeMap<u16, u32>,
     profiles: u16,
@@ -75,10 +74,10 @@ impl Cx<'_, '_> {
                 if number >= self.fw.config.room.queues {
                     return Err(AqCode::EINVAL);
                 }
-                if self.fw.txqs.lan.contains_key(&number) {
+                if self.env.state.lan_queues.has_tx(number) {
                     return Err(AqCode::EEXIST);
                 }
-                let context = LanQueue::decode(part(&data, here + CONTEXT.0, CONTEXT.1));
+                let context = TxContext::decode(part(&data, here + CONTEXT.0, CONTEXT.1));
                 if !self.has_vsi(context.vsi) {
                     let text = format!("LAN queue {number} is given to VSI {}", context.vsi);
                     self.env
@@ -87,7 +86,7 @@ impl Cx<'_, '_> {
                 }
                 let info = part(&data, here + LAN_INFO, 16).to_vec();
                 let teid = self.fw.tree.add(parent, &info, Some(Leaf::Lan(number)))?;
-                self.fw.txqs.lan.insert(number, context);
+                self.env.state.lan_queues.add_tx(number, context);
                 put_u32(&mut data, here + 4, teid);
             }
             at += GROUP + count * LAN_QUEUE;
@@ -181,7 +180,7 @@ impl Cx<'_, '_> {
         self.fw.tree.remove(teid);
         match leaf {
             Leaf::Lan(queue) => {
-                self.fw.txqs.lan.remove(&queue);
+                self.env.state.lan_queues.remove_tx(queue);
             }
             Leaf::Rdma(handle) => {
                 self.fw.txqs.sets.remove(&handle);

@@ -14,6 +14,13 @@ pub(super) struct VlanMode {
     tagging: u8,
 }
 
+impl VlanMode {
+    /// Double VLAN mode.
+    pub(super) fn is_double(&self) -> bool {
+        self.tagging == OUTER
+    }
+}
+
 impl Cx<'_, '_> {
     /// 0x020C: only during the package download, by the function that downloads
     /// (`ice/ice_vlan_mode.c`) `[inf]`.

@@ -7,6 +7,7 @@ use e810_hal::regs as hw;
 
 use crate::findings::{Class, kind};
 use crate::function::FunctionState;
+use crate::lan::LanVsi;
 
 use super::descriptor::{Answer, Command, Reply};
 use super::layout::{part, put, u8_at, u16_at};
@@ -93,6 +94,45 @@ impl Vsis {
     pub(super) fn prunes_vlans(&self, number: u16) -> bool {
         const RX_VLAN_PRUNE_ENA: u8 = 1;
         self.flag(number, 4, RX_VLAN_PRUNE_ENA)
+    }
+
+    /// SRC_PRUNE, unless LOCAL_LB switches it off (lan-path 7.2): frames from an address of this VSI
+    /// do not reach it.
+    pub(super) fn prunes_sources(&self, number: u16) -> bool {
+        const LOCAL_LB: u8 = 1 << 6;
+        const SRC_PRUNE: u8 = 1 << 7;
+        self.flag(number, 3, SRC_PRUNE) && !self.flag(number, 3, LOCAL_LB)
+    }
+
+    /// What the VSI does with LAN frames (lan-path 7.1, 7.3). The firmware's own VSI has queue 0 and
+    /// leaves frames as they are (lan-path 19).
+    pub(super) fn lan_vsi(&self, number: u16, is_double: bool) -> LanVsi {
+        const OUTER_TYPES: [u16; 4] = [0x8100, 0x88A8, 0x8100, 0x9100];
+        let Some(vsi) = self.all.get(&number) else {
+            return LanVsi::default();
+        };
+        let outer = u8_at(&vsi.props, 26);
+        let outer_type = OUTER_TYPES.get(usize::from(outer >> 2 & 3));
+        let outer_type = outer_type.copied().unwrap_or_default();
+        // emode: 3 leaves tags where they are.
+        let strip = if is_double {
+            (outer & 3 != 3).then_some(outer_type)
+        } else {
+            (u8_at(&vsi.props, 12) >> 3 & 3 != 3).then_some(0x8100)
+        };
+        // The first queue of the first traffic class, or what a scattered map has there.
+        let offset = u16_at(&vsi.props, 62) & 0x7ff;
+        let is_scattered = u16_at(&vsi.props, 28) & 1 != 0;
+        let queue = if is_scattered {
+            u16_at(&vsi.props, 30 + 2 * usize::from(offset.min(15)))
+        } else {
+            u16_at(&vsi.props, 30).wrapping_add(offset)
+        };
+        LanVsi {
+            queue,
+            strip,
+            outer_type,
+        }
     }
 
     fn flag(&self, number: u16, at: usize, flag: u8) -> bool {
@@ -203,14 +243,11 @@ impl Cx<'_, '_> {
         Ok(self.counted(reply, number))
     }
 
-    /// 0x0213: refused while a rule sends packets there `[inf]`.
+    /// 0x0213. Rules that send packets there go with it `[inf]`: DPDK frees its VSI without removing
+    /// its promiscuous rules (`dpdk/ice_ethdev.c ice_release_vsi`).
     pub(super) fn free_vsi(&mut self, command: &Command) -> Answer {
         let number = self.named(command)?;
-        if self.fw.rules.uses_vsi(number) {
-            let text = format!("VSI {number} is freed while switch rules name it");
-            self.env.found(Class::Lint, kind::ADMINQ_IN_USE, text);
-            return Err(AqCode::EBUSY);
-        }
+        self.fw.rules.forget_vsi(number);
         self.fw.vsis.all.remove(&number);
         if command.param16(2) & KEEP != 0 {
             self.fw.vsis.kept.push(number);

@@ -263,7 +263,7 @@ fn faults_compose() {
         link.send(n * 1_000_000, 0, frame);
     }
     // Of each frame that comes twice: late and damaged, of both copies.
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut copies: Vec<(u64, u32)> = Vec::new();
     let mut arrived = 0;
     while let Some(due) = link.next_due() {

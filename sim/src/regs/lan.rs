@@ -99,6 +99,7 @@ pub(super) static TABLE: &[RegInfo] = registers! {
     GLV_MPTC = 0x30_C000, [(4, 1535)], Corer;
     GLV_BPTC = 0x30_E000, [(4, 1535)], Corer;
     GLV_TEPC = 0x31_2000, [(4, 767)], Corer;
+    GLSWID_RUPP = 0x34_5000, [(4, 255)], Corer;
     GLPRT_GORC = 0x38_0000, [(4, 15)], Corer;
     GLPRT_MLFC = 0x38_0040, [(8, 7)], Corer;
     GLPRT_MRFC = 0x38_0080, [(8, 7)], Corer;
@@ -145,6 +146,7 @@ pub(super) static TABLE: &[RegInfo] = registers! {
     GLV_UPRC = 0x3B_2000, [(4, 1535)], Corer;
     GLV_MPRC = 0x3B_4000, [(4, 1535)], Corer;
     GLV_BPRC = 0x3B_6000, [(4, 1535)], Corer;
+    VSIQF_HASH_CTL = 0x40_D000, [(4, 767)], Corer;
     GLQF_HSYMM = 0x40_F000, [(4, 127), (512, 5)], Corer;
     GLQF_HMASK = 0x40_FC00, [(4, 31)], Corer;
     GLQF_HMASK_SEL = 0x41_0000, [(4, 127)], Corer;
@@ -192,9 +194,39 @@ pub(crate) mod place {
         (at < count * 4).then_some((at / 4) as u16)
     }
 
-    /// Whether a receive queue's QRX_CTRL is at `off`.
-    pub(crate) fn is_rx_control(off: RegOffset) -> bool {
-        element(off, 0x12_0000, RX_QUEUES).is_some()
+    /// GLFLXP_RXDID_FLAGS(`rxdid`, 0).
+    pub(crate) const fn rxdid_flags(rxdid: u32) -> RegOffset {
+        RegOffset::new(0x45_D000 + 4 * (rxdid & 63))
+    }
+
+    /// The receive queue whose QRX_CTRL is at `off`.
+    pub(crate) fn rx_control(off: RegOffset) -> Option<u16> {
+        element(off, 0x12_0000, RX_QUEUES)
+    }
+
+    /// The receive queue whose QRX_TAIL is at `off`.
+    pub(crate) fn rx_tail(off: RegOffset) -> Option<u16> {
+        element(off, 0x29_0000, RX_QUEUES)
+    }
+
+    /// QRX_TAIL of a receive queue.
+    pub(crate) fn rx_tail_of(queue: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0x29_0000 + u32::from(queue) * 4)
+    }
+
+    /// QRX_CONTEXT(`dword`) of a receive queue.
+    pub(crate) fn rx_context(dword: u32, queue: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0x28_0000 + dword * 0x2000 + u32::from(queue) * 4)
+    }
+
+    /// QRXFLXP_CNTXT of a receive queue.
+    pub(crate) fn rx_profile(queue: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0x48_0000 + u32::from(queue) * 4)
+    }
+
+    /// QINT_RQCTL of a receive queue.
+    pub(crate) fn rx_interrupt(queue: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0x15_0000 + u32::from(queue) * 4)
     }
 
     /// The transmit queue whose QTX_COMM_DBELL is at `off`.
@@ -233,7 +265,7 @@ mod tests {
         assert_eq!(name(0x29_2010), "QRX_ITR(4)");
         assert_eq!(name(0x45_D104), "GLFLXP_RXDID_FLAGS(1, 1)");
         assert_eq!(name(0x38_0004), "GLPRT_GORC(1)");
-        assert!(place::is_rx_control(RegOffset::new(0x12_0010)));
+        assert_eq!(place::rx_control(RegOffset::new(0x12_0010)), Some(4));
         assert_eq!(place::tx_doorbell(RegOffset::new(0x2C_0008)), Some(2));
         assert_eq!(place::tx_doorbell(RegOffset::new(0x2D_0000)), None);
     }

@@ -23,6 +23,9 @@ pub(crate) struct Identity {
 /// Device-global vectors of a PF at least: the card's 2048 in equal parts.
 const VECTORS_OF_A_PF: u32 = 256;
 
+/// LAN queues of a PF each way.
+const QUEUES_OF_A_PF: u32 = 256;
+
 /// Offset and value of each register that is not 0.
 pub(super) fn values(id: &Identity) -> impl Iterator<Item = (u32, u32)> + use<> {
     let pf = u32::from(id.pf);
@@ -31,7 +34,12 @@ pub(super) fn values(id: &Identity) -> impl Iterator<Item = (u32, u32)> + use<> 
     let last = first + u32::from(id.vectors).saturating_sub(1);
     // FIRST [10:0], LAST [22:12], VALID [31].
     let alloc = first | last << 12 | 1 << 31;
+    // FIRSTQ and LASTQ [26:16] or [29:16], VALID [31]; what capabilities 0x41 and 0x42 say.
+    let first_queue = pf * QUEUES_OF_A_PF;
+    let queues = first_queue | (first_queue + QUEUES_OF_A_PF - 1) << 16 | 1 << 31;
     let single = [
+        (regs::PFLAN_RX_QALLOC.off(), queues),
+        (regs::PFLAN_TX_QALLOC.off(), queues),
         // The only ready value in the sources (control-path 3.1).
         (regs::GLPE_CPUSTATUS0.off(), 0x80),
         (regs::GLPE_CPUSTATUS1.off(), 0x80),

@@ -241,6 +241,8 @@ impl Lanes {
         self.hand_over_held(seat, &mut turn);
         turn.did |= lane.drain(&mut function, &mut seat.log, now);
         turn.did |= self.take_in(lane, &mut function, seat, now);
+        // What LAN queues have sent.
+        self.send(index, &mut function, seat, now, &mut turn);
         for _ in 0..STEPS {
             let due = function.engine_due().is_some_and(|due| due <= now);
             // An engine whose frames are not taken does not make more of them.
@@ -296,6 +298,7 @@ impl Lanes {
                     continue;
                 }
             };
+            function.count_sent(&frame, has_link);
             seat.counts.sent += 1;
             if let Some((to, frames)) = group.take_if(|(same, _)| *same != to) {
                 self.hand_over(to, frames, seat, turn);

@@ -36,10 +36,13 @@ fn only_data_descriptors_ask_for_a_report() {
     let ring = ring(&client);
     queue(&mut client, ring.iova.0);
     // Bit 5 is RS of data (type 0), TSYN of a context (1), part of the profile of a filter (8).
-    let words = [1 | 1 << 5, 0x30, 8 | 1 << 5, 0x10];
+    let frame = 60 << 34;
+    let words = [1 | 1 << 5, 0x30 | frame, 8 | 1 << 5, 0x10 | frame];
     let at = |index: usize| ring.iova.0 + 16 * index as u64 + 8;
     client.nic.with(|env| {
         for (index, word) in words.into_iter().enumerate() {
+            // The packet is in the ring: what it says does not matter.
+            env.store(at(index) - 8, ring.iova.0).unwrap();
             env.store(at(index), word).unwrap();
         }
     });
@@ -69,4 +72,110 @@ fn a_ring_out_of_reach_is_a_fault() {
     client.nic.write32(DOORBELL, 1);
     assert_eq!(client.kinds(), [kind::DMA_UNMAPPED]);
     assert_eq!(client.nic.read32(HEAD), 0);
+}
+
+/// What the device cannot send as it is asked to, and what it is asked with.
+#[test]
+fn impossible_packets_are_faults() {
+    const EOP: u64 = 0x10;
+    const CONTEXT: u64 = 1;
+    const TSO: u64 = 1 << 4;
+    let len = |bytes: u64| bytes << 34;
+    // TCP over IPv4, headers of 14, 20 and 20 bytes.
+    let tcp = 3 << 9 | 1 << 12 | 7 << 16 | 5 << 23 | 5 << 30;
+    let tso = |bytes: u64, mss: u64| CONTEXT | TSO | bytes << 30 | mss << 50;
+    for (words, text) in [
+        (
+            vec![EOP | len(16)],
+            "a packet of 16 bytes; the shortest has 17",
+        ),
+        (vec![7], "a descriptor of type 7"),
+        (
+            [vec![len(10); 6], vec![len(10), len(10), EOP | len(10)]].concat(),
+            "a packet of 9 descriptors; 8 at most",
+        ),
+        (
+            vec![tso(46, 63), EOP | tcp | len(100)],
+            "an MSS of 63; 64 to 9668 are possible",
+        ),
+        (
+            vec![tso(46, 100), EOP | len(100)],
+            "segments of a packet that is neither TCP nor UDP over IP",
+        ),
+        (
+            vec![tso(47, 100), EOP | tcp | len(100)],
+            "47 bytes to segment, 46 behind the headers",
+        ),
+        (
+            vec![EOP | tcp | len(40)],
+            "headers of 54 bytes, a packet of 40",
+        ),
+    ] {
+        let mut client = Client::new();
+        let layout = DmaLayout::new(4096, 4096);
+        let packet = client.nic.dma_alloc(layout).unwrap();
+        let ring = client.nic.dma_alloc(DmaLayout::new(16 * 16, 128)).unwrap();
+        let vsi = client.add_vsi();
+        let parent = group(&mut client);
+        let mut queue = lan_queue(parent, QUEUE, vsi);
+        queue[16..24].copy_from_slice(&(ring.iova.0 >> 7).to_le_bytes());
+        queue[32..34].copy_from_slice(&(16_u16 << 7).to_le_bytes());
+        client.tell(0x0c30, params(&[(0, &[1])]), &queue).ok();
+        client.nic.with(|env| {
+            for (index, word) in (0..).zip(&words) {
+                let at = ring.iova.0 + 16 * index;
+                env.write_entry(at, &[packet.iova.0, *word], 1).unwrap();
+            }
+        });
+        client.nic.write32(DOORBELL, words.len() as u32);
+        let findings = client.sim.findings();
+        let texts: Vec<&str> = findings
+            .iter()
+            .map(|finding| finding.text.as_str())
+            .collect();
+        assert_eq!(texts, [format!("LAN transmit queue 3: {text}")]);
+        assert_eq!(client.kinds(), [kind::LAN_PACKET]);
+    }
+}
+
+/// More bytes than any packet has: 17 descriptors of 16 KiB.
+#[test]
+fn a_packet_without_an_end_is_a_fault() {
+    let mut client = Client::new();
+    let layout = DmaLayout::new(1 << 14, 4096);
+    let packet = client.nic.dma_alloc(layout).unwrap();
+    let ring = client.nic.dma_alloc(DmaLayout::new(16 * 32, 128)).unwrap();
+    let vsi = client.add_vsi();
+    let parent = group(&mut client);
+    let mut queue = lan_queue(parent, QUEUE, vsi);
+    queue[16..24].copy_from_slice(&(ring.iova.0 >> 7).to_le_bytes());
+    queue[32..34].copy_from_slice(&(32_u16 << 7).to_le_bytes());
+    client.tell(0x0c30, params(&[(0, &[1])]), &queue).ok();
+    client.nic.with(|env| {
+        for index in 0..17 {
+            let at = ring.iova.0 + 16 * index;
+            let words = [packet.iova.0, 0x3FFF << 34];
+            env.write_entry(at, &words, 1).unwrap();
+        }
+    });
+    client.nic.write32(DOORBELL, 17);
+    let findings = client.sim.findings();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(
+        findings[0]
+            .text
+            .contains("a packet of more than 263168 bytes")
+    );
+}
+
+/// A tail of a receive queue outside its ring.
+#[test]
+fn a_receive_tail_outside_the_ring_is_a_fault() {
+    let client = Client::new();
+    // QRX_CONTEXT 2 and 3 have qlen from bit 89: 64 descriptors.
+    client.nic.write32(RegOffset::new(0x28_4000), 64 << 25);
+    client.nic.write32(RegOffset::new(0x28_6000), 64 >> 7);
+    client.nic.write32(RegOffset::new(0x12_0000), 1);
+    client.nic.write32(RegOffset::new(0x29_0000), 64);
+    assert_eq!(client.kinds(), [kind::LAN_RING]);
 }

@@ -3,6 +3,8 @@
 mod client;
 mod faults;
 mod filter;
+mod lan_port;
+mod lan_queues;
 mod lan_tx;
 mod package;
 mod queues;

@@ -241,14 +241,10 @@ impl Device {
         DONE
     }
 
-    /// MODIFY_QP to ERROR: refused where the queue pair cannot, or need not, go there.
+    /// MODIFY_QP to ERROR: refused where the queue pair cannot, or need not, go there. Asking again
+    /// is no mistake: Linux remembers the state (control-path 5.5), but an event and a program may
+    /// make it ask at the same time.
     fn check_error_request(&mut self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
-        if qp.modified_to_error {
-            // Linux remembers the state and sends nothing (control-path 5.5); where a command
-            // failed it may try again.
-            let text = format!("QP {id}: moved to ERROR where it was moved before");
-            env.finding(Class::Lint, "qp-error-again", text);
-        }
         let known = qp.state() == State::Idle || qp.modified_to_error;
         let refused = match self.config.variation.error_refused {
             ErrorRefused::Never => false,

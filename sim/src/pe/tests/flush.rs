@@ -159,7 +159,8 @@ fn error_from_where_there_is_no_need_is_refused_or_done() {
         qp.to_error(&mut driver);
         assert_eq!(driver.env.findings, []);
         assert_eq!(qp.modify(&mut driver, 6, 0), answer);
-        assert_eq!(lints(&mut driver), ["qp-error-again"]);
+        // Asking again is what two threads of a driver may do.
+        assert_eq!(driver.env.findings, []);
     }
 }
 
