@@ -225,3 +225,38 @@ fn frames_and_messages_do_not_meet() {
     }
     pair.finish(&sim);
 }
+
+/// A frame interrupts on the vector of the asynchronous events, once until that is
+/// handled; without a handler frames come all the same.
+#[test]
+fn a_frame_interrupts_and_is_there_without_a_handler() {
+    let sim = builder(2).build();
+    let mut sides = [0, 1].map(|function| side(&sim, function, &LanInit::default()));
+    let (to, from) = (sides[1].mac(), sides[0].mac());
+    let vector = sides[1].port.vector();
+    let fired = |side: &Side| {
+        let taken = side.nic.take_interrupts();
+        taken.iter().filter(|one| **one == vector).count()
+    };
+    let handle = |side: &mut Side| {
+        let mut parts = side.events.iter_mut();
+        let part = parts.find(|part| part.vector() == vector).unwrap();
+        part.on_vector(&mut |event| panic!("{event:?}"));
+    };
+    fired(&sides[1]);
+    for round in 0..3 {
+        for seed in 0..3 {
+            let sent = frame(to, from, 100, seed);
+            sides[0].port.transmit(&sent).unwrap();
+            sides[1].nic.delay(Ns::from_us(100));
+            let expected = usize::from(seed == 0);
+            assert_eq!(fired(&sides[1]), expected, "round {round}, frame {seed}");
+            assert_eq!(sides[1].next(), Some(sent));
+        }
+        handle(&mut sides[1]);
+        fired(&sides[1]);
+        handle(&mut sides[1]);
+    }
+    sides.into_iter().for_each(Side::end);
+    assert_as_found(&sim);
+}
