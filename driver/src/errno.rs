@@ -22,6 +22,7 @@ impl Error {
             Self::Cqp(error) => error.errno(),
             Self::Datapath(error) => error.errno(),
             Self::Ceq(error) => error.errno(),
+            Self::Lan(error) => error.errno(),
             Self::Wait(error) => error.errno(),
             Self::Dma(error) => error.errno(),
             Self::HostMemory(error) => error.errno(),

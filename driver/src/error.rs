@@ -35,6 +35,8 @@ pub enum Object {
     Channel,
     /// Completion vector.
     CompletionVector,
+    /// LAN port.
+    LanPort,
 }
 
 impl core::fmt::Display for Object {
@@ -52,6 +54,7 @@ impl core::fmt::Display for Object {
             Self::WsNode => "work-scheduler node",
             Self::Channel => "completion channel",
             Self::CompletionVector => "completion vector",
+            Self::LanPort => "LAN port",
         })
     }
 }
@@ -77,6 +80,9 @@ pub enum Error {
     /// An event queue or the vector map was refused.
     #[error(transparent)]
     Ceq(#[from] e810_ceq::Error),
+    /// The LAN queues: a setting, or a device that does not answer.
+    #[error(transparent)]
+    Lan(#[from] e810_lan::Error),
     /// A wait ended without an answer, or the device is gone.
     #[error(transparent)]
     Wait(#[from] WaitError),
@@ -208,7 +214,9 @@ impl Error {
             Self::Adminq(error) | Self::HalfConfigured(LoadFailed { error, .. }) => {
                 error.needs_reset()
             }
-            Self::Wait(error) => matches!(error, WaitError::DeviceGone { .. }),
+            Self::Wait(error) | Self::Lan(e810_lan::Error::Wait(error)) => {
+                matches!(error, WaitError::DeviceGone { .. })
+            }
             _ => false,
         }
     }
@@ -221,7 +229,7 @@ impl Error {
                 error.leaves_command_open()
             }
             Self::Cqp(error) => error.leaves_command_open(),
-            Self::Wait(_) => true,
+            Self::Wait(_) | Self::Lan(e810_lan::Error::Wait(_)) => true,
             _ => false,
         }
     }

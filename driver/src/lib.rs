@@ -114,7 +114,7 @@ pub use cq::{Cq, CqInit};
 pub use error::{Error, Object, Result, StageError};
 pub use events::{Event, EventSet, LOGGED, Polled, VectorEvents};
 pub use fast_reg::{FastMr, Mw, MwType};
-pub use lan::{Identity, LAN_EVENTS, LanEvent, LanHook, LanSide, NoLanHook};
+pub use lan::{Identity, LAN_EVENTS, LAN_GROUPS, LanEvent, LanHook, LanPort, LanSide, NoLanHook};
 pub use limits::GIDS;
 pub use memory_budget::{HOST_ALLOCATIONS, cq_dma_bytes};
 pub use moderation::{Adaptive, CqModeration, Moderated};
@@ -147,4 +147,5 @@ pub use e810_datapath::{
 };
 pub use e810_hal::bus::VsiId;
 pub use e810_hal::{Clock, Ns, Platform, SharedBytes};
+pub use e810_lan::{Error as LanError, LanInit, RxCounts as LanRxCounts, TxCounts as LanTxCounts};
 pub use e810_types::{QpState, QpType};

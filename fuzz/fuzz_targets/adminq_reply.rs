@@ -9,11 +9,13 @@ use e810_adminq::Answer;
 use e810_adminq::descriptor::Descriptor;
 use e810_adminq::event::Event;
 use e810_adminq::op::{
-    AddElement, AddQueueSet, AddRule, AddVsi, Command, DeleteElement, DownloadFailure,
+    AddElement, AddQueueSet, AddRule, AddTxQueue, AddVsi, Command, DeleteElement, DownloadFailure,
     GetDefaultTopology, GetElement, GetLinkStatus, GetPackageInfo, GetPhyCaps, GetSwitchConfig,
     GetVersion, GetVlanMode, ListCaps, Owner, PhyReport, QueryResources, ReadMac, RequestResource,
-    Resource, SetPhyConfig, VlanMode, VsiContext,
+    Resource, SetPhyConfig, TxQueueContext, VlanMode, VsiContext,
 };
+use e810_hal::Iova;
+use e810_hal::bus::{PfId, TxQueueId};
 use e810_types::MacAddr;
 use libfuzzer_sys::fuzz_target;
 
@@ -48,7 +50,7 @@ fuzz_target!(|data: &[u8]| {
 fn decode(choice: u8, answer: &Answer<'_>) {
     let vsi = e810_adminq::VsiId::ZERO;
     let context = VsiContext::main(1, VlanMode::Single);
-    match choice % 20 {
+    match choice % 21 {
         0 => drop(Event::decode(answer)),
         1 => drop(GetVersion.decode(answer)),
         2 => drop(ListCaps(Owner::Function).decode(answer)),
@@ -80,6 +82,20 @@ fn decode(choice: u8, answer: &Answer<'_>) {
             }
         }
         18 => drop(RequestResource::write(Resource::GLOBAL_CONFIG, 1).grant(answer)),
+        19 => tx_queue(answer),
         _ => drop(RequestResource::write(Resource::CHANGE, 1).grant(answer)),
     }
+}
+
+fn tx_queue(answer: &Answer<'_>) {
+    let context = TxQueueContext {
+        ring: Iova(0x1000),
+        entries: 64,
+        queue: TxQueueId::ZERO,
+        lport: 0,
+        traffic_class: 0,
+        pf: PfId::ZERO,
+        vsi: e810_adminq::VsiId::ZERO,
+    };
+    let _ = AddTxQueue::new(1, &context).map(|add| add.decode(answer));
 }

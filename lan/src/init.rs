@@ -7,7 +7,7 @@ use crate::rx::RX_BUFFER;
 pub const MIN_MTU: u16 = 68;
 
 /// The greatest MTU: the port's greatest frame, 9728 bytes (lan-path 1.4), less
-/// [`OVERHEAD`].
+/// Ethernet header, two VLAN tags and FCS.
 pub const MAX_MTU: u16 = 9728 - OVERHEAD;
 
 /// Ethernet header, two VLAN tags and FCS: what existing drivers add to an MTU
@@ -54,6 +54,15 @@ impl LanInit {
     #[must_use]
     pub const fn max_received(&self) -> u16 {
         self.mtu.saturating_add(OVERHEAD)
+    }
+
+    /// Bytes of DMA memory that the queues take: rings and buffers.
+    #[must_use]
+    pub const fn dma_bytes(&self) -> usize {
+        let tx = self.max_frame().next_multiple_of(64).saturating_add(16);
+        let rx = RX_BUFFER.saturating_add(32);
+        let tx = tx.saturating_mul(self.tx_entries as usize);
+        tx.saturating_add(rx.saturating_mul(self.rx_entries as usize))
     }
 
     /// Checks the settings.
@@ -136,5 +145,7 @@ mod tests {
         let init = LanInit::new(9000);
         assert_eq!((init.max_frame(), init.max_received()), (9022, 9026));
         assert_eq!(LanInit::new(MAX_MTU).max_received(), 9728);
+        let bytes = LanInit::default().dma_bytes();
+        assert_eq!(bytes, 64 * (16 + 1536) + 64 * (32 + 2048));
     }
 }

@@ -1,8 +1,8 @@
 //! LAN queues of the Intel E810: one transmit and one receive queue of a function,
 //! for Ethernet frames as they are, without offloads.
 //!
-//! [`LanPort`] is what a program holds: [`transmit`](LanPort::transmit) copies a
-//! frame out, [`receive`](LanPort::receive) copies one in. Neither waits, locks
+//! [`LanQueues`] is what a program holds: [`transmit`](LanQueues::transmit) copies a
+//! frame out, [`receive`](LanQueues::receive) copies one in. Neither waits, locks
 //! nor allocates. How it is made, in this order (lan-path 1.1):
 //!
 //! 1. [`TxMemory`] and [`RxMemory`]: rings and buffers that the device reaches.
@@ -10,9 +10,9 @@
 //!    crate, with [`TxMemory::ring`] and its entries; then [`TxRing::start`].
 //! 3. [`RxRing::enable`] programs the receive queue and switches it on.
 //!
-//! And undone (lan-path 1.3): [`TxRing::unbind`], the AdminQ command that disables
-//! the queue, [`TxRing::stop`]; [`RxRing::disable`]. Memory comes back only from a
-//! queue that is off.
+//! And undone (lan-path 1.3): [`RxRing::unbind`], [`TxRing::unbind`], the AdminQ
+//! command that disables the transmit queue, [`TxRing::stop`]; [`RxRing::disable`].
+//! Memory comes back only from a queue that is off.
 //!
 //! ```
 //! use e810_lan::{LanInit, RxQueueContext};
@@ -45,7 +45,7 @@ mod errno;
 mod error;
 mod init;
 mod interrupt;
-mod port;
+mod queues;
 mod rx;
 mod tx;
 
@@ -57,6 +57,6 @@ mod tests;
 pub use error::{Error, Result, Ring};
 pub use init::{LanInit, MAX_MTU, MIN_MTU};
 pub use interrupt::Interrupt;
-pub use port::LanPort;
+pub use queues::LanQueues;
 pub use rx::{NotEnabled, RX_BUFFER, RxCounts, RxMemory, RxQueueContext, RxRing};
 pub use tx::{MIN_FRAME, TxCounts, TxMemory, TxRing};

@@ -10,8 +10,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use e810::hmc::FpmQuery;
 use e810::{
     AccessFlags, Adaptive, AttrMask, ColdStart, Config, Control, Cq, CqModeration, EventSet,
-    GidEntry, LinkPolicy, MrChange, MwType, Notify, Package, PackageSource, Path, Pd, Qp, QpAttr,
-    QpCaps, QpInit, RecvWr, SendWr, VectorEvents, Wc, bring_up, bring_up_cold, cq_dma_bytes, v4,
+    GidEntry, LanInit, LinkPolicy, MacAddr, MrChange, MwType, Notify, Package, PackageSource, Path,
+    Pd, Qp, QpAttr, QpCaps, QpInit, RecvWr, SendWr, VectorEvents, Wc, bring_up, bring_up_cold,
+    cq_dma_bytes, v4,
 };
 
 use e810_hal::bar::Bar0;
@@ -320,6 +321,20 @@ pub fn probe_driver_data(
     cq.poll(completions)
         .wrapping_add(seen)
         .wrapping_add(usize::from(posted) + usize::from(waiting))
+}
+
+/// LAN queues of the driver, on [`Metal`].
+#[unsafe(no_mangle)]
+pub fn probe_driver_lan(control: &mut Control<Metal>, init: &LanInit, frame: &mut [u8]) -> bool {
+    let Ok(mut port) = control.open_lan(init) else {
+        return false;
+    };
+    let group = MacAddr([0x33, 0x33, 0xFF, 1, 2, 3]);
+    let joined = control.join_lan_group(&port, group).is_ok();
+    let sent = port.transmit(frame).is_ok();
+    let received = port.receive(frame).is_some();
+    let left = control.leave_lan_group(&port, group).is_ok();
+    joined && sent && received && left && control.close_lan(port).is_ok()
 }
 
 fn main() {}

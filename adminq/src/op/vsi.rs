@@ -14,6 +14,7 @@ pub const VSI_BYTES: usize = 128;
 /// Sections of a context, as the bits of valid_sections.
 mod section {
     pub(super) const SECURITY: u16 = 1 << 1;
+    pub(super) const VLAN: u16 = 1 << 2;
     pub(super) const QUEUE_OPTIONS: u16 = 1 << 7;
 }
 
@@ -68,13 +69,16 @@ impl VsiContext {
         Self { bytes }
     }
 
-    /// This context with VLAN tags left in received frames, where a receive queue
-    /// takes them: the receiver then sees frames as they came (lan-path 7.3, 15).
+    /// Only the VLAN section, as this context has it, with tags left in frames that a
+    /// LAN queue receives: its user sees frames as they came (lan-path 7.3, 15).
+    /// `None` where they are left already.
     #[must_use]
-    pub fn with_tags_left(mut self) -> Self {
+    pub fn leaving_tags(&self) -> Option<Self> {
+        let mut bytes = [0; VSI_BYTES];
+        put16(&mut bytes, 0, section::VLAN);
         let [inner] = crate::bytes::array(&self.bytes, 12).unwrap_or_default();
-        put(&mut self.bytes, 12, [inner | LEAVE_TAGS]);
-        self
+        put(&mut bytes, 12, [inner | LEAVE_TAGS]);
+        (inner & LEAVE_TAGS != LEAVE_TAGS).then_some(Self { bytes })
     }
 
     /// Only the queue options, as this context has them, with the filter of the
@@ -263,15 +267,11 @@ mod tests {
     }
 
     #[test]
-    fn tags_may_be_left_in_frames() {
-        for (mode, inner) in [(VlanMode::Single, 0x1B), (VlanMode::Double, 0x1B)] {
-            let (plain, left) = (
-                VsiContext::main(7, mode),
-                VsiContext::main(7, mode).with_tags_left(),
-            );
-            assert_eq!(left.bytes[12], inner);
-            assert_eq!(plain.bytes[..12], left.bytes[..12]);
-            assert_eq!(plain.bytes[13..], left.bytes[13..]);
-        }
+    fn tags_are_left_where_they_are_not() {
+        let single = VsiContext::main(7, VlanMode::Single)
+            .leaving_tags()
+            .unwrap();
+        assert_eq!(set(&single), [(0, 4), (12, 0x1B)]);
+        assert_eq!(VsiContext::main(7, VlanMode::Double).leaving_tags(), None);
     }
 }

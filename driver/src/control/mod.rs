@@ -32,6 +32,7 @@ mod engine;
 mod engine_errors;
 mod fast_reg;
 mod hmc;
+mod lan_port;
 mod moderation;
 mod modify_qp;
 mod mr;

@@ -17,7 +17,6 @@ mod table;
 
 use core::net::IpAddr;
 
-use e810_adminq::code::Code;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::MAX_GROUP_MEMBERS;
 use e810_cqp::op::{
@@ -225,7 +224,8 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// The switch rule of a group's MAC address: one for all groups that have it.
+    /// The switch rule of a group's MAC address: one for all groups that have it, and
+    /// for the LAN port.
     fn rule_for(&mut self, name: Name) -> Result<Option<u16>> {
         let mac = group_mac(name.address);
         let Some(lan) = self.lan_side.owned_mut() else {
@@ -234,21 +234,18 @@ impl<P: Platform> Control<P> {
         if let Some(rule) = self.groups.rule_of(mac) {
             return Ok(Some(rule));
         }
-        match lan.admit(mac) {
-            Ok(rule) => Ok(Some(rule)),
-            // Its packets are let in already. Linux' ice goes on, too.
-            Err(Error::Adminq(error)) if error.refusal() == Some(Code::EEXIST) => {
-                log_warn!("the switch has a rule for {:?} already", mac);
-                Ok(None)
-            }
-            Err(error) => Err(error),
+        match lan.port_rule(mac) {
+            Some(rule) => Ok(Some(rule)),
+            None => lan.admit_once(mac),
         }
     }
 
-    /// Ends the rule of a group that is gone, unless another group has it.
+    /// Ends the rule of a group that is gone, unless another group or the LAN port has
+    /// it.
     fn end_rule(&mut self, group: &Group) {
         if let (Some(rule), Some(lan)) = (group.rule, self.lan_side.owned_mut())
             && self.groups.users_of(rule) == 0
+            && !lan.port_needs(rule)
         {
             lan.end_admission(group_mac(group.name.address), rule);
         }

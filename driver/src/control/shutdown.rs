@@ -9,6 +9,7 @@ use crate::ah::Ah;
 use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
 use crate::events::EventSet;
+use crate::lan::LanSide;
 use crate::mr::Mr;
 use crate::pd::Pd;
 use crate::qp::Qp;
@@ -184,6 +185,7 @@ impl<P: Platform> Control<P> {
             (Object::Cq, self.cqs.taken()),
             (Object::Mr, self.mrs.taken()),
             (Object::Ah, self.ahs.taken()),
+            (Object::LanPort, self.open_ports()),
         ] {
             if count > 0 {
                 return Err(Error::Alive { object, count });
@@ -197,6 +199,11 @@ impl<P: Platform> Control<P> {
             });
         }
         Ok(())
+    }
+
+    fn open_ports(&self) -> u32 {
+        let lan = self.lan_side.owned();
+        lan.is_some_and(LanSide::has_port).into()
     }
 
     /// Queue pairs that were not given back. The number of one that was stays

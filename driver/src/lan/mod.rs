@@ -21,6 +21,7 @@ mod hook;
 mod identity;
 mod link;
 mod ownership;
+mod port;
 mod queue_sets;
 mod rules;
 mod undo;
@@ -31,6 +32,8 @@ pub use hook::{LanHook, NoLanHook};
 pub use identity::Identity;
 pub(crate) use link::Link;
 pub(crate) use ownership::LanOwnership;
+pub(crate) use port::{ALL_NODES, OpenPort};
+pub use port::{LAN_GROUPS, LanPort};
 pub(crate) use rules::{Left, Rules, add_rules, priorities, remove_rules};
 pub(crate) use undo::{end_adminq, undo_vsi};
 pub(crate) use vsi::Vsi;
@@ -56,6 +59,8 @@ pub struct LanSide<P: Platform> {
     pub(crate) up2tc: [u8; CLASSES],
     /// RDMA queue sets in the tree.
     pub(crate) queue_sets: Vec<QueueSet, CLASSES>,
+    /// The LAN queues, while they are open.
+    pub(crate) port: Option<OpenPort>,
     /// The RDMA filter of the VSI is on.
     pub(crate) filter: bool,
     /// Events that were not asked for yet.

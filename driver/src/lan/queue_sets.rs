@@ -1,5 +1,6 @@
 //! RDMA queue sets in the LAN side's tree (control-path 9.3, step 31).
 
+use e810_adminq::code::Code;
 use e810_adminq::op::{AddRule, RemoveRule, RuleId};
 use e810_hal::bus::VsiId;
 use e810_hal::{Platform, log_warn};
@@ -47,8 +48,25 @@ impl<P: Platform> LanSide<P> {
             let (_, rule) = self.left.swap_remove(place);
             return Ok(rule);
         }
-        let vsi = self.vsi.id;
-        Ok(self.adminq.execute(&AddRule::mac(vsi, mac))?)
+        let added = self.adminq.execute(&AddRule::mac(self.vsi.id, mac));
+        if let Err(error) = &added {
+            // A reply that makes no sense may be about a rule that exists.
+            self.vsi.named |= error.refusal().is_none();
+        }
+        Ok(added?)
+    }
+
+    /// As [`admit`](Self::admit); `None` where the switch has a rule for the address,
+    /// which is nobody's here. Linux' ice goes on then, too.
+    pub(crate) fn admit_once(&mut self, mac: MacAddr) -> Result<Option<RuleId>> {
+        match self.admit(mac) {
+            Ok(rule) => Ok(Some(rule)),
+            Err(Error::Adminq(error)) if error.refusal() == Some(Code::EEXIST) => {
+                log_warn!("the switch has a rule for {:?} already", mac);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Ends that. A refusal is only logged: the rule is there for the next who
@@ -62,6 +80,7 @@ impl<P: Platform> LanSide<P> {
             if error.refusal().is_some() {
                 let _ = self.left.push((mac, rule));
             }
+            self.vsi.named |= error.refusal().is_none();
         }
     }
 }

@@ -21,6 +21,7 @@ impl<P: Platform> LanSide<P> {
         for (mac, rule) in core::mem::take(&mut self.left) {
             self.end_admission(mac, rule);
         }
+        self.vsi.named |= !self.left.is_empty();
         let undone = undo_vsi(self.vsi, self.tree, self.adminq, platform);
         removed?;
         undone

@@ -56,6 +56,11 @@ impl<P: Platform> RxMemory<P> {
         }
     }
 
+    /// Bytes that are allocated.
+    pub fn bytes(&self) -> usize {
+        self.ring.bytes().saturating_add(self.buffers.bytes())
+    }
+
     /// Descriptors of the ring.
     #[must_use]
     pub const fn entries(&self) -> u16 {

@@ -124,6 +124,7 @@ impl<P: Platform> RxRing<P> {
         match control::switch(&ring.platform, queue, true) {
             Ok(()) => Ok(ring),
             Err(error) => {
+                ring.unbind();
                 let memory = ring.disable().ok();
                 Err(NotEnabled { error, memory })
             }
@@ -293,14 +294,18 @@ impl<P: Platform> RxRing<P> {
         self.queue
     }
 
-    /// Switches the queue off and gives its memory back: cause, then QRX_CTRL
-    /// (lan-path 1.3, steps 2 and 5). Frames that were not taken are gone.
+    /// Switches the queue's cause off, first of all (lan-path 1.3, step 2).
+    pub fn unbind(&self) {
+        control::unbind(&self.platform, self.queue);
+    }
+
+    /// Switches the queue off and gives its memory back (lan-path 1.3, step 5), after
+    /// [`unbind`](Self::unbind). Frames that were not taken are gone.
     ///
     /// # Errors
     /// A device that does not answer; the memory is leaked, because it may be
     /// written to still.
     pub fn disable(self) -> Result<RxMemory<P>> {
-        control::unbind(&self.platform, self.queue);
         if let Err(error) = control::switch(&self.platform, self.queue, false) {
             log_warn!("receive queue {} stays on: {}", self.queue.get(), error);
             return Err(error);

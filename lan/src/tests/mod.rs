@@ -11,7 +11,7 @@ use e810_hal::Vector;
 use e810_hal::bus::{ItrIndex, RxQueueId, TxQueueId};
 
 use crate::testing::{Fake, RX_QUEUE, TX_QUEUE, VECTOR};
-use crate::{Interrupt, LanInit, LanPort, NotEnabled, RxMemory, RxRing, TxMemory, TxRing};
+use crate::{Interrupt, LanInit, LanQueues, NotEnabled, RxMemory, RxRing, TxMemory, TxRing};
 
 fn interrupt() -> Interrupt {
     Interrupt {
@@ -33,14 +33,15 @@ fn rx(fake: &Fake, init: &LanInit) -> Result<RxRing<Fake>, NotEnabled<Fake>> {
     RxRing::enable(fake.clone(), queue, memory, interrupt())
 }
 
-fn port(fake: &Fake, init: &LanInit) -> LanPort<Fake> {
+fn port(fake: &Fake, init: &LanInit) -> LanQueues<Fake> {
     let tx = tx(fake, init);
     let rx = rx(fake, init).unwrap();
-    LanPort::new(fake.clone(), tx, rx, interrupt())
+    LanQueues::new(fake.clone(), tx, rx, interrupt())
 }
 
-fn close(fake: &Fake, port: LanPort<Fake>) {
+fn close(fake: &Fake, port: LanQueues<Fake>) {
     let (tx, rx) = port.into_rings();
+    rx.unbind();
     tx.unbind();
     rx.disable().unwrap().release();
     tx.stop().release();

@@ -6,7 +6,7 @@ fn arrives(fake: &Fake, frame: &Arriving) -> bool {
     fake.with(|device, memory| device.deliver(memory, frame))
 }
 
-fn next(port: &mut LanPort<Fake>) -> Option<Vec<u8>> {
+fn next(port: &mut LanQueues<Fake>) -> Option<Vec<u8>> {
     let mut into = std::vec![0; 9728];
     let len = port.receive(&mut into)?;
     into.truncate(len);

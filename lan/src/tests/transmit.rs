@@ -101,6 +101,21 @@ fn a_full_ring_refuses_until_something_is_reported() {
 }
 
 #[test]
+fn memory_is_as_much_as_said() {
+    for mtu in [68, 1500, 9000] {
+        let (fake, init) = (Fake::default(), LanInit::new(mtu));
+        let (tx, rx) = (
+            TxMemory::new(&fake, &init).unwrap(),
+            RxMemory::new(&fake, &init).unwrap(),
+        );
+        assert_eq!(tx.bytes() + rx.bytes(), init.dma_bytes());
+        tx.release();
+        rx.release();
+        fake.assert_clean();
+    }
+}
+
+#[test]
 fn without_memory_nothing_is_left() {
     for number in 0..2 {
         let fake = Fake::default();

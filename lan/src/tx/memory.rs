@@ -54,6 +54,11 @@ impl<P: Platform> TxMemory<P> {
         self.ring.iova()
     }
 
+    /// Bytes that are allocated.
+    pub fn bytes(&self) -> usize {
+        self.ring.bytes().saturating_add(self.buffers.bytes())
+    }
+
     /// Descriptors of the ring.
     #[must_use]
     pub const fn entries(&self) -> u16 {
@@ -73,7 +78,7 @@ impl<P: Platform> TxMemory<P> {
         Some((words, self.buffers.iova().offset(start as u64)?))
     }
 
-    /// Clears the ring: a queue that begins anew finds nothing of what was before.
+    /// Clears the ring: a queue that starts again finds nothing of what was before.
     pub(super) fn clear(&self) {
         self.ring
             .fill(0, usize::from(self.entries).saturating_mul(WORDS), 0);

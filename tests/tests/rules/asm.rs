@@ -18,7 +18,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The crates that may not panic.
-const CORE: [&str; 5] = ["e810-hal", "e810-cqp", "e810-ceq", "e810-datapath", "e810"];
+const CORE: [&str; 6] = [
+    "e810-hal",
+    "e810-cqp",
+    "e810-ceq",
+    "e810-datapath",
+    "e810-lan",
+    "e810",
+];
 
 /// Words that mark the functions of the standard library that end in a panic.
 const PANIC_WORDS: [&str; 3] = ["panic", "_fail", "handle_alloc_error"];

@@ -1,6 +1,6 @@
 //! The dependencies between the crates, as docs/architecture.md draws them.
 //!
-//! `{types, hal} ← {adminq, cqp, ceq, datapath} ← driver ← backends ← {report, trace} ←
+//! `{types, hal} ← {adminq, cqp, ceq, datapath, lan} ← driver ← backends ← {report, trace} ←
 //! vfio-host`, `card ← {sim, report, trace}`, `hal ← sim ← sim-wire ← {sim-server, backends} ←
 //! vfio-host`, `tests → all`, and `tests/miri` and `tests/peer` beside it, which nobody uses. The
 //! queue crates are siblings, and the simulator sees the registers only, so that it cannot share a
@@ -68,6 +68,12 @@ const CRATES: &[CrateRule] = &[
         core: true,
     },
     CrateRule {
+        package: "e810-lan",
+        folder: "lan",
+        may_use: &["e810-types", "e810-hal"],
+        core: true,
+    },
+    CrateRule {
         package: "e810",
         folder: "driver",
         may_use: &[
@@ -77,6 +83,7 @@ const CRATES: &[CrateRule] = &[
             "e810-cqp",
             "e810-ceq",
             "e810-datapath",
+            "e810-lan",
         ],
         core: true,
     },

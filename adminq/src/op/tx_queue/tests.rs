@@ -38,7 +38,7 @@ fn a_context_byte_for_byte() {
 #[test]
 fn the_greatest_values_keep_to_their_bits() {
     let full = TxQueueContext {
-        ring: Iova(u64::MAX & !127),
+        ring: Iova(!127),
         entries: 8160,
         queue: TxQueueId::new(2047).unwrap(),
         lport: 7,

@@ -9,8 +9,9 @@
 //! function, as existing drivers do when they unload.
 //!
 //! Left out are steps that RDMA has no use for: NVM versions, flow director and
-//! its counters, tables of filters in software, driver version, LAN queues and
-//! their part of the scheduler's tree, the choice of a tree of another depth.
+//! its counters, tables of filters in software, driver version, the choice of a tree of
+//! another depth. LAN queues and their part of the scheduler's tree come later, where
+//! they are asked for ([`Control::open_lan`](crate::Control::open_lan)).
 
 use e810_hal::Platform;
 

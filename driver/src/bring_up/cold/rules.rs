@@ -63,6 +63,7 @@ impl<P: Platform> Device<P, LinkUp<P>> {
                         left: Left::new(),
                         up2tc,
                         queue_sets: Vec::new(),
+                        port: None,
                         filter: false,
                         events: Deque::new(),
                         lost: 0,

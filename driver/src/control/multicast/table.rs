@@ -182,7 +182,7 @@ impl<P: Platform> Groups<P> {
     }
 
     /// The rule that lets a MAC address in, if a group has one for it.
-    pub(super) fn rule_of(&self, mac: MacAddr) -> Option<u16> {
+    pub(in crate::control) fn rule_of(&self, mac: MacAddr) -> Option<u16> {
         let mut indexes = self.indexes();
         indexes.find_map(|group| {
             let has_it = self.exists(group) && group_mac(self.name(group).address) == mac;
@@ -191,7 +191,7 @@ impl<P: Platform> Groups<P> {
     }
 
     /// How many groups a rule is for.
-    pub(super) fn users_of(&self, rule: u16) -> usize {
+    pub(in crate::control) fn users_of(&self, rule: u16) -> usize {
         let uses = |group: &u16| self.exists(*group) && self.rule(*group) == Some(rule);
         self.indexes().filter(uses).count()
     }

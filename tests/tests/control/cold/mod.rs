@@ -14,6 +14,8 @@
 mod busy;
 mod events;
 mod faults;
+mod lan_frames;
+mod lan_port;
 mod link;
 mod memory;
 mod multicast;

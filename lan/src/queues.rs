@@ -1,4 +1,4 @@
-//! [`LanPort`]: both queues, as a program uses them.
+//! [`LanQueues`]: both queues, as they are used.
 
 use e810_hal::{Ns, Platform};
 
@@ -17,8 +17,8 @@ const ASK_AGAIN: Ns = Ns::from_us(500);
 ///
 /// It is `Send`; one thread has it. No call waits, locks or allocates.
 #[derive(Debug)]
-#[must_use = "a port that is dropped leaks its memory: close it"]
-pub struct LanPort<P: Platform> {
+#[must_use = "queues that are dropped leak their memory: disable them"]
+pub struct LanQueues<P: Platform> {
     platform: P,
     tx: TxRing<P>,
     rx: RxRing<P>,
@@ -26,8 +26,8 @@ pub struct LanPort<P: Platform> {
     asked: Ns,
 }
 
-impl<P: Platform> LanPort<P> {
-    /// A port of two queues that are on, bound to `interrupt`.
+impl<P: Platform> LanQueues<P> {
+    /// Two queues that are on, bound to `interrupt`.
     pub fn new(platform: P, tx: TxRing<P>, rx: RxRing<P>, interrupt: Interrupt) -> Self {
         interrupt.request_write_back(&platform);
         let asked = platform.now();

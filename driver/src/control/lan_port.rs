@@ -1,0 +1,94 @@
+//! The LAN port: Ethernet frames beside the RDMA engine.
+
+use e810_hal::Platform;
+use e810_lan::LanInit;
+use e810_types::MacAddr;
+
+use super::Control;
+use crate::error::{Error, Object, Result};
+use crate::lan::{ALL_NODES, LanPort, LanSide};
+
+impl<P: Platform> Control<P> {
+    /// Makes the function's LAN queues, one each way, and switches them on: for
+    /// Ethernet frames that do not belong to the RDMA engine, such as ARP, neighbour
+    /// discovery and ICMP. There is one port; nothing of it exists before.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where another driver has set the function up: its LAN queues
+    /// are that driver's. [`Error::Exhausted`] while a port is open; settings out of
+    /// range, no memory, refused commands, a device that does not answer. What was
+    /// made is undone.
+    pub fn open_lan(&mut self, init: &LanInit) -> Result<LanPort<P>> {
+        let owner = self.tag();
+        let vector = self.wiring.at(0);
+        let all_nodes = self.groups.rule_of(ALL_NODES);
+        let (Some(lan), Some(vector)) = (self.lan_side.owned_mut(), vector) else {
+            return Err(NOT_OURS);
+        };
+        let queues = lan.open_queues(&self.platform, init, vector, all_nodes)?;
+        Ok(LanPort { queues, owner })
+    }
+
+    /// Switches the LAN queues off and gives their memory back. Frames that have not
+    /// left, or were not received, are lost.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] with the port. The first step that failed, without it: what
+    /// the device may still use is leaked then.
+    pub fn close_lan(&mut self, port: LanPort<P>) -> Result<(), (Option<LanPort<P>>, Error)> {
+        if let Err(error) = self.own(port.owner, Object::LanPort, 0) {
+            return Err((Some(port), error));
+        }
+        let groups = &self.groups;
+        match self.lan_side.owned_mut() {
+            Some(lan) => lan
+                .close_queues(port.queues, |rule| groups.users_of(rule) > 0)
+                .map_err(|error| (None, error)),
+            None => Err((Some(port), NOT_OURS)),
+        }
+    }
+
+    /// Lets frames to a multicast address in, for example to the solicited-node group
+    /// of an IPv6 address (33:33:ff and its last three bytes). Once is enough.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an address that is no group's, [`Error::Foreign`];
+    /// [`Error::Exhausted`] beyond [`LAN_GROUPS`](crate::LAN_GROUPS); the firmware's
+    /// refusal.
+    pub fn join_lan_group(&mut self, port: &LanPort<P>, mac: MacAddr) -> Result<()> {
+        let rule = self.groups.rule_of(mac);
+        self.lan_of(port, mac)?.join(mac, rule)
+    }
+
+    /// Ends that.
+    ///
+    /// # Errors
+    /// [`Error::NoSuch`] when the port is not in the group; as
+    /// [`join_lan_group`](Self::join_lan_group).
+    pub fn leave_lan_group(&mut self, port: &LanPort<P>, mac: MacAddr) -> Result<()> {
+        self.lan_of(port, mac)?;
+        let groups = &self.groups;
+        let lan = self.lan_side.owned_mut().ok_or(NOT_OURS)?;
+        if lan.leave(mac, |rule| groups.users_of(rule) > 0) {
+            return Ok(());
+        }
+        Err(Error::NoSuch {
+            object: Object::McastGroup,
+            id: 0,
+        })
+    }
+
+    fn lan_of(&mut self, port: &LanPort<P>, MacAddr(mac): MacAddr) -> Result<&mut LanSide<P>> {
+        self.own(port.owner, Object::LanPort, 0)?;
+        if mac.first().is_none_or(|first| first & 1 == 0) {
+            return Err(Error::Invalid {
+                what: "a group's MAC address has bit 0 of its first byte set",
+            });
+        }
+        self.lan_side.owned_mut().ok_or(NOT_OURS)
+    }
+}
+
+const NOT_OURS: Error = Error::Invalid {
+    what: "LAN queues need a function that this driver has started (bring_up_cold): on another one they belong to the driver that has set it up",
+};
