@@ -53,8 +53,6 @@ mod iface;
 mod mac;
 mod neighbour;
 mod path_mtu;
-#[cfg(feature = "smoltcp")]
-pub mod phy;
 #[cfg(any(test, feature = "smoltcp"))]
 pub mod phy;
 mod ping;

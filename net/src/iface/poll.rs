@@ -101,7 +101,11 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
         if let Some(length) = self.router_frame(now, out) {
             return Some(length);
         }
-        self.ping_frame(now, out)
+        if let Some(length) = self.ping_frame(now, out) {
+            return Some(length);
+        }
+        // What a ping has just asked for.
+        self.neighbour_frame(now, out)
     }
 
     /// When [`poll`](Self::poll) next has something to do, if no frame comes in before and

@@ -140,13 +140,21 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
             return Err(DropReason::OtherAddress);
         }
         let source = header.source;
-        if source.is_multicast() || source.is_loopback() || self.addresses.owns(source.into()) {
+        if source.is_multicast() || source.is_loopback() {
             return Err(DropReason::BadSourceAddress);
         }
         if header.protocol != ICMPV6 {
             return Err(DropReason::OtherProtocol);
         }
-        match Icmpv6::parse(&header, message)? {
+        let message = Icmpv6::parse(&header, message)?;
+        if self.addresses.owns(source.into()) {
+            // A message that no router has passed on: another station has this address.
+            if let Icmpv6::Nd(_) = message {
+                self.conflict(source.into(), ethernet.source, now);
+            }
+            return Err(DropReason::BadSourceAddress);
+        }
+        match message {
             Icmpv6::Echo {
                 is_reply: true,
                 ident,

@@ -1,4 +1,11 @@
 //! The interface as a whole: against smoltcp, against floods and noise, and in virtual time.
 
+mod addresses;
+mod echo;
+mod flood;
+mod frames;
+mod groups;
 mod judge;
+mod node;
+mod noise;
 mod wire;
