@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
     let mut now = Ns::ZERO;
     let mut interface: Interface<8> = Interface::new(Config::new(MAC), now);
     interface
-        .add_v4(OWN_V4, 24, Claim::Unannounced, now)
+        .add_ipv4(OWN_V4, 24, Claim::Unannounced, now)
         .expect("a valid address");
     interface
         .add_ipv6(OWN_V6, 64, now)

@@ -25,7 +25,7 @@
 //!
 //! let mac = MacAddr([2, 0xE8, 0x10, 0, 0, 1]);
 //! let mut interface = Interface::<32>::new(Config::new(mac), Ns::ZERO);
-//! interface.add_v4(Ipv4Addr::new(10, 0, 0, 1), 24, Claim::Unannounced, Ns::ZERO)?;
+//! interface.add_ipv4(Ipv4Addr::new(10, 0, 0, 1), 24, Claim::Unannounced, Ns::ZERO)?;
 //! let peer = IpAddr::from([10, 0, 0, 2]);
 //! assert_eq!(interface.lookup(peer, Ns::ZERO), Resolution::Pending);
 //! let mut port = Last(Vec::new());

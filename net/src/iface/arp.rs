@@ -75,7 +75,8 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
         let reply = NeighbourReply {
             ip: arp.sender_ip.into(),
             mac: Some(arp.sender_mac),
-            is_solicited: is_ours,
+            // ARP has no flag that says so, and any station may send a reply.
+            is_solicited: is_ours && self.neighbours.is_asked(arp.sender_ip.into()),
             overrides: true,
             is_router: false,
         };

@@ -137,7 +137,7 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
     /// # Errors
     ///
     /// [`AddressError`]; nothing has changed then.
-    pub fn add_v4(
+    pub fn add_ipv4(
         &mut self,
         ip: Ipv4Addr,
         length: u8,

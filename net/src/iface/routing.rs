@@ -26,7 +26,9 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
     /// As [`lookup`](Self::lookup), for a user that stays, such as a connected queue pair: the
     /// neighbour keeps its place in the cache, is confirmed without further lookups, and is asked
     /// again while it does not answer. The next hop is what
-    /// [`unwatch`](Self::unwatch) takes; there is none for what needs no neighbour.
+    /// [`unwatch`](Self::unwatch) takes; there is none for what needs no neighbour, where there is
+    /// no route yet, and where there is no room: then nothing is watched. It stays the next hop of
+    /// this user when routes change.
     pub fn watch(&mut self, ip: IpAddr, now: Ns) -> (Resolution, Option<NextHop>) {
         if let Some(mac) = self.fixed_mac(ip) {
             return (Resolution::Known(mac), None);

@@ -129,6 +129,14 @@ impl<const N: usize> Neighbours<N> {
         Some(entry.state)
     }
 
+    /// Whether a solicitation for it is unanswered.
+    pub(crate) fn is_asked(&self, ip: IpAddr) -> bool {
+        matches!(
+            self.state(ip),
+            Some(NeighbourState::Incomplete | NeighbourState::Probe)
+        )
+    }
+
     /// The MAC address of a neighbour, which is asked if it is not known.
     pub(crate) fn lookup(&mut self, ip: IpAddr, now: Ns) -> Resolution {
         if let Some(entry) = self.find(ip) {

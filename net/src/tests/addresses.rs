@@ -24,7 +24,7 @@ fn only_v4(claim: Claim) -> Node {
     let mut config = Config::new(OURS);
     config.ipv6 = false;
     let mut node = Node::new(config);
-    let added = node.interface.add_v4(OUR_V4, 24, claim, Ns::ZERO);
+    let added = node.interface.add_ipv4(OUR_V4, 24, claim, Ns::ZERO);
     added.unwrap();
     node
 }
@@ -319,7 +319,8 @@ fn addresses_that_no_interface_has() {
     let mut node = Node::ready();
     let now = node.now;
     let interface = &mut node.interface;
-    let mut add = |ip: [u8; 4], length| interface.add_v4(ip.into(), length, Claim::Announced, now);
+    let mut add =
+        |ip: [u8; 4], length| interface.add_ipv4(ip.into(), length, Claim::Announced, now);
     for ip in [
         [0; 4],
         [255; 4],

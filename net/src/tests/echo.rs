@@ -92,7 +92,7 @@ fn frames_of_other_vlans_are_ignored_and_ours_are_tagged() {
     let mut node = Node::new(config);
     let added = node
         .interface
-        .add_v4(OUR_V4, 24, Claim::Unannounced, Ns::ZERO);
+        .add_ipv4(OUR_V4, 24, Claim::Unannounced, Ns::ZERO);
     added.unwrap();
     assert!(node.give(&request).is_none());
     assert!(node.give(&tagged(8, &request)).is_none());

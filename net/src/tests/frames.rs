@@ -259,6 +259,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         arp_request(PEER, OUR_V4, OUR_V4),
         arp_reply(PEER, PEER_V4),
         echo_v4(PEER, PEER_V4, OUR_V4, 1),
+        echo_v4(PEER, PEER_V4, Ipv4Addr::BROADCAST, 1),
+        frame(PEER, OURS, 0x8100, |writer| writer.put(&[0, 7, 8, 0])),
         echo_v6(PEER, PEER_V6, OUR_V6, 1),
         echo_v6(PEER, PEER_V6, nd::ALL_NODES, 1),
         solicitation(PEER, PEER_V6, OUR_V6, Some(PEER)),

@@ -55,7 +55,8 @@ impl Link {
         let mut sockets = SocketSet::new(Vec::new());
         let icmp = sockets.add(socket);
         let mut ours = Interface::new(Config::new(OURS), Ns::ZERO);
-        ours.add_v4(OUR_V4, 24, Claim::Announced, Ns::ZERO).unwrap();
+        ours.add_ipv4(OUR_V4, 24, Claim::Announced, Ns::ZERO)
+            .unwrap();
         ours.add_ipv6(OUR_V6, 64, Ns::ZERO).unwrap();
         let mut link = Self {
             ours,

@@ -8,4 +8,5 @@ mod groups;
 mod judge;
 mod node;
 mod noise;
+mod port;
 mod wire;

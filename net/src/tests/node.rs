@@ -29,7 +29,7 @@ impl Node {
         let mut node = Self::new(Config::new(OURS));
         let interface = &mut node.interface;
         interface
-            .add_v4(OUR_V4, 24, Claim::Unannounced, Ns::ZERO)
+            .add_ipv4(OUR_V4, 24, Claim::Unannounced, Ns::ZERO)
             .unwrap();
         interface.add_ipv6(OUR_V6, 64, Ns::ZERO).unwrap();
         node.run(20_000);

@@ -3,10 +3,10 @@
 use core::net::IpAddr;
 use std::prelude::v1::*;
 
-use super::frames::{OUR_V4, PEER_V4, PEER_V6, put_checksums_right, seeds};
+use super::frames::{PEER_V4, PEER_V6, put_checksums_right, seeds};
 use super::node::Node;
 use crate::wire::{Ethernet, Ipv4, Ipv6};
-use crate::{ADDRESSES, GROUPS, Ns, PATHS, ROUTERS};
+use crate::{ADDRESSES, DropReason, GROUPS, ROUTERS};
 
 /// Frames of the ordinary run; `E810_NET_FRAMES` says another number.
 const FRAMES: u64 = 100_000;
@@ -28,7 +28,8 @@ impl Random {
 
 /// A frame of a kind that is acted on, changed in some way; mostly with checksums that are right.
 fn mutated(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
-    let mut frame = seeds[random.below(seeds.len())].clone();
+    let seed = &seeds[random.below(seeds.len())];
+    let mut frame = seed.clone();
     for _ in 0..random.below(6) {
         // Headers more often than what follows them.
         let range = [frame.len(), 24, 64][random.below(3)].min(frame.len());
@@ -36,7 +37,7 @@ fn mutated(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
         match random.below(7) {
             0 if at < frame.len() => frame[at] ^= 1 << random.below(8),
             1 if at < frame.len() => frame[at] = random.next() as u8,
-            2 => frame.truncate(at),
+            2 if random.below(4) == 0 => frame.truncate(at),
             3 => frame.insert(at, random.next() as u8),
             4 => {
                 let other = &seeds[random.below(seeds.len())];
@@ -51,6 +52,10 @@ fn mutated(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
             _ if at < frame.len() => frame[at] = [0, 0xFF, 0x80, 1][random.below(4)],
             _ => {}
         }
+    }
+    // What is not even addressed to us is soon dropped.
+    if random.below(4) > 0 && frame.len() >= 14 {
+        frame[..14].copy_from_slice(&seed[..14]);
     }
     if random.below(8) > 0 {
         put_checksums_right(&mut frame);
@@ -75,7 +80,6 @@ fn check(node: &Node) {
     let mtu = interface.path_mtu(PEER_V4.into());
     assert!((552..=1500).contains(&mtu), "{mtu}");
     assert!((1280..=1500).contains(&interface.path_mtu(PEER_V6.into())));
-    assert_eq!(PATHS, 16);
 }
 
 /// A frame that we send is one that a receiver takes.
@@ -105,8 +109,14 @@ fn changed_frames_keep_every_bound() {
     };
     start(&mut node);
     let mut replies = 0;
+    let mut drops = [0; DropReason::ALL.len()];
+    let mut count = |node: &Node| {
+        for (total, reason) in drops.iter_mut().zip(DropReason::ALL) {
+            *total += node.dropped(*reason);
+        }
+    };
     for n in 0..frames {
-        if random.below(64) == 0 {
+        if random.below(512) == 0 {
             let ms = [1, 100, 5000, 100_000][random.below(4)];
             node.run(ms);
             let sent = core::mem::take(&mut node.sent);
@@ -137,22 +147,23 @@ fn changed_frames_keep_every_bound() {
         // A conflict while an address was being made may have ended it.
         if n % 100_000 == 99_999 {
             let now = node.now;
+            count(&node);
             node = Node::ready();
             node.run(now.0 / 1_000_000);
             start(&mut node);
         }
     }
     check(&node);
+    count(&node);
+    std::println!("{frames} frames, {replies} replies, dropped:");
+    for (total, reason) in drops.iter().zip(DropReason::ALL) {
+        std::println!("{total:>9} {}", reason.text());
+        // What frames alone do not lead to: buffers and ports of another size.
+        let is_of_size = [DropReason::Oversize, DropReason::ReplyTooLong].contains(reason);
+        assert!(*total > 0 || is_of_size, "{reason:?} is never reached");
+    }
     assert!(
         replies > frames / 100,
         "{replies} replies: the frames lead nowhere"
     );
-    assert!(node.interface.path_mtu(OUR_V4.into()) == 1500);
-    assert_ne!(node.now, Ns::ZERO);
-    if frames > FRAMES {
-        std::println!(
-            "{frames} frames, {replies} replies; the last of them: {}",
-            node.counters()
-        );
-    }
 }

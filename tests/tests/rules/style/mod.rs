@@ -20,7 +20,9 @@ use e810_tests::sources::{code, root, shipped, sources, test_modules};
 
 /// Crates without an operating system, by folder; those that do not exist yet
 /// are passed over.
-const CORE: &[&str] = &["types", "hal", "adminq", "cqp", "ceq", "datapath", "net", "driver"];
+const CORE: &[&str] = &[
+    "types", "hal", "adminq", "cqp", "ceq", "datapath", "net", "driver",
+];
 
 /// The only core crate with unsafe code.
 const UNSAFE: &str = "hal";
