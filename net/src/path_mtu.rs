@@ -15,7 +15,7 @@ pub(crate) const MIN_IPV6: u32 = 1280;
 /// Less is taken as this: Linux' `net.ipv4.route.min_pmtu`. RFC 1191 3 would allow 68, to which
 /// anybody could then lower a path.
 pub(crate) const MIN_IPV4: u16 = 552;
-/// What a router of before RFC 1191, which says no MTU, may have meant (RFC 1191 7.1).
+/// What a router of before RFC 1191, which says no MTU, may have meant (RFC 1191 7).
 const PLATEAUS: [u16; 8] = [32000, 17914, 8166, 4352, 2002, 1492, 1006, 508];
 
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,8 @@ use core::net::{IpAddr, Ipv4Addr};
 use std::vec;
 use std::vec::Vec;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -277,4 +279,57 @@ fn requests_teach_only_where_room_is_free() {
     // What was asked for is learnt from a question as well.
     assert!(cache.learn(ip(10), MAC, bench.now, events));
     assert_eq!(cache.lookup(ip(10), bench.now), Resolution::Known(MAC));
+}
+
+proptest! {
+    /// Whatever happens in whatever order: a watched neighbour stays, learnt entries are few, and
+    /// nothing is due when all that is due was done.
+    #[test]
+    fn any_history(
+        steps in proptest::collection::vec((0u8..8, 0u8..16, 0u8..3, any::<[bool; 3]>(), 0u64..20_000), 1..300),
+    ) {
+        let mut bench = Bench::new();
+        let mut watched: Vec<IpAddr> = vec![];
+        for (step, ip, mac, flags, ms) in steps {
+            let ip = IpAddr::from([10, 0, 0, ip]);
+            let mac = MacAddr([2, 0, 0, 0, 0, mac]);
+            let now = bench.now;
+            match step {
+                0 | 1 => drop(bench.cache.lookup(ip, now)),
+                2 if watched.len() < 6 => {
+                    if bench.cache.watch(ip, now) != Resolution::NoRoom {
+                        watched.push(ip);
+                    }
+                }
+                2 | 3 => {
+                    if let Some(ip) = watched.pop() {
+                        bench.cache.unwatch(ip);
+                    }
+                }
+                4 => drop(bench.cache.learn(ip, mac, now, &mut bench.events)),
+                5 | 6 => {
+                    let [is_solicited, overrides, is_router] = flags;
+                    let mac = Some(mac).filter(|_| step == 5);
+                    let reply = Reply { ip, mac, is_solicited, overrides, is_router };
+                    bench.cache.reply(&reply, now, &mut bench.events);
+                }
+                _ => {
+                    let sent = bench.run(ms);
+                    // Twice three solicitations in a good second, for each entry.
+                    prop_assert!(sent.len() <= 8 * 6 * (1 + ms as usize / 1000));
+                    bench.events();
+                }
+            }
+            bench.run(0);
+            prop_assert!(bench.cache.deadline().is_none_or(|at| at > bench.now));
+            prop_assert!(bench.cache.entries.len() <= 8);
+            let learnt = bench.cache.entries.iter().filter(|entry| entry.is_learnt);
+            prop_assert!(learnt.count() <= Neighbours::<8>::LEARNT);
+            for ip in &watched {
+                let users = watched.iter().filter(|other| *other == ip).count();
+                let entry = bench.cache.iter().find(|entry| entry.ip == *ip);
+                prop_assert_eq!(entry.map(|entry| usize::from(entry.users)), Some(users));
+            }
+        }
+    }
 }

@@ -221,6 +221,26 @@ fn a_router_that_says_that_it_is_none_is_removed() {
 }
 
 #[test]
+fn a_router_that_does_not_answer_is_passed_over() {
+    let mut node = Node::ready();
+    let first = router_advertisement(1800, None, &[]);
+    let mut second = first.clone();
+    // Another source address: the last byte of it.
+    second[37] = 0x77;
+    super::frames::put_checksums_right(&mut second);
+    node.give(&first);
+    node.give(&second);
+    let routers: Vec<_> = node.interface.routers().collect();
+    assert_eq!(routers.len(), 2);
+    let far = IpAddr::V6("2001:db8:ffff::1".parse().unwrap());
+    let via = |node: &Node| node.interface.next_hop(far).unwrap().via;
+    assert_eq!(via(&node), IpAddr::V6(routers[0]));
+    assert_eq!(node.interface.lookup(far, node.now), Resolution::Pending);
+    node.run(3500);
+    assert_eq!(via(&node), IpAddr::V6(routers[1]));
+}
+
+#[test]
 fn a_short_lifetime_is_believed_as_far_as_two_hours() {
     const HOUR: u32 = 3600;
     let lifetime = |first: u32, then: u32| {

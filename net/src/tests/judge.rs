@@ -273,3 +273,45 @@ fn a_port_without_room_loses_nothing() {
     assert_eq!(link.their_pings(OUR_V4.into(), 10, 56), 10);
     assert_eq!(link.our_pings(THEIR_V6.into(), 10), 10);
 }
+
+/// A fifth of the frames is lost each way, for an hour: a watched neighbour is lost only for a
+/// time, and each loss and return is an event.
+#[test]
+fn a_lossy_wire() {
+    let mut link = Link::new();
+    link.port.set_loss(3);
+    link.device.port().set_loss(3);
+    let ips = [IpAddr::from(THEIR_V4), THEIR_V6.into()];
+    for ip in ips {
+        let now = link.now;
+        assert!(link.ours.watch(ip, now).1.is_some());
+    }
+    let mut known = [0; 2];
+    let mut lost = [0; 2];
+    for _ in 0..360 {
+        link.run(Ns::from_secs(10));
+        while let Some(event) = link.ours.next_event() {
+            match event {
+                Event::NeighbourKnown { ip, mac } => {
+                    assert_eq!(mac, THEIRS);
+                    known[usize::from(ip == ips[1])] += 1;
+                }
+                Event::NeighbourUnreachable(ip) => lost[usize::from(ip == ips[1])] += 1,
+                event => unreachable!("{event:?}"),
+            }
+        }
+    }
+    for n in 0..2 {
+        assert!(
+            known[n] >= 1 && known[n] - lost[n] <= 1,
+            "{known:?} {lost:?}"
+        );
+        assert!(lost[n] < 30, "{lost:?}: three probes are seldom lost all");
+    }
+    link.port.set_loss(0);
+    link.device.port().set_loss(0);
+    link.run(Ns::from_secs(60));
+    for ip in ips {
+        assert_eq!(link.ours.lookup(ip, link.now), Resolution::Known(THEIRS));
+    }
+}

@@ -14,6 +14,9 @@ pub(crate) struct End {
     from: Queue,
     to: Queue,
     room: usize,
+    /// Of 16 frames sent so many are lost, by chance.
+    loss: u32,
+    chance: u32,
 }
 
 /// Both ends of a wire that holds so many frames each way.
@@ -23,6 +26,8 @@ pub(crate) fn pair(room: usize) -> (End, End) {
         from: from.clone(),
         to: to.clone(),
         room,
+        loss: 0,
+        chance: 1,
     };
     (end(&back, &there), end(&there, &back))
 }
@@ -31,6 +36,11 @@ impl End {
     /// How many frames find room.
     pub(crate) fn set_room(&mut self, room: usize) {
         self.room = room;
+    }
+
+    /// How many of 16 frames are lost.
+    pub(crate) fn set_loss(&mut self, loss: u32) {
+        self.loss = loss;
     }
 }
 
@@ -47,7 +57,13 @@ impl Port for End {
         if to.len() >= self.room {
             return Err(Full);
         }
-        to.push_back(frame.to_vec());
+        self.chance = self
+            .chance
+            .wrapping_mul(1_664_525)
+            .wrapping_add(1_013_904_223);
+        if self.chance >> 28 >= self.loss {
+            to.push_back(frame.to_vec());
+        }
         Ok(())
     }
 }
