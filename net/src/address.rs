@@ -6,6 +6,7 @@ use core::net::IpAddr;
 use heapless::Vec;
 
 use crate::prefix::Prefix;
+use crate::take::take;
 use crate::time::{Ns, earliest};
 
 /// Addresses of an interface, of both families.
@@ -163,7 +164,7 @@ impl Addresses {
 
     pub(crate) fn remove(&mut self, ip: IpAddr) -> Option<Address> {
         let place = self.0.iter().position(|address| address.ip == ip)?;
-        Some(self.0.remove(place))
+        take(&mut self.0, place)
     }
 
     /// Announces all IPv4 addresses again.

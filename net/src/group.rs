@@ -9,6 +9,7 @@ use core::net::{IpAddr, Ipv6Addr};
 use heapless::Vec;
 
 use crate::random::Random;
+use crate::take::swap_take;
 use crate::time::{Ns, earliest};
 use crate::wire::igmp::{self, Record};
 use crate::wire::nd;
@@ -142,7 +143,7 @@ impl Groups {
         if self.groups.is_full() {
             // One that is being left says so once less.
             let left = self.groups.iter().position(|group| group.users == 0);
-            self.groups.swap_remove(left.ok_or(GroupError::Full)?);
+            swap_take(&mut self.groups, left.ok_or(GroupError::Full)?);
         }
         self.groups.push(joined).map_err(|_| GroupError::Full)
     }
@@ -213,7 +214,7 @@ impl Groups {
         group.next = Some(again).filter(|_| group.left > 0);
         let (ip, record) = (group.ip, group.record);
         if group.users == 0 && group.left == 0 {
-            self.groups.swap_remove(place);
+            swap_take(&mut self.groups, place);
         }
         let querier = if ip.is_ipv4() { self.igmp } else { self.mld };
         let version = querier.version(now);

@@ -61,6 +61,7 @@ mod prefix;
 mod random;
 mod route;
 mod router;
+mod take;
 #[cfg(test)]
 mod tests;
 mod time;

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 
 use heapless::Vec;
 
+use crate::take::take;
 use crate::time::Ns;
 
 /// Echo requests that may be under way at a time.
@@ -88,9 +89,7 @@ impl Pings {
     }
 
     pub(crate) fn remove(&mut self, place: usize) {
-        if place < self.0.len() {
-            self.0.remove(place);
-        }
+        take(&mut self.0, place);
     }
 
     /// The request that a reply answers, and when it was sent.
@@ -100,13 +99,13 @@ impl Pings {
             (ping.ip, ping.ident, ping.seq) == (ip, ident, seq) && asked.sent.is_some()
         };
         let place = self.0.iter().position(is_it)?;
-        self.0.remove(place).sent
+        take(&mut self.0, place)?.sent
     }
 
     /// A request that nobody has answered in time.
     pub(crate) fn expired(&mut self, now: Ns) -> Option<Ping> {
         let place = self.0.iter().position(|asked| asked.until <= now)?;
-        Some(self.0.remove(place).ping)
+        take(&mut self.0, place).map(|asked| asked.ping)
     }
 
     pub(crate) fn deadline(&self) -> Option<Ns> {

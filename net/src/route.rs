@@ -6,6 +6,7 @@ use core::net::IpAddr;
 use heapless::Vec;
 
 use crate::prefix::Prefix;
+use crate::take::take;
 
 /// Routes that are set.
 pub const ROUTES: usize = 8;
@@ -46,7 +47,7 @@ impl Routes {
     pub(crate) fn remove(&mut self, prefix: Prefix) -> Result<(), RouteError> {
         let place = self.0.iter().position(|(known, _)| *known == prefix);
         let place = place.ok_or(RouteError::NoSuch)?;
-        self.0.remove(place);
+        take(&mut self.0, place);
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use core::net::Ipv6Addr;
 use heapless::Vec;
 
 use crate::prefix::Prefix;
+use crate::take::take;
 use crate::time::Ns;
 
 /// Default routers that are kept; more are ignored (RFC 4861 6.3.4 asks for two).
@@ -53,7 +54,7 @@ impl<T: Copy + PartialEq, const N: usize> Leases<T, N> {
         match place {
             Some(place) if is_over => {
                 // In order: the first router is preferred.
-                self.0.remove(place);
+                take(&mut self.0, place);
                 Change::Removed
             }
             Some(place) => {
@@ -78,7 +79,7 @@ impl<T: Copy + PartialEq, const N: usize> Leases<T, N> {
     pub(crate) fn expired(&mut self, now: Ns) -> Option<T> {
         let is_over = |lease: &Lease<T>| lease.until.is_some_and(|until| until <= now);
         let place = self.0.iter().position(is_over)?;
-        Some(self.0.remove(place).what)
+        take(&mut self.0, place).map(|lease| lease.what)
     }
 
     pub(crate) fn deadline(&self) -> Option<Ns> {

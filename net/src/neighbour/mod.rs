@@ -17,6 +17,7 @@ pub use entry::{Neighbour, NeighbourState};
 use crate::event::{Event, Events};
 use crate::mac::MacAddr;
 use crate::random::Random;
+use crate::take::swap_take;
 use crate::time::Ns;
 
 /// Solicitations to the group before an address is unreachable (RFC 4861 10).
@@ -174,7 +175,7 @@ impl<const N: usize> Neighbours<N> {
             let Some((_, place)) = ranked.min() else {
                 return false;
             };
-            self.entries.swap_remove(place);
+            swap_take(&mut self.entries, place);
         }
         self.entries.push(entry).is_ok()
     }
@@ -260,7 +261,7 @@ impl<const N: usize> Neighbours<N> {
                 entry::Step::Solicit(solicit) => return Some(solicit),
                 entry::Step::Changed => {}
                 entry::Step::Gone => {
-                    self.entries.swap_remove(place);
+                    swap_take(&mut self.entries, place);
                 }
             }
         }
@@ -274,7 +275,7 @@ impl<const N: usize> Neighbours<N> {
     pub(crate) fn forget(&mut self, ip: IpAddr) {
         let place = self.entries.iter().position(|entry| entry.ip == ip);
         if let Some(place) = place {
-            self.entries.swap_remove(place);
+            swap_take(&mut self.entries, place);
         }
     }
 }

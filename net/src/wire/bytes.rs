@@ -41,11 +41,11 @@ impl<'b> Writer<'b> {
 
     /// Appends bytes; what does not fit makes [`finish`](Self::finish) fail.
     pub fn put(&mut self, bytes: &[u8]) {
-        let end = self.length.saturating_add(bytes.len());
-        match self.buffer.get_mut(self.length..end) {
+        let rest = self.buffer.get_mut(self.length..);
+        match rest.and_then(|rest| rest.get_mut(..bytes.len())) {
             Some(room) => {
                 room.copy_from_slice(bytes);
-                self.length = end;
+                self.length = self.length.saturating_add(bytes.len());
             }
             None => self.is_full = true,
         }
@@ -75,11 +75,10 @@ impl<'b> Writer<'b> {
 
     /// Replaces a 16-bit field that was written.
     pub fn patch_u16(&mut self, at: usize, value: u16) {
-        let end = at.saturating_add(2);
-        if end <= self.length
-            && let Some(field) = self.buffer.get_mut(at..end)
-        {
-            field.copy_from_slice(&value.to_be_bytes());
+        let written = self.buffer.get_mut(..self.length);
+        let field = written.and_then(|written| written.get_mut(at..)?.first_chunk_mut());
+        if let Some(field) = field {
+            *field = value.to_be_bytes();
         }
     }
 

@@ -3,8 +3,9 @@
 //! `{types, hal} ← {adminq, cqp, ceq, datapath} ← driver ← backends ← {report, trace} ←
 //! vfio-host`, `card ← {sim, report, trace}`, `hal ← sim ← sim-wire ← {sim-server, backends} ←
 //! vfio-host`, `tests → all`, and `tests/miri` and `tests/peer` beside it, which nobody uses.
-//! `net` uses nothing, and nobody uses it. The queue crates are siblings, and the simulator sees the
-//! registers only, so that it cannot share a mistake about a structure's layout with the driver.
+//! `net` uses nothing, and nobody uses it. The queue crates are siblings, and the simulator sees
+//! the registers only, so that it cannot share a mistake about a structure's layout with the
+//! driver.
 
 #![expect(
     clippy::expect_used,
