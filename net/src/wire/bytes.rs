@@ -44,7 +44,10 @@ impl<'b> Writer<'b> {
         let rest = self.buffer.get_mut(self.length..);
         match rest.and_then(|rest| rest.get_mut(..bytes.len())) {
             Some(room) => {
-                room.copy_from_slice(bytes);
+                // `copy_from_slice` leaves a panic path where it is not inlined.
+                for (to, from) in room.iter_mut().zip(bytes) {
+                    *to = *from;
+                }
                 self.length = self.length.saturating_add(bytes.len());
             }
             None => self.is_full = true,

@@ -3,7 +3,7 @@
 //! `{types, hal} ← {adminq, cqp, ceq, datapath} ← driver ← backends ← {report, trace} ←
 //! vfio-host`, `card ← {sim, report, trace}`, `hal ← sim ← sim-wire ← {sim-server, backends} ←
 //! vfio-host`, `tests → all`, and `tests/miri` and `tests/peer` beside it, which nobody uses.
-//! `net` uses nothing, and nobody uses it. The queue crates are siblings, and the simulator sees
+//! `net` uses nothing, and only tests use it. The queue crates are siblings, and the simulator sees
 //! the registers only, so that it cannot share a mistake about a structure's layout with the
 //! driver.
 
@@ -183,6 +183,7 @@ const CRATES: &[CrateRule] = &[
             "e810-cqp",
             "e810-ceq",
             "e810-datapath",
+            "e810-net",
             "e810",
             "e810-sim",
             "e810-sim-server",
