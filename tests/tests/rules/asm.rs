@@ -2,7 +2,8 @@
 //!
 //! * A register access on a real BAR0 is one `mov` (`examples/asm_probe.rs`).
 //! * No panic path is left in the core: neither in the crates' own objects nor
-//!   where their generic code is instantiated (`examples/core_probe.rs`).
+//!   where their generic code is instantiated (`examples/core_probe.rs`,
+//!   `examples/net_probe.rs`).
 //!
 //! Needs `objdump` and `nm`; without them, or (for the first) on another CPU
 //! than x86_64, the tests say so and check nothing.
@@ -18,12 +19,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The crates that may not panic.
-const CORE: [&str; 6] = [
+const CORE: [&str; 7] = [
     "e810-hal",
     "e810-cqp",
     "e810-ceq",
     "e810-datapath",
     "e810-lan",
+    "e810-net",
     "e810",
 ];
 
@@ -345,6 +347,7 @@ fn no_panic_path_is_left_in_the_core() -> Outcome {
     let mut objects: Vec<PathBuf> = core_rlibs()?.iter().map(|(_, path)| path.clone()).collect();
     objects.push(probe("asm_probe")?);
     objects.push(probe("core_probe")?);
+    objects.push(probe("net_probe")?);
     let mut found = Vec::new();
     for object in &objects {
         let name = object.file_name().unwrap_or_default().to_string_lossy();

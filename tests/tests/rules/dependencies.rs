@@ -2,9 +2,10 @@
 //!
 //! `{types, hal} ← {adminq, cqp, ceq, datapath, lan} ← driver ← backends ← {report, trace} ←
 //! vfio-host`, `card ← {sim, report, trace}`, `hal ← sim ← sim-wire ← {sim-server, backends} ←
-//! vfio-host`, `tests → all`, and `tests/miri` and `tests/peer` beside it, which nobody uses. The
-//! queue crates are siblings, and the simulator sees the registers only, so that it cannot share a
-//! mistake about a structure's layout with the driver.
+//! vfio-host`, `tests → all`, and `tests/miri` and `tests/peer` beside it, which nobody uses.
+//! `net` uses nothing, and only tests use it. The queue crates are siblings, and the simulator sees
+//! the registers only, so that it cannot share a mistake about a structure's layout with the
+//! driver.
 
 #![expect(
     clippy::expect_used,
@@ -65,6 +66,13 @@ const CRATES: &[CrateRule] = &[
         package: "e810-datapath",
         folder: "datapath",
         may_use: &["e810-types", "e810-hal"],
+        core: true,
+    },
+    // Any port, any driver: bytes in, bytes out.
+    CrateRule {
+        package: "e810-net",
+        folder: "net",
+        may_use: &[],
         core: true,
     },
     CrateRule {
@@ -182,6 +190,7 @@ const CRATES: &[CrateRule] = &[
             "e810-cqp",
             "e810-ceq",
             "e810-datapath",
+            "e810-net",
             "e810",
             "e810-sim",
             "e810-sim-server",
@@ -226,6 +235,7 @@ const NO_STD: &[(&str, bool)] = &[
     ("defmt", false),
     ("heapless", false),
     ("log", true),
+    ("smoltcp", true),
     ("thiserror", true),
     ("tock-registers", true),
     ("volatile-register", false),

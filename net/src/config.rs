@@ -1,0 +1,36 @@
+//! What an interface is made with.
+
+use crate::mac::MacAddr;
+use crate::wire::Vlan;
+
+/// Properties of an interface.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The port's own MAC address.
+    pub mac: MacAddr,
+    /// The tag of all frames; frames of other VLANs are ignored.
+    pub vlan: Option<Vlan>,
+    /// Largest IP packet; a router advertisement may lower it for IPv6 (RFC 4861 6.3.4).
+    pub mtu: u16,
+    /// Whether there is IPv6 at all, of which the link-local address is the beginning.
+    pub ipv6: bool,
+    /// Whether routers are asked for, and addresses made of the prefixes that they advertise.
+    pub autoconfigure: bool,
+    /// Varies random delays between runs.
+    pub seed: u64,
+}
+
+impl Config {
+    /// No VLAN, Ethernet's MTU, IPv6 with autoconfiguration.
+    #[must_use]
+    pub const fn new(mac: MacAddr) -> Self {
+        Self {
+            mac,
+            vlan: None,
+            mtu: 1500,
+            ipv6: true,
+            autoconfigure: true,
+            seed: 0,
+        }
+    }
+}
