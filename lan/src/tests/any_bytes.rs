@@ -18,6 +18,11 @@ fn word() -> impl Strategy<Value = u64> {
     ]
 }
 
+/// Less where each access takes its time.
+const LONGEST: usize = if cfg!(miri) { 2500 } else { 9022 };
+const BURSTS: usize = if cfg!(miri) { 2 } else { 12 };
+const WRITES: usize = if cfg!(miri) { 20 } else { 200 };
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -25,7 +30,7 @@ proptest! {
     /// a call ends, and the tail is always one that the device may have.
     #[test]
     fn a_receive_ring_of_any_words(
-        words in prop::collection::vec((0u64..256, word()), 1..200),
+        words in prop::collection::vec((0u64..256, word()), 1..WRITES),
         room in 0usize..3000,
     ) {
         let fake = Fake::default();
@@ -51,7 +56,7 @@ proptest! {
     /// what is sent is what was given.
     #[test]
     fn a_transmit_ring_of_any_words(
-        words in prop::collection::vec((0u64..128, word()), 1..200),
+        words in prop::collection::vec((0u64..128, word()), 1..WRITES),
     ) {
         let fake = Fake::default();
         let mut port = port(&fake, &LanInit::default());
@@ -72,7 +77,7 @@ proptest! {
     /// Frames of any lengths, in bursts, come out as they went in.
     #[test]
     fn frames_of_any_length_come_in_order(
-        bursts in prop::collection::vec(prop::collection::vec(14usize..9022, 1..8), 1..12),
+        bursts in prop::collection::vec(prop::collection::vec(14..LONGEST, 1..8), 1..BURSTS),
     ) {
         let fake = Fake::default();
         let mut port = port(&fake, &LanInit::new(9000));

@@ -22,7 +22,8 @@ fn frames_of_every_number_of_buffers_come_in_order() {
     let lengths = [
         14, 60, 61, 1514, 2047, 2048, 2049, 4096, 4097, 8192, 8193, 9022, 10240,
     ];
-    for lap in 0..20 {
+    const LAPS: u8 = if cfg!(miri) { 1 } else { 20 };
+    for lap in 0..LAPS {
         for (seed, len) in (lap..).zip(lengths.into_iter().take(12)) {
             assert!(arrives(&fake, &plain(frame(len, seed))));
             assert_eq!(next(&mut port), Some(frame(len, seed)));
@@ -30,8 +31,8 @@ fn frames_of_every_number_of_buffers_come_in_order() {
         assert_eq!(next(&mut port), None);
     }
     let expected = RxCounts {
-        frames: 240,
-        bytes: 20 * lengths.into_iter().take(12).sum::<usize>() as u64,
+        frames: 12 * u64::from(LAPS),
+        bytes: u64::from(LAPS) * lengths.into_iter().take(12).sum::<usize>() as u64,
         ..RxCounts::default()
     };
     assert_eq!(port.rx_counts(), expected);
@@ -43,7 +44,7 @@ fn frames_of_every_number_of_buffers_come_in_order() {
 fn a_burst_fills_the_ring_and_the_tail_follows_in_eights() {
     let fake = Fake::default();
     let mut port = port(&fake, &LanInit::default());
-    for _ in 0..5 {
+    for _ in 0..if cfg!(miri) { 1 } else { 5 } {
         let mut sent = 0;
         while arrives(&fake, &plain(frame(100, sent))) {
             sent += 1;
