@@ -76,6 +76,7 @@ proptest! {
 
     /// Frames of any lengths, in bursts, come out as they went in.
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under Miri; `receive` has frames of fixed lengths")]
     fn frames_of_any_length_come_in_order(
         bursts in prop::collection::vec(prop::collection::vec(14..LONGEST, 1..8), 1..BURSTS),
     ) {

@@ -170,7 +170,8 @@ impl SwitchRules {
             if by_type && rule.drops() {
                 return Vec::new();
             }
-            if !by_type && !(rule.matches(address) && rule.matches_vlan(vlan)) {
+            let by_address = rule.matches(address) && rule.matches_vlan(vlan);
+            if !by_type && !by_address {
                 continue;
             }
             match rule.target() {
@@ -178,7 +179,7 @@ impl SwitchRules {
                     found.insert(vsi);
                 }
                 Some(Target::List(list)) => {
-                    found.extend(self.lists.get(&list).into_iter().flatten())
+                    found.extend(self.lists.get(&list).into_iter().flatten());
                 }
                 None => {}
             }

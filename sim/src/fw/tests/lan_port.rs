@@ -133,7 +133,7 @@ impl Port {
         let mut bits = [0_u64; 4];
         let mut put = |low: usize, value: u64| {
             bits[low / 64] |= value << (low % 64);
-            if low % 64 != 0 && low / 64 < 3 {
+            if !low.is_multiple_of(64) && low / 64 < 3 {
                 bits[low / 64 + 1] |= value >> (64 - low % 64);
             }
         };
