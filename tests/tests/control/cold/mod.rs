@@ -15,6 +15,7 @@ mod busy;
 mod events;
 mod faults;
 mod lan_frames;
+mod lan_net;
 mod lan_port;
 mod link;
 mod memory;
