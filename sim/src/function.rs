@@ -3,6 +3,7 @@
 
 mod env;
 mod interrupts;
+mod lan;
 
 use std::sync::Arc;
 
@@ -18,12 +19,11 @@ use crate::fw::{Card, Cx, EnabledPorts, Firmware, FirmwareEffect, LanSide};
 use crate::interrupt_lines::InterruptLines;
 use crate::iommu::Refused;
 use crate::irq::Interrupts;
-use crate::lan::{Counters, Direction, LanQueues, is_roce};
+use crate::lan::{Counters, LanQueues, is_roce};
 use crate::link::Mac;
 use crate::msix::Msix;
 use crate::pe::{DmaFault, ProtocolEngine, ResetKind};
 use crate::platform::HostVector;
-use crate::regs::lan::place;
 use crate::regs::{Identity, RegisterFile, ResetSource, switch_input_open};
 use crate::rng::Rng;
 use crate::stats::{ResetCounts, Stats};
@@ -377,55 +377,6 @@ impl Function {
         self.runnable = true;
     }
 
-    /// Counts a frame that is sent.
-    pub(crate) fn count_sent(&mut self, frame: &[u8], has_link: bool) {
-        let counters = &mut self.state.lan_queues.counters;
-        if has_link {
-            counters.port(Direction::Sent, frame);
-        } else {
-            counters.no_link();
-        }
-    }
-
-    /// Counts a frame that arrives at the port; false when it is too long for it.
-    fn receives_all(&mut self, frame: &[u8]) -> bool {
-        let Some(fw) = &self.fw else {
-            // Its port is no part of the model.
-            return true;
-        };
-        let counters = &mut self.state.lan_queues.counters;
-        counters.port(Direction::Received, frame);
-        let fits = frame.len() + 4 <= fw.max_frame();
-        if !fits {
-            counters.too_long();
-        }
-        fits
-    }
-
-    /// A frame that is not for the engine goes to the receive queue of each VSI that the switch
-    /// gives it to.
-    fn receive_lan(&mut self, frame: &[u8], card: &CardView, log: &mut Log, now: u64) {
-        let Some(fw) = &self.fw else {
-            return;
-        };
-        let vsis = fw.destinations(frame);
-        let mut env = EngineEnv {
-            state: &mut self.state,
-            log,
-            now,
-        };
-        let mut taken = false;
-        for number in vsis {
-            let vsi = fw.lan_vsi(number, card.is_double_vlan);
-            taken |= LanQueues::receive(number, &vsi, frame, &mut env);
-        }
-        if taken {
-            self.state.stats.lan_frames_received += 1;
-        } else {
-            self.state.stats.frames_filtered += 1;
-        }
-    }
-
     /// Whether the switch gives a frame of this function that is for its own address back to it.
     pub(crate) fn loops_back(&self, frame: &[u8]) -> bool {
         let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
@@ -470,21 +421,6 @@ impl Function {
             self.show_layouts();
         }
         effect
-    }
-
-    /// The package describes layouts of receive descriptors: what it has a description of has flags
-    /// (lan-path 2.2, 18). Which flags is not in the sources; a driver tests that there is one.
-    fn show_layouts(&mut self) {
-        const FLEX_NIC: u32 = 2;
-        const COMMS: std::ops::RangeInclusive<u32> = 16..=25;
-        const SOME_FLAG: u32 = 1;
-        let registers = &mut self.state.registers;
-        if registers.get(place::rxdid_flags(FLEX_NIC)) != 0 {
-            return;
-        }
-        for rxdid in COMMS.chain([FLEX_NIC]) {
-            registers.set(place::rxdid_flags(rxdid), SOME_FLAG);
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the packet parser finds in a frame: packet type, headers, checksums (lan-path 11).
 
-use super::checksum::{add, crc32c, fold};
+use super::crc32c::crc32c;
+use crate::wire::checksum::{add, fold};
 
 /// Ethernet types.
 const IPV4: u16 = 0x0800;

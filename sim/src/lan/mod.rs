@@ -5,8 +5,8 @@
 //! the reference has no source is a choice, marked `[inf]`: receive queue 0 of a VSI gets all its
 //! frames (no RSS), descriptors are written back at once, byte counters include the FCS.
 
-mod checksum;
 mod counters;
+mod crc32c;
 mod headers;
 mod rx;
 mod rx_descriptor;

@@ -1,7 +1,8 @@
 //! What the device does to a packet before it is a frame: checksums, segmentation, tags
 //! (lan-path 4, 10).
 
-use super::checksum::{add, crc32c, fold};
+use super::crc32c::crc32c;
+use crate::wire::checksum::{add, fold};
 
 /// Shortest frame on the wire, without FCS.
 const SHORTEST: usize = 60;

@@ -1,8 +1,8 @@
-//! The internet checksum, for the IPv4 header and for UDP over IPv6.
+//! The internet checksum (RFC 1071).
 
 /// One's-complement sum of `bytes` as big-endian 16-bit words added to `sum`; an odd last byte
 /// counts as the high half.
-pub(super) fn add(sum: u64, bytes: &[u8]) -> u64 {
+pub(crate) fn add(sum: u64, bytes: &[u8]) -> u64 {
     let (pairs, odd) = bytes.as_chunks::<2>();
     let sum = pairs
         .iter()
@@ -12,7 +12,7 @@ pub(super) fn add(sum: u64, bytes: &[u8]) -> u64 {
 }
 
 /// Folds a sum to 16 bits. A correct header, its checksum included, folds to 0xFFFF.
-pub(super) fn fold(mut sum: u64) -> u16 {
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xFFFF {
         sum = (sum & 0xFFFF) + (sum >> 16);
     }

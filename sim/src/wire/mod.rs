@@ -19,7 +19,7 @@
 //! (transport headers, ICRC) carried in UDP over IPv4 or IPv6.
 
 mod build;
-mod checksum;
+pub(crate) mod checksum;
 mod headers;
 mod icrc;
 mod opcode;

@@ -5,6 +5,7 @@ use super::scheduler::{group, lan_queue};
 use crate::findings::kind;
 use crate::pe::Env;
 use e810_hal::{Bus, DmaAlloc, DmaLayout, RawDma, RegOffset};
+use proptest::prelude::*;
 
 const QUEUE: u16 = 3;
 /// Descriptors of the ring.
@@ -178,4 +179,31 @@ fn a_receive_tail_outside_the_ring_is_a_fault() {
     client.nic.write32(RegOffset::new(0x12_0000), 1);
     client.nic.write32(RegOffset::new(0x29_0000), 64);
     assert_eq!(client.kinds(), [kind::LAN_RING]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Any descriptors, with any doorbells: findings and frames, and no end of the simulator.
+    #[test]
+    fn any_descriptors_are_executed(
+        words in prop::collection::vec((any::<u64>(), 0..16_u64, any::<bool>()), LENGTH as usize),
+        doorbells in prop::collection::vec(0..2 * LENGTH, 1..20),
+    ) {
+        let mut client = Client::new();
+        let ring = ring(&client);
+        queue(&mut client, ring.iova.0);
+        client.nic.with(|env| {
+            for (index, (word, kind, near)) in (0..).zip(&words) {
+                let at = ring.iova.0 + 16 * index;
+                // Half of them name memory that is there.
+                let address = if *near { ring.iova.0 } else { *word };
+                let word = word & !0xF | kind;
+                env.write_entry(at, &[address, word], 1).unwrap();
+            }
+        });
+        for doorbell in doorbells {
+            client.nic.write32(DOORBELL, doorbell);
+            prop_assert!(client.nic.read32(HEAD) < LENGTH);
+        }
+    }
 }
