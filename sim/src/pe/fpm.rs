@@ -114,9 +114,9 @@ pub(crate) const QUERY_BYTES: usize = 176;
 /// Bytes of the commit buffer in Linux 7.2 (control-path 6.4) and in Linux 6.12, which ends before
 /// GEN_3's words.
 pub(crate) const COMMIT_BYTES: [usize; 2] = [208, 176];
-/// What a word holds that no driver of this generation reads in RoCE mode: no size has this
-/// logarithm.
-const UNREAD: u64 = 0x2000_a5a5_0000_0001;
+/// What a word holds of which no driver of this generation uses anything in RoCE mode. Linux 7.3
+/// computes 2^size all the same, in every generation, so it is one that 64 bits hold.
+const UNREAD: u64 = 60 << 32 | 0xa5a5_0001;
 /// Objects start at multiples of this: the commit reply counts in them.
 const BASE_UNIT: u64 = 512;
 /// Bytes of FPM one SD covers.

@@ -4,7 +4,7 @@
 /// (control-path 6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UnreadWords {
-    /// No size and no count.
+    /// No size of an object, though its power fits 64 bits, and no count.
     Anything,
     /// What the profile says.
     Limits,
