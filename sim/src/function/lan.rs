@@ -8,6 +8,10 @@ use crate::regs::lan::place;
 impl Function {
     /// Counts a frame that is sent.
     pub(crate) fn count_sent(&mut self, frame: &[u8], has_link: bool) {
+        if self.fw.is_none() {
+            // Its port is no part of the model.
+            return;
+        }
         let counters = &mut self.state.lan_queues.counters;
         if has_link {
             counters.port(Direction::Sent, frame);
