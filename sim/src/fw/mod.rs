@@ -264,8 +264,7 @@ impl Firmware {
         })
     }
 
-    /// The VSIs that the switch gives a frame from the wire to, whatever becomes of it there. With
-    /// two tags a card is in double VLAN mode.
+    /// The VSIs that the switch gives a frame from the wire to, whatever becomes of it there.
     pub(crate) fn destinations(&self, frame: &[u8]) -> Vec<u16> {
         let Some(source) = frame.get(6..12).and_then(<[u8]>::first_chunk) else {
             return Vec::new();
@@ -302,8 +301,8 @@ impl Firmware {
         self.port.max_frame.into()
     }
 
-    /// Whether the switch gives frames for a unicast address that is not the function's own to a
-    /// VSI: such addresses, and whether it gives all.
+    /// Unicast addresses besides `own` whose frames rules bring in, and whether a rule brings in
+    /// those for any address.
     pub(crate) fn other_addresses(&self, own: Mac) -> (BTreeSet<Mac>, bool) {
         self.rules.unicast_but(own)
     }

@@ -204,7 +204,6 @@ impl SwitchRules {
         let mut named = BTreeSet::new();
         let mut takes_all = false;
         for rule in self.lookups.values() {
-            // A rule that takes an address of nobody, which is no pattern, takes all.
             takes_all |= rule.pattern() == Some(false) || rule.is_default();
             let address = rule.header.first_chunk::<6>();
             let address = address.filter(|address| rule.matches(address) && !is_group(address));
