@@ -106,7 +106,8 @@ fn plain(kind: u8) -> [u8; 16] {
 }
 
 impl SchedTree {
-    /// The default branch: root, TC 0, entry point, and down to a leaf; then the other classes.
+    /// The default branch: root, TC 0, entry point, and down to a queue group or a leaf; then the other
+    /// classes.
     pub(super) fn new(pf: u8, config: &FirmwareConfig) -> Self {
         if let Some(tree) = config
             .recorded
@@ -115,7 +116,7 @@ impl SchedTree {
         {
             return tree;
         }
-        let mut tree = Self::default_chain(pf, config.layers);
+        let mut tree = Self::default_chain(pf, config.layers, config.default_leaf);
         let root = tree.root();
         for class in (1..8).filter(|class| config.classes >> class & 1 != 0) {
             let tc = tree.insert(root, 1, plain(kind::TC), None);
@@ -163,7 +164,7 @@ impl SchedTree {
         Some(tree)
     }
 
-    fn default_chain(pf: u8, layers: u8) -> Self {
+    fn default_chain(pf: u8, layers: u8, with_leaf: bool) -> Self {
         let mut tree = Self {
             nodes: BTreeMap::new(),
             // Different on every port, so that they cannot be mixed up unseen.
@@ -177,8 +178,9 @@ impl SchedTree {
             others: Vec::new(),
         };
         let mut parent = NO_TEID;
-        for layer in 0..tree.layers().len() {
-            let last = layer + 1 == tree.layers().len();
+        let most = tree.layers().len();
+        for layer in 0..most - usize::from(!with_leaf) {
+            let last = layer + 1 == most;
             let kind = match layer {
                 0 => kind::ROOT,
                 1 => kind::TC,
@@ -363,10 +365,11 @@ mod tests {
     }
 
     #[test]
-    fn the_default_branch_goes_from_root_to_leaf() {
-        for (layers, group) in [(9, 7), (5, 3)] {
-            let tree = SchedTree::default_chain(1, layers);
-            assert_eq!(tree.default_branch.len(), usize::from(layers));
+    fn the_default_branch_goes_from_root_to_a_group_or_a_leaf() {
+        for (layers, group, leaf) in [(9, 7, false), (9, 7, true), (5, 3, false), (5, 3, true)] {
+            let tree = SchedTree::default_chain(1, layers, leaf);
+            let length = usize::from(layers) - usize::from(!leaf);
+            assert_eq!(tree.default_branch.len(), length);
             assert_eq!(tree.group_layer(), group);
             let kinds: Vec<u8> = tree
                 .default_branch
@@ -374,13 +377,13 @@ mod tests {
                 .map(|teid| tree.get(*teid).unwrap().kind())
                 .collect();
             assert_eq!(kinds[..3], [1, 2, 4]);
-            assert_eq!(kinds.last(), Some(&5));
+            assert_eq!(kinds.last(), Some(if leaf { &5 } else { &3 }));
         }
     }
 
     #[test]
     fn nodes_go_where_their_layer_allows() {
-        let mut tree = SchedTree::default_chain(0, 9);
+        let mut tree = SchedTree::default_chain(0, 9, true);
         assert_eq!(tree.add(tree.root(), &GENERIC, None), Err(AqCode::EINVAL));
         assert_eq!(tree.add(77, &GENERIC, None), Err(AqCode::ENOENT));
         let group = chain(&mut tree);
@@ -399,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_group_has_room_for_eight_leaves() {
-        let mut tree = SchedTree::default_chain(0, 9);
+        let mut tree = SchedTree::default_chain(0, 9, true);
         let group = chain(&mut tree);
         for queue in 0..8 {
             tree.add(group, &GENERIC, Some(Leaf::Lan(queue))).unwrap();
@@ -413,7 +416,7 @@ mod tests {
 
     #[test]
     fn nodes_move_between_parents_of_one_layer() {
-        let mut tree = SchedTree::default_chain(0, 9);
+        let mut tree = SchedTree::default_chain(0, 9, true);
         let (one, other) = (chain(&mut tree), chain(&mut tree));
         let leaf = tree.add(one, &GENERIC, Some(Leaf::Lan(0))).unwrap();
         tree.move_to(leaf, other).unwrap();

@@ -43,7 +43,7 @@ fn delete(client: &mut Client, parent: u32, teid: u32) -> u16 {
 pub(super) fn group(client: &mut Client) -> u32 {
     let branch = branch(client);
     let mut parent = branch[1];
-    for _ in 2..branch.len() - 1 {
+    for _ in 2..branch.len() {
         parent = add(client, parent).unwrap();
     }
     parent
@@ -75,7 +75,7 @@ fn resources_agree_with_the_tree() {
         let mut client = Client::of(Sim::builder().firmware(move |_, fw| fw.layers = layers));
         let reply = client.ask(0x0412, [0; 16], 320).ok();
         assert_eq!((reply.datalen, reply.data16(2)), (320, u16::from(layers)));
-        assert_eq!(branch(&mut client).len(), usize::from(layers));
+        assert_eq!(branch(&mut client).len(), usize::from(layers) - 1);
         let below_a_group = 32 * (1 + group + 1) + 10;
         assert!(reply.data16(below_a_group) >= 8);
     }
@@ -83,7 +83,7 @@ fn resources_agree_with_the_tree() {
 
 #[test]
 fn the_default_branch_is_taken_down_from_its_end() {
-    let mut client = Client::new();
+    let mut client = Client::of(Sim::builder().firmware(|_, fw| fw.default_leaf = true));
     let branch = branch(&mut client);
     let pair = |at: usize| (branch[at - 1], branch[at]);
     let (parent, node) = pair(7);
@@ -159,6 +159,16 @@ fn a_lan_queue_hangs_from_a_queue_group_of_a_vsi() {
         .tell(0x0c30, params(&ONE), &no_vsi)
         .refused(AqCode::ENOENT);
     assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT; 2]);
+}
+
+/// As iPXE has it, which adds no element of its own (lan-path 19, rows 6 and 7).
+#[test]
+fn a_lan_queue_hangs_from_the_end_of_the_default_branch() {
+    let mut client = Client::new();
+    let (vsi, branch) = (client.add_vsi(), branch(&mut client));
+    let queue = lan_queue(*branch.last().unwrap(), 0, vsi);
+    client.tell(0x0c30, params(&ONE), &queue).ok();
+    assert_eq!(client.kinds(), [""; 0]);
 }
 
 #[test]
