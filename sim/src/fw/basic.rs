@@ -81,7 +81,8 @@ impl Cx<'_, '_> {
         self.fw.vsis = super::vsi::Vsis::default();
         self.fw.rules = super::switch_rules::SwitchRules::default();
         self.fw.txqs = super::txq::TxQueues::default();
-        self.fw.tree = super::sched_tree::SchedTree::new(self.pf(), &self.fw.config);
+        let branch = self.env.state.variation.default_branch;
+        self.fw.tree = super::sched_tree::SchedTree::new(self.pf(), &self.fw.config, branch);
         let pf = self.pf();
         self.card.pool.release_all(pf);
         self.fw.own_vsi &= self.env.state.variation.own_vsi == OwnVsi::Stays;

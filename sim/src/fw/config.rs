@@ -110,10 +110,6 @@ pub struct FirmwareConfig {
     pub link: PortLink,
     /// Layers of the transmit scheduler: 9 or 5.
     pub layers: u8,
-    /// The default branch ends in a leaf, which Linux' ice removes where it is there. Without one its
-    /// last node is a queue group: iPXE, known to work on silicon, puts its transmit queue below the
-    /// last node (lan-path 19, row 6).
-    pub default_leaf: bool,
     /// Vectors that capability 0x0043 reports; by default the function's own number.
     pub msix: Option<u16>,
     /// Ports of the card that are in use, 1 to 8: above 4 Linux switches RDMA off.
@@ -151,7 +147,6 @@ impl Default for FirmwareConfig {
             lldp_agent: false,
             link: PortLink::Up,
             layers: 9,
-            default_leaf: false,
             msix: None,
             functions: 0,
             package: PackageStart::None,

@@ -151,7 +151,7 @@ impl Firmware {
             events: VecDeque::new(),
             vsis: vsi::Vsis::default(),
             own_vsi: true,
-            tree: sched_tree::SchedTree::new(pf, &config),
+            tree: sched_tree::SchedTree::new(pf, &config, state.variation.default_branch),
             rules: switch_rules::SwitchRules::default(),
             port: port::Port::powered(&config),
             txqs: txq::TxQueues::default(),
@@ -183,7 +183,7 @@ impl Firmware {
         self.vsis.close_all(state);
         self.vsis = vsi::Vsis::default();
         self.own_vsi = true;
-        self.tree = sched_tree::SchedTree::new(pf, &self.config);
+        self.tree = sched_tree::SchedTree::new(pf, &self.config, state.variation.default_branch);
         self.rules = switch_rules::SwitchRules::default();
         self.txqs = txq::TxQueues::default();
         self.rss = rss::Rss::default();

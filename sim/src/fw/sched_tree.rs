@@ -6,6 +6,7 @@ use super::AqCode;
 use super::config::FirmwareConfig;
 use super::layout::{part, put, put_u32, u8_at, u32_at};
 use super::recorded::{Answers, shift_teid};
+use crate::variation::DefaultBranch;
 
 /// Bytes of an element: parent, node, and 16 bytes of data.
 pub(super) const ELEMENT: usize = 24;
@@ -106,9 +107,9 @@ fn plain(kind: u8) -> [u8; 16] {
 }
 
 impl SchedTree {
-    /// The default branch: root, TC 0, entry point, and down to a queue group or a leaf; then the other
-    /// classes.
-    pub(super) fn new(pf: u8, config: &FirmwareConfig) -> Self {
+    /// The default branch: root, TC 0, entry point, and down to a queue group or a leaf; then the
+    /// other classes.
+    pub(super) fn new(pf: u8, config: &FirmwareConfig, branch: DefaultBranch) -> Self {
         if let Some(tree) = config
             .recorded
             .as_ref()
@@ -116,7 +117,7 @@ impl SchedTree {
         {
             return tree;
         }
-        let mut tree = Self::default_chain(pf, config.layers, config.default_leaf);
+        let mut tree = Self::default_chain(pf, config.layers, branch);
         let root = tree.root();
         for class in (1..8).filter(|class| config.classes >> class & 1 != 0) {
             let tc = tree.insert(root, 1, plain(kind::TC), None);
@@ -164,7 +165,7 @@ impl SchedTree {
         Some(tree)
     }
 
-    fn default_chain(pf: u8, layers: u8, with_leaf: bool) -> Self {
+    fn default_chain(pf: u8, layers: u8, branch: DefaultBranch) -> Self {
         let mut tree = Self {
             nodes: BTreeMap::new(),
             // Different on every port, so that they cannot be mixed up unseen.
@@ -179,7 +180,7 @@ impl SchedTree {
         };
         let mut parent = NO_TEID;
         let most = tree.layers().len();
-        for layer in 0..most - usize::from(!with_leaf) {
+        for layer in 0..most - usize::from(branch == DefaultBranch::Group) {
             let last = layer + 1 == most;
             let kind = match layer {
                 0 => kind::ROOT,
@@ -366,9 +367,13 @@ mod tests {
 
     #[test]
     fn the_default_branch_goes_from_root_to_a_group_or_a_leaf() {
-        for (layers, group, leaf) in [(9, 7, false), (9, 7, true), (5, 3, false), (5, 3, true)] {
-            let tree = SchedTree::default_chain(1, layers, leaf);
-            let length = usize::from(layers) - usize::from(!leaf);
+        let ends = [(DefaultBranch::Group, 1, 3), (DefaultBranch::Leaf, 0, 5)];
+        for (layers, group, (end, less, last)) in [(9, 7), (5, 3)]
+            .into_iter()
+            .flat_map(|(layers, group)| ends.map(|end| (layers, group, end)))
+        {
+            let tree = SchedTree::default_chain(1, layers, end);
+            let length = usize::from(layers) - less;
             assert_eq!(tree.default_branch.len(), length);
             assert_eq!(tree.group_layer(), group);
             let kinds: Vec<u8> = tree
@@ -377,13 +382,13 @@ mod tests {
                 .map(|teid| tree.get(*teid).unwrap().kind())
                 .collect();
             assert_eq!(kinds[..3], [1, 2, 4]);
-            assert_eq!(kinds.last(), Some(if leaf { &5 } else { &3 }));
+            assert_eq!(kinds.last(), Some(&last));
         }
     }
 
     #[test]
     fn nodes_go_where_their_layer_allows() {
-        let mut tree = SchedTree::default_chain(0, 9, true);
+        let mut tree = SchedTree::default_chain(0, 9, DefaultBranch::Leaf);
         assert_eq!(tree.add(tree.root(), &GENERIC, None), Err(AqCode::EINVAL));
         assert_eq!(tree.add(77, &GENERIC, None), Err(AqCode::ENOENT));
         let group = chain(&mut tree);
@@ -402,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_group_has_room_for_eight_leaves() {
-        let mut tree = SchedTree::default_chain(0, 9, true);
+        let mut tree = SchedTree::default_chain(0, 9, DefaultBranch::Leaf);
         let group = chain(&mut tree);
         for queue in 0..8 {
             tree.add(group, &GENERIC, Some(Leaf::Lan(queue))).unwrap();
@@ -416,7 +421,7 @@ mod tests {
 
     #[test]
     fn nodes_move_between_parents_of_one_layer() {
-        let mut tree = SchedTree::default_chain(0, 9, true);
+        let mut tree = SchedTree::default_chain(0, 9, DefaultBranch::Leaf);
         let (one, other) = (chain(&mut tree), chain(&mut tree));
         let leaf = tree.add(one, &GENERIC, Some(Leaf::Lan(0))).unwrap();
         tree.move_to(leaf, other).unwrap();

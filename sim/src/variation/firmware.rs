@@ -47,6 +47,18 @@ pub enum SwitchPages {
     OneElement,
 }
 
+/// What the last node of the default branch in the reply to 0x0400 is.
+///
+/// iPXE, which is known to work on silicon, puts its transmit queue below that node, whatever its
+/// type; Linux' ice removes it if it is a leaf (lan-path 19, row 6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DefaultBranch {
+    /// A queue group, without children.
+    Group,
+    /// A leaf.
+    Leaf,
+}
+
 /// Whether functions that do not hold the global configuration lock are refused what its holder is
 /// (field-evidence 3.6: "most AdminQ commands", of whom it does not say).
 ///

@@ -20,8 +20,8 @@ mod wire;
 pub use engine::{DerivedMaxima, OpErr, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{
-    LockRunsOut, OthersInDownload, OwnVsi, PxeClearedAgain, RefusedInDownload, SwitchInput,
-    SwitchPages,
+    DefaultBranch, LockRunsOut, OthersInDownload, OwnVsi, PxeClearedAgain, RefusedInDownload,
+    SwitchInput, SwitchPages,
 };
 pub use multicast::GroupQueueSet;
 pub use qp_errors::{ErrorRefused, NothingToFlush};
@@ -62,6 +62,8 @@ variations! {
     own_vsi: OwnVsi [Stays, Goes];
     /// How many elements a reply to 0x0200 has.
     switch_pages: SwitchPages [Full, OneElement];
+    /// What the default branch of the transmit scheduler ends in.
+    default_branch: DefaultBranch [Group, Leaf];
     /// Whether other functions are refused commands while one downloads a package.
     others_in_download: OthersInDownload [Refused, Served];
     /// What commands are refused with then.

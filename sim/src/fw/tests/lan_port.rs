@@ -4,7 +4,7 @@
 use e810_hal::{Bus, DmaAlloc, DmaLayout, Ns, RawDma, RegOffset};
 
 use super::client::{Client, params};
-use super::scheduler::{group, lan_queue};
+use super::scheduler::{branch, group, lan_queue};
 use super::switch::mac_rule;
 use crate::pe::Env;
 use crate::{Builder, Sim};
@@ -97,13 +97,41 @@ impl Port {
         for mac in [client.nic.mac(), [0xFF; 6]] {
             client.tell(0x02a0, params(&ONE), &mac_rule(vsi, mac)).ok();
         }
+        let parent = group(&mut client);
+        Self::with(client, vsi, parent, context)
+    }
+
+    /// The same as iPXE has it (lan-path 19): the firmware's VSI, two rules of the receiving side,
+    /// the queue below the last default node, no package.
+    pub(super) fn as_ipxe(sim: &Sim, pf: u8, context: RxContext) -> Self {
+        let mut client = Client::on(sim, pf);
+        let vsi = client.ask(0x0200, [0; 16], 2048).ok();
+        let vsi = (0..vsi.param16(4)).map(|at| vsi.data16(6 * usize::from(at)));
+        let vsi = vsi
+            .filter(|element| element >> 14 == 2)
+            .next_back()
+            .unwrap()
+            & 0x3FF;
+        for mac in [[0xFF; 6], [2, 0, 0, 0, 0, 0]] {
+            let mut rule = mac_rule(vsi, mac);
+            let action = u32::from(vsi) << 4 | 1 << 17;
+            rule[0] = 0;
+            rule[4] = 3;
+            rule[6..8].copy_from_slice(&[pf, 0]);
+            rule[8..12].copy_from_slice(&action.to_le_bytes());
+            client.tell(0x02a0, params(&ONE), &rule).ok();
+        }
+        let parent = *branch(&mut client).last().unwrap();
+        Self::with(client, vsi, parent, context)
+    }
+
+    fn with(mut client: Client, vsi: u16, parent: u32, context: RxContext) -> Self {
         let memory = |bytes: usize| {
             let layout = DmaLayout::new(bytes, 4096);
             client.nic.dma_alloc(layout).unwrap()
         };
         let (tx, rx) = (memory(16 * LENGTH as usize), memory(32 * LENGTH as usize));
         let memory = memory(512 << 10);
-        let parent = group(&mut client);
         let mut queue = lan_queue(parent, 0, vsi);
         queue[16..24].copy_from_slice(&(tx.iova.0 >> 7).to_le_bytes());
         queue[32..34].copy_from_slice(&((LENGTH << 7) as u16).to_le_bytes());

@@ -232,6 +232,21 @@ fn promiscuous_rules_are_patterns() {
     assert_eq!(sim.findings(), []);
 }
 
+/// The firmware's VSI, without a package: what iPXE has (lan-path 19).
+#[test]
+fn the_firmwares_vsi_receives() {
+    let sim = crate::Builder::default().functions(2).cold().build();
+    let legacy = RxContext { rxdid: 1, ..RX };
+    let mut ports = [0, 1].map(|pf| Port::as_ipxe(&sim, pf, legacy));
+    sim.run(Ns::from_ms(3_000));
+    let [a, b] = macs(&ports);
+    for to in [[0xFF; 6], b, [2, 7, 7, 7, 7, 7]] {
+        ports[0].send(&frame(to, a, 60), 0, None);
+        assert_eq!(ports[1].received().len(), 1, "{to:x?}");
+    }
+    assert_eq!(sim.findings(), []);
+}
+
 /// An address that a rule gives a function reaches it; its own source is pruned.
 #[test]
 fn addresses_follow_rules() {

@@ -4,11 +4,12 @@ use super::client::{Client, params};
 use crate::Sim;
 use crate::findings::kind;
 use crate::fw::AqCode;
+use crate::variation::{DefaultBranch, Variation};
 
 const ONE: [(usize, &[u8]); 1] = [(0, &[1])];
 
 /// TEIDs of the default branch.
-fn branch(client: &mut Client) -> Vec<u32> {
+pub(super) fn branch(client: &mut Client) -> Vec<u32> {
     let reply = client.ask(0x0400, [0; 16], 4096).ok();
     assert_eq!(reply.params[1], 1);
     let count = usize::from(reply.data16(4));
@@ -83,7 +84,10 @@ fn resources_agree_with_the_tree() {
 
 #[test]
 fn the_default_branch_is_taken_down_from_its_end() {
-    let mut client = Client::of(Sim::builder().firmware(|_, fw| fw.default_leaf = true));
+    let mut client = Client::of(Sim::builder().variation(Variation {
+        default_branch: DefaultBranch::Leaf,
+        ..Variation::default()
+    }));
     let branch = branch(&mut client);
     let pair = |at: usize| (branch[at - 1], branch[at]);
     let (parent, node) = pair(7);

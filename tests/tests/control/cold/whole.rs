@@ -108,7 +108,7 @@ fn what_each_stage_costs() {
         reset         6       1       0       0
         adminq        5      14       3       0
         identity      4       4       4       0
-        tree         10      10      10       0
+        tree          9       9       9       0
         package      12      13      11       0
         vsi           5       5       5       0
         link          7       5       5       0
