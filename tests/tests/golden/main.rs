@@ -30,6 +30,7 @@ mod feature;
 mod hex;
 mod kernel_cq;
 mod kernel_sq;
+mod lan_queues;
 mod report;
 mod rq;
 mod sizing;

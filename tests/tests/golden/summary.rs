@@ -25,6 +25,7 @@ const FILES: &[&str] = &[
     "events.json",
     "kernel_cq_poll.json",
     "kernel_sq_wqes.json",
+    "lan_queues.json",
     "qp_contexts.json",
     "rq_wqes.json",
     "sizing.json",
