@@ -97,7 +97,7 @@ fn transmit(case: &Case<'_>, table: &BTreeMap<&'static str, (usize, usize)>) -> 
     let context = TxQueueContext {
         ring: Iova(theirs["base"] << 7),
         entries: theirs["qlen"] as u16,
-        queue: TxQueueId::new(number(8).into()).unwrap(),
+        queue: TxQueueId::new(number(8)).unwrap(),
         lport: theirs["port_num"] as u8,
         traffic_class: theirs["cgd_num"] as u8,
         pf: PfId::new(theirs["pf_num"] as u16).unwrap(),
