@@ -25,9 +25,17 @@ pub(crate) fn write_frame<W: DmaWord>(buffer: &[W], frame: &[u8], at_least: usiz
 
 /// Copies the beginning of `buffer` to `into`.
 pub(crate) fn read_frame<W: DmaWord>(buffer: &[W], into: &mut [u8]) {
-    for (word, bytes) in buffer.iter().zip(into.chunks_mut(8)) {
-        let word = word.get().to_le_bytes();
-        for (to, from) in bytes.iter_mut().zip(word) {
+    let (whole, rest) = into.as_chunks_mut::<8>();
+    let mut words = buffer.iter();
+    // In this order no word is taken for which there are no eight bytes.
+    for (bytes, word) in whole.iter_mut().zip(words.by_ref()) {
+        *bytes = word.get().to_le_bytes();
+    }
+    if rest.is_empty() {
+        return;
+    }
+    if let Some(word) = words.next() {
+        for (to, from) in rest.iter_mut().zip(word.get().to_le_bytes()) {
             *to = from;
         }
     }

@@ -1,6 +1,6 @@
 //! Error numbers of Linux for this crate's errors.
 
-use e810_hal::errno::{EINVAL, ENOMEM};
+use e810_hal::errno::{EINVAL, ENOMEM, ETIMEDOUT};
 
 use crate::error::Error;
 
@@ -14,6 +14,7 @@ impl Error {
             | Self::Context { .. }
             | Self::FrameLength { .. } => EINVAL,
             Self::Full { .. } => ENOMEM,
+            Self::Stalled { .. } => ETIMEDOUT,
             Self::Wait(error) => error.errno(),
             Self::Dma(error) => error.errno(),
         }

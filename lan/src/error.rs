@@ -1,6 +1,6 @@
 //! What can go wrong in this crate.
 
-use e810_hal::{DmaError, WaitError};
+use e810_hal::{DmaError, Ns, WaitError};
 
 /// The rings of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +72,17 @@ pub enum Error {
     Full {
         /// Frames that wait.
         frames: u16,
+    },
+    /// All descriptors are in use, and none was done for [`STALLED_AFTER`](crate::STALLED_AFTER).
+    /// Nothing was sent.
+    #[error(
+        "none of the {frames} frames in the LAN transmit ring has left for {limit}: the queue hangs; close the LAN queues and open them again, or start the function anew"
+    )]
+    Stalled {
+        /// Frames that wait.
+        frames: u16,
+        /// How long it has been full at least.
+        limit: Ns,
     },
     /// A wait ended without an answer, or the device is gone.
     #[error(transparent)]

@@ -59,4 +59,4 @@ pub use init::{LanInit, MAX_MTU, MIN_MTU};
 pub use interrupt::Interrupt;
 pub use queues::LanQueues;
 pub use rx::{NotEnabled, RX_BUFFER, RxCounts, RxMemory, RxQueueContext, RxRing};
-pub use tx::{MIN_FRAME, TxCounts, TxMemory, TxRing};
+pub use tx::{MIN_FRAME, STALLED_AFTER, TxCounts, TxMemory, TxRing};

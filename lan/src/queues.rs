@@ -45,7 +45,8 @@ impl<P: Platform> LanQueues<P> {
     ///
     /// # Errors
     /// [`Error::FrameLength`](crate::Error::FrameLength),
-    /// [`Error::Full`](crate::Error::Full); nothing was sent.
+    /// [`Error::Full`](crate::Error::Full), [`Error::Stalled`](crate::Error::Stalled);
+    /// nothing was sent.
     pub fn transmit(&mut self, frame: &[u8]) -> Result<()> {
         self.tx.transmit(frame)
     }

@@ -4,4 +4,4 @@ mod memory;
 mod ring;
 
 pub use memory::TxMemory;
-pub use ring::{MIN_FRAME, TxCounts, TxRing};
+pub use ring::{MIN_FRAME, STALLED_AFTER, TxCounts, TxRing};

@@ -46,7 +46,8 @@ impl<P: Platform> LanPort<P> {
     /// padded with zeros to 60 bytes.
     ///
     /// # Errors
-    /// A length that no frame has, a ring that is full; nothing was sent.
+    /// A length that no frame has, a ring that is full, or that has been for 5 s without a
+    /// frame that left; nothing was sent.
     pub fn transmit(&mut self, frame: &[u8]) -> Result<(), LanError> {
         self.queues.transmit(frame)
     }

@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Error, MIN_FRAME, TxCounts};
+use crate::{Error, MIN_FRAME, STALLED_AFTER, TxCounts};
+use e810_hal::{Clock, Ns};
 
 #[test]
 fn frames_leave_as_they_are_and_short_ones_padded() {
@@ -97,6 +98,37 @@ fn a_full_ring_refuses_until_something_is_reported() {
     assert_eq!(port.tx_counts().refused, 3);
     assert_eq!(fake.device().sent.len(), 259);
     assert_eq!(fake.device().sent[258], frame(100, 199));
+    close(&fake, port);
+}
+
+/// A ring that stays full hangs after a time; one frame that leaves begins that anew.
+#[test]
+fn a_ring_that_stays_full_is_stalled() {
+    let fake = Fake::default();
+    let mut port = port(&fake, &LanInit::default());
+    fake.device_mut().done = None;
+    let fill = |port: &mut LanQueues<Fake>| loop {
+        if let Err(error) = port.transmit(&frame(60, 0)) {
+            return error;
+        }
+    };
+    for _ in 0..2 {
+        assert_eq!(fill(&mut port), Error::Full { frames: 59 });
+        fake.delay(STALLED_AFTER - Ns::from_ms(1));
+        assert_eq!(fill(&mut port), Error::Full { frames: 59 });
+        fake.delay(Ns::from_ms(1));
+        let limit = STALLED_AFTER;
+        assert_eq!(fill(&mut port), Error::Stalled { frames: 59, limit });
+        fake.with(|device, memory| {
+            let first = device.unreported.pop_front().unwrap();
+            memory.store(first, 0xF);
+        });
+    }
+    assert_eq!(fill(&mut port), Error::Full { frames: 59 });
+    fake.with(|device, memory| {
+        device.done = Some(0xF);
+        device.report(memory);
+    });
     close(&fake, port);
 }
 

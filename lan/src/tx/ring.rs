@@ -2,7 +2,7 @@
 
 use e810_hal::bus::TxQueueId;
 use e810_hal::regs::{QINT_TQCTL, QTX_COMM_DBELL};
-use e810_hal::{DmaWord, DmaWords, Platform};
+use e810_hal::{DmaWord, DmaWords, Ns, Platform};
 
 use super::memory::{TxMemory, WORDS};
 use crate::copy::write_frame;
@@ -33,6 +33,10 @@ mod field {
 /// one, and a cache line of four, where the device's head is (lan-path 1.4, 3.4).
 const KEPT_FREE: u16 = 5;
 
+/// How long a full ring may stay as it is before it counts as hanging: the time after which Linux
+/// looks into a transmit queue (lan-path 1.4).
+pub const STALLED_AFTER: Ns = Ns::from_ms(5_000);
+
 /// Frames of a transmit queue; each count wraps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -59,6 +63,8 @@ pub struct TxRing<P: Platform> {
     /// The oldest frame that is not done.
     oldest: u16,
     used: u16,
+    /// When a frame was refused first since one has left.
+    full_since: Option<Ns>,
     counts: TxCounts,
 }
 
@@ -75,6 +81,7 @@ impl<P: Platform> TxRing<P> {
             next: 0,
             oldest: 0,
             used: 0,
+            full_since: None,
             counts: TxCounts::default(),
         }
     }
@@ -82,7 +89,7 @@ impl<P: Platform> TxRing<P> {
     /// Posts a frame: one data descriptor, one doorbell.
     ///
     /// # Errors
-    /// [`Error::FrameLength`], [`Error::Full`]; nothing was posted.
+    /// [`Error::FrameLength`], [`Error::Full`], [`Error::Stalled`]; nothing was posted.
     pub fn transmit(&mut self, frame: &[u8]) -> Result<()> {
         let max = self.memory.max_frame();
         let length = Error::FrameLength {
@@ -96,7 +103,7 @@ impl<P: Platform> TxRing<P> {
         self.reclaim();
         if self.used >= self.memory.entries().saturating_sub(KEPT_FREE) {
             self.counts.refused = self.counts.refused.wrapping_add(1);
-            return Err(Error::Full { frames: self.used });
+            return Err(self.full());
         }
         // There is a descriptor and a buffer for each index.
         let entry = self.memory.ring.block::<WORDS>(usize::from(self.next));
@@ -121,6 +128,19 @@ impl<P: Platform> TxRing<P> {
         Ok(())
     }
 
+    /// The error of a ring that is full, which looks at the clock; a frame that is sent does not.
+    fn full(&mut self) -> Error {
+        let now = self.platform.now();
+        let since = *self.full_since.get_or_insert(now);
+        match now - since >= STALLED_AFTER {
+            true => Error::Stalled {
+                frames: self.used,
+                limit: STALLED_AFTER,
+            },
+            false => Error::Full { frames: self.used },
+        }
+    }
+
     /// Takes back descriptors that are done. They are in ring order (lan-path 4.3);
     /// any other type than "done" is not done, whatever else is written there.
     fn reclaim(&mut self) {
@@ -134,6 +154,7 @@ impl<P: Platform> TxRing<P> {
             }
             self.oldest = after(self.oldest, self.memory.entries());
             self.used = self.used.saturating_sub(1);
+            self.full_since = None;
             self.counts.done = self.counts.done.wrapping_add(1);
         }
     }
