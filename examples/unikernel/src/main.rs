@@ -19,8 +19,9 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use e810::hmc::Capacity;
 use e810::{
-    AccessFlags, ColdStart, Config, ConnectOptions, GidEntry, HOST_ALLOCATIONS, LinkPolicy,
-    MacAddr, Mtu, Notify, Package, PackageSource, QpCaps, QpInfo, QpInit, QpType, bring_up_cold,
+    AccessFlags, ColdStart, Config, ConnectOptions, Control, EventSet, GidEntry, HOST_ALLOCATIONS,
+    LinkPolicy, MacAddr, Mtu, Notify, Package, PackageSource, QpCaps, QpInfo, QpInit, QpType,
+    bring_up_cold,
 };
 use lan::Lan;
 use metal::machine::FUNCTIONS;
@@ -58,6 +59,9 @@ const _: () = {
 
 metal::entry!(main);
 
+/// A function that was brought up.
+type Parts<'m> = (Control<Metal<'m>>, EventSet<Metal<'m>>);
+
 fn main(machine: &Machine) -> Result<(), Failure> {
     let mut report = Report::begin(machine);
     // The package is a file beside the program. Without it the card has to have
@@ -70,8 +74,11 @@ fn main(machine: &Machine) -> Result<(), Failure> {
         say!("no package was given (-initrd): the card must have one");
     }
     let [first, second] = machine.functions()?;
-    let mut a = up(Metal::new(machine, &first), &package, &mut report)?;
-    let mut b = up(Metal::new(machine, &second), &package, &mut report)?;
+    let (first, second) = (Metal::new(machine, &first), Metal::new(machine, &second));
+    let device = up(first, &package, &mut report)?;
+    let mut a = objects(first, device, &mut report)?;
+    let device = up(second, &package, &mut report)?;
+    let mut b = objects(second, device, &mut report)?;
 
     neighbours::find([&mut a, &mut b], &mut report)?;
     let (infos_of_a, infos_of_b) = (a.infos()?, b.infos()?);
@@ -101,12 +108,12 @@ fn main(machine: &Machine) -> Result<(), Failure> {
     report.end()
 }
 
-/// Brings a function up from its reset on and makes its objects.
+/// Brings a function up from its reset on.
 fn up<'m>(
     metal: Metal<'m>,
     package: &PackageSource<'_>,
     report: &mut Report<'_>,
-) -> Result<Node<'m>, Failure> {
+) -> Result<Parts<'m>, Failure> {
     let start = ColdStart {
         package: *package,
         link: LinkPolicy::Wait(LIMIT),
@@ -114,8 +121,16 @@ fn up<'m>(
     let device = bring_up_cold(metal, &CONFIG, &start, &mut |reached| {
         report.row(reached.stage.name(), 1);
     })?;
-    let (mut control, events) = device.split();
+    Ok(device.split())
+}
 
+/// Makes a function's objects and opens its port.
+#[inline(never)] // What it has on the stack, the bring-up has not.
+fn objects<'m>(
+    metal: Metal<'m>,
+    (mut control, events): Parts<'m>,
+    report: &mut Report<'_>,
+) -> Result<Node<'m>, Failure> {
     let pd = control.alloc_pd()?;
     let memory = metal.payload(INCOMING + HEADER + BYTES)?;
     let mr = control.reg_mr(&pd, memory, AccessFlags::LOCAL_WRITE)?;
