@@ -8,6 +8,7 @@
 #![no_main]
 
 mod attend;
+mod dhcp;
 mod failing_receive;
 mod frames;
 mod lan;
@@ -73,11 +74,29 @@ fn main(machine: &Machine) -> Result<(), Failure> {
     if machine.module().is_none() {
         say!("no package was given (-initrd): the card must have one");
     }
+    match machine.is_asked_for("dhcp") {
+        false => messages(machine, &package, report),
+        true => {
+            let function = machine.first_function()?;
+            let metal = Metal::new(machine, &function);
+            let parts = up(metal, &package, &mut report)?;
+            dhcp::serve(metal, parts, report)
+        }
+    }
+}
+
+/// Two functions find each other and pass messages.
+#[inline(never)] // What it has on the stack, the other one has not.
+fn messages<'m>(
+    machine: &'m Machine,
+    package: &PackageSource<'_>,
+    mut report: Report<'m>,
+) -> Result<(), Failure> {
     let [first, second] = machine.functions()?;
     let (first, second) = (Metal::new(machine, &first), Metal::new(machine, &second));
-    let device = up(first, &package, &mut report)?;
+    let device = up(first, package, &mut report)?;
     let mut a = objects(first, device, &mut report)?;
-    let device = up(second, &package, &mut report)?;
+    let device = up(second, package, &mut report)?;
     let mut b = objects(second, device, &mut report)?;
 
     neighbours::find([&mut a, &mut b], &mut report)?;

@@ -56,6 +56,10 @@ pub(crate) enum Failure {
     Misled(IpAddr),
     #[error("{replies} echoes came back of {answered} that were answered")]
     Echoes { answered: u64, replies: u64 },
+    #[error("no room for the addresses of a lease")]
+    NoRoom,
+    #[error("the echo service: {0}")]
+    EchoService(&'static str),
     #[error("{0}: not in time")]
     Silence(&'static str),
     #[error("no completion in time")]

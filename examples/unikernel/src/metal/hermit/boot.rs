@@ -20,8 +20,9 @@ pub const MAPPED_END: u64 = 2 << 40;
 /// # Safety
 /// Called once, by [`entry!`](crate::entry).
 pub unsafe fn run<E: Display>(program: fn(&Machine) -> Result<(), E>) -> i32 {
+    let arguments: Vec<String> = std::env::args().collect();
     // SAFETY: called once, so there is one machine.
-    let machine = unsafe { Machine::start(package::read()) };
+    let machine = unsafe { Machine::start(package::read(), arguments.join(" ").leak()) };
     let ended = machine
         .map_err(|error| say!("FAILED {error}"))
         .and_then(|machine| {
