@@ -11,8 +11,8 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, IpCidr};
 
 use crate::Parts;
-use crate::attend::attend;
 use crate::frames::Frames;
+use crate::progress::progress;
 use crate::report::{Failure, Report};
 
 /// How long all of it may take.
@@ -68,7 +68,7 @@ pub(crate) fn serve<'m>(
         let [least, most] = SLEEP;
         let next = next.map_or(most, |delay| Ns(delay.total_micros().saturating_mul(1_000)));
         let fired = machine.sleep(metal.lines(), next.clamp(least, most));
-        attend(&metal, &mut control, &mut events, Some(fired))?;
+        progress(&metal, &mut control, &mut events, Some(fired))?;
     }
     report.row("bytes given back", echoed);
     let [received, sent] = frames.counts();

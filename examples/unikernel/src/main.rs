@@ -7,13 +7,13 @@
 #![no_std]
 #![no_main]
 
-mod attend;
 mod dhcp;
 mod failing_receive;
 mod frames;
 mod lan;
 mod neighbours;
 mod node;
+mod progress;
 mod report;
 
 use core::net::{IpAddr, Ipv4Addr};

@@ -1,4 +1,4 @@
-//! One function with its objects: how it posts, waits, attends and ends.
+//! One function with its objects: how it posts, waits, makes progress and ends.
 
 use e810::{
     Ah, Control, Cq, Data, EventSet, MacAddr, Mr, Op, Pd, Qp, QpInfo, QpType, RecvWr, Remaining,
@@ -8,8 +8,8 @@ use e810_hal::Ns;
 use metal::Metal;
 use metal::interrupts::Lines;
 
-use crate::attend::attend;
 use crate::lan::Lan;
+use crate::progress::progress;
 use crate::report::Failure;
 
 /// Bytes of a message.
@@ -133,7 +133,7 @@ impl<'m> Node<'m> {
     /// driver has put off.
     pub(crate) fn progress(&mut self, fired: Option<Lines>) -> Result<(), Failure> {
         self.lan.poll()?;
-        attend(&self.metal, &mut self.control, &mut self.events, fired)
+        progress(&self.metal, &mut self.control, &mut self.events, fired)
     }
 
     /// Gives everything back, in order.

@@ -9,7 +9,7 @@ use crate::report::Failure;
 
 /// Takes events, all of them or those of the lines that fired, and does what the driver has put
 /// off.
-pub(crate) fn attend<'m>(
+pub(crate) fn progress<'m>(
     metal: &Metal<'m>,
     control: &mut Control<Metal<'m>>,
     events: &mut EventSet<Metal<'m>>,
