@@ -100,8 +100,9 @@ impl<'m> Lan<'m> {
                 Event::AddressDuplicate { .. }
                 | Event::AddressContended { .. }
                 | Event::NeighbourMoved { .. }
-                | Event::NeighbourUnreachable(_)
                 | Event::EchoFailed { .. } => return Err(Failure::Lan(event)),
+                // Also that a neighbour does not answer: it is in the hands of this same
+                // thread, which may wait for something of the first function alone.
                 _ => {}
             }
         }
@@ -114,7 +115,7 @@ impl<'m> Lan<'m> {
     }
 
     /// As [`Lan::resolve`], for a queue pair that stays connected: the neighbour is asked again
-    /// and again, and [`Lan::poll`] fails when it has moved or does not answer.
+    /// and again, and [`Lan::poll`] fails when it has moved.
     pub(crate) fn watch(&mut self, ip: IpAddr) -> Result<Option<MacAddr>, Failure> {
         let (resolution, _) = self.interface.watch(ip, self.now());
         known(ip, resolution)
