@@ -1,5 +1,5 @@
 //! RDMA without an operating system: two functions of the card are brought up
-//! from a reset and pass messages, and every byte of each is looked at.
+//! from a reset, find each other and pass messages, and every byte of each is looked at.
 //!
 //! This page tells the story. How a node posts and waits is in `node`; the
 //! machine, and what the driver wants of it, is in `metal`.
@@ -7,16 +7,24 @@
 #![no_std]
 #![no_main]
 
+mod dhcp;
 mod failing_receive;
+mod frames;
+mod lan;
+mod neighbours;
 mod node;
+mod progress;
 mod report;
+
+use core::net::{IpAddr, Ipv4Addr};
 
 use e810::hmc::Capacity;
 use e810::{
-    AccessFlags, ColdStart, Config, ConnectOptions, GidEntry, HOST_ALLOCATIONS, LinkPolicy,
-    MacAddr, Mtu, Notify, Package, PackageSource, QpCaps, QpInfo, QpInit, QpType, bring_up_cold,
-    v4,
+    AccessFlags, ColdStart, Config, ConnectOptions, Control, EventSet, GidEntry, HOST_ALLOCATIONS,
+    LinkPolicy, MacAddr, Mtu, Notify, Package, PackageSource, QpCaps, QpInfo, QpInit, QpType,
+    bring_up_cold,
 };
+use lan::Lan;
 use metal::machine::FUNCTIONS;
 use metal::{Machine, Metal, pool, say};
 use node::{BYTES, HEADER, INCOMING, LIMIT, Node};
@@ -52,6 +60,9 @@ const _: () = {
 
 metal::entry!(main);
 
+/// A function that was brought up.
+type Parts<'m> = (Control<Metal<'m>>, EventSet<Metal<'m>>);
+
 fn main(machine: &Machine) -> Result<(), Failure> {
     let mut report = Report::begin(machine);
     // The package is a file beside the program. Without it the card has to have
@@ -63,10 +74,32 @@ fn main(machine: &Machine) -> Result<(), Failure> {
     if machine.module().is_none() {
         say!("no package was given (-initrd): the card must have one");
     }
-    let [first, second] = machine.functions()?;
-    let mut a = up(Metal::new(machine, &first), &package, &mut report)?;
-    let mut b = up(Metal::new(machine, &second), &package, &mut report)?;
+    match machine.is_asked_for("dhcp") {
+        false => messages(machine, &package, report),
+        true => {
+            let function = machine.first_function()?;
+            let metal = Metal::new(machine, &function);
+            let parts = up(metal, &package, &mut report)?;
+            dhcp::serve(metal, parts, report)
+        }
+    }
+}
 
+/// Two functions find each other and pass messages.
+#[inline(never)] // What it has on the stack, the other one has not.
+fn messages<'m>(
+    machine: &'m Machine,
+    package: &PackageSource<'_>,
+    mut report: Report<'m>,
+) -> Result<(), Failure> {
+    let [first, second] = machine.functions()?;
+    let (first, second) = (Metal::new(machine, &first), Metal::new(machine, &second));
+    let device = up(first, package, &mut report)?;
+    let mut a = objects(first, device, &mut report)?;
+    let device = up(second, package, &mut report)?;
+    let mut b = objects(second, device, &mut report)?;
+
+    neighbours::find([&mut a, &mut b], &mut report)?;
     let (infos_of_a, infos_of_b) = (a.infos()?, b.infos()?);
     connect(&mut a, &infos_of_b)?;
     connect(&mut b, &infos_of_a)?;
@@ -94,12 +127,12 @@ fn main(machine: &Machine) -> Result<(), Failure> {
     report.end()
 }
 
-/// Brings a function up from its reset on and makes its objects.
+/// Brings a function up from its reset on.
 fn up<'m>(
     metal: Metal<'m>,
     package: &PackageSource<'_>,
     report: &mut Report<'_>,
-) -> Result<Node<'m>, Failure> {
+) -> Result<Parts<'m>, Failure> {
     let start = ColdStart {
         package: *package,
         link: LinkPolicy::Wait(LIMIT),
@@ -107,8 +140,16 @@ fn up<'m>(
     let device = bring_up_cold(metal, &CONFIG, &start, &mut |reached| {
         report.row(reached.stage.name(), 1);
     })?;
-    let (mut control, events) = device.split();
+    Ok(device.split())
+}
 
+/// Makes a function's objects and opens its port.
+#[inline(never)] // What it has on the stack, the bring-up has not.
+fn objects<'m>(
+    metal: Metal<'m>,
+    (mut control, events): Parts<'m>,
+    report: &mut Report<'_>,
+) -> Result<Node<'m>, Failure> {
     let pd = control.alloc_pd()?;
     let memory = metal.payload(INCOMING + HEADER + BYTES)?;
     let mr = control.reg_mr(&pd, memory, AccessFlags::LOCAL_WRITE)?;
@@ -123,15 +164,18 @@ fn up<'m>(
     };
     let rc = control.create_qp(&pd, &QpInit::rc(&cq, &cq, caps))?;
     let ud = control.create_qp(&pd, &QpInit::ud(&cq, &cq, caps))?;
+    let ip = ip(control.lan().mac);
     let gid = control.add_gid(GidEntry {
-        gid: ip(control.lan().mac).into(),
+        gid: IpAddr::V4(ip).into(),
         vlan: None,
     })?;
-    report.row("objects", 6);
+    let lan = Lan::open(metal.machine(), &mut control, ip)?;
+    report.row("objects", 7);
     Ok(Node {
         metal,
         control,
         events,
+        lan,
         pd,
         memory,
         mr,
@@ -145,24 +189,30 @@ fn up<'m>(
 
 /// Takes both queue pairs to RTS: one towards its peer, one for datagrams. What one
 /// side knows of the other is a variable here; between two machines it has to be
-/// exchanged.
-fn connect(node: &mut Node<'_>, [rc, ud]: &[QpInfo; 2]) -> Result<(), Failure> {
+/// exchanged. Frames go where the peer has answered from.
+fn connect(node: &mut Node<'_>, infos: &[QpInfo; 2]) -> Result<(), Failure> {
+    let [of_rc, _] = infos;
+    let mac = node
+        .lan
+        .watch(of_rc.gid.ip())?
+        .ok_or(Failure::Silence("a neighbour"))?;
+    let [rc, ud] = infos.map(|info| QpInfo { mac, ..info });
     let options = ConnectOptions {
         sgid_index: node.gid,
         mtu: Some(Mtu::Mtu1024),
         ..ConnectOptions::default()
     };
-    node.rc.connect(&mut node.control, rc, &options)?;
-    node.ud.connect(&mut node.control, ud, &options)?;
+    node.rc.connect(&mut node.control, &rc, &options)?;
+    node.ud.connect(&mut node.control, &ud, &options)?;
     let ah = node.control.create_ah(&node.pd, &ud.path(node.gid))?;
-    node.peer = Some((ah, *ud));
+    node.peer = Some((ah, ud));
     Ok(())
 }
 
 /// The address of the function with that MAC address.
-fn ip(mac: MacAddr) -> core::net::IpAddr {
+fn ip(mac: MacAddr) -> Ipv4Addr {
     let [.., last] = mac.0;
-    v4(10, 8, 10, last.wrapping_add(1))
+    Ipv4Addr::new(10, 8, 10, last.wrapping_add(1))
 }
 
 /// Passes one message, and looks at both completions and at every byte.

@@ -1,13 +1,15 @@
-//! One function with its objects: how it posts, waits, attends and ends.
+//! One function with its objects: how it posts, waits, makes progress and ends.
 
 use e810::{
-    Ah, AsyncEvent, Control, Cq, Data, Event, EventSet, Mr, Op, Pd, Qp, QpInfo, QpType, RecvWr,
-    Remaining, SendFlags, SendWr, Sge, SharedBytes, Wc, WcStatus,
+    Ah, Control, Cq, Data, EventSet, MacAddr, Mr, Op, Pd, Qp, QpInfo, QpType, RecvWr, Remaining,
+    SendFlags, SendWr, Sge, SharedBytes, Wc, WcStatus,
 };
 use e810_hal::Ns;
+use metal::Metal;
 use metal::interrupts::Lines;
-use metal::{Metal, say};
 
+use crate::lan::Lan;
+use crate::progress::progress;
 use crate::report::Failure;
 
 /// Bytes of a message.
@@ -24,6 +26,7 @@ pub(crate) struct Node<'m> {
     pub(crate) metal: Metal<'m>,
     pub(crate) control: Control<Metal<'m>>,
     pub(crate) events: EventSet<Metal<'m>>,
+    pub(crate) lan: Lan<'m>,
     pub(crate) pd: Pd,
     pub(crate) memory: SharedBytes,
     pub(crate) mr: Mr<Metal<'m>>,
@@ -36,9 +39,14 @@ pub(crate) struct Node<'m> {
 }
 
 impl<'m> Node<'m> {
-    /// What the peer has to know of its queue pairs.
+    /// What the peer has to know of its queue pairs. Where they are, it finds out itself.
     pub(crate) fn infos(&self) -> Result<[QpInfo; 2], Failure> {
-        let info = |qp: &Qp<_>| qp.info(&self.control, self.gid);
+        let info = |qp: &Qp<_>| -> Result<QpInfo, Failure> {
+            Ok(QpInfo {
+                mac: MacAddr([0; 6]),
+                ..qp.info(&self.control, self.gid)?
+            })
+        };
         Ok([info(&self.rc)?, info(&self.ud)?])
     }
 
@@ -121,38 +129,16 @@ impl<'m> Node<'m> {
         }
     }
 
-    /// Takes events, all of them or those of the lines that fired, and does what
-    /// the driver has put off.
-    fn progress(&mut self, fired: Option<Lines>) -> Result<(), Failure> {
-        let mut trouble: Option<AsyncEvent> = None;
-        let mut deliver = |event| {
-            if let Event::Async(event) = event {
-                trouble = Some(event);
-            }
-        };
-        for part in &mut self.events {
-            match fired {
-                None => drop(part.poll(&mut deliver)),
-                Some(fired) if self.metal.has_fired(fired, part.vector()) => {
-                    // The vector is enabled when there is no more.
-                    while part.on_vector(&mut deliver).more {}
-                }
-                Some(_) => {}
-            }
-        }
-        // Only where nothing goes on: a queue pair that could not be stopped as it
-        // should be is completed by software, and its completions say so.
-        match self.control.progress() {
-            Err(error) if error.needs_reset() => return Err(error.into()),
-            Err(error) => say!("{error}"),
-            Ok(served) if served.reset_needed => return Err(Failure::ResetNeeded),
-            Ok(_) => {}
-        }
-        trouble.map_or(Ok(()), |event| Err(Failure::Event(event)))
+    /// Takes frames and events, all of them or those of the lines that fired, and does what the
+    /// driver has put off.
+    pub(crate) fn progress(&mut self, fired: Option<Lines>) -> Result<(), Failure> {
+        self.lan.poll()?;
+        progress(&self.metal, &mut self.control, &mut self.events, fired)
     }
 
     /// Gives everything back, in order.
-    pub(crate) fn down(self) -> Result<(), Failure> {
+    pub(crate) fn down(mut self) -> Result<(), Failure> {
+        self.lan.close(&mut self.control)?;
         let objects = Remaining {
             qps: [self.rc, self.ud],
             ahs: self.peer.map(|(ah, _)| ah),

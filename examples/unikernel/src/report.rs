@@ -1,8 +1,11 @@
 //! What the program says: a table, and why it failed.
 
+use core::net::IpAddr;
+
 use e810::{AsyncEvent, PackageError, QpType, Refused, StageError, WcStatus};
 use e810_hal::Ns;
 use e810_hal::bytes::OutOfRange;
+use e810_net::{AddressError, PingError, Resolution};
 use metal::{Machine, MachineError, interrupts, say, stack};
 
 /// How a node learns of a message.
@@ -41,6 +44,24 @@ pub(crate) enum Failure {
     Refused(#[from] Refused),
     #[error(transparent)]
     Range(#[from] OutOfRange),
+    #[error("an address of the port: {0}")]
+    Address(#[from] AddressError),
+    #[error("a ping: {0}")]
+    Ping(#[from] PingError),
+    #[error("on the LAN port: {0:?}")]
+    Lan(e810_net::Event),
+    #[error("{0} is not resolved: {1:?}")]
+    Unresolved(IpAddr, Resolution),
+    #[error("{0} was found where it is not")]
+    Misled(IpAddr),
+    #[error("{replies} echoes came back of {answered} that were answered")]
+    Echoes { answered: u64, replies: u64 },
+    #[error("no room for the addresses of a lease")]
+    NoRoom,
+    #[error("the echo service: {0}")]
+    EchoService(&'static str),
+    #[error("{0}: not in time")]
+    Silence(&'static str),
     #[error("no completion in time")]
     Late,
     #[error("a completion says {0:?}, code {1:#x}")]

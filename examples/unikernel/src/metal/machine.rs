@@ -67,10 +67,12 @@ pub enum MachineError {
     )]
     PoolMapped,
     /// Fewer functions than the program needs.
-    #[error("{found} E810 functions are on the PCI bus, {FUNCTIONS} are needed")]
+    #[error("{found} E810 functions are on the PCI bus, {needed} are needed")]
     TooFew {
         /// How many there are.
         found: usize,
+        /// How many there have to be.
+        needed: usize,
     },
     /// A function that cannot be driven.
     #[error(transparent)]
@@ -115,6 +117,7 @@ pub struct Machine {
     pub(crate) apic: LocalApic,
     ports: Ports,
     module: Option<&'static [u8]>,
+    arguments: &'static str,
 }
 
 impl Machine {
@@ -125,7 +128,10 @@ impl Machine {
     ///
     /// # Safety
     /// Called once, by the only code on the machine, with interrupts off.
-    pub unsafe fn start(module: Option<&'static [u8]>) -> Result<Self, MachineError> {
+    pub unsafe fn start(
+        module: Option<&'static [u8]>,
+        arguments: &'static str,
+    ) -> Result<Self, MachineError> {
         let clock = Uptime::start()?;
         // SAFETY: the caller's promise holds for each of these four.
         unsafe {
@@ -136,6 +142,7 @@ impl Machine {
                 apic: LocalApic::start(&clock)?,
                 ports: Ports::new(),
                 module,
+                arguments,
             })
         }
     }
@@ -144,6 +151,13 @@ impl Machine {
     #[must_use]
     pub const fn module(&self) -> Option<&'static [u8]> {
         self.module
+    }
+
+    /// Whether the loader's command line has that word.
+    #[must_use]
+    pub fn is_asked_for(&self, word: &str) -> bool {
+        let mut words = self.arguments.split_ascii_whitespace();
+        words.any(|given| given == word)
     }
 
     /// Time since the program's start.
@@ -163,6 +177,30 @@ impl Machine {
     /// # Errors
     /// Too few, or one that cannot be driven.
     pub fn functions(&self) -> Result<[Function; FUNCTIONS], MachineError> {
+        match self.find() {
+            ([Some(first), Some(second)], _) => {
+                Ok([self.open(first, 0)?, self.open(second, LINES_EACH)?])
+            }
+            (_, found) => Err(MachineError::TooFew {
+                found,
+                needed: FUNCTIONS,
+            }),
+        }
+    }
+
+    /// The first function on the bus alone.
+    ///
+    /// # Errors
+    /// As [`Machine::functions`].
+    pub fn first_function(&self) -> Result<Function, MachineError> {
+        match self.find() {
+            ([Some(first), _], _) => self.open(first, 0),
+            (_, found) => Err(MachineError::TooFew { found, needed: 1 }),
+        }
+    }
+
+    /// Where the first functions are, and how many there are in all.
+    fn find(&self) -> ([Option<PciAddress>; FUNCTIONS], usize) {
         let (mut addresses, mut found) = ([None; FUNCTIONS], 0);
         pci::find(&self.ports, 0, &mut |address| {
             if let Some(place) = addresses.get_mut(found) {
@@ -170,10 +208,7 @@ impl Machine {
             }
             found += 1;
         });
-        let [Some(first), Some(second)] = addresses else {
-            return Err(MachineError::TooFew { found });
-        };
-        Ok([self.open(first, 0)?, self.open(second, LINES_EACH)?])
+        (addresses, found)
     }
 
     fn open(&self, address: PciAddress, first_line: u8) -> Result<Function, MachineError> {

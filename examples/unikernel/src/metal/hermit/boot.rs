@@ -1,5 +1,6 @@
 //! The start: what the kernel has to be like, and the package.
 
+use core::ffi::{CStr, c_char};
 use core::fmt::Display;
 use core::ptr::NonNull;
 
@@ -18,10 +19,15 @@ pub const MAPPED_END: u64 = 2 << 40;
 /// Runs `program` on the machine, and says how it ended.
 ///
 /// # Safety
-/// Called once, by [`entry!`](crate::entry).
-pub unsafe fn run<E: Display>(program: fn(&Machine) -> Result<(), E>) -> i32 {
+/// Called once, by [`entry!`](crate::entry), with what std gave it.
+pub unsafe fn run<E: Display>(
+    (count, words): (isize, *const *const c_char),
+    program: fn(&Machine) -> Result<(), E>,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let arguments = unsafe { arguments(count, words) };
     // SAFETY: called once, so there is one machine.
-    let machine = unsafe { Machine::start(package::read()) };
+    let machine = unsafe { Machine::start(package::read(), arguments.leak()) };
     let ended = machine
         .map_err(|error| say!("FAILED {error}"))
         .and_then(|machine| {
@@ -32,6 +38,18 @@ pub unsafe fn run<E: Display>(program: fn(&Machine) -> Result<(), E>) -> i32 {
             ended
         });
     i32::from(ended.is_err())
+}
+
+/// The program's command line. std keeps it only for a `main` of its own.
+///
+/// # Safety
+/// There are `count` C strings at `words`.
+unsafe fn arguments(count: isize, words: *const *const c_char) -> String {
+    let words = (0..count.unsigned_abs()).map(|at| {
+        // SAFETY: the caller's promise.
+        unsafe { CStr::from_ptr(*words.add(at)) }.to_string_lossy()
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Sees that the pool is where the device will look for it.
@@ -57,9 +75,9 @@ macro_rules! entry {
         /// Called by std, which the kernel has called.
         // SAFETY: no other symbol has this name.
         #[unsafe(export_name = "main")]
-        extern "C" fn unikernel_entry(_: isize, _: *const *const core::ffi::c_char) -> i32 {
-            // SAFETY: only std calls this, once.
-            unsafe { $crate::boot::run($program) }
+        extern "C" fn unikernel_entry(count: isize, words: *const *const core::ffi::c_char) -> i32 {
+            // SAFETY: only std calls this, once, with the C strings of the command line.
+            unsafe { $crate::boot::run((count, words), $program) }
         }
     };
 }
