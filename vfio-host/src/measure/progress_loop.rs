@@ -9,6 +9,7 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
 use super::wait_mode::WaitMode;
+use crate::functions::station::{Neighbourhood, Network, Pace, Station};
 use crate::monitor::{Counts, FunctionSnapshot, SnapshotPublisher, collect_snapshot};
 
 /// A thread that polls does so many times in vain before it looks for events and deferred work,
@@ -19,9 +20,11 @@ const SLEEP: Ns = Ns::from_ms(10);
 
 /// A ready device, its events and its counts.
 #[derive(Debug)]
-pub(crate) struct ProgressLoop<P: Platform> {
+pub(crate) struct ProgressLoop<P: HostPlatform> {
     pub(crate) platform: P,
     pub(crate) control: Control<P>,
+    /// The function on its link, if it has LAN queues.
+    pub(crate) neighbourhood: Option<Neighbourhood<P>>,
     events: EventSet<P>,
     wait_mode: WaitMode,
     /// There may be completions.
@@ -53,6 +56,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
         Ok(Self {
             platform,
             control,
+            neighbourhood: None,
             counts: Counts {
                 interrupts: vec![0; events.len()],
                 ..Counts::default()
@@ -64,6 +68,17 @@ impl<P: HostPlatform> ProgressLoop<P> {
             fired: Vec::new(),
             publisher,
         })
+    }
+
+    /// Has the function answer for its addresses.
+    ///
+    /// # Errors
+    /// As [`Station::start`].
+    pub(crate) fn start_station(&mut self, network: &Network) -> Result<()> {
+        let platform = self.platform.clone();
+        let station = Station::start(platform, &mut self.control, network, Pace::Calm)?;
+        self.neighbourhood = Some(Neighbourhood::new(station));
+        Ok(())
     }
 
     /// Takes completions of `cq`, the only queue; does the device's events and deferred work
@@ -123,6 +138,9 @@ impl<P: HostPlatform> ProgressLoop<P> {
     /// A device that only a reset helps, or an asynchronous event: a run in which
     /// nothing goes wrong has none.
     fn progress(&mut self) -> Result<()> {
+        if let Some(neighbourhood) = &mut self.neighbourhood {
+            neighbourhood.progress(&mut self.control)?;
+        }
         let mut failure = None;
         let progress = match self.wait_mode {
             WaitMode::BusyPoll => e810::progress(&mut self.control, &mut self.events, |event| {
@@ -185,8 +203,8 @@ impl<P: HostPlatform> ProgressLoop<P> {
     }
 
     /// What the device is shut down with.
-    pub(crate) fn into_parts(self) -> (Control<P>, EventSet<P>) {
-        (self.control, self.events)
+    pub(crate) fn into_parts(self) -> (Control<P>, EventSet<P>, Option<Neighbourhood<P>>) {
+        (self.control, self.events, self.neighbourhood)
     }
 }
 
