@@ -154,8 +154,8 @@ impl<P: HostPlatform> Endpoint<P> {
     }
 
     /// Its neighbours, if it has a station.
-    pub(crate) const fn neighbourhood(&mut self) -> Option<&mut Neighbourhood<P>> {
-        self.device.neighbourhood.as_mut()
+    pub(crate) fn neighbourhood(&mut self) -> Option<&mut Neighbourhood<P>> {
+        self.device.neighbourhood.as_deref_mut()
     }
 
     /// Queue pair `index`, in the order in which they were made.

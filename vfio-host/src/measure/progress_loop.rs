@@ -23,8 +23,6 @@ const SLEEP: Ns = Ns::from_ms(10);
 pub(crate) struct ProgressLoop<P: HostPlatform> {
     pub(crate) platform: P,
     pub(crate) control: Control<P>,
-    /// The function on its link, if it has LAN queues.
-    pub(crate) neighbourhood: Option<Neighbourhood<P>>,
     events: EventSet<P>,
     wait_mode: WaitMode,
     /// There may be completions.
@@ -34,6 +32,8 @@ pub(crate) struct ProgressLoop<P: HostPlatform> {
     fired: Vec<Vector>,
     counts: Counts,
     publisher: Option<SnapshotPublisher>,
+    /// The function on its link, if it has LAN queues. Apart from what each turn looks at.
+    pub(crate) neighbourhood: Option<Box<Neighbourhood<P>>>,
 }
 
 impl<P: HostPlatform> ProgressLoop<P> {
@@ -56,7 +56,6 @@ impl<P: HostPlatform> ProgressLoop<P> {
         Ok(Self {
             platform,
             control,
-            neighbourhood: None,
             counts: Counts {
                 interrupts: vec![0; events.len()],
                 ..Counts::default()
@@ -67,6 +66,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
             empty_polls: 0,
             fired: Vec::new(),
             publisher,
+            neighbourhood: None,
         })
     }
 
@@ -77,7 +77,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
     pub(crate) fn start_station(&mut self, network: &Network) -> Result<()> {
         let platform = self.platform.clone();
         let station = Station::start(platform, &mut self.control, network, Pace::Calm)?;
-        self.neighbourhood = Some(Neighbourhood::new(station));
+        self.neighbourhood = Some(Box::new(Neighbourhood::new(station)));
         Ok(())
     }
 
@@ -203,7 +203,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
     }
 
     /// What the device is shut down with.
-    pub(crate) fn into_parts(self) -> (Control<P>, EventSet<P>, Option<Neighbourhood<P>>) {
+    pub(crate) fn into_parts(self) -> (Control<P>, EventSet<P>, Option<Box<Neighbourhood<P>>>) {
         (self.control, self.events, self.neighbourhood)
     }
 }

@@ -77,6 +77,7 @@ impl<P: HostPlatform> Neighbourhood<P> {
     /// # Errors
     /// A device that only a reset helps. Other refusals are logged: the queue pairs
     /// notice by themselves that nothing answers.
+    #[inline(never)]
     pub(crate) fn progress(&mut self, control: &mut Control<P>) -> Result<(), e810::Error> {
         while let Some(news) = self.station.news() {
             let News::Neighbour { ip, mac } = news else {
