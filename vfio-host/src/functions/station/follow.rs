@@ -77,8 +77,15 @@ impl<P: HostPlatform> Neighbourhood<P> {
     /// # Errors
     /// A device that only a reset helps. Other refusals are logged: the queue pairs
     /// notice by themselves that nothing answers.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn progress(&mut self, control: &mut Control<P>) -> Result<(), e810::Error> {
+        match self.station.has_news() {
+            true => self.follow_all(control),
+            false => Ok(()),
+        }
+    }
+
+    fn follow_all(&mut self, control: &mut Control<P>) -> Result<(), e810::Error> {
         while let Some(news) = self.station.news() {
             let News::Neighbour { ip, mac } = news else {
                 continue;

@@ -18,6 +18,8 @@ mod tests;
 mod worker;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -30,7 +32,7 @@ use e810_net::{Ping, multicast_mac};
 pub(crate) use error::Unresolved;
 pub(crate) use follow::{Neighbourhood, without_station};
 pub(crate) use network::Network;
-use worker::{Command, RESOLVE_LIMIT, Worker};
+use worker::{Command, NewsSender, RESOLVE_LIMIT, Worker};
 pub(crate) use worker::{Neighbour, News};
 
 /// Commands that may wait for the thread.
@@ -59,6 +61,8 @@ pub(crate) struct Station<P: HostPlatform> {
     /// Away before the thread is waited for: that is what ends it.
     commands: Option<SyncSender<Command>>,
     news: Receiver<News>,
+    /// There may be news: one load, for who asks in every turn of a loop.
+    has_news: Arc<AtomicBool>,
     thread: Option<JoinHandle<Option<LanPort<P>>>>,
 }
 
@@ -92,6 +96,11 @@ impl<P: HostPlatform> Station<P> {
         let (commands, from_program) = sync_channel(COMMANDS);
         let (to_program, news) = sync_channel(NEWS);
         let is_quick = pace == Pace::Quick;
+        let has_news = Arc::new(AtomicBool::new(false));
+        let to_program = NewsSender {
+            news: to_program,
+            has_news: Arc::clone(&has_news),
+        };
         let worker = move |port| {
             Worker::new(
                 platform,
@@ -114,6 +123,7 @@ impl<P: HostPlatform> Station<P> {
                 Ok(Self {
                     commands: Some(commands),
                     news,
+                    has_news,
                     thread: Some(thread),
                 })
             }
@@ -195,6 +205,11 @@ impl<P: HostPlatform> Station<P> {
         if let Some(commands) = &self.commands {
             let _ = commands.send(command);
         }
+    }
+
+    /// Whether there may be news since this was asked last.
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_news.load(Ordering::Relaxed) && self.has_news.swap(false, Ordering::Acquire)
     }
 
     /// What there is to tell, if there is something. Does not wait.

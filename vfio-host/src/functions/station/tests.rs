@@ -214,8 +214,8 @@ fn a_flood_does_not_keep_a_station_from_its_end() {
     let mut port = other.0.open_lan(&LanInit::default()).unwrap();
     let control = &mut own.0;
     let station = Station::start(sim.function(0), control, &network(0), Pace::Calm).unwrap();
-    let is_over = std::sync::atomic::AtomicBool::new(false);
-    let order = std::sync::atomic::Ordering::Relaxed;
+    let is_over = AtomicBool::new(false);
+    let order = Ordering::Relaxed;
     thread::scope(|scope| {
         scope.spawn(|| {
             let frame = [0xFF; 60];

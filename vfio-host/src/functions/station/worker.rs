@@ -1,6 +1,8 @@
 //! The thread of a station: it owns the LAN port and the interface, and does what is due.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::time::Duration;
 
@@ -68,6 +70,12 @@ pub(crate) enum News {
     NoEcho { seq: u16, why: Option<PingFailure> },
 }
 
+/// Where a station tells its news.
+pub(super) struct NewsSender {
+    pub(super) news: SyncSender<News>,
+    pub(super) has_news: Arc<AtomicBool>,
+}
+
 /// The port as an interface uses it.
 pub(super) struct Frames<P: Platform>(pub(super) LanPort<P>);
 
@@ -95,7 +103,7 @@ pub(super) struct Worker<P: Platform> {
     port: Frames<P>,
     interface: Box<StationInterface>,
     commands: Receiver<Command>,
-    news: SyncSender<News>,
+    news: NewsSender,
     /// Looks are always quick: echoes are measured at the other end.
     is_quick: bool,
     waiting: Vec<Waiting>,
@@ -116,7 +124,7 @@ impl<P: Platform> Worker<P> {
         port: LanPort<P>,
         interface: Box<StationInterface>,
         commands: Receiver<Command>,
-        news: SyncSender<News>,
+        news: NewsSender,
         is_quick: bool,
     ) -> Self {
         Self {
@@ -277,7 +285,8 @@ impl<P: Platform> Worker<P> {
 
     /// Tells it, if there is room. Where neighbours are is told again later.
     fn tell(&mut self, news: News) {
-        let told = self.news.try_send(news);
+        let told = self.news.news.try_send(news);
+        self.news.has_news.store(true, Ordering::Release);
         if let (Err(TrySendError::Full(_)), News::Neighbour { .. }) = (told, news) {
             self.has_missed = true;
         }
