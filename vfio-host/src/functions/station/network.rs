@@ -51,6 +51,8 @@ impl Network {
             mtu,
             // Addresses are those of the GID table, and no others.
             autoconfigure: false,
+            // Queue pairs use them at once, so who asks for them is answered at once.
+            optimistic: true,
             seed: now.0 ^ u64::from(std::process::id()) << 32,
             ..Config::new(e810_net::MacAddr(mac.0))
         };
