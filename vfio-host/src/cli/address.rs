@@ -20,7 +20,7 @@ pub struct AddressArgs {
     /// length (192.0.2.1/24) says which addresses are on the link; without one all of that family
     /// are. While the command runs, ARP requests, neighbour solicitations and pings for these
     /// addresses are answered, but not with --virtual and --warm.
-    #[arg(long, value_name = "ADDR[/PREFIX],..", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',')]
     pub ip: Vec<OwnAddress>,
     /// The router to addresses that are not on the link; one of each family at most, joined by a
     /// comma.
@@ -80,7 +80,7 @@ impl AddressArgs {
             let mut reached = with_network.filter(|own| is_local || own.has_on_link(*gateway));
             if reached.next().is_none() {
                 refuse!(
-                    "--gateway {gateway}: it is in no network of --ip; give the prefix length there (ADDR/PREFIX), without which all addresses are on the link"
+                    "--gateway {gateway}: it is in no network of --ip; give the prefix length there (ADDR/LEN), without which all addresses are on the link"
                 );
             }
         }

@@ -87,7 +87,7 @@ pub struct PairArgs {
     pub address: AddressArgs,
     /// Addresses of the peer in this process; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2
     /// there].
-    #[arg(long, value_name = "ADDR[/PREFIX],..", value_delimiter = ',', conflicts_with_all = ["listen", "connect"])]
+    #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',', conflicts_with_all = ["listen", "connect"])]
     pub peer_ip: Vec<OwnAddress>,
     /// Ethernet address of the peer: with `--warm` what it has, as `--mac`; with `--listen` or
     /// `--connect` where packets go.

@@ -32,14 +32,14 @@ pub struct PingArgs {
     ///
     /// A prefix length (192.0.2.1/24) says which addresses are on the link; without one all of
     /// that family are.
-    #[arg(long, value_name = "ADDR[/PREFIX],..", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',')]
     pub ip: Vec<OwnAddress>,
     /// The router to addresses that are not on the link; one of each family at most, joined by a
     /// comma.
     #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',')]
     pub gateway: Vec<IpAddr>,
     /// Addresses of the function that answers, with `sim` [default: 10.8.10.2].
-    #[arg(long, value_name = "ADDR[/PREFIX],..", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',')]
     pub peer_ip: Vec<OwnAddress>,
     /// VLAN that the addresses are on.
     #[arg(long, value_name = "ID", value_parser = number::<u16>(1, 4094))]

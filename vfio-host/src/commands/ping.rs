@@ -115,7 +115,7 @@ fn peer_addresses(args: &PingArgs) -> Vec<OwnAddress> {
 const fn remedy(unanswered: &Unanswered) -> &'static str {
     match unanswered {
         Unanswered { no_route: 1.., .. } => {
-            ": no own address has a route there; give one of its family with --ip ADDR/PREFIX, and --gateway"
+            ": no own address has a route there; give one of its family with --ip ADDR/LEN, and --gateway"
         }
         Unanswered { too_long: 1.., .. } => {
             ": the packet is longer than the path takes; give a smaller --size, or a larger --mtu"
