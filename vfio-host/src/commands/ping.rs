@@ -24,7 +24,7 @@ use crate::functions::checks::{exists, warn_of_memlock};
 use crate::functions::open::open;
 use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
 use crate::functions::start::{Start, start};
-use crate::functions::station::{Network, News, Pace, Station};
+use crate::functions::station::{Network, Pace, Station, StationEvent};
 use crate::functions::{lifecycle, watch};
 use crate::stop::Stop;
 pub use report::{PingReport, RoundTrips, Unanswered};
@@ -34,7 +34,7 @@ use report::{Times, ms};
 const UNDER_WAY: u64 = 15;
 /// How long the last reply is waited for, at most: the interface gives up after 10 s.
 const LAST: Duration = Duration::from_secs(12);
-/// How long the loop waits for news before it looks at devices and signals.
+/// How long the loop waits for an event before it looks at devices and signals.
 const STEP: Duration = Duration::from_millis(10);
 
 /// Runs the command.
@@ -299,12 +299,12 @@ impl Asked<'_> {
             }
             let to_next = next.saturating_duration_since(Instant::now());
             let step = if is_over { STEP } else { to_next.min(STEP) };
-            let Some(news) = station.wait_news(step) else {
+            let Some(event) = station.wait_event(step) else {
                 continue;
             };
-            let line = match news {
-                News::Neighbour { .. } => continue,
-                News::Echo {
+            let line = match event {
+                StationEvent::Neighbour { .. } => continue,
+                StationEvent::Echo {
                     seq,
                     length,
                     round_trip,
@@ -315,7 +315,7 @@ impl Asked<'_> {
                     let time = ms(round_trip.0);
                     format!("{bytes} bytes from {destination}: seq={seq} time={time} ms")
                 }
-                News::NoEcho { seq, why } => {
+                StationEvent::NoEcho { seq, why } => {
                     let why = why.unwrap_or(PingFailure::TimedOut);
                     report.unanswered.add(why);
                     format!("no reply from {destination}: seq={seq} {}", reason(why))

@@ -79,8 +79,8 @@ pub(crate) fn paths<P: HostPlatform>(
             own.gid.ip()
         );
     }
-    let mac = |endpoint, which: usize, peer, told| {
-        destination_mac(args, which, endpoint, peer, Some(told), idle)
+    let mac = |endpoint, which: usize, peer, announced| {
+        destination_mac(args, which, endpoint, peer, Some(announced), idle)
             .with_context(|| FUNCTIONS.get(which).copied().unwrap_or_default())
     };
     let to_answer = mac(ask, 0, theirs.gid.ip(), there.mac)?;
@@ -92,7 +92,7 @@ pub(crate) fn paths<P: HostPlatform>(
     Ok((paths, mtu))
 }
 
-/// Where packets of function `which` to a peer go: to the address that was `told`, if the
+/// Where packets of function `which` to a peer go: to the address that was `announced`, if the
 /// peer is on the link; else to what its next hop answers. Its paths follow the next hop.
 ///
 /// # Errors
@@ -102,17 +102,17 @@ pub(crate) fn destination_mac<P: HostPlatform>(
     which: usize,
     endpoint: &mut Endpoint<P>,
     peer: IpAddr,
-    told: Option<MacAddr>,
+    announced: Option<MacAddr>,
     idle: &dyn Fn() -> Result<()>,
 ) -> Result<MacAddr> {
-    let told = told.filter(|_| network_of(args, which).is_on_link(peer));
-    match (told, endpoint.neighbourhood()) {
-        (Some(mac), Some(neighbourhood)) => {
-            neighbourhood.told(peer, mac);
+    let announced = announced.filter(|_| network_of(args, which).is_on_link(peer));
+    match (announced, endpoint.neighbours()) {
+        (Some(mac), Some(neighbours)) => {
+            neighbours.follow_on_link(peer, mac);
             Ok(mac)
         }
         (Some(mac), None) => Ok(mac),
-        (None, Some(neighbourhood)) => neighbourhood.resolve(peer, idle),
+        (None, Some(neighbours)) => neighbours.resolve(peer, idle),
         (None, None) => Err(without_station(peer).into()),
     }
 }

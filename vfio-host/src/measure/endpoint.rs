@@ -18,7 +18,7 @@ use e810_hal::{Ns, SharedBytes};
 
 use super::progress_loop::ProgressLoop;
 use super::wait_mode::WaitMode;
-use crate::functions::station::{Neighbourhood, Network};
+use crate::functions::station::{NeighbourTracker, Network};
 use crate::monitor::SnapshotPublisher;
 
 /// A device with its objects.
@@ -154,8 +154,8 @@ impl<P: HostPlatform> Endpoint<P> {
     }
 
     /// Its neighbours, if it has a station.
-    pub(crate) fn neighbourhood(&mut self) -> Option<&mut Neighbourhood<P>> {
-        self.device.neighbourhood.as_deref_mut()
+    pub(crate) fn neighbours(&mut self) -> Option<&mut NeighbourTracker<P>> {
+        self.device.neighbours.as_deref_mut()
     }
 
     /// Queue pair `index`, in the order in which they were made.
@@ -259,8 +259,8 @@ impl<P: HostPlatform> Endpoint<P> {
     pub(crate) fn join(&mut self, sgid_index: u8, group: IpAddr) -> Result<()> {
         let qp = self.qps.first().context("no queue pair")?;
         self.device.control.attach_mcast(qp, sgid_index, group)?;
-        if let Some(neighbourhood) = &self.device.neighbourhood {
-            neighbourhood.station().join(group);
+        if let Some(neighbours) = &self.device.neighbours {
+            neighbours.station().join(group);
         }
         Ok(())
     }
@@ -335,8 +335,8 @@ impl<P: HostPlatform> Endpoint<P> {
     /// # Errors
     /// The first step that failed; what the device may still write is leaked.
     pub fn close(self) -> Result<()> {
-        let (mut control, events, neighbourhood) = self.device.into_parts();
-        let closed = neighbourhood.map_or(Ok(()), |station| station.close(&mut control));
+        let (mut control, events, neighbours) = self.device.into_parts();
+        let closed = neighbours.map_or(Ok(()), |station| station.close(&mut control));
         let objects = Remaining {
             qps: self.qps,
             ahs: self.ahs,

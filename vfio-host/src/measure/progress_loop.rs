@@ -9,7 +9,7 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
 use super::wait_mode::WaitMode;
-use crate::functions::station::{Neighbourhood, Network, Pace, Station};
+use crate::functions::station::{NeighbourTracker, Network, Pace, Station};
 use crate::monitor::{Counts, FunctionSnapshot, SnapshotPublisher, collect_snapshot};
 
 /// A thread that polls does so many times in vain before it looks for events and deferred work,
@@ -33,7 +33,7 @@ pub(crate) struct ProgressLoop<P: HostPlatform> {
     counts: Counts,
     publisher: Option<SnapshotPublisher>,
     /// The function on its link, if it has LAN queues. Apart from what each turn looks at.
-    pub(crate) neighbourhood: Option<Box<Neighbourhood<P>>>,
+    pub(crate) neighbours: Option<Box<NeighbourTracker<P>>>,
 }
 
 impl<P: HostPlatform> ProgressLoop<P> {
@@ -66,7 +66,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
             empty_polls: 0,
             fired: Vec::new(),
             publisher,
-            neighbourhood: None,
+            neighbours: None,
         })
     }
 
@@ -77,7 +77,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
     pub(crate) fn start_station(&mut self, network: &Network) -> Result<()> {
         let platform = self.platform.clone();
         let station = Station::start(platform, &mut self.control, network, Pace::Calm)?;
-        self.neighbourhood = Some(Box::new(Neighbourhood::new(station)));
+        self.neighbours = Some(Box::new(NeighbourTracker::new(station)));
         Ok(())
     }
 
@@ -138,8 +138,8 @@ impl<P: HostPlatform> ProgressLoop<P> {
     /// A device that only a reset helps, or an asynchronous event: a run in which
     /// nothing goes wrong has none.
     fn progress(&mut self) -> Result<()> {
-        if let Some(neighbourhood) = &mut self.neighbourhood {
-            neighbourhood.progress(&mut self.control)?;
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.progress(&mut self.control)?;
         }
         let mut failure = None;
         let progress = match self.wait_mode {
@@ -203,8 +203,8 @@ impl<P: HostPlatform> ProgressLoop<P> {
     }
 
     /// What the device is shut down with.
-    pub(crate) fn into_parts(self) -> (Control<P>, EventSet<P>, Option<Box<Neighbourhood<P>>>) {
-        (self.control, self.events, self.neighbourhood)
+    pub(crate) fn into_parts(self) -> (Control<P>, EventSet<P>, Option<Box<NeighbourTracker<P>>>) {
+        (self.control, self.events, self.neighbours)
     }
 }
 

@@ -91,7 +91,7 @@ fn what_is_not_on_the_link_goes_to_the_gateway() {
 
 /// A program that does not say its Ethernet address, in both families.
 #[test]
-fn an_address_that_is_not_told_is_resolved() {
+fn an_address_that_nobody_announces_is_resolved() {
     let _alone = alone();
     let server = ServerProcess::start();
     for [a, b] in [

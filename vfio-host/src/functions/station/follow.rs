@@ -6,7 +6,7 @@ use anyhow::Result;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
 
-use super::{News, Station, Unresolved};
+use super::{Station, StationEvent, Unresolved};
 
 /// A path that is followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,12 +20,12 @@ struct Followed {
 
 /// A station, and the paths that follow its neighbours.
 #[derive(Debug)]
-pub(crate) struct Neighbourhood<P: HostPlatform> {
+pub(crate) struct NeighbourTracker<P: HostPlatform> {
     station: Station<P>,
     followed: Vec<Followed>,
 }
 
-impl<P: HostPlatform> Neighbourhood<P> {
+impl<P: HostPlatform> NeighbourTracker<P> {
     pub(crate) const fn new(station: Station<P>) -> Self {
         Self {
             station,
@@ -56,8 +56,9 @@ impl<P: HostPlatform> Neighbourhood<P> {
         Ok(neighbour.mac)
     }
 
-    /// A destination on the link was told to be at `mac`; paths to there are followed.
-    pub(crate) fn told(&mut self, destination: IpAddr, mac: MacAddr) {
+    /// Takes a destination on the link to be at `mac`, as its own side says; paths to there are
+    /// followed.
+    pub(crate) fn follow_on_link(&mut self, destination: IpAddr, mac: MacAddr) {
         self.station.watch(destination);
         self.follow(Followed {
             destination,
@@ -79,25 +80,27 @@ impl<P: HostPlatform> Neighbourhood<P> {
     /// notice by themselves that nothing answers.
     #[inline]
     pub(crate) fn progress(&mut self, control: &mut Control<P>) -> Result<(), e810::Error> {
-        match self.station.has_news() {
+        match self.station.has_events() {
             true => self.follow_all(control),
             false => Ok(()),
         }
     }
 
     fn follow_all(&mut self, control: &mut Control<P>) -> Result<(), e810::Error> {
-        while let Some(news) = self.station.news() {
-            let News::Neighbour { ip, mac } = news else {
+        while let Some(event) = self.station.next_event() {
+            let StationEvent::Neighbour { ip, mac } = event else {
                 continue;
             };
             let moved = self.followed.iter_mut();
             for path in moved.filter(|path| path.via == ip && path.mac != mac) {
                 match control.move_neighbour(path.destination, path.mac, mac) {
-                    Ok(paths) => log::info!("{paths} paths to {} follow", path.destination),
+                    Ok(paths) => {
+                        log::info!("{paths} paths to {} go to {ip} now", path.destination);
+                        path.mac = mac;
+                    }
                     Err(error) if error.needs_reset() => return Err(error),
-                    Err(error) => log::warn!("paths to {}: {error}", path.destination),
+                    Err(error) => log::warn!("paths to {} stay: {error}", path.destination),
                 }
-                path.mac = mac;
             }
         }
         Ok(())

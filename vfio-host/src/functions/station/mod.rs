@@ -30,15 +30,15 @@ use e810_backends::interrupts::HostPlatform;
 use e810_net::{Ping, multicast_mac};
 
 pub(crate) use error::Unresolved;
-pub(crate) use follow::{Neighbourhood, without_station};
+pub(crate) use follow::{NeighbourTracker, without_station};
 pub(crate) use network::Network;
-use worker::{Command, NewsSender, RESOLVE_LIMIT, Worker};
-pub(crate) use worker::{Neighbour, News};
+use worker::{Command, EventSender, RESOLVE_LIMIT, Worker};
+pub(crate) use worker::{Neighbour, StationEvent};
 
 /// Commands that may wait for the thread.
 const COMMANDS: usize = 32;
-/// News that may wait for the program; more are lost.
-const NEWS: usize = 64;
+/// StationEvent that may wait for the program; more are lost.
+const EVENTS: usize = 64;
 /// How often who waits for an answer does something else.
 const STEP: Duration = Duration::from_millis(20);
 /// What the thread may take beyond [`RESOLVE_LIMIT`], on a busy machine.
@@ -60,9 +60,9 @@ pub(crate) enum Pace {
 pub(crate) struct Station<P: HostPlatform> {
     /// Away before the thread is waited for: that is what ends it.
     commands: Option<SyncSender<Command>>,
-    news: Receiver<News>,
-    /// There may be news: one load, for who asks in every turn of a loop.
-    has_news: Arc<AtomicBool>,
+    events: Receiver<StationEvent>,
+    /// There may be events: one load, for a loop that asks in every turn.
+    has_events: Arc<AtomicBool>,
     thread: Option<JoinHandle<Option<LanPort<P>>>>,
 }
 
@@ -94,12 +94,12 @@ impl<P: HostPlatform> Station<P> {
             }
         }
         let (commands, from_program) = sync_channel(COMMANDS);
-        let (to_program, news) = sync_channel(NEWS);
+        let (to_program, events) = sync_channel(EVENTS);
         let is_quick = pace == Pace::Quick;
-        let has_news = Arc::new(AtomicBool::new(false));
-        let to_program = NewsSender {
-            news: to_program,
-            has_news: Arc::clone(&has_news),
+        let has_events = Arc::new(AtomicBool::new(false));
+        let to_program = EventSender {
+            events: to_program,
+            has_events: Arc::clone(&has_events),
         };
         let worker = move |port| {
             Worker::new(
@@ -122,8 +122,8 @@ impl<P: HostPlatform> Station<P> {
                 let _ = give.send(port);
                 Ok(Self {
                     commands: Some(commands),
-                    news,
-                    has_news,
+                    events,
+                    has_events,
                     thread: Some(thread),
                 })
             }
@@ -195,7 +195,7 @@ impl<P: HostPlatform> Station<P> {
         self.command(Command::Join(group));
     }
 
-    /// Asks for an echo; what became of it is among the news.
+    /// Asks for an echo; what became of it is an event.
     pub(crate) fn ping(&self, ping: Ping) {
         self.command(Command::Ping(ping));
     }
@@ -207,19 +207,19 @@ impl<P: HostPlatform> Station<P> {
         }
     }
 
-    /// Whether there may be news since this was asked last.
-    pub(crate) fn has_news(&self) -> bool {
-        self.has_news.load(Ordering::Relaxed) && self.has_news.swap(false, Ordering::Acquire)
+    /// Whether there may be events since this was asked last.
+    pub(crate) fn has_events(&self) -> bool {
+        self.has_events.load(Ordering::Relaxed) && self.has_events.swap(false, Ordering::Acquire)
     }
 
-    /// What there is to tell, if there is something. Does not wait.
-    pub(crate) fn news(&self) -> Option<News> {
-        self.news.try_recv().ok()
+    /// The oldest event that was not taken yet. Does not wait.
+    pub(crate) fn next_event(&self) -> Option<StationEvent> {
+        self.events.try_recv().ok()
     }
 
     /// The same, and waits for it.
-    pub(crate) fn wait_news(&self, limit: Duration) -> Option<News> {
-        self.news.recv_timeout(limit).ok()
+    pub(crate) fn wait_event(&self, limit: Duration) -> Option<StationEvent> {
+        self.events.recv_timeout(limit).ok()
     }
 }
 

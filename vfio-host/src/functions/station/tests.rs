@@ -74,7 +74,8 @@ fn two_stations_resolve_and_answer_each_other() {
             seq,
             length: 100,
         });
-        let found = |news| matches!(news, News::Echo { seq: of, length: 100, .. } if of == seq);
+        let found =
+            |event| matches!(event, StationEvent::Echo { seq: of, length: 100, .. } if of == seq);
         heard(&stations[0], found);
     }
     let error = stations[0].resolve(ip("203.0.113.1"), &|| Ok(()));
@@ -89,10 +90,10 @@ fn two_stations_resolve_and_answer_each_other() {
     assert_eq!(sim.findings(), []);
 }
 
-fn heard(station: &Station<SimPlatform>, mut is_it: impl FnMut(News) -> bool) {
+fn heard(station: &Station<SimPlatform>, mut is_it: impl FnMut(StationEvent) -> bool) {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
-        if station.wait_news(STEP).is_some_and(&mut is_it) {
+        if station.wait_event(STEP).is_some_and(&mut is_it) {
             return;
         }
     }
@@ -119,12 +120,12 @@ fn paths_follow_a_neighbour_that_moves() {
     let mut port = Frames(other.0.open_lan(&LanInit::default()).unwrap());
     let control = &mut own.0;
     let station = Station::start(sim.function(0), control, &network(0), Pace::Calm).unwrap();
-    let mut neighbourhood = Neighbourhood::new(station);
+    let mut neighbours = NeighbourTracker::new(station);
     let sgid = control.add_gid(GidEntry::untagged(ip(OWN[0]))).unwrap();
     let pd = control.alloc_pd().unwrap();
     let path = Path::new(sgid, ip(OWN[1]), there);
     let ah = control.create_ah(&pd, &path).unwrap();
-    neighbourhood.told(ip(OWN[1]), there);
+    neighbours.follow_on_link(ip(OWN[1]), there);
 
     let now = || Ns(nic.now().0);
     let mut interface = claim(there, now());
@@ -141,7 +142,7 @@ fn paths_follow_a_neighbour_that_moves() {
         if start.elapsed() > Duration::from_secs(2) && interface.mac().0 == there.0 {
             interface = claim(MOVED, now());
         }
-        neighbourhood.progress(control).unwrap();
+        neighbours.progress(control).unwrap();
         // It is moved back here only if it has moved.
         moved = control.move_neighbour(ip(OWN[1]), MOVED, there).unwrap();
         thread::sleep(Duration::from_millis(1));
@@ -149,7 +150,7 @@ fn paths_follow_a_neighbour_that_moves() {
     assert_eq!((moved, interface.mac().0), (1, MOVED.0));
     control.destroy_ah(ah).map_err(|(_, error)| error).unwrap();
     control.dealloc_pd(pd).map_err(|(_, error)| error).unwrap();
-    neighbourhood.close(control).unwrap();
+    neighbours.close(control).unwrap();
     let closed = other.0.close_lan(port.0);
     closed.map_err(|(_, error)| error).unwrap();
     [own, other].into_iter().for_each(end);
@@ -203,7 +204,7 @@ fn a_question_has_an_end() {
     assert_eq!(ask("2001:db8::1", Ns::ZERO, Ns::ZERO), no_route);
 }
 
-/// A flood does not keep the thread from what it is told, and not from its end.
+/// A flood does not keep the thread from its commands, and not from its end.
 #[test]
 fn a_flood_does_not_keep_a_station_from_its_end() {
     let sim = sim();

@@ -55,9 +55,9 @@ pub(crate) struct Neighbour {
     pub(crate) mac: MacAddr,
 }
 
-/// What a station has to tell.
+/// What has happened to a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum News {
+pub(crate) enum StationEvent {
     /// A neighbour is there.
     Neighbour { ip: IpAddr, mac: MacAddr },
     /// An echo has come back.
@@ -70,10 +70,10 @@ pub(crate) enum News {
     NoEcho { seq: u16, why: Option<PingFailure> },
 }
 
-/// Where a station tells its news.
-pub(super) struct NewsSender {
-    pub(super) news: SyncSender<News>,
-    pub(super) has_news: Arc<AtomicBool>,
+/// Where a station's events go.
+pub(super) struct EventSender {
+    pub(super) events: SyncSender<StationEvent>,
+    pub(super) has_events: Arc<AtomicBool>,
 }
 
 /// The port as an interface uses it.
@@ -103,7 +103,7 @@ pub(super) struct Worker<P: Platform> {
     port: Frames<P>,
     interface: Box<StationInterface>,
     commands: Receiver<Command>,
-    news: NewsSender,
+    events: EventSender,
     /// Looks are always quick: echoes are measured at the other end.
     is_quick: bool,
     waiting: Vec<Waiting>,
@@ -115,7 +115,7 @@ pub(super) struct Worker<P: Platform> {
     /// Events that the interface has lost.
     events_lost: u64,
     /// The program has not heard of every neighbour.
-    has_missed: bool,
+    has_lost: bool,
 }
 
 impl<P: Platform> Worker<P> {
@@ -124,7 +124,7 @@ impl<P: Platform> Worker<P> {
         port: LanPort<P>,
         interface: Box<StationInterface>,
         commands: Receiver<Command>,
-        news: NewsSender,
+        events: EventSender,
         is_quick: bool,
     ) -> Self {
         Self {
@@ -132,14 +132,14 @@ impl<P: Platform> Worker<P> {
             port: Frames(port),
             interface,
             commands,
-            news,
+            events,
             is_quick,
             waiting: Vec::new(),
             echoes: 0,
             received: 0,
             busy_until: Ns::ZERO,
             events_lost: 0,
-            has_missed: false,
+            has_lost: false,
         }
     }
 
@@ -158,7 +158,7 @@ impl<P: Platform> Worker<P> {
                 };
                 self.take(command);
             }
-            pause = self.look();
+            pause = self.poll();
         }
     }
 
@@ -185,11 +185,11 @@ impl<P: Platform> Worker<P> {
             }
             Command::Ping(ping) => match self.interface.ping_with(ping, now) {
                 Ok(()) => self.echoes += 1,
-                Err(PingError::Full) => self.tell(News::NoEcho {
+                Err(PingError::Full) => self.send(StationEvent::NoEcho {
                     seq: ping.seq,
                     why: None,
                 }),
-                Err(_) => self.tell(News::NoEcho {
+                Err(_) => self.send(StationEvent::NoEcho {
                     seq: ping.seq,
                     why: Some(PingFailure::NoRoute),
                 }),
@@ -198,16 +198,16 @@ impl<P: Platform> Worker<P> {
     }
 
     /// One look at port and clock; how long the next one has time.
-    fn look(&mut self) -> Duration {
+    fn poll(&mut self) -> Duration {
         let now = self.now();
         let mut more = true;
         for _ in 0..POLLS {
             more = more && self.interface.poll(now, &mut self.port);
+            while let Some(event) = self.interface.next_event() {
+                self.on_event(event);
+            }
         }
-        while let Some(event) = self.interface.next_event() {
-            self.heard(event);
-        }
-        self.tell_again();
+        self.resend_neighbours();
         self.resolve(now);
         let received = self.interface.counters().received;
         if received != self.received {
@@ -229,25 +229,30 @@ impl<P: Platform> Worker<P> {
     /// Answers those whose next hop is known, or will not be.
     fn resolve(&mut self, now: Ns) {
         let interface = &mut self.interface;
+        let mut found = Vec::new();
         self.waiting.retain_mut(|waiting| {
             let Some(answer) = try_resolve(waiting, interface, now) else {
                 return true;
             };
-            // Who asked may have gone.
+            found.extend(answer.as_ref().ok().copied());
+            // Who asked may have gone, or has an address of it already.
             let _ = waiting.answer.try_send(answer);
             false
         });
+        for Neighbour { via, mac } in found {
+            self.send(StationEvent::Neighbour { ip: via, mac });
+        }
     }
 
-    fn heard(&mut self, event: Event) {
+    fn on_event(&mut self, event: Event) {
         match event {
-            Event::NeighbourKnown { ip, mac } => self.tell(News::Neighbour {
+            Event::NeighbourKnown { ip, mac } => self.send(StationEvent::Neighbour {
                 ip,
                 mac: MacAddr(mac.0),
             }),
             Event::NeighbourMoved { ip, from, to } => {
                 log::info!("{ip} has moved from {from} to {to}");
-                self.tell(News::Neighbour {
+                self.send(StationEvent::Neighbour {
                     ip,
                     mac: MacAddr(to.0),
                 });
@@ -266,7 +271,7 @@ impl<P: Platform> Worker<P> {
                 ..
             } => {
                 self.echoes = self.echoes.saturating_sub(1);
-                self.tell(News::Echo {
+                self.send(StationEvent::Echo {
                     seq,
                     length,
                     round_trip,
@@ -274,7 +279,7 @@ impl<P: Platform> Worker<P> {
             }
             Event::EchoFailed { seq, why, .. } => {
                 self.echoes = self.echoes.saturating_sub(1);
-                self.tell(News::NoEcho {
+                self.send(StationEvent::NoEcho {
                     seq,
                     why: Some(why),
                 });
@@ -283,21 +288,21 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Tells it, if there is room. Where neighbours are is told again later.
-    fn tell(&mut self, news: News) {
-        let told = self.news.news.try_send(news);
-        self.news.has_news.store(true, Ordering::Release);
-        if let (Err(TrySendError::Full(_)), News::Neighbour { .. }) = (told, news) {
-            self.has_missed = true;
+    /// Sends an event to the program, if there is room. Where neighbours are is sent again later.
+    fn send(&mut self, event: StationEvent) {
+        let sent = self.events.events.try_send(event);
+        self.events.has_events.store(true, Ordering::Release);
+        if let (Err(TrySendError::Full(_)), StationEvent::Neighbour { .. }) = (sent, event) {
+            self.has_lost = true;
         }
     }
 
     /// Where all watched neighbours are, after something was lost.
-    fn tell_again(&mut self) {
+    fn resend_neighbours(&mut self) {
         let lost = self.interface.events_lost();
-        self.has_missed |= lost != self.events_lost;
+        self.has_lost |= lost != self.events_lost;
         self.events_lost = lost;
-        if !std::mem::take(&mut self.has_missed) {
+        if !std::mem::take(&mut self.has_lost) {
             return;
         }
         let watched = self.interface.neighbours();
@@ -307,7 +312,7 @@ impl<P: Platform> Worker<P> {
             .collect();
         for (ip, mac) in known {
             let mac = MacAddr(mac.0);
-            self.tell(News::Neighbour { ip, mac });
+            self.send(StationEvent::Neighbour { ip, mac });
         }
     }
 }
