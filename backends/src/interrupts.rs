@@ -19,9 +19,9 @@ pub trait Interrupts {
 }
 
 /// What commands run on: a platform with payload memory and interrupts.
-pub trait HostPlatform: Platform + Payload + Interrupts + Send + Sync {}
+pub trait HostPlatform: Platform + Payload + Interrupts + Send + Sync + 'static {}
 
-impl<T: Platform + Payload + Interrupts + Send + Sync> HostPlatform for T {}
+impl<T: Platform + Payload + Interrupts + Send + Sync + 'static> HostPlatform for T {}
 
 impl<T: Transport> Interrupts for Function<T> {
     fn wait_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {

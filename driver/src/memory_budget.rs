@@ -14,7 +14,7 @@ use e810_hal::{Platform, Vector};
 use crate::attr::QpCaps;
 use crate::channel::CHANNELS;
 use crate::config::{Config, MAX_CEQS};
-use crate::control::{CeqUp, Memory, PAIR_BYTES, stop_words};
+use crate::control::{ARP_WORDS, CeqUp, Memory, PAIR_BYTES, stop_words};
 use crate::events::{LOGGED, VectorEvents};
 use crate::ids::words_for;
 use crate::lan::LanSide;
@@ -68,11 +68,12 @@ impl Config {
             words::<AtomicWaker>(CHANNELS as usize),
             words::<EventLog<LOGGED>>(1),
             Shared::<P>::words(capacity.cqs),
-            if capacity.arps < ARPS {
-                capacity.arps as usize
-            } else {
-                ARPS as usize
-            },
+            ARP_WORDS
+                * if capacity.arps < ARPS {
+                    capacity.arps as usize
+                } else {
+                    ARPS as usize
+                },
         ];
         let own: [usize; 8] = [
             slabs,

@@ -85,6 +85,8 @@ pub struct Address {
     pub preferred_until: Option<Ns>,
     /// Until when it is valid, if not for ever.
     pub valid_until: Option<Ns>,
+    /// It is answered for while it is tentative (RFC 4429).
+    pub(crate) is_optimistic: bool,
     /// Probes, or solicitations, sent.
     pub(crate) probes: u8,
     /// Announcements still to be sent.
@@ -104,6 +106,7 @@ impl Address {
             origin,
             preferred_until: None,
             valid_until: None,
+            is_optimistic: false,
             probes: 0,
             announcements: 0,
             next: None,
@@ -118,6 +121,11 @@ impl Address {
             self.state,
             AddressState::Preferred | AddressState::Deprecated
         )
+    }
+
+    /// Whether who asks for it is answered: it is ours, or will be unless another station objects.
+    pub(crate) const fn is_answered(&self) -> bool {
+        self.is_usable() || self.is_optimistic && matches!(self.state, AddressState::Tentative)
     }
 
     /// When it next has something to do.
@@ -150,9 +158,14 @@ impl Addresses {
         self.0.iter_mut().find(|address| address.ip == ip)
     }
 
-    /// Whether packets to it are ours.
+    /// Whether it is ours.
     pub(crate) fn owns(&self, ip: IpAddr) -> bool {
         self.get(ip).is_some_and(Address::is_usable)
+    }
+
+    /// Whether packets to it are taken.
+    pub(crate) fn takes(&self, ip: IpAddr) -> bool {
+        self.get(ip).is_some_and(Address::is_answered)
     }
 
     pub(crate) fn add(&mut self, address: Address) -> Result<(), AddressError> {

@@ -16,12 +16,17 @@ pub struct Config {
     pub ipv6: bool,
     /// Whether routers are asked for, and addresses made of the prefixes that they advertise.
     pub autoconfigure: bool,
+    /// Whether solicitations and echo requests for an IPv6 address are answered already while
+    /// it is found out if another station has it (RFC 4429, optimistic addresses): for a program
+    /// that uses it at once, as queue pairs do. Nothing is sent from it of its own accord before
+    /// that.
+    pub optimistic: bool,
     /// Varies random delays between runs.
     pub seed: u64,
 }
 
 impl Config {
-    /// No VLAN, Ethernet's MTU, IPv6 with autoconfiguration.
+    /// No VLAN, Ethernet's MTU, IPv6 with autoconfiguration and without optimistic addresses.
     #[must_use]
     pub const fn new(mac: MacAddr) -> Self {
         Self {
@@ -30,6 +35,7 @@ impl Config {
             mtu: 1500,
             ipv6: true,
             autoconfigure: true,
+            optimistic: false,
             seed: 0,
         }
     }

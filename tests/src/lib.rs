@@ -11,3 +11,7 @@ pub mod wakeups;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/embedding.md")]
 struct Embedding;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/net.md")]
+struct Net;

@@ -15,8 +15,10 @@ pub(crate) mod mac;
 mod moderation;
 mod monitor;
 pub(crate) mod number;
+pub mod own_address;
 mod pair;
 mod perf;
+mod ping;
 mod pingpong;
 mod report;
 mod sim;
@@ -38,6 +40,7 @@ pub use moderation::ModerationArg;
 pub use monitor::MonitorArgs;
 pub use pair::PairArgs;
 pub use perf::{PerfArgs, TestArg};
+pub use ping::PingArgs;
 pub use pingpong::{PingpongArgs, ServiceArg};
 pub use report::{ReportArgs, ResetArg};
 pub use sim::{ProfileArg, SimArgs};
@@ -72,6 +75,8 @@ pub enum Command {
     Pingpong(PingpongArgs),
     /// Measure latency or bandwidth of an operation over message sizes.
     Perf(PerfArgs),
+    /// Ask another station on the network for echoes, from a function's own LAN queues.
+    Ping(PingArgs),
     /// Watch functions at work: interrupts, moderation, queues, asynchronous events, counters.
     Monitor(MonitorArgs),
     /// Show a port's state, addresses and counters.
@@ -96,6 +101,7 @@ impl Command {
             Self::Doctor(args) => args.json,
             Self::Pingpong(args) => args.json,
             Self::Perf(args) => args.json,
+            Self::Ping(args) => args.json,
             Self::Monitor(args) => args.json,
             Self::Stat(args) => args.json,
             Self::Up(args) => args.json,

@@ -49,6 +49,7 @@ pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
         cli::Command::Unbind(args) => commands::bind::unbind(args, out),
         cli::Command::Pingpong(args) => commands::pingpong::run(args, out),
         cli::Command::Perf(args) => commands::perf::run(args, out),
+        cli::Command::Ping(args) => commands::ping::run(args, out),
         cli::Command::Monitor(args) => commands::monitor::run(args, out),
         cli::Command::Stat(args) => commands::stat::run(args, out),
         cli::Command::Up(args) => commands::up::run(args, out),

@@ -1,15 +1,24 @@
 //! The device's ARP table: index to MAC, shared and counted.
 //!
 //! A QP names its next hop by an index into this table (control-path 4.11,
-//! 5.2 ARPIDX). Index 0 is reserved.
+//! 5.2 ARPIDX), an address handle by another field of the same (data-path 7.1).
+//! Index 0 is reserved.
+//!
+//! There is an entry for each pair of a destination's IP address and a MAC address, and
+//! all paths of that pair share it. With the IP address in it, a neighbour that moves can
+//! be followed by changing its entries, and paths to others that had the same MAC, such
+//! as those behind one router, stay as they are. Existing drivers have entries by IP address
+//! too (Linux `irdma_arp_table`).
 
-use core::sync::atomic::Ordering;
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use e810_cqp::op::{ArpChange, ManageArp};
 use e810_hal::{HostBuf, Platform};
 use e810_types::MacAddr;
 
 use super::run;
+use crate::addr::Gid;
 use crate::error::{Error, Object, Result};
 use crate::limits::ARPS;
 use e810_cqp::Cqp;
@@ -17,53 +26,96 @@ use e810_cqp::Cqp;
 /// MAC in the low 48 bits of a word, users in the high 16.
 const USER: u64 = 1 << 48;
 const MAC_MASK: u64 = USER - 1;
+/// Words of an entry: MAC and users, and the two halves of the IP address.
+pub(crate) const ARP_WORDS: usize = 3;
 
-/// Which index has which MAC, and how many QPs use it.
+/// Which index has which addresses, and how many paths use it.
 #[derive(Debug)]
 pub(super) struct Neighbours<P: Platform> {
     entries: HostBuf<P>,
 }
+
+/// An entry in memory.
+type Entry = [AtomicU64; ARP_WORDS];
 
 impl<P: Platform> Neighbours<P> {
     /// A table for `committed` ARP entries of the HMC.
     pub(super) fn new(platform: P, committed: u32) -> Result<Self> {
         let len = committed.min(ARPS) as usize;
         Ok(Self {
-            entries: HostBuf::new(platform, len)?,
+            entries: HostBuf::new(platform, len.saturating_mul(ARP_WORDS))?,
         })
     }
 
-    /// The index of `mac` for one more user.
-    pub(super) fn join(&mut self, cqp: &mut Cqp<P>, mac: MacAddr) -> Result<u16> {
-        let words = self.entries.words();
+    /// The entries by their indexes, without the reserved one.
+    fn entries(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        let (entries, _) = self.entries.words().as_chunks();
+        entries.iter().enumerate().skip(1)
+    }
+
+    /// The index of `destination` at `mac` for one more user.
+    pub(super) fn join(
+        &mut self,
+        cqp: &mut Cqp<P>,
+        destination: IpAddr,
+        mac: MacAddr,
+    ) -> Result<u16> {
+        let ip = halves(destination);
         let mut free = None;
-        for (index, word) in words.iter().enumerate().skip(1) {
-            let entry = word.load(Ordering::Relaxed);
-            if entry < USER {
-                free = free.or(Some((index, word)));
-            } else if entry & MAC_MASK == mac.to_u64() && entry.checked_add(USER).is_some() {
-                word.store(entry.wrapping_add(USER), Ordering::Relaxed);
+        for (index, entry) in self.entries() {
+            let [word, first, second] = entry.each_ref().map(|word| word.load(Ordering::Relaxed));
+            if word < USER {
+                free = free.or(Some((index, entry)));
+            } else if [first, second] == ip
+                && word & MAC_MASK == mac.to_u64()
+                && word.checked_add(USER).is_some()
+            {
+                let [shared, ..] = entry;
+                shared.store(word.wrapping_add(USER), Ordering::Relaxed);
                 return Ok(index as u16);
             }
         }
-        let (index, word) = free.ok_or(Error::Exhausted {
+        let (index, entry) = free.ok_or(Error::Exhausted {
             object: Object::Arp,
-            limit: words.len().saturating_sub(1) as u32,
+            limit: self.entries().count() as u32,
         })?;
         let index = index as u16;
-        let change = ArpChange::Add {
-            mac,
-            permanent: true,
-            reach_max: 0,
-        };
-        run(cqp, &ManageArp { index, change })?;
-        word.store(mac.to_u64() | USER, Ordering::Relaxed);
+        set(cqp, index, mac)?;
+        let words = [mac.to_u64() | USER, ip[0], ip[1]];
+        for (place, word) in entry.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
         Ok(index)
+    }
+
+    /// Gives the entries of `destination` at `from` another MAC address, and returns how many
+    /// users they have. After an error, entries before the one that failed have it.
+    pub(super) fn change(
+        &mut self,
+        cqp: &mut Cqp<P>,
+        destination: IpAddr,
+        from: MacAddr,
+        to: MacAddr,
+    ) -> Result<u32> {
+        let ip = halves(destination);
+        let mut users = 0_u32;
+        for (index, entry) in self.entries() {
+            let [word, first, second] = entry.each_ref().map(|word| word.load(Ordering::Relaxed));
+            if word < USER || [first, second] != ip || word & MAC_MASK != from.to_u64() {
+                continue;
+            }
+            set(cqp, index as u16, to)?;
+            let [shared, ..] = entry;
+            shared.store(word & !MAC_MASK | to.to_u64(), Ordering::Relaxed);
+            users = users.saturating_add((word >> 48) as u32);
+        }
+        Ok(users)
     }
 
     /// One user of `index` less; the last one deletes the entry.
     pub(super) fn leave(&mut self, cqp: &mut Cqp<P>, index: u16) -> Result<()> {
-        let Some(word) = self.entries.word(index.into()) else {
+        let place = usize::from(index).saturating_mul(ARP_WORDS);
+        let Some(word) = self.entries.word(place) else {
             return Ok(());
         };
         let entry = word.load(Ordering::Relaxed);
@@ -79,4 +131,23 @@ impl<P: Platform> Neighbours<P> {
         word.store(0, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Writes an entry of the device, one that is valid in its place: its users go on with the
+/// new address `[inf]`. Linux' irdma deletes such an entry and adds one, which between the two
+/// would fail what is being sent.
+fn set<P: Platform>(cqp: &mut Cqp<P>, index: u16, mac: MacAddr) -> Result<()> {
+    let change = ArpChange::Add {
+        mac,
+        permanent: true,
+        reach_max: 0,
+    };
+    run(cqp, &ManageArp { index, change })?;
+    Ok(())
+}
+
+/// An IP address as an entry has it.
+fn halves(ip: IpAddr) -> [u64; 2] {
+    let all = u128::from_be_bytes(Gid::from(ip.to_canonical()).0);
+    [(all >> 64) as u64, all as u64]
 }

@@ -60,6 +60,7 @@ use qp_stop_states::Stops;
 use scheduler::Scheduler;
 use vectors::CompletionVectors;
 
+pub(crate) use arp::ARP_WORDS;
 pub(crate) use ceq::{CEQ_0, CeqList, CeqUp, NewCeq, destroy_ceqs, hint};
 pub(crate) use engine::{Engine, undo_ccq, undo_ceqs, undo_hmc};
 pub use hmc::Memory;

@@ -1,10 +1,13 @@
 //! Entries of the GID and the ARP table that paths use.
 
+use core::net::IpAddr;
+
 use e810_hal::Platform;
 
 use super::Control;
-use crate::addr::{GidEntry, Path, Target};
-use crate::error::Result;
+use crate::addr::{GidEntry, MacAddr, Path, Target};
+use crate::error::{Error, Result};
+use crate::limits::GIDS;
 use crate::route::Route;
 
 impl<P: Platform> Control<P> {
@@ -21,9 +24,8 @@ impl<P: Platform> Control<P> {
     /// Removes an entry; the others keep their indexes.
     ///
     /// # Errors
-    /// [`Error::NoSuch`](crate::Error::NoSuch),
-    /// [`Error::InUse`](crate::Error::InUse) while paths use it,
-    /// [`Error::Invalid`](crate::Error::Invalid) for index 0, which is the port's
+    /// [`Error::NoSuch`], [`Error::InUse`] while paths use it,
+    /// [`Error::Invalid`] for index 0, which is the port's
     /// link-local address.
     pub fn remove_gid(&mut self, index: u8) -> Result<()> {
         self.gids.remove(index)
@@ -36,12 +38,62 @@ impl<P: Platform> Control<P> {
         self.gids.get(index)
     }
 
+    /// The index of one of our own addresses, on this VLAN or on none: the `sgid_index` of a
+    /// [`Path`] from it.
+    #[must_use]
+    #[doc(alias = "ibv_find_gid_index")]
+    pub fn find_gid(&self, ip: IpAddr, vlan: Option<u16>) -> Option<u8> {
+        let wanted = GidEntry {
+            vlan,
+            ..GidEntry::untagged(ip.to_canonical())
+        };
+        (0..GIDS as u8).find(|index| self.query_gid(*index) == Some(wanted))
+    }
+
+    /// Has paths to `destination` that go to the MAC address `from` go to `to`, because the
+    /// neighbour has moved: the destination itself, or the router before it. What follows
+    /// are connected queue pairs and address handles, with what they send from then on;
+    /// nothing of them is stopped or made anew. Returns how many paths they are; 0 when there is
+    /// none of these.
+    ///
+    /// A path is followed by both addresses: others to the same destination that were given
+    /// another MAC address, and others behind the MAC address `from`, stay as they
+    /// are. Where a router has moved, call it for each destination behind it. `query_qp`
+    /// goes on saying the path that the program gave.
+    ///
+    /// The device's entry is written over in its place (control-path 4.11), which no existing
+    /// driver does: that a card takes it so is `[inf]`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a MAC address that is a group's or 0; a destination that is a
+    /// group has none that moves. The device's refusal: some of the paths may have moved.
+    pub fn move_neighbour(
+        &mut self,
+        destination: IpAddr,
+        from: MacAddr,
+        to: MacAddr,
+    ) -> Result<u32> {
+        let MacAddr([first, ..]) = to;
+        if first & 1 != 0 || to == MacAddr([0; 6]) {
+            return Err(Error::Invalid {
+                what: "a neighbour's MAC address is that of one station: not a group's, and not 0",
+            });
+        }
+        if destination.to_canonical().is_multicast() {
+            return Err(Error::Invalid {
+                what: "a multicast group's address gives its MAC address: it does not move",
+            });
+        }
+        self.neighbours.change(&mut self.cqp, destination, from, to)
+    }
+
     /// Takes what a path needs. On failure nothing is taken.
     pub(super) fn take_route(&mut self, path: &Path) -> Result<(Route, Target)> {
         let own = self.gids.join(path.sgid_index)?;
         let target = Target::of(path, own);
         let taken = target.and_then(|target| {
-            let arp = self.neighbours.join(&mut self.cqp, target.mac)?;
+            let destination = path.destination;
+            let arp = (self.neighbours).join(&mut self.cqp, destination, target.mac)?;
             let gid = path.sgid_index;
             Ok((Route { gid, arp }, target))
         });

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use super::Interface;
 use super::receive::Reply;
-use crate::address::AddressState;
+use crate::address::{Address, AddressState};
 use crate::counters::DropReason;
 use crate::mac::{MacAddr, multicast_mac, solicited_node};
 use crate::neighbour::{Heard, Reply as NeighbourReply};
@@ -23,7 +23,9 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
         out: &mut [u8],
     ) -> Reply {
         let ip = IpAddr::V6(target);
-        let state = self.addresses.get(ip).map(|address| address.state);
+        let own = self.addresses.get(ip);
+        let state = own.map(|address| address.state);
+        let is_answered = own.is_some_and(Address::is_answered);
         let is_dad = header.source.is_unspecified();
         match state {
             // Another station wants the same address (RFC 4862 5.4.3).
@@ -31,7 +33,7 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
                 self.conflict(ip, ethernet.source, now);
                 return Ok(None);
             }
-            Some(AddressState::Preferred | AddressState::Deprecated) => {}
+            Some(_) if is_answered => {}
             _ => return Err(DropReason::OtherAddress),
         }
         let source = IpAddr::V6(header.source);
@@ -56,7 +58,8 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
                 target_mac: Some(self.config.mac),
                 is_router: false,
                 is_solicited: !is_dad,
-                overrides: true,
+                // An entry of a station that may have the address stays (RFC 4429 3.3).
+                overrides: state != Some(AddressState::Tentative),
             },
         );
         Ok(writer.finish())

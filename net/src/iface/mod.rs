@@ -189,6 +189,7 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
     /// An IPv6 address whose detection of duplicates begins.
     fn add_v6(&mut self, mut address: Address, now: Ns) -> Result<(), AddressError> {
         address.next = Some(now.plus(self.random.between(Ns::ZERO, DAD_DELAY)));
+        address.is_optimistic = self.config.optimistic;
         self.addresses.add(address)?;
         if let IpAddr::V6(v6) = address.ip
             && self.groups.join(solicited_node(v6).into(), now).is_err()

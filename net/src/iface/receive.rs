@@ -136,7 +136,7 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
     fn ipv6(&mut self, now: Ns, ethernet: &Ethernet, payload: &[u8], out: &mut [u8]) -> Reply {
         let (header, message) = Ipv6::parse(payload)?;
         let to = IpAddr::V6(header.destination);
-        if !self.addresses.owns(to) && !self.groups.contains(to) {
+        if !self.addresses.takes(to) && !self.groups.contains(to) {
             return Err(DropReason::OtherAddress);
         }
         let source = header.source;

@@ -5,8 +5,8 @@ use std::prelude::v1::*;
 use std::vec;
 
 use super::frames::{
-    OUR_V4, OUR_V6, OURS, PEER, PEER_V4, ROUTER, advertisement, arp_reply, arp_request,
-    router_advertisement, solicitation,
+    OUR_V4, OUR_V6, OURS, PEER, PEER_V4, PEER_V6, ROUTER, advertisement, arp_reply, arp_request,
+    echo_v6, router_advertisement, solicitation,
 };
 use super::node::Node;
 use crate::wire::arp::Operation;
@@ -382,4 +382,41 @@ fn the_own_address_needs_no_neighbour() {
     assert_eq!(node.interface.lookup(far, now), Resolution::Pending);
     let known: Vec<_> = node.interface.neighbours().map(|entry| entry.ip).collect();
     assert_eq!(known, vec![IpAddr::V4(PEER_V4)]);
+}
+
+/// RFC 4429: who asks is answered at once, and nothing is asked from such an address.
+#[test]
+fn an_optimistic_address_answers_before_it_is_ours() {
+    let asked = solicitation(PEER, PEER_V6, OUR_V6, Some(PEER));
+    let with = |optimistic| {
+        let mut config = Config::new(OURS);
+        config.optimistic = optimistic;
+        let mut node = Node::new(config);
+        node.interface.add_ipv6(OUR_V6, 64, Ns::ZERO).unwrap();
+        node
+    };
+    assert_eq!(with(false).give(&asked), None);
+    let mut node = with(true);
+    let reply = node.give(&asked).unwrap();
+    // Behind the headers and the checksum: solicited, and not to replace what is known.
+    assert_eq!(reply[14 + 40 + 4] & 0xE0, 0x40);
+    assert!(node.give(&echo_v6(PEER, PEER_V6, OUR_V6, 1)).is_some());
+    let now = node.now;
+    assert_eq!(
+        node.interface.lookup(PEER_V6.into(), now),
+        Resolution::Pending
+    );
+    assert_eq!(node.interface.next_hop(PEER_V6.into()), None);
+    node.run(10_000);
+    let reply = node.give(&asked).unwrap();
+    assert_eq!(reply[14 + 40 + 4] & 0xE0, 0x60, "it is ours");
+
+    // Another station looks for duplicates of it.
+    let mut node = with(true);
+    node.give(&solicitation(PEER, Ipv6Addr::UNSPECIFIED, OUR_V6, None));
+    assert_eq!(node.give(&asked), None);
+    assert!(
+        node.events()
+            .contains(&Event::AddressDuplicate { ip: V6, by: PEER })
+    );
 }

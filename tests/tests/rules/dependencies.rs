@@ -3,7 +3,7 @@
 //! `{types, hal} ← {adminq, cqp, ceq, datapath, lan} ← driver ← backends ← {report, trace} ←
 //! vfio-host`, `card ← {sim, report, trace}`, `hal ← sim ← sim-wire ← {sim-server, backends} ←
 //! vfio-host`, `tests → all`, and `tests/miri` and `tests/peer` beside it, which nobody uses.
-//! `net` uses nothing, and only tests use it. The queue crates are siblings, and the simulator sees
+//! `net` uses nothing, and vfio-host uses it. The queue crates are siblings, and the simulator sees
 //! the registers only, so that it cannot share a mistake about a structure's layout with the
 //! driver.
 
@@ -163,6 +163,7 @@ const CRATES: &[CrateRule] = &[
         folder: "vfio-host",
         may_use: &[
             "e810-hal",
+            "e810-net",
             "e810",
             "e810-backends",
             "e810-card",

@@ -2,10 +2,13 @@
 
 use std::net::IpAddr;
 
-use crate::cli::number::number;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use e810::{Control, Gid, GidEntry, Mtu, Path, Platform, addr};
+
+use crate::cli::number::number;
+use crate::cli::own_address::OwnAddress;
+use crate::cli::usage::refuse;
 
 /// What a function is called on the network.
 #[derive(Args, Debug, Clone, Default)]
@@ -13,11 +16,18 @@ pub struct AddressArgs {
     /// Addresses of the function, joined by commas; they become entries of its GID table from
     /// index 1 on.
     ///
-    /// Index 0 is always the link-local IPv6 address that the Ethernet address gives. Nothing
-    /// answers ARP or neighbour discovery for these addresses: a peer with a kernel's network
-    /// stack needs a static entry, `ip neigh replace ADDR lladdr MAC dev IFACE nud permanent`.
-    #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',')]
-    pub ip: Vec<IpAddr>,
+    /// Index 0 is always the link-local IPv6 address that the Ethernet address gives. A prefix
+    /// length (192.0.2.1/24) says which addresses are on the link; without one all of that family
+    /// are. While the command runs, ARP requests, neighbour solicitations and pings for these
+    /// addresses are answered, but not with --virtual and --warm.
+    #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',')]
+    pub ip: Vec<OwnAddress>,
+    /// The router to addresses that are not on the link; one of each family at most, joined by a
+    /// comma.
+    ///
+    /// It is in the network of one of --ip, or a link-local address.
+    #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',')]
+    pub gateway: Vec<IpAddr>,
     /// Index of the GID to use [default: the first of --ip, if there is one].
     #[arg(short = 'x', long, value_name = "N", value_parser = number::<u8>(0, 31))]
     pub gid_index: Option<u8>,
@@ -50,17 +60,45 @@ pub struct Own {
 }
 
 impl AddressArgs {
+    /// Checks what the options say of each other.
+    ///
+    /// # Errors
+    /// A gateway that nothing can be sent to, or that is never used.
+    pub fn check(&self) -> Result<()> {
+        for (at, gateway) in self.gateway.iter().enumerate() {
+            let is_same = |other: &IpAddr| other.is_ipv4() == gateway.is_ipv4();
+            let mut before = self.gateway.iter().take(at);
+            if let Some(other) = before.find(|other| is_same(other)) {
+                refuse!("--gateway {other},{gateway}: one of each family at most");
+            }
+            if gateway.is_unspecified() || gateway.is_multicast() {
+                refuse!("--gateway {gateway}: it is not the address of one host");
+            }
+            let of_family = self.ip.iter().filter(|own| is_same(&own.ip));
+            let with_network = of_family.filter(|own| own.length.is_some());
+            let is_local = matches!(gateway, IpAddr::V6(v6) if v6.is_unicast_link_local());
+            let mut reached = with_network.filter(|own| is_local || own.has_on_link(*gateway));
+            if reached.next().is_none() {
+                refuse!(
+                    "--gateway {gateway}: it is in no network of --ip; give the prefix length there (ADDR/LEN), without which all addresses are on the link"
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// Fills the GID table with `ips` and says which entry is used.
     ///
     /// # Errors
     /// An address that no interface has, a full table, or an index that has no
     /// entry or one that does not fit `--vlan`.
-    pub fn settle<P: Platform>(&self, control: &mut Control<P>, ips: &[IpAddr]) -> Result<Own> {
+    pub fn settle<P: Platform>(&self, control: &mut Control<P>, ips: &[OwnAddress]) -> Result<Own> {
         let mut first = None;
-        let local = [IpAddr::V6(addr::link_local(control.lan().mac))];
+        let local = addr::link_local(control.lan().mac);
+        let local = [OwnAddress::alone(local.into())];
         // The link-local address of index 0 is on no VLAN.
         let tagged_local = ips.is_empty() && self.vlan.is_some() && self.gid_index.is_none();
-        for ip in if tagged_local { &local } else { ips } {
+        for OwnAddress { ip, .. } in if tagged_local { &local } else { ips } {
             let entry = GidEntry {
                 gid: (*ip).into(),
                 vlan: self.vlan,

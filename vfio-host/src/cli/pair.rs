@@ -1,6 +1,5 @@
 //! What commands have in common that use two functions.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -15,6 +14,7 @@ use super::{BackendArgs, ModerationArg, StartArgs, TuningArg};
 use crate::cli::address::AddressArgs;
 use crate::cli::capture::CaptureArgs;
 use crate::cli::faults::Faults;
+use crate::cli::own_address::OwnAddress;
 use crate::cli::usage::refuse;
 use crate::handshake::RendezvousArgs;
 use crate::measure::wait_mode::WaitMode;
@@ -87,13 +87,13 @@ pub struct PairArgs {
     pub address: AddressArgs,
     /// Addresses of the peer in this process; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2
     /// there].
-    #[arg(long, value_name = "ADDR[,ADDR..]", value_delimiter = ',', conflicts_with_all = ["listen", "connect"])]
-    pub peer_ip: Vec<IpAddr>,
+    #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',', conflicts_with_all = ["listen", "connect"])]
+    pub peer_ip: Vec<OwnAddress>,
     /// Ethernet address of the peer: with `--warm` what it has, as `--mac`; with `--listen` or
     /// `--connect` where packets go.
     ///
-    /// Between two processes the peer tells its address; this one is taken instead, when a router
-    /// is in between.
+    /// Between two processes it is not needed: the peer tells its address, or it is resolved, as
+    /// that of --gateway is. This one is taken instead, whatever others say.
     #[arg(long, value_name = "MAC", requires = "has_other_mac", value_parser = parse_mac)]
     pub peer_mac: Option<[u8; 6]>,
     /// VSI of the peer in this process; as `--vsi`.

@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod list;
 pub mod monitor;
 pub mod perf;
+pub mod ping;
 pub mod pingpong;
 pub mod report;
 pub mod sim;

@@ -192,7 +192,7 @@ impl<S: Sink> Workload for Measure<'_, S> {
         let make = |platform, start: &Start, which| self.end(platform, start, which);
         let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make)?;
         let done = self
-            .connect([&mut ask, &mut answer])
+            .connect([&mut ask, &mut answer], context)
             .and_then(|()| self.rows.begin(context.transport, Role::Client))
             .and_then(|()| {
                 self.all_sizes(|size| self.both([&mut ask, &mut answer], size, context))
@@ -231,14 +231,21 @@ impl<S: Sink> Measure<'_, S> {
     ) -> Result<PerfEndpoint<P>> {
         let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
         let publisher = workload::publisher(self.registry, self.pair, which);
-        PerfEndpoint::new(platform, control, events, self.plan, publisher)
+        let mut end = PerfEndpoint::new(platform, control, events, self.plan, publisher)?;
+        workload::start_station(self.pair, start, which, &mut end.endpoint);
+        Ok(end)
     }
 
-    fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut PerfEndpoint<P>; 2]) -> Result<()> {
+    fn connect<P: HostPlatform>(
+        &self,
+        [ask, answer]: [&mut PerfEndpoint<P>; 2],
+        context: RunContext<'_>,
+    ) -> Result<()> {
         lifecycle::wait_links([ask.endpoint.control(), answer.endpoint.control()])?;
         let (paths, mtu) = workload::paths(
             self.pair,
-            [ask.endpoint.control(), answer.endpoint.control()],
+            [&mut ask.endpoint, &mut answer.endpoint],
+            &|| context.idle(self.stop),
         )?;
         let back = ask.endpoint.describe(paths[0].sgid_index)?;
         let there = answer.endpoint.describe(paths[1].sgid_index)?;
@@ -288,8 +295,9 @@ impl<S: Sink> Measure<'_, S> {
         context: RunContext<'_>,
     ) -> Result<()> {
         let (path, mtu, theirs) =
-            peer::exchange_params(self.pair, &mut end.endpoint, link, self.terms())?;
-        lifecycle::wait_link(end.endpoint.control())?;
+            peer::exchange_params(self.pair, &mut end.endpoint, link, self.terms(), &|| {
+                context.idle(self.stop)
+            })?;
         end.endpoint.connect(theirs, path, mtu)?;
         self.rows.begin(context.transport, role)?;
         let done = self.all_sizes(|size| match role {

@@ -140,7 +140,7 @@ impl Workload for Messages<'_> {
         let mut progress = Progress::new();
         let before = self.counters([&mut ask, &mut answer])?;
         let mut outcome = self
-            .connect([&mut ask, &mut answer])
+            .connect([&mut ask, &mut answer], context)
             .and_then(|()| match self.service {
                 ServiceArg::Rc => exchange(
                     &mut ask,
@@ -200,15 +200,22 @@ impl Messages<'_> {
             tuning: self.pair.tuning.values(),
         };
         let publisher = workload::publisher(self.registry, self.pair, which);
-        PingpongEndpoint::new(platform, control, events, plan, publisher)
+        let mut side = PingpongEndpoint::new(platform, control, events, plan, publisher)?;
+        workload::start_station(self.pair, start, which, &mut side.endpoint);
+        Ok(side)
     }
 
     /// Exchanges endpoints in-process and connects both ways.
-    fn connect<P: HostPlatform>(&self, [ask, answer]: [&mut PingpongEndpoint<P>; 2]) -> Result<()> {
+    fn connect<P: HostPlatform>(
+        &self,
+        [ask, answer]: [&mut PingpongEndpoint<P>; 2],
+        context: RunContext<'_>,
+    ) -> Result<()> {
         lifecycle::wait_links([ask.endpoint.control(), answer.endpoint.control()])?;
         let (paths, mtu) = workload::paths(
             self.pair,
-            [ask.endpoint.control(), answer.endpoint.control()],
+            [&mut ask.endpoint, &mut answer.endpoint],
+            &|| context.idle(self.stop),
         )?;
         let back = ask.endpoint.describe(paths[0].sgid_index)?;
         let there = answer.endpoint.describe(paths[1].sgid_index)?;
@@ -308,8 +315,9 @@ impl Messages<'_> {
         context: RunContext<'_>,
     ) -> Result<Outcome> {
         let (path, mtu, theirs) =
-            peer::exchange_params(self.pair, &mut side.endpoint, link, self.terms())?;
-        lifecycle::wait_link(side.endpoint.control())?;
+            peer::exchange_params(self.pair, &mut side.endpoint, link, self.terms(), &|| {
+                context.idle(self.stop)
+            })?;
         side.connect(theirs, path, mtu)?;
         self.use_group(role, side, &path)?;
         match self.service {

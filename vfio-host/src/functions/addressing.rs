@@ -1,30 +1,77 @@
-//! How two functions of this process reach each other.
+//! What the functions of a command are called, and how they reach each other.
 
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
-use e810::{Control, Mtu, Path, v4};
+use e810::{MacAddr, Mtu, Path, v4};
 use e810_backends::interrupts::HostPlatform;
 
 use super::lifecycle::FUNCTIONS;
+use super::start::Start;
+use super::station::{Network, without_station};
 use crate::cli::PairArgs;
+use crate::cli::own_address::OwnAddress;
+use crate::measure::endpoint::Endpoint;
+
+/// The addresses that function `which` of this process is given.
+fn own_addresses(args: &PairArgs, which: usize) -> Vec<OwnAddress> {
+    let (given, last) = match which {
+        0 => (&args.address.ip, 1),
+        _ => (&args.peer_ip, 2),
+    };
+    let is_local = !args.rendezvous.is_given();
+    match given.as_slice() {
+        [] if is_local && args.address.gid_index.is_none() => {
+            vec![OwnAddress::alone(v4(10, 8, 10, last))]
+        }
+        given => given.to_vec(),
+    }
+}
+
+/// The network of function `which` of this process.
+fn network_of(args: &PairArgs, which: usize) -> Network {
+    let addresses = own_addresses(args, which);
+    // Both functions may be on networks of their own: a gateway is for those that have it.
+    let reached = |gateway: &&IpAddr| {
+        let is_local = matches!(gateway, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let mut own = addresses.iter();
+        own.any(|own| own.length.is_some() && (is_local || own.has_on_link(**gateway)))
+    };
+    let gateways = args.address.gateway.iter().filter(reached).copied();
+    Network {
+        gateways: gateways.collect(),
+        vlan: args.address.vlan,
+        addresses,
+    }
+}
+
+/// Has a function of this process answer for its addresses, from its bring-up to its end: unless
+/// another driver has its LAN queues, or time is virtual.
+pub(crate) fn start_station<P: HostPlatform>(
+    args: &PairArgs,
+    start: &Start,
+    which: usize,
+    endpoint: &mut Endpoint<P>,
+) {
+    if args.virtual_time || matches!(start, Start::Warm { .. }) {
+        return;
+    }
+    endpoint.start_station(&network_of(args, which));
+}
 
 /// Names two functions of this process, and gives the path from each to the
 /// other.
 pub(crate) fn paths<P: HostPlatform>(
     args: &PairArgs,
-    [ask, answer]: [&mut Control<P>; 2],
+    [ask, answer]: [&mut Endpoint<P>; 2],
+    idle: &dyn Fn() -> Result<()>,
 ) -> Result<([Path; 2], Mtu)> {
     let address = &args.address;
-    let (here, there) = (ask.lan(), answer.lan());
+    let (here, there) = (ask.control().lan(), answer.control().lan());
     let mtu = address.mtu(here.mtu.min(there.mtu))?;
-    let or_else = |given: &[IpAddr], last| match given {
-        [] if address.gid_index.is_none() => vec![v4(10, 8, 10, last)],
-        given => given.to_vec(),
-    };
-    let own = address.settle(ask, &or_else(&address.ip, 1));
+    let own = address.settle(ask.control(), &own_addresses(args, 0));
     let own = own.context(FUNCTIONS[0])?;
-    let theirs = address.settle(answer, &or_else(&args.peer_ip, 2));
+    let theirs = address.settle(answer.control(), &own_addresses(args, 1));
     let theirs = theirs.context(FUNCTIONS[1])?;
     if own.gid == theirs.gid {
         bail!(
@@ -32,9 +79,40 @@ pub(crate) fn paths<P: HostPlatform>(
             own.gid.ip()
         );
     }
+    let mac = |endpoint, which: usize, peer, announced| {
+        destination_mac(args, which, endpoint, peer, Some(announced), idle)
+            .with_context(|| FUNCTIONS.get(which).copied().unwrap_or_default())
+    };
+    let to_answer = mac(ask, 0, theirs.gid.ip(), there.mac)?;
+    let to_ask = mac(answer, 1, own.gid.ip(), here.mac)?;
     let paths = [
-        address.path(own, theirs.gid, there.mac),
-        address.path(theirs, own.gid, here.mac),
+        address.path(own, theirs.gid, to_answer),
+        address.path(theirs, own.gid, to_ask),
     ];
     Ok((paths, mtu))
+}
+
+/// Where packets of function `which` to a peer go: to the address that was `announced`, if the
+/// peer is on the link; else to what its next hop answers. Its paths follow the next hop.
+///
+/// # Errors
+/// [`Unresolved`](super::station::Unresolved), or what `idle` said while that was found out.
+pub(crate) fn destination_mac<P: HostPlatform>(
+    args: &PairArgs,
+    which: usize,
+    endpoint: &mut Endpoint<P>,
+    peer: IpAddr,
+    announced: Option<MacAddr>,
+    idle: &dyn Fn() -> Result<()>,
+) -> Result<MacAddr> {
+    let announced = announced.filter(|_| network_of(args, which).is_on_link(peer));
+    match (announced, endpoint.neighbours()) {
+        (Some(mac), Some(neighbours)) => {
+            neighbours.follow_on_link(peer, mac);
+            Ok(mac)
+        }
+        (Some(mac), None) => Ok(mac),
+        (None, Some(neighbours)) => neighbours.resolve(peer, idle),
+        (None, None) => Err(without_station(peer).into()),
+    }
 }

@@ -6,6 +6,7 @@
 //! * `start`, from an open device to one whose engine works;
 //! * `lifecycle`, bringing up, waiting for links, shutting down, of one or two;
 //! * `watch`, whether devices are still there;
+//! * `station`, the function on its link: it answers for its addresses and finds others;
 //! * `workload`, all of that for a command with two functions, or with one whose
 //!   `peer` is in another process; `addressing` gives them names.
 
@@ -18,6 +19,7 @@ pub mod open;
 pub(crate) mod peer;
 pub(crate) mod simulated;
 pub mod start;
+pub(crate) mod station;
 mod transport_label;
 pub(crate) mod watch;
 pub(crate) mod workload;

@@ -9,10 +9,11 @@ use e810::{MacAddr, Mtu, Path};
 use e810_backends::interrupts::HostPlatform;
 use serde_json::{Map, Value};
 
-use super::lifecycle::close;
+use super::addressing::destination_mac;
+use super::lifecycle::{self, close};
 use super::workload::RunContext;
 use crate::cli::PairArgs;
-use crate::handshake::{HandshakeError, Link, Offer, Program, Rendezvous, Role};
+use crate::handshake::{Link, Offer, Program, Rendezvous, Role};
 use crate::measure::endpoint::{Endpoint, RemoteQp};
 use crate::stop::Stop;
 
@@ -49,13 +50,14 @@ pub(crate) fn run_with_peer<S, O>(
     close([(side, "shutting down")], shut_down, outcome, context)
 }
 
-/// Names the function of this process, tells the other process, and gives the
-/// path to it and its queue pairs.
+/// Names the function of this process, tells the other process, waits for the link, and gives
+/// the path to it and its queue pairs. `idle` is called while its address is resolved.
 pub(crate) fn exchange_params<P: HostPlatform>(
     args: &PairArgs,
     endpoint: &mut Endpoint<P>,
     link: &mut Link,
     terms: Map<String, Value>,
+    idle: &dyn Fn() -> Result<()>,
 ) -> Result<(Path, Mtu, Vec<RemoteQp>)> {
     let address = &args.address;
     let own = address.settle(endpoint.control(), &address.ip)?;
@@ -71,11 +73,11 @@ pub(crate) fn exchange_params<P: HostPlatform>(
     terms.insert("--vlan".to_owned(), address.vlan.into());
     let qps = endpoint.describe(own.index)?;
     let peer = link.exchange_params(&Offer::new(terms, lan.mac, own.gid, mtu, qps))?;
-    let mac = args.peer_mac.map(MacAddr).or(peer.mac);
-    let mac = mac.ok_or(HandshakeError::NoMac {
-        peer: link.peer(),
-        gid: peer.gid,
-    })?;
+    lifecycle::wait_link(endpoint.control())?;
+    let mac = match args.peer_mac {
+        Some(mac) => MacAddr(mac),
+        None => destination_mac(args, 0, endpoint, peer.gid.ip(), peer.mac, idle)?,
+    };
     Ok((address.path(own, peer.gid, mac), peer.mtu, peer.endpoints))
 }
 

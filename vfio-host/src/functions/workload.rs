@@ -20,8 +20,9 @@ use crate::handshake::{Rendezvous, Role};
 use crate::measure::pingpong::Watch;
 use crate::monitor::{MonitorRegistry, Service, SnapshotPublisher};
 use crate::output::wire::WireReport;
+use crate::stop::Stop;
 
-pub(crate) use super::addressing::paths;
+pub(crate) use super::addressing::{paths, start_station};
 pub(crate) use super::transport_label::TransportLabel;
 
 /// What a command does with functions that are up.
@@ -58,6 +59,17 @@ pub(crate) struct RunContext<'a> {
     pub(crate) transport: &'a TransportLabel,
 }
 
+impl RunContext<'_> {
+    /// What there is to do while something is waited for.
+    ///
+    /// # Errors
+    /// What ends the job.
+    pub(crate) fn idle(&self, stop: &Stop) -> Result<()> {
+        (self.watch)()?;
+        Ok(stop.check()?)
+    }
+}
+
 /// Does `workload` with the functions that `args` name.
 ///
 /// # Errors
@@ -67,6 +79,7 @@ pub(crate) fn run<J: Workload>(
     args: &PairArgs,
     workload: &J,
 ) -> Result<(J::Outcome, TransportLabel)> {
+    args.address.check()?;
     let device = args.device()?;
     let wire = device.simulated().map(|spec| {
         let link = link(spec, mode(args), args.faults);

@@ -4,8 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use e810::Gid;
-
 use super::VERSION;
 
 /// Why two processes did not come together. Each is one line.
@@ -101,16 +99,6 @@ pub enum HandshakeError {
         peer: SocketAddr,
         /// Its version.
         theirs: u64,
-    },
-    /// A peer that does not say where packets for it go.
-    #[error(
-        "{peer} does not say its Ethernet address, and {} is not link-local: give it with --peer-mac", gid.ip()
-    )]
-    NoMac {
-        /// Who.
-        peer: SocketAddr,
-        /// Its address.
-        gid: Gid,
     },
     /// The two were asked for different things.
     #[error("{peer} was started with {theirs} and this side with {ours}: give both the same")]

@@ -44,8 +44,7 @@ pub struct RendezvousArgs {
     ///
     /// With `ibv_rc_pingpong` messages are SENDs of a reliable connection; --size, --iters and
     /// --path-mtu are then 4096, 1000 and 1024, as that program has them, unless they are given
-    /// (there: -s, -n and -m). It does not say its Ethernet address: unless it uses a link-local
-    /// address, --peer-mac has to.
+    /// (there: -s, -n and -m). It does not say its Ethernet address, which is resolved.
     #[arg(long, value_enum, value_name = "PROGRAM", default_value_t = Program::E810, requires = "has_peer_process")]
     pub with: Program,
     /// How long to wait for the other process, and for each of its answers.
@@ -74,6 +73,12 @@ pub struct Rendezvous {
 }
 
 impl RendezvousArgs {
+    /// Whether the peer is in another process.
+    #[must_use]
+    pub const fn is_given(&self) -> bool {
+        self.listen.is_some() || self.connect.is_some()
+    }
+
     /// The meeting that was asked for, if any. A listener listens from here on.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use e810_hal::{Ns, SharedBytes};
 
 use super::progress_loop::ProgressLoop;
 use super::wait_mode::WaitMode;
+use crate::functions::station::{NeighbourTracker, Network};
 use crate::monitor::SnapshotPublisher;
 
 /// A device with its objects.
@@ -142,6 +143,21 @@ impl<P: HostPlatform> Endpoint<P> {
         &mut self.device.control
     }
 
+    /// Has the function answer for its addresses and resolve others, until it is closed. Where it
+    /// cannot, messages go on without.
+    pub(crate) fn start_station(&mut self, network: &Network) {
+        if let Err(error) = self.device.start_station(network) {
+            log::warn!(
+                "{error:#}: nothing answers ARP requests, neighbour solicitations and pings for this function, and addresses of peers are not resolved"
+            );
+        }
+    }
+
+    /// Its neighbours, if it has a station.
+    pub(crate) fn neighbours(&mut self) -> Option<&mut NeighbourTracker<P>> {
+        self.device.neighbours.as_deref_mut()
+    }
+
     /// Queue pair `index`, in the order in which they were made.
     pub(crate) fn qp(&mut self, index: usize) -> Result<&mut Qp<P>> {
         self.qps.get_mut(index).context("no such queue pair")
@@ -243,6 +259,9 @@ impl<P: HostPlatform> Endpoint<P> {
     pub(crate) fn join(&mut self, sgid_index: u8, group: IpAddr) -> Result<()> {
         let qp = self.qps.first().context("no queue pair")?;
         self.device.control.attach_mcast(qp, sgid_index, group)?;
+        if let Some(neighbours) = &self.device.neighbours {
+            neighbours.station().join(group);
+        }
         Ok(())
     }
 
@@ -316,7 +335,8 @@ impl<P: HostPlatform> Endpoint<P> {
     /// # Errors
     /// The first step that failed; what the device may still write is leaked.
     pub fn close(self) -> Result<()> {
-        let (control, events) = self.device.into_parts();
+        let (mut control, events, neighbours) = self.device.into_parts();
+        let closed = neighbours.map_or(Ok(()), |station| station.close(&mut control));
         let objects = Remaining {
             qps: self.qps,
             ahs: self.ahs,
@@ -325,7 +345,8 @@ impl<P: HostPlatform> Endpoint<P> {
             pds: [self.pd],
         };
         let end = control.shutdown_with(events, objects);
-        end.context("shutting down")
+        end.context("shutting down")?;
+        closed
     }
 }
 

@@ -9,6 +9,7 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
 use super::wait_mode::WaitMode;
+use crate::functions::station::{NeighbourTracker, Network, Pace, Station};
 use crate::monitor::{Counts, FunctionSnapshot, SnapshotPublisher, collect_snapshot};
 
 /// A thread that polls does so many times in vain before it looks for events and deferred work,
@@ -19,7 +20,7 @@ const SLEEP: Ns = Ns::from_ms(10);
 
 /// A ready device, its events and its counts.
 #[derive(Debug)]
-pub(crate) struct ProgressLoop<P: Platform> {
+pub(crate) struct ProgressLoop<P: HostPlatform> {
     pub(crate) platform: P,
     pub(crate) control: Control<P>,
     events: EventSet<P>,
@@ -31,6 +32,8 @@ pub(crate) struct ProgressLoop<P: Platform> {
     fired: Vec<Vector>,
     counts: Counts,
     publisher: Option<SnapshotPublisher>,
+    /// The function on its link, if it has LAN queues. Apart from what each turn looks at.
+    pub(crate) neighbours: Option<Box<NeighbourTracker<P>>>,
 }
 
 impl<P: HostPlatform> ProgressLoop<P> {
@@ -63,7 +66,19 @@ impl<P: HostPlatform> ProgressLoop<P> {
             empty_polls: 0,
             fired: Vec::new(),
             publisher,
+            neighbours: None,
         })
+    }
+
+    /// Has the function answer for its addresses.
+    ///
+    /// # Errors
+    /// As [`Station::start`].
+    pub(crate) fn start_station(&mut self, network: &Network) -> Result<()> {
+        let platform = self.platform.clone();
+        let station = Station::start(platform, &mut self.control, network, Pace::Calm)?;
+        self.neighbours = Some(Box::new(NeighbourTracker::new(station)));
+        Ok(())
     }
 
     /// Takes completions of `cq`, the only queue; does the device's events and deferred work
@@ -123,6 +138,9 @@ impl<P: HostPlatform> ProgressLoop<P> {
     /// A device that only a reset helps, or an asynchronous event: a run in which
     /// nothing goes wrong has none.
     fn progress(&mut self) -> Result<()> {
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.progress(&mut self.control)?;
+        }
         let mut failure = None;
         let progress = match self.wait_mode {
             WaitMode::BusyPoll => e810::progress(&mut self.control, &mut self.events, |event| {
@@ -185,8 +203,8 @@ impl<P: HostPlatform> ProgressLoop<P> {
     }
 
     /// What the device is shut down with.
-    pub(crate) fn into_parts(self) -> (Control<P>, EventSet<P>) {
-        (self.control, self.events)
+    pub(crate) fn into_parts(self) -> (Control<P>, EventSet<P>, Option<Box<NeighbourTracker<P>>>) {
+        (self.control, self.events, self.neighbours)
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod monitor;
 mod perf;
+mod ping;
 mod pingpong;
 mod report;
 mod stat;

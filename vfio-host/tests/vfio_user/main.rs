@@ -18,6 +18,7 @@ mod foreign_server;
 mod limits;
 mod messages;
 mod middleman;
+mod neighbours;
 mod overlap;
 mod pcap;
 mod processes;

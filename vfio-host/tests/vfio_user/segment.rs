@@ -13,7 +13,7 @@ use super::apart::on;
 use super::processes::{E810, all_verified, alone, folder, until};
 
 /// The name of a wire that nothing else is on.
-fn name() -> String {
+pub(crate) fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("test-{}.{number}", std::process::id())
@@ -181,7 +181,7 @@ fn one_address_at_two_ends_is_said() {
 }
 
 /// A side that listens with a function of its own, and where.
-fn listener(command: &str, words: &str) -> (E810, SocketAddr) {
+pub(crate) fn listener(command: &str, words: &str) -> (E810, SocketAddr) {
     let mut e810 = command_on(command, &format!("--listen=127.0.0.1:0 {words}"));
     let mut lines = BufReader::new(e810.0.stderr.take().unwrap());
     let mut line = String::new();
@@ -192,7 +192,7 @@ fn listener(command: &str, words: &str) -> (E810, SocketAddr) {
     (e810, at)
 }
 
-fn command_on(command: &str, words: &str) -> E810 {
+pub(crate) fn command_on(command: &str, words: &str) -> E810 {
     let mut arguments = vec![command.to_owned(), "--json".to_owned()];
     arguments.extend(words.split_whitespace().map(str::to_owned));
     E810::start(&arguments)

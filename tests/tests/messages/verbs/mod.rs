@@ -10,6 +10,7 @@ mod contexts;
 mod counters;
 mod fences;
 mod keys;
+mod neighbours;
 mod pages;
 mod paths;
 mod queries;

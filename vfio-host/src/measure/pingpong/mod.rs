@@ -85,7 +85,7 @@ pub(crate) const MESSAGE_LIMIT: Ns = Ns::from_ms(10_000);
 const CLOCK_EVERY: u32 = 16;
 
 /// What to check when nothing comes from a peer in another process.
-pub(crate) const UNREACHED: &str = "check that packets reach the peer; nothing answers ARP for this function, so a kernel there needs `ip neigh replace`";
+pub(crate) const UNREACHED: &str = "check that packets reach the peer, which `e810 ping` from here shows, and that its queue pair is ready; a firewall there may drop UDP port 4791";
 
 /// Asked at least once a message and in each empty turn; an error ends the
 /// exchange, with both sides in order.

@@ -1,0 +1,76 @@
+//! Why an address is not resolved.
+
+use std::net::IpAddr;
+
+use e810_hal::Ns;
+
+/// Why the MAC address for packets to a destination is not known. Each is one line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Unresolved {
+    /// The next hop does not answer.
+    #[error(
+        "resolving {destination}: {via} answered no {} within {limit}; check that it is there and its address right (`e810 ping`), that both ports are in one VLAN, or give its Ethernet address with --peer-mac", question(*via)
+    )]
+    NoAnswer {
+        /// Where packets are to go.
+        destination: IpAddr,
+        /// Who was asked: itself, or the gateway.
+        via: IpAddr,
+        /// For how long.
+        limit: Ns,
+    },
+    /// No own address could send to it.
+    #[error(
+        "resolving {destination}: no own address has a route there; give one of its family with --ip ADDR/LEN, and --gateway if it is on no network of these"
+    )]
+    NoRoute {
+        /// Where packets are to go.
+        destination: IpAddr,
+    },
+    /// Its own address could not be used: whether another station has it was not found out.
+    #[error(
+        "resolving {destination}: the own address for it is still being looked for on the link after {limit}; see whether the link is up, and the log for a duplicate"
+    )]
+    NoSource {
+        /// Where packets are to go.
+        destination: IpAddr,
+        /// For how long that was waited for.
+        limit: Ns,
+    },
+    /// Too many neighbours are in use.
+    #[error(
+        "resolving {destination}: all {neighbours} places for neighbours are in use; use fewer peers"
+    )]
+    NoRoom {
+        /// Where packets are to go.
+        destination: IpAddr,
+        /// Places.
+        neighbours: usize,
+    },
+    /// Nobody resolves on this function.
+    #[error(
+        "{destination}: its Ethernet address is not known, and this function cannot ask for it ({why}); give it with --peer-mac"
+    )]
+    NoStation {
+        /// Where packets are to go.
+        destination: IpAddr,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The thread that resolves has ended.
+    #[error(
+        "resolving {destination}: the thread that resolves has ended; the log says why, please report it"
+    )]
+    Ended {
+        /// Where packets are to go.
+        destination: IpAddr,
+    },
+}
+
+/// What asks for an address of this family.
+const fn question(ip: IpAddr) -> &'static str {
+    match ip {
+        IpAddr::V4(_) => "ARP request",
+        IpAddr::V6(_) => "neighbour solicitation",
+    }
+}

@@ -1,0 +1,233 @@
+//! A function as a station on its link: it answers for its addresses, and finds others.
+//!
+//! The RDMA engine answers no ARP request, no neighbour solicitation and no ping, and resolves
+//! nothing. A thread does it, which has the function's LAN port and an `e810_net::Interface`:
+//!
+//! * `network`, what the function is called there;
+//! * `worker`, the thread;
+//! * `follow`, the paths of queue pairs whose neighbours it watches.
+//!
+//! It looks at the port every few milliseconds and waits for no interrupt: those are the
+//! program's. Messages between queue pairs never pass through it.
+
+mod error;
+mod follow;
+mod network;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use e810::{Control, LanInit, LanPort, MacAddr};
+use e810_backends::interrupts::HostPlatform;
+use e810_net::{Ping, multicast_mac};
+
+pub(crate) use error::Unresolved;
+pub(crate) use follow::{NeighbourTracker, without_station};
+pub(crate) use network::Network;
+use worker::{Command, EventSender, RESOLVE_LIMIT, Worker};
+pub(crate) use worker::{Neighbour, StationEvent};
+
+/// Commands that may wait for the thread.
+const COMMANDS: usize = 32;
+/// StationEvent that may wait for the program; more are lost.
+const EVENTS: usize = 64;
+/// How often who waits for an answer does something else.
+const STEP: Duration = Duration::from_millis(20);
+/// What the thread may take beyond [`RESOLVE_LIMIT`], on a busy machine.
+const GRACE: Duration = Duration::from_secs(5);
+/// All IPv4 hosts: routers ask there for the groups that a host is in (RFC 3376 4.1.12).
+const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
+
+/// How often a station looks at its port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// So seldom that measurements beside it do not notice.
+    Calm,
+    /// So often that an echo's time is that of the link.
+    Quick,
+}
+
+/// A station; its thread ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Station<P: HostPlatform> {
+    /// Away before the thread is waited for: that is what ends it.
+    commands: Option<SyncSender<Command>>,
+    events: Receiver<StationEvent>,
+    /// There may be events: one load, for a loop that asks in every turn.
+    has_events: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Option<LanPort<P>>>>,
+}
+
+impl<P: HostPlatform> Station<P> {
+    /// Opens the function's LAN port and begins to answer.
+    ///
+    /// # Errors
+    /// A LAN port that cannot be opened, no thread. Nothing is left behind.
+    pub(crate) fn start(
+        platform: P,
+        control: &mut Control<P>,
+        network: &Network,
+        pace: Pace,
+    ) -> Result<Self> {
+        let lan = control.lan();
+        let port = control.open_lan(&LanInit::new(lan.mtu));
+        let port = port.context("opening the LAN queues")?;
+        let now = e810_net::Ns(platform.now().0);
+        let (interface, refused) = network.interface(lan.mac, lan.mtu, now);
+        for (own, error) in refused {
+            log::warn!("own address {own}: {error}; nothing is answered for it");
+        }
+        for group in interface.groups().chain([ALL_HOSTS.into()]) {
+            let Some(mac) = multicast_mac(group) else {
+                continue;
+            };
+            if let Err(error) = control.join_lan_group(&port, MacAddr(mac.0)) {
+                log::warn!("frames to {group} do not arrive: {error}");
+            }
+        }
+        let (commands, from_program) = sync_channel(COMMANDS);
+        let (to_program, events) = sync_channel(EVENTS);
+        let is_quick = pace == Pace::Quick;
+        let has_events = Arc::new(AtomicBool::new(false));
+        let to_program = EventSender {
+            events: to_program,
+            has_events: Arc::clone(&has_events),
+        };
+        let worker = move |port| {
+            Worker::new(
+                platform,
+                port,
+                interface,
+                from_program,
+                to_program,
+                is_quick,
+            )
+            .run()
+        };
+        // Through a channel, so that the port is there to be closed if there is no thread.
+        let (give, take) = sync_channel(1);
+        let thread = thread::Builder::new().name("station".to_owned());
+        let thread = thread.spawn(move || take.recv().ok().map(worker));
+        match thread {
+            Ok(thread) => {
+                // The thread holds the other end, and there is room for one.
+                let _ = give.send(port);
+                Ok(Self {
+                    commands: Some(commands),
+                    events,
+                    has_events,
+                    thread: Some(thread),
+                })
+            }
+            Err(error) => {
+                let closed = control.close_lan(port);
+                closed.map_err(|(_, error)| error)?;
+                Err(anyhow!(error).context("a thread for the LAN queues"))
+            }
+        }
+    }
+
+    /// Ends the thread and closes the port.
+    ///
+    /// # Errors
+    /// The device's refusal.
+    pub(crate) fn close(mut self, control: &mut Control<P>) -> Result<()> {
+        let Some(port) = self.stop() else {
+            return Err(anyhow!("the thread of the LAN queues has ended before"));
+        };
+        let closed = control.close_lan(port);
+        closed
+            .map_err(|(_, error)| error)
+            .context("closing the LAN queues")
+    }
+
+    fn stop(&mut self) -> Option<LanPort<P>> {
+        self.commands = None;
+        // A panic was reported by the thread.
+        self.thread.take()?.join().ok()?
+    }
+
+    /// Where packets to `destination` go; `idle` is called while that is found out, and may end it.
+    /// From then on the next hop's place is confirmed again and again.
+    ///
+    /// # Errors
+    /// [`Unresolved`], or what `idle` said.
+    pub(crate) fn resolve(
+        &self,
+        destination: IpAddr,
+        idle: &dyn Fn() -> Result<()>,
+    ) -> Result<Neighbour> {
+        let answer = self.ask(destination);
+        let limit = Instant::now() + Duration::from_nanos(RESOLVE_LIMIT.0) + GRACE;
+        loop {
+            match answer.recv_timeout(STEP) {
+                Ok(answer) => return Ok(answer?),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < limit => idle()?,
+                Err(_) => return Err(Unresolved::Ended { destination }.into()),
+            }
+        }
+    }
+
+    /// Has the next hop of `destination` confirmed again and again from now on.
+    pub(crate) fn watch(&self, destination: IpAddr) {
+        drop(self.ask(destination));
+    }
+
+    fn ask(&self, destination: IpAddr) -> Receiver<Result<Neighbour, Unresolved>> {
+        let (answer, answered) = sync_channel(1);
+        self.command(Command::Watch {
+            destination,
+            answer,
+        });
+        answered
+    }
+
+    /// Says to routers and switches that the function is in a multicast group.
+    pub(crate) fn join(&self, group: IpAddr) {
+        self.command(Command::Join(group));
+    }
+
+    /// Asks for an echo; what became of it is an event.
+    pub(crate) fn ping(&self, ping: Ping) {
+        self.command(Command::Ping(ping));
+    }
+
+    /// A thread that has ended is noticed where its answer is missing.
+    fn command(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            let _ = commands.send(command);
+        }
+    }
+
+    /// Whether there may be events since this was asked last.
+    pub(crate) fn has_events(&self) -> bool {
+        self.has_events.load(Ordering::Relaxed) && self.has_events.swap(false, Ordering::Acquire)
+    }
+
+    /// The oldest event that was not taken yet. Does not wait.
+    pub(crate) fn next_event(&self) -> Option<StationEvent> {
+        self.events.try_recv().ok()
+    }
+
+    /// The same, and waits for it.
+    pub(crate) fn wait_event(&self, limit: Duration) -> Option<StationEvent> {
+        self.events.recv_timeout(limit).ok()
+    }
+}
+
+impl<P: HostPlatform> Drop for Station<P> {
+    fn drop(&mut self) {
+        if let Some(port) = self.stop() {
+            // The device may still write to its memory: it stays allocated.
+            drop(port);
+        }
+    }
+}

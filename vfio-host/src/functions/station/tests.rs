@@ -1,0 +1,241 @@
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use e810::{Control, EventSet, GidEntry, LanInit, LinkPolicy, MacAddr, Path};
+use e810_hal::Clock as _;
+use e810_net::{Claim, Config, Interface, Ns, Ping};
+use e810_sim::{Mode, Profile, Sim, SimPlatform};
+
+use super::worker::{Frames, Waiting, try_resolve};
+use super::*;
+use crate::cli::StartArgs;
+use crate::functions::simulated::sim_start;
+
+const OWN: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
+/// Where the neighbour is later.
+const MOVED: MacAddr = MacAddr([2, 0xAB, 0, 0, 0, 7]);
+
+type Up = (Control<SimPlatform>, EventSet<SimPlatform>);
+
+fn sim() -> Sim {
+    let builder = Sim::builder().functions(2).mode(Mode::Real);
+    builder.profile(Profile::small()).cold().build()
+}
+
+fn up(sim: &Sim, function: u8) -> Up {
+    let nic = sim.function(function);
+    let args = StartArgs {
+        mtu: Some(1500),
+        ..StartArgs::default()
+    };
+    let start = sim_start(&nic, &args).unwrap();
+    let policy = LinkPolicy::GoOn;
+    let backing = e810::hmc::Backing::default();
+    let device = start.bring_up(nic, backing, policy, &mut |_| {}).unwrap();
+    device.split()
+}
+
+fn network(function: usize) -> Network {
+    Network {
+        addresses: vec![format!("{}/24", OWN[function]).parse().unwrap()],
+        ..Network::default()
+    }
+}
+
+fn end((control, events): Up) {
+    let ended = control.shutdown(events);
+    ended.map_err(|failed| failed.error).unwrap();
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn two_stations_resolve_and_answer_each_other() {
+    let sim = sim();
+    let mut both = [0, 1].map(|function| up(&sim, function));
+    for (control, _) in &mut both {
+        control.wait_link(e810_hal::Ns::from_ms(5_000)).unwrap();
+    }
+    let stations = [0, 1].map(|function: usize| {
+        let nic = sim.function(function as u8);
+        let control = &mut both[function].0;
+        Station::start(nic, control, &network(function), Pace::Quick).unwrap()
+    });
+    let there = both[1].0.lan().mac;
+    let neighbour = stations[0].resolve(ip(OWN[1]), &|| Ok(())).unwrap();
+    assert_eq!((neighbour.via, neighbour.mac), (ip(OWN[1]), there));
+    let link_local = e810_net::link_local(e810_net::MacAddr(there.0)).into();
+    for (seq, to) in [(1, ip(OWN[1])), (2, link_local)] {
+        stations[0].ping(Ping {
+            ip: to,
+            ident: 7,
+            seq,
+            length: 100,
+        });
+        let found =
+            |event| matches!(event, StationEvent::Echo { seq: of, length: 100, .. } if of == seq);
+        heard(&stations[0], found);
+    }
+    let error = stations[0].resolve(ip("203.0.113.1"), &|| Ok(()));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("--gateway"), "{error}");
+    let stopped = stations[0].resolve(ip("192.0.2.99"), &|| Err(anyhow!("enough")));
+    assert_eq!(stopped.unwrap_err().to_string(), "enough");
+    for (station, (control, _)) in stations.into_iter().zip(&mut both) {
+        station.close(control).unwrap();
+    }
+    both.into_iter().for_each(end);
+    assert_eq!(sim.findings(), []);
+}
+
+fn heard(station: &Station<SimPlatform>, mut is_it: impl FnMut(StationEvent) -> bool) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        if station.wait_event(STEP).is_some_and(&mut is_it) {
+            return;
+        }
+    }
+    panic!("not heard within the time");
+}
+
+/// The interface of a station with the second address, on a port of the test.
+fn claim(mac: MacAddr, now: Ns) -> Interface {
+    let mut interface = Interface::new(Config::new(e810_net::MacAddr(mac.0)), now);
+    let address = OWN[1].parse().unwrap();
+    let added = interface.add_ipv4(address, 24, Claim::Announced, now);
+    added.unwrap();
+    interface
+}
+
+#[test]
+fn paths_follow_a_neighbour_that_moves() {
+    let sim = sim();
+    let [mut own, mut other] = [0, 1].map(|function| up(&sim, function));
+    for (control, _) in [&mut own, &mut other] {
+        control.wait_link(e810_hal::Ns::from_ms(5_000)).unwrap();
+    }
+    let (nic, there) = (sim.function(1), other.0.lan().mac);
+    let mut port = Frames(other.0.open_lan(&LanInit::default()).unwrap());
+    let control = &mut own.0;
+    let station = Station::start(sim.function(0), control, &network(0), Pace::Calm).unwrap();
+    let mut neighbours = NeighbourTracker::new(station);
+    let sgid = control.add_gid(GidEntry::untagged(ip(OWN[0]))).unwrap();
+    let pd = control.alloc_pd().unwrap();
+    let path = Path::new(sgid, ip(OWN[1]), there);
+    let ah = control.create_ah(&pd, &path).unwrap();
+    neighbours.follow_on_link(ip(OWN[1]), there);
+
+    let now = || Ns(nic.now().0);
+    let mut interface = claim(there, now());
+    let start = Instant::now();
+    let mut moved = 0;
+    while moved == 0 {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "it did not follow"
+        );
+        interface.poll(now(), &mut port);
+        // It comes with another address when it was known for longer than a second: what nobody
+        // has asked for is not believed before.
+        if start.elapsed() > Duration::from_secs(2) && interface.mac().0 == there.0 {
+            interface = claim(MOVED, now());
+        }
+        neighbours.progress(control).unwrap();
+        // It is moved back here only if it has moved.
+        moved = control.move_neighbour(ip(OWN[1]), MOVED, there).unwrap();
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!((moved, interface.mac().0), (1, MOVED.0));
+    control.destroy_ah(ah).map_err(|(_, error)| error).unwrap();
+    control.dealloc_pd(pd).map_err(|(_, error)| error).unwrap();
+    neighbours.close(control).unwrap();
+    let closed = other.0.close_lan(port.0);
+    closed.map_err(|(_, error)| error).unwrap();
+    [own, other].into_iter().for_each(end);
+    assert_eq!(sim.findings(), []);
+}
+
+/// What becomes of a question as time goes on, without a thread and a port.
+#[test]
+fn a_question_has_an_end() {
+    let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+    let network = Network {
+        gateways: vec![ip("192.0.2.254")],
+        ..network(0)
+    };
+    let (mut interface, _) = network.interface(mac, 1500, Ns::ZERO);
+    let limit = RESOLVE_LIMIT;
+    let mut ask = |destination: &str, from: Ns, at: Ns| {
+        let (answer, _) = sync_channel(1);
+        let mut waiting = Waiting {
+            destination: ip(destination),
+            hop: None,
+            until: from.plus(Ns(limit.0)),
+            answer,
+        };
+        try_resolve(&mut waiting, &mut interface, at)
+    };
+    let late = Ns(limit.0);
+    assert_eq!(ask("192.0.2.9", Ns::ZERO, Ns::ZERO), None);
+    let no_answer = |destination, via| {
+        Some(Err(Unresolved::NoAnswer {
+            destination: ip(destination),
+            via: ip(via),
+            limit,
+        }))
+    };
+    assert_eq!(
+        ask("192.0.2.9", Ns::ZERO, late),
+        no_answer("192.0.2.9", "192.0.2.9")
+    );
+    assert_eq!(
+        ask("203.0.113.1", Ns::ZERO, late),
+        no_answer("203.0.113.1", "192.0.2.254")
+    );
+    // The link-local address is not ours yet.
+    let destination = ip("fe80::1");
+    assert_eq!(ask("fe80::1", Ns::ZERO, Ns::ZERO), None);
+    let no_source = Some(Err(Unresolved::NoSource { destination, limit }));
+    assert_eq!(ask("fe80::1", Ns::ZERO, late), no_source);
+    let destination = ip("2001:db8::1");
+    let no_route = Some(Err(Unresolved::NoRoute { destination }));
+    assert_eq!(ask("2001:db8::1", Ns::ZERO, Ns::ZERO), no_route);
+}
+
+/// A flood does not keep the thread from its commands, and not from its end.
+#[test]
+fn a_flood_does_not_keep_a_station_from_its_end() {
+    let sim = sim();
+    let [mut own, mut other] = [0, 1].map(|function| up(&sim, function));
+    for (control, _) in [&mut own, &mut other] {
+        control.wait_link(e810_hal::Ns::from_ms(5_000)).unwrap();
+    }
+    let mut port = other.0.open_lan(&LanInit::default()).unwrap();
+    let control = &mut own.0;
+    let station = Station::start(sim.function(0), control, &network(0), Pace::Calm).unwrap();
+    let is_over = AtomicBool::new(false);
+    let order = Ordering::Relaxed;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let frame = [0xFF; 60];
+            while !is_over.load(order) {
+                // What finds no room was enough.
+                let _ = port.transmit(&frame);
+            }
+        });
+        thread::sleep(Duration::from_millis(100));
+        let start = Instant::now();
+        // Its own address needs no neighbour.
+        let neighbour = station.resolve(ip(OWN[0]), &|| Ok(())).unwrap();
+        assert_eq!(neighbour.via, ip(OWN[0]));
+        station.close(control).unwrap();
+        is_over.store(true, order);
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    });
+    let closed = other.0.close_lan(port);
+    closed.map_err(|(_, error)| error).unwrap();
+    [own, other].into_iter().for_each(end);
+}
