@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use e810_sim::BringUp;
+use e810_sim::{Accesses, BringUp};
 use e810_sim_wire::LinkReport;
 use serde::Serialize;
 
@@ -58,10 +58,55 @@ pub struct FunctionReport {
     pub function_resets: u64,
     /// Resets of the PF through its registers.
     pub pf_resets: u64,
+    /// Requests for an event of a completion queue, those that were ignored not included.
+    pub arms: u64,
+    /// Requests that were ignored: their ARM_SEQ_NUM was not new.
+    pub arms_repeated: u64,
+    /// Entries written to completion event queues.
+    pub ceqes: u64,
+    /// Bytes of memory that the user shows the device now.
+    pub dma_bytes: u64,
+    /// Register accesses and commands since the start, also through resets.
+    #[serde(flatten)]
+    pub accesses: AccessReport,
     /// What each bring-up cost, from a reset to the engine's being ready.
     pub bring_ups: Vec<BringUpReport>,
     /// AdminQ commands that were refused: opcode and code as text, how often.
     pub refused_commands: BTreeMap<String, u64>,
+}
+
+/// Register accesses and commands by what they are.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct AccessReport {
+    /// Reads by register.
+    pub reads_of: BTreeMap<String, u64>,
+    /// Writes by register; the doorbell page's are DB_WQE_ALLOC and DB_CQ_ARM.
+    pub writes_of: BTreeMap<String, u64>,
+    /// AdminQ commands by opcode.
+    pub adminq_of: BTreeMap<String, u64>,
+    /// CQP commands by opcode.
+    pub cqp_of: BTreeMap<String, u64>,
+}
+
+impl From<&Accesses> for AccessReport {
+    fn from(counted: &Accesses) -> Self {
+        let named = |of: &BTreeMap<&'static str, u64>| {
+            let named = of.iter().map(|(name, count)| ((*name).to_owned(), *count));
+            named.collect::<BTreeMap<_, _>>()
+        };
+        let adminq = counted.adminq.iter();
+        let cqp = counted.cqp.iter();
+        Self {
+            reads_of: named(&counted.register_reads),
+            writes_of: named(&counted.register_writes),
+            adminq_of: adminq
+                .map(|(opcode, count)| (format!("{opcode:#06x}"), *count))
+                .collect(),
+            cqp_of: cqp
+                .map(|(opcode, count)| (format!("{opcode:#04x}"), *count))
+                .collect(),
+        }
+    }
 }
 
 /// What one bring-up cost.
@@ -77,38 +122,21 @@ pub struct BringUpReport {
     pub cqp: u64,
     /// Bytes of host memory behind the engine's objects.
     pub hmc_bytes: u64,
-    /// Reads by register.
-    pub reads_of: BTreeMap<String, u64>,
-    /// Writes by register.
-    pub writes_of: BTreeMap<String, u64>,
-    /// AdminQ commands by opcode.
-    pub adminq_of: BTreeMap<String, u64>,
-    /// CQP commands by opcode.
-    pub cqp_of: BTreeMap<String, u64>,
+    /// All of them by what they are.
+    #[serde(flatten)]
+    pub accesses: AccessReport,
 }
 
 impl From<&BringUp> for BringUpReport {
     fn from(cost: &BringUp) -> Self {
-        let named = |of: &BTreeMap<&'static str, u64>| {
-            let named = of.iter().map(|(name, count)| ((*name).to_owned(), *count));
-            named.collect::<BTreeMap<_, _>>()
-        };
-        let adminq = cost.adminq.iter();
-        let cqp = cost.cqp.iter();
+        let counted = &cost.accesses;
         Self {
-            reads: cost.register_reads.values().sum(),
-            writes: cost.register_writes.values().sum(),
-            adminq: cost.adminq.values().sum(),
-            cqp: cost.cqp.values().sum(),
+            reads: counted.register_reads.values().sum(),
+            writes: counted.register_writes.values().sum(),
+            adminq: counted.adminq.values().sum(),
+            cqp: counted.cqp.values().sum(),
             hmc_bytes: cost.hmc_bytes,
-            reads_of: named(&cost.register_reads),
-            writes_of: named(&cost.register_writes),
-            adminq_of: adminq
-                .map(|(opcode, count)| (format!("{opcode:#06x}"), *count))
-                .collect(),
-            cqp_of: cqp
-                .map(|(opcode, count)| (format!("{opcode:#04x}"), *count))
-                .collect(),
+            accesses: counted.into(),
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::config_space::{ConfigSpace, Place};
 use crate::connection::converse;
 use crate::device::{Counts, Device};
 use crate::interrupts::Interrupts;
-use crate::report::{BringUpReport, FindingReport, FunctionReport, ServerReport};
+use crate::report::{AccessReport, BringUpReport, FindingReport, FunctionReport, ServerReport};
 use crate::socket;
 
 /// MSI-X vectors of a served function when nothing is said. Functions of cards
@@ -163,6 +163,11 @@ impl Server {
             stopped: stats.stopped,
             function_resets: resets.flr,
             pf_resets: resets.pfr,
+            arms: stats.arms,
+            arms_repeated: stats.arms_repeated,
+            ceqes: stats.ceqes,
+            dma_bytes: self.sim.function(function).attached_bytes(),
+            accesses: AccessReport::from(&self.sim.accesses(function)),
             bring_ups: self
                 .sim
                 .bring_ups(function)

@@ -106,7 +106,7 @@ const fn rx_control(value: u32) -> u32 {
     }
 }
 
-/// The name that accesses are counted under. The doorbell page has no names.
+/// The name that accesses are counted under.
 fn count_name(element: Option<Element>) -> &'static str {
     element.map_or("others", |element| element.register.name)
 }
@@ -122,9 +122,7 @@ impl Function {
     pub(crate) fn read32(&mut self, off: RegOffset, log: &mut Log, now: u64) -> u32 {
         self.state.stats.register_reads += 1;
         let element = self.state.registers.element(off);
-        if self.state.tally.counts() {
-            self.state.tally.read(count_name(element));
-        }
+        self.state.tally.counter.read(count_name(element));
         let Some(element) = element else {
             let text = format!("read of {}", regs::name(off));
             self.lint(log, now, kind::REGISTER_UNKNOWN, text);
@@ -183,10 +181,9 @@ impl Function {
             self.lint(log, now, kind::REGISTER_IN_RESET, text);
             return Effect::None;
         }
-        if self.state.tally.counts() {
-            let name = count_name(self.state.registers.element(off));
-            self.state.tally.wrote(name);
-        }
+        let registers = &self.state.registers;
+        let name = || count_name(registers.element(off));
+        self.state.tally.counter.wrote(off, name);
         match doorbell(off) {
             Some(doorbell) => {
                 self.write_doorbell(doorbell, off, value, log, now);

@@ -5,9 +5,9 @@
 //! report events and receive packets: the AEQ exists and, on a cold function, a VSI passes packets.
 //! These are the last steps of existing drivers (control-path 3.0, 3.1).
 
-use std::collections::BTreeMap;
-
 use e810_hal::Ns;
+
+use crate::accesses::{Accesses, Counter};
 
 /// Bring-ups kept of a function; later ones are not.
 const KEPT: usize = 64;
@@ -19,14 +19,8 @@ pub struct BringUp {
     pub from: Ns,
     /// When the engine was ready.
     pub ready: Ns,
-    /// Reads by name of the register; elements of an array are one.
-    pub register_reads: BTreeMap<&'static str, u64>,
-    /// Writes by name of the register.
-    pub register_writes: BTreeMap<&'static str, u64>,
-    /// Commands of the AdminQ by opcode.
-    pub adminq: BTreeMap<u16, u64>,
-    /// Commands of the CQP by opcode.
-    pub cqp: BTreeMap<u8, u64>,
+    /// Register accesses and commands.
+    pub accesses: Accesses,
     /// Bytes of host memory that valid SDs name: 2 MiB for a direct one, the pages of a paged one.
     pub hmc_bytes: u64,
 }
@@ -34,7 +28,10 @@ pub struct BringUp {
 /// Counts one function.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    current: BringUp,
+    pub(crate) counter: Counter,
+    /// When the last reset was, and what had been counted then.
+    from: Ns,
+    at_reset: Accesses,
     done: bool,
     finished: Vec<BringUp>,
 }
@@ -43,44 +40,25 @@ impl Tally {
     /// A reset: the next bring-up begins.
     pub(crate) fn restart(&mut self, now: u64) {
         self.done = false;
-        self.current = BringUp {
-            from: Ns(now),
-            ..BringUp::default()
-        };
+        self.from = Ns(now);
+        self.at_reset = self.counter.all();
     }
 
-    /// Whether a bring-up is being counted.
+    /// Whether a bring-up has begun that has not ended.
     pub(crate) fn counts(&self) -> bool {
         !self.done
-    }
-
-    pub(crate) fn read(&mut self, register: &'static str) {
-        *self.current.register_reads.entry(register).or_default() += 1;
-    }
-
-    pub(crate) fn wrote(&mut self, register: &'static str) {
-        *self.current.register_writes.entry(register).or_default() += 1;
-    }
-
-    pub(crate) fn adminq(&mut self, opcode: u16) {
-        if self.counts() {
-            *self.current.adminq.entry(opcode).or_default() += 1;
-        }
-    }
-
-    pub(crate) fn cqp(&mut self, opcode: u8) {
-        if self.counts() {
-            *self.current.cqp.entry(opcode).or_default() += 1;
-        }
     }
 
     /// The engine is ready.
     pub(crate) fn finish(&mut self, now: u64, hmc_bytes: u64) {
         self.done = true;
-        self.current.ready = Ns(now);
-        self.current.hmc_bytes = hmc_bytes;
         if self.finished.len() < KEPT {
-            self.finished.push(self.current.clone());
+            self.finished.push(BringUp {
+                from: self.from,
+                ready: Ns(now),
+                accesses: self.counter.all().since(&self.at_reset),
+                hmc_bytes,
+            });
         }
     }
 
@@ -91,23 +69,28 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::Sim;
+    use e810_hal::Clock;
     use e810_hal::regs as hw;
-    use e810_hal::{Clock, Ns};
 
     #[test]
     fn counting_ends_when_the_engine_is_ready() {
         let mut tally = Tally::default();
-        tally.read("A");
+        let (tail, doorbell) = (hw::PFPE_CQPTAIL.off(), hw::PFPE_CQPDB.off());
+        tally.counter.read("A");
+        tally.counter.wrote(doorbell, || "unused");
         tally.restart(5);
-        tally.read("A");
-        tally.read("A");
-        tally.wrote("B");
-        tally.adminq(1);
-        tally.cqp(2);
+        tally.counter.read("A");
+        tally.counter.read("A");
+        tally.counter.wrote(tail, || "B");
+        tally.counter.wrote(doorbell, || "unused");
+        tally.counter.adminq(1);
+        tally.counter.cqp(2);
         tally.finish(9, 4096);
-        tally.adminq(1);
+        tally.counter.adminq(1);
         assert!(!tally.counts());
         let [only] = tally.finished() else {
             panic!("{tally:?}");
@@ -116,9 +99,12 @@ mod tests {
             (only.from, only.ready, only.hmc_bytes),
             (Ns(5), Ns(9), 4096)
         );
-        assert_eq!(only.register_reads, BTreeMap::from([("A", 2)]));
-        assert_eq!(only.register_writes, BTreeMap::from([("B", 1)]));
-        assert_eq!((only.adminq[&1], only.cqp[&2]), (1, 1));
+        let counted = &only.accesses;
+        assert_eq!(counted.register_reads, BTreeMap::from([("A", 2)]));
+        let writes = BTreeMap::from([("B", 1), ("PFPE_CQPDB", 1)]);
+        assert_eq!(counted.register_writes, writes);
+        assert_eq!((counted.adminq[&1], counted.cqp[&2]), (1, 1));
+        assert_eq!(tally.counter.all().adminq[&1], 2);
     }
 
     #[test]
@@ -135,12 +121,13 @@ mod tests {
         hw::PFPE_CQPTAIL.set(&nic, 0);
         sim.with_machine(|machine| {
             let tally = &machine.functions[0].state.tally;
+            let counted = tally.counter.all().since(&tally.at_reset);
             assert_eq!(
-                tally.current.register_reads,
+                counted.register_reads,
                 BTreeMap::from([("GLPE_CPUSTATUS0", 1)])
             );
             let writes = BTreeMap::from([("GLINT_DYN_CTL", 2), ("PFPE_CQPTAIL", 1)]);
-            assert_eq!(tally.current.register_writes, writes);
+            assert_eq!(counted.register_writes, writes);
         });
         assert_eq!(sim.bring_ups(0), []);
     }

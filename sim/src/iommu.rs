@@ -259,6 +259,12 @@ impl Iommu {
         self.segments.values().filter(attached).count()
     }
 
+    /// Bytes of these mappings.
+    pub(crate) fn attached_bytes(&self) -> u64 {
+        let attached = self.segments.values().filter(|segment| segment.attached);
+        attached.map(Segment::len).sum()
+    }
+
     /// Mappings taken away so far.
     pub(crate) fn removed(&self) -> u64 {
         self.removed

@@ -26,6 +26,7 @@
 //! which exports a function to another process; it also uses [`SimPlatform::attach_memory`] and
 //! [`SimPlatform::function_level_reset`].
 
+mod accesses;
 mod bar;
 mod bring_up;
 mod builder;
@@ -56,6 +57,7 @@ pub mod variation;
 pub mod wire;
 pub mod wqe;
 
+pub use accesses::Accesses;
 pub use bring_up::BringUp;
 pub use builder::Builder;
 pub use driver_memory::{Allocation, DmaSegmentation, MemoryCounts};

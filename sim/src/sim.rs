@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use e810_hal::{Ns, Vector};
 
+use crate::accesses::Accesses;
 use crate::bring_up::BringUp;
 use crate::builder::Builder;
 use crate::driver_memory::{Allocation, MemoryCounts};
@@ -147,6 +148,12 @@ impl Sim {
     #[must_use]
     pub fn stats(&self, function: u8) -> Stats {
         self.with_state(function, |state| state.stats)
+    }
+
+    /// Register accesses and commands of PF `function` since power-up, also through resets.
+    #[must_use]
+    pub fn accesses(&self, function: u8) -> Accesses {
+        self.with_state(function, |state| state.tally.counter.all())
     }
 
     /// Costs of the bring-ups of PF `function`, oldest first; the first 64 are kept.

@@ -130,7 +130,7 @@ impl Env for EngineEnv<'_> {
 
     fn executed(&mut self, opcode: u8) {
         self.state.stats.commands += 1;
-        self.state.tally.cqp(opcode);
+        self.state.tally.counter.cqp(opcode);
     }
 
     fn has_queue_set(&self, handle: u16) -> bool {

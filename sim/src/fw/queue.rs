@@ -176,7 +176,7 @@ impl Cx<'_, '_> {
         }
         let mut descriptor = Descriptor(bytes);
         let opcode = descriptor.opcode();
-        self.env.state.tally.adminq(opcode);
+        self.env.state.tally.counter.adminq(opcode);
         let fault = self.fw.config.meet(opcode);
         let mut code = None;
         match fault {

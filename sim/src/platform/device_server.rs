@@ -41,6 +41,12 @@ impl SimPlatform {
         self.with(|env| env.state.memory.iommu.attached())
     }
 
+    /// Bytes of attached memory.
+    #[must_use]
+    pub fn attached_bytes(&self) -> u64 {
+        self.with(|env| env.state.memory.iommu.attached_bytes())
+    }
+
     /// Function-level reset, as by the PCI Express capability; complete when this returns.
     pub fn function_level_reset(&self) {
         self.with_machine(Machine::function_level_reset);
@@ -88,7 +94,7 @@ mod tests {
         // The other way round than in memory.
         assert!(nic.attach_memory(0x10_0000, second, Access::ReadWrite));
         assert!(nic.attach_memory(0x10_1000, first, Access::ReadWrite));
-        assert_eq!(nic.attached_memory(), 2);
+        assert_eq!((nic.attached_memory(), nic.attached_bytes()), (2, 8192));
         nic.with(|env| {
             env.write(0x10_0ffc, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
             let mut back = [0; 8];

@@ -33,9 +33,10 @@ def gid_index(device, kind="ipv4"):
 
 
 class Endpoint:
-    """A device with a PD, a CQ and one queue pair."""
+    """A device with a PD, a CQ and one queue pair, or more; `qp` is the first."""
 
-    def __init__(self, device, transport=IBV_QPT_RC, kind="ipv4", depth=64, sge=2, bytes=65536):
+    def __init__(self, device, transport=IBV_QPT_RC, kind="ipv4", depth=64, sge=2, bytes=65536,
+                 queue_pairs=1):
         self.device = device
         self.context = Context(name=device)
         self.pd = PD(self.context)
@@ -49,13 +50,15 @@ class Endpoint:
         attr = QPAttr(port_num=1)
         attr.qkey = 0x11111111
         attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE
-        self.qp = QP(self.pd, init, attr)
+        self.qps = [QP(self.pd, init, attr) for _ in range(queue_pairs)]
+        self.qp = self.qps[0]
 
     def route(self, gid):
         """An address of the peer's GID, from our own."""
         return AHAttr(port_num=1, is_global=1, gr=GlobalRoute(dgid=gid, sgid_index=self.index, hop_limit=64))
 
-    def connect(self, gid, qpn, psn=0, peer_psn=0, mtu=IBV_MTU_1024, reads=16, timeout=14, retries=7, rnr=7):
+    def connect(self, gid, qpn, psn=0, peer_psn=0, mtu=IBV_MTU_1024, reads=16, timeout=14, retries=7, rnr=7,
+                qp=None):
         """A reliable connection, ready to send."""
         attr = QPAttr(port_num=1)
         attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE
@@ -65,20 +68,21 @@ class Endpoint:
         attr.dest_qp_num = qpn
         attr.rq_psn, attr.sq_psn = peer_psn, psn
         attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = timeout, retries, rnr, 12
-        self.qp.to_rts(attr)
+        (qp or self.qp).to_rts(attr)
 
-    def receive(self, offset, length, wr_id=1, mr=None):
+    def receive(self, offset, length, wr_id=1, mr=None, qp=None):
         mr = mr or self.mr
-        self.qp.post_recv(RecvWR(wr_id, 1, [SGE(mr.buf + offset, length, mr.lkey)]))
+        (qp or self.qp).post_recv(RecvWR(wr_id, 1, [SGE(mr.buf + offset, length, mr.lkey)]))
 
-    def post(self, opcode, offset, length, wr_id=2, remote=None, imm=0, flags=IBV_SEND_SIGNALED, mr=None):
+    def post(self, opcode, offset, length, wr_id=2, remote=None, imm=0, flags=IBV_SEND_SIGNALED, mr=None,
+             qp=None):
         """Posts one request; remote: (address, rkey)."""
         mr = mr or self.mr
         wr = SendWR(wr_id=wr_id, opcode=opcode, num_sge=1, sg=[SGE(mr.buf + offset, length, mr.lkey)],
                     send_flags=flags, imm_data=imm)
         if remote:
             wr.set_wr_rdma(remote[1], remote[0])
-        self.qp.post_send(wr)
+        (qp or self.qp).post_send(wr)
 
     def poll(self, seconds=20):
         """The next completion, waited for."""

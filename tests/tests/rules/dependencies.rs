@@ -192,6 +192,7 @@ const CRATES: &[CrateRule] = &[
             "e810-ceq",
             "e810-datapath",
             "e810-net",
+            "e810-lan",
             "e810",
             "e810-sim",
             "e810-sim-server",

@@ -48,6 +48,11 @@ fn two_processes_verify_every_message() {
         // Before and after each use, and when the user is gone.
         assert_eq!(function["function_resets"], 12);
         assert!(function["commands"].as_u64().unwrap() > 40);
+        // Through all resets: one AEQ a use, a doorbell a message, nothing shown any more.
+        assert_eq!(function["cqp_of"]["0x19"], 4);
+        assert!(function["writes_of"]["PFPE_WQEALLOC"].as_u64().unwrap() > 10_000);
+        assert!(function["reads_of"]["PF_FW_ATQH"].as_u64().unwrap() > 40);
+        assert_eq!(function["dma_bytes"], 0);
     }
 }
 

@@ -106,12 +106,8 @@ impl Port {
     pub(super) fn as_ipxe(sim: &Sim, pf: u8, context: RxContext) -> Self {
         let mut client = Client::on(sim, pf);
         let vsi = client.ask(0x0200, [0; 16], 2048).ok();
-        let vsi = (0..vsi.param16(4)).map(|at| vsi.data16(6 * usize::from(at)));
-        let vsi = vsi
-            .filter(|element| element >> 14 == 2)
-            .next_back()
-            .unwrap()
-            & 0x3FF;
+        let mut vsis = (0..vsi.param16(4)).map(|at| vsi.data16(6 * usize::from(at)));
+        let vsi = vsis.rfind(|element| element >> 14 == 2).unwrap() & 0x3FF;
         for mac in [[0xFF; 6], [2, 0, 0, 0, 0, 0]] {
             let mut rule = mac_rule(vsi, mac);
             let action = u32::from(vsi) << 4 | 1 << 17;

@@ -1,17 +1,11 @@
-//! What a bring-up costs Linux and this driver: the tables of
-//! `docs/linux-compared.md`, from what the simulator saw of both.
-//!
-//! ```text
-//! tests/guest/run linux && cp target/guest/report.json linux.json
-//! tests/guest/run vfio && cp target/guest/report.json vfio.json
-//! cargo run -p e810-tests --example linux_compared -- linux.json vfio.json
-//! ```
+//! Bring-ups, from a reset to the engine's being ready.
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs;
 
 use serde_json::Value;
+
+use super::rows::Folder;
 
 /// Driver Version, which Linux sends at each start and this driver never.
 const LINUX_ONLY: &str = "0x0002";
@@ -44,16 +38,9 @@ impl BringUp<'_> {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let reports = std::env::args().skip(1);
-    let reports: Vec<Value> = reports
-        .map(|path| -> Result<Value, Box<dyn Error>> {
-            Ok(serde_json::from_str(&fs::read_to_string(path)?)?)
-        })
-        .collect::<Result<_, _>>()?;
-    if reports.is_empty() {
-        return Err("usage: linux_compared REPORT.JSON...".into());
-    }
+/// Prints the tables of both kinds of bring-up.
+pub(crate) fn print(folder: &Folder) -> Result<(), Box<dyn Error>> {
+    let reports = [folder.report("linux")?, folder.report("ours")?];
     let all = reports
         .iter()
         .filter_map(|report| report.get("functions")?.as_array())
