@@ -1,8 +1,8 @@
 """The other side of `e810 pingpong --listen|--connect`, on any RDMA device of Linux.
 
     peer.py DEVICE [--connect HOST:PORT | --listen PORT] [--op send|write|read] [--transport rc|ud]
-            [--group ADDR] [--size N] [--iters N] [--seed N] [--kind ipv4|ipv6] [--slow MS]
-            [--mtu BYTES]
+            [--group ADDR] [--size N] [--iters N] [--seed N] [--kind ipv4|ipv6]
+            [--vlan ID] [--slow MS] [--mtu BYTES]
 
 The exchange before the messages and the messages themselves are those of vfio-host/src/handshake and
 vfio-host/src/measure/pingpong, written a second time. Every message is compared, byte for byte, with what
@@ -84,7 +84,8 @@ class Pingpong:
         transport = IBV_QPT_UD if self.ud else IBV_QPT_RC
         # First what is sent, then what arrives.
         self.slot = args.size + (GRH if self.ud else 0)
-        self.end = Endpoint(args.device, transport, args.kind, bytes=args.size + 4 * self.slot)
+        kind = "vlan" if args.vlan else args.kind
+        self.end = Endpoint(args.device, transport, kind, bytes=args.size + 4 * self.slot)
         self.sent = 0
         self.arrived = []
 
@@ -95,14 +96,19 @@ class Pingpong:
             "terms": {
                 "command": "pingpong", "--transport": args.transport, "--op": args.op, "--size": args.size,
                 "--iters": args.iters, "--duration": None, "--seed": args.seed, "--group": args.group,
-                "addresses of": "IPv4" if args.kind == "ipv4" else "IPv6", "--vlan": None,
+                "addresses of": "IPv4" if args.kind == "ipv4" else "IPv6", "--vlan": args.vlan,
             },
-            "mac": args.mac,
+            "mac": self.mac(),
             "gid": str(address_of(self.end.gid)),
             "mtu": args.mtu,
             "places": [{"qpn": self.end.qp.qp_num, "psn": 0x123456, "qkey": QKEY, "rkey": self.end.mr.rkey,
                         "address": self.end.mr.buf}],
         }
+
+    def mac(self):
+        """The Ethernet address of the interface."""
+        with open(f"/sys/class/net/{netdev_of(self.args.device, self.end.index)}/address") as file:
+            return file.read().strip()
 
     def meet(self, link):
         mine = self.offer()
@@ -313,7 +319,7 @@ parser.add_argument("--seed", type=int, default=1)
 parser.add_argument("--kind", default="ipv4")
 parser.add_argument("--slow", type=int, default=0)
 parser.add_argument("--mtu", type=int, default=1024)
-parser.add_argument("--mac", default="52:54:00:00:00:02")
+parser.add_argument("--vlan", type=int)
 args = parser.parse_args()
 pingpong = Pingpong(args)
 link = Link(args)
