@@ -1,7 +1,7 @@
 //! Lints on packets: header fields that no sender should set and that receivers accept or drop
 //! silently. Only packets sent by the engine of a function of this simulator are checked. A wrong
-//! partition is an error of the driver; version, MigReq and the solicited bit are set by the sending
-//! engine, so those checks test this model.
+//! partition is an error of the driver; version, MigReq and the solicited bit are set by the
+//! sending engine, so those checks test this model.
 
 use super::device::Device;
 use super::env::{Class, Env};
