@@ -1,0 +1,3 @@
+//! libibverbs on the e810 driver.
+
+pub mod abi;
