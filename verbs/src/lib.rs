@@ -1,3 +1,28 @@
-//! libibverbs on the e810 driver.
+//! libibverbs on the e810 driver, as Rust: everything but the exported names, which
+//! `e810-verbs-so` has.
+//!
+//! * [`abi`], the structures of the application interface;
+//! * [`control`], the one seam: what touches the device's control path, its events and its
+//!   addresses is a command to a [`control::ControlPlane`];
+//! * [`device`], the devices of the process, and contexts of them;
+//! * `query`, `async_events`, `fork`, `sysfs`, `strings`, `rates`: functions of libibverbs, a
+//!   module a subject; `lacks`, what the card has not got; `errno`, errors as numbers.
+//!
+//! Each function that a program calls catches panics: nothing unwinds into C.
+
+// UNSAFETY: it is a C library: programs hand it pointers, which it follows as the manual pages of
+// libibverbs say.
 
 pub mod abi;
+pub mod async_events;
+pub mod control;
+pub mod device;
+mod entry;
+pub mod errno;
+pub mod fork;
+pub mod lacks;
+pub mod not_served;
+pub mod query;
+pub mod rates;
+pub mod strings;
+pub mod sysfs;

@@ -1,0 +1,11 @@
+//! Hands the linker the versions of the names.
+
+use std::env;
+
+fn main() {
+    let folder = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+    println!("cargo::rerun-if-changed=ibverbs.map");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={folder}/ibverbs.map");
+    // Programs keep pointers into it for as long as they live.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+}

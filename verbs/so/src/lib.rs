@@ -1,0 +1,140 @@
+//! The names of libibverbs, each a jump to a function of [`e810_verbs`].
+//!
+//! What `#[no_mangle]` exports, rustc lists in a version script of its own, and two such scripts do
+//! not go together: rust-lld makes names without versions of it, and GNU ld refuses. So the names
+//! are made in assembly, which rustc does not list, and `ibverbs.map` alone says which version each
+//! has.
+
+// UNSAFETY: none of its own: the assembly only jumps to functions with C's calling convention.
+
+#![cfg(target_os = "linux")]
+
+/// Names of libibverbs, and the functions behind them.
+macro_rules! exports {
+    ($($name:literal => $function:path),+ $(,)?) => {
+        $(core::arch::global_asm!(
+            concat!(".globl ", $name),
+            concat!(".type ", $name, ",@function"),
+            concat!($name, ":"),
+            "jmp {function}",
+            concat!(".size ", $name, ", . - ", $name),
+            function = sym $function,
+        );)+
+    };
+}
+
+// Strings.
+exports! {
+    "ibv_node_type_str" => e810_verbs::strings::node_type_str,
+    "ibv_port_state_str" => e810_verbs::strings::port_state_str,
+    "ibv_event_type_str" => e810_verbs::strings::event_type_str,
+    "ibv_wc_status_str" => e810_verbs::strings::wc_status_str,
+}
+
+// Rates.
+exports! {
+    "ibv_rate_to_mult" => e810_verbs::rates::rate_to_mult,
+    "mult_to_ibv_rate" => e810_verbs::rates::mult_to_rate,
+    "ibv_rate_to_mbps" => e810_verbs::rates::rate_to_mbps,
+    "mbps_to_ibv_rate" => e810_verbs::rates::mbps_to_rate,
+}
+
+// Sysfs.
+exports! {
+    "ibv_get_sysfs_path" => e810_verbs::sysfs::get_sysfs_path,
+    "ibv_read_sysfs_file" => e810_verbs::sysfs::read_sysfs_file,
+}
+
+// Fork.
+exports! {
+    "ibv_fork_init" => e810_verbs::fork::fork_init,
+    "ibv_is_fork_initialized" => e810_verbs::fork::is_fork_initialized,
+    "ibv_dofork_range" => e810_verbs::fork::dofork_range,
+    "ibv_dontfork_range" => e810_verbs::fork::dontfork_range,
+}
+
+// Device.
+exports! {
+    "ibv_get_device_list" => e810_verbs::device::get_device_list,
+    "ibv_free_device_list" => e810_verbs::device::free_device_list,
+    "ibv_get_device_name" => e810_verbs::device::get_device_name,
+    "ibv_get_device_guid" => e810_verbs::device::get_device_guid,
+    "ibv_get_device_index" => e810_verbs::device::get_device_index,
+}
+
+// Context.
+exports! {
+    "ibv_open_device" => e810_verbs::device::context::open_device,
+    "ibv_close_device" => e810_verbs::device::context::close_device,
+}
+
+// Async events.
+exports! {
+    "ibv_get_async_event" => e810_verbs::async_events::get_async_event,
+    "ibv_ack_async_event" => e810_verbs::async_events::ack_async_event,
+}
+
+// Query.
+exports! {
+    "ibv_query_device" => e810_verbs::query::query_device,
+    "ibv_query_port" => e810_verbs::query::query_port,
+    "ibv_query_gid" => e810_verbs::query::query_gid,
+    "ibv_query_gid_type" => e810_verbs::query::query_gid_type,
+    "_ibv_query_gid_ex" => e810_verbs::query::query_gid_ex,
+    "_ibv_query_gid_table" => e810_verbs::query::query_gid_table,
+    "ibv_query_pkey" => e810_verbs::query::query_pkey,
+    "ibv_get_pkey_index" => e810_verbs::query::get_pkey_index,
+}
+
+// Lacks.
+exports! {
+    "ibv_create_srq" => e810_verbs::lacks::create_srq,
+    "ibv_modify_srq" => e810_verbs::lacks::modify_srq,
+    "ibv_query_srq" => e810_verbs::lacks::query_srq,
+    "ibv_destroy_srq" => e810_verbs::lacks::destroy_srq,
+    "ibv_query_ece" => e810_verbs::lacks::query_ece,
+    "ibv_set_ece" => e810_verbs::lacks::set_ece,
+    "ibv_reg_dmabuf_mr" => e810_verbs::lacks::reg_dmabuf_mr,
+    "ibv_import_dm" => e810_verbs::lacks::import_dm,
+    "ibv_unimport_dm" => e810_verbs::lacks::unimport_dm,
+    "ibv_query_qp_data_in_order" => e810_verbs::lacks::query_qp_data_in_order,
+}
+
+// Not served.
+exports! {
+    "ibv_copy_path_rec_from_kern" => e810_verbs::not_served::nothing,
+    "ibv_copy_path_rec_to_kern" => e810_verbs::not_served::nothing,
+    "ibv_copy_qp_attr_from_kern" => e810_verbs::not_served::nothing,
+    "ibv_create_comp_channel" => e810_verbs::not_served::no_such,
+    "ibv_destroy_comp_channel" => e810_verbs::not_served::refused,
+    "ibv_ack_cq_events" => e810_verbs::not_served::nothing,
+    "ibv_alloc_pd" => e810_verbs::not_served::no_such,
+    "ibv_attach_mcast" => e810_verbs::not_served::refused,
+    "ibv_copy_ah_attr_from_kern" => e810_verbs::not_served::nothing,
+    "ibv_create_ah" => e810_verbs::not_served::no_such,
+    "ibv_create_ah_from_wc" => e810_verbs::not_served::no_such,
+    "ibv_create_cq" => e810_verbs::not_served::no_such,
+    "ibv_create_qp" => e810_verbs::not_served::no_such,
+    "ibv_dealloc_pd" => e810_verbs::not_served::refused,
+    "ibv_dereg_mr" => e810_verbs::not_served::refused,
+    "ibv_destroy_ah" => e810_verbs::not_served::refused,
+    "ibv_destroy_cq" => e810_verbs::not_served::refused,
+    "ibv_destroy_qp" => e810_verbs::not_served::refused,
+    "ibv_detach_mcast" => e810_verbs::not_served::refused,
+    "ibv_get_cq_event" => e810_verbs::not_served::minus_one,
+    "ibv_init_ah_from_wc" => e810_verbs::not_served::minus_one,
+    "ibv_modify_qp" => e810_verbs::not_served::refused,
+    "ibv_query_qp" => e810_verbs::not_served::refused,
+    "ibv_reg_mr" => e810_verbs::not_served::no_such,
+    "ibv_rereg_mr" => e810_verbs::not_served::minus_one,
+    "ibv_resize_cq" => e810_verbs::not_served::refused,
+    "ibv_resolve_eth_l2_from_gid" => e810_verbs::not_served::refused,
+    "ibv_qp_to_qp_ex" => e810_verbs::not_served::no_such,
+    "ibv_reg_mr_iova" => e810_verbs::not_served::no_such,
+    "ibv_reg_mr_iova2" => e810_verbs::not_served::no_such,
+    "ibv_import_device" => e810_verbs::not_served::no_such,
+    "ibv_import_mr" => e810_verbs::not_served::no_such,
+    "ibv_import_pd" => e810_verbs::not_served::no_such,
+    "ibv_unimport_mr" => e810_verbs::not_served::nothing,
+    "ibv_unimport_pd" => e810_verbs::not_served::nothing,
+}

@@ -1,0 +1,206 @@
+//! The control path in this process: a thread opens the function, brings it up and does what its
+//! events leave to do; commands are carried out by the thread that gives them.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+
+use anyhow::Context as _;
+use e810::hmc::Backing;
+use e810::{Control, Event, EventSet, GidEntry, LanEvent, LinkPolicy, Mtu};
+use e810_backends::host::Host;
+use e810_backends::interrupts::HostPlatform;
+use e810_backends::spec::{DeviceSpec, SimSpec};
+use e810_backends::{DeviceVisitor, HostDevice, Options};
+use e810_hal::Ns;
+use e810_host::functions::start::{Source, Start, usual_ceqs};
+use e810_sim::{Mode, Profile, Sim};
+
+use super::{Answer, Command, ControlPlane, Refused};
+use crate::async_events::{DeviceEvent, EventQueue};
+
+/// How long the thread sleeps at a time: then it looks for what causes no interrupt.
+const SLEEP: Ns = Ns::from_ms(50);
+/// How long a link may take when a function is opened; without one it is opened all the same.
+const LINK: Ns = Ns::from_ms(3_000);
+
+/// How a function is opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opening {
+    /// The function.
+    pub spec: DeviceSpec,
+    /// Its addresses, in the order of the GID table behind the link-local one.
+    pub addresses: Vec<IpAddr>,
+    /// Bytes of the longest IP packet.
+    pub mtu: u16,
+}
+
+/// Opens a function and brings it up. It stays so until the process ends.
+///
+/// # Errors
+/// One line that says what failed, for which function, and what to do.
+pub fn open(opening: Opening) -> Result<Arc<dyn ControlPlane>, String> {
+    let (give, take) = sync_channel(1);
+    let name = opening.spec.to_string();
+    let failed = give.clone();
+    let thread = thread::Builder::new().name("e810".to_owned());
+    let thread = thread.spawn(move || {
+        let spec = opening.spec.clone();
+        let serving = Serving {
+            opening,
+            ready: give,
+        };
+        if let Err(error) = e810_backends::open([&spec], Options::default(), serving) {
+            // Nobody waits if it was ready before.
+            let _ = failed.try_send(Err(format!("{error:#}")));
+        }
+    });
+    thread.map_err(|error| format!("{name}: a thread for its events: {error}"))?;
+    let ready = take.recv();
+    ready
+        .map_err(|_| format!("{name}: its thread has ended; please report it"))?
+        .map_err(|error| format!("{name}: {error}"))
+}
+
+type Ready = SyncSender<Result<Arc<dyn ControlPlane>, String>>;
+
+/// What the thread does with the function.
+struct Serving {
+    opening: Opening,
+    ready: Ready,
+}
+
+impl DeviceVisitor<1> for Serving {
+    type Outcome = ();
+    type Error = anyhow::Error;
+
+    fn simulator(&mut self, spec: &SimSpec) -> anyhow::Result<Sim> {
+        let builder = spec.builder(Mode::Real).cold();
+        Ok(builder.functions(1).profile(Profile::card()).build())
+    }
+
+    fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<()> {
+        let package = match function.identity() {
+            None => Source::simulated(),
+            Some(identity) => Source::choose(&Host::default(), None, identity.serial)?,
+        };
+        let start = Start::Cold {
+            package,
+            mtu: self.opening.mtu,
+            ceqs: usual_ceqs(),
+            leave_link: false,
+        };
+        let device = start.bring_up(
+            function.clone(),
+            Backing::OnDemand,
+            LinkPolicy::GoOn,
+            &mut |_| {},
+        )?;
+        let (mut control, events) = device.split();
+        for ip in &self.opening.addresses {
+            let gid = GidEntry::untagged(*ip);
+            control
+                .add_gid(gid)
+                .with_context(|| format!("address {ip}"))?;
+        }
+        // A port without a link is a port all the same.
+        let _ = control.wait_link(LINK);
+        let control = Arc::new(InProcess {
+            control: Mutex::new(control),
+            listeners: Mutex::default(),
+        });
+        let _ = self.ready.send(Ok(control.clone()));
+        serve(&function, &control, events)
+    }
+}
+
+/// The control path of a function of this process.
+struct InProcess<P: HostPlatform> {
+    control: Mutex<Control<P>>,
+    listeners: Mutex<Vec<Weak<EventQueue>>>,
+}
+
+impl<P: HostPlatform> fmt::Debug for InProcess<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InProcess")
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The driver's state is consistent between its calls, and a panic in one is reported.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<P: HostPlatform> InProcess<P> {
+    fn tell(&self, event: DeviceEvent) {
+        lock(&self.listeners).retain(|queue| match queue.upgrade() {
+            Some(queue) => {
+                queue.put(event);
+                true
+            }
+            None => false,
+        });
+    }
+}
+
+impl<P: HostPlatform> ControlPlane for InProcess<P> {
+    fn call(&self, command: &Command) -> Result<Answer, Refused> {
+        let control = lock(&self.control);
+        Ok(match *command {
+            Command::QueryDevice => Answer::Device(control.query_device()),
+            Command::QueryPort(port) => Answer::Port(control.query_port(port)?),
+            Command::QueryGid(index) => Answer::Gid(control.query_gid(index)),
+            Command::QueryPkey { port, index } => Answer::Pkey(control.query_pkey(port, index)?),
+        })
+    }
+
+    fn listen(&self, queue: &Arc<EventQueue>) {
+        lock(&self.listeners).push(Arc::downgrade(queue));
+    }
+}
+
+/// Serves the function's events until it is gone.
+fn serve<P: HostPlatform>(
+    function: &P,
+    in_process: &InProcess<P>,
+    mut events: EventSet<P>,
+) -> anyhow::Result<()> {
+    let mut fired = Vec::new();
+    loop {
+        fired.clear();
+        function.wait_fired(SLEEP, &mut fired)?;
+        let mut fatal = false;
+        for vector in events.iter_mut() {
+            let mut deliver = |event: Event| fatal |= matches!(event, Event::OtherCause(..));
+            match fired.contains(&vector.vector()) {
+                true => drop(vector.on_vector(&mut deliver)),
+                false => drop(vector.poll(&mut deliver)),
+            }
+        }
+        let mut control = lock(&in_process.control);
+        let progress = control.progress();
+        fatal |= progress.is_err_and(|error| error.needs_reset());
+        let mut happened = Vec::new();
+        while let Some(event) = control.take_lan_event() {
+            match event {
+                LanEvent::LinkUp(_) => happened.push(DeviceEvent::PortActive),
+                LanEvent::LinkDown(_) => happened.push(DeviceEvent::PortError),
+                LanEvent::FirmwareStops => fatal = true,
+                _ => {}
+            }
+        }
+        drop(control);
+        for event in happened {
+            in_process.tell(event);
+        }
+        if fatal {
+            in_process.tell(DeviceEvent::DeviceFatal);
+            return Ok(());
+        }
+    }
+}
+
+/// MTU of an interface where none is said: what every path MTU fits into.
+pub const MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
