@@ -1,0 +1,102 @@
+//! The names that the library exports, with their versions: those of `ibverbs.map`, which are those
+//! of the installed library, as far as that has them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use object::Endianness;
+use object::elf::{FileHeader64, STB_LOCAL};
+use object::read::elf::{FileHeader as _, Sym as _};
+
+/// Name → version of what a library defines for others, with `@@` before a version that programs
+/// get when they are linked, `@` before an older one.
+fn exported(path: &Path) -> BTreeMap<String, Vec<String>> {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let data = bytes.as_slice();
+    let header = FileHeader64::<Endianness>::parse(data).unwrap();
+    let endian = header.endian().unwrap();
+    let sections = header.sections(endian, data).unwrap();
+    let symbols = sections
+        .symbols(endian, data, object::elf::SHT_DYNSYM)
+        .unwrap();
+    let versions = sections.versions(endian, data).unwrap();
+    let mut found = BTreeMap::<String, Vec<String>>::new();
+    for (index, symbol) in symbols.enumerate() {
+        if symbol.is_undefined(endian) || symbol.st_bind() == STB_LOCAL {
+            continue;
+        }
+        let name = symbols.symbol_name(endian, symbol).unwrap();
+        let name = String::from_utf8_lossy(name).into_owned();
+        let version = versions.as_ref().and_then(|versions| {
+            let number = versions.version_index(endian, index);
+            let version = versions.version(number).ok().flatten()?;
+            let at = if number.is_hidden() { "@" } else { "@@" };
+            Some(format!("{at}{}", String::from_utf8_lossy(version.name())))
+        });
+        // The versions themselves are symbols, too.
+        if !name.starts_with("IBVERBS_") {
+            found
+                .entry(name)
+                .or_default()
+                .push(version.unwrap_or_default());
+        }
+    }
+    found
+}
+
+/// The versions that `ibverbs.map` gives names.
+fn wanted() -> BTreeMap<String, String> {
+    let map = include_str!("../ibverbs.map");
+    let mut node = "";
+    let mut names = BTreeMap::new();
+    for line in map.lines().map(str::trim) {
+        if let Some(name) = line.strip_suffix('{') {
+            node = name.trim();
+        } else if let Some(name) = line.strip_suffix(';')
+            && !name.contains(['}', '*', '/'])
+        {
+            names.insert(name.to_owned(), format!("@@{node}"));
+        }
+    }
+    names
+}
+
+/// The library of this package, which cargo has built beside the test.
+fn built() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    folder.join("libe810_verbs_so.so")
+}
+
+#[test]
+fn every_name_has_its_version_and_no_other_is_exported() {
+    let (found, wanted) = (exported(&built()), wanted());
+    assert_eq!(wanted.len(), 76);
+    let found: BTreeMap<String, String> = found
+        .into_iter()
+        .map(|(name, versions)| (name, versions.concat()))
+        .collect();
+    assert_eq!(found, wanted);
+}
+
+/// The libraries that `E810_LIBIBVERBS` names, separated by colons: `tests/programs/run` fetches
+/// them.
+#[test]
+fn the_installed_library_has_the_same_versions() {
+    let Some(paths) = std::env::var_os("E810_LIBIBVERBS") else {
+        println!("NOT RUN: E810_LIBIBVERBS names no library; tests/programs/run fetches two");
+        return;
+    };
+    for path in std::env::split_paths(&paths) {
+        let theirs = exported(&path);
+        for (name, version) in wanted() {
+            let known = theirs.get(&name);
+            assert!(
+                known.is_some_and(|known| known.contains(&version)),
+                "{}: {name}{version}, and there {known:?}",
+                path.display()
+            );
+        }
+    }
+}
