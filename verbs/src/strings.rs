@@ -52,6 +52,7 @@ pub extern "C" fn event_type_str(event: c_int) -> *const c_char {
         c"last WQE reached",
         c"client reregistration",
         c"GID table change",
+        c"WQ fatal",
     ];
     name_of(NAMES, Some(event), c"unknown")
 }
@@ -81,6 +82,8 @@ pub extern "C" fn wc_status_str(status: c_int) -> *const c_char {
         c"fatal error",
         c"response timeout error",
         c"general error",
+        c"TM error",
+        c"TM software rendezvous",
     ];
     name_of(NAMES, Some(status), c"unknown")
 }

@@ -1,9 +1,11 @@
 //! The names that the library exports, with their versions: those of `ibverbs.map`, which are those
 //! of the installed library, as far as that has them.
 
+mod library;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use object::Endianness;
 use object::elf::{FileHeader64, STB_LOCAL};
@@ -62,16 +64,9 @@ fn wanted() -> BTreeMap<String, String> {
     names
 }
 
-/// The library of this package, which cargo has built beside the test.
-fn built() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().and_then(Path::parent).unwrap();
-    folder.join("libe810_verbs_so.so")
-}
-
 #[test]
 fn every_name_has_its_version_and_no_other_is_exported() {
-    let (found, wanted) = (exported(&built()), wanted());
+    let (found, wanted) = (exported(&library::built()), wanted());
     assert_eq!(wanted.len(), 76);
     let found: BTreeMap<String, String> = found
         .into_iter()
