@@ -91,11 +91,28 @@ impl<P: Platform> LanPort<P> {
         self.queues.interrupt().vector
     }
 
+    /// What names this port where another thread has it.
+    #[must_use]
+    pub const fn key(&self) -> LanPortKey {
+        LanPortKey(self.owner)
+    }
+
     /// Gives the memory back without a word to the device, after the function was
     /// reset from outside; before
     /// [`Control::release_after_reset`](crate::Control::release_after_reset).
     pub fn release_after_reset(self) {
         self.queues.release_after_reset();
+    }
+}
+
+/// Names the open LAN port of a function, for its groups: the thread that has the port need not be
+/// the one that has [`Control`](crate::Control).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LanPortKey(pub(crate) u64);
+
+impl<P: Platform> From<&LanPort<P>> for LanPortKey {
+    fn from(port: &LanPort<P>) -> Self {
+        port.key()
     }
 }
 

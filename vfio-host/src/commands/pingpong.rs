@@ -201,8 +201,10 @@ impl Messages<'_> {
         };
         let publisher = workload::publisher(self.registry, self.pair, which);
         let mut side = PingpongEndpoint::new(platform, control, events, plan, publisher)?;
-        workload::start_station(self.pair, start, which, &mut side.endpoint);
-        Ok(side)
+        match workload::start_station(self.pair, start, which, &mut side.endpoint) {
+            Ok(()) => Ok(side),
+            Err(error) => Err(lifecycle::after_failure(error, side.endpoint.close())),
+        }
     }
 
     /// Exchanges endpoints in-process and connects both ways.

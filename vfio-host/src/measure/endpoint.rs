@@ -18,7 +18,9 @@ use e810_hal::{Ns, SharedBytes};
 
 use super::progress_loop::ProgressLoop;
 use super::wait_mode::WaitMode;
-use crate::functions::station::{NeighbourTracker, Network};
+use crate::functions::neighbours::NeighbourTracker;
+use crate::functions::station::Network;
+use crate::functions::tap::TapPlan;
 use crate::monitor::SnapshotPublisher;
 
 /// A device with its objects.
@@ -153,7 +155,29 @@ impl<P: HostPlatform> Endpoint<P> {
         }
     }
 
-    /// Its neighbours, if it has a station.
+    /// Has the host's network stack answer for its addresses and resolve others, until it is
+    /// closed.
+    ///
+    /// # Errors
+    /// There is no such interface.
+    pub(crate) fn start_tap(&mut self, plan: &TapPlan) -> Result<()> {
+        self.device.start_tap(plan)
+    }
+
+    /// The entry of the GID table that is used where none is asked for, if a TAP interface says
+    /// which; the table is that of the interface's addresses now.
+    ///
+    /// # Errors
+    /// As [`NeighbourTracker::progress`].
+    pub(crate) fn usual_gid(&mut self, vlan: Option<u16>) -> Result<Option<u8>> {
+        let Some(neighbours) = &mut self.device.neighbours else {
+            return Ok(None);
+        };
+        neighbours.progress(&mut self.device.control)?;
+        Ok(neighbours.tap().and_then(|tap| tap.usual_gid(vlan)))
+    }
+
+    /// Its neighbours, if it has a station or a TAP interface.
     pub(crate) fn neighbours(&mut self) -> Option<&mut NeighbourTracker<P>> {
         self.device.neighbours.as_deref_mut()
     }
@@ -260,7 +284,7 @@ impl<P: HostPlatform> Endpoint<P> {
         let qp = self.qps.first().context("no queue pair")?;
         self.device.control.attach_mcast(qp, sgid_index, group)?;
         if let Some(neighbours) = &self.device.neighbours {
-            neighbours.station().join(group);
+            neighbours.join(group);
         }
         Ok(())
     }
