@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result, bail};
-use e810::{Control, EventSet, Lan};
+use e810::{Control, Event, EventSet, Lan};
 use e810_backends::host::Host;
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::SimSpec;
@@ -178,7 +178,11 @@ impl Resident<'_> {
         let mut changes = Vec::new();
         while !self.stop.is_asked() {
             watched()?;
-            match e810::progress(control, events, |event| log::warn!("{event:?}")) {
+            match e810::progress(control, events, |event| {
+                if let Event::Async(event) = event {
+                    log::warn!("{event}");
+                }
+            }) {
                 Ok(progress) if progress.reset_needed => {
                     bail!("the card asks for a reset of the function")
                 }

@@ -275,3 +275,6 @@ pub(super) fn neighbour(message: &RouteNetlinkMessage) -> Option<Known> {
         has_failed: message.header.state == NeighbourState::Failed,
     })
 }
+
+#[cfg(test)]
+mod tests;
