@@ -119,8 +119,8 @@ impl AddressArgs {
         Ok(())
     }
 
-    /// Fills the GID table with `ips` and says which entry is used: one that is asked for, the first
-    /// of these, or the `usual` one.
+    /// Fills the GID table with `ips` and says which entry is used: one that is asked for, the
+    /// first of these, or the `usual` one.
     ///
     /// # Errors
     /// An address that no interface has, a full table, or an index that has no

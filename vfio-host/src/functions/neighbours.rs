@@ -24,7 +24,7 @@ struct Followed {
 #[derive(Debug)]
 enum Resolver<P: HostPlatform> {
     Station(Station<P>),
-    Tap(Tap<P>),
+    Tap(Box<Tap<P>>),
 }
 
 /// Who resolves for a function, and the paths that follow its neighbours.
@@ -44,9 +44,9 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     }
 
     /// Of one that the host's stack answers for.
-    pub(crate) const fn of_tap(tap: Tap<P>) -> Self {
+    pub(crate) fn of_tap(tap: Tap<P>) -> Self {
         Self {
-            resolver: Resolver::Tap(tap),
+            resolver: Resolver::Tap(Box::new(tap)),
             followed: Vec::new(),
         }
     }

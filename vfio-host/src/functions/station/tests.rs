@@ -126,8 +126,8 @@ fn paths_follow_a_neighbour_that_moves() {
     let pd = control.alloc_pd().unwrap();
     let path = Path::new(sgid, ip(OWN[1]), there);
     let ah = control.create_ah(&pd, &path).unwrap();
-    let told = neighbours.follow_on_link(ip(OWN[1]), there, &|| Ok(()));
-    assert_eq!(told.unwrap(), there);
+    let found = neighbours.follow_on_link(ip(OWN[1]), there, &|| Ok(()));
+    assert_eq!(found.unwrap(), there);
 
     let now = || Ns(nic.now().0);
     let mut interface = claim(there, now());

@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_millis(100);
 /// The same while a neighbour is asked for.
 const ASKING: Duration = Duration::from_millis(20);
 /// Time between two looks at what the kernel tells nobody of (groups), or may have forgotten to.
-const LOOK: Duration = Duration::from_secs(1);
+const REFRESH: Duration = Duration::from_secs(1);
 /// Time between two confirmations of a neighbour that paths go to.
 const CONFIRM: Duration = Duration::from_secs(5);
 
@@ -132,7 +132,7 @@ impl Follower {
 
     /// Works until nobody can ask for anything any more, and gives the stack back.
     pub(super) fn run(mut self, commands: &Receiver<Command>) -> Stack {
-        let mut look_at = Instant::now();
+        let mut refresh_at = Instant::now();
         loop {
             let pause = if self.waiting.is_empty() {
                 IDLE
@@ -145,9 +145,9 @@ impl Follower {
                 Err(RecvTimeoutError::Disconnected) => return self.stack,
             }
             let now = Instant::now();
-            if self.changes.take() || !self.waiting.is_empty() || now >= look_at {
-                look_at = now + LOOK;
-                self.look(now);
+            if self.changes.take() || !self.waiting.is_empty() || now >= refresh_at {
+                refresh_at = now + REFRESH;
+                self.refresh(now);
             }
         }
     }
@@ -181,9 +181,9 @@ impl Follower {
     }
 
     /// Looks at everything, and shows what there is.
-    pub(super) fn look(&mut self, now: Instant) {
-        let looked = self.stack.addresses();
-        match looked {
+    pub(super) fn refresh(&mut self, now: Instant) {
+        let addresses = self.stack.addresses();
+        match addresses {
             Ok(addresses) => self.view.addresses = addresses,
             Err(error) => log::debug!("{}: addresses: {error}", self.name),
         }
@@ -212,7 +212,7 @@ impl Follower {
         let Some(interface) = self.stack.interface_of(self.vlan) else {
             return;
         };
-        if let Err(error) = self.stack.look_at_neighbours() {
+        if let Err(error) = self.stack.refresh_neighbours() {
             log::debug!("{}: neighbours: {error}", self.name);
         }
         for watched in &mut self.watched {

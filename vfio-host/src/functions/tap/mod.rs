@@ -49,7 +49,7 @@ use stack::Stack;
 /// Commands that may wait for the follower.
 const COMMANDS: usize = 32;
 /// Time between two looks at the link, and at what is left to be done.
-const LOOK: Ns = Ns::from_ms(10);
+const REFRESH: Ns = Ns::from_ms(10);
 /// How often who waits for an answer does something else.
 const STEP: Duration = Duration::from_millis(20);
 /// What the follower may take beyond [`RESOLVE_LIMIT`], on a busy machine.
@@ -66,7 +66,7 @@ pub(crate) struct TapPlan {
     pub(crate) vlan: Option<u16>,
 }
 
-/// What has changed, for who shows it.
+/// What has changed, for the command that shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TapChange {
     /// The port's link, and so the interface's carrier.
@@ -95,7 +95,7 @@ pub(crate) struct Tap<P: HostPlatform> {
     groups: BTreeSet<[u8; 6]>,
     refused_groups: BTreeSet<[u8; 6]>,
     has_link: Option<bool>,
-    look_at: Ns,
+    refresh_at: Ns,
     /// A GID has to go, and is in use.
     is_left: bool,
 }
@@ -140,7 +140,7 @@ impl<P: HostPlatform> Tap<P> {
             groups: BTreeSet::new(),
             refused_groups: BTreeSet::new(),
             has_link: None,
-            look_at: Ns(0),
+            refresh_at: Ns(0),
             is_left: false,
         };
         let pump = Pump::new(port, device, Arc::clone(&tap.counts), Arc::clone(&tap.stop));
@@ -162,7 +162,7 @@ impl<P: HostPlatform> Tap<P> {
         mut follower: Follower,
     ) -> Result<()> {
         // Before anything is decided by it.
-        follower.look(Instant::now());
+        follower.refresh(Instant::now());
         let thread = |name: &str| thread::Builder::new().name(name.to_owned());
         let pump = thread("tap").spawn(move || pump.run());
         self.pump = Some(pump.context("a thread for the LAN queues")?);
@@ -199,9 +199,9 @@ impl<P: HostPlatform> Tap<P> {
         on_change: &mut dyn FnMut(TapChange),
     ) -> Result<()> {
         let now = self.platform.now();
-        let is_due = now >= self.look_at;
+        let is_due = now >= self.refresh_at;
         if is_due {
-            self.look_at = now + LOOK;
+            self.refresh_at = now + REFRESH;
             self.follow_link(control, on_change)?;
         }
         match self.shared.take() {

@@ -124,7 +124,7 @@ impl<P: Platform, T: TapFrames> Pump<P, T> {
     pub(super) fn run(mut self) -> LanPort<P> {
         let mut last = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
-            let moved = self.to_tap() + self.from_tap();
+            let moved = self.give() + self.take();
             let now = Instant::now();
             if moved > 0 {
                 last = now;
@@ -150,7 +150,7 @@ impl<P: Platform, T: TapFrames> Pump<P, T> {
     }
 
     /// Gives the stack what the port has received; how many frames that were.
-    fn to_tap(&mut self) -> usize {
+    fn give(&mut self) -> usize {
         for done in 0..BATCH {
             let Some(length) = self.port.receive(&mut self.frame) else {
                 return done;
@@ -174,7 +174,7 @@ impl<P: Platform, T: TapFrames> Pump<P, T> {
 
     /// Gives the port what the stack sends; how many frames that were. What finds no room waits,
     /// here one frame, in the kernel's queue of the interface the others.
-    fn from_tap(&mut self) -> usize {
+    fn take(&mut self) -> usize {
         for done in 0..BATCH {
             if self.pending.is_empty() && !self.read() {
                 return done;

@@ -131,7 +131,7 @@ impl Stack {
         Ok(Some(own.collect()))
     }
 
-    /// The interface's MAC address, as last looked at.
+    /// The interface's MAC address, as last addresses at.
     pub(super) fn mac(&self) -> Option<MacAddr> {
         let mut interfaces = self.interfaces.iter();
         interfaces.find(|link| link.index == self.index)?.mac
@@ -174,7 +174,7 @@ impl Stack {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub(super) fn look_at_neighbours(&mut self) -> io::Result<()> {
+    pub(super) fn refresh_neighbours(&mut self) -> io::Result<()> {
         let answer = self.netlink.dump(messages::get_neighbours())?;
         self.neighbours = answer.iter().filter_map(messages::neighbour).collect();
         Ok(())

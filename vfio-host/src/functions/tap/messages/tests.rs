@@ -116,7 +116,7 @@ fn a_route_has_a_gateway_or_none() {
     };
     let inet = RouteAddress::Inet([192, 0, 2, 254].into());
     let destination = RouteAttribute::Destination(inet.clone());
-    assert_eq!(of(&[destination.clone()]), None);
+    assert_eq!(of(std::slice::from_ref(&destination)), None);
     let found = of(&[destination, RouteAttribute::Gateway(inet)]);
     assert_eq!(found, Some(ip("192.0.2.254")));
     // An IPv4 network behind an IPv6 router.
