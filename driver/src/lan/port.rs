@@ -225,10 +225,9 @@ impl<P: Platform> LanSide<P> {
     /// they came. That this changes nothing for the RDMA engine is `[inf]`: with two
     /// VLANs allowed existing drivers have it so from the start.
     fn leave_tags(&mut self) -> Result<()> {
-        if let Some(context) = self.vsi.context.leaving_tags() {
-            let vsi = self.vsi.id;
-            self.adminq.execute(&UpdateVsi { vsi, context })?;
-        }
+        let context = self.vsi.context.leaving_tags();
+        let vsi = self.vsi.id;
+        self.adminq.execute(&UpdateVsi { vsi, context })?;
         Ok(())
     }
 

@@ -249,13 +249,14 @@ fn print(event: &TapEvent, out: &mut dyn Write) -> Result<()> {
                 stalled,
                 interface_down,
                 refused,
+                unusable,
             } = counts;
             writeln!(out, "frames      {to_tap} received, {from_tap} sent")?;
-            let dropped = too_long + stalled + interface_down + refused;
+            let dropped = too_long + stalled + interface_down + refused + unusable;
             if dropped > 0 {
                 writeln!(
                     out,
-                    "dropped     {dropped}: too long {too_long}, stalled {stalled}, interface down {interface_down}, refused {refused}"
+                    "dropped     {dropped}: too long {too_long}, stalled {stalled}, interface down {interface_down}, refused {refused}, unusable {unusable}"
                 )?;
             }
         }

@@ -29,6 +29,8 @@ use e810_net::{Ping, multicast_mac};
 
 pub(crate) use error::Unresolved;
 pub(crate) use network::Network;
+#[cfg(test)]
+pub(crate) use worker::Frames;
 use worker::{Command, EventSender, Worker};
 pub(crate) use worker::{Neighbour, RESOLVE_LIMIT, StationEvent};
 

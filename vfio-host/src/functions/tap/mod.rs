@@ -314,7 +314,18 @@ impl<P: HostPlatform> Tap<P> {
         let Some(port) = self.stop() else {
             return Err(anyhow!("the thread of the LAN queues has ended before"));
         };
-        let counts = self.counts();
+        let received = port.rx_counts();
+        let counts = TapCounts {
+            unusable: [
+                received.damaged,
+                received.too_long,
+                received.malformed,
+                received.tag_lost,
+            ]
+            .into_iter()
+            .sum(),
+            ..self.counts()
+        };
         log::info!("{}: {counts:?}", self.name);
         let closed = control.close_lan(port);
         closed

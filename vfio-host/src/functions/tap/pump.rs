@@ -52,6 +52,8 @@ pub struct TapCounts {
     pub interface_down: u64,
     /// Received, and refused by the stack for another cause: dropped.
     pub refused: u64,
+    /// Received, and damaged, without their tag or otherwise of no use: dropped; known at the end.
+    pub unusable: u64,
 }
 
 impl PumpCounts {
@@ -64,6 +66,7 @@ impl PumpCounts {
             stalled: read(&self.stalled),
             interface_down: read(&self.interface_down),
             refused: read(&self.refused),
+            unusable: 0,
         }
     }
 }

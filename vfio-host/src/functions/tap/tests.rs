@@ -4,12 +4,15 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::AtomicU32;
 
 use e810::{EventSet, LinkPolicy};
-use e810_sim::{Mode, Profile, Sim, SimPlatform};
+use e810_sim::{Mode, PortLink, Profile, Sim, SimPlatform};
+
+use e810_hal::Clock as _;
 
 use super::device::TapFrames;
 use super::*;
 use crate::cli::StartArgs;
 use crate::functions::simulated::sim_start;
+use crate::functions::station::Frames;
 
 /// A socket in place of the interface's file: a datagram is a frame.
 struct Socket(UnixDatagram);
@@ -132,6 +135,7 @@ fn frames_pass_between_port_and_interface() {
         stalled: 0,
         interface_down: 1,
         refused: 1,
+        unusable: 0,
     };
     within("the counts", || counts.read() == wanted);
 
@@ -181,4 +185,98 @@ fn gids_follow_addresses() {
     );
     control.dealloc_pd(pd).map_err(|(_, error)| error).unwrap();
     control.shutdown(events).map_err(|e| e.error).unwrap();
+}
+
+/// An interface of this machine: its carrier is the link, its stack resolves, and a neighbour that
+/// moves is followed. Where interfaces cannot be made (no CAP_NET_ADMIN) only the error is tested;
+/// `tests/guest/run tap` has them.
+#[test]
+fn an_interface_follows_link_and_neighbours() {
+    let sim = Sim::builder().functions(2).mode(Mode::Real);
+    let sim = sim.profile(Profile::small()).cold().build();
+    let [mut own, mut other] = [0, 1].map(|function| up(&sim, function));
+    for (control, _) in [&mut own, &mut other] {
+        control.wait_link(Ns::from_ms(5_000)).unwrap();
+    }
+    let plan = TapPlan {
+        name: format!("e810t{}", std::process::id()),
+        addresses: vec!["198.51.100.1/30".parse().unwrap()],
+        vlan: None,
+    };
+    let mut changes = Vec::new();
+    let tap = Tap::start(sim.function(0), &mut own.0, &plan, &mut changes);
+    match tap {
+        Ok(tap) => follows(&sim, tap, &plan.name, &mut own.0, other),
+        Err(error) => {
+            assert!(error.to_string().starts_with("--tap e810t"), "{error:#}");
+            let (control, events) = other;
+            control.shutdown(events).map_err(|e| e.error).unwrap();
+        }
+    }
+    own.0.shutdown(own.1).map_err(|e| e.error).unwrap();
+    assert_eq!(sim.findings(), []);
+}
+
+fn follows(
+    sim: &Sim,
+    mut tap: Tap<SimPlatform>,
+    name: &str,
+    control: &mut Control<SimPlatform>,
+    (mut other, other_events): Up,
+) {
+    let carrier = || std::fs::read_to_string(format!("/sys/class/net/{name}/carrier"));
+    within("a carrier", || carrier().is_ok_and(|is_on| is_on == "1\n"));
+    let there: IpAddr = "198.51.100.2".parse().unwrap();
+    let [first, second] = [other.lan().mac, MacAddr([2, 0xAB, 0, 0, 0, 7])];
+    let mut port = Frames(other.open_lan(&LanInit::default()).unwrap());
+    let nic = sim.function(1);
+    let now = || e810_net::Ns(nic.now().0);
+    let claim = |mac: MacAddr| {
+        let config = e810_net::Config::new(e810_net::MacAddr(mac.0));
+        let mut interface = e810_net::Interface::<8>::new(config, now());
+        let own = "198.51.100.2".parse().unwrap();
+        interface
+            .add_ipv4(own, 30, e810_net::Claim::Announced, now())
+            .unwrap();
+        interface
+    };
+    let interface = std::cell::RefCell::new(claim(first));
+    let port_of_peer = std::cell::RefCell::new(&mut port);
+    let answers = || {
+        let (mut interface, mut port) = (interface.borrow_mut(), port_of_peer.borrow_mut());
+        interface.poll(now(), &mut **port);
+    };
+    let found = tap.resolve(there, &|| {
+        answers();
+        Ok(())
+    });
+    let found = found.unwrap();
+    assert_eq!((found.via, found.mac), (there, first));
+    // The stack believes no other announcement in the first second.
+    thread::sleep(Duration::from_millis(1200));
+    interface.replace(claim(second));
+    within("the neighbour's move", || {
+        answers();
+        tap.progress(control, &mut |_| {}).unwrap();
+        tap.mac_of(there) == Some(second)
+    });
+    let no_route = tap.resolve("203.0.113.1".parse().unwrap(), &|| Err(anyhow!("enough")));
+    assert!(no_route.is_err());
+
+    other.close_lan(port.0).map_err(|(_, error)| error).unwrap();
+    other.shutdown(other_events).map_err(|e| e.error).unwrap();
+    sim.configure_firmware(0, |config| config.link = PortLink::Down);
+    let mut changed = Vec::new();
+    within("no carrier", || {
+        control.progress().unwrap();
+        tap.progress(control, &mut |change| changed.push(change))
+            .unwrap();
+        carrier().is_ok_and(|is_on| is_on == "0\n")
+    });
+    assert!(changed.contains(&TapChange::Link {
+        is_up: false,
+        mbps: 0
+    }));
+    tap.close(control).unwrap();
+    assert!(carrier().is_err(), "the interface is left");
 }
