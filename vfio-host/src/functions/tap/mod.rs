@@ -9,7 +9,7 @@
 //! * `gids`, the GID table, which follows the addresses.
 //!
 //! What these threads find out is carried out by the one that has [`Control`], in
-//! [`Tap::progress`].
+//! `Tap::progress`.
 
 mod device;
 mod follower;
