@@ -50,7 +50,7 @@ pub(super) enum TapError {
     },
     /// Not without privilege.
     #[error(
-        "--tap {name}: not permitted; run as root, give the program CAP_NET_ADMIN, or have root make the interface for this user: `ip tuntap add dev {name} mode tap user USER`"
+        "--tap {name}: not permitted; run as root, or give the program CAP_NET_ADMIN (`setcap cap_net_admin+ep`), which an interface that is there takes too"
     )]
     NotPermitted {
         /// Its name.
@@ -113,7 +113,7 @@ mod tests {
     fn an_error_says_what_to_do() {
         for (code, remedy) in [
             (libc::ENOENT, "modprobe tun"),
-            (libc::EPERM, "ip tuntap add dev lab0 mode tap user USER"),
+            (libc::EPERM, "CAP_NET_ADMIN"),
             (libc::EBUSY, "give another name"),
             (libc::EINVAL, "is no TAP"),
             (libc::ENOMEM, "memory"),
