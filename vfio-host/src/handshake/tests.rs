@@ -29,6 +29,7 @@ fn offer(size: u32) -> Offer {
         qkey: 1,
         address: u64::MAX,
         rkey: u32::MAX,
+        invalidate: None,
     };
     Offer::new(
         terms
