@@ -10,9 +10,9 @@ seed, number and direction say.
 
 --slow posts the receive of each message so many milliseconds late, so that the sender meets "receiver not ready".
 
-With send-inv each message invalidates a key of its receiver's: a memory window of type 2, which is bound anew after
-each message. A window that is bound still refuses that, so every bind but the first shows that the invalidation
-before it was carried out. With --no-keys this side has none, and gets plain SENDs.
+With send-inv each message invalidates a key of its receiver's, here of a memory window of type 2. The region below is
+then deregistered, which a window that is bound still would not allow: so each message shows that the invalidation was
+carried out. With --no-keys this side has none, and gets plain SENDs.
 """
 
 import argparse
@@ -32,6 +32,8 @@ REQUEST, RESPONSE = 0x5155455354494F4E, 0x00414E5357455221
 QKEY = 0x11111111
 ATTACH_MCAST = 30
 GRH = 40
+# rdma_rxe gives programs the kernel's bit (IB_WC_WITH_INVALIDATE), which is IBV_WC_IP_CSUM_OK in theirs.
+RXE_WITH_INV = 1 << 2
 MTUS = {256: IBV_MTU_256, 512: IBV_MTU_512, 1024: IBV_MTU_1024, 2048: IBV_MTU_2048, 4096: IBV_MTU_4096}
 
 
@@ -94,6 +96,7 @@ class Pingpong:
         self.sent = 0
         self.arrived = []
         self.inv = args.op == "send-inv"
+        self.with_inv = RXE_WITH_INV if args.device.startswith("rxe") else IBV_WC_WITH_INV
         self.keys = Keys(self.end) if self.inv and not args.no_keys else None
 
     def offer(self):
@@ -191,10 +194,10 @@ class Pingpong:
             raise SystemExit(f"message {number} differs from what was sent")
         if self.inv:
             self.theirs = struct.unpack("<I", got[:4])[0]
-        if self.inv and not self.keys and wc.wc_flags & IBV_WC_WITH_INV:
+        if self.inv and not self.keys and wc.wc_flags & self.with_inv:
             raise SystemExit(f"message {number} invalidated {wc.imm_data:#x}, and there are no keys")
         if self.keys:
-            if not wc.wc_flags & IBV_WC_WITH_INV or wc.imm_data != self.keys.key:
+            if not wc.wc_flags & self.with_inv or wc.imm_data != self.keys.key:
                 raise SystemExit(f"message {number} invalidated {wc.imm_data:#x}, flags {wc.wc_flags:#x}, and not "
                                  f"{self.keys.key:#x}")
             self.keys.renew()
@@ -311,25 +314,33 @@ class Pingpong:
 
 
 class Keys:
-    """Keys of a memory window of type 2, one after the other."""
+    """Keys of memory windows of type 2, one after the other: pyverbs cannot bind a window a second time, because it
+    keeps the key that ibv_alloc_mw gave."""
 
     def __init__(self, end):
         self.end = end
-        self.mr = MR(end.pd, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
-        self.mw = MW(end.pd, IBV_MW_TYPE_2)
-        self.key = None
+        self.mr = None
         self.renew()
 
     def renew(self):
         """The next key, which is chosen before it is bound."""
+        if self.mr:
+            # Refused while a window is bound to the region (InfiniBand 10.6.7.2.6).
+            self.mr.close()
+            self.mw.close()
+        self.mr = MR(self.end.pd, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
+        self.mw = MW(self.end.pd, IBV_MW_TYPE_2)
         self.request = SendWR(wr_id=MASK, opcode=IBV_WR_BIND_MW, num_sge=0, send_flags=IBV_SEND_SIGNALED)
         self.request.set_bind_wr(self.mw, MWBindInfo(self.mr, self.mr.buf, 4096, IBV_ACCESS_REMOTE_READ))
-        if self.request.rkey == self.key:
-            raise SystemExit(f"{self.key:#x} is the next key, too")
         self.key = self.request.rkey
 
     def bind(self):
         self.end.qp.post_send(self.request)
+
+    def close(self):
+        """At the end, with the last key bound."""
+        self.mw.close()
+        self.mr.close()
 
 
 def attach(uverbs, group):
@@ -386,4 +397,6 @@ else:
         (pingpong.ask if args.connect else pingpong.answer)(number)
 link.say(step="done", verified=args.iters, errors=0)
 link.hear("done")
+if pingpong.keys:
+    pingpong.keys.close()
 print(f"{args.iters} messages, each as it was sent")

@@ -277,3 +277,6 @@ fn exchange<P: HostPlatform>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
