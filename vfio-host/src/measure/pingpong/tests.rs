@@ -7,8 +7,8 @@ use crate::cli::StartArgs;
 use crate::functions::simulated::{sim_start, simulator};
 use crate::measure::wait_mode::WaitMode;
 
-/// Two connected sides whose messages invalidate keys.
-fn sides() -> [PingpongEndpoint<SimPlatform>; 2] {
+/// Two connected sides whose messages invalidate keys, of which the second one has said its key or not.
+fn sides(says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
     let sim = simulator(&SimSpec::default(), 2, Mode::Virtual, 1, true).build();
     let args = StartArgs {
         warm: true,
@@ -38,6 +38,8 @@ fn sides() -> [PingpongEndpoint<SimPlatform>; 2] {
     });
     let [first, second] = [0, 1].map(|n: usize| sides[n].endpoint.describe(gids[n]).unwrap());
     assert!(first[0].invalidate.is_some() && first[0].invalidate != Some(first[0].rkey));
+    let mut second = second;
+    second[0].invalidate = second[0].invalidate.filter(|_| says_key);
     for ((n, side), there) in (0..).zip(&mut sides).zip([second, first]) {
         let path = Path::new(gids[n], ip(1 - n), macs[1 - n]);
         side.connect(there, path, Mtu::Mtu1024).unwrap();
@@ -58,7 +60,7 @@ fn one_way([from, to]: [&mut PingpongEndpoint<SimPlatform>; 2], op: PingpongOp) 
 
 #[test]
 fn a_key_that_was_not_invalidated_is_an_error_and_not_registered_again() {
-    let [mut a, mut b] = sides();
+    let [mut a, mut b] = sides(true);
     assert!(one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap());
     assert!(b.renew_key().unwrap());
     exchange([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT).unwrap();
@@ -75,7 +77,7 @@ fn a_key_that_was_not_invalidated_is_an_error_and_not_registered_again() {
 
 #[test]
 fn a_key_of_before_is_refused() {
-    let [mut a, mut b] = sides();
+    let [mut a, mut b] = sides(true);
     assert!(one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap());
     b.renew_key().unwrap();
     exchange([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT).unwrap();
@@ -83,4 +85,14 @@ fn a_key_of_before_is_refused() {
     let end = one_way([&mut a, &mut b], PingpongOp::SendInv);
     let error = format!("{:#}", end.unwrap_err());
     assert!(error.contains("IB_REMOTE_ACCESS_ERROR"), "{error}");
+}
+
+#[test]
+fn a_peer_without_keys_gets_plain_sends() {
+    let [mut a, mut b] = sides(false);
+    assert_eq!((a.key_bytes(), b.key_bytes()), (0, 4));
+    let is_revoked = one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap();
+    assert!(!is_revoked, "its key is still there");
+    assert!(one_way([&mut b, &mut a], PingpongOp::SendInv).unwrap());
+    assert_eq!(a.key_bytes(), 0, "what came is no key");
 }
