@@ -7,7 +7,7 @@ use crate::cli::StartArgs;
 use crate::functions::simulated::{sim_start, simulator};
 use crate::measure::wait_mode::WaitMode;
 
-/// Two connected sides whose messages invalidate keys, of which the second one has said its key or not.
+/// Two connected sides whose messages invalidate keys; the second one has said its key or not.
 fn sides(says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
     let sim = simulator(&SimSpec::default(), 2, Mode::Virtual, 1, true).build();
     let args = StartArgs {
