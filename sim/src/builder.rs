@@ -261,6 +261,7 @@ impl Builder {
             bus_mastering: BusMastering::default(),
             sent_here: false,
             outbox: Vec::new(),
+            lan_outbox: Vec::new(),
             port_ready_at: 0,
             spare_frames: Vec::new(),
             lines: Arc::new(InterruptLines::new(self.vectors)),

@@ -104,10 +104,12 @@ pub(crate) struct FunctionState {
     /// What the LAN side has set up for the engine; `None` of a warm function: everything.
     pub(crate) lan: Option<LanSide>,
     pub(crate) lan_queues: LanQueues,
-    /// The frame being received was sent by a function of this simulator.
+    /// The frame being received was sent by the engine of a function of this simulator.
     pub(crate) sent_here: bool,
     /// Frames that the engine has sent and that are not yet on the wire.
     pub(crate) outbox: Vec<Vec<u8>>,
+    /// The same of the LAN queues, whose frames are made by software.
+    pub(crate) lan_outbox: Vec<Vec<u8>>,
     /// When the port has few enough frames queued for the engine to go on.
     pub(crate) port_ready_at: u64,
     /// Empty buffers for frames.
@@ -255,6 +257,7 @@ impl Function {
         state.bus_mastering.was_reset();
         state.lan_queues.reset();
         state.outbox.clear();
+        state.lan_outbox.clear();
         let until = now + time.0 + state.rng.below(time.1);
         // A wider reset during a narrower one takes over.
         let wider = state.reset.is_none_or(|running| running.source <= source);

@@ -91,7 +91,7 @@ struct Sender {
     from: u8,
     /// Frames to its own address are delivered to it.
     loops: bool,
-    /// The frame is unmodified.
+    /// An engine made the frame, and it is unmodified.
     genuine: bool,
 }
 
@@ -115,7 +115,7 @@ struct InFlight {
     /// Breaks ties: first sent, first delivered.
     order: u64,
     to: To,
-    /// A function here sent it, and it is unmodified.
+    /// The engine of a function here sent it, and it is unmodified.
     sent_here: bool,
     bytes: Vec<u8>,
 }
@@ -238,6 +238,15 @@ impl Link {
     /// Function `from` sends a frame to others only, also when it has its own address.
     pub(crate) fn send_out(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
         self.send_from(now, Sender::new(from, false), bytes);
+    }
+
+    /// Function `from` sends a frame of its LAN queues, `loops` as with [`Link::send`].
+    pub(crate) fn send_lan(&mut self, now: u64, from: u8, loops: bool, bytes: Vec<u8>) {
+        let sender = Sender {
+            genuine: false,
+            ..Sender::new(from, loops)
+        };
+        self.send_from(now, sender, bytes);
     }
 
     fn send_from(&mut self, now: u64, from: Sender, bytes: Vec<u8>) {
@@ -467,7 +476,8 @@ impl Link {
         Some((frame.to, frame.bytes))
     }
 
-    /// Whether the frame that arrived last was sent by a function here, and no hook replaced it.
+    /// Whether the engine of a function here sent the frame that arrived last, and no hook replaced
+    /// it.
     pub(crate) fn was_sent_here(&self) -> bool {
         self.sent_here
     }

@@ -375,7 +375,7 @@ impl Machine {
         }
     }
 
-    /// Puts what an engine has sent on the wire.
+    /// Puts what a function has sent on the wire.
     pub(crate) fn collect_frames(&mut self, index: usize) {
         let Some(function) = self.functions.get_mut(index) else {
             return;
@@ -396,6 +396,15 @@ impl Machine {
         }
         // Its allocation is reused.
         function.state.outbox = outbox;
+        for frame in std::mem::take(&mut function.state.lan_outbox) {
+            function.count_sent(&frame, has_link);
+            let to_itself = frame.first_chunk() == Some(&function.state.mac);
+            let loops = !to_itself || function.loops_back(&frame);
+            function.state.stats.frames_not_looped += u64::from(!loops);
+            if has_link || to_itself && loops {
+                self.link.send_lan(self.now, index as u8, loops, frame);
+            }
+        }
         function.state.port_ready_at = self.link.port_ready_at(index);
     }
 

@@ -27,6 +27,12 @@ impl EngineEnv<'_> {
             PeReg::FlmRrfAllocErr => hw::GLPE_PFFLMRRFALLOCERR.at(pf).off(),
         })
     }
+
+    /// Puts a frame of the LAN queues on the wire.
+    pub(crate) fn transmit_lan(&mut self, frame: Vec<u8>) {
+        self.state.stats.frames_sent += 1;
+        self.state.lan_outbox.push(frame);
+    }
 }
 
 impl Env for EngineEnv<'_> {

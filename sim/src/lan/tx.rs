@@ -223,7 +223,7 @@ impl Sender {
                         continue;
                     }
                     env.state.lan_queues.counters.vsi_sent(self.number, &frame);
-                    env.transmit(frame);
+                    env.transmit_lan(frame);
                 }
             }
             Err(refused) => TxQueue::bad_packet(number, &refused.to_string(), env),

@@ -55,6 +55,28 @@ fn what_an_engine_sends_goes_on_the_wire() {
     assert_eq!(sim.link().sent, 1);
 }
 
+/// rdma_rxe sends through the queues of the same card, and nothing checks it as this engine.
+#[test]
+fn frames_of_lan_queues_are_not_an_engines() {
+    let sim = Sim::builder().functions(2).build();
+    let arrives_as_engines = |is_engines: bool| {
+        with_machine(&sim, |machine| {
+            let state = &mut machine.functions[1].state;
+            match is_engines {
+                true => &mut state.outbox,
+                false => &mut state.lan_outbox,
+            }
+            .push(HELLO.to_vec());
+            machine.functions[1].runnable = true;
+        });
+        sim.run(Ns(10_000));
+        with_machine(&sim, |machine| machine.functions[0].state.sent_here)
+    };
+    assert!(arrives_as_engines(true));
+    assert!(!arrives_as_engines(false));
+    assert_eq!(received(&sim), [2, 0]);
+}
+
 #[test]
 fn a_waiting_world_takes_longer_and_longer_turns() {
     let sim = Sim::builder().build();

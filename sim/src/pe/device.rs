@@ -39,6 +39,8 @@ pub(crate) struct Device {
     pub(crate) config: Config,
     pub(crate) hmc: Hmc,
     pub(crate) qps: Cache<Box<Qp>>,
+    /// Numbers of QPs that were destroyed, and not created again.
+    pub(crate) destroyed_qps: BTreeSet<u32>,
     pub(crate) cqs: Cache<Cq>,
     pub(crate) mrs: Cache<Mr>,
     /// Accesses that were granted lately.
@@ -67,6 +69,7 @@ impl Device {
             config,
             hmc: Hmc::default(),
             qps: Cache::new(epoch),
+            destroyed_qps: BTreeSet::new(),
             cqs: Cache::new(epoch),
             mrs: Cache::new(epoch),
             grants: Grants::default(),

@@ -224,7 +224,8 @@ pub trait Env {
         true
     }
 
-    /// Whether the frame being received was sent, unmodified, by a function of this simulator.
+    /// Whether the frame being received was sent, unmodified, by the engine of a function of this
+    /// simulator.
     fn sent_here(&self) -> bool {
         true
     }

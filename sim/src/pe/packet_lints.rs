@@ -1,7 +1,7 @@
 //! Lints on packets: header fields that no sender should set and that receivers accept or drop
-//! silently. Only packets sent by a function of this simulator are checked. A wrong partition is an
-//! error of the driver; version, MigReq and the solicited bit are set by the sending engine, so
-//! those checks test this model.
+//! silently. Only packets sent by the engine of a function of this simulator are checked. A wrong
+//! partition is an error of the driver; version, MigReq and the solicited bit are set by the
+//! sending engine, so those checks test this model.
 
 use super::device::Device;
 use super::env::{Class, Env};
@@ -29,7 +29,7 @@ impl Device {
         }
     }
 
-    /// Records what is wrong with a packet, if it was sent here.
+    /// Records what is wrong with a packet, if an engine here sent it.
     pub(super) fn lint_packet(&self, packet: &Packet<'_>, wrong: &str, env: &mut dyn Env) {
         if !env.sent_here() {
             return;

@@ -72,10 +72,14 @@ impl Device {
     }
 
     /// PFPE_WQEALLOC. Which state the QP is in does not matter: software may post at any time
-    /// (data-path 8.5).
+    /// (data-path 8.5), and a program that does not know yet that a kernel has destroyed its QP,
+    /// too: the doorbell page is taken away from it behind that.
     pub(crate) fn ring_qp(&mut self, value: u32, env: &mut dyn Env) {
         let id = bits32(value.into(), 17, 0);
         if !self.has_qp(id, env) {
+            if self.destroyed_qps.contains(&id) {
+                return;
+            }
             env.finding(
                 Class::Lint,
                 "doorbell-qp",

@@ -276,6 +276,9 @@ impl Lanes {
         now: u64,
         turn: &mut Turn,
     ) {
+        if !function.state.lan_outbox.is_empty() {
+            turn.for_machine = true;
+        }
         if function.state.outbox.is_empty() {
             return;
         }

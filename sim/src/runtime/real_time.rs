@@ -149,7 +149,8 @@ impl RealTime {
         let functions = machine.functions.drain(..);
         for ((lane, seat), function) in self.lanes.lanes.iter().zip(seats).zip(functions) {
             lane.set_due(&function, &self.helper);
-            if function.runnable || !function.state.outbox.is_empty() {
+            let state = &function.state;
+            if function.runnable || !state.outbox.is_empty() || !state.lan_outbox.is_empty() {
                 lane.seat.announce();
             }
             seat.function = Some(function);

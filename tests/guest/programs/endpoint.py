@@ -14,8 +14,18 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
 
 
+def netdev_of(device, index):
+    """The interface of a GID; none where the kernel does not say."""
+    try:
+        with open(f"/sys/class/infiniband/{device}/ports/1/gid_attrs/ndevs/{index}") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 def gid_index(device, kind="ipv4"):
-    """Index of the first GID of a kind (ipv4, ipv6: not link-local) in the device's table."""
+    """Index of the first GID of a kind (ipv4; ipv6: not link-local; vlan: IPv4 of a VLAN's interface) in the
+    device's table."""
     root = f"/sys/class/infiniband/{device}/ports/1"
     for index in range(64):
         try:
@@ -26,7 +36,9 @@ def gid_index(device, kind="ipv4"):
         except OSError:
             continue
         mapped = gid.startswith("0000:0000:0000:0000:0000:ffff:")
-        wanted = mapped if kind == "ipv4" else not mapped and not gid.startswith("fe80:")
+        of_vlan = "." in netdev_of(device, index)
+        wanted = not mapped and not gid.startswith("fe80:") if kind == "ipv6" else mapped
+        wanted = wanted and of_vlan == (kind == "vlan")
         if wanted and version == "RoCE v2" and gid.replace("0", "").strip(":"):
             return index
     raise SystemExit(f"{device} has no GID of {kind}")

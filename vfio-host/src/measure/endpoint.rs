@@ -8,8 +8,8 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, ensure};
 use e810::{
-    AccessFlags, Control, Cq, EventSet, Mr, Path, Pd, Qp, QpCaps, QpInit, QpType, Qpn, Remaining,
-    Sge, Stats, Tuning, UdTarget, Wc, WcStatus,
+    AccessFlags, Control, Cq, EventSet, FastMr, Mr, Path, Pd, Qp, QpCaps, QpInit, QpType, Qpn,
+    Remaining, Sge, Stats, Tuning, UdTarget, Wc, WcStatus,
 };
 use e810::{Ah, ConnectOptions, Mtu, QpInfo};
 use e810_backends::buffer::Buffer;
@@ -35,6 +35,8 @@ pub struct Endpoint<P: HostPlatform> {
     buffer: Buffer,
     qkey: u32,
     counters: bool,
+    /// A key of ours that the peer's first message is to invalidate.
+    invalidate: Option<u32>,
     remote: Vec<RemoteQp>,
 }
 
@@ -53,6 +55,8 @@ pub(crate) struct EndpointPlan {
     pub(crate) qp_type: QpType,
     /// Their capacities.
     pub(crate) caps: QpCaps,
+    /// They take fast registrations.
+    pub(crate) fast_register: bool,
     /// They get counters of their own.
     pub(crate) counters: bool,
     /// How they pace themselves.
@@ -89,6 +93,8 @@ pub struct RemoteQp {
     pub address: u64,
     /// Its remote key.
     pub rkey: u32,
+    /// Another key, which the first message to this queue pair is to invalidate.
+    pub invalidate: Option<u32>,
 }
 
 impl<P: HostPlatform> Endpoint<P> {
@@ -111,6 +117,7 @@ impl<P: HostPlatform> Endpoint<P> {
         let mr = control.reg_mr(&pd, buffer.bytes(), plan.access)?;
         let init = QpInit {
             counters: plan.counters,
+            fast_register: plan.fast_register,
             tuning: Some(plan.tuning),
             ..QpInit::new(plan.qp_type, &cq, &cq, plan.caps)
         };
@@ -136,6 +143,7 @@ impl<P: HostPlatform> Endpoint<P> {
             buffer,
             qkey: plan.qkey,
             counters: plan.counters,
+            invalidate: None,
             remote: Vec::new(),
         })
     }
@@ -143,6 +151,19 @@ impl<P: HostPlatform> Endpoint<P> {
     /// The control path of the device.
     pub(crate) const fn control(&mut self) -> &mut Control<P> {
         &mut self.device.control
+    }
+
+    /// A region of at most `pages` pages, which requests register.
+    ///
+    /// # Errors
+    /// The device's refusal.
+    pub(crate) fn alloc_fast_mr(&mut self, pages: u32) -> Result<FastMr<P>> {
+        Ok(self.device.control.alloc_fast_mr(&self.pd, pages)?)
+    }
+
+    /// Has [`Endpoint::describe`] name a key that the peer's first message is to invalidate.
+    pub(crate) fn offer_key(&mut self, key: u32) {
+        self.invalidate = Some(key);
     }
 
     /// Has the function answer for its addresses and resolve others, until it is closed. Where it
@@ -206,6 +227,7 @@ impl<P: HostPlatform> Endpoint<P> {
                 qkey: self.qkey,
                 address: self.mr.address(),
                 rkey: self.mr.rkey(),
+                invalidate: self.invalidate,
             })
         };
         self.qps.iter().map(describe).collect()

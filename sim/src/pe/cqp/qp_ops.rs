@@ -362,6 +362,7 @@ impl Device {
         self.schedule.forget(id);
         let destroyed = self.qps.destroy(id.into(), &mut self.hmc, env);
         self.reached(destroyed, env)?;
+        self.destroyed_qps.insert(id);
         DONE
     }
 }

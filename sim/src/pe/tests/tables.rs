@@ -300,3 +300,16 @@ fn a_damaged_context_stops_the_qp_and_is_reported_once() {
     driver.ring(Doorbell::WqeAlloc, 3);
     assert_eq!(driver.env.kinds(), ["doorbell-qp"]);
 }
+
+#[test]
+fn a_doorbell_of_a_queue_pair_that_was_destroyed_is_nobodys_fault() {
+    let mut driver = TestDriver::ready(Config::default());
+    let qp = TestQp::create(&mut driver, 3, 7, 1);
+    assert_eq!(qp.destroy(&mut driver), GOOD);
+    // A program of Linux' has the doorbell page until all its objects are destroyed.
+    driver.ring(Doorbell::WqeAlloc, 3);
+    assert_eq!(driver.env.findings, []);
+    // One that never was is somebody's.
+    driver.ring(Doorbell::WqeAlloc, 4);
+    assert_eq!(driver.env.kinds(), ["doorbell-qp"]);
+}
