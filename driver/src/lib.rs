@@ -114,7 +114,9 @@ pub use cq::{Cq, CqInit};
 pub use error::{Error, Object, Result, StageError};
 pub use events::{Event, EventSet, LOGGED, Polled, VectorEvents};
 pub use fast_reg::{FastMr, Mw, MwType};
-pub use lan::{Identity, LAN_EVENTS, LAN_GROUPS, LanEvent, LanHook, LanPort, LanSide, NoLanHook};
+pub use lan::{
+    Identity, LAN_EVENTS, LAN_GROUPS, LanEvent, LanHook, LanPort, LanPortKey, LanSide, NoLanHook,
+};
 pub use limits::GIDS;
 pub use memory_budget::{HOST_ALLOCATIONS, cq_dma_bytes};
 pub use moderation::{Adaptive, CqModeration, Moderated};

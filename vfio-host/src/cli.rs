@@ -24,6 +24,7 @@ mod report;
 mod sim;
 mod start;
 mod stat;
+mod tap;
 mod trace;
 mod tuning;
 mod up;
@@ -46,6 +47,7 @@ pub use report::{ReportArgs, ResetArg};
 pub use sim::{ProfileArg, SimArgs};
 pub use start::{BackendArgs, StartArgs};
 pub use stat::StatArgs;
+pub use tap::TapArgs;
 pub use trace::{KindArg, OnlyArgs, TraceAction, TraceArgs};
 pub use tuning::TuningArg;
 pub use up::UpArgs;
@@ -77,6 +79,8 @@ pub enum Command {
     Perf(PerfArgs),
     /// Ask another station on the network for echoes, from a function's own LAN queues.
     Ping(PingArgs),
+    /// Make a port a network interface of this host, a TAP, beside its RDMA engine.
+    Tap(TapArgs),
     /// Watch functions at work: interrupts, moderation, queues, asynchronous events, counters.
     Monitor(MonitorArgs),
     /// Show a port's state, addresses and counters.
@@ -102,6 +106,7 @@ impl Command {
             Self::Pingpong(args) => args.json,
             Self::Perf(args) => args.json,
             Self::Ping(args) => args.json,
+            Self::Tap(args) => args.json,
             Self::Monitor(args) => args.json,
             Self::Stat(args) => args.json,
             Self::Up(args) => args.json,

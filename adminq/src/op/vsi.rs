@@ -15,6 +15,7 @@ pub const VSI_BYTES: usize = 128;
 mod section {
     pub(super) const SECURITY: u16 = 1 << 1;
     pub(super) const VLAN: u16 = 1 << 2;
+    pub(super) const OUTER_TAG: u16 = 1 << 3;
     pub(super) const QUEUE_OPTIONS: u16 = 1 << 7;
 }
 
@@ -30,6 +31,8 @@ const PRIORITIES_AS_THEY_ARE: u32 = 0xFA_C688;
 const PE_FILTER: u8 = 1;
 /// inner_vlan_flags: emode 3, tags stay in the frame (lan-path 7.3).
 const LEAVE_TAGS: u8 = 3 << 3;
+/// outer_vlan_flags: the same for the outer tag.
+const LEAVE_OUTER_TAGS: u8 = 3;
 /// vsi_num: the number is valid.
 const VALID: u16 = 1 << 15;
 /// vsi_flags: a VSI of the PF itself.
@@ -69,16 +72,23 @@ impl VsiContext {
         Self { bytes }
     }
 
-    /// Only the VLAN section, as this context has it, with tags left in frames that a
-    /// LAN queue receives: its user sees frames as they came (lan-path 7.3, 15).
-    /// `None` where they are left already.
+    /// Only the section of the tags, as this context has it, with tags left in frames that a
+    /// LAN queue receives: its user sees frames as they came (lan-path 7.3, 15). Where the card
+    /// knows two tags that is the outer one; whether firmware takes that section when a VSI is
+    /// added is not in the sources.
     #[must_use]
-    pub fn leaving_tags(&self) -> Option<Self> {
+    pub fn leaving_tags(&self) -> Self {
         let mut bytes = [0; VSI_BYTES];
-        put16(&mut bytes, 0, section::VLAN);
         let [inner] = crate::bytes::array(&self.bytes, 12).unwrap_or_default();
-        put(&mut bytes, 12, [inner | LEAVE_TAGS]);
-        (inner & LEAVE_TAGS != LEAVE_TAGS).then_some(Self { bytes })
+        let [outer] = crate::bytes::array(&self.bytes, 26).unwrap_or_default();
+        if outer == 0 {
+            put16(&mut bytes, 0, section::VLAN);
+            put(&mut bytes, 12, [inner | LEAVE_TAGS]);
+        } else {
+            put16(&mut bytes, 0, section::OUTER_TAG);
+            put(&mut bytes, 26, [outer | LEAVE_OUTER_TAGS]);
+        }
+        Self { bytes }
     }
 
     /// Only the queue options, as this context has them, with the filter of the
@@ -267,11 +277,10 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_left_where_they_are_not() {
-        let single = VsiContext::main(7, VlanMode::Single)
-            .leaving_tags()
-            .unwrap();
+    fn tags_are_left_in_either_mode() {
+        let single = VsiContext::main(7, VlanMode::Single).leaving_tags();
         assert_eq!(set(&single), [(0, 4), (12, 0x1B)]);
-        assert_eq!(VsiContext::main(7, VlanMode::Double).leaving_tags(), None);
+        let double = VsiContext::main(7, VlanMode::Double).leaving_tags();
+        assert_eq!(set(&double), [(0, 8), (26, 0x6B)]);
     }
 }

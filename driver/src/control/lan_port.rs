@@ -6,7 +6,7 @@ use e810_types::MacAddr;
 
 use super::Control;
 use crate::error::{Error, Object, Result};
-use crate::lan::{ALL_NODES, LanPort, LanSide};
+use crate::lan::{ALL_NODES, LanPort, LanPortKey, LanSide};
 
 impl<P: Platform> Control<P> {
     /// Makes the function's LAN queues, one each way, and switches them on: for
@@ -49,15 +49,16 @@ impl<P: Platform> Control<P> {
     }
 
     /// Lets frames to a multicast address in, for example to the solicited-node group
-    /// of an IPv6 address (33:33:ff and its last three bytes). Once is enough.
+    /// of an IPv6 address (33:33:ff and its last three bytes). Once is enough. `port` is the
+    /// port, or its [`key`](LanPort::key) where another thread has it.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an address that is no group's, [`Error::Foreign`];
     /// [`Error::Exhausted`] beyond [`LAN_GROUPS`](crate::LAN_GROUPS); the firmware's
     /// refusal.
-    pub fn join_lan_group(&mut self, port: &LanPort<P>, mac: MacAddr) -> Result<()> {
+    pub fn join_lan_group(&mut self, port: impl Into<LanPortKey>, mac: MacAddr) -> Result<()> {
         let rule = self.groups.rule_of(mac);
-        self.lan_of(port, mac)?.join(mac, rule)
+        self.lan_of(port.into(), mac)?.join(mac, rule)
     }
 
     /// Ends that.
@@ -65,8 +66,8 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::NoSuch`] when the port is not in the group; as
     /// [`join_lan_group`](Self::join_lan_group).
-    pub fn leave_lan_group(&mut self, port: &LanPort<P>, mac: MacAddr) -> Result<()> {
-        self.lan_of(port, mac)?;
+    pub fn leave_lan_group(&mut self, port: impl Into<LanPortKey>, mac: MacAddr) -> Result<()> {
+        self.lan_of(port.into(), mac)?;
         let groups = &self.groups;
         let lan = self.lan_side.owned_mut().ok_or(NOT_OURS)?;
         if lan.leave(mac, |rule| groups.users_of(rule) > 0) {
@@ -78,8 +79,8 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    fn lan_of(&mut self, port: &LanPort<P>, MacAddr(mac): MacAddr) -> Result<&mut LanSide<P>> {
-        self.own(port.owner, Object::LanPort, 0)?;
+    fn lan_of(&mut self, port: LanPortKey, MacAddr(mac): MacAddr) -> Result<&mut LanSide<P>> {
+        self.own(port.0, Object::LanPort, 0)?;
         if mac.first().is_none_or(|first| first & 1 == 0) {
             return Err(Error::Invalid {
                 what: "a group's MAC address has bit 0 of its first byte set",

@@ -33,7 +33,7 @@ pub use identity::Identity;
 pub(crate) use link::Link;
 pub(crate) use ownership::LanOwnership;
 pub(crate) use port::{ALL_NODES, OpenPort};
-pub use port::{LAN_GROUPS, LanPort};
+pub use port::{LAN_GROUPS, LanPort, LanPortKey};
 pub(crate) use rules::{Left, Rules, add_rules, priorities, remove_rules};
 pub(crate) use undo::{end_adminq, undo_vsi};
 pub(crate) use vsi::Vsi;

@@ -91,11 +91,28 @@ impl<P: Platform> LanPort<P> {
         self.queues.interrupt().vector
     }
 
+    /// What names this port where another thread has it.
+    #[must_use]
+    pub const fn key(&self) -> LanPortKey {
+        LanPortKey(self.owner)
+    }
+
     /// Gives the memory back without a word to the device, after the function was
     /// reset from outside; before
     /// [`Control::release_after_reset`](crate::Control::release_after_reset).
     pub fn release_after_reset(self) {
         self.queues.release_after_reset();
+    }
+}
+
+/// Names the open LAN port of a function, for its groups: the thread that has the port need not be
+/// the one that has [`Control`](crate::Control).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LanPortKey(pub(crate) u64);
+
+impl<P: Platform> From<&LanPort<P>> for LanPortKey {
+    fn from(port: &LanPort<P>) -> Self {
+        port.key()
     }
 }
 
@@ -208,10 +225,9 @@ impl<P: Platform> LanSide<P> {
     /// they came. That this changes nothing for the RDMA engine is `[inf]`: with two
     /// VLANs allowed existing drivers have it so from the start.
     fn leave_tags(&mut self) -> Result<()> {
-        if let Some(context) = self.vsi.context.leaving_tags() {
-            let vsi = self.vsi.id;
-            self.adminq.execute(&UpdateVsi { vsi, context })?;
-        }
+        let context = self.vsi.context.leaving_tags();
+        let vsi = self.vsi.id;
+        self.adminq.execute(&UpdateVsi { vsi, context })?;
         Ok(())
     }
 

@@ -1,14 +1,18 @@
 """The other side of `e810 pingpong --listen|--connect`, on any RDMA device of Linux.
 
-    peer.py DEVICE [--connect HOST:PORT | --listen PORT] [--op send|write|read] [--transport rc|ud]
+    peer.py DEVICE [--connect HOST:PORT | --listen PORT] [--op send|write|read|send-inv] [--transport rc|ud]
             [--group ADDR] [--size N] [--iters N] [--seed N] [--kind ipv4|ipv6]
-            [--vlan ID] [--slow MS] [--mtu BYTES]
+            [--vlan ID] [--slow MS] [--mtu BYTES] [--no-keys]
 
 The exchange before the messages and the messages themselves are those of vfio-host/src/handshake and
 vfio-host/src/measure/pingpong, written a second time. Every message is compared, byte for byte, with what
 seed, number and direction say.
 
 --slow posts the receive of each message so many milliseconds late, so that the sender meets "receiver not ready".
+
+With send-inv each message invalidates a key of its receiver's, here of a memory window of type 2. The region below is
+then deregistered, which a window that is bound still would not allow: so each message shows that the invalidation was
+carried out. With --no-keys this side has none, and gets plain SENDs.
 """
 
 import argparse
@@ -21,12 +25,15 @@ import time
 
 from endpoint import *  # noqa: F403
 from pyverbs.addr import GID
+from pyverbs.mr import MW, MWBindInfo
 
 MASK = (1 << 64) - 1
 REQUEST, RESPONSE = 0x5155455354494F4E, 0x00414E5357455221
 QKEY = 0x11111111
 ATTACH_MCAST = 30
 GRH = 40
+# rdma_rxe gives programs the kernel's bit (IB_WC_WITH_INVALIDATE), which is IBV_WC_IP_CSUM_OK in theirs.
+RXE_WITH_INV = 1 << 2
 MTUS = {256: IBV_MTU_256, 512: IBV_MTU_512, 1024: IBV_MTU_1024, 2048: IBV_MTU_2048, 4096: IBV_MTU_4096}
 
 
@@ -88,9 +95,16 @@ class Pingpong:
         self.end = Endpoint(args.device, transport, kind, bytes=args.size + 4 * self.slot)
         self.sent = 0
         self.arrived = []
+        self.inv = args.op == "send-inv"
+        self.with_inv = RXE_WITH_INV if args.device.startswith("rxe") else IBV_WC_WITH_INV
+        self.keys = Keys(self.end) if self.inv and not args.no_keys else None
 
     def offer(self):
         args = self.args
+        place = {"qpn": self.end.qp.qp_num, "psn": 0x123456, "qkey": QKEY, "rkey": self.end.mr.rkey,
+                 "address": self.end.mr.buf}
+        if self.keys:
+            place["invalidate"] = self.keys.key
         return {
             "e810": 2,
             "terms": {
@@ -101,8 +115,7 @@ class Pingpong:
             "mac": self.mac(),
             "gid": str(address_of(self.end.gid)),
             "mtu": args.mtu,
-            "places": [{"qpn": self.end.qp.qp_num, "psn": 0x123456, "qkey": QKEY, "rkey": self.end.mr.rkey,
-                        "address": self.end.mr.buf}],
+            "places": [place],
         }
 
     def mac(self):
@@ -130,7 +143,11 @@ class Pingpong:
             self.ah = AH(self.end.pd, attr=self.end.route(self.to[1]))
         else:
             self.end.connect(gid, self.peer["qpn"], psn=0x123456, peer_psn=self.peer["psn"], mtu=mtu, timeout=18)
+        self.theirs = self.peer["invalidate"] if self.inv else None
         self.post_receives(4 if not self.args.slow else 0)
+        if self.keys:
+            self.keys.bind()
+            self.until(1, 0)
         link.say(step="ready")
         link.hear("ready")
 
@@ -165,12 +182,27 @@ class Pingpong:
         return taken
 
     def fill(self, number, side):
-        self.end.mr.write(payload(self.args.size, self.args.seed, number, side), self.args.size)
+        content = payload(self.args.size, self.args.seed, number, side)
+        if self.keys:
+            content = struct.pack("<I", self.keys.key) + content[4:]
+        self.end.mr.write(content, self.args.size)
 
-    def right(self, number, side, offset=0):
-        if self.end.mr.read(self.args.size, self.args.size + offset) != payload(
-                self.args.size, self.args.seed, number, side):
+    def right(self, number, side, offset=0, wc=None):
+        got = self.end.mr.read(self.args.size, self.args.size + offset)
+        key = 4 if self.inv else 0
+        if got[key:] != payload(self.args.size, self.args.seed, number, side)[key:]:
             raise SystemExit(f"message {number} differs from what was sent")
+        if self.inv:
+            self.theirs = struct.unpack("<I", got[:4])[0]
+        if self.inv and not self.keys and wc.wc_flags & self.with_inv:
+            raise SystemExit(f"message {number} invalidated {wc.imm_data:#x}, and there are no keys")
+        if self.keys:
+            if not wc.wc_flags & self.with_inv or wc.imm_data != self.keys.key:
+                raise SystemExit(f"message {number} invalidated {wc.imm_data:#x}, flags {wc.wc_flags:#x}, and not "
+                                 f"{self.keys.key:#x}")
+            self.keys.renew()
+            self.keys.bind()
+            self.until(1, 0)
 
     def message(self, number):
         """Sends what is filled in."""
@@ -178,6 +210,9 @@ class Pingpong:
             remote = (self.peer["address"] + self.args.size, self.peer["rkey"])
             self.end.post(IBV_WR_RDMA_WRITE_WITH_IMM, 0, self.args.size, wr_id=number, remote=remote,
                           imm=socket.htonl(number))
+        elif self.inv:
+            # A union in C: the key stands where immediate data does, as a number.
+            self.end.post(IBV_WR_SEND_WITH_INV, 0, self.args.size, wr_id=number, imm=self.theirs)
         else:
             self.end.post(IBV_WR_SEND, 0, self.args.size, wr_id=number)
 
@@ -200,8 +235,8 @@ class Pingpong:
             return
         self.fill(number, REQUEST)
         self.message(number)
-        self.until(1, 1)
-        self.right(number, RESPONSE)
+        wc = self.until(1, 1)[0]
+        self.right(number, RESPONSE, wc=wc)
 
     def answer(self, number):
         """The side that was connected to."""
@@ -211,11 +246,11 @@ class Pingpong:
             self.until(1, 1)
             return
         wc = self.until(0, 1)[0]
-        if self.args.op == "send" and wc.byte_len != self.args.size:
+        if self.args.op != "write" and wc.byte_len != self.args.size:
             raise SystemExit(f"{wc.byte_len} bytes arrived where {self.args.size} were sent")
         if self.args.op == "write" and socket.ntohl(wc.imm_data) != number:
             raise SystemExit(f"immediate data {socket.ntohl(wc.imm_data)} and not {number}")
-        self.right(number, REQUEST)
+        self.right(number, REQUEST, wc=wc)
         self.fill(number, RESPONSE)
         self.message(number)
         self.until(1, 0)
@@ -278,6 +313,36 @@ class Pingpong:
         link.socket.setblocking(True)
 
 
+class Keys:
+    """Keys of memory windows of type 2, one after the other: pyverbs cannot bind a window a second time, because it
+    keeps the key that ibv_alloc_mw gave."""
+
+    def __init__(self, end):
+        self.end = end
+        self.mr = None
+        self.renew()
+
+    def renew(self):
+        """The next key, which is chosen before it is bound."""
+        if self.mr:
+            # Refused while a window is bound to the region (InfiniBand 10.6.7.2.6).
+            self.mr.close()
+            self.mw.close()
+        self.mr = MR(self.end.pd, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
+        self.mw = MW(self.end.pd, IBV_MW_TYPE_2)
+        self.request = SendWR(wr_id=MASK, opcode=IBV_WR_BIND_MW, num_sge=0, send_flags=IBV_SEND_SIGNALED)
+        self.request.set_bind_wr(self.mw, MWBindInfo(self.mr, self.mr.buf, 4096, IBV_ACCESS_REMOTE_READ))
+        self.key = self.request.rkey
+
+    def bind(self):
+        self.end.qp.post_send(self.request)
+
+    def close(self):
+        """At the end, with the last key bound."""
+        self.mw.close()
+        self.mr.close()
+
+
 def attach(uverbs, group):
     """ibv_attach_mcast, which pyverbs has not got: the kernel's command (rdma/ib_user_verbs.h). Of the handles of
     this process the kernel takes only the one of the queue pair."""
@@ -320,6 +385,7 @@ parser.add_argument("--kind", default="ipv4")
 parser.add_argument("--slow", type=int, default=0)
 parser.add_argument("--mtu", type=int, default=1024)
 parser.add_argument("--vlan", type=int)
+parser.add_argument("--no-keys", action="store_true")
 args = parser.parse_args()
 pingpong = Pingpong(args)
 link = Link(args)
@@ -331,4 +397,6 @@ else:
         (pingpong.ask if args.connect else pingpong.answer)(number)
 link.say(step="done", verified=args.iters, errors=0)
 link.hear("done")
+if pingpong.keys:
+    pingpong.keys.close()
 print(f"{args.iters} messages, each as it was sent")

@@ -28,6 +28,15 @@ pub struct AddressArgs {
     /// It is in the network of one of --ip, or a link-local address.
     #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',')]
     pub gateway: Vec<IpAddr>,
+    /// Give the function's LAN queues to a network interface of this name, a TAP: the host's own
+    /// network stack answers there, and finds where packets go.
+    ///
+    /// It is made, and gone at the end, or a persistent one of that name (`ip tuntap`) is taken; it
+    /// is switched on, and has the port's Ethernet address, MTU and link. --ip are added to it, and
+    /// all its addresses are GIDs, those of VLAN interfaces on it with their VLAN, as they come and
+    /// go. It takes the rights to set up interfaces (CAP_NET_ADMIN).
+    #[arg(long, value_name = "NAME", value_parser = interface_name, conflicts_with_all = ["gateway", "warm", "virtual_time"])]
+    pub tap: Option<String>,
     /// Index of the GID to use [default: the first of --ip, if there is one].
     #[arg(short = 'x', long, value_name = "N", value_parser = number::<u8>(0, 31))]
     pub gid_index: Option<u8>,
@@ -41,6 +50,24 @@ pub struct AddressArgs {
     /// interfaces].
     #[arg(short = 'm', long, value_name = "BYTES", value_parser = parse_path_mtu)]
     pub path_mtu: Option<Mtu>,
+}
+
+/// Bytes of an interface's name, at most.
+const INTERFACE_NAME: usize = 15;
+
+/// The name of an interface, as the kernel takes it.
+///
+/// # Errors
+/// One that it does not take.
+pub fn interface_name(text: &str) -> Result<String, String> {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"/:%".contains(&byte);
+    let is_fine = text.bytes().all(is_plain) && !["", ".", ".."].contains(&text);
+    if is_fine && text.len() <= INTERFACE_NAME {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "`{text}` is no name of an interface: give 1 to {INTERFACE_NAME} letters, digits, `-`, `_` or `.`"
+    ))
 }
 
 fn parse_path_mtu(text: &str) -> Result<Mtu, String> {
@@ -65,6 +92,11 @@ impl AddressArgs {
     /// # Errors
     /// A gateway that nothing can be sent to, or that is never used.
     pub fn check(&self) -> Result<()> {
+        if let (Some(tap), Some(vlan), false) = (&self.tap, self.vlan, self.ip.is_empty()) {
+            refuse!(
+                "--ip with --vlan and --tap: make the VLAN's interface and give that the address: `ip link add link {tap} name {tap}.{vlan} type vlan id {vlan}`, on a persistent {tap} (`ip tuntap add dev {tap} mode tap`) before this command"
+            );
+        }
         for (at, gateway) in self.gateway.iter().enumerate() {
             let is_same = |other: &IpAddr| other.is_ipv4() == gateway.is_ipv4();
             let mut before = self.gateway.iter().take(at);
@@ -87,17 +119,24 @@ impl AddressArgs {
         Ok(())
     }
 
-    /// Fills the GID table with `ips` and says which entry is used.
+    /// Fills the GID table with `ips` and says which entry is used: one that is asked for, the
+    /// first of these, or the `usual` one.
     ///
     /// # Errors
     /// An address that no interface has, a full table, or an index that has no
     /// entry or one that does not fit `--vlan`.
-    pub fn settle<P: Platform>(&self, control: &mut Control<P>, ips: &[OwnAddress]) -> Result<Own> {
+    pub fn settle<P: Platform>(
+        &self,
+        control: &mut Control<P>,
+        ips: &[OwnAddress],
+        usual: Option<u8>,
+    ) -> Result<Own> {
         let mut first = None;
         let local = addr::link_local(control.lan().mac);
         let local = [OwnAddress::alone(local.into())];
         // The link-local address of index 0 is on no VLAN.
-        let tagged_local = ips.is_empty() && self.vlan.is_some() && self.gid_index.is_none();
+        let tagged_local =
+            ips.is_empty() && self.vlan.is_some() && self.gid_index.is_none() && usual.is_none();
         for OwnAddress { ip, .. } in if tagged_local { &local } else { ips } {
             let entry = GidEntry {
                 gid: (*ip).into(),
@@ -108,7 +147,7 @@ impl AddressArgs {
                 .with_context(|| format!("address {ip}"))?;
             first.get_or_insert(index);
         }
-        let index = self.gid_index.or(first).unwrap_or(0);
+        let index = self.gid_index.or(first).or(usual).unwrap_or(0);
         let Some(entry) = control.query_gid(index) else {
             let known = (0..32).filter_map(|index| Some((index, control.query_gid(index)?)));
             let known: Vec<_> = known
@@ -178,6 +217,27 @@ mod tests {
         let error = args(Some(Mtu::Mtu4096)).mtu(1500).unwrap_err().to_string();
         assert!(error.contains("1500") && error.contains("--mtu"), "{error}");
         assert!(args(None).mtu(300).unwrap_err().to_string().contains("300"));
+    }
+
+    #[test]
+    fn interfaces_have_short_names() {
+        for name in ["lab0", "e810-p0", "x", "123456789012345"] {
+            assert_eq!(interface_name(name), Ok(name.to_owned()));
+        }
+        for name in [
+            "",
+            ".",
+            "..",
+            "a b",
+            "a/b",
+            "tap%d",
+            "a:1",
+            "1234567890123456",
+            "ä",
+        ] {
+            let error = interface_name(name).unwrap_err();
+            assert!(error.contains(&format!("`{name}`")), "{error}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use e810_hal::Ns;
 
 use super::PairArgs;
 use super::number::{number, seconds, size};
-use crate::measure::op::Op;
+use crate::measure::op::PingpongOp;
 
 /// Arguments of `e810 pingpong`.
 #[derive(Args, Debug, Clone)]
@@ -22,8 +22,10 @@ pub struct PingpongArgs {
     #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "virtual_time"], value_parser = seconds)]
     pub duration: Option<Ns>,
     /// The operation that carries a message.
-    #[arg(long, value_enum, default_value_t = Op::Send)]
-    pub op: Op,
+    ///
+    /// send-inv has messages of 4 bytes at least.
+    #[arg(long, value_enum, default_value_t = PingpongOp::Send)]
+    pub op: PingpongOp,
     /// How messages are carried: a reliable connection, or datagrams.
     ///
     /// Datagrams have --op send only, and at most the path MTU of payload. One that has no answer

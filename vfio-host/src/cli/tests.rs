@@ -2,7 +2,7 @@ use clap::CommandFactory;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 
 use super::*;
-use crate::measure::op::Op;
+use crate::measure::op::PingpongOp;
 
 #[test]
 fn the_definition_is_sound() {
@@ -26,7 +26,10 @@ fn defaults_and_limits() {
     let Command::Pingpong(args) = cli.command else {
         panic!("pingpong")
     };
-    assert_eq!((args.size, args.iters, args.op), (None, None, Op::Send));
+    assert_eq!(
+        (args.size, args.iters, args.op),
+        (None, None, PingpongOp::Send)
+    );
     for bad in [
         &["e810", "pingpong", "--iters", "0"][..],
         &["e810", "pingpong", "--size", "67108865"],
@@ -50,6 +53,8 @@ fn defaults_and_limits() {
         &["e810", "pingpong", "--duration", "1", "--iters", "5"],
         &["e810", "pingpong", "--duration", "1", "--virtual"],
         &["e810", "perf", "-D", "1", "-a"],
+        &["e810", "perf", "--op", "send-inv"],
+        &["e810", "monitor", "--op", "send-inv"],
         &["e810", "perf", "--csv", "--json"],
         &["e810", "pingpong", "--connect=127.0.0.1:1", "--peer=sim"],
         &["e810", "pingpong", "--connect=127.0.0.1:1", "--virtual"],

@@ -11,5 +11,6 @@ pub mod pingpong;
 pub mod report;
 pub mod sim;
 pub mod stat;
+pub mod tap;
 pub mod trace;
 pub mod up;

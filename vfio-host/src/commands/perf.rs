@@ -232,8 +232,10 @@ impl<S: Sink> Measure<'_, S> {
         let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
         let publisher = workload::publisher(self.registry, self.pair, which);
         let mut end = PerfEndpoint::new(platform, control, events, self.plan, publisher)?;
-        workload::start_station(self.pair, start, which, &mut end.endpoint);
-        Ok(end)
+        match workload::start_station(self.pair, start, which, &mut end.endpoint) {
+            Ok(()) => Ok(end),
+            Err(error) => Err(lifecycle::after_failure(error, end.endpoint.close())),
+        }
     }
 
     fn connect<P: HostPlatform>(

@@ -17,9 +17,10 @@ use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, TransportLabel, Workload};
 use crate::handshake::{Done, Link, Program, Rendezvous, Role, seconds_term};
-use crate::measure::op::Op;
+use crate::measure::op::PingpongOp;
 use crate::measure::pingpong::{
-    Outcome, PingpongEndpoint, PingpongEndpointPlan, Plan, Watch, datagram, remote, run as exchange,
+    KEY_BYTES, Outcome, PingpongEndpoint, PingpongEndpointPlan, Plan, Watch, datagram, remote,
+    run as exchange,
 };
 use crate::measure::wait_mode::WaitMode;
 use crate::monitor::MonitorRegistry;
@@ -50,10 +51,16 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         duration: args.duration,
         seed: args.pair.seed,
     };
-    if args.transport == ServiceArg::Ud && args.op != Op::Send {
+    if args.transport == ServiceArg::Ud && args.op != PingpongOp::Send {
         refuse!(
             "--transport ud --op {}: datagrams can only be sent; use --op send, or --transport rc",
             args.op.name()
+        );
+    }
+    if args.op == PingpongOp::SendInv && plan.size < KEY_BYTES {
+        refuse!(
+            "--op send-inv --size {}: a message begins with a key of {KEY_BYTES} bytes; give a larger --size",
+            plan.size
         );
     }
     if let (ServiceArg::Rc, Some(group)) = (args.transport, args.group) {
@@ -92,7 +99,7 @@ const ITERATIONS: u64 = 10_000;
 
 /// What that program cannot do.
 fn refuse_for_rc_pingpong(args: &PingpongArgs) -> Result<()> {
-    if args.transport != ServiceArg::Rc || args.op != Op::Send {
+    if args.transport != ServiceArg::Rc || args.op != PingpongOp::Send {
         refuse!(
             "--with ibv_rc_pingpong: its messages are SENDs of a reliable connection; leave out --transport and --op"
         );
@@ -195,14 +202,17 @@ impl Messages<'_> {
         let plan = PingpongEndpointPlan {
             qp_type: self.service.into(),
             size: self.plan.size,
+            invalidate: self.plan.op == PingpongOp::SendInv,
             counters: self.counted == Counted::QueuePairs,
             wait_mode: self.wait_mode,
             tuning: self.pair.tuning.values(),
         };
         let publisher = workload::publisher(self.registry, self.pair, which);
         let mut side = PingpongEndpoint::new(platform, control, events, plan, publisher)?;
-        workload::start_station(self.pair, start, which, &mut side.endpoint);
-        Ok(side)
+        match workload::start_station(self.pair, start, which, &mut side.endpoint) {
+            Ok(()) => Ok(side),
+            Err(error) => Err(lifecycle::after_failure(error, side.endpoint.close())),
+        }
     }
 
     /// Exchanges endpoints in-process and connects both ways.
@@ -474,7 +484,7 @@ fn print(
     }
     if let Some(latency) = report.latency_ns {
         let what = match args.op {
-            Op::Send => "half the round trip",
+            PingpongOp::Send | PingpongOp::SendInv => "half the round trip",
             _ => "post to completion",
         };
         writeln!(

@@ -7,9 +7,12 @@ use e810::{MacAddr, Mtu, Path, v4};
 use e810_backends::interrupts::HostPlatform;
 
 use super::lifecycle::FUNCTIONS;
+use super::neighbours::without_station;
 use super::start::Start;
-use super::station::{Network, without_station};
+use super::station::Network;
+use super::tap::TapPlan;
 use crate::cli::PairArgs;
+use crate::cli::address::Own;
 use crate::cli::own_address::OwnAddress;
 use crate::measure::endpoint::Endpoint;
 
@@ -22,7 +25,10 @@ fn own_addresses(args: &PairArgs, which: usize) -> Vec<OwnAddress> {
     let is_local = !args.rendezvous.is_given();
     match given.as_slice() {
         [] if is_local && args.address.gid_index.is_none() => {
-            vec![OwnAddress::alone(v4(10, 8, 10, last))]
+            let ip = v4(10, 8, 10, last);
+            // The host's stack has to know what is on the link.
+            let length = args.address.tap.as_ref().map(|_| 24);
+            vec![OwnAddress { ip, length }]
         }
         given => given.to_vec(),
     }
@@ -46,17 +52,28 @@ fn network_of(args: &PairArgs, which: usize) -> Network {
 }
 
 /// Has a function of this process answer for its addresses, from its bring-up to its end: unless
-/// another driver has its LAN queues, or time is virtual.
+/// another driver has its LAN queues, or time is virtual. With `--tap` the host's stack answers for
+/// the first one.
+///
+/// # Errors
+/// There is no TAP interface, which was asked for.
 pub(crate) fn start_station<P: HostPlatform>(
     args: &PairArgs,
     start: &Start,
     which: usize,
     endpoint: &mut Endpoint<P>,
-) {
-    if args.virtual_time || matches!(start, Start::Warm { .. }) {
-        return;
+) -> Result<()> {
+    if let (Some(name), 0) = (&args.address.tap, which) {
+        return endpoint.start_tap(&TapPlan {
+            name: name.clone(),
+            addresses: own_addresses(args, which),
+            vlan: args.address.vlan,
+        });
     }
-    endpoint.start_station(&network_of(args, which));
+    if !args.virtual_time && !matches!(start, Start::Warm { .. }) {
+        endpoint.start_station(&network_of(args, which));
+    }
+    Ok(())
 }
 
 /// Names two functions of this process, and gives the path from each to the
@@ -69,9 +86,9 @@ pub(crate) fn paths<P: HostPlatform>(
     let address = &args.address;
     let (here, there) = (ask.control().lan(), answer.control().lan());
     let mtu = address.mtu(here.mtu.min(there.mtu))?;
-    let own = address.settle(ask.control(), &own_addresses(args, 0));
+    let own = settle(args, ask, &own_addresses(args, 0));
     let own = own.context(FUNCTIONS[0])?;
-    let theirs = address.settle(answer.control(), &own_addresses(args, 1));
+    let theirs = settle(args, answer, &own_addresses(args, 1));
     let theirs = theirs.context(FUNCTIONS[1])?;
     if own.gid == theirs.gid {
         bail!(
@@ -92,6 +109,19 @@ pub(crate) fn paths<P: HostPlatform>(
     Ok((paths, mtu))
 }
 
+/// Fills the function's GID table and says which entry it uses.
+///
+/// # Errors
+/// As [`AddressArgs::settle`](crate::cli::address::AddressArgs::settle).
+pub(crate) fn settle<P: HostPlatform>(
+    args: &PairArgs,
+    endpoint: &mut Endpoint<P>,
+    own: &[OwnAddress],
+) -> Result<Own> {
+    let usual = endpoint.usual_gid(args.address.vlan)?;
+    args.address.settle(endpoint.control(), own, usual)
+}
+
 /// Where packets of function `which` to a peer go: to the address that was `announced`, if the
 /// peer is on the link; else to what its next hop answers. Its paths follow the next hop.
 ///
@@ -107,10 +137,7 @@ pub(crate) fn destination_mac<P: HostPlatform>(
 ) -> Result<MacAddr> {
     let announced = announced.filter(|_| network_of(args, which).is_on_link(peer));
     match (announced, endpoint.neighbours()) {
-        (Some(mac), Some(neighbours)) => {
-            neighbours.follow_on_link(peer, mac);
-            Ok(mac)
-        }
+        (Some(mac), Some(neighbours)) => neighbours.follow_on_link(peer, mac, idle),
         (Some(mac), None) => Ok(mac),
         (None, Some(neighbours)) => neighbours.resolve(peer, idle),
         (None, None) => Err(without_station(peer).into()),

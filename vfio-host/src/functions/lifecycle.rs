@@ -88,5 +88,13 @@ pub(super) fn close<S, O, const N: usize>(
     outcome
 }
 
+/// The error that counts after a failure, and the log of another one at the end of its function.
+pub(crate) fn after_failure(error: anyhow::Error, closed: Result<()>) -> anyhow::Error {
+    if let Err(end) = closed {
+        log::warn!("not shut down in order: {end:#}");
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,8 @@
 //! * `start`, from an open device to one whose engine works;
 //! * `lifecycle`, bringing up, waiting for links, shutting down, of one or two;
 //! * `watch`, whether devices are still there;
-//! * `station`, the function on its link: it answers for its addresses and finds others;
+//! * `station`, the function on its link: it answers for its addresses and finds others; `tap`, the
+//!   host's network stack in its place; `neighbours`, paths that follow what either finds;
 //! * `workload`, all of that for a command with two functions, or with one whose
 //!   `peer` is in another process; `addressing` gives them names.
 
@@ -15,11 +16,13 @@ pub(crate) mod card_users;
 pub(crate) mod checks;
 pub(crate) mod lifecycle;
 pub mod memory_need;
+pub(crate) mod neighbours;
 pub mod open;
 pub(crate) mod peer;
 pub(crate) mod simulated;
 pub mod start;
 pub(crate) mod station;
+pub mod tap;
 mod transport_label;
 pub(crate) mod watch;
 pub(crate) mod workload;

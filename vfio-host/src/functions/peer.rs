@@ -9,7 +9,7 @@ use e810::{MacAddr, Mtu, Path};
 use e810_backends::interrupts::HostPlatform;
 use serde_json::{Map, Value};
 
-use super::addressing::destination_mac;
+use super::addressing::{destination_mac, settle};
 use super::lifecycle::{self, close};
 use super::workload::RunContext;
 use crate::cli::PairArgs;
@@ -60,7 +60,7 @@ pub(crate) fn exchange_params<P: HostPlatform>(
     idle: &dyn Fn() -> Result<()>,
 ) -> Result<(Path, Mtu, Vec<RemoteQp>)> {
     let address = &args.address;
-    let own = address.settle(endpoint.control(), &address.ip)?;
+    let own = settle(args, endpoint, &address.ip)?;
     let lan = endpoint.control().lan();
     let mtu = match (link.program(), address.path_mtu) {
         // It does not say which it takes; this is its own default.

@@ -154,6 +154,7 @@ fn parse(bytes: &[u8]) -> Result<(RemoteQp, Gid), String> {
         qkey: 0,
         rkey: 0,
         address: 0,
+        invalidate: None,
     };
     let qp = record.remote().ok_or_else(|| format!("queue pair {qpn}"))?;
     Ok((qp, Gid(gid.to_be_bytes())))
@@ -184,6 +185,7 @@ mod tests {
             qkey: 1,
             rkey: 2,
             address: 3,
+            invalidate: None,
         };
         let gid = Gid::from(std::net::IpAddr::from([10, 8, 10, 1]));
         let sent = text(&qp, gid);

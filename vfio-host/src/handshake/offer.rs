@@ -28,6 +28,9 @@ pub struct QpRecord {
     pub rkey: u32,
     /// Its address.
     pub address: u64,
+    /// Key that the first message is to invalidate, where messages do that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalidate: Option<u32>,
 }
 
 impl From<RemoteQp> for QpRecord {
@@ -38,6 +41,7 @@ impl From<RemoteQp> for QpRecord {
             qkey: endpoint.qkey,
             rkey: endpoint.rkey,
             address: endpoint.address,
+            invalidate: endpoint.invalidate,
         }
     }
 }
@@ -53,6 +57,7 @@ impl QpRecord {
             qkey: self.qkey,
             address: self.address,
             rkey: self.rkey,
+            invalidate: self.invalidate,
         })
     }
 }
@@ -139,6 +144,12 @@ impl Offer {
         let endpoint = |place: &QpRecord| {
             if place.psn >> 24 != 0 {
                 return Err(wrong("PSN", &place.psn));
+            }
+            // A side that was asked for such messages has a key itself.
+            if let Some(key) = place.invalidate
+                && !self.places.iter().any(|own| own.invalidate.is_some())
+            {
+                return Err(wrong("key to invalidate", &key));
             }
             place
                 .remote()

@@ -29,6 +29,7 @@ fn offer(size: u32) -> Offer {
         qkey: 1,
         address: u64::MAX,
         rkey: u32::MAX,
+        invalidate: None,
     };
     Offer::new(
         terms
@@ -135,6 +136,20 @@ fn what_a_stranger_says_is_an_error_of_its_own() {
         place[field] = json!(number);
         let error = heard(&line("places", json!([place]))).unwrap_err();
         assert!(matches!(error, HandshakeError::Malformed { .. }), "{error}");
+    }
+    // A key that nobody here was asked to invalidate, and none where a peer may have none.
+    let mut place = serde_json::to_value(offer(64).places[0]).unwrap();
+    assert_eq!(place.get("invalidate"), None);
+    place["invalidate"] = json!(0x1234);
+    let error = heard(&line("places", json!([place]))).unwrap_err();
+    assert!(error.to_string().contains("key to invalidate"), "{error}");
+    let mut asked = offer(64);
+    asked.places[0].invalidate = Some(1);
+    for theirs in [Some(0x1234), None] {
+        let mut other = offer(64);
+        other.places[0].invalidate = theirs;
+        let peer = asked.check(other, ([127, 0, 0, 1], 1).into()).unwrap();
+        assert_eq!(peer.endpoints[0].invalidate, theirs);
     }
     for garbage in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],

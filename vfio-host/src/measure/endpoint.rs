@@ -8,8 +8,8 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, ensure};
 use e810::{
-    AccessFlags, Control, Cq, EventSet, Mr, Path, Pd, Qp, QpCaps, QpInit, QpType, Qpn, Remaining,
-    Sge, Stats, Tuning, UdTarget, Wc, WcStatus,
+    AccessFlags, Control, Cq, EventSet, FastMr, Mr, Path, Pd, Qp, QpCaps, QpInit, QpType, Qpn,
+    Remaining, Sge, Stats, Tuning, UdTarget, Wc, WcStatus,
 };
 use e810::{Ah, ConnectOptions, Mtu, QpInfo};
 use e810_backends::buffer::Buffer;
@@ -18,7 +18,9 @@ use e810_hal::{Ns, SharedBytes};
 
 use super::progress_loop::ProgressLoop;
 use super::wait_mode::WaitMode;
-use crate::functions::station::{NeighbourTracker, Network};
+use crate::functions::neighbours::NeighbourTracker;
+use crate::functions::station::Network;
+use crate::functions::tap::TapPlan;
 use crate::monitor::SnapshotPublisher;
 
 /// A device with its objects.
@@ -33,6 +35,8 @@ pub struct Endpoint<P: HostPlatform> {
     buffer: Buffer,
     qkey: u32,
     counters: bool,
+    /// A key of ours that the peer's first message is to invalidate.
+    invalidate: Option<u32>,
     remote: Vec<RemoteQp>,
 }
 
@@ -51,6 +55,8 @@ pub(crate) struct EndpointPlan {
     pub(crate) qp_type: QpType,
     /// Their capacities.
     pub(crate) caps: QpCaps,
+    /// They take fast registrations.
+    pub(crate) fast_register: bool,
     /// They get counters of their own.
     pub(crate) counters: bool,
     /// How they pace themselves.
@@ -87,6 +93,8 @@ pub struct RemoteQp {
     pub address: u64,
     /// Its remote key.
     pub rkey: u32,
+    /// Another key, which the first message to this queue pair is to invalidate.
+    pub invalidate: Option<u32>,
 }
 
 impl<P: HostPlatform> Endpoint<P> {
@@ -109,6 +117,7 @@ impl<P: HostPlatform> Endpoint<P> {
         let mr = control.reg_mr(&pd, buffer.bytes(), plan.access)?;
         let init = QpInit {
             counters: plan.counters,
+            fast_register: plan.fast_register,
             tuning: Some(plan.tuning),
             ..QpInit::new(plan.qp_type, &cq, &cq, plan.caps)
         };
@@ -134,6 +143,7 @@ impl<P: HostPlatform> Endpoint<P> {
             buffer,
             qkey: plan.qkey,
             counters: plan.counters,
+            invalidate: None,
             remote: Vec::new(),
         })
     }
@@ -141,6 +151,19 @@ impl<P: HostPlatform> Endpoint<P> {
     /// The control path of the device.
     pub(crate) const fn control(&mut self) -> &mut Control<P> {
         &mut self.device.control
+    }
+
+    /// A region of at most `pages` pages, which requests register.
+    ///
+    /// # Errors
+    /// The device's refusal.
+    pub(crate) fn alloc_fast_mr(&mut self, pages: u32) -> Result<FastMr<P>> {
+        Ok(self.device.control.alloc_fast_mr(&self.pd, pages)?)
+    }
+
+    /// Has [`Endpoint::describe`] name a key that the peer's first message is to invalidate.
+    pub(crate) fn offer_key(&mut self, key: u32) {
+        self.invalidate = Some(key);
     }
 
     /// Has the function answer for its addresses and resolve others, until it is closed. Where it
@@ -153,7 +176,29 @@ impl<P: HostPlatform> Endpoint<P> {
         }
     }
 
-    /// Its neighbours, if it has a station.
+    /// Has the host's network stack answer for its addresses and resolve others, until it is
+    /// closed.
+    ///
+    /// # Errors
+    /// There is no such interface.
+    pub(crate) fn start_tap(&mut self, plan: &TapPlan) -> Result<()> {
+        self.device.start_tap(plan)
+    }
+
+    /// The entry of the GID table that is used where none is asked for, if a TAP interface says
+    /// which; the table is that of the interface's addresses now.
+    ///
+    /// # Errors
+    /// As [`NeighbourTracker::progress`].
+    pub(crate) fn usual_gid(&mut self, vlan: Option<u16>) -> Result<Option<u8>> {
+        let Some(neighbours) = &mut self.device.neighbours else {
+            return Ok(None);
+        };
+        neighbours.progress(&mut self.device.control)?;
+        Ok(neighbours.tap().and_then(|tap| tap.usual_gid(vlan)))
+    }
+
+    /// Its neighbours, if it has a station or a TAP interface.
     pub(crate) fn neighbours(&mut self) -> Option<&mut NeighbourTracker<P>> {
         self.device.neighbours.as_deref_mut()
     }
@@ -182,6 +227,7 @@ impl<P: HostPlatform> Endpoint<P> {
                 qkey: self.qkey,
                 address: self.mr.address(),
                 rkey: self.mr.rkey(),
+                invalidate: self.invalidate,
             })
         };
         self.qps.iter().map(describe).collect()
@@ -260,7 +306,7 @@ impl<P: HostPlatform> Endpoint<P> {
         let qp = self.qps.first().context("no queue pair")?;
         self.device.control.attach_mcast(qp, sgid_index, group)?;
         if let Some(neighbours) = &self.device.neighbours {
-            neighbours.station().join(group);
+            neighbours.join(group);
         }
         Ok(())
     }

@@ -9,7 +9,9 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
 use super::wait_mode::WaitMode;
-use crate::functions::station::{NeighbourTracker, Network, Pace, Station};
+use crate::functions::neighbours::{NeighbourTracker, log_change};
+use crate::functions::station::{Network, Pace, Station};
+use crate::functions::tap::{Tap, TapPlan};
 use crate::monitor::{Counts, FunctionSnapshot, SnapshotPublisher, collect_snapshot};
 
 /// A thread that polls does so many times in vain before it looks for events and deferred work,
@@ -77,7 +79,20 @@ impl<P: HostPlatform> ProgressLoop<P> {
     pub(crate) fn start_station(&mut self, network: &Network) -> Result<()> {
         let platform = self.platform.clone();
         let station = Station::start(platform, &mut self.control, network, Pace::Calm)?;
-        self.neighbours = Some(Box::new(NeighbourTracker::new(station)));
+        self.neighbours = Some(Box::new(NeighbourTracker::of_station(station)));
+        Ok(())
+    }
+
+    /// Has the host's network stack answer for its addresses, which become GIDs.
+    ///
+    /// # Errors
+    /// As [`Tap::start`].
+    pub(crate) fn start_tap(&mut self, plan: &TapPlan) -> Result<()> {
+        let mut changes = Vec::new();
+        let platform = self.platform.clone();
+        let tap = Tap::start(platform, &mut self.control, plan, &mut changes)?;
+        changes.into_iter().for_each(log_change);
+        self.neighbours = Some(Box::new(NeighbourTracker::of_tap(tap)));
         Ok(())
     }
 

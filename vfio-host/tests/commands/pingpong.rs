@@ -53,6 +53,7 @@ fn messages_go_between_the_addresses_given() {
     report("--gid-index 0");
     report("--vlan 7 --priority 5 --path-mtu 256 --size 1000");
     report("--priority 3 --op read --path-mtu 512 --size 5000");
+    report("--priority 3 --op send-inv --path-mtu 512 --size 5000");
 }
 
 /// One completion at a time, and an interrupt for each.
@@ -62,6 +63,8 @@ fn waiting_for_events_takes_an_interrupt_for_each_completion() {
         ("--op send", 4),
         ("--op write", 2),
         ("--op read", 1),
+        // The two registrations of keys, too.
+        ("--op send-inv", 6),
         ("--transport ud", 2),
     ] {
         let interrupts = report(&format!("--events {words}"))["interrupts"].clone();
@@ -112,6 +115,46 @@ fn datagrams_arrive_on_a_bad_wire_too() {
     assert!(refused("--group 239.1.2.3").contains("use it with --transport ud"));
     assert!(refused("--transport ud --group 192.0.2.1").contains("224.0.0.0/4"));
     assert!(report("").get("lost").is_none());
+}
+
+/// The keys to invalidate that the frames of a run name, in order, and the lengths of the last
+/// packets of SENDs without one.
+fn invalidated(words: &str) -> (Vec<u32>, usize) {
+    let (mut keys, mut without) = (Vec::new(), 0);
+    for frame in frames(&format!("--ip 192.0.2.1 --peer-ip 192.0.2.2 {words}")) {
+        // Ethernet, IPv4, UDP; then the base transport header and what extends it.
+        let bth = frame.get(14 + 20 + 8..).unwrap();
+        match bth[0] {
+            // SEND last and only, with invalidate.
+            0x16 | 0x17 => keys.push(u32::from_be_bytes(bth[12..16].try_into().unwrap())),
+            0x02 | 0x04 => without += 1,
+            _ => {}
+        }
+    }
+    (keys, without)
+}
+
+#[test]
+fn each_message_invalidates_a_key_that_was_not_there_before() {
+    for size in ["", "--size 4", "--size 9000"] {
+        let (keys, without) = invalidated(&format!("--op send-inv {size}"));
+        assert_eq!((keys.len(), without), (40, 0), "{size}");
+        // One region on each side, by turns; its index stays, and its key changes.
+        for side in [0, 1] {
+            let of_side: Vec<_> = keys.iter().skip(side).step_by(2).collect();
+            let mut different = of_side.clone();
+            different.sort_unstable();
+            different.dedup();
+            assert_eq!(different.len(), 20, "{of_side:x?}");
+            assert!(of_side.iter().all(|key| **key >> 8 == *of_side[0] >> 8));
+        }
+    }
+    let (keys, without) = invalidated("--op send");
+    assert_eq!((keys.len(), without), (0, 40));
+    let error = refused("--op send-inv --size 3");
+    assert!(error.contains("--op send-inv --size 3"), "{error}");
+    let error = refused("--op send-inv --transport ud");
+    assert!(error.contains("--transport rc"), "{error}");
 }
 
 #[test]

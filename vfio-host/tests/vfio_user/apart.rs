@@ -71,11 +71,14 @@ fn two_processes_with_a_function_each_verify_every_message() {
     let [answer, _] = verified(&server, write, 200);
     assert_eq!(answer["verified"], 200);
     verified(&server, "--op=read --size=9000 --mtu=4200", 200);
+    let [answer, _] = verified(&server, "--op=send-inv --size=9000", 200);
+    assert_eq!(answer["verified"], 200);
     // Asleep between messages, woken by interrupts of its own function: one or two
     // for each message, as what was sent and what came are reported separately or together.
     for words in [
         "--size=300 --events",
         "--op=read --events",
+        "--op=send-inv --events",
         "--transport=ud --events",
     ] {
         let [_, ask] = verified(&server, words, 100);
@@ -147,6 +150,7 @@ fn sides_that_do_not_fit_say_so_in_a_line_each() {
     for (words, part) in [
         (["--size=64", "--size=128"], "--size"),
         (["--op=write", "--op=read"], "--op"),
+        (["--op=send-inv", "--op=send"], "--op"),
         (["--transport=ud", "--transport=rc"], "--transport"),
         (
             ["--transport=ud --group=239.1.2.3", "--transport=ud"],
@@ -254,6 +258,7 @@ fn two_processes_measure() {
         "pingpong --op=send",
         "pingpong --op=write",
         "pingpong --op=read",
+        "pingpong --op=send-inv",
         "pingpong --transport=ud",
     ] {
         let (command, words) = words.split_once(' ').unwrap();

@@ -112,6 +112,7 @@ fn what_cannot_be_meant_is_a_usage_error() {
     let card = "--device=0000:3b:00.0";
     for (words, part) in [
         ("pingpong --transport=ud --op=write", "use --op send"),
+        ("pingpong --op=send-inv --size=3", "--size 3"),
         ("pingpong --moderation=50us", "add --events"),
         ("perf --test=lat --qps=2", "--test bw"),
         ("perf --test=bw --histogram", "--test lat"),

@@ -92,6 +92,11 @@ fn what_it_cannot_do_is_refused() {
         ("pingpong", "--op=write", "leave out --transport and --op"),
         (
             "pingpong",
+            "--op=send-inv",
+            "leave out --transport and --op",
+        ),
+        (
+            "pingpong",
             "--transport=ud",
             "leave out --transport and --op",
         ),

@@ -27,6 +27,18 @@ pub(crate) enum Unresolved {
         /// Where packets are to go.
         destination: IpAddr,
     },
+    /// The host's stack has no route through the TAP interface.
+    #[error(
+        "resolving {destination}: the host has had no route there through {interface} for {limit}; see `ip route get {destination}`, and give that interface an address of its network, or a route"
+    )]
+    NoKernelRoute {
+        /// Where packets are to go.
+        destination: IpAddr,
+        /// Through which interface.
+        interface: String,
+        /// For how long that was waited for.
+        limit: Ns,
+    },
     /// Its own address could not be used: whether another station has it was not found out.
     #[error(
         "resolving {destination}: the own address for it is still being looked for on the link after {limit}; see whether the link is up, and the log for a duplicate"

@@ -4,14 +4,12 @@
 //! nothing. A thread does it, which has the function's LAN port and an `e810_net::Interface`:
 //!
 //! * `network`, what the function is called there;
-//! * `worker`, the thread;
-//! * `follow`, the paths of queue pairs whose neighbours it watches.
+//! * `worker`, the thread.
 //!
 //! It looks at the port every few milliseconds and waits for no interrupt: those are the
 //! program's. Messages between queue pairs never pass through it.
 
 mod error;
-mod follow;
 mod network;
 #[cfg(test)]
 mod tests;
@@ -30,10 +28,11 @@ use e810_backends::interrupts::HostPlatform;
 use e810_net::{Ping, multicast_mac};
 
 pub(crate) use error::Unresolved;
-pub(crate) use follow::{NeighbourTracker, without_station};
 pub(crate) use network::Network;
-use worker::{Command, EventSender, RESOLVE_LIMIT, Worker};
-pub(crate) use worker::{Neighbour, StationEvent};
+#[cfg(test)]
+pub(crate) use worker::Frames;
+use worker::{Command, EventSender, Worker};
+pub(crate) use worker::{Neighbour, RESOLVE_LIMIT, StationEvent};
 
 /// Commands that may wait for the thread.
 const COMMANDS: usize = 32;

@@ -9,6 +9,7 @@ use e810_sim::{Mode, Profile, Sim, SimPlatform};
 use super::worker::{Frames, Waiting, try_resolve};
 use super::*;
 use crate::cli::StartArgs;
+use crate::functions::neighbours::NeighbourTracker;
 use crate::functions::simulated::sim_start;
 
 const OWN: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
@@ -120,12 +121,13 @@ fn paths_follow_a_neighbour_that_moves() {
     let mut port = Frames(other.0.open_lan(&LanInit::default()).unwrap());
     let control = &mut own.0;
     let station = Station::start(sim.function(0), control, &network(0), Pace::Calm).unwrap();
-    let mut neighbours = NeighbourTracker::new(station);
+    let mut neighbours = NeighbourTracker::of_station(station);
     let sgid = control.add_gid(GidEntry::untagged(ip(OWN[0]))).unwrap();
     let pd = control.alloc_pd().unwrap();
     let path = Path::new(sgid, ip(OWN[1]), there);
     let ah = control.create_ah(&pd, &path).unwrap();
-    neighbours.follow_on_link(ip(OWN[1]), there);
+    let found = neighbours.follow_on_link(ip(OWN[1]), there, &|| Ok(()));
+    assert_eq!(found.unwrap(), there);
 
     let now = || Ns(nic.now().0);
     let mut interface = claim(there, now());

@@ -77,7 +77,7 @@ pub(super) struct EventSender {
 }
 
 /// The port as an interface uses it.
-pub(super) struct Frames<P: Platform>(pub(super) LanPort<P>);
+pub(crate) struct Frames<P: Platform>(pub(crate) LanPort<P>);
 
 impl<P: Platform> Port for Frames<P> {
     fn receive(&mut self, into: &mut [u8]) -> Option<usize> {

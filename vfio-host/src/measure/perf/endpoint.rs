@@ -81,6 +81,7 @@ impl<P: HostPlatform> PerfEndpoint<P> {
                 max_recv_sge: 1,
                 max_inline: plan.inline,
             },
+            fast_register: false,
             counters: false,
             tuning: plan.tuning,
             qkey: NO_QKEY,

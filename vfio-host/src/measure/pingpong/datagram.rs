@@ -96,7 +96,7 @@ impl Check {
         let memory = memory.window(GRH, memory.len() - GRH)?;
         let (expected, got) = (&mut self.expected, &mut self.got);
         let seed = self.plan.seed;
-        Ok(payload::first_difference(memory, expected, got, seed, number, direction).is_none())
+        Ok(payload::first_difference(memory, expected, got, seed, number, direction, 0).is_none())
     }
 }
 

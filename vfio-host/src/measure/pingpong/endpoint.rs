@@ -10,13 +10,17 @@ use e810::{
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::SharedBytes;
 
+use super::MESSAGE_LIMIT;
+use super::revocable::{KEY_BYTES, Revocable};
 use crate::measure::endpoint::{Endpoint, EndpointPlan, RemoteQp, succeeded};
-use crate::measure::op::Op;
+use crate::measure::op::PingpongOp;
 use crate::measure::wait_mode::WaitMode;
 use crate::monitor::SnapshotPublisher;
 
 /// Receives kept posted on each side.
 pub(super) const RECEIVES: u64 = 4;
+/// Number of the requests that register keys; messages count from 0.
+const KEY: u64 = u64::MAX;
 /// Bytes before the message in the receive of a datagram.
 pub(super) const GRH: usize = 40;
 
@@ -31,6 +35,8 @@ pub struct PingpongEndpoint<P: HostPlatform> {
     arriving: u32,
     /// Where datagrams go.
     target: Option<UdTarget>,
+    /// What its peer invalidates.
+    revocable: Option<Revocable<P>>,
 }
 
 /// What a side is made for.
@@ -40,6 +46,8 @@ pub struct PingpongEndpointPlan {
     pub qp_type: QpType,
     /// Bytes of payload in a message.
     pub size: u32,
+    /// Messages invalidate keys.
+    pub invalidate: bool,
     /// Its queue pair gets counters of its own.
     pub counters: bool,
     /// How it waits for completions.
@@ -64,6 +72,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         let PingpongEndpointPlan {
             qp_type,
             size,
+            invalidate,
             counters,
             wait_mode,
             tuning,
@@ -93,20 +102,29 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
                 max_recv_sge: 1,
                 max_inline: 0,
             },
+            fast_register: invalidate,
             counters,
             tuning,
             qkey: DATAGRAM_QKEY,
             wait_mode,
             options: None,
         };
-        Ok(Self {
+        let mut side = Self {
             endpoint: Endpoint::new(platform, control, events, &objects, publisher)?,
             qp_type,
             size,
             receives: 0,
             arriving: size,
             target: None,
-        })
+            revocable: None,
+        };
+        if invalidate {
+            let memory = side.outgoing()?;
+            let revocable = Revocable::new(&mut side.endpoint, memory)?;
+            side.endpoint.offer_key(revocable.key());
+            side.revocable = Some(revocable);
+        }
+        Ok(side)
     }
 
     /// Takes the QP to RTS, towards the peer.
@@ -122,6 +140,12 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
             mtu.bytes()
         );
         self.endpoint.connect(peer, path, mtu)?;
+        if let Some(revocable) = &mut self.revocable {
+            match self.endpoint.remote(0)?.invalidate {
+                Some(key) => revocable.set_theirs(key),
+                None => log::warn!("the peer has no keys to invalidate: plain SENDs go to it"),
+            }
+        }
         if is_datagram {
             self.target = Some(self.endpoint.target(&path)?);
         }
@@ -237,18 +261,94 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         Ok(())
     }
 
-    pub(super) fn post(&mut self, op: Op, number: u64) -> Result<()> {
+    /// Puts the key of this side at the beginning of the message that is outgoing, if messages
+    /// invalidate keys.
+    pub(super) fn put_key(&self) -> Result<()> {
+        if let Some(revocable) = &self.revocable {
+            let key = revocable.key().to_le_bytes();
+            self.outgoing()?.write(0, &key)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the peer's key from the message that has come, and says whether this invalidated the
+    /// one of this side, if messages do that.
+    pub(super) fn take_key(&mut self) -> Result<bool> {
+        let incoming = self.incoming()?;
+        let Some(revocable) = &mut self.revocable else {
+            return Ok(true);
+        };
+        if revocable.theirs().is_some() {
+            let mut key = [0; KEY_BYTES as usize];
+            incoming.read(0, &mut key)?;
+            revocable.set_theirs(u32::from_le_bytes(key));
+        }
+        Ok(revocable.is_revoked())
+    }
+
+    /// Bytes before the payload of a message that comes.
+    pub(super) fn key_bytes(&self) -> usize {
+        let theirs = self.revocable.as_ref().and_then(Revocable::theirs);
+        theirs.map_or(0, |_| KEY_BYTES as usize)
+    }
+
+    /// Makes another key in place of the one that was invalidated, and registers it; says whether
+    /// that is a request to wait for.
+    pub(super) fn renew_key(&mut self) -> Result<bool> {
+        if let Some(revocable) = &mut self.revocable {
+            revocable.renew(self.endpoint.control())?;
+        }
+        self.post_key()
+    }
+
+    /// Registers the key that this side has.
+    fn post_key(&mut self) -> Result<bool> {
+        let Some(revocable) = &self.revocable else {
+            return Ok(false);
+        };
+        let request = revocable.request();
+        self.post_op(KEY, e810::Op::FastRegister(&request))?;
+        Ok(true)
+    }
+
+    /// Registers the first key, before the peer begins.
+    ///
+    /// # Errors
+    /// A queue or a device that refuses it.
+    pub(super) fn register_first_key(&mut self) -> Result<()> {
+        let mut open = u32::from(self.post_key()?);
+        let start = self.endpoint.now();
+        let mut wcs = [Wc::default(); 1];
+        while open > 0 {
+            if self.endpoint.poll(&mut wcs)? > 0 {
+                self.take(&wcs[0], &mut open, &mut 0)?;
+                continue;
+            }
+            ensure!(
+                self.endpoint.now() - start < MESSAGE_LIMIT,
+                "a key is not registered after {MESSAGE_LIMIT}"
+            );
+            self.endpoint.relax();
+        }
+        Ok(())
+    }
+
+    pub(super) fn post(&mut self, op: PingpongOp, number: u64) -> Result<()> {
         let outgoing = [self.endpoint.sge(self.outgoing()?)];
         let incoming = [self.endpoint.sge(self.incoming()?)];
         let data = Data::Sges(&outgoing);
         let op = match op {
-            Op::Send => e810::Op::Send { data, imm: None },
-            Op::Write => e810::Op::Write {
+            PingpongOp::Send => e810::Op::Send { data, imm: None },
+            PingpongOp::SendInv => match self.revocable.as_ref().and_then(Revocable::theirs) {
+                Some(rkey) => e810::Op::SendInv { data, rkey },
+                None => e810::Op::Send { data, imm: None },
+            },
+            PingpongOp::Write => e810::Op::Write {
                 data,
                 remote: self.peer_incoming()?,
                 imm: None,
             },
-            Op::Read => e810::Op::Read {
+            PingpongOp::Read => e810::Op::Read {
                 into: &incoming,
                 remote: self.peer_outgoing()?,
             },
@@ -258,13 +358,22 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
 
     /// As [`Endpoint::close`].
     pub fn close(self) -> Result<()> {
-        self.endpoint.close()
+        let mut endpoint = self.endpoint;
+        let freed = self
+            .revocable
+            .map_or(Ok(()), |revocable| revocable.free(endpoint.control()));
+        // Without it the protection domain is in use, and the error would be of that.
+        freed?;
+        endpoint.close()
     }
 
     pub(super) fn take(&mut self, wc: &Wc, sent: &mut u32, received: &mut u32) -> Result<()> {
         succeeded(wc)?;
         if is_receive(wc.opcode) {
             self.receives = self.receives.saturating_sub(1);
+            if let Some(revocable) = &mut self.revocable {
+                revocable.arrived(wc);
+            }
             ensure!(
                 wc.byte_len == self.arriving,
                 "{} bytes arrived where {} were sent",

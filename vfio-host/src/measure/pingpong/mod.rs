@@ -7,6 +7,7 @@
 pub mod datagram;
 mod endpoint;
 pub mod remote;
+mod revocable;
 
 use anyhow::{Context, Result, ensure};
 use e810::{Stats, Wc};
@@ -14,21 +15,22 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use crate::measure::latency::Latencies;
-use crate::measure::op::Op;
+use crate::measure::op::PingpongOp;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 use crate::stop::Stop;
 
 pub use endpoint::{PingpongEndpoint, PingpongEndpointPlan};
+pub use revocable::KEY_BYTES;
 
 /// What to exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The operation.
-    pub op: Op,
+    pub op: PingpongOp,
     /// Bytes of payload in a message.
     pub size: u32,
-    /// Messages (for `send` and `write`: exchanges of one message each way).
+    /// Messages (but for `read`: exchanges of one message each way).
     pub iterations: u64,
     /// The exchange ends with the first message that would begin later than this.
     pub duration: Option<Ns>,
@@ -62,7 +64,7 @@ pub struct Outcome {
     pub verified: u64,
     /// Iterations with a difference or a failed completion.
     pub errors: u64,
-    /// One sample an iteration: half the round trip for `send`, post to
+    /// One sample an iteration: half the round trip for `send` and `send-inv`, post to
     /// completion for `write` and `read`.
     pub latencies: Latencies,
     /// Messages that crossed the wire carrying payload.
@@ -109,9 +111,11 @@ pub fn run<P: HostPlatform>(
     let (mut expected, mut got) = (vec![0u8; size], vec![0u8; size]);
     let mut scratch = vec![0u8; size];
     let mut outcome = Outcome::default();
-    if plan.op == Op::Send {
-        ask.post_receives()?;
-        answer.post_receives()?;
+    if matches!(plan.op, PingpongOp::Send | PingpongOp::SendInv) {
+        for side in [&mut *ask, &mut *answer] {
+            side.post_receives()?;
+            side.register_first_key()?;
+        }
     }
     log::info!("connected; {} messages to come", plan.iterations);
     let start = ask.endpoint.now();
@@ -119,58 +123,68 @@ pub fn run<P: HostPlatform>(
         if stop.is_asked() || plan.is_over(start, || ask.endpoint.now()) {
             break;
         }
-        let mut check = |memory, direction| {
-            payload::first_difference(
-                memory,
+        let mut check = |side: &mut PingpongEndpoint<P>, direction| -> Result<bool> {
+            let is_right = payload::first_difference(
+                side.incoming()?,
                 &mut expected,
                 &mut got,
                 plan.seed,
                 number,
                 direction,
+                side.key_bytes(),
             )
-            .is_none()
+            .is_none();
+            Ok(side.take_key()? && is_right)
         };
         payload::fill(&mut scratch, plan.seed, number, Direction::Request);
         let good;
         match plan.op {
-            Op::Send => {
+            PingpongOp::Send | PingpongOp::SendInv => {
                 ask.outgoing()?.write(0, &scratch)?;
+                ask.put_key()?;
                 payload::fill(&mut scratch, plan.seed, number, Direction::Response);
                 answer.outgoing()?.write(0, &scratch)?;
                 let posted = ask.endpoint.now();
                 ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASKED)?;
-                let there = check(answer.incoming()?, Direction::Request);
+                let there = check(answer, Direction::Request)?;
                 answer.post_receives()?;
+                if answer.renew_key()? {
+                    exchange([ask, answer], watch, Want::ANSWER_SENT)?;
+                    answer.put_key()?;
+                }
                 answer.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ANSWERED)?;
                 let round_trip = ask.endpoint.now() - posted;
                 outcome.latencies.add(round_trip.0 / 2);
-                good = check(ask.incoming()?, Direction::Response) && there;
+                good = check(ask, Direction::Response)? && there;
                 ask.post_receives()?;
+                if ask.renew_key()? {
+                    exchange([ask, answer], watch, Want::ASK_SENT)?;
+                }
                 outcome.messages += 2;
             }
-            Op::Write => {
+            PingpongOp::Write => {
                 ask.outgoing()?.write(0, &scratch)?;
                 let posted = ask.endpoint.now();
                 ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
                 outcome.latencies.add((ask.endpoint.now() - posted).0);
-                let there = check(answer.incoming()?, Direction::Request);
+                let there = check(answer, Direction::Request)?;
                 payload::fill(&mut scratch, plan.seed, number, Direction::Response);
                 answer.outgoing()?.write(0, &scratch)?;
                 answer.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ANSWER_SENT)?;
-                good = check(ask.incoming()?, Direction::Response) && there;
+                good = check(ask, Direction::Response)? && there;
                 outcome.messages += 2;
             }
-            Op::Read => {
+            PingpongOp::Read => {
                 answer.outgoing()?.write(0, &scratch)?;
                 let posted = ask.endpoint.now();
                 ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
                 outcome.latencies.add((ask.endpoint.now() - posted).0);
-                good = check(ask.incoming()?, Direction::Request);
+                good = check(ask, Direction::Request)?;
                 outcome.messages += 1;
             }
         }
@@ -263,3 +277,6 @@ fn exchange<P: HostPlatform>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

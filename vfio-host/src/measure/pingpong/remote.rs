@@ -11,7 +11,7 @@ use e810_backends::interrupts::HostPlatform;
 
 use super::{MESSAGE_LIMIT, Outcome, PingpongEndpoint, Plan, UNREACHED, Watch};
 use crate::handshake::Role;
-use crate::measure::op::Op;
+use crate::measure::op::PingpongOp;
 use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 
@@ -51,7 +51,7 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         content: Content,
         watch: Watch<'a>,
     ) -> Self {
-        if plan.op == Op::Read {
+        if plan.op == PingpongOp::Read {
             side.expect(0);
         }
         let scratch = vec![0; plan.size as usize];
@@ -110,7 +110,17 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         if self.content == Content::Echoed {
             clear_first_of_pages(&mut self.expected);
         }
-        Ok(self.side.outgoing()?.write(0, &self.expected)?)
+        self.side.outgoing()?.write(0, &self.expected)?;
+        self.side.put_key()
+    }
+
+    /// Has another key in place of the one that the peer's message invalidated, if messages do
+    /// that.
+    fn renew_key(&mut self) -> Result<()> {
+        match self.side.renew_key()? {
+            true => self.until(1, 0),
+            false => Ok(()),
+        }
     }
 
     /// Verifies what has arrived.
@@ -118,11 +128,12 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         if self.content == Content::Echoed {
             return self.check_echoed(number, direction);
         }
-        let memory = self.side.incoming()?;
+        let (memory, skip) = (self.side.incoming()?, self.side.key_bytes());
         let (expected, got, seed) = (&mut self.expected, &mut self.got, self.plan.seed);
-        match payload::first_difference(memory, expected, got, seed, number, direction) {
-            None => self.outcome.verified += 1,
-            Some(_) => self.outcome.errors += 1,
+        let found = payload::first_difference(memory, expected, got, seed, number, direction, skip);
+        match self.side.take_key()? && found.is_none() {
+            true => self.outcome.verified += 1,
+            false => self.outcome.errors += 1,
         }
         Ok(())
     }
@@ -161,21 +172,21 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
     /// Asks once.
     fn ask(&mut self, number: u64) -> Result<()> {
         let op = self.plan.op;
-        if op == Op::Read {
+        if op == PingpongOp::Read {
             self.until(0, 1)?;
         } else {
             self.fill(number, Direction::Request)?;
         }
         let posted = self.side.endpoint.now();
         match op {
-            Op::Send => {
+            PingpongOp::Send | PingpongOp::SendInv => {
                 self.side.post(op, number)?;
                 self.until(1, 1)?;
                 let round_trip = self.side.endpoint.now() - posted;
                 self.outcome.latencies.add(round_trip.0 / 2);
                 self.outcome.messages += 2;
             }
-            Op::Write => {
+            PingpongOp::Write => {
                 self.side.post_write_imm(number)?;
                 self.until(1, 0)?;
                 let took = self.side.endpoint.now() - posted;
@@ -183,7 +194,7 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
                 self.until(0, 1)?;
                 self.outcome.messages += 2;
             }
-            Op::Read => {
+            PingpongOp::Read => {
                 self.side.post(op, number)?;
                 self.until(1, 0)?;
                 let took = self.side.endpoint.now() - posted;
@@ -193,7 +204,8 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         }
         self.check(number, Direction::Response)?;
         self.side.post_receives()?;
-        if op == Op::Read {
+        self.renew_key()?;
+        if op == PingpongOp::Read {
             self.side.post_sign(number)?;
             self.until(1, 0)?;
         }
@@ -204,7 +216,7 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
     /// has. For READ, nothing arrives that could be verified.
     fn answer(&mut self, number: u64, is_over: &dyn Fn() -> bool) -> Result<bool> {
         let op = self.plan.op;
-        if op == Op::Read {
+        if op == PingpongOp::Read {
             self.fill(number, Direction::Response)?;
             self.side.post_sign(number)?;
             if !self.until_or(1, 1, is_over)? {
@@ -219,11 +231,12 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         }
         self.check(number, Direction::Request)?;
         self.side.post_receives()?;
+        self.renew_key()?;
         self.fill(number, Direction::Response)?;
         match op {
-            Op::Send => self.side.post(op, number)?,
-            Op::Write => self.side.post_write_imm(number)?,
-            Op::Read => bail!("a READ is not answered"),
+            PingpongOp::Send | PingpongOp::SendInv => self.side.post(op, number)?,
+            PingpongOp::Write => self.side.post_write_imm(number)?,
+            PingpongOp::Read => bail!("a READ is not answered"),
         }
         self.until(1, 0)?;
         self.outcome.messages += 2;
@@ -240,7 +253,8 @@ fn clear_first_of_pages(bytes: &mut [u8]) {
 /// # Errors
 /// A queue that refuses them.
 pub fn prepare<P: HostPlatform>(side: &mut PingpongEndpoint<P>) -> Result<()> {
-    side.post_receives()
+    side.post_receives()?;
+    side.register_first_key()
 }
 
 /// Runs the side that asks, or the one that answers. `is_over` is asked before

@@ -1,0 +1,35 @@
+//! Arguments of `e810 tap`.
+
+use clap::Args;
+use e810_backends::spec::DeviceSpec;
+
+use super::address::interface_name;
+use super::capture::CaptureArgs;
+use super::own_address::OwnAddress;
+use super::{BackendArgs, StartArgs};
+
+/// Arguments of `e810 tap`.
+#[derive(Args, Debug, Clone)]
+pub struct TapArgs {
+    /// The interface: one that is made, and gone at the end, or a persistent TAP.
+    #[arg(value_name = "NAME", value_parser = interface_name)]
+    pub name: String,
+    /// The function: `sim:wire=NAME`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE].
+    #[arg(short, long, value_name = "SPEC")]
+    pub device: Option<DeviceSpec>,
+    /// Addresses that the interface gets, joined by commas; more can be added while it is there.
+    #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',')]
+    pub ip: Vec<OwnAddress>,
+    /// Print one JSON object a line instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// How the function is started.
+    #[command(flatten)]
+    pub start: StartArgs,
+    /// How functions behind a backend are used.
+    #[command(flatten)]
+    pub backend: BackendArgs,
+    /// Whether frames are recorded.
+    #[command(flatten)]
+    pub capture: CaptureArgs,
+}

@@ -1,0 +1,265 @@
+//! `e810 tap`: a port as a network interface of the host, beside its RDMA engine.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Error, Result, bail};
+use e810::{Control, Event, EventSet, Lan};
+use e810_backends::host::Host;
+use e810_backends::interrupts::HostPlatform;
+use e810_backends::spec::SimSpec;
+use e810_backends::{DeviceVisitor, HostDevice};
+use e810_sim::{Mode, Sim};
+use serde::Serialize;
+
+use crate::cli::TapArgs;
+use crate::cli::device::chosen;
+use crate::cli::usage::refuse;
+use crate::functions::checks::{exists, warn_of_memlock};
+use crate::functions::open::open;
+use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
+use crate::functions::start::{Start, start};
+use crate::functions::tap::{GidChange, Tap, TapChange, TapCounts, TapPlan};
+use crate::functions::{lifecycle, watch};
+use crate::output::units::{link_speed, mac};
+use crate::stop::Stop;
+
+/// Time between two looks at what has changed.
+const STEP: Duration = Duration::from_millis(20);
+
+/// A line of the JSON of `e810 tap`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum TapEvent {
+    /// The interface is there.
+    Started {
+        /// How the function was reached.
+        transport: &'static str,
+        /// The interface.
+        interface: String,
+        /// Its Ethernet address.
+        mac: String,
+        /// Its MTU in bytes.
+        mtu: u16,
+    },
+    /// The port's link, and so the interface's carrier, has changed.
+    Link {
+        /// There is one.
+        is_up: bool,
+        /// Its speed in Mbit/s; 0 when it is not known.
+        mbps: u32,
+    },
+    /// An entry of the GID table has come or gone.
+    Gid(GidChange),
+    /// The end.
+    Ended(TapCounts),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A bring-up that failed, an interface that cannot be had or was deleted, a device that is gone.
+pub fn run(args: &TapArgs, out: &mut dyn Write) -> Result<()> {
+    let device = chosen(args.device.as_ref())?;
+    if args.start.warm {
+        refuse!("--warm: the LAN queues of such a function are another driver's; leave it out");
+    }
+    if device.simulated().is_some_and(|spec| spec.wire.is_none()) {
+        refuse!(
+            "--device {device}: nobody else is on the wire of this function; give sim:wire=NAME, vfio-user:PATH or vfio:BDF"
+        );
+    }
+    if !device.is_simulated() {
+        exists(&Host::default(), &device)?;
+        args.capture.refuse(&device)?;
+    }
+    warn_of_memlock(&[&device]);
+    let stop = Stop::on_signals()?;
+    let resident = Resident {
+        args,
+        transport: device.kind().name(),
+        stop: &stop,
+        out: &mut *out,
+        simulated: None,
+    };
+    open([&device], &args.backend, resident)
+}
+
+/// A function that stays until the command is interrupted.
+struct Resident<'a> {
+    args: &'a TapArgs,
+    transport: &'static str,
+    stop: &'a Stop,
+    out: &'a mut dyn Write,
+    simulated: Option<Simulated>,
+}
+
+impl DeviceVisitor<1> for Resident<'_> {
+    type Outcome = ();
+    type Error = Error;
+
+    fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
+        refuse_for_sim(&self.args.start, &self.args.backend)?;
+        let sim = simulator(spec, 1, Mode::Real, 1, false).build();
+        self.simulated = Some(Simulated::new(sim.clone(), &self.args.capture)?);
+        Ok(sim)
+    }
+
+    fn visit<D: HostDevice>(mut self, [function]: [D; 1]) -> Result<()> {
+        let simulated = self.simulated.take();
+        let start = match &simulated {
+            Some(simulated) => simulated.start(0, &self.args.start)?,
+            None => start(&function, &self.args.start)?,
+        };
+        let watched = watch::watch([&function]);
+        let result = self.stay(function.clone(), &start, &watched);
+        watch::explain(result, &[&function])?;
+        simulated.map(Simulated::finish).transpose()?;
+        Ok(())
+    }
+}
+
+impl Resident<'_> {
+    /// Brings the function up, stays, and shuts it down.
+    fn stay<P: HostPlatform>(
+        &mut self,
+        platform: P,
+        start: &Start,
+        watched: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let (mut control, mut events) = lifecycle::bring_up(platform.clone(), start)?;
+        let plan = TapPlan {
+            name: self.args.name.clone(),
+            addresses: self.args.ip.clone(),
+            vlan: None,
+        };
+        let mut changes = Vec::new();
+        let done = match Tap::start(platform, &mut control, &plan, &mut changes) {
+            Err(error) => Err(error),
+            Ok(mut tap) => {
+                let lan = control.lan();
+                let shown = self.begin(lan, changes);
+                let stayed =
+                    shown.and_then(|()| self.follow(&mut tap, &mut control, &mut events, watched));
+                match (stayed, tap.close(&mut control)) {
+                    (Ok(()), Ok(counts)) => self.show(&TapEvent::Ended(counts)),
+                    (Err(error), _) | (Ok(()), Err(error)) => Err(error),
+                }
+            }
+        };
+        let end = control.shutdown(events).map_err(|failed| failed.error);
+        let end = end.context("shutting down");
+        match done {
+            Ok(()) => end,
+            Err(error) => Err(lifecycle::after_failure(error, end)),
+        }
+    }
+
+    fn begin(&mut self, lan: Lan, changes: Vec<TapChange>) -> Result<()> {
+        self.show(&TapEvent::Started {
+            transport: self.transport,
+            interface: self.args.name.clone(),
+            mac: mac(lan.mac),
+            mtu: lan.mtu,
+        })?;
+        changes
+            .into_iter()
+            .try_for_each(|change| self.show(&event(change)))
+    }
+
+    /// Follows addresses and link until the command is interrupted.
+    fn follow<P: HostPlatform>(
+        &mut self,
+        tap: &mut Tap<P>,
+        control: &mut Control<P>,
+        events: &mut EventSet<P>,
+        watched: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut changes = Vec::new();
+        while !self.stop.is_asked() {
+            watched()?;
+            match e810::progress(control, events, |event| {
+                if let Event::Async(event) = event {
+                    log::warn!("{event}");
+                }
+            }) {
+                Ok(progress) if progress.reset_needed => {
+                    bail!("the card asks for a reset of the function")
+                }
+                Ok(_) => {}
+                Err(error) if error.needs_reset() => return Err(error.into()),
+                Err(error) => log::warn!("{error}"),
+            }
+            // They say nothing here that the port's state does not.
+            while control.take_lan_event().is_some() {}
+            tap.progress(control, &mut |change| changes.push(change))?;
+            for change in changes.drain(..) {
+                self.show(&event(change))?;
+            }
+            std::thread::sleep(STEP);
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, event: &TapEvent) -> Result<()> {
+        if self.args.json {
+            serde_json::to_writer(&mut *self.out, event)?;
+            writeln!(self.out)?;
+        } else {
+            print(event, self.out)?;
+        }
+        Ok(self.out.flush()?)
+    }
+}
+
+fn event(change: TapChange) -> TapEvent {
+    match change {
+        TapChange::Link { is_up, mbps } => TapEvent::Link { is_up, mbps },
+        TapChange::Gid(change) => TapEvent::Gid(change),
+    }
+}
+
+fn print(event: &TapEvent, out: &mut dyn Write) -> Result<()> {
+    match event {
+        TapEvent::Started {
+            transport,
+            interface,
+            mac,
+            mtu,
+        } => writeln!(out, "{interface:11} {mac}, MTU {mtu} ({transport})")?,
+        TapEvent::Link { is_up: true, mbps } => {
+            writeln!(out, "link        up, {}", link_speed(*mbps))?;
+        }
+        TapEvent::Link { is_up: false, .. } => writeln!(out, "link        down")?,
+        TapEvent::Gid(change) => {
+            let sign = if change.is_there { '+' } else { '-' };
+            let vlan = change.vlan.map(|vlan| format!(" on VLAN {vlan}"));
+            let vlan = vlan.unwrap_or_default();
+            writeln!(
+                out,
+                "GID {:<2}     {sign} {}{vlan}",
+                change.index, change.address
+            )?;
+        }
+        TapEvent::Ended(counts) => {
+            let TapCounts {
+                to_tap,
+                from_tap,
+                too_long,
+                stalled,
+                interface_down,
+                refused,
+                unusable,
+            } = counts;
+            writeln!(out, "frames      {to_tap} received, {from_tap} sent")?;
+            let dropped = too_long + stalled + interface_down + refused + unusable;
+            if dropped > 0 {
+                writeln!(
+                    out,
+                    "dropped     {dropped}: too long {too_long}, stalled {stalled}, interface down {interface_down}, refused {refused}, unusable {unusable}"
+                )?;
+            }
+        }
+    }
+    Ok(())
+}

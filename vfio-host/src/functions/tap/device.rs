@@ -1,0 +1,126 @@
+//! The interface's file: a TAP made, or one attached that was there.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+
+/// Ethernet frames of the host's network stack, one a call. No call waits.
+pub(super) trait TapFrames: Send + 'static {
+    /// The next frame that the stack sends.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when there is none.
+    fn read(&self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Gives the stack a frame that was received.
+    ///
+    /// # Errors
+    /// The stack has not taken it.
+    fn write(&self, frame: &[u8]) -> io::Result<usize>;
+
+    /// Readable when there is a frame.
+    fn fd(&self) -> RawFd;
+}
+
+impl TapFrames for SyncDevice {
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.recv(into)
+    }
+
+    fn write(&self, frame: &[u8]) -> io::Result<usize> {
+        self.send(frame)
+    }
+
+    fn fd(&self) -> RawFd {
+        self.as_raw_fd()
+    }
+}
+
+/// Why there is no interface. Each is one line.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TapError {
+    /// The kernel has no such interfaces.
+    #[error(
+        "--tap {name}: there is no /dev/net/tun; load the module (`modprobe tun`), or give the container that device"
+    )]
+    NoTun {
+        /// Its name.
+        name: String,
+    },
+    /// Not without privilege.
+    #[error(
+        "--tap {name}: not permitted; run as root, or give the program CAP_NET_ADMIN (`setcap cap_net_admin+ep`), which an interface that is there takes too"
+    )]
+    NotPermitted {
+        /// Its name.
+        name: String,
+    },
+    /// Another program has it.
+    #[error("--tap {name}: another program has that interface open; give another name, or end it")]
+    Busy {
+        /// Its name.
+        name: String,
+    },
+    /// It is another kind of interface.
+    #[error(
+        "--tap {name}: an interface of that name is no TAP with one queue (`ip -d link show dev {name}`); give another name"
+    )]
+    NoTap {
+        /// Its name.
+        name: String,
+    },
+    /// Anything else.
+    #[error("--tap {name}: {source}")]
+    Other {
+        /// Its name.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl TapError {
+    fn of(name: &str, source: io::Error) -> Self {
+        let name = name.to_owned();
+        match source.raw_os_error() {
+            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Self::NoTun { name },
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { name },
+            Some(libc::EBUSY) => Self::Busy { name },
+            Some(libc::EINVAL) => Self::NoTap { name },
+            _ => Self::Other { name, source },
+        }
+    }
+}
+
+/// Makes the interface, or attaches to the persistent one of that name. It is as it was, up or
+/// down.
+pub(super) fn open(name: &str) -> Result<SyncDevice, TapError> {
+    let builder = DeviceBuilder::new().name(name).layer(Layer::L2);
+    let device = builder.inherit_enable_state().build_sync();
+    let device = device.and_then(|device| {
+        device.set_nonblocking(true)?;
+        Ok(device)
+    });
+    device.map_err(|error| TapError::of(name, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_to_do() {
+        for (code, remedy) in [
+            (libc::ENOENT, "modprobe tun"),
+            (libc::EPERM, "CAP_NET_ADMIN"),
+            (libc::EBUSY, "give another name"),
+            (libc::EINVAL, "is no TAP"),
+            (libc::ENOMEM, "memory"),
+        ] {
+            let error = TapError::of("lab0", io::Error::from_raw_os_error(code)).to_string();
+            assert!(error.starts_with("--tap lab0: "), "{error}");
+            assert!(error.contains(remedy), "{error}");
+        }
+    }
+}

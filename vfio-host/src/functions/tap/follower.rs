@@ -1,0 +1,280 @@
+//! The thread that follows the host's stack: addresses, groups and neighbours of the interface.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use e810::MacAddr;
+
+use super::gids::Own;
+use super::groups;
+use super::netlink::Changes;
+use super::stack::Stack;
+use crate::functions::station::{Neighbour, RESOLVE_LIMIT, Unresolved};
+use crate::output::units;
+
+/// Time between two looks for changes.
+const IDLE: Duration = Duration::from_millis(100);
+/// The same while a neighbour is asked for.
+const ASKING: Duration = Duration::from_millis(20);
+/// Time between two looks at what the kernel tells nobody of (groups), or may have forgotten to.
+const REFRESH: Duration = Duration::from_secs(1);
+/// Time between two confirmations of a neighbour that paths go to.
+const CONFIRM: Duration = Duration::from_secs(5);
+
+/// What the thread is asked to do.
+pub(super) enum Command {
+    /// Find the next hop of a destination, and stay with it.
+    Watch {
+        destination: IpAddr,
+        answer: SyncSender<Result<Neighbour, Unresolved>>,
+    },
+    /// Say that the port has a link, or none.
+    Carrier(bool),
+}
+
+/// What the stack has now.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct View {
+    /// Addresses of the interface and of VLANs on it; `None`: the interface is gone.
+    pub(super) addresses: Option<BTreeSet<Own>>,
+    /// Multicast MAC addresses that it wants frames of.
+    pub(super) groups: BTreeSet<[u8; 6]>,
+    /// Next hops of the destinations that are watched.
+    pub(super) paths: BTreeMap<IpAddr, MacAddr>,
+}
+
+/// The newest view, where the program's thread finds it.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    has_changed: AtomicBool,
+    view: Mutex<View>,
+}
+
+impl Shared {
+    /// The view, if there may be a newer one than was taken last: one load.
+    pub(super) fn take(&self) -> Option<View> {
+        let is_new = self.has_changed.load(Ordering::Relaxed)
+            && self.has_changed.swap(false, Ordering::Acquire);
+        is_new.then(|| self.lock().clone())
+    }
+
+    pub(super) fn put(&self, view: &View) {
+        {
+            let mut shared = self.lock();
+            if *shared == *view {
+                return;
+            }
+            shared.clone_from(view);
+        }
+        self.has_changed.store(true, Ordering::Release);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, View> {
+        // It is whole after a panic: only whole ones are put there.
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A destination that paths go to, or that is asked for.
+struct Watched {
+    destination: IpAddr,
+    via: Option<IpAddr>,
+    confirm_at: Instant,
+}
+
+struct Waiting {
+    destination: IpAddr,
+    until: Instant,
+    answer: SyncSender<Result<Neighbour, Unresolved>>,
+}
+
+/// What the thread has.
+pub(super) struct Follower {
+    pub(super) name: String,
+    pub(super) stack: Stack,
+    pub(super) changes: Changes,
+    /// VLAN of the paths.
+    pub(super) vlan: Option<u16>,
+    pub(super) mac: MacAddr,
+    pub(super) shared: Arc<Shared>,
+    view: View,
+    watched: Vec<Watched>,
+    waiting: Vec<Waiting>,
+    /// It was said that the interface has another MAC address than the port.
+    has_warned: bool,
+}
+
+impl Follower {
+    pub(super) fn new(
+        name: &str,
+        stack: Stack,
+        changes: Changes,
+        (mac, vlan): (MacAddr, Option<u16>),
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            stack,
+            changes,
+            vlan,
+            mac,
+            shared,
+            view: View::default(),
+            watched: Vec::new(),
+            waiting: Vec::new(),
+            has_warned: false,
+        }
+    }
+
+    /// Works until nobody can ask for anything any more, and gives the stack back.
+    pub(super) fn run(mut self, commands: &Receiver<Command>) -> Stack {
+        let mut refresh_at = Instant::now();
+        loop {
+            let pause = if self.waiting.is_empty() {
+                IDLE
+            } else {
+                ASKING
+            };
+            match commands.recv_timeout(pause) {
+                Ok(command) => self.take(command),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.stack,
+            }
+            let now = Instant::now();
+            if self.changes.take() || !self.waiting.is_empty() || now >= refresh_at {
+                refresh_at = now + REFRESH;
+                self.refresh(now);
+            }
+        }
+    }
+
+    fn take(&mut self, command: Command) {
+        match command {
+            Command::Carrier(is_on) => {
+                if let Err(error) = self.stack.set_carrier(is_on) {
+                    log::warn!("{}: {error:#}", self.name);
+                }
+            }
+            Command::Watch {
+                destination,
+                answer,
+            } => {
+                let now = Instant::now();
+                if !self.watched.iter().any(|of| of.destination == destination) {
+                    self.watched.push(Watched {
+                        destination,
+                        via: None,
+                        confirm_at: now,
+                    });
+                }
+                self.waiting.push(Waiting {
+                    destination,
+                    until: now + Duration::from_nanos(RESOLVE_LIMIT.0),
+                    answer,
+                });
+            }
+        }
+    }
+
+    /// Looks at everything, and shows what there is.
+    pub(super) fn refresh(&mut self, now: Instant) {
+        let addresses = self.stack.addresses();
+        match addresses {
+            Ok(addresses) => self.view.addresses = addresses,
+            Err(error) => log::debug!("{}: addresses: {error}", self.name),
+        }
+        if self.stack.mac().is_some_and(|mac| mac != self.mac) && !self.has_warned {
+            self.has_warned = true;
+            log::warn!(
+                "{}: its Ethernet address is no longer the port's, which receives for {} only: set that again with `ip link set dev {} address {}`",
+                self.name,
+                units::mac(self.mac),
+                self.name,
+                units::mac(self.mac)
+            );
+        }
+        match groups::of_interface(self.stack.index()) {
+            Ok(groups) => self.view.groups = groups,
+            Err(error) => log::debug!("{}: groups: {error}", self.name),
+        }
+        if !self.watched.is_empty() {
+            self.follow_neighbours(now);
+        }
+        self.answer(now);
+        self.shared.put(&self.view);
+    }
+
+    fn follow_neighbours(&mut self, now: Instant) {
+        let Some(interface) = self.stack.interface_of(self.vlan) else {
+            return;
+        };
+        if let Err(error) = self.stack.refresh_neighbours() {
+            log::debug!("{}: neighbours: {error}", self.name);
+        }
+        for watched in &mut self.watched {
+            let is_due = now >= watched.confirm_at;
+            if is_due {
+                let hop = self.stack.next_hop(interface, watched.destination);
+                watched.via = hop.unwrap_or_else(|error| {
+                    log::debug!("a route to {}: {error}", watched.destination);
+                    None
+                });
+                watched.confirm_at = now + CONFIRM;
+            }
+            let Some(via) = watched.via else {
+                // An address or a route may come.
+                watched.confirm_at = now;
+                continue;
+            };
+            let known = self.stack.neighbour(interface, via);
+            let has_failed = known.is_none_or(|known| known.has_failed);
+            if (is_due || has_failed)
+                && let Err(error) = self.stack.use_neighbour(interface, via)
+            {
+                log::debug!("asking for {via}: {error}");
+            }
+            if let Some(mac) = known.and_then(|known| known.mac) {
+                self.view.paths.insert(watched.destination, mac);
+            }
+        }
+    }
+
+    /// Answers those whose next hop is known, or will not be.
+    fn answer(&mut self, now: Instant) {
+        let (name, vlan) = (&self.name, self.vlan);
+        let interface = self.stack.interface_of(vlan);
+        let (stack, watched) = (&self.stack, &self.watched);
+        self.waiting.retain(|waiting| {
+            let destination = waiting.destination;
+            let mut of = watched.iter();
+            let via = of.find(|of| of.destination == destination);
+            let via = via.and_then(|of| of.via);
+            let known = interface.zip(via);
+            let known = known.and_then(|(interface, via)| stack.neighbour(interface, via));
+            let answer = match (known.and_then(|known| known.mac), via) {
+                (Some(mac), Some(via)) => Ok(Neighbour { via, mac }),
+                _ if now < waiting.until => return true,
+                (_, Some(via)) => Err(Unresolved::NoAnswer {
+                    destination,
+                    via,
+                    limit: RESOLVE_LIMIT,
+                }),
+                (_, None) => Err(Unresolved::NoKernelRoute {
+                    destination,
+                    interface: match vlan {
+                        Some(vlan) => format!("{name} for VLAN {vlan}"),
+                        None => name.clone(),
+                    },
+                    limit: RESOLVE_LIMIT,
+                }),
+            };
+            // Who asked may have gone.
+            let _ = waiting.answer.try_send(answer);
+            false
+        });
+    }
+}

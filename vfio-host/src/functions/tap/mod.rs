@@ -1,0 +1,356 @@
+//! A function's LAN queues as a TAP interface of the host, whose own network stack answers and
+//! resolves there.
+//!
+//! * `device`, the interface's file;
+//! * `pump`, the thread that has the LAN port and the file: frames both ways;
+//! * `netlink`, `messages` and `groups`, what the kernel is asked and says; `stack`, that for one
+//!   interface;
+//! * `follower`, the thread that follows the stack;
+//! * `gids`, the GID table, which follows the addresses.
+//!
+//! What these threads find out is carried out by the one that has [`Control`], in
+//! `Tap::progress`.
+
+mod device;
+mod follower;
+mod gids;
+mod groups;
+mod messages;
+mod netlink;
+mod pump;
+mod stack;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use e810::{Control, LanInit, LanPort, LanPortKey, MacAddr, PortState};
+use e810_backends::interrupts::HostPlatform;
+use e810_hal::Ns;
+
+use crate::cli::own_address::OwnAddress;
+use crate::functions::station::{Neighbour, RESOLVE_LIMIT, Unresolved};
+use crate::output::units;
+use follower::{Command, Follower, Shared, View};
+use gids::FollowedGids;
+pub use gids::GidChange;
+use netlink::Changes;
+pub use pump::TapCounts;
+use pump::{Pump, PumpCounts};
+use stack::Stack;
+
+/// Commands that may wait for the follower.
+const COMMANDS: usize = 32;
+/// Time between two looks at the link, and at what is left to be done.
+const REFRESH: Ns = Ns::from_ms(10);
+/// How often who waits for an answer does something else.
+const STEP: Duration = Duration::from_millis(20);
+/// What the follower may take beyond [`RESOLVE_LIMIT`], on a busy machine.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What a TAP interface is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TapPlan {
+    /// Its name.
+    pub(crate) name: String,
+    /// Addresses that it gets.
+    pub(crate) addresses: Vec<OwnAddress>,
+    /// The VLAN of paths.
+    pub(crate) vlan: Option<u16>,
+}
+
+/// What has changed, for the command that shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TapChange {
+    /// The port's link, and so the interface's carrier.
+    Link { is_up: bool, mbps: u32 },
+    /// An entry of the GID table.
+    Gid(GidChange),
+}
+
+/// A TAP interface that has a function's LAN queues; its threads end when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Tap<P: HostPlatform> {
+    platform: P,
+    name: String,
+    /// Away before the follower is waited for: that is what ends it.
+    commands: Option<SyncSender<Command>>,
+    shared: Arc<Shared>,
+    follower: Option<JoinHandle<Stack>>,
+    stop: Arc<AtomicBool>,
+    pump: Option<JoinHandle<LanPort<P>>>,
+    counts: Arc<PumpCounts>,
+    port: LanPortKey,
+    added: Vec<OwnAddress>,
+    view: View,
+    gids: FollowedGids,
+    /// Groups that the port is in, and those that it cannot be in.
+    groups: BTreeSet<[u8; 6]>,
+    refused_groups: BTreeSet<[u8; 6]>,
+    has_link: Option<bool>,
+    refresh_at: Ns,
+    /// A GID has to go, and is in use.
+    is_left: bool,
+}
+
+impl<P: HostPlatform> Tap<P> {
+    /// Opens the function's LAN queues, and makes or attaches the interface. What has changed with
+    /// that is added to `changes`.
+    ///
+    /// # Errors
+    /// No such interface can be had, with what to do; LAN queues that cannot be opened. Nothing is
+    /// left behind.
+    pub(crate) fn start(
+        platform: P,
+        control: &mut Control<P>,
+        plan: &TapPlan,
+        changes: &mut Vec<TapChange>,
+    ) -> Result<Self> {
+        let device = device::open(&plan.name)?;
+        let lan = control.lan();
+        let mut stack = Stack::of(&plan.name)?;
+        let set_up = stack.set_up(lan.mac, lan.mtu, &plan.addresses);
+        let added = set_up.with_context(|| format!("--tap {}", plan.name))?;
+        let changed = Changes::open().context("hearing of changes of the host's network stack")?;
+        let shared = Arc::new(Shared::default());
+        let identity = (lan.mac, plan.vlan);
+        let follower = Follower::new(&plan.name, stack, changed, identity, Arc::clone(&shared));
+        let port = control.open_lan(&LanInit::new(lan.mtu));
+        let port = port.context("opening the LAN queues")?;
+        let mut tap = Self {
+            platform,
+            name: plan.name.clone(),
+            commands: None,
+            shared,
+            follower: None,
+            stop: Arc::new(AtomicBool::new(false)),
+            pump: None,
+            counts: Arc::new(PumpCounts::default()),
+            port: port.key(),
+            added,
+            view: View::default(),
+            gids: FollowedGids::default(),
+            groups: BTreeSet::new(),
+            refused_groups: BTreeSet::new(),
+            has_link: None,
+            refresh_at: Ns(0),
+            is_left: false,
+        };
+        let pump = Pump::new(port, device, Arc::clone(&tap.counts), Arc::clone(&tap.stop));
+        match pump {
+            Ok(pump) => tap.run(pump, follower)?,
+            Err((port, error)) => {
+                let closed = control.close_lan(port);
+                closed.map_err(|(_, error)| error)?;
+                return Err(error);
+            }
+        }
+        tap.progress(control, &mut |change| changes.push(change))?;
+        Ok(tap)
+    }
+
+    fn run<T: device::TapFrames>(
+        &mut self,
+        pump: Pump<P, T>,
+        mut follower: Follower,
+    ) -> Result<()> {
+        // Before anything is decided by it.
+        follower.refresh(Instant::now());
+        let thread = |name: &str| thread::Builder::new().name(name.to_owned());
+        let pump = thread("tap").spawn(move || pump.run());
+        self.pump = Some(pump.context("a thread for the LAN queues")?);
+        let (commands, from_program) = sync_channel(COMMANDS);
+        let follower = thread("tap-stack").spawn(move || follower.run(&from_program));
+        self.follower = Some(follower.context("a thread for the host's network stack")?);
+        self.commands = Some(commands);
+        Ok(())
+    }
+
+    /// The interface.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Frames so far.
+    pub(crate) fn counts(&self) -> TapCounts {
+        self.counts.read()
+    }
+
+    /// The entry of the GID table that is used where none is asked for.
+    pub(crate) fn usual_gid(&self, vlan: Option<u16>) -> Option<u8> {
+        self.gids.usual(vlan)
+    }
+
+    /// Does what the other threads have found out: GIDs, groups, the carrier. Where nothing has
+    /// changed that is two loads.
+    ///
+    /// # Errors
+    /// A device that only a reset helps; the interface was deleted.
+    pub(crate) fn progress(
+        &mut self,
+        control: &mut Control<P>,
+        on_change: &mut dyn FnMut(TapChange),
+    ) -> Result<()> {
+        let now = self.platform.now();
+        let is_due = now >= self.refresh_at;
+        if is_due {
+            self.refresh_at = now + REFRESH;
+            self.follow_link(control, on_change)?;
+        }
+        match self.shared.take() {
+            Some(view) => self.view = view,
+            None if is_due && self.is_left => {}
+            None => return Ok(()),
+        }
+        let Some(addresses) = &self.view.addresses else {
+            bail!(
+                "--tap {}: the interface was deleted, or has left this network namespace; start again, and leave it there",
+                self.name
+            );
+        };
+        let mut changed = Vec::new();
+        self.is_left = self.gids.follow(control, addresses, &mut changed);
+        for change in changed {
+            on_change(TapChange::Gid(change));
+        }
+        self.follow_groups(control)
+    }
+
+    fn follow_link(
+        &mut self,
+        control: &Control<P>,
+        on_change: &mut dyn FnMut(TapChange),
+    ) -> Result<()> {
+        let port = control.query_port(1)?;
+        let is_up = port.state == PortState::Active;
+        if self.has_link != Some(is_up) {
+            self.has_link = Some(is_up);
+            self.command(Command::Carrier(is_up));
+            let mbps = if is_up { port.mbps } else { 0 };
+            on_change(TapChange::Link { is_up, mbps });
+        }
+        Ok(())
+    }
+
+    fn follow_groups(&mut self, control: &mut Control<P>) -> Result<()> {
+        let wanted = &self.view.groups;
+        for group in self.groups.difference(wanted) {
+            match control.leave_lan_group(self.port, MacAddr(*group)) {
+                Err(error) if error.needs_reset() => return Err(error.into()),
+                left => log::debug!("group {} left: {left:?}", units::mac(MacAddr(*group))),
+            }
+        }
+        self.groups.retain(|group| wanted.contains(group));
+        self.refused_groups.retain(|group| wanted.contains(group));
+        for group in wanted.difference(&self.groups.clone()) {
+            match control.join_lan_group(self.port, MacAddr(*group)) {
+                Ok(()) => {
+                    self.groups.insert(*group);
+                    self.refused_groups.remove(group);
+                }
+                Err(error) if error.needs_reset() => return Err(error.into()),
+                Err(error) if self.refused_groups.insert(*group) => {
+                    log::warn!(
+                        "frames to {} do not arrive: {error}",
+                        units::mac(MacAddr(*group))
+                    );
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Where packets to a destination that is followed go now.
+    pub(crate) fn mac_of(&self, destination: IpAddr) -> Option<MacAddr> {
+        self.view.paths.get(&destination).copied()
+    }
+
+    /// Where packets to `destination` go, as the host's stack finds out; `idle` is called
+    /// meanwhile, and may end it. From then on the next hop is confirmed again and again.
+    ///
+    /// # Errors
+    /// [`Unresolved`], or what `idle` said.
+    pub(crate) fn resolve(
+        &self,
+        destination: IpAddr,
+        idle: &dyn Fn() -> Result<()>,
+    ) -> Result<Neighbour> {
+        let (answer, answered): (_, Receiver<Result<_, Unresolved>>) = sync_channel(1);
+        self.command(Command::Watch {
+            destination,
+            answer,
+        });
+        let limit = Instant::now() + Duration::from_nanos(RESOLVE_LIMIT.0) + GRACE;
+        loop {
+            match answered.recv_timeout(STEP) {
+                Ok(answer) => return Ok(answer?),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < limit => idle()?,
+                Err(_) => return Err(Unresolved::Ended { destination }.into()),
+            }
+        }
+    }
+
+    /// A thread that has ended is noticed where its answer is missing.
+    fn command(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            let _ = commands.send(command);
+        }
+    }
+
+    /// Ends the threads and closes the port. An interface that was made goes, one that was there
+    /// stays without carrier.
+    ///
+    /// # Errors
+    /// The device's refusal.
+    pub(crate) fn close(mut self, control: &mut Control<P>) -> Result<TapCounts> {
+        let Some(port) = self.stop() else {
+            return Err(anyhow!("the thread of the LAN queues has ended before"));
+        };
+        let received = port.rx_counts();
+        let counts = TapCounts {
+            unusable: [
+                received.damaged,
+                received.too_long,
+                received.malformed,
+                received.tag_lost,
+            ]
+            .into_iter()
+            .sum(),
+            ..self.counts()
+        };
+        log::info!("{}: {counts:?}", self.name);
+        let closed = control.close_lan(port);
+        closed
+            .map_err(|(_, error)| error)
+            .context("closing the LAN queues")?;
+        Ok(counts)
+    }
+
+    fn stop(&mut self) -> Option<LanPort<P>> {
+        self.commands = None;
+        // A panic was reported by the thread.
+        let stack = self.follower.take().and_then(|thread| thread.join().ok());
+        if let Some(mut stack) = stack {
+            stack.remove_addresses(&self.added);
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        self.pump.take()?.join().ok()
+    }
+}
+
+impl<P: HostPlatform> Drop for Tap<P> {
+    fn drop(&mut self) {
+        if let Some(port) = self.stop() {
+            // The device may still write to its memory: it stays allocated.
+            drop(port);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+use e810::{LinkPolicy, Mtu, Path, Tuning, v4};
+use e810_backends::spec::SimSpec;
+use e810_sim::{Mode, SimPlatform};
+
+use super::*;
+use crate::cli::StartArgs;
+use crate::functions::simulated::{sim_start, simulator};
+use crate::measure::wait_mode::WaitMode;
+
+/// Two connected sides whose messages invalidate keys; the second one has said its key or not.
+fn sides(says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
+    let sim = simulator(&SimSpec::default(), 2, Mode::Virtual, 1, true).build();
+    let args = StartArgs {
+        warm: true,
+        ..StartArgs::default()
+    };
+    let plan = PingpongEndpointPlan {
+        qp_type: e810::QpType::Rc,
+        size: 64,
+        invalidate: true,
+        counters: false,
+        wait_mode: WaitMode::BusyPoll,
+        tuning: Tuning::LINUX,
+    };
+    let mut sides = [0, 1].map(|n| {
+        let platform = sim.function(n);
+        let start = sim_start(&platform, &args).unwrap();
+        let link = LinkPolicy::GoOn;
+        let device = start.bring_up(platform.clone(), Default::default(), link, &mut |_| {});
+        let (control, events) = device.unwrap().split();
+        PingpongEndpoint::new(platform, control, events, plan, None).unwrap()
+    });
+    let macs = [0, 1].map(|n: usize| sides[n].endpoint.control().lan().mac);
+    let ip = |n: usize| v4(10, 0, 0, n as u8 + 1);
+    let gids = [0, 1].map(|n: usize| {
+        let entry = e810::GidEntry::untagged(ip(n));
+        sides[n].endpoint.control().add_gid(entry).unwrap()
+    });
+    let [first, second] = [0, 1].map(|n: usize| sides[n].endpoint.describe(gids[n]).unwrap());
+    assert!(first[0].invalidate.is_some() && first[0].invalidate != Some(first[0].rkey));
+    let mut second = second;
+    second[0].invalidate = second[0].invalidate.filter(|_| says_key);
+    for ((n, side), there) in (0..).zip(&mut sides).zip([second, first]) {
+        let path = Path::new(gids[n], ip(1 - n), macs[1 - n]);
+        side.connect(there, path, Mtu::Mtu1024).unwrap();
+        side.post_receives().unwrap();
+        side.register_first_key().unwrap();
+    }
+    sides
+}
+
+/// A message of each side, and what its receiver says of it.
+fn one_way([from, to]: [&mut PingpongEndpoint<SimPlatform>; 2], op: PingpongOp) -> Result<bool> {
+    from.put_key()?;
+    from.post(op, 0)?;
+    exchange([from, to], &|| Ok(()), Want::ASKED)?;
+    to.post_receives()?;
+    to.take_key()
+}
+
+#[test]
+fn a_key_that_was_not_invalidated_is_an_error_and_not_registered_again() {
+    let [mut a, mut b] = sides(true);
+    assert!(one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap());
+    assert!(b.renew_key().unwrap());
+    exchange([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT).unwrap();
+    assert!(one_way([&mut b, &mut a], PingpongOp::SendInv).unwrap());
+    assert!(a.renew_key().unwrap());
+    exchange([&mut a, &mut b], &|| Ok(()), Want::ASK_SENT).unwrap();
+    // A plain SEND leaves the key as it is, which its completion shows, and then the device.
+    assert!(!one_way([&mut a, &mut b], PingpongOp::Send).unwrap());
+    b.renew_key().unwrap();
+    let end = exchange([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT);
+    let error = format!("{:#}", end.unwrap_err());
+    assert!(error.contains("AMP_FASTREG_VALID_STAG"), "{error}");
+}
+
+#[test]
+fn a_key_of_before_is_refused() {
+    let [mut a, mut b] = sides(true);
+    assert!(one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap());
+    b.renew_key().unwrap();
+    exchange([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT).unwrap();
+    // Nobody has told `a` the new one.
+    let end = one_way([&mut a, &mut b], PingpongOp::SendInv);
+    let error = format!("{:#}", end.unwrap_err());
+    assert!(error.contains("IB_REMOTE_ACCESS_ERROR"), "{error}");
+}
+
+#[test]
+fn a_peer_without_keys_gets_plain_sends() {
+    let [mut a, mut b] = sides(false);
+    assert_eq!((a.key_bytes(), b.key_bytes()), (0, 4));
+    let is_revoked = one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap();
+    assert!(!is_revoked, "its key is still there");
+    assert!(one_way([&mut b, &mut a], PingpongOp::SendInv).unwrap());
+    assert_eq!(a.key_bytes(), 0, "what came is no key");
+}
