@@ -6,7 +6,8 @@
 //!   addresses is a command to a [`control::ControlPlane`];
 //! * [`device`], the devices of the process, and contexts of them;
 //! * `query`, `async_events`, `fork`, `sysfs`, `strings`, `rates`: functions of libibverbs, a
-//!   module a subject; `lacks`, what the card has not got; `errno`, errors as numbers.
+//!   module a subject; `not_offered`, what the card has not got, and `not_served`, what is not
+//!   there yet; `errno`, errors as numbers.
 //!
 //! Each function that a program calls catches panics: nothing unwinds into C.
 
@@ -20,7 +21,7 @@ pub mod device;
 mod entry;
 pub mod errno;
 pub mod fork;
-pub mod lacks;
+pub mod not_offered;
 pub mod not_served;
 pub mod query;
 pub mod rates;

@@ -1,5 +1,5 @@
 //! What programs are linked with and this library does not serve yet: protection domains, memory,
-//! queues, address handles, channels, imports. Whoever calls gets EOPNOTSUPP, in the form that the
+//! queues, address handles, channels, imports. The answer is EOPNOTSUPP, in the form that the
 //! function has for errors; arguments are not looked at.
 
 use core::ffi::{c_int, c_void};

@@ -25,7 +25,8 @@ const ETHERNET: u8 = 2;
 const IP_BASED_GIDS: u32 = 1 << 26;
 /// `IBV_GID_TYPE_ROCE_V2`, and its number in sysfs.
 const ROCE_V2: (u32, c_int) = (2, 1);
-/// Size of `ibv_port_attr` that the exported function fills, for programs older than its last field.
+/// Bytes of `ibv_port_attr` that the exported function fills, for programs older than its last
+/// field.
 const OLD_PORT_ATTR: usize = 48;
 
 /// `ibv_query_device`: 0 or the error.

@@ -175,6 +175,44 @@ const CRATES: &[CrateRule] = &[
         ],
         core: false,
     },
+    // The command's library opens and starts functions for this one.
+    CrateRule {
+        package: "e810-verbs",
+        folder: "verbs",
+        may_use: &[
+            "e810-hal",
+            "e810",
+            "e810-backends",
+            "e810-sim",
+            "e810-sim-server",
+            "e810-host",
+        ],
+        core: false,
+    },
+    CrateRule {
+        package: "e810-verbs-names",
+        folder: "names",
+        may_use: &[],
+        core: false,
+    },
+    CrateRule {
+        package: "e810-verbs-so",
+        folder: "so",
+        may_use: &["e810-verbs", "e810-verbs-names"],
+        core: false,
+    },
+    CrateRule {
+        package: "e810-stub-efa",
+        folder: "efa",
+        may_use: &["e810-verbs-names"],
+        core: false,
+    },
+    CrateRule {
+        package: "e810-stub-mlx5",
+        folder: "mlx5",
+        may_use: &["e810-verbs-names"],
+        core: false,
+    },
     CrateRule {
         package: "e810-examples",
         folder: "examples",

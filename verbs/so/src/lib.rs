@@ -1,27 +1,10 @@
 //! The names of libibverbs, each a jump to a function of [`e810_verbs`].
-//!
-//! What `#[no_mangle]` exports, rustc lists in a version script of its own, and two such scripts do
-//! not go together: rust-lld makes names without versions of it, and GNU ld refuses. So the names
-//! are made in assembly, which rustc does not list, and `ibverbs.map` alone says which version each
-//! has.
 
 // UNSAFETY: none of its own: the assembly only jumps to functions with C's calling convention.
 
 #![cfg(target_os = "linux")]
 
-/// Names of libibverbs, and the functions behind them.
-macro_rules! exports {
-    ($($name:literal => $function:path),+ $(,)?) => {
-        $(core::arch::global_asm!(
-            concat!(".globl ", $name),
-            concat!(".type ", $name, ",@function"),
-            concat!($name, ":"),
-            "jmp {function}",
-            concat!(".size ", $name, ", . - ", $name),
-            function = sym $function,
-        );)+
-    };
-}
+use e810_verbs_names::exports;
 
 // Strings.
 exports! {
@@ -86,18 +69,18 @@ exports! {
     "ibv_get_pkey_index" => e810_verbs::query::get_pkey_index,
 }
 
-// Lacks.
+// Not offered.
 exports! {
-    "ibv_create_srq" => e810_verbs::lacks::create_srq,
-    "ibv_modify_srq" => e810_verbs::lacks::modify_srq,
-    "ibv_query_srq" => e810_verbs::lacks::query_srq,
-    "ibv_destroy_srq" => e810_verbs::lacks::destroy_srq,
-    "ibv_query_ece" => e810_verbs::lacks::query_ece,
-    "ibv_set_ece" => e810_verbs::lacks::set_ece,
-    "ibv_reg_dmabuf_mr" => e810_verbs::lacks::reg_dmabuf_mr,
-    "ibv_import_dm" => e810_verbs::lacks::import_dm,
-    "ibv_unimport_dm" => e810_verbs::lacks::unimport_dm,
-    "ibv_query_qp_data_in_order" => e810_verbs::lacks::query_qp_data_in_order,
+    "ibv_create_srq" => e810_verbs::not_offered::create_srq,
+    "ibv_modify_srq" => e810_verbs::not_offered::modify_srq,
+    "ibv_query_srq" => e810_verbs::not_offered::query_srq,
+    "ibv_destroy_srq" => e810_verbs::not_offered::destroy_srq,
+    "ibv_query_ece" => e810_verbs::not_offered::query_ece,
+    "ibv_set_ece" => e810_verbs::not_offered::set_ece,
+    "ibv_reg_dmabuf_mr" => e810_verbs::not_offered::reg_dmabuf_mr,
+    "ibv_import_dm" => e810_verbs::not_offered::import_dm,
+    "ibv_unimport_dm" => e810_verbs::not_offered::unimport_dm,
+    "ibv_query_qp_data_in_order" => e810_verbs::not_offered::query_qp_data_in_order,
 }
 
 // Not served.

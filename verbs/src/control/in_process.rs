@@ -4,13 +4,12 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use e810::hmc::Backing;
 use e810::{Control, Event, EventSet, GidEntry, LanEvent, LinkPolicy, Mtu};
-use e810_backends::host::Host;
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
@@ -84,7 +83,7 @@ impl DeviceVisitor<1> for Serving {
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<()> {
         let package = match function.identity() {
             None => Source::simulated(),
-            Some(identity) => Source::choose(&Host::default(), None, identity.serial)?,
+            Some(identity) => Source::usual(identity.serial)?,
         };
         let start = Start::Cold {
             package,
@@ -110,9 +109,14 @@ impl DeviceVisitor<1> for Serving {
         let control = Arc::new(InProcess {
             control: Mutex::new(control),
             listeners: Mutex::default(),
+            gone: OnceLock::new(),
         });
         let _ = self.ready.send(Ok(control.clone()));
-        serve(&function, &control, events)
+        let why = serve(&function, &control, events);
+        // Commands are refused before a program hears of it.
+        let _ = control.gone.set(format!("{}: {why:#}", self.opening.spec));
+        control.tell(DeviceEvent::DeviceFatal);
+        Ok(())
     }
 }
 
@@ -120,6 +124,8 @@ impl DeviceVisitor<1> for Serving {
 struct InProcess<P: HostPlatform> {
     control: Mutex<Control<P>>,
     listeners: Mutex<Vec<Weak<EventQueue>>>,
+    /// Why nothing can be asked any more.
+    gone: OnceLock<String>,
 }
 
 impl<P: HostPlatform> fmt::Debug for InProcess<P> {
@@ -147,6 +153,9 @@ impl<P: HostPlatform> InProcess<P> {
 
 impl<P: HostPlatform> ControlPlane for InProcess<P> {
     fn call(&self, command: &Command) -> Result<Answer, Refused> {
+        if let Some(why) = self.gone.get() {
+            return Err(Refused::Gone(why.clone()));
+        }
         let control = lock(&self.control);
         Ok(match *command {
             Command::QueryDevice => Answer::Device(control.query_device()),
@@ -161,33 +170,52 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
     }
 }
 
-/// Serves the function's events until it is gone.
-fn serve<P: HostPlatform>(
-    function: &P,
-    in_process: &InProcess<P>,
-    mut events: EventSet<P>,
-) -> anyhow::Result<()> {
+/// Serves the function's events until it is gone, and says why.
+fn serve<D: HostDevice>(
+    function: &D,
+    in_process: &InProcess<D>,
+    mut events: EventSet<D>,
+) -> anyhow::Error {
     let mut fired = Vec::new();
     loop {
         fired.clear();
-        function.wait_fired(SLEEP, &mut fired)?;
-        let mut fatal = false;
+        if let Err(error) = function.wait_fired(SLEEP, &mut fired) {
+            return error;
+        }
+        let mut fatal = None;
         for vector in events.iter_mut() {
-            let mut deliver = |event: Event| fatal |= matches!(event, Event::OtherCause(..));
+            let mut deliver = |event: Event| {
+                if let Event::OtherCause(causes, reset) = event {
+                    fatal = Some(anyhow!("the card reports {causes:?}; wanted: {reset:?}"));
+                }
+            };
             match fired.contains(&vector.vector()) {
                 true => drop(vector.on_vector(&mut deliver)),
                 false => drop(vector.poll(&mut deliver)),
             }
         }
         let mut control = lock(&in_process.control);
+        // It reads a register, which shows a transport that has failed.
         let progress = control.progress();
-        fatal |= progress.is_err_and(|error| error.needs_reset());
+        if let Some(failure) = function.failure() {
+            return anyhow!("{failure}");
+        }
+        if let Some((_, notice)) = function.notice() {
+            fatal = Some(anyhow!("{notice:?}"));
+        }
+        if let Err(error) = progress
+            && error.needs_reset()
+        {
+            return error.into();
+        }
         let mut happened = Vec::new();
         while let Some(event) = control.take_lan_event() {
             match event {
                 LanEvent::LinkUp(_) => happened.push(DeviceEvent::PortActive),
                 LanEvent::LinkDown(_) => happened.push(DeviceEvent::PortError),
-                LanEvent::FirmwareStops => fatal = true,
+                LanEvent::FirmwareStops => {
+                    fatal = Some(anyhow!("the firmware ends its queue: a reset is coming"));
+                }
                 _ => {}
             }
         }
@@ -195,9 +223,8 @@ fn serve<P: HostPlatform>(
         for event in happened {
             in_process.tell(event);
         }
-        if fatal {
-            in_process.tell(DeviceEvent::DeviceFatal);
-            return Ok(());
+        if let Some(why) = fatal {
+            return why;
         }
     }
 }

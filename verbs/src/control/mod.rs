@@ -1,8 +1,8 @@
 //! Commands to the control path of a device, and where they go.
 //!
-//! Verbs know nothing of the driver's `Control`: they send a [`Command`] and get an [`Answer`], both
-//! plain data. Today's [`ControlPlane`] is in the same process ([`in_process`]); one that asks
-//! another process is another implementation of the trait.
+//! Verbs know nothing of the driver's `Control`: they send a [`Command`] and get an [`Answer`],
+//! both plain data. Today's [`ControlPlane`] is in the same process ([`in_process`]); one that
+//! asks another process is another implementation of the trait.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -84,6 +84,18 @@ impl Source {
         }
     }
 
+    /// The file that the variable `E810_DDP` names, or the one that the machine has for a card with
+    /// this serial number.
+    ///
+    /// # Errors
+    /// As [`Source::choose`].
+    pub fn usual(serial: [u8; 8]) -> Result<Self> {
+        let named = env::var_os(DDP).filter(|path| !path.is_empty());
+        let named = named.map(PathBuf::from);
+        let named = named.as_deref().map(|path| (DDP, path));
+        Self::choose(&Host::default(), named, serial)
+    }
+
     /// The package that a simulated firmware takes.
     #[must_use]
     pub fn simulated() -> Self {
@@ -181,14 +193,10 @@ pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Star
         });
     }
     let serial = device.identity().map_or([0; 8], |identity| identity.serial);
-    let environment = env::var_os(DDP).filter(|path| !path.is_empty());
-    let environment = environment.map(PathBuf::from);
-    let (by, named) = match &asked.ddp {
-        Some(path) => ("--ddp", Some(path)),
-        None => (DDP, environment.as_ref()),
+    let package = match &asked.ddp {
+        Some(path) => Source::choose(&Host::default(), Some(("--ddp", path)), serial)?,
+        None => Source::usual(serial)?,
     };
-    let named = named.map(|path| (by, path.as_path()));
-    let package = Source::choose(&Host::default(), named, serial)?;
     if let Source::File(file) = &package {
         log::info!("package: {}", file.path.display());
     }
