@@ -88,6 +88,7 @@ fn a_link_that_goes_and_comes_is_an_event_for_every_context() {
     };
     assert!(!one.is_null() && !two.is_null());
     assert_eq!(state(one), ACTIVE);
+    assert!(signals_are_the_programs());
     let mut gid = Gid { raw: [0; 16] };
     // SAFETY: an open context, and a place for the answer.
     assert_eq!(unsafe { query::query_gid(one, 1, 1, &raw mut gid) }, 0);
@@ -128,4 +129,21 @@ fn a_link_that_goes_and_comes_is_an_event_for_every_context() {
     let refused = unsafe { query::query_port(two, 1, &raw mut attr) };
     assert_eq!(refused, libc::EIO);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Whether the library's thread blocks all signals that can be blocked.
+fn signals_are_the_programs() -> bool {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let states =
+        tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).ok());
+    let of_library = states.filter(|state| state.starts_with("Name:\te810\n"));
+    let mut masks = of_library.map(|state| {
+        let mask = state
+            .lines()
+            .find_map(|line| line.strip_prefix("SigBlk:\t"));
+        u64::from_str_radix(mask.unwrap_or_default(), 16).unwrap()
+    });
+    // SIGINT, SIGTERM, SIGUSR1.
+    let some = 1 << 1 | 1 << 14 | 1 << 9;
+    masks.next().is_some_and(|mask| mask & some == some)
 }

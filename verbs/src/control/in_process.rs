@@ -2,7 +2,9 @@
 //! events leave to do; commands are carried out by the thread that gives them.
 
 use std::fmt;
+use std::mem;
 use std::net::IpAddr;
+use std::ptr;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
@@ -46,6 +48,7 @@ pub fn open(opening: Opening) -> Result<Arc<dyn ControlPlane>, String> {
     let failed = give.clone();
     let thread = thread::Builder::new().name("e810".to_owned());
     let thread = thread.spawn(move || {
+        take_no_signals();
         let spec = opening.spec.clone();
         let serving = Serving {
             opening,
@@ -61,6 +64,16 @@ pub fn open(opening: Opening) -> Result<Arc<dyn ControlPlane>, String> {
     ready
         .map_err(|_| format!("{name}: its thread has ended; please report it"))?
         .map_err(|error| format!("{name}: {error}"))
+}
+
+/// Leaves the program's signals to the program's threads; threads that this one makes do the same.
+fn take_no_signals() {
+    // SAFETY: a set of signals, which is filled before it is used; the mask is this thread's own.
+    unsafe {
+        let mut all: libc::sigset_t = mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, ptr::null_mut());
+    }
 }
 
 type Ready = SyncSender<Result<Arc<dyn ControlPlane>, String>>;
