@@ -3,6 +3,8 @@
 
 // UNSAFETY: calls the functions as C does.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::ffi::{CStr, c_int};
 
 use e810_sim::{Mode, PortLink, Profile, Sim, test_package};
