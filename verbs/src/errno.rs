@@ -1,4 +1,4 @@
-//! Errors as C has them: one table from the driver's errors to numbers, and `errno`.
+//! Errors as C has them: the driver's as numbers, and `errno`.
 
 use core::ffi::c_int;
 use core::ptr;
@@ -29,27 +29,11 @@ pub(crate) fn set(number: c_int) {
     unsafe { *libc::__errno_location() = number };
 }
 
-/// The number of an error of the control path, as Linux' kernel has it where it has the error.
+/// The number of an error of the control path, as the driver has it (`docs/verbs-map.md`).
 #[must_use]
-pub fn of(refused: &Refused) -> c_int {
+pub const fn of(refused: &Refused) -> c_int {
     match refused {
         Refused::Gone(_) => libc::EIO,
-        Refused::Driver(error) => of_driver(error),
-    }
-}
-
-fn of_driver(error: &e810::Error) -> c_int {
-    use e810::Error as E;
-    match error {
-        E::NotOffered(_) => libc::EOPNOTSUPP,
-        E::OutOfRange { .. } | E::Invalid { .. } | E::Foreign { .. } | E::NoSuch { .. } => {
-            libc::EINVAL
-        }
-        E::InUse { .. } | E::Unacknowledged { .. } | E::Alive { .. } => libc::EBUSY,
-        E::Exhausted { .. } | E::NoVector { .. } | E::Dma(_) | E::HostMemory(_) => libc::ENOMEM,
-        E::Wait(_) => libc::ETIMEDOUT,
-        E::Datapath(_) => libc::EINVAL,
-        // The enumeration may grow; what is left is the device's or its firmware's.
-        _ => libc::EIO,
+        Refused::Driver(error) => error.errno(),
     }
 }
