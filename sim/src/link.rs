@@ -7,6 +7,7 @@
 //! keep their order unless a fault reorders them.
 
 mod counts;
+mod hooks;
 mod mac;
 mod port;
 mod quality;
@@ -19,6 +20,7 @@ use std::fmt;
 use e810_hal::Ns;
 
 pub use counts::LinkCounts;
+pub use hooks::{Capture, Frame, LinkHook, Uplink, Verdict};
 pub use mac::{NoMac, mac_option, parse_mac};
 pub use quality::Quality;
 pub use units::{NoRate, NoTime, Rate, parse_time, time_option};
@@ -31,48 +33,6 @@ pub type Mac = [u8; 6];
 
 /// Additional latency of a frame that is to be overtaken.
 const OVERTAKEN: Ns = Ns(20_000);
-
-/// Decision of a [`LinkHook`] about a frame.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Verdict {
-    /// Deliver it subject to the configured [`Quality`].
-    Pass,
-    /// Drop it.
-    Drop,
-    /// Deliver it twice.
-    Duplicate,
-    /// Deliver it this much later; later frames overtake it.
-    Delay(Ns),
-    /// Deliver these bytes in its place.
-    Replace(Vec<u8>),
-}
-
-/// A frame on the wire, as a hook sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
-    /// When it was sent.
-    pub time: Ns,
-    /// The function that sent it; `None` for one from outside.
-    pub from: Option<u8>,
-    /// From the destination address on, without FCS.
-    pub bytes: &'a [u8],
-}
-
-/// Decides about each frame, in the order they are sent.
-///
-/// It is called with the simulator locked and must not use it.
-pub type LinkHook = Box<dyn FnMut(Frame<'_>) -> Verdict + Send>;
-
-/// Receives each frame when it is sent, before any impairment, and each one from outside that has a
-/// destination here. The restriction of [`LinkHook`] applies.
-pub type Capture = Box<dyn FnMut(Frame<'_>) + Send>;
-
-/// Receives each frame that leaves this simulator, from the destination address on, without FCS,
-/// after the link's latency.
-///
-/// It is called with the simulator locked: it must not block, and must not use the simulator.
-pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
 
 /// Number of frames in flight above which frames from outside are dropped: their sender has no flow
 /// control.
@@ -87,23 +47,26 @@ pub(crate) enum To {
 
 /// Sender of a frame.
 #[derive(Clone, Copy, Debug)]
-struct Sender {
-    from: u8,
-    /// Frames to its own address are delivered to it.
-    loops: bool,
-    /// An engine made the frame, and it is unmodified.
-    genuine: bool,
+pub(crate) struct Sender {
+    pub(crate) from: u8,
+    /// A frame to its own address is delivered to it, and goes nowhere else.
+    pub(crate) loops: bool,
+    /// An engine made the frame, not software, and it is unmodified.
+    pub(crate) genuine: bool,
 }
 
-impl Sender {
-    const fn new(from: u8, loops: bool) -> Self {
+impl From<u8> for Sender {
+    /// The engine of a function whose frames to itself come back.
+    fn from(from: u8) -> Self {
         Self {
             from,
-            loops,
+            loops: true,
             genuine: true,
         }
     }
+}
 
+impl Sender {
     fn keeps_from(self, to: usize) -> bool {
         !self.loops && to == usize::from(self.from)
     }
@@ -230,26 +193,9 @@ impl Link {
         &self.macs
     }
 
-    /// Function `from` sends a frame; one for itself comes back.
-    pub(crate) fn send(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
-        self.send_from(now, Sender::new(from, true), bytes);
-    }
-
-    /// Function `from` sends a frame to others only, also when it has its own address.
-    pub(crate) fn send_out(&mut self, now: u64, from: u8, bytes: Vec<u8>) {
-        self.send_from(now, Sender::new(from, false), bytes);
-    }
-
-    /// Function `from` sends a frame of its LAN queues, `loops` as with [`Link::send`].
-    pub(crate) fn send_lan(&mut self, now: u64, from: u8, loops: bool, bytes: Vec<u8>) {
-        let sender = Sender {
-            genuine: false,
-            ..Sender::new(from, loops)
-        };
-        self.send_from(now, sender, bytes);
-    }
-
-    fn send_from(&mut self, now: u64, from: Sender, bytes: Vec<u8>) {
+    /// Sends a frame.
+    pub(crate) fn send(&mut self, now: u64, from: impl Into<Sender>, bytes: Vec<u8>) {
+        let from = from.into();
         self.counts.sent += 1;
         let frame = Frame {
             time: Ns(now),

@@ -14,7 +14,7 @@ use crate::findings::{Class, Log};
 use crate::function::{CardView, Function};
 use crate::fw::{Card, EnabledPorts, Firmware, FirmwareEffect, PackageStart};
 use crate::interrupt_lines::InterruptLines;
-use crate::link::{Link, Quality, To, Wanted};
+use crate::link::{Link, Quality, Sender, To, Wanted};
 use crate::regs::ResetSource;
 use crate::rng::Rng;
 
@@ -381,30 +381,28 @@ impl Machine {
             return;
         };
         let mut outbox = std::mem::take(&mut function.state.outbox);
+        let mut lan_outbox = std::mem::take(&mut function.state.lan_outbox);
         let has_link = function.has_link(self.card.enabled_ports, self.now);
-        for frame in outbox.drain(..) {
-            function.count_sent(&frame, has_link);
-            let to_itself = frame.first_chunk() == Some(&function.state.mac);
-            if to_itself && !function.loops_back(&frame) {
-                function.state.stats.frames_not_looped += 1;
-                if has_link {
-                    self.link.send_out(self.now, index as u8, frame);
-                }
-            } else if to_itself || has_link {
-                self.link.send(self.now, index as u8, frame);
-            }
-        }
-        // Its allocation is reused.
-        function.state.outbox = outbox;
-        for frame in std::mem::take(&mut function.state.lan_outbox) {
+        let frames = outbox.drain(..).map(|frame| (true, frame));
+        let lan_frames = lan_outbox.drain(..).map(|frame| (false, frame));
+        for (genuine, frame) in frames.chain(lan_frames) {
             function.count_sent(&frame, has_link);
             let to_itself = frame.first_chunk() == Some(&function.state.mac);
             let loops = !to_itself || function.loops_back(&frame);
             function.state.stats.frames_not_looped += u64::from(!loops);
             if has_link || to_itself && loops {
-                self.link.send_lan(self.now, index as u8, loops, frame);
+                let from = index as u8;
+                let sender = Sender {
+                    from,
+                    loops,
+                    genuine,
+                };
+                self.link.send(self.now, sender, frame);
             }
         }
+        // Their allocations are reused.
+        function.state.outbox = outbox;
+        function.state.lan_outbox = lan_outbox;
         function.state.port_ready_at = self.link.port_ready_at(index);
     }
 

@@ -49,13 +49,17 @@ fn frames_go_to_whom_they_name() {
 
 #[test]
 fn a_frame_that_does_not_come_back_goes_out() {
+    let out = Sender {
+        loops: false,
+        ..Sender::from(0)
+    };
     let mut link = link(Quality::PERFECT);
-    link.send_out(0, 0, frame(A, 1));
-    link.send_out(0, 0, frame(B, 2));
+    link.send(0, out, frame(A, 1));
+    link.send(0, out, frame(B, 2));
     assert_eq!(arrivals(&mut link), [(1, 2)]);
     assert_eq!(link.counts().unroutable, 1);
     link.set_uplink(Some(Box::new(|_| ())));
-    link.send_out(0, 0, frame(A, 3));
+    link.send(0, out, frame(A, 3));
     let (to, bytes) = link.arrive(u64::MAX).unwrap();
     assert_eq!((to, bytes[14]), (To::Uplink, 3));
 }

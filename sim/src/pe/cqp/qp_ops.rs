@@ -147,6 +147,7 @@ impl Device {
         self.use_cqs(&qp, env)?;
         let created = self.qps.create(id.into(), Box::new(qp), &mut self.hmc, env);
         self.reached(created, env)?;
+        self.destroyed_qps.remove(&id);
         DONE
     }
 

@@ -74,14 +74,20 @@ impl TestQp {
             received: 0,
             privileged: false,
         };
-        qp.write_context(driver);
+        qp.create_in_device(driver);
+        qp
+    }
+
+    /// CREATE_QP, with the memory and the CQs that it has.
+    pub(super) fn create_in_device(&self, driver: &mut TestDriver) {
+        self.write_context(driver);
         let words = [
             0,
             0,
-            qp.context,
-            kind | MACVALID | CQNUMVALID | 1 << 60 | id,
+            self.context,
+            self.kind | MACVALID | CQNUMVALID | 1 << 60 | self.id,
             0,
-            qp.shadow,
+            self.shadow,
             0,
             0,
         ];
@@ -91,7 +97,6 @@ impl TestQp {
             "{:?}",
             driver.env.findings
         );
-        qp
     }
 
     /// The host context of a connection between QPs of the same number: PSNs 0x100 + pf.

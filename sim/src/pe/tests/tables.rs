@@ -303,7 +303,10 @@ fn a_damaged_context_stops_the_qp_and_is_reported_once() {
 
 #[test]
 fn a_doorbell_of_a_queue_pair_that_was_destroyed_is_nobodys_fault() {
-    let mut driver = TestDriver::ready(Config::default());
+    let mut driver = TestDriver::ready(Config {
+        write_through: true,
+        ..Config::default()
+    });
     let qp = TestQp::create(&mut driver, 3, 7, 1);
     assert_eq!(qp.destroy(&mut driver), GOOD);
     // A program of Linux' has the doorbell page until all its objects are destroyed.
@@ -311,5 +314,12 @@ fn a_doorbell_of_a_queue_pair_that_was_destroyed_is_nobodys_fault() {
     assert_eq!(driver.env.findings, []);
     // One that never was is somebody's.
     driver.ring(Doorbell::WqeAlloc, 4);
+    assert_eq!(driver.env.kinds(), ["doorbell-qp"]);
+    // And one that was created again, and whose context is overwritten.
+    driver.env.findings.clear();
+    qp.create_in_device(&mut driver);
+    let context = driver.backing[0] + driver.base(0) + 3 * 1024;
+    driver.env.set_word(context, 0);
+    driver.ring(Doorbell::WqeAlloc, 3);
     assert_eq!(driver.env.kinds(), ["doorbell-qp"]);
 }
