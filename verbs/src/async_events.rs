@@ -12,8 +12,8 @@ use vmm_sys_util::eventfd::EventFd;
 use crate::abi::device::Context;
 use crate::abi::work::{AsyncElement, AsyncEvent};
 use crate::device::context::OpenContext;
-use crate::entry::entry;
 use crate::errno::{self, fail};
+use crate::panics::catch_panics;
 
 /// Events that wait for a program; more are dropped, the oldest last.
 const WAITING: usize = 256;
@@ -97,7 +97,7 @@ impl EventQueue {
 /// # Safety
 /// `context` is open and `event` can be written.
 pub unsafe extern "C" fn get_async_event(context: *mut Context, event: *mut AsyncEvent) -> c_int {
-    entry(fail(libc::EIO), || {
+    catch_panics(fail(libc::EIO), || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
         let taken = match open.events().take() {

@@ -4,17 +4,19 @@ use core::ffi::c_int;
 use core::ptr;
 use std::io;
 
+use e810_verbs_names::refusals::set_errno;
+
 use crate::control::Refused;
 
 /// Sets `errno` and gives what functions that return it that way return.
 pub(crate) fn fail(number: c_int) -> c_int {
-    set(number);
+    set_errno(number);
     -1
 }
 
 /// The same, for functions that make an object.
 pub(crate) fn no_object<T>(number: c_int) -> *mut T {
-    set(number);
+    set_errno(number);
     ptr::null_mut()
 }
 
@@ -23,17 +25,11 @@ pub(crate) fn fail_io(error: &io::Error) -> c_int {
     fail(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// Sets `errno`.
-pub(crate) fn set(number: c_int) {
-    // SAFETY: the C library's own place of this thread.
-    unsafe { *libc::__errno_location() = number };
-}
-
 /// The number of an error of the control path, as the driver has it (`docs/verbs-map.md`).
 #[must_use]
 pub const fn of(refused: &Refused) -> c_int {
     match refused {
-        Refused::Gone(_) => libc::EIO,
+        Refused::Gone(_) | Refused::Unexpected(_) => libc::EIO,
         Refused::Driver(error) => error.errno(),
     }
 }

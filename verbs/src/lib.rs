@@ -5,9 +5,8 @@
 //! * [`control`], the one seam: what touches the device's control path, its events and its
 //!   addresses is a command to a [`control::ControlPlane`];
 //! * [`device`], the devices of the process, and contexts of them;
-//! * `query`, `async_events`, `fork`, `sysfs`, `strings`, `rates`: functions of libibverbs, a
-//!   module a subject; `not_offered`, what the card has not got, and `not_served`, what is not
-//!   there yet; `errno`, errors as numbers.
+//! * [`query`], [`async_events`], [`fork`], [`sysfs`], [`strings`], [`rates`]: functions of
+//!   libibverbs, a module a subject; [`errno`], errors as numbers.
 //!
 //! Each function that a program calls catches panics: nothing unwinds into C.
 
@@ -18,11 +17,9 @@ pub mod abi;
 pub mod async_events;
 pub mod control;
 pub mod device;
-mod entry;
 pub mod errno;
 pub mod fork;
-pub mod not_offered;
-pub mod not_served;
+mod panics;
 pub mod query;
 pub mod rates;
 pub mod strings;

@@ -3,8 +3,8 @@
 
 use core::ffi::{CStr, c_char, c_int};
 
-use crate::entry::entry;
 use crate::errno::fail;
+use crate::panics::catch_panics;
 
 /// The identification of the board, as Linux' irdma has it in `board_id`.
 const BOARD: &[u8] = b"unknown";
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn read_sysfs_file(
     buffer: *mut c_char,
     size: usize,
 ) -> c_int {
-    entry(fail(libc::EIO), || {
+    catch_panics(fail(libc::EIO), || {
         // SAFETY: the caller's.
         let file = unsafe { CStr::from_ptr(file) };
         if file != c"board_id" || size == 0 {

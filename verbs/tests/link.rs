@@ -13,9 +13,11 @@ use e810_verbs::abi::device::Context;
 use e810_verbs::abi::query::PortAttr;
 use e810_verbs::abi::state::Gid;
 use e810_verbs::abi::work::{AsyncElement, AsyncEvent};
+use e810_verbs::async_events;
 use e810_verbs::device::context::{close_device, open_device};
 use e810_verbs::device::{DEVICES, free_device_list, get_device_list, get_device_name};
-use e810_verbs::{async_events, query};
+use e810_verbs::query::gid::query_gid;
+use e810_verbs::query::port::query_port;
 
 /// `IBV_PORT_DOWN` and `IBV_PORT_ACTIVE`; `IBV_EVENT_PORT_ACTIVE` and `IBV_EVENT_PORT_ERR`.
 const DOWN: c_int = 1;
@@ -29,7 +31,7 @@ fn state(context: *mut Context) -> c_int {
     // SAFETY: numbers.
     let mut attr: PortAttr = unsafe { std::mem::zeroed() };
     // SAFETY: an open context, and a place for the answer.
-    assert_eq!(unsafe { query::query_port(context, 1, &raw mut attr) }, 0);
+    assert_eq!(unsafe { query_port(context, 1, &raw mut attr) }, 0);
     attr.state
 }
 
@@ -93,7 +95,7 @@ fn a_link_that_goes_and_comes_is_an_event_for_every_context() {
     assert!(signals_are_the_programs());
     let mut gid = Gid { raw: [0; 16] };
     // SAFETY: an open context, and a place for the answer.
-    assert_eq!(unsafe { query::query_gid(one, 1, 1, &raw mut gid) }, 0);
+    assert_eq!(unsafe { query_gid(one, 1, 1, &raw mut gid) }, 0);
     assert_eq!(gid.raw[10..], [0xFF, 0xFF, 10, 8, 1, 1]);
 
     sim.configure_firmware(0, |config| config.link = PortLink::Down);
@@ -128,7 +130,7 @@ fn a_link_that_goes_and_comes_is_an_event_for_every_context() {
     // SAFETY: numbers.
     let mut attr: PortAttr = unsafe { std::mem::zeroed() };
     // SAFETY: an open context, and a place for the answer.
-    let refused = unsafe { query::query_port(two, 1, &raw mut attr) };
+    let refused = unsafe { query_port(two, 1, &raw mut attr) };
     assert_eq!(refused, libc::EIO);
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -186,6 +186,7 @@ const CRATES: &[CrateRule] = &[
             "e810-sim",
             "e810-sim-server",
             "e810-host",
+            "e810-verbs-names",
         ],
         core: false,
     },

@@ -5,7 +5,11 @@
 //! made in assembly rustc does not list, so that the library's own script alone says which version
 //! each has. They have to stand in the library's crate: nobody would pull them out of another.
 
+// UNSAFETY: sets `errno`.
+
 #![no_std]
+
+pub mod refusals;
 
 /// The machine's jump.
 #[doc(hidden)]

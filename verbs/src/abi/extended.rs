@@ -2,25 +2,16 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use super::device::Context;
 use super::layout;
 use super::make::PollCqAttr;
-use super::objects::{Ah, CompChannel, Qp};
+use super::objects::{Ah, Cq, Qp};
 use super::work::{DataBuf, Sge};
 
-/// `ibv_cq_ex`.
+/// `ibv_cq_ex`, which begins as `ibv_cq`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CqEx {
-    pub context: *mut Context,
-    pub channel: *mut CompChannel,
-    pub cq_context: *mut c_void,
-    pub handle: u32,
-    pub cqe: c_int,
-    pub mutex: [u64; 5],
-    pub cond: [u64; 6],
-    pub comp_events_completed: u32,
-    pub async_events_completed: u32,
+    pub base: Cq,
     pub comp_mask: u32,
     pub status: c_int,
     pub wr_id: u64,
@@ -43,7 +34,7 @@ pub struct CqEx {
     pub read_tm_info: Option<unsafe extern "C" fn(*mut CqEx, *mut c_void)>,
     pub read_completion_wallclock_ns: Option<unsafe extern "C" fn(*mut CqEx) -> u64>,
 }
-layout!(CqEx, 288, context @ 0, channel @ 8, cq_context @ 16, handle @ 24, cqe @ 28, mutex @ 32, cond @ 72, comp_events_completed @ 120, async_events_completed @ 124, comp_mask @ 128, status @ 132, wr_id @ 136, start_poll @ 144, next_poll @ 152, end_poll @ 160, read_opcode @ 168, read_vendor_err @ 176, read_byte_len @ 184, read_imm_data @ 192, read_qp_num @ 200, read_src_qp @ 208, read_wc_flags @ 216, read_slid @ 224, read_sl @ 232, read_dlid_path_bits @ 240, read_completion_ts @ 248, read_cvlan @ 256, read_flow_tag @ 264, read_tm_info @ 272, read_completion_wallclock_ns @ 280);
+layout!(CqEx, 288, base @ 0, comp_mask @ 128, status @ 132, wr_id @ 136, start_poll @ 144, next_poll @ 152, end_poll @ 160, read_opcode @ 168, read_vendor_err @ 176, read_byte_len @ 184, read_imm_data @ 192, read_qp_num @ 200, read_src_qp @ 208, read_wc_flags @ 216, read_slid @ 224, read_sl @ 232, read_dlid_path_bits @ 240, read_completion_ts @ 248, read_cvlan @ 256, read_flow_tag @ 264, read_tm_info @ 272, read_completion_wallclock_ns @ 280);
 
 /// `ibv_qp_ex`.
 #[derive(Clone, Copy, Debug)]

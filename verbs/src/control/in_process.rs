@@ -16,8 +16,9 @@ use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
 use e810_hal::Ns;
+use e810_host::functions::simulated::simulator;
 use e810_host::functions::start::{Source, Start, usual_ceqs};
-use e810_sim::{Mode, Profile, Sim};
+use e810_sim::{Mode, Sim};
 
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::async_events::{DeviceEvent, EventQueue};
@@ -89,8 +90,7 @@ impl DeviceVisitor<1> for Serving {
     type Error = anyhow::Error;
 
     fn simulator(&mut self, spec: &SimSpec) -> anyhow::Result<Sim> {
-        let builder = spec.builder(Mode::Real).cold();
-        Ok(builder.functions(1).profile(Profile::card()).build())
+        Ok(simulator(spec, 1, Mode::Real, 1, false).build())
     }
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<()> {

@@ -55,6 +55,9 @@ pub enum Refused {
     /// The device is gone, or was never there.
     #[error("{0}")]
     Gone(String),
+    /// An answer to another command.
+    #[error("the control path answered {0:?}; please report it")]
+    Unexpected(Box<Answer>),
 }
 
 /// Where commands go.
@@ -67,4 +70,50 @@ pub trait ControlPlane: Send + Sync + Debug {
 
     /// Has events of the device and its port put into `queue`, too, until that is dropped.
     fn listen(&self, queue: &Arc<EventQueue>);
+}
+
+impl dyn ControlPlane + '_ {
+    /// What the device offers.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn query_device(&self) -> Result<DeviceAttr, Refused> {
+        match self.call(&Command::QueryDevice)? {
+            Answer::Device(attr) => Ok(attr),
+            other => Err(Refused::Unexpected(Box::new(other))),
+        }
+    }
+
+    /// What a port, from 1, says of itself.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn query_port(&self, port: u8) -> Result<PortAttr, Refused> {
+        match self.call(&Command::QueryPort(port))? {
+            Answer::Port(attr) => Ok(attr),
+            other => Err(Refused::Unexpected(Box::new(other))),
+        }
+    }
+
+    /// An entry of the GID table, if there is one.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn query_gid(&self, index: u8) -> Result<Option<GidEntry>, Refused> {
+        match self.call(&Command::QueryGid(index))? {
+            Answer::Gid(entry) => Ok(entry),
+            other => Err(Refused::Unexpected(Box::new(other))),
+        }
+    }
+
+    /// An entry of a port's P_Key table.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16, Refused> {
+        match self.call(&Command::QueryPkey { port, index })? {
+            Answer::Pkey(key) => Ok(key),
+            other => Err(Refused::Unexpected(Box::new(other))),
+        }
+    }
 }

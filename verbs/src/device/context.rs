@@ -9,10 +9,11 @@ use std::sync::Arc;
 use super::{ListedDevice, complain};
 use crate::abi::device::{Context, ContextOps, Device, VerbsContext};
 use crate::async_events::EventQueue;
-use crate::control::{Answer, Command, ControlPlane, Refused};
-use crate::entry::entry;
-use crate::errno::{fail, no_object};
-use crate::query;
+use crate::control::ControlPlane;
+use crate::errno::{self, fail, no_object};
+use crate::panics::catch_panics;
+use crate::query::device::query_device_ex;
+use crate::query::port::query_port_sized;
 
 /// What a context has behind what libibverbs shows of it.
 #[repr(C)]
@@ -36,12 +37,9 @@ impl OpenContext {
         unsafe { &*verbs.cast::<Self>() }
     }
 
-    /// Carries a command out.
-    ///
-    /// # Errors
-    /// The control path's.
-    pub(crate) fn call(&self, command: &Command) -> Result<Answer, Refused> {
-        self.control.call(command)
+    /// Where its commands go.
+    pub(crate) fn control(&self) -> &dyn ControlPlane {
+        &*self.control
     }
 
     /// The events of its device.
@@ -59,7 +57,7 @@ const EXTENDED: usize = usize::MAX;
 /// # Safety
 /// `device` came from [`get_device_list`](super::get_device_list).
 pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
-    entry(ptr::null_mut(), || {
+    catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.
         let listed = unsafe { ListedDevice::of(device) };
         let control = match listed.control() {
@@ -69,12 +67,9 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
                 return no_object(libc::ENODEV);
             }
         };
-        let Ok(vectors) = control.call(&Command::QueryDevice) else {
-            return no_object(libc::EIO);
-        };
-        let vectors = match vectors {
-            Answer::Device(attr) => attr.completion_vectors,
-            _ => 0,
+        let vectors = match control.query_device() {
+            Ok(attr) => attr.completion_vectors,
+            Err(refused) => return no_object(errno::of(&refused)),
         };
         let (Ok(events), Ok(commands)) = (EventQueue::new(), placeholder()) else {
             return no_object(libc::EMFILE);
@@ -107,7 +102,7 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
 /// # Safety
 /// `context` came from [`open_device`] and is not used after this.
 pub unsafe extern "C" fn close_device(context: *mut Context) -> c_int {
-    entry(fail(libc::EIO), || {
+    catch_panics(fail(libc::EIO), || {
         let verbs = context.wrapping_byte_sub(offset_of!(VerbsContext, context));
         // SAFETY: the caller's: `open_device` made it as a box, and nobody uses it any more.
         drop(unsafe { Box::from_raw(verbs.cast::<OpenContext>()) });
@@ -131,8 +126,8 @@ fn verbs(context: Context) -> VerbsContext {
     // SAFETY: pointers that are null, and numbers.
     let nothing: VerbsContext = unsafe { core::mem::zeroed() };
     VerbsContext {
-        query_port: Some(query::query_port_sized),
-        query_device_ex: Some(query::query_device_ex),
+        query_port: Some(query_port_sized),
+        query_device_ex: Some(query_device_ex),
         sz: size_of::<VerbsContext>(),
         context,
         ..nothing

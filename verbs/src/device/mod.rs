@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use e810_backends::spec::DeviceSpec;
 
 use crate::abi::device::Device;
+use crate::control::ControlPlane;
 use crate::control::in_process::{self, MTU, Opening};
-use crate::control::{Answer, Command, ControlPlane, Refused};
-use crate::entry::entry;
 use crate::errno;
+use crate::panics::catch_panics;
 
 pub mod context;
 
@@ -138,7 +138,7 @@ fn complain(line: &str) {
 /// # Safety
 /// `count` is null or can be written.
 pub unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut Device {
-    entry(ptr::null_mut(), || {
+    catch_panics(ptr::null_mut(), || {
         let devices = devices();
         let bytes = (devices.len() + 1) * size_of::<*mut Device>();
         // SAFETY: any size will do; what comes is checked.
@@ -184,21 +184,20 @@ pub unsafe extern "C" fn get_device_name(device: *mut Device) -> *const c_char {
 /// # Safety
 /// `device` came from [`get_device_list`].
 pub unsafe extern "C" fn get_device_guid(device: *mut Device) -> u64 {
-    entry(0, || {
+    catch_panics(0, || {
         // SAFETY: the caller's.
         let device = unsafe { ListedDevice::of(device) };
-        let answer = device.control().and_then(|control| {
-            let answer = control.call(&Command::QueryDevice);
-            answer.map_err(|error: Refused| error.to_string())
+        let attr = device.control().and_then(|control| {
+            let attr = control.query_device();
+            attr.map_err(|refused| refused.to_string())
         });
-        match answer {
-            Ok(Answer::Device(attr)) => attr.node_guid.to_be(),
-            Ok(_) => 0,
-            Err(why) => {
+        attr.map_or_else(
+            |why| {
                 complain(&why);
                 0
-            }
-        }
+            },
+            |attr| attr.node_guid.to_be(),
+        )
     })
 }
 

@@ -19,7 +19,7 @@ pub mod memory_need;
 pub(crate) mod neighbours;
 pub mod open;
 pub(crate) mod peer;
-pub(crate) mod simulated;
+pub mod simulated;
 pub mod start;
 pub(crate) mod station;
 pub mod tap;

@@ -73,7 +73,8 @@ pub(crate) fn link(spec: &SimSpec, mode: Mode, faults: Option<Faults>) -> Qualit
 
 /// A simulator of this name with `functions` functions, as after power-up or, if `warm`,
 /// with their LAN side ready.
-pub(crate) fn simulator(
+#[must_use]
+pub fn simulator(
     spec: &SimSpec,
     functions: u8,
     mode: Mode,

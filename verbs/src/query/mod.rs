@@ -1,0 +1,22 @@
+//! What devices, ports and their tables are.
+
+use core::ptr;
+
+pub mod device;
+pub mod gid;
+pub mod port;
+pub mod qp;
+
+/// Writes `size` bytes at `to`: as much of `whole` as fits, and zeroes behind it.
+///
+/// # Safety
+/// `size` bytes can be written at `to`.
+unsafe fn fill<T: Copy>(whole: &T, to: *mut T, size: usize) {
+    let (to, whole) = (to.cast::<u8>(), ptr::from_ref(whole).cast::<u8>());
+    let known = size.min(size_of::<T>());
+    // SAFETY: the caller's; `known` is within both.
+    unsafe {
+        to.write_bytes(0, size);
+        to.copy_from_nonoverlapping(whole, known);
+    }
+}
