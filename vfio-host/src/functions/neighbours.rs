@@ -1,5 +1,6 @@
 //! Paths of queue pairs, and the neighbours that they go to.
 
+use std::mem;
 use std::net::IpAddr;
 
 use anyhow::Result;
@@ -32,6 +33,8 @@ enum Resolver<P: HostPlatform> {
 pub(crate) struct NeighbourTracker<P: HostPlatform> {
     resolver: Resolver<P>,
     followed: Vec<Followed>,
+    /// One was added since its neighbour was looked at.
+    has_new: bool,
 }
 
 impl<P: HostPlatform> NeighbourTracker<P> {
@@ -40,6 +43,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         Self {
             resolver: Resolver::Station(station),
             followed: Vec::new(),
+            has_new: false,
         }
     }
 
@@ -48,6 +52,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         Self {
             resolver: Resolver::Tap(Box::new(tap)),
             followed: Vec::new(),
+            has_new: false,
         }
     }
 
@@ -119,6 +124,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         self.followed
             .retain(|known| known.destination != path.destination);
         self.followed.push(path);
+        self.has_new = true;
     }
 
     /// Has paths go to where their neighbours are now, and the GID table follow a TAP interface's
@@ -144,7 +150,10 @@ impl<P: HostPlatform> NeighbourTracker<P> {
                 }
             }
             Resolver::Tap(tap) => {
-                tap.progress(control, &mut log_change)?;
+                let has_changed = tap.progress(control, &mut log_change)?;
+                if !has_changed && !mem::take(&mut self.has_new) {
+                    return Ok(());
+                }
                 for path in &mut self.followed {
                     if let Some(mac) = tap.mac_of(path.destination) {
                         path.go_to(control, mac)?;

@@ -74,13 +74,7 @@ pub(crate) fn link(spec: &SimSpec, mode: Mode, faults: Option<Faults>) -> Qualit
 /// A simulator of this name with `functions` functions, as after power-up or, if `warm`,
 /// with their LAN side ready.
 #[must_use]
-pub fn simulator(
-    spec: &SimSpec,
-    functions: u8,
-    mode: Mode,
-    seed: u64,
-    warm: bool,
-) -> Builder {
+pub fn simulator(spec: &SimSpec, functions: u8, mode: Mode, seed: u64, warm: bool) -> Builder {
     let mut builder = spec.builder(mode);
     if !warm {
         builder = builder.cold();

@@ -188,8 +188,9 @@ impl<P: HostPlatform> Tap<P> {
         self.gids.usual(vlan)
     }
 
-    /// Does what the other threads have found out: GIDs, groups, the carrier. Where nothing has
-    /// changed that is two loads.
+    /// Does what the other threads have found out: GIDs, groups, the carrier. Whether paths may
+    /// have other neighbours than before ([`Tap::mac_of`]). Where nothing has changed that is a look
+    /// at the clock and a load.
     ///
     /// # Errors
     /// A device that only a reset helps; the interface was deleted.
@@ -197,7 +198,7 @@ impl<P: HostPlatform> Tap<P> {
         &mut self,
         control: &mut Control<P>,
         on_change: &mut dyn FnMut(TapChange),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let now = self.platform.now();
         let is_due = now >= self.refresh_at;
         if is_due {
@@ -207,7 +208,7 @@ impl<P: HostPlatform> Tap<P> {
         match self.shared.take() {
             Some(view) => self.view = view,
             None if is_due && self.is_left => {}
-            None => return Ok(()),
+            None => return Ok(false),
         }
         let Some(addresses) = &self.view.addresses else {
             bail!(
@@ -220,7 +221,8 @@ impl<P: HostPlatform> Tap<P> {
         for change in changed {
             on_change(TapChange::Gid(change));
         }
-        self.follow_groups(control)
+        self.follow_groups(control)?;
+        Ok(true)
     }
 
     fn follow_link(
