@@ -2,22 +2,22 @@
 //! resolves there.
 //!
 //! * `device`, the interface's file;
-//! * `pump`, the thread that has the LAN port and the file: frames both ways;
+//! * `forwarder`, the thread that has the LAN port and the file: frames both ways;
 //! * `netlink`, `messages` and `groups`, what the kernel is asked and says; `stack`, that for one
 //!   interface;
-//! * `follower`, the thread that follows the stack;
+//! * `netlink_monitor`, the thread that follows the stack;
 //! * `gids`, the GID table, which follows the addresses.
 //!
 //! What these threads find out is carried out by the one that has [`Control`], in
 //! `Tap::progress`.
 
 mod device;
-mod follower;
+mod forwarder;
 mod gids;
 mod groups;
 mod messages;
 mod netlink;
-mod pump;
+mod netlink_monitor;
 mod stack;
 #[cfg(test)]
 mod tests;
@@ -38,21 +38,21 @@ use e810_hal::Ns;
 use crate::cli::own_address::OwnAddress;
 use crate::functions::station::{Neighbour, RESOLVE_LIMIT, Unresolved};
 use crate::output::units;
-use follower::{Command, Follower, Shared, View};
+pub use forwarder::TapCounts;
+use forwarder::{Forwarder, ForwardingCounts};
 use gids::FollowedGids;
 pub use gids::GidChange;
 use netlink::Changes;
-pub use pump::TapCounts;
-use pump::{Pump, PumpCounts};
+use netlink_monitor::{Command, NetlinkMonitor, Shared, View};
 use stack::Stack;
 
-/// Commands that may wait for the follower.
+/// Commands that may wait for the monitor.
 const COMMANDS: usize = 32;
 /// Time between two looks at the link, and at what is left to be done.
 const REFRESH: Ns = Ns::from_ms(10);
 /// How often who waits for an answer does something else.
 const STEP: Duration = Duration::from_millis(20);
-/// What the follower may take beyond [`RESOLVE_LIMIT`], on a busy machine.
+/// What the monitor may take beyond [`RESOLVE_LIMIT`], on a busy machine.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What a TAP interface is to be.
@@ -80,13 +80,13 @@ pub(crate) enum TapChange {
 pub(crate) struct Tap<P: HostPlatform> {
     platform: P,
     name: String,
-    /// Away before the follower is waited for: that is what ends it.
+    /// Away before the monitor is waited for: that is what ends it.
     commands: Option<SyncSender<Command>>,
     shared: Arc<Shared>,
-    follower: Option<JoinHandle<Stack>>,
+    monitor: Option<JoinHandle<Stack>>,
     stop: Arc<AtomicBool>,
-    pump: Option<JoinHandle<LanPort<P>>>,
-    counts: Arc<PumpCounts>,
+    forwarder: Option<JoinHandle<LanPort<P>>>,
+    counts: Arc<ForwardingCounts>,
     port: LanPortKey,
     added: Vec<OwnAddress>,
     view: View,
@@ -121,7 +121,8 @@ impl<P: HostPlatform> Tap<P> {
         let changed = Changes::open().context("hearing of changes of the host's network stack")?;
         let shared = Arc::new(Shared::default());
         let identity = (lan.mac, plan.vlan);
-        let follower = Follower::new(&plan.name, stack, changed, identity, Arc::clone(&shared));
+        let monitor =
+            NetlinkMonitor::new(&plan.name, stack, changed, identity, Arc::clone(&shared));
         let port = control.open_lan(&LanInit::new(lan.mtu));
         let port = port.context("opening the LAN queues")?;
         let mut tap = Self {
@@ -129,10 +130,10 @@ impl<P: HostPlatform> Tap<P> {
             name: plan.name.clone(),
             commands: None,
             shared,
-            follower: None,
+            monitor: None,
             stop: Arc::new(AtomicBool::new(false)),
-            pump: None,
-            counts: Arc::new(PumpCounts::default()),
+            forwarder: None,
+            counts: Arc::new(ForwardingCounts::default()),
             port: port.key(),
             added,
             view: View::default(),
@@ -143,9 +144,10 @@ impl<P: HostPlatform> Tap<P> {
             refresh_at: Ns(0),
             is_left: false,
         };
-        let pump = Pump::new(port, device, Arc::clone(&tap.counts), Arc::clone(&tap.stop));
-        match pump {
-            Ok(pump) => tap.run(pump, follower)?,
+        let forwarder =
+            Forwarder::new(port, device, Arc::clone(&tap.counts), Arc::clone(&tap.stop));
+        match forwarder {
+            Ok(forwarder) => tap.run(forwarder, monitor)?,
             Err((port, error)) => {
                 let closed = control.close_lan(port);
                 closed.map_err(|(_, error)| error)?;
@@ -158,17 +160,17 @@ impl<P: HostPlatform> Tap<P> {
 
     fn run<T: device::TapFrames>(
         &mut self,
-        pump: Pump<P, T>,
-        mut follower: Follower,
+        forwarder: Forwarder<P, T>,
+        mut monitor: NetlinkMonitor,
     ) -> Result<()> {
         // Before anything is decided by it.
-        follower.refresh(Instant::now());
+        monitor.refresh(Instant::now());
         let thread = |name: &str| thread::Builder::new().name(name.to_owned());
-        let pump = thread("tap").spawn(move || pump.run());
-        self.pump = Some(pump.context("a thread for the LAN queues")?);
+        let forwarder = thread("tap").spawn(move || forwarder.run());
+        self.forwarder = Some(forwarder.context("a thread for the LAN queues")?);
         let (commands, from_program) = sync_channel(COMMANDS);
-        let follower = thread("tap-stack").spawn(move || follower.run(&from_program));
-        self.follower = Some(follower.context("a thread for the host's network stack")?);
+        let monitor = thread("tap-stack").spawn(move || monitor.run(&from_program));
+        self.monitor = Some(monitor.context("a thread for the host's network stack")?);
         self.commands = Some(commands);
         Ok(())
     }
@@ -339,12 +341,12 @@ impl<P: HostPlatform> Tap<P> {
     fn stop(&mut self) -> Option<LanPort<P>> {
         self.commands = None;
         // A panic was reported by the thread.
-        let stack = self.follower.take().and_then(|thread| thread.join().ok());
+        let stack = self.monitor.take().and_then(|thread| thread.join().ok());
         if let Some(mut stack) = stack {
             stack.remove_addresses(&self.added);
         }
         self.stop.store(true, Ordering::Relaxed);
-        self.pump.take()?.join().ok()
+        self.forwarder.take()?.join().ok()
     }
 }
 

@@ -84,11 +84,14 @@ fn frames_pass_between_port_and_interface() {
     stack
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
-    let (counts, stop) = (Arc::<PumpCounts>::default(), Arc::<AtomicBool>::default());
+    let (counts, stop) = (
+        Arc::<ForwardingCounts>::default(),
+        Arc::<AtomicBool>::default(),
+    );
     let port = own.0.open_lan(&LanInit::new(1500)).unwrap();
-    let pump = Pump::new(port, Socket(tap), Arc::clone(&counts), Arc::clone(&stop));
-    let pump = pump.map_err(|(_, error)| error).unwrap();
-    let thread = thread::spawn(move || pump.run());
+    let forwarder = Forwarder::new(port, Socket(tap), Arc::clone(&counts), Arc::clone(&stop));
+    let forwarder = forwarder.map_err(|(_, error)| error).unwrap();
+    let thread = thread::spawn(move || forwarder.run());
 
     let mut into = vec![0; far.max_frame()];
     let frames = 3000u32;

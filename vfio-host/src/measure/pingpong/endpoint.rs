@@ -11,7 +11,7 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::SharedBytes;
 
 use super::MESSAGE_LIMIT;
-use super::revocable::{KEY_BYTES, Revocable};
+use super::invalidated_key::{InvalidatedKey, KEY_BYTES};
 use crate::measure::endpoint::{Endpoint, EndpointPlan, RemoteQp, succeeded};
 use crate::measure::op::PingpongOp;
 use crate::measure::wait_mode::WaitMode;
@@ -36,7 +36,7 @@ pub struct PingpongEndpoint<P: HostPlatform> {
     /// Where datagrams go.
     target: Option<UdTarget>,
     /// What its peer invalidates.
-    revocable: Option<Revocable<P>>,
+    invalidated_key: Option<InvalidatedKey<P>>,
 }
 
 /// What a side is made for.
@@ -116,13 +116,13 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
             receives: 0,
             arriving: size,
             target: None,
-            revocable: None,
+            invalidated_key: None,
         };
         if invalidate {
             let memory = side.outgoing()?;
-            let revocable = Revocable::new(&mut side.endpoint, memory)?;
-            side.endpoint.offer_key(revocable.key());
-            side.revocable = Some(revocable);
+            let invalidated_key = InvalidatedKey::new(&mut side.endpoint, memory)?;
+            side.endpoint.offer_key(invalidated_key.key());
+            side.invalidated_key = Some(invalidated_key);
         }
         Ok(side)
     }
@@ -140,9 +140,9 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
             mtu.bytes()
         );
         self.endpoint.connect(peer, path, mtu)?;
-        if let Some(revocable) = &mut self.revocable {
+        if let Some(invalidated_key) = &mut self.invalidated_key {
             match self.endpoint.remote(0)?.invalidate {
-                Some(key) => revocable.set_theirs(key),
+                Some(key) => invalidated_key.set_theirs(key),
                 None => log::warn!("the peer has no keys to invalidate: plain SENDs go to it"),
             }
         }
@@ -264,8 +264,8 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
     /// Puts the key of this side at the beginning of the message that is outgoing, if messages
     /// invalidate keys.
     pub(super) fn put_key(&self) -> Result<()> {
-        if let Some(revocable) = &self.revocable {
-            let key = revocable.key().to_le_bytes();
+        if let Some(invalidated_key) = &self.invalidated_key {
+            let key = invalidated_key.key().to_le_bytes();
             self.outgoing()?.write(0, &key)?;
         }
         Ok(())
@@ -275,38 +275,41 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
     /// one of this side, if messages do that.
     pub(super) fn take_key(&mut self) -> Result<bool> {
         let incoming = self.incoming()?;
-        let Some(revocable) = &mut self.revocable else {
+        let Some(invalidated_key) = &mut self.invalidated_key else {
             return Ok(true);
         };
-        if revocable.theirs().is_some() {
+        if invalidated_key.theirs().is_some() {
             let mut key = [0; KEY_BYTES as usize];
             incoming.read(0, &mut key)?;
-            revocable.set_theirs(u32::from_le_bytes(key));
+            invalidated_key.set_theirs(u32::from_le_bytes(key));
         }
-        Ok(revocable.is_revoked())
+        Ok(invalidated_key.is_invalidated())
     }
 
     /// Bytes before the payload of a message that comes.
     pub(super) fn key_bytes(&self) -> usize {
-        let theirs = self.revocable.as_ref().and_then(Revocable::theirs);
+        let theirs = self
+            .invalidated_key
+            .as_ref()
+            .and_then(InvalidatedKey::theirs);
         theirs.map_or(0, |_| KEY_BYTES as usize)
     }
 
     /// Makes another key in place of the one that was invalidated, and registers it; says whether
     /// that is a request to wait for.
     pub(super) fn renew_key(&mut self) -> Result<bool> {
-        if let Some(revocable) = &mut self.revocable {
-            revocable.renew(self.endpoint.control())?;
+        if let Some(invalidated_key) = &mut self.invalidated_key {
+            invalidated_key.renew(self.endpoint.control())?;
         }
         self.post_key()
     }
 
     /// Registers the key that this side has.
     fn post_key(&mut self) -> Result<bool> {
-        let Some(revocable) = &self.revocable else {
+        let Some(invalidated_key) = &self.invalidated_key else {
             return Ok(false);
         };
-        let request = revocable.request();
+        let request = invalidated_key.request();
         self.post_op(KEY, e810::Op::FastRegister(&request))?;
         Ok(true)
     }
@@ -339,7 +342,11 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         let data = Data::Sges(&outgoing);
         let op = match op {
             PingpongOp::Send => e810::Op::Send { data, imm: None },
-            PingpongOp::SendInv => match self.revocable.as_ref().and_then(Revocable::theirs) {
+            PingpongOp::SendInv => match self
+                .invalidated_key
+                .as_ref()
+                .and_then(InvalidatedKey::theirs)
+            {
                 Some(rkey) => e810::Op::SendInv { data, rkey },
                 None => e810::Op::Send { data, imm: None },
             },
@@ -359,9 +366,9 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
     /// As [`Endpoint::close`].
     pub fn close(self) -> Result<()> {
         let mut endpoint = self.endpoint;
-        let freed = self
-            .revocable
-            .map_or(Ok(()), |revocable| revocable.free(endpoint.control()));
+        let freed = self.invalidated_key.map_or(Ok(()), |invalidated_key| {
+            invalidated_key.free(endpoint.control())
+        });
         // Without it the protection domain is in use, and the error would be of that.
         freed?;
         endpoint.close()
@@ -371,8 +378,8 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         succeeded(wc)?;
         if is_receive(wc.opcode) {
             self.receives = self.receives.saturating_sub(1);
-            if let Some(revocable) = &mut self.revocable {
-                revocable.arrived(wc);
+            if let Some(invalidated_key) = &mut self.invalidated_key {
+                invalidated_key.arrived(wc);
             }
             ensure!(
                 wc.byte_len == self.arriving,

@@ -6,8 +6,8 @@
 
 pub mod datagram;
 mod endpoint;
+mod invalidated_key;
 pub mod remote;
-mod revocable;
 
 use anyhow::{Context, Result, ensure};
 use e810::{Stats, Wc};
@@ -21,7 +21,7 @@ use crate::output::progress::Progress;
 use crate::stop::Stop;
 
 pub use endpoint::{PingpongEndpoint, PingpongEndpointPlan};
-pub use revocable::KEY_BYTES;
+pub use invalidated_key::KEY_BYTES;
 
 /// What to exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

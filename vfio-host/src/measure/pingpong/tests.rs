@@ -91,8 +91,8 @@ fn a_key_of_before_is_refused() {
 fn a_peer_without_keys_gets_plain_sends() {
     let [mut a, mut b] = sides(false);
     assert_eq!((a.key_bytes(), b.key_bytes()), (0, 4));
-    let is_revoked = one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap();
-    assert!(!is_revoked, "its key is still there");
+    let is_invalidated = one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap();
+    assert!(!is_invalidated, "its key is still there");
     assert!(one_way([&mut b, &mut a], PingpongOp::SendInv).unwrap());
     assert_eq!(a.key_bytes(), 0, "what came is no key");
 }

@@ -93,7 +93,7 @@ struct Waiting {
 }
 
 /// What the thread has.
-pub(super) struct Follower {
+pub(super) struct NetlinkMonitor {
     pub(super) name: String,
     pub(super) stack: Stack,
     pub(super) changes: Changes,
@@ -108,7 +108,7 @@ pub(super) struct Follower {
     has_warned: bool,
 }
 
-impl Follower {
+impl NetlinkMonitor {
     pub(super) fn new(
         name: &str,
         stack: Stack,

@@ -23,7 +23,7 @@ const BYTES: usize = 4096;
 
 /// The key, and the peer's.
 #[derive(Debug)]
-pub(super) struct Revocable<P: HostPlatform> {
+pub(super) struct InvalidatedKey<P: HostPlatform> {
     region: FastMr<P>,
     memory: SharedBytes,
     /// What registers the region with the key it has now.
@@ -31,10 +31,10 @@ pub(super) struct Revocable<P: HostPlatform> {
     /// The peer's key that the next message to it invalidates; a peer may have none.
     theirs: Option<u32>,
     /// Whether the message that came last has invalidated the key, as its completion says.
-    is_revoked: bool,
+    is_invalidated: bool,
 }
 
-impl<P: HostPlatform> Revocable<P> {
+impl<P: HostPlatform> InvalidatedKey<P> {
     /// One with its first key, which is not registered yet.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl<P: HostPlatform> Revocable<P> {
             memory,
             request,
             theirs: None,
-            is_revoked: false,
+            is_invalidated: false,
         })
     }
 
@@ -74,12 +74,12 @@ impl<P: HostPlatform> Revocable<P> {
 
     /// A message has come.
     pub(super) fn arrived(&mut self, wc: &Wc) {
-        self.is_revoked = names(wc, self.key());
+        self.is_invalidated = names(wc, self.key());
     }
 
     /// Whether the message that came last has invalidated the key.
-    pub(super) const fn is_revoked(&self) -> bool {
-        self.is_revoked
+    pub(super) const fn is_invalidated(&self) -> bool {
+        self.is_invalidated
     }
 
     /// Makes another key in place of the one that was invalidated.
@@ -89,7 +89,7 @@ impl<P: HostPlatform> Revocable<P> {
     pub(super) fn renew(&mut self, control: &mut Control<P>) -> Result<()> {
         control.unmap_fast_mr(&mut self.region)?;
         self.request = map(control, &mut self.region, self.memory)?;
-        self.is_revoked = false;
+        self.is_invalidated = false;
         Ok(())
     }
 

@@ -28,7 +28,7 @@ const FULL: Duration = Duration::from_micros(100);
 
 /// What has passed, and what has not.
 #[derive(Debug, Default)]
-pub(super) struct PumpCounts {
+pub(super) struct ForwardingCounts {
     to_tap: AtomicU64,
     from_tap: AtomicU64,
     too_long: AtomicU64,
@@ -56,7 +56,7 @@ pub struct TapCounts {
     pub unusable: u64,
 }
 
-impl PumpCounts {
+impl ForwardingCounts {
     pub(super) fn read(&self) -> TapCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         TapCounts {
@@ -77,11 +77,11 @@ fn count(counter: &AtomicU64) -> bool {
 }
 
 /// What the thread has.
-pub(super) struct Pump<P: Platform, T> {
+pub(super) struct Forwarder<P: Platform, T> {
     port: LanPort<P>,
     tap: T,
     wait: Epoll,
-    counts: Arc<PumpCounts>,
+    counts: Arc<ForwardingCounts>,
     stop: Arc<AtomicBool>,
     frame: Vec<u8>,
     /// A frame of the stack for which the port has no room yet.
@@ -90,13 +90,13 @@ pub(super) struct Pump<P: Platform, T> {
     is_gone: bool,
 }
 
-impl<P: Platform, T: TapFrames> Pump<P, T> {
+impl<P: Platform, T: TapFrames> Forwarder<P, T> {
     /// # Errors
     /// The port with the system's error.
     pub(super) fn new(
         port: LanPort<P>,
         tap: T,
-        counts: Arc<PumpCounts>,
+        counts: Arc<ForwardingCounts>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, (LanPort<P>, anyhow::Error)> {
         let wait = Epoll::new().and_then(|epoll| {
