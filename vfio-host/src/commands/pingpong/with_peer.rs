@@ -1,0 +1,130 @@
+//! Messages with a peer in another process.
+
+use anyhow::{Result, bail};
+use e810_backends::interrupts::HostPlatform;
+use serde_json::{Map, Value, json};
+
+use super::{Messages, grown};
+use crate::cli::ServiceArg;
+use crate::functions::peer::{self, PeerWatch};
+use crate::functions::workload::RunContext;
+use crate::handshake::{Done, Link, Program, Role, seconds_term};
+use crate::measure::pingpong::{Outcome, PingpongEndpoint, datagram, remote};
+use crate::output::progress::Progress;
+
+impl Messages<'_> {
+    /// What both processes must have been asked for.
+    fn terms(&self) -> Map<String, Value> {
+        let duration = self.plan.duration;
+        let terms = [
+            ("command", json!("pingpong")),
+            ("--transport", json!(self.service.name())),
+            ("--op", json!(self.plan.op.name())),
+            ("--size", json!(self.plan.size)),
+            (
+                "--iters",
+                json!(duration.is_none().then_some(self.plan.iterations)),
+            ),
+            ("--duration", json!(duration.map(seconds_term))),
+            ("--seed", json!(self.plan.seed)),
+            ("--group", json!(self.group)),
+        ];
+        let owned = |(name, value): (&str, Value)| (name.to_owned(), value);
+        terms.into_iter().map(owned).collect()
+    }
+
+    /// Messages with a peer that was met.
+    pub(super) fn with_peer<P: HostPlatform>(
+        &self,
+        role: Role,
+        side: &mut PingpongEndpoint<P>,
+        link: &mut Link,
+        context: RunContext<'_>,
+    ) -> Result<Outcome> {
+        let (path, mtu, theirs) =
+            peer::exchange_params(self.pair, &mut side.endpoint, link, self.terms(), &|| {
+                context.idle(self.stop)
+            })?;
+        side.connect(theirs, path, mtu)?;
+        self.use_group(role, side, &path)?;
+        match self.service {
+            ServiceArg::Rc => remote::prepare(side)?,
+            ServiceArg::Ud => datagram::prepare(side)?,
+        }
+        let before = self.counters([&mut *side])?;
+        let link_program = link.program();
+        link.ready()?;
+        let peer_watch = PeerWatch::new(context, link);
+        let is_asking = role == Role::Client;
+        let watch = || {
+            if !is_asking {
+                // Who answers cannot end it but by going.
+                self.stop.check()?;
+            }
+            peer_watch.watch()
+        };
+        let is_over = |number| match is_asking {
+            true => self.stop.is_asked(),
+            false => last_of(&peer_watch).is_some_and(|posted| number >= posted),
+        };
+        let mut progress = Progress::new();
+        let (plan, shown) = (&self.plan, &mut progress);
+        let outcome = match (self.service, role) {
+            (ServiceArg::Rc, role) => {
+                let content = match link_program {
+                    Program::E810 => remote::Content::Own,
+                    Program::IbvRcPingpong => remote::Content::Echoed,
+                };
+                remote::run((role, content), side, plan, shown, &watch, &is_over)
+            }
+            (ServiceArg::Ud, Role::Client) => {
+                let mut idle = |side: &mut PingpongEndpoint<P>| {
+                    watch()?;
+                    side.endpoint.sleep()
+                };
+                datagram::ask(side, plan, shown, &mut idle, self.stop)
+            }
+            (ServiceArg::Ud, Role::Server) => {
+                let mut responder = datagram::Responder::new(plan);
+                // Its last answer may be lost: only the peer knows when all is
+                // over.
+                while !peer_watch.peer_is_through() {
+                    if responder.turn(side)? == 0 {
+                        watch()?;
+                        if let Some(posted) = last_of(&peer_watch) {
+                            responder.stop_at(posted);
+                        }
+                        side.endpoint.sleep()?;
+                    }
+                }
+                responder.outcome()
+            }
+        };
+        progress.clear();
+        let mut outcome = outcome?;
+        if is_asking && outcome.iterations < self.plan.iterations {
+            link.stop(vec![outcome.iterations])?;
+        }
+        link.done(Done {
+            verified: outcome.verified,
+            errors: outcome.errors,
+        })?;
+        let theirs = link.finish()?;
+        if theirs.errors > 0 {
+            bail!(
+                "the peer found {} of {} messages different from what was sent",
+                theirs.errors,
+                outcome.iterations
+            );
+        }
+        // Now nothing more comes.
+        outcome.counters = grown(&before, &self.counters([&mut *side])?);
+        outcome.interrupts = side.endpoint.interrupts();
+        Ok(outcome)
+    }
+}
+
+/// Messages that the peer has posted, if there will be no more.
+fn last_of(peer_watch: &PeerWatch<'_>) -> Option<u64> {
+    peer_watch.stopped()?.first().copied()
+}
