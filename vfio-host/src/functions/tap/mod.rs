@@ -191,8 +191,8 @@ impl<P: HostPlatform> Tap<P> {
     }
 
     /// Does what the other threads have found out: GIDs, groups, the carrier. Whether paths may
-    /// have other neighbours than before ([`Tap::mac_of`]). Where nothing has changed that is a look
-    /// at the clock and a load.
+    /// have other neighbours than before ([`Tap::mac_of`]). Where nothing has changed that is a
+    /// look at the clock and a load.
     ///
     /// # Errors
     /// A device that only a reset helps; the interface was deleted.
