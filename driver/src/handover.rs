@@ -17,7 +17,7 @@ pub struct QpDestroyed {
 
 /// A queue pair that is being reset and does not exist in the device now:
 /// [`Control::begin_reset_qp`](crate::Control::begin_reset_qp).
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[must_use = "the reset goes on with Control::reopen_qp"]
 pub struct QpResetting {
     pub(crate) owner: u64,
@@ -27,7 +27,7 @@ pub struct QpResetting {
 
 /// A queue pair in its next life, with the same number:
 /// [`Control::reopen_qp`](crate::Control::reopen_qp).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[must_use = "the reset goes on with Control::finish_reset_qp"]
 pub struct QpReopened<P: Platform> {
     pub(crate) key: QpKey,

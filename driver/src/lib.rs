@@ -140,6 +140,8 @@ pub use e810_adminq::oicr::{
 };
 pub use e810_adminq::op::{LinkFec, LinkStatus};
 pub use e810_adminq::package::{LoadFailed, Loaded, LoadedBy, Package, PackageError};
+pub use e810_ceq::ae::QpEvent;
+pub use e810_ceq::aeqe::Object as AsyncObject;
 pub use e810_ceq::event::Entry as LoggedEvent;
 pub use e810_ceq::{AsyncEvent, EventLog, Timer};
 pub use e810_cqp::hmc;
