@@ -79,6 +79,23 @@ impl SimPlatform {
         self.lines().take()
     }
 
+    /// As [`take_interrupts`](Self::take_interrupts), and waits for one, for `limit` at most. In
+    /// virtual time, waiting is one step of the simulator.
+    #[must_use]
+    pub fn wait_interrupts(&self, limit: Ns) -> Vec<Vector> {
+        match self.mode() {
+            Mode::Real => self.lines().wait_any(Duration::from_nanos(limit.0)),
+            Mode::Virtual => {
+                let taken = self.take_interrupts();
+                if !taken.is_empty() || limit == Ns(0) {
+                    return taken;
+                }
+                self.relax();
+                self.take_interrupts()
+            }
+        }
+    }
+
     /// How often `vector` has fired.
     #[must_use]
     pub fn interrupt_count(&self, vector: Vector) -> u64 {
