@@ -1,6 +1,5 @@
 //! Allocations, mappings and use after free.
 
-#[cfg(not(miri))]
 mod checked;
 
 use super::*;

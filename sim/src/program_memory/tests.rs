@@ -130,7 +130,7 @@ fn is_refused(pages: &Pages, access: Access) -> bool {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no such system calls")]
-fn memory_is_looked_at_as_a_kernel_does_that_pins_it() {
+fn memory_is_checked_as_by_a_kernel_that_pins_it() {
     assert!(can_check_access());
     let pages = Pages::new(3, BOTH);
     assert!(!is_refused(&pages, Access::ReadWrite));

@@ -19,6 +19,7 @@ fn map(memory: &mut DriverMemory, pages: &Pages) -> (Mapping, u64) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no such system calls")]
 fn memory_that_goes_is_an_access_that_fails() {
     let mut memory = checked();
     let pages = Pages::new(2, BOTH);
@@ -78,6 +79,7 @@ fn rings_are_not_checked() {
 /// A mapping does not belong to an address: what is mapped there later is other memory, with a
 /// mapping of its own.
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no such system calls")]
 fn memory_that_comes_back_at_the_same_address_has_a_mapping_of_its_own() {
     let mut memory = checked();
     let first = Pages::new(1, BOTH);
