@@ -150,7 +150,11 @@ fn numbers_of_other_parts_are_handed_on() {
             14,
             "EFAULT | 14 | memory that is not there",
         ),
-        (DmaError::NoFile { address, bytes }, 95, "`DmaError::NoFile`"),
+        (
+            DmaError::NoFile { address, bytes },
+            95,
+            "`DmaError::NoFile`",
+        ),
         (DmaError::TooManyMappings { bytes }, 12, "| ENOMEM | 12 |"),
     ] {
         assert_eq!(Error::from(dma).errno(), number, "{dma:?}");

@@ -233,7 +233,10 @@ fn a_refused_mapping_says_what_to_do() {
         (libc::ENOMEM, " 8192 bytes a"),
         (libc::ENOSPC, "no I/O addresses are left for 8192 bytes"),
         (libc::EEXIST, "mapped at these I/O addresses already"),
-        (libc::EFAULT, "are not all memory that this process may write"),
+        (
+            libc::EFAULT,
+            "are not all memory that this process may write",
+        ),
     ] {
         let kernel = MockKernel::default();
         let vfio = opened(&kernel);
