@@ -3,6 +3,12 @@
 
 // UNSAFETY: maps memory, takes it away, and lends it to a device all the same.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not as it should be ends the test"
+)]
+
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
