@@ -20,6 +20,7 @@ use crate::function::{EngineEnv, FunctionState};
 use crate::interrupt_lines::InterruptLines;
 use crate::link::Mac;
 use crate::machine::Machine;
+use crate::program_memory;
 use crate::regs;
 use crate::runtime::{Mode, RuntimeOwner};
 
@@ -239,6 +240,10 @@ unsafe impl DmaAlloc for SimPlatform {
 // removes all of them under the lock that every device access takes.
 unsafe impl DmaMap for SimPlatform {
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
+        if self.with(|env| env.state.memory.checks_access()) {
+            // Not with the function locked: pages may have to come from a file.
+            program_memory::check(memory, access)?;
+        }
         self.with(|env| env.state.memory.dma_map(memory, access))
     }
 
