@@ -10,6 +10,7 @@ pub mod cpus;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
 pub mod group;
+pub mod identity;
 pub mod kernel;
 pub mod kernel_log;
 pub mod limits;
