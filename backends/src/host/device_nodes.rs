@@ -54,7 +54,7 @@ pub fn add(count: usize) -> Result<()> {
     mount(Some(&staged), Path::new(DEV), None, libc::MS_MOVE).context(DEV)
 }
 
-/// A mount namespace, for who is not root inside a user namespace in which users and groups have
+/// A mount namespace. Without root it is inside a user namespace, in which users and groups have
 /// the numbers that they have outside.
 fn leave_namespace() -> io::Result<()> {
     // SAFETY: they read numbers of the process, and cannot fail.

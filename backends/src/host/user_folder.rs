@@ -34,8 +34,8 @@ fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// `e810` in XDG_RUNTIME_DIR, if that is this user's, else `/tmp/e810-UID`: made if it is not there,
-/// with mode 0700.
+/// `e810` in XDG_RUNTIME_DIR, if that is this user's, else `/tmp/e810-UID`: made if it is not
+/// there, with mode 0700.
 ///
 /// # Errors
 /// [`NoUserFolder`].
