@@ -6,8 +6,8 @@ use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::thread;
 
-/// With this environment variable panics are reported as Rust does it: for who looks for a mistake
-/// in this library.
+/// With this environment variable panics are reported as Rust does it, to find a mistake in this
+/// library.
 const REPORTED: &str = "E810_VERBS_PANICS";
 
 /// What the threads of this library, and of the simulator, have their names begin with.

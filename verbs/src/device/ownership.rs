@@ -1,10 +1,11 @@
 //! Which process has a function: a lock a function, from when the process first lists its devices
 //! until it ends.
 //!
-//! It is a record lock of POSIX on a file of the function, so it is the process's: a child of
-//! `fork` does not have it, and the end of the process, also by a signal, frees it.
+//! It is a record lock of POSIX, so it is the process's: a child of `fork` does not have it, and
+//! the end of the process, also by a signal, frees it. All functions have records of one file, so
+//! that functions which are made for one run leave no files behind.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -19,8 +20,8 @@ use e810_backends::spec::DeviceSpec;
 /// [user's folder](user_folder).
 pub const LOCKS: &str = "E810_LOCKS";
 
-/// Bytes of the name of a file, at most: less than any file system allows.
-const LONGEST: usize = 200;
+/// The file in that folder.
+const FILE: &str = "functions.lock";
 
 /// Why the process cannot have a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,21 +37,12 @@ pub(super) enum Refusal {
 /// The functions that this process has locked.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    folder: Option<PathBuf>,
-    /// Open as long as they are locked: whoever closes a file, frees it.
-    held: HashMap<String, File>,
+    /// Opened once: all locks go when any descriptor of the file is closed.
+    file: Option<File>,
+    held: HashSet<String>,
 }
 
 impl Locks {
-    /// With files in `folder`, instead of where the environment says.
-    #[cfg(test)]
-    fn within(folder: &Path) -> Self {
-        Self {
-            folder: Some(folder.to_owned()),
-            held: HashMap::new(),
-        }
-    }
-
     /// Takes a function for this process.
     ///
     /// # Errors
@@ -59,39 +51,42 @@ impl Locks {
         let Some(name) = name(spec) else {
             return Ok(());
         };
-        // Not opened again: the lock goes when any descriptor of its file is closed.
-        if self.held.contains_key(&name) {
+        if self.held.contains(&name) {
             return Err(Refusal::Here);
         }
-        let path = self.folder()?.join(file_name(&name));
-        let no_lock = |error: io::Error| Refusal::NoLock(format!("{}: {error}", path.display()));
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let options = options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(&path).map_err(no_lock)?;
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => folder()
+                .and_then(|folder| open(&folder))
+                .map_err(Refusal::NoLock)?,
+        };
+        let file = self.file.insert(file);
+        let no_lock = |error: io::Error| Refusal::NoLock(format!("{FILE}: {error}"));
+        let record = record(&name);
         loop {
-            match lock(&file) {
+            match lock(file, record) {
                 Ok(()) => break,
                 Err(error) if is_held(&error) => {}
                 Err(error) => return Err(no_lock(error)),
             }
             // Nobody: it was freed between the two.
-            if let Some(holder) = holder(&file).map_err(no_lock)? {
-                return Err(Refusal::Of(
-                    u32::try_from(holder).ok().filter(|pid| *pid > 0),
-                ));
+            if let Some(holder) = holder(file, record).map_err(no_lock)? {
+                let holder = u32::try_from(holder).ok();
+                return Err(Refusal::Of(holder.filter(|pid| *pid > 0)));
             }
         }
-        self.held.insert(name, file);
+        self.held.insert(name);
         Ok(())
     }
+}
 
-    fn folder(&mut self) -> Result<&Path, Refusal> {
-        if self.folder.is_none() {
-            self.folder = Some(folder().map_err(Refusal::NoLock)?);
-        }
-        Ok(self.folder.as_deref().unwrap_or(Path::new("/")))
-    }
+fn open(folder: &Path) -> Result<File, String> {
+    let path = folder.join(FILE);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let options = options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(&path);
+    file.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Where the locks are: made if it is not there.
@@ -129,40 +124,23 @@ fn name(spec: &DeviceSpec) -> Option<String> {
     }
 }
 
-/// The name as that of a file: what a path has is written as numbers, and names that are too long
-/// end in a hash.
-fn file_name(name: &str) -> String {
-    let mut file = String::new();
-    for byte in name.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b':' | b'=' | b',' => {
-                file.push(char::from(byte));
-            }
-            _ => file.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    if file.len() > LONGEST {
-        // FNV-1a.
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        file.truncate(LONGEST - 17);
-        file.push_str(&format!("-{hash:016x}"));
-    }
-    file + ".lock"
-}
-
-/// The whole file, for writing.
-fn record() -> libc::flock {
+/// The record of a function: the byte at the hash (FNV-1a) of its name, for writing. The file has
+/// no such byte, which locks do not need.
+fn record(name: &str) -> libc::flock {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     // SAFETY: numbers.
     let mut record: libc::flock = unsafe { std::mem::zeroed() };
     record.l_type = libc::F_WRLCK as libc::c_short;
     record.l_whence = libc::SEEK_SET as libc::c_short;
+    // Offsets have a sign.
+    record.l_start = (hash >> 2) as libc::off_t;
+    record.l_len = 1;
     record
 }
 
-fn lock(file: &File) -> io::Result<()> {
-    let record = record();
+fn lock(file: &File, record: libc::flock) -> io::Result<()> {
     // SAFETY: an open file, and a record that is read.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const record) } {
         -1 => Err(io::Error::last_os_error()),
@@ -175,8 +153,7 @@ fn is_held(error: &io::Error) -> bool {
 }
 
 /// The process that has it locked; 0 where it is one that is not seen from here.
-fn holder(file: &File) -> io::Result<Option<libc::pid_t>> {
-    let mut record = record();
+fn holder(file: &File, mut record: libc::flock) -> io::Result<Option<libc::pid_t>> {
     // SAFETY: an open file, and a record that is read and written.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut record) } {
         -1 => Err(io::Error::last_os_error()),
@@ -211,40 +188,47 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_are_short_and_differ() {
-        assert_eq!(file_name("vfio:0000:3b:00.1"), "vfio:0000:3b:00.1.lock");
-        assert_eq!(file_name("vfio-user:/a b"), "vfio-user:%2fa%20b.lock");
-        let long = |end: &str| file_name(&format!("vfio-user:{}{end}", "/".repeat(90)));
-        assert_eq!(long("a").len(), LONGEST + ".lock".len());
-        assert_ne!(long("a"), long("b"));
+    fn records_of_functions_differ() {
+        let place = |name: &str| record(name).l_start;
+        let [one, other] = ["vfio:0000:3b:00.0", "vfio:0000:3b:00.1"].map(place);
+        assert!(one > 0 && other > 0 && one != other);
+        // The hash of "a" is in the description of FNV.
+        assert_eq!(
+            place("a"),
+            0xaf63_dc4c_8601_ec8c_u64 as i64 >> 2 & (i64::MAX >> 1)
+        );
     }
 
     #[test]
     fn a_child_of_fork_does_not_have_it_and_its_end_frees_nothing() {
         let folder = env::temp_dir().join(format!("e810-locks-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let function = spec("vfio:3b:00.0");
-        let mut locks = Locks::within(&folder);
-        assert_eq!(locks.take(&spec("sim")), Ok(()));
-        assert_eq!(locks.take(&function), Ok(()));
-        assert_eq!(locks.take(&function), Err(Refusal::Here));
+        let locks = || Locks {
+            file: Some(open(&folder).unwrap()),
+            held: HashSet::new(),
+        };
+        let [function, other] = ["vfio:3b:00.0", "vfio:3b:00.1"].map(spec);
+        let mut own = locks();
+        assert_eq!(own.take(&spec("sim")), Ok(()));
+        assert_eq!(own.take(&function), Ok(()));
+        assert_eq!(own.take(&function), Err(Refusal::Here));
         for _ in 0..2 {
             // SAFETY: the child makes a few calls of the system and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let parent = std::os::unix::process::parent_id();
-                let taken = Locks::within(&folder).take(&function);
-                let expected = taken == Err(Refusal::Of(Some(parent)));
+                let mut own = locks();
+                let taken = [own.take(&function), own.take(&other)];
+                let expected = [Err(Refusal::Of(Some(parent))), Ok(())];
                 // SAFETY: nothing of the parent's is run.
-                unsafe { libc::_exit(i32::from(!expected)) };
+                unsafe { libc::_exit(i32::from(taken != expected)) };
             }
             let mut status = -1;
             // SAFETY: a child that was made above, and a place for its status.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
             assert_eq!(status, 0);
         }
-        let missing = Locks::within(&folder.join("none")).take(&function);
-        assert!(matches!(missing, Err(Refusal::NoLock(_))), "{missing:?}");
+        assert!(open(&folder.join("none")).is_err());
         fs::remove_dir_all(&folder).unwrap();
     }
 }
