@@ -306,8 +306,8 @@ impl Builder {
     }
 }
 
-/// A locally administered address.
-pub(crate) const FIRST_MAC: Mac = [0x02, 0xe8, 0x10, 0x00, 0x00, 0x00];
+/// Ethernet address of the first function where none is chosen: a locally administered one.
+pub const FIRST_MAC: Mac = [0x02, 0xe8, 0x10, 0x00, 0x00, 0x00];
 
 pub(crate) const fn mac([a, b, c, d, e, last]: Mac, pf: u8) -> Mac {
     [a, b, c, d, e, last.wrapping_add(pf)]

@@ -60,7 +60,7 @@ pub mod wqe;
 
 pub use accesses::Accesses;
 pub use bring_up::BringUp;
-pub use builder::Builder;
+pub use builder::{Builder, FIRST_MAC};
 pub use driver_memory::{Allocation, DmaSegmentation, MemoryCounts};
 pub use findings::{Class, Finding};
 pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink, test_package};
