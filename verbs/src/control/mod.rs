@@ -2,7 +2,8 @@
 //!
 //! Verbs know nothing of the driver's `Control`: they send a [`Command`] and get an [`Answer`].
 //! Today's [`ControlPlane`] is in the same process ([`in_process`]); one that asks another
-//! process is another implementation of the trait.
+//! process is another implementation of the trait. [`over_channel`] is one that passes everything
+//! through a channel, for tests.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::rings::DataPathOps;
 pub(crate) mod ask;
 mod command;
 pub mod in_process;
+pub mod over_channel;
 
 pub use command::{Answer, Command, Handover, Memory, MrChanges, NewQp, Token};
 

@@ -5,6 +5,7 @@
 
 use core::ffi::{c_char, c_int};
 use core::ptr;
+use std::env;
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,7 @@ use complain::complain;
 use crate::abi::device::Device;
 use crate::control::ControlPlane;
 use crate::control::in_process::{self, Opening};
+use crate::control::over_channel::{CONTROL, over_channel};
 use crate::errno;
 use crate::panics::catch_panics;
 
@@ -113,7 +115,10 @@ impl ListedDevice {
         if let Some(control) = &*control {
             return Ok(control.clone());
         }
-        let opened = in_process::open(self.opening.clone())?;
+        let mut opened = in_process::open(self.opening.clone())?;
+        if env::var_os(CONTROL).is_some_and(|how| how == "channel") {
+            opened = over_channel(opened)?;
+        }
         Ok(control.insert(opened).clone())
     }
 }

@@ -82,7 +82,7 @@ pub fn open(opening: Opening) -> Result<Arc<dyn ControlPlane>, String> {
 }
 
 /// Leaves the program's signals to the program's threads; threads that this one makes do the same.
-fn take_no_signals() {
+pub(super) fn take_no_signals() {
     // SAFETY: a set of signals, which is filled before it is used; the mask is this thread's own.
     unsafe {
         let mut all: libc::sigset_t = mem::zeroed();
