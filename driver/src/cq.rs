@@ -213,6 +213,19 @@ impl<P: Platform> Cq<P> {
 }
 
 impl<P: Platform> CqRing<P> {
+    /// One that no control path has made, for benches.
+    ///
+    /// # Errors
+    /// No memory.
+    #[cfg(feature = "testing")]
+    pub fn over(platform: &P, queue: CompletionQueue<P, DmaBuf<P>, HostBuf<P>>) -> Result<Self> {
+        use crate::moderation::Shared;
+        let (cq, ceq) = (queue.key().id(), e810_hal::CeqId::ZERO);
+        let shared = Shared::new(platform.clone(), cq.saturating_add(1))?;
+        let pacer = Pacer::new(platform.clone(), shared, cq, ceq);
+        Ok(Self::new(0, queue, pacer))
+    }
+
     pub(crate) const fn new(
         owner: u64,
         queue: CompletionQueue<P, DmaBuf<P>, HostBuf<P>>,

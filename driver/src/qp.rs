@@ -177,6 +177,12 @@ impl<P: Platform> Qp<P> {
 }
 
 impl<P: Platform> QpSend<P> {
+    /// One that no control path has made, for benches.
+    #[cfg(feature = "testing")]
+    pub const fn over(queue: SendQueue<P, DmaBuf<P>, HostBuf<P>>) -> Self {
+        Self { owner: 0, queue }
+    }
+
     /// Posts send requests, in order, with one doorbell.
     ///
     /// # Errors
@@ -215,6 +221,12 @@ impl<P: Platform> QpSend<P> {
 }
 
 impl<P: Platform> QpRecv<P> {
+    /// As [`QpSend::over`].
+    #[cfg(feature = "testing")]
+    pub const fn over(queue: RecvQueue<P, DmaBuf<P>, HostBuf<P>>) -> Self {
+        Self { owner: 0, queue }
+    }
+
     /// Posts receives, in order.
     ///
     /// # Errors

@@ -36,8 +36,9 @@ use e810_datapath::{
     SendQueue,
 };
 use e810_hal::{
-    Barrier, Bus, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaWord, DmaWords, HostBuf, HostMem, Iova,
-    NoHostMemory, RawDma, RegOffset,
+    Access, Barrier, Bus, Clock, DmaAlloc, DmaBuf, DmaError, DmaLayout, DmaMap, DmaSegment,
+    DmaWord, DmaWords, HostBuf, HostMem, InterruptVectors, Iova, Mapping, NoHostMemory, Ns, RawDma,
+    RegOffset, SharedBytes, Vector,
 };
 
 /// Doorbell writes kept for [`Plain::doorbells`]; later ones replace the last.
@@ -168,6 +169,44 @@ unsafe impl<const RECORD: bool> DmaAlloc for Plain<RECORD> {
     }
 
     unsafe fn dma_free(&self, _: RawDma) {}
+}
+
+// SAFETY: nothing is mapped, because there is no device: each mapping is the memory itself.
+unsafe impl<const RECORD: bool> DmaMap for Plain<RECORD> {
+    fn dma_map(&self, memory: SharedBytes, _: Access) -> Result<Mapping, DmaError> {
+        Ok(Mapping {
+            id: memory.address(),
+            segments: 1,
+        })
+    }
+
+    fn dma_segment(&self, _: &Mapping, _: u32) -> Option<DmaSegment> {
+        None
+    }
+
+    fn dma_unmap(&self, _: Mapping) {}
+}
+
+impl<const RECORD: bool> Clock for Plain<RECORD> {
+    fn now(&self) -> Ns {
+        Ns(0)
+    }
+
+    fn delay(&self, _: Ns) {}
+
+    fn relax(&self) {}
+}
+
+impl<const RECORD: bool> InterruptVectors for Plain<RECORD> {
+    fn vector_count(&self) -> u16 {
+        0
+    }
+
+    fn vector_alloc(&self) -> Option<Vector> {
+        None
+    }
+
+    fn vector_free(&self, _: Vector) {}
 }
 
 /// What queues to build.

@@ -37,4 +37,6 @@ pub mod resolve;
 pub mod rings;
 pub mod strings;
 pub mod sysfs;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod units;

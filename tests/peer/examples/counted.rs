@@ -4,7 +4,7 @@
 //! laps of it and prints the number of operations.
 
 use e810_peer::Library;
-use e810_peer::contest::{BATCH, Contestant, LibrarySide, OurSide, ROWS, batch};
+use e810_peer::contest::{BATCH, Contestant, LibrarySide, OurSide, ROWS, VerbsSide, batch};
 
 /// A whole number of laps of every ring.
 const BATCHES: usize = 192;
@@ -22,10 +22,11 @@ fn main() {
         Ok(library) => library,
         Err(why) => return println!("{why}"),
     };
-    let mut sides: [Box<dyn Contestant>; 3] = [
+    let mut sides: [Box<dyn Contestant>; 4] = [
         Box::new(library),
         Box::new(OurSide::<false>::new()),
         Box::new(OurSide::<true>::new()),
+        Box::new(VerbsSide::new()),
     ];
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {

@@ -67,7 +67,9 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String>
         super::in_process::take_no_signals();
         work();
     });
-    spawned.map(drop).map_err(|error| format!("{name}: {error}"))
+    spawned
+        .map(drop)
+        .map_err(|error| format!("{name}: {error}"))
 }
 
 fn carry_out(inner: &Arc<dyn ControlPlane>, commands: &Receiver<Asked>) {

@@ -12,7 +12,7 @@ use crate::abi::extended::CqEx;
 use crate::abi::objects::{CompChannel, Cq};
 use crate::acknowledged::Acknowledged;
 use crate::async_events::{CqTarget, ProgramPointer, Target};
-use crate::channel::ChannelObject;
+use crate::channel::{ChannelEvents, ChannelObject};
 use crate::control::Token;
 use crate::device::context::{Object, OpenContext};
 use crate::errno::{self, no_object};
@@ -55,6 +55,44 @@ impl CqObject {
     pub(crate) unsafe fn rings_of(cq: *mut Cq) -> *const () {
         // SAFETY: the caller's.
         unsafe { (*cq.cast::<Self>()).data }
+    }
+
+    /// Puts one together, with who hears of its events.
+    fn assemble(
+        shown: CqEx,
+        rings: Box<dyn CqRings>,
+        token: Token,
+        channel: Option<Arc<ChannelEvents>>,
+    ) -> (*mut Cq, Arc<CqTarget>) {
+        let place = Box::into_raw(Box::<Self>::new_uninit());
+        let cq = place.cast::<Cq>();
+        let target = Arc::new(CqTarget {
+            cq: ProgramPointer(cq),
+            channel,
+            completions: Acknowledged::default(),
+            errors: Acknowledged::default(),
+        });
+        let object = Self {
+            number: shown.base.handle,
+            abi: UnsafeCell::new(shown),
+            data: ptr::from_ref(&*rings).cast(),
+            rings,
+            token,
+            target: target.clone(),
+            current: UnsafeCell::new(Wc::default()),
+        };
+        // SAFETY: the place was made for one just now.
+        unsafe { (*place).write(object) };
+        (cq, target)
+    }
+
+    /// One without a context, on a ring that no control path has made.
+    #[cfg(feature = "testing")]
+    pub(crate) fn on(rings: Box<dyn CqRings>) -> *mut Cq {
+        // SAFETY: null pointers and numbers.
+        let shown = unsafe { mem::zeroed() };
+        let (cq, _) = Self::assemble(shown, rings, Token::next(), None);
+        cq
     }
 
     /// What libibverbs shows of it.
@@ -155,25 +193,7 @@ unsafe fn make(
     shown.base.cq_context = cq_context;
     shown.base.handle = made.number;
     shown.base.cqe = made.entries as c_int;
-    let place = Box::into_raw(Box::<CqObject>::new_uninit());
-    let cq = place.cast::<Cq>();
-    let target = Arc::new(CqTarget {
-        cq: ProgramPointer(cq),
-        channel: events,
-        completions: Acknowledged::default(),
-        errors: Acknowledged::default(),
-    });
-    let object = CqObject {
-        abi: UnsafeCell::new(shown),
-        data: ptr::from_ref(&*made.rings).cast(),
-        rings: made.rings,
-        number: made.number,
-        token,
-        target: target.clone(),
-        current: UnsafeCell::new(Wc::default()),
-    };
-    // SAFETY: the place was made for one just now.
-    unsafe { (*place).write(object) };
+    let (cq, target) = CqObject::assemble(shown, made.rings, token, events);
     if let Some(events) = &target.channel {
         events.enter();
     }

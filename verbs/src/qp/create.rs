@@ -19,6 +19,7 @@ use crate::device::context::Object;
 use crate::errno::{self, no_object};
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
+use crate::rings::QpRings;
 
 /// `enum ibv_qp_type`.
 pub(super) mod kind {
@@ -124,28 +125,50 @@ pub(crate) unsafe fn make(pd: *mut Pd, attr: &QpInitAttr) -> Result<(*mut Qp, Qp
     shown.qp_base.handle = made.number;
     shown.qp_base.qp_num = made.number;
     shown.qp_base.qp_type = attr.qp_type;
-    let place = Box::into_raw(Box::<QpObject>::new_uninit());
-    let qp = place.cast::<Qp>();
-    let target = Arc::new(QpTarget {
-        qp: ProgramPointer(qp),
-        events: Acknowledged::default(),
-    });
-    let object = QpObject {
-        abi: UnsafeCell::new(shown),
-        later: [0; LATER],
-        data: ptr::from_ref(&*made.rings).cast(),
-        rings: made.rings,
-        number: made.number,
-        signals_all: new.signal_all,
-        token,
-        target: target.clone(),
-        collected: UnsafeCell::default(),
-    };
-    // SAFETY: the place was made for one just now.
-    unsafe { (*place).write(object) };
+    let (qp, target) = QpObject::assemble(shown, made.rings, token, new.signal_all);
     open.events().enter(token, Target::Qp(target));
     open.enter(Object::Qp(qp));
     Ok((qp, made.caps))
+}
+
+impl QpObject {
+    /// Puts one together, with who hears of its events.
+    fn assemble(
+        shown: QpEx,
+        rings: Box<dyn QpRings>,
+        token: Token,
+        signals_all: bool,
+    ) -> (*mut Qp, Arc<QpTarget>) {
+        let place = Box::into_raw(Box::<Self>::new_uninit());
+        let qp = place.cast::<Qp>();
+        let target = Arc::new(QpTarget {
+            qp: ProgramPointer(qp),
+            events: Acknowledged::default(),
+        });
+        let object = Self {
+            number: shown.qp_base.qp_num,
+            abi: UnsafeCell::new(shown),
+            later: [0; LATER],
+            data: ptr::from_ref(&*rings).cast(),
+            rings,
+            signals_all,
+            token,
+            target: target.clone(),
+            collected: UnsafeCell::default(),
+        };
+        // SAFETY: the place was made for one just now.
+        unsafe { (*place).write(object) };
+        (qp, target)
+    }
+
+    /// One without a context, on rings that no control path has made.
+    #[cfg(feature = "testing")]
+    pub(crate) fn on(rings: Box<dyn QpRings>) -> *mut Qp {
+        // SAFETY: null pointers and numbers.
+        let shown = unsafe { mem::zeroed() };
+        let (qp, _) = Self::assemble(shown, rings, Token::next(), false);
+        qp
+    }
 }
 
 /// `ibv_destroy_qp`. Waits until its events that were taken are acknowledged.

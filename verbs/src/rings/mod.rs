@@ -8,6 +8,8 @@ use core::ffi::c_int;
 use core::fmt::Debug;
 use std::any::Any;
 
+use e810::Platform;
+
 use crate::abi::extended::{CqEx, QpEx};
 use crate::abi::make::PollCqAttr;
 use crate::abi::objects::{Cq, Qp};
@@ -42,6 +44,27 @@ pub struct DataPathOps {
     pub wr_start: unsafe extern "C" fn(*mut QpEx),
     pub wr_complete: unsafe extern "C" fn(*mut QpEx) -> c_int,
     pub wr_abort: unsafe extern "C" fn(*mut QpEx),
+}
+
+impl DataPathOps {
+    /// Those for rings on a platform.
+    #[must_use]
+    pub const fn of<P: Platform>() -> &'static Self {
+        const {
+            &Self {
+                post_send: PlatformQpRings::<P>::post_send,
+                post_recv: PlatformQpRings::<P>::post_recv,
+                poll_cq: PlatformCqRings::<P>::poll_cq,
+                req_notify_cq: PlatformCqRings::<P>::req_notify_cq,
+                start_poll: PlatformCqRings::<P>::start_poll,
+                next_poll: PlatformCqRings::<P>::next_poll,
+                end_poll: PlatformCqRings::<P>::end_poll,
+                wr_start: PlatformQpRings::<P>::wr_start,
+                wr_complete: PlatformQpRings::<P>::wr_complete,
+                wr_abort: PlatformQpRings::<P>::wr_abort,
+            }
+        }
+    }
 }
 
 /// The queues of a queue pair. Each has a lock of its own: threads that post sends do not wait

@@ -5,9 +5,11 @@
 
 mod library;
 mod ours;
+mod verbs;
 
 pub use library::LibrarySide;
 pub use ours::OurSide;
+pub use verbs::VerbsSide;
 
 /// Operations of a batch.
 pub const BATCH: usize = 64;

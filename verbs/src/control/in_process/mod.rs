@@ -27,7 +27,7 @@ use e810_sim::{Mode, Sim, can_check_access};
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::async_events::DeviceEvent;
 use crate::events::{EventSink, Happened};
-use crate::rings::{DataPathOps, PlatformCqRings, PlatformQpRings};
+use crate::rings::DataPathOps;
 
 mod objects;
 mod resolve;
@@ -205,19 +205,6 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
     }
 
     fn data_path(&self) -> &'static DataPathOps {
-        const {
-            &DataPathOps {
-                post_send: PlatformQpRings::<P>::post_send,
-                post_recv: PlatformQpRings::<P>::post_recv,
-                poll_cq: PlatformCqRings::<P>::poll_cq,
-                req_notify_cq: PlatformCqRings::<P>::req_notify_cq,
-                start_poll: PlatformCqRings::<P>::start_poll,
-                next_poll: PlatformCqRings::<P>::next_poll,
-                end_poll: PlatformCqRings::<P>::end_poll,
-                wr_start: PlatformQpRings::<P>::wr_start,
-                wr_complete: PlatformQpRings::<P>::wr_complete,
-                wr_abort: PlatformQpRings::<P>::wr_abort,
-            }
-        }
+        DataPathOps::of::<P>()
     }
 }

@@ -1,0 +1,35 @@
+//! Objects on rings that no control path has made, for benches of the functions that a program calls
+//! for each message.
+
+use e810::{CqRing, Platform, QpRecv, QpSend};
+
+use crate::abi::objects::{Cq, Qp};
+use crate::cq::CqObject;
+use crate::qp::QpObject;
+use crate::rings::{DataPathOps, PlatformCqRings, PlatformQpRings};
+
+/// The functions for objects on a platform.
+#[must_use]
+pub const fn data_path<P: Platform>() -> &'static DataPathOps {
+    DataPathOps::of::<P>()
+}
+
+/// A queue pair on such queues; it is never destroyed, and has no context.
+pub fn qp_on<P>(send: QpSend<P>, recv: QpRecv<P>) -> *mut Qp
+where
+    P: Platform + Send + Sync + 'static,
+    PlatformQpRings<P>: Send + Sync,
+    QpSend<P>: Send,
+    QpRecv<P>: Send,
+{
+    QpObject::on(Box::new(PlatformQpRings::new(send, recv, false)))
+}
+
+/// A completion queue on such a ring.
+pub fn cq_on<P>(ring: CqRing<P>) -> *mut Cq
+where
+    P: Platform + Send + Sync + 'static,
+    CqRing<P>: Send,
+{
+    CqObject::on(Box::new(PlatformCqRings::new(ring, false)))
+}
