@@ -114,9 +114,9 @@ pub use arm::Notify;
 pub use cq::{CompletionQueue, Counters};
 pub use e810_types::{FlushCode, QpState, QpType, WorkQueue};
 pub use error::{Error, PostError, Refused, SizeError, SlotError};
-pub use rq::RecvQueue;
+pub use rq::{RecvList, RecvQueue};
 pub use slot::{CqKey, DroppedWrs, QpKey, Registry, Slots};
-pub use sq::{SendLimits, SendQueue};
+pub use sq::{SendLimits, SendList, SendQueue};
 pub use status::{WcOpcode, WcStatus};
 pub use wc::{Sender, Wc, WcFlags};
 pub use wr::{

@@ -149,6 +149,11 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
         }
     }
 
+    /// The QP's own Q_Key.
+    pub(crate) fn qkey(&self) -> u32 {
+        QpSlot::new(&self.slot).qkey()
+    }
+
     /// State of the QP, for an error.
     pub(crate) fn state(&self) -> QpState {
         QpSlot::new(&self.slot).state()

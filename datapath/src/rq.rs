@@ -3,6 +3,8 @@
 //! There is no doorbell: the device finds receives by their valid bit, so each
 //! is there as soon as its header is published.
 
+use core::fmt;
+
 use e810_hal::{Barrier, DmaWord, DmaWords};
 use e810_types::{QpState, WorkQueue};
 
@@ -23,6 +25,48 @@ pub struct RecvQueue<P, W, M: SlotMemory> {
     max_sge: u32,
     /// Quanta of a slot.
     slot: u64,
+}
+
+/// A list that is being posted, receive by receive: [`RecvQueue::list`].
+#[must_use = "receives are posted with RecvList::post"]
+pub struct RecvList<'q, P: Barrier, W: DmaWords, M: SlotMemory> {
+    queue: &'q mut RecvQueue<P, W, M>,
+    /// Where the first receive goes.
+    before: u64,
+    /// The device does nothing with receives in this state, ERR.
+    in_error: bool,
+}
+
+impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvList<'_, P, W, M> {
+    /// Posts the next receive. After an error the list can go on, or end: what was
+    /// posted before is posted.
+    ///
+    /// # Errors
+    /// Why it cannot be posted; nothing of it is in the ring.
+    #[inline]
+    pub fn post(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        if self.queue.post_fast(wr).is_some() {
+            return Ok(());
+        }
+        self.queue.post_slow(wr)
+    }
+}
+
+impl<P: Barrier, W: DmaWords, M: SlotMemory> Drop for RecvList<'_, P, W, M> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.in_error {
+            self.queue.producer.notify_posted_in_error(self.before);
+        }
+    }
+}
+
+impl<P: Barrier, W: DmaWords, M: SlotMemory> fmt::Debug for RecvList<'_, P, W, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvList")
+            .field("before", &self.before)
+            .finish_non_exhaustive()
+    }
 }
 
 const MEMORY: PostError = PostError::Memory {
@@ -101,13 +145,48 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
         self.post_batch(list)
     }
 
+    /// Begins a list of receives, which are posted one by one: for receives that are
+    /// in no slice.
+    ///
+    /// # Errors
+    /// [`PostError::WrongState`]. In ERR receives are taken, and completed by software.
+    #[inline]
+    pub fn list(&mut self) -> Result<RecvList<'_, P, W, M>, PostError> {
+        let in_error = !self.producer.is_open(WorkQueue::Recv);
+        if in_error {
+            self.takes_in_error()?;
+        }
+        Ok(RecvList {
+            before: self.producer.head(),
+            in_error,
+            queue: self,
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn takes_in_error(&self) -> Result<(), PostError> {
+        match self.producer.state() {
+            QpState::Err => Ok(()),
+            state => Err(PostError::WrongState {
+                queue: WorkQueue::Recv,
+                state,
+            }),
+        }
+    }
+
     /// Posts any list of receives.
     #[inline(never)]
-    fn post_batch(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
-        if !self.producer.is_open(WorkQueue::Recv) {
-            return self.post_batch_in_error(list);
+    fn post_batch(&mut self, receives: &[RecvWr<'_>]) -> Result<(), Refused> {
+        if receives.is_empty() {
+            return Ok(());
         }
-        self.post_each(list)
+        let refused = |posted| move |error| Refused { posted, error };
+        let mut list = self.list().map_err(refused(0))?;
+        for (posted, wr) in receives.iter().enumerate() {
+            list.post(wr).map_err(refused(posted))?;
+        }
+        Ok(())
     }
 
     /// Posts one receive: what [`post_recv`](Self::post_recv) does for a list of
@@ -127,46 +206,7 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
     #[cold]
     #[inline(never)]
     fn post_one_slow(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        if self.producer.is_open(WorkQueue::Recv) {
-            return self.post_slow(wr);
-        }
-        match self.producer.state() {
-            QpState::Err => {
-                let before = self.producer.head();
-                let result = self.post_slow(wr);
-                self.producer.notify_posted_in_error(before);
-                result
-            }
-            state => Err(wrong_state(state)),
-        }
-    }
-
-    /// Posts a list in a state in which the device does nothing with it: in ERR it
-    /// is taken, and completed by software.
-    #[cold]
-    #[inline(never)]
-    fn post_batch_in_error(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
-        match self.producer.state() {
-            QpState::Err => {
-                let before = self.producer.head();
-                let result = self.post_each(list);
-                self.producer.notify_posted_in_error(before);
-                result
-            }
-            state => refuse(list, state),
-        }
-    }
-
-    /// Posts a list whatever the state.
-    #[inline(never)]
-    fn post_each(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
-        for (posted, wr) in list.iter().enumerate() {
-            if self.post_fast(wr).is_none() {
-                self.post_slow(wr)
-                    .map_err(|error| Refused { posted, error })?;
-            }
-        }
-        Ok(())
+        self.list()?.post(wr)
     }
 
     /// Restarts with an empty ring, as [`SendQueue::restart`](crate::SendQueue::restart).
@@ -182,6 +222,12 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
     pub fn free_slots(&mut self) -> u32 {
         let free = self.producer.refresh();
         (free >> self.slot.trailing_zeros()) as u32
+    }
+
+    /// The QP's id.
+    #[must_use]
+    pub fn qp_id(&self) -> u32 {
+        self.producer.qp_id()
     }
 
     /// Gives the ring back, once the QP is destroyed.
@@ -257,24 +303,6 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
             needed: 1,
             free: 0,
         })
-    }
-}
-
-#[cold]
-fn refuse(list: &[RecvWr<'_>], state: QpState) -> Result<(), Refused> {
-    if list.is_empty() {
-        return Ok(());
-    }
-    Err(Refused {
-        posted: 0,
-        error: wrong_state(state),
-    })
-}
-
-fn wrong_state(state: QpState) -> PostError {
-    PostError::WrongState {
-        queue: WorkQueue::Recv,
-        state,
     }
 }
 

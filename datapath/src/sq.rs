@@ -17,14 +17,15 @@ use crate::sizing::{MAX_INLINE, MAX_SGES, SQ_RESERVE};
 use crate::slot::{QpKey, SlotMemory, Slots};
 use crate::wr::{ExtraOps, SendFlags};
 
-mod batch;
 mod errors;
 mod fast_path;
+mod list;
 mod read_fence;
 mod ring_space;
 mod slow_path;
 
 pub(crate) use errors::too_long;
+pub use list::SendList;
 use read_fence::ReadFence;
 use ring_space::CLEAR;
 
@@ -71,8 +72,6 @@ pub struct SendQueue<P, W, M: SlotMemory> {
     always_read: SendFlags,
     read_fence: ReadFence,
     datagram: bool,
-    /// The QP's own Q_Key.
-    qkey: u32,
 }
 
 /// No flag of a request: set in those of every request of a queue that has none
@@ -143,7 +142,6 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
             always_read,
             read_fence: ReadFence::new(limits.read_fence_rate),
             datagram: limits.qp_type.is_datagram(),
-            qkey: 0,
         })
     }
 
@@ -154,13 +152,6 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         PFPE_WQEALLOC.set(&self.platform, self.producer.qp_id());
     }
 
-    /// The QP's own Q_Key, after MODIFY_QP: what datagrams carry whose request
-    /// names one with the highest bit set (the rule of IB; the device does not
-    /// apply it, data-path 7.2).
-    pub fn set_qkey(&mut self, qkey: u32) {
-        self.qkey = qkey;
-    }
-
     /// Restarts with an empty ring, after the QP was destroyed and created again under the same
     /// number ([`Registry::reopen`](crate::Registry::reopen)): empty, from
     /// quantum 0 on.
@@ -169,7 +160,6 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// As [`new`](Self::new), with the queue unchanged.
     pub fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
         self.producer.restart(slots, qp)?;
-        self.qkey = 0;
         self.read_fence = ReadFence::new(self.limits.read_fence_rate);
         Ok(())
     }

@@ -4,8 +4,8 @@
 
 use bitflags::bitflags;
 
-/// One piece of registered memory: 16 bytes, its words those of a fragment in
-/// the ring (data-path 1.6), where they are copied one by one.
+/// One piece of registered memory: 16 bytes, laid out as verbs has it, so that a
+/// list of `ibv_sge` is one of these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(C)]
@@ -13,10 +13,10 @@ use bitflags::bitflags;
 pub struct Sge {
     /// Address (or offset, for a zero-based region) as the region defines it.
     pub addr: u64,
-    /// Local key of the region.
-    pub lkey: u32,
     /// Bytes, below 2^31 (data-path 1.6: the length field has 31 bits).
     pub length: u32,
+    /// Local key of the region.
+    pub lkey: u32,
 }
 
 /// What a send or a write carries.

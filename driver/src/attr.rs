@@ -4,11 +4,10 @@
 //! and allows is the one table of [`e810_datapath::state`].
 
 use e810_datapath::state::AttrMask;
-use e810_hal::Platform;
 use e810_types::{QpState, QpType};
 
 use crate::addr::{Mtu, Path};
-use crate::cq::Cq;
+use crate::cq::CqControl;
 use crate::mr::AccessFlags;
 use crate::tuning::Tuning;
 
@@ -79,13 +78,13 @@ impl Default for QpCaps {
 /// Parameters of a new queue pair.
 #[derive(Debug)]
 #[doc(alias = "ibv_qp_init_attr")]
-pub struct QpInit<'a, P: Platform> {
+pub struct QpInit<'a> {
     /// Kind of service: RC or UD.
     pub qp_type: QpType,
     /// Completions of send requests.
-    pub send_cq: &'a Cq<P>,
+    pub send_cq: &'a CqControl,
     /// Completions of receives; may be the same.
-    pub recv_cq: &'a Cq<P>,
+    pub recv_cq: &'a CqControl,
     /// Sizes.
     pub caps: QpCaps,
     /// Every send request is signaled (`sq_sig_all`).
@@ -114,13 +113,13 @@ pub struct QpInit<'a, P: Platform> {
     pub user_context: u64,
 }
 
-impl<'a, P: Platform> QpInit<'a, P> {
+impl<'a> QpInit<'a> {
     /// A queue pair where each request says whether it is signaled.
     #[must_use]
     pub const fn new(
         qp_type: QpType,
-        send_cq: &'a Cq<P>,
-        recv_cq: &'a Cq<P>,
+        send_cq: &'a CqControl,
+        recv_cq: &'a CqControl,
         caps: QpCaps,
     ) -> Self {
         Self {
@@ -138,13 +137,13 @@ impl<'a, P: Platform> QpInit<'a, P> {
 
     /// A reliable connection.
     #[must_use]
-    pub const fn rc(send_cq: &'a Cq<P>, recv_cq: &'a Cq<P>, caps: QpCaps) -> Self {
+    pub const fn rc(send_cq: &'a CqControl, recv_cq: &'a CqControl, caps: QpCaps) -> Self {
         Self::new(QpType::Rc, send_cq, recv_cq, caps)
     }
 
     /// Unreliable datagrams.
     #[must_use]
-    pub const fn ud(send_cq: &'a Cq<P>, recv_cq: &'a Cq<P>, caps: QpCaps) -> Self {
+    pub const fn ud(send_cq: &'a CqControl, recv_cq: &'a CqControl, caps: QpCaps) -> Self {
         Self::new(QpType::Ud, send_cq, recv_cq, caps)
     }
 }

@@ -7,7 +7,7 @@ use crate::attr::{QpAttr, Qpn};
 use crate::control::Control;
 use crate::error::{Error, Object, Result};
 use crate::mr::AccessFlags;
-use crate::qp::Qp;
+use crate::qp::QpControl;
 
 /// Q_Key of the datagram queue pairs that [`Qp::connect`] starts; the one that existing
 /// tools use.
@@ -77,7 +77,7 @@ impl QpInfo {
     }
 }
 
-impl<P: Platform> Qp<P> {
+impl<P: Platform> QpControl<P> {
     /// What a peer has to know to connect to this queue pair, whose packets come from
     /// entry `sgid_index` of the GID table.
     ///
@@ -104,7 +104,7 @@ impl<P: Platform> Qp<P> {
     /// Takes a queue pair from RESET to RTS, which are three calls of
     /// [`Control::modify_qp`]: a reliable connection towards `remote`; or a datagram
     /// queue pair, which has no peer and takes datagrams from anywhere with
-    /// [`DATAGRAM_QKEY`]. The peer does the same with [`Qp::info`] of this one.
+    /// [`DATAGRAM_QKEY`]. The peer does the same with [`QpControl::info`] of this one.
     ///
     /// The connection has the timers and retries of [`QpAttr::to_rtr`] and
     /// [`QpAttr::to_rts`]; a program that wants others calls

@@ -1,11 +1,15 @@
 //! [`Cq`]: a completion queue, as a program holds it.
 
+use core::ops::{Deref, DerefMut};
+
 use e810_cqp::op::CqAttributes;
 use e810_datapath::slot::CqKey;
 use e810_datapath::{CompletionQueue, Counters, Notify, Sender, Wc};
 use e810_hal::{DmaBuf, HostBuf, Platform};
 
 use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::handover::{CqDestroyed, CqResized, QpResetting};
 use crate::moderation::{Moderated, Pacer};
 use crate::monitoring::Depth;
 
@@ -17,17 +21,33 @@ use crate::monitoring::Depth;
 #[must_use = "a completion queue is destroyed with Control::destroy_cq"]
 #[doc(alias = "ibv_cq")]
 pub struct Cq<P: Platform> {
+    pub(crate) control: CqControl,
+    pub(crate) ring: CqRing<P>,
+}
+
+/// What the control path knows of a completion queue. Calls of
+/// [`Control`](crate::Control) that take it take a [`Cq`] as well.
+#[derive(Debug)]
+#[must_use = "a completion queue is destroyed with Control::destroy_cq"]
+pub struct CqControl {
     pub(crate) owner: u64,
     /// As it is now.
     pub(crate) attributes: CqAttributes,
     /// As it was created.
     pub(crate) made: CqAttributes,
     pub(crate) key: CqKey,
+    pub(crate) user_context: u64,
+}
+
+/// The part of a completion queue that is polled: [`Cq::into_parts`].
+#[derive(Debug)]
+#[must_use = "the ring is freed when its completion queue is destroyed"]
+pub struct CqRing<P: Platform> {
+    owner: u64,
     pub(crate) queue: CompletionQueue<P, DmaBuf<P>, HostBuf<P>>,
     /// Rings of before a resize may have to be freed.
-    pub(crate) resizing: bool,
+    resizing: bool,
     pub(crate) pacer: Pacer<P>,
-    pub(crate) user_context: u64,
 }
 
 /// Parameters of a new completion queue.
@@ -59,7 +79,21 @@ impl<P: Platform> CqInit<'_, P> {
     }
 }
 
-impl<P: Platform> Cq<P> {
+impl<P: Platform> Deref for Cq<P> {
+    type Target = CqControl;
+
+    fn deref(&self) -> &CqControl {
+        &self.control
+    }
+}
+
+impl<P: Platform> DerefMut for Cq<P> {
+    fn deref_mut(&mut self) -> &mut CqControl {
+        &mut self.control
+    }
+}
+
+impl CqControl {
     /// Its number.
     #[must_use]
     pub const fn number(&self) -> u32 {
@@ -85,15 +119,123 @@ impl<P: Platform> Cq<P> {
         self.attributes.ceq.map_or(0, |ceq| ceq.get() as u16)
     }
 
+    /// Completions it has room for. One with immediate data takes two places.
+    #[must_use]
+    pub const fn entries(&self) -> u32 {
+        self.attributes.entries
+    }
+}
+
+impl<P: Platform> Cq<P> {
+    /// Its parts, for a program that keeps the control path elsewhere.
+    pub fn into_parts(self) -> (CqControl, CqRing<P>) {
+        (self.control, self.ring)
+    }
+
+    /// As [`CqRing::poll`].
+    #[inline]
+    #[doc(alias("ibv_poll_cq", "ib_poll_cq"))]
+    pub fn poll<C: From<Wc>>(&mut self, into: &mut [C]) -> usize {
+        self.ring.poll(into)
+    }
+
+    /// As [`CqRing::poll_with_sender`].
+    pub fn poll_with_sender(&mut self) -> Option<(Wc, Option<Sender>)> {
+        self.ring.poll_with_sender()
+    }
+
+    /// As [`CqRing::arm`].
+    ///
+    /// ```
+    /// use e810::{Cq, Notify, Platform, Wc};
+    ///
+    /// fn serve<P: Platform>(cq: &mut Cq<P>, sleep_until_its_event: impl Fn()) -> ! {
+    ///     loop {
+    ///         while cq.poll(&mut [Wc::default(); 16]) > 0 { /* use them */ }
+    ///         if !cq.arm(Notify::Any) {
+    ///             sleep_until_its_event();
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    #[must_use = "when there is something to poll, poll before waiting"]
+    #[doc(alias("ibv_req_notify_cq", "ib_req_notify_cq"))]
+    pub fn arm(&mut self, notify: Notify) -> bool {
+        self.ring.arm(notify)
+    }
+
+    /// Polling goes on without a request for an event: a round of it counts as one,
+    /// as the kernel's does, or a load that keeps the poller busy would never be
+    /// measured.
+    pub(crate) fn polled_on(&mut self) {
+        self.ring.pacer.requested();
+    }
+
+    /// As [`CqRing::take_event`].
+    pub fn take_event(&mut self) -> bool {
+        self.ring.take_event()
+    }
+
+    /// As [`CqRing::has_failed`].
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.ring.has_failed()
+    }
+
+    /// As [`CqRing::forget_qp`].
+    pub fn forget_qp(&mut self, resetting: &QpResetting) {
+        self.ring.forget_qp(resetting);
+    }
+
+    /// Frees its memory without a word to the device, after the function was
+    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
+    pub fn release_after_reset(self) {
+        self.ring.queue.into_memory(DmaBuf::release);
+    }
+
+    /// As [`CqRing::depth`].
+    #[must_use]
+    pub fn depth(&self) -> Depth {
+        self.ring.depth()
+    }
+
+    /// As [`CqRing::moderation`].
+    #[must_use]
+    pub fn moderation(&self) -> Moderated {
+        self.ring.moderation()
+    }
+
+    /// As [`CqRing::counters`].
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.ring.counters()
+    }
+}
+
+impl<P: Platform> CqRing<P> {
+    pub(crate) const fn new(
+        owner: u64,
+        queue: CompletionQueue<P, DmaBuf<P>, HostBuf<P>>,
+        pacer: Pacer<P>,
+    ) -> Self {
+        Self {
+            owner,
+            queue,
+            resizing: false,
+            pacer,
+        }
+    }
+
     /// Polls up to `into.len()` completions into `into` and returns their number;
-    /// 0 if there is none.
+    /// 0 if there is none. What a program has of its own for them
+    /// ([`From<Wc>`](Wc)) is written in place.
     ///
     /// A failing queue pair completes its requests only after
     /// [`Control::progress`](crate::Control::progress) has run, on whatever
     /// thread: a program that only polls calls it in its loop.
     #[inline]
     #[doc(alias("ibv_poll_cq", "ib_poll_cq"))]
-    pub fn poll(&mut self, into: &mut [Wc]) -> usize {
+    pub fn poll<C: From<Wc>>(&mut self, into: &mut [C]) -> usize {
         let done = self.queue.poll(into);
         self.pacer.polled(done as u32);
         if self.resizing {
@@ -117,48 +259,67 @@ impl<P: Platform> Cq<P> {
 
     /// Frees rings that a resize has replaced and that are polled empty.
     #[cold]
-    pub(crate) fn free_drained(&mut self) {
+    fn free_drained(&mut self) {
         while let Some(ring) = self.queue.take_drained() {
             ring.release();
         }
         self.resizing = self.queue.is_resizing();
     }
 
-    /// Completions it has room for. One with immediate data takes two places.
-    #[must_use]
-    pub const fn entries(&self) -> u32 {
-        self.attributes.entries
+    /// Whether it can be resized: at most four resizes are under way. Frees what
+    /// earlier ones have left.
+    pub fn can_resize(&mut self) -> bool {
+        self.free_drained();
+        self.queue.can_resize()
+    }
+
+    /// Goes on in the memory of a resize. Nobody polls between the command and this.
+    ///
+    /// # Errors
+    /// It is another completion queue's, or [`can_resize`](Self::can_resize) says no:
+    /// the memory is leaked, because the device has it.
+    pub fn resized(&mut self, resized: CqResized<P>) -> Result<()> {
+        if (self.owner, self.queue.key()) != (resized.owner, resized.key) {
+            return Err(Error::Invalid {
+                what: "this resize was another completion queue's",
+            });
+        }
+        self.resizing = true;
+        match self.queue.resized(resized.memory, resized.entries) {
+            Ok(()) => Ok(()),
+            // The device has the ring: it is dropped, which leaks it, and not given
+            // back.
+            Err((ring, error)) => {
+                drop(ring);
+                Err(e810_datapath::Error::from(error).into())
+            }
+        }
+    }
+
+    /// Drops what is still to be given out of a queue pair that is being reset.
+    pub fn forget_qp(&mut self, resetting: &QpResetting) {
+        if self.owner == resetting.owner {
+            self.queue.forget_qp(resetting.id);
+        }
+    }
+
+    /// Frees its memory, once its completion queue is destroyed. That of another one
+    /// is kept: the device may use it.
+    pub fn release(self, destroyed: &CqDestroyed) {
+        if (self.owner, self.queue.key()) == (destroyed.owner, destroyed.key) {
+            self.queue.into_memory(DmaBuf::release);
+        }
     }
 
     /// Asks for an event with the next completion that was not polled yet (or the
     /// next solicited one, or error), and says whether there is something to poll
     /// now: after `true`, poll again before waiting.
-    ///
-    /// ```
-    /// use e810::{Cq, Notify, Platform, Wc};
-    ///
-    /// fn serve<P: Platform>(cq: &mut Cq<P>, sleep_until_its_event: impl Fn()) -> ! {
-    ///     loop {
-    ///         while cq.poll(&mut [Wc::default(); 16]) > 0 { /* use them */ }
-    ///         if !cq.arm(Notify::Any) {
-    ///             sleep_until_its_event();
-    ///         }
-    ///     }
-    /// }
-    /// ```
     #[must_use = "when there is something to poll, poll before waiting"]
     #[doc(alias("ibv_req_notify_cq", "ib_req_notify_cq"))]
     pub fn arm(&mut self, notify: Notify) -> bool {
         let more = self.queue.arm(notify);
         self.pacer.requested();
         more
-    }
-
-    /// Polling goes on without a request for an event: a round of it counts as one,
-    /// as the kernel's does, or a load that keeps the poller busy would never be
-    /// measured.
-    pub(crate) fn polled_on(&mut self) {
-        self.pacer.requested();
     }
 
     /// Whether an event came since the last call.
@@ -174,18 +335,12 @@ impl<P: Platform> Cq<P> {
         self.queue.has_failed()
     }
 
-    /// Frees its memory without a word to the device, after the function was
-    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
-    pub fn release_after_reset(self) {
-        self.queue.into_memory(DmaBuf::release);
-    }
-
     /// How full it is; reads each entry that waits. Entries without a completion
     /// count as well, and one with immediate data counts twice.
     #[must_use]
     pub fn depth(&self) -> Depth {
         Depth {
-            entries: self.entries(),
+            entries: self.queue.entries(),
             waiting: self.queue.waiting(),
         }
     }

@@ -79,6 +79,7 @@ pub mod errno;
 mod error;
 mod events;
 mod fast_reg;
+mod handover;
 mod ids;
 mod lan;
 mod limits;
@@ -110,10 +111,11 @@ pub use channel::{CHANNELS, Channel, ChannelClosed, CqEvent, Next};
 pub use config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
 pub use connect::{ConnectOptions, DATAGRAM_QKEY, QpInfo};
 pub use control::{Control, Memory, Progress, QueriedInit, QueriedQp, Remaining, ShutdownError};
-pub use cq::{Cq, CqInit};
+pub use cq::{Cq, CqControl, CqInit, CqRing};
 pub use error::{Error, Object, Result, StageError};
 pub use events::{Event, EventSet, LOGGED, Polled, VectorEvents};
 pub use fast_reg::{FastMr, Mw, MwType};
+pub use handover::{CqDestroyed, CqResized, QpDestroyed, QpReopened, QpResetting};
 pub use lan::{
     Identity, LAN_EVENTS, LAN_GROUPS, LanEvent, LanHook, LanPort, LanPortKey, LanSide, NoLanHook,
 };
@@ -125,7 +127,7 @@ pub use mr::{AccessFlags, Mr, MrChange, ReregError};
 pub use pd::Pd;
 pub use port::{DeviceAttr, PortAttr, PortState};
 pub use progress::progress;
-pub use qp::Qp;
+pub use qp::{Qp, QpControl, QpRecv, QpRecvList, QpSend, QpSendList};
 pub use stage::Stage;
 pub use stats::{Counter, Stats};
 pub use tuning::Tuning;
@@ -138,6 +140,8 @@ pub use e810_adminq::oicr::{
 };
 pub use e810_adminq::op::{LinkFec, LinkStatus};
 pub use e810_adminq::package::{LoadFailed, Loaded, LoadedBy, Package, PackageError};
+pub use e810_ceq::ae::QpEvent;
+pub use e810_ceq::aeqe::Object as AsyncObject;
 pub use e810_ceq::event::Entry as LoggedEvent;
 pub use e810_ceq::{AsyncEvent, EventLog, Timer};
 pub use e810_cqp::hmc;

@@ -1,23 +1,43 @@
-//! [`Qp`]: a queue pair, as a program holds it.
+//! [`Qp`]: a queue pair, as a program holds it, and its parts.
+//!
+//! A queue pair is three parts, each `Send`: what the control path knows of it
+//! ([`QpControl`]), its send queue ([`QpSend`]) and its receive queue ([`QpRecv`]).
+//! Most programs keep them together. One whose threads post to both queues at once
+//! borrows them apart with [`Qp::queues`]; one that keeps the control path elsewhere
+//! takes them apart with [`Qp::into_parts`].
+
+use core::ops::{Deref, DerefMut};
 
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::slot::{QpKey, Slots};
-use e810_datapath::{RecvQueue, RecvWr, Refused, SendQueue, SendWr};
+use e810_datapath::{PostError, RecvList, RecvQueue, RecvWr, Refused, SendList, SendQueue, SendWr};
 use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
 use e810_types::{QpState, QpType};
 
 use crate::attr::{QpAttr, QpCaps, Qpn};
+use crate::error::Result;
+use crate::handover::{QpDestroyed, QpReopened};
 use crate::route::TxPaths;
 use crate::tuning::Tuning;
 
 /// User handle to a queue pair: posts send and receive requests.
 ///
 /// Made by [`Control::create_qp`](crate::Control::create_qp). It is `Send`, so the
-/// thread that posts can own it.
+/// thread that posts can own it. Calls of [`Control`](crate::Control) that take its
+/// [`QpControl`] take it as well.
 #[derive(Debug)]
 #[must_use = "a queue pair is destroyed with Control::destroy_qp"]
 #[doc(alias = "ibv_qp")]
 pub struct Qp<P: Platform> {
+    pub(crate) control: QpControl<P>,
+    pub(crate) send: QpSend<P>,
+    pub(crate) recv: QpRecv<P>,
+}
+
+/// What the control path knows of a queue pair.
+#[derive(Debug)]
+#[must_use = "a queue pair is destroyed with Control::destroy_qp"]
+pub struct QpControl<P: Platform> {
     pub(crate) owner: u64,
     pub(crate) key: QpKey,
     pub(crate) pd: u32,
@@ -32,9 +52,28 @@ pub struct Qp<P: Platform> {
     /// When the send queue began to drain.
     pub(crate) draining_since: Ns,
     pub(crate) slots: Slots<HostBuf<P>>,
-    pub(crate) send: SendQueue<P, DmaBuf<P>, HostBuf<P>>,
-    pub(crate) recv: RecvQueue<P, DmaBuf<P>, HostBuf<P>>,
 }
+
+/// The send queue of a queue pair.
+#[derive(Debug)]
+#[must_use = "the queues of a queue pair are freed when it is destroyed"]
+pub struct QpSend<P: Platform> {
+    pub(crate) owner: u64,
+    pub(crate) queue: SendQueue<P, DmaBuf<P>, HostBuf<P>>,
+}
+
+/// The receive queue of a queue pair.
+#[derive(Debug)]
+#[must_use = "the queues of a queue pair are freed when it is destroyed"]
+pub struct QpRecv<P: Platform> {
+    pub(crate) owner: u64,
+    pub(crate) queue: RecvQueue<P, DmaBuf<P>, HostBuf<P>>,
+}
+
+/// Sends that are being posted with one doorbell ([`QpSend::list`]).
+pub type QpSendList<'q, P> = SendList<'q, P, DmaBuf<P>, HostBuf<P>>;
+/// Receives that are being posted ([`QpRecv::list`]).
+pub type QpRecvList<'q, P> = RecvList<'q, P, DmaBuf<P>, HostBuf<P>>;
 
 /// What a queue pair was made with, as granted.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +90,21 @@ pub(crate) struct Made {
     pub(crate) exists: bool,
 }
 
-impl<P: Platform> Qp<P> {
+impl<P: Platform> Deref for Qp<P> {
+    type Target = QpControl<P>;
+
+    fn deref(&self) -> &QpControl<P> {
+        &self.control
+    }
+}
+
+impl<P: Platform> DerefMut for Qp<P> {
+    fn deref_mut(&mut self) -> &mut QpControl<P> {
+        &mut self.control
+    }
+}
+
+impl<P: Platform> QpControl<P> {
     /// Its number, for the peer.
     #[must_use]
     pub const fn number(&self) -> Qpn {
@@ -63,13 +116,6 @@ impl<P: Platform> Qp<P> {
     pub fn state(&self) -> QpState {
         // Only its own Control takes the slot away, and consumes this.
         self.slots.qp_state(self.key).unwrap_or(QpState::Err)
-    }
-
-    /// Frees its memory without a word to the device, after the function was
-    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
-    pub fn release_after_reset(self) {
-        self.send.into_ring().release();
-        self.recv.into_ring().release();
     }
 
     /// Sizes granted.
@@ -88,6 +134,15 @@ impl<P: Platform> Qp<P> {
     #[must_use]
     pub const fn qp_type(&self) -> QpType {
         self.made.qp_type
+    }
+}
+
+impl<P: Platform> Qp<P> {
+    /// Frees its memory without a word to the device, after the function was
+    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
+    pub fn release_after_reset(self) {
+        self.send.queue.into_ring().release();
+        self.recv.queue.into_ring().release();
     }
 
     /// Posts send requests, in order, with one doorbell.
@@ -108,5 +163,89 @@ impl<P: Platform> Qp<P> {
     #[doc(alias = "ibv_post_recv")]
     pub fn post_recv(&mut self, receives: &[RecvWr<'_>]) -> Result<(), Refused> {
         self.recv.post_recv(receives)
+    }
+
+    /// Its queues, for a thread each.
+    pub const fn queues(&mut self) -> (&mut QpSend<P>, &mut QpRecv<P>) {
+        (&mut self.send, &mut self.recv)
+    }
+
+    /// Its parts, for a program that keeps the control path elsewhere.
+    pub fn into_parts(self) -> (QpControl<P>, QpSend<P>, QpRecv<P>) {
+        (self.control, self.send, self.recv)
+    }
+}
+
+impl<P: Platform> QpSend<P> {
+    /// Posts send requests, in order, with one doorbell.
+    ///
+    /// # Errors
+    /// The first request refused, and why; those before it are posted.
+    #[inline]
+    pub fn post_send(&mut self, requests: &[SendWr<'_>]) -> Result<(), Refused> {
+        self.queue.post_send(requests)
+    }
+
+    /// Begins a list of requests that are posted one by one, with one doorbell when
+    /// the list is dropped.
+    ///
+    /// # Errors
+    /// [`PostError::WrongState`].
+    #[inline]
+    pub fn list(&mut self) -> Result<QpSendList<'_, P>, PostError> {
+        self.queue.list()
+    }
+
+    /// Restarts it, empty, in the course of a reset.
+    ///
+    /// # Errors
+    /// It is the queue of another queue pair; nothing is changed then.
+    pub fn restart(&mut self, reopened: &QpReopened<P>) -> Result<()> {
+        let restarted = self.queue.restart(&reopened.slots, reopened.key);
+        restarted.map_err(|error| e810_datapath::Error::from(error).into())
+    }
+
+    /// Frees its memory, once its queue pair is destroyed. That of another one is
+    /// kept: the device may use it.
+    pub fn release(self, destroyed: &QpDestroyed) {
+        if (self.owner, self.queue.qp_id()) == (destroyed.owner, destroyed.id) {
+            self.queue.into_ring().release();
+        }
+    }
+}
+
+impl<P: Platform> QpRecv<P> {
+    /// Posts receives, in order.
+    ///
+    /// # Errors
+    /// The first receive refused, and why; those before it are posted.
+    #[inline]
+    pub fn post_recv(&mut self, receives: &[RecvWr<'_>]) -> Result<(), Refused> {
+        self.queue.post_recv(receives)
+    }
+
+    /// Begins a list of receives that are posted one by one.
+    ///
+    /// # Errors
+    /// [`PostError::WrongState`].
+    #[inline]
+    pub fn list(&mut self) -> Result<QpRecvList<'_, P>, PostError> {
+        self.queue.list()
+    }
+
+    /// As [`QpSend::restart`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn restart(&mut self, reopened: &QpReopened<P>) -> Result<()> {
+        let restarted = self.queue.restart(&reopened.slots, reopened.key);
+        restarted.map_err(|error| e810_datapath::Error::from(error).into())
+    }
+
+    /// As [`QpSend::release`].
+    pub fn release(self, destroyed: &QpDestroyed) {
+        if (self.owner, self.queue.qp_id()) == (destroyed.owner, destroyed.id) {
+            self.queue.into_ring().release();
+        }
     }
 }

@@ -1,21 +1,27 @@
-//! Asynchronous events: what happened to the device or its port, for programs that read
-//! `ibv_context.async_fd`.
+//! Asynchronous events: what happened to the device, its port or an object of the context, for
+//! programs that read `ibv_context.async_fd`.
 
 use core::ffi::c_int;
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Mutex, PoisonError};
-
-use vmm_sys_util::eventfd::EventFd;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::device::Context;
+use crate::abi::objects::{Cq, Qp};
 use crate::abi::work::{AsyncElement, AsyncEvent};
+use crate::acknowledged::Acknowledged;
+use crate::channel::ChannelEvents;
+use crate::control::Token;
+use crate::cq::CqObject;
 use crate::device::context::OpenContext;
 use crate::errno::{self, fail};
+use crate::events::{EventSink, Happened, QpEvent};
 use crate::panics::catch_panics;
+use crate::qp::QpObject;
+use crate::units::Units;
 
-/// Events that wait for a program; more are dropped, the oldest last.
+/// Events that wait for a program; more are dropped, the newest first.
 const WAITING: usize = 256;
 
 /// An event that concerns the device or its port.
@@ -32,63 +38,181 @@ pub enum DeviceEvent {
     DeviceFatal,
 }
 
+/// `enum ibv_event_type`, as far as this device has them.
+mod kind {
+    use core::ffi::c_int;
+
+    pub(super) const CQ_ERR: c_int = 0;
+    pub(super) const QP_FATAL: c_int = 1;
+    pub(super) const QP_REQ_ERR: c_int = 2;
+    pub(super) const QP_ACCESS_ERR: c_int = 3;
+    pub(super) const SQ_DRAINED: c_int = 5;
+    pub(super) const DEVICE_FATAL: c_int = 8;
+    pub(super) const PORT_ACTIVE: c_int = 9;
+    pub(super) const PORT_ERR: c_int = 10;
+    pub(super) const GID_CHANGE: c_int = 18;
+}
+
 impl DeviceEvent {
-    /// Its number in `enum ibv_event_type`.
     const fn number(self) -> c_int {
         match self {
-            Self::DeviceFatal => 8,
-            Self::PortActive => 9,
-            Self::PortError => 10,
-            Self::GidChange => 18,
+            Self::DeviceFatal => kind::DEVICE_FATAL,
+            Self::PortActive => kind::PORT_ACTIVE,
+            Self::PortError => kind::PORT_ERR,
+            Self::GidChange => kind::GID_CHANGE,
         }
     }
 }
 
-/// Events of a context: a readable unit of its descriptor for each that waits.
-#[derive(Debug)]
-pub struct EventQueue {
-    /// A semaphore: each read takes one unit, whether it blocks or not.
-    fd: EventFd,
-    waiting: Mutex<VecDeque<DeviceEvent>>,
+impl QpEvent {
+    const fn number(self) -> c_int {
+        match self {
+            Self::Fatal => kind::QP_FATAL,
+            Self::RequestError => kind::QP_REQ_ERR,
+            Self::AccessError => kind::QP_ACCESS_ERR,
+            Self::SqDrained => kind::SQ_DRAINED,
+        }
+    }
 }
 
-impl EventQueue {
-    /// A queue with nothing in it.
+/// The program's pointer to an object: given back with events, and never followed here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ProgramPointer<T>(pub(crate) *mut T);
+
+// SAFETY: a number, as far as this side is concerned.
+unsafe impl<T> Send for ProgramPointer<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for ProgramPointer<T> {}
+
+/// Who hears of the events of a completion queue.
+#[derive(Debug)]
+pub(crate) struct CqTarget {
+    pub(crate) cq: ProgramPointer<Cq>,
+    pub(crate) channel: Option<Arc<ChannelEvents>>,
+    /// Events taken from the channel.
+    pub(crate) completions: Acknowledged,
+    /// Asynchronous ones.
+    pub(crate) errors: Acknowledged,
+}
+
+/// Who hears of the events of a queue pair.
+#[derive(Debug)]
+pub(crate) struct QpTarget {
+    pub(crate) qp: ProgramPointer<Qp>,
+    pub(crate) events: Acknowledged,
+}
+
+/// An object of the context.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Cq(Arc<CqTarget>),
+    Qp(Arc<QpTarget>),
+}
+
+/// An event that waits.
+#[derive(Debug)]
+enum Waiting {
+    Device(DeviceEvent),
+    CqError(Token, Arc<CqTarget>),
+    Qp(Token, Arc<QpTarget>, QpEvent),
+}
+
+/// Events of a context.
+#[derive(Debug)]
+pub(crate) struct ContextEvents {
+    waiting: Units<Waiting>,
+    objects: Mutex<HashMap<Token, Target>>,
+}
+
+impl ContextEvents {
+    /// Without objects and events.
     ///
     /// # Errors
     /// No descriptor is left.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
-            fd: EventFd::new(libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC)?,
-            waiting: Mutex::default(),
+            waiting: Units::new(WAITING)?,
+            objects: Mutex::default(),
         })
     }
 
-    /// Its descriptor.
+    /// The descriptor that a program reads.
     pub(crate) fn fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.waiting.fd()
     }
 
-    /// Puts an event in.
-    pub fn put(&self, event: DeviceEvent) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < WAITING && self.fd.write(1).is_ok() {
-            waiting.push_back(event);
+    fn objects(&self) -> MutexGuard<'_, HashMap<Token, Target>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on events of an object are told.
+    pub(crate) fn enter(&self, token: Token, target: Target) {
+        self.objects().insert(token, target);
+    }
+
+    /// From now on none is, and those that wait are gone.
+    pub(crate) fn leave(&self, token: Token) {
+        self.objects().remove(&token);
+        self.waiting.purge(|waiting| match waiting {
+            Waiting::Device(_) => true,
+            Waiting::CqError(of, _) | Waiting::Qp(of, ..) => *of != token,
+        });
+    }
+
+    fn target(&self, token: Token) -> Option<Target> {
+        self.objects().get(&token).cloned()
+    }
+}
+
+impl EventSink for ContextEvents {
+    fn tell(&self, happened: Happened) {
+        match happened {
+            Happened::Device(event) => self.waiting.put(Waiting::Device(event)),
+            Happened::Completion(token) => {
+                if let Some(Target::Cq(cq)) = self.target(token)
+                    && let Some(channel) = &cq.channel
+                {
+                    channel.put(token, &cq);
+                }
+            }
+            Happened::CqError(token) => {
+                if let Some(Target::Cq(cq)) = self.target(token) {
+                    self.waiting.put(Waiting::CqError(token, cq));
+                }
+            }
+            Happened::Qp(token, event) => {
+                if let Some(Target::Qp(qp)) = self.target(token) {
+                    self.waiting.put(Waiting::Qp(token, qp, event));
+                }
+            }
         }
     }
+}
 
-    /// Takes the oldest event; waits for one unless the program has made the descriptor
-    /// non-blocking.
-    ///
-    /// # Errors
-    /// As `read`: EAGAIN, EINTR.
-    fn take(&self) -> io::Result<DeviceEvent> {
-        self.fd.read()?;
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        // A program that reads the descriptor itself has taken one's unit.
-        waiting
-            .pop_front()
-            .ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))
+impl Waiting {
+    /// As a program gets it.
+    fn given(&self) -> AsyncEvent {
+        match self {
+            Self::Device(event) => AsyncEvent {
+                // The only port.
+                element: AsyncElement { port_num: 1 },
+                event_type: event.number(),
+            },
+            Self::CqError(_, target) => {
+                target.errors.taken();
+                AsyncEvent {
+                    element: AsyncElement { cq: target.cq.0 },
+                    event_type: kind::CQ_ERR,
+                }
+            }
+            Self::Qp(_, target, event) => {
+                target.events.taken();
+                AsyncEvent {
+                    element: AsyncElement { qp: target.qp.0 },
+                    event_type: event.number(),
+                }
+            }
+        }
     }
 }
 
@@ -100,27 +224,38 @@ pub unsafe extern "C" fn get_async_event(context: *mut Context, event: *mut Asyn
     catch_panics(fail(libc::EIO), || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
-        let taken = match open.events().take() {
-            Ok(taken) => taken,
-            Err(error) => return errno::fail_io(&error),
-        };
-        let taken = AsyncEvent {
-            element: AsyncElement {
-                // The only port.
-                port_num: 1,
-            },
-            event_type: taken.number(),
-        };
-        // SAFETY: the caller's.
-        unsafe { event.write(taken) };
-        0
+        match open.events().waiting.take(Waiting::given) {
+            Ok(taken) => {
+                // SAFETY: the caller's.
+                unsafe { event.write(taken) };
+                0
+            }
+            Err(error) => errno::fail_io(&error),
+        }
     })
 }
 
-/// `ibv_ack_async_event`: events of the device and its port hold nothing.
+/// `ibv_ack_async_event`: the object of the event may be destroyed. Those of the device and its
+/// port hold nothing.
 ///
 /// # Safety
-/// `event` came from [`get_async_event`].
+/// `event` came from [`get_async_event`], and was not acknowledged before.
 pub unsafe extern "C" fn ack_async_event(event: *mut AsyncEvent) {
-    let _ = event;
+    catch_panics((), || {
+        // SAFETY: the caller's.
+        let event = unsafe { event.read() };
+        match event.event_type {
+            kind::CQ_ERR => {
+                // SAFETY: the kind says which it is, and it is not destroyed before this.
+                let cq = unsafe { CqObject::of(event.element.cq) };
+                cq.target().errors.acknowledge(1);
+            }
+            kind::QP_FATAL | kind::QP_REQ_ERR | kind::QP_ACCESS_ERR | kind::SQ_DRAINED => {
+                // SAFETY: as above.
+                let qp = unsafe { QpObject::of(event.element.qp) };
+                qp.target().events.acknowledge(1);
+            }
+            _ => {}
+        }
+    });
 }

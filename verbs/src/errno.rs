@@ -30,6 +30,9 @@ pub(crate) fn fail_io(error: &io::Error) -> c_int {
 pub const fn of(refused: &Refused) -> c_int {
     match refused {
         Refused::Gone(_) | Refused::Unexpected(_) => libc::EIO,
-        Refused::Driver(error) => error.errno(),
+        Refused::NoSuch { .. } => libc::EINVAL,
+        // As the kernel's resolver.
+        Refused::Unresolved(_) => libc::ETIMEDOUT,
+        Refused::Driver(error) | Refused::MrLost(error) => error.errno(),
     }
 }

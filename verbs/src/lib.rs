@@ -14,13 +14,24 @@
 // libibverbs say.
 
 pub mod abi;
+mod acknowledged;
+pub mod ah;
 pub mod async_events;
+pub mod channel;
 pub mod control;
+pub mod cq;
 pub mod device;
 pub mod errno;
+pub mod events;
 pub mod fork;
+pub mod mr;
+pub mod multicast;
 mod panics;
+pub mod pd;
+pub mod qp;
 pub mod query;
 pub mod rates;
+pub mod rings;
 pub mod strings;
 pub mod sysfs;
+mod units;

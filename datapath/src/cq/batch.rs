@@ -17,7 +17,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// connected QP, without immediate data or invalidation. Anything else, and
     /// the last entry of the ring, is left at the head.
     #[inline(always)]
-    pub(super) fn poll_common(&mut self, mut out: &mut [Wc]) -> (usize, Stop) {
+    pub(super) fn poll_common<C: From<Wc>>(&mut self, mut out: &mut [C]) -> (usize, Stop) {
         let (entries, _) = self.ring.words().as_chunks::<QUANTUM_WORDS>();
         let last = self.entries.wrapping_sub(1) as usize;
         let entries = entries.get(self.index as usize..last);
@@ -45,10 +45,10 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
             }
             let taken = match Batch::begin(&self.view, self.cq_id, entry, q3) {
                 Some(batch) if entry::is_send(q3) => {
-                    batch.take::<_, _, _, true>(&self.platform, entries, out, shadow, index)
+                    batch.take::<_, _, _, _, true>(&self.platform, entries, out, shadow, index)
                 }
                 Some(batch) => {
-                    batch.take::<_, _, _, false>(&self.platform, entries, out, shadow, index)
+                    batch.take::<_, _, _, _, false>(&self.platform, entries, out, shadow, index)
                 }
                 None => 0,
             };
@@ -109,11 +109,11 @@ impl<'a, A: Atom> Batch<'a, A> {
     /// has ring index `index`, as long as they are common ones in order; says
     /// how many.
     #[inline(never)]
-    fn take<P: Barrier, C: DmaWord, S: DmaWord, const IS_SEND: bool>(
+    fn take<P: Barrier, E: DmaWord, S: DmaWord, C: From<Wc>, const IS_SEND: bool>(
         &self,
         platform: &P,
-        entries: &[[C; 4]],
-        out: &mut [Wc],
+        entries: &[[E; 4]],
+        out: &mut [C],
         shadow: &S,
         index: u64,
     ) -> usize {
@@ -153,7 +153,7 @@ impl<'a, A: Atom> Batch<'a, A> {
                 }
                 received(q0.get())
             };
-            *wc = completion(tracker.wr_id(), self.qp_id, WcStatus::Success, what);
+            *wc = completion(tracker.wr_id(), self.qp_id, WcStatus::Success, what).into();
             tail = end;
             next = next.wrapping_add(1);
             // Release: the entry was read before the device may reuse it.

@@ -15,7 +15,7 @@ use crate::wc::Wc;
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Takes the entry at the head, of a send queue, whose words these are.
     #[inline(never)]
-    pub(super) fn poll_send(&mut self, wc: &mut Wc, q3: u64, q1: u64) -> usize {
+    pub(super) fn poll_send<C: From<Wc>>(&mut self, wc: &mut C, q3: u64, q1: u64) -> usize {
         match self.complete_send(wc, q3, q1) {
             Some(next) => self.advance_to(next),
             None => self.poll_slow(core::slice::from_mut(wc), 0),
@@ -24,7 +24,13 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
 
     /// The same of a receive queue.
     #[inline(never)]
-    pub(super) fn poll_receive(&mut self, wc: &mut Wc, q3: u64, q1: u64, q0: u64) -> usize {
+    pub(super) fn poll_receive<C: From<Wc>>(
+        &mut self,
+        wc: &mut C,
+        q3: u64,
+        q1: u64,
+        q0: u64,
+    ) -> usize {
         match self.complete_receive(wc, q3, q1, q0) {
             Some(next) => self.advance_to(next),
             None => self.poll_slow(core::slice::from_mut(wc), 0),
@@ -35,7 +41,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// entry after it. `None`, with nothing changed, when the entry takes the long
     /// way.
     #[inline(always)]
-    fn complete_send(&self, wc: &mut Wc, q3: u64, q1: u64) -> Option<u64> {
+    fn complete_send<C: From<Wc>>(&self, wc: &mut C, q3: u64, q1: u64) -> Option<u64> {
         if q3 & UNUSUAL != 0 {
             return None;
         }
@@ -47,13 +53,13 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         let request = Request::named(&self.view, line, q3)?;
         let what = sent(&request.tracker, q3)?;
         let next = self.next_in_lap()?;
-        *wc = completion(request.retire(line), qp_id, WcStatus::Success, what);
+        *wc = completion(request.retire(line), qp_id, WcStatus::Success, what).into();
         Some(next)
     }
 
     /// The same of a receive queue.
     #[inline(always)]
-    fn complete_receive(&self, wc: &mut Wc, q3: u64, q1: u64, q0: u64) -> Option<u64> {
+    fn complete_receive<C: From<Wc>>(&self, wc: &mut C, q3: u64, q1: u64, q0: u64) -> Option<u64> {
         if q3 & UNUSUAL_RECEIVE != 0 {
             return None;
         }
@@ -65,7 +71,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         let request = Request::oldest(&self.view, line, q3)?;
         let next = self.next_in_lap()?;
         let what = received(q0);
-        *wc = completion(request.retire(line), qp_id, WcStatus::Success, what);
+        *wc = completion(request.retire(line), qp_id, WcStatus::Success, what).into();
         Some(next)
     }
 

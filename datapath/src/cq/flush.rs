@@ -46,7 +46,7 @@ const MAJOR_FLUSH: u16 = 1;
 
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Goes on with the parked flush entry.
-    pub(super) fn drain_pending_flush(&mut self, out: &mut [Wc]) -> usize {
+    pub(super) fn drain_pending_flush<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         let Some(mut pending_flush) = self.pending_flush.take() else {
             return 0;
         };
@@ -71,7 +71,12 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
 
     /// The ring is empty: everything the device wrote before `epoch` was raised
     /// is behind us.
-    pub(super) fn ring_is_empty(&mut self, epoch: u64, out: &mut [Wc], done: usize) -> usize {
+    pub(super) fn ring_is_empty<C: From<Wc>>(
+        &mut self,
+        epoch: u64,
+        out: &mut [C],
+        done: usize,
+    ) -> usize {
         let rest = out.get_mut(done..).unwrap_or_default();
         let more = self.complete_flush_list(rest);
         self.list_flushed_at = self.consumed();
@@ -84,7 +89,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Queues of the list have their turn although the ring is not empty, when as
     /// many entries as it holds were consumed since their last. What the device had
     /// completed of them before they came to the list is behind us.
-    pub(super) fn flush_while_busy(&mut self, out: &mut [Wc]) -> usize {
+    pub(super) fn flush_while_busy<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         let since = self.consumed().wrapping_sub(self.list_flushed_at);
         if self.flush_list == Node::END || since < self.entries {
             return 0;
@@ -99,7 +104,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         let all = self.consumed().wrapping_add(self.entries);
         let (epoch, until) = *self.awaited_epoch.get_or_insert((epoch, all));
         if self.consumed() >= until {
-            self.complete_flush_list(&mut []);
+            self.complete_flush_list::<Wc>(&mut []);
             self.confirm(epoch);
         }
     }
@@ -112,12 +117,12 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
 
     /// Takes in queues that control wants swept, lets go of those whose QP is
     /// gone, and completes what the others have outstanding.
-    fn complete_flush_list(&mut self, out: &mut [Wc]) -> usize {
+    fn complete_flush_list<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         self.take_inbox();
         self.flush_listed(out)
     }
 
-    fn flush_listed(&mut self, out: &mut [Wc]) -> usize {
+    fn flush_listed<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         let mut done = 0;
         let mut before = None;
         let mut node = self.flush_list;
@@ -184,11 +189,11 @@ fn first_code<A: Atom>(slot: QpSlot<'_, A>, queue: WorkQueue) -> FlushCode {
 
 /// Completes outstanding requests of a queue in order until there is no more
 /// room, or no more of them.
-fn drain<A: Atom>(
+fn drain<A: Atom, C: From<Wc>>(
     trackers: &[[A; track::WORDS]],
     (slot, id, queue): (QpSlot<'_, A>, u32, WorkQueue),
     flush: &mut Flush,
-    out: &mut [Wc],
+    out: &mut [C],
 ) -> usize {
     let line = slot.queue(queue);
     // Acquire: requests before the head have trackers.
@@ -196,7 +201,7 @@ fn drain<A: Atom>(
     let mut tail = line.own_tail();
     let mut done = 0;
     while tail < head
-        && let Some(wc) = out.get_mut(done)
+        && let Some(place) = out.get_mut(done)
     {
         let index = (tail & line.mask()) as usize;
         let Some(tracker) = trackers.get(line.trackers().wrapping_add(index)) else {
@@ -217,7 +222,7 @@ fn drain<A: Atom>(
             FlushCode::PROT if opcode == WcOpcode::BindMw => FlushCode::MW_BIND,
             code => code,
         };
-        *wc = Wc {
+        let wc = Wc {
             vendor_err: vendor_error(flush.major, code.0),
             ..completion(
                 tracker.wr_id(),
@@ -226,6 +231,7 @@ fn drain<A: Atom>(
                 (opcode, byte_len),
             )
         };
+        *place = wc.into();
         flush.code = FlushCode::GENERAL;
         done = done.wrapping_add(1);
     }

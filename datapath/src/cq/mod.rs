@@ -196,14 +196,15 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     /// Fills `out` from the front with completions and says how many there
-    /// were.
+    /// were: with [`Wc`]s, or with what a program makes of them, which is written
+    /// in place.
     ///
     /// Fewer than asked for means that the queue was empty. A QP that the
     /// device stopped completes nothing until the control path has moved it to
     /// ERR and flushed it: a program that only polls has to call its
     /// `Control::progress` in the same loop.
     #[inline]
-    pub fn poll(&mut self, out: &mut [Wc]) -> usize {
+    pub fn poll<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         if !self.takes_fast_path() {
             return self.poll_with_work(out);
         }
@@ -233,7 +234,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     #[inline(never)]
-    fn poll_batch(&mut self, out: &mut [Wc]) -> usize {
+    fn poll_batch<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         match self.poll_common(out) {
             (done, Stop::Full | Stop::Empty) => done,
             (done, Stop::SlowPath) => self.poll_slow(out, done),
@@ -241,7 +242,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     #[inline(never)]
-    fn poll_with_work(&mut self, out: &mut [Wc]) -> usize {
+    fn poll_with_work<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         let mut done = 0;
         if self.pending_flush.is_none() {
             done = self.flush_while_busy(out);

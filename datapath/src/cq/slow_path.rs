@@ -39,7 +39,7 @@ enum Rejected {
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Goes on with a poll that has given out `done` completions.
     #[inline(never)]
-    pub(super) fn poll_slow(&mut self, out: &mut [Wc], done: usize) -> usize {
+    pub(super) fn poll_slow<C: From<Wc>>(&mut self, out: &mut [C], done: usize) -> usize {
         let done = self.poll_slow_entries(out, done);
         let idle = self.pending_flush.is_none() && self.flush_list == Node::END;
         self.fast_path_epoch = if idle && !self.resizes.is_pending() {
@@ -50,7 +50,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         done
     }
 
-    fn poll_slow_entries(&mut self, out: &mut [Wc], mut done: usize) -> usize {
+    fn poll_slow_entries<C: From<Wc>>(&mut self, out: &mut [C], mut done: usize) -> usize {
         // Before the ring is looked at: see `confirm`.
         let epoch = self.cq_slot().epoch();
         if self.pending_flush.is_some() {
@@ -58,9 +58,13 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
             done = done.wrapping_add(self.drain_pending_flush(rest));
         }
         let first = self.consumed();
-        while let Some(wc) = out.get_mut(done) {
-            match self.take(wc) {
-                Polled::Completion => done = done.wrapping_add(1),
+        while let Some(place) = out.get_mut(done) {
+            let mut wc = Wc::default();
+            match self.take(&mut wc) {
+                Polled::Completion => {
+                    *place = wc.into();
+                    done = done.wrapping_add(1);
+                }
                 Polled::Empty if self.resizes.is_pending() && self.next_ring() => {}
                 Polled::Empty => return self.ring_is_empty(epoch, out, done),
                 Polled::Incomplete => break,

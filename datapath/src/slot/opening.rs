@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use e810_types::{QpState, QpType, WorkQueue};
 
 use super::qp::{
-    EXTENT, GENERATION, IDENTITY, QpSlot, RECV_CQ, RETIRED, RQ_HEAD, SEND_CQ, SQ_HEAD, STATE,
+    EXTENT, GENERATION, IDENTITY, QKEY, QpSlot, RECV_CQ, RETIRED, RQ_HEAD, SEND_CQ, SQ_HEAD, STATE,
     generation_bits, state_bits,
 };
 use super::queue::Guard;
@@ -54,6 +54,7 @@ impl<A: Atom> QpSlot<'_, A> {
         control[GENERATION].store(generation.into(), Ordering::Relaxed);
         control[EXTENT].store(opening.extent, Ordering::Relaxed);
         control[RETIRED].store(0, Ordering::Relaxed);
+        control[QKEY].store(0, Ordering::Relaxed);
         let producer = self.producer();
         producer[SQ_HEAD].store(0, Ordering::Relaxed);
         producer[RQ_HEAD].store(0, Ordering::Relaxed);

@@ -26,6 +26,8 @@ const RETIRE_LINK: usize = 3;
 pub(super) const GENERATION: usize = 4;
 pub(super) const EXTENT: usize = 5;
 pub(super) const RETIRED: usize = 6;
+/// The QP's own Q_Key, which control writes and the producer reads.
+pub(super) const QKEY: usize = 7;
 // The producer's line; what control alone uses is at its end.
 pub(super) const SQ_HEAD: usize = 0;
 pub(super) const RQ_HEAD: usize = 1;
@@ -330,6 +332,16 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     #[inline(always)]
     pub(crate) fn set_head(&self, queue: WorkQueue, head: u64) {
         self.head_word(queue).store(head, Ordering::Release);
+    }
+
+    /// The QP's own Q_Key.
+    pub(crate) fn qkey(&self) -> u32 {
+        self.control()[QKEY].load(Ordering::Relaxed) as u32
+    }
+
+    /// Control: sets it.
+    pub(super) fn set_qkey(&self, qkey: u32) {
+        self.control()[QKEY].store(qkey.into(), Ordering::Relaxed);
     }
 
     pub(super) fn is_free(&self) -> bool {

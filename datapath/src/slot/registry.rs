@@ -231,6 +231,17 @@ impl<M: SlotMemory> Registry<M> {
         }
     }
 
+    /// The QP's own Q_Key, after MODIFY_QP: what datagrams carry whose request
+    /// names one with the highest bit set (the rule of IB; the device does not
+    /// apply it, data-path 7.2). 0 until it is set.
+    ///
+    /// # Errors
+    /// [`SlotError::Gone`].
+    pub fn set_qkey(&mut self, key: QpKey, qkey: u32) -> Result<(), SlotError> {
+        self.live(key)?.set_qkey(qkey);
+        Ok(())
+    }
+
     /// Notes that the device is about to drain the send queue, before MODIFY_QP
     /// to SQD; `notify` asks for an event when it has
     /// ([`Slots::mark_drained`]).

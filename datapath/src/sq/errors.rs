@@ -2,22 +2,11 @@
 
 use e810_types::{QpState, QpType, WorkQueue};
 
-use crate::error::{PostError, Refused};
+use crate::error::PostError;
 use crate::sizing::MAX_MESSAGE;
-use crate::wr::{Op, SendWr, Sge};
+use crate::wr::{Op, Sge};
 
-#[cold]
-pub(super) fn state(list: &[SendWr<'_>], state: QpState) -> Result<(), Refused> {
-    if list.is_empty() {
-        return Ok(());
-    }
-    Err(Refused {
-        posted: 0,
-        error: one(state),
-    })
-}
-
-pub(super) fn one(state: QpState) -> PostError {
+pub(super) fn state(state: QpState) -> PostError {
     PostError::WrongState {
         queue: WorkQueue::Send,
         state,

@@ -122,7 +122,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         let qkey = if to.qkey & OWN_QKEY == 0 {
             to.qkey
         } else {
-            self.qkey
+            self.producer.qkey()
         };
         Ok(u64::from(to.qpn) << 32 | u64::from(qkey))
     }

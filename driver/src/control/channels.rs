@@ -7,7 +7,7 @@ use e810_hal::{Ns, Platform, WaitError};
 use super::Control;
 use crate::channel::{CHANNELS, Channel};
 use crate::error::{Error, Object, Result};
-use crate::qp::Qp;
+use crate::qp::QpControl;
 
 /// For acknowledgements and event handlers, which are a matter of microseconds
 /// unless one was forgotten.
@@ -73,7 +73,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// Waits until no handler tells anything of a queue pair that is hidden.
-    pub(super) fn await_handlers(&self, qp: &Qp<P>) -> Result<(), WaitError> {
+    pub(super) fn await_handlers(&self, qp: &QpControl<P>) -> Result<(), WaitError> {
         let label = "event handlers of a queue pair that is to be destroyed";
         poll_until(&self.platform, label, LIMIT, Ns(0), || {
             let busy = self.registry.slots().is_notifying(qp.key);

@@ -9,8 +9,9 @@ use e810_hal::{CeqId, DmaBuf, DmaLayout, Platform};
 
 use super::Control;
 use crate::channel::Channel;
-use crate::cq::{Cq, CqInit};
+use crate::cq::{Cq, CqControl, CqInit, CqRing};
 use crate::error::{Error, Object, Result};
+use crate::handover::CqDestroyed;
 use crate::moderation::Pacer;
 
 /// Alignment of a CQ's memory (control-path 4.8).
@@ -117,15 +118,16 @@ impl<P: Platform> Control<P> {
                     CompletionQueue::new(platform, ring, shadow, self.slots(), key, size.entries)
                         .map_err(e810_datapath::Error::from)?;
                 self.with_interval(ceq, |shared| shared.join(id, ceq));
+                let pacer = Pacer::new(self.platform.clone(), self.moderation.clone(), id, ceq);
                 Ok(Cq {
-                    owner: self.tag(),
-                    attributes,
-                    made: attributes,
-                    key,
-                    queue,
-                    resizing: false,
-                    pacer: Pacer::new(self.platform.clone(), self.moderation.clone(), id, ceq),
-                    user_context: init.user_context,
+                    control: CqControl {
+                        owner: self.tag(),
+                        attributes,
+                        made: attributes,
+                        key,
+                        user_context: init.user_context,
+                    },
+                    ring: CqRing::new(self.tag(), queue, pacer),
                 })
             }
             Err(error) => {
@@ -150,6 +152,22 @@ impl<P: Platform> Control<P> {
     /// not acknowledged for a second, the device's refusal; the queue is returned.
     #[doc(alias = "ibv_destroy_cq")]
     pub fn destroy_cq(&mut self, cq: Cq<P>) -> Result<(), (Cq<P>, Error)> {
+        let Cq { control, ring } = cq;
+        match self.destroy_cq_control(control) {
+            Ok(destroyed) => {
+                ring.release(&destroyed);
+                Ok(())
+            }
+            Err((control, error)) => Err((Cq { control, ring }, error)),
+        }
+    }
+
+    /// As [`destroy_cq`](Self::destroy_cq), for a program that keeps the ring
+    /// elsewhere: it is freed afterwards, with what this returns.
+    ///
+    /// # Errors
+    /// As there; the control part is returned.
+    pub fn destroy_cq_control(&mut self, cq: CqControl) -> Result<CqDestroyed, (CqControl, Error)> {
         if let Err(error) = self.own(cq.owner, Object::Cq, cq.key.id()) {
             return Err((cq, error));
         }
@@ -171,15 +189,17 @@ impl<P: Platform> Control<P> {
             return Err((cq, error.into()));
         }
         self.forget_cq(cq.key);
+        let id = cq.key.id();
         if let Some(ceq) = cq.attributes.ceq {
             self.vectors.leave(ceq);
+            self.with_interval(ceq, |shared| shared.leave(id, ceq));
         }
-        let (id, ceq) = (cq.key.id(), cq.pacer.ceq());
-        self.with_interval(ceq, |shared| shared.leave(id, ceq));
-        self.cqs.give(cq.key.id());
-        cq.queue.into_memory(DmaBuf::release);
+        self.cqs.give(id);
         self.reap();
-        Ok(())
+        Ok(CqDestroyed {
+            owner: cq.owner,
+            key: cq.key,
+        })
     }
 
     fn forget_cq(&mut self, key: CqKey) {

@@ -26,8 +26,8 @@ impl<P: Platform> Control<P> {
     #[doc(alias = "ibv_modify_cq")]
     pub fn modify_cq(&mut self, cq: &mut Cq<P>, moderation: CqModeration) -> Result<()> {
         self.own(cq.owner, Object::Cq, cq.key.id())?;
-        cq.pacer.set(moderation)?;
-        self.tell_interval(cq.pacer.ceq());
+        cq.ring.pacer.set(moderation)?;
+        self.tell_interval(cq.ring.pacer.ceq());
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use crate::attr::QpAttr;
 use crate::error::{Error, Object, Result};
 use crate::limits::{PKEYS, PORTS};
 use crate::mr::AccessFlags;
-use crate::qp::Qp;
+use crate::qp::QpControl;
 use crate::route::TxPath;
 use crate::tuning::Tuning;
 use crate::unsupported::Unsupported;
@@ -41,7 +41,7 @@ impl<P: Platform> Control<P> {
     /// out of range or not on this device (nothing is changed then); a drain
     /// that takes longer than 5 s; or the device's refusal.
     #[doc(alias = "ibv_modify_qp")]
-    pub fn modify_qp(&mut self, qp: &mut Qp<P>, attr: &QpAttr) -> Result<()> {
+    pub fn modify_qp(&mut self, qp: &mut QpControl<P>, attr: &QpAttr) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         let from = qp.state();
         let to = attr.state.unwrap_or(from);
@@ -76,7 +76,8 @@ impl<P: Platform> Control<P> {
         qp.context = context;
         qp.last_attr = attr.over(&qp.last_attr);
         if let Some(qkey) = attr.qkey {
-            qp.send.set_qkey(qkey);
+            let set = self.registry.set_qkey(qp.key, qkey);
+            set.map_err(e810_datapath::Error::from)?;
         }
         // An event may have failed it meanwhile: what was changed is changed.
         match to {
@@ -86,7 +87,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// Whether the change is one, and its attributes are those it takes.
-    fn allowed(&self, qp: &Qp<P>, attr: &QpAttr, from: QpState, to: QpState) -> Result<()> {
+    fn allowed(&self, qp: &QpControl<P>, attr: &QpAttr, from: QpState, to: QpState) -> Result<()> {
         let wrong = |error: TransitionError| e810_datapath::Error::from(error).into();
         let qp_type = qp.made.qp_type;
         check(qp_type, from, to, attr.mask()).map_err(wrong)?;
@@ -116,7 +117,7 @@ impl<P: Platform> Control<P> {
     /// took.
     fn apply(
         &mut self,
-        qp: &Qp<P>,
+        qp: &QpControl<P>,
         attr: &QpAttr,
         context: &mut RoceContext,
     ) -> Result<Option<TxPath>> {
@@ -176,7 +177,12 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    fn apply_path(&mut self, qp: &Qp<P>, path: &Path, context: &mut RoceContext) -> Result<TxPath> {
+    fn apply_path(
+        &mut self,
+        qp: &QpControl<P>,
+        path: &Path,
+        context: &mut RoceContext,
+    ) -> Result<TxPath> {
         let (route, target) = self.take_route(path)?;
         let class = self.class_of(path.priority);
         let lan = &mut self.lan_side;
@@ -206,7 +212,7 @@ impl<P: Platform> Control<P> {
 
     fn command_for(
         &mut self,
-        qp: &mut Qp<P>,
+        qp: &mut QpControl<P>,
         attr: &QpAttr,
         from: QpState,
         to: QpState,
@@ -273,7 +279,7 @@ impl<P: Platform> Control<P> {
         Ok(ChangeOutcome::Sent)
     }
 
-    fn note(&mut self, qp: &Qp<P>, state: QpState) -> Result<()> {
+    fn note(&mut self, qp: &QpControl<P>, state: QpState) -> Result<()> {
         self.registry
             .set_state(qp.key, state)
             .map_err(|error| e810_datapath::Error::from(error).into())

@@ -29,7 +29,7 @@ use heapless::Vec;
 use super::{Control, run};
 use crate::addr::group_mac;
 use crate::error::{Error, Object, Result};
-use crate::qp::Qp;
+use crate::qp::QpControl;
 
 pub(super) use table::Groups;
 use table::{Group, Name};
@@ -46,7 +46,7 @@ impl<P: Platform> Control<P> {
     /// refusal of device or firmware. Nothing is changed then, unless the device
     /// did not answer.
     #[doc(alias = "ibv_attach_mcast")]
-    pub fn attach_mcast(&mut self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
+    pub fn attach_mcast(&mut self, qp: &QpControl<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
         let name = self.group_name(qp, sgid_index, group)?;
         self.join_group(name, qp.key.id(), qp.context.qs_handle)
     }
@@ -57,7 +57,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::NoSuch`] when it is not in the group, the device's refusal: the
     /// device may have it in the group still, and a second try tells it again.
     #[doc(alias = "ibv_detach_mcast")]
-    pub fn detach_mcast(&mut self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
+    pub fn detach_mcast(&mut self, qp: &QpControl<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
         let name = self.group_name(qp, sgid_index, group)?;
         let id = qp.key.id();
         let index = self.groups.find(name).ok_or(Error::NoSuch {
@@ -173,7 +173,7 @@ impl<P: Platform> Control<P> {
         result
     }
 
-    fn group_name(&self, qp: &Qp<P>, sgid_index: u8, group: IpAddr) -> Result<Name> {
+    fn group_name(&self, qp: &QpControl<P>, sgid_index: u8, group: IpAddr) -> Result<Name> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         if qp.made.qp_type != QpType::Ud {
             return Err(Error::Invalid {

@@ -13,8 +13,9 @@ use super::qp_context::{hardware_type, queue_contexts};
 use super::{Control, run};
 use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
+use crate::handover::QpDestroyed;
 use crate::pd::Pd;
-use crate::qp::{Made, Qp};
+use crate::qp::{Made, Qp, QpControl, QpRecv, QpSend};
 use crate::route::{TxPath, TxPaths};
 use crate::unsupported::Unsupported;
 
@@ -29,7 +30,7 @@ impl<P: Platform> Control<P> {
     /// beyond the device, no number or memory left, or the device's refusal.
     /// Nothing is left behind, unless the device did not answer.
     #[doc(alias = "ibv_create_qp")]
-    pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_, P>) -> Result<Qp<P>> {
+    pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_>) -> Result<Qp<P>> {
         offered(init.qp_type)?;
         self.own(pd.owner, Object::Pd, pd.id)?;
         for cq in [init.send_cq, init.recv_cq] {
@@ -56,13 +57,7 @@ impl<P: Platform> Control<P> {
         made
     }
 
-    fn create_qp_as(
-        &mut self,
-        id: u32,
-        pd: &Pd,
-        init: &QpInit<'_, P>,
-        sizes: Sizes,
-    ) -> Result<Qp<P>> {
+    fn create_qp_as(&mut self, id: u32, pd: &Pd, init: &QpInit<'_>, sizes: Sizes) -> Result<Qp<P>> {
         self.ensure(HmcObject::Qp, id)?;
         // No path yet, so no priority.
         let class = self.class_of(0);
@@ -84,7 +79,7 @@ impl<P: Platform> Control<P> {
         &mut self,
         id: u32,
         pd: &Pd,
-        init: &QpInit<'_, P>,
+        init: &QpInit<'_>,
         sizes: Sizes,
         (class, qs_handle): (u8, u16),
     ) -> Result<Qp<P>> {
@@ -160,8 +155,9 @@ impl<P: Platform> Control<P> {
             init.caps.max_recv_sge,
         )
         .map_err(wrong)?;
-        Ok(Qp {
-            owner: self.tag(),
+        let owner = self.tag();
+        let control = QpControl {
+            owner,
             key,
             pd: pd.id,
             context,
@@ -170,8 +166,11 @@ impl<P: Platform> Control<P> {
             tx_paths: TxPaths::first(class),
             draining_since: Ns(0),
             slots: self.slots(),
-            send,
-            recv,
+        };
+        Ok(Qp {
+            control,
+            send: QpSend { owner, queue: send },
+            recv: QpRecv { owner, queue: recv },
         })
     }
 
@@ -242,6 +241,37 @@ impl<P: Platform> Control<P> {
     /// returned.
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy_qp(&mut self, qp: Qp<P>) -> Result<DroppedWrs, (Qp<P>, Error)> {
+        let Qp {
+            control,
+            send,
+            recv,
+        } = qp;
+        match self.destroy_qp_control(control) {
+            Ok(destroyed) => {
+                send.release(&destroyed);
+                recv.release(&destroyed);
+                Ok(destroyed.discarded)
+            }
+            Err((control, error)) => Err((
+                Qp {
+                    control,
+                    send,
+                    recv,
+                },
+                error,
+            )),
+        }
+    }
+
+    /// As [`destroy_qp`](Self::destroy_qp), for a program that keeps the queues
+    /// elsewhere: they are freed afterwards, with what this returns.
+    ///
+    /// # Errors
+    /// As there; the control part is returned.
+    pub fn destroy_qp_control(
+        &mut self,
+        qp: QpControl<P>,
+    ) -> Result<QpDestroyed, (QpControl<P>, Error)> {
         match self.quiesce_qp(&qp) {
             Ok(()) => {}
             Err(error) => return Err((qp, error)),
@@ -263,17 +293,19 @@ impl<P: Platform> Control<P> {
         self.cq_users.dec(qp.context.sq.cq);
         self.cq_users.dec(qp.context.rq.cq);
         self.uncount(qp.made.counters);
-        qp.send.into_ring().release();
-        qp.recv.into_ring().release();
         for tx_path in qp.tx_paths.all() {
             self.leave_tables(qp.key.id(), tx_path);
         }
         self.reap();
-        Ok(discarded)
+        Ok(QpDestroyed {
+            owner: qp.owner,
+            id: qp.key.id(),
+            discarded,
+        })
     }
 
     /// DESTROY_QP.
-    pub(super) fn destroy_in_device(&mut self, qp: &Qp<P>) -> Result<()> {
+    pub(super) fn destroy_in_device(&mut self, qp: &QpControl<P>) -> Result<()> {
         if !qp.made.exists {
             return Ok(());
         }

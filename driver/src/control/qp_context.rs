@@ -94,7 +94,7 @@ pub(super) const fn hardware_type(qp_type: QpType) -> HwQpType {
 
 /// The two queues as a context has them.
 pub(super) fn queue_contexts<P: Platform>(
-    init: &QpInit<'_, P>,
+    init: &QpInit<'_>,
     sizes: Sizes,
     sq: &DmaBuf<P>,
     rq: &DmaBuf<P>,

@@ -11,7 +11,7 @@ use super::qp_context::hardware_type;
 use super::qp_recovery::flush_for;
 use super::qp_stop_states::StopState;
 use crate::error::{Error, Object, Result};
-use crate::qp::Qp;
+use crate::qp::QpControl;
 
 impl<P: Platform> Control<P> {
     /// Moves the device's side of a queue pair to ERROR and flushes what was not,
@@ -56,7 +56,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Foreign`]; a command that has not ended.
-    pub(super) fn quiesce_qp(&mut self, qp: &Qp<P>) -> Result<()> {
+    pub(super) fn quiesce_qp(&mut self, qp: &QpControl<P>) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         if !qp.made.exists {
             return Ok(());

@@ -15,7 +15,7 @@ use crate::attr::{QpAttr, QpCaps};
 use crate::error::{Error, Object, Result};
 use crate::limits::{DEFAULT_PKEY, GIDS, MAX_FAST_PAGES, MAX_QP_WR, PKEYS, PORTS};
 use crate::port::{DeviceAttr, PortAttr, PortState};
-use crate::qp::Qp;
+use crate::qp::QpControl;
 
 /// What a queue pair says of itself (`query_qp`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +69,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`].
     #[doc(alias = "ibv_query_qp")]
-    pub fn query_qp(&self, qp: &Qp<P>, mask: AttrMask) -> Result<QueriedQp> {
+    pub fn query_qp(&self, qp: &QpControl<P>, mask: AttrMask) -> Result<QueriedQp> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         let state = qp.state();
         let known = QpAttr {

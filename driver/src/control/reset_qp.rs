@@ -15,7 +15,8 @@ use super::Control;
 use crate::attr::QpAttr;
 use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
-use crate::qp::Qp;
+use crate::handover::{QpReopened, QpResetting};
+use crate::qp::{Qp, QpControl};
 use crate::route::TxPaths;
 
 impl<P: Platform> Control<P> {
@@ -40,6 +41,29 @@ impl<P: Platform> Control<P> {
             })?;
             self.own(found.owner, Object::Cq, id)?;
         }
+        let resetting = self.begin_reset_qp(qp)?;
+        for cq in cqs {
+            cq.forget_qp(&resetting);
+        }
+        let reopened = self.reopen_qp(qp, &resetting)?;
+        qp.send.restart(&reopened)?;
+        qp.recv.restart(&reopened)?;
+        self.finish_reset_qp(qp, &reopened)?;
+        Ok(resetting.discarded)
+    }
+
+    /// Begins what [`reset_qp`](Self::reset_qp) does, for a program that keeps the
+    /// queues elsewhere: the device has the queue pair no more. Then its completion
+    /// queues forget it ([`Cq::forget_qp`]), it is opened again
+    /// ([`reopen_qp`](Self::reopen_qp)), its queues restart
+    /// ([`QpSend::restart`](crate::QpSend::restart)), and the device gets it back
+    /// ([`finish_reset_qp`](Self::finish_reset_qp)). From here on until that, nobody
+    /// posts to it or polls those queues.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], or the device's refusal. After a step that failed it can only
+    /// be destroyed.
+    pub fn begin_reset_qp(&mut self, qp: &mut QpControl<P>) -> Result<QpResetting> {
         self.quiesce_qp(qp)?;
         let id = qp.key.id();
         let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
@@ -51,8 +75,28 @@ impl<P: Platform> Control<P> {
         }
         qp.made.exists = false;
         self.await_marks(qp)?;
-        for cq in cqs {
-            cq.queue.forget_qp(id);
+        Ok(QpResetting {
+            owner: qp.owner,
+            id,
+            discarded,
+        })
+    }
+
+    /// Opens a queue pair that is being reset again, under its number; see
+    /// [`begin_reset_qp`](Self::begin_reset_qp).
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Invalid`] for the reset of another one.
+    pub fn reopen_qp(
+        &mut self,
+        qp: &mut QpControl<P>,
+        resetting: &QpResetting,
+    ) -> Result<QpReopened<P>> {
+        self.own(qp.owner, Object::Qp, qp.key.id())?;
+        if (resetting.owner, resetting.id) != (qp.owner, qp.key.id()) {
+            return Err(Error::Invalid {
+                what: "this reset was begun for another queue pair",
+            });
         }
         let wrong = |error: SlotError| e810_datapath::Error::from(error);
         let reopened = self.registry.reopen(qp.key, qp.made.qp_type);
@@ -61,20 +105,37 @@ impl<P: Platform> Control<P> {
         self.registry
             .set_state(qp.key, QpState::Err)
             .map_err(wrong)?;
-        let slots = self.slots();
-        let restarted = qp.send.restart(&slots, qp.key);
-        let restarted = restarted.and_then(|()| qp.recv.restart(&slots, qp.key));
-        restarted.map_err(e810_datapath::Error::from)?;
+        Ok(QpReopened {
+            key: qp.key,
+            slots: self.slots(),
+        })
+    }
+
+    /// Gives a queue pair that was reopened, and whose queues have restarted, back to
+    /// the device; see [`begin_reset_qp`](Self::begin_reset_qp).
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Invalid`] for the reset of another one, or the
+    /// device's refusal.
+    pub fn finish_reset_qp(
+        &mut self,
+        qp: &mut QpControl<P>,
+        reopened: &QpReopened<P>,
+    ) -> Result<()> {
+        self.own(qp.owner, Object::Qp, qp.key.id())?;
+        if reopened.key != qp.key {
+            return Err(Error::Invalid {
+                what: "this reset was begun for another queue pair",
+            });
+        }
         qp.last_attr = QpAttr::default();
         self.remake(qp)?;
-        self.registry
-            .set_state(qp.key, QpState::Reset)
-            .map_err(wrong)?;
-        Ok(discarded)
+        let reset = self.registry.set_state(qp.key, QpState::Reset);
+        reset.map_err(|error| e810_datapath::Error::from(error).into())
     }
 
     /// The queue pair in the device again, without a path.
-    fn remake(&mut self, qp: &mut Qp<P>) -> Result<()> {
+    fn remake(&mut self, qp: &mut QpControl<P>) -> Result<()> {
         let class = self.class_of(0);
         let lan = &mut self.lan_side;
         let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
@@ -96,7 +157,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// Takes what is marked until this queue pair is not on the list any more.
-    fn await_marks(&mut self, qp: &Qp<P>) -> Result<()> {
+    fn await_marks(&mut self, qp: &QpControl<P>) -> Result<()> {
         /// An event handler is between two stores, unless it was interrupted; more
         /// that failed go off the list when the device is found not to answer.
         const LIMIT: Ns = Ns(NO_PROGRESS_LIMIT.0 + 1_000_000_000);

@@ -6,8 +6,9 @@ use e810_hal::{DmaBuf, DmaLayout, Platform};
 
 use super::cq::RING_ALIGN;
 use super::{Control, run};
-use crate::cq::Cq;
+use crate::cq::{Cq, CqControl};
 use crate::error::{Error, Object, Result};
+use crate::handover::CqResized;
 
 impl<P: Platform> Control<P> {
     /// Gives a completion queue room for at least `cqe` completions, while it
@@ -24,15 +25,32 @@ impl<P: Platform> Control<P> {
     #[doc(alias = "ibv_resize_cq")]
     pub fn resize_cq(&mut self, cq: &mut Cq<P>, cqe: u32) -> Result<()> {
         self.own(cq.owner, Object::Cq, cq.key.id())?;
-        cq.free_drained();
-        if !cq.queue.can_resize() {
+        if !cq.ring.can_resize() {
             return Err(Error::Invalid {
                 what: "four resizes of this completion queue are under way: poll it, and try again",
             });
         }
+        match self.resize_cq_control(cq, cqe)? {
+            Some(resized) => cq.ring.resized(resized),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`resize_cq`](Self::resize_cq), for a program that keeps the ring elsewhere:
+    /// it asks [`CqRing::can_resize`](crate::CqRing::can_resize) before, polls no more, and
+    /// gives the ring what this returns; `None` where the size is that already.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resize_cq_control(
+        &mut self,
+        cq: &mut CqControl,
+        cqe: u32,
+    ) -> Result<Option<CqResized<P>>> {
+        self.own(cq.owner, Object::Cq, cq.key.id())?;
         let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
         if size.entries == cq.attributes.entries {
-            return Ok(());
+            return Ok(None);
         }
         let layout = DmaLayout::new(size.bytes() as usize, RING_ALIGN);
         let ring = DmaBuf::new(self.platform.clone(), layout)?;
@@ -60,15 +78,11 @@ impl<P: Platform> Control<P> {
             return Err(error);
         }
         cq.attributes = attributes;
-        cq.resizing = true;
-        match cq.queue.resized(ring, size.entries) {
-            Ok(()) => Ok(()),
-            // The size and the room for it were checked before. The device has
-            // the ring: it is dropped, which leaks it, and not given back.
-            Err((ring, error)) => {
-                drop(ring);
-                Err(e810_datapath::Error::from(error).into())
-            }
-        }
+        Ok(Some(CqResized {
+            owner: cq.owner,
+            key: cq.key,
+            memory: ring,
+            entries: size.entries,
+        }))
     }
 }

@@ -6,7 +6,7 @@ use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, Platform};
 
 use super::{Control, run};
 use crate::error::{Error, Object, Result};
-use crate::qp::Qp;
+use crate::qp::QpControl;
 use crate::stats::Stats;
 
 /// Existing drivers give the command a page.
@@ -30,7 +30,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Invalid`] for a queue pair without; as
     /// [`Control::gather_stats`].
-    pub fn gather_qp_stats(&mut self, qp: &Qp<P>) -> Result<Stats> {
+    pub fn gather_qp_stats(&mut self, qp: &QpControl<P>) -> Result<Stats> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         let instance = qp.made.counters.ok_or(Error::Invalid {
             what: "this queue pair has no counters of its own: make it with QpInit::counters",

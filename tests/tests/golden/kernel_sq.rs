@@ -126,7 +126,8 @@ fn ud_send(input: &Value) -> Vec<u8> {
         flags: SendFlags::SIGNALED,
     };
     // Bit 31 stands for the QP's own, which is not recorded.
-    queues.send.set_qkey(small(input, "qkey"));
+    let qkey = small(input, "qkey");
+    queues.registry.set_qkey(queues.qp, qkey).unwrap();
     queues.send.post_send(&[wr]).unwrap();
     first_quantum(queues.sq_ring)
 }

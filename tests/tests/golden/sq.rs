@@ -75,7 +75,9 @@ impl Judge {
         // A Q_Key with bit 31 set stands for the QP's own, which is not recorded:
         // the one that would give what was.
         if input["qkey"].is_u64() {
-            self.queues.send.set_qkey(small(input, "qkey"));
+            let qp = self.queues.qp;
+            let set = self.queues.registry.set_qkey(qp, small(input, "qkey"));
+            set.unwrap();
         }
         let before = snapshot(self.queues.sq_ring);
         self.queues.platform.forget();

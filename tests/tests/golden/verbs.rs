@@ -150,7 +150,7 @@ fn sends(case: &Case<'_>) -> Outcome {
     // one that would give what was.
     let keys = wrs.iter().filter(|wr| wr["ud"].is_object());
     for key in keys.map(|wr| small(&wr["ud"], "remote_qkey")) {
-        queues.send.set_qkey(key);
+        queues.registry.set_qkey(queues.qp, key).unwrap();
     }
     let answer = queues.send.post_send(&list);
     let doorbells = queues.platform.doorbells();

@@ -69,6 +69,49 @@ exports! {
     "ibv_get_pkey_index" => e810_verbs::query::port::get_pkey_index,
 }
 
+// Protection domains.
+exports! {
+    "ibv_alloc_pd" => e810_verbs::pd::alloc_pd,
+    "ibv_dealloc_pd" => e810_verbs::pd::dealloc_pd,
+}
+
+// Memory regions.
+exports! {
+    "ibv_reg_mr" => e810_verbs::mr::reg_mr,
+    "ibv_reg_mr_iova" => e810_verbs::mr::reg_mr_iova,
+    "ibv_reg_mr_iova2" => e810_verbs::mr::reg_mr_iova2,
+    "ibv_rereg_mr" => e810_verbs::mr::rereg_mr,
+    "ibv_dereg_mr" => e810_verbs::mr::dereg_mr,
+}
+
+// Completion queues and channels.
+exports! {
+    "ibv_create_cq" => e810_verbs::cq::create_cq,
+    "ibv_resize_cq" => e810_verbs::cq::resize_cq,
+    "ibv_destroy_cq" => e810_verbs::cq::destroy_cq,
+    "ibv_create_comp_channel" => e810_verbs::channel::create_comp_channel,
+    "ibv_destroy_comp_channel" => e810_verbs::channel::destroy_comp_channel,
+    "ibv_get_cq_event" => e810_verbs::channel::get_cq_event,
+    "ibv_ack_cq_events" => e810_verbs::channel::ack_cq_events,
+}
+
+// Queue pairs.
+exports! {
+    "ibv_create_qp" => e810_verbs::qp::create_qp,
+    "ibv_modify_qp" => e810_verbs::qp::modify_qp,
+    "ibv_query_qp" => e810_verbs::qp::query_qp,
+    "ibv_query_qp_data_in_order" => e810_verbs::qp::query_qp_data_in_order,
+    "ibv_destroy_qp" => e810_verbs::qp::destroy_qp,
+}
+
+// Address handles and groups.
+exports! {
+    "ibv_create_ah" => e810_verbs::ah::create_ah,
+    "ibv_destroy_ah" => e810_verbs::ah::destroy_ah,
+    "ibv_attach_mcast" => e810_verbs::multicast::attach_mcast,
+    "ibv_detach_mcast" => e810_verbs::multicast::detach_mcast,
+}
+
 // What the card has not got.
 exports! {
     "ibv_create_srq" => refusals::returns_null,
@@ -80,7 +123,6 @@ exports! {
     "ibv_reg_dmabuf_mr" => refusals::returns_null,
     "ibv_import_dm" => refusals::returns_null,
     "ibv_unimport_dm" => refusals::returns_nothing,
-    "ibv_query_qp_data_in_order" => e810_verbs::query::qp::query_qp_data_in_order,
 }
 
 // Not served yet.
@@ -88,33 +130,11 @@ exports! {
     "ibv_copy_path_rec_from_kern" => refusals::returns_nothing,
     "ibv_copy_path_rec_to_kern" => refusals::returns_nothing,
     "ibv_copy_qp_attr_from_kern" => refusals::returns_nothing,
-    "ibv_create_comp_channel" => refusals::returns_null,
-    "ibv_destroy_comp_channel" => refusals::returns_error,
-    "ibv_ack_cq_events" => refusals::returns_nothing,
-    "ibv_alloc_pd" => refusals::returns_null,
-    "ibv_attach_mcast" => refusals::returns_error,
     "ibv_copy_ah_attr_from_kern" => refusals::returns_nothing,
-    "ibv_create_ah" => refusals::returns_null,
     "ibv_create_ah_from_wc" => refusals::returns_null,
-    "ibv_create_cq" => refusals::returns_null,
-    "ibv_create_qp" => refusals::returns_null,
-    "ibv_dealloc_pd" => refusals::returns_error,
-    "ibv_dereg_mr" => refusals::returns_error,
-    "ibv_destroy_ah" => refusals::returns_error,
-    "ibv_destroy_cq" => refusals::returns_error,
-    "ibv_destroy_qp" => refusals::returns_error,
-    "ibv_detach_mcast" => refusals::returns_error,
-    "ibv_get_cq_event" => refusals::returns_minus_one,
     "ibv_init_ah_from_wc" => refusals::returns_minus_one,
-    "ibv_modify_qp" => refusals::returns_error,
-    "ibv_query_qp" => refusals::returns_error,
-    "ibv_reg_mr" => refusals::returns_null,
-    "ibv_rereg_mr" => refusals::returns_minus_one,
-    "ibv_resize_cq" => refusals::returns_error,
     "ibv_resolve_eth_l2_from_gid" => refusals::returns_error,
     "ibv_qp_to_qp_ex" => refusals::returns_null,
-    "ibv_reg_mr_iova" => refusals::returns_null,
-    "ibv_reg_mr_iova2" => refusals::returns_null,
     "ibv_import_device" => refusals::returns_null,
     "ibv_import_mr" => refusals::returns_null,
     "ibv_import_pd" => refusals::returns_null,

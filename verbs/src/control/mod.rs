@@ -1,50 +1,20 @@
 //! Commands to the control path of a device, and where they go.
 //!
-//! Verbs know nothing of the driver's `Control`: they send a [`Command`] and get an [`Answer`],
-//! both plain data. Today's [`ControlPlane`] is in the same process ([`in_process`]); one that
-//! asks another process is another implementation of the trait.
+//! Verbs know nothing of the driver's `Control`: they send a [`Command`] and get an [`Answer`].
+//! Today's [`ControlPlane`] is in the same process ([`in_process`]); one that asks another
+//! process is another implementation of the trait.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use e810::{DeviceAttr, GidEntry, PortAttr};
+use crate::events::EventSink;
+use crate::rings::DataPathOps;
 
-use crate::async_events::EventQueue;
-
+pub(crate) mod ask;
+mod command;
 pub mod in_process;
 
-/// What is asked of the control path.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Command {
-    /// What the device offers.
-    QueryDevice,
-    /// What a port says of itself.
-    QueryPort(u8),
-    /// An entry of the GID table.
-    QueryGid(u8),
-    /// An entry of a port's P_Key table.
-    QueryPkey {
-        /// The port, from 1.
-        port: u8,
-        /// The index.
-        index: u16,
-    },
-}
-
-/// What it answers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Answer {
-    /// Of [`Command::QueryDevice`].
-    Device(DeviceAttr),
-    /// Of [`Command::QueryPort`].
-    Port(PortAttr),
-    /// Of [`Command::QueryGid`]: `None` where there is none.
-    Gid(Option<GidEntry>),
-    /// Of [`Command::QueryPkey`].
-    Pkey(u16),
-}
+pub use command::{Answer, Command, Handover, Memory, MrChanges, NewQp, Token};
 
 /// Why a command was not carried out.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -52,12 +22,32 @@ pub enum Refused {
     /// The driver's own error.
     #[error(transparent)]
     Driver(#[from] e810::Error),
+    /// A region could not be changed, and is gone.
+    #[error("the memory region is gone: {0}")]
+    MrLost(e810::Error),
+    /// There is no object of this number (any more).
+    #[error("there is no {object} {number}")]
+    NoSuch {
+        /// What it would be.
+        object: &'static str,
+        /// Its number.
+        number: u32,
+    },
+    /// Nobody answers for an address.
+    #[error("{0}")]
+    Unresolved(String),
     /// The device is gone, or was never there.
     #[error("{0}")]
     Gone(String),
     /// An answer to another command.
-    #[error("the control path answered {0:?}; please report it")]
-    Unexpected(Box<Answer>),
+    #[error("the control path answered {0}; please report it")]
+    Unexpected(String),
+}
+
+impl Refused {
+    pub(crate) fn unexpected(answer: &Answer) -> Self {
+        Self::Unexpected(format!("{answer:?}"))
+    }
 }
 
 /// Where commands go.
@@ -66,54 +56,11 @@ pub trait ControlPlane: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`Refused`].
-    fn call(&self, command: &Command) -> Result<Answer, Refused>;
+    fn call(&self, command: Command) -> Result<Answer, Refused>;
 
-    /// Has events of the device and its port put into `queue`, too, until that is dropped.
-    fn listen(&self, queue: &Arc<EventQueue>);
-}
+    /// Has events told to `sink`, too, until that is dropped.
+    fn listen(&self, sink: &Arc<dyn EventSink>);
 
-impl dyn ControlPlane + '_ {
-    /// What the device offers.
-    ///
-    /// # Errors
-    /// [`Refused`].
-    pub fn query_device(&self) -> Result<DeviceAttr, Refused> {
-        match self.call(&Command::QueryDevice)? {
-            Answer::Device(attr) => Ok(attr),
-            other => Err(Refused::Unexpected(Box::new(other))),
-        }
-    }
-
-    /// What a port, from 1, says of itself.
-    ///
-    /// # Errors
-    /// [`Refused`].
-    pub fn query_port(&self, port: u8) -> Result<PortAttr, Refused> {
-        match self.call(&Command::QueryPort(port))? {
-            Answer::Port(attr) => Ok(attr),
-            other => Err(Refused::Unexpected(Box::new(other))),
-        }
-    }
-
-    /// An entry of the GID table, if there is one.
-    ///
-    /// # Errors
-    /// [`Refused`].
-    pub fn query_gid(&self, index: u8) -> Result<Option<GidEntry>, Refused> {
-        match self.call(&Command::QueryGid(index))? {
-            Answer::Gid(entry) => Ok(entry),
-            other => Err(Refused::Unexpected(Box::new(other))),
-        }
-    }
-
-    /// An entry of a port's P_Key table.
-    ///
-    /// # Errors
-    /// [`Refused`].
-    pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16, Refused> {
-        match self.call(&Command::QueryPkey { port, index })? {
-            Answer::Pkey(key) => Ok(key),
-            other => Err(Refused::Unexpected(Box::new(other))),
-        }
-    }
+    /// The functions that post to the rings that it makes, and poll them.
+    fn data_path(&self) -> &'static DataPathOps;
 }

@@ -3,17 +3,41 @@
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr;
+use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{ListedDevice, complain};
 use crate::abi::device::{Context, ContextOps, Device, VerbsContext};
-use crate::async_events::EventQueue;
+use crate::abi::objects::{Ah, CompChannel, Cq, Mr, Pd, Qp};
+use crate::ah::destroy_ah;
+use crate::async_events::ContextEvents;
+use crate::channel::destroy_comp_channel;
 use crate::control::ControlPlane;
+use crate::cq::destroy_cq;
 use crate::errno::{self, fail, no_object};
+use crate::events::EventSink;
+use crate::mr::dereg_mr;
 use crate::panics::catch_panics;
+use crate::pd::dealloc_pd;
+use crate::qp::destroy_qp;
 use crate::query::device::query_device_ex;
 use crate::query::port::query_port_sized;
+use crate::rings::DataPathOps;
+
+/// An object of a context: what others need is behind it in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Object {
+    Qp(*mut Qp),
+    Ah(*mut Ah),
+    Mr(*mut Mr),
+    Cq(*mut Cq),
+    Channel(*mut CompChannel),
+    Pd(*mut Pd),
+}
+
+// SAFETY: programs use objects in any thread; here they are numbers until the context is closed.
+unsafe impl Send for Object {}
 
 /// What a context has behind what libibverbs shows of it.
 #[repr(C)]
@@ -21,7 +45,9 @@ use crate::query::port::query_port_sized;
 pub struct OpenContext {
     verbs: VerbsContext,
     control: Arc<dyn ControlPlane>,
-    events: Arc<EventQueue>,
+    events: Arc<ContextEvents>,
+    /// What was made in it and is not destroyed, in the order in which a close destroys it.
+    live: Mutex<BTreeSet<Object>>,
     /// What `cmd_fd` names: programs pass the descriptor on, and nobody reads it.
     _commands: OwnedFd,
 }
@@ -43,8 +69,44 @@ impl OpenContext {
     }
 
     /// The events of its device.
-    pub(crate) fn events(&self) -> &EventQueue {
+    pub(crate) fn events(&self) -> &ContextEvents {
         &self.events
+    }
+
+    fn live(&self) -> MutexGuard<'_, BTreeSet<Object>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An object was made.
+    pub(crate) fn enter(&self, object: Object) {
+        self.live().insert(object);
+    }
+
+    /// It was destroyed.
+    pub(crate) fn leave(&self, object: &Object) {
+        self.live().remove(object);
+    }
+
+    /// Destroys what the program has left, as the kernel does when its descriptor is closed.
+    ///
+    /// # Safety
+    /// Nobody uses any of it any more.
+    unsafe fn destroy_all(&self) {
+        // A copy: each takes itself off the list.
+        let left = self.live().clone();
+        for object in left {
+            // SAFETY: the caller's. An object that is not destroyed stays: the device may use it.
+            let _ = unsafe {
+                match object {
+                    Object::Qp(qp) => destroy_qp(qp),
+                    Object::Ah(ah) => destroy_ah(ah),
+                    Object::Mr(mr) => dereg_mr(mr),
+                    Object::Cq(cq) => destroy_cq(cq),
+                    Object::Channel(channel) => destroy_comp_channel(channel),
+                    Object::Pd(pd) => dealloc_pd(pd),
+                }
+            };
+        }
     }
 }
 
@@ -71,14 +133,15 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
             Ok(attr) => attr.completion_vectors,
             Err(refused) => return no_object(errno::of(&refused)),
         };
-        let (Ok(events), Ok(commands)) = (EventQueue::new(), placeholder()) else {
+        let (Ok(events), Ok(commands)) = (ContextEvents::new(), placeholder()) else {
             return no_object(libc::EMFILE);
         };
         let events = Arc::new(events);
-        control.listen(&events);
+        let sink: Arc<dyn EventSink> = events.clone();
+        control.listen(&sink);
         let context = Context {
             device,
-            ops: ops(),
+            ops: ops(control.data_path()),
             cmd_fd: commands.as_raw_fd(),
             async_fd: events.fd(),
             num_comp_vectors: vectors as c_int,
@@ -89,6 +152,7 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
             verbs: verbs(context),
             control,
             events,
+            live: Mutex::default(),
             _commands: commands,
         });
         let open = Box::into_raw(open);
@@ -104,6 +168,8 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
 pub unsafe extern "C" fn close_device(context: *mut Context) -> c_int {
     catch_panics(fail(libc::EIO), || {
         let verbs = context.wrapping_byte_sub(offset_of!(VerbsContext, context));
+        // SAFETY: the caller's.
+        unsafe { OpenContext::of(context).destroy_all() };
         // SAFETY: the caller's: `open_device` made it as a box, and nobody uses it any more.
         drop(unsafe { Box::from_raw(verbs.cast::<OpenContext>()) });
         0
@@ -116,9 +182,16 @@ fn placeholder() -> std::io::Result<OwnedFd> {
 }
 
 /// Functions that `verbs.h` calls through the context.
-fn ops() -> ContextOps {
+fn ops(data_path: &DataPathOps) -> ContextOps {
     // SAFETY: pointers that are null, and numbers.
-    unsafe { core::mem::zeroed() }
+    let nothing: ContextOps = unsafe { core::mem::zeroed() };
+    ContextOps {
+        poll_cq: Some(data_path.poll_cq),
+        req_notify_cq: Some(data_path.req_notify_cq),
+        post_send: Some(data_path.post_send),
+        post_recv: Some(data_path.post_recv),
+        ..nothing
+    }
 }
 
 /// The structure around a context.

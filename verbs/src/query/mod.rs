@@ -5,7 +5,6 @@ use core::ptr;
 pub mod device;
 pub mod gid;
 pub mod port;
-pub mod qp;
 
 /// Writes `size` bytes at `to`: as much of `whole` as fits, and zeroes behind it.
 ///

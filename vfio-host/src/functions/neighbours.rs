@@ -30,7 +30,7 @@ enum Resolver<P: HostPlatform> {
 
 /// Who resolves for a function, and the paths that follow its neighbours.
 #[derive(Debug)]
-pub(crate) struct NeighbourTracker<P: HostPlatform> {
+pub struct NeighbourTracker<P: HostPlatform> {
     resolver: Resolver<P>,
     followed: Vec<Followed>,
     /// One was added since its neighbour was looked at.
@@ -39,7 +39,7 @@ pub(crate) struct NeighbourTracker<P: HostPlatform> {
 
 impl<P: HostPlatform> NeighbourTracker<P> {
     /// Of a function that answers by itself.
-    pub(crate) const fn of_station(station: Station<P>) -> Self {
+    pub const fn of_station(station: Station<P>) -> Self {
         Self {
             resolver: Resolver::Station(station),
             followed: Vec::new(),
@@ -65,7 +65,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     }
 
     /// Says to routers and switches that the function is in a multicast group.
-    pub(crate) fn join(&self, group: IpAddr) {
+    pub fn join(&self, group: IpAddr) {
         match &self.resolver {
             Resolver::Station(station) => station.join(group),
             Resolver::Tap(tap) => log::warn!(
@@ -80,7 +80,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     ///
     /// # Errors
     /// As [`Station::resolve`] and [`Tap::resolve`].
-    pub(crate) fn resolve(
+    pub fn resolve(
         &mut self,
         destination: IpAddr,
         idle: &dyn Fn() -> Result<()>,
@@ -102,7 +102,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     ///
     /// # Errors
     /// As [`NeighbourTracker::resolve`], of the host's stack.
-    pub(crate) fn follow_on_link(
+    pub fn follow_on_link(
         &mut self,
         destination: IpAddr,
         mac: MacAddr,
@@ -134,7 +134,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     /// A device that only a reset helps. Other refusals are logged: the queue pairs
     /// notice by themselves that nothing answers. A TAP interface that was deleted.
     #[inline]
-    pub(crate) fn progress(&mut self, control: &mut Control<P>) -> Result<()> {
+    pub fn progress(&mut self, control: &mut Control<P>) -> Result<()> {
         match &mut self.resolver {
             Resolver::Station(station) => {
                 if !station.has_events() {
@@ -165,7 +165,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     }
 
     /// As [`Station::close`] and [`Tap::close`].
-    pub(crate) fn close(self, control: &mut Control<P>) -> Result<()> {
+    pub fn close(self, control: &mut Control<P>) -> Result<()> {
         match self.resolver {
             Resolver::Station(station) => station.close(control),
             Resolver::Tap(tap) => tap.close(control).map(drop),

@@ -210,7 +210,7 @@ impl<P: HostPlatform> Endpoint<P> {
 
     /// The numbers of the queue pairs.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = Qpn> {
-        self.qps.iter().map(Qp::number)
+        self.qps.iter().map(|qp| qp.number())
     }
 
     /// What the peer needs to know of each queue pair, whose packets come from entry

@@ -103,7 +103,7 @@ fn thousands_of_objects_at_once() {
         let set: std::collections::BTreeSet<u32> = numbers.into_iter().collect();
         assert_eq!(set.len(), all);
     };
-    distinct(cqs.iter().map(e810::Cq::number).collect());
+    distinct(cqs.iter().map(|cq| cq.number()).collect());
     distinct(qps.iter().map(|qp| qp.number().get()).collect());
     distinct(mrs.iter().map(|mr| mr.rkey() >> 8).collect());
     assert!(control.create_cq(1, 0).is_err() || said.max_cq as usize > CQS);

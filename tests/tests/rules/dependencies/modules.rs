@@ -32,11 +32,15 @@ const MODULES: &[(&str, &[&str])] = &[
     ("moderation", &["config"]),
     ("port", &["addr"]),
     // What programs hold.
-    ("cq", &["channel", "moderation", "monitoring"]),
+    ("handover", &[]),
+    (
+        "cq",
+        &["channel", "error", "handover", "moderation", "monitoring"],
+    ),
     ("events", &["channel", "moderation", "monitoring"]),
     ("attr", &["addr", "cq", "mr", "tuning"]),
     ("ah", &["addr", "attr", "route"]),
-    ("qp", &["attr", "route", "tuning"]),
+    ("qp", &["attr", "error", "handover", "route", "tuning"]),
     // The function's LAN side.
     ("lan", &["error"]),
     // The control path.
@@ -50,6 +54,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "config",
             "error",
             "events",
+            "handover",
             "fast_reg",
             "ah",
             "ids",
@@ -85,6 +90,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "config",
             "control",
             "events",
+            "handover",
             "ids",
             "lan",
             "limits",

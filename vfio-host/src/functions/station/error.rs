@@ -6,7 +6,7 @@ use e810_hal::Ns;
 
 /// Why the MAC address for packets to a destination is not known. Each is one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum Unresolved {
+pub enum Unresolved {
     /// The next hop does not answer.
     #[error(
         "resolving {destination}: {via} answered no {} within {limit}; check that it is there and its address right (`e810 ping`), that both ports are in one VLAN, or give its Ethernet address with --peer-mac", question(*via)

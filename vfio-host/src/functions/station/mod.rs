@@ -27,12 +27,13 @@ use e810::{Control, LanInit, LanPort, MacAddr};
 use e810_backends::interrupts::HostPlatform;
 use e810_net::{Ping, multicast_mac};
 
-pub(crate) use error::Unresolved;
-pub(crate) use network::Network;
+pub use error::Unresolved;
+pub use network::Network;
 #[cfg(test)]
 pub(crate) use worker::Frames;
+pub use worker::Neighbour;
 use worker::{Command, EventSender, Worker};
-pub(crate) use worker::{Neighbour, RESOLVE_LIMIT, StationEvent};
+pub(crate) use worker::{RESOLVE_LIMIT, StationEvent};
 
 /// Commands that may wait for the thread.
 const COMMANDS: usize = 32;
@@ -47,7 +48,7 @@ const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
 /// How often a station looks at its port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pace {
+pub enum Pace {
     /// So seldom that measurements beside it do not notice.
     Calm,
     /// So often that an echo's time is that of the link.
@@ -56,7 +57,7 @@ pub(crate) enum Pace {
 
 /// A station; its thread ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Station<P: HostPlatform> {
+pub struct Station<P: HostPlatform> {
     /// Away before the thread is waited for: that is what ends it.
     commands: Option<SyncSender<Command>>,
     events: Receiver<StationEvent>,
@@ -70,7 +71,7 @@ impl<P: HostPlatform> Station<P> {
     ///
     /// # Errors
     /// A LAN port that cannot be opened, no thread. Nothing is left behind.
-    pub(crate) fn start(
+    pub fn start(
         platform: P,
         control: &mut Control<P>,
         network: &Network,
@@ -138,7 +139,7 @@ impl<P: HostPlatform> Station<P> {
     ///
     /// # Errors
     /// The device's refusal.
-    pub(crate) fn close(mut self, control: &mut Control<P>) -> Result<()> {
+    pub fn close(mut self, control: &mut Control<P>) -> Result<()> {
         let Some(port) = self.stop() else {
             return Err(anyhow!("the thread of the LAN queues has ended before"));
         };
@@ -159,11 +160,7 @@ impl<P: HostPlatform> Station<P> {
     ///
     /// # Errors
     /// [`Unresolved`], or what `idle` said.
-    pub(crate) fn resolve(
-        &self,
-        destination: IpAddr,
-        idle: &dyn Fn() -> Result<()>,
-    ) -> Result<Neighbour> {
+    pub fn resolve(&self, destination: IpAddr, idle: &dyn Fn() -> Result<()>) -> Result<Neighbour> {
         let answer = self.ask(destination);
         let limit = Instant::now() + Duration::from_nanos(RESOLVE_LIMIT.0) + GRACE;
         loop {
@@ -176,7 +173,7 @@ impl<P: HostPlatform> Station<P> {
     }
 
     /// Has the next hop of `destination` confirmed again and again from now on.
-    pub(crate) fn watch(&self, destination: IpAddr) {
+    pub fn watch(&self, destination: IpAddr) {
         drop(self.ask(destination));
     }
 
@@ -190,7 +187,7 @@ impl<P: HostPlatform> Station<P> {
     }
 
     /// Says to routers and switches that the function is in a multicast group.
-    pub(crate) fn join(&self, group: IpAddr) {
+    pub fn join(&self, group: IpAddr) {
         self.command(Command::Join(group));
     }
 

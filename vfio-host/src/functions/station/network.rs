@@ -18,19 +18,19 @@ pub(super) type StationInterface = Interface<NEIGHBOURS, FRAME>;
 
 /// What a function is called on its link, and who forwards for it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Network {
+pub struct Network {
     /// Its addresses, beside the link-local one of its MAC.
-    pub(crate) addresses: Vec<OwnAddress>,
+    pub addresses: Vec<OwnAddress>,
     /// Gateways to what is on no network of these, at most one of a family.
-    pub(crate) gateways: Vec<IpAddr>,
+    pub gateways: Vec<IpAddr>,
     /// VLAN of all of them.
-    pub(crate) vlan: Option<u16>,
+    pub vlan: Option<u16>,
 }
 
 impl Network {
     /// Whether packets to `ip` reach it without a router: it is in the network of an own address
     /// of its family, or no such address says what its network is.
-    pub(crate) fn is_on_link(&self, ip: IpAddr) -> bool {
+    pub fn is_on_link(&self, ip: IpAddr) -> bool {
         if matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
             return true;
         }

@@ -48,11 +48,11 @@ pub(super) enum Command {
 
 /// Where packets to a destination go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Neighbour {
+pub struct Neighbour {
     /// The next hop: the destination, or a gateway.
-    pub(crate) via: IpAddr,
+    pub via: IpAddr,
     /// Its Ethernet address.
-    pub(crate) mac: MacAddr,
+    pub mac: MacAddr,
 }
 
 /// What has happened to a station.

@@ -1,5 +1,9 @@
 //! The control path in this process: a thread opens the function, brings it up and does what its
 //! events leave to do; commands are carried out by the thread that gives them.
+//!
+//! * `objects`, what was made, by its number;
+//! * `serve`, the thread's work;
+//! * `resolve`, where packets to an address go.
 
 use std::fmt;
 use std::mem;
@@ -9,9 +13,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use e810::hmc::Backing;
-use e810::{Control, Event, EventSet, GidEntry, LanEvent, LinkPolicy, Mtu};
+use e810::{GidEntry, LinkPolicy, Mtu};
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
@@ -21,12 +25,22 @@ use e810_host::functions::start::{Source, Start, usual_ceqs};
 use e810_sim::{Mode, Sim};
 
 use super::{Answer, Command, ControlPlane, Refused};
-use crate::async_events::{DeviceEvent, EventQueue};
+use crate::async_events::DeviceEvent;
+use crate::events::{EventSink, Happened};
+use crate::rings::{DataPathOps, PlatformCqRings, PlatformQpRings};
 
-/// How long the thread sleeps at a time: then it looks for what causes no interrupt.
-const SLEEP: Ns = Ns::from_ms(50);
+mod objects;
+mod resolve;
+mod serve;
+
+use objects::{Objects, Tokens};
+use resolve::Resolver;
+
 /// How long a link may take when a function is opened; without one it is opened all the same.
 const LINK: Ns = Ns::from_ms(3_000);
+
+/// MTU of an interface where none is said: what every path MTU fits into.
+pub const MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
 
 /// How a function is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,24 +133,33 @@ impl DeviceVisitor<1> for Serving {
         }
         // A port without a link is a port all the same.
         let _ = control.wait_link(LINK);
+        let resolver = Resolver::start(&function, &mut control, &self.opening.addresses);
+        // Only a card needs no processor of this machine.
+        let yields = !matches!(self.opening.spec, DeviceSpec::Vfio(..));
         let control = Arc::new(InProcess {
-            control: Mutex::new(control),
+            objects: Mutex::new(Objects::new(control, yields)),
+            tokens: Mutex::default(),
+            resolver: Mutex::new(resolver),
             listeners: Mutex::default(),
             gone: OnceLock::new(),
         });
         let _ = self.ready.send(Ok(control.clone()));
-        let why = serve(&function, &control, events);
+        let why = control.serve(&function, events);
         // Commands are refused before a program hears of it.
         let _ = control.gone.set(format!("{}: {why:#}", self.opening.spec));
-        control.tell(DeviceEvent::DeviceFatal);
+        control.tell(Happened::Device(DeviceEvent::DeviceFatal));
         Ok(())
     }
 }
 
 /// The control path of a function of this process.
 struct InProcess<P: HostPlatform> {
-    control: Mutex<Control<P>>,
-    listeners: Mutex<Vec<Weak<EventQueue>>>,
+    objects: Mutex<Objects<P>>,
+    /// What events call objects. Never held while something is waited for: handlers of events
+    /// take it.
+    tokens: Mutex<Tokens>,
+    resolver: Mutex<Resolver<P>>,
+    listeners: Mutex<Vec<Weak<dyn EventSink>>>,
     /// Why nothing can be asked any more.
     gone: OnceLock<String>,
 }
@@ -153,10 +176,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<P: HostPlatform> InProcess<P> {
-    fn tell(&self, event: DeviceEvent) {
-        lock(&self.listeners).retain(|queue| match queue.upgrade() {
-            Some(queue) => {
-                queue.put(event);
+    fn tell(&self, happened: Happened) {
+        lock(&self.listeners).retain(|sink| match sink.upgrade() {
+            Some(sink) => {
+                sink.tell(happened);
                 true
             }
             None => false,
@@ -165,82 +188,28 @@ impl<P: HostPlatform> InProcess<P> {
 }
 
 impl<P: HostPlatform> ControlPlane for InProcess<P> {
-    fn call(&self, command: &Command) -> Result<Answer, Refused> {
+    fn call(&self, command: Command) -> Result<Answer, Refused> {
         if let Some(why) = self.gone.get() {
             return Err(Refused::Gone(why.clone()));
         }
-        let control = lock(&self.control);
-        Ok(match *command {
-            Command::QueryDevice => Answer::Device(control.query_device()),
-            Command::QueryPort(port) => Answer::Port(control.query_port(port)?),
-            Command::QueryGid(index) => Answer::Gid(control.query_gid(index)),
-            Command::QueryPkey { port, index } => Answer::Pkey(control.query_pkey(port, index)?),
-        })
+        match command {
+            Command::Resolve(destination) => self.resolve(destination),
+            command => lock(&self.objects).execute(command, &self.tokens),
+        }
     }
 
-    fn listen(&self, queue: &Arc<EventQueue>) {
-        lock(&self.listeners).push(Arc::downgrade(queue));
+    fn listen(&self, sink: &Arc<dyn EventSink>) {
+        lock(&self.listeners).push(Arc::downgrade(sink));
     }
-}
 
-/// Serves the function's events until it is gone, and says why.
-fn serve<D: HostDevice>(
-    function: &D,
-    in_process: &InProcess<D>,
-    mut events: EventSet<D>,
-) -> anyhow::Error {
-    let mut fired = Vec::new();
-    loop {
-        fired.clear();
-        if let Err(error) = function.wait_fired(SLEEP, &mut fired) {
-            return error;
-        }
-        let mut fatal = None;
-        for vector in events.iter_mut() {
-            let mut deliver = |event: Event| {
-                if let Event::OtherCause(causes, reset) = event {
-                    fatal = Some(anyhow!("the card reports {causes:?}; wanted: {reset:?}"));
-                }
-            };
-            match fired.contains(&vector.vector()) {
-                true => drop(vector.on_vector(&mut deliver)),
-                false => drop(vector.poll(&mut deliver)),
+    fn data_path(&self) -> &'static DataPathOps {
+        const {
+            &DataPathOps {
+                post_send: PlatformQpRings::<P>::post_send,
+                post_recv: PlatformQpRings::<P>::post_recv,
+                poll_cq: PlatformCqRings::<P>::poll_cq,
+                req_notify_cq: PlatformCqRings::<P>::req_notify_cq,
             }
-        }
-        let mut control = lock(&in_process.control);
-        // It reads a register, which shows a transport that has failed.
-        let progress = control.progress();
-        if let Some(failure) = function.failure() {
-            return anyhow!("{failure}");
-        }
-        if let Some((_, notice)) = function.notice() {
-            fatal = Some(anyhow!("{notice:?}"));
-        }
-        if let Err(error) = progress
-            && error.needs_reset()
-        {
-            return error.into();
-        }
-        let mut happened = Vec::new();
-        while let Some(event) = control.take_lan_event() {
-            match event {
-                LanEvent::LinkUp(_) => happened.push(DeviceEvent::PortActive),
-                LanEvent::LinkDown(_) => happened.push(DeviceEvent::PortError),
-                LanEvent::FirmwareStops => {
-                    fatal = Some(anyhow!("the firmware ends its queue: a reset is coming"));
-                }
-                _ => {}
-            }
-        }
-        drop(control);
-        for event in happened {
-            in_process.tell(event);
-        }
-        if let Some(why) = fatal {
-            return why;
         }
     }
 }
-
-/// MTU of an interface where none is said: what every path MTU fits into.
-pub const MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;

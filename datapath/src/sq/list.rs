@@ -1,0 +1,127 @@
+//! A list of requests with one doorbell, and requests to a QP in error.
+
+use core::fmt;
+
+use e810_hal::{Barrier, Bus, DmaWords};
+use e810_types::{QpState, WorkQueue};
+
+use super::{SendQueue, errors};
+use crate::error::{PostError, Refused};
+use crate::slot::SlotMemory;
+use crate::wr::SendWr;
+
+/// A list that is being posted, request by request: [`SendQueue::list`]. When it is
+/// dropped, the doorbell is rung for what was posted.
+#[must_use = "requests are posted with SendList::post"]
+pub struct SendList<'q, P: Bus + Barrier, W: DmaWords, M: SlotMemory> {
+    queue: &'q mut SendQueue<P, W, M>,
+    /// Where the first request goes.
+    before: u64,
+    /// The device does nothing with requests in this state, ERR or SQE.
+    in_error: bool,
+}
+
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
+    /// Posts the next request. After an error the list can go on, or end: what was
+    /// posted before is posted.
+    ///
+    /// # Errors
+    /// Why it cannot be posted; nothing of it is in the ring.
+    #[inline]
+    pub fn post(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if self.queue.post_fast(wr).is_some() {
+            return Ok(());
+        }
+        self.queue.post_not_fast(wr)
+    }
+}
+
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> Drop for SendList<'_, P, W, M> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.queue.producer.head() == self.before {
+            return;
+        }
+        self.queue.ring();
+        if self.in_error {
+            self.queue.producer.notify_posted_in_error(self.before);
+        }
+    }
+}
+
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> fmt::Debug for SendList<'_, P, W, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendList")
+            .field("before", &self.before)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
+    /// Begins a list of requests, which are posted one by one and have one doorbell,
+    /// rung when the list is dropped: for requests that are in no slice.
+    ///
+    /// # Errors
+    /// [`PostError::WrongState`]. In ERR and SQE requests are taken, and completed by
+    /// software.
+    #[inline]
+    pub fn list(&mut self) -> Result<SendList<'_, P, W, M>, PostError> {
+        let in_error = !self.producer.is_open(WorkQueue::Send);
+        if in_error {
+            self.takes_in_error()?;
+        }
+        Ok(SendList {
+            before: self.producer.head(),
+            in_error,
+            queue: self,
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn takes_in_error(&self) -> Result<(), PostError> {
+        match self.producer.state() {
+            QpState::Err | QpState::Sqe => Ok(()),
+            state => Err(errors::state(state)),
+        }
+    }
+
+    /// Posts any list of requests.
+    #[inline(never)]
+    pub(super) fn post_batch(&mut self, requests: &[SendWr<'_>]) -> Result<(), Refused> {
+        if requests.is_empty() {
+            return Ok(());
+        }
+        let refused = |posted| move |error| Refused { posted, error };
+        let mut list = self.list().map_err(refused(0))?;
+        for (posted, wr) in requests.iter().enumerate() {
+            list.post(wr).map_err(refused(posted))?;
+        }
+        Ok(())
+    }
+
+    /// As [`post_one`](Self::post_one), in a state in which the device does nothing
+    /// with it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn post_one_in_error(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        self.list()?.post(wr)
+    }
+
+    /// Posts a request that the fast path leaves.
+    #[inline(never)]
+    fn post_not_fast(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if self.post_inline_fast(wr).is_some() {
+            return Ok(());
+        }
+        self.post_slow(wr)
+    }
+
+    /// Posts any request and rings the doorbell.
+    #[inline(never)]
+    pub(super) fn post_one_slow(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        self.post_not_fast(wr)?;
+        self.ring();
+        Ok(())
+    }
+}

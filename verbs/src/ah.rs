@@ -1,0 +1,120 @@
+//! Address handles, and addresses as verbs has them.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use core::{mem, ptr};
+
+use e810::{Gid, Path};
+
+use crate::abi::objects::{Ah, Pd};
+use crate::abi::state::{AhAttr, Gid as ProgramGid, GlobalRoute};
+use crate::device::context::{Object, OpenContext};
+use crate::errno::{self, no_object};
+use crate::panics::catch_panics;
+use crate::pd::PdObject;
+
+/// What an address handle has behind what libibverbs shows of it; its number is the `handle`.
+#[derive(Debug)]
+#[repr(C)]
+struct AhObject {
+    abi: UnsafeCell<Ah>,
+}
+
+/// The path of an address: EINVAL without a GID, which RoCE has no other name than; errors of who
+/// finds out where its packets go.
+pub(crate) fn path(open: &OpenContext, attr: &AhAttr) -> Result<Path, c_int> {
+    if attr.is_global == 0 || attr.port_num != 1 {
+        return Err(libc::EINVAL);
+    }
+    let wrong = |refused| errno::of(&refused);
+    let control = open.control();
+    let route = &attr.grh;
+    let own = control.query_gid(route.sgid_index).map_err(wrong)?;
+    own.ok_or(libc::EINVAL)?;
+    let destination = Gid(route.dgid.raw).ip();
+    let mac = control.resolve(destination).map_err(wrong)?;
+    let mut path = if destination.is_multicast() {
+        Path::to_group(route.sgid_index, destination)
+    } else {
+        Path::new(route.sgid_index, destination, mac)
+    };
+    path.hop_limit = route.hop_limit;
+    path.traffic_class = route.traffic_class;
+    path.flow_label = route.flow_label & 0xF_FFFF;
+    path.priority = attr.sl & 7;
+    Ok(path)
+}
+
+/// The address of a path.
+pub(crate) fn ah_attr(path: &Path) -> AhAttr {
+    // SAFETY: numbers.
+    let nothing: AhAttr = unsafe { mem::zeroed() };
+    AhAttr {
+        grh: GlobalRoute {
+            dgid: ProgramGid {
+                raw: Gid::from(path.destination).0,
+            },
+            flow_label: path.flow_label,
+            sgid_index: path.sgid_index,
+            hop_limit: path.hop_limit,
+            traffic_class: path.traffic_class,
+        },
+        sl: path.priority,
+        is_global: 1,
+        port_num: 1,
+        ..nothing
+    }
+}
+
+/// `ibv_create_ah`.
+///
+/// # Safety
+/// `pd` is one, and `attr` can be read.
+pub unsafe extern "C" fn create_ah(pd: *mut Pd, attr: *mut AhAttr) -> *mut Ah {
+    catch_panics(ptr::null_mut(), || {
+        // SAFETY: the caller's.
+        let domain = unsafe { PdObject::of(pd) };
+        // SAFETY: the caller's: a context outlives its objects.
+        let open = unsafe { domain.open() };
+        // SAFETY: the caller's.
+        let asked = unsafe { attr.read() };
+        let made = path(open, &asked).and_then(|path| {
+            let made = open.control().create_ah(domain.number(), path);
+            made.map_err(|refused| errno::of(&refused))
+        });
+        let number = match made {
+            Ok(number) => number,
+            Err(number) => return no_object(number),
+        };
+        let ah = Box::new(AhObject {
+            abi: UnsafeCell::new(Ah {
+                context: domain.context(),
+                pd,
+                handle: number,
+            }),
+        });
+        let ah = Box::into_raw(ah).cast::<Ah>();
+        open.enter(Object::Ah(ah));
+        ah
+    })
+}
+
+/// `ibv_destroy_ah`.
+///
+/// # Safety
+/// `ah` came from [`create_ah`], and is not used after this has returned 0.
+pub unsafe extern "C" fn destroy_ah(ah: *mut Ah) -> c_int {
+    catch_panics(libc::EIO, || {
+        // SAFETY: the caller's.
+        let shown = unsafe { ah.read() };
+        // SAFETY: the caller's: a context outlives its objects.
+        let open = unsafe { OpenContext::of(shown.context) };
+        if let Err(refused) = open.control().destroy_ah(shown.handle) {
+            return errno::of(&refused);
+        }
+        open.leave(&Object::Ah(ah));
+        // SAFETY: the caller's: made as a box, and nobody uses it any more.
+        drop(unsafe { Box::from_raw(ah.cast::<AhObject>()) });
+        0
+    })
+}

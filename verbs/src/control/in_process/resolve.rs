@@ -1,0 +1,102 @@
+//! Where packets to an address go: verbs programs name peers by GIDs alone.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use e810::{Control, MacAddr};
+use e810_backends::interrupts::HostPlatform;
+use e810_host::cli::own_address::OwnAddress;
+use e810_host::functions::neighbours::NeighbourTracker;
+use e810_host::functions::station::{Network, Pace, Station};
+
+use super::{InProcess, lock};
+use crate::control::{Answer, Refused};
+
+/// Who finds out.
+#[derive(Debug)]
+pub(super) struct Resolver<P: HostPlatform> {
+    /// The function on its link; `None` where it has no LAN queues.
+    neighbours: Option<NeighbourTracker<P>>,
+}
+
+impl<P: HostPlatform> Resolver<P> {
+    /// Has a function answer for its addresses, and find others.
+    pub(super) fn start(platform: &P, control: &mut Control<P>, addresses: &[IpAddr]) -> Self {
+        let network = Network {
+            addresses: addresses.iter().copied().map(OwnAddress::alone).collect(),
+            ..Network::default()
+        };
+        let station = Station::start(platform.clone(), control, &network, Pace::Calm);
+        // Without one, only own and link-local addresses can be reached.
+        Self {
+            neighbours: station.ok().map(NeighbourTracker::of_station),
+        }
+    }
+
+    /// Has paths follow their neighbours.
+    pub(super) fn progress(&mut self, control: &mut Control<P>) -> anyhow::Result<()> {
+        match &mut self.neighbours {
+            Some(neighbours) => neighbours.progress(control),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<P: HostPlatform> InProcess<P> {
+    /// The Ethernet address for packets to `destination`.
+    pub(super) fn resolve(&self, destination: IpAddr) -> Result<Answer, Refused> {
+        if let Some(mac) = self.known(destination) {
+            return Ok(Answer::Resolved(mac));
+        }
+        let mut resolver = lock(&self.resolver);
+        let Some(neighbours) = &mut resolver.neighbours else {
+            let why = format!("{destination}: the function has no LAN queues to ask on");
+            return Err(Refused::Unresolved(why));
+        };
+        match neighbours.resolve(destination, &|| Ok(())) {
+            Ok(mac) => Ok(Answer::Resolved(mac)),
+            Err(error) => Err(Refused::Unresolved(format!("{error:#}"))),
+        }
+    }
+
+    /// That of an own address; that which a link-local address was made from; none is needed for a
+    /// multicast group, whose address gives it.
+    fn known(&self, destination: IpAddr) -> Option<MacAddr> {
+        if destination.is_multicast() {
+            return Some(MacAddr([0; 6]));
+        }
+        let objects = lock(&self.objects);
+        let mut gids = (0..e810::GIDS as u8).filter_map(|index| objects.control.query_gid(index));
+        if gids.any(|own| own.gid.ip() == destination) {
+            return Some(objects.control.lan().mac);
+        }
+        match destination {
+            IpAddr::V6(v6) => mac_in(v6),
+            IpAddr::V4(_) => None,
+        }
+    }
+}
+
+/// The Ethernet address in a link-local address that was made from one (RFC 4291, appendix A).
+fn mac_in(address: Ipv6Addr) -> Option<MacAddr> {
+    if !address.is_unicast_link_local() {
+        return None;
+    }
+    let [.., a, b, c, 0xFF, 0xFE, d, e, f] = address.octets() else {
+        return None;
+    };
+    Some(MacAddr([a ^ 2, b, c, d, e, f]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_made_from_one_have_an_ethernet_address() {
+        let made = "fe80::200:ff:fe00:100".parse().unwrap();
+        assert_eq!(mac_in(made), Some(MacAddr([0, 0, 0, 0, 1, 0])));
+        for other in ["fe80::1", "fd00::200:ff:fe00:100"] {
+            assert_eq!(mac_in(other.parse().unwrap()), None, "{other}");
+        }
+    }
+}

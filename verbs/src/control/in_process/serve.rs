@@ -1,0 +1,128 @@
+//! The thread of a function: its events, and what they leave to do.
+
+use anyhow::anyhow;
+use e810::{AsyncEvent, Event, EventSet, LanEvent, Progress};
+use e810_backends::HostDevice;
+use e810_hal::Ns;
+
+use super::{InProcess, lock};
+use crate::async_events::DeviceEvent;
+use crate::events::{Happened, QpEvent};
+
+/// How long the thread sleeps at a time: then it looks for what causes no interrupt.
+const SLEEP: Ns = Ns::from_ms(50);
+
+impl<D: HostDevice> InProcess<D> {
+    /// Serves the function's events until it is gone, and says why.
+    pub(super) fn serve(&self, function: &D, mut events: EventSet<D>) -> anyhow::Error {
+        let mut fired = Vec::new();
+        loop {
+            fired.clear();
+            if let Err(error) = function.wait_fired(SLEEP, &mut fired) {
+                return error;
+            }
+            let mut fatal = None;
+            for vector in events.iter_mut() {
+                let mut deliver = |event: Event| {
+                    if let Some(why) = self.deliver(event) {
+                        fatal = Some(why);
+                    }
+                };
+                match fired.contains(&vector.vector()) {
+                    true => drop(vector.on_vector(&mut deliver)),
+                    false => drop(vector.poll(&mut deliver)),
+                }
+            }
+            let mut happened = Vec::new();
+            let mut objects = lock(&self.objects);
+            // It reads a register, which shows a transport that has failed.
+            let progress: e810::Result<Progress> = objects.control.progress();
+            if let Some(failure) = function.failure() {
+                return anyhow!("{failure}");
+            }
+            if let Some((_, notice)) = function.notice() {
+                fatal = Some(anyhow!("{notice:?}"));
+            }
+            if let Err(error) = progress
+                && error.needs_reset()
+            {
+                return error.into();
+            }
+            while let Some(event) = objects.control.take_lan_event() {
+                match event {
+                    LanEvent::LinkUp(_) => happened.push(DeviceEvent::PortActive),
+                    LanEvent::LinkDown(_) => happened.push(DeviceEvent::PortError),
+                    LanEvent::FirmwareStops => {
+                        fatal = Some(anyhow!("the firmware ends its queue: a reset is coming"));
+                    }
+                    _ => {}
+                }
+            }
+            // Not while somebody waits for an answer there.
+            if let Ok(mut resolver) = self.resolver.try_lock()
+                && let Err(error) = resolver.progress(&mut objects.control)
+            {
+                fatal = Some(error);
+            }
+            drop(objects);
+            for event in happened {
+                self.tell(Happened::Device(event));
+            }
+            if let Some(why) = fatal {
+                return why;
+            }
+        }
+    }
+
+    /// Tells of an event; what ends the device is given back.
+    fn deliver(&self, event: Event) -> Option<anyhow::Error> {
+        match event {
+            Event::Completion { cq } => {
+                let token = lock(&self.tokens).cqs.get(&cq).copied();
+                self.tell_of(token.map(Happened::Completion));
+            }
+            Event::SqDrained { qp } => {
+                let token = lock(&self.tokens).qps.get(&qp).copied();
+                self.tell_of(token.map(|token| Happened::Qp(token, QpEvent::SqDrained)));
+            }
+            Event::Async(event) => {
+                self.tell_of(self.async_event(&event));
+                if event.needs_reset() {
+                    return Some(anyhow!("{event}"));
+                }
+            }
+            Event::OtherCause(causes, reset) => {
+                return Some(anyhow!("the card reports {causes:?}; wanted: {reset:?}"));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn tell_of(&self, happened: Option<Happened>) {
+        if let Some(happened) = happened {
+            self.tell(happened);
+        }
+    }
+
+    /// What a program hears of an asynchronous event.
+    fn async_event(&self, event: &AsyncEvent) -> Option<Happened> {
+        use e810::AsyncObject;
+        match event.object {
+            AsyncObject::Qp(qp) => {
+                let kind = match event.qp_event()? {
+                    e810::QpEvent::Fatal => QpEvent::Fatal,
+                    e810::QpEvent::AccessError => QpEvent::AccessError,
+                    e810::QpEvent::RequestError => QpEvent::RequestError,
+                };
+                let token = lock(&self.tokens).qps.get(&qp).copied()?;
+                Some(Happened::Qp(token, kind))
+            }
+            AsyncObject::Cq(cq) => {
+                let token = lock(&self.tokens).cqs.get(&cq).copied()?;
+                Some(Happened::CqError(token))
+            }
+            _ => None,
+        }
+    }
+}

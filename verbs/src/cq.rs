@@ -1,0 +1,215 @@
+//! Completion queues.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use core::{mem, ptr};
+use std::sync::Arc;
+
+use crate::abi::device::Context;
+use crate::abi::extended::CqEx;
+use crate::abi::objects::{CompChannel, Cq};
+use crate::acknowledged::Acknowledged;
+use crate::async_events::{CqTarget, ProgramPointer, Target};
+use crate::channel::ChannelObject;
+use crate::control::Token;
+use crate::device::context::{Object, OpenContext};
+use crate::errno::{self, no_object};
+use crate::panics::catch_panics;
+use crate::rings::CqRings;
+
+/// What a completion queue has behind what libibverbs shows of it.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct CqObject {
+    /// Also of one that the extended interface did not make: it begins as any.
+    abi: UnsafeCell<CqEx>,
+    /// Of `rings`: what the data path follows.
+    data: *const (),
+    rings: Box<dyn CqRings>,
+    number: u32,
+    token: Token,
+    target: Arc<CqTarget>,
+}
+
+impl CqObject {
+    /// The completion queue that a program names.
+    ///
+    /// # Safety
+    /// `cq` came from [`create_cq`] and is not destroyed.
+    pub(crate) unsafe fn of<'a>(cq: *mut Cq) -> &'a Self {
+        // SAFETY: the caller's: it is the first field of one.
+        unsafe { &*cq.cast::<Self>() }
+    }
+
+    /// Its rings, of the type that its context's functions know.
+    ///
+    /// # Safety
+    /// As [`of`](Self::of).
+    #[inline(always)]
+    pub(crate) unsafe fn rings_of(cq: *mut Cq) -> *const () {
+        // SAFETY: the caller's.
+        unsafe { (*cq.cast::<Self>()).data }
+    }
+
+    pub(crate) fn rings(&self) -> &dyn CqRings {
+        &*self.rings
+    }
+
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn target(&self) -> &CqTarget {
+        &self.target
+    }
+
+    pub(crate) fn context(&self) -> *mut Context {
+        // SAFETY: it is never written after the creation.
+        unsafe { (*self.abi.get()).base.context }
+    }
+
+    /// The word that the program has made it with.
+    pub(crate) fn program_context(&self) -> *mut c_void {
+        // SAFETY: it is never written after the creation, but by the program itself.
+        unsafe { (*self.abi.get()).base.cq_context }
+    }
+
+    /// Its context.
+    ///
+    /// # Safety
+    /// That is open.
+    unsafe fn open<'a>(&self) -> &'a OpenContext {
+        // SAFETY: the caller's.
+        unsafe { OpenContext::of(self.context()) }
+    }
+}
+
+/// `ibv_create_cq`: null and EINVAL for a size or a vector that there is not.
+///
+/// # Safety
+/// `context` is open, and `channel` is null or one of its channels.
+pub unsafe extern "C" fn create_cq(
+    context: *mut Context,
+    entries: c_int,
+    cq_context: *mut c_void,
+    channel: *mut CompChannel,
+    vector: c_int,
+) -> *mut Cq {
+    catch_panics(ptr::null_mut(), || {
+        // SAFETY: the caller's.
+        let open = unsafe { OpenContext::of(context) };
+        let (Ok(entries), Ok(vector)) = (u32::try_from(entries), u16::try_from(vector)) else {
+            return no_object(libc::EINVAL);
+        };
+        let events = if channel.is_null() {
+            None
+        } else {
+            // SAFETY: the caller's.
+            let channel = unsafe { ChannelObject::of(channel) };
+            if channel.context() != context {
+                return no_object(libc::EINVAL);
+            }
+            Some(channel.events().clone())
+        };
+        let token = Token::next();
+        let made = match open.control().create_cq(entries, vector, token) {
+            Ok(made) => made,
+            Err(refused) => return no_object(errno::of(&refused)),
+        };
+        // SAFETY: null pointers and numbers.
+        let mut shown: CqEx = unsafe { mem::zeroed() };
+        shown.base.context = context;
+        shown.base.channel = channel;
+        shown.base.cq_context = cq_context;
+        shown.base.handle = made.number;
+        shown.base.cqe = made.entries as c_int;
+        let place = Box::into_raw(Box::<CqObject>::new_uninit());
+        let cq = place.cast::<Cq>();
+        let target = Arc::new(CqTarget {
+            cq: ProgramPointer(cq),
+            channel: events,
+            completions: Acknowledged::default(),
+            errors: Acknowledged::default(),
+        });
+        let object = CqObject {
+            abi: UnsafeCell::new(shown),
+            data: ptr::from_ref(&*made.rings).cast(),
+            rings: made.rings,
+            number: made.number,
+            token,
+            target: target.clone(),
+        };
+        // SAFETY: the place was made for one just now.
+        unsafe { (*place).write(object) };
+        if let Some(events) = &target.channel {
+            events.enter();
+        }
+        open.events().enter(token, Target::Cq(target));
+        open.enter(Object::Cq(cq));
+        cq
+    })
+}
+
+/// `ibv_resize_cq`: 0, or EINVAL for fewer places than completions that wait.
+///
+/// # Safety
+/// `cq` is one.
+pub unsafe extern "C" fn resize_cq(cq: *mut Cq, entries: c_int) -> c_int {
+    catch_panics(libc::EIO, || {
+        // SAFETY: the caller's.
+        let object = unsafe { CqObject::of(cq) };
+        // SAFETY: the caller's: a context outlives its objects.
+        let open = unsafe { object.open() };
+        let Some(entries) = u32::try_from(entries).ok().filter(|entries| *entries > 0) else {
+            return libc::EINVAL;
+        };
+        let mut ring = object.rings.lock();
+        if entries < ring.waiting() {
+            return libc::EINVAL;
+        }
+        if !ring.can_resize() {
+            return libc::EBUSY;
+        }
+        let (granted, handover) = match open.control().resize_cq(object.number, entries) {
+            Ok(resized) => resized,
+            Err(refused) => return errno::of(&refused),
+        };
+        if let Some(handover) = handover
+            && let Err(error) = ring.resized(handover)
+        {
+            return error.errno();
+        }
+        // SAFETY: only this writes it, and the ring's lock is held.
+        unsafe { (*object.abi.get()).base.cqe = granted as c_int };
+        0
+    })
+}
+
+/// `ibv_destroy_cq`: 0, or EBUSY while queue pairs use it. Waits until its events that were taken
+/// are acknowledged.
+///
+/// # Safety
+/// `cq` came from [`create_cq`], and is not used after this has returned 0.
+pub unsafe extern "C" fn destroy_cq(cq: *mut Cq) -> c_int {
+    catch_panics(libc::EIO, || {
+        // SAFETY: the caller's.
+        let object = unsafe { CqObject::of(cq) };
+        // SAFETY: the caller's: a context outlives its objects.
+        let open = unsafe { object.open() };
+        let destroyed = match open.control().destroy_cq(object.number) {
+            Ok(destroyed) => destroyed,
+            Err(refused) => return errno::of(&refused),
+        };
+        open.leave(&Object::Cq(cq));
+        open.events().leave(object.token);
+        if let Some(channel) = &object.target.channel {
+            channel.leave(object.token);
+        }
+        object.target.completions.wait();
+        object.target.errors.wait();
+        // SAFETY: the caller's: made as a box, and nobody uses it any more.
+        let object = unsafe { Box::from_raw(cq.cast::<CqObject>()) };
+        object.rings.release(&*destroyed);
+        0
+    })
+}

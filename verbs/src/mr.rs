@@ -1,0 +1,266 @@
+//! Memory regions.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_uint, c_void};
+use core::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use e810::AccessFlags;
+
+use crate::abi::objects::{Mr, Pd};
+use crate::control::{Memory, MrChanges, Refused};
+use crate::device::context::Object;
+use crate::errno::{self, fail, no_object};
+use crate::panics::catch_panics;
+use crate::pd::PdObject;
+
+/// `enum ibv_access_flags`.
+mod access {
+    use core::ffi::c_uint;
+
+    pub(super) const LOCAL_WRITE: c_uint = 1;
+    pub(super) const REMOTE_WRITE: c_uint = 1 << 1;
+    pub(super) const REMOTE_READ: c_uint = 1 << 2;
+    pub(super) const REMOTE_ATOMIC: c_uint = 1 << 3;
+    pub(super) const MW_BIND: c_uint = 1 << 4;
+    pub(super) const ZERO_BASED: c_uint = 1 << 5;
+    pub(super) const ON_DEMAND: c_uint = 1 << 6;
+    pub(super) const HUGETLB: c_uint = 1 << 7;
+    /// IBV_ACCESS_OPTIONAL_RANGE: what a device may ignore.
+    pub(super) const OPTIONAL: c_uint = 0x3FF0_0000;
+}
+
+/// Rights of a program as the driver has them. Atomic operations, which the device has not, may be
+/// allowed all the same: programs ask for that with every region, and existing drivers ignore it
+/// (verbs-abi 4.5).
+pub(crate) fn rights(flags: c_uint) -> Result<AccessFlags, c_int> {
+    let mut rights = AccessFlags::empty();
+    for (flag, right) in [
+        (access::LOCAL_WRITE, AccessFlags::LOCAL_WRITE),
+        (access::REMOTE_WRITE, AccessFlags::REMOTE_WRITE),
+        (access::REMOTE_READ, AccessFlags::REMOTE_READ),
+        (access::ZERO_BASED, AccessFlags::ZERO_BASED),
+    ] {
+        rights.set(right, flags & flag != 0);
+    }
+    if flags & (access::MW_BIND | access::ON_DEMAND | access::HUGETLB) != 0 {
+        return Err(libc::EOPNOTSUPP);
+    }
+    let known = access::LOCAL_WRITE
+        | access::REMOTE_WRITE
+        | access::REMOTE_READ
+        | access::REMOTE_ATOMIC
+        | access::ZERO_BASED
+        | access::OPTIONAL;
+    let remote = access::REMOTE_WRITE | access::REMOTE_ATOMIC;
+    if flags & !known != 0 || (flags & remote != 0 && flags & access::LOCAL_WRITE == 0) {
+        return Err(libc::EINVAL);
+    }
+    Ok(rights)
+}
+
+/// What a region has behind what libibverbs shows of it.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct MrObject {
+    abi: UnsafeCell<Mr>,
+    /// A change took it away and could not give it back.
+    is_lost: AtomicBool,
+}
+
+impl MrObject {
+    /// The region that a program names.
+    ///
+    /// # Safety
+    /// `mr` came from [`reg_mr`] and was not deregistered.
+    unsafe fn of<'a>(mr: *mut Mr) -> &'a Self {
+        // SAFETY: the caller's: it is the first field of one.
+        unsafe { &*mr.cast::<Self>() }
+    }
+}
+
+/// `ibv_reg_mr`.
+///
+/// # Safety
+/// `pd` is one. What a peer or a request writes there is the program's business; memory that is
+/// not there, or not to be written, is an error.
+pub unsafe extern "C" fn reg_mr(
+    pd: *mut Pd,
+    address: *mut c_void,
+    length: usize,
+    flags: c_int,
+) -> *mut Mr {
+    // SAFETY: the caller's.
+    unsafe { reg_mr_iova2(pd, address, length, address as u64, flags as c_uint) }
+}
+
+/// `ibv_reg_mr_iova`: peers and requests name the first byte by `iova`.
+///
+/// # Safety
+/// As [`reg_mr`].
+pub unsafe extern "C" fn reg_mr_iova(
+    pd: *mut Pd,
+    address: *mut c_void,
+    length: usize,
+    iova: u64,
+    flags: c_int,
+) -> *mut Mr {
+    // SAFETY: the caller's.
+    unsafe { reg_mr_iova2(pd, address, length, iova, flags as c_uint) }
+}
+
+/// `ibv_reg_mr_iova2`.
+///
+/// # Safety
+/// As [`reg_mr`].
+pub unsafe extern "C" fn reg_mr_iova2(
+    pd: *mut Pd,
+    address: *mut c_void,
+    length: usize,
+    iova: u64,
+    flags: c_uint,
+) -> *mut Mr {
+    catch_panics(ptr::null_mut(), || {
+        // SAFETY: the caller's.
+        let domain = unsafe { PdObject::of(pd) };
+        // SAFETY: the caller's: a context outlives its objects.
+        let open = unsafe { domain.open() };
+        let rights = match rights(flags) {
+            Ok(rights) => rights,
+            Err(number) => return no_object(number),
+        };
+        let memory = Memory {
+            address: address as usize,
+            length,
+        };
+        let made = open.control().reg_mr(domain.number(), memory, iova, rights);
+        let key = match made {
+            Ok(key) => key,
+            Err(refused) => return no_object(errno::of(&refused)),
+        };
+        let mr = Box::new(MrObject {
+            abi: UnsafeCell::new(Mr {
+                context: domain.context(),
+                pd,
+                addr: address,
+                length,
+                handle: key,
+                lkey: key,
+                rkey: key,
+            }),
+            is_lost: AtomicBool::new(false),
+        });
+        let mr = Box::into_raw(mr).cast::<Mr>();
+        open.enter(Object::Mr(mr));
+        mr
+    })
+}
+
+/// `ibv_dereg_mr`.
+///
+/// # Safety
+/// `mr` came from [`reg_mr`], and is not used after this has returned 0.
+pub unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {
+    catch_panics(libc::EIO, || {
+        // SAFETY: the caller's.
+        let object = unsafe { MrObject::of(mr) };
+        // SAFETY: the caller's: nobody changes it at the same time.
+        let shown = unsafe { object.abi.get().read() };
+        // SAFETY: the caller's: a protection domain outlives its regions.
+        let open = unsafe { PdObject::of(shown.pd).open() };
+        if !object.is_lost.load(Ordering::Acquire)
+            && let Err(refused) = open.control().dereg_mr(shown.handle)
+        {
+            return errno::of(&refused);
+        }
+        open.leave(&Object::Mr(mr));
+        // SAFETY: the caller's: made as a box, and nobody uses it any more.
+        drop(unsafe { Box::from_raw(mr.cast::<MrObject>()) });
+        0
+    })
+}
+
+/// What `ibv_rereg_mr` changes: `enum ibv_rereg_mr_flags`.
+mod change {
+    use core::ffi::c_int;
+
+    pub(super) const TRANSLATION: c_int = 1;
+    pub(super) const PD: c_int = 1 << 1;
+    pub(super) const ACCESS: c_int = 1 << 2;
+}
+
+/// `IBV_REREG_MR_ERR_INPUT`: the region is what it was.
+const INPUT: c_int = -1;
+/// `IBV_REREG_MR_ERR_CMD`: it is gone, and can only be deregistered.
+const CMD: c_int = -4;
+
+/// `ibv_rereg_mr`: 0, or one of verbs' negative numbers.
+///
+/// # Safety
+/// `mr` and, if it is changed, `pd` are what they say; as [`reg_mr`].
+pub unsafe extern "C" fn rereg_mr(
+    mr: *mut Mr,
+    what: c_int,
+    pd: *mut Pd,
+    address: *mut c_void,
+    length: usize,
+    flags: c_int,
+) -> c_int {
+    catch_panics(CMD, || {
+        // SAFETY: the caller's.
+        let object = unsafe { MrObject::of(mr) };
+        // SAFETY: the caller's: nobody else changes it at the same time.
+        let shown = unsafe { object.abi.get().read() };
+        // SAFETY: the caller's: a protection domain outlives its regions.
+        let open = unsafe { PdObject::of(shown.pd).open() };
+        let wrong = |number| {
+            fail(number);
+            INPUT
+        };
+        if what & !(change::TRANSLATION | change::PD | change::ACCESS) != 0 || what == 0 {
+            return wrong(libc::EINVAL);
+        }
+        let access = match what & change::ACCESS {
+            0 => None,
+            _ => match rights(flags as c_uint) {
+                Ok(rights) => Some(rights),
+                Err(number) => return wrong(number),
+            },
+        };
+        let moved = what & change::TRANSLATION != 0;
+        if moved && (address.is_null() || length == 0) {
+            return wrong(libc::EINVAL);
+        }
+        let new_pd = (what & change::PD != 0).then_some(pd);
+        if new_pd.is_some_and(<*mut Pd>::is_null) {
+            return wrong(libc::EINVAL);
+        }
+        let changes = MrChanges {
+            // SAFETY: the caller's.
+            pd: new_pd.map(|pd| unsafe { PdObject::of(pd) }.number()),
+            access,
+            memory: moved.then_some(Memory {
+                address: address as usize,
+                length,
+            }),
+        };
+        let key = match open.control().rereg_mr(shown.handle, changes) {
+            Ok(key) => key,
+            Err(lost @ Refused::MrLost(_)) => {
+                object.is_lost.store(true, Ordering::Release);
+                fail(errno::of(&lost));
+                return CMD;
+            }
+            Err(refused) => return wrong(errno::of(&refused)),
+        };
+        let mut now = shown;
+        (now.handle, now.lkey, now.rkey) = (key, key, key);
+        if moved {
+            (now.addr, now.length) = (address, length);
+        }
+        now.pd = new_pd.unwrap_or(now.pd);
+        // SAFETY: the caller's: nobody else changes it at the same time.
+        unsafe { object.abi.get().write(now) };
+        0
+    })
+}

@@ -1,0 +1,48 @@
+//! Multicast groups of queue pairs.
+
+use core::ffi::c_int;
+use std::net::IpAddr;
+
+use e810::Gid;
+
+use crate::abi::objects::Qp;
+use crate::abi::state::Gid as ProgramGid;
+use crate::errno;
+use crate::panics::catch_panics;
+use crate::qp::QpObject;
+
+/// The group of a GID: `ff0e::ffff:a.b.c.d` is that of an IPv4 address, as Linux' rdma_cm makes
+/// it.
+fn group(gid: &ProgramGid) -> IpAddr {
+    Gid(gid.raw).ip()
+}
+
+/// `ibv_attach_mcast`: 0, or the error. RoCE has no LID.
+///
+/// # Safety
+/// `qp` is a queue pair, and `gid` can be read.
+pub unsafe extern "C" fn attach_mcast(qp: *mut Qp, gid: *const ProgramGid, _: u16) -> c_int {
+    catch_panics(libc::EIO, || {
+        // SAFETY: the caller's.
+        let (object, gid) = unsafe { (QpObject::of(qp), gid.read()) };
+        // SAFETY: the caller's: a context outlives its objects.
+        let open = unsafe { object.open() };
+        let attached = open.control().attach_mcast(object.number(), group(&gid));
+        attached.map_or_else(|refused| errno::of(&refused), |()| 0)
+    })
+}
+
+/// `ibv_detach_mcast`: 0, or the error.
+///
+/// # Safety
+/// As [`attach_mcast`].
+pub unsafe extern "C" fn detach_mcast(qp: *mut Qp, gid: *const ProgramGid, _: u16) -> c_int {
+    catch_panics(libc::EIO, || {
+        // SAFETY: the caller's.
+        let (object, gid) = unsafe { (QpObject::of(qp), gid.read()) };
+        // SAFETY: the caller's: a context outlives its objects.
+        let open = unsafe { object.open() };
+        let detached = open.control().detach_mcast(object.number(), group(&gid));
+        detached.map_or_else(|refused| errno::of(&refused), |()| 0)
+    })
+}

@@ -1,0 +1,172 @@
+//! Making queue pairs, and destroying them.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use core::{mem, ptr};
+use std::sync::Arc;
+
+use e810::{QpCaps, QpType};
+
+use super::{LATER, QpObject};
+use crate::abi::extended::QpEx;
+use crate::abi::make::{QpCap, QpInitAttr};
+use crate::abi::objects::{Pd, Qp};
+use crate::acknowledged::Acknowledged;
+use crate::async_events::{ProgramPointer, QpTarget, Target};
+use crate::control::{NewQp, Token};
+use crate::cq::CqObject;
+use crate::device::context::Object;
+use crate::errno::{self, no_object};
+use crate::panics::catch_panics;
+use crate::pd::PdObject;
+
+/// `enum ibv_qp_type`.
+pub(super) mod kind {
+    use core::ffi::c_int;
+
+    pub(in crate::qp) const RC: c_int = 2;
+    pub(in crate::qp) const UD: c_int = 4;
+    /// UC, RAW_PACKET, XRC_SEND, XRC_RECV and DRIVER, which the device has not.
+    pub(in crate::qp) const OTHERS: [c_int; 5] = [3, 8, 9, 10, 0xFF];
+}
+
+/// Kind of service; EOPNOTSUPP for one that the device has not, EINVAL for none.
+fn qp_type(number: c_int) -> Result<QpType, c_int> {
+    match number {
+        kind::RC => Ok(QpType::Rc),
+        kind::UD => Ok(QpType::Ud),
+        other if kind::OTHERS.contains(&other) => Err(libc::EOPNOTSUPP),
+        _ => Err(libc::EINVAL),
+    }
+}
+
+const fn caps(cap: &QpCap) -> QpCaps {
+    QpCaps {
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: cap.max_recv_wr,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: cap.max_recv_sge,
+        max_inline: cap.max_inline_data,
+    }
+}
+
+pub(super) const fn cap(caps: &QpCaps) -> QpCap {
+    QpCap {
+        max_send_wr: caps.max_send_wr,
+        max_recv_wr: caps.max_recv_wr,
+        max_send_sge: caps.max_send_sge,
+        max_recv_sge: caps.max_recv_sge,
+        max_inline_data: caps.max_inline,
+    }
+}
+
+/// `ibv_create_qp`: the sizes granted are written back.
+///
+/// # Safety
+/// `pd` is one, and `attr` names completion queues that there are.
+pub unsafe extern "C" fn create_qp(pd: *mut Pd, attr: *mut QpInitAttr) -> *mut Qp {
+    catch_panics(ptr::null_mut(), || {
+        // SAFETY: the caller's.
+        let asked = unsafe { attr.read() };
+        // SAFETY: the caller's.
+        match unsafe { make(pd, &asked) } {
+            Ok((qp, granted)) => {
+                // SAFETY: the caller's.
+                unsafe { (*attr).cap = cap(&granted) };
+                qp
+            }
+            Err(number) => no_object(number),
+        }
+    })
+}
+
+/// Makes a queue pair.
+///
+/// # Safety
+/// As [`create_qp`].
+pub(crate) unsafe fn make(pd: *mut Pd, attr: &QpInitAttr) -> Result<(*mut Qp, QpCaps), c_int> {
+    // SAFETY: the caller's.
+    let domain = unsafe { PdObject::of(pd) };
+    // SAFETY: the caller's: a context outlives its objects.
+    let open = unsafe { domain.open() };
+    let qp_type = qp_type(attr.qp_type)?;
+    if !attr.srq.is_null() {
+        return Err(libc::EOPNOTSUPP);
+    }
+    if attr.send_cq.is_null() || attr.recv_cq.is_null() {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: the caller's.
+    let cqs = [attr.send_cq, attr.recv_cq].map(|cq| unsafe { CqObject::of(cq) });
+    if cqs.iter().any(|cq| cq.context() != domain.context()) {
+        return Err(libc::EINVAL);
+    }
+    let [send_cq, recv_cq] = cqs.map(CqObject::number);
+    let token = Token::next();
+    let new = NewQp {
+        pd: domain.number(),
+        qp_type,
+        send_cq,
+        recv_cq,
+        caps: caps(&attr.cap),
+        signal_all: attr.sq_sig_all != 0,
+        token,
+    };
+    let made = open.control().create_qp(new);
+    let made = made.map_err(|refused| errno::of(&refused))?;
+    // SAFETY: null pointers and numbers; the state is RESET.
+    let mut shown: QpEx = unsafe { mem::zeroed() };
+    shown.qp_base.context = domain.context();
+    shown.qp_base.qp_context = attr.qp_context;
+    shown.qp_base.pd = pd;
+    shown.qp_base.send_cq = attr.send_cq;
+    shown.qp_base.recv_cq = attr.recv_cq;
+    shown.qp_base.handle = made.number;
+    shown.qp_base.qp_num = made.number;
+    shown.qp_base.qp_type = attr.qp_type;
+    let place = Box::into_raw(Box::<QpObject>::new_uninit());
+    let qp = place.cast::<Qp>();
+    let target = Arc::new(QpTarget {
+        qp: ProgramPointer(qp),
+        events: Acknowledged::default(),
+    });
+    let object = QpObject {
+        abi: UnsafeCell::new(shown),
+        later: [0; LATER],
+        data: ptr::from_ref(&*made.rings).cast(),
+        rings: made.rings,
+        number: made.number,
+        signals_all: new.signal_all,
+        token,
+        target: target.clone(),
+    };
+    // SAFETY: the place was made for one just now.
+    unsafe { (*place).write(object) };
+    open.events().enter(token, Target::Qp(target));
+    open.enter(Object::Qp(qp));
+    Ok((qp, made.caps))
+}
+
+/// `ibv_destroy_qp`. Waits until its events that were taken are acknowledged.
+///
+/// # Safety
+/// `qp` came from [`create_qp`], and is not used after this has returned 0.
+pub unsafe extern "C" fn destroy_qp(qp: *mut Qp) -> c_int {
+    catch_panics(libc::EIO, || {
+        // SAFETY: the caller's.
+        let object = unsafe { QpObject::of(qp) };
+        // SAFETY: the caller's: a context outlives its objects.
+        let open = unsafe { object.open() };
+        let destroyed = match open.control().destroy_qp(object.number) {
+            Ok(destroyed) => destroyed,
+            Err(refused) => return errno::of(&refused),
+        };
+        open.leave(&Object::Qp(qp));
+        open.events().leave(object.token);
+        object.target.events.wait();
+        // SAFETY: the caller's: made as a box, and nobody uses it any more.
+        let object = unsafe { Box::from_raw(qp.cast::<QpObject>()) };
+        object.rings.release(&*destroyed);
+        0
+    })
+}

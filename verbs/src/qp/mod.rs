@@ -1,0 +1,103 @@
+//! Queue pairs: `create`, `modify` and `query`, a file each.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use core::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::abi::extended::QpEx;
+use crate::abi::objects::{Cq, Qp};
+use crate::async_events::QpTarget;
+use crate::control::Token;
+use crate::device::context::OpenContext;
+use crate::rings::QpRings;
+
+mod create;
+mod modify;
+mod query;
+
+pub use create::{create_qp, destroy_qp};
+pub use modify::modify_qp;
+pub use query::{query_qp, query_qp_data_in_order};
+
+/// Words behind `ibv_qp_ex` of rdma-core 44 that later ones have: pointers, which are null.
+const LATER: usize = 8;
+
+/// What a queue pair has behind what libibverbs shows of it.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct QpObject {
+    /// Also of one that the extended interface did not make: it begins as any.
+    abi: UnsafeCell<QpEx>,
+    later: [usize; LATER],
+    /// Of `rings`: what the data path follows.
+    data: *const (),
+    rings: Box<dyn QpRings>,
+    number: u32,
+    signals_all: bool,
+    token: Token,
+    target: Arc<QpTarget>,
+}
+
+impl QpObject {
+    /// The queue pair that a program names.
+    ///
+    /// # Safety
+    /// `qp` came from [`create_qp`] and is not destroyed.
+    pub(crate) unsafe fn of<'a>(qp: *mut Qp) -> &'a Self {
+        // SAFETY: the caller's: it is the first field of one.
+        unsafe { &*qp.cast::<Self>() }
+    }
+
+    /// Its rings, of the type that its context's functions know.
+    ///
+    /// # Safety
+    /// As [`of`](Self::of).
+    #[inline(always)]
+    pub(crate) unsafe fn rings_of(qp: *mut Qp) -> *const () {
+        // SAFETY: the caller's.
+        unsafe { (*qp.cast::<Self>()).data }
+    }
+
+    pub(crate) fn target(&self) -> &QpTarget {
+        &self.target
+    }
+
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What libibverbs shows of it, as it is now.
+    fn shown(&self) -> Qp {
+        // SAFETY: of what a program reads only the state is ever written, by `set_state`.
+        unsafe { (*self.abi.get()).qp_base }
+    }
+
+    fn set_state(&self, state: c_int) {
+        // SAFETY: as libibverbs has it, a program that changes a queue pair in two threads at a
+        // time does not know its state.
+        unsafe { (*self.abi.get()).qp_base.state = state };
+    }
+
+    /// Its context.
+    ///
+    /// # Safety
+    /// That is open.
+    pub(crate) unsafe fn open<'a>(&self) -> &'a OpenContext {
+        // SAFETY: the caller's.
+        unsafe { OpenContext::of(self.shown().context) }
+    }
+
+    /// Its completion queues, in the order of their addresses, each once.
+    fn cqs(&self) -> impl Iterator<Item = NonNull<Cq>> {
+        let Qp {
+            send_cq, recv_cq, ..
+        } = self.shown();
+        let (first, second) = (send_cq.min(recv_cq), send_cq.max(recv_cq));
+        let second = (first != second).then_some(second);
+        [Some(first), second]
+            .into_iter()
+            .flatten()
+            .filter_map(NonNull::new)
+    }
+}

@@ -1,0 +1,151 @@
+//! Changing queue pairs.
+
+use core::ffi::c_int;
+
+use e810::{AttrMask, Mtu, QpAttr, QpState, Qpn};
+
+use super::QpObject;
+use crate::abi::objects::Qp;
+use crate::abi::state::QpAttr as ProgramAttr;
+use crate::ah::path;
+use crate::cq::CqObject;
+use crate::device::context::OpenContext;
+use crate::errno;
+use crate::mr::rights;
+use crate::panics::catch_panics;
+
+/// The state of a number, which verbs and the driver have the same.
+fn state(number: c_int) -> Result<QpState, c_int> {
+    let found = QpState::ALL
+        .into_iter()
+        .find(|state| *state as c_int == number);
+    found.ok_or(libc::EINVAL)
+}
+
+/// `enum ibv_mtu`.
+fn mtu(number: c_int) -> Result<Mtu, c_int> {
+    Ok(match number {
+        1 => Mtu::Mtu256,
+        2 => Mtu::Mtu512,
+        3 => Mtu::Mtu1024,
+        4 => Mtu::Mtu2048,
+        5 => Mtu::Mtu4096,
+        _ => return Err(libc::EINVAL),
+    })
+}
+
+/// Attributes that a mask names, as the driver has them.
+fn changes(open: &OpenContext, attr: &ProgramAttr, mask: c_int) -> Result<QpAttr, c_int> {
+    let mask = AttrMask::from_bits(mask as u32).ok_or(libc::EINVAL)?;
+    // A path that a device could migrate to, and a rate that it could limit.
+    if mask.intersects(AttrMask::ALT_PATH | AttrMask::RATE_LIMIT) {
+        return Err(libc::EOPNOTSUPP);
+    }
+    let has = |what| mask.contains(what);
+    let given = |what, value: u8| has(what).then_some(value);
+    let number = |what, value: u32| has(what).then_some(value);
+    let mut changes = QpAttr {
+        en_sqd_async_notify: has(AttrMask::EN_SQD_ASYNC_NOTIFY)
+            .then_some(attr.en_sqd_async_notify != 0),
+        qkey: number(AttrMask::QKEY, attr.qkey),
+        pkey_index: has(AttrMask::PKEY_INDEX).then_some(attr.pkey_index),
+        port: given(AttrMask::PORT, attr.port_num),
+        rq_psn: number(AttrMask::RQ_PSN, attr.rq_psn & 0xFF_FFFF),
+        sq_psn: number(AttrMask::SQ_PSN, attr.sq_psn & 0xFF_FFFF),
+        max_dest_rd_atomic: given(AttrMask::MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic),
+        max_rd_atomic: given(AttrMask::MAX_QP_RD_ATOMIC, attr.max_rd_atomic),
+        min_rnr_timer: given(AttrMask::MIN_RNR_TIMER, attr.min_rnr_timer),
+        timeout: given(AttrMask::TIMEOUT, attr.timeout),
+        retry_cnt: given(AttrMask::RETRY_CNT, attr.retry_cnt),
+        rnr_retry: given(AttrMask::RNR_RETRY, attr.rnr_retry),
+        ..QpAttr::default()
+    };
+    if has(AttrMask::STATE) {
+        changes.state = Some(state(attr.qp_state)?);
+    }
+    if has(AttrMask::CUR_STATE) {
+        changes.cur_state = Some(state(attr.cur_qp_state)?);
+    }
+    if has(AttrMask::ACCESS_FLAGS) {
+        changes.access = Some(rights(attr.qp_access_flags | LOCAL_WRITE)?);
+    }
+    if has(AttrMask::PATH_MTU) {
+        changes.path_mtu = Some(mtu(attr.path_mtu)?);
+    }
+    if has(AttrMask::DEST_QPN) {
+        changes.dest_qpn = Some(Qpn::new(attr.dest_qp_num).ok_or(libc::EINVAL)?);
+    }
+    if has(AttrMask::AV) {
+        changes.path = Some(path(open, &attr.ah_attr)?);
+    }
+    if has(AttrMask::CAP) {
+        return Err(libc::EOPNOTSUPP);
+    }
+    Ok(changes)
+}
+
+/// `IBV_ACCESS_LOCAL_WRITE`: regions need it beside rights of peers, queue pairs do not.
+const LOCAL_WRITE: u32 = 1;
+
+/// `ibv_modify_qp`: 0, or the error.
+///
+/// # Safety
+/// `qp` is a queue pair, and `attr` can be read.
+pub unsafe extern "C" fn modify_qp(qp: *mut Qp, attr: *mut ProgramAttr, mask: c_int) -> c_int {
+    catch_panics(libc::EIO, || {
+        // SAFETY: the caller's.
+        let object = unsafe { QpObject::of(qp) };
+        // SAFETY: the caller's: a context outlives its objects.
+        let open = unsafe { object.open() };
+        // SAFETY: the caller's.
+        let asked = unsafe { attr.read() };
+        let changed = changes(open, &asked, mask).and_then(|changes| {
+            // SAFETY: the caller's: completion queues outlive their queue pairs.
+            unsafe { apply(object, open, changes) }
+        });
+        match changed {
+            Ok(Some(state)) => {
+                object.set_state(state as c_int);
+                0
+            }
+            Ok(None) => 0,
+            Err(number) => number,
+        }
+    })
+}
+
+/// Changes a queue pair; gives its new state, if it was asked for one.
+///
+/// # Safety
+/// Its completion queues are there.
+unsafe fn apply(
+    object: &QpObject,
+    open: &OpenContext,
+    changes: QpAttr,
+) -> Result<Option<QpState>, c_int> {
+    let control = open.control();
+    let number = object.number;
+    let wrong = |refused| errno::of(&refused);
+    if changes.state != Some(QpState::Reset) {
+        control.modify_qp(number, changes).map_err(wrong)?;
+        return Ok(changes.state);
+    }
+    let now = control.query_qp(number, AttrMask::STATE).map_err(wrong)?;
+    if now.attr.state == Some(QpState::Reset) {
+        control.modify_qp(number, changes).map_err(wrong)?;
+        return Ok(changes.state);
+    }
+    // Nobody posts or polls until the device has it again.
+    let mut queues = object.rings.lock();
+    // SAFETY: the caller's.
+    let cqs = object.cqs().map(|cq| unsafe { CqObject::of(cq.as_ptr()) });
+    let mut cqs: Vec<_> = cqs.map(|cq| cq.rings().lock()).collect();
+    let resetting = control.begin_reset(number).map_err(wrong)?;
+    for cq in &mut cqs {
+        cq.forget(&*resetting);
+    }
+    let reopened = control.reopen(number).map_err(wrong)?;
+    queues.restart(&*reopened).map_err(|error| error.errno())?;
+    control.finish_reset(number).map_err(wrong)?;
+    Ok(changes.state)
+}

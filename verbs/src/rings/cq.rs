@@ -1,0 +1,150 @@
+//! Polling completion queues, and asking them for events.
+
+use core::ffi::c_int;
+use core::fmt;
+use core::slice;
+use std::any::Any;
+use std::thread;
+
+use e810::{CqDestroyed, CqResized, CqRing, Notify, Platform, QpResetting};
+
+use super::completion::Place;
+use super::lock::{Guard, Lock};
+use super::{CqRings, LockedCq};
+use crate::abi::objects::Cq;
+use crate::abi::work::Wc;
+use crate::cq::CqObject;
+
+/// Empty polls after which the processor is offered to others, where they may be the device.
+const EMPTY: u32 = 16;
+
+/// The ring of a completion queue, on a platform.
+pub struct PlatformCqRings<P: Platform>(Lock<Polled<P>>);
+
+/// What a poll works on.
+struct Polled<P: Platform> {
+    ring: CqRing<P>,
+    /// Empty polls until the processor is offered to others; 0: it is kept.
+    left: u32,
+}
+
+impl<P: Platform> PlatformCqRings<P> {
+    /// For a completion queue that was made. `yields`: the device is a program too, and may need
+    /// the processor of a program that polls and polls.
+    pub fn new(ring: CqRing<P>, yields: bool) -> Self {
+        let left = if yields { EMPTY } else { 0 };
+        Self(Lock::new(Polled { ring, left }))
+    }
+
+    /// The rings of a program's completion queue.
+    ///
+    /// # Safety
+    /// `cq` was made by a control plane on this platform, and is not destroyed.
+    #[inline(always)]
+    pub(crate) unsafe fn of<'a>(cq: *mut Cq) -> &'a Self {
+        // SAFETY: the caller's.
+        unsafe { &*CqObject::rings_of(cq).cast::<Self>() }
+    }
+
+    /// `ibv_poll_cq`: how many completions there were.
+    ///
+    /// # Safety
+    /// As [`of`](Self::of), and `count` completions can be written at `into`.
+    pub unsafe extern "C" fn poll_cq(cq: *mut Cq, count: c_int, into: *mut Wc) -> c_int {
+        // SAFETY: the caller's.
+        let rings = unsafe { Self::of(cq) };
+        let into = if count > 0 {
+            // SAFETY: the caller's; whatever is there is a place for a completion.
+            unsafe { slice::from_raw_parts_mut(into.cast::<Place>(), count as usize) }
+        } else {
+            &mut []
+        };
+        let mut polled = rings.0.lock();
+        let done = polled.ring.poll(into);
+        if done == 0 && polled.left != 0 {
+            polled.was_empty();
+        }
+        done as c_int
+    }
+
+    /// `ibv_req_notify_cq`: 0. What is there already is not told: a program polls once more after
+    /// it has asked.
+    ///
+    /// # Safety
+    /// As [`of`](Self::of).
+    pub unsafe extern "C" fn req_notify_cq(cq: *mut Cq, solicited_only: c_int) -> c_int {
+        // SAFETY: the caller's.
+        let rings = unsafe { Self::of(cq) };
+        let notify = match solicited_only {
+            0 => Notify::Any,
+            _ => Notify::Solicited,
+        };
+        let _ = rings.0.lock().ring.arm(notify);
+        0
+    }
+}
+
+impl<P: Platform> Polled<P> {
+    #[cold]
+    #[inline(never)]
+    fn was_empty(&mut self) {
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = EMPTY;
+            thread::yield_now();
+        }
+    }
+}
+
+impl<P: Platform> fmt::Debug for PlatformCqRings<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PlatformCqRings")
+    }
+}
+
+impl<P: Platform + Send + Sync + 'static> CqRings for PlatformCqRings<P>
+where
+    CqRing<P>: Send,
+{
+    fn lock(&self) -> Box<dyn LockedCq + '_> {
+        Box::new(Locked(self.0.lock()))
+    }
+
+    fn release(self: Box<Self>, destroyed: &dyn Any) {
+        // Without it the device may write there still.
+        if let Some(destroyed) = destroyed.downcast_ref::<CqDestroyed>() {
+            self.0.into_inner().ring.release(destroyed);
+        }
+    }
+}
+
+/// A ring that nobody polls.
+struct Locked<'a, P: Platform>(Guard<'a, Polled<P>>);
+
+impl<P: Platform + 'static> LockedCq for Locked<'_, P> {
+    fn waiting(&self) -> u32 {
+        self.0.ring.depth().waiting
+    }
+
+    fn can_resize(&mut self) -> bool {
+        self.0.ring.can_resize()
+    }
+
+    fn resized(&mut self, resized: Box<dyn Any + Send>) -> e810::Result<()> {
+        match resized.downcast::<CqResized<P>>() {
+            Ok(resized) => self.0.ring.resized(*resized),
+            Err(_) => Err(OTHERS),
+        }
+    }
+
+    fn forget(&mut self, resetting: &dyn Any) {
+        if let Some(resetting) = resetting.downcast_ref::<QpResetting>() {
+            self.0.ring.forget_qp(resetting);
+        }
+    }
+}
+
+/// An answer of another control plane.
+pub(super) const OTHERS: e810::Error = e810::Error::Invalid {
+    what: "an object of another device",
+};

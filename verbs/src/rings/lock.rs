@@ -1,0 +1,26 @@
+//! The lock of a ring: held for the time of a post or a poll.
+
+use std::thread;
+
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+use spin::relax::RelaxStrategy;
+
+/// A lock that costs two atomic accesses while nobody else wants it.
+pub(super) type Lock<T> = SpinMutex<T, YieldNow>;
+
+/// What has it.
+pub(super) type Guard<'a, T> = SpinMutexGuard<'a, T>;
+
+/// Lets others run: who has the lock may have been interrupted, or waits for a command of a reset.
+#[derive(Debug)]
+pub(super) struct YieldNow;
+
+impl RelaxStrategy for YieldNow {
+    #[cold]
+    fn relax() {
+        for _ in 0..16 {
+            core::hint::spin_loop();
+        }
+        thread::yield_now();
+    }
+}

@@ -1,0 +1,81 @@
+//! Rings of queue pairs and completion queues: what posts and polls work on, without a command.
+//!
+//! A [`ControlPlane`](crate::control::ControlPlane) makes them with their objects. The rest of the
+//! library has them as [`QpRings`] and [`CqRings`]; the functions that a program calls for each
+//! message ([`DataPathOps`]) know the platform that they are on, and reach them directly.
+
+use core::ffi::c_int;
+use core::fmt::Debug;
+use std::any::Any;
+
+use crate::abi::objects::{Cq, Qp};
+use crate::abi::work::{RecvWr, SendWr, Wc};
+
+mod completion;
+mod cq;
+mod lock;
+mod qp;
+mod request;
+
+pub use cq::PlatformCqRings;
+pub use qp::PlatformQpRings;
+
+/// The functions that `verbs.h` calls through the context for each message. They take objects
+/// whose rings the same control plane has made.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    missing_docs,
+    reason = "each is the function of libibverbs of that name"
+)]
+pub struct DataPathOps {
+    pub post_send: unsafe extern "C" fn(*mut Qp, *mut SendWr, *mut *mut SendWr) -> c_int,
+    pub post_recv: unsafe extern "C" fn(*mut Qp, *mut RecvWr, *mut *mut RecvWr) -> c_int,
+    pub poll_cq: unsafe extern "C" fn(*mut Cq, c_int, *mut Wc) -> c_int,
+    pub req_notify_cq: unsafe extern "C" fn(*mut Cq, c_int) -> c_int,
+}
+
+/// The queues of a queue pair. Each has a lock of its own: threads that post sends do not wait
+/// for those that post receives.
+pub trait QpRings: Debug + Send + Sync {
+    /// Keeps everybody from posting.
+    fn lock(&self) -> Box<dyn LockedQp + '_>;
+
+    /// Frees their memory, once the queue pair is destroyed, as the command's answer says.
+    fn release(self: Box<Self>, destroyed: &dyn Any);
+}
+
+/// The queues of a queue pair to which nobody posts just now.
+pub trait LockedQp {
+    /// Restarts them, in the course of a reset, with the command's answer.
+    ///
+    /// # Errors
+    /// It is another queue pair's.
+    fn restart(&mut self, reopened: &dyn Any) -> e810::Result<()>;
+}
+
+/// The ring of a completion queue.
+pub trait CqRings: Debug + Send + Sync {
+    /// Keeps everybody from polling.
+    fn lock(&self) -> Box<dyn LockedCq + '_>;
+
+    /// Frees its memory, once the completion queue is destroyed, as the command's answer says.
+    fn release(self: Box<Self>, destroyed: &dyn Any);
+}
+
+/// The ring of a completion queue that nobody polls just now.
+pub trait LockedCq {
+    /// Completions that wait to be polled, at least.
+    fn waiting(&self) -> u32;
+
+    /// Whether it can be resized: a few resizes may be under way at a time.
+    fn can_resize(&mut self) -> bool;
+
+    /// Goes on elsewhere after a resize, as the command's answer says.
+    ///
+    /// # Errors
+    /// It is another completion queue's.
+    fn resized(&mut self, resized: Box<dyn Any + Send>) -> e810::Result<()>;
+
+    /// Forgets a queue pair that is being reset, as the command's answer says.
+    fn forget(&mut self, resetting: &dyn Any);
+}

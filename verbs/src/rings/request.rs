@@ -1,0 +1,219 @@
+//! A program's requests as the driver has them. Nothing is copied: what a request names stays
+//! where the program has it.
+
+use core::array;
+use core::ffi::{c_int, c_uint};
+use core::slice;
+
+use e810::{Data, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
+
+use crate::abi::work::{SendWr as ProgramSendWr, Sge as ProgramSge};
+
+/// `enum ibv_wr_opcode`.
+mod opcode {
+    use core::ffi::c_int;
+
+    pub(super) const RDMA_WRITE: c_int = 0;
+    pub(super) const RDMA_WRITE_WITH_IMM: c_int = 1;
+    pub(super) const SEND: c_int = 2;
+    pub(super) const SEND_WITH_IMM: c_int = 3;
+    pub(super) const RDMA_READ: c_int = 4;
+    pub(super) const LOCAL_INV: c_int = 7;
+    pub(super) const SEND_WITH_INV: c_int = 9;
+}
+
+/// `IBV_SEND_INLINE`.
+const INLINE: c_uint = 1 << 3;
+/// SGEs that any request of the device has at most (data-path 1.6).
+const MAX_SGES: usize = 13;
+
+// A list of the program's SGEs is one of the driver's.
+const _: () = {
+    assert!(size_of::<Sge>() == size_of::<ProgramSge>());
+    assert!(align_of::<Sge>() == align_of::<ProgramSge>());
+    assert!(core::mem::offset_of!(Sge, addr) == core::mem::offset_of!(ProgramSge, addr));
+    assert!(core::mem::offset_of!(Sge, length) == core::mem::offset_of!(ProgramSge, length));
+    assert!(core::mem::offset_of!(Sge, lkey) == core::mem::offset_of!(ProgramSge, lkey));
+};
+
+/// The SGEs of a request; EINVAL for more than any has, or none where some are said to be.
+///
+/// # Safety
+/// `count` SGEs can be read at `list` as long as the slice is used, if it is not null.
+#[inline(always)]
+pub(super) unsafe fn sges<'a>(list: *const ProgramSge, count: c_int) -> Result<&'a [Sge], c_int> {
+    let count = count as c_uint as usize;
+    if count > MAX_SGES || (list.is_null() && count != 0) {
+        return Err(libc::EINVAL);
+    }
+    if count == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: the caller's; both structures are the same, see above.
+    Ok(unsafe { slice::from_raw_parts(list.cast::<Sge>(), count) })
+}
+
+/// Flags under the driver's numbers; those that mean nothing here are left out, as libirdma does.
+#[inline(always)]
+const fn flags(program: c_uint) -> SendFlags {
+    /// FENCE is the same; SIGNALED is a place further, SOLICITED two.
+    const FENCE: c_uint = 1;
+    const SIGNALED: c_uint = 1 << 1;
+    const SOLICITED: c_uint = 1 << 2;
+    let bits = program & FENCE | (program & SIGNALED) << 1 | (program & SOLICITED) << 2;
+    SendFlags::from_bits_retain(bits as u8)
+}
+
+const _: () = {
+    assert!(flags(1).bits() == SendFlags::FENCE.bits());
+    assert!(flags(2).bits() == SendFlags::SIGNALED.bits());
+    assert!(flags(4).bits() == SendFlags::SOLICITED.bits());
+};
+
+/// What is done with a request.
+pub(super) type Post<'a> = dyn FnMut(&SendWr<'_>) -> Result<(), c_int> + 'a;
+
+/// Makes the driver's request of a program's, and posts it. EOPNOTSUPP for one that the device
+/// has not; EINVAL for one that makes no sense.
+///
+/// # Safety
+/// What `request` names can be read: its SGEs, its address handle, and with `IBV_SEND_INLINE` its
+/// data.
+#[inline(always)]
+pub(super) unsafe fn with_send(
+    request: &ProgramSendWr,
+    is_datagram: bool,
+    post: &mut impl FnMut(&SendWr<'_>) -> Result<(), c_int>,
+) -> Result<(), c_int> {
+    // SAFETY: the caller's.
+    let sges = unsafe { sges(request.sg_list, request.num_sge) }?;
+    if request.send_flags & INLINE != 0 && request.opcode != opcode::RDMA_READ {
+        // SAFETY: the caller's.
+        return unsafe { with_inline(request, is_datagram, sges, post) };
+    }
+    // SAFETY: the caller's.
+    let op = unsafe { op(request, is_datagram, Data::Sges(sges), sges) }?;
+    post(&SendWr {
+        wr_id: request.wr_id,
+        op,
+        flags: flags(request.send_flags),
+    })
+}
+
+/// The same with `IBV_SEND_INLINE`.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn with_inline(
+    request: &ProgramSendWr,
+    is_datagram: bool,
+    sges: &[Sge],
+    post: &mut Post<'_>,
+) -> Result<(), c_int> {
+    let piece = |sge: &Sge| -> &[u8] {
+        match sge.length {
+            0 => &[],
+            // SAFETY: the caller's.
+            length => unsafe {
+                slice::from_raw_parts(sge.addr as usize as *const u8, length as usize)
+            },
+        }
+    };
+    let mut post = |pieces: &[&[u8]]| {
+        // SAFETY: the caller's.
+        let op = unsafe { op(request, is_datagram, Data::Inline(pieces), sges) }?;
+        post(&SendWr {
+            wr_id: request.wr_id,
+            op,
+            flags: flags(request.send_flags),
+        })
+    };
+    match sges {
+        [] => post(&[]),
+        [sge] => post(&[piece(sge)]),
+        _ => {
+            let pieces: [&[u8]; MAX_SGES] =
+                array::from_fn(|index| sges.get(index).map_or(&[][..], piece));
+            post(pieces.get(..sges.len()).unwrap_or_default())
+        }
+    }
+}
+
+/// What a request asks for.
+///
+/// # Safety
+/// The address handle that it names can be read.
+#[inline(always)]
+unsafe fn op<'a>(
+    request: &ProgramSendWr,
+    is_datagram: bool,
+    data: Data<'a>,
+    sges: &'a [Sge],
+) -> Result<Op<'a>, c_int> {
+    let imm = || Some(u32::from_be(request.imm_data));
+    let remote = || {
+        // SAFETY: numbers, whatever was written there.
+        let rdma = unsafe { request.wr.rdma };
+        Remote {
+            addr: rdma.remote_addr,
+            rkey: rdma.rkey,
+        }
+    };
+    Ok(match request.opcode {
+        opcode::SEND if !is_datagram => Op::Send { data, imm: None },
+        opcode::RDMA_WRITE => Op::Write {
+            data,
+            remote: remote(),
+            imm: None,
+        },
+        opcode::RDMA_READ => Op::Read {
+            into: sges,
+            remote: remote(),
+        },
+        opcode::SEND => Op::UdSend {
+            data,
+            imm: None,
+            // SAFETY: the caller's.
+            to: unsafe { target(request) }?,
+        },
+        opcode::SEND_WITH_IMM if !is_datagram => Op::Send { data, imm: imm() },
+        opcode::SEND_WITH_IMM => Op::UdSend {
+            data,
+            imm: imm(),
+            // SAFETY: the caller's.
+            to: unsafe { target(request) }?,
+        },
+        opcode::RDMA_WRITE_WITH_IMM => Op::Write {
+            data,
+            remote: remote(),
+            imm: imm(),
+        },
+        opcode::SEND_WITH_INV => Op::SendInv {
+            data,
+            rkey: request.imm_data,
+        },
+        opcode::LOCAL_INV => Op::LocalInv {
+            stag: request.imm_data,
+        },
+        // As libirdma has it, for atomic operations and for what is none.
+        _ => return Err(libc::EINVAL),
+    })
+}
+
+/// Whom a datagram goes to.
+///
+/// # Safety
+/// Its address handle can be read, if it names one.
+#[inline(always)]
+unsafe fn target(request: &ProgramSendWr) -> Result<UdTarget, c_int> {
+    // SAFETY: numbers and a pointer, whatever was written there.
+    let ud = unsafe { request.wr.ud };
+    // SAFETY: the caller's.
+    let ah = unsafe { ud.ah.as_ref() }.ok_or(libc::EINVAL)?;
+    Ok(UdTarget {
+        ah: ah.handle,
+        qpn: ud.remote_qpn,
+        qkey: ud.remote_qkey,
+    })
+}
