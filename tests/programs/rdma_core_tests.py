@@ -15,6 +15,7 @@ to those whose name begins so.
 """
 
 import faulthandler
+import gc
 import json
 import os
 import random
@@ -25,6 +26,9 @@ import subprocess
 import sys
 import time
 import unittest
+
+# How a process ends.
+WELL = "well"
 
 # Not generic: other vendors' interfaces, graphics cards, the connection manager.
 LEFT_OUT = re.compile(r"test_(mlx5_.*|efa.*|cuda_.*|rdmacm)$")
@@ -70,6 +74,8 @@ class Reporter(unittest.TestResult):
         faulthandler.dump_traceback_later(LIMIT, exit=True)
 
     def stopTest(self, test):
+        # What it has left is taken down now, and not in a test behind it.
+        gc.collect()
         faulthandler.cancel_dump_traceback_later()
         state, text = self.said or ("fail", "it said nothing")
         self.say(test, state, text)
@@ -130,7 +136,6 @@ def run_module(folder, device, gid, descriptor, module, *names):
                 reporter.say(test, "there")
             elif name_of(test) in names:
                 test.run(reporter)
-    reporter.out.close()
     # Neither waits for threads nor runs destructors of what tests have left, as programs end that are killed.
     sys.stdout.flush()
     os._exit(0)
@@ -174,6 +179,8 @@ def run(python, folder, device, gid, module, names):
     except ProcessLookupError:
         pass
     status = child.wait()
+    if status == 0:
+        return said, WELL
     if late:
         return said, f"not done within {LIMIT} s"
     return said, "the process died: " + (f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}")
@@ -194,9 +201,10 @@ def results(python, folder, device, gid, wanted):
         if wanted:
             left = [name for name in left if any(name.startswith(begin) for begin in wanted)]
         while left:
-            began = None
+            began = last = None
             said, ended = run(python, folder, device, gid, module, left)
             for name, state, text in said:
+                last = name
                 if state == "began":
                     began = name
                 else:
@@ -206,9 +214,12 @@ def results(python, folder, device, gid, wanted):
             if began:
                 left.remove(began)
                 yield began, "fail", ended
-            elif left and not said:
+            elif ended != WELL:
+                # Between two of them, or at its end.
+                yield last or f"{module}.*", "fail", f"behind it: {ended}"
+            if ended == WELL or not said:
                 for name in left:
-                    yield name, "fail", ended
+                    yield name, "fail", "it was not run"
                 left = []
 
 

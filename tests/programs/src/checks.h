@@ -105,6 +105,40 @@ UNUSED __attribute__((noreturn)) static void finish(void) { _exit(0); }
     } while (0)
 
 
+/* ---- Processes */
+
+static bool in_one_process, all_ended = true;
+static int seconds = 60;
+
+/* What runs in the child of this begins with no device open; in the parent it waits for its end. */
+static bool forked(void) {
+    int status;
+    pid_t child;
+    if (in_one_process) return true;
+    fflush(stdout);
+    if ((child = fork()) < 0) {
+        say("(no process for it: %s)", error_name(errno));
+        return false;
+    }
+    if (child == 0) {
+        alarm(seconds);
+        return true;
+    }
+    waitpid(child, &status, 0);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) say("(did not end)");
+    else if (WIFSIGNALED(status)) say("(ended by SIG%s)", sigabbrev_np(WTERMSIG(status)));
+    all_ended = all_ended && !WIFSIGNALED(status);
+    return false;
+}
+
+static bool forked_end(void) {
+    if (!in_one_process) finish();
+    return false;
+}
+
+/* A row whose statement runs in a process of its own. Nothing of the device may be open yet. */
+#define ROW(...) for (bool inside = (row(__VA_ARGS__), forked()); inside; inside = forked_end())
+
 /* ---- Objects */
 
 static struct ibv_context *context;
@@ -313,32 +347,12 @@ static bool chosen(const char *name, int count, char **begins) {
     return false;
 }
 
-/* Runs a check in a process of its own; whether it came to its end. */
-static bool in_process(const struct check *check, int seconds) {
-    int status;
-    pid_t child;
-    fflush(stdout);
-    if ((child = fork()) < 0) {
-        perror("a process for a check");
-        exit(1);
-    }
-    if (child == 0) {
-        alarm(seconds);
-        check->run();
-        finish();
-    }
-    waitpid(child, &status, 0);
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) say("(did not end)");
-    else if (WIFSIGNALED(status)) say("(ended by SIG%s)", sigabbrev_np(WTERMSIG(status)));
-    return !WIFSIGNALED(status);
-}
-
 static int run_checks(int argc, char **argv, struct check *checks, size_t count) {
-    bool here = argc > 1 && !strcmp(argv[1], "-1"), well = true;
     const char *patience = getenv("PATIENCE");
-    int seconds = 60 * (patience ? atoi(patience) : 1);
-    argc -= here;
-    argv += here;
+    in_one_process = argc > 1 && !strcmp(argv[1], "-1");
+    argc -= in_one_process;
+    argv += in_one_process;
+    if (patience) seconds *= atoi(patience);
     if (argc > 1 && strcmp(argv[1], "-")) device_name = argv[1];
     if (argc > 2) gid_index = atoi(argv[2]);
     text = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -347,12 +361,11 @@ static int run_checks(int argc, char **argv, struct check *checks, size_t count)
     for (size_t at = 0; at < count; at++) {
         if (!chosen(checks[at].name, argc > 3 ? argc - 3 : 0, argv + 3)) continue;
         memset(text, 0, ROOM);
-        if (here) checks[at].run();
-        else well = in_process(&checks[at], seconds) && well;
+        for (bool inside = forked(); inside; inside = forked_end()) checks[at].run();
         char *rest = text, *one = strsep(&rest, "\n");
         if (*one || !rest) printf("%s: %s\n", checks[at].name, one);
         while ((one = strsep(&rest, "\n"))) printf("%s %s\n", checks[at].name, one);
         fflush(stdout);
     }
-    return well ? 0 : 1;
+    return all_ended ? 0 : 1;
 }

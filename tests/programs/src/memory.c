@@ -101,33 +101,31 @@ static unsigned char in_data[3 * PAGE] = {1}, in_bss[3 * PAGE];
 static void heap(void) {
     unsigned char *small = malloc(100), *large = malloc(1 << 20);
     NEED(small && large);
-    row("small"), tried(small, 100, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("large"), tried(large, 1 << 20, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("odd"), tried(large + 12345, 54321, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("one-byte"), tried(large + 4095, 1, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("across-pages"), tried(large + PAGE - 3, 6, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("small") tried(small, 100, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("large") tried(large, 1 << 20, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("odd") tried(large + 12345, 54321, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("one-byte") tried(large + 4095, 1, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("across-pages") tried(large + PAGE - 3, 6, ALL_RIGHTS, READABLE | WRITABLE, ALL);
 }
 
 static void program(void) {
     unsigned char on_stack[3 * PAGE];
-    row("stack"), tried(on_stack + 5, sizeof on_stack - 10, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("data"), tried(in_data, sizeof in_data, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("bss"), tried(in_bss, sizeof in_bss, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("stack") tried(on_stack + 5, sizeof on_stack - 10, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("data") tried(in_data, sizeof in_data, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("bss") tried(in_bss, sizeof in_bss, ALL_RIGHTS, READABLE | WRITABLE, ALL);
     /* Of the file of the program, private and never to be written. */
-    row("constants"), tried((void *)(uintptr_t)"a constant that is long enough", 30, IBV_ACCESS_REMOTE_READ, READABLE, SEND | READ);
-    row("constants-to-write"), tried((void *)(uintptr_t)"a constant that is long enough", 30, ALL_RIGHTS, READABLE, SEND | READ);
-    row("code"), tried((void *)(uintptr_t)&run_checks, 64, IBV_ACCESS_REMOTE_READ, READABLE, SEND | READ);
+    ROW("constants") tried((void *)(uintptr_t)"a constant that is long enough", 30, IBV_ACCESS_REMOTE_READ, READABLE, SEND | READ);
+    ROW("constants-to-write") tried((void *)(uintptr_t)"a constant that is long enough", 30, ALL_RIGHTS, READABLE, SEND | READ);
+    ROW("code") tried((void *)(uintptr_t)&run_checks, 64, IBV_ACCESS_REMOTE_READ, READABLE, SEND | READ);
 }
 
 /* Pages that nobody has touched before the registration, and their neighbours. */
 static void untouched(void) {
-    row("1-MiB"), tried(new_memory(1 << 20), 1 << 20, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("64-MiB"), tried(new_memory(64 << 20), 64 << 20, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("1-MiB") tried(new_memory(1 << 20), 1 << 20, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("64-MiB") tried(new_memory(64 << 20), 64 << 20, ALL_RIGHTS, READABLE | WRITABLE, ALL);
     /* Without LOCAL_WRITE: what is read is zero, and the program's later bytes are seen all the same. */
     unsigned char *memory = new_memory(PAGE);
-    struct ibv_mr *mr;
-    row("read-only-then-written");
-    if ((mr = registered(new_pd(), memory, PAGE, IBV_ACCESS_REMOTE_READ))) moved(mr, (uintptr_t)memory, memory, PAGE, READABLE | WRITABLE, SEND | READ);
+    ROW("read-only-then-written") tried(memory, PAGE, IBV_ACCESS_REMOTE_READ, READABLE | WRITABLE, SEND | READ);
 }
 
 static void overlapping(void) {
@@ -172,32 +170,33 @@ static void protection(void) {
     unsigned char *memory = new_memory(3 * PAGE);
     memory[0] = 1;
     NEED(!mprotect(memory, 3 * PAGE, PROT_READ));
-    row("read-only"), tried(memory, PAGE, IBV_ACCESS_REMOTE_READ, READABLE, SEND | READ);
-    row("read-only-to-write"), tried(memory, PAGE, ALL_RIGHTS, READABLE, ALL);
+    ROW("read-only") tried(memory, PAGE, IBV_ACCESS_REMOTE_READ, READABLE, SEND | READ);
+    ROW("read-only-to-write") tried(memory, PAGE, ALL_RIGHTS, READABLE, ALL);
     NEED(!mprotect(memory, 3 * PAGE, PROT_NONE));
-    row("none"), tried(memory, PAGE, IBV_ACCESS_REMOTE_READ, 0, SEND | READ);
-    row("none-to-write"), tried(memory, PAGE, ALL_RIGHTS, 0, ALL);
+    ROW("none") tried(memory, PAGE, IBV_ACCESS_REMOTE_READ, 0, SEND | READ);
+    ROW("none-to-write") tried(memory, PAGE, ALL_RIGHTS, 0, ALL);
     NEED(!mprotect(memory, PAGE, PROT_READ | PROT_WRITE));
-    row("half-none"), tried(memory, 2 * PAGE, ALL_RIGHTS, 0, ALL);
+    ROW("half-none") tried(memory, 2 * PAGE, ALL_RIGHTS, 0, ALL);
     /* The rights of the process are looked at when memory is registered, and not again. */
     NEED(!mprotect(memory, 3 * PAGE, PROT_READ | PROT_WRITE));
-    struct ibv_mr *mr;
-    row("none-later"), mr = registered(new_pd(), memory, PAGE, ALL_RIGHTS);
-    NEED(!mprotect(memory, PAGE, PROT_NONE));
-    if (mr) moved(mr, (uintptr_t)memory, memory, PAGE, 0, ALL);
+    ROW("none-later") {
+        struct ibv_mr *mr = registered(new_pd(), memory, PAGE, ALL_RIGHTS);
+        NEED(!mprotect(memory, PAGE, PROT_NONE));
+        if (mr) moved(mr, (uintptr_t)memory, memory, PAGE, 0, ALL);
+    }
 }
 
 static void unmapped(void) {
     unsigned char *memory = new_memory(3 * PAGE);
     NEED(!munmap(memory + PAGE, 2 * PAGE));
-    row("whole"), tried(memory + PAGE, PAGE, ALL_RIGHTS, 0, ALL);
-    row("second-page"), tried(memory, 2 * PAGE, ALL_RIGHTS, 0, ALL);
-    row("null"), tried(NULL, PAGE, ALL_RIGHTS, 0, ALL);
-    row("kernel"), tried((void *)0xffff800000000000ull, PAGE, ALL_RIGHTS, 0, ALL);
-    row("to-the-end"), tried(memory, SIZE_MAX - (uintptr_t)memory, ALL_RIGHTS, 0, 0);
-    row("beyond-the-end"), tried(memory, SIZE_MAX, ALL_RIGHTS, 0, 0);
-    row("length-0"), tried(memory, 0, ALL_RIGHTS, 0, 0);
-    row("null-length-0"), tried(NULL, 0, ALL_RIGHTS, 0, 0);
+    ROW("whole") tried(memory + PAGE, PAGE, ALL_RIGHTS, 0, ALL);
+    ROW("second-page") tried(memory, 2 * PAGE, ALL_RIGHTS, 0, ALL);
+    ROW("null") tried(NULL, PAGE, ALL_RIGHTS, 0, ALL);
+    ROW("kernel") tried((void *)0xffff800000000000ull, PAGE, ALL_RIGHTS, 0, ALL);
+    ROW("to-the-end") tried(memory, SIZE_MAX - (uintptr_t)memory, ALL_RIGHTS, 0, 0);
+    ROW("beyond-the-end") tried(memory, SIZE_MAX, ALL_RIGHTS, 0, 0);
+    ROW("length-0") tried(memory, 0, ALL_RIGHTS, 0, 0);
+    ROW("null-length-0") tried(NULL, 0, ALL_RIGHTS, 0, 0);
 }
 
 static void unmapped_later(void) {
@@ -235,57 +234,62 @@ static void files(void) {
     unsigned char *zero, *anonymous = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int zeroes = open("/dev/zero", O_RDWR);
     NEED(shared != MAP_FAILED && private != MAP_FAILED && read_only != MAP_FAILED && beyond != MAP_FAILED && anonymous != MAP_FAILED);
-    row("shared"), tried(shared, 4 * PAGE, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("shared-anonymous"), tried(anonymous, PAGE, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("private"), tried(private, 4 * PAGE, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("shared-read-only"), tried(read_only, 4 * PAGE, IBV_ACCESS_REMOTE_READ, READABLE, SEND | READ);
-    row("shared-read-only-to-write"), tried(read_only, 4 * PAGE, ALL_RIGHTS, READABLE, ALL);
-    row("to-its-end"), tried(beyond, PAGE, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("beyond-its-end"), tried(beyond + PAGE, PAGE, ALL_RIGHTS, 0, ALL);
-    row("half-beyond-its-end"), tried(beyond, 2 * PAGE, ALL_RIGHTS, 0, ALL);
+    ROW("shared") tried(shared, 4 * PAGE, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("shared-anonymous") tried(anonymous, PAGE, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("private") tried(private, 4 * PAGE, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("shared-read-only") tried(read_only, 4 * PAGE, IBV_ACCESS_REMOTE_READ, READABLE, SEND | READ);
+    ROW("shared-read-only-to-write") tried(read_only, 4 * PAGE, ALL_RIGHTS, READABLE, ALL);
+    ROW("to-its-end") tried(beyond, PAGE, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("beyond-its-end") tried(beyond + PAGE, PAGE, ALL_RIGHTS, 0, ALL);
+    ROW("half-beyond-its-end") tried(beyond, 2 * PAGE, ALL_RIGHTS, 0, ALL);
     zero = zeroes < 0 ? MAP_FAILED : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, zeroes, 0);
-    row("dev-zero");
-    if (zero == MAP_FAILED) say("(not here)");
-    else tried(zero, PAGE, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("dev-zero") {
+        if (zero == MAP_FAILED) say("(not here)");
+        else tried(zero, PAGE, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    }
     /* Both mappings are one file: what comes through one is seen through the other. */
-    struct ibv_mr *mr;
-    row("shared-seen-elsewhere"), mr = registered(new_pd(), shared, PAGE, ALL_RIGHTS);
-    if (!mr) return;
-    moved(mr, (uintptr_t)shared, shared, PAGE, READABLE | WRITABLE, RECEIVE);
-    say("%s", memcmp(read_only, shared, PAGE) ? "differs" : "same");
+    ROW("shared-seen-elsewhere") {
+        struct ibv_mr *mr = registered(new_pd(), shared, PAGE, ALL_RIGHTS);
+        if (mr) moved(mr, (uintptr_t)shared, shared, PAGE, READABLE | WRITABLE, RECEIVE);
+        if (mr) say("%s", memcmp(read_only, shared, PAGE) ? "differs" : "same");
+    }
     /* A file that becomes shorter keeps what was registered. */
-    row("shortened-later");
-    NEED(!ftruncate(file, 0));
-    moved(mr, (uintptr_t)shared, shared, PAGE, 0, ALL);
+    ROW("shortened-later") {
+        struct ibv_mr *mr = registered(new_pd(), shared, PAGE, ALL_RIGHTS);
+        NEED(!ftruncate(file, 0));
+        if (mr) moved(mr, (uintptr_t)shared, shared, PAGE, 0, ALL);
+    }
 }
 
 static void huge_pages(void) {
     const size_t size = 2 << 20;
     unsigned char *memory = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
     unsigned char *anywhere = new_memory(4 * size), *aligned = (void *)(((uintptr_t)anywhere + size - 1) & ~(size - 1));
-    row("reserved");
-    if (memory == MAP_FAILED) say("(not here)");
-    else tried(memory, 2 * size, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("reserved-odd");
-    if (memory == MAP_FAILED) say("(not here)");
-    else tried(memory + size - 77, 154, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("reserved") {
+        if (memory == MAP_FAILED) say("(not here)");
+        else tried(memory, 2 * size, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    }
+    ROW("reserved-odd") {
+        if (memory == MAP_FAILED) say("(not here)");
+        else tried(memory + size - 77, 154, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    }
     madvise(aligned, 2 * size, MADV_HUGEPAGE);
     memset(aligned, 1, 2 * size);
-    row("transparent"), tried(aligned, 2 * size, ALL_RIGHTS, READABLE | WRITABLE, ALL);
-    row("transparent-odd"), tried(aligned + size - 77, 154, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("transparent") tried(aligned, 2 * size, ALL_RIGHTS, READABLE | WRITABLE, ALL);
+    ROW("transparent-odd") tried(aligned + size - 77, 154, ALL_RIGHTS, READABLE | WRITABLE, ALL);
 }
 
 /* ---- Another address for the region */
 
 static void at_iova(const char *name, unsigned char *memory, size_t length, uint64_t iova, int access) {
-    struct ibv_pd *pd = new_pd();
-    row("%s", name);
-    errno = 0;
-    struct ibv_mr *mr = ibv_reg_mr_iova2(pd, memory, length, iova, access);
-    say_made("", mr);
-    if (!mr) return;
-    if (mr->addr != memory || mr->length != length) say("(another range)");
-    moved(mr, iova, memory, length, READABLE | WRITABLE, ALL);
+    ROW("%s", name) {
+        struct ibv_pd *pd = new_pd();
+        errno = 0;
+        struct ibv_mr *mr = ibv_reg_mr_iova2(pd, memory, length, iova, access);
+        say_made("", mr);
+        if (mr && (mr->addr != memory || mr->length != length)) say("(another range)");
+        if (mr) moved(mr, iova, memory, length, READABLE | WRITABLE, ALL);
+    }
 }
 
 static void iova(void) {
@@ -301,12 +305,12 @@ static void iova(void) {
 
 static void zero_based(void) {
     unsigned char *memory = new_memory(4 * PAGE);
-    struct ibv_mr *mr;
-    row("at-0");
-    if ((mr = registered(new_pd(), memory, PAGE, ALL_RIGHTS | IBV_ACCESS_ZERO_BASED))) moved(mr, 0, memory, PAGE, READABLE | WRITABLE, ALL);
-    row("at-its-address");
-    if ((mr = registered(new_pd(), memory, PAGE, ALL_RIGHTS | IBV_ACCESS_ZERO_BASED)))
-        moved(mr, (uintptr_t)memory, memory, PAGE, READABLE | WRITABLE, ALL);
+    for (int own = 0; own < 2; own++) {
+        ROW("%s", own ? "at-its-address" : "at-0") {
+            struct ibv_mr *mr = registered(new_pd(), memory, PAGE, ALL_RIGHTS | IBV_ACCESS_ZERO_BASED);
+            if (mr) moved(mr, own ? (uintptr_t)memory : 0, memory, PAGE, READABLE | WRITABLE, ALL);
+        }
+    }
     at_iova("iova-0", memory, PAGE, 0, ALL_RIGHTS | IBV_ACCESS_ZERO_BASED);
 }
 
@@ -342,8 +346,7 @@ static void rights(void) {
     for (size_t at = 0; at < COUNT(rows); at++) {
         unsigned char *memory = new_memory(PAGE);
         memory[0] = 1;
-        row("%s", rows[at].name);
-        tried(memory, PAGE, rows[at].access, READABLE | WRITABLE, ALL);
+        ROW("%s", rows[at].name) tried(memory, PAGE, rows[at].access, READABLE | WRITABLE, ALL);
     }
 }
 
