@@ -102,6 +102,7 @@ exports! {
     "ibv_query_qp" => e810_verbs::qp::query_qp,
     "ibv_query_qp_data_in_order" => e810_verbs::qp::query_qp_data_in_order,
     "ibv_destroy_qp" => e810_verbs::qp::destroy_qp,
+    "ibv_qp_to_qp_ex" => e810_verbs::qp::qp_to_qp_ex,
 }
 
 // Address handles and groups.
@@ -134,7 +135,6 @@ exports! {
     "ibv_create_ah_from_wc" => refusals::returns_null,
     "ibv_init_ah_from_wc" => refusals::returns_minus_one,
     "ibv_resolve_eth_l2_from_gid" => refusals::returns_error,
-    "ibv_qp_to_qp_ex" => refusals::returns_null,
     "ibv_import_device" => refusals::returns_null,
     "ibv_import_mr" => refusals::returns_null,
     "ibv_import_pd" => refusals::returns_null,

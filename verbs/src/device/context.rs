@@ -15,12 +15,14 @@ use crate::async_events::ContextEvents;
 use crate::channel::destroy_comp_channel;
 use crate::control::ControlPlane;
 use crate::cq::destroy_cq;
+use crate::cq::extended::create_cq_ex;
 use crate::errno::{self, fail, no_object};
 use crate::events::EventSink;
 use crate::mr::dereg_mr;
 use crate::panics::catch_panics;
 use crate::pd::dealloc_pd;
 use crate::qp::destroy_qp;
+use crate::qp::extended::create_qp_ex;
 use crate::query::device::query_device_ex;
 use crate::query::port::query_port_sized;
 use crate::rings::DataPathOps;
@@ -201,6 +203,8 @@ fn verbs(context: Context) -> VerbsContext {
     VerbsContext {
         query_port: Some(query_port_sized),
         query_device_ex: Some(query_device_ex),
+        create_cq_ex: Some(create_cq_ex),
+        create_qp_ex: Some(create_qp_ex),
         sz: size_of::<VerbsContext>(),
         context,
         ..nothing

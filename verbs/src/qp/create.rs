@@ -139,6 +139,7 @@ pub(crate) unsafe fn make(pd: *mut Pd, attr: &QpInitAttr) -> Result<(*mut Qp, Qp
         signals_all: new.signal_all,
         token,
         target: target.clone(),
+        collected: UnsafeCell::default(),
     };
     // SAFETY: the place was made for one just now.
     unsafe { (*place).write(object) };

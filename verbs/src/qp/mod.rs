@@ -1,4 +1,5 @@
-//! Queue pairs: `create`, `modify` and `query`, a file each.
+//! Queue pairs: `create`, `modify` and `query`, a file each; `extended`, the extended interface,
+//! whose requests are `collected` first.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -12,11 +13,15 @@ use crate::control::Token;
 use crate::device::context::OpenContext;
 use crate::rings::QpRings;
 
+mod collected;
 mod create;
+pub mod extended;
 mod modify;
 mod query;
 
+pub(crate) use collected::Collected;
 pub use create::{create_qp, destroy_qp};
+pub use extended::qp_to_qp_ex;
 pub use modify::modify_qp;
 pub use query::{query_qp, query_qp_data_in_order};
 
@@ -37,6 +42,8 @@ pub(crate) struct QpObject {
     signals_all: bool,
     token: Token,
     target: Arc<QpTarget>,
+    /// Of who has the send queue.
+    collected: UnsafeCell<Collected>,
 }
 
 impl QpObject {
@@ -61,6 +68,19 @@ impl QpObject {
 
     pub(crate) fn target(&self) -> &QpTarget {
         &self.target
+    }
+
+    /// Requests of the extended interface that are not posted yet.
+    ///
+    /// # Safety
+    /// The send queue is the caller's.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the lock of the send queue is held from call to call"
+    )]
+    pub(crate) unsafe fn collected(&self) -> &mut Collected {
+        // SAFETY: the caller's.
+        unsafe { &mut *self.collected.get() }
     }
 
     pub(crate) const fn number(&self) -> u32 {

@@ -24,6 +24,13 @@ const SL_IPV4: u8 = 8 | 2;
 impl From<Wc> for Place {
     #[inline(always)]
     fn from(wc: Wc) -> Self {
+        Self(MaybeUninit::new(wc.into()))
+    }
+}
+
+impl From<Wc> for ProgramWc {
+    #[inline(always)]
+    fn from(wc: Wc) -> Self {
         // On the wire it is big-endian, and so it is for programs; a key is a number.
         let imm_data = if wc.flags.contains(WcFlags::WITH_IMM) {
             wc.imm.to_be()
@@ -37,7 +44,7 @@ impl From<Wc> for Place {
         } else {
             SL_IPV6
         };
-        Self(MaybeUninit::new(ProgramWc {
+        Self {
             wr_id: wc.wr_id,
             status: c_int::from(wc.status as u8),
             opcode: c_int::from(wc.opcode as u8),
@@ -51,6 +58,6 @@ impl From<Wc> for Place {
             slid: 0,
             sl,
             dlid_path_bits: 0,
-        }))
+        }
     }
 }

@@ -6,13 +6,13 @@ use core::slice;
 use std::any::Any;
 use std::thread;
 
-use e810::{CqDestroyed, CqResized, CqRing, Notify, Platform, QpResetting};
+use e810::{CqDestroyed, CqResized, CqRing, Notify, Platform, QpResetting, Wc};
 
 use super::completion::Place;
 use super::lock::{Guard, Lock};
 use super::{CqRings, LockedCq};
 use crate::abi::objects::Cq;
-use crate::abi::work::Wc;
+use crate::abi::work::Wc as ProgramWc;
 use crate::cq::CqObject;
 
 /// Empty polls after which the processor is offered to others, where they may be the device.
@@ -22,7 +22,7 @@ const EMPTY: u32 = 16;
 pub struct PlatformCqRings<P: Platform>(Lock<Polled<P>>);
 
 /// What a poll works on.
-struct Polled<P: Platform> {
+pub(super) struct Polled<P: Platform> {
     ring: CqRing<P>,
     /// Empty polls until the processor is offered to others; 0: it is kept.
     left: u32,
@@ -34,6 +34,10 @@ impl<P: Platform> PlatformCqRings<P> {
     pub fn new(ring: CqRing<P>, yields: bool) -> Self {
         let left = if yields { EMPTY } else { 0 };
         Self(Lock::new(Polled { ring, left }))
+    }
+
+    pub(super) const fn polled(&self) -> &Lock<Polled<P>> {
+        &self.0
     }
 
     /// The rings of a program's completion queue.
@@ -50,7 +54,7 @@ impl<P: Platform> PlatformCqRings<P> {
     ///
     /// # Safety
     /// As [`of`](Self::of), and `count` completions can be written at `into`.
-    pub unsafe extern "C" fn poll_cq(cq: *mut Cq, count: c_int, into: *mut Wc) -> c_int {
+    pub unsafe extern "C" fn poll_cq(cq: *mut Cq, count: c_int, into: *mut ProgramWc) -> c_int {
         // SAFETY: the caller's.
         let rings = unsafe { Self::of(cq) };
         let into = if count > 0 {
@@ -85,6 +89,19 @@ impl<P: Platform> PlatformCqRings<P> {
 }
 
 impl<P: Platform> Polled<P> {
+    /// The next completion.
+    pub(super) fn poll_one(&mut self) -> Option<Wc> {
+        let mut wc = [Wc::default()];
+        if self.ring.poll(&mut wc) == 1 {
+            let [wc] = wc;
+            return Some(wc);
+        }
+        if self.left != 0 {
+            self.was_empty();
+        }
+        None
+    }
+
     #[cold]
     #[inline(never)]
     fn was_empty(&mut self) {

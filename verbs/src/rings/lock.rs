@@ -11,6 +11,11 @@ pub(super) type Lock<T> = SpinMutex<T, YieldNow>;
 /// What has it.
 pub(super) type Guard<'a, T> = SpinMutexGuard<'a, T>;
 
+/// Keeps a lock that was taken: whoever has taken it calls `force_unlock`.
+pub(super) fn leak<T>(guard: Guard<'_, T>) {
+    Guard::leak(guard);
+}
+
 /// Lets others run: who has the lock may have been interrupted, or waits for a command of a reset.
 #[derive(Debug)]
 pub(super) struct YieldNow;

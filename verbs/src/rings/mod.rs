@@ -8,17 +8,21 @@ use core::ffi::c_int;
 use core::fmt::Debug;
 use std::any::Any;
 
+use crate::abi::extended::{CqEx, QpEx};
+use crate::abi::make::PollCqAttr;
 use crate::abi::objects::{Cq, Qp};
 use crate::abi::work::{RecvWr, SendWr, Wc};
 
 mod completion;
 mod cq;
+mod extended;
 mod lock;
 mod qp;
 mod request;
 
 pub use cq::PlatformCqRings;
 pub use qp::PlatformQpRings;
+pub(crate) use request::{MAX_SGES, flags as send_flags};
 
 /// The functions that `verbs.h` calls through the context for each message. They take objects
 /// whose rings the same control plane has made.
@@ -32,6 +36,12 @@ pub struct DataPathOps {
     pub post_recv: unsafe extern "C" fn(*mut Qp, *mut RecvWr, *mut *mut RecvWr) -> c_int,
     pub poll_cq: unsafe extern "C" fn(*mut Cq, c_int, *mut Wc) -> c_int,
     pub req_notify_cq: unsafe extern "C" fn(*mut Cq, c_int) -> c_int,
+    pub start_poll: unsafe extern "C" fn(*mut CqEx, *mut PollCqAttr) -> c_int,
+    pub next_poll: unsafe extern "C" fn(*mut CqEx) -> c_int,
+    pub end_poll: unsafe extern "C" fn(*mut CqEx),
+    pub wr_start: unsafe extern "C" fn(*mut QpEx),
+    pub wr_complete: unsafe extern "C" fn(*mut QpEx) -> c_int,
+    pub wr_abort: unsafe extern "C" fn(*mut QpEx),
 }
 
 /// The queues of a queue pair. Each has a lock of its own: threads that post sends do not wait

@@ -31,6 +31,14 @@ impl<P: Platform> PlatformQpRings<P> {
         }
     }
 
+    pub(super) const fn send(&self) -> &Lock<QpSend<P>> {
+        &self.send
+    }
+
+    pub(super) const fn is_datagram(&self) -> bool {
+        self.is_datagram
+    }
+
     /// The rings of a program's queue pair.
     ///
     /// # Safety

@@ -25,7 +25,7 @@ mod opcode {
 /// `IBV_SEND_INLINE`.
 const INLINE: c_uint = 1 << 3;
 /// SGEs that any request of the device has at most (data-path 1.6).
-const MAX_SGES: usize = 13;
+pub(crate) const MAX_SGES: usize = 13;
 
 // A list of the program's SGEs is one of the driver's.
 const _: () = {
@@ -55,7 +55,7 @@ pub(super) unsafe fn sges<'a>(list: *const ProgramSge, count: c_int) -> Result<&
 
 /// Flags under the driver's numbers; those that mean nothing here are left out, as libirdma does.
 #[inline(always)]
-const fn flags(program: c_uint) -> SendFlags {
+pub(crate) const fn flags(program: c_uint) -> SendFlags {
     /// FENCE is the same; SIGNALED is a place further, SOLICITED two.
     const FENCE: c_uint = 1;
     const SIGNALED: c_uint = 1 << 1;

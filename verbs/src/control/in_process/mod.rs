@@ -209,6 +209,12 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
                 post_recv: PlatformQpRings::<P>::post_recv,
                 poll_cq: PlatformCqRings::<P>::poll_cq,
                 req_notify_cq: PlatformCqRings::<P>::req_notify_cq,
+                start_poll: PlatformCqRings::<P>::start_poll,
+                next_poll: PlatformCqRings::<P>::next_poll,
+                end_poll: PlatformCqRings::<P>::end_poll,
+                wr_start: PlatformQpRings::<P>::wr_start,
+                wr_complete: PlatformQpRings::<P>::wr_complete,
+                wr_abort: PlatformQpRings::<P>::wr_abort,
             }
         }
     }

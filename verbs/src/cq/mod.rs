@@ -1,9 +1,11 @@
-//! Completion queues.
+//! Completion queues; `extended`, those of the extended interface.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::{mem, ptr};
 use std::sync::Arc;
+
+use e810::Wc;
 
 use crate::abi::device::Context;
 use crate::abi::extended::CqEx;
@@ -17,6 +19,8 @@ use crate::errno::{self, no_object};
 use crate::panics::catch_panics;
 use crate::rings::CqRings;
 
+pub mod extended;
+
 /// What a completion queue has behind what libibverbs shows of it.
 #[derive(Debug)]
 #[repr(C)]
@@ -29,6 +33,8 @@ pub(crate) struct CqObject {
     number: u32,
     token: Token,
     target: Arc<CqTarget>,
+    /// What the extended interface has polled last.
+    current: UnsafeCell<Wc>,
 }
 
 impl CqObject {
@@ -49,6 +55,16 @@ impl CqObject {
     pub(crate) unsafe fn rings_of(cq: *mut Cq) -> *const () {
         // SAFETY: the caller's.
         unsafe { (*cq.cast::<Self>()).data }
+    }
+
+    /// What libibverbs shows of it.
+    const fn shown(&self) -> *mut CqEx {
+        self.abi.get()
+    }
+
+    /// What the extended interface has polled last: of who has the ring.
+    const fn current(&self) -> *mut Wc {
+        self.current.get()
     }
 
     pub(crate) fn rings(&self) -> &dyn CqRings {
@@ -96,58 +112,74 @@ pub unsafe extern "C" fn create_cq(
     vector: c_int,
 ) -> *mut Cq {
     catch_panics(ptr::null_mut(), || {
-        // SAFETY: the caller's.
-        let open = unsafe { OpenContext::of(context) };
-        let (Ok(entries), Ok(vector)) = (u32::try_from(entries), u16::try_from(vector)) else {
+        let (Ok(entries), Ok(vector)) = (u32::try_from(entries), u32::try_from(vector)) else {
             return no_object(libc::EINVAL);
         };
-        let events = if channel.is_null() {
-            None
-        } else {
-            // SAFETY: the caller's.
-            let channel = unsafe { ChannelObject::of(channel) };
-            if channel.context() != context {
-                return no_object(libc::EINVAL);
-            }
-            Some(channel.events().clone())
-        };
-        let token = Token::next();
-        let made = match open.control().create_cq(entries, vector, token) {
-            Ok(made) => made,
-            Err(refused) => return no_object(errno::of(&refused)),
-        };
-        // SAFETY: null pointers and numbers.
-        let mut shown: CqEx = unsafe { mem::zeroed() };
-        shown.base.context = context;
-        shown.base.channel = channel;
-        shown.base.cq_context = cq_context;
-        shown.base.handle = made.number;
-        shown.base.cqe = made.entries as c_int;
-        let place = Box::into_raw(Box::<CqObject>::new_uninit());
-        let cq = place.cast::<Cq>();
-        let target = Arc::new(CqTarget {
-            cq: ProgramPointer(cq),
-            channel: events,
-            completions: Acknowledged::default(),
-            errors: Acknowledged::default(),
-        });
-        let object = CqObject {
-            abi: UnsafeCell::new(shown),
-            data: ptr::from_ref(&*made.rings).cast(),
-            rings: made.rings,
-            number: made.number,
-            token,
-            target: target.clone(),
-        };
-        // SAFETY: the place was made for one just now.
-        unsafe { (*place).write(object) };
-        if let Some(events) = &target.channel {
-            events.enter();
-        }
-        open.events().enter(token, Target::Cq(target));
-        open.enter(Object::Cq(cq));
-        cq
+        // SAFETY: the caller's.
+        let made = unsafe { make(context, entries, cq_context, channel, vector) };
+        made.unwrap_or_else(no_object)
     })
+}
+
+/// Makes a completion queue.
+///
+/// # Safety
+/// As [`create_cq`].
+unsafe fn make(
+    context: *mut Context,
+    entries: u32,
+    cq_context: *mut c_void,
+    channel: *mut CompChannel,
+    vector: u32,
+) -> Result<*mut Cq, c_int> {
+    // SAFETY: the caller's.
+    let open = unsafe { OpenContext::of(context) };
+    let vector = u16::try_from(vector).map_err(|_| libc::EINVAL)?;
+    let events = if channel.is_null() {
+        None
+    } else {
+        // SAFETY: the caller's.
+        let channel = unsafe { ChannelObject::of(channel) };
+        if channel.context() != context {
+            return Err(libc::EINVAL);
+        }
+        Some(channel.events().clone())
+    };
+    let token = Token::next();
+    let made = open.control().create_cq(entries, vector, token);
+    let made = made.map_err(|refused| errno::of(&refused))?;
+    // SAFETY: null pointers and numbers.
+    let mut shown: CqEx = unsafe { mem::zeroed() };
+    shown.base.context = context;
+    shown.base.channel = channel;
+    shown.base.cq_context = cq_context;
+    shown.base.handle = made.number;
+    shown.base.cqe = made.entries as c_int;
+    let place = Box::into_raw(Box::<CqObject>::new_uninit());
+    let cq = place.cast::<Cq>();
+    let target = Arc::new(CqTarget {
+        cq: ProgramPointer(cq),
+        channel: events,
+        completions: Acknowledged::default(),
+        errors: Acknowledged::default(),
+    });
+    let object = CqObject {
+        abi: UnsafeCell::new(shown),
+        data: ptr::from_ref(&*made.rings).cast(),
+        rings: made.rings,
+        number: made.number,
+        token,
+        target: target.clone(),
+        current: UnsafeCell::new(Wc::default()),
+    };
+    // SAFETY: the place was made for one just now.
+    unsafe { (*place).write(object) };
+    if let Some(events) = &target.channel {
+        events.enter();
+    }
+    open.events().enter(token, Target::Cq(target));
+    open.enter(Object::Cq(cq));
+    Ok(cq)
 }
 
 /// `ibv_resize_cq`: 0, or EINVAL for fewer places than completions that wait.
