@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use e810_hal::DmaError;
+
 use super::iova::IovaError;
 
 /// A failure of a backend: what, on which device, and what to do.
@@ -54,6 +56,14 @@ pub enum BackendError {
         during: &'static str,
         /// The reason given.
         cause: String,
+    },
+    /// Memory was not mapped for the device.
+    #[error("{device}: {cause}")]
+    NotMapped {
+        /// The device.
+        device: String,
+        /// Why, and what to do.
+        cause: DmaError,
     },
     /// Not a device that this driver supports.
     #[error(

@@ -50,11 +50,16 @@ impl Identity {
     /// all functions of a card have one serial number (PCI Express).
     #[must_use]
     pub fn mac(&self) -> Option<[u8; 6]> {
-        let [a, b, c, 0xff, 0xff, d, e, f] = self.serial else {
-            return None;
-        };
-        Some([a, b, c, d, e, f]).filter(|mac| *mac != [0; 6])
+        mac_of_serial(self.serial)
     }
+}
+
+/// The Ethernet address that a serial number was made of.
+pub(crate) fn mac_of_serial(serial: [u8; 8]) -> Option<[u8; 6]> {
+    let [a, b, c, 0xff, 0xff, d, e, f] = serial else {
+        return None;
+    };
+    Some([a, b, c, d, e, f]).filter(|mac| *mac != [0; 6])
 }
 
 /// A function of a device as a platform: the `P` of the driver.
@@ -255,7 +260,9 @@ fn identify<T: Transport>(transport: &T) -> Result<Identity, BackendError> {
 
 /// Walks the extended capabilities to the serial number; 0 when there is none, or
 /// no extended part of the space (a function behind a bus without one).
-fn serial_number(word: impl Fn(u16) -> Result<u32, BackendError>) -> Result<u64, BackendError> {
+pub(crate) fn serial_number(
+    word: impl Fn(u16) -> Result<u32, BackendError>,
+) -> Result<u64, BackendError> {
     /// More than fit: the list of a broken device may be a circle.
     const MOST: u32 = 64;
     let mut at = config::EXTENDED;

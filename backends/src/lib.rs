@@ -57,6 +57,7 @@
 //! Simulated functions of this process are devices too with the feature `sim`, which is off
 //! by default.
 
+mod addressed_spec;
 pub mod buffer;
 pub mod channel;
 pub mod counted;

@@ -13,6 +13,7 @@ use e810_hal::{
 use super::dma::{Block, Memory};
 use super::error::BackendError;
 use super::function::{Function, lock, run};
+use super::iova::IovaError;
 use super::transport::Transport;
 
 impl<T: Transport> Bus for Function<T> {
@@ -38,9 +39,12 @@ unsafe impl<T: Transport> DmaAlloc for Function<T> {
         let given = lock(&self.inner.pool).alloc(layout);
         given.map_err(|error| {
             log::error!("no DMA memory: {error}");
-            DmaError::OutOfMemory {
-                bytes: layout.bytes(),
-                align: layout.align(),
+            match error {
+                BackendError::NotMapped { cause, .. } => cause,
+                _ => DmaError::OutOfMemory {
+                    bytes: layout.bytes(),
+                    align: layout.align(),
+                },
             }
         })
     }
@@ -58,30 +62,60 @@ impl<T: Transport> Function<T> {
         &self,
         memory: SharedBytes,
         access: Access,
-    ) -> Result<(Block<T>, DmaSegment), Option<BackendError>> {
+    ) -> Result<(Block<T>, DmaSegment), DmaError> {
         let domain = &self.inner.domain;
         let properties = domain.transport.properties();
         let (address, bytes) = (memory.address(), memory.len());
+        let bad_range = DmaError::BadRange { address, bytes };
         let in_page = address % properties.page;
         let pages = (in_page + bytes as u64).checked_next_multiple_of(properties.page);
-        let pages = pages.ok_or(None)?;
+        let pages = pages.ok_or(bad_range)?;
         let (held, offset) = match self.payload_at(address, bytes) {
             Some(file) => {
                 let offset = address - in_page - file.address();
                 (Memory::File(file), offset)
             }
             None if properties.maps_any_memory => (Memory::Caller, 0),
-            None => return Err(None),
+            None => return Err(DmaError::NoFile { address, bytes }),
         };
         let start = memory.as_ptr().as_ptr().wrapping_byte_sub(in_page as usize);
-        let start = NonNull::new(start).ok_or(None)?;
+        let start = NonNull::new(start).ok_or(bad_range)?;
         let align = properties.page as usize;
+        // Each mapping has I/O addresses of its own, also of memory that is mapped already: one
+        // for all who name the same addresses would outlive the memory there (the kernel keeps the
+        // pages, the process maps others), and who registers it later means what is there then.
         // SAFETY: a file's memory is held by the block; the caller's is valid and
         // lent until it is unmapped (contract of `SharedBytes::new`), and with it
         // the rest of its first and last page, which no process gives away alone.
-        let block = unsafe { Block::map(domain, held, start, offset, pages, align, access) }?;
+        let block = unsafe { Block::map(domain, held, start, offset, pages, align, access) };
+        let block = block.map_err(|error| not_mapped(&error, memory, access))?;
         let run = run(block.iova(), in_page, bytes as u64);
         Ok((block, run))
+    }
+}
+
+/// Why `memory` was not mapped: in terms of what the caller named, which are not whole pages. What
+/// has no reason of its own is in the log.
+fn not_mapped(error: &BackendError, memory: SharedBytes, access: Access) -> DmaError {
+    let (address, bytes) = (memory.address(), memory.len());
+    match error {
+        BackendError::NotMapped {
+            cause: DmaError::NotAccessible { .. },
+            ..
+        } => DmaError::NotAccessible {
+            address,
+            bytes,
+            access,
+        },
+        BackendError::NotMapped { cause, .. } => *cause,
+        BackendError::Iova {
+            cause: IovaError::Full { .. },
+            ..
+        } => DmaError::NoAddresses { bytes },
+        error => {
+            log::error!("{bytes} bytes were not mapped: {error}");
+            DmaError::Refused { address, bytes }
+        }
     }
 }
 
@@ -96,17 +130,7 @@ unsafe impl<T: Transport> DmaMap for Function<T> {
         if bytes == 0 || address.checked_add(bytes as u64).is_none() {
             return Err(DmaError::BadRange { address, bytes });
         }
-        let mapped = self.map_pages(memory, access).map_err(|error| {
-            match error {
-                Some(error) => log::error!("{bytes} bytes were not mapped: {error}"),
-                None => log::error!(
-                    "{}: {bytes} bytes at {address:#x} have no file behind them, which this \
-                     transport needs: allocate payload with `Function::buffer`",
-                    self.transport().name()
-                ),
-            }
-            DmaError::Refused { address, bytes }
-        })?;
+        let mapped = self.map_pages(memory, access)?;
         let mut mappings = lock(&self.inner.mappings);
         let id = mappings.next;
         mappings.next += 1;

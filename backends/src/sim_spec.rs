@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use e810_hal::Ns;
 use e810_sim::link::{Mac, NoMac, NoRate, NoTime, mac_option, parse_mac, parse_time, time_option};
-use e810_sim::{Builder, Mode, Quality, Rate, Sim};
+use e810_sim::{Builder, FIRST_MAC, Mode, Quality, Rate, Sim};
 use e810_sim_wire::{NoWireName, Wire, WireName, WireSpec};
 
 use crate::BackendError;
@@ -67,23 +67,26 @@ impl SimSpec {
         self.wire.clone().map(WireSpec::Segment)
     }
 
+    /// Ethernet address of the first function: [`mac`](Self::mac), or one that other ends of the
+    /// wire do not have, which is drawn each time, or without a wire the simulator's own.
+    #[must_use]
+    pub fn first_mac(&self) -> Mac {
+        let drawn = || self.to_others().and_then(|wire| wire.first_mac().ok());
+        self.mac.or_else(drawn).unwrap_or(FIRST_MAC)
+    }
+
     /// A simulator of this name, to be configured further. Its time is that of `mode`, but real
     /// where it has a wire, and its link is [`Quality::default_in`] that mode but for what the name
     /// says.
     #[must_use]
     pub fn builder(&self, mode: Mode) -> Builder {
-        let to_others = self.to_others();
-        let mode = match to_others {
+        let mode = match self.wire {
             Some(_) => Mode::Real,
             None => mode,
         };
         let link = self.link(Quality::default_in(mode));
         let builder = Sim::builder().mode(mode).quality(link);
-        let drawn = to_others.and_then(|wire| wire.first_mac().ok());
-        match self.mac.or(drawn) {
-            Some(mac) => builder.first_mac(mac),
-            None => builder,
-        }
+        builder.first_mac(self.first_mac())
     }
 
     /// Joins `sim` to the wire of this name, if it has one, until the result is dropped.

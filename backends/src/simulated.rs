@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use e810::{Lan, MacAddr, VsiId};
-use e810_hal::{Clock, Ns, Vector};
+use e810_hal::{Ns, Vector};
 use e810_sim::SimPlatform;
 use e810_sim::middleware::Layered;
 
@@ -20,12 +20,7 @@ impl Payload for SimPlatform {
 
 impl Interrupts for SimPlatform {
     fn wait_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()> {
-        fired.extend(self.take_interrupts());
-        if fired.is_empty() && limit > Ns(0) {
-            // In this process waiting is what makes the simulator go on.
-            self.relax();
-            fired.extend(self.take_interrupts());
-        }
+        fired.extend(self.wait_interrupts(limit));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The common part of all backends, on a mock transport that records its calls.
 
 mod pages;
+mod registered;
 mod rig;
 
 use std::ptr::NonNull;
@@ -184,7 +185,7 @@ fn memory_without_a_file_needs_a_transport_that_takes_it() {
     let bytes = unsafe { SharedBytes::new(start, memory.len()) };
     let strict = Rig::new(|_| {});
     let refused = strict.function.dma_map(bytes, Access::ReadWrite);
-    assert!(matches!(refused, Err(DmaError::Refused { bytes: 100, .. })));
+    assert!(matches!(refused, Err(DmaError::NoFile { bytes: 100, .. })));
     let rig = Rig::new(|properties| properties.maps_any_memory = true);
     let mapping = rig.function.dma_map(bytes, Access::ReadWrite).unwrap();
     let run = rig.function.dma_segment(&mapping, 0).unwrap();

@@ -3,7 +3,7 @@
 //! Which error has which number is one table in `docs/verbs-map.md`.
 
 pub use e810_hal::errno::{
-    EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOMEM, ENOSPC, EOPNOTSUPP, ETIMEDOUT,
+    EBUSY, EFAULT, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOMEM, ENOSPC, EOPNOTSUPP, ETIMEDOUT,
 };
 
 use crate::error::{Error, StageError};

@@ -61,6 +61,11 @@ impl SharedBytes {
     /// dropped and not deregistered keeps its mapping for good, so its memory must
     /// never be freed (or the function is reset and without bus mastering first).
     ///
+    /// Memory of programs that keep to no such promise (they unmap what they have registered)
+    /// may be given to a platform that does not depend on it for mappings: a kernel's VFIO,
+    /// which holds the pages themselves, or a simulator that checks each access. The promise is
+    /// needed for copies that are used, all the same.
+    ///
     /// - The memory stays valid for reads and writes; for reads alone where
     ///   nothing is written through a copy and the device may only read.
     /// - No Rust reference to it is used, but to atomics of eight aligned bytes.

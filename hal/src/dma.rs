@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 
 use crate::log_warn;
+use crate::map::Access;
 use crate::words::DmaWords;
 
 /// An address as the device sees it (after the IOMMU, before memory).
@@ -102,7 +103,7 @@ pub enum DmaError {
         /// Length in bytes.
         bytes: usize,
     },
-    /// The platform refused the mapping (limit reached, memory not mappable).
+    /// The platform refused the mapping, for none of the reasons that have a name below.
     #[error("the platform refused to map {bytes} bytes at {address:#x} for the device")]
     Refused {
         /// Virtual address of the first byte.
@@ -110,6 +111,83 @@ pub enum DmaError {
         /// Length in bytes.
         bytes: usize,
     },
+    /// Part of the memory to map is not there, or may not be used like that.
+    #[error(
+        "the {bytes} bytes at {address:#x} are not all memory that this process may {}: map them first{}",
+        if *.access == Access::Read { "read" } else { "write" },
+        if *.access == Access::Read { "" } else { ", or register what is read-only without the right to write" }
+    )]
+    NotAccessible {
+        /// Virtual address of the first byte.
+        address: u64,
+        /// Length in bytes.
+        bytes: usize,
+        /// What the device was to do with it.
+        access: Access,
+    },
+    /// A kernel locks memory that a device reaches, and the process may not lock so much
+    /// (RLIMIT_MEMLOCK).
+    #[error(
+        "{bytes} bytes are more than this process may still lock: RLIMIT_MEMLOCK is {limit} bytes{}; for these `ulimit -l {}` (KiB, in the shell that starts the program, as root) or LimitMEMLOCK={}K of its service is enough",
+        InUse(*.in_use),
+        needed_kib(*.bytes, *.in_use),
+        needed_kib(*.bytes, *.in_use)
+    )]
+    LockLimit {
+        /// Bytes asked for, in whole pages.
+        bytes: usize,
+        /// The limit in bytes.
+        limit: u64,
+        /// Bytes locked already, where the kernel says.
+        in_use: Option<u64>,
+    },
+    /// No I/O addresses are left.
+    #[error(
+        "no I/O addresses are left for {bytes} bytes: deregister memory that is not used, the IOMMU gives this function no more"
+    )]
+    NoAddresses {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// The kernel takes no further mapping for the device.
+    #[error(
+        "the kernel takes no further mapping ({bytes} bytes): vfio_iommu_type1 takes 65,535 for a container unless its parameter dma_entry_limit says otherwise; write a larger number to /sys/module/vfio_iommu_type1/parameters/dma_entry_limit before the function is opened, or register fewer and larger pieces"
+    )]
+    TooManyMappings {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// The device is another process, which can be given files only, and this memory has none.
+    #[error(
+        "the {bytes} bytes at {address:#x} have no file behind them, which this transport needs: take payload from its own allocator"
+    )]
+    NoFile {
+        /// Virtual address of the first byte.
+        address: u64,
+        /// Length in bytes.
+        bytes: usize,
+    },
+}
+
+/// How much is locked, as a part of a sentence.
+struct InUse(Option<u64>);
+
+impl core::fmt::Display for InUse {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            Some(bytes) => write!(f, ", {bytes} of them in use"),
+            None => f.write_str(", how much is in use is not known"),
+        }
+    }
+}
+
+/// The limit that `bytes` more fit in, in KiB; without those in use where nobody knows them.
+const fn needed_kib(bytes: usize, in_use: Option<u64>) -> u64 {
+    let in_use = match in_use {
+        Some(bytes) => bytes,
+        None => 0,
+    };
+    in_use.saturating_add(bytes as u64).div_ceil(1024)
 }
 
 /// An allocation before it has an owner: what [`DmaAlloc`] gives and takes.
@@ -140,7 +218,8 @@ pub unsafe trait DmaAlloc {
     /// Allocates.
     ///
     /// # Errors
-    /// [`DmaError::OutOfMemory`].
+    /// [`DmaError::OutOfMemory`]; [`DmaError::LockLimit`] or [`DmaError::TooManyMappings`] where
+    /// the platform knows that it is that.
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError>;
 
     /// Gives an allocation back.
@@ -170,7 +249,7 @@ impl<P: DmaAlloc> DmaBuf<P> {
     /// Allocates zeroed memory.
     ///
     /// # Errors
-    /// [`DmaError::OutOfMemory`].
+    /// As [`DmaAlloc::dma_alloc`].
     pub fn new(platform: P, layout: DmaLayout) -> Result<Self, DmaError> {
         let raw = platform.dma_alloc(layout)?;
         Ok(Self { platform, raw })
@@ -238,6 +317,47 @@ mod tests {
         let largest = DmaLayout::new(usize::MAX, usize::MAX);
         assert_eq!(largest.bytes(), usize::MAX & !7);
         assert_eq!(largest.align(), 1 << (usize::BITS - 1), "and not 8");
+    }
+
+    /// What a program is to do is in the text.
+    #[test]
+    fn a_refused_mapping_says_what_to_do() {
+        let (address, bytes) = (0x1000, 8192);
+        let text = |error: DmaError| std::string::ToString::to_string(&error);
+        let limit = 8 << 20;
+        let in_use = Some(limit - 4096);
+        let locked = text(DmaError::LockLimit {
+            bytes,
+            limit,
+            in_use,
+        });
+        for part in [
+            "RLIMIT_MEMLOCK is 8388608 bytes, 8384512 of them in use;",
+            "`ulimit -l 8196`",
+            "LimitMEMLOCK=8196K",
+        ] {
+            assert!(locked.contains(part), "{part}: {locked}");
+        }
+        let in_use = None;
+        let locked = text(DmaError::LockLimit {
+            bytes,
+            limit,
+            in_use,
+        });
+        assert!(locked.contains("8388608 bytes, how much is in use is not known; "));
+        assert!(locked.contains("`ulimit -l 8`"), "{locked}");
+        let access = Access::ReadWrite;
+        let not_accessible = |access| {
+            text(DmaError::NotAccessible {
+                address,
+                bytes,
+                access,
+            })
+        };
+        assert!(not_accessible(access).contains("may write: map them first, or register"));
+        assert!(not_accessible(Access::Read).ends_with("may read: map them first"));
+        let many = text(DmaError::TooManyMappings { bytes });
+        assert!(many.contains("65,535") && many.contains("dma_entry_limit"));
     }
 
     #[test]

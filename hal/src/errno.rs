@@ -13,6 +13,8 @@ pub const ENOENT: i32 = 2;
 pub const EIO: i32 = 5;
 /// Out of memory, or of room in a queue.
 pub const ENOMEM: i32 = 12;
+/// Memory that is not there, or may not be used like that.
+pub const EFAULT: i32 = 14;
 /// In use.
 pub const EBUSY: i32 = 16;
 /// No such device, or no more.
@@ -44,8 +46,16 @@ impl DmaError {
     #[must_use]
     pub const fn errno(&self) -> i32 {
         match self {
-            Self::OutOfMemory { .. } | Self::Refused { .. } => ENOMEM,
+            // The kernel's ENOSPC (no addresses, no further mapping) is ENOMEM for a
+            // program that registers: verbs have no other number for "no room".
+            Self::OutOfMemory { .. }
+            | Self::Refused { .. }
+            | Self::LockLimit { .. }
+            | Self::NoAddresses { .. }
+            | Self::TooManyMappings { .. } => ENOMEM,
+            Self::NotAccessible { .. } => EFAULT,
             Self::BadRange { .. } => EINVAL,
+            Self::NoFile { .. } => EOPNOTSUPP,
         }
     }
 }
@@ -55,5 +65,44 @@ impl NoHostMemory {
     #[must_use]
     pub const fn errno(&self) -> i32 {
         ENOMEM
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Access;
+
+    #[test]
+    fn each_reason_of_a_refused_mapping_has_its_number() {
+        let (address, bytes, align) = (0x1000, 4096, 8);
+        let access = Access::Read;
+        let (limit, in_use) = (0, None);
+        for (error, number) in [
+            (DmaError::OutOfMemory { bytes, align }, 12),
+            (DmaError::BadRange { address, bytes }, 22),
+            (DmaError::Refused { address, bytes }, 12),
+            (
+                DmaError::NotAccessible {
+                    address,
+                    bytes,
+                    access,
+                },
+                14,
+            ),
+            (
+                DmaError::LockLimit {
+                    bytes,
+                    limit,
+                    in_use,
+                },
+                12,
+            ),
+            (DmaError::NoAddresses { bytes }, 12),
+            (DmaError::TooManyMappings { bytes }, 12),
+            (DmaError::NoFile { address, bytes }, 95),
+        ] {
+            assert_eq!(error.errno(), number, "{error:?}");
+        }
     }
 }

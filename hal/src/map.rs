@@ -58,8 +58,12 @@ pub unsafe trait DmaMap {
     /// virtual address, and offsets within a 4 KiB page are the same on both
     /// sides.
     ///
+    /// Each call makes a mapping of its own, also of memory that is mapped already. Platforms
+    /// must not share mappings by address: a mapping outlives the memory that was at its
+    /// address, and what is there later is other memory.
+    ///
     /// # Errors
-    /// [`DmaError::BadRange`], [`DmaError::Refused`], [`DmaError::OutOfMemory`].
+    /// [`DmaError`], with the reason where the platform knows it.
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError>;
 
     /// Segment `index` of a live mapping; `None` from [`Mapping::segments`] on.

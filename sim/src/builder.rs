@@ -43,6 +43,7 @@ pub struct Builder {
     mode: Mode,
     vectors: u16,
     segments: DmaSegmentation,
+    checked_access: bool,
     variation: Variation,
     quality: Option<Quality>,
     first_mac: Mac,
@@ -60,6 +61,7 @@ impl Default for Builder {
             mode: Mode::default(),
             vectors: 9,
             segments: DmaSegmentation::default(),
+            checked_access: false,
             variation: Variation::default(),
             quality: None,
             first_mac: FIRST_MAC,
@@ -105,6 +107,26 @@ impl Builder {
     #[must_use]
     pub fn segmentation(mut self, segments: DmaSegmentation) -> Self {
         self.segments = segments;
+        self
+    }
+
+    /// Memory that programs map is not trusted to be there: for programs in this process that
+    /// unmap what they have registered, or register what they may not write. Off by default, for
+    /// programs that keep the promise of [`SharedBytes::new`](e810_hal::SharedBytes::new).
+    ///
+    /// [`DmaMap::dma_map`](e810_hal::DmaMap::dma_map) then refuses memory that is not there, or is
+    /// not writable where the device is to write ([`DmaError::NotAccessible`]), and each access of
+    /// the device is a system call. One that fails ends the queue pair as a refused I/O address
+    /// does; it is counted ([`Stats::program_faults`](crate::Stats::program_faults)) and no
+    /// finding. What the program maps at an address later is what the device reaches there: no
+    /// page is pinned. Memory of [`DmaAlloc`](e810_hal::DmaAlloc) is not concerned.
+    ///
+    /// Where [`can_check_access`](crate::can_check_access) says no, every access fails.
+    ///
+    /// [`DmaError::NotAccessible`]: e810_hal::DmaError::NotAccessible
+    #[must_use]
+    pub fn checked_access(mut self, on: bool) -> Self {
+        self.checked_access = on;
         self
     }
 
@@ -242,6 +264,8 @@ impl Builder {
         } else {
             Start::Warm
         };
+        let mut memory = DriverMemory::new(self.segments, &rng);
+        memory.check_access(self.checked_access);
         let mut state = FunctionState {
             identity,
             mac: mac(self.first_mac, pf),
@@ -249,7 +273,7 @@ impl Builder {
             registers: RegisterFile::new(identity, start),
             irq: Interrupts::new(self.vectors, self.variation.clear_pba),
             msix: Msix::new(self.vectors),
-            memory: DriverMemory::new(self.segments, &rng),
+            memory,
             host_vectors: vec![HostVector::default(); usize::from(self.vectors)],
             stats: Stats::default(),
             tally: Tally::default(),
@@ -282,8 +306,8 @@ impl Builder {
     }
 }
 
-/// A locally administered address.
-pub(crate) const FIRST_MAC: Mac = [0x02, 0xe8, 0x10, 0x00, 0x00, 0x00];
+/// Ethernet address of the first function where none is chosen: a locally administered one.
+pub const FIRST_MAC: Mac = [0x02, 0xe8, 0x10, 0x00, 0x00, 0x00];
 
 pub(crate) const fn mac([a, b, c, d, e, last]: Mac, pf: u8) -> Mac {
     [a, b, c, d, e, last.wrapping_add(pf)]

@@ -89,6 +89,8 @@ pub(crate) struct DriverMemory {
     next_mapping: u64,
     quarantine: VecDeque<Block>,
     segments: DmaSegmentation,
+    /// Memory that is mapped from now on need not be there when it is accessed.
+    checked_access: bool,
     rng: Rng,
     counts: MemoryCounts,
     /// Requests left until one fails, by [`Allocation`].
@@ -105,10 +107,20 @@ impl DriverMemory {
             next_mapping: 1,
             quarantine: VecDeque::new(),
             segments,
+            checked_access: false,
             rng: rng.fork("runs"),
             counts: MemoryCounts::default(),
             fail_in: [None; 3],
         }
+    }
+
+    /// Whether each access to memory of `DmaMap` is checked.
+    pub(crate) fn check_access(&mut self, on: bool) {
+        self.checked_access = on;
+    }
+
+    pub(crate) fn checks_access(&self) -> bool {
+        self.checked_access
     }
 
     pub(crate) fn counts(&self) -> MemoryCounts {

@@ -17,7 +17,7 @@ use crate::driver_memory::DriverMemory;
 use crate::findings::{Class, Log};
 use crate::fw::{Card, Cx, EnabledPorts, Firmware, FirmwareEffect, LanSide};
 use crate::interrupt_lines::InterruptLines;
-use crate::iommu::Refused;
+use crate::iommu::{NoAccess, Refused};
 use crate::irq::Interrupts;
 use crate::lan::{Counters, LanQueues, is_roce};
 use crate::link::Mac;
@@ -445,6 +445,21 @@ impl EngineEnv<'_> {
         let fault = DmaFault::from(refused);
         self.found(Class::Fault, refused.refusal.kind(), fault.to_string());
         fault
+    }
+
+    /// An access that did not take place, for the engine to react to.
+    ///
+    /// Memory that the program took away is no finding: a driver cannot know of it, and no card
+    /// meets it, because existing drivers have the kernel pin the pages of a region. So it is only
+    /// counted; the queue pair ends as with any address that the IOMMU refuses.
+    pub(crate) fn no_access(&mut self, no: NoAccess) -> DmaFault {
+        match no {
+            NoAccess::Refused(refused) => self.refused(refused),
+            NoAccess::NotThere(fault) => {
+                self.state.stats.program_faults += 1;
+                fault
+            }
+        }
     }
 
     fn did_read(&mut self, bytes: usize) {

@@ -90,6 +90,14 @@ impl InterruptLines {
         lines.iter_mut().enumerate().filter_map(raised).collect()
     }
 
+    /// Sleeps until any line is raised, for `limit` at most, and takes all that are.
+    pub(crate) fn wait_any(&self, limit: Duration) -> Vec<Vector> {
+        let lines = self.lock();
+        let none = |lines: &mut Vec<InterruptLine>| !lines.iter().any(|line| line.raised);
+        drop(self.changed.wait_timeout_while(lines, limit, none));
+        self.take()
+    }
+
     /// Whether `vector` was raised; lowers it.
     pub(crate) fn take_one(&self, vector: Vector) -> bool {
         let mut lines = self.lock();
@@ -165,6 +173,15 @@ mod tests {
             !lines.wait(vector(1), Duration::ZERO),
             "taken by the thread"
         );
+    }
+
+    #[test]
+    fn who_waits_for_any_line_takes_all() {
+        let lines = InterruptLines::new(3);
+        lines.raise(&[2, 0]);
+        let taken = lines.wait_any(Duration::from_secs(60));
+        assert_eq!(taken, [vector(0), vector(2)]);
+        assert_eq!(lines.wait_any(Duration::ZERO), []);
     }
 
     #[test]

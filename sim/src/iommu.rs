@@ -10,6 +10,7 @@
 //! pages of an IOMMU.
 
 mod access;
+mod target;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +20,9 @@ use e810_hal::{Access, SharedBytes};
 use crate::findings::kind;
 use crate::pe::DmaFault;
 use crate::rng::Rng;
+
+pub(crate) use access::NoAccess;
+pub(crate) use target::Target;
 
 /// Granularity of an IOMMU, and the least distance between two mappings.
 pub(crate) const PAGE: u64 = 4096;
@@ -94,7 +98,7 @@ impl From<Refused> for DmaFault {
 /// A mapping that is contiguous on both sides.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    memory: SharedBytes,
+    memory: Target,
     access: Access,
     /// Put here by [`Iommu::attach`].
     attached: bool,
@@ -174,7 +178,8 @@ impl Iommu {
     }
 
     /// Maps `memory` at `iova`; false when the place is not free.
-    pub(crate) fn map(&mut self, iova: u64, memory: SharedBytes, access: Access) -> bool {
+    pub(crate) fn map(&mut self, iova: u64, memory: impl Into<Target>, access: Access) -> bool {
+        let memory = memory.into();
         let free = self.is_free(iova, memory.len() as u64);
         if free {
             let segment = Segment {
@@ -214,7 +219,7 @@ impl Iommu {
         let fits = free && iova % PAGE == memory.address() % PAGE;
         if fits {
             let segment = Segment {
-                memory,
+                memory: memory.into(),
                 access,
                 attached: true,
             };
@@ -283,7 +288,7 @@ impl Iommu {
     }
 
     /// Memory behind `bytes` bytes at `iova`, if their mapping was used lately and permits it.
-    fn translate_recent(&self, iova: u64, bytes: usize, write: bool) -> Option<SharedBytes> {
+    fn translate_recent(&self, iova: u64, bytes: usize, write: bool) -> Option<Target> {
         let (start, segment) = self.recent(iova)?.get()?;
         if write && segment.access == Access::Read {
             return None;
@@ -312,7 +317,7 @@ impl Iommu {
 
     /// Memory behind `bytes` bytes at `iova`.
     #[inline]
-    fn translate(&self, iova: u64, bytes: usize, write: bool) -> Result<SharedBytes, Refused> {
+    fn translate(&self, iova: u64, bytes: usize, write: bool) -> Result<Target, Refused> {
         match self.translate_recent(iova, bytes, write) {
             Some(memory) => Ok(memory),
             None => self.translate_checked(iova, bytes, write),
@@ -321,12 +326,7 @@ impl Iommu {
 
     /// As [`Iommu::translate`], for any mapping, and with the reason when there is none.
     #[inline(never)]
-    fn translate_checked(
-        &self,
-        iova: u64,
-        bytes: usize,
-        write: bool,
-    ) -> Result<SharedBytes, Refused> {
+    fn translate_checked(&self, iova: u64, bytes: usize, write: bool) -> Result<Target, Refused> {
         let refuse = |refusal| Refused {
             refusal,
             iova,
@@ -344,7 +344,7 @@ impl Iommu {
     }
 
     /// Memory behind `bytes` bytes at `iova`, in the order of their addresses.
-    fn pieces(&self, iova: u64, bytes: usize, write: bool) -> Result<Vec<SharedBytes>, Refused> {
+    fn pieces(&self, iova: u64, bytes: usize, write: bool) -> Result<Vec<Target>, Refused> {
         let refuse = |refusal| Refused {
             refusal,
             iova,

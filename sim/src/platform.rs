@@ -20,6 +20,7 @@ use crate::function::{EngineEnv, FunctionState};
 use crate::interrupt_lines::InterruptLines;
 use crate::link::Mac;
 use crate::machine::Machine;
+use crate::program_memory;
 use crate::regs;
 use crate::runtime::{Mode, RuntimeOwner};
 
@@ -77,6 +78,23 @@ impl SimPlatform {
     #[must_use]
     pub fn take_interrupts(&self) -> Vec<Vector> {
         self.lines().take()
+    }
+
+    /// As [`take_interrupts`](Self::take_interrupts), and waits for one, for `limit` at most. In
+    /// virtual time, waiting is one step of the simulator.
+    #[must_use]
+    pub fn wait_interrupts(&self, limit: Ns) -> Vec<Vector> {
+        match self.mode() {
+            Mode::Real => self.lines().wait_any(Duration::from_nanos(limit.0)),
+            Mode::Virtual => {
+                let taken = self.take_interrupts();
+                if !taken.is_empty() || limit == Ns(0) {
+                    return taken;
+                }
+                self.relax();
+                self.take_interrupts()
+            }
+        }
     }
 
     /// How often `vector` has fired.
@@ -222,6 +240,10 @@ unsafe impl DmaAlloc for SimPlatform {
 // removes all of them under the lock that every device access takes.
 unsafe impl DmaMap for SimPlatform {
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
+        if self.with(|env| env.state.memory.checks_access()) {
+            // Not with the function locked: pages may have to come from a file.
+            program_memory::check(memory, access)?;
+        }
         self.with(|env| env.state.memory.dma_map(memory, access))
     }
 

@@ -25,6 +25,9 @@ pub struct Stats {
     /// DMA accesses and MSI-X messages that failed because Bus Master Enable was cleared while
     /// work was in progress: no finding.
     pub stopped: u64,
+    /// DMA accesses that failed because the program does not have the memory any more, with
+    /// [`Builder::checked_access`](crate::Builder::checked_access): no finding.
+    pub program_faults: u64,
     /// Frames put on the wire.
     pub frames_sent: u64,
     /// Frames received from the wire.

@@ -156,6 +156,36 @@ pub unsafe extern "C" fn reg_mr_iova2(
     })
 }
 
+/// Another name for a region of another context.
+///
+/// # Safety
+/// `pd` is one.
+pub(crate) unsafe fn import(pd: *mut Pd, key: u32) -> *mut Mr {
+    let mr = Box::new(MrObject {
+        abi: UnsafeCell::new(Mr {
+            // SAFETY: the caller's.
+            context: unsafe { PdObject::of(pd) }.context(),
+            pd,
+            addr: ptr::null_mut(),
+            length: 0,
+            handle: key,
+            lkey: key,
+            rkey: key,
+        }),
+        is_lost: AtomicBool::new(false),
+    });
+    Box::into_raw(mr).cast()
+}
+
+/// Frees the name alone.
+///
+/// # Safety
+/// It came from [`import`], and is not used again.
+pub(crate) unsafe fn forget(mr: *mut Mr) {
+    // SAFETY: the caller's: made as a box.
+    drop(unsafe { Box::from_raw(mr.cast::<MrObject>()) });
+}
+
 /// `ibv_dereg_mr`.
 ///
 /// # Safety

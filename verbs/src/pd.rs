@@ -3,9 +3,11 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi::device::Context;
 use crate::abi::objects::Pd;
+use crate::async_events::ProgramPointer;
 use crate::device::context::{Object, OpenContext};
 use crate::errno::{self, no_object};
 use crate::panics::catch_panics;
@@ -16,6 +18,21 @@ use crate::panics::catch_panics;
 pub(crate) struct PdObject {
     abi: UnsafeCell<Pd>,
     number: u32,
+    role: Role,
+}
+
+/// What a protection domain is to the device.
+#[derive(Debug)]
+enum Role {
+    /// One of its own.
+    Own {
+        /// Parent domains of it.
+        parents: AtomicU32,
+    },
+    /// Another name for one, which that is not destroyed before.
+    Parent(ProgramPointer<Pd>),
+    /// Another name for one of another context.
+    Imported,
 }
 
 impl PdObject {
@@ -47,6 +64,42 @@ impl PdObject {
     }
 }
 
+/// Makes a name for the domain of a number.
+fn make(context: *mut Context, number: u32, role: Role) -> *mut Pd {
+    let pd = Box::new(PdObject {
+        abi: UnsafeCell::new(Pd {
+            context,
+            handle: number,
+        }),
+        number,
+        role,
+    });
+    Box::into_raw(pd).cast()
+}
+
+/// A parent domain of one.
+pub(crate) fn parent(of: &PdObject) -> *mut Pd {
+    if let Role::Own { parents } = &of.role {
+        parents.fetch_add(1, Ordering::AcqRel);
+    }
+    let shown = ProgramPointer(of.abi.get());
+    make(of.context(), of.number, Role::Parent(shown))
+}
+
+/// Another name for one of another context.
+pub(crate) fn import(context: *mut Context, number: u32) -> *mut Pd {
+    make(context, number, Role::Imported)
+}
+
+/// Frees the name alone.
+///
+/// # Safety
+/// It came from [`import`], and is not used again.
+pub(crate) unsafe fn forget(pd: *mut Pd) {
+    // SAFETY: the caller's: made as a box.
+    drop(unsafe { Box::from_raw(pd.cast::<PdObject>()) });
+}
+
 /// `ibv_alloc_pd`.
 ///
 /// # Safety
@@ -59,14 +112,8 @@ pub unsafe extern "C" fn alloc_pd(context: *mut Context) -> *mut Pd {
             Ok(number) => number,
             Err(refused) => return no_object(errno::of(&refused)),
         };
-        let pd = Box::new(PdObject {
-            abi: UnsafeCell::new(Pd {
-                context,
-                handle: number,
-            }),
-            number,
-        });
-        let pd = Box::into_raw(pd).cast::<Pd>();
+        let parents = AtomicU32::new(0);
+        let pd = make(context, number, Role::Own { parents });
         open.enter(Object::Pd(pd));
         pd
     })
@@ -82,12 +129,26 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut Pd) -> c_int {
         let object = unsafe { PdObject::of(pd) };
         // SAFETY: the caller's: a context outlives its objects.
         let open = unsafe { object.open() };
-        if let Err(refused) = open.control().dealloc_pd(object.number) {
-            return errno::of(&refused);
+        match &object.role {
+            Role::Own { parents } => {
+                if parents.load(Ordering::Acquire) > 0 {
+                    return libc::EBUSY;
+                }
+                if let Err(refused) = open.control().dealloc_pd(object.number) {
+                    return errno::of(&refused);
+                }
+                open.leave(&Object::Pd(pd));
+            }
+            Role::Parent(of) => {
+                // SAFETY: it is not deallocated while it has parents.
+                if let Role::Own { parents } = unsafe { &PdObject::of(of.0).role } {
+                    parents.fetch_sub(1, Ordering::AcqRel);
+                }
+            }
+            Role::Imported => {}
         }
-        open.leave(&Object::Pd(pd));
-        // SAFETY: the caller's: made as a box, and nobody uses it any more.
-        drop(unsafe { Box::from_raw(pd.cast::<PdObject>()) });
+        // SAFETY: the caller's: nobody uses it any more.
+        unsafe { forget(pd) };
         0
     })
 }

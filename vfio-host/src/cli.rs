@@ -21,6 +21,7 @@ mod perf;
 mod ping;
 mod pingpong;
 mod report;
+mod run;
 mod sim;
 mod start;
 mod stat;
@@ -44,6 +45,7 @@ pub use perf::{PerfArgs, TestArg};
 pub use ping::PingArgs;
 pub use pingpong::{PingpongArgs, ServiceArg};
 pub use report::{ReportArgs, ResetArg};
+pub use run::RunArgs;
 pub use sim::{ProfileArg, SimArgs};
 pub use start::{BackendArgs, StartArgs};
 pub use stat::StatArgs;
@@ -73,6 +75,8 @@ pub enum Command {
     Bind(BindArgs),
     /// Bind functions to the drivers they had before.
     Unbind(BindArgs),
+    /// Run a program of libibverbs on this driver, unchanged.
+    Run(RunArgs),
     /// Bring two functions up, connect a QP pair, and verify every message.
     Pingpong(PingpongArgs),
     /// Measure latency or bandwidth of an operation over message sizes.
@@ -110,9 +114,12 @@ impl Command {
             Self::Monitor(args) => args.json,
             Self::Stat(args) => args.json,
             Self::Up(args) => args.json,
-            Self::Bind(_) | Self::Unbind(_) | Self::Report(_) | Self::Trace(_) | Self::Sim(_) => {
-                false
-            }
+            Self::Bind(_)
+            | Self::Unbind(_)
+            | Self::Run(_)
+            | Self::Report(_)
+            | Self::Trace(_)
+            | Self::Sim(_) => false,
         }
     }
 }

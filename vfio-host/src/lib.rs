@@ -47,6 +47,7 @@ pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
         cli::Command::Doctor(args) => commands::doctor::run(args, out),
         cli::Command::Bind(args) => commands::bind::bind(args, out),
         cli::Command::Unbind(args) => commands::bind::unbind(args, out),
+        cli::Command::Run(args) => commands::run::run(args, out),
         cli::Command::Pingpong(args) => commands::pingpong::run(args, out),
         cli::Command::Perf(args) => commands::perf::run(args, out),
         cli::Command::Ping(args) => commands::ping::run(args, out),

@@ -37,6 +37,18 @@ pub fn memlock(host: &Host) -> Option<Memlock> {
     soft.parse().ok().map(Memlock::Bytes)
 }
 
+/// Bytes that count against that limit already: what this process has locked, and what VFIO's
+/// type1 has pinned for it. `None` when the kernel does not say.
+#[must_use]
+pub fn locked(host: &Host) -> Option<u64> {
+    let status = host.text("/proc/self/status")?;
+    let locked = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmLck:"))?;
+    let kib: u64 = locked.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 /// Huge pages of the default size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HugePages {
@@ -90,6 +102,18 @@ mod tests {
         assert_eq!(memlock(tree.host()), Some(Memlock::Unlimited));
         tree.remove("/proc/self/limits");
         assert_eq!(memlock(tree.host()), None);
+    }
+
+    #[test]
+    fn what_is_locked_is_in_the_status() {
+        let tree = Tree::with_card();
+        let status = "VmPeak:\t   9000 kB\nVmLck:\t    6144 kB\nVmPin:\t       3 kB\n";
+        tree.file("/proc/self/status", status);
+        assert_eq!(locked(tree.host()), Some(6 << 20));
+        tree.file("/proc/self/status", "VmLck:\tsome kB\n");
+        assert_eq!(locked(tree.host()), None);
+        tree.remove("/proc/self/status");
+        assert_eq!(locked(tree.host()), None);
     }
 
     #[test]

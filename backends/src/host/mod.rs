@@ -7,9 +7,11 @@
 pub mod binding;
 pub mod card;
 pub mod cpus;
+pub mod device_nodes;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
 pub mod group;
+pub mod identity;
 pub mod kernel;
 pub mod kernel_log;
 pub mod limits;
@@ -17,6 +19,8 @@ pub mod package;
 pub mod pci;
 pub mod resource;
 pub mod routes;
+pub mod secure_exec;
+pub mod user_folder;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use e810_hal::{Access, Bus, Ns, RegOffset};
+use e810_hal::{Access, Bus, DmaError, Ns, RegOffset};
 
 use crate::*;
 
@@ -36,6 +36,8 @@ pub(super) struct Books {
     pub(super) refuse_cpus: bool,
     /// Vectors stay connected.
     pub(super) refuse_off: bool,
+    /// Nothing further is mapped, for this reason.
+    pub(super) refuse_map: Option<DmaError>,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,10 @@ unsafe impl Transport for Fake {
     }
     unsafe fn map(&self, region: &DmaRegion<'_>) -> Result<(), BackendError> {
         let mut books = self.books.lock().unwrap();
+        if let Some(cause) = books.refuse_map {
+            let device = "fake".to_owned();
+            return Err(BackendError::NotMapped { device, cause });
+        }
         let end = region.iova + region.bytes;
         let below = books.maps.range(..end).next_back();
         assert!(below.is_none_or(|(start, (len, ..))| start + len <= region.iova));

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use e810_hal::Access;
+use e810_hal::{Access, DmaError};
 use vfio_bindings::bindings::vfio::{
     VFIO_DMA_MAP_FLAG_READ, VFIO_DMA_MAP_FLAG_WRITE, VFIO_PCI_BAR0_REGION_INDEX,
     VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_ERR_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
@@ -23,6 +23,7 @@ use super::kernel::request;
 use super::space::{Space, all_unmapped};
 use super::{Opened, open};
 use crate::error::BackendError;
+use crate::host::{Host, limits};
 use crate::iova::IovaSpace;
 use crate::spec::Bdf;
 use crate::transport::DmaRegion;
@@ -96,8 +97,13 @@ impl<N: IoctlFile> Space for Type1<N> {
         all_unmapped(unmap.size, bytes)
     }
 
-    fn more_mappings(&self) -> &'static str {
-        "raise vfio_iommu_type1.dma_entry_limit, or use --hugepages"
+    fn no_room(&self, bytes: usize) -> DmaError {
+        DmaError::TooManyMappings { bytes }
+    }
+
+    fn locked(&self, host: &Host) -> Option<u64> {
+        // type1 counts with what the process itself has locked (`mm->locked_vm`).
+        limits::locked(host)
     }
 }
 
@@ -189,9 +195,10 @@ mod tests {
     use std::ptr::NonNull;
 
     use super::*;
+    use crate::host::fake::Tree;
     use crate::transport::SharedAddresses;
     use crate::vfio::mock_ioctl::{ExpectedCall, Ioctl, MockKernel, longs, words};
-    use crate::vfio::space::why_not_mapped;
+    use crate::vfio::space::{unusual, why_not_mapped};
 
     /// `struct vfio_iommu_type1_dma_map`: argsz, flags, vaddr, iova, size.
     fn map(flags: u32) -> Ioctl {
@@ -308,13 +315,58 @@ mod tests {
         kernel.is_done();
     }
 
+    /// A machine that lets processes lock 8 MiB, of which this one has 6, or without a limit.
+    fn machine(limited: bool) -> Tree {
+        let tree = Tree::with_card();
+        let caps = if limited {
+            "0000000000000000"
+        } else {
+            "0000000000004000"
+        };
+        let status = format!("VmLck:\t    6144 kB\nVmPin:\t       0 kB\nCapEff:\t{caps}\n");
+        tree.file("/proc/self/status", &status);
+        let limits = "Max locked memory         8388608              8388608              bytes\n";
+        tree.file("/proc/self/limits", limits);
+        tree
+    }
+
     #[test]
-    fn a_refused_mapping_says_what_to_do() {
-        for (errno, says) in [
-            (libc::ENOMEM, "8192 bytes are more than may be locked"),
-            (libc::ENOSPC, "vfio_iommu_type1.dma_entry_limit"),
-            (libc::EEXIST, "mapped at these I/O addresses already"),
-            (libc::EFAULT, "Bad address"),
+    fn a_refused_mapping_says_why() {
+        let (address, bytes) = (NonNull::<u8>::dangling().addr().get() as u64, 0x2000);
+        let access = Access::ReadWrite;
+        let (limited, free) = (machine(true), machine(false));
+        let (limit, in_use) = (8 << 20, Some(6 << 20));
+        for (errno, tree, expected) in [
+            (
+                libc::ENOMEM,
+                &limited,
+                Some(DmaError::LockLimit {
+                    bytes,
+                    limit,
+                    in_use,
+                }),
+            ),
+            (
+                libc::ENOMEM,
+                &free,
+                Some(DmaError::OutOfMemory { bytes, align: 4096 }),
+            ),
+            (
+                libc::ENOSPC,
+                &limited,
+                Some(DmaError::TooManyMappings { bytes }),
+            ),
+            (
+                libc::EFAULT,
+                &limited,
+                Some(DmaError::NotAccessible {
+                    address,
+                    bytes,
+                    access,
+                }),
+            ),
+            (libc::EEXIST, &limited, None),
+            (libc::EIO, &limited, None),
         ] {
             let kernel =
                 MockKernel::new([map(3).fails(errno).into(), ExpectedCall::Close("container")]);
@@ -324,12 +376,15 @@ mod tests {
                 _member: None,
             };
             // SAFETY: nothing is mapped.
-            let error = unsafe { space.map(&region(Access::ReadWrite)) }.unwrap_err();
-            let text = why_not_mapped(&space, 0x2000, &error);
-            assert!(text.contains(says), "{text}");
+            let error = unsafe { space.map(&region(access)) }.unwrap_err();
+            let why = why_not_mapped(&space, tree.host(), &region(access), &error);
+            assert_eq!(why, expected, "{error}");
             drop(space);
             kernel.is_done();
         }
+        let text = |errno| unusual(&io::Error::from_raw_os_error(errno));
+        assert!(text(libc::EEXIST).contains("mapped at these I/O addresses already"));
+        assert!(text(libc::EIO).contains("Input/output error"));
     }
 
     #[test]

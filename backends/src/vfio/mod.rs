@@ -39,7 +39,7 @@ pub use bar::BarRegisters;
 use device_info::DeviceInfo;
 use ioctl::IoctlFile;
 use iommu::Iommu;
-use space::{Space, why_not_mapped};
+use space::{Space, unusual, why_not_mapped};
 
 /// A function as it is when the kernel has given it, whichever way.
 struct Opened {
@@ -259,9 +259,14 @@ unsafe impl Transport for Vfio {
     unsafe fn map(&self, region: &DmaRegion<'_>) -> Result<(), BackendError> {
         // SAFETY: the caller's promise.
         let mapped = unsafe { self.space.map(region) };
-        mapped.map_err(|cause| {
-            let why = why_not_mapped(&*self.space, region.bytes, &cause);
-            self.refused("mapping memory for the device", why)
+        mapped.map_err(|error| {
+            match why_not_mapped(&*self.space, &Host::default(), region, &error) {
+                Some(cause) => BackendError::NotMapped {
+                    device: self.name.clone(),
+                    cause,
+                },
+                None => self.refused("mapping memory for the device", unusual(&error)),
+            }
         })
     }
 

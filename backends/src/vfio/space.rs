@@ -2,6 +2,11 @@
 
 use std::io;
 
+use e810_hal::DmaError;
+
+use crate::host::Host;
+use crate::host::limits::{self, Memlock};
+use crate::memory::PAGE;
 use crate::transport::DmaRegion;
 
 /// The I/O addresses of one function: a container, or an IOAS of iommufd.
@@ -17,8 +22,12 @@ pub(super) trait Space: Send + Sync {
     /// Unmaps exactly one mapping.
     fn unmap(&self, iova: u64, bytes: u64) -> io::Result<()>;
 
-    /// What to do when there is no room for another mapping.
-    fn more_mappings(&self) -> &'static str;
+    /// What the kernel means when it has no room (ENOSPC) for another mapping of `bytes`.
+    fn no_room(&self, bytes: usize) -> DmaError;
+
+    /// Bytes that the kernel counts against this process's limit on locked memory; `None` where
+    /// it does not say.
+    fn locked(&self, host: &Host) -> Option<u64>;
 }
 
 /// The kernel says how much it unmapped: whole mappings, all of what was asked.
@@ -30,16 +39,41 @@ pub(super) fn all_unmapped(unmapped: u64, bytes: u64) -> io::Result<()> {
     Err(io::Error::other(text))
 }
 
-/// Why `bytes` were not mapped, and what to do.
-pub(super) fn why_not_mapped(space: &dyn Space, bytes: u64, cause: &io::Error) -> String {
+/// Why the kernel did not map `region`; `None`: for no reason that a program can do anything about.
+pub(super) fn why_not_mapped(
+    space: &dyn Space,
+    host: &Host,
+    region: &DmaRegion<'_>,
+    cause: &io::Error,
+) -> Option<DmaError> {
+    let address = region.address.addr().get() as u64;
+    let bytes = usize::try_from(region.bytes).unwrap_or(usize::MAX);
+    Some(match cause.raw_os_error()? {
+        libc::EFAULT => DmaError::NotAccessible {
+            address,
+            bytes,
+            access: region.access,
+        },
+        libc::ENOMEM => match limits::memlock(host) {
+            Some(Memlock::Bytes(limit)) => DmaError::LockLimit {
+                bytes,
+                limit,
+                in_use: space.locked(host),
+            },
+            // There is no limit: it is memory itself that is missing.
+            Some(Memlock::Unlimited) | None => {
+                let align = PAGE;
+                DmaError::OutOfMemory { bytes, align }
+            }
+        },
+        libc::ENOSPC => space.no_room(bytes),
+        _ => return None,
+    })
+}
+
+/// The text of an error that [`why_not_mapped`] has no reason for.
+pub(super) fn unusual(cause: &io::Error) -> String {
     match cause.raw_os_error() {
-        Some(libc::ENOMEM) => format!(
-            "{bytes} bytes are more than may be locked; raise the limit (`ulimit -l unlimited` as root, or LimitMEMLOCK= of the service)"
-        ),
-        Some(libc::ENOSPC) => format!(
-            "the kernel's limit on mappings is reached; {}",
-            space.more_mappings()
-        ),
         Some(libc::EEXIST) => {
             "something is mapped at these I/O addresses already: a mistake of this program, please report it"
                 .to_owned()

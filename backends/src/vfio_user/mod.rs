@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use e810_hal::Access;
 use e810_hal::bus::BAR0_LEN;
+use e810_hal::{Access, DmaError};
 use vfio_bindings::bindings::vfio::{
     VFIO_DEVICE_FLAGS_PCI, VFIO_DEVICE_FLAGS_RESET, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_NORESIZE,
     VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE,
@@ -297,9 +297,15 @@ unsafe impl Transport for VfioUser {
 
     unsafe fn map(&self, region: &DmaRegion<'_>) -> Result<(), BackendError> {
         let Some((file, offset)) = region.file else {
-            return Err(self.unfit(
-                "memory without a file behind it cannot be given to another process".to_owned(),
-            ));
+            // Another process can only be given files.
+            let cause = DmaError::NoFile {
+                address: region.address.addr().get() as u64,
+                bytes: usize::try_from(region.bytes).unwrap_or(usize::MAX),
+            };
+            return Err(BackendError::NotMapped {
+                device: self.name().to_owned(),
+                cause,
+            });
         };
         let write = match region.access {
             Access::Read => 0,

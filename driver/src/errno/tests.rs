@@ -138,6 +138,28 @@ fn numbers_of_other_parts_are_handed_on() {
     ] {
         assert_eq!(error.errno(), 19, "{error:?}");
     }
+    // Why memory was not mapped has numbers of its own, and rows that say so.
+    let (address, bytes, access) = (0x1000, 4096, e810_hal::Access::Read);
+    for (dma, number, named) in [
+        (
+            DmaError::NotAccessible {
+                address,
+                bytes,
+                access,
+            },
+            14,
+            "EFAULT | 14 | memory that is not there",
+        ),
+        (
+            DmaError::NoFile { address, bytes },
+            95,
+            "`DmaError::NoFile`",
+        ),
+        (DmaError::TooManyMappings { bytes }, 12, "| ENOMEM | 12 |"),
+    ] {
+        assert_eq!(Error::from(dma).errno(), number, "{dma:?}");
+        assert!(MAP.contains(named), "{named}");
+    }
     let pbles = e810_cqp::Error::NoPbles { wanted: 2, free: 1 };
     assert_eq!(Error::from(pbles).errno(), 12);
     let interval = e810_ceq::Error::Interval { us: 3, max: 2 };

@@ -3,7 +3,7 @@
 use e810_hal::{Access, DmaError, DmaSegment, Iova, Mapping, SharedBytes};
 
 use super::{Allocation, DriverMemory};
-use crate::iommu::PAGE;
+use crate::iommu::{PAGE, Target};
 
 /// How the driver's mapped memory is split into DMA segments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -37,6 +37,13 @@ impl DriverMemory {
         if self.fails_now(Allocation::Map) {
             return Err(DmaError::Refused { address, bytes });
         }
+        // Also memory that is mapped already gets places of its own. One mapping for all who name
+        // the same addresses would be wrong: it outlives the memory that is there, and who comes
+        // later means other memory.
+        let memory = match self.checked_access {
+            true => Target::checked(memory),
+            false => memory.into(),
+        };
         let mut segments: Vec<DmaSegment> = Vec::new();
         let (block, most_blocks) = self.cut();
         let mut done = 0;
@@ -66,7 +73,7 @@ impl DriverMemory {
     /// Maps one segment of `memory`; returns its IOVA.
     fn map_segment(
         &mut self,
-        memory: SharedBytes,
+        memory: Target,
         from: usize,
         len: u64,
         block: u64,

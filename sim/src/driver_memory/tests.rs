@@ -1,5 +1,7 @@
 //! Allocations, mappings and use after free.
 
+mod checked;
+
 use super::*;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -270,9 +272,49 @@ proptest! {
         memory.dma_unmap(mapping);
         prop_assert_eq!(memory.dma_segment(&mapping, 0), None);
         for iova in ends {
-            let refused = memory.iommu.read(iova, &mut [0]).unwrap_err();
+            let refused = memory.iommu.read(iova, &mut [0]).unwrap_err().refused();
             prop_assert_eq!(refused.refusal, crate::iommu::Refusal::Freed);
         }
         prop_assert!(memory.counts().nothing_held());
     }
+}
+
+/// The same memory many times, and memory that overlaps: each has a place of its own.
+#[test]
+fn memory_is_mapped_as_often_as_it_is_asked_for() {
+    const TIMES: usize = 64;
+    let user = UserMemory::new(24, 3 * 4096);
+    let mut memory = memory(DmaSegmentation::Contiguous);
+    let mut places = Vec::new();
+    for n in 0..TIMES {
+        // Every second time all of it, else a part that begins elsewhere.
+        let from = if n % 2 == 0 { 0 } else { n * 8 };
+        let window = user.shared().window(from, user.bytes - from).unwrap();
+        let access = if n % 3 == 0 {
+            Access::Read
+        } else {
+            Access::ReadWrite
+        };
+        let mapping = memory.dma_map(window, access).unwrap();
+        let iova = memory.dma_segment(&mapping, 0).unwrap().iova.0;
+        places.push((iova, from, access, mapping));
+    }
+    let iovas: std::collections::BTreeSet<u64> = places.iter().map(|place| place.0).collect();
+    assert_eq!(iovas.len(), TIMES);
+    assert_eq!(memory.counts().mappings, TIMES as u64);
+    for (n, (iova, from, access, mapping)) in places.into_iter().enumerate() {
+        let mark = [n as u8; 4];
+        assert_eq!(
+            memory.iommu.write(iova, &mark).is_ok(),
+            access == Access::ReadWrite
+        );
+        if access == Access::ReadWrite {
+            let mut seen = [0; 4];
+            user.shared().read(from, &mut seen).unwrap();
+            assert_eq!(seen, mark);
+        }
+        memory.dma_unmap(mapping);
+        assert!(memory.iommu.read(iova, &mut [0]).is_err());
+    }
+    assert!(memory.counts().nothing_held());
 }

@@ -39,7 +39,7 @@ impl Env for EngineEnv<'_> {
     fn read(&mut self, iova: u64, into: &mut [u8]) -> Result<(), DmaFault> {
         self.check_bus_mastering(iova, into.len(), false)?;
         let done = self.state.memory.iommu.read(iova, into);
-        done.map_err(|refused| self.refused(refused))?;
+        done.map_err(|no| self.no_access(no))?;
         self.did_read(into.len());
         Ok(())
     }
@@ -47,7 +47,7 @@ impl Env for EngineEnv<'_> {
     fn write(&mut self, iova: u64, from: &[u8]) -> Result<(), DmaFault> {
         self.check_bus_mastering(iova, from.len(), true)?;
         let done = self.state.memory.iommu.write(iova, from);
-        done.map_err(|refused| self.refused(refused))?;
+        done.map_err(|no| self.no_access(no))?;
         self.did_write(from.len());
         Ok(())
     }
@@ -55,7 +55,7 @@ impl Env for EngineEnv<'_> {
     fn load(&mut self, iova: u64) -> Result<u64, DmaFault> {
         self.check_bus_mastering(iova, 8, false)?;
         let done = self.state.memory.iommu.load(iova);
-        let value = done.map_err(|refused| self.refused(refused))?;
+        let value = done.map_err(|no| self.no_access(no))?;
         self.did_read(8);
         Ok(value)
     }
@@ -64,7 +64,7 @@ impl Env for EngineEnv<'_> {
         let bytes = into.len() * 8;
         self.check_bus_mastering(iova, bytes, false)?;
         let done = self.state.memory.iommu.load_words(iova, into);
-        done.map_err(|refused| self.refused(refused))?;
+        done.map_err(|no| self.no_access(no))?;
         self.did_read(bytes);
         Ok(())
     }
@@ -72,7 +72,7 @@ impl Env for EngineEnv<'_> {
     fn load_quantum(&mut self, iova: u64) -> Result<[u64; 4], DmaFault> {
         self.check_bus_mastering(iova, 32, false)?;
         let done = self.state.memory.iommu.load_quantum(iova);
-        let words = done.map_err(|refused| self.refused(refused))?;
+        let words = done.map_err(|no| self.no_access(no))?;
         self.did_read(32);
         Ok(words)
     }
@@ -84,7 +84,7 @@ impl Env for EngineEnv<'_> {
     fn write_entry(&mut self, iova: u64, words: &[u64], valid_word: usize) -> Result<(), DmaFault> {
         self.check_bus_mastering(iova, words.len() * 8, true)?;
         let done = self.state.memory.iommu.write_entry(iova, words, valid_word);
-        done.map_err(|refused| self.refused(refused))?;
+        done.map_err(|no| self.no_access(no))?;
         self.did_write(words.len() * 8);
         Ok(())
     }

@@ -1,71 +1,106 @@
 //! DMA accesses through a domain: payload bytes, and queue words with the ordering that a driver
 //! may rely on.
 
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::{Iommu, Refusal, Refused, Target};
+use crate::pe::DmaFault;
 
-use e810_hal::SharedBytes;
+/// Why an access did not take place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoAccess {
+    /// The IOMMU refused it.
+    Refused(Refused),
+    /// The mapping is there, and the program's memory behind it is not ([`Target::checked`]).
+    NotThere(DmaFault),
+}
 
-use super::{Iommu, Refusal, Refused};
+impl From<Refused> for NoAccess {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl NoAccess {
+    const fn not_there(iova: u64, bytes: usize, write: bool) -> Self {
+        Self::NotThere(DmaFault {
+            iova,
+            bytes,
+            write,
+            reason: "the program has no such memory any more",
+        })
+    }
+
+    /// What the IOMMU refused.
+    #[cfg(test)]
+    pub(crate) fn refused(self) -> Refused {
+        match self {
+            Self::Refused(refused) => refused,
+            Self::NotThere(fault) => panic!("{fault}"),
+        }
+    }
+}
 
 impl Iommu {
     /// Copies bytes out.
-    pub(crate) fn read(&self, iova: u64, into: &mut [u8]) -> Result<(), Refused> {
-        if into.is_empty() {
+    pub(crate) fn read(&self, iova: u64, into: &mut [u8]) -> Result<(), NoAccess> {
+        let bytes = into.len();
+        if bytes == 0 {
             return Ok(());
         }
-        match self.translate(iova, into.len(), false) {
-            Ok(memory) => {
-                // The window has exactly this length.
-                let _ = memory.read(0, into);
-            }
+        let not_there = |_| NoAccess::not_there(iova, bytes, false);
+        match self.translate(iova, bytes, false) {
+            Ok(memory) => memory.read(into).map_err(not_there),
             Err(refused) if refused.refusal == Refusal::Bounds => {
                 let mut rest = into;
-                for piece in self.pieces(iova, rest.len(), false)? {
+                for piece in self.pieces(iova, bytes, false)? {
                     let (part, others) = rest.split_at_mut(piece.len());
-                    let _ = piece.read(0, part);
+                    piece.read(part).map_err(not_there)?;
                     rest = others;
                 }
+                Ok(())
             }
-            Err(refused) => return Err(refused),
+            Err(refused) => Err(refused.into()),
         }
-        Ok(())
     }
 
-    /// Copies bytes in; all of them or none.
-    pub(crate) fn write(&self, iova: u64, from: &[u8]) -> Result<(), Refused> {
-        if from.is_empty() {
+    /// Copies bytes in; all of them or none, but of memory that is not there as a whole the part in
+    /// front may be written.
+    pub(crate) fn write(&self, iova: u64, from: &[u8]) -> Result<(), NoAccess> {
+        let bytes = from.len();
+        if bytes == 0 {
             return Ok(());
         }
-        match self.translate(iova, from.len(), true) {
-            Ok(memory) => {
-                let _ = memory.write(0, from);
-            }
+        let not_there = |_| NoAccess::not_there(iova, bytes, true);
+        match self.translate(iova, bytes, true) {
+            Ok(memory) => memory.write(from).map_err(not_there),
             Err(refused) if refused.refusal == Refusal::Bounds => {
                 let mut rest = from;
-                for piece in self.pieces(iova, rest.len(), true)? {
+                for piece in self.pieces(iova, bytes, true)? {
                     let (part, others) = rest.split_at(piece.len());
-                    let _ = piece.write(0, part);
+                    piece.write(part).map_err(not_there)?;
                     rest = others;
                 }
+                Ok(())
             }
-            Err(refused) => return Err(refused),
+            Err(refused) => Err(refused.into()),
         }
-        Ok(())
     }
 
     /// Reads one word; acquire, because it may be the one with a valid bit.
-    pub(crate) fn load(&self, iova: u64) -> Result<u64, Refused> {
+    pub(crate) fn load(&self, iova: u64) -> Result<u64, NoAccess> {
         let memory = self.aligned(iova, 1, false)?;
-        Ok(u64::from_le(word(&memory, 0).load(Ordering::Acquire)))
+        memory
+            .load(0)
+            .map_err(|_| NoAccess::not_there(iova, 8, false))
     }
 
     /// Reads consecutive words, each with acquire order.
-    pub(crate) fn load_words(&self, iova: u64, into: &mut [u64]) -> Result<(), Refused> {
+    pub(crate) fn load_words(&self, iova: u64, into: &mut [u64]) -> Result<(), NoAccess> {
+        let bytes = into.len() * 8;
         match self.aligned(iova, into.len(), false) {
             Ok(memory) => {
                 for (index, value) in into.iter_mut().enumerate() {
-                    *value = u64::from_le(word(&memory, index).load(Ordering::Acquire));
+                    let word = memory.load(index);
+                    *value = word.map_err(|_| NoAccess::not_there(iova, bytes, false))?;
                 }
             }
             Err(refused) if refused.refusal == Refusal::Bounds => {
@@ -74,18 +109,19 @@ impl Iommu {
                     *value = self.load(iova.wrapping_add(8 * index))?;
                 }
             }
-            Err(refused) => return Err(refused),
+            Err(refused) => return Err(refused.into()),
         }
         Ok(())
     }
 
     /// Reads four consecutive words with acquire order, the last one first.
-    pub(crate) fn load_quantum(&self, iova: u64) -> Result<[u64; 4], Refused> {
+    pub(crate) fn load_quantum(&self, iova: u64) -> Result<[u64; 4], NoAccess> {
         let mut words = [0; 4];
         match self.aligned(iova, words.len(), false) {
             Ok(memory) => {
                 for (index, value) in words.iter_mut().enumerate().rev() {
-                    *value = u64::from_le(word(&memory, index).load(Ordering::Acquire));
+                    let word = memory.load(index);
+                    *value = word.map_err(|_| NoAccess::not_there(iova, 32, false))?;
                 }
             }
             Err(refused) if refused.refusal == Refusal::Bounds => {
@@ -93,56 +129,62 @@ impl Iommu {
                     *value = self.load(iova.wrapping_add(8 * index as u64))?;
                 }
             }
-            Err(refused) => return Err(refused),
+            Err(refused) => return Err(refused.into()),
         }
         Ok(words)
     }
 
     /// Writes consecutive words, `last` after all others and with release.
-    pub(crate) fn write_entry(&self, iova: u64, words: &[u64], last: usize) -> Result<(), Refused> {
+    pub(crate) fn write_entry(
+        &self,
+        iova: u64,
+        words: &[u64],
+        last: usize,
+    ) -> Result<(), NoAccess> {
         let memory = match self.aligned(iova, words.len(), true) {
             Ok(memory) => memory,
             Err(refused) if refused.refusal == Refusal::Bounds => {
                 return self.write_split_entry(iova, words, last);
             }
-            Err(refused) => return Err(refused),
+            Err(refused) => return Err(refused.into()),
         };
+        let not_there = |_| NoAccess::not_there(iova, words.len() * 8, true);
         if let (&[first, second, third, valid], 3) = (words, last) {
             // Most entries.
             for (index, value) in [first, second, third].into_iter().enumerate() {
-                word(&memory, index).store(value.to_le(), Ordering::Relaxed);
+                memory.store(index, value, false).map_err(not_there)?;
             }
-            word(&memory, 3).store(valid.to_le(), Ordering::Release);
-            return Ok(());
+            return memory.store(3, valid, true).map_err(not_there);
         }
         for (index, value) in words.iter().enumerate().filter(|(index, _)| *index != last) {
-            word(&memory, index).store(value.to_le(), Ordering::Relaxed);
+            memory.store(index, *value, false).map_err(not_there)?;
         }
         if let Some(value) = words.get(last) {
-            word(&memory, last).store(value.to_le(), Ordering::Release);
+            memory.store(last, *value, true).map_err(not_there)?;
         }
         Ok(())
     }
 
     /// As [`Iommu::write_entry`], for an entry that runs over the end of a mapping.
-    fn write_split_entry(&self, iova: u64, words: &[u64], last: usize) -> Result<(), Refused> {
+    fn write_split_entry(&self, iova: u64, words: &[u64], last: usize) -> Result<(), NoAccess> {
         // Refuses what is not mapped as a whole, in the words of the whole.
         self.pieces(iova, words.len().saturating_mul(8), true)?;
-        let places: Vec<SharedBytes> = (0..words.len() as u64)
+        let not_there = |_| NoAccess::not_there(iova, words.len() * 8, true);
+        let places: Vec<Target> = (0..words.len() as u64)
             .map(|index| self.aligned(iova + index * 8, 1, true))
             .collect::<Result<_, _>>()?;
         let all = || places.iter().zip(words).enumerate();
         for (_, (place, value)) in all().filter(|(index, _)| *index != last) {
-            word(place, 0).store(value.to_le(), Ordering::Relaxed);
+            place.store(0, *value, false).map_err(not_there)?;
         }
         for (_, (place, value)) in all().filter(|(index, _)| *index == last) {
-            word(place, 0).store(value.to_le(), Ordering::Release);
+            place.store(0, *value, true).map_err(not_there)?;
         }
         Ok(())
     }
 
     /// `words` whole words at `iova`.
-    fn aligned(&self, iova: u64, words: usize, write: bool) -> Result<SharedBytes, Refused> {
+    fn aligned(&self, iova: u64, words: usize, write: bool) -> Result<Target, Refused> {
         let bytes = words.saturating_mul(8);
         let memory = self.translate(iova, bytes, write)?;
         // Virtual and device address agree modulo 8 by the rules of mapping; a caller that maps
@@ -158,14 +200,4 @@ impl Iommu {
             })
         }
     }
-}
-
-/// Word `index` of memory that [`Iommu::aligned`] answered with.
-fn word(memory: &SharedBytes, index: usize) -> &AtomicU64 {
-    debug_assert!(index * 8 + 8 <= memory.len());
-    let start: NonNull<AtomicU64> = memory.as_ptr().cast();
-    // SAFETY: `aligned` checked that the window starts at a multiple of 8 and has that many words;
-    // the memory behind a mapping stays valid while it is mapped, and is only accessed
-    // atomically (contract of `SharedBytes`).
-    unsafe { start.add(index).as_ref() }
 }

@@ -43,8 +43,8 @@ fn iommu() -> Iommu {
     Iommu::new(Rng::new(3))
 }
 
-fn refusal<T: std::fmt::Debug>(answer: Result<T, Refused>) -> Refusal {
-    answer.unwrap_err().refusal
+fn refusal<T: std::fmt::Debug>(answer: Result<T, NoAccess>) -> Refusal {
+    answer.unwrap_err().refused().refusal
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn what_is_not_mapped_is_refused_with_a_reason() {
     assert_eq!(refusal(iommu.load(0x1_0004)), Refusal::Misaligned);
     assert_eq!(refusal(iommu.load(u64::MAX)), Refusal::Unmapped);
     iommu.unmap(0x1_0000);
-    let refused = iommu.read(0x1_0001, &mut two).unwrap_err();
+    let refused = iommu.read(0x1_0001, &mut two).unwrap_err().refused();
     assert_eq!(refused.refusal, Refusal::Freed);
     let fault = DmaFault::from(refused);
     assert_eq!(
@@ -320,7 +320,7 @@ proptest! {
                 Op::Write { which, at, bytes } => {
                     let Some(iova) = pick(which).and_then(|iova| iova.checked_add_signed(at)) else { continue };
                     let want = expected(&maps, iova, bytes.len(), true);
-                    let got = iommu.write(iova, &bytes).map_err(|refused| refused.refusal);
+                    let got = iommu.write(iova, &bytes).map_err(|no| no.refused().refusal);
                     prop_assert_eq!(got, want.map(|_| ()));
                     if let Ok((start, at)) = want {
                         maps.get_mut(&start).unwrap().content[at..at + bytes.len()].copy_from_slice(&bytes);
@@ -330,7 +330,7 @@ proptest! {
                     let Some(iova) = pick(which).and_then(|iova| iova.checked_add_signed(at)) else { continue };
                     let want = expected(&maps, iova, len, false);
                     let mut bytes = vec![0; len];
-                    let got = iommu.read(iova, &mut bytes).map_err(|refused| refused.refusal);
+                    let got = iommu.read(iova, &mut bytes).map_err(|no| no.refused().refusal);
                     prop_assert_eq!(got, want.map(|_| ()));
                     if let Ok((start, at)) = want {
                         prop_assert_eq!(&bytes[..], &maps[&start].content[at..at + len]);

@@ -15,7 +15,7 @@ pub enum Class {
 
 /// A DMA access that the IOMMU (or the memory behind it) refused.
 ///
-/// The implementation of [`Env`] records the finding; the engine only reacts.
+/// The implementation of [`Env`] records the finding, if it is one; the engine only reacts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{} of {bytes} bytes at IOVA {iova:#x} refused: {reason}", if *.write { "DMA write" } else { "DMA read" })]
 pub struct DmaFault {
@@ -25,7 +25,8 @@ pub struct DmaFault {
     pub bytes: usize,
     /// Whether it was a write.
     pub write: bool,
-    /// Why: "not mapped", "freed", "not writable", "misaligned" …
+    /// Why: "not mapped", "freed", "not writable", "misaligned", or that the program has no such
+    /// memory any more …
     pub reason: &'static str,
 }
 
@@ -137,7 +138,8 @@ pub trait Env {
     /// DMA write of `from.len()` bytes at any alignment; payload order is not defined.
     ///
     /// # Errors
-    /// [`DmaFault`]; nothing is written then.
+    /// [`DmaFault`]; nothing is written then, but for the part in front of memory that the program
+    /// does not have any more.
     fn write(&mut self, iova: u64, from: &[u8]) -> Result<(), DmaFault>;
 
     /// Reads one 64-bit little-endian word with acquire order: the word that holds a valid bit.

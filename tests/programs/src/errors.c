@@ -957,13 +957,50 @@ static void inline_read(void) {
     say_error("", ibv_post_send(on.qp, &wr, &bad));
 }
 
+/* Whether the function has survived what was asked of it: another pair works. */
+static void works_still(void) {
+    struct ibv_mr *mr = NULL;
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    if (pd) mr = ibv_reg_mr(pd, new_memory(4096), 4096, ALL_RIGHTS);
+    if (!mr) {
+        say("(nothing works any more: %s)", error_name(errno));
+        return;
+    }
+    struct pair pair = connected(pd, IBV_QPT_RC, IBV_QPS_RTS);
+    struct ibv_sge list = piece(mr, 64);
+    NEED(!post(pair.qp[0], IBV_WR_RDMA_WRITE, &list, 1, (uintptr_t)mr->addr + 64, mr->rkey));
+    const char *came = completed(pair.cq[0]);
+    if (strcmp(came, "SUCCESS")) say("(another pair: %s)", came);
+}
+
+/* Keys are wrong in their low byte, in the number above it, and with a number that no region can have. */
+static const struct {
+    const char *name;
+    uint32_t bits;
+} wrong_keys[] = {{"low-byte", 0x55}, {"number", 0x5500}, {"number-beyond", 0x80000000}, {"zero", 0}};
+
+static void wrong_key(void) {
+    for (size_t number = 0; number < 2 * COUNT(wrong_keys); number++) {
+        const size_t which = number / 2;
+        const bool local = number % 2 == 0;
+        ROW("%s-%s", local ? "local" : "remote", wrong_keys[which].name) {
+            struct poster on = poster(IBV_QPT_RC, IBV_QPS_RTS);
+            struct ibv_sge list = on.sge;
+            uint32_t *key = local ? &list.lkey : &on.mr->rkey;
+            *key = wrong_keys[which].bits ? *key ^ wrong_keys[which].bits : 0;
+            int result = post(on.qp, IBV_WR_RDMA_WRITE, &list, 1, (uintptr_t)on.mr->addr + 4096, on.mr->rkey);
+            say_error("", result);
+            if (!result) say("%s", completed(on.cq));
+            works_still();
+        }
+    }
+}
+
 /* Requests that are taken and end in an error; both sides' queue pairs are in ERR then. */
 static void completion_errors(void) {
     static const char *const names[] = {
-        "wrong-lkey",
         "beyond-local",
         "local-of-another-pd",
-        "wrong-rkey",
         "beyond-remote",
         "remote-of-another-pd",
         "write-of-read-only",
@@ -979,23 +1016,18 @@ static void completion_errors(void) {
         int result = 0;
         switch (number) {
         case 0:
-            wrong = list, wrong.lkey ^= 0x5500;
-            result = post(on.qp, IBV_WR_RDMA_WRITE, &wrong, 1, remote, mr->rkey);
-            break;
-        case 1:
             wrong = piece(mr, 8192), wrong.addr += 64;
             result = post(on.qp, IBV_WR_SEND, &wrong, 1, 0, 0);
             break;
-        case 2:
+        case 1:
             wrong = piece(elsewhere, 64);
             result = post(on.qp, IBV_WR_RDMA_WRITE, &wrong, 1, remote, mr->rkey);
             break;
-        case 3: result = post(on.qp, IBV_WR_RDMA_WRITE, &list, 1, remote, mr->rkey ^ 0x5500); break;
-        case 4: result = post(on.qp, IBV_WR_RDMA_WRITE, &list, 1, remote + 4096 - 8, mr->rkey); break;
-        case 5: result = post(on.qp, IBV_WR_RDMA_WRITE, &list, 1, (uintptr_t)elsewhere->addr, elsewhere->rkey); break;
-        case 6: result = post(on.qp, IBV_WR_RDMA_WRITE, &list, 1, (uintptr_t)read_only->addr, read_only->rkey); break;
-        case 7: result = post(on.qp, IBV_WR_RDMA_READ, &list, 1, (uintptr_t)read_only->addr, read_only->rkey); break;
-        case 8:
+        case 2: result = post(on.qp, IBV_WR_RDMA_WRITE, &list, 1, remote + 4096 - 8, mr->rkey); break;
+        case 3: result = post(on.qp, IBV_WR_RDMA_WRITE, &list, 1, (uintptr_t)elsewhere->addr, elsewhere->rkey); break;
+        case 4: result = post(on.qp, IBV_WR_RDMA_WRITE, &list, 1, (uintptr_t)read_only->addr, read_only->rkey); break;
+        case 5: result = post(on.qp, IBV_WR_RDMA_READ, &list, 1, (uintptr_t)read_only->addr, read_only->rkey); break;
+        case 6:
             wrong = piece(mr, 8);
             NEED(!post_receive(on.pair.qp[1], &wrong, 1));
             result = post(on.qp, IBV_WR_SEND, &list, 1, 0, 0);
@@ -1003,7 +1035,7 @@ static void completion_errors(void) {
         }
         say_error("", result);
         if (!result) say("%s", completed(on.cq));
-        if (number == 8) say("and %s", completed(on.pair.cq[1]));
+        if (number == 6) say("and %s", completed(on.pair.cq[1]));
         taken_down(&on.pair);
     }
 }
@@ -1047,6 +1079,7 @@ static struct check checks[] = {
     {"ah/create", create_ah},
     {"ah/from-wc", ah_from_wc},
     {"completions/errors", completion_errors},
+    {"completions/wrong-key", wrong_key},
     {"completions/flushed", flushed},
     {"completions/receive-not-ready", receive_not_ready},
     {"cq/create", create_cq},

@@ -186,13 +186,20 @@ static void protection(void) {
     }
 }
 
-static void unmapped(void) {
+/* The second and third of three pages are not there. What opening the device maps must not take their place. */
+static unsigned char *one_of_three(void) {
+    need_context();
     unsigned char *memory = new_memory(3 * PAGE);
     NEED(!munmap(memory + PAGE, 2 * PAGE));
-    ROW("whole") tried(memory + PAGE, PAGE, ALL_RIGHTS, 0, ALL);
-    ROW("second-page") tried(memory, 2 * PAGE, ALL_RIGHTS, 0, ALL);
+    return memory;
+}
+
+static void unmapped(void) {
+    ROW("whole") tried(one_of_three() + PAGE, PAGE, ALL_RIGHTS, 0, ALL);
+    ROW("second-page") tried(one_of_three(), 2 * PAGE, ALL_RIGHTS, 0, ALL);
     ROW("null") tried(NULL, PAGE, ALL_RIGHTS, 0, ALL);
     ROW("kernel") tried((void *)0xffff800000000000ull, PAGE, ALL_RIGHTS, 0, ALL);
+    unsigned char *memory = new_memory(PAGE);
     ROW("to-the-end") tried(memory, SIZE_MAX - (uintptr_t)memory, ALL_RIGHTS, 0, 0);
     ROW("beyond-the-end") tried(memory, SIZE_MAX, ALL_RIGHTS, 0, 0);
     ROW("length-0") tried(memory, 0, ALL_RIGHTS, 0, 0);

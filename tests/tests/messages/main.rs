@@ -5,6 +5,7 @@ mod embedding;
 mod events;
 mod failures;
 mod malformed;
+mod program_memory;
 mod region_outlived;
 mod traffic;
 mod verbs;

@@ -108,9 +108,21 @@ exports! {
 // Address handles and groups.
 exports! {
     "ibv_create_ah" => e810_verbs::ah::create_ah,
+    "ibv_create_ah_from_wc" => e810_verbs::ah::answer::create_ah_from_wc,
+    "ibv_init_ah_from_wc" => e810_verbs::ah::answer::init_ah_from_wc,
+    "ibv_resolve_eth_l2_from_gid" => e810_verbs::resolve::resolve_eth_l2_from_gid,
     "ibv_destroy_ah" => e810_verbs::ah::destroy_ah,
     "ibv_attach_mcast" => e810_verbs::multicast::attach_mcast,
     "ibv_detach_mcast" => e810_verbs::multicast::detach_mcast,
+}
+
+// Import.
+exports! {
+    "ibv_import_device" => e810_verbs::import::import_device,
+    "ibv_import_mr" => e810_verbs::import::import_mr,
+    "ibv_import_pd" => e810_verbs::import::import_pd,
+    "ibv_unimport_mr" => e810_verbs::import::unimport_mr,
+    "ibv_unimport_pd" => e810_verbs::import::unimport_pd,
 }
 
 // What the card has not got.
@@ -126,18 +138,10 @@ exports! {
     "ibv_unimport_dm" => refusals::returns_nothing,
 }
 
-// Not served yet.
+// For the librdmacm of the kernel, which this library is not.
 exports! {
     "ibv_copy_path_rec_from_kern" => refusals::returns_nothing,
     "ibv_copy_path_rec_to_kern" => refusals::returns_nothing,
     "ibv_copy_qp_attr_from_kern" => refusals::returns_nothing,
     "ibv_copy_ah_attr_from_kern" => refusals::returns_nothing,
-    "ibv_create_ah_from_wc" => refusals::returns_null,
-    "ibv_init_ah_from_wc" => refusals::returns_minus_one,
-    "ibv_resolve_eth_l2_from_gid" => refusals::returns_error,
-    "ibv_import_device" => refusals::returns_null,
-    "ibv_import_mr" => refusals::returns_null,
-    "ibv_import_pd" => refusals::returns_null,
-    "ibv_unimport_mr" => refusals::returns_nothing,
-    "ibv_unimport_pd" => refusals::returns_nothing,
 }

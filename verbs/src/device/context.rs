@@ -4,7 +4,6 @@ use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr;
 use std::collections::BTreeSet;
-use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{ListedDevice, complain};
@@ -18,8 +17,10 @@ use crate::cq::destroy_cq;
 use crate::cq::extended::create_cq_ex;
 use crate::errno::{self, fail, no_object};
 use crate::events::EventSink;
+use crate::import::CommandFd;
 use crate::mr::dereg_mr;
 use crate::panics::catch_panics;
+use crate::parent_domain::{alloc_parent_domain, alloc_td, dealloc_td};
 use crate::pd::dealloc_pd;
 use crate::qp::destroy_qp;
 use crate::qp::extended::create_qp_ex;
@@ -50,8 +51,8 @@ pub struct OpenContext {
     events: Arc<ContextEvents>,
     /// What was made in it and is not destroyed, in the order in which a close destroys it.
     live: Mutex<BTreeSet<Object>>,
-    /// What `cmd_fd` names: programs pass the descriptor on, and nobody reads it.
-    _commands: OwnedFd,
+    /// What `cmd_fd` is: another part of the process may open the device by it.
+    commands: CommandFd,
 }
 
 impl OpenContext {
@@ -73,6 +74,16 @@ impl OpenContext {
     /// The events of its device.
     pub(crate) fn events(&self) -> &ContextEvents {
         &self.events
+    }
+
+    /// Whether both are contexts of one device.
+    pub(crate) fn is_of_same_device(&self, other: &Self) -> bool {
+        self.verbs.context.device == other.verbs.context.device
+    }
+
+    /// Whether an object of it `is_it`.
+    pub(crate) fn has(&self, is_it: &dyn Fn(&Object) -> bool) -> bool {
+        self.live().iter().any(is_it)
     }
 
     fn live(&self) -> MutexGuard<'_, BTreeSet<Object>> {
@@ -135,7 +146,7 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
             Ok(attr) => attr.completion_vectors,
             Err(refused) => return no_object(errno::of(&refused)),
         };
-        let (Ok(events), Ok(commands)) = (ContextEvents::new(), placeholder()) else {
+        let (Ok(events), Ok(commands)) = (ContextEvents::new(), CommandFd::new()) else {
             return no_object(libc::EMFILE);
         };
         let events = Arc::new(events);
@@ -144,7 +155,7 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
         let context = Context {
             device,
             ops: ops(control.data_path()),
-            cmd_fd: commands.as_raw_fd(),
+            cmd_fd: commands.fd(),
             async_fd: events.fd(),
             num_comp_vectors: vectors as c_int,
             mutex: [0; 5],
@@ -155,11 +166,14 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
             control,
             events,
             live: Mutex::default(),
-            _commands: commands,
+            commands,
         });
         let open = Box::into_raw(open);
         // SAFETY: it was made above.
-        unsafe { &raw mut (*open).verbs.context }
+        let context = unsafe { &raw mut (*open).verbs.context };
+        // SAFETY: as above.
+        unsafe { (*open).commands.enter(context) };
+        context
     })
 }
 
@@ -171,16 +185,14 @@ pub unsafe extern "C" fn close_device(context: *mut Context) -> c_int {
     catch_panics(fail(libc::EIO), || {
         let verbs = context.wrapping_byte_sub(offset_of!(VerbsContext, context));
         // SAFETY: the caller's.
-        unsafe { OpenContext::of(context).destroy_all() };
+        unsafe {
+            OpenContext::of(context).commands.leave();
+            OpenContext::of(context).destroy_all();
+        };
         // SAFETY: the caller's: `open_device` made it as a box, and nobody uses it any more.
         drop(unsafe { Box::from_raw(verbs.cast::<OpenContext>()) });
         0
     })
-}
-
-/// A descriptor that is of no use but to be one.
-fn placeholder() -> std::io::Result<OwnedFd> {
-    Ok(OwnedFd::from(std::fs::File::open("/dev/null")?))
 }
 
 /// Functions that `verbs.h` calls through the context.
@@ -203,6 +215,9 @@ fn verbs(context: Context) -> VerbsContext {
     VerbsContext {
         query_port: Some(query_port_sized),
         query_device_ex: Some(query_device_ex),
+        alloc_parent_domain: Some(alloc_parent_domain),
+        alloc_td: Some(alloc_td),
+        dealloc_td: Some(dealloc_td),
         create_cq_ex: Some(create_cq_ex),
         create_qp_ex: Some(create_qp_ex),
         sz: size_of::<VerbsContext>(),

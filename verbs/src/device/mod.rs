@@ -1,26 +1,34 @@
 //! The devices of the process: the functions that its environment names.
 //!
-//! A function belongs to one process, and in it to all contexts together: it is brought up when it
-//! is first used, and stays so until the process ends.
+//! A function belongs to one process, from when that lists its devices until it ends, and in it to
+//! all contexts together: it is brought up when it is first used, and stays so.
 
 use core::ffi::{c_char, c_int};
 use core::ptr;
-use std::env;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use e810_backends::spec::DeviceSpec;
+use complain::complain;
 
 use crate::abi::device::Device;
 use crate::control::ControlPlane;
-use crate::control::in_process::{self, MTU, Opening};
+use crate::control::in_process::{self, Opening};
 use crate::errno;
 use crate::panics::catch_panics;
 
+mod choice;
+mod complain;
 pub mod context;
+mod guid;
+mod ownership;
+mod words;
 
-/// The environment variable with the functions of the process, separated by white space, each as
-/// `--device` of the command has it, and behind an `@` its IP addresses, separated by commas.
+pub use ownership::LOCKS;
+
+/// The environment variable with the devices of the process, separated by white space. Each is a
+/// function as `--device` of the command has it, and behind an `@` its IP addresses, separated by
+/// commas; or several of them, separated by `|`, of which the process takes the first that no other
+/// process has.
 pub const DEVICES: &str = "E810_VERBS";
 
 /// `IBV_NODE_CA`, as RoCE devices are.
@@ -35,6 +43,9 @@ pub struct ListedDevice {
     listed: Device,
     /// Other libraries look behind it for what their own devices have there: nothing.
     zeroes: [u64; 16],
+    number: usize,
+    /// The process that listed it.
+    process: u32,
     opening: Opening,
     control: Mutex<Option<Arc<dyn ControlPlane>>>,
 }
@@ -43,7 +54,7 @@ pub struct ListedDevice {
 unsafe impl Sync for ListedDevice {}
 
 impl ListedDevice {
-    fn new(number: usize, opening: Opening) -> Self {
+    fn new(number: usize, process: u32, opening: Opening) -> Self {
         let name = format!("e810_{number}");
         Self {
             listed: Device {
@@ -56,6 +67,8 @@ impl ListedDevice {
                 ibdev_path: chars(&format!("/sys/class/infiniband/{name}")),
             },
             zeroes: [0; 16],
+            number,
+            process,
             opening,
             control: Mutex::default(),
         }
@@ -70,11 +83,32 @@ impl ListedDevice {
         unsafe { &*device.cast::<Self>() }
     }
 
+    /// The device as this process has it: another function if its parent listed it and forked.
+    ///
+    /// # Errors
+    /// That no function is left for this process.
+    fn here(&self) -> Result<&Self, String> {
+        if self.process == process::id() {
+            return Ok(self);
+        }
+        let own = choice::devices().get(self.number);
+        own.ok_or_else(|| {
+            format!(
+                "{}: it belongs to process {}, which forked, and no other is free for this one",
+                self.opening.spec, self.process
+            )
+        })
+    }
+
     /// Its control path: the function is brought up if it is not.
     ///
     /// # Errors
     /// Why it cannot be.
     pub(crate) fn control(&self) -> Result<Arc<dyn ControlPlane>, String> {
+        self.here()?.bring_up()
+    }
+
+    fn bring_up(&self) -> Result<Arc<dyn ControlPlane>, String> {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(control) = &*control {
             return Ok(control.clone());
@@ -94,52 +128,13 @@ fn chars<const N: usize>(text: &str) -> [c_char; N] {
     chars
 }
 
-/// The devices, found out once.
-fn devices() -> &'static [ListedDevice] {
-    static FOUND: OnceLock<Vec<ListedDevice>> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let named = env::var(DEVICES).unwrap_or_default();
-        let openings = named.split_whitespace().filter_map(|word| {
-            parse(word)
-                .inspect_err(|why| complain(&format!("{DEVICES}: `{word}`: {why}")))
-                .ok()
-        });
-        let listed = openings.enumerate();
-        listed
-            .map(|(n, opening)| ListedDevice::new(n, opening))
-            .collect()
-    })
-}
-
-fn parse(word: &str) -> Result<Opening, String> {
-    let (spec, addresses) = word.split_once('@').unwrap_or((word, ""));
-    let addresses = addresses.split(',').filter(|address| !address.is_empty());
-    let spec: DeviceSpec = spec.parse()?;
-    let addresses = addresses.map(|address| {
-        let ip = address.parse::<IpAddr>();
-        ip.map_err(|_| format!("`{address}` is no IP address"))
-    });
-    Ok(Opening {
-        spec,
-        addresses: addresses.collect::<Result<_, _>>()?,
-        mtu: MTU,
-    })
-}
-
-/// Says in one line why there is no device: verbs has no other way.
-fn complain(line: &str) {
-    use std::io::Write as _;
-    // Not `eprintln`, which panics when nobody reads.
-    let _ = writeln!(std::io::stderr(), "e810: {line}");
-}
-
 /// `ibv_get_device_list`: an array that the caller frees, with a null pointer at its end.
 ///
 /// # Safety
 /// `count` is null or can be written.
 pub unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut Device {
     catch_panics(ptr::null_mut(), || {
-        let devices = devices();
+        let devices = choice::devices();
         let bytes = (devices.len() + 1) * size_of::<*mut Device>();
         // SAFETY: any size will do; what comes is checked.
         let list = unsafe { libc::malloc(bytes) }.cast::<*mut Device>();
@@ -179,7 +174,7 @@ pub unsafe extern "C" fn get_device_name(device: *mut Device) -> *const c_char {
     unsafe { &raw const (*device).name }.cast()
 }
 
-/// `ibv_get_device_guid`: in the order of the network; 0 if the function cannot be brought up.
+/// `ibv_get_device_guid`: in the order of the network; 0 if it takes a bring-up, which fails.
 ///
 /// # Safety
 /// `device` came from [`get_device_list`].
@@ -187,17 +182,13 @@ pub unsafe extern "C" fn get_device_guid(device: *mut Device) -> u64 {
     catch_panics(0, || {
         // SAFETY: the caller's.
         let device = unsafe { ListedDevice::of(device) };
-        let attr = device.control().and_then(|control| {
-            let attr = control.query_device();
-            attr.map_err(|refused| refused.to_string())
-        });
-        attr.map_or_else(
-            |why| {
+        match device.here().and_then(ListedDevice::guid) {
+            Ok(guid) => guid.to_be(),
+            Err(why) => {
                 complain(&why);
                 0
-            },
-            |attr| attr.node_guid.to_be(),
-        )
+            }
+        }
     })
 }
 

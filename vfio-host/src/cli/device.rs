@@ -9,7 +9,7 @@ use e810_backends::spec::{DeviceSpec, SimSpec};
 use crate::cli::usage::Usage;
 
 /// The environment variable that names a function where no option does.
-const DEVICE: &str = "E810_DEVICE";
+pub(crate) const DEVICE: &str = "E810_DEVICE";
 
 /// The function that an option `named`, or the environment, or a simulated one.
 ///

@@ -21,6 +21,34 @@ fn the_lan_side_can_be_given() {
 }
 
 #[test]
+fn a_program_has_options_of_its_own() {
+    let parse = |words: &str| Cli::try_parse_from(words.split(' '));
+    let run = |words: &str| match parse(words).unwrap().command {
+        Command::Run(args) => args,
+        other => panic!("{other:?}"),
+    };
+    let args =
+        run("e810 run -d sim@10.8.1.1 --device 3b:00.0 --all ibv_rc_pingpong -d e810_0 -g 0");
+    assert_eq!(args.program, ["ibv_rc_pingpong", "-d", "e810_0", "-g", "0"]);
+    let devices: Vec<String> = args.device.iter().map(ToString::to_string).collect();
+    assert_eq!(devices, ["sim@10.8.1.1", "vfio:0000:3b:00.0"]);
+    assert_eq!(run("e810 run -- sh -c true").program, ["sh", "-c", "true"]);
+    assert_eq!(run("e810 run --print-env").program, [""; 0]);
+    for bad in [
+        "e810 run",
+        "e810 run --all",
+        "e810 run --device sim@10.8 true",
+        "e810 run --device sim --wire lab true",
+        "e810 run --device sim --functions 2 true",
+        "e810 run --functions 251 true",
+        "e810 run --wire a/b true",
+        "e810 run --print-env --dev-infiniband",
+    ] {
+        assert!(parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
 fn defaults_and_limits() {
     let cli = Cli::try_parse_from(["e810", "pingpong"]).unwrap();
     let Command::Pingpong(args) = cli.command else {

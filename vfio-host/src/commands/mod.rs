@@ -9,6 +9,7 @@ pub mod perf;
 pub mod ping;
 pub mod pingpong;
 pub mod report;
+pub mod run;
 pub mod sim;
 pub mod stat;
 pub mod tap;

@@ -7,6 +7,7 @@ use anyhow::Error;
 use serde_json::json;
 
 use crate::cli::usage::Usage;
+use crate::commands::run::CannotExecute;
 use crate::output::standard::NOBODY_READS;
 use crate::output::terminal;
 use crate::output::wrap::wrap;
@@ -37,6 +38,9 @@ fn code(error: &Error, nobody_reads: bool) -> u8 {
     }
     if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
         return interrupted.exit_code();
+    }
+    if let Some(program) = error.downcast_ref::<CannotExecute>() {
+        return program.exit_code();
     }
     match error.is::<Usage>() {
         true => USAGE,

@@ -3,9 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use e810_hal::Access;
+use e810_hal::{Access, DmaError};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::host::Host;
 use crate::iova::IovaError;
 use crate::transport::DmaRegion;
 use crate::vfio::ioctl::IoctlFile;
@@ -223,9 +224,14 @@ impl Space for Ioas {
         all_unmapped(unmap.length, bytes)
     }
 
-    fn more_mappings(&self) -> &'static str {
-        // There is no limit to raise as with type1.
-        "map less, or use --hugepages"
+    fn no_room(&self, bytes: usize) -> DmaError {
+        // There is no limit on mappings as with type1.
+        DmaError::NoAddresses { bytes }
+    }
+
+    fn locked(&self, _: &Host) -> Option<u64> {
+        // iommufd counts for the user, over all processes, and nothing tells how much that is.
+        None
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every scenario with engines that look everything up each time, with engines that use again what
-//! they found, and with engines in real time on threads: the same frames, completions and findings.
+//! they found, with engines that check each access to mapped memory, and with engines in real time
+//! on threads: the same frames, completions and findings.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -57,11 +58,12 @@ struct Outcome {
     stats: [Stats; 2],
 }
 
-fn run(scenario: &Scenario<Platform>, mode: Mode, shortcuts: bool) -> Outcome {
+fn run(scenario: &Scenario<Platform>, mode: Mode, shortcuts: bool, checked: bool) -> Outcome {
     let sim = Sim::builder()
         .functions(2)
         .seed(33)
         .mode(mode)
+        .checked_access(checked)
         .engine(move |_, config| config.shortcuts = shortcuts)
         .build();
     let frames = Arc::new(Mutex::new(Vec::new()));
@@ -100,7 +102,8 @@ fn counts(stats: &Stats) -> [u64; 9] {
 fn what_is_remembered_changes_nothing() {
     let mut frames = 0;
     for scenario in scenarios::<Platform>() {
-        let [plain, remembered] = [false, true].map(|on| run(&scenario, Mode::Virtual, on));
+        let run = |shortcuts, checked| run(&scenario, Mode::Virtual, shortcuts, checked);
+        let (plain, remembered, checked) = (run(false, false), run(true, false), run(true, true));
         frames += plain.frames.len();
         assert_eq!(
             plain.frames.len(),
@@ -111,6 +114,8 @@ fn what_is_remembered_changes_nothing() {
         for (one, other) in plain.frames.iter().zip(&remembered.frames) {
             assert_eq!(one, other, "{}", scenario.name);
         }
+        assert_eq!(remembered.frames, checked.frames, "{}", scenario.name);
+        assert_eq!(remembered.stats, checked.stats, "{}", scenario.name);
         for (one, other) in plain.stats.iter().zip(&remembered.stats) {
             assert_eq!(counts(one), counts(other), "{}", scenario.name);
             assert!(other.dma_reads <= one.dma_reads, "{}", scenario.name);
@@ -129,7 +134,7 @@ fn real_time_carries_the_same() {
     };
     for scenario in scenarios::<Platform>() {
         let [virtual_time, real_time] =
-            [Mode::Virtual, Mode::Real].map(|mode| requests(&run(&scenario, mode, true)));
+            [Mode::Virtual, Mode::Real].map(|mode| requests(&run(&scenario, mode, true, false)));
         let only = |a: &BTreeSet<Seen>, b: &BTreeSet<Seen>| a.difference(b).next().cloned();
         assert_eq!(only(&virtual_time, &real_time), None, "{}", scenario.name);
         assert_eq!(only(&real_time, &virtual_time), None, "{}", scenario.name);

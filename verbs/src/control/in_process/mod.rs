@@ -22,7 +22,7 @@ use e810_backends::{DeviceVisitor, HostDevice, Options};
 use e810_hal::Ns;
 use e810_host::functions::simulated::simulator;
 use e810_host::functions::start::{Source, Start, usual_ceqs};
-use e810_sim::{Mode, Sim};
+use e810_sim::{Mode, Sim, can_check_access};
 
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::async_events::DeviceEvent;
@@ -104,7 +104,9 @@ impl DeviceVisitor<1> for Serving {
     type Error = anyhow::Error;
 
     fn simulator(&mut self, spec: &SimSpec) -> anyhow::Result<Sim> {
-        Ok(simulator(spec, 1, Mode::Real, 1, false).build())
+        // Programs of others register what they like, and unmap it when they like.
+        let simulator = simulator(spec, 1, Mode::Real, 1, false);
+        Ok(simulator.checked_access(can_check_access()).build())
     }
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! Address handles, and addresses as verbs has them.
+//! Address handles, and addresses as verbs has them; `answer`, those of who has sent a datagram.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -12,6 +12,8 @@ use crate::device::context::{Object, OpenContext};
 use crate::errno::{self, no_object};
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
+
+pub mod answer;
 
 /// What an address handle has behind what libibverbs shows of it; its number is the `handle`.
 #[derive(Debug)]

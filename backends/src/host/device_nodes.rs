@@ -1,0 +1,118 @@
+//! `/dev/infiniband` with device nodes of this process alone.
+//!
+//! Programs that look whether `/dev/infiniband/uverbsN` is a character device before they ask the
+//! library (UCX) find one: a link to `/dev/null`. It is in a mount namespace of the process and of
+//! those that it starts; nobody else sees it.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use anyhow::{Context as _, Result};
+
+use super::user_folder::user_folder;
+
+const DEV: &str = "/dev";
+const FOLDER: &str = "infiniband";
+
+/// Gives the process a mount namespace whose `/dev` is as before but for `infiniband`, which has
+/// links `uverbs0` and so on to `/dev/null`, `count` of them. For root, or where users may make
+/// user namespaces.
+///
+/// The process may have no other thread.
+///
+/// # Errors
+/// Which step failed; the process's `/dev` is as it was then.
+pub fn add(count: usize) -> Result<()> {
+    leave_namespace().context("a mount namespace of its own: be root, or allow user namespaces")?;
+    mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE).context("/")?;
+    let staged = user_folder()?.join("dev");
+    fs::create_dir_all(&staged).with_context(|| staged.display().to_string())?;
+    mount(
+        Some(Path::new("tmpfs")),
+        &staged,
+        Some("tmpfs"),
+        libc::MS_NOSUID,
+    )
+    .context("tmpfs")?;
+    for entry in fs::read_dir(DEV)? {
+        let entry = entry?;
+        if entry.file_name() != FOLDER {
+            copy(&entry.path(), &staged.join(entry.file_name()))
+                .with_context(|| entry.path().display().to_string())?;
+        }
+    }
+    let folder = staged.join(FOLDER);
+    fs::create_dir(&folder)?;
+    for number in 0..count {
+        symlink("/dev/null", folder.join(format!("uverbs{number}")))?;
+    }
+    mount(Some(&staged), Path::new(DEV), None, libc::MS_MOVE).context(DEV)
+}
+
+/// A mount namespace. Without root it is inside a user namespace, in which users and groups have
+/// the numbers that they have outside.
+fn leave_namespace() -> io::Result<()> {
+    // SAFETY: they read numbers of the process, and cannot fail.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    if unshare(libc::CLONE_NEWNS).is_ok() {
+        return Ok(());
+    }
+    unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)?;
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+}
+
+fn unshare(what: libc::c_int) -> io::Result<()> {
+    // SAFETY: it takes flags, and changes what the process sees, not its memory.
+    match unsafe { libc::unshare(what) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The same device, folder or link at another place.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let kind = fs::symlink_metadata(from)?.file_type();
+    if kind.is_symlink() {
+        return symlink(fs::read_link(from)?, to);
+    }
+    match kind.is_dir() {
+        true => fs::create_dir(to)?,
+        false => drop(File::create(to)?),
+    }
+    mount(Some(from), to, None, libc::MS_BIND | libc::MS_REC)
+}
+
+fn mount(
+    from: Option<&Path>,
+    to: &Path,
+    kind: Option<&str>,
+    flags: libc::c_ulong,
+) -> io::Result<()> {
+    let text = |path: &Path| Ok::<_, io::Error>(CString::new(path.as_os_str().as_bytes())?);
+    let from = from.map(text).transpose()?;
+    let to = text(to)?;
+    let kind = kind.map(PathBuf::from);
+    let kind = kind.as_deref().map(text).transpose()?;
+    let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+    // SAFETY: strings that live until it returns, or none; the kind has no data.
+    let done = unsafe {
+        libc::mount(
+            pointer(&from),
+            to.as_ptr(),
+            pointer(&kind),
+            flags,
+            ptr::null(),
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

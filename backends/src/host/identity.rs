@@ -1,0 +1,83 @@
+//! What a function is called before anybody opens it.
+
+use std::fs;
+
+use super::{Host, kernel, pci};
+use crate::error::BackendError;
+use crate::function::{mac_of_serial, serial_number};
+use crate::spec::Bdf;
+
+/// The Ethernet address of a function that is not brought up, where its configuration space tells.
+///
+/// It is in the serial number, which all functions of a card share and which is made of function
+/// 0's `[inf]`; a hypervisor may give another function that number, so nothing is said in its
+/// guests. sysfs shows the serial number to who has CAP_SYS_ADMIN only. The address of any other
+/// function is the firmware's to say, which takes a bring-up.
+#[must_use]
+pub fn mac(host: &Host, bdf: Bdf) -> Option<[u8; 6]> {
+    if bdf.function != 0 || kernel::is_virtual(host) {
+        return None;
+    }
+    mac_of_serial(serial(host, bdf)?)
+}
+
+/// The serial number of the function, highest byte first, if it has one that sysfs shows.
+fn serial(host: &Host, bdf: Bdf) -> Option<[u8; 8]> {
+    let space = fs::read(pci::folder(host, bdf).join("config")).ok()?;
+    let word = |at: u16| {
+        let bytes = space.get(usize::from(at)..).and_then(<[u8]>::first_chunk);
+        let bytes = bytes.ok_or_else(|| BackendError::Refused {
+            device: bdf.to_string(),
+            during: "reading its configuration space",
+            cause: format!("sysfs shows {} bytes", space.len()),
+        });
+        bytes.map(|bytes| u32::from_le_bytes(*bytes))
+    };
+    let serial = serial_number(word).ok()?;
+    Some(serial.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::fake::{Tree, bdf};
+
+    /// Configuration space with a serial number at 0x150, behind AER and ARI.
+    fn space(serial: u64) -> Vec<u8> {
+        let mut space = vec![0; 4096];
+        let words = [
+            (0x100, 0x1482_0001),
+            (0x148, 0x1501_000e),
+            (0x150, 0x1a01_0003),
+            (0x154, serial as u32),
+            (0x158, (serial >> 32) as u32),
+        ];
+        for (at, word) in words {
+            space[at..at + 4].copy_from_slice(&u32::to_le_bytes(word));
+        }
+        space
+    }
+
+    #[test]
+    fn function_0_has_its_address_in_the_serial_number() {
+        let tree = Tree::with_card();
+        let [first, second] = ["3b:00.0", "3b:00.1"].map(bdf);
+        assert_eq!(mac(tree.host(), first), None, "no file");
+        let write = |bdf: Bdf, space: &[u8]| {
+            fs::write(pci::folder(tree.host(), bdf).join("config"), space).unwrap();
+        };
+        let whole = space(0x02e8_10ff_ff00_0007);
+        write(first, &whole);
+        write(second, &whole);
+        assert_eq!(mac(tree.host(), first), Some([2, 0xe8, 0x10, 0, 0, 7]));
+        assert_eq!(mac(tree.host(), second), None, "it has another address");
+        // What a user without rights reads.
+        write(first, &whole[..64]);
+        assert_eq!(mac(tree.host(), first), None);
+        write(first, &space(0x1234_5678_9abc_def0));
+        assert_eq!(mac(tree.host(), first), None, "made of no address");
+        write(first, &whole);
+        tree.file("/proc/cpuinfo", "flags\t\t: fpu hypervisor lahf_lm\n");
+        assert_eq!(mac(tree.host(), first), None, "function 0 of a guest");
+    }
+}

@@ -1,0 +1,162 @@
+//! The devices of the process, which it chooses when it first lists them: of each word of the
+//! environment the first function that is free.
+//!
+//! A child of `fork` is another process: it chooses for itself, and devices that its parent listed
+//! are its own of the same number. Nothing here waits for a lock that a thread of the parent may
+//! have had at the fork.
+
+use std::env;
+use std::fs;
+use std::process;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use e810_backends::spec::DeviceSpec;
+
+use super::complain::complain;
+use super::ownership::{Locks, Refusal};
+use super::words::{self, Alternatives};
+use super::{DEVICES, ListedDevice};
+use crate::control::in_process::Opening;
+use crate::panics;
+
+/// What a process has chosen.
+struct Choice {
+    process: u32,
+    made: OnceLock<Made>,
+}
+
+struct Made {
+    devices: Vec<ListedDevice>,
+    /// Held as long as the process lives.
+    _locks: Locks,
+}
+
+/// The devices of this process.
+pub(super) fn devices() -> &'static [ListedDevice] {
+    static CURRENT: AtomicPtr<Choice> = AtomicPtr::new(ptr::null_mut());
+    let process = process::id();
+    let seen = CURRENT.load(Ordering::Acquire);
+    // SAFETY: null, or one that is never freed.
+    let choice = match unsafe { seen.as_ref() } {
+        Some(choice) if choice.process == process => choice,
+        _ => {
+            let new = Box::into_raw(Box::new(Choice {
+                process,
+                made: OnceLock::new(),
+            }));
+            let placed = CURRENT.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire);
+            // SAFETY: the one that is in place is never freed, and nobody else has seen another.
+            unsafe {
+                match placed {
+                    Ok(_) => &*new,
+                    Err(placed) => {
+                        drop(Box::from_raw(new));
+                        &*placed
+                    }
+                }
+            }
+        }
+    };
+    &choice.made.get_or_init(|| choose(process)).devices
+}
+
+fn choose(process: u32) -> Made {
+    panics::keep_silent();
+    let named = env::var_os(DEVICES).unwrap_or_default();
+    let (words, wrong) = words::parse(&named.to_string_lossy());
+    for line in wrong {
+        complain(&format!("{DEVICES}: {line}"));
+    }
+    let mut locks = Locks::default();
+    let mut devices = Vec::new();
+    for word in words {
+        match first_free(word, &mut locks) {
+            Ok(opening) => devices.push(ListedDevice::new(devices.len(), process, opening)),
+            Err(line) => complain(&line),
+        }
+    }
+    Made {
+        devices,
+        _locks: locks,
+    }
+}
+
+/// The first of the functions that nobody has.
+///
+/// # Errors
+/// One line that says who has them.
+fn first_free(alternatives: Alternatives, locks: &mut Locks) -> Result<Opening, String> {
+    let mut taken = Vec::new();
+    for mut opening in alternatives {
+        match locks.take(&opening.spec) {
+            Ok(()) => {
+                // An address that is drawn is drawn now, so that it is known.
+                if let DeviceSpec::Sim(sim) = &mut opening.spec {
+                    sim.mac = Some(sim.first_mac());
+                }
+                return Ok(opening);
+            }
+            Err(refusal) => taken.push((opening.spec.to_string(), refusal)),
+        }
+    }
+    let lines = taken.iter().map(|(name, refusal)| sentence(name, refusal));
+    let lines = lines.collect::<Vec<_>>().join("; ");
+    Err(match taken.len() {
+        1 => lines,
+        functions => format!("none of the {functions} functions is free: {lines}"),
+    })
+}
+
+fn sentence(name: &str, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Of(Some(pid)) => match fs::read_to_string(format!("/proc/{pid}/comm")) {
+            Ok(program) => format!("{name}: process {pid} ({}) has it", program.trim_end()),
+            Err(_) => format!("{name}: process {pid} has it"),
+        },
+        Refusal::Of(None) => format!("{name}: a process of another container has it"),
+        Refusal::Here => format!("{name}: it is a device of this process already"),
+        Refusal::NoLock(why) => format!("{name}: it cannot be locked for this process: {why}"),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A device of this process that is `text`.
+    pub(in crate::device) fn listed(text: &str) -> ListedDevice {
+        let opening = first_free(alternatives(text), &mut Locks::default()).unwrap();
+        ListedDevice::new(0, process::id(), opening)
+    }
+
+    fn alternatives(text: &str) -> Alternatives {
+        let (mut words, wrong) = words::parse(text);
+        assert_eq!(wrong, [""; 0]);
+        words.remove(0)
+    }
+
+    #[test]
+    fn a_drawn_address_is_known_from_then_on() {
+        let mac = |text: &str| {
+            let opening = first_free(alternatives(text), &mut Locks::default()).unwrap();
+            opening.spec.simulated().unwrap().mac.unwrap()
+        };
+        assert_eq!(mac("sim"), [2, 0xe8, 0x10, 0, 0, 0]);
+        assert_eq!(mac("sim:mac=02:00:00:00:01:00|sim"), [2, 0, 0, 0, 1, 0]);
+        assert_eq!(mac("sim:wire=lab")[..2], [2, 0xe8]);
+    }
+
+    #[test]
+    fn who_has_a_function_is_said() {
+        let own = sentence("vfio:3b:00.0", &Refusal::Of(Some(process::id())));
+        let begin = format!("vfio:3b:00.0: process {} (", process::id());
+        assert!(
+            own.starts_with(&begin) && own.ends_with(") has it"),
+            "{own}"
+        );
+        let gone = sentence("sim", &Refusal::Of(Some(u32::MAX)));
+        assert_eq!(gone, format!("sim: process {} has it", u32::MAX));
+    }
+}

@@ -1,0 +1,65 @@
+//! GUIDs, without a bring-up where that can be.
+
+use std::sync::TryLockError;
+
+use e810_backends::host::{Host, identity};
+use e810_backends::spec::DeviceSpec;
+
+use super::ListedDevice;
+
+impl ListedDevice {
+    /// The GUID of the node, as [`query_device`](crate::query::device::query_device) has it.
+    ///
+    /// It is made of the function's Ethernet address. A simulated function's is chosen when it is
+    /// listed. A card's is known before a bring-up where
+    /// [its configuration space tells](identity::mac); everything else is brought up.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub(super) fn guid(&self) -> Result<u64, String> {
+        let up = match self.control.try_lock() {
+            Ok(control) => control.clone(),
+            Err(TryLockError::Poisoned(control)) => control.into_inner().clone(),
+            // It is being brought up.
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let control = match (up, self.known_mac()) {
+            (Some(control), _) => control,
+            (None, Some(mac)) => return Ok(eui64(mac)),
+            (None, None) => self.control()?,
+        };
+        let attr = control.query_device();
+        attr.map(|attr| attr.node_guid)
+            .map_err(|refused| refused.to_string())
+    }
+
+    fn known_mac(&self) -> Option<[u8; 6]> {
+        match &self.opening.spec {
+            DeviceSpec::Sim(sim) => sim.mac,
+            DeviceSpec::Vfio(bdf, _) => identity::mac(&Host::default(), *bdf),
+            DeviceSpec::VfioUser(_) => None,
+        }
+    }
+}
+
+/// The modified EUI-64 of an Ethernet address, the lower half of its link-local address.
+fn eui64([a, b, c, d, e, f]: [u8; 6]) -> u64 {
+    u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::device::choice::tests::listed;
+
+    #[test]
+    fn it_is_the_same_before_and_after_the_function_is_up() {
+        for text in ["sim", "sim:mac=02:00:00:00:01:00"] {
+            let device = listed(text);
+            let before = device.guid().unwrap();
+            assert!(device.control.lock().unwrap().is_none(), "brought up");
+            let up = device.control().unwrap();
+            assert_eq!(up.query_device().unwrap().node_guid, before);
+            assert_eq!(device.guid().unwrap(), before);
+        }
+    }
+}

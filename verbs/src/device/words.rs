@@ -1,0 +1,82 @@
+//! The functions that the environment names: which devices the process has, and which functions
+//! each of them may be.
+
+use e810_backends::spec::AddressedSpec;
+
+use crate::control::in_process::{MTU, Opening};
+
+/// A device of the process: the functions that it may be, the one that is wanted most first. Never
+/// empty.
+pub(super) type Alternatives = Vec<Opening>;
+
+/// Reads `SPEC@IP,IP|SPEC@IP SPEC`: a word a device, its alternatives separated by `|`. What names
+/// no function is passed over, and is in the second list, a line each.
+pub(super) fn parse(text: &str) -> (Vec<Alternatives>, Vec<String>) {
+    let mut wrong = Vec::new();
+    let mut words = Vec::new();
+    for word in text.split_whitespace() {
+        let alternatives = word.split('|').filter(|name| !name.is_empty());
+        let alternatives: Alternatives = alternatives
+            .filter_map(|name| match opening(name) {
+                Ok(opening) => Some(opening),
+                Err(why) => {
+                    wrong.push(format!("`{name}`: {why}"));
+                    None
+                }
+            })
+            .collect();
+        if !alternatives.is_empty() {
+            words.push(alternatives);
+        }
+    }
+    (words, wrong)
+}
+
+fn opening(name: &str) -> Result<Opening, String> {
+    let AddressedSpec { spec, addresses } = name.parse()?;
+    Ok(Opening {
+        spec,
+        addresses,
+        mtu: MTU,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The functions and the number of their addresses.
+    fn names(words: &[Alternatives]) -> Vec<Vec<(String, usize)>> {
+        let name = |opening: &Opening| (opening.spec.to_string(), opening.addresses.len());
+        let names = words.iter().map(|word| word.iter().map(name).collect());
+        names.collect()
+    }
+
+    #[test]
+    fn words_are_devices_and_have_alternatives() {
+        let text = "sim@10.8.1.1,fd00:8::1|vfio:3b:00.0@10.8.1.2\n  sim:wire=a \t3b:00.1@";
+        let (words, wrong) = parse(text);
+        assert_eq!(wrong, [""; 0]);
+        let owned = |name: &str, addresses| (name.to_owned(), addresses);
+        assert_eq!(
+            names(&words),
+            [
+                vec![owned("sim", 2), owned("vfio:0000:3b:00.0", 1)],
+                vec![owned("sim:wire=a", 0)],
+                vec![owned("vfio:0000:3b:00.1", 0)],
+            ]
+        );
+        assert_eq!(parse(" \n"), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_names_no_function_is_said_and_passed_over() {
+        let (words, wrong) = parse("nonsense sim|sim@10.8 | vfio:zz||sim");
+        assert_eq!(names(&words).concat().len(), 2);
+        assert_eq!(words.len(), 2);
+        assert_eq!(wrong.len(), 3, "{wrong:?}");
+        assert!(wrong[0].starts_with("`nonsense`: `nonsense` names no device"));
+        assert_eq!(wrong[1], "`sim@10.8`: `10.8` is no IP address");
+        assert!(wrong[2].starts_with("`vfio:zz`: "));
+    }
+}

@@ -1,0 +1,175 @@
+//! Contexts, protection domains and regions that another part of the process has made.
+//!
+//! A context's `cmd_fd` names it, also when the descriptor was duplicated. Between processes there
+//! is nothing to share: a function belongs to one.
+
+use core::ffi::c_int;
+use core::ptr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::abi::device::Context;
+use crate::abi::objects::{Mr, Pd};
+use crate::async_events::ProgramPointer;
+use crate::device::context::{Object, OpenContext, open_device};
+use crate::errno::no_object;
+use crate::mr;
+use crate::panics::catch_panics;
+use crate::pd;
+
+/// Open contexts, by the number that their descriptor holds.
+static OPEN: Mutex<Vec<(u64, ProgramPointer<Context>)>> = Mutex::new(Vec::new());
+
+fn open_contexts() -> MutexGuard<'static, Vec<(u64, ProgramPointer<Context>)>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a descriptor of this library begins with.
+const MAGIC: u64 = 0x6538_3130_2d76_6462;
+
+/// A descriptor that names a context.
+#[derive(Debug)]
+pub(crate) struct CommandFd {
+    file: File,
+    number: u64,
+}
+
+impl CommandFd {
+    /// One with a number of its own.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn new() -> io::Result<Self> {
+        let number = crate::control::Token::next().0;
+        // SAFETY: a name and a flag.
+        let fd = unsafe { libc::memfd_create(c"e810-verbs".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it was made just now.
+        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        let process = u64::from(std::process::id());
+        for (at, word) in [MAGIC, process, number].into_iter().enumerate() {
+            file.write_all_at(&word.to_ne_bytes(), at as u64 * 8)?;
+        }
+        Ok(Self { file, number })
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// The context is open.
+    pub(crate) fn enter(&self, context: *mut Context) {
+        open_contexts().push((self.number, ProgramPointer(context)));
+    }
+
+    /// It is closed.
+    pub(crate) fn leave(&self) {
+        open_contexts().retain(|(number, _)| *number != self.number);
+    }
+}
+
+/// The number in a descriptor, if it is one of this process.
+fn number_in(fd: RawFd) -> Option<u64> {
+    let mut words = [0u64; 3];
+    // SAFETY: room for as many bytes; the descriptor is the caller's, and may be any.
+    let read = unsafe { libc::pread(fd, words.as_mut_ptr().cast(), size_of_val(&words), 0) };
+    let [magic, process, number] = words;
+    let is_ours = magic == MAGIC && process == u64::from(std::process::id());
+    (read == size_of_val(&words) as isize && is_ours).then_some(number)
+}
+
+/// `ibv_import_device`: a context of the device whose context the descriptor names. It takes the
+/// descriptor, as rdma-core's does.
+///
+/// # Safety
+/// `fd` is a descriptor that the caller gives away.
+pub unsafe extern "C" fn import_device(fd: c_int) -> *mut Context {
+    catch_panics(ptr::null_mut(), || {
+        let found = number_in(fd).and_then(|wanted| {
+            let open = open_contexts();
+            let (_, context) = open.iter().find(|(number, _)| *number == wanted)?;
+            Some(context.0)
+        });
+        let Some(context) = found else {
+            return no_object(libc::EINVAL);
+        };
+        // SAFETY: it is in the list, so it is open.
+        let device = unsafe { (*context).device };
+        // SAFETY: as above: of an open context.
+        let opened = unsafe { open_device(device) };
+        if !opened.is_null() {
+            // SAFETY: the caller's.
+            unsafe { libc::close(fd) };
+        }
+        opened
+    })
+}
+
+/// Whether some open context of the same device has an object that `is_it`.
+fn exists(open: &OpenContext, is_it: impl Fn(&Object) -> bool) -> bool {
+    let contexts = open_contexts();
+    contexts.iter().any(|(_, context)| {
+        // SAFETY: it is in the list, so it is open.
+        let other = unsafe { OpenContext::of(context.0) };
+        other.is_of_same_device(open) && other.has(&is_it)
+    })
+}
+
+/// `ibv_import_pd`: the protection domain of a `handle` that another context of the device has.
+///
+/// # Safety
+/// `context` is open.
+pub unsafe extern "C" fn import_pd(context: *mut Context, handle: u32) -> *mut Pd {
+    catch_panics(ptr::null_mut(), || {
+        // SAFETY: the caller's.
+        let open = unsafe { OpenContext::of(context) };
+        // SAFETY: it is live.
+        let is_it = |object: &Object| matches!(object, Object::Pd(pd) if unsafe { (**pd).handle } == handle);
+        if !exists(open, is_it) {
+            return no_object(libc::EINVAL);
+        }
+        pd::import(context, handle)
+    })
+}
+
+/// `ibv_unimport_pd`: the domain itself stays.
+///
+/// # Safety
+/// `pd` came from [`import_pd`], and is not used again.
+pub unsafe extern "C" fn unimport_pd(pd: *mut Pd) {
+    // SAFETY: the caller's.
+    catch_panics((), || unsafe { pd::forget(pd) });
+}
+
+/// `ibv_import_mr`: the region of a `handle` that another context of the device has. Its address
+/// and length are not told, as with rdma-core.
+///
+/// # Safety
+/// `pd` is one.
+pub unsafe extern "C" fn import_mr(pd: *mut Pd, handle: u32) -> *mut Mr {
+    catch_panics(ptr::null_mut(), || {
+        // SAFETY: the caller's.
+        let open = unsafe { pd::PdObject::of(pd).open() };
+        // SAFETY: it is live.
+        let is_it = |object: &Object| matches!(object, Object::Mr(mr) if unsafe { (**mr).handle } == handle);
+        if !exists(open, is_it) {
+            return no_object(libc::EINVAL);
+        }
+        // SAFETY: the caller's.
+        unsafe { mr::import(pd, handle) }
+    })
+}
+
+/// `ibv_unimport_mr`: the region itself stays.
+///
+/// # Safety
+/// `mr` came from [`import_mr`], and is not used again.
+pub unsafe extern "C" fn unimport_mr(mr: *mut Mr) {
+    // SAFETY: the caller's.
+    catch_panics((), || unsafe { mr::forget(mr) });
+}

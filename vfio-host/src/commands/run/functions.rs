@@ -1,0 +1,164 @@
+//! The functions that the program's processes get.
+
+use std::env;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process;
+
+use anyhow::Result;
+use e810_backends::spec::{AddressedSpec, DeviceSpec, SimSpec};
+use e810_sim_wire::WireName;
+
+use crate::cli::RunArgs;
+use crate::cli::device::DEVICE;
+use crate::cli::usage::{Usage, refuse};
+
+/// Simulated functions, where no number is said.
+const COUNT: u8 = 8;
+
+/// Functions, at least one.
+pub(super) struct Functions {
+    all: Vec<AddressedSpec>,
+    /// The wire of simulated ones that the command has made.
+    made_on: Option<WireName>,
+}
+
+impl Functions {
+    /// Those that the options name, or the environment, or simulated ones on a wire.
+    pub(super) fn of(args: &RunArgs) -> Result<Self> {
+        let by_default = args.wire.is_none() && args.functions.is_none() && args.device.is_empty();
+        let of_environment = env::var_os(DEVICE).filter(|name| !name.is_empty() && by_default);
+        let named = match of_environment {
+            None => args.device.clone(),
+            Some(name) => {
+                let spec = name.to_string_lossy().parse();
+                vec![spec.map_err(|error: String| Usage(format!("{DEVICE}: {error}")))?]
+            }
+        };
+        if named.is_empty() {
+            return Self::simulated(args.wire.clone(), args.functions.unwrap_or(COUNT));
+        }
+        for spec in &named {
+            let text = spec.to_string();
+            if text.contains(|c: char| c.is_whitespace() || c == '|') {
+                refuse!(
+                    "--device `{text}`: white space and | divide names of functions: name the socket otherwise"
+                );
+            }
+        }
+        Ok(Self {
+            all: named,
+            made_on: None,
+        })
+    }
+
+    /// `count` functions on one wire, with Ethernet addresses that follow each other.
+    fn simulated(wire: Option<WireName>, count: u8) -> Result<Self> {
+        let is_shared = wire.is_some();
+        let mut spec = SimSpec {
+            wire: Some(wire.map_or_else(own_wire, Ok)?),
+            ..SimSpec::default()
+        };
+        let [a, b, c, d, e, _] = spec.first_mac();
+        // Others on the wire may have come about the same way.
+        let (x, y) = if is_shared { (d, e) } else { (8, 10) };
+        let all = (0..count).map(|number| {
+            spec.mac = Some([a, b, c, d, e, number]);
+            AddressedSpec {
+                spec: DeviceSpec::Sim(spec.clone()),
+                addresses: vec![IpAddr::V4(Ipv4Addr::new(10, x, y, number.wrapping_add(1)))],
+            }
+        });
+        Ok(Self {
+            all: all.collect(),
+            made_on: spec.wire,
+        })
+    }
+
+    /// The value of the library's variable.
+    pub(super) fn value(&self, to_all: bool) -> String {
+        let names = self.all.iter().map(ToString::to_string);
+        let between = if to_all { " " } else { "|" };
+        names.collect::<Vec<_>>().join(between)
+    }
+
+    /// What each process gets.
+    pub(super) fn shared(&self, to_all: bool) -> &'static str {
+        let is_private = |spec: &AddressedSpec| {
+            let simulated = spec.spec.simulated();
+            simulated.is_some_and(|sim| sim.wire.is_none() || sim.mac.is_none())
+        };
+        match &*self.all {
+            [first, ..] if is_private(first) && !to_all => "each process gets one like the first",
+            [_] => "the first process that lists it gets it",
+            _ if to_all => "each process gets all that are free",
+            _ => "each process gets the first that is free",
+        }
+    }
+
+    /// Devices of a process, at most.
+    pub(super) fn most(&self, to_all: bool) -> usize {
+        if to_all { self.all.len() } else { 1 }
+    }
+}
+
+/// A wire that no other command is on.
+fn own_wire() -> Result<WireName> {
+    let drawn = SimSpec {
+        wire: Some("run".parse()?),
+        ..SimSpec::default()
+    };
+    let [_, _, a, b, c, _] = drawn.first_mac();
+    Ok(format!("run-{}-{a:02x}{b:02x}{c:02x}", process::id()).parse()?)
+}
+
+impl fmt::Display for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(wire), [first, .., last]) = (&self.made_on, &*self.all) else {
+            let names = self.all.iter().map(ToString::to_string);
+            return f.write_str(&names.collect::<Vec<_>>().join(", "));
+        };
+        let addresses = [first, last].map(|spec| spec.addresses.first());
+        let [Some(first), Some(last)] = addresses else {
+            return Ok(());
+        };
+        let count = self.all.len();
+        write!(
+            f,
+            "{count} simulated functions on the wire {wire}, {first} to {last}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn simulated_functions_are_on_a_wire_of_their_own() {
+        let one = Functions::simulated(None, 3).unwrap();
+        let other = Functions::simulated(None, 3).unwrap();
+        assert_ne!(one.made_on, other.made_on);
+        let wire = one.made_on.clone().unwrap();
+        let value = one.value(false);
+        let names: Vec<&str> = value.split('|').collect();
+        assert_eq!(names.len(), 3);
+        for (number, name) in names.iter().enumerate() {
+            let begin = format!("sim:wire={wire},mac=02:e8:");
+            let end = format!(":{number:02x}@10.8.10.{}", number + 1);
+            assert!(name.starts_with(&begin) && name.ends_with(&end), "{name}");
+        }
+        assert_eq!(one.value(true), value.replace('|', " "));
+        assert_eq!([one.most(false), one.most(true)], [1, 3]);
+        let line = format!("3 simulated functions on the wire {wire}, 10.8.10.1 to 10.8.10.3");
+        assert_eq!(one.to_string(), line);
+    }
+
+    #[test]
+    fn functions_on_the_wire_of_others_have_addresses_of_their_own() {
+        let lab = || Functions::simulated(Some("lab".parse().unwrap()), 2).unwrap();
+        let (one, other) = (lab(), lab());
+        assert!(one.value(false).starts_with("sim:wire=lab,mac=02:e8:"));
+        assert_ne!(one.value(false), other.value(false));
+    }
+}

@@ -1,0 +1,116 @@
+//! `e810 run`: a program of libibverbs, unchanged, on this driver. The command sets variables and
+//! becomes the program.
+
+mod functions;
+mod libraries;
+mod program;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{self, Path};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use e810_backends::host::device_nodes;
+use e810_backends::host::user_folder::user_folder;
+
+use self::functions::Functions;
+use self::libraries::Libraries;
+pub use self::program::CannotExecute;
+use self::program::Program;
+use crate::cli::RunArgs;
+
+/// The variables that the library reads: the functions, and where their locks are.
+const DEVICES: &str = "E810_VERBS";
+const LOCKS: &str = "E810_LOCKS";
+/// The one with the card's package.
+const PACKAGE: &str = "E810_DDP";
+
+type Variables = Vec<(&'static str, OsString)>;
+
+/// Runs the command: it returns only if there is no program.
+///
+/// # Errors
+/// [`CannotExecute`] for the program; options that do not fit; libraries that are not there.
+pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
+    let program = match args.print_env {
+        true => None,
+        false => Program::find(&args.program)?,
+    };
+    let functions = Functions::of(args)?;
+    let libraries = Libraries::find(args.libraries.as_deref())?;
+    let (variable, value) = match args.preload {
+        true => libraries.preloaded(env::var_os("LD_PRELOAD").as_deref()),
+        false => libraries.in_place(&user_folder()?, env::var_os("LD_LIBRARY_PATH").as_deref())?,
+    };
+    let mut variables: Variables = vec![
+        (DEVICES, functions.value(args.all).into()),
+        (LOCKS, locks()?),
+        (variable, value),
+    ];
+    if let Some(ddp) = &args.ddp {
+        let absolute = path::absolute(ddp).with_context(|| format!("--ddp {}", ddp.display()))?;
+        variables.push((PACKAGE, absolute.into()));
+    }
+    let Some(program) = program else {
+        return Ok(print(&variables, out)?);
+    };
+    if !args.quiet {
+        let whose = functions.shared(args.all);
+        eprintln!("e810 run: {functions}; {whose}; {variable} has {libraries}");
+    }
+    if args.dev_infiniband {
+        device_nodes::add(functions.most(args.all)).context("--dev-infiniband")?;
+    }
+    let mut command = Command::new(&program.path);
+    command.arg0(program.name).args(program.arguments);
+    let error = command.envs(variables).exec();
+    Err(CannotExecute::because(program.name, &error).into())
+}
+
+/// Where the library finds its locks, whatever becomes of other variables on the way.
+fn locks() -> Result<OsString> {
+    match env::var_os(LOCKS).filter(|folder| !folder.is_empty()) {
+        None => Ok(user_folder()?.into()),
+        Some(folder) => Ok(path::absolute(Path::new(&folder)).context(LOCKS)?.into()),
+    }
+}
+
+fn print(variables: &Variables, out: &mut dyn Write) -> std::io::Result<()> {
+    for (name, value) in variables {
+        write!(out, "export {name}=")?;
+        out.write_all(&quoted(value))?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// As a word of a shell.
+fn quoted(value: &OsStr) -> Vec<u8> {
+    let mut word = vec![b'\''];
+    for byte in value.as_bytes() {
+        match byte {
+            b'\'' => word.extend(br"'\''"),
+            byte => word.push(*byte),
+        }
+    }
+    word.push(b'\'');
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_words_of_a_shell() {
+        let mut out = Vec::new();
+        let variables = vec![("A", "b c|d".into()), ("E", "it's".into())];
+        print(&variables, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "export A='b c|d'\nexport E='it'\\''s'\n");
+    }
+}
