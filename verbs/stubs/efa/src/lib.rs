@@ -7,7 +7,9 @@ use e810_verbs_names::{exports, refusals};
 exports! {
     "efadv_cq_from_ibv_cq_ex" => refusals::returns_null,
     "efadv_create_cq" => refusals::returns_null,
+    "efadv_create_driver_qp" => refusals::returns_null,
     "efadv_create_qp_ex" => refusals::returns_null,
     "efadv_query_ah" => refusals::returns_error,
     "efadv_query_device" => refusals::returns_error,
+    "efadv_query_mr" => refusals::returns_error,
 }
