@@ -9,7 +9,7 @@ use std::thread;
 use e810::{CqDestroyed, CqResized, CqRing, Notify, Platform, QpResetting, Wc};
 
 use super::completion::Place;
-use super::lock::{Guard, Lock};
+use super::lock::{Guard, Lock, leak};
 use super::{CqRings, LockedCq};
 use crate::abi::objects::Cq;
 use crate::abi::work::Wc as ProgramWc;
@@ -57,17 +57,76 @@ impl<P: Platform> PlatformCqRings<P> {
     pub unsafe extern "C" fn poll_cq(cq: *mut Cq, count: c_int, into: *mut ProgramWc) -> c_int {
         // SAFETY: the caller's.
         let rings = unsafe { Self::of(cq) };
+        let Some(polled) = rings.0.try_lock() else {
+            // SAFETY: the caller's.
+            return unsafe { rings.poll_later(count, into) };
+        };
+        // A queue is polled most often while there is nothing.
+        if polled.ring.is_idle() && polled.left == 0 {
+            return 0;
+        }
+        leak(polled);
+        // SAFETY: the caller's; the lock is this thread's.
+        unsafe {
+            match count {
+                1 => rings.poll_one_locked(into),
+                _ => rings.poll_locked(count, into),
+            }
+        }
+    }
+
+    /// Polls for one completion, and gives the lock back: with fewer registers.
+    ///
+    /// # Safety
+    /// As [`poll_cq`](Self::poll_cq); the lock is this thread's.
+    #[inline(never)]
+    unsafe fn poll_one_locked(&self, into: *mut ProgramWc) -> c_int {
+        // SAFETY: the lock is this thread's.
+        let polled = unsafe { &mut *self.0.as_mut_ptr() };
+        // SAFETY: the caller's; whatever is there is a place for a completion.
+        let done = polled
+            .ring
+            .poll(unsafe { slice::from_raw_parts_mut(into.cast::<Place>(), 1) });
+        if done == 0 && polled.left != 0 {
+            polled.was_empty();
+        }
+        // SAFETY: as above.
+        unsafe { self.0.force_unlock() };
+        done as c_int
+    }
+
+    /// Polls, once the lock can be had.
+    ///
+    /// # Safety
+    /// As [`poll_cq`](Self::poll_cq).
+    #[cold]
+    #[inline(never)]
+    unsafe fn poll_later(&self, count: c_int, into: *mut ProgramWc) -> c_int {
+        leak(self.0.lock());
+        // SAFETY: the caller's; the lock is this thread's.
+        unsafe { self.poll_locked(count, into) }
+    }
+
+    /// Polls, and gives the lock back.
+    ///
+    /// # Safety
+    /// As [`poll_cq`](Self::poll_cq); the lock is this thread's.
+    #[inline(never)]
+    unsafe fn poll_locked(&self, count: c_int, into: *mut ProgramWc) -> c_int {
         let into = if count > 0 {
             // SAFETY: the caller's; whatever is there is a place for a completion.
             unsafe { slice::from_raw_parts_mut(into.cast::<Place>(), count as usize) }
         } else {
             &mut []
         };
-        let mut polled = rings.0.lock();
+        // SAFETY: the lock is this thread's.
+        let polled = unsafe { &mut *self.0.as_mut_ptr() };
         let done = polled.ring.poll(into);
         if done == 0 && polled.left != 0 {
             polled.was_empty();
         }
+        // SAFETY: as above.
+        unsafe { self.0.force_unlock() };
         done as c_int
     }
 
