@@ -5,6 +5,7 @@ use core::fmt;
 use core::slice;
 use std::any::Any;
 use std::thread;
+use std::time::Duration;
 
 use e810::{CqDestroyed, CqResized, CqRing, Notify, Platform, QpResetting, Wc};
 
@@ -17,6 +18,9 @@ use crate::cq::CqObject;
 
 /// Empty polls after which the processor is offered to others, where they may be the device.
 const EMPTY: u32 = 16;
+
+/// What a device that is a program may take for what a card does at once.
+const SLOW: Duration = Duration::from_millis(20);
 
 /// The ring of a completion queue, on a platform.
 pub struct PlatformCqRings<P: Platform>(Lock<Polled<P>>);
@@ -199,6 +203,9 @@ struct Locked<'a, P: Platform>(Guard<'a, Polled<P>>);
 
 impl<P: Platform + 'static> LockedCq for Locked<'_, P> {
     fn waiting(&self) -> u32 {
+        if self.0.left != 0 {
+            thread::sleep(SLOW);
+        }
         self.0.ring.depth().waiting
     }
 
