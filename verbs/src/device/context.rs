@@ -13,8 +13,8 @@ use crate::ah::destroy_ah;
 use crate::async_events::ContextEvents;
 use crate::channel::destroy_comp_channel;
 use crate::control::ControlPlane;
-use crate::cq::destroy_cq;
 use crate::cq::extended::create_cq_ex;
+use crate::cq::{CqObject, destroy_cq};
 use crate::errno::{self, fail, no_object};
 use crate::events::EventSink;
 use crate::import::CommandFd;
@@ -22,8 +22,8 @@ use crate::mr::dereg_mr;
 use crate::panics::catch_panics;
 use crate::parent_domain::{alloc_parent_domain, alloc_td, dealloc_td};
 use crate::pd::dealloc_pd;
-use crate::qp::destroy_qp;
 use crate::qp::extended::create_qp_ex;
+use crate::qp::{QpObject, destroy_qp};
 use crate::query::device::query_device_ex;
 use crate::query::port::query_port_sized;
 use crate::rings::DataPathOps;
@@ -72,7 +72,7 @@ impl OpenContext {
     }
 
     /// The events of its device.
-    pub(crate) fn events(&self) -> &ContextEvents {
+    pub(crate) const fn events(&self) -> &Arc<ContextEvents> {
         &self.events
     }
 
@@ -105,9 +105,13 @@ impl OpenContext {
     /// # Safety
     /// Nobody uses any of it any more.
     unsafe fn destroy_all(&self) {
+        // Who waits for events of it, and has left it to another thread to close it.
+        self.events.close();
         // A copy: each takes itself off the list.
         let left = self.live().clone();
         for object in left {
+            // SAFETY: the caller's. Events that were not acknowledged hold nothing any more.
+            unsafe { give_up_events(&object) };
             // SAFETY: the caller's. An object that is not destroyed stays: the device may use it.
             let _ = unsafe {
                 match object {
@@ -119,6 +123,25 @@ impl OpenContext {
                     Object::Pd(pd) => dealloc_pd(pd),
                 }
             };
+        }
+    }
+}
+
+/// Nobody acknowledges events of an object any more.
+///
+/// # Safety
+/// It is there.
+unsafe fn give_up_events(object: &Object) {
+    // SAFETY: the caller's.
+    unsafe {
+        match *object {
+            Object::Cq(cq) => {
+                let target = CqObject::of(cq).target();
+                target.completions.give_up();
+                target.errors.give_up();
+            }
+            Object::Qp(qp) => QpObject::of(qp).target().events.give_up(),
+            _ => {}
         }
     }
 }
@@ -142,16 +165,17 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
                 return no_object(libc::ENODEV);
             }
         };
-        let vectors = match control.query_device() {
-            Ok(attr) => attr.completion_vectors,
-            Err(refused) => return no_object(errno::of(&refused)),
-        };
         let (Ok(events), Ok(commands)) = (ContextEvents::new(), CommandFd::new()) else {
             return no_object(libc::EMFILE);
         };
         let events = Arc::new(events);
         let sink: Arc<dyn EventSink> = events.clone();
         control.listen(&sink);
+        // After that: a device that goes from here on is an event.
+        let vectors = match control.query_device() {
+            Ok(attr) => attr.completion_vectors,
+            Err(refused) => return no_object(errno::of(&refused)),
+        };
         let context = Context {
             device,
             ops: ops(control.data_path()),

@@ -66,7 +66,7 @@ impl QpObject {
         unsafe { (*qp.cast::<Self>()).data }
     }
 
-    pub(crate) fn target(&self) -> &QpTarget {
+    pub(crate) const fn target(&self) -> &Arc<QpTarget> {
         &self.target
     }
 
