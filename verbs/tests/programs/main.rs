@@ -16,3 +16,4 @@ mod channels;
 mod contexts;
 mod events;
 mod harness;
+mod threads;
