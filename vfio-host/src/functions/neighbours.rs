@@ -7,7 +7,7 @@ use anyhow::Result;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
 
-use super::station::{Station, StationEvent, Unresolved};
+use super::station::{Neighbour, PendingResolve, Station, StationEvent, Unresolved};
 use super::tap::{Tap, TapChange};
 use crate::output::units;
 
@@ -79,22 +79,33 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     /// Where packets to a destination go, found out now; paths to there are followed.
     ///
     /// # Errors
-    /// As [`Station::resolve`] and [`Tap::resolve`].
+    /// As [`PendingResolve::wait`].
     pub fn resolve(
         &mut self,
         destination: IpAddr,
         idle: &dyn Fn() -> Result<()>,
     ) -> Result<MacAddr> {
-        let neighbour = match &self.resolver {
-            Resolver::Station(station) => station.resolve(destination, idle)?,
-            Resolver::Tap(tap) => tap.resolve(destination, idle)?,
-        };
+        let neighbour = self.begin_resolve(destination).wait(idle)?;
+        self.follow_found(destination, neighbour);
+        Ok(neighbour.mac)
+    }
+
+    /// The same, whose answer can be waited for without this: then
+    /// [`NeighbourTracker::follow_found`] is called with it.
+    pub fn begin_resolve(&self, destination: IpAddr) -> PendingResolve {
+        match &self.resolver {
+            Resolver::Station(station) => station.begin_resolve(destination),
+            Resolver::Tap(tap) => tap.begin_resolve(destination),
+        }
+    }
+
+    /// Paths to a destination follow its neighbour, which was found.
+    pub fn follow_found(&mut self, destination: IpAddr, neighbour: Neighbour) {
         self.follow(Followed {
             destination,
             via: neighbour.via,
             mac: neighbour.mac,
         });
-        Ok(neighbour.mac)
     }
 
     /// Where packets to a destination go that is on the link, at `mac`, as its own side says; paths

@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use anyhow::anyhow;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
 use e810_host::cli::own_address::OwnAddress;
 use e810_host::functions::neighbours::NeighbourTracker;
-use e810_host::functions::station::{Network, Pace, Station};
+use e810_host::functions::station::{Neighbour, Network, Pace, PendingResolve, Station};
 
 use super::{InProcess, lock};
 use crate::control::{Answer, Refused};
@@ -32,6 +33,19 @@ impl<P: HostPlatform> Resolver<P> {
         }
     }
 
+    /// Begins to find out where packets to an address go.
+    fn begin(&self, destination: IpAddr) -> Option<PendingResolve> {
+        let neighbours = self.neighbours.as_ref()?;
+        Some(neighbours.begin_resolve(destination))
+    }
+
+    /// Paths to an address follow its neighbour from now on.
+    fn follow(&mut self, destination: IpAddr, neighbour: Neighbour) {
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.follow_found(destination, neighbour);
+        }
+    }
+
     /// Has paths follow their neighbours.
     pub(super) fn progress(&mut self, control: &mut Control<P>) -> anyhow::Result<()> {
         match &mut self.neighbours {
@@ -47,15 +61,22 @@ impl<P: HostPlatform> InProcess<P> {
         if let Some(mac) = self.known(destination) {
             return Ok(Answer::Resolved(mac));
         }
-        let mut resolver = lock(&self.resolver);
-        let Some(neighbours) = &mut resolver.neighbours else {
+        let Some(pending) = lock(&self.resolver).begin(destination) else {
             let why = format!("{destination}: the function has no LAN queues to ask on");
             return Err(Refused::Unresolved(why));
         };
-        match neighbours.resolve(destination, &|| Ok(())) {
-            Ok(mac) => Ok(Answer::Resolved(mac)),
-            Err(error) => Err(Refused::Unresolved(format!("{error:#}"))),
+        // Without the lock: others resolve meanwhile, and a device that goes ends it.
+        let is_there = || match self.gone.get() {
+            Some(why) => Err(anyhow!("{why}")),
+            None => Ok(()),
+        };
+        let found = pending.wait(&is_there);
+        if let Some(why) = self.gone.get() {
+            return Err(Refused::Gone(why.clone()));
         }
+        let found = found.map_err(|error| Refused::Unresolved(format!("{error:#}")))?;
+        lock(&self.resolver).follow(destination, found);
+        Ok(Answer::Resolved(found.mac))
     }
 
     /// That of an own address; that which a link-local address was made from; none is needed for a

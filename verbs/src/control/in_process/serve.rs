@@ -58,7 +58,7 @@ impl<D: HostDevice> InProcess<D> {
                     _ => {}
                 }
             }
-            // Not while somebody waits for an answer there.
+            // Not while somebody begins to ask there: the next turn will do.
             if let Ok(mut resolver) = self.resolver.try_lock()
                 && let Err(error) = resolver.progress(&mut objects.control)
             {
