@@ -14,6 +14,7 @@
 
 mod channels;
 mod contexts;
+mod datagrams;
 mod events;
 mod harness;
 mod threads;

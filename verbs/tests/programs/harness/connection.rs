@@ -45,6 +45,21 @@ impl Qp {
         })
     }
 
+    /// RESET to RTS, for datagrams with a key.
+    pub(crate) fn datagrams(self, key: u32) {
+        // IBV_QP_QKEY in place of a path and rights.
+        let init = self.modify(1 | 16 | 32 | 1 << 6, |attr| {
+            attr.qp_state = state::INIT;
+            attr.port_num = 1;
+            attr.qkey = key;
+        });
+        assert_eq!(init, 0);
+        assert_eq!(self.go_to(state::RTR), 0);
+        // IBV_QP_SQ_PSN.
+        let rts = self.modify(1 | 1 << 16, |attr| attr.qp_state = state::RTS);
+        assert_eq!(rts, 0);
+    }
+
     /// RESET to RTS.
     pub(crate) fn connect(self, peer: u32, dgid: Gid, sgid_index: u8) {
         self.init();

@@ -9,7 +9,7 @@ use e810_verbs::abi::objects;
 use e810_verbs::abi::state::{AhAttr, Gid, GlobalRoute, QpAttr};
 use e810_verbs::abi::work::{RdmaTarget, RecvWr, SendTarget, SendWr, Sge, UdTarget, Wc};
 use e810_verbs::qp::{create_qp, destroy_qp, modify_qp, query_qp};
-use e810_verbs::{ah, channel, cq, mr, pd};
+use e810_verbs::{ah, channel, cq, mr, multicast, pd};
 
 use super::errno;
 
@@ -281,6 +281,18 @@ impl Qp {
     pub(crate) fn number(self) -> u32 {
         // SAFETY: it is there.
         unsafe { (*self.0).qp_num }
+    }
+
+    /// Into a multicast group: 0, or the error number.
+    pub(crate) fn attach(self, group: Gid) -> c_int {
+        // SAFETY: it is there, and the group can be read.
+        unsafe { multicast::attach_mcast(self.0, &raw const group, 0) }
+    }
+
+    /// Out of it.
+    pub(crate) fn detach(self, group: Gid) -> c_int {
+        // SAFETY: it is there, and the group can be read.
+        unsafe { multicast::detach_mcast(self.0, &raw const group, 0) }
     }
 
     /// `ibv_modify_qp`, with all attributes that are not in the mask 0.
