@@ -8,6 +8,7 @@
 use std::fmt;
 use std::mem;
 use std::net::IpAddr;
+use std::process;
 use std::ptr;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -144,6 +145,7 @@ impl DeviceVisitor<1> for Serving {
             resolver: Mutex::new(resolver),
             listeners: Mutex::default(),
             gone: OnceLock::new(),
+            process: process::id(),
         });
         let _ = self.ready.send(Ok(control.clone()));
         let why = control.serve(&function, events);
@@ -164,6 +166,8 @@ struct InProcess<P: HostPlatform> {
     listeners: Mutex<Vec<Weak<dyn EventSink>>>,
     /// Why nothing can be asked any more.
     gone: OnceLock<String>,
+    /// Whose function it is.
+    process: u32,
 }
 
 impl<P: HostPlatform> fmt::Debug for InProcess<P> {
@@ -193,6 +197,12 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
         if let Some(why) = self.gone.get() {
             return Err(Refused::Gone(why.clone()));
+        }
+        // A child of fork has the objects, but not the function, nor its threads: what it destroys
+        // as it ends is its parent's. Looked at before any lock, which another thread may have had.
+        if self.process != process::id() {
+            let why = format!("the function belongs to process {}", self.process);
+            return Err(Refused::Gone(why));
         }
         match command {
             Command::Resolve(destination) => self.resolve(destination),
