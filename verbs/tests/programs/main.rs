@@ -17,4 +17,5 @@ mod contexts;
 mod datagrams;
 mod events;
 mod harness;
+mod processes;
 mod threads;

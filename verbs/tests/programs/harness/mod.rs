@@ -98,6 +98,15 @@ impl Ctx {
         Self::try_open(number).unwrap()
     }
 
+    /// Devices of this process.
+    pub(crate) fn count() -> c_int {
+        name_devices();
+        let mut count = 0;
+        // SAFETY: a place for the count; the list is freed once.
+        unsafe { free_device_list(get_device_list(&raw mut count)) };
+        count
+    }
+
     /// The same, or the error number.
     pub(crate) fn try_open(number: usize) -> Result<Self, c_int> {
         name_devices();
