@@ -16,6 +16,7 @@ mod channels;
 mod contexts;
 mod datagrams;
 mod events;
+mod gids;
 mod harness;
 mod processes;
 mod threads;

@@ -8,7 +8,8 @@ use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
 
 use super::station::{Neighbour, PendingResolve, Station, StationEvent, Unresolved};
-use super::tap::{Tap, TapChange};
+use super::tap::{Tap, TapChange, TapPlan};
+use crate::cli::own_address::OwnAddress;
 use crate::output::units;
 
 /// A path that is followed.
@@ -54,6 +55,28 @@ impl<P: HostPlatform> NeighbourTracker<P> {
             followed: Vec::new(),
             has_new: false,
         }
+    }
+
+    /// Of one that the host's stack is to answer for, through a TAP interface of this name, which
+    /// gets these addresses: the GID table has those of the interface.
+    ///
+    /// # Errors
+    /// There is no such interface to be had, or its LAN queues cannot be opened.
+    pub fn start_tap(
+        platform: P,
+        control: &mut Control<P>,
+        name: &str,
+        addresses: Vec<OwnAddress>,
+    ) -> Result<Self> {
+        let plan = TapPlan {
+            name: name.to_owned(),
+            addresses,
+            vlan: None,
+        };
+        let mut changes = Vec::new();
+        let tap = Tap::start(platform, control, &plan, &mut changes)?;
+        changes.into_iter().for_each(log_change);
+        Ok(Self::of_tap(tap))
     }
 
     /// The TAP interface, if there is one.
@@ -146,6 +169,19 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     /// notice by themselves that nothing answers. A TAP interface that was deleted.
     #[inline]
     pub fn progress(&mut self, control: &mut Control<P>) -> Result<()> {
+        self.progress_and_tell(control, &mut || {})
+    }
+
+    /// The same, and says of each entry of the GID table that has changed.
+    ///
+    /// # Errors
+    /// As [`NeighbourTracker::progress`].
+    #[inline]
+    pub fn progress_and_tell(
+        &mut self,
+        control: &mut Control<P>,
+        on_gid_change: &mut dyn FnMut(),
+    ) -> Result<()> {
         match &mut self.resolver {
             Resolver::Station(station) => {
                 if !station.has_events() {
@@ -161,7 +197,12 @@ impl<P: HostPlatform> NeighbourTracker<P> {
                 }
             }
             Resolver::Tap(tap) => {
-                let has_changed = tap.progress(control, &mut log_change)?;
+                let has_changed = tap.progress(control, &mut |change| {
+                    if let TapChange::Gid(_) = change {
+                        on_gid_change();
+                    }
+                    log_change(change);
+                })?;
                 if !has_changed && !mem::take(&mut self.has_new) {
                     return Ok(());
                 }

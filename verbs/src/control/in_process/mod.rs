@@ -50,6 +50,8 @@ pub struct Opening {
     pub spec: DeviceSpec,
     /// Its addresses, in the order of the GID table behind the link-local one.
     pub addresses: Vec<IpAddr>,
+    /// The TAP interface whose addresses are its own, while it is open.
+    pub tap: Option<String>,
     /// Bytes of the longest IP packet.
     pub mtu: u16,
 }
@@ -128,15 +130,18 @@ impl DeviceVisitor<1> for Serving {
             &mut |_| {},
         )?;
         let (mut control, events) = device.split();
-        for ip in &self.opening.addresses {
-            let gid = GidEntry::untagged(*ip);
-            control
-                .add_gid(gid)
-                .with_context(|| format!("address {ip}"))?;
+        // An interface has them from its stack.
+        if self.opening.tap.is_none() {
+            for ip in &self.opening.addresses {
+                let gid = GidEntry::untagged(*ip);
+                control
+                    .add_gid(gid)
+                    .with_context(|| format!("address {ip}"))?;
+            }
         }
         // A port without a link is a port all the same.
         let _ = control.wait_link(LINK);
-        let resolver = Resolver::start(&function, &mut control, &self.opening.addresses);
+        let resolver = Resolver::start(&function, &mut control, &self.opening)?;
         // Only a card needs no processor of this machine.
         let yields = !matches!(self.opening.spec, DeviceSpec::Vfio(..));
         let control = Arc::new(InProcess {

@@ -9,7 +9,7 @@ use e810_host::cli::own_address::OwnAddress;
 use e810_host::functions::neighbours::NeighbourTracker;
 use e810_host::functions::station::{Neighbour, Network, Pace, PendingResolve, Station};
 
-use super::{InProcess, lock};
+use super::{InProcess, Opening, lock};
 use crate::control::{Answer, Refused};
 
 /// Who finds out.
@@ -21,16 +21,31 @@ pub(super) struct Resolver<P: HostPlatform> {
 
 impl<P: HostPlatform> Resolver<P> {
     /// Has a function answer for its addresses, and find others.
-    pub(super) fn start(platform: &P, control: &mut Control<P>, addresses: &[IpAddr]) -> Self {
+    ///
+    /// # Errors
+    /// The TAP interface that was asked for is not to be had.
+    pub(super) fn start(
+        platform: &P,
+        control: &mut Control<P>,
+        opening: &Opening,
+    ) -> anyhow::Result<Self> {
+        let addresses = opening.addresses.iter().copied().map(OwnAddress::alone);
+        let addresses = addresses.collect();
+        if let Some(name) = &opening.tap {
+            let tap = NeighbourTracker::start_tap(platform.clone(), control, name, addresses)?;
+            return Ok(Self {
+                neighbours: Some(tap),
+            });
+        }
         let network = Network {
-            addresses: addresses.iter().copied().map(OwnAddress::alone).collect(),
+            addresses,
             ..Network::default()
         };
         let station = Station::start(platform.clone(), control, &network, Pace::Calm);
         // Without one, only own and link-local addresses can be reached.
-        Self {
+        Ok(Self {
             neighbours: station.ok().map(NeighbourTracker::of_station),
-        }
+        })
     }
 
     /// Begins to find out where packets to an address go.
@@ -46,12 +61,14 @@ impl<P: HostPlatform> Resolver<P> {
         }
     }
 
-    /// Has paths follow their neighbours.
-    pub(super) fn progress(&mut self, control: &mut Control<P>) -> anyhow::Result<()> {
-        match &mut self.neighbours {
-            Some(neighbours) => neighbours.progress(control),
-            None => Ok(()),
+    /// Has paths follow their neighbours, and the GID table an interface's addresses: whether that
+    /// has changed.
+    pub(super) fn progress(&mut self, control: &mut Control<P>) -> anyhow::Result<bool> {
+        let mut has_changed = false;
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.progress_and_tell(control, &mut || has_changed = true)?;
         }
+        Ok(has_changed)
     }
 }
 

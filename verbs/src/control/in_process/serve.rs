@@ -59,10 +59,12 @@ impl<D: HostDevice> InProcess<D> {
                 }
             }
             // Not while somebody begins to ask there: the next turn will do.
-            if let Ok(mut resolver) = self.resolver.try_lock()
-                && let Err(error) = resolver.progress(&mut objects.control)
-            {
-                fatal = Some(error);
+            if let Ok(mut resolver) = self.resolver.try_lock() {
+                match resolver.progress(&mut objects.control) {
+                    Ok(true) => happened.push(DeviceEvent::GidChange),
+                    Ok(false) => {}
+                    Err(error) => fatal = Some(error),
+                }
             }
             drop(objects);
             for event in happened {

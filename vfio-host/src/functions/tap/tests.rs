@@ -272,7 +272,7 @@ fn follows(
         let (mut interface, mut port) = (interface.borrow_mut(), port_of_peer.borrow_mut());
         interface.poll(now(), &mut **port);
     };
-    let found = tap.resolve(there, &|| {
+    let found = tap.begin_resolve(there).wait(&|| {
         answers();
         Ok(())
     });
@@ -286,7 +286,8 @@ fn follows(
         tap.progress(control, &mut |_| {}).unwrap();
         tap.mac_of(there) == Some(second)
     });
-    let no_route = tap.resolve("203.0.113.1".parse().unwrap(), &|| Err(anyhow!("enough")));
+    let no_route = tap.begin_resolve("203.0.113.1".parse().unwrap());
+    let no_route = no_route.wait(&|| Err(anyhow!("enough")));
     assert!(no_route.is_err());
 
     other.close_lan(port.0).map_err(|(_, error)| error).unwrap();
