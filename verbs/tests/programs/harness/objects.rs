@@ -64,7 +64,6 @@ pub(crate) mod opcode {
 
     pub(crate) const RDMA_WRITE: c_int = 0;
     pub(crate) const SEND: c_int = 2;
-    pub(crate) const RDMA_READ: c_int = 4;
 }
 
 /// `enum ibv_send_flags`.

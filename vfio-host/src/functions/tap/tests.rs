@@ -3,6 +3,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use e810::{EventSet, LinkPolicy};
 use e810_sim::{Mode, PortLink, Profile, Sim, SimPlatform};
