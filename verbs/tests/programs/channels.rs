@@ -15,7 +15,7 @@ use crate::harness::{
 const QUIET: Duration = Duration::from_millis(60);
 
 /// A device, a channel, and a connection whose completions are told there.
-fn told() -> (Ctx, Channel, Connection) {
+fn in_a_channel() -> (Ctx, Channel, Connection) {
     let ctx = Ctx::open(ALONE);
     let channel = ctx.channel();
     (ctx, channel, Connection::new(ctx, Some(channel)))
@@ -29,7 +29,7 @@ fn end((ctx, channel, connection): (Ctx, Channel, Connection)) {
 
 #[test]
 fn a_descriptor_is_readable_until_each_event_was_taken() {
-    let (ctx, channel, connection) = told();
+    let (ctx, channel, connection) = in_a_channel();
     set_nonblocking(channel.fd(), true);
     assert_eq!(channel.take(), Err(libc::EAGAIN));
     assert!(!readable(channel.fd(), QUIET));
@@ -62,7 +62,7 @@ fn a_descriptor_is_readable_until_each_event_was_taken() {
 
 #[test]
 fn epoll_tells_each_event_once_it_is_there() {
-    let (ctx, channel, connection) = told();
+    let (ctx, channel, connection) = in_a_channel();
     set_nonblocking(channel.fd(), true);
     let mut event = libc::epoll_event {
         events: libc::EPOLLIN as u32,
@@ -105,7 +105,7 @@ fn a_blocking_read_waits_and_a_signal_ends_it() {
     extern "C" fn count(_: libc::c_int) {
         SIGNALS.fetch_add(1, Ordering::Relaxed);
     }
-    let (ctx, channel, connection) = told();
+    let (ctx, channel, connection) = in_a_channel();
     // SAFETY: a handler that touches a number alone, without SA_RESTART.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -210,7 +210,7 @@ fn events_of_many_queues_are_shared_by_many_readers() {
 
 #[test]
 fn a_queue_that_asks_for_solicited_ones_hears_of_no_others() {
-    let (ctx, channel, connection) = told();
+    let (ctx, channel, connection) = in_a_channel();
     let [_, incoming] = connection.cqs;
     assert_eq!(incoming.arm(true), 0);
     connection.send(1, 0);
@@ -250,7 +250,7 @@ fn an_event_that_waits_goes_with_its_queue() {
 
 #[test]
 fn a_queue_is_not_destroyed_before_its_events_are_acknowledged() {
-    let (ctx, channel, connection) = told();
+    let (ctx, channel, connection) = in_a_channel();
     let [_, incoming] = connection.cqs;
     for turn in 1..=3 {
         assert_eq!(incoming.arm(false), 0);
@@ -285,7 +285,7 @@ fn a_queue_is_not_destroyed_before_its_events_are_acknowledged() {
 
 #[test]
 fn what_is_used_is_busy_and_stays() {
-    let (ctx, channel, connection) = told();
+    let (ctx, channel, connection) = in_a_channel();
     let Connection {
         pd, mr, cqs, a, b, ..
     } = connection;
