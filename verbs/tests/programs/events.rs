@@ -87,6 +87,24 @@ fn a_message_that_does_not_fit_is_an_event_of_each_end() {
 }
 
 #[test]
+fn a_peer_that_is_gone_is_an_event() {
+    let ctx = Ctx::open(ALONE);
+    let connection = Connection::new(ctx, None);
+    let a = connection.pd.qp(RC, connection.cqs[0], connection.cqs[0]);
+    let gone = connection.pd.qp(RC, connection.cqs[1], connection.cqs[1]);
+    a.connect(gone.number(), ctx.gid(1), 1);
+    assert_eq!(gone.destroy(), 0);
+    let sge = connection.mr.sge(0, 8);
+    assert_eq!(a.send_of(1, sge, flag::SIGNALED), 0);
+    // IBV_WC_RETRY_EXC_ERR.
+    assert_eq!(connection.cqs[0].wait(1)[0].status, 12);
+    assert_eq!(events_of_qps(ctx), [(kind::QP_FATAL, a)]);
+    assert_eq!(a.destroy(), 0);
+    connection.destroy();
+    assert_eq!(ctx.close(), 0);
+}
+
+#[test]
 fn a_queue_that_overflows_is_an_event_which_holds_it() {
     let ctx = Ctx::open(ALONE);
     let connection = Connection::new(ctx, None);
