@@ -1,4 +1,4 @@
-//! Devices with IP addresses, as `SPEC@IP,IP`.
+//! Devices with IP addresses, as `SPEC@IP,IP`, or with those of an interface, as `SPEC@tap=NAME`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,6 +13,23 @@ pub struct AddressedSpec {
     pub spec: DeviceSpec,
     /// Its addresses, in the order of the GID table behind the link-local one.
     pub addresses: Vec<IpAddr>,
+    /// The TAP interface that has its LAN queues, and whose addresses are its own.
+    pub tap: Option<String>,
+}
+
+/// Bytes of an interface's name, with the zero behind it.
+const INTERFACE_NAME: usize = 16;
+
+/// What an interface can be called, and needs no quotes in a list of devices.
+fn interface(name: &str) -> Result<String, String> {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_dots = matches!(name, "." | "..");
+    if name.is_empty() || name.len() >= INTERFACE_NAME || !name.bytes().all(is_usual) || is_dots {
+        return Err(format!(
+            "`tap={name}`: an interface's name is 1 to 15 letters, digits, `-`, `_` and `.`"
+        ));
+    }
+    Ok(name.to_owned())
 }
 
 impl FromStr for AddressedSpec {
@@ -20,25 +37,32 @@ impl FromStr for AddressedSpec {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (spec, addresses) = text.split_once('@').unwrap_or((text, ""));
-        let addresses = addresses.split(',').filter(|address| !address.is_empty());
-        let spec: DeviceSpec = spec.parse()?;
-        let addresses = addresses.map(|address| {
-            let ip = address.parse::<IpAddr>();
-            ip.map_err(|_| format!("`{address}` is no IP address"))
-        });
-        Ok(Self {
-            spec,
-            addresses: addresses.collect::<Result<_, _>>()?,
-        })
+        let mut made = Self {
+            spec: spec.parse()?,
+            addresses: Vec::new(),
+            tap: None,
+        };
+        for word in addresses.split(',').filter(|word| !word.is_empty()) {
+            if let Some(name) = word.strip_prefix("tap=") {
+                made.tap = Some(interface(name)?);
+                continue;
+            }
+            let ip = word.parse::<IpAddr>();
+            made.addresses
+                .push(ip.map_err(|_| format!("`{word}` is no IP address"))?);
+        }
+        Ok(made)
     }
 }
 
 impl fmt::Display for AddressedSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.spec)?;
-        for (number, address) in self.addresses.iter().enumerate() {
+        let tap = self.tap.iter().map(|name| format!("tap={name}"));
+        let words = tap.chain(self.addresses.iter().map(ToString::to_string));
+        for (number, word) in words.enumerate() {
             let before = if number == 0 { '@' } else { ',' };
-            write!(f, "{before}{address}")?;
+            write!(f, "{before}{word}")?;
         }
         Ok(())
     }
@@ -54,6 +78,8 @@ mod tests {
             ("vfio:0000:3b:00.0", 0),
             ("vfio:0000:3b:00.0@10.8.1.1", 1),
             ("vfio-user:/run/e810.sock@10.8.1.1,fd00:8::1", 2),
+            ("vfio:0000:3b:00.0@tap=e810tap", 0),
+            ("vfio:0000:3b:00.0@tap=e810tap,10.8.1.1", 1),
         ] {
             let spec: AddressedSpec = text.parse().unwrap();
             assert_eq!(spec.addresses.len(), addresses);
@@ -71,6 +97,10 @@ mod tests {
             error("3b:00.0@10.8.1.1/24"),
             "`10.8.1.1/24` is no IP address"
         );
+        for name in ["", "longer-than-15-b", "a/b", "tap%d", ".."] {
+            let error = error(&format!("3b:00.0@tap={name}"));
+            assert!(error.starts_with(&format!("`tap={name}`: ")), "{error}");
+        }
         assert!(error("eth0@10.8.1.1").starts_with("`eth0` names no device"));
     }
 }

@@ -83,6 +83,11 @@ fn receive(user: &UnixStream, into: &mut [u8]) -> io::Result<(usize, Vec<File>)>
         }
     };
     let fds = raw.iter().take(count);
+    for fd in fds.clone() {
+        // Programs that this process starts have no use for them.
+        // SAFETY: the kernel made it for this process just now; no memory is passed.
+        unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
     // SAFETY: the kernel made these descriptors for this process by the call above;
     // nobody else owns them.
     let fds = fds.map(|fd| unsafe { File::from_raw_fd(*fd) }).collect();

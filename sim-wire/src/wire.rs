@@ -67,7 +67,8 @@ impl Wire {
             .map_err(WireError::system("sizing the wire's buffers"))?;
         buffers.warn_if_small();
         let counts = Arc::<Counts>::default();
-        let stop = EventFd::new(EFD_NONBLOCK).map_err(WireError::system("making an event"))?;
+        let stop = EventFd::new(EFD_NONBLOCK | libc::EFD_CLOEXEC)
+            .map_err(WireError::system("making an event"))?;
         let stop = Arc::new(stop);
         let receiver = Receiver {
             sim: sim.clone(),

@@ -26,6 +26,11 @@ impl Acknowledged {
         self.changed.notify_all();
     }
 
+    /// None is waited for any more: the context is closed.
+    pub(crate) fn give_up(&self) {
+        self.acknowledge(u32::MAX);
+    }
+
     /// Waits until all are.
     pub(crate) fn wait(&self) {
         let open = self.open();

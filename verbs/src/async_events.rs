@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::abi::device::Context;
 use crate::abi::objects::{Cq, Qp};
@@ -122,6 +122,15 @@ enum Waiting {
 pub(crate) struct ContextEvents {
     waiting: Units<Waiting>,
     objects: Mutex<HashMap<Token, Target>>,
+    channels: Mutex<Channels>,
+}
+
+/// The channels of a context.
+#[derive(Debug, Default)]
+struct Channels {
+    open: Vec<Weak<ChannelEvents>>,
+    /// The device is gone, or the context is closed.
+    are_closed: bool,
 }
 
 impl ContextEvents {
@@ -133,6 +142,7 @@ impl ContextEvents {
         Ok(Self {
             waiting: Units::new(WAITING)?,
             objects: Mutex::default(),
+            channels: Mutex::default(),
         })
     }
 
@@ -143,6 +153,30 @@ impl ContextEvents {
 
     fn objects(&self) -> MutexGuard<'_, HashMap<Token, Target>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn channels(&self) -> MutexGuard<'_, Channels> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A channel was made.
+    pub(crate) fn enter_channel(&self, channel: &Arc<ChannelEvents>) {
+        let mut channels = self.channels();
+        channels.open.retain(|known| known.strong_count() > 0);
+        channels.open.push(Arc::downgrade(channel));
+        if channels.are_closed {
+            channel.close();
+        }
+    }
+
+    /// No event comes any more: all who wait for one are told, also of a channel.
+    pub(crate) fn close(&self) {
+        self.waiting.close();
+        let mut channels = self.channels();
+        channels.are_closed = true;
+        for channel in channels.open.iter().filter_map(Weak::upgrade) {
+            channel.close();
+        }
     }
 
     /// From now on events of an object are told.
@@ -167,7 +201,12 @@ impl ContextEvents {
 impl EventSink for ContextEvents {
     fn tell(&self, happened: Happened) {
         match happened {
-            Happened::Device(event) => self.waiting.put(Waiting::Device(event)),
+            Happened::Device(event) => {
+                self.waiting.put(Waiting::Device(event));
+                if event == DeviceEvent::DeviceFatal {
+                    self.close();
+                }
+            }
             Happened::Completion(token) => {
                 if let Some(Target::Cq(cq)) = self.target(token)
                     && let Some(channel) = &cq.channel
@@ -216,7 +255,8 @@ impl Waiting {
     }
 }
 
-/// `ibv_get_async_event`: 0, or -1 and errno.
+/// `ibv_get_async_event`: 0, or -1 and errno; EIO after DEVICE_FATAL, or when the context is closed
+/// meanwhile.
 ///
 /// # Safety
 /// `context` is open and `event` can be written.
@@ -224,7 +264,9 @@ pub unsafe extern "C" fn get_async_event(context: *mut Context, event: *mut Asyn
     catch_panics(fail(libc::EIO), || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
-        match open.events().waiting.take(Waiting::given) {
+        // A copy: who waits is not left without it when the context is closed.
+        let events = open.events().clone();
+        match events.waiting.take(Waiting::given) {
             Ok(taken) => {
                 // SAFETY: the caller's.
                 unsafe { event.write(taken) };
@@ -248,12 +290,15 @@ pub unsafe extern "C" fn ack_async_event(event: *mut AsyncEvent) {
             kind::CQ_ERR => {
                 // SAFETY: the kind says which it is, and it is not destroyed before this.
                 let cq = unsafe { CqObject::of(event.element.cq) };
-                cq.target().errors.acknowledge(1);
+                // A copy: with the last one the queue may go.
+                let target = cq.target().clone();
+                target.errors.acknowledge(1);
             }
             kind::QP_FATAL | kind::QP_REQ_ERR | kind::QP_ACCESS_ERR | kind::SQ_DRAINED => {
                 // SAFETY: as above.
                 let qp = unsafe { QpObject::of(event.element.qp) };
-                qp.target().events.acknowledge(1);
+                let target = qp.target().clone();
+                target.events.acknowledge(1);
             }
             _ => {}
         }

@@ -41,6 +41,11 @@ impl ChannelEvents {
         self.waiting.put((token, cq.clone()));
     }
 
+    /// No event comes any more; readers are told.
+    pub(crate) fn close(&self) {
+        self.waiting.close();
+    }
+
     /// A completion queue has come.
     pub(crate) fn enter(&self) {
         self.cqs.fetch_add(1, Ordering::AcqRel);
@@ -101,6 +106,7 @@ pub unsafe extern "C" fn create_comp_channel(context: *mut Context) -> *mut Comp
             }),
             events,
         });
+        open.events().enter_channel(&channel.events);
         let channel = Box::into_raw(channel).cast::<CompChannel>();
         open.enter(Object::Channel(channel));
         channel
@@ -128,7 +134,8 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut CompChannel) -> c_in
     })
 }
 
-/// `ibv_get_cq_event`: 0, or -1 and errno. Waits unless the descriptor is non-blocking.
+/// `ibv_get_cq_event`: 0, or -1 and errno. Waits unless the descriptor is non-blocking; EIO when
+/// the device is gone or the context is closed.
 ///
 /// # Safety
 /// `channel` is one, and both others can be written.
@@ -138,19 +145,21 @@ pub unsafe extern "C" fn get_cq_event(
     cq_context: *mut *mut c_void,
 ) -> c_int {
     catch_panics(fail(libc::EIO), || {
+        // A copy: who waits is not left without it when the context is closed.
         // SAFETY: the caller's.
-        let channel = unsafe { ChannelObject::of(channel) };
-        let taken = channel.events.waiting.take(|(_, target)| {
+        let events = unsafe { ChannelObject::of(channel) }.events.clone();
+        let taken = events.waiting.take(|(_, target)| {
             target.completions.taken();
-            target.cq.0
+            let taken = target.cq.0;
+            // SAFETY: the queue's events are purged before it is destroyed.
+            (taken, unsafe { CqObject::of(taken) }.program_context())
         });
         match taken {
-            Ok(taken) => {
-                // SAFETY: the caller's; the queue is not destroyed before the event is
-                // acknowledged.
+            Ok((taken, word)) => {
+                // SAFETY: the caller's.
                 unsafe {
                     cq.write(taken);
-                    cq_context.write(CqObject::of(taken).program_context());
+                    cq_context.write(word);
                 }
                 0
             }
@@ -167,6 +176,8 @@ pub unsafe extern "C" fn ack_cq_events(cq: *mut Cq, events: c_uint) {
     catch_panics((), || {
         // SAFETY: the caller's.
         let cq = unsafe { CqObject::of(cq) };
-        cq.target().completions.acknowledge(events);
+        // A copy: with the last one the queue may go.
+        let target = cq.target().clone();
+        target.completions.acknowledge(events);
     });
 }

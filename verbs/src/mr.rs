@@ -302,7 +302,9 @@ pub unsafe extern "C" fn rereg_mr(
             return wrong(libc::EINVAL);
         }
         let new_pd = (what & change::PD != 0).then_some(pd);
-        if new_pd.is_some_and(<*mut Pd>::is_null) {
+        // SAFETY: the caller's.
+        let is_own = |pd: *mut Pd| unsafe { !pd.is_null() && (*pd).context == shown.context };
+        if new_pd.is_some_and(|pd| !is_own(pd)) {
             return wrong(libc::EINVAL);
         }
         let changes = MrChanges {

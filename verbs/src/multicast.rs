@@ -11,8 +11,8 @@ use crate::errno;
 use crate::panics::catch_panics;
 use crate::qp::QpObject;
 
-/// The group of a GID: `ff0e::ffff:a.b.c.d` is that of an IPv4 address, as Linux' rdma_cm makes
-/// it.
+/// The group of a GID: `::ffff:a.b.c.d` is that of an IPv4 address, as Linux' rdma_cm makes it for
+/// RoCEv2 (cm-path 6.4).
 fn group(gid: &ProgramGid) -> IpAddr {
     Gid(gid.raw).ip()
 }

@@ -13,9 +13,20 @@ use vmm_sys_util::eventfd::EventFd;
 pub(crate) struct Units<T> {
     /// A semaphore: each read takes one unit, whether it blocks or not.
     fd: EventFd,
-    waiting: Mutex<VecDeque<T>>,
+    waiting: Mutex<Waiting<T>>,
     most: usize,
 }
+
+/// What nobody has taken yet.
+#[derive(Debug)]
+struct Waiting<T> {
+    events: VecDeque<T>,
+    /// Nothing comes any more.
+    is_closed: bool,
+}
+
+/// Units of a queue that is closed: more than there are readers, for as long as a program runs.
+const CLOSED: u64 = 1 << 62;
 
 impl<T> Units<T> {
     /// A queue with nothing in it, which keeps at most `most`; later ones are dropped.
@@ -25,7 +36,10 @@ impl<T> Units<T> {
     pub(crate) fn new(most: usize) -> io::Result<Self> {
         Ok(Self {
             fd: EventFd::new(libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC)?,
-            waiting: Mutex::default(),
+            waiting: Mutex::new(Waiting {
+                events: VecDeque::new(),
+                is_closed: false,
+            }),
             most,
         })
     }
@@ -35,15 +49,24 @@ impl<T> Units<T> {
         self.fd.as_raw_fd()
     }
 
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<T>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts one in.
     pub(crate) fn put(&self, event: T) {
         let mut waiting = self.waiting();
-        if waiting.len() < self.most && self.fd.write(1).is_ok() {
-            waiting.push_back(event);
+        if !waiting.is_closed && waiting.events.len() < self.most && self.fd.write(1).is_ok() {
+            waiting.events.push_back(event);
+        }
+    }
+
+    /// Nothing comes any more: what waits is taken still, and then all who read are told.
+    pub(crate) fn close(&self) {
+        let mut waiting = self.waiting();
+        if !waiting.is_closed {
+            waiting.is_closed = true;
+            let _ = self.fd.write(CLOSED);
         }
     }
 
@@ -51,25 +74,40 @@ impl<T> Units<T> {
     /// `taken` is called with it before anybody can purge.
     ///
     /// # Errors
-    /// As `read`: EAGAIN, EINTR.
+    /// As `read`: EAGAIN, EINTR; EIO when the queue is closed and empty.
     pub(crate) fn take<R>(&self, taken: impl FnOnce(&T) -> R) -> io::Result<R> {
         loop {
-            self.fd.read()?;
+            self.read_unit()?;
             let mut waiting = self.waiting();
             // What the unit stood for may have been purged just now: then the next one is read,
             // or waited for.
-            if let Some(event) = waiting.pop_front() {
+            if let Some(event) = waiting.events.pop_front() {
                 return Ok(taken(&event));
             }
+            if waiting.is_closed {
+                return Err(io::Error::from_raw_os_error(libc::EIO));
+            }
+        }
+    }
+
+    /// Reads a unit, as the descriptor's flags say. A signal ends it, which reads of the standard
+    /// library hide.
+    fn read_unit(&self) -> io::Result<()> {
+        let mut unit = 0u64;
+        let into = ptr::from_mut(&mut unit).cast();
+        // SAFETY: the word is this function's.
+        match unsafe { libc::read(self.fd(), into, size_of::<u64>()) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
         }
     }
 
     /// Drops those that are not to be `kept`, and their units.
     pub(crate) fn purge(&self, kept: impl Fn(&T) -> bool) {
         let mut waiting = self.waiting();
-        let before = waiting.len();
-        waiting.retain(kept);
-        for _ in waiting.len()..before {
+        let before = waiting.events.len();
+        waiting.events.retain(kept);
+        for _ in waiting.events.len()..before {
             // A reader that has the unit already finds nothing and reads again.
             self.skip_unit();
         }
@@ -121,6 +159,31 @@ mod tests {
         unsafe { libc::fcntl(units.fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         let error = units.take(|event| *event).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));
+    }
+
+    #[test]
+    fn a_closed_queue_gives_what_waits_and_then_wakes_all() {
+        let units = Units::<u32>::new(8).unwrap();
+        std::thread::scope(|scope| {
+            let readers = [(), (), ()].map(|()| scope.spawn(|| units.take(|event| *event)));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            units.put(7);
+            units.close();
+            units.put(8);
+            let taken = readers.map(|reader| reader.join().unwrap());
+            let count = |is: fn(&io::Result<u32>) -> bool| taken.iter().filter(|t| is(t)).count();
+            assert_eq!(count(|taken| matches!(taken, Ok(7))), 1);
+            let eio = |error: &io::Error| error.raw_os_error() == Some(libc::EIO);
+            assert_eq!(
+                taken
+                    .iter()
+                    .filter_map(|t| t.as_ref().err())
+                    .filter(|e| eio(e))
+                    .count(),
+                2
+            );
+        });
+        assert!(readable(&units), "a poll ends, too");
     }
 
     #[test]

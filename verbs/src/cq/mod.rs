@@ -141,7 +141,7 @@ impl CqObject {
         self.number
     }
 
-    pub(crate) fn target(&self) -> &CqTarget {
+    pub(crate) const fn target(&self) -> &Arc<CqTarget> {
         &self.target
     }
 

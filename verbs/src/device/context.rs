@@ -75,7 +75,7 @@ impl OpenContext {
     }
 
     /// The events of its device.
-    pub(crate) fn events(&self) -> &ContextEvents {
+    pub(crate) const fn events(&self) -> &Arc<ContextEvents> {
         &self.events
     }
 
@@ -130,7 +130,11 @@ impl OpenContext {
     /// # Safety
     /// Nobody uses any of it any more, but to destroy it.
     unsafe fn retire_all(&self) {
+        // Who waits for events of it, and has left it to another thread to close it.
+        self.events.close();
         for object in self.live().clone() {
+            // SAFETY: the caller's. Events that were not acknowledged hold nothing any more.
+            unsafe { give_up_events(&object) };
             // SAFETY: the caller's. An object that is not destroyed stays: the device may use it.
             let _ = unsafe {
                 match object {
@@ -142,6 +146,25 @@ impl OpenContext {
                     Object::Pd(pd) => PdObject::of(pd).retire(),
                 }
             };
+        }
+    }
+}
+
+/// Nobody acknowledges events of an object any more.
+///
+/// # Safety
+/// It is there.
+unsafe fn give_up_events(object: &Object) {
+    // SAFETY: the caller's.
+    unsafe {
+        match *object {
+            Object::Cq(cq) => {
+                let target = CqObject::of(cq).target();
+                target.completions.give_up();
+                target.errors.give_up();
+            }
+            Object::Qp(qp) => QpObject::of(qp).target().events.give_up(),
+            _ => {}
         }
     }
 }
@@ -165,16 +188,17 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
                 return no_object(libc::ENODEV);
             }
         };
-        let vectors = match control.query_device() {
-            Ok(attr) => attr.completion_vectors,
-            Err(refused) => return no_object(errno::of(&refused)),
-        };
         let (Ok(events), Ok(commands)) = (ContextEvents::new(), CommandFd::new()) else {
             return no_object(libc::EMFILE);
         };
         let events = Arc::new(events);
         let sink: Arc<dyn EventSink> = events.clone();
         control.listen(&sink);
+        // After that: a device that goes from here on is an event.
+        let vectors = match control.query_device() {
+            Ok(attr) => attr.completion_vectors,
+            Err(refused) => return no_object(errno::of(&refused)),
+        };
         let context = Context {
             device,
             ops: ops(control.data_path()),

@@ -33,10 +33,15 @@ pub(super) fn parse(text: &str) -> (Vec<Alternatives>, Vec<String>) {
 }
 
 fn opening(name: &str) -> Result<Opening, String> {
-    let AddressedSpec { spec, addresses } = name.parse()?;
+    let AddressedSpec {
+        spec,
+        addresses,
+        tap,
+    } = name.parse()?;
     Ok(Opening {
         spec,
         addresses,
+        tap,
         mtu: MTU,
     })
 }

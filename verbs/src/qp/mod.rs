@@ -104,7 +104,7 @@ impl QpObject {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn target(&self) -> &QpTarget {
+    pub(crate) const fn target(&self) -> &Arc<QpTarget> {
         &self.target
     }
 

@@ -7,8 +7,9 @@ use anyhow::Result;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
 
-use super::station::{Station, StationEvent, Unresolved};
-use super::tap::{Tap, TapChange};
+use super::station::{Neighbour, PendingResolve, Station, StationEvent, Unresolved};
+use super::tap::{Tap, TapChange, TapPlan};
+use crate::cli::own_address::OwnAddress;
 use crate::output::units;
 
 /// A path that is followed.
@@ -56,6 +57,28 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         }
     }
 
+    /// Of one that the host's stack is to answer for, through a TAP interface of this name, which
+    /// gets these addresses: the GID table has those of the interface.
+    ///
+    /// # Errors
+    /// There is no such interface to be had, or its LAN queues cannot be opened.
+    pub fn start_tap(
+        platform: P,
+        control: &mut Control<P>,
+        name: &str,
+        addresses: Vec<OwnAddress>,
+    ) -> Result<Self> {
+        let plan = TapPlan {
+            name: name.to_owned(),
+            addresses,
+            vlan: None,
+        };
+        let mut changes = Vec::new();
+        let tap = Tap::start(platform, control, &plan, &mut changes)?;
+        changes.into_iter().for_each(log_change);
+        Ok(Self::of_tap(tap))
+    }
+
     /// The TAP interface, if there is one.
     pub(crate) const fn tap(&self) -> Option<&Tap<P>> {
         match &self.resolver {
@@ -79,22 +102,33 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     /// Where packets to a destination go, found out now; paths to there are followed.
     ///
     /// # Errors
-    /// As [`Station::resolve`] and [`Tap::resolve`].
+    /// As [`PendingResolve::wait`].
     pub fn resolve(
         &mut self,
         destination: IpAddr,
         idle: &dyn Fn() -> Result<()>,
     ) -> Result<MacAddr> {
-        let neighbour = match &self.resolver {
-            Resolver::Station(station) => station.resolve(destination, idle)?,
-            Resolver::Tap(tap) => tap.resolve(destination, idle)?,
-        };
+        let neighbour = self.begin_resolve(destination).wait(idle)?;
+        self.follow_found(destination, neighbour);
+        Ok(neighbour.mac)
+    }
+
+    /// The same, whose answer can be waited for without this: then
+    /// [`NeighbourTracker::follow_found`] is called with it.
+    pub fn begin_resolve(&self, destination: IpAddr) -> PendingResolve {
+        match &self.resolver {
+            Resolver::Station(station) => station.begin_resolve(destination),
+            Resolver::Tap(tap) => tap.begin_resolve(destination),
+        }
+    }
+
+    /// Paths to a destination follow its neighbour, which was found.
+    pub fn follow_found(&mut self, destination: IpAddr, neighbour: Neighbour) {
         self.follow(Followed {
             destination,
             via: neighbour.via,
             mac: neighbour.mac,
         });
-        Ok(neighbour.mac)
     }
 
     /// Where packets to a destination go that is on the link, at `mac`, as its own side says; paths
@@ -135,6 +169,19 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     /// notice by themselves that nothing answers. A TAP interface that was deleted.
     #[inline]
     pub fn progress(&mut self, control: &mut Control<P>) -> Result<()> {
+        self.progress_and_tell(control, &mut || {})
+    }
+
+    /// The same, and says of each entry of the GID table that has changed.
+    ///
+    /// # Errors
+    /// As [`NeighbourTracker::progress`].
+    #[inline]
+    pub fn progress_and_tell(
+        &mut self,
+        control: &mut Control<P>,
+        on_gid_change: &mut dyn FnMut(),
+    ) -> Result<()> {
         match &mut self.resolver {
             Resolver::Station(station) => {
                 if !station.has_events() {
@@ -150,7 +197,12 @@ impl<P: HostPlatform> NeighbourTracker<P> {
                 }
             }
             Resolver::Tap(tap) => {
-                let has_changed = tap.progress(control, &mut log_change)?;
+                let has_changed = tap.progress(control, &mut |change| {
+                    if let TapChange::Gid(_) = change {
+                        on_gid_change();
+                    }
+                    log_change(change);
+                })?;
                 if !has_changed && !mem::take(&mut self.has_new) {
                     return Ok(());
                 }

@@ -11,11 +11,7 @@ use crate::verbs::sim;
 const SIGNALED: SendFlags = SendFlags::SIGNALED;
 
 /// Polls a ring on its own until it has given so many completions.
-fn poll<P: Room>(
-    pair: &mut Pair<P>,
-    ring: &mut CqRing<P>,
-    count: usize,
-) -> Vec<(u64, WcStatus)> {
+fn poll<P: Room>(pair: &mut Pair<P>, ring: &mut CqRing<P>, count: usize) -> Vec<(u64, WcStatus)> {
     let mut found = Vec::new();
     pair.until("completions of a ring", |_| {
         let mut wcs = [Wc::default(); 4];

@@ -9,6 +9,7 @@ use std::env;
 use std::fmt;
 use std::mem;
 use std::net::IpAddr;
+use std::process;
 use std::ptr;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -16,7 +17,7 @@ use std::thread;
 
 use anyhow::Context as _;
 use e810::hmc::{Backing, Capacity};
-use e810::{GidEntry, LinkPolicy, Mtu};
+use e810::{GidEntry, LinkPolicy, Mtu, Stage, StageError};
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
@@ -61,6 +62,12 @@ const CAPACITY: Capacity = Capacity {
     pbles: 0x10_0000,
 };
 
+/// Whether the device has room for fewer objects, or the machine memory for fewer.
+fn does_not_fit(error: &anyhow::Error) -> bool {
+    let stage = error.downcast_ref::<StageError>();
+    stage.is_some_and(|failed| failed.stage == Stage::Hmc)
+}
+
 /// How a function is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opening {
@@ -68,6 +75,8 @@ pub struct Opening {
     pub spec: DeviceSpec,
     /// Its addresses, in the order of the GID table behind the link-local one.
     pub addresses: Vec<IpAddr>,
+    /// The TAP interface whose addresses are its own, while it is open.
+    pub tap: Option<String>,
     /// Bytes of the longest IP packet.
     pub mtu: u16,
 }
@@ -143,23 +152,28 @@ impl DeviceVisitor<1> for Serving {
         };
         // All of it has memory from the beginning, as with existing drivers: programs and their
         // peers may name any key.
-        let device = start.bring_up_for(
-            function.clone(),
-            Backing::Full,
-            CAPACITY,
-            LinkPolicy::GoOn,
-            &mut |_| {},
-        )?;
+        let bring_up = |capacity| {
+            let (backing, link) = (Backing::Full, LinkPolicy::GoOn);
+            start.bring_up_for(function.clone(), backing, capacity, link, &mut |_| {})
+        };
+        let device = match bring_up(CAPACITY) {
+            // A card whose engine was given less.
+            Err(error) if does_not_fit(&error) => bring_up(Capacity::DEFAULT)?,
+            device => device?,
+        };
         let (mut control, events) = device.split();
-        for ip in &self.opening.addresses {
-            let gid = GidEntry::untagged(*ip);
-            control
-                .add_gid(gid)
-                .with_context(|| format!("address {ip}"))?;
+        // An interface has them from its stack.
+        if self.opening.tap.is_none() {
+            for ip in &self.opening.addresses {
+                let gid = GidEntry::untagged(*ip);
+                control
+                    .add_gid(gid)
+                    .with_context(|| format!("address {ip}"))?;
+            }
         }
         // A port without a link is a port all the same.
         let _ = control.wait_link(LINK);
-        let resolver = Resolver::start(&function, &mut control, &self.opening.addresses);
+        let resolver = Resolver::start(&function, &mut control, &self.opening)?;
         // Only a card needs no processor of this machine.
         let yields = !matches!(self.opening.spec, DeviceSpec::Vfio(..));
         let control = Arc::new(InProcess {
@@ -168,6 +182,7 @@ impl DeviceVisitor<1> for Serving {
             resolver: Mutex::new(resolver),
             listeners: Mutex::default(),
             gone: OnceLock::new(),
+            process: process::id(),
         });
         let _ = self.ready.send(Ok(control.clone()));
         let why = control.serve(&function, events);
@@ -188,6 +203,8 @@ struct InProcess<P: HostPlatform> {
     listeners: Mutex<Vec<Weak<dyn EventSink>>>,
     /// Why nothing can be asked any more.
     gone: OnceLock<String>,
+    /// Whose function it is.
+    process: u32,
 }
 
 impl<P: HostPlatform> fmt::Debug for InProcess<P> {
@@ -217,6 +234,12 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
         if let Some(why) = self.gone.get() {
             return Err(Refused::Gone(why.clone()));
+        }
+        // A child of fork has the objects, but not the function, nor its threads: what it destroys
+        // as it ends is its parent's. Looked at before any lock, which another thread may have had.
+        if self.process != process::id() {
+            let why = format!("the function belongs to process {}", self.process);
+            return Err(Refused::Gone(why));
         }
         match command {
             Command::Resolve(destination) => self.resolve(destination),

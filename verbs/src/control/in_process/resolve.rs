@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use anyhow::anyhow;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
 use e810_host::cli::own_address::OwnAddress;
 use e810_host::functions::neighbours::NeighbourTracker;
-use e810_host::functions::station::{Network, Pace, Station};
+use e810_host::functions::station::{Neighbour, Network, Pace, PendingResolve, Station};
 
-use super::{InProcess, lock};
+use super::{InProcess, Opening, lock};
 use crate::control::{Answer, Refused};
 
 /// Who finds out.
@@ -20,24 +21,54 @@ pub(super) struct Resolver<P: HostPlatform> {
 
 impl<P: HostPlatform> Resolver<P> {
     /// Has a function answer for its addresses, and find others.
-    pub(super) fn start(platform: &P, control: &mut Control<P>, addresses: &[IpAddr]) -> Self {
+    ///
+    /// # Errors
+    /// The TAP interface that was asked for is not to be had.
+    pub(super) fn start(
+        platform: &P,
+        control: &mut Control<P>,
+        opening: &Opening,
+    ) -> anyhow::Result<Self> {
+        let addresses = opening.addresses.iter().copied().map(OwnAddress::alone);
+        let addresses = addresses.collect();
+        if let Some(name) = &opening.tap {
+            let tap = NeighbourTracker::start_tap(platform.clone(), control, name, addresses)?;
+            return Ok(Self {
+                neighbours: Some(tap),
+            });
+        }
         let network = Network {
-            addresses: addresses.iter().copied().map(OwnAddress::alone).collect(),
+            addresses,
             ..Network::default()
         };
         let station = Station::start(platform.clone(), control, &network, Pace::Calm);
         // Without one, only own and link-local addresses can be reached.
-        Self {
+        Ok(Self {
             neighbours: station.ok().map(NeighbourTracker::of_station),
+        })
+    }
+
+    /// Begins to find out where packets to an address go.
+    fn begin(&self, destination: IpAddr) -> Option<PendingResolve> {
+        let neighbours = self.neighbours.as_ref()?;
+        Some(neighbours.begin_resolve(destination))
+    }
+
+    /// Paths to an address follow its neighbour from now on.
+    fn follow(&mut self, destination: IpAddr, neighbour: Neighbour) {
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.follow_found(destination, neighbour);
         }
     }
 
-    /// Has paths follow their neighbours.
-    pub(super) fn progress(&mut self, control: &mut Control<P>) -> anyhow::Result<()> {
-        match &mut self.neighbours {
-            Some(neighbours) => neighbours.progress(control),
-            None => Ok(()),
+    /// Has paths follow their neighbours, and the GID table an interface's addresses: whether that
+    /// has changed.
+    pub(super) fn progress(&mut self, control: &mut Control<P>) -> anyhow::Result<bool> {
+        let mut has_changed = false;
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.progress_and_tell(control, &mut || has_changed = true)?;
         }
+        Ok(has_changed)
     }
 }
 
@@ -47,15 +78,22 @@ impl<P: HostPlatform> InProcess<P> {
         if let Some(mac) = self.known(destination) {
             return Ok(Answer::Resolved(mac));
         }
-        let mut resolver = lock(&self.resolver);
-        let Some(neighbours) = &mut resolver.neighbours else {
+        let Some(pending) = lock(&self.resolver).begin(destination) else {
             let why = format!("{destination}: the function has no LAN queues to ask on");
             return Err(Refused::Unresolved(why));
         };
-        match neighbours.resolve(destination, &|| Ok(())) {
-            Ok(mac) => Ok(Answer::Resolved(mac)),
-            Err(error) => Err(Refused::Unresolved(format!("{error:#}"))),
+        // Without the lock: others resolve meanwhile, and a device that goes ends it.
+        let is_there = || match self.gone.get() {
+            Some(why) => Err(anyhow!("{why}")),
+            None => Ok(()),
+        };
+        let found = pending.wait(&is_there);
+        if let Some(why) = self.gone.get() {
+            return Err(Refused::Gone(why.clone()));
         }
+        let found = found.map_err(|error| Refused::Unresolved(format!("{error:#}")))?;
+        lock(&self.resolver).follow(destination, found);
+        Ok(Answer::Resolved(found.mac))
     }
 
     /// That of an own address; that which a link-local address was made from; none is needed for a

@@ -58,11 +58,13 @@ impl<D: HostDevice> InProcess<D> {
                     _ => {}
                 }
             }
-            // Not while somebody waits for an answer there.
-            if let Ok(mut resolver) = self.resolver.try_lock()
-                && let Err(error) = resolver.progress(&mut objects.control)
-            {
-                fatal = Some(error);
+            // Not while somebody begins to ask there: the next turn will do.
+            if let Ok(mut resolver) = self.resolver.try_lock() {
+                match resolver.progress(&mut objects.control) {
+                    Ok(true) => happened.push(DeviceEvent::GidChange),
+                    Ok(false) => {}
+                    Err(error) => fatal = Some(error),
+                }
             }
             drop(objects);
             for event in happened {

@@ -67,6 +67,7 @@ impl Functions {
             AddressedSpec {
                 spec: DeviceSpec::Sim(spec.clone()),
                 addresses: vec![IpAddr::V4(Ipv4Addr::new(10, x, y, number.wrapping_add(1)))],
+                tap: None,
             }
         });
         Ok(Self {

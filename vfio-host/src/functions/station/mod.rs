@@ -11,6 +11,7 @@
 
 mod error;
 mod network;
+mod pending;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -18,9 +19,9 @@ mod worker;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use e810::{Control, LanInit, LanPort, MacAddr};
@@ -29,6 +30,7 @@ use e810_net::{Ping, multicast_mac};
 
 pub use error::Unresolved;
 pub use network::Network;
+pub use pending::PendingResolve;
 #[cfg(test)]
 pub(crate) use worker::Frames;
 pub use worker::Neighbour;
@@ -39,10 +41,6 @@ pub(crate) use worker::{RESOLVE_LIMIT, StationEvent};
 const COMMANDS: usize = 32;
 /// StationEvent that may wait for the program; more are lost.
 const EVENTS: usize = 64;
-/// How often who waits for an answer does something else.
-const STEP: Duration = Duration::from_millis(20);
-/// What the thread may take beyond [`RESOLVE_LIMIT`], on a busy machine.
-const GRACE: Duration = Duration::from_secs(5);
 /// All IPv4 hosts: routers ask there for the groups that a host is in (RFC 3376 4.1.12).
 const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
@@ -161,15 +159,12 @@ impl<P: HostPlatform> Station<P> {
     /// # Errors
     /// [`Unresolved`], or what `idle` said.
     pub fn resolve(&self, destination: IpAddr, idle: &dyn Fn() -> Result<()>) -> Result<Neighbour> {
-        let answer = self.ask(destination);
-        let limit = Instant::now() + Duration::from_nanos(RESOLVE_LIMIT.0) + GRACE;
-        loop {
-            match answer.recv_timeout(STEP) {
-                Ok(answer) => return Ok(answer?),
-                Err(RecvTimeoutError::Timeout) if Instant::now() < limit => idle()?,
-                Err(_) => return Err(Unresolved::Ended { destination }.into()),
-            }
-        }
+        self.begin_resolve(destination).wait(idle)
+    }
+
+    /// The same, whose answer can be waited for without this.
+    pub fn begin_resolve(&self, destination: IpAddr) -> PendingResolve {
+        PendingResolve::new(destination, self.ask(destination))
     }
 
     /// Has the next hop of `destination` confirmed again and again from now on.

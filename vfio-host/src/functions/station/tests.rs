@@ -94,7 +94,10 @@ fn two_stations_resolve_and_answer_each_other() {
 fn heard(station: &Station<SimPlatform>, mut is_it: impl FnMut(StationEvent) -> bool) {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
-        if station.wait_event(STEP).is_some_and(&mut is_it) {
+        if station
+            .wait_event(Duration::from_millis(20))
+            .is_some_and(&mut is_it)
+        {
             return;
         }
     }

@@ -26,9 +26,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use e810::{Control, LanInit, LanPort, LanPortKey, MacAddr, PortState};
@@ -36,7 +36,7 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use crate::cli::own_address::OwnAddress;
-use crate::functions::station::{Neighbour, RESOLVE_LIMIT, Unresolved};
+use crate::functions::station::PendingResolve;
 use crate::output::units;
 pub use forwarder::TapCounts;
 use forwarder::{Forwarder, ForwardingCounts};
@@ -50,10 +50,6 @@ use stack::Stack;
 const COMMANDS: usize = 32;
 /// Time between two looks at the link, and at what is left to be done.
 const REFRESH: Ns = Ns::from_ms(10);
-/// How often who waits for an answer does something else.
-const STEP: Duration = Duration::from_millis(20);
-/// What the monitor may take beyond [`RESOLVE_LIMIT`], on a busy machine.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// What a TAP interface is to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -277,29 +273,15 @@ impl<P: HostPlatform> Tap<P> {
         self.view.paths.get(&destination).copied()
     }
 
-    /// Where packets to `destination` go, as the host's stack finds out; `idle` is called
-    /// meanwhile, and may end it. From then on the next hop is confirmed again and again.
-    ///
-    /// # Errors
-    /// [`Unresolved`], or what `idle` said.
-    pub(crate) fn resolve(
-        &self,
-        destination: IpAddr,
-        idle: &dyn Fn() -> Result<()>,
-    ) -> Result<Neighbour> {
-        let (answer, answered): (_, Receiver<Result<_, Unresolved>>) = sync_channel(1);
+    /// Where packets to `destination` go, as the host's stack finds out. From then on the next hop
+    /// is confirmed again and again.
+    pub(crate) fn begin_resolve(&self, destination: IpAddr) -> PendingResolve {
+        let (answer, answered) = sync_channel(1);
         self.command(Command::Watch {
             destination,
             answer,
         });
-        let limit = Instant::now() + Duration::from_nanos(RESOLVE_LIMIT.0) + GRACE;
-        loop {
-            match answered.recv_timeout(STEP) {
-                Ok(answer) => return Ok(answer?),
-                Err(RecvTimeoutError::Timeout) if Instant::now() < limit => idle()?,
-                Err(_) => return Err(Unresolved::Ended { destination }.into()),
-            }
-        }
+        PendingResolve::new(destination, answered)
     }
 
     /// A thread that has ended is noticed where its answer is missing.

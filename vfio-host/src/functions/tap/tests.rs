@@ -3,6 +3,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use e810::{EventSet, LinkPolicy};
 use e810_sim::{Mode, PortLink, Profile, Sim, SimPlatform};
@@ -272,7 +273,7 @@ fn follows(
         let (mut interface, mut port) = (interface.borrow_mut(), port_of_peer.borrow_mut());
         interface.poll(now(), &mut **port);
     };
-    let found = tap.resolve(there, &|| {
+    let found = tap.begin_resolve(there).wait(&|| {
         answers();
         Ok(())
     });
@@ -286,7 +287,8 @@ fn follows(
         tap.progress(control, &mut |_| {}).unwrap();
         tap.mac_of(there) == Some(second)
     });
-    let no_route = tap.resolve("203.0.113.1".parse().unwrap(), &|| Err(anyhow!("enough")));
+    let no_route = tap.begin_resolve("203.0.113.1".parse().unwrap());
+    let no_route = no_route.wait(&|| Err(anyhow!("enough")));
     assert!(no_route.is_err());
 
     other.close_lan(port.0).map_err(|(_, error)| error).unwrap();

@@ -1,0 +1,51 @@
+//! An answer of who resolves, which is waited for.
+
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::{Neighbour, RESOLVE_LIMIT, Unresolved};
+
+/// How often who waits for an answer does something else.
+const STEP: Duration = Duration::from_millis(20);
+/// What the thread that resolves may take beyond [`RESOLVE_LIMIT`], on a busy machine.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Where packets to a destination go, which is being found out.
+#[derive(Debug)]
+pub struct PendingResolve {
+    destination: IpAddr,
+    answer: Receiver<Result<Neighbour, Unresolved>>,
+}
+
+impl PendingResolve {
+    pub(in crate::functions) const fn new(
+        destination: IpAddr,
+        answer: Receiver<Result<Neighbour, Unresolved>>,
+    ) -> Self {
+        Self {
+            destination,
+            answer,
+        }
+    }
+
+    /// Waits for it; `idle` is called meanwhile, and may end that.
+    ///
+    /// # Errors
+    /// [`Unresolved`], or what `idle` said.
+    pub fn wait(self, idle: &dyn Fn() -> Result<()>) -> Result<Neighbour> {
+        let limit = Instant::now() + Duration::from_nanos(RESOLVE_LIMIT.0) + GRACE;
+        loop {
+            match self.answer.recv_timeout(STEP) {
+                Ok(answer) => return Ok(answer?),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < limit => idle()?,
+                Err(_) => {
+                    let destination = self.destination;
+                    return Err(Unresolved::Ended { destination }.into());
+                }
+            }
+        }
+    }
+}
