@@ -15,7 +15,7 @@ use crate::slot::{QpKey, SlotMemory, Slots};
 use crate::sq::too_long;
 use crate::track::Tag;
 use crate::wqe::fragment;
-use crate::wr::RecvWr;
+use crate::wr::{RecvWr, Sge};
 
 /// A receive queue. `P` orders stores, `W` is the ring, `M` the slot table.
 #[derive(Debug)]
@@ -202,6 +202,17 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
         self.post_one_slow(wr)
     }
 
+    /// Posts a receive of one SGE, where nothing but its WQE is to be written. `None`, with
+    /// nothing changed, for any other, and for what is not in order. For callers that have a
+    /// receive in another form.
+    #[inline(always)]
+    pub fn post_one_sge(&mut self, wr_id: u64, sge: &Sge) -> Option<()> {
+        if !self.producer.is_open(WorkQueue::Recv) {
+            return None;
+        }
+        self.post_sge(wr_id, sge)
+    }
+
     /// Posts any receive.
     #[cold]
     #[inline(never)]
@@ -242,13 +253,19 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
         let [sge] = wr.sges else {
             return None;
         };
+        self.post_sge(wr.wr_id, sge)
+    }
+
+    /// The same, of a receive in pieces.
+    #[inline(always)]
+    fn post_sge(&mut self, wr_id: u64, sge: &Sge) -> Option<()> {
         let word = fragment::only(sge)?;
         if self.producer.needs_slow_path() {
             return None;
         }
         let ([q0, q1, q2, q3], valid) =
             self.producer
-                .claim_one(WorkQueue::Recv, wr.wr_id, Tag::receive(1))?;
+                .claim_one(WorkQueue::Recv, wr_id, Tag::receive(1))?;
         q0.set(sge.addr);
         q1.set(word | valid);
         q2.set(0);

@@ -25,6 +25,7 @@ mod ring_space;
 mod slow_path;
 
 pub(crate) use errors::too_long;
+pub use fast_path::OneSge;
 pub use list::SendList;
 use read_fence::ReadFence;
 use ring_space::CLEAR;

@@ -196,6 +196,9 @@ pub struct QpAttr {
     pub rnr_retry: Option<u8>,
     /// Alternate path: always refused, [`Unsupported::AlternatePath`](crate::Unsupported).
     pub alt_path: Option<Path>,
+    /// State of a migration of the path. Checked to be allowed, and without effect: there is
+    /// no alternate path.
+    pub path_mig_state: Option<u8>,
     /// Capabilities: filled by `query_qp`; refused by `modify_qp`,
     /// [`Unsupported::QueueResize`](crate::Unsupported).
     pub caps: Option<QpCaps>,
@@ -317,6 +320,7 @@ impl QpAttr {
             retry_cnt: self.retry_cnt.or(earlier.retry_cnt),
             rnr_retry: self.rnr_retry.or(earlier.rnr_retry),
             alt_path: None,
+            path_mig_state: None,
             caps: None,
         }
     }
@@ -350,6 +354,7 @@ impl QpAttr {
             retry_cnt: keep(self.retry_cnt, mask, AttrMask::RETRY_CNT),
             rnr_retry: keep(self.rnr_retry, mask, AttrMask::RNR_RETRY),
             alt_path: keep(self.alt_path, mask, AttrMask::ALT_PATH),
+            path_mig_state: keep(self.path_mig_state, mask, AttrMask::PATH_MIG_STATE),
             caps: keep(self.caps, mask, AttrMask::CAP),
         }
     }
@@ -383,6 +388,7 @@ impl QpAttr {
         );
         mask.set(AttrMask::QKEY, self.qkey.is_some());
         mask.set(AttrMask::ALT_PATH, self.alt_path.is_some());
+        mask.set(AttrMask::PATH_MIG_STATE, self.path_mig_state.is_some());
         mask.set(AttrMask::CAP, self.caps.is_some());
         mask
     }

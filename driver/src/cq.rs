@@ -257,6 +257,14 @@ impl<P: Platform> CqRing<P> {
         done
     }
 
+    /// Whether there is nothing to poll; an idle ring need not be polled. May say no where a
+    /// poll then finds nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
     /// Takes one completion; for a received datagram also the sender's Ethernet
     /// address and VLAN, which with the first 40 bytes of the receive make the
     /// [path back](crate::Path::to_sender). `None`: no completion was there.
@@ -272,6 +280,7 @@ impl<P: Platform> CqRing<P> {
 
     /// Frees rings that a resize has replaced and that are polled empty.
     #[cold]
+    #[inline(never)]
     fn free_drained(&mut self) {
         while let Some(ring) = self.queue.take_drained() {
             ring.release();

@@ -148,7 +148,7 @@ pub use e810_cqp::hmc;
 pub use e810_datapath::state::{AttrMask, TransitionError, query, timing};
 pub use e810_datapath::{
     Atomic, Counters as CqCounters, CqKey, Data, DroppedWrs, FastRegister, FastRegisterParts,
-    MwBind, Notify, Op, PostError, RecvWr, Refused, Remote, SendFlags, SendWr, Sender, Sge,
+    MwBind, Notify, OneSge, Op, PostError, RecvWr, Refused, Remote, SendFlags, SendWr, Sender, Sge,
     UdTarget, Wc, WcFlags, WcOpcode, WcStatus,
 };
 pub use e810_hal::bus::VsiId;

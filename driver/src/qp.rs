@@ -10,7 +10,10 @@ use core::ops::{Deref, DerefMut};
 
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::slot::{QpKey, Slots};
-use e810_datapath::{PostError, RecvList, RecvQueue, RecvWr, Refused, SendList, SendQueue, SendWr};
+use e810_datapath::{
+    OneSge, PostError, RecvList, RecvQueue, RecvWr, Refused, SendFlags, SendList, SendQueue,
+    SendWr, Sge,
+};
 use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
 use e810_types::{QpState, QpType};
 
@@ -192,6 +195,18 @@ impl<P: Platform> QpSend<P> {
         self.queue.post_send(requests)
     }
 
+    /// Posts a request of one SGE alone, as [`SendQueue::post_one_sge`].
+    #[inline(always)]
+    pub fn post_one_sge(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        sge: &Sge,
+        what: OneSge,
+    ) -> Option<()> {
+        self.queue.post_one_sge(wr_id, flags, sge, what)
+    }
+
     /// Begins a list of requests that are posted one by one, with one doorbell when
     /// the list is dropped.
     ///
@@ -234,6 +249,12 @@ impl<P: Platform> QpRecv<P> {
     #[inline]
     pub fn post_recv(&mut self, receives: &[RecvWr<'_>]) -> Result<(), Refused> {
         self.queue.post_recv(receives)
+    }
+
+    /// Posts a receive of one SGE, as [`RecvQueue::post_one_sge`].
+    #[inline(always)]
+    pub fn post_one_sge(&mut self, wr_id: u64, sge: &Sge) -> Option<()> {
+        self.queue.post_one_sge(wr_id, sge)
     }
 
     /// Begins a list of receives that are posted one by one.

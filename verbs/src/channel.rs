@@ -118,10 +118,12 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut CompChannel) -> c_in
         if object.events.cqs.load(Ordering::Acquire) > 0 {
             return libc::EBUSY;
         }
-        // SAFETY: the caller's.
-        unsafe { OpenContext::of(object.context()) }.leave(&Object::Channel(channel));
+        let context = object.context();
         // SAFETY: the caller's: made as a box, and nobody uses it any more.
-        drop(unsafe { Box::from_raw(channel.cast::<ChannelObject>()) });
+        unsafe {
+            drop(Box::from_raw(channel.cast::<ChannelObject>()));
+            OpenContext::leave(context, &Object::Channel(channel));
+        }
         0
     })
 }

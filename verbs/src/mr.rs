@@ -9,7 +9,7 @@ use e810::AccessFlags;
 
 use crate::abi::objects::{Mr, Pd};
 use crate::control::{Memory, MrChanges, Refused};
-use crate::device::context::Object;
+use crate::device::context::{Object, OpenContext};
 use crate::errno::{self, fail, no_object};
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
@@ -33,7 +33,7 @@ mod access {
 /// Rights of a program as the driver has them. Atomic operations, which the device has not, may be
 /// allowed all the same: programs ask for that with every region, and existing drivers ignore it
 /// (verbs-abi 4.5).
-pub(crate) fn rights(flags: c_uint) -> Result<AccessFlags, c_int> {
+fn rights(flags: c_uint) -> Result<AccessFlags, c_int> {
     let mut rights = AccessFlags::empty();
     for (flag, right) in [
         (access::LOCAL_WRITE, AccessFlags::LOCAL_WRITE),
@@ -59,13 +59,28 @@ pub(crate) fn rights(flags: c_uint) -> Result<AccessFlags, c_int> {
     Ok(rights)
 }
 
+/// Rights that peers have through a queue pair. Others mean nothing there, and are ignored, as by
+/// existing drivers.
+pub(crate) fn qp_rights(flags: c_uint) -> AccessFlags {
+    let mut rights = AccessFlags::empty();
+    for (flag, right) in [
+        (access::LOCAL_WRITE, AccessFlags::LOCAL_WRITE),
+        (access::REMOTE_WRITE, AccessFlags::REMOTE_WRITE),
+        (access::REMOTE_READ, AccessFlags::REMOTE_READ),
+    ] {
+        rights.set(right, flags & flag != 0);
+    }
+    rights
+}
+
 /// What a region has behind what libibverbs shows of it.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct MrObject {
     abi: UnsafeCell<Mr>,
-    /// A change took it away and could not give it back.
-    is_lost: AtomicBool,
+    /// The device has it no more: its context was closed, or a change took it away and could not
+    /// give it back.
+    is_retired: AtomicBool,
 }
 
 impl MrObject {
@@ -73,9 +88,30 @@ impl MrObject {
     ///
     /// # Safety
     /// `mr` came from [`reg_mr`] and was not deregistered.
-    unsafe fn of<'a>(mr: *mut Mr) -> &'a Self {
+    pub(crate) unsafe fn of<'a>(mr: *mut Mr) -> &'a Self {
         // SAFETY: the caller's: it is the first field of one.
         unsafe { &*mr.cast::<Self>() }
+    }
+
+    /// Takes it away from the device, unless it is already: 0, or the error.
+    ///
+    /// # Safety
+    /// Its context is there.
+    pub(crate) unsafe fn retire(&self) -> c_int {
+        if self.is_retired.load(Ordering::Acquire) {
+            return 0;
+        }
+        // SAFETY: the caller's: nobody changes it at the same time, and a context outlives its
+        // objects.
+        let (key, open) = unsafe {
+            let shown = self.abi.get().read();
+            (shown.handle, OpenContext::of(shown.context))
+        };
+        if let Err(refused) = open.control().dereg_mr(key) {
+            return errno::of(&refused);
+        }
+        self.is_retired.store(true, Ordering::Release);
+        0
     }
 }
 
@@ -133,6 +169,11 @@ pub unsafe extern "C" fn reg_mr_iova2(
             address: address as usize,
             length,
         };
+        // Such a region is named by offsets, whatever its first byte would be called otherwise.
+        let iova = match rights.contains(AccessFlags::ZERO_BASED) {
+            true => address as u64,
+            false => iova,
+        };
         let made = open.control().reg_mr(domain.number(), memory, iova, rights);
         let key = match made {
             Ok(key) => key,
@@ -148,7 +189,7 @@ pub unsafe extern "C" fn reg_mr_iova2(
                 lkey: key,
                 rkey: key,
             }),
-            is_lost: AtomicBool::new(false),
+            is_retired: AtomicBool::new(false),
         });
         let mr = Box::into_raw(mr).cast::<Mr>();
         open.enter(Object::Mr(mr));
@@ -172,7 +213,7 @@ pub(crate) unsafe fn import(pd: *mut Pd, key: u32) -> *mut Mr {
             lkey: key,
             rkey: key,
         }),
-        is_lost: AtomicBool::new(false),
+        is_retired: AtomicBool::new(false),
     });
     Box::into_raw(mr).cast()
 }
@@ -194,18 +235,17 @@ pub unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.
         let object = unsafe { MrObject::of(mr) };
-        // SAFETY: the caller's: nobody changes it at the same time.
-        let shown = unsafe { object.abi.get().read() };
-        // SAFETY: the caller's: a protection domain outlives its regions.
-        let open = unsafe { PdObject::of(shown.pd).open() };
-        if !object.is_lost.load(Ordering::Acquire)
-            && let Err(refused) = open.control().dereg_mr(shown.handle)
-        {
-            return errno::of(&refused);
+        // SAFETY: the caller's: a context outlives its objects.
+        let number = unsafe { object.retire() };
+        if number != 0 {
+            return number;
         }
-        open.leave(&Object::Mr(mr));
         // SAFETY: the caller's: made as a box, and nobody uses it any more.
-        drop(unsafe { Box::from_raw(mr.cast::<MrObject>()) });
+        unsafe {
+            let context = (*mr).context;
+            forget(mr);
+            OpenContext::leave(context, &Object::Mr(mr));
+        }
         0
     })
 }
@@ -277,7 +317,7 @@ pub unsafe extern "C" fn rereg_mr(
         let key = match open.control().rereg_mr(shown.handle, changes) {
             Ok(key) => key,
             Err(lost @ Refused::MrLost(_)) => {
-                object.is_lost.store(true, Ordering::Release);
+                object.is_retired.store(true, Ordering::Release);
                 fail(errno::of(&lost));
                 return CMD;
             }

@@ -27,8 +27,20 @@ pub unsafe extern "C" fn attach_mcast(qp: *mut Qp, gid: *const ProgramGid, _: u1
         let (object, gid) = unsafe { (QpObject::of(qp), gid.read()) };
         // SAFETY: the caller's: a context outlives its objects.
         let open = unsafe { object.open() };
-        let attached = open.control().attach_mcast(object.number(), group(&gid));
-        attached.map_or_else(|refused| errno::of(&refused), |()| 0)
+        let group = group(&gid);
+        let mut groups = object.groups();
+        // As the kernel: it is in the group, which is what was asked for.
+        if groups.contains(&group) {
+            return 0;
+        }
+        let attached = open.control().attach_mcast(object.number(), group);
+        attached.map_or_else(
+            |refused| errno::of(&refused),
+            |()| {
+                groups.push(group);
+                0
+            },
+        )
     })
 }
 
@@ -42,7 +54,18 @@ pub unsafe extern "C" fn detach_mcast(qp: *mut Qp, gid: *const ProgramGid, _: u1
         let (object, gid) = unsafe { (QpObject::of(qp), gid.read()) };
         // SAFETY: the caller's: a context outlives its objects.
         let open = unsafe { object.open() };
-        let detached = open.control().detach_mcast(object.number(), group(&gid));
-        detached.map_or_else(|refused| errno::of(&refused), |()| 0)
+        let group = group(&gid);
+        let mut groups = object.groups();
+        if !groups.contains(&group) {
+            return libc::EINVAL;
+        }
+        let detached = open.control().detach_mcast(object.number(), group);
+        detached.map_or_else(
+            |refused| errno::of(&refused),
+            |()| {
+                groups.retain(|joined| *joined != group);
+                0
+            },
+        )
     })
 }

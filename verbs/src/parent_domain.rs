@@ -1,8 +1,8 @@
 //! Thread domains and parent domains: hints, for this device.
 //!
 //! A thread domain promises that objects are used by one thread at a time. Their locks are kept: a
-//! lock that nobody else wants costs two atomic accesses. Allocators of the program are refused: the
-//! memory of rings is the device's.
+//! lock that nobody else wants costs two atomic accesses. Allocators of the program are refused:
+//! the memory of rings is the device's.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};

@@ -3,7 +3,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::abi::device::Context;
 use crate::abi::objects::Pd;
@@ -28,6 +28,8 @@ enum Role {
     Own {
         /// Parent domains of it.
         parents: AtomicU32,
+        /// The device has it no more.
+        is_retired: AtomicBool,
     },
     /// Another name for one, which that is not destroyed before.
     Parent(ProgramPointer<Pd>),
@@ -52,6 +54,33 @@ impl PdObject {
     pub(crate) fn context(&self) -> *mut Context {
         // SAFETY: it is never written after the creation.
         unsafe { (*self.abi.get()).context }
+    }
+
+    /// Takes it away from the device, unless it is already: 0, or the error.
+    ///
+    /// # Safety
+    /// Its context is there.
+    pub(crate) unsafe fn retire(&self) -> c_int {
+        let Role::Own {
+            parents,
+            is_retired,
+        } = &self.role
+        else {
+            return 0;
+        };
+        if is_retired.load(Ordering::Acquire) {
+            return 0;
+        }
+        if parents.load(Ordering::Acquire) > 0 {
+            return libc::EBUSY;
+        }
+        // SAFETY: the caller's.
+        let open = unsafe { self.open() };
+        if let Err(refused) = open.control().dealloc_pd(self.number) {
+            return errno::of(&refused);
+        }
+        is_retired.store(true, Ordering::Release);
+        0
     }
 
     /// Its context.
@@ -79,7 +108,7 @@ fn make(context: *mut Context, number: u32, role: Role) -> *mut Pd {
 
 /// A parent domain of one.
 pub(crate) fn parent(of: &PdObject) -> *mut Pd {
-    if let Role::Own { parents } = &of.role {
+    if let Role::Own { parents, .. } = &of.role {
         parents.fetch_add(1, Ordering::AcqRel);
     }
     let shown = ProgramPointer(of.abi.get());
@@ -112,8 +141,11 @@ pub unsafe extern "C" fn alloc_pd(context: *mut Context) -> *mut Pd {
             Ok(number) => number,
             Err(refused) => return no_object(errno::of(&refused)),
         };
-        let parents = AtomicU32::new(0);
-        let pd = make(context, number, Role::Own { parents });
+        let role = Role::Own {
+            parents: AtomicU32::new(0),
+            is_retired: AtomicBool::new(false),
+        };
+        let pd = make(context, number, role);
         open.enter(Object::Pd(pd));
         pd
     })
@@ -127,21 +159,24 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut Pd) -> c_int {
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.
         let object = unsafe { PdObject::of(pd) };
-        // SAFETY: the caller's: a context outlives its objects.
-        let open = unsafe { object.open() };
+        let context = object.context();
         match &object.role {
-            Role::Own { parents } => {
-                if parents.load(Ordering::Acquire) > 0 {
-                    return libc::EBUSY;
+            Role::Own { .. } => {
+                // SAFETY: the caller's: a context outlives its objects.
+                let number = unsafe { object.retire() };
+                if number != 0 {
+                    return number;
                 }
-                if let Err(refused) = open.control().dealloc_pd(object.number) {
-                    return errno::of(&refused);
+                // SAFETY: the caller's: nobody uses it any more.
+                unsafe {
+                    forget(pd);
+                    OpenContext::leave(context, &Object::Pd(pd));
                 }
-                open.leave(&Object::Pd(pd));
+                return 0;
             }
             Role::Parent(of) => {
                 // SAFETY: it is not deallocated while it has parents.
-                if let Role::Own { parents } = unsafe { &PdObject::of(of.0).role } {
+                if let Role::Own { parents, .. } = unsafe { &PdObject::of(of.0).role } {
                     parents.fetch_sub(1, Ordering::AcqRel);
                 }
             }

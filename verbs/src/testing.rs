@@ -1,5 +1,5 @@
-//! Objects on rings that no control path has made, for benches of the functions that a program calls
-//! for each message.
+//! Objects on rings that no control path has made, for benches of the functions that a program
+//! calls for each message.
 
 use e810::{CqRing, Platform, QpRecv, QpSend};
 

@@ -224,6 +224,15 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         }
     }
 
+    /// Whether there is nothing to poll and nothing to do. May say no where a poll then finds
+    /// nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        // In this order: see `confirm`.
+        self.takes_fast_path() && self.valid_entry().is_none()
+    }
+
     /// Takes one completion; for a received datagram also where it came from, which
     /// a [`Wc`] has no room for. `None` when there is no completion.
     pub fn poll_with_sender(&mut self) -> Option<(Wc, Option<Sender>)> {

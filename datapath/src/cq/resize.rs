@@ -53,6 +53,20 @@ impl<W> Resizes<W> {
 }
 
 impl<W: DmaWords> Resizes<W> {
+    /// Entries that the device has written to rings that follow: from entry 0 on,
+    /// and not past the end, because nobody polls there.
+    pub(super) fn waiting(&self) -> u32 {
+        let mut waiting = 0u32;
+        for (ring, _) in &self.following {
+            let (entries, _) = ring.words().as_chunks::<QUANTUM_WORDS>();
+            let written = entries
+                .iter()
+                .take_while(|[.., header]| header.observe() & VALID != 0);
+            waiting = waiting.wrapping_add(written.count() as u32);
+        }
+        waiting
+    }
+
     /// Whether the device has begun a ring that follows.
     pub(super) fn has_begun(&self) -> bool {
         self.following.iter().any(|(ring, _)| has_first(ring))

@@ -8,10 +8,10 @@ use super::{CompletionQueue, entry_at};
 use crate::slot::{SlotMemory, list};
 
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
-    /// Entries of the ring that wait to be polled, for monitoring: it
-    /// reads the header of each. Immediate data make an entry more, skipped ones
-    /// are among them, and requests that software completes are not. After a resize
-    /// it is the old ring until that is polled empty.
+    /// Entries that wait to be polled, for monitoring: it reads the header of each.
+    /// Immediate data make an entry more, skipped ones are among them, and requests
+    /// that software completes are not. After a resize those of the new ring count as
+    /// well.
     #[must_use]
     pub fn waiting(&self) -> u32 {
         let (mut index, mut valid) = (self.index, self.valid);
@@ -26,7 +26,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
                 (index, valid) = (0, valid ^ VALID);
             }
         }
-        waiting
+        waiting.wrapping_add(self.resizes.waiting())
     }
 
     /// Whether a poll may find something: an entry, or requests that are

@@ -12,7 +12,19 @@ use crate::status::opcode;
 use crate::track::Tag;
 use crate::wqe::header::{HDR, header, signals};
 use crate::wqe::{fragment, inline};
-use crate::wr::{Data, Op, SendFlags, SendWr, Sge};
+use crate::wr::{Data, Op, Remote, SendFlags, SendWr, Sge};
+
+/// What a request of one SGE does ([`SendList::post_one_sge`](crate::SendList::post_one_sge)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum OneSge {
+    /// Sends a message.
+    Send,
+    /// Writes to the peer's memory.
+    Write(Remote),
+    /// Reads it.
+    Read(Remote),
+}
 
 /// Header bits that the tracker of a request has too.
 const COMMON: u64 = HDR::OPCODE.mask << HDR::OPCODE.shift | signals(SendFlags::all());
@@ -55,6 +67,26 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         self.post_one_not_fast(wr)
     }
 
+    /// Posts a request of one SGE alone, with its doorbell, where nothing but its WQE is to be
+    /// written. `None`, with nothing changed, for any other, and for what is not in order. For
+    /// callers that have a request in another form: a [`SendWr`] of it is made only where it
+    /// is needed.
+    #[inline(always)]
+    pub fn post_one_sge(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        sge: &Sge,
+        what: OneSge,
+    ) -> Option<()> {
+        if !self.producer.is_open(WorkQueue::Send) {
+            return None;
+        }
+        self.post_sge(wr_id, flags, sge, what)?;
+        self.ring();
+        Some(())
+    }
+
     /// Posts a request that the fast path leaves, and rings the doorbell. A function of its
     /// own, so that the fast path does without its registers.
     #[inline(never)]
@@ -77,37 +109,35 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
             Op::Send {
                 data: Data::Sges([sge]),
                 imm: None,
-            } => self.post_sge(wr, sge, self.always, opcode::SEND, 0, 0),
+            } => self.post_sge(wr.wr_id, wr.flags, sge, OneSge::Send),
             Op::Write {
                 data: Data::Sges([sge]),
                 remote,
                 imm: None,
-            } => {
-                let (low, addr) = (remote.rkey, remote.addr);
-                self.post_sge(wr, sge, self.always, opcode::RDMA_WRITE, low, addr)
-            }
+            } => self.post_sge(wr.wr_id, wr.flags, sge, OneSge::Write(*remote)),
             Op::Read {
                 into: [sge],
                 remote,
-            } => {
-                let (low, addr) = (remote.rkey, remote.addr);
-                self.post_sge(wr, sge, self.always_read, opcode::RDMA_READ, low, addr)
-            }
+            } => self.post_sge(wr.wr_id, wr.flags, sge, OneSge::Read(*remote)),
             _ => None,
         }
     }
 
+    /// As [`post_fast`](Self::post_fast), for a request in pieces.
     #[inline(always)]
-    fn post_sge(
+    pub(super) fn post_sge(
         &mut self,
-        wr: &SendWr<'_>,
+        wr_id: u64,
+        flags: SendFlags,
         sge: &Sge,
-        always: SendFlags,
-        opcode: u8,
-        low: u32,
-        addr: u64,
+        what: OneSge,
     ) -> Option<()> {
-        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | always.bits());
+        let (always, opcode, low, addr) = match what {
+            OneSge::Send => (self.always, opcode::SEND, 0, 0),
+            OneSge::Write(to) => (self.always, opcode::RDMA_WRITE, to.rkey, to.addr),
+            OneSge::Read(from) => (self.always_read, opcode::RDMA_READ, from.rkey, from.addr),
+        };
+        let wanted = SendFlags::from_bits_retain(flags.bits() | always.bits());
         let word = fragment::only(sge)?;
         if wanted.bits() > PLAIN.bits() || self.producer.needs_slow_path() {
             return None;
@@ -115,7 +145,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         // No other bit is set: see above.
         let common = header(opcode, 0) | signals(wanted);
         let tag = Tag::new(common, fragment::bytes(word), 1);
-        let ([q0, q1, q2, q3], valid) = self.producer.claim_one(WorkQueue::Send, wr.wr_id, tag)?;
+        let ([q0, q1, q2, q3], valid) = self.producer.claim_one(WorkQueue::Send, wr_id, tag)?;
         q0.set(sge.addr);
         q1.set(word | valid);
         q2.set(addr);
@@ -133,16 +163,38 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
             Op::Send {
                 data: Data::Inline([bytes]),
                 imm: None,
-            } => self.post_inline_bytes(wr, bytes, header(opcode::SEND, 0), 0),
+            } => self.post_inline_bytes(wr.wr_id, wr.flags, bytes, header(opcode::SEND, 0), 0),
             Op::Write {
                 data: Data::Inline([bytes]),
                 remote,
                 imm: None,
             } => {
                 let header = header(opcode::RDMA_WRITE, remote.rkey);
-                self.post_inline_bytes(wr, bytes, header, remote.addr)
+                self.post_inline_bytes(wr.wr_id, wr.flags, bytes, header, remote.addr)
             }
             _ => None,
+        }
+    }
+
+    /// The same, of a request in pieces.
+    #[inline(always)]
+    pub(super) fn post_piece(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        bytes: &[u8],
+        what: OneSge,
+    ) -> Option<()> {
+        match what {
+            OneSge::Send => match self.send_two_quanta(wr_id, flags, bytes) {
+                Some(()) => Some(()),
+                None => self.post_inline_bytes(wr_id, flags, bytes, header(opcode::SEND, 0), 0),
+            },
+            OneSge::Write(to) => {
+                let header = header(opcode::RDMA_WRITE, to.rkey);
+                self.post_inline_bytes(wr_id, flags, bytes, header, to.addr)
+            }
+            OneSge::Read(_) => None,
         }
     }
 
@@ -150,12 +202,13 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     #[inline(always)]
     fn post_inline_bytes(
         &mut self,
-        wr: &SendWr<'_>,
+        wr_id: u64,
+        flags: SendFlags,
         bytes: &[u8],
         header: u64,
         addr: u64,
     ) -> Option<()> {
-        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
+        let wanted = SendFlags::from_bits_retain(flags.bits() | self.always.bits());
         if wanted.bits() > PLAIN.bits() || bytes.len() > self.limits.max_inline as usize {
             return None;
         }
@@ -164,7 +217,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         let tag = Tag::new(header & COMMON, bytes.len() as u64, quanta);
         let (wqe, valid) = self
             .producer
-            .claim_some(WorkQueue::Send, quanta, wr.wr_id, tag)?;
+            .claim_some(WorkQueue::Send, quanta, wr_id, tag)?;
         let (first, rest) = wqe.split_first()?;
         let [_, q1, q2, q3] = first;
         inline::write_one(q1, rest, bytes, valid);
@@ -186,16 +239,19 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         else {
             return None;
         };
+        self.send_two_quanta(wr.wr_id, wr.flags, bytes)
+    }
+
+    #[inline(always)]
+    fn send_two_quanta(&mut self, wr_id: u64, flags: SendFlags, bytes: &[u8]) -> Option<()> {
         let data = inline::Two::new(bytes)?;
-        let wanted = SendFlags::from_bits_retain(wr.flags.bits() | self.always.bits());
+        let wanted = SendFlags::from_bits_retain(flags.bits() | self.always.bits());
         if wanted.bits() > PLAIN.bits() || bytes.len() > self.limits.max_inline as usize {
             return None;
         }
         let common = header(opcode::SEND, 0) | signals(wanted);
         let tag = Tag::new(common, bytes.len() as u64, 2);
-        let (wqe, valid) = self
-            .producer
-            .claim_some(WorkQueue::Send, 2, wr.wr_id, tag)?;
+        let (wqe, valid) = self.producer.claim_some(WorkQueue::Send, 2, wr_id, tag)?;
         let [[_, q1, q2, q3], rest] = wqe else {
             return None;
         };

@@ -5,10 +5,10 @@ use core::fmt;
 use e810_hal::{Barrier, Bus, DmaWords};
 use e810_types::{QpState, WorkQueue};
 
-use super::{SendQueue, errors};
+use super::{OneSge, SendQueue, errors};
 use crate::error::{PostError, Refused};
 use crate::slot::SlotMemory;
-use crate::wr::SendWr;
+use crate::wr::{SendFlags, SendWr, Sge};
 
 /// A list that is being posted, request by request: [`SendQueue::list`]. When it is
 /// dropped, the doorbell is rung for what was posted.
@@ -33,6 +33,35 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
             return Ok(());
         }
         self.queue.post_not_fast(wr)
+    }
+}
+
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
+    /// Posts the next request, of one SGE, where nothing but its WQE is to be written.
+    /// `None`, with nothing changed, for any other, and for what is not in order: it is
+    /// posted with [`post`](Self::post) then. For callers that have a request in another
+    /// form: a [`SendWr`] of it is made only where it is needed.
+    #[inline(always)]
+    pub fn post_one_sge(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        sge: &Sge,
+        what: OneSge,
+    ) -> Option<()> {
+        self.queue.post_sge(wr_id, flags, sge, what)
+    }
+
+    /// The same, of a request of one piece of inline data.
+    #[inline(always)]
+    pub fn post_one_piece(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        bytes: &[u8],
+        what: OneSge,
+    ) -> Option<()> {
+        self.queue.post_piece(wr_id, flags, bytes, what)
     }
 }
 

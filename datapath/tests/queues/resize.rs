@@ -135,6 +135,8 @@ proptest! {
             }
             let in_order: Vec<u64> = (0..rig.polled.len() as u64).collect();
             prop_assert_eq!(&rig.polled, &in_order);
+            let waiting = rig.completed - rig.polled.len() as u64;
+            prop_assert_eq!(u64::from(rig.cq.cq.waiting()), waiting);
         }
         // The device comes to its last ring and writes there.
         while !rig.given.is_empty() {

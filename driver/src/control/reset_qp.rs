@@ -48,7 +48,7 @@ impl<P: Platform> Control<P> {
         let reopened = self.reopen_qp(qp, &resetting)?;
         qp.send.restart(&reopened)?;
         qp.recv.restart(&reopened)?;
-        self.finish_reset_qp(qp, &reopened)?;
+        self.finish_reset_qp(qp, reopened)?;
         Ok(resetting.discarded)
     }
 
@@ -120,7 +120,7 @@ impl<P: Platform> Control<P> {
     pub fn finish_reset_qp(
         &mut self,
         qp: &mut QpControl<P>,
-        reopened: &QpReopened<P>,
+        reopened: QpReopened<P>,
     ) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         if reopened.key != qp.key {

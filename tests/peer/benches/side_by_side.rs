@@ -8,7 +8,9 @@
 use std::time::Instant;
 
 use e810_peer::Library;
-use e810_peer::contest::{BATCH, Contestant, LibrarySide, OurSide, ROWS, Row, batch, rehearse};
+use e810_peer::contest::{
+    BATCH, Contestant, LibrarySide, OurSide, ROWS, Row, VerbsSide, batch, rehearse,
+};
 
 /// Batches of a repetition.
 const BATCHES: usize = 4000;
@@ -50,20 +52,21 @@ fn main() {
         Ok(side) => side,
         Err(why) => return println!("{why}"),
     };
-    let mut sides: [Box<dyn Contestant>; 3] = [
+    let mut sides: [Box<dyn Contestant>; 4] = [
         Box::new(library),
         Box::new(OurSide::<false>::new()),
         Box::new(OurSide::<true>::new()),
+        Box::new(VerbsSide::new()),
     ];
     for side in &mut sides {
         assert!(rehearse(side.as_mut()), "{} works", side.name());
     }
     println!(
-        "| operation, ns: min (median) | library | e810 | e810, locked | locked / library | goal {GOAL} |"
+        "| operation, ns: min (median) | library | e810 | e810, locked | locked / library | goal {GOAL} | verbs | verbs / library |"
     );
-    println!("| --- | --- | --- | --- | --- | --- |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for &(name, row) in ROWS {
-        let mut figures = [const { Vec::new() }; 3];
+        let mut figures = [const { Vec::new() }; 4];
         for n in 0..=REPETITIONS {
             for turn in 0..sides.len() {
                 let at = (n + turn) % sides.len();
@@ -78,12 +81,15 @@ fn main() {
                 }
             }
         }
-        let [library, ours, locked] = figures.each_mut().map(|figures| summary(figures));
+        let [library, ours, locked, verbs] = figures.each_mut().map(|figures| summary(figures));
         let (least, median) = (locked.0 / library.0, locked.1 / library.1);
         // Medians are another tenant's as much as ours when the machine is busy.
         let met = if least <= GOAL { "met" } else { "**not met**" };
-        let [library, ours, locked] =
-            [library, ours, locked].map(|(least, median)| format!("{least:.1} ({median:.1})"));
-        println!("| {name} | {library} | {ours} | {locked} | {least:.2} ({median:.2}) | {met} |");
+        let by_verbs = verbs.0 / library.0;
+        let [library, ours, locked, verbs] = [library, ours, locked, verbs]
+            .map(|(least, median)| format!("{least:.1} ({median:.1})"));
+        println!(
+            "| {name} | {library} | {ours} | {locked} | {least:.2} ({median:.2}) | {met} | {verbs} | {by_verbs:.2} |"
+        );
     }
 }

@@ -3,6 +3,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::{mem, ptr};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use e810::{Gid, Path};
 
@@ -18,8 +19,41 @@ pub mod answer;
 /// What an address handle has behind what libibverbs shows of it; its number is the `handle`.
 #[derive(Debug)]
 #[repr(C)]
-struct AhObject {
+pub(crate) struct AhObject {
     abi: UnsafeCell<Ah>,
+    /// The device has it no more.
+    is_retired: AtomicBool,
+}
+
+impl AhObject {
+    /// The address handle that a program names.
+    ///
+    /// # Safety
+    /// `ah` came from [`create_ah`] and is not destroyed.
+    pub(crate) unsafe fn of<'a>(ah: *mut Ah) -> &'a Self {
+        // SAFETY: the caller's: it is the first field of one.
+        unsafe { &*ah.cast::<Self>() }
+    }
+
+    /// Takes it away from the device, unless it is already: 0, or the error.
+    ///
+    /// # Safety
+    /// Its context is there.
+    pub(crate) unsafe fn retire(&self) -> c_int {
+        if self.is_retired.load(Ordering::Acquire) {
+            return 0;
+        }
+        // SAFETY: it is never written after the creation; a context outlives its objects.
+        let (number, open) = unsafe {
+            let shown = self.abi.get().read();
+            (shown.handle, OpenContext::of(shown.context))
+        };
+        if let Err(refused) = open.control().destroy_ah(number) {
+            return errno::of(&refused);
+        }
+        self.is_retired.store(true, Ordering::Release);
+        0
+    }
 }
 
 /// The path of an address: EINVAL without a GID, which RoCE has no other name than; errors of who
@@ -34,6 +68,9 @@ pub(crate) fn path(open: &OpenContext, attr: &AhAttr) -> Result<Path, c_int> {
     let own = control.query_gid(route.sgid_index).map_err(wrong)?;
     own.ok_or(libc::EINVAL)?;
     let destination = Gid(route.dgid.raw).ip();
+    if destination.is_unspecified() {
+        return Err(libc::EINVAL);
+    }
     let mac = control.resolve(destination).map_err(wrong)?;
     let mut path = if destination.is_multicast() {
         Path::to_group(route.sgid_index, destination)
@@ -94,6 +131,7 @@ pub unsafe extern "C" fn create_ah(pd: *mut Pd, attr: *mut AhAttr) -> *mut Ah {
                 pd,
                 handle: number,
             }),
+            is_retired: AtomicBool::new(false),
         });
         let ah = Box::into_raw(ah).cast::<Ah>();
         open.enter(Object::Ah(ah));
@@ -107,16 +145,17 @@ pub unsafe extern "C" fn create_ah(pd: *mut Pd, attr: *mut AhAttr) -> *mut Ah {
 /// `ah` came from [`create_ah`], and is not used after this has returned 0.
 pub unsafe extern "C" fn destroy_ah(ah: *mut Ah) -> c_int {
     catch_panics(libc::EIO, || {
-        // SAFETY: the caller's.
-        let shown = unsafe { ah.read() };
         // SAFETY: the caller's: a context outlives its objects.
-        let open = unsafe { OpenContext::of(shown.context) };
-        if let Err(refused) = open.control().destroy_ah(shown.handle) {
-            return errno::of(&refused);
+        let number = unsafe { AhObject::of(ah).retire() };
+        if number != 0 {
+            return number;
         }
-        open.leave(&Object::Ah(ah));
         // SAFETY: the caller's: made as a box, and nobody uses it any more.
-        drop(unsafe { Box::from_raw(ah.cast::<AhObject>()) });
+        unsafe {
+            let context = (*ah).context;
+            drop(Box::from_raw(ah.cast::<AhObject>()));
+            OpenContext::leave(context, &Object::Ah(ah));
+        }
         0
     })
 }

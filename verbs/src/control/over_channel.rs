@@ -1,8 +1,8 @@
 //! A control path behind a channel: commands go to another thread, and events come back from one.
 //!
 //! Nothing but commands, answers and events passes between the two sides, as it would between two
-//! processes. The environment variable [`CONTROL`] chooses it, for tests: all that programs do works
-//! over it as well.
+//! processes. The environment variable [`CONTROL`] chooses it, for tests: all that programs do
+//! works over it as well.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

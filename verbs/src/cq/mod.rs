@@ -29,7 +29,8 @@ pub(crate) struct CqObject {
     abi: UnsafeCell<CqEx>,
     /// Of `rings`: what the data path follows.
     data: *const (),
-    rings: Box<dyn CqRings>,
+    /// Taken out when the device has the queue no more.
+    rings: UnsafeCell<Option<Box<dyn CqRings>>>,
     number: u32,
     token: Token,
     target: Arc<CqTarget>,
@@ -76,7 +77,7 @@ impl CqObject {
             number: shown.base.handle,
             abi: UnsafeCell::new(shown),
             data: ptr::from_ref(&*rings).cast(),
-            rings,
+            rings: UnsafeCell::new(Some(rings)),
             token,
             target: target.clone(),
             current: UnsafeCell::new(Wc::default()),
@@ -105,8 +106,35 @@ impl CqObject {
         self.current.get()
     }
 
-    pub(crate) fn rings(&self) -> &dyn CqRings {
-        &*self.rings
+    /// Its ring; `None` after its context was closed.
+    pub(crate) fn rings(&self) -> Option<&dyn CqRings> {
+        // SAFETY: it is taken out only when nobody uses the queue any more.
+        unsafe { (*self.rings.get()).as_deref() }
+    }
+
+    /// Takes it away from the device, unless it is already: 0, or the error.
+    ///
+    /// # Safety
+    /// Its context is there, and nobody else uses the queue.
+    pub(crate) unsafe fn retire(&self) -> c_int {
+        if self.rings().is_none() {
+            return 0;
+        }
+        // SAFETY: the caller's.
+        let open = unsafe { self.open() };
+        let destroyed = match open.control().destroy_cq(self.number) {
+            Ok(destroyed) => destroyed,
+            Err(refused) => return errno::of(&refused),
+        };
+        open.events().leave(self.token);
+        if let Some(channel) = &self.target.channel {
+            channel.leave(self.token);
+        }
+        // SAFETY: the caller's.
+        if let Some(rings) = unsafe { (*self.rings.get()).take() } {
+            rings.release(&*destroyed);
+        }
+        0
     }
 
     pub(crate) const fn number(&self) -> u32 {
@@ -215,7 +243,10 @@ pub unsafe extern "C" fn resize_cq(cq: *mut Cq, entries: c_int) -> c_int {
         let Some(entries) = u32::try_from(entries).ok().filter(|entries| *entries > 0) else {
             return libc::EINVAL;
         };
-        let mut ring = object.rings.lock();
+        let Some(rings) = object.rings() else {
+            return libc::EIO;
+        };
+        let mut ring = rings.lock();
         if entries < ring.waiting() {
             return libc::EINVAL;
         }
@@ -247,21 +278,18 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut Cq) -> c_int {
         // SAFETY: the caller's.
         let object = unsafe { CqObject::of(cq) };
         // SAFETY: the caller's: a context outlives its objects.
-        let open = unsafe { object.open() };
-        let destroyed = match open.control().destroy_cq(object.number) {
-            Ok(destroyed) => destroyed,
-            Err(refused) => return errno::of(&refused),
-        };
-        open.leave(&Object::Cq(cq));
-        open.events().leave(object.token);
-        if let Some(channel) = &object.target.channel {
-            channel.leave(object.token);
+        let number = unsafe { object.retire() };
+        if number != 0 {
+            return number;
         }
         object.target.completions.wait();
         object.target.errors.wait();
+        let context = object.context();
         // SAFETY: the caller's: made as a box, and nobody uses it any more.
-        let object = unsafe { Box::from_raw(cq.cast::<CqObject>()) };
-        object.rings.release(&*destroyed);
+        unsafe {
+            drop(Box::from_raw(cq.cast::<CqObject>()));
+            OpenContext::leave(context, &Object::Cq(cq));
+        }
         0
     })
 }

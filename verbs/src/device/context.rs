@@ -4,25 +4,25 @@ use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{ListedDevice, complain};
 use crate::abi::device::{Context, ContextOps, Device, VerbsContext};
 use crate::abi::objects::{Ah, CompChannel, Cq, Mr, Pd, Qp};
-use crate::ah::destroy_ah;
+use crate::ah::AhObject;
 use crate::async_events::ContextEvents;
-use crate::channel::destroy_comp_channel;
 use crate::control::ControlPlane;
-use crate::cq::destroy_cq;
+use crate::cq::CqObject;
 use crate::cq::extended::create_cq_ex;
 use crate::errno::{self, fail, no_object};
 use crate::events::EventSink;
 use crate::import::CommandFd;
-use crate::mr::dereg_mr;
+use crate::mr::MrObject;
 use crate::panics::catch_panics;
 use crate::parent_domain::{alloc_parent_domain, alloc_td, dealloc_td};
-use crate::pd::dealloc_pd;
-use crate::qp::destroy_qp;
+use crate::pd::PdObject;
+use crate::qp::QpObject;
 use crate::qp::extended::create_qp_ex;
 use crate::query::device::query_device_ex;
 use crate::query::port::query_port_sized;
@@ -49,8 +49,11 @@ pub struct OpenContext {
     verbs: VerbsContext,
     control: Arc<dyn ControlPlane>,
     events: Arc<ContextEvents>,
-    /// What was made in it and is not destroyed, in the order in which a close destroys it.
+    /// What was made in it and the program has not destroyed, in the order in which a close
+    /// destroys it.
     live: Mutex<BTreeSet<Object>>,
+    /// The program has closed it; it is there as long as objects of it are.
+    is_closed: AtomicBool,
     /// What `cmd_fd` is: another part of the process may open the device by it.
     commands: CommandFd,
 }
@@ -95,28 +98,48 @@ impl OpenContext {
         self.live().insert(object);
     }
 
-    /// It was destroyed.
-    pub(crate) fn leave(&self, object: &Object) {
-        self.live().remove(object);
-    }
-
-    /// Destroys what the program has left, as the kernel does when its descriptor is closed.
+    /// An object of a context was destroyed. The context is gone after this if the program has
+    /// closed it before: nothing of it is used any more.
     ///
     /// # Safety
-    /// Nobody uses any of it any more.
-    unsafe fn destroy_all(&self) {
-        // A copy: each takes itself off the list.
-        let left = self.live().clone();
-        for object in left {
+    /// The context is open, or was closed while it had this object.
+    pub(crate) unsafe fn leave(context: *mut Context, object: &Object) {
+        // SAFETY: the caller's.
+        let open = unsafe { Self::of(context) };
+        let mut live = open.live();
+        live.remove(object);
+        let is_last = live.is_empty() && open.is_closed.load(Ordering::Acquire);
+        drop(live);
+        if is_last {
+            // SAFETY: the caller's.
+            unsafe { Self::free(context) };
+        }
+    }
+
+    /// # Safety
+    /// It was closed, and has no object.
+    unsafe fn free(context: *mut Context) {
+        let verbs = context.wrapping_byte_sub(offset_of!(VerbsContext, context));
+        // SAFETY: the caller's: `open_device` made it as a box.
+        drop(unsafe { Box::from_raw(verbs.cast::<Self>()) });
+    }
+
+    /// Takes what the program has left away from the device, as the kernel does when its
+    /// descriptor is closed. Programs that destroy it later all the same find it.
+    ///
+    /// # Safety
+    /// Nobody uses any of it any more, but to destroy it.
+    unsafe fn retire_all(&self) {
+        for object in self.live().clone() {
             // SAFETY: the caller's. An object that is not destroyed stays: the device may use it.
             let _ = unsafe {
                 match object {
-                    Object::Qp(qp) => destroy_qp(qp),
-                    Object::Ah(ah) => destroy_ah(ah),
-                    Object::Mr(mr) => dereg_mr(mr),
-                    Object::Cq(cq) => destroy_cq(cq),
-                    Object::Channel(channel) => destroy_comp_channel(channel),
-                    Object::Pd(pd) => dealloc_pd(pd),
+                    Object::Qp(qp) => QpObject::of(qp).retire(),
+                    Object::Ah(ah) => AhObject::of(ah).retire(),
+                    Object::Mr(mr) => MrObject::of(mr).retire(),
+                    Object::Cq(cq) => CqObject::of(cq).retire(),
+                    Object::Channel(_) => 0,
+                    Object::Pd(pd) => PdObject::of(pd).retire(),
                 }
             };
         }
@@ -166,6 +189,7 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
             control,
             events,
             live: Mutex::default(),
+            is_closed: AtomicBool::new(false),
             commands,
         });
         let open = Box::into_raw(open);
@@ -183,14 +207,19 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
 /// `context` came from [`open_device`] and is not used after this.
 pub unsafe extern "C" fn close_device(context: *mut Context) -> c_int {
     catch_panics(fail(libc::EIO), || {
-        let verbs = context.wrapping_byte_sub(offset_of!(VerbsContext, context));
         // SAFETY: the caller's.
-        unsafe {
-            OpenContext::of(context).commands.leave();
-            OpenContext::of(context).destroy_all();
-        };
-        // SAFETY: the caller's: `open_device` made it as a box, and nobody uses it any more.
-        drop(unsafe { Box::from_raw(verbs.cast::<OpenContext>()) });
+        let open = unsafe { OpenContext::of(context) };
+        open.commands.leave();
+        // SAFETY: as above.
+        unsafe { open.retire_all() };
+        let live = open.live();
+        open.is_closed.store(true, Ordering::Release);
+        let is_empty = live.is_empty();
+        drop(live);
+        if is_empty {
+            // SAFETY: the caller's: nobody uses it any more.
+            unsafe { OpenContext::free(context) };
+        }
         0
     })
 }

@@ -3,7 +3,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::{mem, ptr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use e810::{QpCaps, QpType};
 
@@ -15,7 +15,7 @@ use crate::acknowledged::Acknowledged;
 use crate::async_events::{ProgramPointer, QpTarget, Target};
 use crate::control::{NewQp, Token};
 use crate::cq::CqObject;
-use crate::device::context::Object;
+use crate::device::context::{Object, OpenContext};
 use crate::errno::{self, no_object};
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
@@ -150,10 +150,11 @@ impl QpObject {
             abi: UnsafeCell::new(shown),
             later: [0; LATER],
             data: ptr::from_ref(&*rings).cast(),
-            rings,
+            rings: UnsafeCell::new(Some(rings)),
             signals_all,
             token,
             target: target.clone(),
+            groups: Mutex::default(),
             collected: UnsafeCell::default(),
         };
         // SAFETY: the place was made for one just now.
@@ -179,18 +180,22 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut Qp) -> c_int {
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.
         let object = unsafe { QpObject::of(qp) };
+        // As the kernel: a member is taken out of its groups first.
+        if object.rings().is_some() && !object.groups().is_empty() {
+            return libc::EBUSY;
+        }
         // SAFETY: the caller's: a context outlives its objects.
-        let open = unsafe { object.open() };
-        let destroyed = match open.control().destroy_qp(object.number) {
-            Ok(destroyed) => destroyed,
-            Err(refused) => return errno::of(&refused),
-        };
-        open.leave(&Object::Qp(qp));
-        open.events().leave(object.token);
+        let number = unsafe { object.retire() };
+        if number != 0 {
+            return number;
+        }
         object.target.events.wait();
+        let context = object.shown().context;
         // SAFETY: the caller's: made as a box, and nobody uses it any more.
-        let object = unsafe { Box::from_raw(qp.cast::<QpObject>()) };
-        object.rings.release(&*destroyed);
+        unsafe {
+            drop(Box::from_raw(qp.cast::<QpObject>()));
+            OpenContext::leave(context, &Object::Qp(qp));
+        }
         0
     })
 }

@@ -4,13 +4,15 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ptr::NonNull;
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::extended::QpEx;
 use crate::abi::objects::{Cq, Qp};
 use crate::async_events::QpTarget;
 use crate::control::Token;
 use crate::device::context::OpenContext;
+use crate::errno;
 use crate::rings::QpRings;
 
 mod collected;
@@ -37,11 +39,14 @@ pub(crate) struct QpObject {
     later: [usize; LATER],
     /// Of `rings`: what the data path follows.
     data: *const (),
-    rings: Box<dyn QpRings>,
+    /// Taken out when the device has it no more.
+    rings: UnsafeCell<Option<Box<dyn QpRings>>>,
     number: u32,
     signals_all: bool,
     token: Token,
     target: Arc<QpTarget>,
+    /// Groups that the program has taken it into.
+    groups: Mutex<Vec<IpAddr>>,
     /// Of who has the send queue.
     collected: UnsafeCell<Collected>,
 }
@@ -64,6 +69,39 @@ impl QpObject {
     pub(crate) unsafe fn rings_of(qp: *mut Qp) -> *const () {
         // SAFETY: the caller's.
         unsafe { (*qp.cast::<Self>()).data }
+    }
+
+    /// Its queues; `None` after its context was closed.
+    fn rings(&self) -> Option<&dyn QpRings> {
+        // SAFETY: they are taken out only when nobody uses the queue pair any more.
+        unsafe { (*self.rings.get()).as_deref() }
+    }
+
+    /// Takes it away from the device, unless it is already: 0, or the error.
+    ///
+    /// # Safety
+    /// Its context is there, and nobody else uses the queue pair.
+    pub(crate) unsafe fn retire(&self) -> c_int {
+        if self.rings().is_none() {
+            return 0;
+        }
+        // SAFETY: the caller's.
+        let open = unsafe { self.open() };
+        let destroyed = match open.control().destroy_qp(self.number) {
+            Ok(destroyed) => destroyed,
+            Err(refused) => return errno::of(&refused),
+        };
+        open.events().leave(self.token);
+        // SAFETY: the caller's.
+        if let Some(rings) = unsafe { (*self.rings.get()).take() } {
+            rings.release(&*destroyed);
+        }
+        0
+    }
+
+    /// Groups that it is in.
+    pub(crate) fn groups(&self) -> MutexGuard<'_, Vec<IpAddr>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn target(&self) -> &QpTarget {

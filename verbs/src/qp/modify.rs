@@ -1,6 +1,8 @@
 //! Changing queue pairs.
 
 use core::ffi::c_int;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use e810::{AttrMask, Mtu, QpAttr, QpState, Qpn};
 
@@ -11,7 +13,7 @@ use crate::ah::path;
 use crate::cq::CqObject;
 use crate::device::context::OpenContext;
 use crate::errno;
-use crate::mr::rights;
+use crate::mr::qp_rights;
 use crate::panics::catch_panics;
 
 /// The state of a number, which verbs and the driver have the same.
@@ -67,7 +69,7 @@ fn changes(open: &OpenContext, attr: &ProgramAttr, mask: c_int) -> Result<QpAttr
         changes.cur_state = Some(state(attr.cur_qp_state)?);
     }
     if has(AttrMask::ACCESS_FLAGS) {
-        changes.access = Some(rights(attr.qp_access_flags | LOCAL_WRITE)?);
+        changes.access = Some(qp_rights(attr.qp_access_flags));
     }
     if has(AttrMask::PATH_MTU) {
         changes.path_mtu = Some(mtu(attr.path_mtu)?);
@@ -78,14 +80,20 @@ fn changes(open: &OpenContext, attr: &ProgramAttr, mask: c_int) -> Result<QpAttr
     if has(AttrMask::AV) {
         changes.path = Some(path(open, &attr.ah_attr)?);
     }
+    if has(AttrMask::PATH_MIG_STATE) {
+        // Any: there is no path to migrate to.
+        changes.path_mig_state = Some(0);
+    }
     if has(AttrMask::CAP) {
         return Err(libc::EOPNOTSUPP);
     }
     Ok(changes)
 }
 
-/// `IBV_ACCESS_LOCAL_WRITE`: regions need it beside rights of peers, queue pairs do not.
-const LOCAL_WRITE: u32 = 1;
+/// How long a send queue may take to drain (data-path 8.3, row SQD), and how often that is looked
+/// at.
+const DRAIN: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_millis(1);
 
 /// `ibv_modify_qp`: 0, or the error.
 ///
@@ -127,7 +135,17 @@ unsafe fn apply(
     let number = object.number;
     let wrong = |refused| errno::of(&refused);
     if changes.state != Some(QpState::Reset) {
-        control.modify_qp(number, changes).map_err(wrong)?;
+        let mut changed = control.modify_qp(number, changes);
+        // A send queue that drains: waited for, as kernel drivers do.
+        let since = Instant::now();
+        while let Err(refused) = &changed
+            && errno::of(refused) == libc::EBUSY
+            && since.elapsed() < DRAIN
+        {
+            thread::sleep(INTERVAL);
+            changed = control.modify_qp(number, changes);
+        }
+        changed.map_err(wrong)?;
         return Ok(changes.state);
     }
     let now = control.query_qp(number, AttrMask::STATE).map_err(wrong)?;
@@ -136,10 +154,11 @@ unsafe fn apply(
         return Ok(changes.state);
     }
     // Nobody posts or polls until the device has it again.
-    let mut queues = object.rings.lock();
+    let mut queues = object.rings().ok_or(libc::EIO)?.lock();
     // SAFETY: the caller's.
     let cqs = object.cqs().map(|cq| unsafe { CqObject::of(cq.as_ptr()) });
-    let mut cqs: Vec<_> = cqs.map(|cq| cq.rings().lock()).collect();
+    let cqs = cqs.filter_map(CqObject::rings);
+    let mut cqs: Vec<_> = cqs.map(|rings| rings.lock()).collect();
     let resetting = control.begin_reset(number).map_err(wrong)?;
     for cq in &mut cqs {
         cq.forget(&*resetting);

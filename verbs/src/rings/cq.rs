@@ -5,11 +5,12 @@ use core::fmt;
 use core::slice;
 use std::any::Any;
 use std::thread;
+use std::time::Duration;
 
 use e810::{CqDestroyed, CqResized, CqRing, Notify, Platform, QpResetting, Wc};
 
 use super::completion::Place;
-use super::lock::{Guard, Lock};
+use super::lock::{Guard, Lock, leak};
 use super::{CqRings, LockedCq};
 use crate::abi::objects::Cq;
 use crate::abi::work::Wc as ProgramWc;
@@ -17,6 +18,9 @@ use crate::cq::CqObject;
 
 /// Empty polls after which the processor is offered to others, where they may be the device.
 const EMPTY: u32 = 16;
+
+/// What a device that is a program may take for what a card does at once.
+const SLOW: Duration = Duration::from_millis(20);
 
 /// The ring of a completion queue, on a platform.
 pub struct PlatformCqRings<P: Platform>(Lock<Polled<P>>);
@@ -57,17 +61,76 @@ impl<P: Platform> PlatformCqRings<P> {
     pub unsafe extern "C" fn poll_cq(cq: *mut Cq, count: c_int, into: *mut ProgramWc) -> c_int {
         // SAFETY: the caller's.
         let rings = unsafe { Self::of(cq) };
+        let Some(polled) = rings.0.try_lock() else {
+            // SAFETY: the caller's.
+            return unsafe { rings.poll_later(count, into) };
+        };
+        // A queue is polled most often while there is nothing.
+        if polled.ring.is_idle() && polled.left == 0 {
+            return 0;
+        }
+        leak(polled);
+        // SAFETY: the caller's; the lock is this thread's.
+        unsafe {
+            match count {
+                1 => rings.poll_one_locked(into),
+                _ => rings.poll_locked(count, into),
+            }
+        }
+    }
+
+    /// Polls for one completion, and gives the lock back: with fewer registers.
+    ///
+    /// # Safety
+    /// As [`poll_cq`](Self::poll_cq); the lock is this thread's.
+    #[inline(never)]
+    unsafe fn poll_one_locked(&self, into: *mut ProgramWc) -> c_int {
+        // SAFETY: the lock is this thread's.
+        let polled = unsafe { &mut *self.0.as_mut_ptr() };
+        // SAFETY: the caller's; whatever is there is a place for a completion.
+        let done = polled
+            .ring
+            .poll(unsafe { slice::from_raw_parts_mut(into.cast::<Place>(), 1) });
+        if done == 0 && polled.left != 0 {
+            polled.was_empty();
+        }
+        // SAFETY: as above.
+        unsafe { self.0.force_unlock() };
+        done as c_int
+    }
+
+    /// Polls, once the lock can be had.
+    ///
+    /// # Safety
+    /// As [`poll_cq`](Self::poll_cq).
+    #[cold]
+    #[inline(never)]
+    unsafe fn poll_later(&self, count: c_int, into: *mut ProgramWc) -> c_int {
+        leak(self.0.lock());
+        // SAFETY: the caller's; the lock is this thread's.
+        unsafe { self.poll_locked(count, into) }
+    }
+
+    /// Polls, and gives the lock back.
+    ///
+    /// # Safety
+    /// As [`poll_cq`](Self::poll_cq); the lock is this thread's.
+    #[inline(never)]
+    unsafe fn poll_locked(&self, count: c_int, into: *mut ProgramWc) -> c_int {
         let into = if count > 0 {
             // SAFETY: the caller's; whatever is there is a place for a completion.
             unsafe { slice::from_raw_parts_mut(into.cast::<Place>(), count as usize) }
         } else {
             &mut []
         };
-        let mut polled = rings.0.lock();
+        // SAFETY: the lock is this thread's.
+        let polled = unsafe { &mut *self.0.as_mut_ptr() };
         let done = polled.ring.poll(into);
         if done == 0 && polled.left != 0 {
             polled.was_empty();
         }
+        // SAFETY: as above.
+        unsafe { self.0.force_unlock() };
         done as c_int
     }
 
@@ -140,6 +203,9 @@ struct Locked<'a, P: Platform>(Guard<'a, Polled<P>>);
 
 impl<P: Platform + 'static> LockedCq for Locked<'_, P> {
     fn waiting(&self) -> u32 {
+        if self.0.left != 0 {
+            thread::sleep(SLOW);
+        }
         self.0.ring.depth().waiting
     }
 

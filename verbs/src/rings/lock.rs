@@ -11,7 +11,7 @@ pub(super) type Lock<T> = SpinMutex<T, YieldNow>;
 /// What has it.
 pub(super) type Guard<'a, T> = SpinMutexGuard<'a, T>;
 
-/// Keeps a lock that was taken: whoever has taken it calls `force_unlock`.
+/// Keeps a lock that was taken: the thread calls `force_unlock` itself.
 pub(super) fn leak<T>(guard: Guard<'_, T>) {
     Guard::leak(guard);
 }

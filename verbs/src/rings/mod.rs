@@ -97,7 +97,8 @@ pub trait CqRings: Debug + Send + Sync {
 
 /// The ring of a completion queue that nobody polls just now.
 pub trait LockedCq {
-    /// Completions that wait to be polled, at least.
+    /// Completions that wait to be polled, at least: of what was posted before, as far as the
+    /// device is quick. One that is a program of this machine is given some time.
     fn waiting(&self) -> u32;
 
     /// Whether it can be resized: a few resizes may be under way at a time.

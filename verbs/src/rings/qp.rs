@@ -4,10 +4,10 @@ use core::ffi::c_int;
 use core::fmt;
 use std::any::Any;
 
-use e810::{Platform, QpDestroyed, QpRecv, QpReopened, QpSend, RecvWr, SendWr, Sge};
+use e810::{Platform, QpDestroyed, QpRecv, QpReopened, QpSend, QpSendList, RecvWr, SendWr, Sge};
 
 use super::cq::OTHERS;
-use super::lock::{Guard, Lock};
+use super::lock::{Guard, Lock, leak};
 use super::{LockedQp, QpRings, request};
 use crate::abi::objects::Qp;
 use crate::abi::work::{RecvWr as ProgramRecvWr, SendWr as ProgramSendWr};
@@ -61,28 +61,80 @@ impl<P: Platform> PlatformQpRings<P> {
     ) -> c_int {
         // SAFETY: the caller's.
         let rings = unsafe { Self::of(qp) };
-        let refused = |at: *mut ProgramSendWr, number: c_int| {
+        let Some(mut queue) = rings.send.try_lock() else {
             // SAFETY: the caller's.
-            unsafe { bad.write(at) };
-            number
+            return unsafe { rings.post_sends_later(wr, bad) };
         };
-        let mut queue = rings.send.lock();
-        let mut list = match queue.list() {
-            Ok(list) => list,
-            Err(error) => return refused(wr, error.errno()),
-        };
-        let mut at = wr;
-        // SAFETY: the caller's: each of the list can be read.
-        while let Some(request) = unsafe { at.as_ref() } {
-            let mut post = |wr: &SendWr<'_>| list.post(wr).map_err(|error| error.errno());
-            // SAFETY: the caller's: what it names can be read.
-            let posted = unsafe { request::with_send(request, rings.is_datagram, &mut post) };
-            if let Err(number) = posted {
-                return refused(at, number);
-            }
-            at = request.next;
+        // Most lists are of one request of one SGE, which is taken as it is.
+        // SAFETY: the caller's: it can be read, and what it names.
+        let alone = unsafe { wr.as_ref() }.filter(|request| request.next.is_null());
+        // SAFETY: as above.
+        let one = alone.and_then(|request| Some((request, unsafe { request::one_sge(request) }?)));
+        let posted = one.and_then(|(request, (sge, what))| {
+            let flags = request::flags(request.send_flags);
+            queue.post_one_sge(request.wr_id, flags, sge, what)
+        });
+        if posted.is_some() {
+            return 0;
         }
-        0
+        leak(queue);
+        // SAFETY: the caller's; the lock is this thread's.
+        unsafe { rings.post_sends(wr, bad) }
+    }
+
+    /// Posts a list, once the lock can be had.
+    ///
+    /// # Safety
+    /// As [`post_send`](Self::post_send).
+    #[cold]
+    #[inline(never)]
+    unsafe fn post_sends_later(
+        &self,
+        wr: *mut ProgramSendWr,
+        bad: *mut *mut ProgramSendWr,
+    ) -> c_int {
+        leak(self.send.lock());
+        // SAFETY: the caller's; the lock is this thread's.
+        unsafe { self.post_sends(wr, bad) }
+    }
+
+    /// Posts any list, and gives the lock back.
+    ///
+    /// # Safety
+    /// As [`post_send`](Self::post_send); the lock of the send queue is this thread's.
+    #[inline(never)]
+    unsafe fn post_sends(&self, wr: *mut ProgramSendWr, bad: *mut *mut ProgramSendWr) -> c_int {
+        let mut at = wr;
+        // SAFETY: the lock is this thread's.
+        let queue = unsafe { &mut *self.send.as_mut_ptr() };
+        let posted = queue.list().map_err(|error| error.errno());
+        let posted = posted.and_then(|mut list| {
+            // SAFETY: the caller's: each of the list can be read.
+            while let Some(request) = unsafe { at.as_ref() } {
+                // SAFETY: the caller's: what it names can be read.
+                let one = unsafe { request::one_sge(request) };
+                let fast = one.and_then(|(sge, what)| {
+                    let flags = request::flags(request.send_flags);
+                    list.post_one_sge(request.wr_id, flags, sge, what)
+                });
+                let fast = fast.or_else(|| {
+                    // SAFETY: as above.
+                    let (bytes, what) = unsafe { request::one_piece(request) }?;
+                    let flags = request::flags(request.send_flags);
+                    list.post_one_piece(request.wr_id, flags, bytes, what)
+                });
+                if fast.is_none() {
+                    // SAFETY: as above.
+                    unsafe { post_any(&mut list, request, self.is_datagram) }?;
+                }
+                at = request.next;
+            }
+            Ok(())
+        });
+        // SAFETY: the lock is this thread's.
+        unsafe { self.send.force_unlock() };
+        // SAFETY: the caller's.
+        posted.map_or_else(|number| unsafe { refused(at, bad, number) }, |()| 0)
     }
 
     /// `ibv_post_recv`: as [`post_send`](Self::post_send).
@@ -96,35 +148,96 @@ impl<P: Platform> PlatformQpRings<P> {
     ) -> c_int {
         // SAFETY: the caller's.
         let rings = unsafe { Self::of(qp) };
-        let refused = |at: *mut ProgramRecvWr, number: c_int| {
+        let Some(mut queue) = rings.recv.try_lock() else {
             // SAFETY: the caller's.
-            unsafe { bad.write(at) };
-            number
+            return unsafe { rings.post_receives_later(wr, bad) };
         };
-        let mut queue = rings.recv.lock();
-        let mut list = match queue.list() {
-            Ok(list) => list,
-            Err(error) => return refused(wr, error.errno()),
-        };
+        // SAFETY: the caller's: it can be read, and what it names.
+        let alone = unsafe { wr.as_ref() };
+        let alone = alone.filter(|request| request.next.is_null() && request.num_sge == 1);
+        let posted = alone.and_then(|request| {
+            // SAFETY: as above; both structures are the same.
+            let sge = unsafe { request.sg_list.cast::<Sge>().as_ref() }?;
+            queue.post_one_sge(request.wr_id, sge)
+        });
+        if posted.is_some() {
+            return 0;
+        }
+        leak(queue);
+        // SAFETY: the caller's; the lock is this thread's.
+        unsafe { rings.post_receives(wr, bad) }
+    }
+
+    /// Posts a list, once the lock can be had.
+    ///
+    /// # Safety
+    /// As [`post_recv`](Self::post_recv).
+    #[cold]
+    #[inline(never)]
+    unsafe fn post_receives_later(
+        &self,
+        wr: *mut ProgramRecvWr,
+        bad: *mut *mut ProgramRecvWr,
+    ) -> c_int {
+        leak(self.recv.lock());
+        // SAFETY: the caller's; the lock is this thread's.
+        unsafe { self.post_receives(wr, bad) }
+    }
+
+    /// Posts any list, and gives the lock back.
+    ///
+    /// # Safety
+    /// As [`post_recv`](Self::post_recv); the lock of the receive queue is this thread's.
+    #[inline(never)]
+    unsafe fn post_receives(&self, wr: *mut ProgramRecvWr, bad: *mut *mut ProgramRecvWr) -> c_int {
         let mut at = wr;
-        // SAFETY: the caller's: each of the list can be read.
-        while let Some(request) = unsafe { at.as_ref() } {
-            // SAFETY: the caller's: what it names can be read.
-            let sges = unsafe { request::sges(request.sg_list, request.num_sge) };
-            let posted = sges.and_then(|sges: &[Sge]| {
+        // SAFETY: the lock is this thread's.
+        let queue = unsafe { &mut *self.recv.as_mut_ptr() };
+        let posted = queue.list().map_err(|error| error.errno());
+        let posted = posted.and_then(|mut list| {
+            // SAFETY: the caller's: each of the list can be read.
+            while let Some(request) = unsafe { at.as_ref() } {
+                // SAFETY: the caller's: what it names can be read.
+                let sges = unsafe { request::sges(request.sg_list, request.num_sge) }?;
                 let wr = RecvWr {
                     wr_id: request.wr_id,
                     sges,
                 };
-                list.post(&wr).map_err(|error| error.errno())
-            });
-            if let Err(number) = posted {
-                return refused(at, number);
+                list.post(&wr).map_err(|error| error.errno())?;
+                at = request.next;
             }
-            at = request.next;
-        }
-        0
+            Ok(())
+        });
+        // SAFETY: the lock is this thread's.
+        unsafe { self.recv.force_unlock() };
+        // SAFETY: the caller's.
+        posted.map_or_else(|number| unsafe { refused(at, bad, number) }, |()| 0)
     }
+}
+
+/// Names the request that was refused.
+///
+/// # Safety
+/// `bad` can be written.
+unsafe fn refused<T>(at: *mut T, bad: *mut *mut T, number: c_int) -> c_int {
+    // SAFETY: the caller's.
+    unsafe { bad.write(at) };
+    number
+}
+
+/// Posts any request of a program.
+///
+/// # Safety
+/// What it names can be read.
+#[inline(never)]
+unsafe fn post_any<P: Platform>(
+    list: &mut QpSendList<'_, P>,
+    request: &ProgramSendWr,
+    is_datagram: bool,
+) -> Result<(), c_int> {
+    let mut post = |wr: &SendWr<'_>| list.post(wr).map_err(|error| error.errno());
+    // SAFETY: the caller's.
+    unsafe { request::with_send(request, is_datagram, &mut post) }
 }
 
 impl<P: Platform> fmt::Debug for PlatformQpRings<P> {

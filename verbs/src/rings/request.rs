@@ -5,7 +5,7 @@ use core::array;
 use core::ffi::{c_int, c_uint};
 use core::slice;
 
-use e810::{Data, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
+use e810::{Data, OneSge, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
 
 use crate::abi::work::{SendWr as ProgramSendWr, Sge as ProgramSge};
 
@@ -69,6 +69,64 @@ const _: () = {
     assert!(flags(2).bits() == SendFlags::SIGNALED.bits());
     assert!(flags(4).bits() == SendFlags::SOLICITED.bits());
 };
+
+/// The SGE of a request that has one and no inline data, and what it does; `None` for any other.
+///
+/// # Safety
+/// What `request` names can be read.
+#[inline(always)]
+pub(super) unsafe fn one_sge(request: &ProgramSendWr) -> Option<(&Sge, OneSge)> {
+    if request.num_sge != 1 || request.send_flags & INLINE != 0 {
+        return None;
+    }
+    let what = match request.opcode {
+        opcode::SEND => OneSge::Send,
+        opcode::RDMA_WRITE => OneSge::Write(remote(request)),
+        opcode::RDMA_READ => OneSge::Read(remote(request)),
+        _ => return None,
+    };
+    // SAFETY: the caller's; both structures are the same, see above.
+    let sge = unsafe { request.sg_list.cast::<Sge>().as_ref() }?;
+    Some((sge, what))
+}
+
+/// The inline data of a request that has one piece of it, and what it does; `None` for any other.
+///
+/// # Safety
+/// What `request` names can be read.
+#[inline(always)]
+pub(super) unsafe fn one_piece(request: &ProgramSendWr) -> Option<(&[u8], OneSge)> {
+    if request.num_sge != 1 || request.send_flags & INLINE == 0 {
+        return None;
+    }
+    let what = match request.opcode {
+        opcode::SEND => OneSge::Send,
+        opcode::RDMA_WRITE => OneSge::Write(remote(request)),
+        _ => return None,
+    };
+    // SAFETY: the caller's; both structures are the same, see above.
+    let sge = unsafe { request.sg_list.cast::<Sge>().as_ref() }?;
+    if sge.length == 0 {
+        return None;
+    }
+    let start = sge.addr as usize as *const u8;
+    // SAFETY: the caller's.
+    Some((
+        unsafe { slice::from_raw_parts(start, sge.length as usize) },
+        what,
+    ))
+}
+
+/// Memory of the peer that a request names.
+#[inline(always)]
+fn remote(request: &ProgramSendWr) -> Remote {
+    // SAFETY: numbers, whatever was written there.
+    let rdma = unsafe { request.wr.rdma };
+    Remote {
+        addr: rdma.remote_addr,
+        rkey: rdma.rkey,
+    }
+}
 
 /// What is done with a request.
 pub(super) type Post<'a> = dyn FnMut(&SendWr<'_>) -> Result<(), c_int> + 'a;
@@ -152,24 +210,16 @@ unsafe fn op<'a>(
     sges: &'a [Sge],
 ) -> Result<Op<'a>, c_int> {
     let imm = || Some(u32::from_be(request.imm_data));
-    let remote = || {
-        // SAFETY: numbers, whatever was written there.
-        let rdma = unsafe { request.wr.rdma };
-        Remote {
-            addr: rdma.remote_addr,
-            rkey: rdma.rkey,
-        }
-    };
     Ok(match request.opcode {
         opcode::SEND if !is_datagram => Op::Send { data, imm: None },
         opcode::RDMA_WRITE => Op::Write {
             data,
-            remote: remote(),
+            remote: remote(request),
             imm: None,
         },
         opcode::RDMA_READ => Op::Read {
             into: sges,
-            remote: remote(),
+            remote: remote(request),
         },
         opcode::SEND => Op::UdSend {
             data,
@@ -186,7 +236,7 @@ unsafe fn op<'a>(
         },
         opcode::RDMA_WRITE_WITH_IMM => Op::Write {
             data,
-            remote: remote(),
+            remote: remote(request),
             imm: imm(),
         },
         opcode::SEND_WITH_INV => Op::SendInv {

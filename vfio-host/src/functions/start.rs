@@ -5,7 +5,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use e810::hmc::Backing;
+use e810::hmc::{Backing, Capacity};
 use e810::{
     AdminqError, ColdStart, Config, Device, Lan, LinkPolicy, Package, PackageSource, Platform,
     Reached, Ready, bring_up, bring_up_cold,
@@ -132,9 +132,30 @@ impl Start {
         link: LinkPolicy,
         observe: &mut dyn FnMut(Reached),
     ) -> Result<Device<P, Ready<P>>> {
+        self.bring_up_for(platform, backing, Capacity::DEFAULT, link, observe)
+    }
+
+    /// The same, for as many objects as `capacity` says.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn bring_up_for<P: Platform>(
+        &self,
+        platform: P,
+        backing: Backing,
+        capacity: Capacity,
+        link: LinkPolicy,
+        observe: &mut dyn FnMut(Reached),
+    ) -> Result<Device<P, Ready<P>>> {
+        let with = |mut config: Config, ceqs| {
+            config.backing = backing;
+            config.capacity = capacity;
+            config.ceqs = ceqs;
+            config
+        };
         match self {
             Self::Warm { lan, ceqs } => {
-                let config = with(Config::new(*lan), backing, *ceqs);
+                let config = with(Config::new(*lan), *ceqs);
                 Ok(bring_up(platform, &config, observe)?)
             }
             Self::Cold {
@@ -143,7 +164,7 @@ impl Start {
                 ceqs,
                 leave_link,
             } => {
-                let config = with(Config::cold(*mtu), backing, *ceqs);
+                let config = with(Config::cold(*mtu), *ceqs);
                 let (source, missing) = match package {
                     Source::File(file) => {
                         let package = Package::parse(&file.bytes);
@@ -206,12 +227,6 @@ pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Star
         ceqs: usual_ceqs(),
         leave_link: asked.leave_link,
     })
-}
-
-fn with(mut config: Config, backing: Backing, ceqs: u16) -> Config {
-    config.backing = backing;
-    config.ceqs = ceqs;
-    config
 }
 
 /// Whether the card has no package.

@@ -12,6 +12,7 @@ mod fences;
 mod keys;
 mod neighbours;
 mod pages;
+mod parts;
 mod paths;
 mod queries;
 mod scale;

@@ -175,7 +175,7 @@ impl<P: HostPlatform> Objects<P> {
             Command::FinishReset(number) => {
                 let qp = find(&mut self.qps, "queue pair", number)?;
                 let reopened = qp.reopened.take().ok_or(OUT_OF_ORDER)?;
-                control.finish_reset_qp(&mut qp.control, &reopened)?;
+                control.finish_reset_qp(&mut qp.control, reopened)?;
                 Answer::Done
             }
             Command::DestroyQp(number) => {
