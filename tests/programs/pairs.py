@@ -60,8 +60,8 @@ LIMIT = int(os.environ.get("E810_PAIRS_SECONDS", "60"))
 # perftest measures the processor's clock, and gives up where others take its time. It gets two more turns.
 UNLUCKY = "Correlation coefficient r"
 
-# Seconds until a row that goes on is stopped.
-STOPPED_AFTER = 4
+# Seconds that a row still goes on when it has said what it should.
+STOPPED_AFTER = 1
 
 REASONS = {
     "card": "the card has not got it: a row of docs/verbs.md",
@@ -176,6 +176,25 @@ def command(row, start, port, client):
     return shlex.join(words)
 
 
+def printed(out):
+    """What a row's processes have printed."""
+    texts = []
+    for ending in ("run", "server", "client"):
+        if os.path.exists(f"{out}.{ending}"):
+            text = open(f"{out}.{ending}", errors="replace").read()
+            texts.append(f"[{ending}]\n{text}" if text else "")
+    return "".join(texts)
+
+
+def until_it_says(row, child, out, limit):
+    """Waits until it has printed all that it should, or has ended."""
+    end = time.monotonic() + limit
+    while time.monotonic() < end and child.poll() is None:
+        if all(re.search(regex, printed(out), re.M) for regex in row.says):
+            return
+        time.sleep(0.2)
+
+
 def outcome(row, e810, folder, start):
     """What came of a row: `ok`, `fail` or `stopped`, what was printed, and how both ended."""
     out = f"{folder}/row-{row.number}-{row.program}"
@@ -202,8 +221,11 @@ def outcome(row, e810, folder, start):
         run + ["--", "bash", "-c", script], env=environment, start_new_session=True, cwd=folder,
         stdin=subprocess.DEVNULL, stdout=open(f"{out}.run", "w"), stderr=subprocess.STDOUT,
     )  # fmt: skip
+    limit = LIMIT * (3 if row.long else 1)
     try:
-        child.wait(STOPPED_AFTER if row.wanted == "stopped" else LIMIT * (3 if row.long else 1))
+        if row.wanted == "stopped":
+            until_it_says(row, child, out, limit)
+        child.wait(STOPPED_AFTER if row.wanted == "stopped" else limit)
         came = "fail"
     except subprocess.TimeoutExpired:
         came = "stopped"
@@ -213,15 +235,11 @@ def outcome(row, e810, folder, start):
     except ProcessLookupError:
         pass
     child.wait()
-    texts = []
-    for ending in ("run", "server", "client"):
-        if os.path.exists(f"{out}.{ending}"):
-            text = open(f"{out}.{ending}", errors="replace").read()
-            texts.append(f"[{ending}]\n{text}" if text else "")
+    text = printed(out)
     status = open(f"{out}.status").read().strip() if os.path.exists(f"{out}.status") else "none"
     if came != "stopped" and status == "0 0":
         came = "ok"
-    return came, "".join(texts), status
+    return came, text, status
 
 
 def judge(row, came, text):
