@@ -8,9 +8,9 @@ LIST has paragraphs, each a command, what comes of it, and why:
         server: ...
 
 The first word is `ok`, `fail`, `stopped` (it goes on until it is stopped, and that is right) or `skip` (it is not
-run, because what comes of it is chance). `long`: only
-with --long. `one`: no peer, one process. 12, 13: only that Debian's. What follows is what both processes are started with; the port and the
-address of the server are added. Indented lines:
+run, because what comes of it is chance). `long`: only with --long. `one`: no peer, one process. 12, 13: only that
+Debian's. What follows is what both processes are started with; the port and the address of the server are added.
+Indented lines:
 
     server: OPTION...   what only the server has
     client: OPTION...   what only the client has
@@ -20,9 +20,10 @@ address of the server are added. Indented lines:
     never: REGEX        in what neither prints
     REASON: TEXT        why it fails: one of REASONS, and it has to be there for `fail` and `skip`
 
-PROGRAM may be several, `ib_{send,write}_bw`. A line `covers: PROGRAM...` asks that every option of their --help is in some row of theirs; `*` as an option stands for
-all of them, where a program cannot run at all. SMALL is the option -I 64 where the card has too little room for the
-usual one.
+PROGRAM may be several, `ib_{send,write}_bw`. A line `covers: PROGRAM...` asks that every option of their --help is
+in some row of theirs. Words that are no options: `*` stands for all of them, where a program cannot run at all; SMALL is
+-I 64 where a program asks for more inline data than the card has; MPI is what keeps UCX 1.18 from looking for MPI; ROW
+in a word is the program's name.
 """
 
 import concurrent.futures
