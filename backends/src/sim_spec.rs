@@ -5,10 +5,22 @@ use std::str::FromStr;
 
 use e810_hal::Ns;
 use e810_sim::link::{Mac, NoMac, NoRate, NoTime, mac_option, parse_mac, parse_time, time_option};
+use e810_sim::pe::WireLimits;
 use e810_sim::{Builder, FIRST_MAC, Mode, Quality, Rate, Sim};
 use e810_sim_wire::{NoWireName, Wire, WireName, WireSpec};
 
 use crate::BackendError;
+
+/// What connections have on a wire, whose other end is a process that may wait for a processor. It
+/// cannot answer then, as a card would: eight times the time without an answer that a queue pair
+/// asks for was too short on a busy machine. And what it does not take waits in the buffer of a
+/// socket, which holds 50 to 1000 packets of 4 KiB.
+const ON_A_WIRE: WireLimits = WireLimits {
+    ack_timeout: Some(Ns::from_ms(500)),
+    window: Some(256),
+    rnr_timer: None,
+    ack_credits: None,
+};
 
 /// What follows `sim:` in the name of a device: `latency=2us,rate=25G,wire=lab` and
 /// `mac=02:00:00:00:01:00`, any of them.
@@ -85,8 +97,18 @@ impl SimSpec {
             None => mode,
         };
         let link = self.link(Quality::default_in(mode));
+        let limits = self.limits();
         let builder = Sim::builder().mode(mode).quality(link);
+        let builder = builder.engine(move |_, config| config.wire = limits);
         builder.first_mac(self.first_mac())
+    }
+
+    /// Overrides of what queue pairs ask for.
+    fn limits(&self) -> WireLimits {
+        match self.wire {
+            Some(_) => ON_A_WIRE,
+            None => WireLimits::default(),
+        }
     }
 
     /// Joins `sim` to the wire of this name, if it has one, until the result is dropped.
@@ -189,6 +211,14 @@ mod tests {
         assert_eq!(mac(name), [2, 0, 0, 0, 1, 0]);
         assert_eq!(spec(name).to_string(), format!("sim:{name}"));
         assert_eq!(mac("mac=02:00:00:00:01:00"), [2, 0, 0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn connections_on_a_wire_wait_longer() {
+        let limits = |text: &str| text.parse::<SimSpec>().unwrap().limits();
+        let usual = Ns(e810_sim::rc::RETRANSMIT_NS);
+        assert!(limits("wire=a").ack_timeout.unwrap() > usual);
+        assert_eq!(limits("rate=1G"), WireLimits::default());
     }
 
     #[test]
