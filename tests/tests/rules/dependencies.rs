@@ -209,6 +209,12 @@ const CRATES: &[CrateRule] = &[
         core: false,
     },
     CrateRule {
+        package: "e810-stub-hns",
+        folder: "hns",
+        may_use: &["e810-verbs-names"],
+        core: false,
+    },
+    CrateRule {
         package: "e810-stub-mlx5",
         folder: "mlx5",
         may_use: &["e810-verbs-names"],

@@ -18,7 +18,8 @@ fn built() -> &'static Path {
     BUILT.get_or_init(|| {
         let test = env::current_exe().unwrap();
         let folder = test.parent().and_then(Path::parent).unwrap();
-        let libraries = "-p e810-host -p e810-verbs-so -p e810-stub-mlx5 -p e810-stub-efa";
+        let libraries =
+            "-p e810-host -p e810-verbs-so -p e810-stub-mlx5 -p e810-stub-efa -p e810-stub-hns";
         for what in [libraries, "-p e810-verbs-so --example devices"] {
             let mut cargo = Command::new(env!("CARGO"));
             cargo.args(["build", "--quiet"]).args(what.split(' '));

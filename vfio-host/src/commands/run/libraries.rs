@@ -19,10 +19,11 @@ const LIBRARIES: &str = "E810_LIBRARIES";
 /// The one in front of the driver, as it is built.
 const VERBS: &str = "libe810_verbs_so.so";
 /// As they are built, and what programs call them.
-const NAMES: [(&str, &str); 3] = [
+const NAMES: [(&str, &str); 4] = [
     (VERBS, "libibverbs.so.1"),
     ("libe810_stub_mlx5.so", "libmlx5.so.1"),
     ("libe810_stub_efa.so", "libefa.so.1"),
+    ("libe810_stub_hns.so", "libhns.so.1"),
 ];
 
 /// The folder with all of them.
@@ -52,7 +53,7 @@ impl Libraries {
         let folders = folders.iter().map(|folder| folder.display().to_string());
         let folders = folders.collect::<Vec<_>>().join(" nor in ");
         bail!(
-            "{files} are not in {folders}: cargo build -p e810-verbs-so -p e810-stub-mlx5 -p e810-stub-efa, or --libraries DIR"
+            "{files} are not in {folders}: cargo build -p e810-verbs-so -p e810-stub-mlx5 -p e810-stub-efa -p e810-stub-hns, or --libraries DIR"
         )
     }
 
