@@ -22,7 +22,7 @@ use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
 use e810_hal::Ns;
 use e810_host::functions::simulated::simulator;
-use e810_host::functions::start::{Source, Start, usual_ceqs};
+use e810_host::functions::start::{Sizes, Source, Start, usual_ceqs};
 use e810_sim::{Mode, Sim, can_check_access};
 
 use super::{Answer, Command, ControlPlane, Refused};
@@ -49,7 +49,7 @@ pub const MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
 pub const MEMORY: &str = "E810_VERBS_MEMORY";
 
 /// Objects of a process: programs do not say in advance what they need. As many as irdma has by
-/// default.
+/// default, where the card has them.
 const CAPACITY: Capacity = Capacity {
     qps: 1024,
     cqs: 2048,
@@ -145,8 +145,11 @@ impl DeviceVisitor<1> for Serving {
         // peers may name any key.
         let device = start.bring_up_for(
             function.clone(),
-            Backing::Full,
-            CAPACITY,
+            Sizes {
+                backing: Backing::Full,
+                capacity: CAPACITY,
+                or_fewer: true,
+            },
             LinkPolicy::GoOn,
             &mut |_| {},
         )?;
