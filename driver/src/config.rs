@@ -28,6 +28,8 @@ pub struct Config {
     pub lan: Lan,
     /// How many objects of each kind.
     pub capacity: Capacity,
+    /// Fewer will do, where the device has not as many.
+    pub or_fewer: bool,
     /// When HMC memory is allocated.
     pub backing: Backing,
     /// Entries of the CQP's send queue: a power of two, 4 to 2048
@@ -135,6 +137,7 @@ impl Config {
         Self {
             lan,
             capacity: Capacity::DEFAULT,
+            or_fewer: false,
             backing: Backing::Full,
             cqp_entries: 64,
             ceqs: 4,

@@ -25,6 +25,7 @@ pub mod errno;
 pub mod events;
 pub mod fork;
 pub mod import;
+mod limits;
 pub mod mr;
 pub mod multicast;
 mod panics;

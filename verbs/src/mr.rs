@@ -11,6 +11,7 @@ use crate::abi::objects::{Mr, Pd};
 use crate::control::{Memory, MrChanges, Refused};
 use crate::device::context::{Object, OpenContext};
 use crate::errno::{self, fail, no_object};
+use crate::limits::complain_of;
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
 
@@ -26,6 +27,8 @@ mod access {
     pub(super) const ZERO_BASED: c_uint = 1 << 5;
     pub(super) const ON_DEMAND: c_uint = 1 << 6;
     pub(super) const HUGETLB: c_uint = 1 << 7;
+    pub(super) const FLUSH_GLOBAL: c_uint = 1 << 8;
+    pub(super) const FLUSH_PERSISTENT: c_uint = 1 << 9;
     /// IBV_ACCESS_OPTIONAL_RANGE: what a device may ignore.
     pub(super) const OPTIONAL: c_uint = 0x3FF0_0000;
 }
@@ -43,7 +46,12 @@ fn rights(flags: c_uint) -> Result<AccessFlags, c_int> {
     ] {
         rights.set(right, flags & flag != 0);
     }
-    if flags & (access::MW_BIND | access::ON_DEMAND | access::HUGETLB) != 0 {
+    let not_offered = access::MW_BIND
+        | access::ON_DEMAND
+        | access::HUGETLB
+        | access::FLUSH_GLOBAL
+        | access::FLUSH_PERSISTENT;
+    if flags & not_offered != 0 {
         return Err(libc::EOPNOTSUPP);
     }
     let known = access::LOCAL_WRITE
@@ -177,7 +185,10 @@ pub unsafe extern "C" fn reg_mr_iova2(
         let made = open.control().reg_mr(domain.number(), memory, iova, rights);
         let key = match made {
             Ok(key) => key,
-            Err(refused) => return no_object(errno::of(&refused)),
+            Err(refused) => {
+                complain_of(&refused);
+                return no_object(errno::of(&refused));
+            }
         };
         let mr = Box::new(MrObject {
             abi: UnsafeCell::new(Mr {
@@ -323,7 +334,10 @@ pub unsafe extern "C" fn rereg_mr(
                 fail(errno::of(&lost));
                 return CMD;
             }
-            Err(refused) => return wrong(errno::of(&refused)),
+            Err(refused) => {
+                complain_of(&refused);
+                return wrong(errno::of(&refused));
+            }
         };
         let mut now = shown;
         (now.handle, now.lkey, now.rkey) = (key, key, key);

@@ -1,5 +1,8 @@
 //! Number of objects that the caller asks for.
 
+use super::object::Object;
+use super::plan::PBLES_PER_PAGE;
+use super::query::FpmQuery;
 use crate::limits::{MAX_MCAST_GROUPS, RESERVED_CQS, RESERVED_QPS};
 
 /// What the driver shall be able to hold at a time.
@@ -40,6 +43,28 @@ impl Capacity {
         mcast_groups: 16,
         pbles: 0x4_0000,
     };
+
+    /// Without what the device that gave `query` has not.
+    pub(super) fn within(&self, query: &FpmQuery) -> Self {
+        let most = |object, wanted: u32| wanted.min(query.limits(object).max);
+        let qps = query.limits(Object::Qp).max;
+        Self {
+            // The largest power of two.
+            qps: self.qps.min(1 << qps.checked_ilog2().unwrap_or(0)),
+            cqs: most(Object::Cq, self.cqs),
+            mrs: most(Object::Mr, self.mrs),
+            ahs: most(Object::FsiAv, self.ahs),
+            arps: most(Object::Arp, self.arps),
+            mcast_groups: most(Object::FsiMc, self.mcast_groups),
+            // Up to a page of them is lost.
+            pbles: self.pbles.min(
+                query
+                    .limits(Object::Pble)
+                    .max
+                    .saturating_sub(PBLES_PER_PAGE),
+            ),
+        }
+    }
 
     /// QPs the caller can create.
     #[must_use]

@@ -12,7 +12,7 @@ use crate::limits::{RESERVED_CQS, RESERVED_QPS};
 
 /// PBLEs of a 4 KiB page: the first usable one lies on a page boundary, so up
 /// to this many are lost (control-path 6.7).
-const PBLES_PER_PAGE: u32 = 512;
+pub(super) const PBLES_PER_PAGE: u32 = 512;
 /// PBLE indexes have 28 bits.
 const MAX_PBLES: u32 = 1 << 28;
 /// Objects are counted in blocks of this many bytes.
@@ -73,6 +73,36 @@ impl Plan {
             return Err(Error::Segments { needed, max });
         }
         Ok(plan)
+    }
+
+    /// As [`Plan::new`], for no more than the device has: where it has fewer of an
+    /// object, all of those; and fewer PBLEs, then fewer queue pairs and regions
+    /// until all fits, by halves, as existing drivers look for what fits.
+    ///
+    /// # Errors
+    /// As there, when nothing is left to go without.
+    pub fn at_most(query: &FpmQuery, capacity: &Capacity, backing: Backing) -> Result<Self> {
+        let mut less = capacity.within(query);
+        loop {
+            let error = match Self::new(query, &less, backing) {
+                Err(error @ (Error::Capacity { .. } | Error::Segments { .. })) => error,
+                plan => return plan,
+            };
+            // Pages of regions go first: most regions are of few.
+            let object = match error {
+                Error::Capacity { object, .. } => Some(object),
+                _ => None,
+            };
+            if matches!(object, None | Some(Object::Pble)) && less.pbles / 2 > less.mrs {
+                less.pbles /= 2;
+                continue;
+            }
+            if less.qps / 2 <= RESERVED_QPS || less.mrs / 2 <= 1 {
+                return Err(error);
+            }
+            less.qps /= 2;
+            less.mrs /= 2;
+        }
     }
 
     /// What one kind takes.

@@ -6,7 +6,7 @@ use e810_datapath::wr::PageSize as WrPageSize;
 use e810_datapath::{FastRegister, FastRegisterParts};
 use e810_hal::{Iova, Platform, SharedBytes};
 
-use super::mr::not_empty;
+use super::mr::check_length;
 use super::page_list::Pieces;
 use super::{Control, run};
 use crate::error::{Error, Object, Result};
@@ -86,7 +86,7 @@ impl<P: Platform> Control<P> {
     ) -> Result<FastRegister> {
         self.own(mr.owner, Object::Mr, mr.index)?;
         access.check(self.quirks.memory_windows)?;
-        not_empty(memory)?;
+        check_length(memory)?;
         if mr.is_mapped() {
             return Err(Error::Invalid {
                 what: "this region has memory: invalidate its key and unmap it first",

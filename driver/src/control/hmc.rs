@@ -29,7 +29,11 @@ impl<P: Platform> Memory<P> {
         let room = HostBox::uninit(platform)?;
         let features = query_features(cqp)?;
         let query = FpmQuery::ask(cqp)?;
-        let plan = Plan::new(&query, &config.capacity, config.backing)?;
+        let plan_for = match config.or_fewer {
+            true => Plan::at_most,
+            false => Plan::new,
+        };
+        let plan = plan_for(&query, &config.capacity, config.backing)?;
         let hmc = Hmc::create(cqp, &query, &plan)?;
         Ok(room.fill(Self {
             features,

@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use e810_cqp::hmc::Object as HmcObject;
+use e810_cqp::limits::MAX_MR_BYTES;
 use e810_cqp::op::{DeallocStag, Extent, RegisterMr, StagKind, TagBase};
 use e810_hal::{Mapping, Platform, SharedBytes};
 
@@ -52,7 +53,7 @@ impl<P: Platform> Control<P> {
     ) -> Result<Mr<P>> {
         self.own(pd.owner, Object::Pd, pd.id)?;
         access.check(self.quirks.memory_windows)?;
-        not_empty(memory)?;
+        check_length(memory)?;
         check_iova(memory, iova, access)?;
         let index = self.take_stag()?;
         let made = self.reg_mr_as(index, pd, (memory, iova), access);
@@ -221,7 +222,7 @@ impl<P: Platform> Control<P> {
         if let Some(access) = change.access {
             access.check(self.quirks.memory_windows)?;
         }
-        change.memory.map_or(Ok(()), not_empty)?;
+        change.memory.map_or(Ok(()), check_length)?;
         let (memory, iova) = change.place(mr);
         check_iova(memory, iova, change.access.unwrap_or(mr.access))
     }
@@ -271,17 +272,22 @@ impl<P: Platform> Control<P> {
     }
 }
 
-/// A region has at least one byte: length 0 would mean all memory.
-pub(super) fn not_empty(memory: SharedBytes) -> Result<()> {
-    if memory.is_empty() {
-        return Err(Error::OutOfRange {
-            what: "length of a region",
-            value: 0,
-            min: 1,
-            max: usize::MAX as u64,
-        });
+/// A region has at least one byte: length 0 would mean all memory. What the device cannot describe
+/// is not mapped first.
+pub(super) fn check_length(memory: SharedBytes) -> Result<()> {
+    is_length(memory.len() as u64)
+}
+
+fn is_length(value: u64) -> Result<()> {
+    if (1..=MAX_MR_BYTES).contains(&value) {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::OutOfRange {
+        what: "length of a region",
+        value,
+        min: 1,
+        max: MAX_MR_BYTES,
+    })
 }
 
 /// What SGEs and peers may name a region's first byte by.
@@ -299,4 +305,21 @@ fn check_iova(memory: SharedBytes, iova: u64, access: AccessFlags) -> Result<()>
         return Ok(());
     };
     Err(Error::Invalid { what: wrong })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::errno::EINVAL;
+
+    #[test]
+    fn lengths_that_the_device_cannot_describe_are_refused_before_anything_is_mapped() {
+        for length in [1, 4096, MAX_MR_BYTES] {
+            assert!(is_length(length).is_ok(), "{length}");
+        }
+        for length in [0, MAX_MR_BYTES + 1, u64::MAX] {
+            let refused = is_length(length).unwrap_err();
+            assert_eq!(refused.errno(), EINVAL, "{refused}");
+        }
+    }
 }

@@ -231,6 +231,25 @@ static void replaced_later(void) {
     say_error("dereg", ibv_dereg_mr(mr));
 }
 
+/* The same address, mapped anew and registered again: each region has the memory that was there when it was made. */
+static void registered_again(void) {
+    unsigned char *memory = new_memory(PAGE);
+    struct ibv_pd *pd = new_pd();
+    struct ibv_mr *old, *again;
+    row("old"), old = registered(pd, memory, PAGE, ALL_RIGHTS);
+    if (!old) return;
+    NEED(!munmap(memory, PAGE));
+    NEED(mmap(memory, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == memory);
+    row("again"), again = registered(pd, memory, PAGE, ALL_RIGHTS);
+    if (!again) return;
+    row("through-again"), moved(again, (uintptr_t)memory, memory, PAGE, READABLE | WRITABLE, ALL);
+    memset(memory, 0x5a, PAGE);
+    row("through-old"), moved(old, (uintptr_t)memory, memory, PAGE, 0, ALL);
+    row("new-memory"), say("%s", memory[0] == 0x5a && !memcmp(memory, memory + 1, PAGE - 1) ? "untouched" : "written");
+    row("old-gone"), say_error("", ibv_dereg_mr(old));
+    row("again-then"), moved(again, (uintptr_t)memory, memory, PAGE, READABLE | WRITABLE, ALL);
+}
+
 static void files(void) {
     int file = memfd_create("memory", 0), short_file = memfd_create("short", 0);
     NEED(file >= 0 && short_file >= 0 && !ftruncate(file, 4 * PAGE) && !ftruncate(short_file, PAGE));
@@ -403,6 +422,7 @@ static struct check checks[] = {
     {"overlapping", overlapping},
     {"program", program},
     {"protection", protection},
+    {"registered-again", registered_again},
     {"replaced-later", replaced_later},
     {"rights", rights},
     {"same-page", same_page},

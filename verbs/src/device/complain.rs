@@ -4,7 +4,7 @@ use std::mem;
 use std::ptr;
 
 /// Writes a line in one piece. If nobody reads, nothing happens: no signal, no panic.
-pub(super) fn complain(line: &str) {
+pub(crate) fn complain(line: &str) {
     let line = format!("e810: {line}\n");
     without_sigpipe(|| {
         // SAFETY: the bytes are the line's.

@@ -19,7 +19,7 @@ use crate::errno;
 use crate::panics::catch_panics;
 
 mod choice;
-mod complain;
+pub(crate) mod complain;
 pub mod context;
 mod guid;
 mod ownership;

@@ -23,6 +23,17 @@ use crate::cli::StartArgs;
 /// a speed with a switch.
 pub(crate) const LINK: Ns = Ns::from_ms(10_000);
 
+/// How many objects a function is brought up for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    /// When they get their memory.
+    pub backing: Backing,
+    /// How many.
+    pub capacity: Capacity,
+    /// Fewer will do, where the device has not as many.
+    pub or_fewer: bool,
+}
+
 /// How a function is brought up.
 #[derive(Debug)]
 pub enum Start {
@@ -132,24 +143,29 @@ impl Start {
         link: LinkPolicy,
         observe: &mut dyn FnMut(Reached),
     ) -> Result<Device<P, Ready<P>>> {
-        self.bring_up_for(platform, backing, Capacity::DEFAULT, link, observe)
+        let sizes = Sizes {
+            backing,
+            capacity: Capacity::DEFAULT,
+            or_fewer: false,
+        };
+        self.bring_up_for(platform, sizes, link, observe)
     }
 
-    /// The same, for as many objects as `capacity` says.
+    /// The same, for as many objects as `sizes` says.
     ///
     /// # Errors
     /// As there.
     pub fn bring_up_for<P: Platform>(
         &self,
         platform: P,
-        backing: Backing,
-        capacity: Capacity,
+        sizes: Sizes,
         link: LinkPolicy,
         observe: &mut dyn FnMut(Reached),
     ) -> Result<Device<P, Ready<P>>> {
         let with = |mut config: Config, ceqs| {
-            config.backing = backing;
-            config.capacity = capacity;
+            config.backing = sizes.backing;
+            config.capacity = sizes.capacity;
+            config.or_fewer = sizes.or_fewer;
             config.ceqs = ceqs;
             config
         };

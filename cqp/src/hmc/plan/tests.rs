@@ -194,3 +194,43 @@ proptest! {
         }
     }
 }
+
+/// A program that asks for a lot gets what there is.
+#[test]
+fn at_most_is_no_more_than_the_device_has() {
+    let query = query();
+    let all = Capacity {
+        qps: 1 << 20,
+        cqs: 1 << 24,
+        mrs: 1 << 24,
+        ahs: 1 << 24,
+        arps: 1 << 24,
+        mcast_groups: 1 << 24,
+        pbles: MAX_PBLES,
+    };
+    assert!(Plan::new(&query, &all, Backing::Full).is_err());
+    let plan = Plan::at_most(&query, &all, Backing::Full).unwrap();
+    for object in [
+        Object::Qp,
+        Object::Cq,
+        Object::Mr,
+        Object::Arp,
+        Object::FsiAv,
+    ] {
+        let (count, most) = (plan.counts.get(object), query.limits(object).max);
+        assert!(count > 3 && count <= most, "{object}: {count} of {most}");
+    }
+    assert!(plan.segments(&query) <= u64::from(query.max_sds));
+    // What fits is what was asked for.
+    let fits = Plan::new(&query, &Capacity::DEFAULT, Backing::Full);
+    assert_eq!(
+        Plan::at_most(&query, &Capacity::DEFAULT, Backing::Full),
+        fits
+    );
+    // Few segments: fewer queue pairs and regions.
+    let tight = query_with_segments(40);
+    let plan = Plan::at_most(&tight, &all, Backing::Full).unwrap();
+    assert!(plan.segments(&tight) <= 40);
+    let none = Plan::at_most(&query_with_segments(1), &all, Backing::Full);
+    assert!(matches!(none, Err(Error::Segments { .. })), "{none:?}");
+}

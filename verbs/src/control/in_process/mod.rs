@@ -17,13 +17,13 @@ use std::thread;
 
 use anyhow::Context as _;
 use e810::hmc::{Backing, Capacity};
-use e810::{GidEntry, LinkPolicy, Mtu, Stage, StageError};
+use e810::{GidEntry, LinkPolicy, Mtu};
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
 use e810_hal::Ns;
 use e810_host::functions::simulated::simulator;
-use e810_host::functions::start::{Source, Start, usual_ceqs};
+use e810_host::functions::start::{Sizes, Source, Start, usual_ceqs};
 use e810_sim::{Mode, Sim, can_check_access};
 
 use super::{Answer, Command, ControlPlane, Refused};
@@ -50,7 +50,7 @@ pub const MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
 pub const MEMORY: &str = "E810_VERBS_MEMORY";
 
 /// Objects of a process: programs do not say in advance what they need. As many as irdma has by
-/// default.
+/// default, where the card has them.
 const CAPACITY: Capacity = Capacity {
     qps: 1024,
     cqs: 2048,
@@ -61,12 +61,6 @@ const CAPACITY: Capacity = Capacity {
     // 4 GiB in pages of 4 KiB, of which memory is allocated for what is used.
     pbles: 0x10_0000,
 };
-
-/// Whether the device has room for fewer objects, or the machine memory for fewer.
-fn does_not_fit(error: &anyhow::Error) -> bool {
-    let stage = error.downcast_ref::<StageError>();
-    stage.is_some_and(|failed| failed.stage == Stage::Hmc)
-}
 
 /// How a function is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -152,15 +146,16 @@ impl DeviceVisitor<1> for Serving {
         };
         // All of it has memory from the beginning, as with existing drivers: programs and their
         // peers may name any key.
-        let bring_up = |capacity| {
-            let (backing, link) = (Backing::Full, LinkPolicy::GoOn);
-            start.bring_up_for(function.clone(), backing, capacity, link, &mut |_| {})
-        };
-        let device = match bring_up(CAPACITY) {
-            // A card whose engine was given less.
-            Err(error) if does_not_fit(&error) => bring_up(Capacity::DEFAULT)?,
-            device => device?,
-        };
+        let device = start.bring_up_for(
+            function.clone(),
+            Sizes {
+                backing: Backing::Full,
+                capacity: CAPACITY,
+                or_fewer: true,
+            },
+            LinkPolicy::GoOn,
+            &mut |_| {},
+        )?;
         let (mut control, events) = device.split();
         // An interface has them from its stack.
         if self.opening.tap.is_none() {

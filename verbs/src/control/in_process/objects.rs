@@ -6,10 +6,11 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use e810::{
-    Ah, Control, CqControl, CqInit, Mr, MrChange, Pd, QpControl, QpInit, QpResetting, ReregError,
-    SharedBytes,
+    AccessFlags, Ah, Control, CqControl, CqInit, Mr, MrChange, Pd, QpControl, QpInit, QpResetting,
+    ReregError, SharedBytes,
 };
 use e810_backends::interrupts::HostPlatform;
+use e810_hal::{Access, DmaError};
 
 use super::lock;
 use crate::control::{Answer, Command, Handover, Memory, MrChanges, NewQp, Refused, Token};
@@ -62,11 +63,24 @@ fn take<T>(table: &mut HashMap<u32, T>, object: &'static str, number: u32) -> Re
 }
 
 /// The program's memory, as the driver takes it.
-fn shared(memory: Memory) -> Result<SharedBytes, Refused> {
-    let start = NonNull::new(memory.address as *mut u8);
-    let start = start.ok_or(e810::Error::Invalid {
-        what: "there is no memory at address 0",
-    })?;
+fn shared(memory: Memory, access: AccessFlags) -> Result<SharedBytes, Refused> {
+    // Nothing is at address 0: for no bytes that is one more thing that is wrong.
+    let Some(start) = NonNull::new(memory.address as *mut u8) else {
+        let error = match memory.length {
+            0 => e810::Error::Invalid {
+                what: "a region has at least one byte",
+            },
+            bytes => e810::Error::Dma(DmaError::NotAccessible {
+                address: 0,
+                bytes,
+                access: match access.contains(AccessFlags::LOCAL_WRITE) {
+                    true => Access::ReadWrite,
+                    false => Access::Read,
+                },
+            }),
+        };
+        return Err(error.into());
+    };
     // SAFETY: a program promises by registering memory that it is its own until it deregisters
     // it, and the only references to it are the program's. Where it breaks that promise, the
     // kernel's pinning keeps the pages, and a simulated device of this process looks before it
@@ -117,7 +131,7 @@ impl<P: HostPlatform> Objects<P> {
                 access,
             } => {
                 let pd = find(&mut self.pds, "protection domain", pd)?;
-                let mr = control.reg_mr_iova(pd, shared(memory)?, iova, access)?;
+                let mr = control.reg_mr_iova(pd, shared(memory, access)?, iova, access)?;
                 let key = mr.lkey();
                 self.mrs.insert(key, mr);
                 Answer::Key(key)
@@ -224,7 +238,9 @@ impl<P: HostPlatform> Objects<P> {
     }
 
     fn rereg_mr(&mut self, key: u32, changes: MrChanges) -> Result<Answer, Refused> {
-        let memory = changes.memory.map(shared).transpose()?;
+        let access = changes.access.unwrap_or(AccessFlags::empty());
+        let memory = changes.memory.map(|memory| shared(memory, access));
+        let memory = memory.transpose()?;
         let pd = match changes.pd {
             Some(pd) => Some(&*find(&mut self.pds, "protection domain", pd)?),
             None => None,
