@@ -119,7 +119,10 @@ impl DeviceVisitor<1> for Serving {
     fn simulator(&mut self, spec: &SimSpec) -> anyhow::Result<Sim> {
         // Programs of others register what they like, and unmap it when they like.
         let simulator = simulator(spec, 1, Mode::Real, 1, false);
-        Ok(simulator.checked_access(can_check_access()).build())
+        let simulator = simulator.checked_access(can_check_access()).build();
+        #[cfg(feature = "testing")]
+        crate::testing::enter_simulator(&simulator);
+        Ok(simulator)
     }
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<()> {
@@ -217,7 +220,10 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
     }
 
     fn listen(&self, sink: &Arc<dyn EventSink>) {
-        lock(&self.listeners).push(Arc::downgrade(sink));
+        let mut listeners = lock(&self.listeners);
+        // Those that are gone hold memory, and there may be no event for long.
+        listeners.retain(|sink| sink.strong_count() > 0);
+        listeners.push(Arc::downgrade(sink));
     }
 
     fn data_path(&self) -> &'static DataPathOps {
