@@ -161,6 +161,8 @@ impl Engine {
                 ctx: ctx(qp.ctx),
                 pd: pd(qp.pd),
                 cqs: qp.cqs.map(cq),
+                // Its owner takes it out of them.
+                groups: 0,
                 shared: true,
                 kept: true,
                 ..qp.clone()

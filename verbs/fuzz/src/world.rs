@@ -280,7 +280,7 @@ pub struct Done {
     pub sent: u64,
     /// The last receive.
     pub received: u64,
-    /// The device, or a call, has begun to flush it.
+    /// A request has failed, and all behind it do.
     pub flushed: bool,
 }
 

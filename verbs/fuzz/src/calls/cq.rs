@@ -476,7 +476,7 @@ fn completed(engine: &mut Engine, at: usize, wr_id: u64, status: c_int, number: 
         ));
     }
     if status != SUCCESS {
-        done.flushed = true;
+        done.flushed |= !is_receive;
         if state == 3 && kind == 2 {
             run.tally.edges.insert((kind, 3, 6 + 100));
         }

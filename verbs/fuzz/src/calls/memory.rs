@@ -62,10 +62,12 @@ pub(crate) fn destroy_pd(engine: &mut Engine, at: usize) -> bool {
         return true;
     }
     let is_closed = world.ctxs.get(pd.ctx).is_closed;
+    // What was made through another name of it went with that context.
+    let some_closed = pd.users > 0 && world.ctxs.iter().any(|(_, ctx)| ctx.is_closed);
     let allowed: &[c_int] = match pd.role {
         PdRole::Own if pd.parents > 0 => &[EBUSY],
         // What other contexts have in it keeps it.
-        PdRole::Own if is_closed => &[0, EBUSY],
+        PdRole::Own if is_closed || some_closed => &[0, EBUSY],
         PdRole::Own if pd.users > 0 => &[EBUSY],
         _ => &[0],
     };
