@@ -190,6 +190,13 @@ const CRATES: &[CrateRule] = &[
         ],
         core: false,
     },
+    // Calls the library as programs do, and asks the simulators behind it.
+    CrateRule {
+        package: "e810-verbs-fuzz",
+        folder: "fuzz",
+        may_use: &["e810-sim", "e810-verbs", "e810-verbs-names"],
+        core: false,
+    },
     CrateRule {
         package: "e810-verbs-names",
         folder: "names",

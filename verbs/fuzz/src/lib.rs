@@ -15,7 +15,6 @@
 // UNSAFETY: calls the C interface, with pointers that this crate keeps.
 
 #![expect(
-    clippy::panic,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,

@@ -48,8 +48,9 @@ fn main() -> ExitCode {
     let tally = campaign.run();
     println!("{:.1} s", began.elapsed().as_secs_f64());
     if counts {
-        for (at, name) in SYMBOLS.iter().enumerate() {
-            println!("{name:40} {:10} {:10}", tally.calls[at], tally.good[at]);
+        let counts = tally.calls.iter().zip(&tally.good);
+        for (name, (calls, good)) in SYMBOLS.iter().zip(counts) {
+            println!("{name:40} {calls:10} {good:10}");
         }
     }
     let reported = report(&tally);

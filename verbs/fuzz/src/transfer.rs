@@ -3,7 +3,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::mem;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use e810_verbs::abi::make::{CqInitAttrEx, QpCap, QpInitAttr, QpInitAttrEx};
@@ -42,7 +42,7 @@ struct Side {
     mr: usize,
     ah: Option<usize>,
     channel: usize,
-    memory: Arc<Arena>,
+    memory: Rc<Arena>,
 }
 
 impl Pair {
@@ -119,7 +119,7 @@ impl Side {
             users: 2,
             kept: true,
         });
-        let memory = Arc::new(Arena::new(SLOT * SLOTS));
+        let memory = Rc::new(Arena::new(SLOT * SLOTS));
         let start = memory.address() as *mut c_void;
         let mr = call!(
             run,

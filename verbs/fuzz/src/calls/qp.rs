@@ -1,7 +1,7 @@
 //! Queue pairs.
 
 use core::ffi::c_int;
-use core::mem;
+use core::{mem, ptr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810_verbs::abi::make::{QpCap, QpInitAttr, QpInitAttrEx};
@@ -167,7 +167,11 @@ fn create(engine: &mut Engine) {
     };
     let recv_ptr = world.cqs.get(recv).ptr;
     let with_srq = !is_right && run.draw.once_in(10);
-    let srq = if with_srq { 8 as *mut _ } else { null() };
+    let srq = if with_srq {
+        ptr::dangling_mut()
+    } else {
+        null()
+    };
     let signal_all = run.draw.number(&[0, 1, 1, -1]);
     run.about(|| format!("kind {kind}, {size:?}, other context {foreign}, no queue {no_cq}"));
     let plain_error = match 0 {
@@ -432,6 +436,7 @@ fn change(engine: &mut Engine, at: usize) {
         Some(allowed) => allowed,
         // The device has no way back (docs/verbs-map.md).
         None if (from, to) == (5, 3) => &[EOPNOTSUPP, EINVAL],
+        None if can && to == 3 && qp.kind == UD => &[0, EINVAL, EBUSY, EOPNOTSUPP],
         None if can && may_fail && !matches!(to, 0 | 6) => &[0, EINVAL, EBUSY],
         None if can => &[0],
         None if may_fail && matches!(to, 0 | 6) => &[0],
