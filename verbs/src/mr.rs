@@ -280,8 +280,8 @@ pub unsafe extern "C" fn rereg_mr(
         let object = unsafe { MrObject::of(mr) };
         // SAFETY: the caller's: nobody else changes it at the same time.
         let shown = unsafe { object.abi.get().read() };
-        // SAFETY: the caller's: a context outlives its objects. A parent domain need not outlive its
-        // regions.
+        // SAFETY: the caller's: a context outlives its objects. A parent domain need not outlive
+        // its regions.
         let open = unsafe { OpenContext::of(shown.context) };
         let wrong = |number| {
             fail(number);

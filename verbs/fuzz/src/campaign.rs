@@ -86,7 +86,7 @@ impl Campaign {
         let mut seed = self.seed;
         // The first sequence brings the functions up, and leaves what they keep.
         let mut before = Vec::new();
-        let mut told = Instant::now();
+        let mut printed = Instant::now();
         while tally.all() < self.calls {
             let run = match self.threads {
                 0 | 1 => self.alone(seed),
@@ -98,8 +98,8 @@ impl Campaign {
             }
             tally.add(&run.tally);
             seed += 1;
-            if told.elapsed() > Duration::from_secs(30) {
-                told = Instant::now();
+            if printed.elapsed() > Duration::from_secs(30) {
+                printed = Instant::now();
                 println!("{} calls, seed {seed}", tally.all());
             }
         }
