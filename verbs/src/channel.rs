@@ -124,11 +124,10 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut CompChannel) -> c_in
         if object.events.cqs.load(Ordering::Acquire) > 0 {
             return libc::EBUSY;
         }
-        let context = object.context();
         // SAFETY: the caller's: made as a box, and nobody uses it any more.
         unsafe {
+            OpenContext::leave(object.context(), &Object::Channel(channel));
             drop(Box::from_raw(channel.cast::<ChannelObject>()));
-            OpenContext::leave(context, &Object::Channel(channel));
         }
         0
     })

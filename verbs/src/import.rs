@@ -93,13 +93,12 @@ pub unsafe extern "C" fn import_device(fd: c_int) -> *mut Context {
         let found = number_in(fd).and_then(|wanted| {
             let open = open_contexts();
             let (_, context) = open.iter().find(|(number, _)| *number == wanted)?;
-            Some(context.0)
+            // SAFETY: it is in the list, so it is open.
+            Some(unsafe { (*context.0).device })
         });
-        let Some(context) = found else {
+        let Some(device) = found else {
             return no_object(libc::EINVAL);
         };
-        // SAFETY: it is in the list, so it is open.
-        let device = unsafe { (*context).device };
         // SAFETY: as above: of an open context.
         let opened = unsafe { open_device(device) };
         if !opened.is_null() {

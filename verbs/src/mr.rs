@@ -253,9 +253,8 @@ pub unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {
         }
         // SAFETY: the caller's: made as a box, and nobody uses it any more.
         unsafe {
-            let context = (*mr).context;
+            OpenContext::leave((*mr).context, &Object::Mr(mr));
             forget(mr);
-            OpenContext::leave(context, &Object::Mr(mr));
         }
         0
     })
@@ -292,8 +291,9 @@ pub unsafe extern "C" fn rereg_mr(
         let object = unsafe { MrObject::of(mr) };
         // SAFETY: the caller's: nobody else changes it at the same time.
         let shown = unsafe { object.abi.get().read() };
-        // SAFETY: the caller's: a protection domain outlives its regions.
-        let open = unsafe { PdObject::of(shown.pd).open() };
+        // SAFETY: the caller's: a context outlives its objects. A parent domain need not outlive
+        // its regions.
+        let open = unsafe { OpenContext::of(shown.context) };
         let wrong = |number| {
             fail(number);
             INPUT
@@ -318,9 +318,13 @@ pub unsafe extern "C" fn rereg_mr(
         if new_pd.is_some_and(|pd| !is_own(pd)) {
             return wrong(libc::EINVAL);
         }
+        // SAFETY: the caller's.
+        let domain = new_pd.map(|pd| unsafe { PdObject::of(pd) });
+        if domain.is_some_and(|domain| domain.context() != shown.context) {
+            return wrong(libc::EINVAL);
+        }
         let changes = MrChanges {
-            // SAFETY: the caller's.
-            pd: new_pd.map(|pd| unsafe { PdObject::of(pd) }.number()),
+            pd: domain.map(PdObject::number),
             access,
             memory: moved.then_some(Memory {
                 address: address as usize,

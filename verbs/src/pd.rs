@@ -56,23 +56,17 @@ impl PdObject {
         unsafe { (*self.abi.get()).context }
     }
 
-    /// Takes it away from the device, unless it is already: 0, or the error.
+    /// Takes it away from the device, unless it is already: 0, or the error. Parent domains are
+    /// nothing to the device.
     ///
     /// # Safety
     /// Its context is there.
     pub(crate) unsafe fn retire(&self) -> c_int {
-        let Role::Own {
-            parents,
-            is_retired,
-        } = &self.role
-        else {
+        let Role::Own { is_retired, .. } = &self.role else {
             return 0;
         };
         if is_retired.load(Ordering::Acquire) {
             return 0;
-        }
-        if parents.load(Ordering::Acquire) > 0 {
-            return libc::EBUSY;
         }
         // SAFETY: the caller's.
         let open = unsafe { self.open() };
@@ -106,13 +100,19 @@ fn make(context: *mut Context, number: u32, role: Role) -> *mut Pd {
     Box::into_raw(pd).cast()
 }
 
-/// A parent domain of one.
+/// A parent domain of one. That of a parent domain is one of the same protection domain, and that
+/// of an imported one holds as little as it does: either may be deallocated first.
 pub(crate) fn parent(of: &PdObject) -> *mut Pd {
-    if let Role::Own { parents, .. } = &of.role {
+    let own = match &of.role {
+        Role::Own { .. } => ProgramPointer(of.abi.get()),
+        Role::Parent(own) => *own,
+        Role::Imported => return import(of.context(), of.number),
+    };
+    // SAFETY: it is not deallocated while it has parents, nor while the caller names it.
+    if let Role::Own { parents, .. } = unsafe { &PdObject::of(own.0).role } {
         parents.fetch_add(1, Ordering::AcqRel);
     }
-    let shown = ProgramPointer(of.abi.get());
-    make(of.context(), of.number, Role::Parent(shown))
+    make(of.context(), of.number, Role::Parent(own))
 }
 
 /// Another name for one of another context.
@@ -159,9 +159,12 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut Pd) -> c_int {
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.
         let object = unsafe { PdObject::of(pd) };
-        let context = object.context();
         match &object.role {
-            Role::Own { .. } => {
+            Role::Own { parents, .. } => {
+                // Also of a closed context: they name it.
+                if parents.load(Ordering::Acquire) > 0 {
+                    return libc::EBUSY;
+                }
                 // SAFETY: the caller's: a context outlives its objects.
                 let number = unsafe { object.retire() };
                 if number != 0 {
@@ -169,8 +172,8 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut Pd) -> c_int {
                 }
                 // SAFETY: the caller's: nobody uses it any more.
                 unsafe {
+                    OpenContext::leave(object.context(), &Object::Pd(pd));
                     forget(pd);
-                    OpenContext::leave(context, &Object::Pd(pd));
                 }
                 return 0;
             }

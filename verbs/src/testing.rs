@@ -1,12 +1,29 @@
 //! Objects on rings that no control path has made, for benches of the functions that a program
-//! calls for each message.
+//! calls for each message; and the simulators of the process, for tests of what they found.
+
+use std::sync::{Mutex, PoisonError};
 
 use e810::{CqRing, Platform, QpRecv, QpSend};
+use e810_sim::Sim;
 
 use crate::abi::objects::{Cq, Qp};
 use crate::cq::CqObject;
 use crate::qp::QpObject;
 use crate::rings::{DataPathOps, PlatformCqRings, PlatformQpRings};
+
+static SIMULATORS: Mutex<Vec<Sim>> = Mutex::new(Vec::new());
+
+pub(crate) fn enter_simulator(simulator: &Sim) {
+    let mut all = SIMULATORS.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push(simulator.clone());
+}
+
+/// The simulators of the process's functions, in the order in which they were opened.
+#[must_use]
+pub fn simulators() -> Vec<Sim> {
+    let all = SIMULATORS.lock().unwrap_or_else(PoisonError::into_inner);
+    all.clone()
+}
 
 /// The functions for objects on a platform.
 #[must_use]

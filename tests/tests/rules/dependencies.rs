@@ -190,6 +190,13 @@ const CRATES: &[CrateRule] = &[
         ],
         core: false,
     },
+    // Calls the library as programs do, and asks the simulators behind it.
+    CrateRule {
+        package: "e810-verbs-fuzz",
+        folder: "fuzz",
+        may_use: &["e810-sim", "e810-verbs", "e810-verbs-names"],
+        core: false,
+    },
     CrateRule {
         package: "e810-verbs-names",
         folder: "names",
@@ -347,8 +354,8 @@ fn complaints(package: &Value) -> Vec<String> {
         let name = text(dependency, "name");
         let ours = CRATES.iter().any(|rule| rule.package == name);
         let testing = list(dependency, "features").contains(&Value::from("testing"));
-        // Nobody uses this one, which is all benches and tests.
-        let is_tests = rule.package == "e810-peer";
+        // Nobody uses these, which are all benches and tests.
+        let is_tests = matches!(rule.package, "e810-peer" | "e810-verbs-fuzz");
         if testing && !is_tests && text(dependency, "kind") != "dev" {
             complaints.push(format!(
                 "{} ships {name} with feature testing",

@@ -152,9 +152,8 @@ pub unsafe extern "C" fn destroy_ah(ah: *mut Ah) -> c_int {
         }
         // SAFETY: the caller's: made as a box, and nobody uses it any more.
         unsafe {
-            let context = (*ah).context;
+            OpenContext::leave((*ah).context, &Object::Ah(ah));
             drop(Box::from_raw(ah.cast::<AhObject>()));
-            OpenContext::leave(context, &Object::Ah(ah));
         }
         0
     })

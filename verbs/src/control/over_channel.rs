@@ -118,7 +118,10 @@ impl ControlPlane for OverChannel {
     }
 
     fn listen(&self, sink: &Arc<dyn EventSink>) {
-        lock(&self.listeners.0).push(Arc::downgrade(sink));
+        let mut listeners = lock(&self.listeners.0);
+        // As in the control path itself.
+        listeners.retain(|sink| sink.strong_count() > 0);
+        listeners.push(Arc::downgrade(sink));
     }
 
     fn data_path(&self) -> &'static DataPathOps {

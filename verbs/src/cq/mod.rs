@@ -284,11 +284,10 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut Cq) -> c_int {
         }
         object.target.completions.wait();
         object.target.errors.wait();
-        let context = object.context();
         // SAFETY: the caller's: made as a box, and nobody uses it any more.
         unsafe {
+            OpenContext::leave(object.context(), &Object::Cq(cq));
             drop(Box::from_raw(cq.cast::<CqObject>()));
-            OpenContext::leave(context, &Object::Cq(cq));
         }
         0
     })

@@ -98,7 +98,8 @@ impl OpenContext {
         self.live().insert(object);
     }
 
-    /// An object of a context was destroyed. The context is gone after this if the program has
+    /// An object of a context is destroyed, and its memory given back after this: another thread's
+    /// object may have the same address then. The context is gone after this if the program has
     /// closed it before: nothing of it is used any more.
     ///
     /// # Safety

@@ -190,11 +190,10 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut Qp) -> c_int {
             return number;
         }
         object.target.events.wait();
-        let context = object.shown().context;
         // SAFETY: the caller's: made as a box, and nobody uses it any more.
         unsafe {
+            OpenContext::leave(object.shown().context, &Object::Qp(qp));
             drop(Box::from_raw(qp.cast::<QpObject>()));
-            OpenContext::leave(context, &Object::Qp(qp));
         }
         0
     })

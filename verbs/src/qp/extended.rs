@@ -16,6 +16,7 @@ use crate::abi::work::{DataBuf, Sge};
 use crate::device::context::OpenContext;
 use crate::errno::no_object;
 use crate::panics::catch_panics;
+use crate::pd::PdObject;
 
 /// `enum ibv_qp_init_attr_mask`.
 mod given {
@@ -41,6 +42,10 @@ pub unsafe extern "C" fn create_qp_ex(context: *mut Context, attr: *mut QpInitAt
         let asked = unsafe { attr.read() };
         let known = given::PD | given::CREATE_FLAGS | given::SEND_OPS;
         if asked.comp_mask & given::PD == 0 || asked.pd.is_null() {
+            return no_object(libc::EINVAL);
+        }
+        // SAFETY: the caller's.
+        if unsafe { PdObject::of(asked.pd) }.context() != context {
             return no_object(libc::EINVAL);
         }
         let flags = asked.comp_mask & given::CREATE_FLAGS != 0 && asked.create_flags != 0;

@@ -1,6 +1,7 @@
 //! Changing queue pairs.
 
 use core::ffi::c_int;
+use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use super::QpObject;
 use crate::abi::objects::Qp;
 use crate::abi::state::QpAttr as ProgramAttr;
 use crate::ah::path;
+use crate::control::Refused;
 use crate::cq::CqObject;
 use crate::device::context::OpenContext;
 use crate::errno;
@@ -95,6 +97,20 @@ fn changes(open: &OpenContext, attr: &ProgramAttr, mask: c_int) -> Result<QpAttr
 const DRAIN: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(1);
 
+/// The number of an error. What the device refuses is EINVAL, as with Linux' irdma: it may have
+/// failed the queue pair a moment ago, which nobody knows yet.
+fn refusal(refused: &Refused) -> c_int {
+    match refused {
+        Refused::Driver(error @ e810::Error::Cqp(_)) if !error.needs_reset() => {
+            match error.errno() {
+                libc::EIO => libc::EINVAL,
+                number => number,
+            }
+        }
+        _ => errno::of(refused),
+    }
+}
+
 /// `ibv_modify_qp`: 0, or the error.
 ///
 /// # Safety
@@ -133,13 +149,13 @@ unsafe fn apply(
 ) -> Result<Option<QpState>, c_int> {
     let control = open.control();
     let number = object.number;
-    let wrong = |refused| errno::of(&refused);
+    let wrong = |refused| refusal(&refused);
     if changes.state != Some(QpState::Reset) {
         let mut changed = control.modify_qp(number, changes);
         // A send queue that drains: waited for, as kernel drivers do.
         let since = Instant::now();
         while let Err(refused) = &changed
-            && errno::of(refused) == libc::EBUSY
+            && refusal(refused) == libc::EBUSY
             && since.elapsed() < DRAIN
         {
             thread::sleep(INTERVAL);
@@ -166,5 +182,8 @@ unsafe fn apply(
     let reopened = control.reopen(number).map_err(wrong)?;
     queues.restart(&*reopened).map_err(|error| error.errno())?;
     control.finish_reset(number).map_err(wrong)?;
+    // It has left them in the device; as with the kernel, it is a member until it is taken out.
+    let attached = |group: &IpAddr| control.attach_mcast(number, *group).is_ok();
+    object.groups().retain(attached);
     Ok(changes.state)
 }

@@ -130,7 +130,10 @@ impl DeviceVisitor<1> for Serving {
         let is_trusted = env::var_os(MEMORY).is_some_and(|how| how == "direct");
         let simulator = simulator(spec, 1, Mode::Real, 1, false);
         let checks = !is_trusted && can_check_access();
-        Ok(simulator.checked_access(checks).build())
+        let simulator = simulator.checked_access(checks).build();
+        #[cfg(feature = "testing")]
+        crate::testing::enter_simulator(&simulator);
+        Ok(simulator)
     }
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<()> {
@@ -243,7 +246,10 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
     }
 
     fn listen(&self, sink: &Arc<dyn EventSink>) {
-        lock(&self.listeners).push(Arc::downgrade(sink));
+        let mut listeners = lock(&self.listeners);
+        // Those that are gone hold memory, and there may be no event for long.
+        listeners.retain(|sink| sink.strong_count() > 0);
+        listeners.push(Arc::downgrade(sink));
     }
 
     fn data_path(&self) -> &'static DataPathOps {

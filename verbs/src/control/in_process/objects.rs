@@ -43,7 +43,14 @@ pub(super) struct Objects<P: HostPlatform> {
     ahs: HashMap<u32, Ah>,
     /// The device is a program of this machine.
     yields: bool,
+    /// Commands since the device's own last were looked after.
+    since_progress: u32,
 }
+
+/// Commands after which what events have left to do is done first. The device's queue has 63
+/// places for commands, and those that recover a failed queue pair keep theirs until then: the
+/// function's own thread may not get that far while programs give commands and commands.
+const BETWEEN_PROGRESS: u32 = 8;
 
 /// What a table has under a number.
 fn find<'a, T>(
@@ -98,6 +105,7 @@ impl<P: HostPlatform> Objects<P> {
             qps: HashMap::new(),
             ahs: HashMap::new(),
             yields,
+            since_progress: 0,
         }
     }
 
@@ -106,6 +114,12 @@ impl<P: HostPlatform> Objects<P> {
         command: Command,
         tokens: &Mutex<Tokens>,
     ) -> Result<Answer, Refused> {
+        self.since_progress += 1;
+        if self.since_progress >= BETWEEN_PROGRESS {
+            self.since_progress = 0;
+            // A device that is gone fails the command, too.
+            let _ = self.control.progress();
+        }
         let control = &mut self.control;
         Ok(match command {
             Command::QueryDevice => Answer::Device(control.query_device()),
