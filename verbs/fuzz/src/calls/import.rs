@@ -1,4 +1,5 @@
-//! Contexts and objects of another part of the process.
+//! Contexts and objects of another part of the process. Not those of transfers that are looked
+//! at: by another name of its region any request could write there, or invalidate it.
 
 use libc::EINVAL;
 
@@ -59,10 +60,9 @@ fn pd(engine: &mut Engine) {
         .world
         .ctxs
         .pick(&mut engine.run.draw, |ctx| !ctx.is_closed);
-    let own = engine
-        .world
-        .pds
-        .pick(&mut engine.run.draw, |pd| pd.role == PdRole::Own);
+    let own = engine.world.pds.pick(&mut engine.run.draw, |pd| {
+        pd.role == PdRole::Own && !pd.kept
+    });
     let (Some(ctx), Some(own)) = (ctx, own) else {
         return;
     };
@@ -100,7 +100,7 @@ fn mr(engine: &mut Engine) {
     let mr = engine
         .world
         .mrs
-        .pick(&mut engine.run.draw, |mr| !mr.imported);
+        .pick(&mut engine.run.draw, |mr| !mr.imported && !mr.kept);
     let (Some(pd), Some(at)) = (pd, mr) else {
         return;
     };

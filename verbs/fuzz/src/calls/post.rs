@@ -64,6 +64,8 @@ pub(crate) fn sge(engine: &mut Engine) -> Sge {
     let mr = engine.world.mrs.get(mr);
     let most = mr.length as u32;
     let wrong_key = draw.once_in(20);
+    // Of no region: a request may also invalidate what it names.
+    let wrong = draw.number(&[mr.key ^ 1, mr.key | 0xFFFF_FF00, 0, u32::MAX]);
     let length = if draw.once_in(20) {
         length
     } else {
@@ -72,7 +74,7 @@ pub(crate) fn sge(engine: &mut Engine) -> Sge {
     Sge {
         addr: mr.iova + draw.number(&[0, 0, 0, 0, 0, 1, u64::from(most)]),
         length,
-        lkey: if wrong_key { mr.key ^ 0x101 } else { mr.key },
+        lkey: if wrong_key { wrong } else { mr.key },
     }
 }
 
