@@ -261,15 +261,17 @@ impl<P: Platform> VectorEvents<P> {
             match slots.signal_cq(key) {
                 NotifyResult::NoSuchCq => Delivery::Stale,
                 // Acknowledged before its handler runs (control-path 7.1).
+                // Not of one that is being destroyed: the device may know it no more.
                 NotifyResult::Delivered { channel } => {
-                    ceq::acknowledge(platform, cq);
+                    slots.notify_cq(key, || {
+                        ceq::acknowledge(platform, cq);
+                        deliver(Event::Completion { cq: key.id() });
+                    });
                     wakers.wake(channel);
-                    // Not of one that is being destroyed.
-                    slots.notify_cq(key, || deliver(Event::Completion { cq: key.id() }));
                     Delivery::Live
                 }
                 NotifyResult::Spurious => {
-                    ceq::acknowledge(platform, cq);
+                    slots.notify_cq(key, || ceq::acknowledge(platform, cq));
                     surplus = surplus.wrapping_add(1);
                     Delivery::Live
                 }
