@@ -109,7 +109,7 @@ pub struct QpInit<'a> {
     /// A word of the program's own (`qp_context`), which [`Qp::user_context`] and
     /// `query_qp` give back. The driver does not interpret it.
     ///
-    /// [`Qp::user_context`]: crate::Qp::user_context
+    /// [`Qp::user_context`]: crate::QpControl::user_context
     pub user_context: u64,
 }
 

@@ -81,7 +81,7 @@ pub struct CqEvent {
 }
 
 impl CqEvent {
-    /// Which queue: compare with [`Cq::key`](crate::Cq::key).
+    /// Which queue: compare with [`Cq::key`](crate::CqControl::key).
     #[must_use]
     pub const fn cq(self) -> CqKey {
         self.cq

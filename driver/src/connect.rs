@@ -9,7 +9,7 @@ use crate::error::{Error, Object, Result};
 use crate::mr::AccessFlags;
 use crate::qp::QpControl;
 
-/// Q_Key of the datagram queue pairs that [`Qp::connect`] starts; the one that existing
+/// Q_Key of the datagram queue pairs that [`QpControl::connect`] starts; the one that existing
 /// tools use.
 pub const DATAGRAM_QKEY: u32 = 0x1111_1111;
 
@@ -42,7 +42,7 @@ pub struct QpInfo {
     pub mtu: Mtu,
 }
 
-/// How [`Qp::connect`] connects; the default is entry 0 of the GID table, no access for
+/// How [`QpControl::connect`] connects; the default is entry 0 of the GID table, no access for
 /// the peer, and the peer's own address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectOptions {

@@ -61,7 +61,7 @@ pub struct CqInit<'a, P: Platform> {
     pub vector: u16,
     /// The channel that its events go to as well.
     pub channel: Option<&'a Channel<P>>,
-    /// A word of the program's own (`cq_context`), which [`Cq::user_context`] and
+    /// A word of the program's own (`cq_context`), which [`CqControl::user_context`] and
     /// the events of its channel give back. The driver does not interpret it.
     pub user_context: u64,
 }

@@ -25,9 +25,9 @@
 //!    thread that owns it.
 //! 4. **Objects.** [`Control::alloc_pd`], [`Control::reg_mr`] (memory as [`SharedBytes`]),
 //!    [`Control::create_cq`], [`Control::create_qp`] with a [`QpInit`].
-//! 5. **A connection.** Two programs exchange a [`QpInfo`] each ([`Qp::info`]) and call
-//!    [`Qp::connect`]. [`Control::modify_qp`] with a [`QpAttr`] is the same, state by state.
-//!    Datagrams need no peer: [`Qp::start_datagrams`], then [`Control::create_ah`].
+//! 5. **A connection.** Two programs exchange a [`QpInfo`] each ([`QpControl::info`]) and call
+//!    [`QpControl::connect`]. [`Control::modify_qp`] with a [`QpAttr`] is the same, state by state.
+//!    Datagrams need no peer: [`QpControl::start_datagrams`], then [`Control::create_ah`].
 //! 6. **Requests.** [`Qp::post_recv`] and [`Qp::post_send`] with an [`Op`]; a request that is
 //!    refused is in [`Refused`]. [`Cq::poll`] returns completions as [`Wc`].
 //! 7. **Progress.** A program that polls calls [`progress()`] in its loop; one with interrupts

@@ -57,7 +57,8 @@ impl<P: Platform> PlatformCqRings<P> {
     /// `ibv_poll_cq`: how many completions there were.
     ///
     /// # Safety
-    /// As [`of`](Self::of), and `count` completions can be written at `into`.
+    /// `cq` was made by a control plane on this platform, and is not destroyed; `count` completions
+    /// can be written at `into`.
     pub unsafe extern "C" fn poll_cq(cq: *mut Cq, count: c_int, into: *mut ProgramWc) -> c_int {
         // SAFETY: the caller's.
         let rings = unsafe { Self::of(cq) };
@@ -138,7 +139,7 @@ impl<P: Platform> PlatformCqRings<P> {
     /// it has asked.
     ///
     /// # Safety
-    /// As [`of`](Self::of).
+    /// `cq` was made by a control plane on this platform, and is not destroyed.
     pub unsafe extern "C" fn req_notify_cq(cq: *mut Cq, solicited_only: c_int) -> c_int {
         // SAFETY: the caller's.
         let rings = unsafe { Self::of(cq) };

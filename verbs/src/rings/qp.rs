@@ -53,7 +53,8 @@ impl<P: Platform> PlatformQpRings<P> {
     /// posted.
     ///
     /// # Safety
-    /// As [`of`](Self::of); `wr` is a list as verbs has it, and `bad` can be written.
+    /// `qp` was made by a control plane on this platform, and is not destroyed; `wr` is a list as
+    /// verbs has it, and `bad` can be written.
     pub unsafe extern "C" fn post_send(
         qp: *mut Qp,
         wr: *mut ProgramSendWr,

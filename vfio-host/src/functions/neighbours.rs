@@ -216,7 +216,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         Ok(())
     }
 
-    /// As [`Station::close`] and [`Tap::close`].
+    /// As [`Station::close`], and what the TAP interface says.
     pub fn close(self, control: &mut Control<P>) -> Result<()> {
         match self.resolver {
             Resolver::Station(station) => station.close(control),

@@ -127,7 +127,7 @@ fn memory(engine: &mut Engine) -> (usize, usize, Option<&'static [c_int]>) {
     let pages = arena.bytes() / 4096;
     match run.draw.below(12) {
         0 => (arena.address(), 0, Some(&[EINVAL])),
-        1 => (0, 4096, Some(&[EINVAL])),
+        1 => (0, 4096, Some(&[EFAULT])),
         2 => (0x10000, 4096, Some(&[EFAULT])),
         3 => (usize::MAX - 8191, 4096, Some(&[EINVAL, EFAULT])),
         4 => (usize::MAX - 4095, 8192, Some(&[EINVAL, EFAULT])),
