@@ -34,9 +34,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
         }
         self.queue.post_not_fast(wr)
     }
-}
 
-impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
     /// Posts the next request, of one SGE, where nothing but its WQE is to be written.
     /// `None`, with nothing changed, for any other, and for what is not in order: it is
     /// posted with [`post`](Self::post) then. For callers that have a request in another
