@@ -12,12 +12,14 @@
 //! * `device`, [`mappings`], [`interrupts`], [`config_space`]: what messages do to the
 //!   simulated function.
 //! * `bus_error`: what happens when a file that a user gave becomes shorter.
+//! * [`cables`]: the link of the ports, down and up again.
 //! * [`e810_sim_wire`]: wires to other processes, which a server can join.
 //! * [`quota`]: how much of all that may be logged.
 //!
 //! What a user can still do to the server is in [`USERS`].
 
 mod bus_error;
+pub mod cables;
 pub mod config_space;
 mod connection;
 mod device;

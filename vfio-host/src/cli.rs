@@ -96,6 +96,9 @@ pub enum Command {
     /// Show what a trace of `--trace` has, or compare two.
     Trace(TraceArgs),
     /// Serve simulated functions to other processes and virtual machines over vfio-user.
+    ///
+    /// Until SIGINT or SIGTERM. SIGUSR2 takes the cables of all ports out, and puts them back when
+    /// it comes again; SIGUSR1 writes the report.
     #[command(after_long_help = e810_sim_server::USERS)]
     Sim(SimArgs),
 }

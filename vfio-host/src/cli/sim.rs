@@ -80,7 +80,7 @@ pub struct SimArgs {
     /// Serve functions whose LAN side is up already, and that have no AdminQ.
     ///
     /// Without this they are as after power-up: their user has to bring them up, as Linux's ice
-    /// does.
+    /// does. SIGUSR2 has no effect on them.
     #[arg(long)]
     pub warm: bool,
     /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME,

@@ -10,6 +10,7 @@ use e810_backends::spec::SimSpec;
 use e810_report::Document;
 use e810_sim::link::mac_option;
 use e810_sim::{Mode, Profile, RecordedCard};
+use e810_sim_server::cables::Cables;
 use e810_sim_server::files::{self, ReportFile};
 use e810_sim_server::{Server, VECTORS};
 
@@ -19,6 +20,8 @@ use crate::functions::simulated::link;
 
 /// What has the report written, and nothing else.
 const WRITE_REPORT: libc::c_int = libc::SIGUSR1;
+/// What takes the cables out, or puts them back.
+const SWITCH_LINK: libc::c_int = libc::SIGUSR2;
 /// What was done when the report could not be written.
 const WRITING: &str = "writing the report";
 
@@ -41,7 +44,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         (given, _) => given,
     };
     let [one, other] = STOP;
-    let signals = Signals::block(&[one, other, WRITE_REPORT])?;
+    let signals = Signals::block(&[one, other, WRITE_REPORT, SWITCH_LINK])?;
     // Made before anybody can be disappointed.
     let report_file = args.report.as_ref().map(|path| {
         ReportFile::create(path).with_context(|| format!("creating {}", path.display()))
@@ -85,6 +88,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     let sim = builder.build();
     let recording = args.capture.record(&sim)?;
     let first_mac = sim.function(0).mac();
+    let mut cables = Cables::new(sim.clone());
     let mut server = Server::start(sim, &args.socket)?;
     let local = wire.as_ref().map(|wire| server.join(wire)).transpose()?;
     for (function, path) in args.socket.iter().enumerate() {
@@ -99,13 +103,23 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         )?;
     }
     out.flush()?;
-    while signals.wait()? == WRITE_REPORT {
-        // First: a reader of the report may then read the frames.
-        if let Some(Err(error)) = recording.as_ref().map(Recording::flush) {
-            log::error!("{error:#}");
-        }
-        if let Some(file) = &mut report_file {
-            file.write(&server.report()).context(WRITING)?;
+    loop {
+        match signals.wait()? {
+            WRITE_REPORT => {
+                // First: a reader of the report may then read the frames.
+                if let Some(Err(error)) = recording.as_ref().map(Recording::flush) {
+                    log::error!("{error:#}");
+                }
+                if let Some(file) = &mut report_file {
+                    file.write(&server.report()).context(WRITING)?;
+                }
+            }
+            SWITCH_LINK => {
+                let state = if cables.switch() { "up" } else { "down" };
+                writeln!(out, "links {state}")?;
+                out.flush()?;
+            }
+            _ => break,
         }
     }
     let report = server.report();

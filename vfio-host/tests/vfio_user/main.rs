@@ -11,6 +11,7 @@
 )]
 
 mod apart;
+mod cables;
 mod ending;
 mod faults;
 mod first_day;
