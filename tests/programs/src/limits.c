@@ -39,9 +39,13 @@ static void never_freed(void) {
     say_made("cq", cq);
 }
 
-static struct check checks[] = {
+static const struct check checks[] = {
     {"locked/memory", locked},
     {"many/never-freed", never_freed},
+    {NULL, NULL},
 };
 
-int main(int argc, char **argv) { return run_checks(argc, argv, checks, COUNT(checks)); }
+int main(int argc, char **argv) {
+    static const struct check *const tables[] = {checks, NULL};
+    return run_checks(argc, argv, tables);
+}

@@ -412,7 +412,7 @@ static void after_fork(void) {
     waitpid(child, &status, 0);
 }
 
-static struct check checks[] = {
+static const struct check checks[] = {
     {"bounds", bounds},
     {"files", files},
     {"fork", after_fork},
@@ -431,6 +431,10 @@ static struct check checks[] = {
     {"unmapped-later", unmapped_later},
     {"untouched", untouched},
     {"zero-based", zero_based},
+    {NULL, NULL},
 };
 
-int main(int argc, char **argv) { return run_checks(argc, argv, checks, COUNT(checks)); }
+int main(int argc, char **argv) {
+    static const struct check *const tables[] = {checks, NULL};
+    return run_checks(argc, argv, tables);
+}

@@ -50,8 +50,13 @@ pub(super) fn post(
     let qp = engine.world.qps.get(source.qp).clone();
     let peer = engine.world.qps.get(target.qp).number();
     let ah = source.ah.map_or(null(), |ah| engine.world.ahs.get(ah).ptr);
-    let half = |length: usize| if is_inline { length } else { length / 2 };
-    // In two pieces.
+    // In two pieces, but for one byte and for inline data.
+    let pieces = |length: usize| match length {
+        0 => 0,
+        1 => 1,
+        _ if is_inline => 1,
+        _ => 2,
+    };
     let mut sges: Vec<[Sge; 2]> = targets
         .iter()
         .map(|(local, _, length)| {
@@ -60,7 +65,7 @@ pub(super) fn post(
                 length: length as u32,
                 lkey: keys[0],
             };
-            let first = half(*length);
+            let first = length / pieces(*length).max(1);
             [piece(*local, first), piece(local + first, length - first)]
         })
         .collect();
@@ -85,23 +90,13 @@ pub(super) fn post(
         wrs[slot] = SendWr {
             wr_id: slot as u64 + 1,
             sg_list: sges[slot].as_mut_ptr(),
-            num_sge: match length {
-                0 => 0,
-                1 => 2,
-                _ if is_inline => 1,
-                _ => 2,
-            },
+            num_sge: pieces(*length) as c_int,
             opcode: message as c_int,
             send_flags: 2 | if is_inline { 8 } else { 0 },
             imm_data: (slot as u32 + 7).to_be(),
             wr,
             ..wrs[slot]
         };
-        // One byte is all in one piece.
-        if wrs[slot].num_sge == 2 && *length == 1 {
-            wrs[slot].num_sge = 1;
-            sges[slot][0].length = 1;
-        }
     }
     for slot in 1..wrs.len() {
         let next = &raw mut wrs[slot];
