@@ -128,7 +128,7 @@ impl Collected {
             if piece.length == 0 {
                 continue;
             }
-            if piece.length > MAX_INLINE {
+            if piece.length > MAX_INLINE || piece.addr.is_null() {
                 return self.fail(libc::EINVAL);
             }
             // SAFETY: the caller's.

@@ -54,7 +54,7 @@ impl<P: Platform> PlatformQpRings<P> {
     ///
     /// # Safety
     /// `qp` was made by a control plane on this platform, and is not destroyed; `wr` is a list as
-    /// verbs has it, and `bad` can be written.
+    /// verbs has it, and `bad` can be written, or is null.
     pub unsafe extern "C" fn post_send(
         qp: *mut Qp,
         wr: *mut ProgramSendWr,
@@ -216,13 +216,15 @@ impl<P: Platform> PlatformQpRings<P> {
     }
 }
 
-/// Names the request that was refused.
+/// Names the request that was refused, to a program that asks for it.
 ///
 /// # Safety
-/// `bad` can be written.
+/// `bad` can be written, or is null.
 unsafe fn refused<T>(at: *mut T, bad: *mut *mut T, number: c_int) -> c_int {
-    // SAFETY: the caller's.
-    unsafe { bad.write(at) };
+    if !bad.is_null() {
+        // SAFETY: the caller's.
+        unsafe { bad.write(at) };
+    }
     number
 }
 

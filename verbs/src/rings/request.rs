@@ -106,7 +106,7 @@ pub(super) unsafe fn one_piece(request: &ProgramSendWr) -> Option<(&[u8], OneSge
     };
     // SAFETY: the caller's; both structures are the same, see above.
     let sge = unsafe { request.sg_list.cast::<Sge>().as_ref() }?;
-    if sge.length == 0 {
+    if sge.length == 0 || sge.addr == 0 {
         return None;
     }
     let start = sge.addr as usize as *const u8;
@@ -169,6 +169,10 @@ unsafe fn with_inline(
     sges: &[Sge],
     post: &mut Post<'_>,
 ) -> Result<(), c_int> {
+    // Nothing is at address 0.
+    if sges.iter().any(|sge| sge.length != 0 && sge.addr == 0) {
+        return Err(libc::EINVAL);
+    }
     let piece = |sge: &Sge| -> &[u8] {
         match sge.length {
             0 => &[],
