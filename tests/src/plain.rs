@@ -297,6 +297,22 @@ pub struct Queues<const RECORD: bool = true> {
     rq_shift: u8,
 }
 
+/// Writes a CQE as the device does, after `written` others: the word with the valid bit of the lap
+/// last.
+#[inline(always)]
+pub fn write_cqe(ring: &[AtomicU64], written: &mut u64, [q0, q1, q2, q3]: [u64; 4]) {
+    let entries = (ring.len() / 4) as u64;
+    let valid = u64::from((*written / entries).is_multiple_of(2)) << 63;
+    let at = (*written % entries) as usize * 4;
+    *written += 1;
+    if let Some([w0, w1, w2, w3]) = ring.get(at..).and_then(|rest| rest.first_chunk()) {
+        w0.set(q0);
+        w1.set(q1);
+        w2.set(q2);
+        w3.publish(q3 & !(1 << 63) | valid);
+    }
+}
+
 /// CQ of [`Queues`].
 const CQ_ID: u32 = 7;
 
@@ -351,17 +367,8 @@ impl<const RECORD: bool> Queues<RECORD> {
 
     /// The device writes a CQE: `words` without the valid bit of the lap.
     #[inline(always)]
-    pub fn complete(&mut self, [q0, q1, q2, q3]: [u64; 4]) {
-        let entries = (self.cq_ring.len() / 4) as u64;
-        let valid = u64::from((self.written / entries).is_multiple_of(2)) << 63;
-        let at = (self.written % entries) as usize * 4;
-        self.written += 1;
-        if let Some([w0, w1, w2, w3]) = self.cq_ring.get(at..).and_then(|rest| rest.first_chunk()) {
-            w0.set(q0);
-            w1.set(q1);
-            w2.set(q2);
-            w3.publish(q3 & !(1 << 63) | valid);
-        }
+    pub fn complete(&mut self, words: [u64; 4]) {
+        write_cqe(self.cq_ring, &mut self.written, words);
     }
 
     /// The device completes the send (opcode 03) at a ring index.

@@ -56,7 +56,7 @@ fn main() {
         Box::new(library),
         Box::new(OurSide::<false>::new()),
         Box::new(OurSide::<true>::new()),
-        Box::new(VerbsSide::new()),
+        Box::new(VerbsSide::default()),
     ];
     for side in &mut sides {
         assert!(rehearse(side.as_mut()), "{} works", side.name());

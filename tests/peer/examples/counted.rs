@@ -26,7 +26,7 @@ fn main() {
         Box::new(library),
         Box::new(OurSide::<false>::new()),
         Box::new(OurSide::<true>::new()),
-        Box::new(VerbsSide::new()),
+        Box::new(VerbsSide::default()),
     ];
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {

@@ -3,9 +3,10 @@
 // UNSAFETY: finds itself again behind a pointer that C passes on.
 
 use std::cell::RefCell;
-use std::ffi::c_void;
 
-use crate::abi::{Context, VERBS_DEVICE_BYTES};
+use e810_verbs::abi::device::Context;
+
+use crate::abi::VERBS_DEVICE_BYTES;
 use crate::kernel::{Errno, Kernel, Made, SharedKernel};
 
 /// `verbs_device`, with our kernel behind it. The library passes the pointer on
@@ -47,7 +48,7 @@ impl Device {
     /// throughout `'a`; or null.
     pub(crate) unsafe fn of<'a>(context: *const Context) -> Option<&'a Self> {
         // SAFETY: a context that lives, or null (contract).
-        let device: *mut c_void = unsafe { context.as_ref() }?.device;
+        let device = unsafe { context.as_ref() }?.device;
         // SAFETY: the pointer that `Opened::open` passed in is that of a `Device`
         // (contract), and only shared references to it are made.
         unsafe { device.cast::<Self>().as_ref() }

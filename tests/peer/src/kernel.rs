@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-use crate::abi::{AhAttr, QpCap};
+use e810_verbs::abi::make::QpCap;
+use e810_verbs::abi::state::AhAttr;
 
 /// An `errno` value: why a command is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +86,7 @@ pub struct QpRequest {
     /// Protection domain.
     pub pd: u32,
     /// `ibv_qp_type`.
-    pub qp_type: u32,
+    pub qp_type: c_int,
     /// Id of the CQ of sends.
     pub send_cq: u32,
     /// Id of the CQ of receives.

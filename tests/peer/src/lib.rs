@@ -12,8 +12,9 @@
 //! * [`kernel`]: who answers commands; [`kernel::Paper`] has no device.
 //! * [`contest`]: the same work for it and for ours.
 
-pub mod abi;
+mod abi;
 mod answers;
+pub mod constants;
 pub mod contest;
 mod device;
 mod doorbells;

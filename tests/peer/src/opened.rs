@@ -2,17 +2,19 @@
 
 // UNSAFETY: calls C with pointers to its own structures.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 use e810_datapath::sizing::wqe_shift;
 use e810_hal::SharedBytes;
+use e810_verbs::abi::device::Context;
+use e810_verbs::abi::make::{QpCap, QpInitAttr};
+use e810_verbs::abi::objects::{Ah, Cq, Mr, Pd, Qp};
+use e810_verbs::abi::state::AhAttr;
 
-use crate::abi::{
-    Ah, AhAttr, Context, ContextOps, Cq, Mr, Pd, PollCq, PostRecv, PostSend, Qp, QpCap, QpInitAttr,
-};
+use crate::abi::{ContextOps, PollCq, PostRecv, PostSend};
 use crate::answers;
 use crate::device::Device;
 use crate::doorbells::Doorbells;
@@ -104,9 +106,7 @@ impl LibraryCq {
         self.ring.words()
     }
 
-    /// For calls.
-    #[must_use]
-    pub const fn as_ptr(&self) -> *mut Cq {
+    pub(crate) const fn as_ptr(&self) -> *mut Cq {
         self.raw.as_ptr()
     }
 }
@@ -140,9 +140,7 @@ impl LibraryQp {
         self.rq.words()
     }
 
-    /// For calls.
-    #[must_use]
-    pub const fn as_ptr(&self) -> *mut Qp {
+    pub(crate) const fn as_ptr(&self) -> *mut Qp {
         self.raw.as_ptr()
     }
 }
@@ -320,7 +318,7 @@ impl Opened {
         &self,
         pd: Domain,
         cq: &LibraryCq,
-        qp_type: u32,
+        qp_type: c_int,
         cap: QpCap,
         signal_all: bool,
     ) -> io::Result<LibraryQp> {

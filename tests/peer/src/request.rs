@@ -1,9 +1,15 @@
 //! Requests in neither side's form, and both translations.
 
+use std::ffi::{c_int, c_uint};
+use std::ptr;
+
 use e810_datapath::wr::MwBind;
 use e810_datapath::{Data, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
+use e810_verbs::abi::make::MwBindInfo;
+use e810_verbs::abi::objects::{Ah, Mr};
+use e810_verbs::abi::work::{self, RdmaTarget};
 
-use crate::abi::{Ah, CSendWr, CSge, Mr, access, opcode, send_flag};
+use crate::constants::{access, opcode, send_flag};
 
 /// What a request does. Only what the library posts on this generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,9 +117,9 @@ impl Request {
     /// The library's form. `memory` is what it points to and must stay where it
     /// is until the post.
     #[must_use]
-    pub fn theirs(&self, ah: *mut Ah, memory: &mut Memory) -> CSendWr {
+    pub fn theirs(&self, ah: *mut Ah, memory: &mut Memory) -> work::SendWr {
         let has_imm = self.imm.is_some();
-        let code = match self.kind {
+        let opcode = match self.kind {
             Kind::Send | Kind::Datagram { .. } if has_imm => opcode::SEND_WITH_IMM,
             Kind::Send | Kind::Datagram { .. } => opcode::SEND,
             Kind::SendInv(_) => opcode::SEND_WITH_INV,
@@ -123,47 +129,68 @@ impl Request {
             Kind::LocalInv(_) => opcode::LOCAL_INV,
             Kind::Bind(_) => opcode::BIND_MW,
         };
-        let flag = |on: bool, flag: u32| if on { flag } else { 0 };
-        let flags = flag(self.signaled, send_flag::SIGNALED)
+        let flag = |on: bool, flag| if on { flag } else { 0 };
+        let send_flags = flag(self.signaled, send_flag::SIGNALED)
             | flag(self.fence, send_flag::FENCE)
             | flag(self.solicited, send_flag::SOLICITED)
             | flag(
                 matches!(self.payload, Payload::Inline(_)),
                 send_flag::INLINE,
             );
-        let mut wr = CSendWr::new(code, flags);
-        wr.wr_id = self.wr_id;
-        match self.kind {
-            Kind::SendInv(key) | Kind::LocalInv(key) => wr.imm_data = key,
-            _ => wr.imm_data = self.imm.unwrap_or(0).to_be(),
-        }
-        match self.kind {
-            Kind::Write(remote) | Kind::Read(remote) => {
-                wr.remote = remote.addr;
-                wr.rkey = remote.rkey;
-            }
-            Kind::Datagram { qpn, qkey } => wr.set_target(ah, qpn, qkey),
-            Kind::Bind(bind) => {
-                memory.mr = Some(Box::new(Mr::named(bind.mr_stag)));
-                let right = |on, right: i32| if on { right as u32 } else { 0 };
-                wr.mw_rkey = bind.mw_stag;
-                wr.bind_info.mr = memory
-                    .mr
-                    .as_deref_mut()
-                    .map_or(std::ptr::null_mut(), std::ptr::from_mut);
-                wr.bind_info.addr = bind.addr;
-                wr.bind_info.length = bind.length;
-                wr.bind_info.access = right(bind.zero_based, access::ZERO_BASED)
-                    | right(bind.remote_read, access::REMOTE_READ)
-                    | right(bind.remote_write, access::REMOTE_WRITE);
-            }
-            _ => {}
-        }
         memory.sges = match &self.payload {
             Payload::Sges(sges) => sges.iter().map(theirs).collect(),
             Payload::Inline(pieces) => pieces.iter().map(|piece| inline(piece)).collect(),
         };
-        wr.set_sges(&memory.sges);
+        let mut wr = work::SendWr {
+            wr_id: self.wr_id,
+            sg_list: match memory.sges.as_mut_slice() {
+                [] => ptr::null_mut(),
+                sges => sges.as_mut_ptr(),
+            },
+            num_sge: memory.sges.len() as c_int,
+            opcode,
+            send_flags,
+            imm_data: match self.kind {
+                Kind::SendInv(key) | Kind::LocalInv(key) => key,
+                _ => self.imm.unwrap_or(0).to_be(),
+            },
+            ..work::SendWr::default()
+        };
+        match self.kind {
+            Kind::Write(remote) | Kind::Read(remote) => {
+                wr.wr.rdma = RdmaTarget {
+                    remote_addr: remote.addr,
+                    rkey: remote.rkey,
+                };
+            }
+            Kind::Datagram { qpn, qkey } => {
+                wr.wr.ud = work::UdTarget {
+                    ah,
+                    remote_qpn: qpn,
+                    remote_qkey: qkey,
+                };
+            }
+            Kind::Bind(bind) => {
+                // Nobody registered it: requests only name its key.
+                let mr = memory.mr.insert(Box::new(Mr {
+                    lkey: bind.mr_stag,
+                    rkey: bind.mr_stag,
+                    ..Mr::default()
+                }));
+                let right = |on, right: c_int| if on { right as c_uint } else { 0 };
+                // The window itself this generation's posting does not look at.
+                wr.bind_mw.rkey = bind.mw_stag;
+                wr.bind_mw.bind_info = MwBindInfo {
+                    mr: ptr::from_mut::<Mr>(mr),
+                    addr: bind.addr,
+                    length: bind.length,
+                    mw_access_flags: right(bind.zero_based, access::ZERO_BASED)
+                        | right(bind.remote_read, access::REMOTE_READ)
+                        | right(bind.remote_write, access::REMOTE_WRITE),
+                };
+            }
+            Kind::Send | Kind::SendInv(_) | Kind::LocalInv(_) => {}
+        }
         wr
     }
 
@@ -178,9 +205,8 @@ impl Request {
 }
 
 /// An SGE in the library's form.
-#[must_use]
-pub const fn theirs(sge: &Sge) -> CSge {
-    CSge {
+pub(crate) const fn theirs(sge: &Sge) -> work::Sge {
+    work::Sge {
         addr: sge.addr,
         length: sge.length,
         lkey: sge.lkey,
@@ -188,8 +214,8 @@ pub const fn theirs(sge: &Sge) -> CSge {
 }
 
 /// Bytes that the library copies at the post.
-fn inline(piece: &[u8]) -> CSge {
-    CSge {
+fn inline(piece: &[u8]) -> work::Sge {
+    work::Sge {
         addr: piece.as_ptr().expose_provenance() as u64,
         length: piece.len() as u32,
         lkey: 0,
@@ -199,6 +225,6 @@ fn inline(piece: &[u8]) -> CSge {
 /// What a request in the library's form points to.
 #[derive(Debug, Default)]
 pub struct Memory {
-    sges: Vec<CSge>,
+    sges: Vec<work::Sge>,
     mr: Option<Box<Mr>>,
 }

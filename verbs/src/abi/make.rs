@@ -38,7 +38,7 @@ pub struct ModifyCqAttr {
 layout!(ModifyCqAttr, 8, attr_mask @ 0, moderate @ 4);
 
 /// `ibv_qp_cap`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct QpCap {
     pub max_send_wr: u32,
@@ -119,7 +119,7 @@ pub struct MwBind {
 layout!(MwBind, 48, wr_id @ 0, send_flags @ 8, bind_info @ 16);
 
 /// `ibv_mw_bind_info`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct MwBindInfo {
     pub mr: *mut Mr,

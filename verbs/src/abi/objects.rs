@@ -15,7 +15,7 @@ pub struct Pd {
 layout!(Pd, 16, context @ 0, handle @ 8);
 
 /// `ibv_mr`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Mr {
     pub context: *mut Context,

@@ -6,7 +6,7 @@ use super::layout;
 use super::make::QpCap;
 
 /// `ibv_gid`: sixteen bytes, of which `verbs.h` also has two words.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C, align(8))]
 pub struct Gid {
     pub raw: [u8; 16],
@@ -47,7 +47,7 @@ pub struct QpAttr {
 layout!(QpAttr, 144, qp_state @ 0, cur_qp_state @ 4, path_mtu @ 8, path_mig_state @ 12, qkey @ 16, rq_psn @ 20, sq_psn @ 24, dest_qp_num @ 28, qp_access_flags @ 32, cap @ 36, ah_attr @ 56, alt_ah_attr @ 88, pkey_index @ 120, alt_pkey_index @ 122, en_sqd_async_notify @ 124, sq_draining @ 125, max_rd_atomic @ 126, max_dest_rd_atomic @ 127, min_rnr_timer @ 128, port_num @ 129, timeout @ 130, retry_cnt @ 131, rnr_retry @ 132, alt_port_num @ 133, alt_timeout @ 134, rate_limit @ 136);
 
 /// `ibv_ah_attr`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct AhAttr {
     pub grh: GlobalRoute,
@@ -61,7 +61,7 @@ pub struct AhAttr {
 layout!(AhAttr, 32, grh @ 0, dlid @ 24, sl @ 26, src_path_bits @ 27, static_rate @ 28, is_global @ 29, port_num @ 30);
 
 /// `ibv_global_route`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct GlobalRoute {
     pub dgid: Gid,
@@ -73,7 +73,7 @@ pub struct GlobalRoute {
 layout!(GlobalRoute, 24, dgid @ 0, flow_label @ 16, sgid_index @ 20, hop_limit @ 21, traffic_class @ 22);
 
 /// `ibv_grh`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Grh {
     pub version_tclass_flow: u32,

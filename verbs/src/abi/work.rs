@@ -15,6 +15,12 @@ pub union SendTarget {
     pub atomic: [u64; 4],
 }
 
+impl Default for SendTarget {
+    fn default() -> Self {
+        Self { atomic: [0; 4] }
+    }
+}
+
 impl core::fmt::Debug for SendTarget {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         // Which it is, the opcode says.
@@ -42,7 +48,7 @@ pub struct UdTarget {
 layout!(UdTarget, 16, ah @ 0, remote_qpn @ 8, remote_qkey @ 12);
 
 /// `ibv_send_wr.bind_mw`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct BindMw {
     pub mw: *mut Mw,
@@ -88,7 +94,7 @@ pub struct DataBuf {
 layout!(DataBuf, 16, addr @ 0, length @ 8);
 
 /// `ibv_recv_wr`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct RecvWr {
     pub wr_id: u64,
@@ -99,7 +105,7 @@ pub struct RecvWr {
 layout!(RecvWr, 32, wr_id @ 0, next @ 8, sg_list @ 16, num_sge @ 24);
 
 /// `ibv_send_wr`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct SendWr {
     pub wr_id: u64,
@@ -116,7 +122,7 @@ pub struct SendWr {
 layout!(SendWr, 128, wr_id @ 0, next @ 8, sg_list @ 16, num_sge @ 24, opcode @ 28, send_flags @ 32, imm_data @ 36, wr @ 40, qp_type @ 72, bind_mw @ 80);
 
 /// `ibv_wc`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Wc {
     pub wr_id: u64,

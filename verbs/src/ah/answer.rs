@@ -2,7 +2,7 @@
 //! receive.
 
 use core::ffi::c_int;
-use core::{mem, ptr};
+use core::ptr;
 use std::net::{IpAddr, Ipv4Addr};
 
 use e810::Gid;
@@ -85,8 +85,6 @@ fn answer(open: &OpenContext, port: u8, wc: &Wc, area: &[u8; AREA]) -> Result<Ah
         ip == header.destination || of_group && ip.is_ipv4() == header.destination.is_ipv4()
     });
     let (sgid_index, _) = own.ok_or(libc::EINVAL)?;
-    // SAFETY: numbers.
-    let nothing: AhAttr = unsafe { mem::zeroed() };
     Ok(AhAttr {
         grh: GlobalRoute {
             dgid: ProgramGid {
@@ -99,7 +97,7 @@ fn answer(open: &OpenContext, port: u8, wc: &Wc, area: &[u8; AREA]) -> Result<Ah
         },
         is_global: 1,
         port_num: port,
-        ..nothing
+        ..AhAttr::default()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
-use core::{mem, ptr};
+use core::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use e810::{Gid, Path};
@@ -86,8 +86,6 @@ pub(crate) fn path(open: &OpenContext, attr: &AhAttr) -> Result<Path, c_int> {
 
 /// The address of a path.
 pub(crate) fn ah_attr(path: &Path) -> AhAttr {
-    // SAFETY: numbers.
-    let nothing: AhAttr = unsafe { mem::zeroed() };
     AhAttr {
         grh: GlobalRoute {
             dgid: ProgramGid {
@@ -101,7 +99,7 @@ pub(crate) fn ah_attr(path: &Path) -> AhAttr {
         sl: path.priority,
         is_global: 1,
         port_num: 1,
-        ..nothing
+        ..AhAttr::default()
     }
 }
 

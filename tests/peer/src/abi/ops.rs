@@ -2,16 +2,23 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::{
-    Ah, AhAttr, CRecvWr, CSendWr, CWc, Context, Cq, Mr, Pd, Qp, QpInitAttr, VerbsContext, layout,
-};
+use e810_verbs::abi::device::{Context, VerbsContext};
+use e810_verbs::abi::make::QpInitAttr;
+use e810_verbs::abi::objects::{Ah, Cq, Mr, Pd, Qp};
+use e810_verbs::abi::state::AhAttr;
+use e810_verbs::abi::work::{RecvWr, SendWr, Wc};
+
+use super::layout;
+
+/// Bytes of `verbs_device`, which nobody but libibverbs looks into.
+pub(crate) const VERBS_DEVICE_BYTES: usize = 712;
 
 /// `poll_cq`.
-pub type PollCq = unsafe extern "C" fn(*mut Cq, c_int, *mut CWc) -> c_int;
+pub(crate) type PollCq = unsafe extern "C" fn(*mut Cq, c_int, *mut Wc) -> c_int;
 /// `post_send`.
-pub type PostSend = unsafe extern "C" fn(*mut Qp, *mut CSendWr, *mut *mut CSendWr) -> c_int;
+pub(crate) type PostSend = unsafe extern "C" fn(*mut Qp, *mut SendWr, *mut *mut SendWr) -> c_int;
 /// `post_recv`.
-pub type PostRecv = unsafe extern "C" fn(*mut Qp, *mut CRecvWr, *mut *mut CRecvWr) -> c_int;
+pub(crate) type PostRecv = unsafe extern "C" fn(*mut Qp, *mut RecvWr, *mut *mut RecvWr) -> c_int;
 /// A function that is there, but not called from here.
 type Unused = unsafe extern "C" fn();
 /// A function that the library does not have.

@@ -6,8 +6,10 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use e810_verbs::abi::device::{Context, VerbsContext};
+
 use super::{code, fill_answer, unsupported};
-use crate::abi::{Context, ContextOps, ContextReply, DeviceOps, VerbsContext, reply_offset};
+use crate::abi::{ContextOps, ContextReply, DeviceOps, reply_offset};
 
 /// What the library registered when it was loaded. Its constructor says nothing
 /// of who loads it, so there is no other place for it than a static.
@@ -65,7 +67,7 @@ unsafe extern "C" fn _verbs_init_and_alloc_context(
     // it, since the library's own field lies there.
     let context = unsafe { &mut *memory.cast::<u8>().add(offset).cast::<VerbsContext>() };
     context.sz = size_of::<VerbsContext>();
-    context.context.device = device;
+    context.context.device = device.cast();
     context.context.cmd_fd = cmd_fd;
     context.context.async_fd = -1;
     context.context.abi_compat = EXTENDED;

@@ -4,8 +4,12 @@
 
 use std::ffi::{c_int, c_void};
 
+use e810_verbs::abi::device::Context;
+use e810_verbs::abi::objects::{Ah, Mr, Pd};
+use e810_verbs::abi::state::AhAttr;
+
 use super::{ask, code, fill_answer, request_tail, unsupported};
-use crate::abi::{Ah, AhAttr, Context, MemRegRequest, Mr, Pd, reply_offset};
+use crate::abi::{MemRegRequest, reply_offset};
 use crate::kernel::{Answer, Errno, Purpose, Registration};
 
 /// `ibv_cmd_alloc_pd`.

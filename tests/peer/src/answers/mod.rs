@@ -13,7 +13,8 @@ mod queues;
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 
-use crate::abi::Context;
+use e810_verbs::abi::device::Context;
+
 use crate::device::Device;
 use crate::kernel::{Answer, Errno, Kernel, Made};
 

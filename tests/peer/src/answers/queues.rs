@@ -4,11 +4,13 @@
 
 use std::ffi::{c_int, c_void};
 
+use e810_verbs::abi::device::Context;
+use e810_verbs::abi::make::{CqInitAttrEx, QpInitAttr};
+use e810_verbs::abi::objects::{Cq, Pd, Qp};
+
 use super::{ask, code, fill_answer, request_tail, unsupported};
-use crate::abi::{
-    Context, Cq, CqInitAttrEx, CreateCqReply, CreateCqRequest, CreateQpReply, CreateQpRequest, Pd,
-    Qp, QpInitAttr, qp_type, reply_offset,
-};
+use crate::abi::{CreateCqReply, CreateCqRequest, CreateQpReply, CreateQpRequest, reply_offset};
+use crate::constants::qp_type;
 use crate::kernel::{Answer, CqRequest, Errno, QpRequest};
 
 /// `ibv_cmd_create_cq_ex`.
@@ -88,7 +90,7 @@ const ROCE: u32 = 4;
 
 /// `IBV_QPS_RTS`: the state that posting looks at; moving there is the
 /// harness's business.
-const READY_TO_SEND: u32 = 3;
+const READY_TO_SEND: c_int = 3;
 
 /// `ibv_cmd_create_qp`.
 ///

@@ -5,6 +5,7 @@
 
 mod library;
 mod ours;
+mod pointers;
 mod verbs;
 
 pub use library::LibrarySide;
@@ -92,10 +93,30 @@ pub trait Contestant {
     fn complete_sends(&mut self, quanta: u64);
     /// Completes the receives that were posted last.
     fn complete_recvs(&mut self);
+    /// Polls once for at most `at_once`; how many there were.
+    fn poll_some(&mut self, at_once: usize) -> usize;
     /// Polls all completions, at most `at_once` a call.
-    fn poll(&mut self, at_once: usize) -> bool;
+    #[inline(never)]
+    fn poll(&mut self, at_once: usize) -> bool {
+        let mut left = BATCH;
+        while left > 0 {
+            let got = self.poll_some(at_once);
+            if got == 0 || got > left {
+                return false;
+            }
+            left -= got;
+        }
+        true
+    }
     /// Polls the CQ while nothing is there.
-    fn poll_empty(&mut self) -> bool;
+    #[inline(never)]
+    fn poll_empty(&mut self) -> bool {
+        let mut got = 0;
+        for _ in 0..BATCH {
+            got |= self.poll_some(1);
+        }
+        got == 0
+    }
     /// Polls one batch and compares every completion: `wr_id` from 0 on,
     /// success.
     fn poll_and_check(&mut self) -> bool;

@@ -76,16 +76,6 @@ impl<const LOCKED: bool> OurSide<LOCKED> {
             ours_post_one(&mut self.rig.send, black_box(wr)).is_ok()
         }
     }
-
-    #[inline(always)]
-    fn poll_some(&mut self, at_once: usize) -> usize {
-        let room = self.wc.get_mut(..at_once).unwrap_or_default();
-        if LOCKED {
-            locked_poll(&mut self.rig.cq, black_box(room), &self.cq_lock)
-        } else {
-            ours_poll(&mut self.rig.cq, black_box(room))
-        }
-    }
 }
 
 impl<const LOCKED: bool> Default for OurSide<LOCKED> {
@@ -207,26 +197,14 @@ impl<const LOCKED: bool> Contestant for OurSide<LOCKED> {
         }
     }
 
-    #[inline(never)]
-    fn poll(&mut self, at_once: usize) -> bool {
-        let mut left = BATCH;
-        while left > 0 {
-            let got = self.poll_some(at_once);
-            if got == 0 || got > left {
-                return false;
-            }
-            left -= got;
+    #[inline(always)]
+    fn poll_some(&mut self, at_once: usize) -> usize {
+        let room = self.wc.get_mut(..at_once).unwrap_or_default();
+        if LOCKED {
+            locked_poll(&mut self.rig.cq, black_box(room), &self.cq_lock)
+        } else {
+            ours_poll(&mut self.rig.cq, black_box(room))
         }
-        true
-    }
-
-    #[inline(never)]
-    fn poll_empty(&mut self) -> bool {
-        let mut got = 0;
-        for _ in 0..BATCH {
-            got |= self.poll_some(1);
-        }
-        got == 0
     }
 
     fn poll_and_check(&mut self) -> bool {

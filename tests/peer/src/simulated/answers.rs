@@ -13,11 +13,12 @@ use e810_datapath::sizing::wqe_shift;
 use e810_hal::Iova;
 use e810_hal::bus::CeqId;
 use e810_types::{HwQpState, MacAddr};
+use e810_verbs::abi::state::AhAttr;
 
 use super::connect::modify;
 use super::mapped::PAGE;
 use super::{Pair, Simulated};
-use crate::abi::{AhAttr, access, qp_type};
+use crate::constants::{access, qp_type};
 use crate::kernel::{Answer, CqRequest, Errno, Kernel, Purpose, QpRequest, Region, Registration};
 
 /// Indexes of regions that are handed out, then used again.
@@ -189,7 +190,7 @@ impl Kernel for Simulated {
         let index = self.next.ah;
         self.back(Object::FsiAv, index)?;
         // An IPv4-mapped GID: the last four bytes.
-        let [.., a, b, c, d] = attr.dgid;
+        let [.., a, b, c, d] = attr.grh.dgid.raw;
         let destination = Ipv4Addr::new(a, b, c, d);
         let (_, arp_index) = *self.neighbours.get(&destination).ok_or(Errno::MISSING)?;
         let handle = AddressHandle {
@@ -201,9 +202,9 @@ impl Kernel for Simulated {
                 destination,
             },
             arp_index,
-            hop_limit: attr.hop_limit,
-            traffic_class: attr.traffic_class,
-            flow_label: attr.flow_label,
+            hop_limit: attr.grh.hop_limit,
+            traffic_class: attr.grh.traffic_class,
+            flow_label: attr.grh.flow_label,
             vlan: None,
             loopback: destination == self.address.ip,
         };

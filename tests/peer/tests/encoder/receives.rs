@@ -1,12 +1,8 @@
 //! Receives.
 
-use std::ptr;
-
 use e810_datapath::{PostError, QpType, RecvWr, Sge};
 use e810_peer::Library;
-use e810_peer::abi::{CRecvWr, CSge};
 use e810_peer::generate::Rng;
-use e810_peer::request::theirs;
 
 use crate::trio::{Shape, Trio, fill, rings};
 
@@ -24,13 +20,7 @@ fn sges(rng: &mut Rng, count: u32) -> Vec<Sge> {
 fn post(trio: &mut Trio, wr_id: u64, sges: &[Sge]) -> bool {
     let [first, second] = &trio.theirs;
     fill(first.qp.rq(), second.qp.rq(), trio.ours.rq_ring);
-    let list: Vec<CSge> = sges.iter().map(theirs).collect();
-    let answers = [0, 1].map(|n| {
-        let mut wr = CRecvWr::new(wr_id, &list);
-        let mut bad = ptr::null_mut();
-        // SAFETY: a QP that lives; a list of one whose SGEs are in `list`.
-        unsafe { (trio.calls.post_recv)(trio.theirs[n].qp.as_ptr(), &mut wr, &mut bad) }
-    });
+    let answers = [first, second].map(|them| them.qp.post_recv(&trio.calls, wr_id, sges));
     let code = match trio.ours.recv.post_recv(&[RecvWr { wr_id, sges }]) {
         Ok(()) => 0,
         Err(refused) => match refused.error {
@@ -134,17 +124,13 @@ fn a_receive_of_nothing_is_the_one_before_to_the_library() {
     };
     let trio = Trio::new(&library, shape);
     let qp = &trio.theirs[0].qp;
-    let before = [CSge {
+    let before = [Sge {
         addr: 0x1234_5000,
         length: 64,
         lkey: 0x700,
     }];
     for list in [&before[..], &[]] {
-        let mut wr = CRecvWr::new(0, list);
-        let mut bad = ptr::null_mut();
-        // SAFETY: a QP that lives; a list of one with valid SGEs.
-        let code = unsafe { (trio.calls.post_recv)(qp.as_ptr(), &mut wr, &mut bad) };
-        assert_eq!(code, 0);
+        assert_eq!(qp.post_recv(&trio.calls, 0, list), 0);
     }
     let words: Vec<u64> = qp.rq().iter().map(e810_hal::DmaWord::get).collect();
     assert_eq!(words[4..8], words[..4], "the SGE of the receive before");

@@ -1,16 +1,20 @@
 //! Two queue pairs of the library and one of ours, of one shape.
 
 use std::cell::RefCell;
+use std::iter;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810_datapath::sizing::{CqSize, RqSize, SqSize};
 use e810_datapath::{ExtraOps, QpState, QpType, SendLimits, Wc};
 use e810_hal::DmaWord;
-use e810_peer::abi::{AhAttr, CWc, QpCap, qp_type};
+use e810_peer::constants::qp_type;
 use e810_peer::kernel::Paper;
 use e810_peer::{Calls, Library, LibraryAh, LibraryCq, LibraryQp, Opened};
-use e810_tests::plain::{Queues, Spec};
+use e810_tests::plain::{Queues, Spec, write_cqe};
+use e810_verbs::abi::make::QpCap;
+use e810_verbs::abi::state::AhAttr;
+use e810_verbs::abi::work;
 
 /// What rings are filled with before a post: the first queue pair of the
 /// library, and ours; the second has the opposite.
@@ -129,19 +133,19 @@ impl Trio {
         }
         for them in &mut self.theirs {
             let id = u64::from(them.qp.id) << 32;
-            them.entry([length, them.qp.context, id | q2, q3 | extended]);
-            if let Some(words) = extension {
-                them.entry(words);
+            let first = [length, them.qp.context, id | q2, q3 | extended];
+            for words in iter::once(first).chain(extension) {
+                write_cqe(them.cq.ring(), &mut them.written, words);
             }
         }
         let mut wc = [Wc::default(); 2];
         assert_eq!(self.ours.cq.poll(&mut wc), 1);
         for n in 0..2 {
-            let said = self.poll(n);
+            let said = self.theirs[n].cq.poll(&self.calls).unwrap();
             assert_eq!(said.len(), 1);
             let (own, their) = (wc[0], said[0]);
             assert_eq!(their.wr_id, own.wr_id);
-            assert_eq!(their.status, own.status as u32, "{own:?}");
+            assert_eq!(their.status, own.status as i32, "{own:?}");
             assert_eq!(their.qp_num, self.theirs[n].qp.id);
             if their.status == 0 {
                 compare(&own, &their, self.theirs[n].qp.id);
@@ -151,22 +155,14 @@ impl Trio {
         }
         wc[0]
     }
-
-    /// Polls the library's CQ `n`.
-    pub(crate) fn poll(&self, n: usize) -> Vec<CWc> {
-        let mut wc = [CWc::default(); 4];
-        // SAFETY: a CQ that lives, room for four.
-        let got = unsafe { (self.calls.poll_cq)(self.theirs[n].cq.as_ptr(), 4, wc.as_mut_ptr()) };
-        wc[..usize::try_from(got).unwrap()].to_vec()
-    }
 }
 
 /// What both say of a success.
-fn compare(own: &Wc, their: &CWc, their_id: u32) {
+fn compare(own: &Wc, their: &work::Wc, their_id: u32) {
     // The library tells receives with immediate data by an opcode that it has
     // replaced before, so all of them are plain receives to it
     // (docs/hardware-notes.md).
-    let opcode = (own.opcode as u32).min(128);
+    let opcode = (own.opcode as i32).min(128);
     assert_eq!(their.opcode, opcode, "{own:?}");
     assert_eq!(their.byte_len, own.byte_len);
     // Our own flags start at bit 8.
@@ -182,20 +178,6 @@ fn compare(own: &Wc, their: &CWc, their_id: u32) {
         their.src_qp
     };
     assert_eq!(other, own.src_qp);
-}
-
-impl Theirs {
-    fn entry(&mut self, [q0, q1, q2, q3]: [u64; 4]) {
-        let ring = self.cq.ring();
-        let entries = ring.len() as u64 / 4;
-        let valid = u64::from((self.written / entries).is_multiple_of(2)) << 63;
-        let at = (self.written % entries) as usize * 4;
-        self.written += 1;
-        for (cell, word) in ring[at..].iter().zip([q0, q1, q2]) {
-            cell.set(word);
-        }
-        ring[at + 3].publish(q3 & !(1 << 63) | valid);
-    }
 }
 
 /// Fills rings before a post.

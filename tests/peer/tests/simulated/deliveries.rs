@@ -2,9 +2,10 @@
 
 use e810_datapath::{Remote, Sge};
 use e810_peer::LibraryMr;
-use e810_peer::abi::{CWc, access};
+use e810_peer::constants::access;
 use e810_peer::generate::Rng;
 use e810_peer::request::{Kind, Payload, Request};
+use e810_verbs::abi::work::Wc;
 
 use crate::end::{BYTES, End, INLINE, QKEY, SGES};
 
@@ -45,7 +46,7 @@ struct Expected {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Says {
     wr_id: u64,
-    opcode: u32,
+    opcode: i32,
     byte_len: u32,
     flags: u32,
     /// Immediate data, or the invalidated key.
@@ -54,7 +55,7 @@ pub(crate) struct Says {
 }
 
 impl Says {
-    pub(crate) fn of(wc: &CWc) -> Self {
+    pub(crate) fn of(wc: &Wc) -> Self {
         assert_eq!(wc.status, 0, "{wc:?}");
         Self {
             wr_id: wc.wr_id,
@@ -88,11 +89,11 @@ pub(crate) struct Batch {
 }
 
 /// `ibv_wc_opcode`.
-const WC_SEND: u32 = 0;
-const WC_WRITE: u32 = 1;
-const WC_READ: u32 = 2;
-const WC_LOCAL_INV: u32 = 6;
-const WC_RECV: u32 = 128;
+const WC_SEND: i32 = 0;
+const WC_WRITE: i32 = 1;
+const WC_READ: i32 = 2;
+const WC_LOCAL_INV: i32 = 6;
+const WC_RECV: i32 = 128;
 /// `ibv_wc_flags`.
 const WITH_GRH: u32 = 1;
 const WITH_IMM: u32 = 2;

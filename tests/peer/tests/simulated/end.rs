@@ -5,11 +5,14 @@ use std::ptr::{self, NonNull};
 
 use e810_datapath::Sge;
 use e810_hal::{Clock, SharedBytes};
-use e810_peer::abi::{AhAttr, CRecvWr, CSge, CWc, QpCap, access};
-use e810_peer::request::{Request, theirs};
+use e810_peer::constants::access;
+use e810_peer::request::Request;
 use e810_peer::simulated::{Address, Node};
 use e810_peer::{Calls, Library, LibraryAh, LibraryCq, LibraryMr, LibraryQp};
 use e810_sim::Sim;
+use e810_verbs::abi::make::QpCap;
+use e810_verbs::abi::state::{AhAttr, Gid, GlobalRoute};
+use e810_verbs::abi::work::Wc;
 
 /// Bytes of each end's memory.
 pub(crate) const BYTES: usize = 128 << 10;
@@ -43,7 +46,7 @@ fn room(bytes: usize) -> SharedBytes {
 }
 
 impl End {
-    pub(crate) fn new(library: &Library, sim: &Sim, function: u8, qp_type: u32) -> Self {
+    pub(crate) fn new(library: &Library, sim: &Sim, function: u8, qp_type: i32) -> Self {
         let ip = Ipv4Addr::new(10, 0, 0, function + 1);
         let node = Node::new(library, sim.function(function), ip).expect("a node");
         let calls = node.opened.calls().unwrap();
@@ -82,12 +85,18 @@ impl End {
         kernel.connect(self.qp.id, peer, peer_qp, QKEY).unwrap();
         drop(kernel);
         if datagrams {
-            let mut attr = AhAttr::default();
-            attr.is_global = 1;
-            attr.hop_limit = 64;
-            attr.port_num = 1;
-            attr.dgid[10..12].fill(0xff);
-            attr.dgid[12..].copy_from_slice(&peer.ip.octets());
+            let attr = AhAttr {
+                grh: GlobalRoute {
+                    dgid: Gid {
+                        raw: peer.ip.to_ipv6_mapped().octets(),
+                    },
+                    hop_limit: 64,
+                    ..GlobalRoute::default()
+                },
+                is_global: 1,
+                port_num: 1,
+                ..AhAttr::default()
+            };
             self.ah = Some(self.node.opened.create_ah(self.node.pd, attr).unwrap());
         }
     }
@@ -116,21 +125,13 @@ impl End {
     }
 
     pub(crate) fn post_recv(&self, wr_id: u64, sges: &[Sge]) {
-        let list: Vec<CSge> = sges.iter().map(theirs).collect();
-        let mut wr = CRecvWr::new(wr_id, &list);
-        let mut bad = ptr::null_mut();
-        // SAFETY: a QP that lives; a list of one whose SGEs are in `list`.
-        let code = unsafe { (self.calls.post_recv)(self.qp.as_ptr(), &mut wr, &mut bad) };
-        assert_eq!(code, 0);
+        assert_eq!(self.qp.post_recv(&self.calls, wr_id, sges), 0);
         assert!(!self.node.carry(), "receives have no doorbell");
     }
 
     /// What the library reads from the CQ now.
-    pub(crate) fn poll(&self) -> Vec<CWc> {
-        let mut wc = [CWc::default(); 8];
-        // SAFETY: a CQ that lives, room for eight.
-        let got = unsafe { (self.calls.poll_cq)(self.cq.as_ptr(), 8, wc.as_mut_ptr()) };
-        wc[..usize::try_from(got).unwrap()].to_vec()
+    pub(crate) fn poll(&self) -> Vec<Wc> {
+        self.cq.poll(&self.calls).unwrap()
     }
 
     /// Asks for an event at the next completion.
@@ -141,10 +142,10 @@ impl End {
 }
 
 /// Polls both ends until they have said this much, and a little longer.
-pub(crate) fn wait(ends: &[End; 2], wanted: [usize; 2]) -> [Vec<CWc>; 2] {
+pub(crate) fn wait(ends: &[End; 2], wanted: [usize; 2]) -> [Vec<Wc>; 2] {
     let mut said = [Vec::new(), Vec::new()];
     let mut turns = 0;
-    let enough = |said: &[Vec<CWc>; 2]| (0..2).all(|n| said[n].len() >= wanted[n]);
+    let enough = |said: &[Vec<Wc>; 2]| (0..2).all(|n| said[n].len() >= wanted[n]);
     while !enough(&said) {
         for (end, said) in ends.iter().zip(&mut said) {
             said.extend(end.poll());

@@ -3,7 +3,7 @@
 use e810_datapath::Remote;
 use e810_hal::Clock;
 use e810_peer::Library;
-use e810_peer::abi::qp_type;
+use e810_peer::constants::qp_type;
 use e810_peer::request::{Kind, Payload, Request};
 use e810_sim::Sim;
 use e810_sim::Variation;
@@ -12,9 +12,9 @@ use e810_sim::variation::FlushStyle;
 use crate::end::{End, wait};
 
 /// `ibv_wc_status`.
-const SUCCESS: u32 = 0;
-const WR_FLUSH_ERR: u32 = 5;
-const REM_ACCESS_ERR: u32 = 10;
+const SUCCESS: i32 = 0;
+const WR_FLUSH_ERR: i32 = 5;
+const REM_ACCESS_ERR: i32 = 10;
 /// Code of a flush for a remote access error (data-path 4.4).
 const FLUSH_REM_ACCESS: u16 = 3;
 
@@ -94,7 +94,7 @@ fn fail(style: FlushStyle, seed: u64) {
     // that it has not seen complete: request 1, which was carried out, but is
     // not signaled (docs/hardware-notes.md). Request 2 had the wrong key.
     const BLAMED: u64 = 1;
-    let sends: Vec<(u64, u32)> = (BLAMED..8)
+    let sends: Vec<(u64, i32)> = (BLAMED..8)
         .map(|wr_id| {
             let status = if wr_id == BLAMED {
                 REM_ACCESS_ERR
@@ -105,7 +105,7 @@ fn fail(style: FlushStyle, seed: u64) {
         })
         .collect();
     assert_eq!(of(0..100), sends);
-    let receives: Vec<(u64, u32)> = (100..103).map(|wr_id| (wr_id, WR_FLUSH_ERR)).collect();
+    let receives: Vec<(u64, i32)> = (100..103).map(|wr_id| (wr_id, WR_FLUSH_ERR)).collect();
     assert_eq!(of(100..200), receives);
     assert_eq!(said.len(), sends.len() + receives.len());
     assert_eq!(sim.findings(), []);

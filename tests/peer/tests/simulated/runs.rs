@@ -1,7 +1,7 @@
 //! Many batches both ways.
 
 use e810_peer::Library;
-use e810_peer::abi::qp_type;
+use e810_peer::constants::qp_type;
 use e810_peer::generate::Rng;
 use e810_sim::{Quality, Sim};
 
@@ -21,7 +21,7 @@ struct Counts {
     listed: usize,
 }
 
-fn run(kind: u32, seed: u64, quality: Quality, batches: u64) -> Option<Counts> {
+fn run(kind: i32, seed: u64, quality: Quality, batches: u64) -> Option<Counts> {
     let library = Library::load_or_tell()?;
     let sim = Sim::builder().functions(2).seed(seed).build();
     let mut ends = [0, 1].map(|function| End::new(&library, &sim, function, kind));
@@ -93,7 +93,7 @@ fn run(kind: u32, seed: u64, quality: Quality, batches: u64) -> Option<Counts> {
     Some(counts)
 }
 
-fn runs(what: &str, kind: u32, quality: Quality) {
+fn runs(what: &str, kind: i32, quality: Quality) {
     let mut listed = 0;
     for seed in 1..=SEEDS {
         let Some(counts) = run(kind, seed, quality, BATCHES) else {

@@ -1,7 +1,6 @@
 //! Address handles and multicast groups.
 
 use core::ffi::c_int;
-use core::mem;
 
 use e810_verbs::abi::state::{AhAttr, Gid, Grh};
 use e810_verbs::abi::work::Wc;
@@ -98,13 +97,11 @@ fn resolve(engine: &mut Engine) {
 
 /// The area of a datagram from one function to another.
 fn area(from: usize, to: usize) -> Grh {
-    // SAFETY: numbers.
-    let nothing: Grh = unsafe { mem::zeroed() };
     Grh {
         version_tclass_flow: (6u32 << 28).to_be(),
         sgid: gid_of(from),
         dgid: gid_of(to),
-        ..nothing
+        ..Grh::default()
     }
 }
 
@@ -116,9 +113,11 @@ fn of_completion(engine: &mut Engine) {
     if ctx.is_closed {
         return;
     }
-    // SAFETY: numbers.
-    let (mut wc, mut attr): (Wc, AhAttr) = unsafe { (mem::zeroed(), mem::zeroed()) };
-    wc.wc_flags = 1;
+    let mut attr = AhAttr::default();
+    let mut wc = Wc {
+        wc_flags: 1,
+        ..Wc::default()
+    };
     let mut grh = area(1 - ctx.device, ctx.device);
     let run = &mut engine.run;
     let port = run.draw.number(&[1, 1, 1, 1, 0, 2]);

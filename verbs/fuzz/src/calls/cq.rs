@@ -327,8 +327,7 @@ pub(crate) fn poll_some(engine: &mut Engine, at: usize, count: c_int) -> usize {
     if cq.is_ex && engine.run.draw.once_in(2) {
         return poll_ex(engine, at, count);
     }
-    // SAFETY: numbers.
-    let mut into: [Wc; 8] = unsafe { mem::zeroed() };
+    let mut into = [Wc::default(); 8];
     let run = &mut engine.run;
     let answer = through!(
         run,

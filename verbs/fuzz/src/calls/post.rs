@@ -1,7 +1,6 @@
 //! Requests and receives on queue pairs of which nothing is promised.
 
 use core::ffi::c_int;
-use core::mem;
 
 use e810_verbs::abi::work::{RdmaTarget, RecvWr, SendTarget, SendWr, Sge, UdTarget};
 use libc::{EINVAL, ENOMEM};
@@ -82,8 +81,7 @@ fn send(engine: &mut Engine, at: usize) {
     let qp = engine.world.qps.get(at).clone();
     let count = engine.run.draw.number(&[1, 1, 1, 2, 3]);
     let mut sges: [[Sge; 16]; 3] = [0, 1, 2].map(|_| core::array::from_fn(|_| sge(engine)));
-    // SAFETY: numbers and null pointers.
-    let mut wrs: [SendWr; 3] = unsafe { mem::zeroed() };
+    let mut wrs = [SendWr::default(); 3];
     let data = vec![0x5A_u8; 4096];
     let mut wrong_at = None;
     for index in 0..count {
@@ -221,8 +219,7 @@ fn receive(engine: &mut Engine, at: usize) {
     let qp = engine.world.qps.get(at).clone();
     let count = engine.run.draw.number(&[1, 1, 1, 2, 3]);
     let mut sges: [[Sge; 16]; 3] = [0, 1, 2].map(|_| core::array::from_fn(|_| sge(engine)));
-    // SAFETY: numbers and null pointers.
-    let mut wrs: [RecvWr; 3] = unsafe { mem::zeroed() };
+    let mut wrs = [RecvWr::default(); 3];
     let mut wrong_at = None;
     for index in 0..count {
         let draw = &mut engine.run.draw;

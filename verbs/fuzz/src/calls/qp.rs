@@ -50,8 +50,6 @@ pub(crate) fn attributes(own: &Own, to_device: usize, number: u32) -> QpAttr {
 
 /// The way to a function.
 pub(crate) fn path(own: &Own, to_device: usize) -> AhAttr {
-    // SAFETY: numbers.
-    let nothing: AhAttr = unsafe { mem::zeroed() };
     AhAttr {
         grh: GlobalRoute {
             dgid: gid_of(to_device),
@@ -62,7 +60,7 @@ pub(crate) fn path(own: &Own, to_device: usize) -> AhAttr {
         },
         is_global: 1,
         port_num: 1,
-        ..nothing
+        ..AhAttr::default()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The completions and the events of a transfer.
 
 use core::ffi::c_int;
-use core::mem;
 use std::time::{Duration, Instant};
 
 use e810_verbs::abi::work::Wc;
@@ -79,8 +78,7 @@ pub(super) fn completions(engine: &mut Engine, side: &Side, count: usize) -> Vec
         if use_ex {
             poll_ex(engine, &cq, &mut found);
         } else {
-            // SAFETY: numbers.
-            let mut into: [Wc; 4] = unsafe { mem::zeroed() };
+            let mut into = [Wc::default(); 4];
             let run = &mut engine.run;
             let answer = through!(
                 run,

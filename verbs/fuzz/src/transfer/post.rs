@@ -1,7 +1,6 @@
 //! The requests of a transfer, through `ibv_post_*` and through `ibv_wr_*`.
 
 use core::ffi::{c_int, c_void};
-use core::mem;
 
 use e810_verbs::abi::work::{RdmaTarget, RecvWr, SendTarget, SendWr, Sge, UdTarget};
 
@@ -69,8 +68,7 @@ pub(super) fn post(
             [piece(*local, first), piece(local + first, length - first)]
         })
         .collect();
-    // SAFETY: numbers and null pointers.
-    let mut wrs: Vec<SendWr> = targets.iter().map(|_| unsafe { mem::zeroed() }).collect();
+    let mut wrs = vec![SendWr::default(); targets.len()];
     for (slot, (_, remote, length)) in targets.iter().enumerate() {
         let wr = match qp.kind {
             RC => SendTarget {

@@ -386,14 +386,12 @@ impl Qp {
 
 /// A request over one SGE, which has to be there as long as the request.
 fn request(opcode: c_int, wr_id: u64, sge: &mut Sge, send_flags: c_uint) -> SendWr {
-    // SAFETY: numbers and null pointers.
-    let nothing: SendWr = unsafe { mem::zeroed() };
     SendWr {
         wr_id,
         sg_list: sge,
         num_sge: 1,
         opcode,
         send_flags,
-        ..nothing
+        ..SendWr::default()
     }
 }
