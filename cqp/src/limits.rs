@@ -63,8 +63,8 @@ pub const MAX_STATS_INSTANCES: u32 = 128;
 /// Pause between two polls of a register or of the CCQ.
 pub const POLL_PAUSE: Ns = Ns::from_us(10);
 /// CQP create and destroy, and a command polled by registers: ten times as long as existing drivers
-/// wait (control-path 10). A card answers long before; a simulated one or a virtual machine's may not
-/// have had a processor in all of their 10 ms.
+/// wait (control-path 10). A card answers long before; a simulated one, or a virtual machine's, may
+/// not have had a processor in all of their 10 ms.
 pub const REGISTER_LIMIT: Ns = Ns::from_ms(100);
 /// A bring-up command polled on the CCQ (CCQ create, CEQ 0 create and destroy).
 pub const CCQ_POLL_LIMIT: Ns = Ns::from_ms(1_000);

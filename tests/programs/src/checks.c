@@ -76,7 +76,10 @@ bool forked(void) {
         alarm(seconds);
         return true;
     }
+    /* Its time is its own, not that of the check whose row it is. */
+    unsigned left = alarm(0);
     waitpid(child, &status, 0);
+    alarm(left);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) say("(did not end)");
     else if (WIFSIGNALED(status)) say("(ended by SIG%s)", sigabbrev_np(WTERMSIG(status)));
     all_ended = all_ended && !WIFSIGNALED(status);
