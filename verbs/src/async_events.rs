@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::abi::constants::event;
 use crate::abi::device::Context;
 use crate::abi::objects::{Cq, Qp};
 use crate::abi::work::{AsyncElement, AsyncEvent};
@@ -38,28 +39,13 @@ pub enum DeviceEvent {
     DeviceFatal,
 }
 
-/// `enum ibv_event_type`, as far as this device has them.
-mod kind {
-    use core::ffi::c_int;
-
-    pub(super) const CQ_ERR: c_int = 0;
-    pub(super) const QP_FATAL: c_int = 1;
-    pub(super) const QP_REQ_ERR: c_int = 2;
-    pub(super) const QP_ACCESS_ERR: c_int = 3;
-    pub(super) const SQ_DRAINED: c_int = 5;
-    pub(super) const DEVICE_FATAL: c_int = 8;
-    pub(super) const PORT_ACTIVE: c_int = 9;
-    pub(super) const PORT_ERR: c_int = 10;
-    pub(super) const GID_CHANGE: c_int = 18;
-}
-
 impl DeviceEvent {
     const fn number(self) -> c_int {
         match self {
-            Self::DeviceFatal => kind::DEVICE_FATAL,
-            Self::PortActive => kind::PORT_ACTIVE,
-            Self::PortError => kind::PORT_ERR,
-            Self::GidChange => kind::GID_CHANGE,
+            Self::DeviceFatal => event::DEVICE_FATAL,
+            Self::PortActive => event::PORT_ACTIVE,
+            Self::PortError => event::PORT_ERR,
+            Self::GidChange => event::GID_CHANGE,
         }
     }
 }
@@ -67,10 +53,10 @@ impl DeviceEvent {
 impl QpEvent {
     const fn number(self) -> c_int {
         match self {
-            Self::Fatal => kind::QP_FATAL,
-            Self::RequestError => kind::QP_REQ_ERR,
-            Self::AccessError => kind::QP_ACCESS_ERR,
-            Self::SqDrained => kind::SQ_DRAINED,
+            Self::Fatal => event::QP_FATAL,
+            Self::RequestError => event::QP_REQ_ERR,
+            Self::AccessError => event::QP_ACCESS_ERR,
+            Self::SqDrained => event::SQ_DRAINED,
         }
     }
 }
@@ -241,7 +227,7 @@ impl Waiting {
                 target.errors.taken();
                 AsyncEvent {
                     element: AsyncElement { cq: target.cq.0 },
-                    event_type: kind::CQ_ERR,
+                    event_type: event::CQ_ERR,
                 }
             }
             Self::Qp(_, target, event) => {
@@ -287,14 +273,14 @@ pub unsafe extern "C" fn ack_async_event(event: *mut AsyncEvent) {
         // SAFETY: the caller's.
         let event = unsafe { event.read() };
         match event.event_type {
-            kind::CQ_ERR => {
+            event::CQ_ERR => {
                 // SAFETY: the kind says which it is, and it is not destroyed before this.
                 let cq = unsafe { CqObject::of(event.element.cq) };
                 // A copy: with the last one the queue may go.
                 let target = cq.target().clone();
                 target.errors.acknowledge(1);
             }
-            kind::QP_FATAL | kind::QP_REQ_ERR | kind::QP_ACCESS_ERR | kind::SQ_DRAINED => {
+            event::QP_FATAL | event::QP_REQ_ERR | event::QP_ACCESS_ERR | event::SQ_DRAINED => {
                 // SAFETY: as above.
                 let qp = unsafe { QpObject::of(event.element.qp) };
                 let target = qp.target().clone();

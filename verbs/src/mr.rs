@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use e810::AccessFlags;
 
+use crate::abi::constants::access;
 use crate::abi::objects::{Mr, Pd};
 use crate::control::{Memory, MrChanges, Refused};
 use crate::device::context::{Object, OpenContext};
@@ -14,24 +15,6 @@ use crate::errno::{self, fail, no_object};
 use crate::limits::complain_of;
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
-
-/// `enum ibv_access_flags`.
-mod access {
-    use core::ffi::c_uint;
-
-    pub(super) const LOCAL_WRITE: c_uint = 1;
-    pub(super) const REMOTE_WRITE: c_uint = 1 << 1;
-    pub(super) const REMOTE_READ: c_uint = 1 << 2;
-    pub(super) const REMOTE_ATOMIC: c_uint = 1 << 3;
-    pub(super) const MW_BIND: c_uint = 1 << 4;
-    pub(super) const ZERO_BASED: c_uint = 1 << 5;
-    pub(super) const ON_DEMAND: c_uint = 1 << 6;
-    pub(super) const HUGETLB: c_uint = 1 << 7;
-    pub(super) const FLUSH_GLOBAL: c_uint = 1 << 8;
-    pub(super) const FLUSH_PERSISTENT: c_uint = 1 << 9;
-    /// IBV_ACCESS_OPTIONAL_RANGE: what a device may ignore.
-    pub(super) const OPTIONAL: c_uint = 0x3FF0_0000;
-}
 
 /// Rights of a program as the driver has them. Atomic operations, which the device has not, may be
 /// allowed all the same: programs ask for that with every region, and existing drivers ignore it

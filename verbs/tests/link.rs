@@ -9,6 +9,7 @@ use std::ffi::{CStr, c_int};
 
 use e810_sim::{Mode, PortLink, Profile, Sim, test_package};
 use e810_sim_server::Server;
+use e810_verbs::abi::constants::event::{DEVICE_FATAL, PORT_ACTIVE, PORT_ERR};
 use e810_verbs::abi::device::Context;
 use e810_verbs::abi::query::PortAttr;
 use e810_verbs::abi::state::Gid;
@@ -19,13 +20,9 @@ use e810_verbs::device::{DEVICES, free_device_list, get_device_list, get_device_
 use e810_verbs::query::gid::query_gid;
 use e810_verbs::query::port::query_port;
 
-/// `IBV_PORT_DOWN` and `IBV_PORT_ACTIVE`; `IBV_EVENT_PORT_ACTIVE` and `IBV_EVENT_PORT_ERR`.
+/// `IBV_PORT_DOWN` and `IBV_PORT_ACTIVE`.
 const DOWN: c_int = 1;
 const ACTIVE: c_int = 4;
-const PORT_ACTIVE: c_int = 9;
-const PORT_ERR: c_int = 10;
-/// `IBV_EVENT_DEVICE_FATAL`.
-const DEVICE_FATAL: c_int = 8;
 
 fn state(context: *mut Context) -> c_int {
     // SAFETY: numbers.

@@ -14,7 +14,6 @@
 
 mod abi;
 mod answers;
-pub mod constants;
 pub mod contest;
 mod device;
 mod doorbells;

@@ -5,11 +5,10 @@ use std::ptr;
 
 use e810_datapath::wr::MwBind;
 use e810_datapath::{Data, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
+use e810_verbs::abi::constants::{access, opcode, send_flag};
 use e810_verbs::abi::make::MwBindInfo;
 use e810_verbs::abi::objects::{Ah, Mr};
 use e810_verbs::abi::work::{self, RdmaTarget};
-
-use crate::constants::{access, opcode, send_flag};
 
 /// What a request does. Only what the library posts on this generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,7 +176,7 @@ impl Request {
                     rkey: bind.mr_stag,
                     ..Mr::default()
                 }));
-                let right = |on, right: c_int| if on { right as c_uint } else { 0 };
+                let right = |on, right: c_uint| if on { right } else { 0 };
                 // The window itself this generation's posting does not look at.
                 wr.bind_mw.rkey = bind.mw_stag;
                 wr.bind_mw.bind_info = MwBindInfo {

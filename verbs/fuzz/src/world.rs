@@ -1,6 +1,6 @@
 //! What is live, as a program knows it.
 
-use core::ffi::{c_int, c_uint};
+use core::ffi::c_int;
 use core::ptr;
 use std::collections::HashMap;
 
@@ -389,14 +389,6 @@ impl Drop for Arena {
         // SAFETY: its own mapping.
         unsafe { libc::munmap(self.start.cast(), self.length) };
     }
-}
-
-/// `enum ibv_access_flags`.
-pub mod access {
-    use super::c_uint;
-
-    /// LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ.
-    pub const ALL: c_uint = 7;
 }
 
 /// What is the same for all contexts of a function.

@@ -6,6 +6,7 @@
     reason = "the fields are libibverbs' own, under its names; its manual pages say what they are"
 )]
 
+pub mod constants;
 pub mod device;
 pub mod extended;
 pub mod make;

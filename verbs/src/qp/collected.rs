@@ -8,11 +8,9 @@ use core::slice;
 
 use e810::{Data, Op, Remote, SendWr, Sge, UdTarget};
 
+use crate::abi::constants::send_flag;
 use crate::abi::work::{DataBuf, Sge as ProgramSge};
 use crate::rings::{MAX_SGES, send_flags};
-
-/// `IBV_SEND_INLINE`: here data is inline that was set so.
-const INLINE: c_uint = 1 << 3;
 
 /// Inline bytes that any request has at most (data-path 1.8).
 const MAX_INLINE: usize = 101;
@@ -82,7 +80,8 @@ impl Collected {
     pub(super) fn begin(&mut self, wr_id: u64, flags: c_uint, verb: Verb) {
         self.requests.push(Request {
             wr_id,
-            flags: flags & !INLINE,
+            // Here data is inline that was set so.
+            flags: flags & !send_flag::INLINE,
             verb,
             data: Extent::Sges(0, 0),
             to: None,

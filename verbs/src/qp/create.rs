@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use e810::{QpCaps, QpType};
 
 use super::{LATER, QpObject};
+use crate::abi::constants::qp_type;
 use crate::abi::extended::QpEx;
 use crate::abi::make::{QpCap, QpInitAttr};
 use crate::abi::objects::{Pd, Qp};
@@ -21,22 +22,15 @@ use crate::panics::catch_panics;
 use crate::pd::PdObject;
 use crate::rings::QpRings;
 
-/// `enum ibv_qp_type`.
-pub(super) mod kind {
-    use core::ffi::c_int;
-
-    pub(in crate::qp) const RC: c_int = 2;
-    pub(in crate::qp) const UD: c_int = 4;
-    /// UC, RAW_PACKET, XRC_SEND, XRC_RECV and DRIVER, which the device has not.
-    pub(in crate::qp) const OTHERS: [c_int; 5] = [3, 8, 9, 10, 0xFF];
-}
+/// UC, RAW_PACKET, XRC_SEND, XRC_RECV and DRIVER, which the device has not.
+const OTHERS: [c_int; 5] = [3, 8, 9, 10, 0xFF];
 
 /// Kind of service; EOPNOTSUPP for one that the device has not, EINVAL for none.
-fn qp_type(number: c_int) -> Result<QpType, c_int> {
+fn service(number: c_int) -> Result<QpType, c_int> {
     match number {
-        kind::RC => Ok(QpType::Rc),
-        kind::UD => Ok(QpType::Ud),
-        other if kind::OTHERS.contains(&other) => Err(libc::EOPNOTSUPP),
+        qp_type::RC => Ok(QpType::Rc),
+        qp_type::UD => Ok(QpType::Ud),
+        other if OTHERS.contains(&other) => Err(libc::EOPNOTSUPP),
         _ => Err(libc::EINVAL),
     }
 }
@@ -90,7 +84,7 @@ pub(crate) unsafe fn make(pd: *mut Pd, attr: &QpInitAttr) -> Result<(*mut Qp, Qp
     let domain = unsafe { PdObject::of(pd) };
     // SAFETY: the caller's: a context outlives its objects.
     let open = unsafe { domain.open() };
-    let qp_type = qp_type(attr.qp_type)?;
+    let qp_type = service(attr.qp_type)?;
     if !attr.srq.is_null() {
         return Err(libc::EOPNOTSUPP);
     }

@@ -8,6 +8,7 @@ use e810::{Remote, UdTarget};
 use super::QpObject;
 use super::collected::{Collected, Verb};
 use super::create::{cap, make};
+use crate::abi::constants::qp_type;
 use crate::abi::device::Context;
 use crate::abi::extended::QpEx;
 use crate::abi::make::{QpInitAttr, QpInitAttrEx};
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn create_qp_ex(context: *mut Context, attr: *mut QpInitAt
             _ => Some(asked.send_ops_flags),
         };
         let has = match asked.qp_type {
-            super::create::kind::UD => DATAGRAM_OPS,
+            qp_type::UD => DATAGRAM_OPS,
             _ => SEND_OPS,
         };
         if ops.is_some_and(|ops| ops & !has != 0) {

@@ -7,23 +7,9 @@ use core::slice;
 
 use e810::{Data, OneSge, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
 
+use crate::abi::constants::{opcode, send_flag};
 use crate::abi::work::{SendWr as ProgramSendWr, Sge as ProgramSge};
 
-/// `enum ibv_wr_opcode`.
-mod opcode {
-    use core::ffi::c_int;
-
-    pub(super) const RDMA_WRITE: c_int = 0;
-    pub(super) const RDMA_WRITE_WITH_IMM: c_int = 1;
-    pub(super) const SEND: c_int = 2;
-    pub(super) const SEND_WITH_IMM: c_int = 3;
-    pub(super) const RDMA_READ: c_int = 4;
-    pub(super) const LOCAL_INV: c_int = 7;
-    pub(super) const SEND_WITH_INV: c_int = 9;
-}
-
-/// `IBV_SEND_INLINE`.
-const INLINE: c_uint = 1 << 3;
 /// SGEs that any request of the device has at most (data-path 1.6).
 pub(crate) const MAX_SGES: usize = 13;
 
@@ -56,18 +42,17 @@ pub(super) unsafe fn sges<'a>(list: *const ProgramSge, count: c_int) -> Result<&
 /// Flags under the driver's numbers; those that mean nothing here are left out, as libirdma does.
 #[inline(always)]
 pub(crate) const fn flags(program: c_uint) -> SendFlags {
-    /// FENCE is the same; SIGNALED is a place further, SOLICITED two.
-    const FENCE: c_uint = 1;
-    const SIGNALED: c_uint = 1 << 1;
-    const SOLICITED: c_uint = 1 << 2;
-    let bits = program & FENCE | (program & SIGNALED) << 1 | (program & SOLICITED) << 2;
+    // FENCE is the same; SIGNALED is a place further, SOLICITED two.
+    let bits = program & send_flag::FENCE
+        | (program & send_flag::SIGNALED) << 1
+        | (program & send_flag::SOLICITED) << 2;
     SendFlags::from_bits_retain(bits as u8)
 }
 
 const _: () = {
-    assert!(flags(1).bits() == SendFlags::FENCE.bits());
-    assert!(flags(2).bits() == SendFlags::SIGNALED.bits());
-    assert!(flags(4).bits() == SendFlags::SOLICITED.bits());
+    assert!(flags(send_flag::FENCE).bits() == SendFlags::FENCE.bits());
+    assert!(flags(send_flag::SIGNALED).bits() == SendFlags::SIGNALED.bits());
+    assert!(flags(send_flag::SOLICITED).bits() == SendFlags::SOLICITED.bits());
 };
 
 /// The SGE of a request that has one and no inline data, and what it does; `None` for any other.
@@ -76,7 +61,7 @@ const _: () = {
 /// What `request` names can be read.
 #[inline(always)]
 pub(super) unsafe fn one_sge(request: &ProgramSendWr) -> Option<(&Sge, OneSge)> {
-    if request.num_sge != 1 || request.send_flags & INLINE != 0 {
+    if request.num_sge != 1 || request.send_flags & send_flag::INLINE != 0 {
         return None;
     }
     let what = match request.opcode {
@@ -96,7 +81,7 @@ pub(super) unsafe fn one_sge(request: &ProgramSendWr) -> Option<(&Sge, OneSge)> 
 /// What `request` names can be read.
 #[inline(always)]
 pub(super) unsafe fn one_piece(request: &ProgramSendWr) -> Option<(&[u8], OneSge)> {
-    if request.num_sge != 1 || request.send_flags & INLINE == 0 {
+    if request.num_sge != 1 || request.send_flags & send_flag::INLINE == 0 {
         return None;
     }
     let what = match request.opcode {
@@ -145,7 +130,7 @@ pub(super) unsafe fn with_send(
 ) -> Result<(), c_int> {
     // SAFETY: the caller's.
     let sges = unsafe { sges(request.sg_list, request.num_sge) }?;
-    if request.send_flags & INLINE != 0 && request.opcode != opcode::RDMA_READ {
+    if request.send_flags & send_flag::INLINE != 0 && request.opcode != opcode::RDMA_READ {
         // SAFETY: the caller's.
         return unsafe { with_inline(request, is_datagram, sges, post) };
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use e810_sim::{Mode, Profile, Sim};
 use e810_sim_server::Server;
+use e810_verbs::abi::constants::event as kind;
 use e810_verbs::abi::work::{AsyncEvent, Sge};
 
 use crate::harness::connection::INCOMING;
@@ -14,18 +15,6 @@ use crate::harness::objects::{RC, address, flag, opcode, state};
 use crate::harness::{
     ALONE, Connection, Cq, Ctx, Qp, SERVED, acknowledge, readable, set_nonblocking, socket,
 };
-
-/// `enum ibv_event_type`.
-mod kind {
-    use std::ffi::c_int;
-
-    pub(super) const CQ_ERR: c_int = 0;
-    pub(super) const QP_FATAL: c_int = 1;
-    pub(super) const QP_REQ_ERR: c_int = 2;
-    pub(super) const QP_ACCESS_ERR: c_int = 3;
-    pub(super) const SQ_DRAINED: c_int = 5;
-    pub(super) const DEVICE_FATAL: c_int = 8;
-}
 
 /// A time in which nothing happens.
 const QUIET: Duration = Duration::from_millis(60);

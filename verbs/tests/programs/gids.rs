@@ -5,14 +5,13 @@ use std::env;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use e810_verbs::abi::constants::event::GID_CHANGE;
 use e810_verbs::abi::state::Gid;
 use e810_verbs::device::DEVICES;
 
 use crate::harness::objects::{Ah, address};
 use crate::harness::{Ctx, acknowledge, folder, readable, until};
 
-/// `IBV_EVENT_GID_CHANGE`.
-const GID_CHANGE: i32 = 18;
 /// Set in the namespace.
 const IN_NAMESPACE: &str = "E810_VERBS_NAMESPACE";
 

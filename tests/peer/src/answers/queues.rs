@@ -4,13 +4,13 @@
 
 use std::ffi::{c_int, c_void};
 
+use e810_verbs::abi::constants::qp_type;
 use e810_verbs::abi::device::Context;
 use e810_verbs::abi::make::{CqInitAttrEx, QpInitAttr};
 use e810_verbs::abi::objects::{Cq, Pd, Qp};
 
 use super::{ask, code, fill_answer, request_tail, unsupported};
 use crate::abi::{CreateCqReply, CreateCqRequest, CreateQpReply, CreateQpRequest, reply_offset};
-use crate::constants::qp_type;
 use crate::kernel::{Answer, CqRequest, Errno, QpRequest};
 
 /// `ibv_cmd_create_cq_ex`.

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use e810_tests::plain::write_cqe;
+use e810_verbs::abi::constants::qp_type;
 use e810_verbs::abi::make::QpCap;
 
 use super::RING;
 use super::pointers::{Device, PointerSide};
-use crate::constants::qp_type;
 use crate::kernel::Paper;
 use crate::library::{Library, NotRun};
 use crate::opened::{LibraryCq, LibraryQp, Opened};

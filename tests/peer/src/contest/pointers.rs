@@ -6,12 +6,12 @@
 use std::hint::black_box;
 use std::ptr;
 
+use e810_verbs::abi::constants::{opcode, send_flag};
 use e810_verbs::abi::objects::{Cq, Qp};
 use e810_verbs::abi::work::{RdmaTarget, RecvWr, SendWr, Sge, Wc};
 
 use super::{BATCH, Contestant, INLINE_BYTES, RING, Row, Single};
 use crate::abi::{PollCq, PostRecv, PostSend};
-use crate::constants::{opcode, send_flag};
 use crate::opened::Calls;
 
 // The calls that are counted go through these, so that an instruction counter

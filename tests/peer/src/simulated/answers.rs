@@ -1,5 +1,6 @@
 //! The library's commands as CQP commands.
 
+use std::ffi::c_uint;
 use std::net::Ipv4Addr;
 
 use e810_cqp::hmc::Object;
@@ -13,18 +14,19 @@ use e810_datapath::sizing::wqe_shift;
 use e810_hal::Iova;
 use e810_hal::bus::CeqId;
 use e810_types::{HwQpState, MacAddr};
+use e810_verbs::abi::constants::{access, qp_type};
 use e810_verbs::abi::state::AhAttr;
 
 use super::connect::modify;
 use super::mapped::PAGE;
 use super::{Pair, Simulated};
-use crate::constants::{access, qp_type};
 use crate::kernel::{Answer, CqRequest, Errno, Kernel, Purpose, QpRequest, Region, Registration};
 
 /// Indexes of regions that are handed out, then used again.
 const REGIONS: u32 = 1000;
 
 fn rights(flags: i32) -> Rights {
+    let flags = flags as c_uint;
     let mut rights = Rights::LOCAL_READ;
     rights.set(Rights::LOCAL_WRITE, flags & access::LOCAL_WRITE != 0);
     rights.set(Rights::REMOTE_WRITE, flags & access::REMOTE_WRITE != 0);

@@ -2,9 +2,9 @@
 
 use e810_datapath::{Remote, Sge};
 use e810_peer::LibraryMr;
-use e810_peer::constants::access;
 use e810_peer::generate::Rng;
 use e810_peer::request::{Kind, Payload, Request};
+use e810_verbs::abi::constants::access;
 use e810_verbs::abi::work::Wc;
 
 use crate::end::{BYTES, End, INLINE, QKEY, SGES};
@@ -243,7 +243,7 @@ impl Making<'_> {
         let offset = self.places[end].take(self.rng, 64);
         let memory = self.ends[end].memory.window(offset, 64).unwrap();
         let node = &self.ends[end].node;
-        let rights = access::LOCAL_WRITE | access::REMOTE_WRITE;
+        let rights = (access::LOCAL_WRITE | access::REMOTE_WRITE) as i32;
         let mr = node.opened.reg_mr(node.pd, memory, rights).unwrap();
         let key = mr.key();
         self.batch.gone.push((end, mr));

@@ -5,11 +5,11 @@ use std::ptr::{self, NonNull};
 
 use e810_datapath::Sge;
 use e810_hal::{Clock, SharedBytes};
-use e810_peer::constants::access;
 use e810_peer::request::Request;
 use e810_peer::simulated::{Address, Node};
 use e810_peer::{Calls, Library, LibraryAh, LibraryCq, LibraryMr, LibraryQp};
 use e810_sim::Sim;
+use e810_verbs::abi::constants::access;
 use e810_verbs::abi::make::QpCap;
 use e810_verbs::abi::state::{AhAttr, Gid, GlobalRoute};
 use e810_verbs::abi::work::Wc;
@@ -23,7 +23,7 @@ pub(crate) const INLINE: u32 = 101;
 /// Q_Key of datagrams.
 pub(crate) const QKEY: u32 = 0x1111_2222;
 
-const ALL: i32 = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ;
+const ALL: i32 = (access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ) as i32;
 
 /// Turns of the simulator without a completion before a test gives up.
 const PATIENCE: usize = 300_000;

@@ -3,11 +3,11 @@
 use e810_datapath::Remote;
 use e810_hal::Clock;
 use e810_peer::Library;
-use e810_peer::constants::qp_type;
 use e810_peer::request::{Kind, Payload, Request};
 use e810_sim::Sim;
 use e810_sim::Variation;
 use e810_sim::variation::FlushStyle;
+use e810_verbs::abi::constants::qp_type;
 
 use crate::end::{End, wait};
 

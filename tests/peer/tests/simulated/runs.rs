@@ -1,9 +1,9 @@
 //! Many batches both ways.
 
 use e810_peer::Library;
-use e810_peer::constants::qp_type;
 use e810_peer::generate::Rng;
 use e810_sim::{Quality, Sim};
+use e810_verbs::abi::constants::qp_type;
 
 use crate::deliveries::{Batch, Says};
 use crate::end::{End, wait};

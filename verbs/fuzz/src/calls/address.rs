@@ -2,12 +2,13 @@
 
 use core::ffi::c_int;
 
+use e810_verbs::abi::constants::qp_type::UD;
 use e810_verbs::abi::state::{AhAttr, Gid, Grh};
 use e810_verbs::abi::work::Wc;
 use libc::{EINVAL, ENOMEM};
 
 use crate::api::Sym;
-use crate::calls::qp::{UD, path};
+use crate::calls::qp::path;
 use crate::engine::{Engine, gid_of};
 use crate::run::call;
 use crate::world::LiveAh;

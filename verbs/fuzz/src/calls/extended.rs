@@ -2,13 +2,14 @@
 
 use core::ffi::{c_int, c_void};
 
+use e810_verbs::abi::constants::qp_type::UD;
 use e810_verbs::abi::work::DataBuf;
 use libc::{EINVAL, ENOMEM};
 
 use crate::api::Sym;
 use crate::calls::cq::COUNT;
 use crate::calls::post::{in_state, sge};
-use crate::calls::qp::{QKEY, UD};
+use crate::calls::qp::QKEY;
 use crate::engine::{Engine, null};
 use crate::run::through;
 

@@ -2,12 +2,13 @@
 
 use core::ffi::c_int;
 
+use e810_verbs::abi::constants::qp_type::UD;
 use e810_verbs::abi::work::{RdmaTarget, RecvWr, SendTarget, SendWr, Sge, UdTarget};
 use libc::{EINVAL, ENOMEM};
 
 use crate::api::Sym;
 use crate::calls::cq::{COUNT, RECEIVE};
-use crate::calls::qp::{QKEY, UD};
+use crate::calls::qp::QKEY;
 use crate::engine::{Engine, null};
 use crate::run::through;
 use crate::world::LiveQp;

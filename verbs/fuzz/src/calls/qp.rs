@@ -1,9 +1,11 @@
 //! Queue pairs.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_uint};
 use core::{mem, ptr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use e810_verbs::abi::constants::access;
+use e810_verbs::abi::constants::qp_type::{RC, UD};
 use e810_verbs::abi::make::{QpCap, QpInitAttr, QpInitAttrEx};
 use e810_verbs::abi::state::{AhAttr, GlobalRoute, QpAttr};
 use libc::{EBUSY, EINVAL, EOPNOTSUPP};
@@ -14,8 +16,8 @@ use crate::run::{call, is_edge, through};
 use crate::world::{LiveQp, Own};
 
 const MOST_QPS: usize = 12;
-pub(crate) const RC: c_int = 2;
-pub(crate) const UD: c_int = 4;
+pub(crate) const ALL_RIGHTS: c_uint =
+    access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ;
 /// Of datagrams here.
 pub(crate) const QKEY: u32 = 0x1111_1111;
 
@@ -35,7 +37,7 @@ pub(crate) fn attributes(own: &Own, to_device: usize, number: u32) -> QpAttr {
         rq_psn: 0x11,
         sq_psn: 0x11,
         dest_qp_num: number,
-        qp_access_flags: 7,
+        qp_access_flags: ALL_RIGHTS,
         ah_attr: path(own, to_device),
         max_rd_atomic: 1,
         max_dest_rd_atomic: 1,

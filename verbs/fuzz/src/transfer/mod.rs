@@ -1,8 +1,9 @@
 //! Messages between queue pairs that nobody else uses: every completion comes, and every byte is
 //! where it belongs, and nowhere else.
 
+use e810_verbs::abi::constants::qp_type::UD;
+
 use crate::calls::cq::RECEIVE;
-use crate::calls::qp::UD;
 use crate::engine::Engine;
 
 mod complete;

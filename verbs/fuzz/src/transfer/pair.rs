@@ -4,14 +4,15 @@ use core::ffi::{c_int, c_void};
 use core::mem;
 use std::rc::Rc;
 
+use e810_verbs::abi::constants::qp_type::UD;
 use e810_verbs::abi::make::{CqInitAttrEx, QpCap, QpInitAttr, QpInitAttrEx};
 
 use super::{SLOT, SLOTS};
 use crate::api::Sym;
-use crate::calls::qp::{UD, attributes, mask_to, next_uid, path};
+use crate::calls::qp::{ALL_RIGHTS, attributes, mask_to, next_uid, path};
 use crate::engine::{Engine, null};
 use crate::run::{call, through};
-use crate::world::{Arena, LiveAh, LiveChannel, LiveCq, LiveMr, LivePd, LiveQp, PdRole, access};
+use crate::world::{Arena, LiveAh, LiveChannel, LiveCq, LiveMr, LivePd, LiveQp, PdRole};
 
 /// Two queue pairs, connected.
 #[derive(Clone, Debug)]
@@ -106,7 +107,7 @@ impl Side {
         let start = memory.address() as *mut c_void;
         let mr = call!(
             run,
-            reg_mr(pd_ptr, start, memory.bytes(), access::ALL as c_int)
+            reg_mr(pd_ptr, start, memory.bytes(), ALL_RIGHTS as c_int)
         );
         run.made(Sym::reg_mr, mr, &[0]);
         // SAFETY: it was made just now.

@@ -2,13 +2,14 @@
 
 use core::ffi::{c_int, c_void};
 
+use e810_verbs::abi::constants::qp_type::{RC, UD};
 use e810_verbs::abi::work::{RdmaTarget, RecvWr, SendTarget, SendWr, Sge, UdTarget};
 
 use super::Message;
 use super::pair::Side;
 use crate::api::Sym;
 use crate::calls::cq::RECEIVE;
-use crate::calls::qp::{QKEY, RC, UD};
+use crate::calls::qp::QKEY;
 use crate::engine::{Engine, null};
 use crate::run::through;
 

@@ -4,6 +4,8 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::RawFd;
 use std::{mem, ptr};
 
+pub(crate) use e810_verbs::abi::constants::qp_type::{RC, UD};
+pub(crate) use e810_verbs::abi::constants::{opcode, send_flag as flag};
 use e810_verbs::abi::make::{QpCap, QpInitAttr};
 use e810_verbs::abi::objects;
 use e810_verbs::abi::state::{AhAttr, Gid, GlobalRoute, QpAttr};
@@ -42,10 +44,6 @@ handles! {
 
 /// `IBV_ACCESS_LOCAL_WRITE`, REMOTE_WRITE and REMOTE_READ.
 pub(crate) const ALL_RIGHTS: c_int = 7;
-/// `IBV_QPT_RC` and `IBV_QPT_UD`.
-pub(crate) const RC: c_int = 2;
-pub(crate) const UD: c_int = 4;
-
 /// `enum ibv_qp_state`.
 pub(crate) mod state {
     use std::ffi::c_int;
@@ -56,23 +54,6 @@ pub(crate) mod state {
     pub(crate) const RTS: c_int = 3;
     pub(crate) const SQD: c_int = 4;
     pub(crate) const ERR: c_int = 6;
-}
-
-/// `enum ibv_wr_opcode`.
-pub(crate) mod opcode {
-    use std::ffi::c_int;
-
-    pub(crate) const RDMA_WRITE: c_int = 0;
-    pub(crate) const SEND: c_int = 2;
-}
-
-/// `enum ibv_send_flags`.
-pub(crate) mod flag {
-    use std::ffi::c_uint;
-
-    pub(crate) const SIGNALED: c_uint = 2;
-    pub(crate) const SOLICITED: c_uint = 4;
-    pub(crate) const INLINE: c_uint = 8;
 }
 
 /// Sizes of queues.
