@@ -308,6 +308,12 @@ impl World {
         }
     }
 
+    /// Whether the context of a queue pair is closed.
+    #[must_use]
+    pub fn has_closed(&self, qp: usize) -> bool {
+        self.ctxs.get(self.qps.get(qp).ctx).is_closed
+    }
+
     /// The own protection domain that a name stands for.
     #[must_use]
     pub fn own_pd(&self, pd: usize) -> usize {

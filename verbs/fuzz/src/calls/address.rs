@@ -160,7 +160,7 @@ pub(crate) fn group(engine: &mut Engine) {
     let qp = engine.world.qps.pick(&mut engine.run.draw, |qp| !qp.kept);
     let Some(at) = qp else { return };
     let qp = engine.world.qps.get(at).clone();
-    if engine.world.ctxs.get(qp.ctx).is_closed {
+    if engine.world.has_closed(at) {
         return;
     }
     let run = &mut engine.run;

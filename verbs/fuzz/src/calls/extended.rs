@@ -21,7 +21,7 @@ pub(crate) fn requests(engine: &mut Engine) {
         return;
     };
     let qp = engine.world.qps.get(at).clone();
-    if engine.world.ctxs.get(qp.ctx).is_closed {
+    if engine.world.has_closed(at) {
         return;
     }
     let ex = qp.ex();

@@ -23,12 +23,7 @@ pub(crate) fn any(engine: &mut Engine) {
     let Some(at) = qp.filter(|at| !in_pairs.contains(at)) else {
         return;
     };
-    if engine
-        .world
-        .ctxs
-        .get(engine.world.qps.get(at).ctx)
-        .is_closed
-    {
+    if engine.world.has_closed(at) {
         return;
     }
     match engine.run.draw.below(2) {

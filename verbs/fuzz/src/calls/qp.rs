@@ -324,12 +324,7 @@ pub(crate) fn state_of(engine: &mut Engine, at: usize) -> c_int {
 pub(crate) fn query(engine: &mut Engine) {
     let qp = engine.world.qps.pick(&mut engine.run.draw, |_| true);
     let Some(at) = qp else { return };
-    if engine
-        .world
-        .ctxs
-        .get(engine.world.qps.get(at).ctx)
-        .is_closed
-    {
+    if engine.world.has_closed(at) {
         return;
     }
     let now = state_of(engine, at);
@@ -355,12 +350,7 @@ pub(crate) fn modify(engine: &mut Engine) {
 
 /// Changes one: to the next state, to any, with a mask or a value that is wrong.
 fn change(engine: &mut Engine, at: usize) {
-    if engine
-        .world
-        .ctxs
-        .get(engine.world.qps.get(at).ctx)
-        .is_closed
-    {
+    if engine.world.has_closed(at) {
         return;
     }
     let from = state_of(engine, at);
