@@ -3,6 +3,7 @@
 use std::env;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path;
 use std::process;
 
 use anyhow::Result;
@@ -46,8 +47,9 @@ impl Functions {
                 );
             }
         }
+        let all = named.into_iter().map(from_anywhere).collect::<Result<_>>();
         Ok(Self {
-            all: named,
+            all: all?,
             made_on: None,
         })
     }
@@ -103,6 +105,14 @@ impl Functions {
     }
 }
 
+/// The same function for a program that goes to another folder before it opens a socket.
+fn from_anywhere(mut spec: AddressedSpec) -> Result<AddressedSpec> {
+    if let DeviceSpec::VfioUser(socket) = &mut spec.spec {
+        *socket = path::absolute(&*socket)?;
+    }
+    Ok(spec)
+}
+
 /// A wire that no other command is on.
 fn own_wire() -> Result<WireName> {
     let drawn = SimSpec {
@@ -153,6 +163,19 @@ mod tests {
         assert_eq!([one.most(false), one.most(true)], [1, 3]);
         let line = format!("3 simulated functions on the wire {wire}, 10.8.10.1 to 10.8.10.3");
         assert_eq!(one.to_string(), line);
+    }
+
+    #[test]
+    fn sockets_are_found_from_any_folder() {
+        let here = env::current_dir().unwrap();
+        for (text, socket) in [
+            ("a.sock", here.join("a.sock")),
+            ("/b.sock", "/b.sock".into()),
+        ] {
+            let spec = format!("vfio-user:{text}@10.8.1.1").parse().unwrap();
+            let expected = format!("vfio-user:{}@10.8.1.1", socket.display());
+            assert_eq!(from_anywhere(spec).unwrap().to_string(), expected);
+        }
     }
 
     #[test]
