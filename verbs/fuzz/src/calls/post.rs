@@ -114,7 +114,7 @@ fn send(engine: &mut Engine, at: usize) {
             sges[index][0].length = length;
             if draw.once_in(4) {
                 sges[index][0].addr = 0;
-                wrong |= opcode != 4 && opcode != 7;
+                wrong |= length != 0 && opcode != 4 && opcode != 7;
             }
             // An RDMA READ has no inline data; the flag is ignored.
             wrong |= length > qp.caps[4] && opcode != 4 && opcode != 7;
