@@ -305,8 +305,8 @@ def main():
                 print(f"{'FAILED' if problems else came:8} {name}:{row.number} {row.line}{said}, {took:.1f} s")
             if problems:
                 wrong.append(f"{name}:{row.number}: {'; '.join(problems)}")
-                if "-v" in options:
-                    print("".join(f"| {line}\n" for line in text.splitlines()))
+                lines = text.splitlines()
+                print("".join(f"| {line}\n" for line in (lines if "-v" in options else lines[-60:])))
     for line in wrong:
         print(line)
     works = counts.get("ok", 0) + counts.get("stopped", 0)
