@@ -6,9 +6,9 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::objects::flag;
+use crate::harness::objects::{RC, flag, opcode};
 use crate::harness::{
-    ALONE, Channel, Connection, Cq, Ctx, PATIENCE, readable, set_nonblocking, until,
+    ALONE, Channel, Connection, Cq, Ctx, PATIENCE, WIRED, readable, set_nonblocking, until,
 };
 
 /// A time in which nothing happens.
@@ -313,4 +313,37 @@ fn what_is_used_is_busy_and_stays() {
     assert_eq!(cqs[1].destroy(), 0);
     assert_eq!(channel.destroy(), 0);
     assert_eq!(ctx.close(), 0);
+}
+
+/// As perftest's latency tests do with events: each turn posts one, waits for one event, arms, and
+/// polls for one. The answers of another function come when they come.
+#[test]
+fn a_program_that_polls_once_an_event_hears_of_every_completion() {
+    let [one, two] = WIRED.map(Ctx::open);
+    let channel = one.channel();
+    let [of_one, of_two] = [(one, Some(channel)), (two, None)];
+    let [of_one, of_two] = [of_one, of_two].map(|(ctx, channel)| Connection::new(ctx, channel));
+    let cq = of_one.cqs[0];
+    let [a, b] = [(&of_one, cq), (&of_two, of_two.cqs[0])].map(|(made, cq)| made.pd.qp(RC, cq, cq));
+    a.connect(b.number(), two.gid(1), 1);
+    b.connect(a.number(), one.gid(1), 1);
+    let remote = (of_two.mr.sge(0, 8).addr, of_two.mr.key());
+    assert_eq!(cq.arm(false), 0);
+    let mut polled = 0;
+    for turn in 0..1_000 {
+        let posted = a.rdma(opcode::RDMA_READ, turn, of_one.mr.sge(0, 8), remote);
+        assert_eq!(posted, 0, "turn {turn}, {polled} polled");
+        let is_told = readable(channel.fd(), PATIENCE);
+        let waiting = || cq.poll(64).len();
+        assert!(is_told, "turn {turn}, {polled} polled, {} wait", waiting());
+        assert_eq!(channel.take(), Ok((cq, 1)));
+        cq.acknowledge(1);
+        assert_eq!(cq.arm(false), 0);
+        polled += cq.poll(1).len();
+    }
+    assert_eq!([a.destroy(), b.destroy()], [0; 2]);
+    of_one.destroy();
+    of_two.destroy();
+    assert_eq!(channel.destroy(), 0);
+    assert_eq!([one.close(), two.close()], [0; 2]);
 }
