@@ -287,11 +287,15 @@ def main():
 
     def one(row):
         at = time.monotonic()
-        for _ in range(3):
+        for turn in range(3):
             came, text, status = outcome(row, e810, folder, start)
             problems = judge(row, came, text)
-            if not problems or not re.search(UNLUCKY, text):
+            # On a busy machine frames are lost, and resent half a second later: one more turn, which is said.
+            is_late = turn == 0 and came == "stopped"
+            if not problems or not (is_late or re.search(UNLUCKY, text)):
                 break
+            if is_late:
+                print(f"again    {name}:{row.number} {row.line}: still there after {LIMIT} s")
         if problems and came == "stopped" and row.wanted != "stopped":
             problems.append(f"still there after {LIMIT} s")
         return row, came, text, status, problems, time.monotonic() - at
