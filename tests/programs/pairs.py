@@ -290,7 +290,7 @@ def main():
         for turn in range(3):
             came, text, status = outcome(row, e810, folder, start)
             problems = judge(row, came, text)
-            # On a busy machine frames are lost, and resent half a second later: one more turn, which is said.
+            # It may be that a busy machine loses frames, which are resent half a second later: one more turn, which is said.
             is_late = turn == 0 and came == "stopped"
             if not problems or not (is_late or re.search(UNLUCKY, text)):
                 break

@@ -334,12 +334,7 @@ fn a_program_that_polls_once_an_event_hears_of_every_completion() {
         let posted = a.rdma(opcode::RDMA_READ, turn, of_one.mr.sge(0, 8), remote);
         assert_eq!(posted, 0, "turn {turn}, {polled} polled");
         let has_event = readable(channel.fd(), PATIENCE);
-        let waiting = || cq.poll(64).len();
-        assert!(
-            has_event,
-            "turn {turn}, {polled} polled, {} wait",
-            waiting()
-        );
+        assert!(has_event, "turn {turn}, {polled} polled");
         assert_eq!(channel.take(), Ok((cq, 1)));
         cq.acknowledge(1);
         assert_eq!(cq.arm(false), 0);
