@@ -6,13 +6,15 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use e810_hal::{DmaSegment, Iova, Ns, Vector, pci_ids};
+use e810_hal::pci_ids::PciIds;
+use e810_hal::{DmaSegment, Iova, Ns, Vector};
 
 use super::dma::{Block, Domain, Pool};
 use super::error::BackendError;
 use super::memory::{HUGE_PAGE, SharedMemory};
 use super::transport::{Notice, Transport};
 use super::vectors::{InterruptVectors, Waiter};
+use crate::accept::Accept;
 use crate::buffer::Buffer;
 
 /// Offsets in configuration space, and bits there (PCI 3.0, PCI Express 4.0).
@@ -31,6 +33,8 @@ pub struct Options {
     /// DMA memory and large payload ([`Function::buffer`]) come from huge pages
     /// of 2 MiB, which have to be reserved.
     pub hugepages: bool,
+    /// Which functions are opened.
+    pub accept: Accept,
 }
 
 /// What a function says it is.
@@ -107,7 +111,7 @@ impl<T: Transport> Function<T> {
     /// # Errors
     /// [`BackendError`]: not an E810, no vectors, or the transport failed.
     pub fn open(transport: T, options: Options) -> Result<Self, BackendError> {
-        let identity = identify(&transport)?;
+        let identity = identify(&transport, options.accept)?;
         if transport.properties().vectors == 0 {
             return Err(BackendError::Unfit {
                 device: transport.name().to_owned(),
@@ -234,25 +238,20 @@ impl<T: Transport> Function<T> {
     }
 }
 
-/// Checks the ids.
-fn identify<T: Transport>(transport: &T) -> Result<Identity, BackendError> {
+/// Checks the ids, which are read from the function that is open.
+fn identify<T: Transport>(transport: &T, accept: Accept) -> Result<Identity, BackendError> {
+    let mut space = [0; PciIds::LEN];
+    transport.config_read(config::VENDOR, &mut space)?;
+    let ids = PciIds::of_config(space);
+    let name = accept.check(transport.name(), ids)?;
     let word = |offset| {
         let mut bytes = [0; 4];
         transport.config_read(offset, &mut bytes)?;
         Ok(u32::from_le_bytes(bytes))
     };
-    let ids = word(config::VENDOR)?;
-    let (vendor, device) = (ids as u16, (ids >> 16) as u16);
-    let Some(name) = pci_ids::name(vendor, device) else {
-        return Err(BackendError::NotE810 {
-            device: transport.name().to_owned(),
-            vendor,
-            id: device,
-        });
-    };
     let serial = serial_number(word)?;
     Ok(Identity {
-        device,
+        device: ids.device,
         name,
         serial: serial.to_be_bytes(),
     })

@@ -57,6 +57,7 @@
 //! Simulated functions of this process are devices too with the feature `sim`, which is off
 //! by default.
 
+mod accept;
 mod addressed_spec;
 pub mod buffer;
 pub mod channel;
@@ -87,6 +88,7 @@ mod vectors;
 pub mod vfio;
 pub mod vfio_user;
 
+pub use accept::Accept;
 pub use device::{HostDevice, TransportInfo};
 pub use error::BackendError;
 pub use function::{Function, Identity, Options};

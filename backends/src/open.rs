@@ -80,7 +80,9 @@ pub fn open<const N: usize, V: DeviceVisitor<N>>(
             other => Err(unlike(first, other)),
         })?),
         DeviceSpec::Vfio(..) => visitor.visit(each(specs, |spec| match spec {
-            DeviceSpec::Vfio(bdf, way) => Function::open(Vfio::open_by(*bdf, *way)?, options),
+            DeviceSpec::Vfio(bdf, way) => {
+                Function::open(Vfio::open_by(*bdf, *way, options.accept)?, options)
+            }
             other => Err(unlike(first, other)),
         })?),
     }

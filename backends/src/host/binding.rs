@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::pci::{DRIVERS, Function, VFIO_PCI, folder};
-use super::{Host, read};
+use super::pci::{DRIVERS, Function, VFIO_PCI, folder as folder_of};
+use super::{Host, folder, read};
+use crate::accept::Accept;
 use crate::spec::Bdf;
 
 /// Where the former drivers are remembered.
@@ -102,16 +103,22 @@ impl Former {
     }
 }
 
-/// Binds `function` to vfio-pci and remembers what it was bound to. On a
-/// failure it is put back as it was.
+/// Binds `function` to vfio-pci, if `accept` has it, and remembers what it was
+/// bound to. On a failure it is put back as it was.
 ///
 /// # Errors
-/// What the kernel refused; when putting it back failed as well, that too.
-pub fn bind(host: &Host, kernel: &mut dyn Kernel, function: &Function) -> Result<()> {
+/// What it is, when it is none of those; what the kernel refused; when putting it back failed as well, that too.
+pub fn bind(
+    host: &Host,
+    kernel: &mut dyn Kernel,
+    function: &Function,
+    accept: Accept,
+) -> Result<()> {
+    let bdf = function.bdf;
+    folder::check(host, &bdf.to_string(), bdf, accept)?;
     if function.is_on_vfio() {
         return Ok(());
     }
-    let bdf = function.bdf;
     // An attempt that was cut short has the override set and the file written;
     // what the file says is older and right.
     let cut_short = function.driver_override.as_deref() == Some(VFIO_PCI);
@@ -141,14 +148,27 @@ pub enum Restored {
     Chosen(Option<String>),
 }
 
+/// Checks that [`unbind`] may move the function at `bdf`: one that [`bind`] moved, or a
+/// physical function of an E810.
+///
+/// # Errors
+/// What it is.
+pub fn may_unbind(host: &Host, bdf: Bdf) -> Result<()> {
+    match Former::load(host, bdf) {
+        Some(_) => Ok(()),
+        None => Ok(folder::check(host, &bdf.to_string(), bdf, Accept::E810)?),
+    }
+}
+
 /// Takes `function` from vfio-pci and restores what it was bound to. On a
 /// failure it is bound to vfio-pci again.
 ///
 /// # Errors
-/// A former driver that is not loaded (nothing is changed then), and what the
+/// [`may_unbind`]; a former driver that is not loaded (nothing is changed then), and what the
 /// kernel refused.
 pub fn unbind(host: &Host, kernel: &mut dyn Kernel, function: &Function) -> Result<Restored> {
     let bdf = function.bdf;
+    may_unbind(host, bdf)?;
     let remembered = Former::load(host, bdf);
     if remembered.is_none() && !function.is_on_vfio() {
         return Ok(Restored::Nothing);
@@ -212,7 +232,7 @@ fn set_override(
     if function.driver_override.as_deref().unwrap_or("") == driver {
         return Ok(());
     }
-    let file = folder(host, function.bdf).join("driver_override");
+    let file = folder_of(host, function.bdf).join("driver_override");
     // An empty line clears it.
     write(kernel, &file, &format!("{driver}\n"))
 }

@@ -3,7 +3,8 @@
 use std::io;
 
 use super::Host;
-use super::group::{Group, holders};
+use super::dependents::files;
+use super::group::holders;
 use super::pci::{Function, e810s};
 use crate::spec::Bdf;
 
@@ -28,14 +29,9 @@ fn user(host: &Host, function: &Function) -> Option<String> {
     if !function.is_on_vfio() {
         return Some(format!("{bdf} (driver {driver})"));
     }
-    let mut files = vec![];
-    if let Some(group) = function.group {
-        files.push(Group::read(host, group).file());
-    }
-    let own = format!("{}/{bdf}/vfio-dev", super::pci::DEVICES);
-    let own = host.names(&own);
-    files.extend(own.iter().map(|name| format!("/dev/vfio/devices/{name}")));
-    let open = files.iter().find_map(|file| opened(host, file))?;
+    let open = files(host, function)
+        .iter()
+        .find_map(|file| opened(host, file))?;
     Some(format!("{bdf} ({open})"))
 }
 

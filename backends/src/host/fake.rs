@@ -92,6 +92,56 @@ impl Tree {
         tree
     }
 
+    /// A machine with a card that also has a disk behind a bridge, a graphics card, the card of
+    /// the default route, one with virtual machines, a keyboard and a card that a program has.
+    pub fn with_others() -> Self {
+        let tree = Self::with_card();
+        for (address, vendor, device, class, driver) in [
+            ("0000:64:00.0", "0x8086", "0x2030", 0x0604, "shpchp"),
+            ("0000:65:00.0", "0x8086", "0x0a54", 0x0108, "nvme"),
+            ("0000:66:00.0", "0x10de", "0x2204", 0x0300, "nvidia"),
+            ("0000:67:00.0", "0x8086", "0x15fc", 0x0200, "e1000e"),
+            ("0000:68:00.0", "0x8086", "0x1572", 0x0200, "i40e"),
+            ("0000:69:00.0", "0x8086", "0xa36d", 0x0c03, "xhci_hcd"),
+            (
+                "0000:6a:00.0",
+                "0x8086",
+                "0x158b",
+                0x0200,
+                "uio_pci_generic",
+            ),
+        ] {
+            tree.function(address, vendor, device);
+            tree.config(address, vendor, device, class);
+            tree.bind(address, driver);
+        }
+        for disk in ["nvme0n1", "nvme0n1p1"] {
+            tree.device("block", disk, "0000:64:00.0/0000:65:00.0");
+        }
+        tree.device("drm", "card0", "0000:66:00.0");
+        tree.device("graphics", "fb0", "0000:66:00.0");
+        tree.device("input", "input3", "0000:69:00.0");
+        for (interface, bridge, address) in [
+            ("eno1", "br0", "0000:67:00.0"),
+            ("eno2", "br1", "0000:68:00.0"),
+        ] {
+            let target = format!("../../devices/pci0000:00/{address}/net/{interface}");
+            let net = format!("/sys/devices/pci0000:00/{address}/net/{interface}");
+            tree.folder(&net);
+            tree.link(&format!("/sys/class/net/{interface}"), &target);
+            tree.link(&format!("{net}/upper_{bridge}"), &format!("../{bridge}"));
+            tree.folder(&format!("/sys/class/net/{bridge}"));
+        }
+        tree.file(
+            "/proc/net/route",
+            "br0 00000000 010011AC 0003 0 0 0 00000000 0 0 0\n",
+        );
+        tree.folder("/sys/bus/pci/devices/0000:6a:00.0/uio/uio0");
+        tree.file("/proc/900/comm", "dpdk-testpmd\n");
+        tree.link("/proc/900/fd/7", "/dev/uio0");
+        tree
+    }
+
     /// The machine.
     pub fn host(&self) -> &Host {
         &self.host
@@ -128,12 +178,31 @@ impl Tree {
         }
     }
 
-    /// A PCI function with these ids, bound to no driver.
+    /// A PCI function with these ids, an Ethernet controller that is bound to no driver.
     pub fn function(&self, address: &str, vendor: &str, device: &str) {
         let at = format!("/sys/bus/pci/devices/{address}");
         self.file(&format!("{at}/vendor"), vendor);
         self.file(&format!("{at}/device"), device);
         self.file(&format!("{at}/driver_override"), "(null)\n");
+        self.config(address, vendor, device, 0x0200);
+    }
+
+    /// The head of a function's configuration space, with these ids; memory is not decoded.
+    pub fn config(&self, address: &str, vendor: &str, device: &str, class: u16) {
+        let id = |text: &str| u16::from_str_radix(text.trim().trim_start_matches("0x"), 16);
+        let mut space = [0; 64];
+        space[..2].copy_from_slice(&id(vendor).unwrap().to_le_bytes());
+        space[2..4].copy_from_slice(&id(device).unwrap().to_le_bytes());
+        space[10..12].copy_from_slice(&class.to_le_bytes());
+        let at = format!("/sys/bus/pci/devices/{address}");
+        fs::write(self.host.path(&format!("{at}/config")), space).unwrap();
+        self.file(&format!("{at}/class"), &format!("0x{class:04x}00\n"));
+    }
+
+    /// An entry of /sys/class that belongs to a function.
+    pub fn device(&self, class: &str, name: &str, address: &str) {
+        let target = format!("../../devices/pci0000:00/{address}/{class}/{name}");
+        self.link(&format!("/sys/class/{class}/{name}"), &target);
     }
 
     /// Binds a function to a driver, which is made if it is not there.

@@ -7,9 +7,11 @@
 pub mod binding;
 pub mod card;
 pub mod cpus;
+pub mod dependents;
 pub mod device_nodes;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
+pub mod folder;
 pub mod group;
 pub mod identity;
 pub mod kernel;
@@ -86,7 +88,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// The last part of what a symbolic link points to.
-fn link_name(path: &Path) -> Option<String> {
+pub(crate) fn link_name(path: &Path) -> Option<String> {
     let target = fs::read_link(path).ok()?;
     Some(target.file_name()?.to_str()?.to_owned())
 }

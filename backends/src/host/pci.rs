@@ -26,6 +26,8 @@ pub struct Function {
     pub vendor: u16,
     /// Device id.
     pub device: u16,
+    /// Class and subclass, as `0x0200` for Ethernet.
+    pub class: Option<u16>,
     /// The driver it is bound to.
     pub driver: Option<String>,
     /// The only driver it may be bound to, if one was set.
@@ -76,6 +78,10 @@ impl Function {
             bdf,
             vendor: id("vendor")?,
             device: id("device")?,
+            class: text("class").and_then(|text| {
+                let whole = u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()?;
+                u16::try_from(whole >> 8).ok()
+            }),
             driver: link_name(&at.join("driver")),
             driver_override: text("driver_override")
                 .filter(|name| !name.is_empty() && name != "(null)"),
@@ -185,6 +191,7 @@ mod tests {
         let function = Function::read(tree.host(), bdf("3b:00.0")).unwrap();
         assert_eq!(function.adapter(), Some("E810-C for QSFP"));
         assert_eq!(function.driver.as_deref(), Some("ice"));
+        assert_eq!(function.class, Some(0x0200));
         assert_eq!(function.driver_override, None);
         assert_eq!((function.group, function.numa_node), (Some(24), Some(1)));
         let vfs = Vfs {

@@ -1,6 +1,5 @@
 //! BAR0 of a function through sysfs, for reading beside whatever driver has it.
 
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::ptr::NonNull;
@@ -10,7 +9,10 @@ use e810_hal::{Bar0, Bus, RegOffset};
 use memmap2::{MmapOptions, MmapRaw};
 use thiserror::Error;
 
-use super::{Host, pci};
+use super::Host;
+use super::folder::Folder;
+use crate::accept::Accept;
+use crate::error::BackendError;
 use crate::spec::Bdf;
 
 /// BAR0, mapped for reading alone.
@@ -23,6 +25,9 @@ pub struct PassiveBar {
 /// Why BAR0 cannot be read through sysfs.
 #[derive(Debug, Error)]
 pub enum PassiveError {
+    /// There is no function at that address, or it is none of an E810: nothing was read.
+    #[error(transparent)]
+    NotOurs(#[from] BackendError),
     /// The kernel is locked down, or the caller is not root.
     #[error(
         "{}: not permitted: run as root; a kernel in lockdown (Secure Boot) shows no BAR to user space, not even to root",
@@ -56,13 +61,16 @@ pub enum PassiveError {
 }
 
 impl PassiveBar {
-    /// Maps BAR0 of the function at `bdf`, whatever driver it is bound to.
+    /// Maps BAR0 of the function at `bdf`, whatever driver it is bound to. The function is a
+    /// physical one of an E810 by its ids: beside a driver, nothing else is ever read.
     ///
     /// # Errors
     /// [`PassiveError`].
     pub fn open(host: &Host, bdf: Bdf) -> Result<Self, PassiveError> {
-        let folder = pci::folder(host, bdf);
-        let path = folder.join("resource0");
+        let device = bdf.to_string();
+        let folder = Folder::open(host, &device, bdf)?;
+        folder.check(&device, Accept::E810)?;
+        let path = folder.path().join("resource0");
         let system = |source: io::Error| match source.kind() {
             ErrorKind::PermissionDenied => PassiveError::NotPermitted { path: path.clone() },
             _ => PassiveError::System {
@@ -71,11 +79,11 @@ impl PassiveBar {
             },
         };
         // A read of a BAR that is not decoded is a fault on some machines.
-        let config = std::fs::read(folder.join("config")).unwrap_or_default();
-        if config.get(4).is_none_or(|command| command & 2 == 0) {
+        let [.., command, _] = folder.config::<6>().map_err(system)?;
+        if command & 2 == 0 {
             return Err(PassiveError::NotDecoding);
         }
-        let file = File::open(&path).map_err(system)?;
+        let file = folder.file("resource0").map_err(system)?;
         let bytes = file.metadata().map_err(system)?.len();
         let too_small = || PassiveError::TooSmall {
             path: path.clone(),
@@ -120,8 +128,11 @@ mod tests {
         let open = || PassiveBar::open(tree.host(), bdf("3b:00.0"));
         let at = "/sys/bus/pci/devices/0000:3b:00.0";
         assert!(matches!(open(), Err(PassiveError::NotDecoding)));
+        let nobody = PassiveBar::open(tree.host(), bdf("3c:00.0"));
+        assert!(matches!(nobody, Err(PassiveError::NotOurs(_))));
         let config = tree.host().path(&format!("{at}/config"));
-        std::fs::write(&config, [0x86, 0x80, 0x92, 0x15, 2, 0]).unwrap();
+        let space = [0x86, 0x80, 0x92, 0x15, 2, 0, 0, 0, 0, 0, 0, 2];
+        std::fs::write(&config, space).unwrap();
         assert!(matches!(open(), Err(PassiveError::System { .. })));
         let resource = tree.host().path(&format!("{at}/resource0"));
         std::fs::write(&resource, [0; 4096]).unwrap();
@@ -133,5 +144,19 @@ mod tests {
         let bar = open().unwrap();
         assert_eq!(bar.read(RegOffset::new(0x9_E880)), 0x0403_0201);
         assert_eq!(bar.read(RegOffset::new(0)), 0);
+        // A virtual function, another controller of Intel's, a GPU.
+        for [vendor, device] in [[0x8086_u16, 0x1889], [0x8086, 0x1572], [0x10de, 0x2204]] {
+            let mut space = space;
+            space[..2].copy_from_slice(&vendor.to_le_bytes());
+            space[2..4].copy_from_slice(&device.to_le_bytes());
+            std::fs::write(&config, space).unwrap();
+            let refused = open().unwrap_err();
+            let expected = BackendError::NotE810 {
+                device: "0000:3b:00.0".to_owned(),
+                vendor,
+                id: device,
+            };
+            assert!(matches!(refused, PassiveError::NotOurs(error) if error == expected));
+        }
     }
 }

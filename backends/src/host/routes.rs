@@ -56,16 +56,20 @@ pub fn carries(host: &Host, interface: &str, wanted: &[String]) -> Option<String
         if seen.contains(&name) {
             continue;
         }
-        let entries = host.names(&format!("/sys/class/net/{name}"));
-        next.extend(
-            entries
-                .iter()
-                .filter_map(|entry| entry.strip_prefix("upper_"))
-                .map(str::to_owned),
-        );
+        next.extend(upper(host, &name));
         seen.push(name);
     }
     None
+}
+
+/// The interfaces that are built on `interface`: bridges, bonds, VLANs.
+#[must_use]
+pub fn upper(host: &Host, interface: &str) -> Vec<String> {
+    let entries = host.names(&format!("/sys/class/net/{interface}"));
+    let upper = entries
+        .iter()
+        .filter_map(|entry| entry.strip_prefix("upper_"));
+    upper.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::path::Path;
 use std::sync::Arc;
 
 use e810_hal::{Access, DmaError};
@@ -22,6 +21,7 @@ use super::iommu::Iommu;
 use super::kernel::request;
 use super::space::{Space, all_unmapped};
 use super::{Opened, open};
+use crate::accept::Accept;
 use crate::error::BackendError;
 use crate::host::{Host, limits};
 use crate::iova::IovaSpace;
@@ -115,9 +115,9 @@ fn iommu_info(container: &dyn IoctlFile) -> io::Result<Vec<u8>> {
 }
 
 /// Opens a function through its group; its errors call it `name`.
-pub(super) fn open(name: &str, bdf: Bdf) -> Result<Opened, BackendError> {
+pub(super) fn open(name: &str, bdf: Bdf, accept: Accept) -> Result<Opened, BackendError> {
     let system = |during| move |cause: io::Error| BackendError::system(name, during, &cause);
-    let place = open::place(Path::new("/"), name, bdf)?;
+    let place = open::place(&Host::default(), name, bdf, accept)?;
     let member = GROUPS.enter(name, &place.group, bdf, || open::container(bdf, &place))?;
     let device = open::device(bdf, &place, Arc::clone(member.container()))?;
     let file = duplicate(&device).map_err(system("duplicating a descriptor"))?;

@@ -29,7 +29,9 @@ use super::device_info::{DeviceInfo, Irqs, Region, capabilities, long, pairs, qu
 use super::ioctl::IoctlFile;
 use super::kernel::request;
 use super::open::{not_opened, place};
+use crate::accept::Accept;
 use crate::error::BackendError;
+use crate::host::Host;
 use crate::spec::Bdf;
 use cdev::cdev;
 use space::{Ioas, alloc};
@@ -49,11 +51,11 @@ struct Bind {
 }
 
 /// Opens a function; its errors call it `name`.
-pub(super) fn open(name: &str, bdf: Bdf) -> Result<Opened, BackendError> {
+pub(super) fn open(name: &str, bdf: Bdf, accept: Accept) -> Result<Opened, BackendError> {
     const IOMMU: &str = "/dev/iommu";
-    let root = Path::new("/");
-    let place = place(root, name, bdf)?;
-    let file = cdev(root, name, bdf, &place)?;
+    let host = Host::default();
+    let place = place(&host, name, bdf, accept)?;
+    let file = cdev(&host, name, bdf, &place)?;
     let open = |file: &Path, load| -> Result<File, BackendError> {
         let opened = OpenOptions::new().read(true).write(true).open(file);
         opened.map_err(|cause| BackendError::Unfit {

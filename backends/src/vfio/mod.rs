@@ -32,6 +32,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::error::BackendError;
 use super::transport::{DmaRegion, Notice, Properties, SharedAddresses, Transport};
+use crate::accept::Accept;
 use crate::host::{Host, cpus};
 use crate::spec::{Bdf, VfioApi};
 use bar::BarError;
@@ -81,19 +82,21 @@ impl Vfio {
     /// is not viable or in use, or the user has no right to open it; each says
     /// what to do.
     pub fn open(bdf: Bdf) -> Result<Self, BackendError> {
-        Self::open_by(bdf, VfioApi::Container)
+        Self::open_by(bdf, VfioApi::Container, Accept::E810)
     }
 
-    /// Opens the function at `bdf` as `way` says.
+    /// Opens the function at `bdf` as `way` says, if `accept` has it. The kernel resets what
+    /// it opens, so that the ids are checked before; [`Function::open`](crate::Function::open)
+    /// checks them again, on what was opened.
     ///
     /// # Errors
     /// As [`Vfio::open`]; and the kernel may not have that way.
-    pub fn open_by(bdf: Bdf, way: VfioApi) -> Result<Self, BackendError> {
+    pub fn open_by(bdf: Bdf, way: VfioApi, accept: Accept) -> Result<Self, BackendError> {
         let name = format!("{}:{bdf}", way.name());
         let opened = match way {
-            VfioApi::Container => container::open(&name, bdf)?,
+            VfioApi::Container => container::open(&name, bdf, accept)?,
             #[cfg(feature = "iommufd")]
-            VfioApi::Iommufd => iommufd::open(&name, bdf)?,
+            VfioApi::Iommufd => iommufd::open(&name, bdf, accept)?,
         };
         Self::new(name, bdf, opened)
     }

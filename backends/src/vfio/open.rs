@@ -1,13 +1,14 @@
 //! Opening a function, with errors that say what to do.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use e810_hal::pci_ids;
 use vfio_ioctls::{VfioContainer, VfioDevice, VfioError, VfioOps};
 
+use crate::accept::Accept;
 use crate::error::BackendError;
+use crate::host::{Host, folder, link_name, pci};
 use crate::spec::Bdf;
 
 /// What sysfs says of a function before anything is opened.
@@ -18,37 +19,22 @@ pub(super) struct Place {
     pub(super) group: String,
 }
 
-/// Finds the function in `root` (`/` on a host); errors call it `name`.
-pub(super) fn place(root: &Path, name: &str, bdf: Bdf) -> Result<Place, BackendError> {
+/// Finds the function at `bdf` and checks what it is; errors call it `name`.
+pub(super) fn place(
+    host: &Host,
+    name: &str,
+    bdf: Bdf,
+    accept: Accept,
+) -> Result<Place, BackendError> {
     let unfit = |what: String| BackendError::Unfit {
         device: name.to_owned(),
         what,
     };
-    let path = root.join(format!("sys/bus/pci/devices/{bdf}"));
-    if !path.exists() {
-        return Err(unfit(
-            "there is no PCI function at this address; `e810 list` shows those of E810 cards"
-                .to_owned(),
-        ));
-    }
-    let id = |file: &str| {
-        let text = std::fs::read_to_string(path.join(file)).ok()?;
-        u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
-    };
-    let (vendor, device) = (id("vendor").unwrap_or(0), id("device").unwrap_or(0));
-    if pci_ids::name(vendor, device).is_none() {
-        return Err(BackendError::NotE810 {
-            device: name.to_owned(),
-            vendor,
-            id: device,
-        });
-    }
-    let link = |file: &str| {
-        let target = std::fs::read_link(path.join(file)).ok()?;
-        Some(target.file_name()?.to_string_lossy().into_owned())
-    };
+    folder::check(host, name, bdf, accept)?;
+    let path = pci::folder(host, bdf);
+    let link = |file: &str| link_name(&path.join(file));
     match link("driver").as_deref() {
-        Some("vfio-pci") => {}
+        Some(pci::VFIO_PCI) => {}
         Some(driver) => {
             return Err(unfit(format!(
                 "its driver is {driver}; bind it to vfio-pci with `e810 bind {bdf}`"
@@ -91,7 +77,7 @@ pub(super) fn not_opened(file: &str, load: &str, cause: &io::Error) -> String {
             format!("{file} is not there: load the driver with `{load}`")
         }
         io::ErrorKind::PermissionDenied => {
-            format!("no right to open {file}: run as root, or once `chown $USER {file}` as root")
+            format!("no right to open {file}: run as root, or be given it (`e810 doctor` says how)")
         }
         io::ErrorKind::ResourceBusy => {
             format!("{file} is in use by another process (`fuser {file}` names it)")
@@ -125,71 +111,47 @@ fn explain(bdf: Bdf, group: &str, error: &VfioError) -> BackendError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use crate::host::fake::{Tree, bdf};
 
-    fn bdf() -> Bdf {
-        "3b:00.0".parse().unwrap()
-    }
+    const FIRST: &str = "0000:3b:00.0";
 
-    /// A sysfs with one function.
-    struct Tree(PathBuf);
-
-    impl Tree {
-        fn new(name: &str, device: &str) -> Self {
-            let root = std::env::temp_dir().join(format!("e810-{name}-{}", std::process::id()));
-            let path = root.join("sys/bus/pci/devices/0000:3b:00.0");
-            std::fs::create_dir_all(&path).unwrap();
-            std::fs::write(path.join("vendor"), "0x8086\n").unwrap();
-            std::fs::write(path.join("device"), device).unwrap();
-            Self(root)
-        }
-        fn link(&self, name: &str, target: &str) {
-            let link = self.0.join("sys/bus/pci/devices/0000:3b:00.0").join(name);
-            let _ = std::fs::remove_file(&link);
-            symlink(target, link).unwrap();
-        }
-        fn says(&self) -> String {
-            place(&self.0, "vfio:test", bdf()).unwrap_err().to_string()
-        }
-    }
-
-    impl Drop for Tree {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+    fn found(tree: &Tree, address: &str, accept: Accept) -> Result<Place, BackendError> {
+        place(tree.host(), "vfio:test", bdf(address), accept)
     }
 
     #[test]
     fn each_reason_names_its_remedy() {
-        let tree = Tree::new("place", "0x1592\n");
-        assert!(
-            tree.says().contains("no driver is bound"),
-            "{}",
-            tree.says()
-        );
-        tree.link("driver", "../../../bus/pci/drivers/ice");
-        assert!(tree.says().contains("its driver is ice"), "{}", tree.says());
-        assert!(tree.says().contains("e810 bind 0000:3b:00.0"));
-        tree.link("driver", "../../../bus/pci/drivers/vfio-pci");
-        assert!(tree.says().contains("e810 doctor"), "{}", tree.says());
-        tree.link("iommu_group", "../../../kernel/iommu_groups/17");
-        assert_eq!(place(&tree.0, "vfio:test", bdf()).unwrap().group, "17");
-        let other: Bdf = "3b:00.1".parse().unwrap();
-        let error = place(&tree.0, "vfio:test", other).unwrap_err().to_string();
-        assert!(error.contains("e810 list"), "{error}");
+        let tree = Tree::with_card();
+        let says = |address: &str| {
+            let error = found(&tree, address, Accept::E810).unwrap_err();
+            error.to_string()
+        };
+        let text = says(FIRST);
+        assert!(text.contains("its driver is ice"), "{text}");
+        assert!(text.contains("e810 bind 0000:3b:00.0"), "{text}");
+        tree.remove("/sys/bus/pci/devices/0000:3b:00.0/driver");
+        let text = says(FIRST);
+        assert!(text.contains("no driver is bound"), "{text}");
+        tree.bind(FIRST, "vfio-pci");
+        assert_eq!(found(&tree, FIRST, Accept::E810).unwrap().group, "24");
+        tree.remove("/sys/bus/pci/devices/0000:3b:00.0/iommu_group");
+        let text = says(FIRST);
+        assert!(text.contains("e810 doctor"), "{text}");
+        let text = says("0000:3c:00.0");
+        assert!(text.contains("e810 list"), "{text}");
     }
 
     #[test]
     fn another_device_is_refused_before_it_is_opened() {
-        let tree = Tree::new("other", "0x10fb\n");
-        assert!(matches!(
-            place(&tree.0, "vfio:test", bdf()),
-            Err(BackendError::NotE810 {
-                vendor: 0x8086,
-                id: 0x10fb,
-                ..
-            })
-        ));
+        let tree = Tree::with_others();
+        for (address, forced) in [("0000:65:00.0", false), ("0000:68:00.0", true)] {
+            tree.bind(address, "vfio-pci");
+            tree.group(address, 30);
+            let refused = found(&tree, address, Accept::E810);
+            assert!(matches!(refused, Err(BackendError::NotE810 { .. })));
+            let found = found(&tree, address, Accept::IntelEthernet);
+            assert_eq!(found.is_ok(), forced, "{address}");
+        }
     }
 
     #[test]
@@ -201,7 +163,7 @@ mod tests {
                 VfioError::OpenContainer(io::ErrorKind::NotFound.into()),
                 "modprobe",
             ),
-            (VfioError::OpenContainer(denied()), "chown"),
+            (VfioError::OpenContainer(denied()), "e810 doctor"),
             (
                 VfioError::OpenGroup(denied(), "17".to_owned()),
                 "/dev/vfio/17",
@@ -214,7 +176,7 @@ mod tests {
             (VfioError::GroupSetContainer, "interrupt remapping"),
             (VfioError::VfioExtension, "vfio_iommu_type1"),
         ] {
-            let text = explain(bdf(), "17", &error).to_string();
+            let text = explain(bdf(FIRST), "17", &error).to_string();
             assert!(text.contains(says), "{text}");
             assert!(!text.contains('\n'), "one line");
         }

@@ -38,8 +38,11 @@ pub struct ReportArgs {
         conflicts_with = "passive"
     )]
     pub reset: Vec<ResetArg>,
-    /// Reset the card even if others use its functions.
-    #[arg(long, requires = "reset")]
+    /// Go on above level 0 with a function of an unknown Intel Ethernet id; reset the card even if
+    /// others use its functions.
+    ///
+    /// The registers of such a function are not read beside its driver: level 0 leaves them out.
+    #[arg(long, conflicts_with = "passive")]
     pub force: bool,
     /// Write the report to FILE, a line before each access, so that a machine that dies tells
     /// which one it was.

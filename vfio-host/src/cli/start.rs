@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use e810_backends::Options;
+use e810_backends::{Accept, Options};
 
 use super::mac::parse_mac;
 use super::number::number;
@@ -46,14 +46,31 @@ pub struct BackendArgs {
     /// of a queue, with times. A file that is there is overwritten; a trace ends at 256 MiB.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Which functions are opened: no option of its own.
+    #[arg(skip)]
+    pub accept: Accept,
 }
 
 impl BackendArgs {
+    /// The same, with functions of an unknown Intel Ethernet id where `force` says so.
+    #[must_use]
+    pub fn accepting(&self, force: bool) -> Self {
+        let accept = match force {
+            true => Accept::IntelEthernet,
+            false => Accept::E810,
+        };
+        Self {
+            accept,
+            ..self.clone()
+        }
+    }
+
     /// The same for a backend.
     #[must_use]
     pub const fn options(&self) -> Options {
         Options {
             hugepages: self.hugepages,
+            accept: self.accept,
         }
     }
 }

@@ -27,8 +27,9 @@ pub struct UpArgs {
     /// virtual machine or another host has are not seen.
     #[arg(long)]
     pub reset_card: bool,
-    /// Reset the card even if others use its functions.
-    #[arg(long, requires = "reset_card")]
+    /// Go on with a function of an unknown Intel Ethernet id; reset the card even if others use
+    /// its functions.
+    #[arg(long)]
     pub force: bool,
     /// How the function is started.
     #[command(flatten)]

@@ -6,15 +6,17 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, bail, ensure};
-use e810_backends::host::Host;
+use e810_backends::Accept;
 use e810_backends::host::binding::{self, Former, Kernel, Restored, Sysfs};
+use e810_backends::host::dependents::{Dependents, used_virtual_function};
 use e810_backends::host::group::{self, Group};
 use e810_backends::host::kernel::{Module, has_vfio_pci, module};
-use e810_backends::host::pci::{Function, VFIO_PCI, folder};
-use e810_backends::host::routes;
+use e810_backends::host::pci::{self, Function, VFIO_PCI};
+use e810_backends::host::{Host, folder};
 use e810_backends::spec::Bdf;
 
 use crate::cli::BindArgs;
+use crate::functions::shared_group::advice;
 
 /// Runs `e810 bind`.
 ///
@@ -43,13 +45,19 @@ pub fn bind_on(
     args: &BindArgs,
     out: &mut dyn Write,
 ) -> Result<()> {
+    let accept = match args.force {
+        true => Accept::IntelEthernet,
+        false => Accept::E810,
+    };
     let functions = find_functions(host, &args.functions)?;
     for function in &functions {
+        let bdf = function.bdf;
+        folder::check(host, &bdf.to_string(), bdf, accept)?;
         check(host, function, args)?;
     }
     let mut done: Vec<Bdf> = Vec::new();
     for function in &functions {
-        if let Err(error) = binding::bind(host, kernel, function) {
+        if let Err(error) = binding::bind(host, kernel, function, accept) {
             return Err(undo(host, kernel, &done, error));
         }
         if !function.is_on_vfio() {
@@ -92,6 +100,7 @@ pub fn unbind_on(
 ) -> Result<()> {
     let functions = find_functions(host, &args.functions)?;
     for function in &functions {
+        binding::may_unbind(host, function.bdf)?;
         check_idle(host, function, args.force, out)?;
     }
     for function in &functions {
@@ -111,18 +120,12 @@ pub fn unbind_on(
     Ok(())
 }
 
-/// The functions, each an E810.
+/// The functions, each once.
 fn find_functions(host: &Host, wanted: &[Bdf]) -> Result<Vec<Function>> {
     let mut functions: Vec<Function> = Vec::new();
     for bdf in wanted {
         let function = Function::read(host, *bdf)
             .with_context(|| format!("{bdf}: there is no such PCI function; see `e810 list`"))?;
-        ensure!(
-            function.adapter().is_some(),
-            "{bdf} is {:04x}:{:04x}, not an E810; see `e810 list`",
-            function.vendor,
-            function.device
-        );
         if !functions.iter().any(|known| known.bdf == *bdf) {
             functions.push(function);
         }
@@ -146,62 +149,53 @@ fn check(host: &Host, function: &Function, args: &BindArgs) -> Result<()> {
             "{bdf}: it has no IOMMU group, so the IOMMU is off; `e810 doctor` tells how to switch it on"
         );
     };
-    check_group(&Group::read(host, number), bdf, &args.functions)?;
-    if args.force || function.is_on_vfio() {
+    check_group(host, &Group::read(host, number), bdf, &args.functions)?;
+    // A card that nobody knows to be an E810 is not taken from its users at all.
+    let is_known = function.adapter().is_some();
+    if function.is_on_vfio() || args.force && is_known {
         return Ok(());
     }
-    let routes = routes::default_interfaces(host);
-    for interface in &function.interfaces {
-        if let Some(carrier) = routes::carries(host, &interface.name, &routes) {
-            bail!(
-                "{bdf}: its interface {} carries the default route{}; binding it may cut this machine off (--force binds it all the same)",
-                interface.name,
-                if carrier == interface.name {
-                    String::new()
-                } else {
-                    format!(" through {carrier}")
-                }
-            );
-        }
-    }
+    let by_force = match is_known {
+        true => " (--force binds it all the same)",
+        false => "",
+    };
+    let dependents = Dependents::of(host, function);
+    ensure!(
+        dependents.is_free(),
+        "{bdf}: {}; binding it would take that away{by_force}",
+        dependents.uses.join(", ")
+    );
     if let Some(vfs) = function.vfs.filter(|vfs| vfs.enabled > 0) {
-        let file = folder(host, bdf).join("sriov_numvfs");
         bail!(
-            "{bdf}: {} virtual functions are enabled and would go away; remove them first: echo 0 > {} (--force binds it all the same)",
+            "{bdf}: {} virtual functions are enabled and would go away; {}{by_force}",
             vfs.enabled,
-            file.display()
+            match used_virtual_function(host, function) {
+                Some(used) => used,
+                None => format!(
+                    "remove them first: echo 0 > {}",
+                    pci::folder(host, bdf).join("sriov_numvfs").display()
+                ),
+            }
         );
     }
     Ok(())
 }
 
 /// Refuses a function whose group could not be used once it is bound.
-fn check_group(group: &Group, bdf: Bdf, together: &[Bdf]) -> Result<()> {
+fn check_group(host: &Host, group: &Group, bdf: Bdf, together: &[Bdf]) -> Result<()> {
     let in_the_way: Vec<_> = group
         .others(bdf)
         .filter(|member| member.is_in_the_way() && !together.contains(&member.bdf))
         .collect();
-    let Some(first) = in_the_way.first() else {
+    if in_the_way.is_empty() {
         return Ok(());
-    };
+    }
     let names: Vec<String> = in_the_way.iter().map(|member| member.to_string()).collect();
-    let remedy = if in_the_way.iter().all(|member| member.is_e810) {
-        let all: Vec<String> = in_the_way
-            .iter()
-            .map(|member| member.bdf.to_string())
-            .collect();
-        format!("bind them together: e810 bind {bdf} {}", all.join(" "))
-    } else {
-        let driver = first.driver.as_deref().unwrap_or_default();
-        format!(
-            "take them from their drivers first: echo {} > /sys/bus/pci/drivers/{driver}/unbind",
-            first.bdf
-        )
-    };
     bail!(
-        "{bdf}: IOMMU group {} is shared with {}, so it could not be used; {remedy}",
+        "{bdf}: IOMMU group {} is shared with {}, so it could not be used; {}",
         group.number,
-        names.join(", ")
+        names.join(", "),
+        advice(host, bdf, &in_the_way)
     )
 }
 

@@ -59,7 +59,8 @@ pub struct Check {
     pub level: Level,
     /// What was found.
     pub text: String,
-    /// The command, or the step, that fixes it.
+    /// The command, or the step, that fixes it. Never one that takes storage, the default
+    /// route, a console or another user's device away.
     pub remedy: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, Error, Result};
-use e810_backends::host::Host;
+use e810_backends::host::{Host, folder};
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Properties};
 use e810_card::config_space::ConfigSpace;
@@ -19,7 +19,7 @@ use e810_sim::{Mode, Sim};
 
 use crate::cli::device::chosen;
 use crate::cli::usage::refuse;
-use crate::cli::{ReportArgs, ResetArg};
+use crate::cli::{BackendArgs, ReportArgs, ResetArg};
 use crate::functions::card_users::refuse_if_used;
 use crate::functions::open::open;
 use crate::functions::simulated::simulator;
@@ -30,13 +30,26 @@ use crate::functions::watch;
 /// # Errors
 /// What kept the report from being complete; it has everything until then.
 pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
+    run_on(&Host::default(), args, out)
+}
+
+/// Runs the command on a given machine.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
     let device = chosen(args.device.as_ref())?;
+    let backend = args.backend.accepting(args.force && args.highest() > 0);
+    // Before anything of it is read, and before there is a file.
+    if let Some(bdf) = device.bdf() {
+        folder::check(host, &device.to_string(), bdf, backend.accept)?;
+    }
     let is_of_the_card = |kind: &ResetArg| Kind::from(*kind).is_of_the_card();
     if let Some(bdf) = device.bdf()
         && args.reset.iter().any(is_of_the_card)
         && !args.force
     {
-        refuse_if_used(&Host::default(), bdf, "--reset")?;
+        refuse_if_used(host, bdf, "--reset")?;
     }
     if args.highest() == 0 && args.backend.trace.is_some() {
         refuse!("--trace: level 0 opens no device, so there is nothing to trace; leave it out");
@@ -51,10 +64,15 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
         level: args.highest(),
         identities: args.identities,
     });
+    let asked = Asked {
+        host,
+        args,
+        backend,
+    };
     match &args.out {
         None => {
             let journal = Journal::new(Cursor::new(Vec::new()), BTreeSet::new(), header)?;
-            let (medium, result) = run_levels(args, &device, journal, out)?;
+            let (medium, result) = asked.run(&device, journal, out)?;
             show(medium.get_ref(), earlier.as_ref(), out)?;
             writeln!(
                 out,
@@ -72,7 +90,7 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
                 .open(path)
                 .with_context(|| format!("--out {}", path.display()))?;
             let journal = Journal::new(file, skipped, header)?;
-            let (mut file, result) = run_levels(args, &device, journal, out)?;
+            let (mut file, result) = asked.run(&device, journal, out)?;
             show(&contents(&mut file)?, earlier.as_ref(), out)?;
             writeln!(out, "\nThe whole report: {}", path.display())?;
             result
@@ -137,43 +155,53 @@ fn show(bytes: &[u8], earlier: Option<&Document>, out: &mut dyn Write) -> Result
     Ok(())
 }
 
-/// Goes through the levels. The report is ended in order whatever comes.
-fn run_levels<M: Medium>(
-    args: &ReportArgs,
-    device: &DeviceSpec,
-    mut journal: Journal<M>,
-    out: &mut dyn Write,
-) -> Result<(M, Result<()>)> {
-    let identities = match args.identities {
-        true => Identities::Kept,
-        false => Identities::Removed,
-    };
-    let mut run = || {
-        begin(&mut journal, 0, passive::DOES, out)?;
-        match device.bdf() {
-            Some(bdf) => {
-                passive::read(&mut journal, &Host::default(), bdf, identities)?;
-            }
-            None => journal.put(&Record::Absent {
-                what: "files of the kernel".to_owned(),
-                why: format!("{device} is no PCI function of this machine"),
-            })?,
-        }
-        if args.highest() == 0 {
-            return Ok(());
-        }
-        begin(&mut journal, 1, levels::OPENS, out)?;
-        let opened = Opened {
-            journal: &mut journal,
-            identities,
-            args,
-            out,
+/// What is asked for, and on which machine.
+struct Asked<'a> {
+    host: &'a Host,
+    args: &'a ReportArgs,
+    backend: BackendArgs,
+}
+
+impl Asked<'_> {
+    /// Goes through the levels. The report is ended in order whatever comes.
+    fn run<M: Medium>(
+        &self,
+        device: &DeviceSpec,
+        mut journal: Journal<M>,
+        out: &mut dyn Write,
+    ) -> Result<(M, Result<()>)> {
+        let args = self.args;
+        let identities = match args.identities {
+            true => Identities::Kept,
+            false => Identities::Removed,
         };
-        open([device], &args.backend, opened)
-    };
-    let result: Result<()> = run();
-    let why = result.as_ref().err().map(|error| format!("{error:#}"));
-    Ok((journal.finish(why)?, result))
+        let mut run = || {
+            begin(&mut journal, 0, passive::DOES, out)?;
+            match device.bdf() {
+                Some(bdf) => {
+                    passive::read(&mut journal, self.host, bdf, identities)?;
+                }
+                None => journal.put(&Record::Absent {
+                    what: "files of the kernel".to_owned(),
+                    why: format!("{device} is no PCI function of this machine"),
+                })?,
+            }
+            if args.highest() == 0 {
+                return Ok(());
+            }
+            begin(&mut journal, 1, levels::OPENS, out)?;
+            let opened = Opened {
+                journal: &mut journal,
+                identities,
+                args,
+                out,
+            };
+            open([device], &self.backend, opened)
+        };
+        let result: Result<()> = run();
+        let why = result.as_ref().err().map(|error| format!("{error:#}"));
+        Ok((journal.finish(why)?, result))
+    }
 }
 
 /// Says what a level does, before it begins.
@@ -275,3 +303,6 @@ fn transport_facts(properties: &Properties) -> [(&'static str, String); 5] {
         ),
     ]
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,7 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
         args,
         simulated: None,
     };
-    let (full, demand, times) = open([&device], &args.backend, both_ways)?;
+    let (full, demand, times) = open([&device], &args.backend.accepting(args.force), both_ways)?;
     if args.card {
         write!(out, "{}", as_source(&full.card))?;
         // A comment to the source above.

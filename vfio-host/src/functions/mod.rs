@@ -1,6 +1,6 @@
 //! The functions that a command uses: opened, started, watched, shut down.
 //!
-//! * `checks` and `card_users`, before anything is opened;
+//! * `checks`, `card_users` and `shared_group`, before anything is opened;
 //! * `simulated`, the simulator that `sim` names functions of;
 //! * `open`, opening devices, with a trace of what is done with them if asked for;
 //! * `start`, from an open device to one whose engine works;
@@ -19,6 +19,7 @@ pub mod memory_need;
 pub mod neighbours;
 pub mod open;
 pub(crate) mod peer;
+pub(crate) mod shared_group;
 pub mod simulated;
 pub mod start;
 pub mod station;

@@ -157,5 +157,5 @@ fn registers_are_read_after_each_reset_that_is_named() {
     }
     assert!(page.contains(", level 4"), "{page}");
     assert!(run("report --passive --reset pfr").is_err());
-    assert!(run("report --force").is_err());
+    assert!(run("report --passive --force").is_err());
 }

@@ -7,12 +7,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use e810_backends::memory::SharedMemory;
 use e810_backends::vfio_user::VfioUser;
-use e810_backends::{DmaRegion, Transport};
+use e810_backends::{Accept, BackendError, DmaRegion, Function, Options, Transport};
 use e810_hal::{Access, Bus, RegOffset};
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_INFO_EVENTFD, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
@@ -97,10 +98,9 @@ fn regions() -> Vec<ServerRegion> {
     (0..9).map(region).collect()
 }
 
-#[test]
-fn the_client_speaks_with_a_server_that_is_not_ours() {
-    let folder = folder();
-    let path = folder.as_path().join("s");
+/// A server that is not ours in a thread, and the socket it listens on.
+fn serve(folder: &Path, recorder: &Recorder) -> (PathBuf, thread::JoinHandle<bool>) {
+    let path = folder.join("s");
     let listener = UnixListener::bind(&path).unwrap();
     let irqs = (0..5).map(|index| IrqInfo {
         index,
@@ -108,10 +108,38 @@ fn the_client_speaks_with_a_server_that_is_not_ours() {
         count: 7,
     });
     let server = Server::from_owned_fd(listener.into(), true, irqs.collect(), regions());
-    let recorder = Recorder::default();
     let mut backend = recorder.clone();
-    let thread = thread::spawn(move || server.run(&mut backend).is_ok());
+    (
+        path,
+        thread::spawn(move || server.run(&mut backend).is_ok()),
+    )
+}
 
+#[test]
+fn a_server_of_another_device_is_asked_for_its_ids_and_nothing_else() {
+    let folder = folder();
+    let recorder = Recorder::default();
+    let (path, thread) = serve(folder.as_path(), &recorder);
+    let device = VfioUser::connect(&path).unwrap();
+    let options = Options {
+        accept: Accept::IntelEthernet,
+        ..Options::default()
+    };
+    let error = Function::open(device, options).unwrap_err();
+    let BackendError::NotE810 { vendor, id, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((vendor, id), (0x5a5a, 0x5a5a));
+    assert!(thread.join().unwrap());
+    let config = ["read 7 0x0 4", "read 7 0x4 4", "read 7 0x8 4"];
+    assert_eq!(*recorder.0.lock().unwrap(), config);
+}
+
+#[test]
+fn the_client_speaks_with_a_server_that_is_not_ours() {
+    let folder = folder();
+    let recorder = Recorder::default();
+    let (path, thread) = serve(folder.as_path(), &recorder);
     let device = VfioUser::connect(&path).unwrap();
     assert_eq!(device.properties().vectors, 7);
     let mut bytes = [0; 6];

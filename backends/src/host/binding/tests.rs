@@ -32,7 +32,7 @@ fn on(
 fn there_and_back() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
-    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
     assert_eq!(shown(&tree), on(Some("vfio-pci"), "vfio-pci", true));
     let former = Former::load(tree.host(), bdf(ADDRESS)).unwrap();
     assert_eq!(former.driver.as_deref(), Some("ice"));
@@ -46,9 +46,9 @@ fn there_and_back() {
 fn doing_it_again_writes_nothing() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
-    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
     let writes = kernel.writes;
-    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
     assert_eq!(kernel.writes, writes);
     let former = Former::load(tree.host(), bdf(ADDRESS)).unwrap();
     assert_eq!(former.driver.as_deref(), Some("ice"));
@@ -68,7 +68,7 @@ fn an_override_and_no_driver_are_restored_too() {
         "none\n",
     );
     let mut kernel = tree.kernel();
-    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
     assert_eq!(shown(&tree), on(Some("vfio-pci"), "vfio-pci", true));
     let restored = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
     assert_eq!(restored, Restored::Former(None));
@@ -82,7 +82,7 @@ fn a_failure_at_any_write_of_bind_leaves_it_as_it_was() {
         let tree = Tree::with_card();
         let mut kernel = tree.kernel();
         kernel.fails = Some(fails);
-        let error = bind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+        let error = bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap_err();
         let text = format!("{error:#}");
         assert!(text.contains("left as it was"), "{text}");
         assert!(text.contains("as root"), "{text}");
@@ -90,7 +90,7 @@ fn a_failure_at_any_write_of_bind_leaves_it_as_it_was() {
     }
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
-    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
     assert_eq!(kernel.writes, 3, "a write that no failure was tried at");
 }
 
@@ -100,7 +100,7 @@ fn a_failure_at_any_write_of_unbind_leaves_it_on_vfio() {
     for fails in 0..3 {
         let tree = Tree::with_card();
         let mut kernel = tree.kernel();
-        bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+        bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
         kernel.fails = Some(kernel.writes + fails);
         let error = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
         let text = format!("{error:#}");
@@ -118,11 +118,17 @@ fn without_any_right_nothing_changes_and_that_is_said() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
     kernel.fails_from = Some(0);
-    let error = bind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    let error = bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("left as it was"), "{text}");
     assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
-    bind(tree.host(), &mut tree.kernel(), &function(&tree)).unwrap();
+    bind(
+        tree.host(),
+        &mut tree.kernel(),
+        &function(&tree),
+        Accept::E810,
+    )
+    .unwrap();
     let error = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("on vfio-pci as before"), "{text}");
@@ -135,7 +141,7 @@ fn a_failure_that_cannot_be_undone_is_reported_with_both_causes() {
     let mut kernel = tree.kernel();
     // The override is set, and from then on nothing is possible.
     kernel.fails_from = Some(1);
-    let error = bind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    let error = bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("restoring it failed"), "{text}");
     assert!(text.contains("drivers/ice/unbind"), "{text}");
@@ -148,7 +154,7 @@ fn a_driver_that_does_not_take_it_is_reported() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
     kernel.refusing = Some("vfio-pci");
-    let error = bind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    let error = bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("no driver instead of vfio-pci"), "{text}");
     assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
@@ -158,7 +164,7 @@ fn a_driver_that_does_not_take_it_is_reported() {
 fn a_former_driver_that_was_unloaded_changes_nothing() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
-    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
     tree.remove("/sys/bus/pci/drivers/ice");
     let writes = kernel.writes;
     let error = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
@@ -177,7 +183,7 @@ fn a_bind_cut_short_is_taken_up_with_the_driver_it_remembered() {
     );
     tree.file(STATE_FILE, "driver=ice\noverride=\n");
     let mut kernel = tree.kernel();
-    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
     assert_eq!(tree.driver(ADDRESS).as_deref(), Some("vfio-pci"));
     unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
     assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
@@ -197,7 +203,7 @@ fn without_a_memory_the_kernel_chooses() {
 fn a_driver_bound_by_someone_else_stays() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
-    bind(tree.host(), &mut kernel, &function(&tree)).unwrap();
+    bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
     tree.bind(ADDRESS, "pci-stub");
     let restored = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap();
     assert_eq!(restored, Restored::Former(Some("pci-stub".to_owned())));
@@ -210,4 +216,28 @@ fn a_damaged_memory_names_no_path() {
     tree.file(STATE_FILE, "driver=../../etc\noverride=a/b\nmore\n");
     let former = Former::load(tree.host(), bdf(ADDRESS)).unwrap();
     assert_eq!(former, Former::default());
+}
+
+#[test]
+fn what_is_no_e810_keeps_its_driver() {
+    let tree = Tree::with_others();
+    for (address, driver, forced) in [
+        ("0000:65:00.0", "nvme", false),
+        ("0000:66:00.0", "nvidia", false),
+        ("0000:68:00.0", "i40e", true),
+    ] {
+        let read = || Function::read(tree.host(), bdf(address)).unwrap();
+        let mut kernel = tree.kernel();
+        let refused = bind(tree.host(), &mut kernel, &read(), Accept::E810).unwrap_err();
+        assert!(refused.to_string().contains("not a physical function"));
+        // Not even where it is on vfio-pci: it is another's.
+        unbind(tree.host(), &mut kernel, &read()).unwrap_err();
+        assert_eq!(kernel.writes, 0);
+        let result = bind(tree.host(), &mut kernel, &read(), Accept::IntelEthernet);
+        assert_eq!(result.is_ok(), forced, "{address}");
+        if forced {
+            unbind(tree.host(), &mut kernel, &read()).unwrap();
+        }
+        assert_eq!(tree.driver(address).as_deref(), Some(driver));
+    }
 }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::BackendError;
+use crate::host::Host;
 use crate::spec::Bdf;
 use crate::vfio::open::Place;
 
-/// /dev/vfio/devices/vfioN of the function at `place`, in `root` (`/` on a
-/// host); errors call it `name`.
+/// /dev/vfio/devices/vfioN of the function at `place`; errors call it `name`.
 pub(super) fn cdev(
-    root: &Path,
+    host: &Host,
     name: &str,
     bdf: Bdf,
     place: &Place,
@@ -28,11 +28,11 @@ pub(super) fn cdev(
             "this kernel has no device files for VFIO (CONFIG_VFIO_DEVICE_CDEV, from Linux 6.6 on); use vfio:{bdf}"
         ))
     })?;
-    let file = Path::new("dev/vfio/devices").join(device.file_name());
-    let file = root.join(file);
+    let file = Path::new("/dev/vfio/devices").join(device.file_name());
+    let file = host.path(&file.to_string_lossy());
     if !file.exists() {
         return Err(unfit(format!(
-            "no {}, although the function is on vfio-pci: `mount -t devtmpfs dev /dev`",
+            "no {}, although the function is on vfio-pci: this /dev is not the kernel's; a container has to be given the file",
             file.display()
         )));
     }

@@ -2,8 +2,7 @@
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileExt, symlink};
-use std::path::PathBuf;
+use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 
 use e810_hal::{Access, Bus, RegOffset, Vector};
@@ -14,6 +13,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::script::*;
 use super::*;
+use crate::host::fake::Tree;
 use crate::spec::Bdf;
 use crate::transport::{DmaRegion, Transport};
 use crate::vectors::{InterruptVectors, Waiter};
@@ -406,40 +406,24 @@ fn a_list_of_mappable_parts_is_read() {
     kernel.is_done();
 }
 
-/// A folder that stands for a host with one function, removed at the end.
-struct Tree(PathBuf);
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn a_kernel_without_device_files_is_named() {
-    let tree = Tree(std::env::temp_dir().join(format!("e810-cdev-{}", std::process::id())));
-    let root = &tree.0;
-    let path = root.join("sys/bus/pci/devices/0000:3b:00.0");
-    std::fs::create_dir_all(&path).unwrap();
-    for (file, text) in [("vendor", "0x8086\n"), ("device", "0x1592\n")] {
-        std::fs::write(path.join(file), text).unwrap();
-    }
-    symlink("../../../bus/pci/drivers/vfio-pci", path.join("driver")).unwrap();
-    symlink("../../../kernel/iommu_groups/17", path.join("iommu_group")).unwrap();
-    let bdf = "3b:00.0".parse().unwrap();
-    let place: Place = place(root, NAME, bdf).unwrap();
-    let says = || cdev(root, NAME, bdf, &place).unwrap_err().to_string();
+    let tree = Tree::with_card();
+    let host = tree.host();
+    tree.bind("0000:3b:00.0", "vfio-pci");
+    let at = "/sys/bus/pci/devices/0000:3b:00.0";
+    let place: Place = place(host, NAME, bdf(), Accept::E810).unwrap();
+    let says = || cdev(host, NAME, bdf(), &place).unwrap_err().to_string();
     let without = format!(
         "{NAME}: this kernel has no device files for VFIO (CONFIG_VFIO_DEVICE_CDEV, from Linux 6.6 on); use vfio:0000:3b:00.0"
     );
     // Before 6.2, and from then on without the option.
     assert_eq!(says(), without);
-    std::fs::create_dir_all(path.join("vfio-dev/vfio5/power")).unwrap();
+    tree.folder(&format!("{at}/vfio-dev/vfio5/power"));
     assert_eq!(says(), without);
-    std::fs::write(path.join("vfio-dev/vfio5/dev"), "511:5\n").unwrap();
-    assert!(says().contains("devtmpfs"), "{}", says());
-    let file = root.join("dev/vfio/devices/vfio5");
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(&file, "").unwrap();
-    assert_eq!(cdev(root, NAME, bdf, &place).unwrap(), file);
+    tree.file(&format!("{at}/vfio-dev/vfio5/dev"), "511:5\n");
+    assert!(says().contains("a container"), "{}", says());
+    let file = "/dev/vfio/devices/vfio5";
+    tree.file(file, "");
+    assert_eq!(cdev(host, NAME, bdf(), &place).unwrap(), host.path(file));
 }

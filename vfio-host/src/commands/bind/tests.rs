@@ -63,17 +63,47 @@ fn bound_and_restored() {
 fn only_an_e810_is_bound() {
     let tree = Tree::with_card();
     tree.function("0000:00:03.0", "0x8086", "0x100e");
+    // What is not even one of Intel's Ethernet controllers: --force is of no use.
+    tree.config("0000:00:03.0", "0x8086", "0x100e", 0x0108);
     refused(
         &tree,
         &args(&["00:03.0"], true),
-        &["8086:100e", "not an E810"],
+        &["8086:100e", "not a physical function of an E810"],
     );
     refused(
         &tree,
         &args(&["00:04.0"], true),
         &["0000:00:04.0", "no such PCI function"],
     );
-    refused(&tree, &args(&[FIRST, "00:03.0"], true), &["not an E810"]);
+    refused(
+        &tree,
+        &args(&[FIRST, "00:03.0"], true),
+        &["not a physical function of an E810"],
+    );
+}
+
+#[test]
+fn an_unknown_id_is_bound_where_it_is_asked_for_and_nothing_depends_on_it() {
+    let tree = Tree::with_others();
+    let [route, other] = ["0000:67:00.0", "0000:68:00.0"];
+    for (address, group) in [(route, 30), (other, 31)] {
+        tree.group(address, group);
+        refused(
+            &tree,
+            &args(&[address], false),
+            &["not a physical function"],
+        );
+    }
+    refused(&tree, &args(&[route], true), &["eno1 carries the default"]);
+    refused(&tree, &args(&[other], true), &["eno2 is a part of br1"]);
+    tree.remove("/sys/class/net/eno2");
+    bind_with(&tree, &mut tree.kernel(), &args(&[other], true)).unwrap();
+    let text = unbind_with(&tree, &args(&[other], false)).unwrap();
+    assert_eq!(text, "0000:68:00.0: back on i40e\n");
+    // On vfio-pci by another's hand.
+    tree.bind(other, "vfio-pci");
+    unbind_with(&tree, &args(&[other], true)).unwrap_err();
+    assert_eq!(tree.driver(other).as_deref(), Some("vfio-pci"));
 }
 
 #[test]
@@ -95,11 +125,20 @@ fn the_default_route_is_kept() {
 #[test]
 fn virtual_functions_are_kept() {
     let tree = Tree::with_card();
-    tree.file("/sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs", "4\n");
+    let at = "/sys/bus/pci/devices/0000:3b:00.0";
+    tree.file(&format!("{at}/sriov_numvfs"), "1\n");
+    tree.function("0000:3b:01.0", "0x8086", "0x1889");
+    tree.link(&format!("{at}/virtfn0"), "../0000:3b:01.0");
     refused(
         &tree,
         &args(&[FIRST], false),
-        &["4 virtual functions", "echo 0 >", "sriov_numvfs"],
+        &["1 virtual functions", "echo 0 >", "sriov_numvfs"],
+    );
+    tree.bind("0000:3b:01.0", "vfio-pci");
+    refused(
+        &tree,
+        &args(&[FIRST], false),
+        &["go away; 0000:3b:01.0 is on vfio-pci", "--force"],
     );
     bind_with(&tree, &mut tree.kernel(), &args(&[FIRST], true)).unwrap();
 }
@@ -126,7 +165,7 @@ fn a_group_with_others_in_it_is_refused_by_name() {
     refused(
         &tree,
         &args(&[FIRST], true),
-        &["echo 0000:3b:00.2 > /sys/bus/pci/drivers/e1000/unbind"],
+        &["leave 0000:3b:00.2 (a network card, e1000) as it is"],
     );
     tree.bind("0000:3b:00.2", "pci-stub");
     bind_with(&tree, &mut tree.kernel(), &args(&[FIRST], false)).unwrap();

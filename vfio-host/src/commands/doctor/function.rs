@@ -1,23 +1,26 @@
 //! The checks of one function.
 
+use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 
 use e810_backends::host::Host;
+use e810_backends::host::dependents::{Dependents, used_virtual_function};
 use e810_backends::host::group::{Group, holders};
 use e810_backends::host::kernel_log;
 use e810_backends::host::pci::{Function, folder};
-use e810_backends::host::routes;
 use e810_report::errata::Card;
 
 use super::Check;
 use super::machine::can_open;
+use crate::functions::shared_group::advice;
 
 pub(super) fn checks(host: &Host, function: &Function) -> Vec<Check> {
     let group = function.group.map(|number| Group::read(host, number));
     let mut checks = vec![
         card(function),
         driver(host, function),
-        viable(function, group.as_ref()),
+        viable(host, function, group.as_ref()),
     ];
     checks.extend(group.as_ref().map(firmware));
     if function.is_on_vfio() {
@@ -73,31 +76,23 @@ fn driver(host: &Host, function: &Function) -> Check {
     if function.is_on_vfio() {
         return Check::ok(NAME, "vfio-pci");
     }
-    let routes = routes::default_interfaces(host);
-    let carrier = function
-        .interfaces
-        .iter()
-        .find(|interface| routes::carries(host, &interface.name, &routes).is_some());
-    let remedy = format!("e810 bind {}", function.bdf);
-    match carrier {
-        Some(interface) => Check::error(
-            NAME,
-            format!(
-                "{}, and its interface {} carries the default route",
-                function.driver_name(),
-                interface.name
-            ),
-            format!("move the route to another interface, then: {remedy} (ip route show default)"),
-        ),
-        None => Check::error(
-            NAME,
-            format!("{}, not vfio-pci", function.driver_name()),
-            remedy,
-        ),
+    let driver = function.driver_name();
+    let dependents = Dependents::of(host, function);
+    if dependents.is_free() {
+        let remedy = format!("e810 bind {}", function.bdf);
+        return Check::error(NAME, format!("{driver}, not vfio-pci"), remedy);
     }
+    Check::error(
+        NAME,
+        format!(
+            "{driver}, not vfio-pci, and in use: {}",
+            dependents.uses.join(", ")
+        ),
+        "use another function, or move what depends on this one first (`ip route` and `ip link` show routes and bridges)",
+    )
 }
 
-fn viable(function: &Function, group: Option<&Group>) -> Check {
+fn viable(host: &Host, function: &Function, group: Option<&Group>) -> Check {
     const NAME: &str = "group";
     let Some(group) = group else {
         return Check::error(
@@ -111,10 +106,11 @@ fn viable(function: &Function, group: Option<&Group>) -> Check {
         .others(function.bdf)
         .map(|member| member.to_string())
         .collect();
-    let Some(first) = group
+    let in_the_way: Vec<_> = group
         .others(function.bdf)
-        .find(|member| member.is_in_the_way())
-    else {
+        .filter(|member| member.is_in_the_way())
+        .collect();
+    let Some(first) = in_the_way.first() else {
         return Check::ok(
             NAME,
             if others.is_empty() {
@@ -124,12 +120,6 @@ fn viable(function: &Function, group: Option<&Group>) -> Check {
             },
         );
     };
-    let remedy = if first.is_e810 {
-        format!("e810 bind {} {}", function.bdf, first.bdf)
-    } else {
-        let driver = first.driver.as_deref().unwrap_or_default();
-        format!("echo {} > /sys/bus/pci/drivers/{driver}/unbind", first.bdf)
-    };
     Check::error(
         NAME,
         format!(
@@ -137,7 +127,7 @@ fn viable(function: &Function, group: Option<&Group>) -> Check {
             first,
             others.join(", ")
         ),
-        remedy,
+        advice(host, function.bdf, &in_the_way),
     )
 }
 
@@ -171,20 +161,32 @@ fn access(host: &Host, group: &Group) -> Check {
             Check::warning(
                 NAME,
                 format!("{file} is in use by {who}"),
-                "end that process to use the function here",
+                "use another function, or ask who runs it",
             )
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Check::error(
             NAME,
             format!("no {file}, although the function is on vfio-pci"),
-            "mount -t devtmpfs dev /dev",
+            format!("this /dev is not the kernel's: give the container the file (--device {file})"),
         ),
         Err(error) => Check::error(
             NAME,
             format!("{file} cannot be opened: {error}"),
-            format!("sudo chown $USER {file}"),
+            match owner(host, &file) {
+                Some(owner) => format!("it belongs to user {owner}: ask there"),
+                None => format!(
+                    "sudo chown $USER {file} (this group's alone; for good: docs/binding.md, 6)"
+                ),
+            },
         ),
     }
+}
+
+/// The user that the file was given to: neither root nor who runs this.
+fn owner(host: &Host, file: &str) -> Option<u32> {
+    let owner = fs::metadata(host.path(file)).ok()?.uid();
+    let own = fs::metadata("/proc/self").ok()?.uid();
+    (owner != 0 && owner != own).then_some(owner)
 }
 
 fn vfs(host: &Host, function: &Function) -> Option<Check> {
@@ -193,13 +195,19 @@ fn vfs(host: &Host, function: &Function) -> Option<Check> {
     if vfs.enabled == 0 {
         return Some(Check::ok(NAME, format!("none of {} enabled", vfs.total)));
     }
-    let file = folder(host, function.bdf).join("sriov_numvfs");
+    let remedy = match used_virtual_function(host, function) {
+        Some(used) => format!("leave them while {used}"),
+        None => {
+            let file = folder(host, function.bdf).join("sriov_numvfs");
+            format!("echo 0 > {}", file.display())
+        }
+    };
     Some(Check::warning(
         NAME,
         format!(
             "{} of {} enabled: they depend on this function and may share its group",
             vfs.enabled, vfs.total
         ),
-        format!("echo 0 > {}", file.display()),
+        remedy,
     ))
 }

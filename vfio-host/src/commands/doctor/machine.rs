@@ -103,10 +103,10 @@ fn iommu(host: &Host) -> Check {
         );
     }
     let remedy = if host.exists("/usr/sbin/grubby") {
-        format!("grubby --update-kernel=ALL --args={argument} && reboot")
+        format!("grubby --update-kernel=ALL --args={argument}, and a restart of the machine")
     } else {
         format!(
-            "sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{argument} /' /etc/default/grub && update-grub && reboot (and VT-d on in the firmware setup)"
+            "sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{argument} /' /etc/default/grub && update-grub, and a restart of the machine (with VT-d on in the firmware setup)"
         )
     };
     Check::error(NAME, text, remedy)
@@ -119,7 +119,7 @@ fn vfio_pci(host: &Host) -> Check {
         Module::Installed => Check::error(
             NAME,
             "installed, not loaded",
-            "modprobe vfio-pci (at every start: echo vfio-pci > /etc/modules-load.d/vfio-pci.conf)",
+            "modprobe vfio-pci (at every start: echo vfio-pci > /etc/modules-load.d/e810.conf)",
         ),
         Module::Missing => Check::error(
             NAME,
@@ -223,7 +223,6 @@ pub(super) fn memlock(limit: Option<Memlock>, need: Need) -> Check {
 fn huge_pages(pages: Option<limits::HugePages>, need: Need) -> Check {
     const NAME: &str = "hugepages";
     let wanted = need.bytes().div_ceil(HUGE_PAGE);
-    let remedy = format!("echo {wanted} > /proc/sys/vm/nr_hugepages");
     match pages {
         Some(pages) if pages.bytes == HUGE_PAGE && pages.free >= wanted => Check::ok(
             NAME,
@@ -242,7 +241,15 @@ fn huge_pages(pages: Option<limits::HugePages>, need: Need) -> Check {
                 pages.total,
                 human_bytes(pages.bytes)
             ),
-            remedy,
+            // The pool is the machine's: others keep what they have.
+            match pages.bytes {
+                HUGE_PAGE => format!(
+                    "echo {} > /proc/sys/vm/nr_hugepages",
+                    pages.total + wanted.saturating_sub(pages.free)
+                ),
+                _ => "hugepagesz=2M hugepages=N on the kernel's command line adds pages of 2 MiB"
+                    .to_owned(),
+            },
         ),
         None => Check::warning(
             NAME,

@@ -109,6 +109,17 @@ fn each_fault_of_the_machine_has_its_remedy() {
         "HugePages_Total: 0\nHugePages_Free: 0\nHugepagesize: 2048 kB\n",
     );
     finds(&tree, "hugepages", "warning", "/proc/sys/vm/nr_hugepages");
+    // Pages of others stay.
+    let tree = healthy();
+    tree.file(
+        "/proc/meminfo",
+        "HugePages_Total: 512\nHugePages_Free: 0\nHugepagesize: 2048 kB\n",
+    );
+    let (checks, _) = doctor(&tree, Some(FIRST));
+    let pages = checks.iter().find(|check| check["check"] == "hugepages");
+    let remedy = pages.unwrap()["remedy"].as_str().unwrap();
+    let written: u64 = remedy.split(' ').nth(1).unwrap().parse().unwrap();
+    assert!((513..600).contains(&written), "{remedy}");
     let tree = healthy();
     tree.file(
         "/proc/self/limits",
@@ -148,7 +159,7 @@ fn each_fault_of_a_function_has_its_remedy() {
         "/proc/net/route",
         "ens1f0 00000000 010011AC 0003 0 0 0 00000000 0 0 0\n",
     );
-    finds(&tree, "driver", "error", "move the route");
+    finds(&tree, "driver", "error", "move what depends on this one");
     let tree = healthy();
     tree.bind("0000:3b:00.1", "ice");
     tree.group("0000:3b:00.1", 24);
@@ -160,18 +171,92 @@ fn each_fault_of_a_function_has_its_remedy() {
     );
     let tree = healthy();
     tree.remove("/dev/vfio/24");
-    finds(&tree, "access", "error", "devtmpfs");
+    finds(&tree, "access", "error", "--device /dev/vfio/24");
     tree.folder("/dev/vfio/24");
     finds(&tree, "access", "error", "chown $USER /dev/vfio/24");
     let tree = healthy();
-    tree.file("/sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs", "4\n");
-    finds(&tree, "vfs", "warning", "sriov_numvfs");
+    let at = "/sys/bus/pci/devices/0000:3b:00.0";
+    tree.file(&format!("{at}/sriov_numvfs"), "1\n");
+    tree.function("0000:3b:01.0", "0x8086", "0x1889");
+    tree.link(&format!("{at}/virtfn0"), "../0000:3b:01.0");
+    finds(&tree, "vfs", "warning", "echo 0 > ");
+    tree.bind("0000:3b:01.0", "vfio-pci");
+    finds(&tree, "vfs", "warning", "leave them while 0000:3b:01.0");
     let tree = healthy();
     tree.file(
         "/sys/kernel/iommu_groups/24/reserved_regions",
         "0x0 0x1000 direct\n",
     );
     finds(&tree, "firmware-ram", "error", "firmware");
+}
+
+/// Words of a command that takes something from a driver, a user or the machine.
+const TAKES: [&str; 9] = [
+    "unbind",
+    "echo ",
+    "e810 bind",
+    "chown",
+    "chmod",
+    "kill",
+    "mount",
+    "rmmod",
+    "reboot",
+];
+
+#[test]
+fn no_command_takes_away_what_others_need() {
+    // In the card's group, one by one: disk, graphics card, the route's card, one of virtual
+    // machines, keyboard, another program's card, the bridge before the disk.
+    for address in ["64", "65", "66", "67", "68", "69", "6a"] {
+        let address = format!("0000:{address}:00.0");
+        let tree = Tree::with_others();
+        for (first, group) in [(FIRST, 24), ("0000:3b:00.1", 25)] {
+            tree.bind(first, "vfio-pci");
+            tree.file(&format!("/dev/vfio/{group}"), "");
+        }
+        tree.group(&address, 24);
+        let driver = tree.driver(&address).unwrap();
+        finds(&tree, "group", "error", "a slot with a group of its own");
+        // What it is, and what hangs on it.
+        for part in [&*address, &*driver] {
+            finds(&tree, "group", "error", part);
+        }
+        let (checks, _) = doctor(&tree, None);
+        for remedy in checks.iter().filter_map(|check| check["remedy"].as_str()) {
+            let takes = TAKES.iter().find(|word| remedy.contains(**word));
+            assert_eq!(takes, None, "{remedy}");
+        }
+    }
+    // The card's own function, and the other one of the card in its group.
+    let uses: [fn(&Tree); 3] = [
+        |tree| {
+            tree.file(
+                "/proc/net/route",
+                "ens1f0 00000000 010011AC 0003 0 0 0 00000000 0 0 0\n",
+            );
+        },
+        |tree| tree.link("/sys/class/net/ens1f0/upper_br0", "../br0"),
+        |tree| {
+            let at = "/sys/bus/pci/devices/0000:3b:00.0/infiniband_verbs/uverbs0";
+            tree.folder(at);
+            tree.file("/proc/812/comm", "ib_read_lat\n");
+            tree.link("/proc/812/fd/3", "/dev/infiniband/uverbs0");
+        },
+    ];
+    for uses in uses {
+        let tree = healthy();
+        tree.bind(FIRST, "ice");
+        uses(&tree);
+        finds(&tree, "driver", "error", "use another function");
+        let tree = healthy();
+        tree.bind(FIRST, "ice");
+        uses(&tree);
+        tree.group(FIRST, 25);
+        let (checks, _) = doctor(&tree, Some("0000:3b:00.1"));
+        let group = checks.iter().find(|check| check["check"] == "group");
+        let remedy = group.unwrap()["remedy"].as_str().unwrap();
+        assert!(remedy.starts_with("leave 0000:3b:00.0"), "{remedy}");
+    }
 }
 
 #[test]
