@@ -117,13 +117,18 @@ fn a_blocking_read_waits_and_a_signal_ends_it() {
     }
     let (give, take) = mpsc::channel();
     let reader = thread::spawn(move || {
-        // SAFETY: this thread's own.
-        give.send(unsafe { libc::pthread_self() }).unwrap();
+        // SAFETY: this thread's own names.
+        give.send(unsafe { (libc::pthread_self(), libc::gettid()) })
+            .unwrap();
         let interrupted = channel.take();
         (interrupted, channel.take())
     });
-    let thread = take.recv().unwrap();
-    thread::sleep(QUIET);
+    let (thread, id) = take.recv().unwrap();
+    // The signal comes to a thread that waits in read(2).
+    until("the reader to sleep in its call", || {
+        let state = std::fs::read_to_string(format!("/proc/self/task/{id}/stat"));
+        state.unwrap().contains(") S ")
+    });
     assert!(!reader.is_finished());
     // SAFETY: the thread runs.
     unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };

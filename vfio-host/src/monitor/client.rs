@@ -109,25 +109,20 @@ mod tests {
 
     use super::*;
 
-    /// What a client makes of a server that does `serve`, and how long it takes.
-    fn client(serve: impl FnOnce(UnixStream) + Send + 'static) -> (String, Duration) {
+    /// What a client makes of a server that does `serve`.
+    fn client(serve: impl FnOnce(UnixStream) + Send + 'static) -> String {
         let (here, there) = UnixStream::pair().unwrap();
         let server = thread::spawn(move || serve(there));
-        let start = Instant::now();
         let error = Client::over(here, Duration::from_millis(300)).snapshot();
-        let took = start.elapsed();
         server.join().unwrap();
-        (format!("{:#}", error.unwrap_err()), took)
+        format!("{:#}", error.unwrap_err())
     }
 
     #[test]
     fn an_answer_has_one_limit_however_it_comes() {
         let slow = |mut stream: UnixStream| {
-            // A byte at a time, as long as anybody reads.
-            for _ in 0..40 {
-                if stream.write_all(b"x").is_err() {
-                    return;
-                }
+            // A byte at a time, as long as anybody reads: a limit of each byte has no end.
+            while stream.write_all(b"x").is_ok() {
                 thread::sleep(Duration::from_millis(50));
             }
         };
@@ -135,10 +130,9 @@ mod tests {
             let mut all = Vec::new();
             let _ = stream.read_to_end(&mut all);
         };
-        for (said, took) in [client(slow), client(silent)] {
+        for said in [client(slow), client(silent)] {
             assert!(said.starts_with("no answer within 300ms"), "{said}");
             assert!(!said.contains("os error"), "{said}");
-            assert!(took < Duration::from_millis(1500), "{took:?}");
         }
     }
 
@@ -151,9 +145,9 @@ mod tests {
                 stream.write_all(answer).unwrap();
             }
         };
-        let (said, _) = client(answer(b"{}\n"));
+        let said = client(answer(b"{}\n"));
         assert!(said.contains("another version"), "{said}");
-        let (said, _) = client(answer(b"{"));
+        let said = client(answer(b"{"));
         assert!(said.contains("half a one"), "{said}");
     }
 }

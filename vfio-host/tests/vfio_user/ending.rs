@@ -3,12 +3,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use super::apart::{both_running, listener, on};
 use super::processes::{E810, End, ServerProcess, alone, until};
 
 /// The lines of a process so far, as they come.
-fn lines(e810: &mut E810) -> impl Iterator<Item = String> + use<> {
+pub(super) fn lines(e810: &mut E810) -> impl Iterator<Item = String> + use<> {
     let out = BufReader::new(e810.0.stdout.take().unwrap());
     out.lines().map(Result::unwrap)
 }
@@ -142,13 +143,18 @@ fn what_cannot_be_meant_is_a_usage_error() {
     server.stop(libc::SIGTERM);
 }
 
-/// A line of the log: `[SECONDS LEVEL PLACE] TEXT`.
+/// A line of the log: `[SECONDS LEVEL PLACE] TEXT`. A thread's lines are in the order of their
+/// times; those of two threads are not, for a time is taken before its line is written.
 #[test]
 fn a_log_that_was_asked_for_has_times_and_places() {
+    /// Where the functions' own threads log. All other lines are the main thread's.
+    const OTHER_THREADS: &str = "e810_host::functions::station::worker";
     let words = ["pingpong", "--iters=1"];
+    let begun = Instant::now();
     let End { status, err, .. } = E810::start_with(&words, &[("RUST_LOG", "debug")]).end();
     assert!(status.success(), "{err}");
-    let times: Vec<f64> = err
+    let whole = begun.elapsed().as_secs_f64();
+    let lines: Vec<(&str, f64)> = err
         .lines()
         .map(|line| {
             let head = line
@@ -159,8 +165,17 @@ fn a_log_that_was_asked_for_has_times_and_places() {
                 panic!("{line}");
             };
             assert!(place.starts_with("e810"), "{line}");
-            time.parse().unwrap()
+            (place, time.parse().unwrap())
         })
         .collect();
-    assert!(times.len() > 10 && times.is_sorted(), "{err}");
+    let is_within = |(_, time): &(&str, f64)| (0.0..=whole).contains(time);
+    assert!(lines.iter().all(is_within), "{whole}: {err}");
+    let (others, main): (Vec<_>, Vec<_>) = lines
+        .into_iter()
+        .partition(|(place, _)| *place == OTHER_THREADS);
+    assert!(
+        main.len() > 10 && main.is_sorted_by_key(|(_, time)| *time),
+        "{err}"
+    );
+    assert!(!others.is_empty(), "{err}");
 }

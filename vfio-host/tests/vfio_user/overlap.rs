@@ -3,7 +3,6 @@
 
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
-use std::time::Duration;
 
 use e810_backends::memory::SharedMemory;
 use vfio_user::Client;
@@ -20,7 +19,7 @@ fn write(user: &mut Client, region: u32, offset: u64, value: u32) {
         .unwrap();
 }
 
-/// Has the firmware fetch a command from `OLD`; how the server ended, if it did.
+/// Has the firmware take a command from `OLD`; how the server ended, if it did.
 fn fetch(user: &mut Client, server: &mut E810) -> Option<std::process::ExitStatus> {
     for (register, value) in [
         (0x8_0300, 0),
@@ -32,8 +31,13 @@ fn fetch(user: &mut Client, server: &mut E810) -> Option<std::process::ExitStatu
     ] {
         write(user, 0, register, value);
     }
-    std::thread::sleep(Duration::from_secs(1));
-    server.0.try_wait().unwrap()
+    // The head of its queue moves when the command is done.
+    until("the command to be taken", || {
+        let mut head = [0; 4];
+        let is_read = user.region_read(0, 0x8_0300, &mut head).is_ok();
+        let ended = server.0.try_wait().unwrap();
+        (ended.is_some() || is_read && head == [1, 0, 0, 0]).then_some(ended)
+    })
 }
 
 /// Mappings of the file in this process (server and user are one here).

@@ -32,7 +32,7 @@ pub(crate) use connection::Connection;
 pub(crate) use objects::{Channel, Cq, Mr, Pd, Qp};
 
 /// What any wait of a test may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The devices of this process: one on its own, two on a wire, one that another test kills.
 pub(crate) const ALONE: usize = 0;
