@@ -1,8 +1,8 @@
 //! The library as a program sees it: its functions called as C does, on simulated functions.
 //!
 //! * `harness`, what a program has: devices, objects, connections;
-//! * `channels`, `contexts`, `datagrams`, `events`, `gids`, `requests`, `threads`, tests by
-//!   subject;
+//! * `channels`, `contexts`, `datagrams`, `events`, `gids`, `requests`, `software_events`,
+//!   `threads`, tests by subject;
 //! * `processes`, those whose programs are processes of their own.
 
 // UNSAFETY: calls the functions as C does.
@@ -22,4 +22,5 @@ mod gids;
 mod harness;
 mod processes;
 mod requests;
+mod software_events;
 mod threads;

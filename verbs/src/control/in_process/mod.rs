@@ -17,7 +17,7 @@ use std::thread;
 
 use anyhow::Context as _;
 use e810::hmc::{Backing, Capacity};
-use e810::{GidEntry, LinkPolicy, Mtu};
+use e810::{Channel, GidEntry, LinkPolicy, Mtu};
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
@@ -172,10 +172,12 @@ impl DeviceVisitor<1> for Serving {
         // A port without a link is a port all the same.
         let _ = control.wait_link(LINK);
         let resolver = Resolver::start(&function, &mut control, &self.opening)?;
+        let channel = control.create_channel()?;
         // Only a card needs no processor of this machine.
         let yields = !matches!(self.opening.spec, DeviceSpec::Vfio(..));
         let control = Arc::new(InProcess {
-            objects: Mutex::new(Objects::new(control, yields)),
+            objects: Mutex::new(Objects::new(control, channel.clone(), yields)),
+            channel,
             tokens: Mutex::default(),
             resolver: Mutex::new(resolver),
             listeners: Mutex::default(),
@@ -194,6 +196,8 @@ impl DeviceVisitor<1> for Serving {
 /// The control path of a function of this process.
 struct InProcess<P: HostPlatform> {
     objects: Mutex<Objects<P>>,
+    /// Where the completion queues of all contexts tell their events.
+    channel: Channel<P>,
     /// What events call objects. Never held while something is waited for: handlers of events
     /// take it.
     tokens: Mutex<Tokens>,
