@@ -1,8 +1,8 @@
 //! The library as a program sees it: its functions called as C does, on simulated functions.
 //!
 //! * `harness`, what a program has: devices, objects, connections;
-//! * `channels`, `contexts`, `datagrams`, `events`, `gids`, `requests`, `software_events`,
-//!   `threads`, tests by subject;
+//! * `channels`, `churn`, `contexts`, `datagrams`, `endings`, `events`, `gids`, `requests`,
+//!   `software_events`, `threads`, tests by subject;
 //! * `processes`, those whose programs are processes of their own.
 
 // UNSAFETY: calls the functions as C does.
@@ -15,8 +15,10 @@
 )]
 
 mod channels;
+mod churn;
 mod contexts;
 mod datagrams;
+mod endings;
 mod events;
 mod gids;
 mod harness;

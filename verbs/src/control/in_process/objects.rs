@@ -193,7 +193,7 @@ impl<P: HostPlatform> Objects<P> {
                 let qp = find(&mut self.qps, "queue pair", number)?;
                 let resetting = control.begin_reset_qp(&mut qp.control)?;
                 qp.resetting = Some(resetting);
-                Answer::Handover(Box::new(resetting))
+                Answer::Done
             }
             Command::Reopen(number) => {
                 let qp = find(&mut self.qps, "queue pair", number)?;
