@@ -3,6 +3,7 @@
 //! * `harness`, what a program has: devices, objects, connections;
 //! * `channels`, `churn`, `contexts`, `datagrams`, `endings`, `events`, `gids`, `requests`,
 //!   `software_events`, `threads`, tests by subject;
+//! * `depths`, what a device says that it has;
 //! * `processes`, those whose programs are processes of their own.
 
 // UNSAFETY: calls the functions as C does.
@@ -18,6 +19,7 @@ mod channels;
 mod churn;
 mod contexts;
 mod datagrams;
+mod depths;
 mod endings;
 mod events;
 mod gids;
