@@ -1,6 +1,7 @@
 //! Configuration of a bring-up.
 
 use e810_cqp::hmc::{Backing, Capacity};
+use e810_cqp::limits::MAX_PD;
 use e810_hal::bus::VsiId;
 
 use crate::addr::MacAddr;
@@ -45,6 +46,9 @@ pub struct Config {
     pub spare_vectors: u16,
     /// The CPU that the platform should use for each vector.
     pub cpu_hints: CpuHints,
+    /// Protection domains, ids 0 to 2 of which are reserved: the device has 2^18, and knows nothing
+    /// of those that are not in use. 12 bytes of host memory each.
+    pub pds: u32,
     /// 64-bit words of host memory for trackers, counted per queue pair of the
     /// capacity and shared by all: a queue pair takes three for each quantum of
     /// its rings.
@@ -119,6 +123,14 @@ impl CpuHints {
 }
 
 impl Config {
+    /// Protection domains, no more than the device has.
+    pub(crate) const fn pds(&self) -> u32 {
+        match self.pds {
+            0..=MAX_PD => self.pds,
+            _ => MAX_PD + 1,
+        }
+    }
+
     /// The default capacity for a cold start with interface MTU `mtu` in bytes:
     /// VSI and MAC address are what the firmware says, so there is nothing to
     /// give.
@@ -143,6 +155,7 @@ impl Config {
             ceqs: 4,
             spare_vectors: 0,
             cpu_hints: CpuHints::RUNNING,
+            pds: 4096,
             // The smallest send ring (512 quanta) three times over.
             tracker_words_per_qp: 4608,
             quirks: Quirks {

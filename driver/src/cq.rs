@@ -9,7 +9,7 @@ use e810_hal::{DmaBuf, HostBuf, Platform};
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::handover::{CqDestroyed, CqResized, QpResetting};
+use crate::handover::{CqDestroyed, CqResized};
 use crate::moderation::{Moderated, Pacer};
 use crate::monitoring::Depth;
 
@@ -182,9 +182,9 @@ impl<P: Platform> Cq<P> {
         self.ring.has_failed()
     }
 
-    /// As [`CqRing::forget_qp`].
-    pub fn forget_qp(&mut self, resetting: &QpResetting) {
-        self.ring.forget_qp(resetting);
+    /// As [`CqRing::forget_gone`].
+    pub fn forget_gone(&mut self) {
+        self.ring.forget_gone();
     }
 
     /// Frees its memory without a word to the device, after the function was
@@ -288,9 +288,11 @@ impl<P: Platform> CqRing<P> {
         self.resizing = self.queue.is_resizing();
     }
 
-    /// Whether it can be resized: at most four resizes are under way. Frees what
-    /// earlier ones have left.
+    /// Whether it can be resized: at most four resizes are under way, of those behind which there
+    /// are completions. Frees what earlier ones have left.
     pub fn can_resize(&mut self) -> bool {
+        self.free_drained();
+        self.queue.pass_over_replaced();
         self.free_drained();
         self.queue.can_resize()
     }
@@ -318,11 +320,14 @@ impl<P: Platform> CqRing<P> {
         }
     }
 
-    /// Drops what is still to be given out of a queue pair that is being reset.
-    pub fn forget_qp(&mut self, resetting: &QpResetting) {
-        if self.owner == resetting.owner {
-            self.queue.forget_qp(resetting.id);
-        }
+    /// Forgets queue pairs that were destroyed, or are being reset: their completions that
+    /// nobody polled, whose places are free again, and what was still to be given out.
+    ///
+    /// A poll that finds nothing does so much that their numbers can be given to others. A queue
+    /// that is not polled for long, because its program waits for events, calls this after
+    /// [`Control::destroy_qp`](crate::Control::destroy_qp); or the device runs out of queue pairs.
+    pub fn forget_gone(&mut self) {
+        self.queue.forget_gone();
     }
 
     /// Frees its memory, once its completion queue is destroyed. That of another one

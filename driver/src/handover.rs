@@ -42,12 +42,6 @@ impl QpDestroyed {
 }
 
 impl QpResetting {
-    /// Its number, for [`Cq::forget_qp`](crate::Cq::forget_qp).
-    #[must_use]
-    pub const fn number(&self) -> u32 {
-        self.id
-    }
-
     /// Requests that were not polled and never appear.
     pub const fn discarded(&self) -> DroppedWrs {
         self.discarded

@@ -7,8 +7,6 @@
 pub(crate) const RESERVED_MRS: u32 = 1;
 /// Address handles that are never handed out (data-path 10 item 12).
 pub(crate) const RESERVED_AHS: u32 = 1;
-/// Protection domains kept track of: the device has 2^18, a program few.
-pub(crate) const PDS: u32 = 4096;
 /// ARP entries kept track of; ARP indexes have 12 bits.
 pub(crate) const ARPS: u32 = 4096;
 /// Entries of a port's GID table (data-path 8.10).
@@ -19,7 +17,7 @@ pub(crate) const DEFAULT_PKEY: u16 = 0xFFFF;
 pub(crate) const PKEYS: u16 = 1;
 /// Ports of a function.
 pub(crate) const PORTS: u8 = 1;
-/// Work requests of a queue (data-path 5.4).
-pub(crate) const MAX_QP_WR: u32 = 32_768;
+/// Work requests of a queue, whatever they are: as many of the largest as fit (data-path 5.1).
+pub(crate) const MAX_QP_WR: u32 = 4063;
 /// Pages of a fast-registered region, as existing drivers have it.
 pub(crate) const MAX_FAST_PAGES: u32 = 262_144;

@@ -18,7 +18,7 @@ use crate::control::{ARP_WORDS, CeqUp, Memory, PAIR_BYTES, stop_words};
 use crate::events::{LOGGED, VectorEvents};
 use crate::ids::words_for;
 use crate::lan::LanSide;
-use crate::limits::{ARPS, PDS};
+use crate::limits::ARPS;
 use crate::moderation::Shared;
 
 /// Allocations that a bring-up makes at most, for an allocator that adds to each.
@@ -56,14 +56,14 @@ impl Config {
             segments,
             pbles,
             layout.words(),
-            words_for(PDS),
+            words_for(self.pds()),
             words_for(capacity.mrs),
             words_for(capacity.cqs),
             words_for(qps),
             stop_words(qps),
             words_for(capacity.ahs),
             capacity.mrs.div_ceil(8) as usize,
-            PDS as usize,
+            self.pds() as usize,
             capacity.cqs as usize,
             words::<AtomicWaker>(CHANNELS as usize),
             words::<EventLog<LOGGED>>(1),

@@ -5,9 +5,15 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use e810::{Config, Lan, MacAddr, VsiId, bring_up};
-use e810_sim::Sim;
+use e810::{Config, Control, Lan, MacAddr, QpCaps, QpInit, VsiId, bring_up};
+use e810_sim::pe::CqpErrors;
+use e810_sim::{Sim, SimPlatform};
 use log::{LevelFilter, Log, Metadata, Record};
+
+/// Opcodes of the CQP.
+const CREATE_QP: u8 = 0x00;
+const CREATE_CQ: u8 = 0x03;
+const MODIFY_CQ: u8 = 0x04;
 
 /// Every warning of the process; this file has one test.
 struct Warnings(Mutex<Vec<String>>);
@@ -35,6 +41,52 @@ fn reported() -> usize {
     leaks.count()
 }
 
+/// What fails half-way is undone in order: as much memory as before, and nothing to warn of.
+fn creations_that_fail(sim: &Sim, control: &mut Control<SimPlatform>) {
+    let pd = control.alloc_pd().unwrap();
+    let mut cq = control.create_cq(16, 0).unwrap();
+    let caps = QpCaps::default();
+    let largest = QpCaps {
+        max_send_wr: 4063,
+        max_recv_wr: 4063,
+        max_send_sge: 13,
+        max_recv_sge: 13,
+        max_inline: 0,
+    };
+    let held = sim.memory(0).dma_blocks;
+    let same = |what: &str| assert_eq!(sim.memory(0).dma_blocks, held, "{what}");
+    let refuse = |opcode| {
+        sim.configure_engine(0, |config| config.cqp_errors = CqpErrors::Opcode(opcode));
+    };
+    for round in 0..3 {
+        refuse(CREATE_QP);
+        assert!(control.create_qp(&pd, &QpInit::rc(&cq, &cq, caps)).is_err());
+        same("a queue pair that the device refuses");
+        refuse(CREATE_CQ);
+        assert!(control.create_cq(16, 0).is_err());
+        same("a completion queue that it refuses");
+        refuse(MODIFY_CQ);
+        assert!(control.resize_cq(&mut cq, 64 + round).is_err());
+        same("a ring that it refuses");
+    }
+    sim.configure_engine(0, |config| config.cqp_errors = CqpErrors::None);
+    // Until there is no room for requests, and until there are no numbers.
+    for caps in [largest, caps] {
+        let mut all = Vec::new();
+        while let Ok(qp) = control.create_qp(&pd, &QpInit::rc(&cq, &cq, caps)) {
+            all.push(qp);
+        }
+        assert!(!all.is_empty());
+        for qp in all {
+            control.destroy_qp(qp).unwrap();
+        }
+        cq.forget_gone();
+        same("all that there are, and one more");
+    }
+    control.destroy_cq(cq).unwrap();
+    control.dealloc_pd(pd).unwrap();
+}
+
 #[test]
 fn a_device_that_is_dropped_keeps_its_memory_and_says_so() {
     log::set_logger(&WARNINGS).unwrap();
@@ -47,7 +99,9 @@ fn a_device_that_is_dropped_keeps_its_memory_and_says_so() {
         mtu: 1500,
     };
     let device = bring_up(nic.clone(), &Config::new(lan), &mut |_| {}).unwrap();
-    device.shutdown().unwrap();
+    let (mut control, events) = device.split();
+    creations_that_fail(&sim, &mut control);
+    control.shutdown(events).unwrap();
     assert_eq!(reported(), 0, "all was given back");
 
     let device = bring_up(nic, &Config::new(lan), &mut |_| {}).unwrap();

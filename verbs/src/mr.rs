@@ -169,7 +169,7 @@ pub unsafe extern "C" fn reg_mr_iova2(
         let key = match made {
             Ok(key) => key,
             Err(refused) => {
-                complain_of(&refused);
+                complain_of("memory is not registered", &refused);
                 return no_object(errno::of(&refused));
             }
         };
@@ -322,7 +322,7 @@ pub unsafe extern "C" fn rereg_mr(
                 return CMD;
             }
             Err(refused) => {
-                complain_of(&refused);
+                complain_of("memory is not registered", &refused);
                 return wrong(errno::of(&refused));
             }
         };

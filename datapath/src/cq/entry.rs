@@ -119,6 +119,12 @@ pub(super) fn queue(q3: u64) -> WorkQueue {
     }
 }
 
+/// An extension entry follows.
+#[inline(always)]
+pub(super) fn has_extension(q3: u64) -> bool {
+    Q3::EXTCQE.is_set(q3)
+}
+
 /// First quantum of the WQE.
 #[inline(always)]
 pub(super) fn wqe_index(q3: u64) -> u64 {
@@ -163,7 +169,7 @@ impl Cqe {
     }
 
     pub(super) fn has_extension(&self) -> bool {
-        Q3::EXTCQE.is_set(self.q3)
+        has_extension(self.q3)
     }
 
     pub(super) fn op(&self) -> u8 {

@@ -109,7 +109,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         }
     }
 
-    fn confirm(&mut self, epoch: u64) {
+    pub(super) fn confirm(&mut self, epoch: u64) {
         self.awaited_epoch = None;
         self.confirmed_epoch = epoch;
         self.cq_slot().confirm(epoch);
@@ -117,7 +117,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
 
     /// Takes in queues that control wants swept, lets go of those whose QP is
     /// gone, and completes what the others have outstanding.
-    fn complete_flush_list<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
+    pub(super) fn complete_flush_list<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         self.take_inbox();
         self.flush_listed(out)
     }

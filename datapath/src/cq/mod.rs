@@ -26,7 +26,7 @@ mod batch;
 mod entry;
 mod fast_path;
 mod flush;
-mod forget_qp;
+mod forget_gone;
 mod request;
 mod resize;
 mod slow_path;

@@ -21,11 +21,21 @@ pub(super) const RINGS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Resizes<W> {
     /// Rings after the one that is polled, the next one first.
-    following: Vec<(W, u32), RINGS>,
+    following: Vec<Following<W>, RINGS>,
     /// Rings that are done with.
     drained: Vec<W, RINGS>,
     /// Entries consumed from rings that are done with.
     pub(super) consumed: u64,
+}
+
+/// A ring after the one that is polled.
+#[derive(Debug)]
+struct Following<W> {
+    ring: W,
+    entries: u32,
+    /// Switches of the device from the ring before to this one: more than one where rings in
+    /// between were passed over.
+    switches: u32,
 }
 
 impl<W> Resizes<W> {
@@ -39,8 +49,8 @@ impl<W> Resizes<W> {
 
     /// All rings there are.
     pub(super) fn into_rings(mut self, release: &mut impl FnMut(W)) {
-        while let Some((ring, _)) = self.following.pop() {
-            release(ring);
+        while let Some(next) = self.following.pop() {
+            release(next.ring);
         }
         while let Some(ring) = self.drained.pop() {
             release(ring);
@@ -57,8 +67,8 @@ impl<W: DmaWords> Resizes<W> {
     /// and not past the end, because nobody polls there.
     pub(super) fn waiting(&self) -> u32 {
         let mut waiting = 0u32;
-        for (ring, _) in &self.following {
-            let (entries, _) = ring.words().as_chunks::<QUANTUM_WORDS>();
+        for next in &self.following {
+            let (entries, _) = next.ring.words().as_chunks::<QUANTUM_WORDS>();
             let written = entries
                 .iter()
                 .take_while(|[.., header]| header.observe() & VALID != 0);
@@ -69,7 +79,7 @@ impl<W: DmaWords> Resizes<W> {
 
     /// Whether the device has begun a ring that follows.
     pub(super) fn has_begun(&self) -> bool {
-        self.following.iter().any(|(ring, _)| has_first(ring))
+        self.following.iter().any(|next| has_first(&next.ring))
     }
 }
 
@@ -117,8 +127,41 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         }
         // From now on the other ring is looked at whenever this one is empty.
         self.fast_path_epoch = NEVER;
-        let pushed = self.resizes.following.push((ring, entries));
-        pushed.map_err(|(ring, _)| (ring, full))
+        let pushed = self.resizes.following.push(Following {
+            ring,
+            entries,
+            switches: 1,
+        });
+        pushed.map_err(|next| (next.ring, full))
+    }
+
+    /// Where there is no room for one more resize: of the rings that follow, passes over those
+    /// that another one has replaced before the device wrote there, which
+    /// [`take_drained`](Self::take_drained) gives then. A queue on which nothing completes would
+    /// else keep all of its rings.
+    ///
+    /// The MODIFY_CQ of the replacement has ended, and what is written before a command ends is
+    /// there by then: nothing will be written to such a ring `[inf]`. Existing drivers give it
+    /// back a little later, with the first entry of a ring after it, which they wait for without
+    /// a limit.
+    pub fn pass_over_replaced(&mut self) {
+        if self.can_resize() {
+            return;
+        }
+        let mut left = core::mem::take(&mut self.resizes.following);
+        left.reverse();
+        let mut passed_over = 0u32;
+        while let Some(mut next) = left.pop() {
+            next.switches = next.switches.wrapping_add(passed_over);
+            passed_over = 0;
+            // As many places as rings, in either list.
+            if left.is_empty() || has_first(&next.ring) {
+                let _ = self.resizes.following.push(next);
+            } else {
+                passed_over = next.switches;
+                let _ = self.resizes.drained.push(next.ring);
+            }
+        }
     }
 
     /// A ring that is done with: the device does not write there any more, and
@@ -154,7 +197,12 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         self.resizes.following.reverse();
         let next = self.resizes.following.pop();
         self.resizes.following.reverse();
-        let Some((ring, entries)) = next else {
+        let Some(Following {
+            ring,
+            entries,
+            switches,
+        }) = next
+        else {
             return;
         };
         let consumed = self.consumed();
@@ -173,7 +221,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
             head.publish(0);
         }
         self.platform.to_device();
-        self.arm = self.arm.released(1);
+        self.arm = self.arm.released(switches);
         if let Some(word) = self.shadow.words().get(SHADOW_ARM) {
             word.publish(self.arm.bits());
         }

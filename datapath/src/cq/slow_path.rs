@@ -106,7 +106,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     /// Moves past the entry at the head, whose words were read before.
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         (self.index, self.valid) = self.next();
         if self.index == 0 {
             self.laps = self.laps.wrapping_add(1);
@@ -116,7 +116,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         }
     }
 
-    fn entry(&self, index: u64) -> Option<&[W::Word; 4]> {
+    pub(super) fn entry(&self, index: u64) -> Option<&[W::Word; 4]> {
         let (entries, _) = self.ring.words().as_chunks();
         entries.get(index as usize)
     }

@@ -56,7 +56,7 @@ impl<M: SlotMemory> Registry<M> {
     /// CREATE_QP, which is given the new key. Its producers are restarted with it.
     ///
     /// The caller holds both CQs meanwhile and has made them let go of the QP
-    /// ([`CompletionQueue::forget_qp`](crate::CompletionQueue::forget_qp)), so that no
+    /// ([`CompletionQueue::forget_gone`](crate::CompletionQueue::forget_gone)), so that no
     /// poller is in the middle of its old life.
     ///
     /// # Errors
@@ -105,7 +105,8 @@ impl<M: SlotMemory> Registry<M> {
     }
 
     /// The id of a retired QP that can be opened again; its tracker space is
-    /// free. `None` when there is none: a CQ has to be polled first.
+    /// free. `None` when there is none: a CQ has to be polled first, or to
+    /// [forget](crate::CompletionQueue::forget_gone) who is gone.
     pub fn reap(&mut self) -> Option<u32> {
         let mut before: Option<QpSlot<'_, M::Atom>> = None;
         let mut node = self.retired;

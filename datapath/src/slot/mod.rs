@@ -18,7 +18,9 @@
 //!   slot is counted and skipped, so destroying a QP needs no walk over a CQ.
 //! * A slot is used again only after both CQs have passed the last CQE the QP can have: control
 //!   raises the CQ's epoch after the QP is gone, and the poller confirms an epoch when it found the
-//!   ring empty after reading it, or has consumed as many entries as the ring holds.
+//!   ring empty after reading it, or has consumed as many entries as the ring holds. A CQ that
+//!   nobody polls confirms none: its owner walks over it then
+//!   ([`CompletionQueue::forget_gone`](crate::CompletionQueue::forget_gone)), at once.
 //!
 //! [`Registry`] is the control path's side, [`Slots`] the handle everybody else
 //! clones. Memory is any [`SlotMemory`]: a `HostBuf`, a slice, a model

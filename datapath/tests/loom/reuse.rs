@@ -5,25 +5,44 @@ use e810_datapath::Wc;
 use loom::thread;
 
 use crate::model;
-use crate::rig::{Rig, open, post, rig, write_entry};
+use crate::rig::{Cq, Rig, open, post, rig, write_entry};
 
 /// Destroying a QP while its CQ is polled: the id is opened again only when the
 /// poller is past everything of the old one. Otherwise the poller, in the middle
 /// of the old QP's last entry, would complete the new one's request by it.
 #[test]
 fn a_slot_is_not_reused_under_the_poller() {
-    model(|| reuse::<1>(2));
+    model(|| reuse::<1>(2, poll));
 }
 
 /// The same with a poller that takes both entries in one go, and looks at the
 /// slot for the first of them only.
 #[test]
 fn a_slot_is_not_reused_under_a_run_of_entries() {
-    model(|| reuse::<2>(1));
+    model(|| reuse::<2>(1, poll));
 }
 
-/// `polls` polls for `N` completions beside the destruction.
-fn reuse<const N: usize>(polls: usize) {
+/// The same with an owner of the queue who polls and then, in place of a poll, lets go of who is
+/// gone.
+#[test]
+fn a_slot_is_not_reused_under_who_lets_go_of_it() {
+    model(|| {
+        reuse::<1>(2, |cq, wc, at| {
+            if at == 0 {
+                return cq.poll(wc);
+            }
+            cq.forget_gone();
+            0
+        });
+    });
+}
+
+fn poll(cq: &mut Cq, wc: &mut [Wc], _: usize) -> usize {
+    cq.poll(wc)
+}
+
+/// `turns` of `turn`, a poll for `N` completions for example, beside the destruction.
+fn reuse<const N: usize>(turns: usize, turn: fn(&mut Cq, &mut [Wc], usize) -> usize) {
     let mut rig = rig();
     let (old, mut recv, _ring) = rig.open();
     for slot in 0..N {
@@ -35,8 +54,8 @@ fn reuse<const N: usize>(polls: usize) {
     let poller = thread::spawn(move || {
         let mut seen = Vec::new();
         let mut wc = [Wc::default(); N];
-        for _ in 0..polls {
-            let got = cq.poll(&mut wc);
+        for at in 0..turns {
+            let got = turn(&mut cq, &mut wc, at);
             seen.extend(wc[..got].iter().map(|wc| wc.wr_id));
         }
         (cq, seen)

@@ -100,7 +100,7 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
     assert!(bench.registry.reopen(old, QpType::Rc).is_err(), "marked");
     assert!(bench.registry.take_attention().is_none(), "hidden");
     for cq in [&mut send_cq, &mut recv_cq] {
-        cq.cq.forget_qp(old.id());
+        cq.cq.forget_gone();
     }
     let new = bench.registry.reopen(old, QpType::Rc).unwrap();
     assert_eq!(new.id(), old.id());

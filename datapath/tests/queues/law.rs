@@ -13,7 +13,7 @@ use e810_types::{FlushCode, WorkQueue};
 
 use crate::common::{Bench, ERROR_BIT, SQ_BIT, TestCq};
 
-mod model;
+pub(crate) mod model;
 
 use model::{CAUSES, GENERAL, Life, Model, Request, Rng};
 
@@ -35,8 +35,8 @@ impl Ring {
     }
 
     fn update_read(&mut self) {
-        let head = self.cq.device.shadow[0].get();
-        self.read += (head + ENTRIES - self.read % ENTRIES) % ENTRIES;
+        self.read = self.cq.device.written - u64::from(self.cq.cq.waiting());
+        assert_eq!(self.cq.device.shadow[0].get(), self.read % ENTRIES);
     }
 }
 
@@ -208,7 +208,8 @@ impl Rig {
         // Hidden, it is only taken off the list.
         let marks: Vec<_> = std::iter::from_fn(|| registry.take_attention()).collect();
         for ring in PLACES[qp] {
-            self.rings[ring].cq.cq.forget_qp(old.id());
+            self.rings[ring].cq.cq.forget_gone();
+            self.rings[ring].update_read();
         }
         let registry = &mut self.bench.registry;
         let new = registry.reopen(old, QpType::Rc).unwrap();

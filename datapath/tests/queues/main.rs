@@ -13,6 +13,7 @@ mod common;
 mod completions;
 mod fences;
 mod flush;
+mod gone;
 mod late;
 mod law;
 mod long_receives;

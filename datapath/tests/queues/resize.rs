@@ -168,3 +168,43 @@ fn a_ring_that_is_too_small_and_one_too_many_come_back() {
     rig.cq.cq.into_memory(|_| rings += 1);
     assert_eq!(rings, 1 + 4 + 1, "all rings and the shadow area");
 }
+
+/// Nothing completes, so no ring is ever begun; the device is told of each all the same.
+#[test]
+fn a_queue_on_which_nothing_completes_is_resized_without_end() {
+    let mut rig = Rig::new();
+    let mut freed = 0;
+    for round in 0..100 {
+        let cq = &mut rig.cq.cq;
+        cq.pass_over_replaced();
+        freed += core::iter::from_fn(|| cq.take_drained()).count();
+        assert!(cq.can_resize(), "round {round}");
+        rig.resize(4 + round % 4);
+    }
+    assert!(freed > 90, "{freed}");
+    rig.cq.device = rig.given.pop().unwrap();
+    rig.unpolled = 0;
+    rig.complete();
+    assert_eq!(rig.poll(3), 1);
+    let arm = e810_hal::DmaWord::get(&rig.cq.device.shadow[4]) & 0x3FFF;
+    assert_eq!(arm, 100, "switches");
+    // The one at work is left.
+    assert_eq!(rig.rings.1 + freed, 100);
+}
+
+/// A ring of the middle that has entries stays, also where one after it has none.
+#[test]
+fn what_was_written_before_a_ring_was_replaced_is_polled() {
+    let mut rig = Rig::new();
+    for _ in 0..4 {
+        rig.complete();
+        rig.resize(4);
+        rig.begin();
+    }
+    rig.cq.cq.pass_over_replaced();
+    assert!(!rig.cq.cq.can_resize());
+    while rig.poll(3) > 0 {}
+    assert_eq!(rig.polled.len() as u64, rig.completed);
+    rig.complete();
+    assert_eq!((rig.poll(3), rig.rings), (1, (5, 4)));
+}

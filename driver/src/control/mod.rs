@@ -4,7 +4,7 @@ use e810_ceq::AeqEntries;
 use e810_ceq::event::EventLog;
 use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
-use e810_cqp::limits::{MAX_PD, RESERVED_CQS, RESERVED_PDS, RESERVED_QPS};
+use e810_cqp::limits::{RESERVED_CQS, RESERVED_PDS, RESERVED_QPS};
 use e810_cqp::op::Command;
 use e810_datapath::slot::{Layout, Registry, Slots};
 use e810_hal::{DmaBuf, DmaLayout, HostBox, HostBuf, HostShared, Platform};
@@ -16,7 +16,7 @@ use crate::error::{Error, Object, Result};
 use crate::events::{EventSet, LOGGED};
 use crate::ids::Ids;
 use crate::lan::{LanOwnership, LanSide};
-use crate::limits::{PDS, RESERVED_AHS, RESERVED_MRS};
+use crate::limits::{RESERVED_AHS, RESERVED_MRS};
 use crate::moderation::Shared;
 use crate::pd::Pd;
 use crate::ref_counts::RefCounts;
@@ -330,7 +330,7 @@ impl<P: Platform> Tables<P> {
         let host = |words| HostBuf::new(platform.clone(), words);
         let registry =
             Registry::new(host(layout.words())?, layout).map_err(e810_datapath::Error::from)?;
-        let pds = PDS.min(MAX_PD);
+        let pds = config.pds();
         Ok(Self {
             registry,
             pds: Ids::new(platform.clone(), pds, RESERVED_PDS)?,

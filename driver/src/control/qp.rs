@@ -233,12 +233,15 @@ impl<P: Platform> Control<P> {
     }
 
     /// Destroys a queue pair and frees its memory. What was not polled yet
-    /// never appears; how many requests that concerns is returned, 0 where an
-    /// earlier try that failed has discarded them.
+    /// never appears, and nothing is completed for that; how many requests that
+    /// concerns is returned, 0 where an earlier try that failed has discarded them.
+    ///
+    /// Its number is free again when its completion queues were polled, each until nothing was
+    /// found, or have forgotten it ([`Cq::forget_gone`](crate::Cq::forget_gone)).
     ///
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal; the queue pair is
-    /// returned.
+    /// returned, which can only be destroyed.
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy_qp(&mut self, qp: Qp<P>) -> Result<DroppedWrs, (Qp<P>, Error)> {
         let Qp {
@@ -272,16 +275,10 @@ impl<P: Platform> Control<P> {
         &mut self,
         qp: QpControl<P>,
     ) -> Result<QpDestroyed, (QpControl<P>, Error)> {
-        match self.quiesce_qp(&qp) {
-            Ok(()) => {}
+        let discarded = match self.end_qp(&qp) {
+            Ok(discarded) => discarded,
             Err(error) => return Err((qp, error)),
-        }
-        // From here on no CQE and no event finds it. A second attempt finds it
-        // hidden already.
-        let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
-        if let Err(error) = self.await_handlers(&qp) {
-            return Err((qp, error.into()));
-        }
+        };
         // Before its number means nothing to the device any more.
         self.leave_groups(qp.key.id());
         if let Err(error) = self.destroy_in_device(&qp) {

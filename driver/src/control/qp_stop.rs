@@ -1,8 +1,8 @@
 //! Stopping a queue pair at its program's request: MODIFY_QP to ERROR and FLUSH_WQES,
-//! each posted once.
+//! each posted once; and the end of one, without a flush.
 
 use e810_cqp::op::ModifyQp;
-use e810_datapath::slot::{Cause, QpKey};
+use e810_datapath::slot::{Cause, DroppedWrs, QpKey};
 use e810_hal::Platform;
 use e810_types::{FlushCode, HwQpState, QpState, QpType};
 
@@ -47,36 +47,40 @@ impl<P: Platform> Control<P> {
         self.done_or_already(flushed)
     }
 
-    /// Stops the device's side before DESTROY_QP: to ERROR, then the flush
-    /// (control-path 5.5, row destroy). What the device refuses of that, existing
-    /// drivers do not look at: it ends with the queue pair.
+    /// The end of a queue pair, up to DESTROY_QP: from now on no completion and no event finds it,
+    /// and the device is told to stop it, unless it has. Nothing is flushed: what is outstanding
+    /// is nobody's any more (control-path 5.5, row destroy). Gives what that was.
     ///
-    /// In RESET the device has it idle, and there is nothing to stop; they send
-    /// nothing then.
+    /// In RESET the device has it idle, and there is nothing to stop. What it refuses, existing
+    /// drivers do not look at: it ends with the queue pair. A second attempt finds it hidden.
     ///
     /// # Errors
     /// [`Error::Foreign`]; a command that has not ended.
-    pub(super) fn quiesce_qp(&mut self, qp: &QpControl<P>) -> Result<()> {
-        self.own(qp.owner, Object::Qp, qp.key.id())?;
-        if !qp.made.exists {
-            return Ok(());
-        }
-        // What an event has marked meanwhile has not been told to the device.
-        // Another queue pair's failure is no reason to keep this one; a device
-        // that is gone fails the commands below too.
-        let _ = self.progress();
+    pub(super) fn end_qp(&mut self, qp: &QpControl<P>) -> Result<DroppedWrs> {
+        let id = qp.key.id();
+        self.own(qp.owner, Object::Qp, id)?;
         let from = qp.state();
-        if from == QpState::Reset {
-            return Ok(());
+        let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
+        self.await_handlers(qp)?;
+        if !qp.made.exists {
+            return Ok(discarded);
         }
-        match self.stop_qp(qp.key, qp.made.qp_type, from) {
-            Err(error) if error.leaves_command_open() => Err(error),
-            Err(Error::Cqp(error @ e810_cqp::Error::Cqp { .. })) => {
-                self.cqp.pass_over(&error);
-                Ok(())
-            }
-            other => other,
+        // What is in flight for it ends first; an event that marked it is nobody's any more.
+        self.take_over(qp.key)?;
+        // Takes it off the list of marked ones. Another queue pair's failure is no reason to keep
+        // this one; a device that is gone fails the command below too.
+        let _ = self.progress();
+        let stopped = StopState::STOPPED | StopState::IDLE;
+        if from == QpState::Reset || self.stops.state(id).intersects(stopped) {
+            return Ok(discarded);
         }
+        let moved = self.cqp.execute(&self.to_error(id, qp.made.qp_type));
+        match self.done_or_already(moved) {
+            Err(Error::Cqp(error @ e810_cqp::Error::Cqp { .. })) => self.cqp.pass_over(&error),
+            other => other?,
+        }
+        self.stops.add_state(id, StopState::STOPPED);
+        Ok(discarded)
     }
 
     /// The end of FLUSH_WQES or of MODIFY_QP to ERROR: what the device failed

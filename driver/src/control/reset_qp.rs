@@ -43,7 +43,7 @@ impl<P: Platform> Control<P> {
         }
         let resetting = self.begin_reset_qp(qp)?;
         for cq in cqs {
-            cq.forget_qp(&resetting);
+            cq.forget_gone();
         }
         let reopened = self.reopen_qp(qp, &resetting)?;
         qp.send.restart(&reopened)?;
@@ -54,7 +54,7 @@ impl<P: Platform> Control<P> {
 
     /// Begins what [`reset_qp`](Self::reset_qp) does, for a program that keeps the
     /// queues elsewhere: the device has the queue pair no more. Then its completion
-    /// queues forget it ([`Cq::forget_qp`]), it is opened again
+    /// queues forget it ([`Cq::forget_gone`]), it is opened again
     /// ([`reopen_qp`](Self::reopen_qp)), its queues restart
     /// ([`QpSend::restart`](crate::QpSend::restart)), and the device gets it back
     /// ([`finish_reset_qp`](Self::finish_reset_qp)). From here on until that, nobody
@@ -64,10 +64,8 @@ impl<P: Platform> Control<P> {
     /// [`Error::Foreign`], or the device's refusal. After a step that failed it can only
     /// be destroyed.
     pub fn begin_reset_qp(&mut self, qp: &mut QpControl<P>) -> Result<QpResetting> {
-        self.quiesce_qp(qp)?;
+        let discarded = self.end_qp(qp)?;
         let id = qp.key.id();
-        let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
-        self.await_handlers(qp)?;
         self.leave_groups(id);
         if let Err(error) = self.destroy_in_device(qp) {
             self.rejoin_groups(id, qp.context.qs_handle, &error);

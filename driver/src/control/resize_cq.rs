@@ -18,7 +18,7 @@ impl<P: Platform> Control<P> {
     /// small the new one is. The size that it has already changes nothing.
     ///
     /// # Errors
-    /// A size outside 1..=1048574, no memory, four resizes under way that were
+    /// A size outside 1..=1048574, no memory, four resizes under way with completions that were
     /// not polled, or the device's refusal; the queue is unchanged then, unless
     /// the device did not answer: it may go on in either ring, and the function
     /// has to be reset.

@@ -137,8 +137,8 @@ impl dyn ControlPlane + '_ {
         ask!(self, Command::QueryQp(qp, mask), Answer::QueriedQp(queried) => *queried)
     }
 
-    pub(crate) fn begin_reset(&self, qp: u32) -> Asked<Handover> {
-        ask!(self, Command::BeginReset(qp), Answer::Handover(resetting) => resetting)
+    pub(crate) fn begin_reset(&self, qp: u32) -> Asked<()> {
+        ask!(self, Command::BeginReset(qp), Answer::Done => ())
     }
 
     pub(crate) fn reopen(&self, qp: u32) -> Asked<Handover> {

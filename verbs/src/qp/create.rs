@@ -18,6 +18,7 @@ use crate::control::{NewQp, Token};
 use crate::cq::CqObject;
 use crate::device::context::{Object, OpenContext};
 use crate::errno::{self, no_object};
+use crate::limits::complain_of;
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
 use crate::rings::QpRings;
@@ -108,7 +109,10 @@ pub(crate) unsafe fn make(pd: *mut Pd, attr: &QpInitAttr) -> Result<(*mut Qp, Qp
         token,
     };
     let made = open.control().create_qp(new);
-    let made = made.map_err(|refused| errno::of(&refused))?;
+    let made = made.map_err(|refused| {
+        complain_of("a queue pair is not made", &refused);
+        errno::of(&refused)
+    })?;
     // SAFETY: null pointers and numbers; the state is RESET.
     let mut shown: QpEx = unsafe { mem::zeroed() };
     shown.qp_base.context = domain.context();

@@ -3,17 +3,17 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
-use core::ptr::NonNull;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::extended::QpEx;
-use crate::abi::objects::{Cq, Qp};
+use crate::abi::objects::Qp;
 use crate::async_events::QpTarget;
 use crate::control::Token;
+use crate::cq::CqObject;
 use crate::device::context::OpenContext;
 use crate::errno;
-use crate::rings::QpRings;
+use crate::rings::{CqRings, QpRings};
 
 mod collected;
 mod create;
@@ -92,6 +92,11 @@ impl QpObject {
             Err(refused) => return errno::of(&refused),
         };
         open.events().leave(self.token);
+        // Of what it has completed nothing is polled any more, whoever polls when.
+        // SAFETY: the caller's: a program destroys them after it.
+        for rings in unsafe { self.cq_rings() } {
+            rings.lock().forget_gone();
+        }
         // SAFETY: the caller's.
         if let Some(rings) = unsafe { (*self.rings.get()).take() } {
             rings.release(&*destroyed);
@@ -146,16 +151,22 @@ impl QpObject {
         unsafe { OpenContext::of(self.shown().context) }
     }
 
-    /// Its completion queues, in the order of their addresses, each once.
-    fn cqs(&self) -> impl Iterator<Item = NonNull<Cq>> {
+    /// Rings of its completion queues, in the order of their addresses, each once; without those
+    /// that the device has no more.
+    ///
+    /// # Safety
+    /// Its completion queues are not destroyed.
+    unsafe fn cq_rings(&self) -> impl Iterator<Item = &dyn CqRings> {
         let Qp {
             send_cq, recv_cq, ..
         } = self.shown();
         let (first, second) = (send_cq.min(recv_cq), send_cq.max(recv_cq));
         let second = (first != second).then_some(second);
-        [Some(first), second]
-            .into_iter()
-            .flatten()
-            .filter_map(NonNull::new)
+        let cqs = [Some(first), second].into_iter().flatten();
+        // SAFETY: the caller's. Null is that of one without a context, which has none.
+        let cqs = cqs
+            .filter(|cq| !cq.is_null())
+            .map(|cq| unsafe { CqObject::of(cq) });
+        cqs.filter_map(CqObject::rings)
     }
 }

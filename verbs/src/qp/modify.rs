@@ -12,7 +12,6 @@ use crate::abi::objects::Qp;
 use crate::abi::state::QpAttr as ProgramAttr;
 use crate::ah::path;
 use crate::control::Refused;
-use crate::cq::CqObject;
 use crate::device::context::OpenContext;
 use crate::errno;
 use crate::mr::qp_rights;
@@ -172,12 +171,11 @@ unsafe fn apply(
     // Nobody posts or polls until the device has it again.
     let mut queues = object.rings().ok_or(libc::EIO)?.lock();
     // SAFETY: the caller's.
-    let cqs = object.cqs().map(|cq| unsafe { CqObject::of(cq.as_ptr()) });
-    let cqs = cqs.filter_map(CqObject::rings);
+    let cqs = unsafe { object.cq_rings() };
     let mut cqs: Vec<_> = cqs.map(|rings| rings.lock()).collect();
-    let resetting = control.begin_reset(number).map_err(wrong)?;
+    control.begin_reset(number).map_err(wrong)?;
     for cq in &mut cqs {
-        cq.forget(&*resetting);
+        cq.forget_gone();
     }
     let reopened = control.reopen(number).map_err(wrong)?;
     queues.restart(&*reopened).map_err(|error| error.errno())?;

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::thread;
 use std::time::Duration;
 
-use e810::{CqDestroyed, CqResized, CqRing, Notify, Platform, QpResetting, Wc};
+use e810::{CqDestroyed, CqResized, CqRing, Notify, Platform, Wc};
 
 use super::completion::Place;
 use super::lock::{Guard, Lock, leak};
@@ -221,10 +221,8 @@ impl<P: Platform + 'static> LockedCq for Locked<'_, P> {
         }
     }
 
-    fn forget(&mut self, resetting: &dyn Any) {
-        if let Some(resetting) = resetting.downcast_ref::<QpResetting>() {
-            self.0.ring.forget_qp(resetting);
-        }
+    fn forget_gone(&mut self) {
+        self.0.ring.forget_gone();
     }
 }
 

@@ -110,6 +110,6 @@ pub trait LockedCq {
     /// It is another completion queue's.
     fn resized(&mut self, resized: Box<dyn Any + Send>) -> e810::Result<()>;
 
-    /// Forgets a queue pair that is being reset, as the command's answer says.
-    fn forget(&mut self, resetting: &dyn Any);
+    /// Forgets queue pairs that were destroyed, or are being reset, and their completions.
+    fn forget_gone(&mut self);
 }

@@ -1,8 +1,9 @@
 //! The library as a program sees it: its functions called as C does, on simulated functions.
 //!
 //! * `harness`, what a program has: devices, objects, connections;
-//! * `channels`, `contexts`, `datagrams`, `events`, `gids`, `requests`, `threads`, tests by
-//!   subject;
+//! * `channels`, `churn`, `contexts`, `datagrams`, `endings`, `events`, `gids`, `requests`,
+//!   `software_events`, `threads`, tests by subject;
+//! * `depths`, what a device says that it has;
 //! * `processes`, those whose programs are processes of their own.
 
 // UNSAFETY: calls the functions as C does.
@@ -15,11 +16,15 @@
 )]
 
 mod channels;
+mod churn;
 mod contexts;
 mod datagrams;
+mod depths;
+mod endings;
 mod events;
 mod gids;
 mod harness;
 mod processes;
 mod requests;
+mod software_events;
 mod threads;

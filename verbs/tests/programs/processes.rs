@@ -19,23 +19,23 @@ use crate::harness::{Connection, Ctx, folder, until};
 /// The variable with the part that a process plays.
 const PART: &str = "E810_PART";
 /// What a process ends with that has done its part.
-const DONE: c_int = 42;
+pub(crate) const DONE: c_int = 42;
 
 /// What the processes of a test share: a wire, and the locks of the functions on it.
-struct World {
+pub(crate) struct World {
     name: &'static str,
     folder: PathBuf,
 }
 
 impl World {
-    fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str) -> Self {
         let folder = folder().join(name);
         fs::create_dir_all(&folder).unwrap();
         Self { name, folder }
     }
 
     /// A process that plays a part, for which there are `functions`.
-    fn process(&self, part: &str, functions: usize) -> Command {
+    pub(crate) fn process(&self, part: &str, functions: usize) -> Command {
         let wire = format!("{}{}", self.name, std::process::id());
         let function =
             |n| format!("sim:wire={wire},mac=02:00:00:00:03:0{n}@10.8.4.{n},fd00:8:4::{n}");
@@ -82,6 +82,7 @@ fn a_part_of_another_test() {
         "exit" => exit_at_work(),
         "use" => use_it(),
         "hold" => hold(),
+        crate::depths::PART => crate::depths::all_of_a_function(),
         other => panic!("{other}"),
     }
     end(DONE);
@@ -176,7 +177,7 @@ fn child_destroys() {
     let ctx = Ctx::open(0);
     let connection = Connection::new(ctx, None);
     let code = fork(|| {
-        assert_eq!(ctx.query(), libc::EIO);
+        assert_eq!(ctx.try_attributes().unwrap_err(), libc::EIO);
         assert_eq!(connection.a.destroy(), libc::EIO);
         assert_eq!(connection.mr.dereg(), libc::EIO);
         assert_eq!(ctx.close(), 0);

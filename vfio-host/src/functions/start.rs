@@ -32,6 +32,25 @@ pub struct Sizes {
     pub capacity: Capacity,
     /// Fewer will do, where the device has not as many.
     pub or_fewer: bool,
+    /// Protection domains.
+    pub pds: u32,
+    /// Memory for the requests of all queue pairs ([`Config::tracker_words_per_qp`]).
+    pub tracker_words_per_qp: u32,
+}
+
+impl Sizes {
+    /// Those of the driver's own.
+    #[must_use]
+    pub const fn usual(backing: Backing) -> Self {
+        let config = Config::cold(MTU);
+        Self {
+            backing,
+            capacity: config.capacity,
+            or_fewer: config.or_fewer,
+            pds: config.pds,
+            tracker_words_per_qp: config.tracker_words_per_qp,
+        }
+    }
 }
 
 /// How a function is brought up.
@@ -143,12 +162,7 @@ impl Start {
         link: LinkPolicy,
         observe: &mut dyn FnMut(Reached),
     ) -> Result<Device<P, Ready<P>>> {
-        let sizes = Sizes {
-            backing,
-            capacity: Capacity::DEFAULT,
-            or_fewer: false,
-        };
-        self.bring_up_for(platform, sizes, link, observe)
+        self.bring_up_for(platform, Sizes::usual(backing), link, observe)
     }
 
     /// The same, for as many objects as `sizes` says.
@@ -166,6 +180,8 @@ impl Start {
             config.backing = sizes.backing;
             config.capacity = sizes.capacity;
             config.or_fewer = sizes.or_fewer;
+            config.pds = sizes.pds;
+            config.tracker_words_per_qp = sizes.tracker_words_per_qp;
             config.ceqs = ceqs;
             config
         };

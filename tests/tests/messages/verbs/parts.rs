@@ -86,7 +86,7 @@ fn parts_do_what_the_whole_does() {
     let control = &mut pair.side(0).control;
     let resetting = control.begin_reset_qp(&mut qp).unwrap();
     assert_eq!(resetting.discarded().receives, 1);
-    ring.forget_qp(&resetting);
+    ring.forget_gone();
     let reopened = control.reopen_qp(&mut qp, &resetting).unwrap();
     send.restart(&reopened).unwrap();
     recv.restart(&reopened).unwrap();

@@ -17,7 +17,7 @@ use std::thread;
 
 use anyhow::Context as _;
 use e810::hmc::{Backing, Capacity};
-use e810::{GidEntry, LinkPolicy, Mtu};
+use e810::{Channel, GidEntry, LinkPolicy, Mtu};
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
@@ -50,17 +50,28 @@ pub const MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
 pub const MEMORY: &str = "E810_VERBS_MEMORY";
 
 /// Objects of a process: programs do not say in advance what they need. As many as irdma has by
-/// default, where the card has them.
+/// default, where the card has them; of address handles and ARP entries, which cost little, all that
+/// a card has.
 const CAPACITY: Capacity = Capacity {
     qps: 1024,
     cqs: 2048,
     mrs: 16_384,
-    ahs: 1025,
-    arps: 1024,
+    ahs: 0x2_0000,
+    arps: 4096,
     mcast_groups: 1025,
     // 4 GiB in pages of 4 KiB, of which memory is allocated for what is used.
     pbles: 0x10_0000,
 };
+
+/// Protection domains: all that a card has.
+const PDS: u32 = 1 << 18;
+
+/// Words for the requests of all queue pairs, for each of those: of the largest there are, a quarter as
+/// many as there are queue pairs. The system allocates what is used.
+const TRACKER_WORDS: u32 = 3 * 2 * 32_768 / 4;
+
+/// The same in entries of queues, of all queue pairs together: a word three times.
+pub(crate) const QUEUE_ENTRIES: u32 = CAPACITY.qps * TRACKER_WORDS / 3;
 
 /// How a function is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -155,6 +166,8 @@ impl DeviceVisitor<1> for Serving {
                 backing: Backing::Full,
                 capacity: CAPACITY,
                 or_fewer: true,
+                pds: PDS,
+                tracker_words_per_qp: TRACKER_WORDS,
             },
             LinkPolicy::GoOn,
             &mut |_| {},
@@ -172,10 +185,12 @@ impl DeviceVisitor<1> for Serving {
         // A port without a link is a port all the same.
         let _ = control.wait_link(LINK);
         let resolver = Resolver::start(&function, &mut control, &self.opening)?;
+        let channel = control.create_channel()?;
         // Only a card needs no processor of this machine.
         let yields = !matches!(self.opening.spec, DeviceSpec::Vfio(..));
         let control = Arc::new(InProcess {
-            objects: Mutex::new(Objects::new(control, yields)),
+            objects: Mutex::new(Objects::new(control, channel.clone(), yields)),
+            channel,
             tokens: Mutex::default(),
             resolver: Mutex::new(resolver),
             listeners: Mutex::default(),
@@ -194,6 +209,8 @@ impl DeviceVisitor<1> for Serving {
 /// The control path of a function of this process.
 struct InProcess<P: HostPlatform> {
     objects: Mutex<Objects<P>>,
+    /// Where the completion queues of all contexts tell their events.
+    channel: Channel<P>,
     /// What events call objects. Never held while something is waited for: handlers of events
     /// take it.
     tokens: Mutex<Tokens>,

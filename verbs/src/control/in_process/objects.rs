@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use e810::{
-    AccessFlags, Ah, Control, CqControl, CqInit, Mr, MrChange, Pd, QpControl, QpInit, QpResetting,
-    ReregError, SharedBytes,
+    AccessFlags, Ah, Channel, Control, CqControl, CqInit, Mr, MrChange, Pd, QpControl, QpInit,
+    QpResetting, ReregError, SharedBytes,
 };
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Access, DmaError};
@@ -35,6 +35,7 @@ struct Qp<P: HostPlatform> {
 #[derive(Debug)]
 pub(super) struct Objects<P: HostPlatform> {
     pub(super) control: Control<P>,
+    channel: Channel<P>,
     pds: HashMap<u32, Pd>,
     /// By key.
     mrs: HashMap<u32, Mr<P>>,
@@ -96,9 +97,10 @@ fn shared(memory: Memory, access: AccessFlags) -> Result<SharedBytes, Refused> {
 }
 
 impl<P: HostPlatform> Objects<P> {
-    pub(super) fn new(control: Control<P>, yields: bool) -> Self {
+    pub(super) fn new(control: Control<P>, channel: Channel<P>, yields: bool) -> Self {
         Self {
             control,
+            channel,
             pds: HashMap::new(),
             mrs: HashMap::new(),
             cqs: HashMap::new(),
@@ -191,7 +193,7 @@ impl<P: HostPlatform> Objects<P> {
                 let qp = find(&mut self.qps, "queue pair", number)?;
                 let resetting = control.begin_reset_qp(&mut qp.control)?;
                 qp.resetting = Some(resetting);
-                Answer::Handover(Box::new(resetting))
+                Answer::Done
             }
             Command::Reopen(number) => {
                 let qp = find(&mut self.qps, "queue pair", number)?;
@@ -290,7 +292,11 @@ impl<P: HostPlatform> Objects<P> {
         token: Token,
         tokens: &Mutex<Tokens>,
     ) -> Result<Answer, Refused> {
-        let cq = self.control.create_cq_with(&CqInit::new(entries, vector))?;
+        let cq = self.control.create_cq_with(&CqInit {
+            channel: Some(&self.channel),
+            user_context: token.0,
+            ..CqInit::new(entries, vector)
+        })?;
         let (cq, ring) = cq.into_parts();
         let (number, entries) = (cq.number(), cq.entries());
         lock(tokens).cqs.insert(number, token);

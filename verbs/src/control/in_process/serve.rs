@@ -7,18 +7,23 @@ use e810_hal::Ns;
 
 use super::{InProcess, lock};
 use crate::async_events::DeviceEvent;
+use crate::control::Token;
 use crate::events::{Happened, QpEvent};
 
 /// How long the thread sleeps at a time: then it looks for what causes no interrupt.
 const SLEEP: Ns = Ns::from_ms(50);
+/// The same while queue pairs are being flushed: software completes what the device does not, some
+/// milliseconds later.
+const SHORT_SLEEP: Ns = Ns::from_ms(5);
 
 impl<D: HostDevice> InProcess<D> {
     /// Serves the function's events until it is gone, and says why.
     pub(super) fn serve(&self, function: &D, mut events: EventSet<D>) -> anyhow::Error {
         let mut fired = Vec::new();
+        let mut sleep = SLEEP;
         loop {
             fired.clear();
-            if let Err(error) = function.wait_fired(SLEEP, &mut fired) {
+            if let Err(error) = function.wait_fired(sleep, &mut fired) {
                 return error;
             }
             let mut fatal = None;
@@ -33,6 +38,8 @@ impl<D: HostDevice> InProcess<D> {
                     false => drop(vector.poll(&mut deliver)),
                 }
             }
+            // Before the objects can be had, which a command may take long over.
+            self.tell_completions();
             let mut happened = Vec::new();
             let mut objects = lock(&self.objects);
             // It reads a register, which shows a transport that has failed.
@@ -43,11 +50,11 @@ impl<D: HostDevice> InProcess<D> {
             if let Some((_, notice)) = function.notice() {
                 fatal = Some(anyhow!("{notice:?}"));
             }
-            if let Err(error) = progress
-                && error.needs_reset()
-            {
-                return error.into();
-            }
+            sleep = match progress {
+                Ok(progress) if progress.unfinished > 0 => SHORT_SLEEP,
+                Err(error) if error.needs_reset() => return error.into(),
+                _ => SLEEP,
+            };
             while let Some(event) = objects.control.take_lan_event() {
                 match event {
                     LanEvent::LinkUp(_) => happened.push(DeviceEvent::PortActive),
@@ -67,6 +74,8 @@ impl<D: HostDevice> InProcess<D> {
                 }
             }
             drop(objects);
+            // What software completes.
+            self.tell_completions();
             for event in happened {
                 self.tell(Happened::Device(event));
             }
@@ -76,13 +85,21 @@ impl<D: HostDevice> InProcess<D> {
         }
     }
 
+    /// Tells of the completion queues that have something to poll, whoever has completed it.
+    fn tell_completions(&self) {
+        // Nobody closes it. The device's events come by this thread, so there is an end.
+        while let Ok(Some(event)) = self.channel.try_next() {
+            self.tell(Happened::Completion(Token(event.user_context())));
+            // It was taken just now; the queue's destruction waits for this.
+            let _ = self.channel.acknowledge(event.cq(), 1);
+        }
+    }
+
     /// Tells of an event; what ends the device is given back.
     fn deliver(&self, event: Event) -> Option<anyhow::Error> {
         match event {
-            Event::Completion { cq } => {
-                let token = lock(&self.tokens).cqs.get(&cq).copied();
-                self.tell_of(token.map(Happened::Completion));
-            }
+            // The channel tells these, together with those that the device knows nothing of.
+            Event::Completion { .. } => {}
             Event::SqDrained { qp } => {
                 let token = lock(&self.tokens).qps.get(&qp).copied();
                 self.tell_of(token.map(|token| Happened::Qp(token, QpEvent::SqDrained)));

@@ -171,12 +171,19 @@ impl Ctx {
         gid
     }
 
-    /// What `ibv_query_device` says.
-    pub(crate) fn query(self) -> c_int {
+    /// What `ibv_query_device` says, or the error number.
+    pub(crate) fn try_attributes(self) -> Result<DeviceAttr, c_int> {
         // SAFETY: numbers.
         let mut attr: DeviceAttr = unsafe { std::mem::zeroed() };
         // SAFETY: an open context, and a place for the answer.
-        unsafe { query_device(self.0, &raw mut attr) }
+        match unsafe { query_device(self.0, &raw mut attr) } {
+            0 => Ok(attr),
+            number => Err(number),
+        }
+    }
+
+    pub(crate) fn attributes(self) -> DeviceAttr {
+        self.try_attributes().unwrap()
     }
 
     /// Waits for an event and takes it; it is not acknowledged.

@@ -83,18 +83,30 @@ impl Pd {
 
     /// A queue pair, or the error number.
     pub(crate) fn try_qp(self, kind: c_int, send_cq: Cq, recv_cq: Cq) -> Result<Qp, c_int> {
+        let cap = QpCap {
+            max_send_wr: DEPTH,
+            max_recv_wr: DEPTH,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: 32,
+        };
+        self.try_qp_of(kind, send_cq, recv_cq, cap)
+    }
+
+    /// The same, of sizes.
+    pub(crate) fn try_qp_of(
+        self,
+        kind: c_int,
+        send_cq: Cq,
+        recv_cq: Cq,
+        cap: QpCap,
+    ) -> Result<Qp, c_int> {
         let mut init = QpInitAttr {
             qp_context: ptr::null_mut(),
             send_cq: send_cq.0,
             recv_cq: recv_cq.0,
             srq: ptr::null_mut(),
-            cap: QpCap {
-                max_send_wr: DEPTH,
-                max_recv_wr: DEPTH,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline_data: 32,
-            },
+            cap,
             qp_type: kind,
             sq_sig_all: 0,
         };

@@ -1,0 +1,191 @@
+//! What a device says that it has, asked for alone: each count and depth can be had, and one more is
+//! refused, where it is not more than irdma tells.
+
+use std::ffi::c_int;
+use std::net::Ipv4Addr;
+
+use e810_verbs::abi::make::QpCap;
+use e810_verbs::abi::query::DeviceAttr;
+use e810_verbs::abi::state::Gid;
+
+use crate::harness::objects::{RC, UD, address, state};
+use crate::harness::{ALONE, Cq, Ctx, Pd, Qp, errno, memory};
+use crate::processes::{DONE, World};
+
+/// The part of the process that has the function for itself.
+pub(crate) const PART: &str = "all of a function";
+
+#[test]
+fn every_count_and_depth_can_be_had() {
+    // Of one process at a time, which has no other objects; it takes as long as it takes.
+    let ended = World::new("depths").process(PART, 1).status().unwrap();
+    assert_eq!(ended.code(), Some(DONE));
+}
+
+/// Makes objects until there are no more: how many, and why.
+fn all<T>(mut make: impl FnMut(u32) -> Result<T, c_int>) -> (Vec<T>, c_int) {
+    let mut made = Vec::new();
+    loop {
+        match make(made.len() as u32) {
+            Ok(one) => made.push(one),
+            Err(errno) => return (made, errno),
+        }
+    }
+}
+
+#[track_caller]
+fn counted<T: Copy>(
+    what: &str,
+    told: c_int,
+    (made, errno): (Vec<T>, c_int),
+    free: impl Fn(T) -> c_int,
+) {
+    assert_eq!((made.len(), errno), (told as usize, libc::ENOMEM), "{what}");
+    assert!(made.into_iter().all(|one| free(one) == 0), "{what}");
+}
+
+/// In the process.
+pub(crate) fn all_of_a_function() {
+    let ctx = Ctx::open(ALONE);
+    let told = ctx.attributes();
+    assert_eq!((told.max_qp_wr, told.max_sge), (4063, 13), "as irdma tells");
+    counts(ctx, &told);
+    groups(ctx, &told);
+    depths(ctx, &told);
+    reads(ctx, &told);
+    assert_eq!(ctx.close(), 0);
+}
+
+fn not_null<T>(object: *mut T) -> Result<*mut T, c_int> {
+    if object.is_null() {
+        Err(errno())
+    } else {
+        Ok(object)
+    }
+}
+
+fn counts(ctx: Ctx, told: &DeviceAttr) {
+    let pds = all(|_| not_null(ctx.pd().0));
+    counted("max_pd", told.max_pd, pds, |pd| Pd(pd).free());
+    let cqs = all(|_| not_null(ctx.try_cq(1, 0, core::ptr::null_mut())));
+    counted("max_cq", told.max_cq, cqs, |cq| Cq(cq).destroy());
+    let pd = ctx.pd();
+    let bytes: *mut [u8] = memory(4096);
+    // SAFETY: memory of the test, which nothing here writes to.
+    let mrs = all(|_| pd.try_mr(unsafe { &mut *bytes }));
+    counted("max_mr", told.max_mr, mrs, |mr| mr.dereg());
+    let gid = ctx.gid(1);
+    let ahs = all(|_| pd.try_ah(address(gid, 1)));
+    counted("max_ah", told.max_ah, ahs, |ah| ah.destroy());
+    let cq = ctx.cq(16, 0, None);
+    // With any number of SGEs.
+    for sges in [1, told.max_sge as u32] {
+        let cap = cap(1, 1, sges, sges);
+        let qps = all(|_| pd.try_qp_of(RC, cq, cq, cap));
+        counted("max_qp", told.max_qp, qps, Qp::destroy);
+    }
+    assert_eq!([cq.destroy(), pd.free()], [0; 2]);
+}
+
+fn group(number: u32) -> Gid {
+    let group = Ipv4Addr::from(0xEF00_0100 + number);
+    Gid {
+        raw: group.to_ipv6_mapped().octets(),
+    }
+}
+
+fn groups(ctx: Ctx, told: &DeviceAttr) {
+    let (pd, cq) = (ctx.pd(), ctx.cq(16, 0, None));
+    let members: Vec<_> = (0..=told.max_mcast_qp_attach)
+        .map(|_| {
+            let qp = pd.qp(UD, cq, cq);
+            qp.datagrams(1);
+            qp
+        })
+        .collect();
+    let (last, first) = members.split_last().unwrap();
+    let attached = |member: &Qp, number| member.attach(group(number));
+    assert!(first.iter().all(|member| attached(member, 0) == 0));
+    assert_ne!(attached(last, 0), 0, "max_mcast_qp_attach");
+    assert!(first.iter().all(|member| member.detach(group(0)) == 0));
+    let joined = all(|number| match attached(last, number) {
+        0 => Ok(number),
+        errno => Err(errno),
+    });
+    counted("max_mcast_grp", told.max_mcast_grp, joined, |number| {
+        last.detach(group(number))
+    });
+    assert!(members.into_iter().all(|member| member.destroy() == 0));
+    assert_eq!([cq.destroy(), pd.free()], [0; 2]);
+}
+
+const fn cap(sends: u32, receives: u32, send_sges: u32, recv_sges: u32) -> QpCap {
+    QpCap {
+        max_send_wr: sends,
+        max_recv_wr: receives,
+        max_send_sge: send_sges,
+        max_recv_sge: recv_sges,
+        max_inline_data: 0,
+    }
+}
+
+fn depths(ctx: Ctx, told: &DeviceAttr) {
+    let (pd, cq) = (ctx.pd(), ctx.cq(told.max_cqe, 0, None));
+    assert!(!cq.0.is_null(), "max_cqe");
+    let beyond = ctx.try_cq(told.max_cqe + 1, 0, core::ptr::null_mut());
+    assert_eq!(not_null(beyond), Err(libc::EINVAL), "max_cqe");
+    let most = told.max_qp_wr as u32;
+    for sges in 0..=told.max_sge as u32 {
+        for inline in [0, 101] {
+            let caps = QpCap {
+                max_inline_data: inline,
+                ..cap(most, most, sges, sges)
+            };
+            let qp = pd.try_qp_of(RC, cq, cq, caps);
+            assert_eq!(qp.map(Qp::destroy), Ok(0), "{sges} SGEs, {inline} bytes");
+        }
+    }
+    let refused = |caps| pd.try_qp_of(RC, cq, cq, caps).map(Qp::destroy);
+    let sges = told.max_sge as u32;
+    // What fits of smaller requests is made, as irdma makes it.
+    assert_eq!(refused(cap(16_000, 32_000, 1, 1)), Ok(0));
+    assert_eq!(refused(cap(most + 1, 1, sges, 1)), Err(libc::EINVAL));
+    assert_eq!(refused(cap(1, 4096, 1, sges)), Err(libc::EINVAL));
+    assert_eq!(refused(cap(1, 1, sges + 1, 1)), Err(libc::EINVAL));
+    assert_eq!(refused(cap(1, 1, 1, sges + 1)), Err(libc::EINVAL));
+    assert_eq!([cq.destroy(), pd.free()], [0; 2]);
+}
+
+/// `max_qp_rd_atom` and `max_qp_init_rd_atom`.
+fn reads(ctx: Ctx, told: &DeviceAttr) {
+    let (pd, cq) = (ctx.pd(), ctx.cq(16, 0, None));
+    let [most, beyond] = [0, 1].map(|more| {
+        let served = told.max_qp_rd_atom + more;
+        let issued = told.max_qp_init_rd_atom + more;
+        (u8::try_from(served), u8::try_from(issued))
+    });
+    assert_eq!(beyond.1.ok(), None, "all that an attribute can say");
+    let qp = pd.qp(RC, cq, cq);
+    qp.init();
+    let rtr = |served| {
+        qp.modify(1 | 128 | 256 | 4096 | 1 << 20 | 1 << 17 | 1 << 15, |attr| {
+            attr.qp_state = state::RTR;
+            attr.ah_attr = address(ctx.gid(1), 1);
+            attr.path_mtu = 3;
+            attr.dest_qp_num = qp.number();
+            attr.max_dest_rd_atomic = served;
+            attr.min_rnr_timer = 1;
+        })
+    };
+    assert_eq!(rtr(beyond.0.unwrap()), libc::EINVAL);
+    assert_eq!(rtr(most.0.unwrap()), 0);
+    let rts = qp.modify(1 | 512 | 1024 | 2048 | 1 << 16 | 1 << 13, |attr| {
+        attr.qp_state = state::RTS;
+        attr.timeout = 12;
+        attr.retry_cnt = 7;
+        attr.rnr_retry = 7;
+        attr.max_rd_atomic = most.1.unwrap();
+    });
+    assert_eq!(rts, 0);
+    assert_eq!([qp.destroy(), cq.destroy(), pd.free()], [0; 3]);
+}
