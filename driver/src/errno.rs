@@ -27,7 +27,7 @@ impl Error {
             Self::Dma(error) => error.errno(),
             Self::HostMemory(error) => error.errno(),
             Self::NoDoorbells { .. } | Self::NotOffered(_) => EOPNOTSUPP,
-            Self::Exhausted { .. } => ENOMEM,
+            Self::Exhausted { .. } | Self::NotForgotten { .. } => ENOMEM,
             Self::InUse { .. } | Self::Unacknowledged { .. } | Self::Alive { .. } => EBUSY,
             Self::ChannelClosed | Self::QueueSet { .. } => EIO,
             Self::NoVector { .. } => ENOSPC,

@@ -109,6 +109,15 @@ pub enum Error {
         /// How many there are.
         limit: u32,
     },
+    /// Queue pairs that were destroyed keep what a new one needs, because a completion queue may
+    /// know them still.
+    #[error(
+        "{destroyed} destroyed queue pairs are not forgotten: poll their completion queues until nothing comes, or call Cq::forget_gone"
+    )]
+    NotForgotten {
+        /// How many there are.
+        destroyed: u32,
+    },
     /// The object is still used by others.
     #[error("{object} {id} is still used by {users} other objects: destroy those first")]
     InUse {

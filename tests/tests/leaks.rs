@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use e810::{Config, Control, Lan, MacAddr, QpCaps, QpInit, VsiId, bring_up};
+use e810::{Config, Control, Error, Lan, MacAddr, QpCaps, QpInit, VsiId, bring_up};
 use e810_sim::pe::CqpErrors;
 use e810_sim::{Sim, SimPlatform};
 use log::{LevelFilter, Log, Metadata, Record};
@@ -80,6 +80,8 @@ fn creations_that_fail(sim: &Sim, control: &mut Control<SimPlatform>) {
         for qp in all {
             control.destroy_qp(qp).unwrap();
         }
+        let kept = control.create_qp(&pd, &QpInit::rc(&cq, &cq, caps));
+        assert!(matches!(kept, Err(Error::NotForgotten { destroyed: 1.. })));
         cq.forget_gone();
         same("all that there are, and one more");
     }

@@ -129,6 +129,17 @@ impl<M: SlotMemory> Registry<M> {
         None
     }
 
+    /// QPs that are retired and not reaped.
+    #[must_use]
+    pub fn retired(&self) -> u32 {
+        let (mut count, mut node) = (0u32, self.retired);
+        while let Some(slot) = node.get().and_then(|(id, _)| self.slots.qp(id)) {
+            count = count.saturating_add(1);
+            node = list::next(slot.retire_link());
+        }
+        count
+    }
+
     fn is_confirmed(&self, slot: QpSlot<'_, M::Atom>) -> bool {
         let confirmed = slot.awaited().into_iter().all(|(cq, epoch)| {
             // A CQ that was closed meanwhile has no poller any more.

@@ -169,7 +169,7 @@ fn a_ring_that_is_too_small_and_one_too_many_come_back() {
     assert_eq!(rings, 1 + 4 + 1, "all rings and the shadow area");
 }
 
-/// Nothing completes, so no ring is ever begun; the device is told of each all the same.
+/// Nothing completes, so no ring is ever begun; the device is given each all the same.
 #[test]
 fn a_queue_on_which_nothing_completes_is_resized_without_end() {
     let mut rig = Rig::new();

@@ -3,6 +3,7 @@
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CreateQp, DestroyQp};
 use e810_cqp::qpc::RoceContext;
+use e810_datapath::error::SlotError;
 use e810_datapath::sizing::{RqSize, SqSize};
 use e810_datapath::slot::{DroppedWrs, QpKey, QpShape};
 use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
@@ -27,7 +28,8 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::NotOffered`] for a service the device does not have, sizes
-    /// beyond the device, no number or memory left, or the device's refusal.
+    /// beyond the device, no number or memory left ([`Error::NotForgotten`] where
+    /// destroyed queue pairs have them yet), or the device's refusal.
     /// Nothing is left behind, unless the device did not answer.
     #[doc(alias = "ibv_create_qp")]
     pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_>) -> Result<Qp<P>> {
@@ -41,10 +43,11 @@ impl<P: Platform> Control<P> {
             tuning.check()?;
         }
         self.reap();
-        let id = self.qps.take().ok_or(Error::Exhausted {
+        let none = Error::Exhausted {
             object: Object::Qp,
             limit: self.qps.capacity(),
-        })?;
+        };
+        let id = self.qps.take().ok_or_else(|| self.or_not_forgotten(none))?;
         let made = self.create_qp_as(id, pd, init, sizes);
         match &made {
             Ok(_) => {
@@ -96,7 +99,13 @@ impl<P: Platform> Control<P> {
             Err(error) => {
                 sq.release();
                 rq.release();
-                return Err(e810_datapath::Error::from(error).into());
+                let no_room = matches!(error, SlotError::NoSpace { .. });
+                let error = e810_datapath::Error::from(error).into();
+                return Err(if no_room {
+                    self.or_not_forgotten(error)
+                } else {
+                    error
+                });
             }
         };
         let counters = match self.count(init.counters) {
@@ -172,6 +181,15 @@ impl<P: Platform> Control<P> {
             send: QpSend { owner, queue: send },
             recv: QpRecv { owner, queue: recv },
         })
+    }
+
+    /// Why there is no number, or no room for requests, left: what is free, but not yet known to
+    /// be, comes before `error`.
+    fn or_not_forgotten(&self, error: Error) -> Error {
+        match self.registry.retired() {
+            0 => error,
+            destroyed => Error::NotForgotten { destroyed },
+        }
     }
 
     /// Undoes the opening of a queue pair that the device does not know.

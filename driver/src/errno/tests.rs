@@ -36,10 +36,11 @@ const fn place(error: &Error) -> usize {
         Error::NotOffered(_) => 19,
         Error::Invalid { .. } => 20,
         Error::QueueSet { .. } => 21,
+        Error::NotForgotten { .. } => 22,
     }
 }
 
-const VARIANTS: usize = 22;
+const VARIANTS: usize = 23;
 
 fn all() -> Vec<(Error, &'static str, i32)> {
     let (object, id) = (Object::Cq, 7);
@@ -107,6 +108,7 @@ fn all() -> Vec<(Error, &'static str, i32)> {
             "EIO",
             5
         ),
+        (Error::NotForgotten { destroyed: 1 }, "ENOMEM", 12),
     ]
 }
 

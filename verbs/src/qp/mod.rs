@@ -92,7 +92,7 @@ impl QpObject {
             Err(refused) => return errno::of(&refused),
         };
         open.events().leave(self.token);
-        // Of what it has completed nothing is polled any more, whoever polls when.
+        // Of what it has completed nothing is polled any more, on no thread.
         // SAFETY: the caller's: a program destroys them after it.
         for rings in unsafe { self.cq_rings() } {
             rings.lock().forget_gone();

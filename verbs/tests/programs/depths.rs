@@ -1,5 +1,5 @@
-//! What a device says that it has, asked for alone: each count and depth can be had, and one more is
-//! refused, where it is not more than irdma tells.
+//! What a device says that it has, asked for alone: each count and depth can be had, and one more
+//! is refused, unless irdma has more than it says, too.
 
 use std::ffi::c_int;
 use std::net::Ipv4Addr;
@@ -36,23 +36,31 @@ fn all<T>(mut make: impl FnMut(u32) -> Result<T, c_int>) -> (Vec<T>, c_int) {
 #[track_caller]
 fn counted<T: Copy>(
     what: &str,
-    told: c_int,
+    offered: c_int,
     (made, errno): (Vec<T>, c_int),
     free: impl Fn(T) -> c_int,
 ) {
-    assert_eq!((made.len(), errno), (told as usize, libc::ENOMEM), "{what}");
+    assert_eq!(
+        (made.len(), errno),
+        (offered as usize, libc::ENOMEM),
+        "{what}"
+    );
     assert!(made.into_iter().all(|one| free(one) == 0), "{what}");
 }
 
 /// In the process.
 pub(crate) fn all_of_a_function() {
     let ctx = Ctx::open(ALONE);
-    let told = ctx.attributes();
-    assert_eq!((told.max_qp_wr, told.max_sge), (4063, 13), "as irdma tells");
-    counts(ctx, &told);
-    groups(ctx, &told);
-    depths(ctx, &told);
-    reads(ctx, &told);
+    let offered = ctx.attributes();
+    assert_eq!(
+        (offered.max_qp_wr, offered.max_sge),
+        (4063, 13),
+        "as irdma tells"
+    );
+    counts(ctx, &offered);
+    groups(ctx, &offered);
+    depths(ctx, &offered);
+    reads(ctx, &offered);
     assert_eq!(ctx.close(), 0);
 }
 
@@ -64,25 +72,25 @@ fn not_null<T>(object: *mut T) -> Result<*mut T, c_int> {
     }
 }
 
-fn counts(ctx: Ctx, told: &DeviceAttr) {
+fn counts(ctx: Ctx, offered: &DeviceAttr) {
     let pds = all(|_| not_null(ctx.pd().0));
-    counted("max_pd", told.max_pd, pds, |pd| Pd(pd).free());
+    counted("max_pd", offered.max_pd, pds, |pd| Pd(pd).free());
     let cqs = all(|_| not_null(ctx.try_cq(1, 0, core::ptr::null_mut())));
-    counted("max_cq", told.max_cq, cqs, |cq| Cq(cq).destroy());
+    counted("max_cq", offered.max_cq, cqs, |cq| Cq(cq).destroy());
     let pd = ctx.pd();
     let bytes: *mut [u8] = memory(4096);
     // SAFETY: memory of the test, which nothing here writes to.
     let mrs = all(|_| pd.try_mr(unsafe { &mut *bytes }));
-    counted("max_mr", told.max_mr, mrs, |mr| mr.dereg());
+    counted("max_mr", offered.max_mr, mrs, |mr| mr.dereg());
     let gid = ctx.gid(1);
     let ahs = all(|_| pd.try_ah(address(gid, 1)));
-    counted("max_ah", told.max_ah, ahs, |ah| ah.destroy());
+    counted("max_ah", offered.max_ah, ahs, |ah| ah.destroy());
     let cq = ctx.cq(16, 0, None);
     // With any number of SGEs.
-    for sges in [1, told.max_sge as u32] {
+    for sges in [1, offered.max_sge as u32] {
         let cap = cap(1, 1, sges, sges);
         let qps = all(|_| pd.try_qp_of(RC, cq, cq, cap));
-        counted("max_qp", told.max_qp, qps, Qp::destroy);
+        counted("max_qp", offered.max_qp, qps, Qp::destroy);
     }
     assert_eq!([cq.destroy(), pd.free()], [0; 2]);
 }
@@ -94,9 +102,9 @@ fn group(number: u32) -> Gid {
     }
 }
 
-fn groups(ctx: Ctx, told: &DeviceAttr) {
+fn groups(ctx: Ctx, offered: &DeviceAttr) {
     let (pd, cq) = (ctx.pd(), ctx.cq(16, 0, None));
-    let members: Vec<_> = (0..=told.max_mcast_qp_attach)
+    let members: Vec<_> = (0..=offered.max_mcast_qp_attach)
         .map(|_| {
             let qp = pd.qp(UD, cq, cq);
             qp.datagrams(1);
@@ -112,7 +120,7 @@ fn groups(ctx: Ctx, told: &DeviceAttr) {
         0 => Ok(number),
         errno => Err(errno),
     });
-    counted("max_mcast_grp", told.max_mcast_grp, joined, |number| {
+    counted("max_mcast_grp", offered.max_mcast_grp, joined, |number| {
         last.detach(group(number))
     });
     assert!(members.into_iter().all(|member| member.destroy() == 0));
@@ -129,13 +137,13 @@ const fn cap(sends: u32, receives: u32, send_sges: u32, recv_sges: u32) -> QpCap
     }
 }
 
-fn depths(ctx: Ctx, told: &DeviceAttr) {
-    let (pd, cq) = (ctx.pd(), ctx.cq(told.max_cqe, 0, None));
+fn depths(ctx: Ctx, offered: &DeviceAttr) {
+    let (pd, cq) = (ctx.pd(), ctx.cq(offered.max_cqe, 0, None));
     assert!(!cq.0.is_null(), "max_cqe");
-    let beyond = ctx.try_cq(told.max_cqe + 1, 0, core::ptr::null_mut());
+    let beyond = ctx.try_cq(offered.max_cqe + 1, 0, core::ptr::null_mut());
     assert_eq!(not_null(beyond), Err(libc::EINVAL), "max_cqe");
-    let most = told.max_qp_wr as u32;
-    for sges in 0..=told.max_sge as u32 {
+    let most = offered.max_qp_wr as u32;
+    for sges in 0..=offered.max_sge as u32 {
         for inline in [0, 101] {
             let caps = QpCap {
                 max_inline_data: inline,
@@ -146,7 +154,7 @@ fn depths(ctx: Ctx, told: &DeviceAttr) {
         }
     }
     let refused = |caps| pd.try_qp_of(RC, cq, cq, caps).map(Qp::destroy);
-    let sges = told.max_sge as u32;
+    let sges = offered.max_sge as u32;
     // What fits of smaller requests is made, as irdma makes it.
     assert_eq!(refused(cap(16_000, 32_000, 1, 1)), Ok(0));
     assert_eq!(refused(cap(most + 1, 1, sges, 1)), Err(libc::EINVAL));
@@ -157,11 +165,11 @@ fn depths(ctx: Ctx, told: &DeviceAttr) {
 }
 
 /// `max_qp_rd_atom` and `max_qp_init_rd_atom`.
-fn reads(ctx: Ctx, told: &DeviceAttr) {
+fn reads(ctx: Ctx, offered: &DeviceAttr) {
     let (pd, cq) = (ctx.pd(), ctx.cq(16, 0, None));
     let [most, beyond] = [0, 1].map(|more| {
-        let served = told.max_qp_rd_atom + more;
-        let issued = told.max_qp_init_rd_atom + more;
+        let served = offered.max_qp_rd_atom + more;
+        let issued = offered.max_qp_init_rd_atom + more;
         (u8::try_from(served), u8::try_from(issued))
     });
     assert_eq!(beyond.1.ok(), None, "all that an attribute can say");

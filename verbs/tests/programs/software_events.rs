@@ -53,7 +53,7 @@ impl Alone {
     }
 
     /// A request, then `work`: one event, behind which all of these are.
-    fn is_told(&self, what: &str, work: impl FnOnce(), wr_ids: &[u64]) {
+    fn raises_an_event(&self, what: &str, work: impl FnOnce(), wr_ids: &[u64]) {
         assert_eq!(self.cq.arm(false), 0);
         assert_eq!(self.cq.poll(1).len(), 0);
         work();
@@ -75,28 +75,28 @@ impl Alone {
 }
 
 #[test]
-fn what_waits_in_init_is_told_when_it_is_flushed() {
+fn what_waits_in_init_raises_an_event_when_it_is_flushed() {
     let alone = Alone::new();
     alone.qp.init();
     for wr_id in [1, 2] {
         assert_eq!(alone.qp.recv(wr_id, alone.mr.sge(INCOMING, 64)), 0);
     }
     let to_error = || assert_eq!(alone.qp.go_to(state::ERR), 0);
-    alone.is_told("INIT to ERR", to_error, &[1, 2]);
+    alone.raises_an_event("INIT to ERR", to_error, &[1, 2]);
     alone.end();
 }
 
 #[test]
-fn what_is_posted_in_error_is_told() {
+fn what_is_posted_in_error_raises_an_event() {
     let alone = Alone::in_error();
     for turn in 0..3 {
         let receive = || assert_eq!(alone.qp.recv(turn, alone.mr.sge(INCOMING, 64)), 0);
-        alone.is_told("a receive", receive, &[turn]);
+        alone.raises_an_event("a receive", receive, &[turn]);
         let send = || {
             let sge = alone.mr.sge(0, 64);
             assert_eq!(alone.qp.send_of(turn, sge, flag::SIGNALED), 0);
         };
-        alone.is_told("a send", send, &[turn]);
+        alone.raises_an_event("a send", send, &[turn]);
     }
     // Without a request there is no event.
     assert_eq!(alone.qp.recv(7, alone.mr.sge(INCOMING, 64)), 0);

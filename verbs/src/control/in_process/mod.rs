@@ -50,8 +50,8 @@ pub const MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
 pub const MEMORY: &str = "E810_VERBS_MEMORY";
 
 /// Objects of a process: programs do not say in advance what they need. As many as irdma has by
-/// default, where the card has them; of address handles and ARP entries, which cost little, all that
-/// a card has.
+/// default, where the card has them; of address handles and ARP entries, which cost little, all
+/// that a card has.
 const CAPACITY: Capacity = Capacity {
     qps: 1024,
     cqs: 2048,
@@ -66,8 +66,8 @@ const CAPACITY: Capacity = Capacity {
 /// Protection domains: all that a card has.
 const PDS: u32 = 1 << 18;
 
-/// Words for the requests of all queue pairs, for each of those: of the largest there are, a quarter as
-/// many as there are queue pairs. The system allocates what is used.
+/// Words for the requests of all queue pairs, for each of those: room for a quarter of them if all
+/// have the largest queues there are. The system allocates what is used.
 const TRACKER_WORDS: u32 = 3 * 2 * 32_768 / 4;
 
 /// The same in entries of queues, of all queue pairs together: a word three times.

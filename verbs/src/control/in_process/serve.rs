@@ -85,7 +85,8 @@ impl<D: HostDevice> InProcess<D> {
         }
     }
 
-    /// Tells of the completion queues that have something to poll, whoever has completed it.
+    /// Tells of the completion queues that have something to poll, completed by the device or
+    /// by software.
     fn tell_completions(&self) {
         // Nobody closes it. The device's events come by this thread, so there is an end.
         while let Ok(Some(event)) = self.channel.try_next() {
