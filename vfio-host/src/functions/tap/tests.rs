@@ -260,7 +260,7 @@ fn follows(
     let now = || e810_net::Ns(nic.now().0);
     let claim = |mac: MacAddr| {
         let config = e810_net::Config::new(e810_net::MacAddr(mac.0));
-        let mut interface = e810_net::Interface::<8>::new(config, now());
+        let mut interface = e810_net::Interface::<[e810_net::Place; 8]>::new(config, now());
         let own = "198.51.100.2".parse().unwrap();
         interface
             .add_ipv4(own, 30, e810_net::Claim::Announced, now())
