@@ -129,6 +129,12 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
         self.neighbours.iter()
     }
 
+    /// How many neighbours it has room for.
+    #[must_use]
+    pub fn neighbour_room(&self) -> usize {
+        self.neighbours.room()
+    }
+
     /// What is known of one neighbour.
     #[must_use]
     pub fn neighbour(&self, ip: IpAddr) -> Option<Neighbour> {

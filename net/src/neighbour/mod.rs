@@ -120,9 +120,13 @@ impl<P: Places> Neighbours<P> {
         }
     }
 
+    pub(crate) fn room(&self) -> usize {
+        self.table.room()
+    }
+
     /// Most entries at a time that were made by requests of others.
     pub(crate) fn learnt_room(&self) -> usize {
-        self.table.room() / 4
+        self.room() / 4
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Neighbour> {

@@ -2,8 +2,9 @@
 //! each of them may be.
 
 use e810_backends::spec::AddressedSpec;
+use e810_hal::Ns;
 
-use crate::control::in_process::{MTU, Opening};
+use crate::control::in_process::{MTU, Opening, WAIT};
 
 /// A device of the process: the functions that it may be, the one that is wanted most first. Never
 /// empty.
@@ -37,17 +38,23 @@ fn opening(name: &str) -> Result<Opening, String> {
         spec,
         addresses,
         tap,
+        gateways,
+        wait,
     } = name.parse()?;
     Ok(Opening {
         spec,
         addresses,
         tap,
+        gateways,
+        wait: wait.map_or(WAIT, |seconds| Ns::from_ms(u64::from(seconds) * 1000)),
         mtu: MTU,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     /// The functions and the number of their addresses.
@@ -72,6 +79,17 @@ mod tests {
             ]
         );
         assert_eq!(parse(" \n"), (vec![], vec![]));
+        let (words, wrong) = parse("sim@10.8.1.1/24,gateway=10.8.1.254,wait=7 sim");
+        assert_eq!(wrong, [""; 0]);
+        let openings = words.concat();
+        let [said, usual] = &openings[..] else {
+            panic!("{openings:?}");
+        };
+        assert_eq!(said.gateways, ["10.8.1.254".parse::<IpAddr>().unwrap()]);
+        assert_eq!(
+            [said.wait, usual.wait].map(|wait| wait.0 / 1_000_000),
+            [7000, 3000]
+        );
     }
 
     #[test]

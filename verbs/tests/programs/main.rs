@@ -20,6 +20,7 @@ mod datagrams;
 mod events;
 mod gids;
 mod harness;
+mod neighbours;
 mod processes;
 mod requests;
 mod threads;
