@@ -1,7 +1,7 @@
 //! The functions that the environment names: which devices the process has, and which functions
 //! each of them may be.
 
-use e810_backends::spec::AddressedSpec;
+use e810_backends::spec::{AddressedSpec, SpecAddress};
 use e810_hal::Ns;
 
 use crate::control::in_process::{MTU, Opening, WAIT};
@@ -41,6 +41,8 @@ fn opening(name: &str) -> Result<Opening, String> {
         gateways,
         wait,
     } = name.parse()?;
+    let own = |own: &SpecAddress| own.to_string().parse();
+    let addresses = addresses.iter().map(own).collect::<Result<_, String>>()?;
     Ok(Opening {
         spec,
         addresses,
@@ -94,12 +96,14 @@ mod tests {
 
     #[test]
     fn what_names_no_function_is_said_and_passed_over() {
-        let (words, wrong) = parse("nonsense sim|sim@10.8 | vfio:zz||sim");
+        let (words, wrong) = parse("nonsense sim|sim@10.8 | vfio:zz||sim sim@10.8.1.0/24");
         assert_eq!(names(&words).concat().len(), 2);
         assert_eq!(words.len(), 2);
-        assert_eq!(wrong.len(), 3, "{wrong:?}");
+        assert_eq!(wrong.len(), 4, "{wrong:?}");
         assert!(wrong[0].starts_with("`nonsense`: `nonsense` names no device"));
         assert_eq!(wrong[1], "`sim@10.8`: `10.8` is no IP address");
         assert!(wrong[2].starts_with("`vfio:zz`: "));
+        let network = "`sim@10.8.1.0/24`: `10.8.1.0/24` is the network itself";
+        assert!(wrong[3].starts_with(network), "{wrong:?}");
     }
 }

@@ -165,7 +165,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
 
     fn follow(&mut self, destination: IpAddr) {
         if let Some(named) = &mut self.named {
-            named.insert(destination);
+            named.insert(destination.to_canonical());
             self.has_new = true;
         }
     }
@@ -219,9 +219,8 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     fn compare(&mut self, control: &mut Control<P>) -> Result<()> {
         self.has_new = false;
         let named = self.named.as_ref();
-        let is_followed = |ip: &IpAddr| {
-            !ip.is_multicast() && named.is_none_or(|named| named.contains(&ip.to_canonical()))
-        };
+        let is_followed =
+            |ip: &IpAddr| !ip.is_multicast() && named.is_none_or(|named| named.contains(ip));
         let paths: Vec<_> = control.neighbours().collect();
         let paths = paths.into_iter().filter(|(ip, _)| is_followed(ip));
         let paths: Vec<(IpAddr, MacAddr)> = paths.collect();

@@ -20,9 +20,10 @@ use anyhow::Context as _;
 use e810::hmc::{Backing, Capacity};
 use e810::{GidEntry, LinkPolicy, Mtu};
 use e810_backends::interrupts::HostPlatform;
-use e810_backends::spec::{DeviceSpec, SimSpec, SpecAddress};
+use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
 use e810_hal::Ns;
+use e810_host::cli::own_address::OwnAddress;
 use e810_host::functions::simulated::simulator;
 use e810_host::functions::start::{Sizes, Source, Start, usual_ceqs};
 use e810_sim::{Mode, Sim, can_check_access};
@@ -75,7 +76,7 @@ pub struct Opening {
     /// The function.
     pub spec: DeviceSpec,
     /// Its addresses, in the order of the GID table behind the link-local one.
-    pub addresses: Vec<SpecAddress>,
+    pub addresses: Vec<OwnAddress>,
     /// The TAP interface whose addresses are its own, while it is open.
     pub tap: Option<String>,
     /// Gateways to what is on no network of its addresses.
@@ -173,7 +174,7 @@ impl DeviceVisitor<1> for Serving {
         let (mut control, events) = device.split();
         // An interface has them from its stack.
         if self.opening.tap.is_none() {
-            for SpecAddress { ip, .. } in &self.opening.addresses {
+            for OwnAddress { ip, .. } in &self.opening.addresses {
                 let gid = GidEntry::untagged(*ip);
                 control
                     .add_gid(gid)

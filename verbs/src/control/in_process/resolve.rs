@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv6Addr};
 use anyhow::anyhow;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
-use e810_host::cli::own_address::OwnAddress;
 use e810_host::functions::neighbours::NeighbourTracker;
 use e810_host::functions::station::{Network, Pace, PendingResolve, Station, Unresolved};
 
@@ -29,11 +28,7 @@ impl<P: HostPlatform> Resolver<P> {
         control: &mut Control<P>,
         opening: &Opening,
     ) -> anyhow::Result<Self> {
-        let addresses = opening.addresses.iter().map(|own| OwnAddress {
-            ip: own.ip,
-            length: own.length,
-        });
-        let addresses = addresses.collect();
+        let addresses = opening.addresses.clone();
         let (platform, limit) = (platform.clone(), opening.wait);
         let neighbours = match &opening.tap {
             Some(name) => Some(NeighbourTracker::start_tap(

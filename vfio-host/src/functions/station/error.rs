@@ -21,7 +21,7 @@ pub enum Unresolved {
     },
     /// No own address could send to it.
     #[error(
-        "resolving {destination}: no own address has a route there; give one of its family with its network (ADDR/LEN), and a gateway if it is on no network of these"
+        "resolving {destination}: no own address has a route there; give one of its family with --ip ADDR/LEN, and --gateway if it is on no network of these"
     )]
     NoRoute {
         /// Where packets are to go.

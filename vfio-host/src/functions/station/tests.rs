@@ -93,7 +93,7 @@ fn two_stations_resolve_and_answer_each_other() {
     }
     let error = stations[0].resolve(ip("203.0.113.1"), &|| Ok(()));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("a gateway"), "{error}");
+    assert!(error.contains("--gateway"), "{error}");
     let stopped = stations[0].resolve(ip("192.0.2.99"), &|| Err(anyhow!("enough")));
     assert_eq!(stopped.unwrap_err().to_string(), "enough");
     for (station, (control, _)) in stations.into_iter().zip(&mut both) {
