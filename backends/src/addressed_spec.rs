@@ -1,4 +1,5 @@
-//! Devices with IP addresses, as `SPEC@IP,IP`, or with those of an interface, as `SPEC@tap=NAME`.
+//! Devices with IP addresses, as `SPEC@IP/LEN,IP`, or with those of an interface, as
+//! `SPEC@tap=NAME`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,15 +7,86 @@ use std::str::FromStr;
 
 use crate::spec::DeviceSpec;
 
+/// An address of a device, as `IP` or `IP/LEN`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpecAddress {
+    /// The address.
+    pub ip: IpAddr,
+    /// Bits of it that name its network; `None`: every address of the family is on the link.
+    pub length: Option<u8>,
+}
+
+impl From<IpAddr> for SpecAddress {
+    fn from(ip: IpAddr) -> Self {
+        Self { ip, length: None }
+    }
+}
+
+impl FromStr for SpecAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (ip, length) = match text.split_once('/') {
+            Some((ip, length)) => (ip, Some(length)),
+            None => (text, None),
+        };
+        let ip = ip.parse::<IpAddr>();
+        let ip = ip.map_err(|_| format!("`{text}` is no IP address"))?;
+        let most = if ip.is_ipv4() { 32 } else { 128 };
+        let length = length.map(|length| {
+            let length = length.parse().ok().filter(|length| *length <= most);
+            length
+                .ok_or_else(|| format!("`{text}`: the network of an address has 0 to {most} bits"))
+        });
+        Ok(Self {
+            ip,
+            length: length.transpose()?,
+        })
+    }
+}
+
+impl fmt::Display for SpecAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.length {
+            Some(length) => write!(f, "{}/{length}", self.ip),
+            None => write!(f, "{}", self.ip),
+        }
+    }
+}
+
 /// A device, and the IP addresses that it gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressedSpec {
     /// The device.
     pub spec: DeviceSpec,
     /// Its addresses, in the order of the GID table behind the link-local one.
-    pub addresses: Vec<IpAddr>,
+    pub addresses: Vec<SpecAddress>,
     /// The TAP interface that has its LAN queues, and whose addresses are its own.
     pub tap: Option<String>,
+    /// Gateways to what is on no network of its addresses, at most one of a family.
+    pub gateways: Vec<IpAddr>,
+    /// Seconds that a peer may take to answer where its packets go, if it was said.
+    pub wait: Option<u16>,
+}
+
+/// Seconds that a peer may be waited for, at most.
+const MOST_WAIT: u16 = 3600;
+
+fn gateway(text: &str, before: &[IpAddr]) -> Result<IpAddr, String> {
+    let ip = text.parse::<IpAddr>();
+    let ip = ip.map_err(|_| format!("`gateway={text}`: `{text}` is no IP address"))?;
+    if before.iter().any(|other| other.is_ipv4() == ip.is_ipv4()) {
+        return Err(format!(
+            "`gateway={text}`: there is one of its family already"
+        ));
+    }
+    Ok(ip)
+}
+
+fn wait(text: &str) -> Result<u16, String> {
+    let seconds = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (1..=MOST_WAIT).contains(seconds));
+    seconds.ok_or_else(|| format!("`wait={text}`: seconds are 1 to {MOST_WAIT}"))
 }
 
 /// Bytes of an interface's name, with the zero behind it.
@@ -41,15 +113,16 @@ impl FromStr for AddressedSpec {
             spec: spec.parse()?,
             addresses: Vec::new(),
             tap: None,
+            gateways: Vec::new(),
+            wait: None,
         };
         for word in addresses.split(',').filter(|word| !word.is_empty()) {
-            if let Some(name) = word.strip_prefix("tap=") {
-                made.tap = Some(interface(name)?);
-                continue;
+            match word.split_once('=') {
+                Some(("tap", name)) => made.tap = Some(interface(name)?),
+                Some(("gateway", ip)) => made.gateways.push(gateway(ip, &made.gateways)?),
+                Some(("wait", seconds)) => made.wait = Some(wait(seconds)?),
+                _ => made.addresses.push(word.parse()?),
             }
-            let ip = word.parse::<IpAddr>();
-            made.addresses
-                .push(ip.map_err(|_| format!("`{word}` is no IP address"))?);
         }
         Ok(made)
     }
@@ -59,7 +132,10 @@ impl fmt::Display for AddressedSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.spec)?;
         let tap = self.tap.iter().map(|name| format!("tap={name}"));
-        let words = tap.chain(self.addresses.iter().map(ToString::to_string));
+        let addresses = self.addresses.iter().map(ToString::to_string);
+        let gateways = self.gateways.iter().map(|ip| format!("gateway={ip}"));
+        let wait = self.wait.iter().map(|seconds| format!("wait={seconds}"));
+        let words = tap.chain(addresses).chain(gateways).chain(wait);
         for (number, word) in words.enumerate() {
             let before = if number == 0 { '@' } else { ',' };
             write!(f, "{before}{word}")?;
@@ -80,6 +156,11 @@ mod tests {
             ("vfio-user:/run/e810.sock@10.8.1.1,fd00:8::1", 2),
             ("vfio:0000:3b:00.0@tap=e810tap", 0),
             ("vfio:0000:3b:00.0@tap=e810tap,10.8.1.1", 1),
+            (
+                "sim@10.8.1.1/24,fd00::1/64,gateway=10.8.1.254,gateway=fd00::fe,wait=10",
+                2,
+            ),
+            ("sim@wait=1", 0),
         ] {
             let spec: AddressedSpec = text.parse().unwrap();
             assert_eq!(spec.addresses.len(), addresses);
@@ -93,10 +174,31 @@ mod tests {
     fn what_is_no_address_is_named() {
         let error = |text: &str| text.parse::<AddressedSpec>().unwrap_err();
         assert_eq!(error("3b:00.0@10.8.1"), "`10.8.1` is no IP address");
-        assert_eq!(
-            error("3b:00.0@10.8.1.1/24"),
-            "`10.8.1.1/24` is no IP address"
-        );
+        for (word, why) in [
+            ("10.8.1/24", "`10.8.1/24` is no IP address"),
+            (
+                "10.8.1.1/33",
+                "`10.8.1.1/33`: the network of an address has 0 to 32 bits",
+            ),
+            (
+                "fd00::1/129",
+                "`fd00::1/129`: the network of an address has 0 to 128 bits",
+            ),
+            (
+                "10.8.1.1/",
+                "`10.8.1.1/`: the network of an address has 0 to 32 bits",
+            ),
+            ("gateway=x", "`gateway=x`: `x` is no IP address"),
+            (
+                "gateway=10.0.0.1,gateway=10.0.0.2",
+                "`gateway=10.0.0.2`: there is one of its family already",
+            ),
+            ("wait=0", "`wait=0`: seconds are 1 to 3600"),
+            ("wait=3601", "`wait=3601`: seconds are 1 to 3600"),
+            ("tip=10.8.1.1", "`tip=10.8.1.1` is no IP address"),
+        ] {
+            assert_eq!(error(&format!("3b:00.0@{word}")), why);
+        }
         for name in ["", "longer-than-15-b", "a/b", "tap%d", ".."] {
             let error = error(&format!("3b:00.0@tap={name}"));
             assert!(error.starts_with(&format!("`tap={name}`: ")), "{error}");

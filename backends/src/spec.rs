@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-pub use crate::addressed_spec::AddressedSpec;
+pub use crate::addressed_spec::{AddressedSpec, SpecAddress};
 #[cfg(feature = "sim")]
 pub use crate::sim_spec::{NoSimSpec, SimSpec};
 

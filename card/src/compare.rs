@@ -84,10 +84,27 @@ fn said(document: &Document) -> BTreeMap<Key<'_>, Said<'_>> {
     all
 }
 
-/// The elements, one by one.
-fn elements(runs: &[Run]) -> impl Iterator<Item = Option<u32>> + '_ {
-    runs.iter()
-        .flat_map(|run| std::iter::repeat_n(run.value, run.count as usize))
+/// The first element that is not alike, and what it is on both sides; `None` where one ends before.
+/// By runs: a file may say that a value is there four thousand million times.
+fn first_unlike(one: &[Run], other: &[Run]) -> Option<(u64, Option<u32>, Option<u32>)> {
+    let (mut ones, mut others) = (one.iter(), other.iter());
+    let (mut a, mut b) = (*ones.next()?, *others.next()?);
+    let mut index = 0_u64;
+    loop {
+        let alike = a.count.min(b.count);
+        if a.value != b.value && alike > 0 {
+            return Some((index, a.value, b.value));
+        }
+        index = index.saturating_add(alike.into());
+        a.count -= alike;
+        b.count -= alike;
+        if a.count == 0 {
+            a = *ones.next()?;
+        }
+        if b.count == 0 {
+            b = *others.next()?;
+        }
+    }
 }
 
 /// Where `one` and `other` part, for a person.
@@ -96,8 +113,7 @@ fn parting(one: &Said<'_>, other: &Said<'_>) -> String {
     const SHOWN: usize = 48;
     match (one, other) {
         (Said::Values(one), Said::Values(other)) => {
-            let mut pairs = elements(one).zip(elements(other)).enumerate();
-            let Some((index, (a, b))) = pairs.find(|(_, (a, b))| a != b) else {
+            let Some((index, a, b)) = first_unlike(one, other) else {
                 return "another number of elements".to_owned();
             };
             let show = |value: Option<u32>| {
@@ -193,6 +209,51 @@ mod tests {
             differences(&one, &less),
             ["AdminQ 0x0001 of 00: only in the first"]
         );
+    }
+
+    #[test]
+    fn runs_are_compared_as_such() {
+        let of = |runs: &[(u32, u32)]| {
+            let runs = runs.iter().map(|(value, count)| Run {
+                value: Some(*value),
+                count: *count,
+            });
+            let Record::Register { name, offset, .. } = register(&[]) else {
+                return document(Vec::new());
+            };
+            let values = runs.collect();
+            let register = Record::Register {
+                name,
+                offset,
+                values,
+            };
+            document(vec![state(State::Pfr), register])
+        };
+        let said = |one: &[(u32, u32)], other: &[(u32, u32)]| {
+            let said = differences(&of(one), &of(other)).concat();
+            said.replace("GLNVM_ULD after a PF reset: ", "")
+        };
+        // Hours, if each element were looked at.
+        let long = [(7, u32::MAX); 100];
+        let split: Vec<_> = long
+            .iter()
+            .flat_map(|_| [(7, 1), (7, u32::MAX - 1)])
+            .collect();
+        let mut other = split.clone();
+        other.push((8, 1));
+        let mut one = long.to_vec();
+        one.push((9, 1));
+        let index = u64::from(u32::MAX) * 100;
+        assert_eq!(
+            said(&one, &other),
+            format!("element {index} is 0x00000009 and 0x00000008")
+        );
+        assert_eq!(said(&long, &other), "another number of elements");
+        assert_eq!(
+            said(&[(1, 2), (2, 1)], &[(1, 1), (2, 2)]),
+            "element 1 is 0x00000001 and 0x00000002"
+        );
+        assert_eq!(said(&[], &[(1, 1)]), "another number of elements");
     }
 
     #[test]

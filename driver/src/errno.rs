@@ -3,10 +3,11 @@
 //! Which error has which number is one table in `docs/verbs-map.md`.
 
 pub use e810_hal::errno::{
-    EBUSY, EFAULT, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOMEM, ENOSPC, EOPNOTSUPP, ETIMEDOUT,
+    EBUSY, EFAULT, EINVAL, EIO, ENETDOWN, ENOBUFS, ENODEV, ENOENT, ENOMEM, ENOSPC, EOPNOTSUPP,
+    ETIMEDOUT,
 };
 
-use crate::error::{Error, StageError};
+use crate::error::{Error, Object, StageError};
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,10 @@ impl Error {
             Self::Dma(error) => error.errno(),
             Self::HostMemory(error) => error.errno(),
             Self::NoDoorbells { .. } | Self::NotOffered(_) => EOPNOTSUPP,
+            Self::Exhausted {
+                object: Object::Arp,
+                ..
+            } => ENOBUFS,
             Self::Exhausted { .. } | Self::NotForgotten { .. } => ENOMEM,
             Self::InUse { .. } | Self::Unacknowledged { .. } | Self::Alive { .. } => EBUSY,
             Self::ChannelClosed | Self::QueueSet { .. } => EIO,

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use e810_net::wire::{Checksum, Ethernet};
-use e810_net::{ADDRESSES, Claim, Config, GROUPS, Interface, MacAddr, Ns, ROUTERS};
+use e810_net::{ADDRESSES, Claim, Config, GROUPS, Interface, MacAddr, Ns, Place, ROUTERS};
 use libfuzzer_sys::fuzz_target;
 
 const MAC: MacAddr = MacAddr([2, 0xE8, 0x10, 0, 0, 1]);
@@ -16,7 +16,7 @@ const OWN_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
 // Each frame: a byte of what is done before and how it is changed, two of length, the frame.
 fuzz_target!(|data: &[u8]| {
     let mut now = Ns::ZERO;
-    let mut interface: Interface<8> = Interface::new(Config::new(MAC), now);
+    let mut interface: Interface<[Place; 8]> = Interface::new(Config::new(MAC), now);
     interface
         .add_ipv4(OWN_V4, 24, Claim::Unannounced, now)
         .expect("a valid address");
@@ -60,7 +60,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// Sends what is due, which has an end.
-fn due(interface: &mut Interface<8>, now: Ns) {
+fn due(interface: &mut Interface<[Place; 8]>, now: Ns) {
     let mut out = [0; 1522];
     for _ in 0..1000 {
         let Some(length) = interface.next_frame(now, &mut out) else {

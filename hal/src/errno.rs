@@ -27,6 +27,8 @@ pub const ENOSPC: i32 = 28;
 pub const EOPNOTSUPP: i32 = 95;
 /// The network is down.
 pub const ENETDOWN: i32 = 100;
+/// A table of addresses is full.
+pub const ENOBUFS: i32 = 105;
 /// No answer in time.
 pub const ETIMEDOUT: i32 = 110;
 

@@ -128,12 +128,17 @@ impl Address {
         self.is_usable() || self.is_optimistic && matches!(self.state, AddressState::Tentative)
     }
 
-    /// When it next has something to do.
-    pub(crate) fn deadline(&self) -> Option<Ns> {
+    /// When it next is older than it may be for new uses, or for any.
+    fn ages(&self) -> Option<Ns> {
         let preferred = self
             .preferred_until
             .filter(|_| self.state == AddressState::Preferred);
-        earliest(earliest(self.next, preferred), self.valid_until)
+        earliest(preferred, self.valid_until)
+    }
+
+    /// When it next has something to do.
+    fn deadline(&self) -> Option<Ns> {
+        earliest(self.next, self.ages())
     }
 }
 
@@ -196,11 +201,16 @@ impl Addresses {
         usable.any(|address| address.origin == Origin::LinkLocal)
     }
 
-    /// The first address whose deadline has come.
+    /// The first address that has something to send.
     pub(crate) fn due(&mut self, now: Ns) -> Option<&mut Address> {
-        self.0
-            .iter_mut()
-            .find(|address| address.deadline().is_some_and(|at| at <= now))
+        let is_due = |address: &&mut Address| address.next.is_some_and(|at| at <= now);
+        self.0.iter_mut().find(is_due)
+    }
+
+    /// The first address whose lifetime, or a part of it, is over.
+    pub(crate) fn aged(&mut self, now: Ns) -> Option<&mut Address> {
+        let is_aged = |address: &&mut Address| address.ages().is_some_and(|at| at <= now);
+        self.0.iter_mut().find(is_aged)
     }
 
     pub(crate) fn deadline(&self) -> Option<Ns> {

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use core::net::{IpAddr, Ipv4Addr};
-//! use e810_net::{Claim, Config, Full, Interface, MacAddr, Ns, Port, Resolution};
+//! use e810_net::{Claim, Config, Full, Interface, MacAddr, Ns, Place, Port, Resolution};
 //!
 //! /// Keeps the last frame that was sent.
 //! struct Last(Vec<u8>);
@@ -24,7 +24,7 @@
 //! }
 //!
 //! let mac = MacAddr([2, 0xE8, 0x10, 0, 0, 1]);
-//! let mut interface = Interface::<32>::new(Config::new(mac), Ns::ZERO);
+//! let mut interface = Interface::<[Place; 32]>::new(Config::new(mac), Ns::ZERO);
 //! interface.add_ipv4(Ipv4Addr::new(10, 0, 0, 1), 24, Claim::Unannounced, Ns::ZERO)?;
 //! let peer = IpAddr::from([10, 0, 0, 2]);
 //! assert_eq!(interface.lookup(peer, Ns::ZERO), Resolution::Pending);
@@ -35,7 +35,8 @@
 //! ```
 //!
 //! What comes in is not trusted: any bytes give a reply, an event, or a count of a
-//! [`DropReason`]; one frame gives at most one reply, and all tables have fixed sizes.
+//! [`DropReason`]; one frame gives at most one reply, and no table grows: the caller chooses the
+//! room for neighbours, and the other tables have fixed sizes.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -74,7 +75,7 @@ pub use event::{EVENTS, Event, PingFailure};
 pub use group::{GROUPS, GroupError};
 pub use iface::{FRAMES_PER_POLL, Interface};
 pub use mac::{MacAddr, link_local, multicast_mac, solicited_node};
-pub use neighbour::{Neighbour, NeighbourState, Resolution};
+pub use neighbour::{Neighbour, NeighbourState, Place, Places, Resolution};
 pub use path_mtu::PATHS;
 pub use ping::{PINGS, Ping, PingError};
 pub use port::{Full, Port};

@@ -4,6 +4,7 @@ use core::ffi::c_int;
 use core::ptr;
 use std::io;
 
+use e810_host::functions::station::Unresolved;
 use e810_verbs_names::refusals::set_errno;
 
 use crate::control::Refused;
@@ -31,8 +32,20 @@ pub const fn of(refused: &Refused) -> c_int {
     match refused {
         Refused::Gone(_) | Refused::Unexpected(_) => libc::EIO,
         Refused::NoSuch { .. } => libc::EINVAL,
-        // As the kernel's resolver.
-        Refused::Unresolved(_) => libc::ETIMEDOUT,
+        Refused::Unresolved(unresolved) => of_unresolved(unresolved),
         Refused::Driver(error) | Refused::MrLost(error) => error.errno(),
+    }
+}
+
+/// As the kernel's resolver, but for a full table: that leaves programs to find out why a peer that
+/// is there does not answer.
+const fn of_unresolved(unresolved: &Unresolved) -> c_int {
+    match unresolved {
+        Unresolved::NoAnswer { .. } | Unresolved::NoSource { .. } => libc::ETIMEDOUT,
+        Unresolved::NoRoute { .. }
+        | Unresolved::NoKernelRoute { .. }
+        | Unresolved::NoStation { .. } => libc::ENETUNREACH,
+        Unresolved::NoRoom { .. } | Unresolved::KernelTableFull { .. } => libc::ENOBUFS,
+        Unresolved::Ended { .. } => libc::EIO,
     }
 }

@@ -6,21 +6,63 @@
 //! both, the others share them, and the last one to be closed destroys them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use crate::error::BackendError;
 use crate::iova::IovaSpace;
 use crate::spec::Bdf;
 use crate::transport::SharedAddresses;
 
+/// How long the last function of a group may take to be closed. Who opens the group then gets the
+/// kernel's refusal.
+const CLOSING: Duration = Duration::from_secs(10);
+
 /// The open groups of a process, by number. `C` is what a group is opened by.
 #[derive(Debug)]
-pub(super) struct Groups<C>(Mutex<BTreeMap<String, Weak<Group<C>>>>);
+pub(super) struct Groups<C>(Mutex<BTreeMap<String, Entered<C>>>);
+
+#[derive(Debug)]
+struct Entered<C> {
+    group: Weak<Group<C>>,
+    closed: Arc<Closed>,
+}
 
 #[derive(Debug)]
 struct Group<C> {
     container: C,
     inside: Mutex<Inside>,
+    /// Last: said when the container is closed.
+    _closing: Closing,
+}
+
+/// Whether a group has been closed: from the moment at which its last function lets go of it until
+/// then, the kernel still has it open, and refuses it to others.
+#[derive(Debug, Default)]
+struct Closed {
+    is_closed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Closed {
+    fn wait(&self) {
+        let open = lock(&self.is_closed);
+        // Too long a wait is the kernel's to answer.
+        drop(
+            self.changed
+                .wait_timeout_while(open, CLOSING, |is_closed| !*is_closed),
+        );
+    }
+}
+
+#[derive(Debug)]
+struct Closing(Arc<Closed>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        *lock(&self.0.is_closed) = true;
+        self.0.changed.notify_all();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -60,16 +102,25 @@ impl<C> Groups<C> {
         make: impl FnOnce() -> Result<C, BackendError>,
     ) -> Result<Member<C>, BackendError> {
         let mut open = lock(&self.0);
-        open.retain(|_, group| group.strong_count() > 0);
-        let found = open.get(group).and_then(Weak::upgrade);
-        let shared = match found {
+        open.retain(|_, entered| !*lock(&entered.closed.is_closed));
+        let entered = open.get(group);
+        let shared = match entered.and_then(|entered| entered.group.upgrade()) {
             Some(shared) => shared,
             None => {
+                if let Some(entered) = entered {
+                    entered.closed.wait();
+                }
+                let closed = Arc::new(Closed::default());
                 let made = Arc::new(Group {
                     container: make()?,
                     inside: Mutex::default(),
+                    _closing: Closing(Arc::clone(&closed)),
                 });
-                open.insert(group.to_owned(), Arc::downgrade(&made));
+                let entered = Entered {
+                    group: Arc::downgrade(&made),
+                    closed,
+                };
+                open.insert(group.to_owned(), entered);
                 made
             }
         };
@@ -121,6 +172,9 @@ impl<C> Drop for Member<C> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::thread;
 
     use super::*;
 
@@ -153,6 +207,46 @@ mod tests {
         assert_eq!(*first.container(), 1);
         drop((first, second));
         assert_eq!(*enter("17", "3b:00.0").unwrap().container(), 3);
+    }
+
+    /// A container that is there once, and takes a while to be closed.
+    struct Slow<'a>(&'a Files);
+
+    #[derive(Default)]
+    struct Files {
+        is_open: AtomicBool,
+        is_closing: AtomicBool,
+    }
+
+    impl Drop for Slow<'_> {
+        fn drop(&mut self) {
+            self.0.is_closing.store(true, SeqCst);
+            thread::sleep(Duration::from_millis(50));
+            self.0.is_open.store(false, SeqCst);
+        }
+    }
+
+    #[test]
+    fn who_opens_a_group_waits_for_who_closes_it() {
+        let (groups, files) = (Groups::new(), Files::default());
+        let enter = |function: &str| {
+            groups.enter("vfio:test", "17", bdf(function), || {
+                // What the kernel says EBUSY to.
+                assert!(!files.is_open.swap(true, SeqCst), "open still");
+                Ok(Slow(&files))
+            })
+        };
+        for _ in 0..10 {
+            files.is_closing.store(false, SeqCst);
+            let last = enter("3b:00.0").unwrap();
+            thread::scope(|scope| {
+                scope.spawn(|| drop(last));
+                while !files.is_closing.load(SeqCst) {
+                    thread::yield_now();
+                }
+                drop(enter("3b:00.1").unwrap());
+            });
+        }
     }
 
     #[test]

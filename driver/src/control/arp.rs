@@ -33,6 +33,8 @@ pub(crate) const ARP_WORDS: usize = 3;
 #[derive(Debug)]
 pub(super) struct Neighbours<P: Platform> {
     entries: HostBuf<P>,
+    /// Entries that were made, moved or deleted so far.
+    changes: u64,
 }
 
 /// An entry in memory.
@@ -44,6 +46,7 @@ impl<P: Platform> Neighbours<P> {
         let len = committed.min(ARPS) as usize;
         Ok(Self {
             entries: HostBuf::new(platform, len.saturating_mul(ARP_WORDS))?,
+            changes: 0,
         })
     }
 
@@ -51,6 +54,21 @@ impl<P: Platform> Neighbours<P> {
     fn entries(&self) -> impl Iterator<Item = (usize, &Entry)> {
         let (entries, _) = self.entries.words().as_chunks();
         entries.iter().enumerate().skip(1)
+    }
+
+    /// How many entries were made, moved or deleted so far.
+    pub(super) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The pairs of addresses that paths use.
+    pub(super) fn used(&self) -> impl Iterator<Item = (IpAddr, MacAddr)> {
+        self.entries().filter_map(|(_, entry)| {
+            let [word, first, second] = entry.each_ref().map(|word| word.load(Ordering::Relaxed));
+            let ip = (u128::from(first) << 64) | u128::from(second);
+            let [_, _, mac @ ..] = (word & MAC_MASK).to_be_bytes();
+            (word >= USER).then_some((Gid(ip.to_be_bytes()).ip(), MacAddr(mac)))
+        })
     }
 
     /// The index of `destination` at `mac` for one more user.
@@ -85,6 +103,7 @@ impl<P: Platform> Neighbours<P> {
         for (place, word) in entry.iter().zip(words) {
             place.store(word, Ordering::Relaxed);
         }
+        self.changes = self.changes.wrapping_add(1);
         Ok(index)
     }
 
@@ -109,6 +128,9 @@ impl<P: Platform> Neighbours<P> {
             shared.store(word & !MAC_MASK | to.to_u64(), Ordering::Relaxed);
             users = users.saturating_add((word >> 48) as u32);
         }
+        if users > 0 {
+            self.changes = self.changes.wrapping_add(1);
+        }
         Ok(users)
     }
 
@@ -129,6 +151,7 @@ impl<P: Platform> Neighbours<P> {
         let change = ArpChange::Delete;
         run(cqp, &ManageArp { index, change })?;
         word.store(0, Ordering::Relaxed);
+        self.changes = self.changes.wrapping_add(1);
         Ok(())
     }
 }

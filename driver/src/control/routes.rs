@@ -87,6 +87,20 @@ impl<P: Platform> Control<P> {
         self.neighbours.change(&mut self.cqp, destination, from, to)
     }
 
+    /// Where paths go: each destination with the MAC address of its next hop, once, however many
+    /// paths go there; twice, where paths to it were given two MAC addresses. Groups are among
+    /// them.
+    pub fn neighbours(&self) -> impl Iterator<Item = (IpAddr, MacAddr)> {
+        self.neighbours.used()
+    }
+
+    /// A count that is another whenever [`neighbours`](Self::neighbours) may be: for who has them
+    /// follow what the link says.
+    #[must_use]
+    pub const fn neighbour_changes(&self) -> u64 {
+        self.neighbours.changes()
+    }
+
     /// Takes what a path needs. On failure nothing is taken.
     pub(super) fn take_route(&mut self, path: &Path) -> Result<(Route, Target)> {
         let own = self.gids.join(path.sgid_index)?;

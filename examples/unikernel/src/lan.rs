@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use e810::{Control, MacAddr};
 use e810_net::{
-    AddressState, Claim, Config, Event, Interface, Ns, Ping, Resolution, link_local, multicast_mac,
+    AddressState, Claim, Config, Event, Interface, Ns, Ping, Place, Resolution, link_local, multicast_mac,
 };
 use metal::{Machine, Metal};
 
@@ -21,7 +21,7 @@ const IDENT: u16 = 0xe810;
 pub(crate) struct Lan<'m> {
     machine: &'m Machine,
     frames: Frames<'m>,
-    interface: Interface<NEIGHBOURS>,
+    interface: Interface<[Place; NEIGHBOURS]>,
     ipv4: Ipv4Addr,
     /// The echo reply that came last.
     reply: Option<Ping>,

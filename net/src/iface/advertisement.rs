@@ -9,6 +9,7 @@ use crate::address::{AUTOCONFIGURED, Address, AddressState, Origin, TWO_HOURS};
 use crate::counters::DropReason;
 use crate::event::Event;
 use crate::mac::with_interface_id;
+use crate::neighbour::Places;
 use crate::path_mtu::MIN_IPV6;
 use crate::prefix::Prefix;
 use crate::router::{Change, end};
@@ -21,7 +22,7 @@ const REACHABLE_RANGE: (Ns, Ns) = (Ns::from_secs(1), Ns::from_secs(3600));
 /// Times between solicitations that are taken from a router, for the same reason.
 const RETRANS_RANGE: (Ns, Ns) = (Ns::from_ms(100), Ns::from_secs(10));
 
-impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
+impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     pub(super) fn router_advertisement(
         &mut self,
         now: Ns,

@@ -7,12 +7,12 @@ use super::receive::Reply;
 use crate::address::AddressState;
 use crate::counters::DropReason;
 use crate::mac::MacAddr;
-use crate::neighbour::{Heard, Reply as NeighbourReply};
+use crate::neighbour::{Heard, Places, Reply as NeighbourReply};
 use crate::time::Ns;
 use crate::wire::arp::{Arp, Operation};
 use crate::wire::{ETHERTYPE_ARP, Ethernet};
 
-impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
+impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     pub(super) fn arp(
         &mut self,
         now: Ns,

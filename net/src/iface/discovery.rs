@@ -7,12 +7,12 @@ use super::receive::Reply;
 use crate::address::{Address, AddressState};
 use crate::counters::DropReason;
 use crate::mac::{MacAddr, multicast_mac, solicited_node};
-use crate::neighbour::{Heard, Reply as NeighbourReply};
+use crate::neighbour::{Heard, Places, Reply as NeighbourReply};
 use crate::time::Ns;
 use crate::wire::nd::{self, Advertisement};
 use crate::wire::{ETHERTYPE_IPV6, Ethernet, Ipv6};
 
-impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
+impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     /// A neighbour asks for an address (RFC 4861 7.2.3).
     pub(super) fn solicitation(
         &mut self,

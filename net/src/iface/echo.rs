@@ -7,7 +7,7 @@ use super::receive::Reply;
 use crate::counters::DropReason;
 use crate::event::{Event, PingFailure};
 use crate::mac::MacAddr;
-use crate::neighbour::Resolution;
+use crate::neighbour::{Places, Resolution};
 use crate::ping::Ping;
 use crate::time::Ns;
 use crate::wire::icmpv4::{ECHO_HEADER, build_echo};
@@ -19,7 +19,7 @@ use crate::wire::{
 /// Hop limit, or time to live, of our packets (RFC 1700, IP TTL).
 const HOPS: u8 = 64;
 
-impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
+impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     /// Whether one more echo request may be answered.
     fn admit(&mut self, now: Ns) -> Result<(), DropReason> {
         match self.echo.take(now) {

@@ -12,9 +12,8 @@ mod timers;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use heapless::Vec;
-
 pub use poll::FRAMES_PER_POLL;
+use poll::Held;
 
 use crate::address::{
     Address, AddressError, AddressState, Addresses, Claim, DAD_DELAY, Origin, PROBE_WAIT,
@@ -25,7 +24,7 @@ use crate::counters::Counters;
 use crate::event::{Event, Events};
 use crate::group::{GroupError, Groups};
 use crate::mac::{MacAddr, link_local, solicited_node};
-use crate::neighbour::{Neighbour, Neighbours};
+use crate::neighbour::{Neighbour, Neighbours, Place, Places};
 use crate::path_mtu::PathMtus;
 use crate::ping::{PING_LENGTH, Ping, PingError, Pings};
 use crate::prefix::Prefix;
@@ -34,13 +33,13 @@ use crate::route::{RouteError, Routes};
 use crate::router::Routers;
 use crate::time::Ns;
 
-/// An interface with room for `N` neighbours (at least 4), and for frames of `FRAME` bytes (at
-/// least 1298), which should be the MTU and 22 bytes of headers.
+/// An interface with room for the neighbours of its `P`, and for frames of `FRAME` bytes (at least
+/// 1298), which should be the MTU and 22 bytes of headers.
 #[derive(Clone, Debug)]
-pub struct Interface<const N: usize = 32, const FRAME: usize = 1522> {
+pub struct Interface<P = [Place; 32], const FRAME: usize = 1522> {
     config: Config,
     addresses: Addresses,
-    neighbours: Neighbours<N>,
+    neighbours: Neighbours<P>,
     routes: Routes,
     routers: Routers,
     groups: Groups,
@@ -50,23 +49,32 @@ pub struct Interface<const N: usize = 32, const FRAME: usize = 1522> {
     events: Events,
     counters: Counters,
     random: Random,
-    /// A frame that the port had no room for, and when it is given to it again.
-    held: Option<(Vec<u8, FRAME>, Ns)>,
+    /// A frame that the port had no room for.
+    held: Option<Held<FRAME>>,
 }
 
-impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
-    /// An interface that has its link-local address only, if it has IPv6.
+impl<const N: usize, const FRAME: usize> Interface<[Place; N], FRAME> {
+    /// An interface that has its link-local address only, if it has IPv6, with room for `N`
+    /// neighbours.
     #[must_use]
     pub fn new(config: Config, now: Ns) -> Self {
+        const { assert!(N >= 4, "room for a learnt neighbour") }
+        Self::with_places(config, [const { Place::EMPTY }; N], now)
+    }
+}
+
+impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
+    /// The same, whose neighbours have these places: four at least, or none is learnt.
+    #[must_use]
+    pub fn with_places(config: Config, places: P, now: Ns) -> Self {
         const {
-            assert!(N >= 4, "room for a learnt neighbour");
             assert!(FRAME >= 1298, "room for every packet that IPv6 guarantees");
         }
         let random = Random::new(config.mac, config.seed);
         let mut interface = Self {
             config,
             addresses: Addresses::new(),
-            neighbours: Neighbours::new(Random::new(config.mac, !config.seed)),
+            neighbours: Neighbours::new(places, Random::new(config.mac, !config.seed)),
             routes: Routes::new(),
             routers: Routers::new(),
             groups: Groups::new(),
@@ -119,6 +127,18 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
     /// The neighbour cache.
     pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> {
         self.neighbours.iter()
+    }
+
+    /// How many neighbours it has room for.
+    #[must_use]
+    pub fn neighbour_room(&self) -> usize {
+        self.neighbours.room()
+    }
+
+    /// What is known of one neighbour.
+    #[must_use]
+    pub fn neighbour(&self, ip: IpAddr) -> Option<Neighbour> {
+        self.neighbours.get(ip)
     }
 
     /// Default routers, the preferred one first.

@@ -4,6 +4,7 @@ use heapless::Vec;
 
 use super::Interface;
 use crate::counters::DropReason;
+use crate::neighbour::Places;
 use crate::port::Port;
 use crate::time::{Ns, earliest};
 
@@ -12,17 +13,38 @@ pub const FRAMES_PER_POLL: usize = 32;
 
 /// A frame that found no room is given to the port again after this time, or with the next poll.
 const HELD_TIME: Ns = Ns::from_ms(1);
+/// A port that has taken no frame for this long takes none for now: its link is down, or its queue
+/// hangs. Others do not wait for it then.
+const STUCK_TIME: Ns = Ns::from_ms(100);
 
-impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
+/// A frame that the port had no room for.
+#[derive(Clone, Debug)]
+pub(super) struct Held<const FRAME: usize> {
+    frame: Vec<u8, FRAME>,
+    /// When it is given to the port again.
+    again: Ns,
+    /// When it was given to it first.
+    since: Ns,
+}
+
+impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     /// Receives what has come in, answers it, and sends what is due. Whether the next call, at
     /// once, may find more to do.
+    ///
+    /// Where the port takes no frame, the one is kept for the next call, and what comes in waits
+    /// in the port. After a tenth of a second without room, frames are received all the same, and
+    /// time passes for neighbours, pings and lifetimes; what should be sent is counted
+    /// ([`Counters::port_full`](crate::Counters::port_full)) and lost. Own addresses are probed for
+    /// and announced, and groups reported, when there is room again.
     pub fn poll(&mut self, now: Ns, port: &mut impl Port) -> bool {
-        if let Some((frame, _)) = self.held.take()
-            && !self.send(&frame, now, port)
+        if let Some(held) = self.held.take()
+            && !self.send(&held.frame, held.since, now, port)
+            && now.since(held.since) < STUCK_TIME
         {
             return false;
         }
         let (mut frame, mut out) = ([0; FRAME], [0; FRAME]);
+        let was_stuck = self.held.is_some();
         let mut received = 0;
         while received < FRAMES_PER_POLL
             && let Some(length) = port.receive(&mut frame)
@@ -37,11 +59,20 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
                 }
             };
             let reply = reply.and_then(|length| out.get(..length));
-            if let Some(reply) = reply
-                && !self.send(reply, now, port)
-            {
-                return false;
+            if let Some(reply) = reply {
+                match was_stuck {
+                    true => self.lose(),
+                    false if !self.send(reply, now, now, port) => return false,
+                    false => {}
+                }
             }
+        }
+        if was_stuck {
+            self.expire(now);
+            while self.neighbours.due(now, &mut self.events).is_some() {
+                self.lose();
+            }
+            return received == FRAMES_PER_POLL;
         }
         let mut sent = 0;
         while sent < FRAMES_PER_POLL
@@ -49,7 +80,7 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
         {
             sent += 1;
             if let Some(frame) = out.get(..length)
-                && !self.send(frame, now, port)
+                && !self.send(frame, now, now, port)
             {
                 return false;
             }
@@ -57,17 +88,25 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
         received == FRAMES_PER_POLL || sent == FRAMES_PER_POLL
     }
 
-    /// Sends a frame, or keeps it for the next poll.
-    fn send(&mut self, frame: &[u8], now: Ns, port: &mut impl Port) -> bool {
+    /// Sends a frame that was there at `since`, or keeps it for the next poll.
+    fn send(&mut self, frame: &[u8], since: Ns, now: Ns, port: &mut impl Port) -> bool {
         if port.transmit(frame).is_ok() {
             self.counters.sent = self.counters.sent.saturating_add(1);
             return true;
         }
-        self.counters.port_full = self.counters.port_full.saturating_add(1);
-        self.held = Vec::from_slice(frame)
-            .ok()
-            .map(|frame| (frame, now.plus(HELD_TIME)));
+        self.lose();
+        let frame = Vec::from_slice(frame).ok();
+        self.held = frame.map(|frame| Held {
+            frame,
+            again: now.plus(HELD_TIME),
+            since,
+        });
         false
+    }
+
+    /// Counts a frame that the port did not take.
+    const fn lose(&mut self) {
+        self.counters.port_full = self.counters.port_full.saturating_add(1);
     }
 
     /// Takes one frame; the length of the reply that it wrote to `out`, if there is one.
@@ -112,8 +151,11 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
     /// nothing is asked of the interface.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Ns> {
+        if let Some(held) = &self.held {
+            // What else is due waits, or passes with the next try.
+            return Some(held.again);
+        }
         let deadlines = [
-            self.held.as_ref().map(|(_, at)| *at),
             self.addresses.deadline(),
             self.groups.deadline(),
             self.neighbours.deadline(),

@@ -6,6 +6,7 @@ use super::Interface;
 use crate::counters::DropReason;
 use crate::group::GroupQuery;
 use crate::mac::MacAddr;
+use crate::neighbour::Places;
 use crate::path_mtu::reported;
 use crate::time::Ns;
 use crate::wire::icmpv4::Icmpv4;
@@ -19,7 +20,7 @@ use crate::wire::{
 /// The length of a reply, if there is one.
 pub(super) type Reply = Result<Option<usize>, DropReason>;
 
-impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
+impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     pub(super) fn receive(&mut self, now: Ns, frame: &[u8], out: &mut [u8]) -> Reply {
         let (ethernet, payload) = Ethernet::parse(frame)?;
         let own = self.config.vlan.map_or(0, |vlan| vlan.id);

@@ -5,11 +5,12 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::Interface;
 use crate::group::Report;
 use crate::mac::{link_local, multicast_mac};
+use crate::neighbour::Places;
 use crate::time::Ns;
 use crate::wire::igmp::{self, Record};
 use crate::wire::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IGMP, Ipv4, Writer, mld};
 
-impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
+impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     /// The next report that is due.
     pub(super) fn report_frame(&mut self, now: Ns, out: &mut [u8]) -> Option<usize> {
         while let Some(report) = self.groups.due(now, &mut self.random) {

@@ -5,12 +5,12 @@ use core::net::IpAddr;
 use super::Interface;
 use crate::address::{Address, AddressState};
 use crate::mac::{MacAddr, multicast_mac};
-use crate::neighbour::{NeighbourState, Resolution};
+use crate::neighbour::{NeighbourState, Places, Resolution};
 use crate::prefix::{Prefix, common_bits};
 use crate::route::NextHop;
 use crate::time::Ns;
 
-impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
+impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     /// The MAC address that frames to an IP address have; its neighbour is asked if it is not
     /// known. Neither multicast nor broadcast nor an own address needs to be asked for.
     pub fn lookup(&mut self, ip: IpAddr, now: Ns) -> Resolution {

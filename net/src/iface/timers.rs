@@ -9,17 +9,28 @@ use crate::address::{
 };
 use crate::event::Event;
 use crate::mac::{link_local, multicast_mac};
+use crate::neighbour::Places;
 use crate::router::{MAX_RTR_SOLICITATION_DELAY, MAX_RTR_SOLICITATIONS, RTR_SOLICITATION_INTERVAL};
 use crate::time::Ns;
 use crate::wire::{ETHERTYPE_IPV6, nd};
 
-impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
+impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     /// Lets go of what is over.
     pub(super) fn expire(&mut self, now: Ns) {
         while let Some(router) = self.routers.defaults.expired(now) {
             self.events.push(Event::RouterRemoved(router.into()));
         }
         while self.routers.on_link.expired(now).is_some() {}
+        while let Some(address) = self.addresses.aged(now) {
+            let ip = address.ip;
+            if address.valid_until.is_some_and(|until| until <= now) {
+                // It is there.
+                let _ = self.remove_address(ip, now);
+            } else {
+                address.state = AddressState::Deprecated;
+                self.events.push(Event::AddressDeprecated(ip));
+            }
+        }
         self.paths.expire(now);
         self.expire_pings(now);
     }
@@ -30,17 +41,6 @@ impl<const N: usize, const FRAME: usize> Interface<N, FRAME> {
             let retrans = self.neighbours.times.retrans;
             let address = self.addresses.due(now)?;
             let ip = address.ip;
-            if address.valid_until.is_some_and(|until| until <= now) {
-                // It is there.
-                let _ = self.remove_address(ip, now);
-                continue;
-            }
-            let is_old = address.preferred_until.is_some_and(|until| until <= now);
-            if address.state == AddressState::Preferred && is_old {
-                address.state = AddressState::Deprecated;
-                self.events.push(Event::AddressDeprecated(ip));
-                continue;
-            }
             match (address.state, ip) {
                 (AddressState::Tentative, IpAddr::V4(v4)) if address.probes < PROBE_NUM => {
                     address.probes += 1;

@@ -3,8 +3,9 @@
 use core::net::IpAddr;
 
 use super::{
-    DELAY_FIRST_PROBE_TIME, FAILED_TIME, IN_USE, LOCK_TIME, MAX_BACKOFF, MAX_MULTICAST_SOLICIT,
-    MAX_UNICAST_SOLICIT, Resolution, STALE_TIME, Solicit, Times, moved,
+    DELAY_FIRST_PROBE_TIME, FAILED_TIME, Heard, IN_USE, LOCK_TIME, MAX_BACKOFF,
+    MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT, Reply, Resolution, STALE_TIME, Solicit, Times,
+    moved,
 };
 use crate::event::{Event, Events};
 use crate::mac::MacAddr;
@@ -59,8 +60,8 @@ pub(super) struct Entry {
     solicits: u8,
     /// Failures in a row.
     failures: u8,
-    /// Looked up last.
-    used: Ns,
+    /// Looked up last; `None` when those that watched it have gone.
+    pub(super) used: Option<Ns>,
     /// When the MAC address was set.
     set: Option<Ns>,
 }
@@ -83,7 +84,7 @@ impl Entry {
             next: Some(now),
             solicits: 0,
             failures: 0,
-            used: now,
+            used: Some(now),
             set: None,
         }
     }
@@ -121,7 +122,7 @@ impl Entry {
     }
 
     pub(super) fn lookup(&mut self, now: Ns) -> Resolution {
-        self.used = now;
+        self.used = Some(now);
         self.is_learnt = false;
         match self.state {
             NeighbourState::Incomplete => Resolution::Pending,
@@ -136,12 +137,12 @@ impl Entry {
     }
 
     /// How soon the entry may give way to another: the least goes first; `None` never.
-    pub(super) fn dispensable(&self, now: Ns) -> Option<(u8, Ns)> {
+    pub(super) fn dispensable(&self, now: Ns) -> Option<(u8, Option<Ns>)> {
         let rank = match self.state {
             _ if self.users > 0 => return None,
             NeighbourState::Failed => 0,
             _ if self.is_learnt => 1,
-            _ if now.since(self.used) >= IN_USE => 2,
+            _ if self.used.is_none_or(|used| now.since(used) >= IN_USE) => 2,
             _ => return None,
         };
         Some((rank, self.used))
@@ -189,6 +190,60 @@ impl Entry {
         self.next = Some(now);
     }
 
+    /// Asks a neighbour anew that has not answered.
+    pub(super) fn ask_again(&mut self, now: Ns) {
+        self.state = NeighbourState::Incomplete;
+        self.solicits = 0;
+        self.next = Some(now);
+    }
+
+    /// What a neighbour says of itself (RFC 4861 7.2.5).
+    pub(super) fn hear(
+        &mut self,
+        reply: &Reply,
+        now: Ns,
+        times: Times,
+        random: &mut Random,
+        events: &mut Events,
+    ) -> Heard {
+        let fresh = match reply.is_solicited {
+            true => NeighbourState::Reachable,
+            false => NeighbourState::Stale,
+        };
+        if !self.is_known() {
+            // Without the option there is nothing to be known.
+            let Some(mac) = reply.mac else {
+                return Heard::Unasked;
+            };
+            self.set_mac(mac, now, events);
+            self.is_router = reply.is_router;
+            self.enter(fresh, now, times, random);
+            return Heard::Taken;
+        }
+        let other = reply.mac.filter(|mac| *mac != self.mac);
+        let is_asked = self.state == NeighbourState::Probe && reply.is_solicited;
+        match other {
+            Some(_) if !reply.overrides => {
+                if self.state == NeighbourState::Reachable {
+                    self.enter(NeighbourState::Stale, now, times, random);
+                }
+                return Heard::Taken;
+            }
+            Some(_) if self.is_locked(now) && !is_asked => return Heard::Taken,
+            Some(mac) => {
+                self.set_mac(mac, now, events);
+                self.enter(fresh, now, times, random);
+            }
+            None if reply.is_solicited => self.enter(fresh, now, times, random),
+            None => {}
+        }
+        let was_router = core::mem::replace(&mut self.is_router, reply.is_router);
+        match was_router && !reply.is_router {
+            true => Heard::NoRouter,
+            false => Heard::Taken,
+        }
+    }
+
     /// Does what is due.
     pub(super) fn step(&mut self, now: Ns, times: Times, events: &mut Events) -> Step {
         match self.state {
@@ -213,9 +268,7 @@ impl Entry {
             }
             // Watched, and not heard of since: it is asked again.
             NeighbourState::Failed if self.users > 0 => {
-                self.state = NeighbourState::Incomplete;
-                self.solicits = 0;
-                self.next = Some(now);
+                self.ask_again(now);
                 Step::Changed
             }
             NeighbourState::Stale if self.users > 0 => {

@@ -4,21 +4,21 @@
 //! neighbour that asks for us makes one where room is free, and such entries are few and give way.
 
 mod entry;
+mod table;
 #[cfg(test)]
 mod tests;
 
 use core::net::IpAddr;
 
-use heapless::Vec;
-
 use entry::Entry;
 pub use entry::{Neighbour, NeighbourState};
+use table::Table;
+pub use table::{Place, Places};
 
 use crate::event::{Event, Events};
 use crate::mac::MacAddr;
 use crate::random::Random;
-use crate::take::swap_take;
-use crate::time::Ns;
+use crate::time::{Ns, earliest};
 
 /// Solicitations to the group before an address is unreachable (RFC 4861 10).
 pub(crate) const MAX_MULTICAST_SOLICIT: u8 = 3;
@@ -94,21 +94,24 @@ pub(crate) struct Times {
     pub(crate) retrans: Ns,
 }
 
-/// The cache, with room for `N` neighbours.
+/// The cache.
 #[derive(Clone, Debug)]
-pub(crate) struct Neighbours<const N: usize> {
-    entries: Vec<Entry, N>,
+pub(crate) struct Neighbours<P> {
+    table: Table<P>,
+    /// Nothing is due before; `None`: nothing ever.
+    wake: Option<Ns>,
+    /// Where the look for what is due goes on.
+    cursor: usize,
     pub(crate) times: Times,
     random: Random,
 }
 
-impl<const N: usize> Neighbours<N> {
-    /// Most entries at a time that were made by requests of others.
-    pub(crate) const LEARNT: usize = N / 4;
-
-    pub(crate) const fn new(random: Random) -> Self {
+impl<P: Places> Neighbours<P> {
+    pub(crate) fn new(places: P, random: Random) -> Self {
         Self {
-            entries: Vec::new(),
+            table: Table::new(places),
+            wake: None,
+            cursor: 0,
             times: Times {
                 reachable: REACHABLE_TIME,
                 retrans: RETRANS_TIMER,
@@ -117,17 +120,25 @@ impl<const N: usize> Neighbours<N> {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Neighbour> {
-        self.entries.iter().map(Entry::shown)
+    pub(crate) fn room(&self) -> usize {
+        self.table.room()
     }
 
-    fn find(&mut self, ip: IpAddr) -> Option<&mut Entry> {
-        self.entries.iter_mut().find(|entry| entry.ip == ip)
+    /// Most entries at a time that were made by requests of others.
+    pub(crate) fn learnt_room(&self) -> usize {
+        self.room() / 4
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Neighbour> {
+        self.table.iter().map(Entry::shown)
+    }
+
+    pub(crate) fn get(&self, ip: IpAddr) -> Option<Neighbour> {
+        self.table.get(ip).map(Entry::shown)
     }
 
     pub(crate) fn state(&self, ip: IpAddr) -> Option<NeighbourState> {
-        let entry = self.entries.iter().find(|entry| entry.ip == ip)?;
-        Some(entry.state)
+        Some(self.table.get(ip)?.state)
     }
 
     /// Whether a solicitation for it is unanswered.
@@ -140,8 +151,10 @@ impl<const N: usize> Neighbours<N> {
 
     /// The MAC address of a neighbour, which is asked if it is not known.
     pub(crate) fn lookup(&mut self, ip: IpAddr, now: Ns) -> Resolution {
-        if let Some(entry) = self.find(ip) {
-            return entry.lookup(now);
+        if let Some(entry) = self.table.get_mut(ip) {
+            let resolution = entry.lookup(now);
+            self.wake = earliest(self.wake, entry.next);
+            return resolution;
         }
         match self.make(Entry::incomplete(ip, now), now) {
             true => Resolution::Pending,
@@ -149,133 +162,137 @@ impl<const N: usize> Neighbours<N> {
         }
     }
 
-    /// As `lookup`, and the entry stays, and stays confirmed, until it is given back.
+    /// As `lookup`, and the entry stays, and stays confirmed, until it is given back. One that
+    /// does not answer is asked again at once.
     pub(crate) fn watch(&mut self, ip: IpAddr, now: Ns) -> Resolution {
         let resolution = self.lookup(ip, now);
-        if let Some(entry) = self.find(ip) {
-            entry.users = entry.users.saturating_add(1);
-            if matches!(entry.state, NeighbourState::Stale | NeighbourState::Delay) {
-                entry.probe(now);
-            }
+        let Some(entry) = self.table.get_mut(ip) else {
+            return resolution;
+        };
+        entry.users = entry.users.saturating_add(1);
+        match entry.state {
+            NeighbourState::Stale | NeighbourState::Delay => entry.probe(now),
+            NeighbourState::Failed => entry.ask_again(now),
+            _ => {}
         }
-        resolution
+        self.wake = earliest(self.wake, entry.next);
+        match entry.is_known() {
+            true => resolution,
+            false => Resolution::Pending,
+        }
     }
 
+    /// One user less. With the last one the entry may give way at once, and one that is not known
+    /// is gone: nobody waits for its answer.
     pub(crate) fn unwatch(&mut self, ip: IpAddr) {
-        if let Some(entry) = self.find(ip) {
-            entry.users = entry.users.saturating_sub(1);
+        let Ok(place) = self.table.place(ip) else {
+            return;
+        };
+        let Some(entry) = self.table.at_mut(place) else {
+            return;
+        };
+        entry.users = entry.users.saturating_sub(1);
+        if entry.users == 0 {
+            entry.used = None;
+            if !entry.is_known() {
+                self.table.remove(place);
+            }
         }
     }
 
     /// Makes an entry, in the place of one that is not in use if need be.
     fn make(&mut self, entry: Entry, now: Ns) -> bool {
-        if self.entries.is_full() {
-            let places = self.entries.iter().enumerate();
+        if self.table.is_full() {
+            let places = self.table.iter().enumerate();
             let ranked = places.filter_map(|(place, old)| Some((old.dispensable(now)?, place)));
             let Some((_, place)) = ranked.min() else {
                 return false;
             };
-            swap_take(&mut self.entries, place);
+            self.table.remove(place);
         }
-        self.entries.push(entry).is_ok()
+        self.wake = earliest(self.wake, entry.next);
+        self.table.insert(entry)
     }
 
     /// A neighbour asked for us, and its question says where it is (RFC 4861 7.2.3; RFC 826).
     /// False: it is not known, and there was no room for it.
     pub(crate) fn learn(&mut self, ip: IpAddr, mac: MacAddr, now: Ns, events: &mut Events) -> bool {
-        let random = &mut self.random;
-        let found = self.entries.iter_mut().find(|entry| entry.ip == ip);
-        if let Some(entry) = found {
+        if let Some(entry) = self.table.get_mut(ip) {
             let is_new = !entry.is_known() || entry.mac != mac && !entry.is_locked(now);
             if is_new {
                 entry.set_mac(mac, now, events);
-                entry.enter(NeighbourState::Stale, now, self.times, random);
+                entry.enter(NeighbourState::Stale, now, self.times, &mut self.random);
+                self.wake = earliest(self.wake, entry.next);
             }
             return true;
         }
-        let learnt = self.entries.iter().filter(|entry| entry.is_learnt).count();
-        learnt < Self::LEARNT && self.entries.push(Entry::learnt(ip, mac, now)).is_ok()
+        let learnt = self.table.iter().filter(|entry| entry.is_learnt).count();
+        if learnt >= self.learnt_room() {
+            return false;
+        }
+        let entry = Entry::learnt(ip, mac, now);
+        self.wake = earliest(self.wake, entry.next);
+        self.table.insert(entry)
     }
 
     /// A neighbour advertisement or an ARP reply (RFC 4861 7.2.5).
     pub(crate) fn reply(&mut self, reply: &Reply, now: Ns, events: &mut Events) -> Heard {
-        let random = &mut self.random;
-        let found = self.entries.iter_mut().find(|entry| entry.ip == reply.ip);
-        let Some(entry) = found else {
+        let (times, random) = (self.times, &mut self.random);
+        let Some(entry) = self.table.get_mut(reply.ip) else {
             return Heard::Unasked;
         };
-        let fresh = match reply.is_solicited {
-            true => NeighbourState::Reachable,
-            false => NeighbourState::Stale,
-        };
-        if !entry.is_known() {
-            // Without the option there is nothing to be known.
-            let Some(mac) = reply.mac else {
-                return Heard::Unasked;
-            };
-            entry.set_mac(mac, now, events);
-            entry.is_router = reply.is_router;
-            entry.enter(fresh, now, self.times, random);
-            return Heard::Taken;
-        }
-        let other = reply.mac.filter(|mac| *mac != entry.mac);
-        let is_asked = entry.state == NeighbourState::Probe && reply.is_solicited;
-        match other {
-            Some(_) if !reply.overrides => {
-                if entry.state == NeighbourState::Reachable {
-                    entry.enter(NeighbourState::Stale, now, self.times, random);
-                }
-                return Heard::Taken;
-            }
-            Some(_) if entry.is_locked(now) && !is_asked => return Heard::Taken,
-            Some(mac) => {
-                entry.set_mac(mac, now, events);
-                entry.enter(fresh, now, self.times, random);
-            }
-            None if reply.is_solicited => entry.enter(fresh, now, self.times, random),
-            None => {}
-        }
-        let was_router = core::mem::replace(&mut entry.is_router, reply.is_router);
-        match was_router && !reply.is_router {
-            true => Heard::NoRouter,
-            false => Heard::Taken,
-        }
+        let heard = entry.hear(reply, now, times, random, events);
+        self.wake = earliest(self.wake, entry.next);
+        heard
     }
 
     /// A protocol above has seen that a neighbour gets what is sent to it (RFC 4861 7.3.1).
     pub(crate) fn confirm(&mut self, ip: IpAddr, now: Ns) {
         let (times, random) = (self.times, &mut self.random);
-        let found = self.entries.iter_mut().find(|entry| entry.ip == ip);
-        if let Some(entry) = found.filter(|entry| entry.is_known()) {
+        let entry = self.table.get_mut(ip).filter(|entry| entry.is_known());
+        if let Some(entry) = entry {
             entry.enter(NeighbourState::Reachable, now, times, random);
+            self.wake = earliest(self.wake, entry.next);
         }
     }
 
     /// The next solicitation that is due; entries whose time is over change or go.
     pub(crate) fn due(&mut self, now: Ns, events: &mut Events) -> Option<Solicit> {
-        loop {
-            let is_due = |entry: &Entry| entry.next.is_some_and(|at| at <= now);
-            let place = self.entries.iter().position(is_due)?;
-            let step = self.entries.get_mut(place)?.step(now, self.times, events);
+        while self.wake.is_some_and(|at| at <= now) {
+            let Some(place) = self.next_due(now) else {
+                self.wake = self.table.iter().filter_map(|entry| entry.next).min();
+                break;
+            };
+            self.cursor = place;
+            let step = self.table.at_mut(place)?.step(now, self.times, events);
             match step {
                 entry::Step::Solicit(solicit) => return Some(solicit),
                 entry::Step::Changed => {}
-                entry::Step::Gone => {
-                    swap_take(&mut self.entries, place);
-                }
+                entry::Step::Gone => self.table.remove(place),
             }
         }
+        None
     }
 
-    pub(crate) fn deadline(&self) -> Option<Ns> {
-        self.entries.iter().filter_map(|entry| entry.next).min()
+    /// The first entry from the cursor on that is due.
+    fn next_due(&self, now: Ns) -> Option<usize> {
+        let is_due = |place: &usize| {
+            let next = self.table.at(*place).and_then(|entry| entry.next);
+            next.is_some_and(|at| at <= now)
+        };
+        let behind = self.cursor..self.table.len();
+        behind.chain(0..self.cursor).find(is_due)
+    }
+
+    /// When [`due`](Self::due) may next have something to do.
+    pub(crate) const fn deadline(&self) -> Option<Ns> {
+        self.wake
     }
 
     /// Forgets a neighbour that cannot be reached as it was: its address is our own now.
     pub(crate) fn forget(&mut self, ip: IpAddr) {
-        let place = self.entries.iter().position(|entry| entry.ip == ip);
-        if let Some(place) = place {
-            swap_take(&mut self.entries, place);
+        if let Ok(place) = self.table.place(ip) {
+            self.table.remove(place);
         }
     }
 }

@@ -13,7 +13,7 @@ const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
 struct Bench {
-    cache: Neighbours<8>,
+    cache: Neighbours<[Place; 8]>,
     events: Events,
     now: Ns,
 }
@@ -21,7 +21,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         Self {
-            cache: Neighbours::new(Random::new(MAC, 1)),
+            cache: Neighbours::new([const { Place::EMPTY }; 8], Random::new(MAC, 1)),
             events: Events::new(),
             now: Ns::ZERO,
         }
@@ -189,6 +189,53 @@ fn a_watched_neighbour_is_asked_until_it_is_back() {
     assert_eq!(bench.state(), None);
 }
 
+#[test]
+fn places_are_given_back() {
+    let mut bench = Bench::new();
+    let ip = |n: u32| IpAddr::from(n.to_be_bytes());
+    // One that answers and one that does not, and who watched them goes: more than there is room
+    // for, within the time that a lookup keeps an entry.
+    for n in 0..3000 {
+        let [there, silent] = [ip(0x0A00_0000 + n), ip(0x0B00_0000 + n)];
+        for ip in [there, silent] {
+            assert_eq!(bench.cache.watch(ip, bench.now), Resolution::Pending, "{n}");
+        }
+        bench.run(1);
+        let reply = Reply {
+            ip: there,
+            mac: Some(MAC),
+            is_solicited: true,
+            overrides: true,
+            is_router: false,
+        };
+        bench.cache.reply(&reply, bench.now, &mut bench.events);
+        assert_eq!(bench.cache.lookup(there, bench.now), Resolution::Known(MAC));
+        for ip in [there, silent] {
+            bench.cache.unwatch(ip);
+        }
+        assert_eq!(bench.cache.state(silent), None, "nobody waits for it");
+        bench.events();
+    }
+    // What is watched is full at the bound, and nothing else is taken for it.
+    for n in 0..8 {
+        assert_eq!(bench.cache.watch(ip(n), bench.now), Resolution::Pending);
+    }
+    assert_eq!(bench.cache.watch(ip(8), bench.now), Resolution::NoRoom);
+    bench.cache.unwatch(ip(3));
+    assert_eq!(bench.cache.watch(ip(8), bench.now), Resolution::Pending);
+}
+
+#[test]
+fn who_asks_again_does_not_wait_for_the_next_attempt() {
+    let mut bench = Bench::new();
+    bench.cache.watch(A, bench.now);
+    bench.run(3_600_000);
+    assert_eq!(bench.state(), Some(NeighbourState::Failed));
+    assert_eq!(bench.lookup(), Resolution::Unreachable);
+    assert_eq!(bench.cache.watch(A, bench.now), Resolution::Pending);
+    assert_eq!(bench.run(0).len(), 1);
+}
+
 /// RFC 4861 appendix C, the part about advertisements.
 #[test]
 fn advertisements_change_states_as_the_rfc_says() {
@@ -322,9 +369,9 @@ proptest! {
             }
             bench.run(0);
             prop_assert!(bench.cache.deadline().is_none_or(|at| at > bench.now));
-            prop_assert!(bench.cache.entries.len() <= 8);
-            let learnt = bench.cache.entries.iter().filter(|entry| entry.is_learnt);
-            prop_assert!(learnt.count() <= Neighbours::<8>::LEARNT);
+            prop_assert!(bench.cache.table.len() <= 8);
+            let learnt = bench.cache.table.iter().filter(|entry| entry.is_learnt);
+            prop_assert!(learnt.count() <= bench.cache.learnt_room());
             for ip in &watched {
                 let users = watched.iter().filter(|other| *other == ip).count();
                 let entry = bench.cache.iter().find(|entry| entry.ip == *ip);

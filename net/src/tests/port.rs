@@ -14,8 +14,8 @@ use super::node::Node;
 use super::wire::pair;
 use crate::phy::PortDevice;
 use crate::{
-    Claim, Config, DropReason, Event, FRAMES_PER_POLL, Interface, Ns, Ping, PingError, PingFailure,
-    Port, Prefix, Resolution, RouteError,
+    Claim, Config, DropReason, Event, FRAMES_PER_POLL, Full, Interface, Ns, Ping, PingError,
+    PingFailure, Place, Port, Prefix, Resolution, RouteError,
 };
 
 const FAR: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
@@ -71,12 +71,89 @@ fn a_frame_without_room_is_kept_and_one_that_is_too_long_is_counted() {
     assert_eq!(node.dropped(DropReason::Oversize), 1);
 }
 
+/// A port that takes no frame until it is told to: its link is down, or its queue hangs.
+struct Stuck {
+    incoming: Vec<Vec<u8>>,
+    received: usize,
+    takes: bool,
+    sent: Vec<Vec<u8>>,
+}
+
+impl Port for Stuck {
+    fn receive(&mut self, into: &mut [u8]) -> Option<usize> {
+        let frame = self.incoming.pop()?;
+        into[..frame.len()].copy_from_slice(&frame);
+        self.received += 1;
+        Some(frame.len())
+    }
+
+    fn transmit(&mut self, frame: &[u8]) -> Result<(), Full> {
+        if !self.takes {
+            return Err(Full);
+        }
+        self.sent.push(frame.to_vec());
+        Ok(())
+    }
+}
+
+#[test]
+fn a_port_that_takes_no_frame_stops_nothing_else() {
+    let mut interface: Interface = Interface::new(Config::new(OURS), Ns::ZERO);
+    let claim = Claim::Announced;
+    interface.add_ipv4(OUR_V4, 24, claim, Ns::ZERO).unwrap();
+    let mut port = Stuck {
+        incoming: vec![],
+        received: 0,
+        takes: false,
+        sent: vec![],
+    };
+    interface.poll(Ns::ZERO, &mut port);
+    interface.ping(PEER_V4.into(), 1, 1, Ns::ZERO).unwrap();
+    let (resolution, hop) = interface.watch(PEER_V4.into(), Ns::ZERO);
+    assert_eq!(resolution, Resolution::Pending);
+    port.incoming = vec![echo_v4(PEER, PEER_V4, OUR_V4, 1); 10];
+    let (mut now, mut events) = (Ns::ZERO, vec![]);
+    while now < Ns::from_secs(60) {
+        let due = interface.next_deadline().unwrap();
+        assert!(due > now, "who sleeps until then sleeps");
+        now = now.plus(Ns::from_ms(5));
+        interface.poll(now, &mut port);
+        events.extend(core::iter::from_fn(|| interface.next_event()));
+    }
+    assert_eq!(port.received, 10);
+    let failed = Event::EchoFailed {
+        ip: PEER_V4.into(),
+        ident: 1,
+        seq: 1,
+        why: PingFailure::TimedOut,
+    };
+    assert!(events.contains(&failed), "{events:?}");
+    let unreachable = Event::NeighbourUnreachable(PEER_V4.into());
+    assert!(events.contains(&unreachable), "{events:?}");
+    // With room again: the frame that was kept, and what had waited for it.
+    port.takes = true;
+    interface.unwatch(hop.unwrap());
+    for _ in 0..2000 {
+        now = now.plus(Ns::from_ms(5));
+        interface.poll(now, &mut port);
+    }
+    let is_announcement =
+        |frame: &&Vec<u8>| frame[12..14] == [8, 6] && frame[28..32] == frame[38..42];
+    assert_eq!(port.sent.iter().filter(is_announcement).count(), 2);
+    let added: Vec<_> = core::iter::from_fn(|| interface.next_event()).collect();
+    let link_local = crate::link_local(OURS).into();
+    assert!(
+        added.contains(&Event::AddressAdded(link_local)),
+        "probed for, then ours: {added:?}"
+    );
+}
+
 #[test]
 fn a_large_frame_needs_a_large_interface() {
     let mut config = Config::new(OURS);
     config.mtu = 9000;
     config.ipv6 = false;
-    let mut interface: Interface<8, 9022> = Interface::new(config, Ns::ZERO);
+    let mut interface: Interface<[Place; 8], 9022> = Interface::new(config, Ns::ZERO);
     let claim = Claim::Unannounced;
     interface.add_ipv4(OUR_V4, 24, claim, Ns::ZERO).unwrap();
     let ping = Ping {
@@ -182,7 +259,7 @@ fn the_longest_prefix_leads() {
     let hop = hop.unwrap();
     assert_eq!((hop.via, hop.source), (gateway(10), OUR_V4.into()));
     interface.unwatch(hop);
-    assert_eq!(interface.neighbours().next().unwrap().users, 0);
+    assert_eq!(interface.neighbours().count(), 0, "nobody asks any more");
 }
 
 #[test]

@@ -8,6 +8,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use e810_host::functions::station::Unresolved;
+
 use crate::events::EventSink;
 use crate::rings::DataPathOps;
 
@@ -35,9 +37,9 @@ pub enum Refused {
         /// Its number.
         number: u32,
     },
-    /// Nobody answers for an address.
-    #[error("{0}")]
-    Unresolved(String),
+    /// Where packets to an address go is not known.
+    #[error(transparent)]
+    Unresolved(#[from] Unresolved),
     /// The device is gone, or was never there.
     #[error("{0}")]
     Gone(String),

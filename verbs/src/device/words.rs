@@ -1,9 +1,10 @@
 //! The functions that the environment names: which devices the process has, and which functions
 //! each of them may be.
 
-use e810_backends::spec::AddressedSpec;
+use e810_backends::spec::{AddressedSpec, SpecAddress};
+use e810_hal::Ns;
 
-use crate::control::in_process::{MTU, Opening};
+use crate::control::in_process::{MTU, Opening, WAIT};
 
 /// A device of the process: the functions that it may be, the one that is wanted most first. Never
 /// empty.
@@ -37,17 +38,25 @@ fn opening(name: &str) -> Result<Opening, String> {
         spec,
         addresses,
         tap,
+        gateways,
+        wait,
     } = name.parse()?;
+    let own = |own: &SpecAddress| own.to_string().parse();
+    let addresses = addresses.iter().map(own).collect::<Result<_, String>>()?;
     Ok(Opening {
         spec,
         addresses,
         tap,
+        gateways,
+        wait: wait.map_or(WAIT, |seconds| Ns::from_ms(u64::from(seconds) * 1000)),
         mtu: MTU,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     /// The functions and the number of their addresses.
@@ -72,16 +81,29 @@ mod tests {
             ]
         );
         assert_eq!(parse(" \n"), (vec![], vec![]));
+        let (words, wrong) = parse("sim@10.8.1.1/24,gateway=10.8.1.254,wait=7 sim");
+        assert_eq!(wrong, [""; 0]);
+        let openings = words.concat();
+        let [said, usual] = &openings[..] else {
+            panic!("{openings:?}");
+        };
+        assert_eq!(said.gateways, ["10.8.1.254".parse::<IpAddr>().unwrap()]);
+        assert_eq!(
+            [said.wait, usual.wait].map(|wait| wait.0 / 1_000_000),
+            [7000, 3000]
+        );
     }
 
     #[test]
     fn what_names_no_function_is_said_and_passed_over() {
-        let (words, wrong) = parse("nonsense sim|sim@10.8 | vfio:zz||sim");
+        let (words, wrong) = parse("nonsense sim|sim@10.8 | vfio:zz||sim sim@10.8.1.0/24");
         assert_eq!(names(&words).concat().len(), 2);
         assert_eq!(words.len(), 2);
-        assert_eq!(wrong.len(), 3, "{wrong:?}");
+        assert_eq!(wrong.len(), 4, "{wrong:?}");
         assert!(wrong[0].starts_with("`nonsense`: `nonsense` names no device"));
         assert_eq!(wrong[1], "`sim@10.8`: `10.8` is no IP address");
         assert!(wrong[2].starts_with("`vfio:zz`: "));
+        let network = "`sim@10.8.1.0/24`: `10.8.1.0/24` is the network itself";
+        assert!(wrong[3].starts_with(network), "{wrong:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Datagrams and groups between two functions of one wire, and where packets to an address go.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use e810_verbs::abi::state::Gid;
 use e810_verbs::abi::work::Wc;
 
 use crate::harness::objects::{Ah, RC, UD, address, flag, state};
-use crate::harness::{ALONE, Connection, Cq, Ctx, Mr, PATIENCE, Pd, Qp, WIRED, errno, memory};
+use crate::harness::{ALONE, Connection, Cq, Ctx, Mr, PATIENCE, Pd, Qp, WIRED, errno, gid, memory};
 
 /// Of all queue pairs here.
 const KEY: u32 = 0x1234_5678;
@@ -86,14 +86,6 @@ impl Station {
         assert_eq!((self.mr.dereg(), self.pd.free()), (0, 0));
         assert_eq!(self.ctx.close(), 0);
     }
-}
-
-fn gid(ip: impl Into<IpAddr>) -> Gid {
-    let v6 = match ip.into() {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-        IpAddr::V6(v6) => v6,
-    };
-    Gid { raw: v6.octets() }
 }
 
 /// There and back: by the link-local GID, which has the Ethernet address in it, and by those for

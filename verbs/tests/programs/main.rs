@@ -24,6 +24,7 @@ mod endings;
 mod events;
 mod gids;
 mod harness;
+mod neighbours;
 mod processes;
 mod requests;
 mod software_events;

@@ -20,7 +20,9 @@ pub struct RunArgs {
     /// E810_DEVICE, else simulated ones].
     ///
     /// Each process that uses libibverbs gets the first of them that no other process has, and
-    /// keeps it until it ends.
+    /// keeps it until it ends. Behind the `@` go IP/LEN with its network (without one every address
+    /// is on the link), gateway=IP, wait=SECONDS for a peer that does not say where it is [default:
+    /// 3], and tap=NAME.
     #[arg(short, long, value_name = "SPEC[@IP,..]")]
     pub device: Vec<AddressedSpec>,
     /// Give each process all functions, not one of them.

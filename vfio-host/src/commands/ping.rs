@@ -175,8 +175,8 @@ impl DeviceVisitor<1> for Asked<'_> {
                 let there = simulated.sim().function(1);
                 let network_there = Network {
                     addresses: peer_addresses(args),
-                    gateways: Vec::new(),
                     vlan: args.vlan,
+                    ..Network::default()
                 };
                 with(there, &start, &network_there, |_| {
                     with(function, &own, &network, ask)
@@ -246,6 +246,7 @@ impl Asked<'_> {
             addresses,
             gateways: args.gateway.clone(),
             vlan: args.vlan,
+            ..Network::default()
         }
     }
 
@@ -303,7 +304,6 @@ impl Asked<'_> {
                 continue;
             };
             let line = match event {
-                StationEvent::Neighbour { .. } => continue,
                 StationEvent::Echo {
                     seq,
                     length,

@@ -19,6 +19,7 @@ use crate::functions::checks::{exists, warn_of_memlock};
 use crate::functions::open::open;
 use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
 use crate::functions::start::{Start, start};
+use crate::functions::station::RESOLVE_LIMIT;
 use crate::functions::tap::{GidChange, Tap, TapChange, TapCounts, TapPlan};
 use crate::functions::{lifecycle, watch};
 use crate::output::units::{link_speed, mac};
@@ -132,6 +133,7 @@ impl Resident<'_> {
             name: self.args.name.clone(),
             addresses: self.args.ip.clone(),
             vlan: None,
+            resolve_limit: RESOLVE_LIMIT,
         };
         let mut changes = Vec::new();
         let done = match Tap::start(platform, &mut control, &plan, &mut changes) {

@@ -9,7 +9,7 @@ use e810_backends::interrupts::HostPlatform;
 use super::lifecycle::FUNCTIONS;
 use super::neighbours::without_station;
 use super::start::Start;
-use super::station::Network;
+use super::station::{Network, RESOLVE_LIMIT};
 use super::tap::TapPlan;
 use crate::cli::PairArgs;
 use crate::cli::address::Own;
@@ -48,6 +48,7 @@ fn network_of(args: &PairArgs, which: usize) -> Network {
         gateways: gateways.collect(),
         vlan: args.address.vlan,
         addresses,
+        ..Network::default()
     }
 }
 
@@ -68,6 +69,7 @@ pub(crate) fn start_station<P: HostPlatform>(
             name: name.clone(),
             addresses: own_addresses(args, which),
             vlan: args.address.vlan,
+            resolve_limit: RESOLVE_LIMIT,
         });
     }
     if !args.virtual_time && !matches!(start, Start::Warm { .. }) {

@@ -1,26 +1,21 @@
 //! Paths of queue pairs, and the neighbours that they go to.
 
-use std::mem;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use e810::{Control, MacAddr};
+use e810::{Control, MacAddr, PortState};
 use e810_backends::interrupts::HostPlatform;
+use e810_hal::Ns;
 
-use super::station::{Neighbour, PendingResolve, Station, StationEvent, Unresolved};
+use super::station::{PendingResolve, Station, Unresolved};
 use super::tap::{Tap, TapChange, TapPlan};
 use crate::cli::own_address::OwnAddress;
 use crate::output::units;
 
-/// A path that is followed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Followed {
-    destination: IpAddr,
-    /// Its next hop.
-    via: IpAddr,
-    /// Where the queue pairs' packets go.
-    mac: MacAddr,
-}
+/// When it is tried again to move paths, after the device has refused to.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Who has the function's LAN queues, answers there and resolves.
 #[derive(Debug)]
@@ -30,31 +25,58 @@ enum Resolver<P: HostPlatform> {
 }
 
 /// Who resolves for a function, and the paths that follow its neighbours.
+///
+/// Which destinations have paths, and where these go, is what the card's ARP table has, and where
+/// they should go is what the resolver knows. The two are compared when either has changed: so the
+/// order of events is of no account.
 #[derive(Debug)]
 pub struct NeighbourTracker<P: HostPlatform> {
     resolver: Resolver<P>,
-    followed: Vec<Followed>,
-    /// One was added since its neighbour was looked at.
+    /// Destinations whose paths are followed; `None`: all.
+    named: Option<BTreeSet<IpAddr>>,
+    /// Those of them that paths go to: the resolver stays with them.
+    followed: BTreeSet<IpAddr>,
+    /// Where packets to them go, as a station has said last.
+    macs: BTreeMap<IpAddr, MacAddr>,
+    /// [`Control::neighbour_changes`] when the card's table was looked at last.
+    seen: u64,
+    /// A destination was named since then.
     has_new: bool,
+    /// When to try what the device has refused.
+    again_at: Option<Instant>,
+    had_link: bool,
 }
 
 impl<P: HostPlatform> NeighbourTracker<P> {
+    const fn new(resolver: Resolver<P>) -> Self {
+        Self {
+            resolver,
+            named: Some(BTreeSet::new()),
+            followed: BTreeSet::new(),
+            macs: BTreeMap::new(),
+            seen: 0,
+            has_new: false,
+            again_at: None,
+            // What has come up is announced as it begins.
+            had_link: true,
+        }
+    }
+
     /// Of a function that answers by itself.
     pub const fn of_station(station: Station<P>) -> Self {
-        Self {
-            resolver: Resolver::Station(station),
-            followed: Vec::new(),
-            has_new: false,
-        }
+        Self::new(Resolver::Station(station))
     }
 
     /// Of one that the host's stack answers for.
     pub(crate) fn of_tap(tap: Tap<P>) -> Self {
-        Self {
-            resolver: Resolver::Tap(Box::new(tap)),
-            followed: Vec::new(),
-            has_new: false,
-        }
+        Self::new(Resolver::Tap(Box::new(tap)))
+    }
+
+    /// All paths are followed, wherever their MAC addresses came from.
+    #[must_use]
+    pub fn following_all(mut self) -> Self {
+        self.named = None;
+        self
     }
 
     /// Of one that the host's stack is to answer for, through a TAP interface of this name, which
@@ -67,11 +89,13 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         control: &mut Control<P>,
         name: &str,
         addresses: Vec<OwnAddress>,
+        resolve_limit: Ns,
     ) -> Result<Self> {
         let plan = TapPlan {
             name: name.to_owned(),
             addresses,
             vlan: None,
+            resolve_limit,
         };
         let mut changes = Vec::new();
         let tap = Tap::start(platform, control, &plan, &mut changes)?;
@@ -109,26 +133,16 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         idle: &dyn Fn() -> Result<()>,
     ) -> Result<MacAddr> {
         let neighbour = self.begin_resolve(destination).wait(idle)?;
-        self.follow_found(destination, neighbour);
+        self.follow(destination);
         Ok(neighbour.mac)
     }
 
-    /// The same, whose answer can be waited for without this: then
-    /// [`NeighbourTracker::follow_found`] is called with it.
+    /// The same, whose answer can be waited for without this.
     pub fn begin_resolve(&self, destination: IpAddr) -> PendingResolve {
         match &self.resolver {
             Resolver::Station(station) => station.begin_resolve(destination),
             Resolver::Tap(tap) => tap.begin_resolve(destination),
         }
-    }
-
-    /// Paths to a destination follow its neighbour, which was found.
-    pub fn follow_found(&mut self, destination: IpAddr, neighbour: Neighbour) {
-        self.follow(Followed {
-            destination,
-            via: neighbour.via,
-            mac: neighbour.mac,
-        });
     }
 
     /// Where packets to a destination go that is on the link, at `mac`, as its own side says; paths
@@ -142,23 +156,18 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         mac: MacAddr,
         idle: &dyn Fn() -> Result<()>,
     ) -> Result<MacAddr> {
-        let Resolver::Station(station) = &self.resolver else {
+        let Resolver::Station(_) = &self.resolver else {
             return self.resolve(destination, idle);
         };
-        station.watch(destination);
-        self.follow(Followed {
-            destination,
-            via: destination,
-            mac,
-        });
+        self.follow(destination);
         Ok(mac)
     }
 
-    fn follow(&mut self, path: Followed) {
-        self.followed
-            .retain(|known| known.destination != path.destination);
-        self.followed.push(path);
-        self.has_new = true;
+    fn follow(&mut self, destination: IpAddr) {
+        if let Some(named) = &mut self.named {
+            named.insert(destination.to_canonical());
+            self.has_new = true;
+        }
     }
 
     /// Has paths go to where their neighbours are now, and the GID table follow a TAP interface's
@@ -182,37 +191,73 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         control: &mut Control<P>,
         on_gid_change: &mut dyn FnMut(),
     ) -> Result<()> {
-        match &mut self.resolver {
+        let has_moved = match &mut self.resolver {
             Resolver::Station(station) => {
-                if !station.has_events() {
-                    return Ok(());
+                let has_link = control.query_port(1)?.state == PortState::Active;
+                if has_link && !self.had_link {
+                    station.link_up();
                 }
-                while let Some(event) = station.next_event() {
-                    if let StationEvent::Neighbour { ip, mac } = event {
-                        let paths = self.followed.iter_mut().filter(|path| path.via == ip);
-                        for path in paths {
-                            path.go_to(control, mac)?;
-                        }
-                    }
-                }
+                self.had_link = has_link;
+                let macs = station.take_macs();
+                macs.map(|macs| self.macs = macs).is_some()
             }
-            Resolver::Tap(tap) => {
-                let has_changed = tap.progress(control, &mut |change| {
-                    if let TapChange::Gid(_) = change {
-                        on_gid_change();
-                    }
-                    log_change(change);
-                })?;
-                if !has_changed && !mem::take(&mut self.has_new) {
-                    return Ok(());
+            Resolver::Tap(tap) => tap.progress(control, &mut |change| {
+                if let TapChange::Gid(_) = change {
+                    on_gid_change();
                 }
-                for path in &mut self.followed {
-                    if let Some(mac) = tap.mac_of(path.destination) {
-                        path.go_to(control, mac)?;
+                log_change(change);
+            })?,
+        };
+        let is_due = self.again_at.is_some_and(|at| Instant::now() >= at);
+        if has_moved || is_due || self.has_new || self.seen != control.neighbour_changes() {
+            self.compare(control)?;
+        }
+        Ok(())
+    }
+
+    /// Compares where paths go with where they should go, and has them go there.
+    fn compare(&mut self, control: &mut Control<P>) -> Result<()> {
+        self.has_new = false;
+        let named = self.named.as_ref();
+        let is_followed =
+            |ip: &IpAddr| !ip.is_multicast() && named.is_none_or(|named| named.contains(ip));
+        let paths: Vec<_> = control.neighbours().collect();
+        let paths = paths.into_iter().filter(|(ip, _)| is_followed(ip));
+        let paths: Vec<(IpAddr, MacAddr)> = paths.collect();
+        let used: BTreeSet<IpAddr> = paths.iter().map(|(ip, _)| *ip).collect();
+        let added: Vec<_> = used.difference(&self.followed).copied().collect();
+        let gone: Vec<_> = self.followed.difference(&used).copied().collect();
+        self.followed = used;
+        if !added.is_empty() || !gone.is_empty() {
+            match &self.resolver {
+                Resolver::Station(station) => station.follow(added, gone),
+                Resolver::Tap(tap) => tap.follow(added, gone),
+            }
+        }
+        let was_refused = self.again_at.take().is_some();
+        for (destination, from) in paths {
+            let known = match &self.resolver {
+                Resolver::Station(_) => self.macs.get(&destination).copied(),
+                Resolver::Tap(tap) => tap.mac_of(destination),
+            };
+            let Some(to) = known.filter(|to| *to != from) else {
+                continue;
+            };
+            match control.move_neighbour(destination, from, to) {
+                Ok(paths) => log::info!(
+                    "{paths} paths to {destination} go to {} now",
+                    units::mac(to)
+                ),
+                Err(error) if error.needs_reset() => return Err(error.into()),
+                Err(error) => {
+                    self.again_at = Some(Instant::now() + AGAIN);
+                    if !was_refused {
+                        log::warn!("paths to {destination} stay, and are tried again: {error}");
                     }
                 }
             }
         }
+        self.seen = control.neighbour_changes();
         Ok(())
     }
 
@@ -222,31 +267,6 @@ impl<P: HostPlatform> NeighbourTracker<P> {
             Resolver::Station(station) => station.close(control),
             Resolver::Tap(tap) => tap.close(control).map(drop),
         }
-    }
-}
-
-impl Followed {
-    fn go_to<P: HostPlatform>(
-        &mut self,
-        control: &mut Control<P>,
-        mac: MacAddr,
-    ) -> Result<(), e810::Error> {
-        if self.mac == mac {
-            return Ok(());
-        }
-        match control.move_neighbour(self.destination, self.mac, mac) {
-            Ok(paths) => {
-                log::info!(
-                    "{paths} paths to {} go to {} now",
-                    self.destination,
-                    units::mac(mac)
-                );
-                self.mac = mac;
-            }
-            Err(error) if error.needs_reset() => return Err(error),
-            Err(error) => log::warn!("paths to {} stay: {error}", self.destination),
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The control path in this process: a thread opens the function, brings it up and does what its
 //! events leave to do; commands are carried out by the thread that gives them.
 //!
+//! * `full`, tables of peers that are full;
 //! * `objects`, what was made, by its number;
 //! * `serve`, the thread's work;
 //! * `resolve`, where packets to an address go.
@@ -22,6 +23,7 @@ use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
 use e810_hal::Ns;
+use e810_host::cli::own_address::OwnAddress;
 use e810_host::functions::simulated::simulator;
 use e810_host::functions::start::{Sizes, Source, Start, usual_ceqs};
 use e810_sim::{Mode, Sim, can_check_access};
@@ -31,6 +33,7 @@ use crate::async_events::DeviceEvent;
 use crate::events::{EventSink, Happened};
 use crate::rings::DataPathOps;
 
+mod full;
 mod objects;
 mod resolve;
 mod serve;
@@ -43,6 +46,10 @@ const LINK: Ns = Ns::from_ms(3_000);
 
 /// MTU of an interface where none is said: what every path MTU fits into.
 pub const MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
+
+/// How long a peer may take to answer where its packets go, where none is said: three questions, a
+/// second apart. The kernel takes one second, in which it asks once.
+pub const WAIT: Ns = Ns::from_ms(3_000);
 
 /// The environment variable with which a program is trusted to leave the memory that it has
 /// registered where it is, and writable: `direct`. A simulated function of the process then reaches
@@ -57,6 +64,7 @@ const CAPACITY: Capacity = Capacity {
     cqs: 2048,
     mrs: 16_384,
     ahs: 0x2_0000,
+    // All that the card's format can name: peers, one each.
     arps: 4096,
     mcast_groups: 1025,
     // 4 GiB in pages of 4 KiB, of which memory is allocated for what is used.
@@ -79,9 +87,13 @@ pub struct Opening {
     /// The function.
     pub spec: DeviceSpec,
     /// Its addresses, in the order of the GID table behind the link-local one.
-    pub addresses: Vec<IpAddr>,
+    pub addresses: Vec<OwnAddress>,
     /// The TAP interface whose addresses are its own, while it is open.
     pub tap: Option<String>,
+    /// Gateways to what is on no network of its addresses.
+    pub gateways: Vec<IpAddr>,
+    /// How long a peer may take to answer where its packets go.
+    pub wait: Ns,
     /// Bytes of the longest IP packet.
     pub mtu: u16,
 }
@@ -175,7 +187,7 @@ impl DeviceVisitor<1> for Serving {
         let (mut control, events) = device.split();
         // An interface has them from its stack.
         if self.opening.tap.is_none() {
-            for ip in &self.opening.addresses {
+            for OwnAddress { ip, .. } in &self.opening.addresses {
                 let gid = GidEntry::untagged(*ip);
                 control
                     .add_gid(gid)
@@ -256,10 +268,14 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
             let why = format!("the function belongs to process {}", self.process);
             return Err(Refused::Gone(why));
         }
-        match command {
+        let answer = match command {
             Command::Resolve(destination) => self.resolve(destination),
             command => lock(&self.objects).execute(command, &self.tokens),
+        };
+        if let Err(refused) = &answer {
+            full::complain_of(refused);
         }
+        answer
     }
 
     fn listen(&self, sink: &Arc<dyn EventSink>) {

@@ -5,11 +5,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use anyhow::anyhow;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
-use e810_host::cli::own_address::OwnAddress;
 use e810_host::functions::neighbours::NeighbourTracker;
-use e810_host::functions::station::{Neighbour, Network, Pace, PendingResolve, Station};
+use e810_host::functions::station::{Network, Pace, PendingResolve, Station, Unresolved};
 
-use super::{InProcess, Opening, lock};
+use super::{CAPACITY, InProcess, Opening, lock};
 use crate::control::{Answer, Refused};
 
 /// Who finds out.
@@ -29,22 +28,27 @@ impl<P: HostPlatform> Resolver<P> {
         control: &mut Control<P>,
         opening: &Opening,
     ) -> anyhow::Result<Self> {
-        let addresses = opening.addresses.iter().copied().map(OwnAddress::alone);
-        let addresses = addresses.collect();
-        if let Some(name) = &opening.tap {
-            let tap = NeighbourTracker::start_tap(platform.clone(), control, name, addresses)?;
-            return Ok(Self {
-                neighbours: Some(tap),
-            });
-        }
-        let network = Network {
-            addresses,
-            ..Network::default()
+        let addresses = opening.addresses.clone();
+        let (platform, limit) = (platform.clone(), opening.wait);
+        let neighbours = match &opening.tap {
+            Some(name) => Some(NeighbourTracker::start_tap(
+                platform, control, name, addresses, limit,
+            )?),
+            None => {
+                let network = Network {
+                    addresses,
+                    gateways: opening.gateways.clone(),
+                    neighbours: CAPACITY.arps as usize,
+                    resolve_limit: limit,
+                    ..Network::default()
+                };
+                // Without one, only own and link-local addresses can be reached.
+                let station = Station::start(platform, control, &network, Pace::Calm);
+                station.ok().map(NeighbourTracker::of_station)
+            }
         };
-        let station = Station::start(platform.clone(), control, &network, Pace::Calm);
-        // Without one, only own and link-local addresses can be reached.
         Ok(Self {
-            neighbours: station.ok().map(NeighbourTracker::of_station),
+            neighbours: neighbours.map(NeighbourTracker::following_all),
         })
     }
 
@@ -52,13 +56,6 @@ impl<P: HostPlatform> Resolver<P> {
     fn begin(&self, destination: IpAddr) -> Option<PendingResolve> {
         let neighbours = self.neighbours.as_ref()?;
         Some(neighbours.begin_resolve(destination))
-    }
-
-    /// Paths to an address follow its neighbour from now on.
-    fn follow(&mut self, destination: IpAddr, neighbour: Neighbour) {
-        if let Some(neighbours) = &mut self.neighbours {
-            neighbours.follow_found(destination, neighbour);
-        }
     }
 
     /// Has paths follow their neighbours, and the GID table an interface's addresses: whether that
@@ -79,8 +76,11 @@ impl<P: HostPlatform> InProcess<P> {
             return Ok(Answer::Resolved(mac));
         }
         let Some(pending) = lock(&self.resolver).begin(destination) else {
-            let why = format!("{destination}: the function has no LAN queues to ask on");
-            return Err(Refused::Unresolved(why));
+            let why = "its LAN queues are not ours, or could not be opened";
+            return Err(Refused::Unresolved(Unresolved::NoStation {
+                destination,
+                why,
+            }));
         };
         // Without the lock: others resolve meanwhile, and a device that goes ends it.
         let is_there = || match self.gone.get() {
@@ -91,8 +91,10 @@ impl<P: HostPlatform> InProcess<P> {
         if let Some(why) = self.gone.get() {
             return Err(Refused::Gone(why.clone()));
         }
-        let found = found.map_err(|error| Refused::Unresolved(format!("{error:#}")))?;
-        lock(&self.resolver).follow(destination, found);
+        let found = found.map_err(|error| match error.downcast::<Unresolved>() {
+            Ok(unresolved) => Refused::Unresolved(unresolved),
+            Err(other) => Refused::Gone(format!("{other:#}")),
+        })?;
         Ok(Answer::Resolved(found.mac))
     }
 

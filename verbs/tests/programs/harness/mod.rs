@@ -5,6 +5,7 @@
 
 use std::env;
 use std::ffi::{c_int, c_void};
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::ptr;
@@ -74,6 +75,15 @@ fn name_devices() {
             }
         }
     });
+}
+
+/// The GID of an address.
+pub(crate) fn gid(ip: impl Into<IpAddr>) -> Gid {
+    let v6 = match ip.into() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    Gid { raw: v6.octets() }
 }
 
 /// The error number of this thread.

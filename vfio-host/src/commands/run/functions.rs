@@ -66,10 +66,13 @@ impl Functions {
         let (x, y) = if is_shared { (d, e) } else { (8, 10) };
         let all = (0..count).map(|number| {
             spec.mac = Some([a, b, c, d, e, number]);
+            let own = IpAddr::V4(Ipv4Addr::new(10, x, y, number.wrapping_add(1)));
             AddressedSpec {
                 spec: DeviceSpec::Sim(spec.clone()),
-                addresses: vec![IpAddr::V4(Ipv4Addr::new(10, x, y, number.wrapping_add(1)))],
+                addresses: vec![own.into()],
                 tap: None,
+                gateways: Vec::new(),
+                wait: None,
             }
         });
         Ok(Self {

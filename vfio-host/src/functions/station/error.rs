@@ -29,15 +29,23 @@ pub enum Unresolved {
     },
     /// The host's stack has no route through the TAP interface.
     #[error(
-        "resolving {destination}: the host has had no route there through {interface} for {limit}; see `ip route get {destination}`, and give that interface an address of its network, or a route"
+        "resolving {destination}: the host has no route there through {interface}; see `ip route get {destination}`, and give that interface an address of its network, or a route"
     )]
     NoKernelRoute {
         /// Where packets are to go.
         destination: IpAddr,
         /// Through which interface.
         interface: String,
-        /// For how long that was waited for.
-        limit: Ns,
+    },
+    /// The host's stack has no room for one more neighbour.
+    #[error(
+        "resolving {destination}: the neighbour table of the host's stack is full; make it larger (`sysctl net.{family}.neigh.default.gc_thresh3`), or use fewer peers"
+    )]
+    KernelTableFull {
+        /// Where packets are to go.
+        destination: IpAddr,
+        /// `ipv4` or `ipv6`, as the setting has it.
+        family: &'static str,
     },
     /// Its own address could not be used: whether another station has it was not found out.
     #[error(
@@ -51,7 +59,7 @@ pub enum Unresolved {
     },
     /// Too many neighbours are in use.
     #[error(
-        "resolving {destination}: all {neighbours} places for neighbours are in use; use fewer peers"
+        "resolving {destination}: the table of neighbours is full: all {neighbours} places are in use by queue pairs and address handles; use fewer peers, or destroy those that are not needed"
     )]
     NoRoom {
         /// Where packets are to go.

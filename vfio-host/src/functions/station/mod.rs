@@ -4,6 +4,7 @@
 //! nothing. A thread does it, which has the function's LAN port and an `e810_net::Interface`:
 //!
 //! * `network`, what the function is called there;
+//! * `targets`, destinations that are resolved, and those that paths go to;
 //! * `worker`, the thread.
 //!
 //! It looks at the port every few milliseconds and waits for no interrupt: those are the
@@ -12,13 +13,14 @@
 mod error;
 mod network;
 mod pending;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -26,20 +28,23 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use e810::{Control, LanInit, LanPort, MacAddr};
 use e810_backends::interrupts::HostPlatform;
+use e810_hal::Ns;
 use e810_net::{Ping, multicast_mac};
 
 pub use error::Unresolved;
 pub use network::Network;
+pub(crate) use network::RESOLVE_LIMIT;
 pub use pending::PendingResolve;
+pub use targets::Neighbour;
+use targets::Targets;
 #[cfg(test)]
 pub(crate) use worker::Frames;
-pub use worker::Neighbour;
-use worker::{Command, EventSender, Worker};
-pub(crate) use worker::{RESOLVE_LIMIT, StationEvent};
+pub(crate) use worker::StationEvent;
+use worker::{Command, Shared, Worker};
 
 /// Commands that may wait for the thread.
 const COMMANDS: usize = 32;
-/// StationEvent that may wait for the program; more are lost.
+/// Echoes that may wait for the program; more are lost.
 const EVENTS: usize = 64;
 /// All IPv4 hosts: routers ask there for the groups that a host is in (RFC 3376 4.1.12).
 const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
@@ -59,8 +64,9 @@ pub struct Station<P: HostPlatform> {
     /// Away before the thread is waited for: that is what ends it.
     commands: Option<SyncSender<Command>>,
     events: Receiver<StationEvent>,
-    /// There may be events: one load, for a loop that asks in every turn.
-    has_events: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+    /// How long an address may take to be resolved.
+    resolve_limit: Ns,
     thread: Option<JoinHandle<Option<LanPort<P>>>>,
 }
 
@@ -94,22 +100,11 @@ impl<P: HostPlatform> Station<P> {
         let (commands, from_program) = sync_channel(COMMANDS);
         let (to_program, events) = sync_channel(EVENTS);
         let is_quick = pace == Pace::Quick;
-        let has_events = Arc::new(AtomicBool::new(false));
-        let to_program = EventSender {
-            events: to_program,
-            has_events: Arc::clone(&has_events),
-        };
-        let worker = move |port| {
-            Worker::new(
-                platform,
-                port,
-                interface,
-                from_program,
-                to_program,
-                is_quick,
-            )
-            .run()
-        };
+        let shared = Arc::new(Shared::default());
+        let ends = (from_program, to_program, Arc::clone(&shared));
+        let targets = Targets::new(network.resolve_limit);
+        let worker =
+            move |port| Worker::new(platform, port, interface, targets, ends, is_quick).run();
         // Through a channel, so that the port is there to be closed if there is no thread.
         let (give, take) = sync_channel(1);
         let thread = thread::Builder::new().name("station".to_owned());
@@ -121,7 +116,8 @@ impl<P: HostPlatform> Station<P> {
                 Ok(Self {
                     commands: Some(commands),
                     events,
-                    has_events,
+                    shared,
+                    resolve_limit: network.resolve_limit,
                     thread: Some(thread),
                 })
             }
@@ -154,7 +150,6 @@ impl<P: HostPlatform> Station<P> {
     }
 
     /// Where packets to `destination` go; `idle` is called while that is found out, and may end it.
-    /// From then on the next hop's place is confirmed again and again.
     ///
     /// # Errors
     /// [`Unresolved`], or what `idle` said.
@@ -164,21 +159,28 @@ impl<P: HostPlatform> Station<P> {
 
     /// The same, whose answer can be waited for without this.
     pub fn begin_resolve(&self, destination: IpAddr) -> PendingResolve {
-        PendingResolve::new(destination, self.ask(destination))
-    }
-
-    /// Has the next hop of `destination` confirmed again and again from now on.
-    pub fn watch(&self, destination: IpAddr) {
-        drop(self.ask(destination));
-    }
-
-    fn ask(&self, destination: IpAddr) -> Receiver<Result<Neighbour, Unresolved>> {
         let (answer, answered) = sync_channel(1);
-        self.command(Command::Watch {
+        self.command(Command::Resolve {
             destination,
             answer,
         });
-        answered
+        PendingResolve::new(destination, answered, self.resolve_limit)
+    }
+
+    /// Stays with the next hops of destinations that paths go to now, which keep their places and
+    /// are confirmed again and again, and no longer with those of others.
+    pub(crate) fn follow(&self, added: Vec<IpAddr>, gone: Vec<IpAddr>) {
+        self.command(Command::Follow { added, gone });
+    }
+
+    /// Where packets to these go, if that may be other than was taken last.
+    pub(crate) fn take_macs(&self) -> Option<BTreeMap<IpAddr, MacAddr>> {
+        self.shared.take()
+    }
+
+    /// The link has come up: others may have forgotten the function.
+    pub(crate) fn link_up(&self) {
+        self.command(Command::LinkUp);
     }
 
     /// Says to routers and switches that the function is in a multicast group.
@@ -198,17 +200,7 @@ impl<P: HostPlatform> Station<P> {
         }
     }
 
-    /// Whether there may be events since this was asked last.
-    pub(crate) fn has_events(&self) -> bool {
-        self.has_events.load(Ordering::Relaxed) && self.has_events.swap(false, Ordering::Acquire)
-    }
-
-    /// The oldest event that was not taken yet. Does not wait.
-    pub(crate) fn next_event(&self) -> Option<StationEvent> {
-        self.events.try_recv().ok()
-    }
-
-    /// The same, and waits for it.
+    /// The oldest event that was not taken yet; waits for it.
     pub(crate) fn wait_event(&self, limit: Duration) -> Option<StationEvent> {
         self.events.recv_timeout(limit).ok()
     }

@@ -4,20 +4,25 @@ use std::net::IpAddr;
 
 use e810::MacAddr;
 use e810_net::wire::Vlan;
-use e810_net::{AddressError, Claim, Config, Interface, Ns, Prefix};
+use e810_net::{AddressError, Claim, Config, Interface, Ns, Place, Prefix};
 
 use crate::cli::own_address::OwnAddress;
 
-/// Neighbours that are known at a time.
-pub(super) const NEIGHBOURS: usize = 64;
+/// Neighbours that are known at a time where no other number is asked for: as many as the card's
+/// ARP table has by default.
+const NEIGHBOURS: usize = e810::hmc::Capacity::DEFAULT.arps as usize;
+/// How long an address may take to be resolved where nothing else is said. A neighbour is asked
+/// three times in three seconds, and three times more from the sixth second on: a switch port that
+/// has just come up may forward nothing at first.
+pub(crate) const RESOLVE_LIMIT: e810_hal::Ns = e810_hal::Ns::from_ms(10_000);
 /// Bytes of the longest frame: the greatest MTU (`--mtu`), an Ethernet header and two VLAN tags.
 pub(super) const FRAME: usize = e810::LanInit::new(9702).max_frame();
 
 /// An interface as a station has it.
-pub(super) type StationInterface = Interface<NEIGHBOURS, FRAME>;
+pub(super) type StationInterface = Interface<Box<[Place]>, FRAME>;
 
 /// What a function is called on its link, and who forwards for it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {
     /// Its addresses, beside the link-local one of its MAC.
     pub addresses: Vec<OwnAddress>,
@@ -25,6 +30,22 @@ pub struct Network {
     pub gateways: Vec<IpAddr>,
     /// VLAN of all of them.
     pub vlan: Option<u16>,
+    /// Room for so many neighbours.
+    pub neighbours: usize,
+    /// How long an address may take to be resolved.
+    pub resolve_limit: e810_hal::Ns,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            vlan: None,
+            neighbours: NEIGHBOURS,
+            resolve_limit: RESOLVE_LIMIT,
+        }
+    }
 }
 
 impl Network {
@@ -56,7 +77,8 @@ impl Network {
             seed: now.0 ^ u64::from(std::process::id()) << 32,
             ..Config::new(e810_net::MacAddr(mac.0))
         };
-        let mut interface = Box::new(StationInterface::new(config, now));
+        let places = vec![Place::EMPTY; self.neighbours].into_boxed_slice();
+        let mut interface = Box::new(StationInterface::with_places(config, places, now));
         let mut refused = Vec::new();
         for own in &self.addresses {
             let length = own.prefix_length();

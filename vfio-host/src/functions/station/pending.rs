@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::{Neighbour, RESOLVE_LIMIT, Unresolved};
+use e810_hal::Ns;
+
+use super::{Neighbour, Unresolved};
 
 /// How often who waits for an answer does something else.
 const STEP: Duration = Duration::from_millis(20);
-/// What the thread that resolves may take beyond [`RESOLVE_LIMIT`], on a busy machine.
+/// What the thread that resolves may take beyond the limit, on a busy machine.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Where packets to a destination go, which is being found out.
@@ -18,16 +20,19 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct PendingResolve {
     destination: IpAddr,
     answer: Receiver<Result<Neighbour, Unresolved>>,
+    limit: Ns,
 }
 
 impl PendingResolve {
     pub(in crate::functions) const fn new(
         destination: IpAddr,
         answer: Receiver<Result<Neighbour, Unresolved>>,
+        limit: Ns,
     ) -> Self {
         Self {
             destination,
             answer,
+            limit,
         }
     }
 
@@ -36,7 +41,7 @@ impl PendingResolve {
     /// # Errors
     /// [`Unresolved`], or what `idle` said.
     pub fn wait(self, idle: &dyn Fn() -> Result<()>) -> Result<Neighbour> {
-        let limit = Instant::now() + Duration::from_nanos(RESOLVE_LIMIT.0) + GRACE;
+        let limit = Instant::now() + Duration::from_nanos(self.limit.0) + GRACE;
         loop {
             match self.answer.recv_timeout(STEP) {
                 Ok(answer) => return Ok(answer?),

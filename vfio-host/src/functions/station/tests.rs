@@ -1,4 +1,5 @@
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use e810::{Control, EventSet, GidEntry, LanInit, LinkPolicy, MacAddr, Path};
@@ -6,11 +7,14 @@ use e810_hal::Clock as _;
 use e810_net::{Claim, Config, Interface, Ns, Ping};
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
-use super::worker::{Frames, Waiting, try_resolve};
+mod peers;
+
+use super::worker::Frames;
 use super::*;
 use crate::cli::StartArgs;
 use crate::functions::neighbours::NeighbourTracker;
 use crate::functions::simulated::sim_start;
+use crate::functions::start::Sizes;
 
 const OWN: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
 /// Where the neighbour is later.
@@ -24,15 +28,23 @@ fn sim() -> Sim {
 }
 
 fn up(sim: &Sim, function: u8) -> Up {
+    up_for(sim, function, e810::hmc::Capacity::DEFAULT)
+}
+
+fn up_for(sim: &Sim, function: u8, capacity: e810::hmc::Capacity) -> Up {
     let nic = sim.function(function);
     let args = StartArgs {
         mtu: Some(1500),
         ..StartArgs::default()
     };
     let start = sim_start(&nic, &args).unwrap();
+    let sizes = Sizes {
+        backing: e810::hmc::Backing::default(),
+        capacity,
+        or_fewer: false,
+    };
     let policy = LinkPolicy::GoOn;
-    let backing = e810::hmc::Backing::default();
-    let device = start.bring_up(nic, backing, policy, &mut |_| {}).unwrap();
+    let device = start.bring_up_for(nic, sizes, policy, &mut |_| {}).unwrap();
     device.split()
 }
 
@@ -160,53 +172,6 @@ fn paths_follow_a_neighbour_that_moves() {
     closed.map_err(|(_, error)| error).unwrap();
     [own, other].into_iter().for_each(end);
     assert_eq!(sim.findings(), []);
-}
-
-/// What becomes of a question as time goes on, without a thread and a port.
-#[test]
-fn a_question_has_an_end() {
-    let mac = MacAddr([2, 0, 0, 0, 0, 1]);
-    let network = Network {
-        gateways: vec![ip("192.0.2.254")],
-        ..network(0)
-    };
-    let (mut interface, _) = network.interface(mac, 1500, Ns::ZERO);
-    let limit = RESOLVE_LIMIT;
-    let mut ask = |destination: &str, from: Ns, at: Ns| {
-        let (answer, _) = sync_channel(1);
-        let mut waiting = Waiting {
-            destination: ip(destination),
-            hop: None,
-            until: from.plus(Ns(limit.0)),
-            answer,
-        };
-        try_resolve(&mut waiting, &mut interface, at)
-    };
-    let late = Ns(limit.0);
-    assert_eq!(ask("192.0.2.9", Ns::ZERO, Ns::ZERO), None);
-    let no_answer = |destination, via| {
-        Some(Err(Unresolved::NoAnswer {
-            destination: ip(destination),
-            via: ip(via),
-            limit,
-        }))
-    };
-    assert_eq!(
-        ask("192.0.2.9", Ns::ZERO, late),
-        no_answer("192.0.2.9", "192.0.2.9")
-    );
-    assert_eq!(
-        ask("203.0.113.1", Ns::ZERO, late),
-        no_answer("203.0.113.1", "192.0.2.254")
-    );
-    // The link-local address is not ours yet.
-    let destination = ip("fe80::1");
-    assert_eq!(ask("fe80::1", Ns::ZERO, Ns::ZERO), None);
-    let no_source = Some(Err(Unresolved::NoSource { destination, limit }));
-    assert_eq!(ask("fe80::1", Ns::ZERO, late), no_source);
-    let destination = ip("2001:db8::1");
-    let no_route = Some(Err(Unresolved::NoRoute { destination }));
-    assert_eq!(ask("2001:db8::1", Ns::ZERO, Ns::ZERO), no_route);
 }
 
 /// A flood does not keep the thread from its commands, and not from its end.

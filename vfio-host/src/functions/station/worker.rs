@@ -1,21 +1,17 @@
 //! The thread of a station: it owns the LAN port and the interface, and does what is due.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use e810::{LanPort, MacAddr, Platform};
-use e810_net::{Event, Full, NextHop, Ns, Ping, PingError, PingFailure, Port, Resolution};
+use e810_net::{Event, Full, Ns, Ping, PingError, PingFailure, Port};
 
-use super::Unresolved;
-use super::network::{NEIGHBOURS, StationInterface};
-
-/// How long an address may take to be resolved. A neighbour is asked three times in three
-/// seconds, and three times more from the sixth second on: a switch port that has just
-/// come up may forward nothing at first.
-pub(crate) const RESOLVE_LIMIT: e810_hal::Ns = e810_hal::Ns::from_ms(10_000);
+use super::network::StationInterface;
+use super::targets::{Answer, Targets};
 
 /// Time between two looks at the port where nothing is outstanding.
 const IDLE: Duration = Duration::from_millis(10);
@@ -35,31 +31,24 @@ const COMMANDS: usize = 16;
 /// What a station is asked to do.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Find the next hop of a destination, and stay with it.
-    Watch {
-        destination: IpAddr,
-        answer: SyncSender<Result<Neighbour, Unresolved>>,
+    /// Find the next hop of a destination.
+    Resolve { destination: IpAddr, answer: Answer },
+    /// Stay with those of destinations that paths go to now, and no longer with others'.
+    Follow {
+        added: Vec<IpAddr>,
+        gone: Vec<IpAddr>,
     },
+    /// The link has come up.
+    LinkUp,
     /// Be in a multicast group, for routers and switches.
     Join(IpAddr),
     /// Ask for an echo.
     Ping(Ping),
 }
 
-/// Where packets to a destination go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Neighbour {
-    /// The next hop: the destination, or a gateway.
-    pub via: IpAddr,
-    /// Its Ethernet address.
-    pub mac: MacAddr,
-}
-
 /// What has happened to a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StationEvent {
-    /// A neighbour is there.
-    Neighbour { ip: IpAddr, mac: MacAddr },
     /// An echo has come back.
     Echo {
         seq: u16,
@@ -70,10 +59,36 @@ pub(crate) enum StationEvent {
     NoEcho { seq: u16, why: Option<PingFailure> },
 }
 
-/// Where a station's events go.
-pub(super) struct EventSender {
-    pub(super) events: SyncSender<StationEvent>,
-    pub(super) has_events: Arc<AtomicBool>,
+/// Where packets to the destinations of paths go, for the program's thread.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    has_changed: AtomicBool,
+    macs: Mutex<BTreeMap<IpAddr, MacAddr>>,
+}
+
+impl Shared {
+    /// What there is now, if it may be other than was taken last: one load.
+    pub(super) fn take(&self) -> Option<BTreeMap<IpAddr, MacAddr>> {
+        let is_new = self.has_changed.load(Ordering::Relaxed)
+            && self.has_changed.swap(false, Ordering::Acquire);
+        is_new.then(|| self.lock().clone())
+    }
+
+    fn put(&self, macs: BTreeMap<IpAddr, MacAddr>) {
+        {
+            let mut shared = self.lock();
+            if *shared == macs {
+                return;
+            }
+            *shared = macs;
+        }
+        self.has_changed.store(true, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, MacAddr>> {
+        // It is whole after a panic: only whole ones are put there.
+        self.macs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The port as an interface uses it.
@@ -89,24 +104,17 @@ impl<P: Platform> Port for Frames<P> {
     }
 }
 
-/// A destination that is being resolved.
-pub(super) struct Waiting {
-    pub(super) destination: IpAddr,
-    pub(super) hop: Option<NextHop>,
-    pub(super) until: Ns,
-    pub(super) answer: SyncSender<Result<Neighbour, Unresolved>>,
-}
-
 /// What the thread has.
 pub(super) struct Worker<P: Platform> {
     platform: P,
     port: Frames<P>,
     interface: Box<StationInterface>,
     commands: Receiver<Command>,
-    events: EventSender,
+    events: SyncSender<StationEvent>,
+    shared: Arc<Shared>,
     /// Looks are always quick: echoes are measured at the other end.
     is_quick: bool,
-    waiting: Vec<Waiting>,
+    targets: Targets,
     /// Echoes that are under way.
     echoes: usize,
     /// Frames received, and until when they keep the thread busy.
@@ -114,17 +122,17 @@ pub(super) struct Worker<P: Platform> {
     busy_until: Ns,
     /// Events that the interface has lost.
     events_lost: u64,
-    /// The program has not heard of every neighbour.
-    has_lost: bool,
+    /// Something has changed for the destinations of paths.
+    has_moved: bool,
 }
 
 impl<P: Platform> Worker<P> {
-    pub(super) const fn new(
+    pub(super) fn new(
         platform: P,
         port: LanPort<P>,
         interface: Box<StationInterface>,
-        commands: Receiver<Command>,
-        events: EventSender,
+        targets: Targets,
+        (commands, events, shared): (Receiver<Command>, SyncSender<StationEvent>, Arc<Shared>),
         is_quick: bool,
     ) -> Self {
         Self {
@@ -133,13 +141,14 @@ impl<P: Platform> Worker<P> {
             interface,
             commands,
             events,
+            shared,
             is_quick,
-            waiting: Vec::new(),
+            targets,
             echoes: 0,
             received: 0,
             busy_until: Ns::ZERO,
             events_lost: 0,
-            has_lost: false,
+            has_moved: false,
         }
     }
 
@@ -169,15 +178,16 @@ impl<P: Platform> Worker<P> {
     fn take(&mut self, command: Command) {
         let now = self.now();
         match command {
-            Command::Watch {
+            Command::Resolve {
                 destination,
                 answer,
-            } => self.waiting.push(Waiting {
-                destination,
-                hop: None,
-                until: now.plus(Ns(RESOLVE_LIMIT.0)),
-                answer,
-            }),
+            } => self.targets.ask(destination, answer, now),
+            Command::Follow { added, gone } => {
+                let interface = &mut self.interface;
+                self.targets.follow(&added, &gone, interface, now);
+                self.has_moved = true;
+            }
+            Command::LinkUp => self.interface.link_up(now),
             Command::Join(group) => {
                 if let Err(error) = self.interface.join(group, now) {
                     log::warn!("multicast group {group}: {error}; routers do not hear of it");
@@ -207,8 +217,13 @@ impl<P: Platform> Worker<P> {
                 self.on_event(event);
             }
         }
-        self.resend_neighbours();
-        self.resolve(now);
+        let lost = self.interface.events_lost();
+        self.has_moved |= lost != self.events_lost;
+        self.events_lost = lost;
+        self.targets.progress(&mut self.interface, now);
+        if std::mem::take(&mut self.has_moved) {
+            self.shared.put(self.targets.macs(&self.interface));
+        }
         let received = self.interface.counters().received;
         if received != self.received {
             self.received = received;
@@ -217,7 +232,7 @@ impl<P: Platform> Worker<P> {
         if more || self.is_quick || self.echoes > 0 {
             return QUICK;
         }
-        if !self.waiting.is_empty() || now < self.busy_until {
+        if self.targets.is_asked() || now < self.busy_until {
             return BUSY;
         }
         let due = self.interface.next_deadline();
@@ -226,36 +241,12 @@ impl<P: Platform> Worker<P> {
         })
     }
 
-    /// Answers those whose next hop is known, or will not be.
-    fn resolve(&mut self, now: Ns) {
-        let interface = &mut self.interface;
-        let mut found = Vec::new();
-        self.waiting.retain_mut(|waiting| {
-            let Some(answer) = try_resolve(waiting, interface, now) else {
-                return true;
-            };
-            found.extend(answer.as_ref().ok().copied());
-            // Who asked may have gone, or has an address of it already.
-            let _ = waiting.answer.try_send(answer);
-            false
-        });
-        for Neighbour { via, mac } in found {
-            self.send(StationEvent::Neighbour { ip: via, mac });
-        }
-    }
-
     fn on_event(&mut self, event: Event) {
         match event {
-            Event::NeighbourKnown { ip, mac } => self.send(StationEvent::Neighbour {
-                ip,
-                mac: MacAddr(mac.0),
-            }),
+            Event::NeighbourKnown { .. } => self.has_moved = true,
             Event::NeighbourMoved { ip, from, to } => {
                 log::info!("{ip} has moved from {from} to {to}");
-                self.send(StationEvent::Neighbour {
-                    ip,
-                    mac: MacAddr(to.0),
-                });
+                self.has_moved = true;
             }
             Event::NeighbourUnreachable(ip) => log::info!("{ip} does not answer"),
             Event::AddressDuplicate { ip, by } => log::warn!(
@@ -288,72 +279,8 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Sends an event to the program, if there is room. Where neighbours are is sent again later.
-    fn send(&mut self, event: StationEvent) {
-        let sent = self.events.events.try_send(event);
-        self.events.has_events.store(true, Ordering::Release);
-        if let (Err(TrySendError::Full(_)), StationEvent::Neighbour { .. }) = (sent, event) {
-            self.has_lost = true;
-        }
-    }
-
-    /// Where all watched neighbours are, after something was lost.
-    fn resend_neighbours(&mut self) {
-        let lost = self.interface.events_lost();
-        self.has_lost |= lost != self.events_lost;
-        self.events_lost = lost;
-        if !std::mem::take(&mut self.has_lost) {
-            return;
-        }
-        let watched = self.interface.neighbours();
-        let watched = watched.filter(|neighbour| neighbour.users > 0);
-        let known: Vec<_> = watched
-            .filter_map(|neighbour| Some((neighbour.ip, neighbour.mac?)))
-            .collect();
-        for (ip, mac) in known {
-            let mac = MacAddr(mac.0);
-            self.send(StationEvent::Neighbour { ip, mac });
-        }
-    }
-}
-
-/// The next hop of a destination, or why there is none; `None` while that is not known.
-pub(super) fn try_resolve(
-    waiting: &mut Waiting,
-    interface: &mut StationInterface,
-    now: Ns,
-) -> Option<Result<Neighbour, Unresolved>> {
-    let destination = waiting.destination;
-    let resolution = match waiting.hop {
-        Some(_) => interface.lookup(destination, now),
-        None => {
-            let (resolution, hop) = interface.watch(destination, now);
-            waiting.hop = hop;
-            resolution
-        }
-    };
-    let via = waiting.hop.map(|hop| hop.via);
-    match resolution {
-        Resolution::Known(mac) => Some(Ok(Neighbour {
-            via: via.unwrap_or(destination),
-            mac: MacAddr(mac.0),
-        })),
-        Resolution::NoRoute => Some(Err(Unresolved::NoRoute { destination })),
-        Resolution::NoRoom => Some(Err(Unresolved::NoRoom {
-            destination,
-            neighbours: NEIGHBOURS,
-        })),
-        Resolution::Pending | Resolution::Unreachable if now < waiting.until => None,
-        Resolution::Pending | Resolution::Unreachable => Some(Err(match via {
-            Some(via) => Unresolved::NoAnswer {
-                destination,
-                via,
-                limit: RESOLVE_LIMIT,
-            },
-            None => Unresolved::NoSource {
-                destination,
-                limit: RESOLVE_LIMIT,
-            },
-        })),
+    /// Sends an event to the program, if there is room.
+    fn send(&self, event: StationEvent) {
+        let _ = self.events.try_send(event);
     }
 }

@@ -60,6 +60,8 @@ pub(crate) struct TapPlan {
     pub(crate) addresses: Vec<OwnAddress>,
     /// The VLAN of paths.
     pub(crate) vlan: Option<u16>,
+    /// How long an address may take to be resolved.
+    pub(crate) resolve_limit: Ns,
 }
 
 /// What has changed, for the command that shows it.
@@ -84,6 +86,7 @@ pub(crate) struct Tap<P: HostPlatform> {
     forwarder: Option<JoinHandle<LanPort<P>>>,
     counts: Arc<ForwardingCounts>,
     port: LanPortKey,
+    resolve_limit: Ns,
     added: Vec<OwnAddress>,
     view: View,
     gids: FollowedGids,
@@ -116,9 +119,7 @@ impl<P: HostPlatform> Tap<P> {
         let added = set_up.with_context(|| format!("--tap {}", plan.name))?;
         let changed = Changes::open().context("hearing of changes of the host's network stack")?;
         let shared = Arc::new(Shared::default());
-        let identity = (lan.mac, plan.vlan);
-        let monitor =
-            NetlinkMonitor::new(&plan.name, stack, changed, identity, Arc::clone(&shared));
+        let monitor = NetlinkMonitor::new(plan, lan.mac, stack, changed, Arc::clone(&shared));
         let port = control.open_lan(&LanInit::new(lan.mtu));
         let port = port.context("opening the LAN queues")?;
         let mut tap = Self {
@@ -131,6 +132,7 @@ impl<P: HostPlatform> Tap<P> {
             forwarder: None,
             counts: Arc::new(ForwardingCounts::default()),
             port: port.key(),
+            resolve_limit: plan.resolve_limit,
             added,
             view: View::default(),
             gids: FollowedGids::default(),
@@ -273,15 +275,20 @@ impl<P: HostPlatform> Tap<P> {
         self.view.paths.get(&destination).copied()
     }
 
-    /// Where packets to `destination` go, as the host's stack finds out. From then on the next hop
-    /// is confirmed again and again.
+    /// Where packets to `destination` go, as the host's stack finds out.
     pub(crate) fn begin_resolve(&self, destination: IpAddr) -> PendingResolve {
         let (answer, answered) = sync_channel(1);
-        self.command(Command::Watch {
+        self.command(Command::Resolve {
             destination,
             answer,
         });
-        PendingResolve::new(destination, answered)
+        PendingResolve::new(destination, answered, self.resolve_limit)
+    }
+
+    /// Has the next hops of destinations that paths go to now confirmed again and again, and no
+    /// longer those of others.
+    pub(crate) fn follow(&self, added: Vec<IpAddr>, gone: Vec<IpAddr>) {
+        self.command(Command::Follow { added, gone });
     }
 
     /// A thread that has ended is noticed where its answer is missing.

@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use e810::MacAddr;
+use e810_hal::Ns;
 
+use super::TapPlan;
 use super::gids::Own;
 use super::groups;
 use super::netlink::Changes;
 use super::stack::Stack;
-use crate::functions::station::{Neighbour, RESOLVE_LIMIT, Unresolved};
+use crate::functions::station::{Neighbour, Unresolved};
 use crate::output::units;
 
 /// Time between two looks for changes.
@@ -22,15 +24,22 @@ const IDLE: Duration = Duration::from_millis(100);
 const ASKING: Duration = Duration::from_millis(20);
 /// Time between two looks at what the kernel tells nobody of (groups), or may have forgotten to.
 const REFRESH: Duration = Duration::from_secs(1);
+/// How long a destination that was found stays without a path.
+const UNUSED: Duration = Duration::from_secs(5);
 /// Time between two confirmations of a neighbour that paths go to.
 const CONFIRM: Duration = Duration::from_secs(5);
 
 /// What the thread is asked to do.
 pub(super) enum Command {
-    /// Find the next hop of a destination, and stay with it.
-    Watch {
+    /// Find the next hop of a destination.
+    Resolve {
         destination: IpAddr,
         answer: SyncSender<Result<Neighbour, Unresolved>>,
+    },
+    /// Stay with those of destinations that paths go to now, and no longer with others'.
+    Follow {
+        added: Vec<IpAddr>,
+        gone: Vec<IpAddr>,
     },
     /// Say that the port has a link, or none.
     Carrier(bool),
@@ -81,9 +90,20 @@ impl Shared {
 
 /// A destination that paths go to, or that is asked for.
 struct Watched {
-    destination: IpAddr,
     via: Option<IpAddr>,
+    /// What the kernel has said of it otherwise.
+    refused: Option<Refused>,
     confirm_at: Instant,
+    is_used: bool,
+    /// Until when it stays without paths.
+    until: Instant,
+}
+
+/// Why the kernel does not resolve a destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Refused {
+    NoRoute,
+    TableFull,
 }
 
 struct Waiting {
@@ -101,8 +121,10 @@ pub(super) struct NetlinkMonitor {
     pub(super) vlan: Option<u16>,
     pub(super) mac: MacAddr,
     pub(super) shared: Arc<Shared>,
+    /// How long an address may take to be resolved.
+    limit: Ns,
     view: View,
-    watched: Vec<Watched>,
+    watched: BTreeMap<IpAddr, Watched>,
     waiting: Vec<Waiting>,
     /// It was said that the interface has another MAC address than the port.
     has_warned: bool,
@@ -110,21 +132,22 @@ pub(super) struct NetlinkMonitor {
 
 impl NetlinkMonitor {
     pub(super) fn new(
-        name: &str,
+        plan: &TapPlan,
+        mac: MacAddr,
         stack: Stack,
         changes: Changes,
-        (mac, vlan): (MacAddr, Option<u16>),
         shared: Arc<Shared>,
     ) -> Self {
         Self {
-            name: name.to_owned(),
+            name: plan.name.clone(),
             stack,
             changes,
-            vlan,
+            vlan: plan.vlan,
             mac,
             shared,
+            limit: plan.resolve_limit,
             view: View::default(),
-            watched: Vec::new(),
+            watched: BTreeMap::new(),
             waiting: Vec::new(),
             has_warned: false,
         }
@@ -159,25 +182,47 @@ impl NetlinkMonitor {
                     log::warn!("{}: {error:#}", self.name);
                 }
             }
-            Command::Watch {
+            Command::Resolve {
                 destination,
                 answer,
             } => {
                 let now = Instant::now();
-                if !self.watched.iter().any(|of| of.destination == destination) {
-                    self.watched.push(Watched {
-                        destination,
-                        via: None,
-                        confirm_at: now,
-                    });
-                }
+                let until = now + Duration::from_nanos(self.limit.0);
+                let watched = self.watch(destination, now);
+                watched.until = watched.until.max(until + UNUSED);
+                // The route as it is now.
+                watched.confirm_at = now;
                 self.waiting.push(Waiting {
                     destination,
-                    until: now + Duration::from_nanos(RESOLVE_LIMIT.0),
+                    until,
                     answer,
                 });
             }
+            Command::Follow { added, gone } => {
+                let now = Instant::now();
+                for destination in gone {
+                    if let Some(watched) = self.watched.get_mut(&destination) {
+                        watched.is_used = false;
+                    }
+                }
+                for destination in added {
+                    self.watch(destination, now).is_used = true;
+                }
+                // Where the new ones go is shown.
+                self.follow_neighbours(now);
+                self.shared.put(&self.view);
+            }
         }
+    }
+
+    fn watch(&mut self, destination: IpAddr, now: Instant) -> &mut Watched {
+        self.watched.entry(destination).or_insert(Watched {
+            via: None,
+            refused: None,
+            confirm_at: now,
+            is_used: false,
+            until: now,
+        })
     }
 
     /// Looks at everything, and shows what there is.
@@ -201,31 +246,42 @@ impl NetlinkMonitor {
             Ok(groups) => self.view.groups = groups,
             Err(error) => log::debug!("{}: groups: {error}", self.name),
         }
-        if !self.watched.is_empty() {
-            self.follow_neighbours(now);
-        }
+        self.follow_neighbours(now);
         self.answer(now);
         self.shared.put(&self.view);
     }
 
     fn follow_neighbours(&mut self, now: Instant) {
-        let Some(interface) = self.stack.interface_of(self.vlan) else {
+        self.watched
+            .retain(|_, watched| watched.is_used || watched.until > now);
+        let watched = &self.watched;
+        let is_used = |ip: &IpAddr| watched.get(ip).is_some_and(|watched| watched.is_used);
+        self.view
+            .paths
+            .retain(|destination, _| is_used(destination));
+        let interface = self.stack.interface_of(self.vlan);
+        if self.watched.is_empty() {
             return;
-        };
+        }
         if let Err(error) = self.stack.refresh_neighbours() {
             log::debug!("{}: neighbours: {error}", self.name);
         }
-        for watched in &mut self.watched {
+        for (destination, watched) in &mut self.watched {
             let is_due = now >= watched.confirm_at;
             if is_due {
-                let hop = self.stack.next_hop(interface, watched.destination);
+                watched.refused = None;
+                let hop = match interface {
+                    Some(interface) => self.stack.next_hop(interface, *destination),
+                    None => Ok(None),
+                };
                 watched.via = hop.unwrap_or_else(|error| {
-                    log::debug!("a route to {}: {error}", watched.destination);
+                    log::debug!("a route to {destination}: {error}");
                     None
                 });
                 watched.confirm_at = now + CONFIRM;
             }
-            let Some(via) = watched.via else {
+            let Some((interface, via)) = interface.zip(watched.via) else {
+                watched.refused = Some(Refused::NoRoute);
                 // An address or a route may come.
                 watched.confirm_at = now;
                 continue;
@@ -236,41 +292,57 @@ impl NetlinkMonitor {
                 && let Err(error) = self.stack.use_neighbour(interface, via)
             {
                 log::debug!("asking for {via}: {error}");
+                let is_full = error.raw_os_error() == Some(libc::ENOBUFS);
+                watched.refused = is_full.then_some(Refused::TableFull);
             }
-            if let Some(mac) = known.and_then(|known| known.mac) {
-                self.view.paths.insert(watched.destination, mac);
+            if watched.is_used
+                && let Some(mac) = known.and_then(|known| known.mac)
+            {
+                self.view.paths.insert(*destination, mac);
             }
         }
     }
 
     /// Answers those whose next hop is known, or will not be.
     fn answer(&mut self, now: Instant) {
-        let (name, vlan) = (&self.name, self.vlan);
+        let (name, vlan, limit) = (&self.name, self.vlan, self.limit);
         let interface = self.stack.interface_of(vlan);
-        let (stack, watched) = (&self.stack, &self.watched);
+        let (stack, all) = (&self.stack, &mut self.watched);
         self.waiting.retain(|waiting| {
             let destination = waiting.destination;
-            let mut of = watched.iter();
-            let via = of.find(|of| of.destination == destination);
-            let via = via.and_then(|of| of.via);
-            let known = interface.zip(via);
+            let Some(watched) = all.get_mut(&destination) else {
+                return false;
+            };
+            let known = interface.zip(watched.via);
             let known = known.and_then(|(interface, via)| stack.neighbour(interface, via));
-            let answer = match (known.and_then(|known| known.mac), via) {
-                (Some(mac), Some(via)) => Ok(Neighbour { via, mac }),
-                _ if now < waiting.until => return true,
-                (_, Some(via)) => Err(Unresolved::NoAnswer {
-                    destination,
-                    via,
-                    limit: RESOLVE_LIMIT,
-                }),
-                (_, None) => Err(Unresolved::NoKernelRoute {
-                    destination,
-                    interface: match vlan {
-                        Some(vlan) => format!("{name} for VLAN {vlan}"),
-                        None => name.clone(),
-                    },
-                    limit: RESOLVE_LIMIT,
-                }),
+            let answer = match (known.and_then(|known| known.mac), watched.via) {
+                (Some(mac), Some(via)) => {
+                    watched.until = now + UNUSED;
+                    Ok(Neighbour { via, mac })
+                }
+                (_, via) => match (watched.refused, via) {
+                    (Some(Refused::NoRoute), _) | (_, None) => Err(Unresolved::NoKernelRoute {
+                        destination,
+                        interface: match vlan {
+                            Some(vlan) => format!("{name} for VLAN {vlan}"),
+                            None => name.clone(),
+                        },
+                    }),
+                    (Some(Refused::TableFull), _) => Err(Unresolved::KernelTableFull {
+                        destination,
+                        family: if destination.is_ipv4() {
+                            "ipv4"
+                        } else {
+                            "ipv6"
+                        },
+                    }),
+                    (None, Some(_)) if now < waiting.until => return true,
+                    (None, Some(via)) => Err(Unresolved::NoAnswer {
+                        destination,
+                        via,
+                        limit,
+                    }),
+                },
             };
             // Who asked may have gone.
             let _ = waiting.answer.try_send(answer);

@@ -1,7 +1,7 @@
 //! The host's network stack, as far as it concerns one TAP interface: the interface and the VLANs
 //! on it, their addresses, routes through them and their neighbours.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::IpAddr;
 
@@ -21,7 +21,8 @@ pub(super) struct Stack {
     /// The TAP interface.
     index: u32,
     interfaces: Vec<Interface>,
-    neighbours: Vec<Known>,
+    /// By interface and address.
+    neighbours: HashMap<(u32, IpAddr), Known>,
 }
 
 impl Stack {
@@ -33,7 +34,7 @@ impl Stack {
             netlink,
             index: 0,
             interfaces: Vec::new(),
-            neighbours: Vec::new(),
+            neighbours: HashMap::new(),
         };
         let links = stack.links()?;
         let named = links.into_iter().find(|link| link.name == name);
@@ -176,15 +177,16 @@ impl Stack {
     /// The kernel's refusal.
     pub(super) fn refresh_neighbours(&mut self) -> io::Result<()> {
         let answer = self.netlink.dump(messages::get_neighbours())?;
-        self.neighbours = answer.iter().filter_map(messages::neighbour).collect();
+        let known = answer.iter().filter_map(messages::neighbour);
+        self.neighbours = known
+            .map(|known| ((known.index, known.ip), known))
+            .collect();
         Ok(())
     }
 
     /// What was known of a neighbour then.
     pub(super) fn neighbour(&self, interface: u32, ip: IpAddr) -> Option<Known> {
-        let mut known = self.neighbours.iter();
-        let known = known.find(|known| known.index == interface && known.ip == ip);
-        known.copied()
+        self.neighbours.get(&(interface, ip)).copied()
     }
 
     /// Has the kernel ask for a neighbour, or confirm it. RDMA packets tell it nothing.

@@ -14,7 +14,7 @@ use super::device::TapFrames;
 use super::*;
 use crate::cli::StartArgs;
 use crate::functions::simulated::sim_start;
-use crate::functions::station::Frames;
+use crate::functions::station::{Frames, Unresolved};
 
 /// A socket in place of the interface's file: a datagram is a frame.
 struct Socket(UnixDatagram);
@@ -236,6 +236,7 @@ fn an_interface_follows_link_and_neighbours() {
         name: "lab0".to_owned(),
         addresses: vec!["198.51.100.1/30".parse().unwrap()],
         vlan: None,
+        resolve_limit: crate::functions::station::RESOLVE_LIMIT,
     };
     let mut changes = Vec::new();
     let tap = Tap::start(sim.function(0), &mut own.0, &plan, &mut changes).unwrap();
@@ -260,7 +261,7 @@ fn follows(
     let now = || e810_net::Ns(nic.now().0);
     let claim = |mac: MacAddr| {
         let config = e810_net::Config::new(e810_net::MacAddr(mac.0));
-        let mut interface = e810_net::Interface::<8>::new(config, now());
+        let mut interface = e810_net::Interface::<[e810_net::Place; 8]>::new(config, now());
         let own = "198.51.100.2".parse().unwrap();
         interface
             .add_ipv4(own, 30, e810_net::Claim::Announced, now())
@@ -279,6 +280,8 @@ fn follows(
     });
     let found = found.unwrap();
     assert_eq!((found.via, found.mac), (there, first));
+    assert_eq!(tap.mac_of(there), None, "no path goes there yet");
+    tap.follow(vec![there], Vec::new());
     // The stack believes no other announcement in the first second.
     thread::sleep(Duration::from_millis(1200));
     interface.replace(claim(second));
@@ -288,8 +291,17 @@ fn follows(
         tap.mac_of(there) == Some(second)
     });
     let no_route = tap.begin_resolve("203.0.113.1".parse().unwrap());
-    let no_route = no_route.wait(&|| Err(anyhow!("enough")));
-    assert!(no_route.is_err());
+    let no_route = no_route.wait(&|| Ok(())).unwrap_err();
+    let no_route = no_route.downcast::<Unresolved>().unwrap();
+    assert!(
+        matches!(no_route, Unresolved::NoKernelRoute { .. }),
+        "{no_route}"
+    );
+    tap.follow(Vec::new(), vec![there]);
+    within("what was followed", || {
+        tap.progress(control, &mut |_| {}).unwrap();
+        tap.mac_of(there).is_none()
+    });
 
     other.close_lan(port.0).map_err(|(_, error)| error).unwrap();
     other.shutdown(other_events).map_err(|e| e.error).unwrap();

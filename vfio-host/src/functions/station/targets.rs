@@ -1,0 +1,258 @@
+//! Destinations that a station resolves, and those that it stays with.
+//!
+//! A destination has a place for its next hop in the table of neighbours while it is asked for, and
+//! while paths go there. What was asked for and has no path keeps it for [`UNUSED`] at most, and
+//! gives way before that to what is asked for then; what has not answered has none.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::mpsc::SyncSender;
+
+use e810::MacAddr;
+use e810_net::{NextHop, Ns, Resolution};
+
+use super::Unresolved;
+use super::network::StationInterface;
+
+/// Where packets to a destination go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neighbour {
+    /// The next hop: the destination, or a gateway.
+    pub via: IpAddr,
+    /// Its Ethernet address.
+    pub mac: MacAddr,
+}
+
+pub(super) type Answer = SyncSender<Result<Neighbour, Unresolved>>;
+
+/// How long a destination that was found stays without a path: as long as a program may take from
+/// the answer to its queue pair.
+const UNUSED: Ns = Ns::from_secs(5);
+/// Time between two looks at those, and at what found no place.
+const LOOK: Ns = Ns::from_ms(100);
+
+/// A destination that has a place, or is to have one.
+#[derive(Debug)]
+struct Target {
+    hop: Option<NextHop>,
+    /// Paths go there.
+    is_used: bool,
+    /// Until when it is kept otherwise.
+    until: Ns,
+}
+
+/// A question.
+#[derive(Debug)]
+struct Waiting {
+    destination: IpAddr,
+    /// It has not been looked at yet.
+    is_new: bool,
+    until: Ns,
+    answer: Answer,
+}
+
+/// The destinations of a station.
+#[derive(Debug)]
+pub(super) struct Targets {
+    all: HashMap<IpAddr, Target>,
+    waiting: Vec<Waiting>,
+    /// How long a question may take.
+    limit: e810_hal::Ns,
+    look_at: Ns,
+}
+
+impl Targets {
+    pub(super) fn new(limit: e810_hal::Ns) -> Self {
+        Self {
+            all: HashMap::new(),
+            waiting: Vec::new(),
+            limit,
+            look_at: Ns::ZERO,
+        }
+    }
+
+    /// Somebody waits for an answer.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn ask(&mut self, destination: IpAddr, answer: Answer, now: Ns) {
+        self.waiting.push(Waiting {
+            destination,
+            is_new: true,
+            until: now.plus(Ns(self.limit.0)),
+            answer,
+        });
+    }
+
+    /// Paths go to these destinations from now on, and to those no longer.
+    pub(super) fn follow(
+        &mut self,
+        added: &[IpAddr],
+        gone: &[IpAddr],
+        interface: &mut StationInterface,
+        now: Ns,
+    ) {
+        for destination in gone {
+            let Some(target) = self.all.get_mut(destination) else {
+                continue;
+            };
+            target.is_used = false;
+            target.until = now;
+            let mut waiting = self.waiting.iter();
+            if !waiting.any(|waiting| waiting.destination == *destination) {
+                self.forget(*destination, interface);
+            }
+        }
+        for destination in added {
+            self.place(*destination, interface, now);
+            if let Some(target) = self.all.get_mut(destination) {
+                target.is_used = true;
+            }
+        }
+    }
+
+    fn forget(&mut self, destination: IpAddr, interface: &mut StationInterface) {
+        if let Some(hop) = self.all.remove(&destination).and_then(|target| target.hop) {
+            interface.unwatch(hop);
+        }
+    }
+
+    /// Has the next hop of a destination watched, unless it is already.
+    fn place(
+        &mut self,
+        destination: IpAddr,
+        interface: &mut StationInterface,
+        now: Ns,
+    ) -> Resolution {
+        let target = self.all.get(&destination);
+        if target.is_some_and(|target| target.hop.is_some()) {
+            return interface.lookup(destination, now);
+        }
+        let (mut resolution, mut hop) = interface.watch(destination, now);
+        while resolution == Resolution::NoRoom
+            && let Some(unused) = self.unused()
+        {
+            self.forget(unused, interface);
+            (resolution, hop) = interface.watch(destination, now);
+        }
+        let target = self.all.entry(destination).or_insert(Target {
+            hop: None,
+            is_used: false,
+            until: now,
+        });
+        target.hop = hop;
+        resolution
+    }
+
+    /// The destination that was found first of those that have a place and no path.
+    fn unused(&self) -> Option<IpAddr> {
+        let unused = self.all.iter().filter(|(destination, target)| {
+            let mut waiting = self.waiting.iter();
+            target.hop.is_some()
+                && !target.is_used
+                && !waiting.any(|waiting| waiting.destination == **destination)
+        });
+        let first = unused.min_by_key(|(_, target)| target.until);
+        first.map(|(destination, _)| *destination)
+    }
+
+    /// Answers those whose next hop is known, or will not be, and gives places back.
+    pub(super) fn progress(&mut self, interface: &mut StationInterface, now: Ns) {
+        for mut waiting in std::mem::take(&mut self.waiting) {
+            match self.try_resolve(&mut waiting, interface, now) {
+                None => self.waiting.push(waiting),
+                // Who asked may have gone.
+                Some(answer) => drop(waiting.answer.try_send(answer)),
+            }
+        }
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now.plus(LOOK);
+        let asked: Vec<_> = self.waiting.iter().map(|of| of.destination).collect();
+        let over = self.all.iter().filter(|(destination, target)| {
+            !target.is_used && target.until <= now && !asked.contains(destination)
+        });
+        for destination in over.map(|(ip, _)| *ip).collect::<Vec<_>>() {
+            self.forget(destination, interface);
+        }
+        let unplaced = self.all.iter().filter(|(_, target)| target.hop.is_none());
+        for destination in unplaced.map(|(ip, _)| *ip).collect::<Vec<_>>() {
+            self.place(destination, interface, now);
+        }
+    }
+
+    /// The answer to a question; `None` while it is not known.
+    fn try_resolve(
+        &mut self,
+        waiting: &mut Waiting,
+        interface: &mut StationInterface,
+        now: Ns,
+    ) -> Option<Result<Neighbour, Unresolved>> {
+        let destination = waiting.destination;
+        if std::mem::take(&mut waiting.is_new)
+            && let (_, Some(hop)) = interface.watch(destination, now)
+        {
+            // One that has not answered others is asked at once.
+            self.place(destination, interface, now);
+            interface.unwatch(hop);
+        }
+        let resolution = self.place(destination, interface, now);
+        let target = self.all.get_mut(&destination)?;
+        let via = target.hop.map(|hop| hop.via);
+        let answer = match resolution {
+            Resolution::Known(mac) => Ok(Neighbour {
+                via: via.unwrap_or(destination),
+                mac: MacAddr(mac.0),
+            }),
+            Resolution::NoRoute => Err(Unresolved::NoRoute { destination }),
+            Resolution::NoRoom => Err(Unresolved::NoRoom {
+                destination,
+                neighbours: interface.neighbour_room(),
+            }),
+            Resolution::Pending | Resolution::Unreachable if now < waiting.until => return None,
+            Resolution::Pending | Resolution::Unreachable => Err(match via {
+                Some(via) => Unresolved::NoAnswer {
+                    destination,
+                    via,
+                    limit: self.limit,
+                },
+                None => Unresolved::NoSource {
+                    destination,
+                    limit: self.limit,
+                },
+            }),
+        };
+        match answer {
+            Ok(_) => target.until = now.plus(UNUSED),
+            Err(_) if target.is_used => {}
+            Err(_) => {
+                let mut others = self.waiting.iter();
+                if !others.any(|other| other.destination == destination) {
+                    self.forget(destination, interface);
+                }
+            }
+        }
+        Some(answer)
+    }
+
+    /// Where packets go to the destinations that paths go to, as far as it is known.
+    pub(super) fn macs(&self, interface: &StationInterface) -> BTreeMap<IpAddr, MacAddr> {
+        let used = self.all.iter().filter(|(_, target)| target.is_used);
+        let known = used.filter_map(|(destination, target)| {
+            let mac = interface.neighbour(target.hop?.via)?.mac?;
+            Some((*destination, MacAddr(mac.0)))
+        });
+        known.collect()
+    }
+
+    /// Places that are taken, for tests.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+#[cfg(test)]
+pub(in crate::functions::station) mod tests;
