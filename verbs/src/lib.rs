@@ -17,6 +17,7 @@ pub mod abi;
 mod acknowledged;
 pub mod ah;
 pub mod async_events;
+mod cancel;
 pub mod channel;
 pub mod control;
 pub mod cq;
@@ -36,8 +37,10 @@ pub mod query;
 pub mod rates;
 pub mod resolve;
 pub mod rings;
+mod shown;
 pub mod strings;
 pub mod sysfs;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod units;
+mod wait;

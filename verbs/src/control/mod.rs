@@ -35,6 +35,9 @@ pub enum Refused {
         /// Its number.
         number: u32,
     },
+    /// There is no memory for the library's own part of an object.
+    #[error("out of memory")]
+    NoMemory,
     /// Nobody answers for an address.
     #[error("{0}")]
     Unresolved(String),

@@ -10,6 +10,7 @@ use std::thread;
 
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::events::{EventSink, Happened};
+use crate::fork::Process;
 use crate::rings::DataPathOps;
 
 /// The environment variable that puts a channel before the control path: `channel`.
@@ -23,6 +24,8 @@ struct OverChannel {
     commands: Mutex<Sender<Asked>>,
     listeners: Arc<Listeners>,
     data_path: &'static DataPathOps,
+    /// Whose threads the other side's are.
+    process: Process,
     /// Held so that the other side goes on telling.
     _events: Arc<dyn EventSink>,
 }
@@ -57,6 +60,7 @@ pub(crate) fn over_channel(inner: Arc<dyn ControlPlane>) -> Result<Arc<dyn Contr
         commands: Mutex::new(give),
         listeners,
         data_path,
+        process: Process::this(),
         _events: events,
     }))
 }
@@ -109,6 +113,7 @@ impl EventSink for Forward {
 
 impl ControlPlane for OverChannel {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
+        self.process.check()?;
         let gone = || Refused::Gone("the control path's thread has ended".to_owned());
         let (give, take) = channel();
         lock(&self.commands)

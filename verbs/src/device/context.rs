@@ -15,8 +15,9 @@ use crate::async_events::ContextEvents;
 use crate::control::ControlPlane;
 use crate::cq::CqObject;
 use crate::cq::extended::create_cq_ex;
-use crate::errno::{self, fail, no_object};
+use crate::errno::{self, no_object};
 use crate::events::EventSink;
+use crate::fork::Process;
 use crate::import::CommandFd;
 use crate::mr::MrObject;
 use crate::panics::catch_panics;
@@ -54,6 +55,8 @@ pub struct OpenContext {
     live: Mutex<BTreeSet<Object>>,
     /// The program has closed it; it is there as long as objects of it are.
     is_closed: AtomicBool,
+    /// Whose it is: a child of `fork` has a copy.
+    process: Process,
     /// What `cmd_fd` is: another part of the process may open the device by it.
     commands: CommandFd,
 }
@@ -77,6 +80,17 @@ impl OpenContext {
     /// The events of its device.
     pub(crate) const fn events(&self) -> &Arc<ContextEvents> {
         &self.events
+    }
+
+    /// Whether it is this process's.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process.is_this()
+    }
+
+    /// What its device is called.
+    pub(crate) fn device_name(&self) -> String {
+        // SAFETY: a context outlives no device.
+        unsafe { ListedDevice::of(self.verbs.context.device) }.name()
     }
 
     /// Whether both are contexts of one device.
@@ -107,6 +121,9 @@ impl OpenContext {
     pub(crate) unsafe fn leave(context: *mut Context, object: &Object) {
         // SAFETY: the caller's.
         let open = unsafe { Self::of(context) };
+        if !open.is_here() {
+            return;
+        }
         let mut live = open.live();
         live.remove(object);
         let is_last = live.is_empty() && open.is_closed.load(Ordering::Acquire);
@@ -189,7 +206,8 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
                 return no_object(libc::ENODEV);
             }
         };
-        let (Ok(events), Ok(commands)) = (ContextEvents::new(), CommandFd::new()) else {
+        let (Ok(events), Ok(commands)) = (ContextEvents::new(&listed.name()), CommandFd::new())
+        else {
             return no_object(libc::EMFILE);
         };
         let events = Arc::new(events);
@@ -215,6 +233,7 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
             events,
             live: Mutex::default(),
             is_closed: AtomicBool::new(false),
+            process: Process::this(),
             commands,
         });
         let open = Box::into_raw(open);
@@ -226,14 +245,17 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
     })
 }
 
-/// `ibv_close_device`.
+/// `ibv_close_device`. A child of `fork` that closes what its parent has changes nothing.
 ///
 /// # Safety
 /// `context` came from [`open_device`] and is not used after this.
 pub unsafe extern "C" fn close_device(context: *mut Context) -> c_int {
-    catch_panics(fail(libc::EIO), || {
+    catch_panics(-1, || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
+        if !open.is_here() {
+            return 0;
+        }
         open.commands.leave();
         // SAFETY: as above.
         unsafe { open.retire_all() };

@@ -6,7 +6,6 @@
 use core::ffi::{c_char, c_int};
 use core::ptr;
 use std::env;
-use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use complain::complain;
@@ -16,6 +15,7 @@ use crate::control::ControlPlane;
 use crate::control::in_process::{self, Opening};
 use crate::control::over_channel::{CONTROL, over_channel};
 use crate::errno;
+use crate::fork::Process;
 use crate::panics::catch_panics;
 
 mod choice;
@@ -47,7 +47,7 @@ pub struct ListedDevice {
     zeroes: [u64; 16],
     number: usize,
     /// The process that listed it.
-    process: u32,
+    process: Process,
     opening: Opening,
     control: Mutex<Option<Arc<dyn ControlPlane>>>,
 }
@@ -56,8 +56,8 @@ pub struct ListedDevice {
 unsafe impl Sync for ListedDevice {}
 
 impl ListedDevice {
-    fn new(number: usize, process: u32, opening: Opening) -> Self {
-        let name = format!("e810_{number}");
+    fn new(number: usize, opening: Opening) -> Self {
+        let name = name_of(number);
         Self {
             listed: Device {
                 ops: [0; 2],
@@ -70,7 +70,7 @@ impl ListedDevice {
             },
             zeroes: [0; 16],
             number,
-            process,
+            process: Process::this(),
             opening,
             control: Mutex::default(),
         }
@@ -85,19 +85,24 @@ impl ListedDevice {
         unsafe { &*device.cast::<Self>() }
     }
 
+    /// What it is called.
+    fn name(&self) -> String {
+        name_of(self.number)
+    }
+
     /// The device as this process has it: another function if its parent listed it and forked.
     ///
     /// # Errors
     /// That no function is left for this process.
     fn here(&self) -> Result<&Self, String> {
-        if self.process == process::id() {
+        if self.process.is_this() {
             return Ok(self);
         }
         let own = choice::devices().get(self.number);
         own.ok_or_else(|| {
             format!(
                 "{}: it belongs to process {}, which forked, and no other is free for this one",
-                self.opening.spec, self.process
+                self.opening.spec, self.process.0
             )
         })
     }
@@ -121,6 +126,10 @@ impl ListedDevice {
         }
         Ok(control.insert(opened).clone())
     }
+}
+
+fn name_of(number: usize) -> String {
+    format!("e810_{number}")
 }
 
 /// As much of `text` as fits, and a zero.

@@ -1,9 +1,10 @@
 //! The library as a program sees it: its functions called as C does, on simulated functions.
 //!
 //! * `harness`, what a program has: devices, objects, connections;
-//! * `channels`, `contexts`, `datagrams`, `events`, `gids`, `requests`, `threads`, tests by
-//!   subject;
-//! * `processes`, those whose programs are processes of their own.
+//! * `cancel`, `channels`, `contexts`, `datagrams`, `descriptors`, `events`, `gids`, `requests`,
+//!   `threads`, tests by subject;
+//! * `processes`, those whose programs are processes of their own;
+//! * `over_channel`, all of them over the other control plane.
 
 // UNSAFETY: calls the functions as C does.
 
@@ -14,12 +15,15 @@
     reason = "a test fails by panicking, also in its helpers"
 )]
 
+mod cancel;
 mod channels;
 mod contexts;
 mod datagrams;
+mod descriptors;
 mod events;
 mod gids;
 mod harness;
+mod over_channel;
 mod processes;
 mod requests;
 mod threads;

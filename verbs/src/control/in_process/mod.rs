@@ -9,7 +9,6 @@ use std::env;
 use std::fmt;
 use std::mem;
 use std::net::IpAddr;
-use std::process;
 use std::ptr;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -29,6 +28,7 @@ use e810_sim::{Mode, Sim, can_check_access};
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::async_events::DeviceEvent;
 use crate::events::{EventSink, Happened};
+use crate::fork::Process;
 use crate::rings::DataPathOps;
 
 mod objects;
@@ -174,13 +174,18 @@ impl DeviceVisitor<1> for Serving {
         let resolver = Resolver::start(&function, &mut control, &self.opening)?;
         // Only a card needs no processor of this machine.
         let yields = !matches!(self.opening.spec, DeviceSpec::Vfio(..));
+        let data_path = match yields {
+            true => DataPathOps::uncancelled::<D>(),
+            false => DataPathOps::of::<D>(),
+        };
         let control = Arc::new(InProcess {
             objects: Mutex::new(Objects::new(control, yields)),
             tokens: Mutex::default(),
             resolver: Mutex::new(resolver),
             listeners: Mutex::default(),
+            data_path,
             gone: OnceLock::new(),
-            process: process::id(),
+            process: Process::this(),
         });
         let _ = self.ready.send(Ok(control.clone()));
         let why = control.serve(&function, events);
@@ -199,10 +204,11 @@ struct InProcess<P: HostPlatform> {
     tokens: Mutex<Tokens>,
     resolver: Mutex<Resolver<P>>,
     listeners: Mutex<Vec<Weak<dyn EventSink>>>,
+    data_path: &'static DataPathOps,
     /// Why nothing can be asked any more.
     gone: OnceLock<String>,
     /// Whose function it is.
-    process: u32,
+    process: Process,
 }
 
 impl<P: HostPlatform> fmt::Debug for InProcess<P> {
@@ -233,12 +239,8 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
         if let Some(why) = self.gone.get() {
             return Err(Refused::Gone(why.clone()));
         }
-        // A child of fork has the objects, but not the function, nor its threads: what it destroys
-        // as it ends is its parent's. Looked at before any lock, which another thread may have had.
-        if self.process != process::id() {
-            let why = format!("the function belongs to process {}", self.process);
-            return Err(Refused::Gone(why));
-        }
+        // Before any lock.
+        self.process.check()?;
         match command {
             Command::Resolve(destination) => self.resolve(destination),
             command => lock(&self.objects).execute(command, &self.tokens),
@@ -253,6 +255,6 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
     }
 
     fn data_path(&self) -> &'static DataPathOps {
-        DataPathOps::of::<P>()
+        self.data_path
     }
 }
