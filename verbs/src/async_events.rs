@@ -304,3 +304,92 @@ pub unsafe extern "C" fn ack_async_event(event: *mut AsyncEvent) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+    use crate::units::Taken;
+
+    fn events() -> ContextEvents {
+        ContextEvents::new("test").unwrap()
+    }
+
+    fn queue_pair() -> Target {
+        Target::Qp(Arc::new(QpTarget {
+            qp: ProgramPointer(ptr::null_mut()),
+            events: Acknowledged::default(),
+        }))
+    }
+
+    fn cq(channel: &Arc<ChannelEvents>) -> Target {
+        Target::Cq(Arc::new(CqTarget {
+            cq: ProgramPointer(ptr::null_mut()),
+            channel: Some(channel.clone()),
+            waiting: AtomicU32::new(0),
+            completions: Acknowledged::default(),
+            errors: Acknowledged::default(),
+        }))
+    }
+
+    /// The kinds of events that wait.
+    fn taken(events: &ContextEvents) -> Vec<c_int> {
+        let next = || match events.waiting.take(|waiting| waiting.given().event_type) {
+            Taken::Event(kind) => Some(kind),
+            _ => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn the_oldest_events_stay_and_the_last_one_is_told() {
+        let events = events();
+        let [one, other] = [(), ()].map(|()| Token::next());
+        events.enter(one, queue_pair());
+        events.enter(other, queue_pair());
+        events.tell(Happened::Device(DeviceEvent::PortError));
+        for _ in 0..WAITING {
+            events.tell(Happened::Qp(one, QpEvent::AccessError));
+        }
+        events.tell(Happened::Qp(other, QpEvent::Fatal));
+        events.tell(Happened::Device(DeviceEvent::DeviceFatal));
+        events.tell(Happened::Device(DeviceEvent::PortActive));
+        events.leave(one);
+        assert_eq!(taken(&events), [event::PORT_ERR, event::DEVICE_FATAL]);
+    }
+
+    /// One object comes and goes while another thread tells of it: nothing is left of it then.
+    #[test]
+    fn nothing_is_told_of_an_object_that_has_gone() {
+        let events = events();
+        let channel = Arc::new(ChannelEvents::new("test").unwrap());
+        let tokens = [(), ()].map(|()| Token::next());
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    events.tell(Happened::Completion(tokens[0]));
+                    events.tell(Happened::Qp(tokens[1], QpEvent::Fatal));
+                }
+            });
+            let left = (0..4_000).find(|turn| {
+                events.enter(tokens[0], cq(&channel));
+                events.enter(tokens[1], queue_pair());
+                channel.enter();
+                if turn % 16 == 0 {
+                    thread::yield_now();
+                }
+                events.leave(tokens[0]);
+                events.leave(tokens[1]);
+                channel.leave(tokens[0]);
+                thread::yield_now();
+                !taken(&events).is_empty() || !channel.is_empty()
+            });
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(left, None, "the first turn after which an event was left");
+        });
+    }
+}

@@ -14,7 +14,10 @@ use crate::control::Token;
 use crate::cq::CqObject;
 use crate::device::context::{Object, OpenContext};
 use crate::errno::{self, no_object};
+use crate::memory;
 use crate::panics::catch_panics;
+#[cfg(test)]
+use crate::units::Taken;
 use crate::units::Units;
 use crate::wait;
 
@@ -34,7 +37,7 @@ pub(crate) struct ChannelEvents {
 }
 
 impl ChannelEvents {
-    fn new(device: &str) -> io::Result<Self> {
+    pub(crate) fn new(device: &str) -> io::Result<Self> {
         let what = format!("{device}: events of a completion channel");
         Ok(Self {
             waiting: Arc::new(Units::new(WAITING, what)?),
@@ -53,6 +56,12 @@ impl ChannelEvents {
         if !is_in {
             cq.waiting.fetch_sub(1, Ordering::AcqRel);
         }
+    }
+
+    /// Whether nothing waits.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.take(|_| ()) == Taken::Nothing
     }
 
     /// No event comes any more; readers are told.
@@ -110,6 +119,9 @@ pub unsafe extern "C" fn create_comp_channel(context: *mut Context) -> *mut Comp
         let open = unsafe { OpenContext::of(context) };
         if !open.is_here() {
             return no_object(libc::EIO);
+        }
+        if let Err(refused) = memory::check() {
+            return no_object(errno::of(&refused));
         }
         let events = match ChannelEvents::new(&open.device_name()) {
             Ok(events) => Arc::new(events),
@@ -196,4 +208,47 @@ pub unsafe extern "C" fn ack_cq_events(cq: *mut Cq, events: c_uint) {
             target.completions.acknowledge(events);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acknowledged::Acknowledged;
+    use crate::async_events::ProgramPointer;
+    use std::sync::atomic::AtomicU32;
+
+    /// A program that asks for events and takes none: each completion queue is heard of all the
+    /// same.
+    #[test]
+    fn an_event_that_is_left_out_says_what_another_does() {
+        let mut events = ChannelEvents::new("test").unwrap();
+        events.waiting = Arc::new(Units::new(3, "test".to_owned()).unwrap());
+        let cqs = [(), (), ()].map(|()| {
+            let target = Arc::new(CqTarget {
+                cq: ProgramPointer(ptr::null_mut()),
+                channel: None,
+                waiting: AtomicU32::new(0),
+                completions: Acknowledged::default(),
+                errors: Acknowledged::default(),
+            });
+            (Token::next(), target)
+        });
+        let [one, two, three] = &cqs;
+        for (token, cq) in [one, one, one, one, two, two, three] {
+            events.put(*token, cq);
+        }
+        let next = || match events.waiting.take(|(token, cq)| {
+            cq.waiting.fetch_sub(1, Ordering::AcqRel);
+            *token
+        }) {
+            Taken::Event(token) => Some(token),
+            _ => None,
+        };
+        let taken: Vec<_> = std::iter::from_fn(next).collect();
+        assert_eq!(taken, [one.0, one.0, one.0, two.0, three.0]);
+        assert!(
+            cqs.iter()
+                .all(|(_, cq)| cq.waiting.load(Ordering::Acquire) == 0)
+        );
+    }
 }

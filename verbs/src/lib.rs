@@ -27,6 +27,7 @@ pub mod events;
 pub mod fork;
 pub mod import;
 mod limits;
+mod memory;
 pub mod mr;
 pub mod multicast;
 mod panics;

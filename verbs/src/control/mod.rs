@@ -12,6 +12,7 @@ use crate::events::EventSink;
 use crate::rings::DataPathOps;
 
 pub(crate) mod ask;
+pub(crate) mod closed;
 mod command;
 pub mod in_process;
 pub mod over_channel;

@@ -139,6 +139,16 @@ impl CqObject {
         0
     }
 
+    /// Lets its memory go with the function, which is gone: 0.
+    ///
+    /// # Safety
+    /// Nobody else uses the queue.
+    pub(crate) unsafe fn abandon(&self) -> c_int {
+        // SAFETY: the caller's.
+        drop(unsafe { (*self.rings.get()).take() });
+        0
+    }
+
     pub(crate) const fn number(&self) -> u32 {
         self.number
     }

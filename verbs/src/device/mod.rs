@@ -6,17 +6,19 @@
 use core::ffi::{c_char, c_int};
 use core::ptr;
 use std::env;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use complain::complain;
 
 use crate::abi::device::Device;
 use crate::control::ControlPlane;
+use crate::control::closed::Closed;
 use crate::control::in_process::{self, Opening};
 use crate::control::over_channel::{CONTROL, over_channel};
 use crate::errno;
 use crate::fork::Process;
 use crate::panics::catch_panics;
+use crate::rings::DataPathOps;
 
 mod choice;
 pub(crate) mod complain;
@@ -49,7 +51,16 @@ pub struct ListedDevice {
     /// The process that listed it.
     process: Process,
     opening: Opening,
-    control: Mutex<Option<Arc<dyn ControlPlane>>>,
+    up: Mutex<Option<Up>>,
+}
+
+/// A function that was brought up: its own thread holds its control path as long as it is there,
+/// and so do contexts. When it is gone, it is let go with the last of them: a kernel that wants it
+/// back waits for that.
+#[derive(Debug)]
+struct Up {
+    control: Weak<dyn ControlPlane>,
+    data_path: &'static DataPathOps,
 }
 
 // SAFETY: the pointers in `listed` are none; the rest is behind a mutex or never changes.
@@ -72,7 +83,7 @@ impl ListedDevice {
             number,
             process: Process::this(),
             opening,
-            control: Mutex::default(),
+            up: Mutex::default(),
         }
     }
 
@@ -116,15 +127,20 @@ impl ListedDevice {
     }
 
     fn bring_up(&self) -> Result<Arc<dyn ControlPlane>, String> {
-        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(control) = &*control {
-            return Ok(control.clone());
+        let mut up = self.up.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(up) = &*up {
+            let control = up.control.upgrade();
+            return Ok(control.unwrap_or_else(|| Arc::new(Closed(up.data_path))));
         }
-        let mut opened = in_process::open(self.opening.clone())?;
+        let mut control = in_process::open(self.opening.clone())?;
         if env::var_os(CONTROL).is_some_and(|how| how == "channel") {
-            opened = over_channel(opened)?;
+            control = over_channel(control)?;
         }
-        Ok(control.insert(opened).clone())
+        *up = Some(Up {
+            control: Arc::downgrade(&control),
+            data_path: control.data_path(),
+        });
+        Ok(control)
     }
 }
 

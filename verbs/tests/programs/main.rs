@@ -3,7 +3,7 @@
 //! * `harness`, what a program has: devices, objects, connections;
 //! * `cancel`, `channels`, `contexts`, `datagrams`, `descriptors`, `events`, `gids`, `requests`,
 //!   `threads`, tests by subject;
-//! * `processes`, those whose programs are processes of their own;
+//! * `processes`, `forks`, `memory`, those whose programs are processes of their own;
 //! * `over_channel`, all of them over the other control plane.
 
 // UNSAFETY: calls the functions as C does.
@@ -21,8 +21,10 @@ mod contexts;
 mod datagrams;
 mod descriptors;
 mod events;
+mod forks;
 mod gids;
 mod harness;
+mod memory;
 mod over_channel;
 mod processes;
 mod requests;

@@ -29,6 +29,7 @@ use super::{Answer, Command, ControlPlane, Refused};
 use crate::async_events::DeviceEvent;
 use crate::events::{EventSink, Happened};
 use crate::fork::Process;
+use crate::memory;
 use crate::rings::DataPathOps;
 
 mod objects;
@@ -75,7 +76,8 @@ pub struct Opening {
     pub mtu: u16,
 }
 
-/// Opens a function and brings it up. It stays so until the process ends.
+/// Opens a function and brings it up. It stays so until the process ends, or it is gone and nobody
+/// has its control path any more.
 ///
 /// # Errors
 /// One line that says what failed, for which function, and what to do.
@@ -241,6 +243,9 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
         }
         // Before any lock.
         self.process.check()?;
+        if command.makes_something() {
+            memory::check()?;
+        }
         match command {
             Command::Resolve(destination) => self.resolve(destination),
             command => lock(&self.objects).execute(command, &self.tokens),
