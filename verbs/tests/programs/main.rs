@@ -3,7 +3,7 @@
 //! * `harness`, what a program has: devices, objects, connections;
 //! * `cancel`, `channels`, `contexts`, `datagrams`, `descriptors`, `events`, `gids`, `requests`,
 //!   `threads`, tests by subject;
-//! * `processes`, `forks`, `memory`, those whose programs are processes of their own;
+//! * `processes`, `forks`, `memory`, `tables`, those whose programs are processes of their own;
 //! * `over_channel`, all of them over the other control plane.
 
 // UNSAFETY: calls the functions as C does.
@@ -28,4 +28,5 @@ mod memory;
 mod over_channel;
 mod processes;
 mod requests;
+mod tables;
 mod threads;

@@ -1,5 +1,6 @@
 //! Lives of processes: exit and death, each in a process of its own, which is this test again with
-//! a part in `E810_PART`; `forks` and `memory` have parts there, too.
+//! a part in `E810_PART`; `forks`, `memory` and `tables` have parts
+//! there, too.
 
 use std::env;
 use std::ffi::c_int;
@@ -14,7 +15,7 @@ use e810_verbs::device::DEVICES;
 
 use crate::harness::objects::flag;
 use crate::harness::{Connection, Ctx, folder, until};
-use crate::{forks, memory};
+use crate::{forks, memory, tables};
 
 /// The variable with the part that a process plays.
 const PART: &str = "E810_PART";
@@ -81,6 +82,7 @@ fn a_part_of_another_test() {
         "child destroys" => forks::child_destroys(),
         "child of busy threads" => forks::child_of_busy_threads(),
         "no memory is left" => memory::none_is_left(),
+        "all tables are full" => tables::all_are_full(),
         "exit" => exit_at_work(),
         "use" => use_it(),
         "hold" => hold(),
